@@ -112,7 +112,7 @@ part_test() {
 
 # Errors of CUDA calls are the tests' own subject, and not reported. Several at a time, since nothing is timed.
 sanitized="launch_shape cross_losses stream cuda_graph loss optimizer cuda_streams device gemm grid_sync gather
-    gather_frames sum_tree conv network act learner"
+    gather_frames sum_tree conv network explore act policy learner"
 part_sanitize() {
     local checker=compute-sanitizer tool name
     if [ -z "$dry" ]; then

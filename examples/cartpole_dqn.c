@@ -3,16 +3,19 @@
  * Trains a dueling double-DQN agent on CartPole-v1 until 100 greedy episodes return 475 on average, and writes the
  * learning curve and the learner to the folder --out. Exit status: 0 solved, 1 not solved within --steps, 2 an error.
  */
-#include "cartpole.h"
+#include "env_random.h"
 
 #include <gpureplay.h>
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+enum { OBS = 4, ACTIONS = 2 }; /* of CartPole-v1 */
 
 /*
  * A train step for every environment step, in launches of 256: with half the training, seeds 1 to 10 took a median of
@@ -33,10 +36,11 @@ static const float discount = 0.99f, solved_return = 475.0f;
 
 /* Copies of the game in lock step, in arrays as gpur_learner_act and gpur_writer_step take them. */
 typedef struct games {
+    const gpur_env_type *type;
     int32_t count;
-    cartpole pole[EVALUATIONS];
-    float obs[EVALUATIONS][CARTPOLE_OBS];      /* of the next step; after an end the new episode's first */
-    float next_obs[EVALUATIONS][CARTPOLE_OBS]; /* where the last step led; after an end the old episode's last */
+    void *env[EVALUATIONS];
+    float obs[EVALUATIONS][OBS];      /* of the next step; after an end the new episode's first */
+    float next_obs[EVALUATIONS][OBS]; /* where the last step led; after an end the old episode's last */
     float reward[EVALUATIONS];
     uint8_t terminated[EVALUATIONS], truncated[EVALUATIONS];
     float episode_return[EVALUATIONS]; /* of the last step's episode, that step included */
@@ -47,35 +51,57 @@ static int has_ended(const games *g, int32_t i)
     return g->terminated[i] || g->truncated[i];
 }
 
+/* A call of an environment's function failed if it returns a sentence. */
+static void must(const char *sentence)
+{
+    if (!sentence)
+        return;
+    fprintf(stderr, "%s\n", sentence);
+    exit(2);
+}
+
 static void reset_games(games *g)
 {
     for (int32_t i = 0; i < g->count; i++) {
-        cartpole_reset(&g->pole[i], g->obs[i]);
+        must(g->type->reset(g->env[i], g->obs[i]));
         g->terminated[i] = g->truncated[i] = 0;
         g->episode_return[i] = 0.0f;
     }
 }
 
 /* Each copy has a seed of its own, drawn from `seed`. */
-static void open_games(games *g, int32_t count, uint64_t seed)
+static gpur_status open_games(games *g, int32_t count, uint64_t seed)
 {
-    g->count = count;
-    for (int32_t i = 0; i < count; i++)
-        g->pole[i] = (cartpole){.random = env_random_bits(&seed)};
+    TRY(gpur_env_find("CartPole-v1", &g->type));
+    for (g->count = 0; g->count < count; g->count++) {
+        gpur_env_info info = {.size = sizeof info};
+        must(g->type->init("", env_random_bits(&seed), &info, &g->env[g->count]));
+    }
     reset_games(g);
+    return GPUR_OK;
+}
+
+static void close_games(games *g)
+{
+    for (int32_t i = 0; i < g->count; i++)
+        g->type->close(g->env[i]);
+    g->count = 0;
 }
 
 /* Steps every copy, then resets those whose episode ended. */
 static void step_games(games *g, const int32_t *actions)
 {
     for (int32_t i = 0; i < g->count; i++) {
+        gpur_env_result result;
         if (has_ended(g, i))
             g->episode_return[i] = 0.0f;
-        cartpole_step(&g->pole[i], actions[i], g->next_obs[i], &g->terminated[i], &g->truncated[i]);
-        g->reward[i] = 1.0f;
-        g->episode_return[i] += 1.0f;
+        must(g->type->step(g->env[i], &actions[i], g->next_obs[i], &result));
+        g->reward[i] = result.reward;
+        g->terminated[i] = result.terminated;
+        g->truncated[i] = result.truncated;
+        g->episode_return[i] += result.reward;
         if (has_ended(g, i))
-            cartpole_reset(&g->pole[i], g->obs[i]);
+            must(g->type->reset(g->env[i], g->obs[i]));
         else
             memcpy(g->obs[i], g->next_obs[i], sizeof g->obs[i]);
     }
@@ -107,8 +133,8 @@ static void print_line(void *user, const char *line)
 static gpur_status open_agent(agent *a, const char *name, uint64_t seed)
 {
     static const gpur_field fields[] = {
-        {"obs", GPUR_FLOAT32, {CARTPOLE_OBS}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
-        {"next_obs", GPUR_FLOAT32, {CARTPOLE_OBS}}, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}},
+        {"obs", GPUR_FLOAT32, {OBS}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
+        {"next_obs", GPUR_FLOAT32, {OBS}}, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}},
     };
     gpur_device_config device;
     TRY(gpur_device_config_init(&device, sizeof device));
@@ -129,7 +155,7 @@ static gpur_status open_agent(agent *a, const char *name, uint64_t seed)
     gpur_learner_config learner;
     TRY(gpur_learner_config_init(&learner, sizeof learner));
     TRY(gpur_learner_config_preset(&learner, "cartpole"));
-    learner.network.num_actions = CARTPOLE_ACTIONS;
+    learner.network.num_actions = ACTIONS;
     learner.max_act_batch = EVALUATIONS;
     learner.seed = seed;
     TRY(gpur_learner_create(a->replay, &learner, &a->learner));
@@ -251,9 +277,11 @@ static int run(training *t, const char *device, const char *out, int64_t seed, i
         return 2;
     }
     fprintf(t->curve, "steps,episodes,seconds,train_return,eval_return,loss\n");
-    open_games(&t->games, ENVS, (uint64_t)seed);
-    open_games(&t->judged, EVALUATIONS, ~(uint64_t)seed);
-    gpur_status status = open_agent(&t->agent, device, (uint64_t)seed);
+    gpur_status status = open_games(&t->games, ENVS, (uint64_t)seed);
+    if (status == GPUR_OK)
+        status = open_games(&t->judged, EVALUATIONS, ~(uint64_t)seed);
+    if (status == GPUR_OK)
+        status = open_agent(&t->agent, device, (uint64_t)seed);
     if (status == GPUR_UNAVAILABLE && strcmp(device, "auto") == 0) { /* a GPU without cuBLAS has no learner */
         fprintf(stderr, "%s\nusing the CPU\n", gpur_last_error());
         close_agent(&t->agent);
@@ -315,6 +343,8 @@ int main(int argc, char **argv)
     }
     const int status = run(&t, device, out, seed, steps);
     close_agent(&t.agent);
+    close_games(&t.judged);
+    close_games(&t.games);
     if (t.curve)
         fclose(t.curve);
     return status;

@@ -3,18 +3,27 @@
 #include "env_random.h"
 
 #include <math.h>
-
-#define ALL_27(x) x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x
-static const float low[DODGE_OBS] = {ALL_27(-1.0f)};
-static const float high[DODGE_OBS] = {ALL_27(1.0f)};
+#include <stdio.h>
+#include <stdlib.h>
 
 static const int32_t phase_frames[DODGE_PHASES] = {
     [DODGE_AIM] = DODGE_AIM_FRAMES, [DODGE_DASH] = DODGE_DASH_FRAMES, [DODGE_REST] = DODGE_REST_FRAMES};
 
-static int dodge_init(void *env, uint64_t seed)
+static const char *dodge_init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
 {
-    *(dodge *)env = (dodge){.random = seed};
-    return 0;
+    *env = NULL;
+    if (*options)
+        return "dodge has no options; they must be \"\"";
+    info->obs = (gpur_space){.dtype = GPUR_FLOAT32, .shape = {DODGE_OBS}, .low = -1.0f, .high = 1.0f};
+    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = DODGE_ACTIONS, .high = DODGE_ACTIONS - 1};
+    info->max_steps = DODGE_FRAMES / DODGE_HOLD;
+    info->save_bytes = 0;
+    dodge *const game = malloc(sizeof *game);
+    if (!game)
+        return "there is no memory for a dodge game";
+    *game = (dodge){.random = seed};
+    *env = game;
+    return NULL;
 }
 
 static dodge_vector random_place(dodge *game)
@@ -35,7 +44,7 @@ static void begin(dodge *game, dodge_phase phase)
     game->phase_left = phase_frames[phase];
 }
 
-static void dodge_reset(void *env, void *obs)
+static const char *dodge_reset(void *env, void *obs)
 {
     dodge *const game = env;
     *game = (dodge){.random = game->random};
@@ -45,6 +54,7 @@ static void dodge_reset(void *env, void *obs)
     while (dodge_distance(game->player.place, game->opponent.place) < dodge_start_apart);
     set_throw(game);
     dodge_observe(game, obs);
+    return NULL;
 }
 
 /* Moves a body, clamped to the arena. body->move becomes the distance that it really moved. */
@@ -142,32 +152,34 @@ static int play_frame(dodge *game, dodge_vector move)
     return is_hit(game);
 }
 
-static env_outcome dodge_step(void *env, const void *action, void *obs)
+static const char *dodge_step(void *env, const void *action, void *obs, gpur_env_result *result)
 {
+    static const dodge_vector directions[DODGE_ACTIONS] = {{0, 0}, {-1, 0}, {1, 0}, {0, -1}, {0, 1}};
+    static _Thread_local char refusal[64];
     dodge *const game = env;
-    const dodge_vector move = dodge_times(dodge_direction(*(const int32_t *)action), dodge_player_speed);
+    const int32_t given = *(const int32_t *)action;
+    if (given < 0 || given >= DODGE_ACTIONS) {
+        snprintf(refusal, sizeof refusal, "the action is %d; it must be 0 to %d", (int)given, DODGE_ACTIONS - 1);
+        return refusal;
+    }
+    const dodge_vector move = dodge_times(directions[given], dodge_player_speed);
     int survived = 0, hit = 0;
     while (!hit && survived < DODGE_HOLD) {
         hit = play_frame(game, move);
         survived += !hit;
     }
     dodge_observe(game, obs);
-    return (env_outcome){.reward = (float)survived / 60.0f,
-                         .terminated = hit ? 1 : 0,
-                         .truncated = game->frames >= DODGE_FRAMES ? 1 : 0};
+    *result = (gpur_env_result){.reward = (float)survived / 60.0f,
+                                .terminated = hit ? 1 : 0,
+                                .truncated = game->frames >= DODGE_FRAMES ? 1 : 0};
+    return NULL;
 }
 
-const env_kind dodge_kind = {
+const gpur_env_type dodge_type = {
+    .size = sizeof(gpur_env_type),
     .name = "dodge",
-    .obs = {.name = "obs", .dtype = GPUR_FLOAT32, .shape = {DODGE_OBS}},
-    .obs_low = low,
-    .obs_high = high,
-    .action = {.name = "action", .dtype = GPUR_INT32},
-    .actions = DODGE_ACTIONS,
-    .max_steps = DODGE_FRAMES / DODGE_HOLD,
-    .solved_return = 8.0f,
-    .state_bytes = sizeof(dodge),
     .init = dodge_init,
     .reset = dodge_reset,
     .step = dodge_step,
+    .close = free,
 };

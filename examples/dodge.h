@@ -12,7 +12,7 @@
  * or a ball nearer than 0.10. A hit terminates the episode; 600 frames truncate it.
  *
  * A step repeats its action for 6 frames, or until a hit. Actions: 0 stay, 1 left (-x), 2 right (+x), 3 down (-y),
- * 4 up (+y); any other number means stay. The reward is 1/60 for each frame without a hit, so at most 0.1 per step and
+ * 4 up (+y); any other number is refused. The reward is 1/60 for each frame without a hit, so at most 0.1 per step and
  * 10 per episode. The same seed plays the same episodes on any machine, because the game computes with + - * / and
  * square roots only.
  *
@@ -31,7 +31,7 @@
  */
 #pragma once
 
-#include "env.h"
+#include <gpureplay.h>
 
 enum { DODGE_OBS = 27, DODGE_ACTIONS = 5, DODGE_BALLS = 3 };
 enum { DODGE_HOLD = 6, DODGE_FRAMES = 600 };                                  /* frames of a step, of an episode */
@@ -60,4 +60,4 @@ typedef struct dodge {
     uint64_t random;
 } dodge;
 
-extern const env_kind dodge_kind;
+extern const gpur_env_type dodge_type; /* its environments are of type dodge */

@@ -44,12 +44,5 @@ static inline double dodge_distance(dodge_vector a, dodge_vector b)
     return dodge_length(dodge_minus(a, b));
 }
 
-/* The direction of an action as a unit vector; 0 for staying. */
-static inline dodge_vector dodge_direction(int32_t action)
-{
-    static const dodge_vector ways[DODGE_ACTIONS] = {{0, 0}, {-1, 0}, {1, 0}, {0, -1}, {0, 1}};
-    return ways[action > 0 && action < DODGE_ACTIONS ? action : 0];
-}
-
 /* Fills in the 27 numbers of dodge.h. */
 void dodge_observe(const dodge *game, float *obs);

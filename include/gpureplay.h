@@ -17,6 +17,9 @@
  *   gpureplay/optimizer.h   optimizers and their settings
  *   gpureplay/learner.h     a DQN learner, which trains on a replay or on batches in host memory
  *   gpureplay/checkpoint.h  saving and loading of replays, learners and weights
+ *   gpureplay/policy.h      acting without a replay and without training
+ *   gpureplay/env.h         environments, and plug-ins with more of them
+ *   gpureplay/run.h         whole trainings: environments, acting, replay and learner, in threads of their own
  *
  * Errors. Every function that can fail returns a gpur_status. After a failure gpur_last_error() gives the reason, with
  * the value that was given and the values that are allowed. A status above 0 is a refusal: nothing has changed, unless
@@ -56,5 +59,8 @@
 #include "gpureplay/optimizer.h"
 #include "gpureplay/learner.h"
 #include "gpureplay/checkpoint.h"
+#include "gpureplay/policy.h"
+#include "gpureplay/env.h"
+#include "gpureplay/run.h"
 
 #endif

@@ -160,7 +160,15 @@ typedef struct gpur_finish_step_args {
     int64_t rate_begin, rate_steps;
 } gpur_finish_step_args;
 
-/* Chooses epsilon-greedy actions from the action values of a Q or dueling head. */
+/* What decides whether the action of a row is random, and which one it is then. */
+typedef struct gpur_explore_row {
+    uint64_t step;
+    uint32_t lane;
+    float epsilon; /* probability of a random action */
+} gpur_explore_row;
+
+/* Chooses epsilon-greedy actions from the action values of a Q or dueling head. The random numbers of a row are a pure
+ * function of the seed, its step and its lane. */
 typedef struct gpur_epsilon_greedy_args {
     const float *z;    /* (B, Z), rows `z_pitch` floats apart, without bias */
     const float *bias; /* (Z) */
@@ -168,8 +176,9 @@ typedef struct gpur_epsilon_greedy_args {
     int32_t *action;   /* (B) out */
     int64_t batch, z_pitch;
     int32_t head, num_actions;
-    uint64_t seed, counter; /* the random numbers are a pure function of these two and the row, so any launch shape
-                               chooses the same actions */
+    uint64_t seed;
+    const gpur_explore_row *rows; /* (B); NULL: all rows have `step` and `epsilon`, and the lane of row b is b */
+    uint64_t step;
     float epsilon;
 } gpur_epsilon_greedy_args;
 

@@ -22,7 +22,6 @@ if(GPUREPLAY_BENCH)
     add_python_test(test_bench package/test_bench.py ${benchmark_files})
 endif()
 if(TARGET gpureplay_examples_env)
-    add_python_test(test_cartpole_gymnasium examples/test_cartpole.py)
     add_python_test(test_scripts package/test_scripts.py $<TARGET_FILE:cartpole_dqn>)
     foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
         register(test_minimal.${device} "${device}" minimal ${device})
@@ -35,6 +34,11 @@ if(TARGET gpureplay_examples_env)
 endif()
 
 add_python_test(test_ctypes package/test_ctypes.py $<TARGET_FILE:gpureplay>)
+
+# The library's environments against those of others, and plug-ins that are built outside the tree.
+add_python_test(test_cartpole_gymnasium env/test_cartpole.py $<TARGET_FILE:gpureplay>)
+add_python_test(test_minatar env/test_minatar.py $<TARGET_FILE:gpureplay>)
+add_python_test(test_plugin env/test_plugin.py $<TARGET_FILE:gpureplay>)
 
 # The Python package, and a program whose losses it must repeat.
 add_executable(print_losses python/print_losses.c)
@@ -83,7 +87,7 @@ endif()
 
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
 foreach(name IN ITEMS shellcheck test_atari test_bench test_cartpole_gymnasium test_docs test_layers
-        test_headers_alone test_install_add_subdirectory_CXX test_papers_md test_python
+        test_headers_alone test_install_add_subdirectory_CXX test_minatar test_papers_md test_plugin test_python
         test_python_without_fast test_scripts test_sources test_switches)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)

@@ -23,7 +23,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds, BASELINE = 0 };
 /* Copies of the game in lock step, in arrays as learners take them. */
 typedef struct games {
     int32_t count;                   /* N */
-    dodge *state;                    /* (N) */
+    void **env;                      /* (N) */
     float *obs;                      /* (N, DODGE_OBS) of the next step; after an end the new episode's first */
     float *next_obs;                 /* (N, DODGE_OBS) where the last step led; after an end the old episode's last */
     float *reward;                   /* (N) of the last step */
@@ -31,10 +31,18 @@ typedef struct games {
     float *episode_return;           /* (N) of the last step's episode, that step included */
 } games;
 
+static void game_must(const char *sentence)
+{
+    if (!sentence)
+        return;
+    fprintf(stderr, "dodge: %s\n", sentence);
+    exit(1);
+}
+
 static void games_reset(games *g)
 {
     for (int32_t i = 0; i < g->count; i++) {
-        dodge_kind.reset(&g->state[i], g->obs + i * DODGE_OBS);
+        game_must(dodge_type.reset(g->env[i], g->obs + i * DODGE_OBS));
         g->terminated[i] = g->truncated[i] = 0;
         g->episode_return[i] = 0.0f;
     }
@@ -44,22 +52,25 @@ static void games_open(games *g, int32_t count, uint64_t seed)
 {
     const size_t n = (size_t)count;
     *g = (games){.count = count};
-    g->state = bench_allocate(n * sizeof *g->state);
+    g->env = bench_allocate(n * sizeof *g->env);
     g->obs = bench_allocate(n * DODGE_OBS * sizeof *g->obs);
     g->next_obs = bench_allocate(n * DODGE_OBS * sizeof *g->next_obs);
     g->reward = bench_allocate(n * sizeof *g->reward);
     g->terminated = bench_allocate(n);
     g->truncated = bench_allocate(n);
     g->episode_return = bench_allocate(n * sizeof *g->episode_return);
-    for (int32_t i = 0; i < count; i++)
-        if (dodge_kind.init(&g->state[i], env_random_bits(&seed)) != 0)
-            bench_must(GPUR_OUT_OF_MEMORY, "a game");
+    for (int32_t i = 0; i < count; i++) {
+        gpur_env_info info = {.size = sizeof info};
+        game_must(dodge_type.init("", env_random_bits(&seed), &info, &g->env[i]));
+    }
     games_reset(g);
 }
 
 static void games_close(games *g)
 {
-    free(g->state);
+    for (int32_t i = 0; i < g->count; i++)
+        dodge_type.close(g->env[i]);
+    free(g->env);
     free(g->obs);
     free(g->next_obs);
     free(g->reward);
@@ -80,13 +91,14 @@ static void games_step(games *g, const int32_t *actions)
         float *const next = g->next_obs + i * DODGE_OBS;
         if (games_ended(g, i))
             g->episode_return[i] = 0.0f;
-        const env_outcome outcome = dodge_kind.step(&g->state[i], &actions[i], next);
-        g->reward[i] = outcome.reward;
-        g->terminated[i] = outcome.terminated;
-        g->truncated[i] = outcome.truncated;
-        g->episode_return[i] += outcome.reward;
+        gpur_env_result result;
+        game_must(dodge_type.step(g->env[i], &actions[i], next, &result));
+        g->reward[i] = result.reward;
+        g->terminated[i] = result.terminated;
+        g->truncated[i] = result.truncated;
+        g->episode_return[i] += result.reward;
         if (games_ended(g, i))
-            dodge_kind.reset(&g->state[i], g->obs + i * DODGE_OBS);
+            game_must(dodge_type.reset(g->env[i], g->obs + i * DODGE_OBS));
         else
             memcpy(g->obs + i * DODGE_OBS, next, DODGE_OBS * sizeof *next);
     }

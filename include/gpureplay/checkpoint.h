@@ -13,7 +13,7 @@
  * PATH.part that was left over. A new file gets the permission bits of the file that it replaces, and its owner and
  * group if the process may set them; access control lists are not copied. A symbolic link at PATH is refused, in saving
  * and in loading. Saving and loading take a few MiB of memory and the size of the header; loading a learner also takes
- * host memory for a copy of its weights and optimizer state, and saving or loading weights for a copy of the file.
+ * host memory for a copy of its weights and optimizer state, and saving or loading weights for two copies of them.
  *
  * Every function except gpur_checkpoint_options_init can also return
  *
@@ -147,8 +147,8 @@ GPUR_API gpur_status gpur_learner_save(gpur_learner *learner, const char *path, 
 GPUR_API gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpur_checkpoint_options *options);
 
 /*
- * Writes the online network's tensors in float32, under the names that gpur_learner_get_weight_info reports. Threads
- * and waiting are those of gpur_learner_save.
+ * Writes the online network's tensors in float32, under the names that gpur_learner_get_weight_info reports, and the
+ * number of train steps enqueued. Threads and waiting are those of gpur_learner_save.
  *
  *   path      the name of a file in an existing folder
  *   options   may be NULL
@@ -163,8 +163,8 @@ GPUR_API gpur_status gpur_learner_save_weights(gpur_learner *learner, const char
  * Sets the weights of the online and of the target network from a safetensors file, which any program may have written.
  * The file must have this network's tensors, in float32 and of the same shapes, and no others. gpur_learner_act uses
  * the new weights from then on. The state of the optimizer and the counters do not change. In a file from
- * gpur_learner_save_weights the checksum is compared; files of other programs have none. Threads are those of
- * gpur_learner_load.
+ * gpur_learner_save_weights or gpur_policy_save the checksum is compared; files of other programs have none. Threads
+ * are those of gpur_learner_load.
  *
  *   path      the name of a file
  *   options   may be NULL
@@ -189,7 +189,7 @@ typedef struct gpur_checkpoint_info {
     int64_t capacity; /* replay: its capacity */
     int64_t first_id; /* replay: id of the oldest transition */
     int64_t writers;  /* replay: number of writers whose state is in the file */
-    int64_t steps;    /* learner: train steps done */
+    int64_t steps;    /* learner: train steps done; weights: train steps enqueued before, or a policy's version */
     int64_t weights;  /* learner, weights: number of weights of the network */
 } gpur_checkpoint_info;
 

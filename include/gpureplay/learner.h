@@ -262,7 +262,8 @@ GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
  *
  * Any number of threads, at the same time as the one that trains. Their calls run one at a time; training does not wait
  * for them. Random actions depend only on the seed, on the number of calls of gpur_learner_act that succeeded before,
- * and on the observation's index in the call.
+ * and on the observation's index in the call. To act in several threads at the same time, with an epsilon for each
+ * observation, or with weights of another moment, create a policy (policy.h).
  *
  *   GPUR_INVALID_ARGUMENT  count or epsilon out of range, a stream on the CPU, a stream under capture, memory of
  *                          another GPU, or NULL

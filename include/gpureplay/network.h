@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The description of a network: layers, head and initial weights. A learner (learner.h) creates the network. */
+/* The description of a network: layers, head and initial weights. Learners (learner.h) and policies (policy.h) create
+ * the network. */
 #ifndef GPUREPLAY_NETWORK_H
 #define GPUREPLAY_NETWORK_H
 
@@ -43,7 +44,7 @@ enum {
 /*
  * The head: what the network computes from the output of the trunk. It has one branch, or two for GPUR_HEAD_DUELING
  * (value and advantage) and GPUR_HEAD_SOFTMAX_VALUE (policy and value). With `hidden` above 0, each branch begins with
- * a dense layer of `hidden` units. The DQN learner accepts GPUR_HEAD_Q and GPUR_HEAD_DUELING.
+ * a dense layer of `hidden` units. DQN learners and policies accept GPUR_HEAD_Q and GPUR_HEAD_DUELING.
  */
 enum {
     GPUR_HEAD_Q = 0,             /* Q(s, a) */

@@ -16,6 +16,8 @@ enum {
     GPUR_RANDOM_LEARN_DISTINCT = 6, /* a learner's batch: keys of a permutation, for distinct rows */
     GPUR_RANDOM_PRIORITY = 7,       /* a user's batch: by priority */
     GPUR_RANDOM_LEARN_PRIORITY = 8, /* a learner's batch: by priority */
+    GPUR_RANDOM_RUN_EXPLORE = 9,    /* epsilon-greedy in a run: by lane and its steps */
+    GPUR_RANDOM_ENVIRONMENT = 10,   /* seeds of a run's environments */
 };
 
 GPUR_FN gpur_u32x4 gpur_random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint32_t lane)

@@ -84,6 +84,11 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_learner_config), STRUCT(gpur_learner_stats),      STRUCT(gpur_weight_info),
         STRUCT(gpur_priority_stats), STRUCT(gpur_checkpoint_options), STRUCT(gpur_checkpoint_info),
         STRUCT(gpur_writer_config),  STRUCT(gpur_step_input),         STRUCT(gpur_episode_info),
+        STRUCT(gpur_space),          STRUCT(gpur_env_info),           STRUCT(gpur_env_result),
+        STRUCT(gpur_env_type),       STRUCT(gpur_vector_result),      STRUCT(gpur_vector_env_type),
+        STRUCT(gpur_policy_config),  STRUCT(gpur_policy_input),       STRUCT(gpur_policy_output),
+        STRUCT(gpur_policy_stats),   STRUCT(gpur_run_config),         STRUCT(gpur_run_event),
+        STRUCT(gpur_run_stats),
     };
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Sets gpureplay_sources, the source files of this build: all files of these folders, except that of two alternatives
 # only one is used. A test includes this file, too, with every combination of switches.
-set(folders base file device device/cpu replay replay/priority replay/storage replay/writer replay/sampler
-    replay/checkpoint learn learn/network learn/fused)
+set(folders base env env/minatar file device device/cpu replay replay/priority replay/storage replay/writer
+    replay/sampler replay/checkpoint learn learn/network learn/acting learn/fused run)
 if(GPUREPLAY_HAS_CUDA)
     list(APPEND folders device/cuda)
 endif()

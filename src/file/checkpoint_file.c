@@ -203,6 +203,13 @@ static gpur_status read_scalars(const gpur_tensors *tensors, const gpur_scalar *
     return GPUR_OK;
 }
 
+int64_t gpur_metadata_number(const gpur_tensors *tensors, const char *key, int64_t otherwise)
+{
+    int64_t value = otherwise;
+    const gpur_scalar scalar = {key, GPUR_SCALAR_I64, &value};
+    return gpur_tensors_find_metadata(tensors, key) && read_scalars(tensors, &scalar, 1) == GPUR_OK ? value : otherwise;
+}
+
 gpur_status gpur_settings_add_real(gpur_tensors *settings, const char *key, double value)
 {
     char text[32];
@@ -236,9 +243,7 @@ static gpur_status compare_settings(const gpur_tensors *file, const gpur_tensors
 
 static int64_t number_of(const gpur_tensors *tensors, const char *key)
 {
-    int64_t value = -1;
-    const gpur_scalar scalar = {key, GPUR_SCALAR_I64, &value};
-    return gpur_tensors_find_metadata(tensors, key) && read_scalars(tensors, &scalar, 1) == GPUR_OK ? value : -1;
+    return gpur_metadata_number(tensors, key, -1);
 }
 
 static void describe(const gpur_checkpoint *file, gpur_checkpoint_info *info)
@@ -250,13 +255,14 @@ static void describe(const gpur_checkpoint *file, gpur_checkpoint_info *info)
     snprintf(info->version, sizeof info->version, "%.15s", version ? version : "");
     snprintf(info->kind, sizeof info->kind, "%.15s", version && kind ? kind : "safetensors");
     const int is_replay = strcmp(info->kind, "replay") == 0, is_learner = strcmp(info->kind, "learner") == 0;
+    const int is_weights = strcmp(info->kind, "weights") == 0;
     info->bytes = file->file.bytes;
     info->tensors = tensors->count;
     info->rows = is_replay ? number_of(tensors, "rows") : -1;
     info->capacity = is_replay ? number_of(tensors, "capacity") : -1;
     info->first_id = is_replay ? number_of(tensors, "first_id") : -1;
     info->writers = is_replay ? number_of(tensors, "writers") : -1;
-    info->steps = is_learner ? number_of(tensors, "step") : -1;
+    info->steps = is_learner ? number_of(tensors, "step") : is_weights ? number_of(tensors, GPUR_WEIGHTS_VERSION) : -1;
     info->weights = version && !is_replay ? number_of(tensors, "weights") : -1;
 }
 
@@ -500,11 +506,9 @@ static gpur_status read_checksums(gpur_checkpoint *checkpoint)
     return last[0] == checkpoint->head ? GPUR_OK : gpur_fail(GPUR_FILE_ERROR, "its header is not what was written");
 }
 
-gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kind, const gpur_tensors *settings,
-                                    const gpur_scalar *scalars, int32_t count)
+gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kind, const char *what,
+                                    const gpur_tensors *settings, const gpur_scalar *scalars, int32_t count)
 {
-    char what[32];
-    snprintf(what, sizeof what, "this %s", kind);
     GPUR_TRY(gpur_checkpoint_check_kind(checkpoint, kind));
     GPUR_TRY(gpur_checkpoint_add_path_to_error(checkpoint, read_checksums(checkpoint)));
     GPUR_TRY(compare_settings(&checkpoint->tensors, settings, what));

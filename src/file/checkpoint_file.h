@@ -56,6 +56,12 @@ typedef struct gpur_scalar {
 
 gpur_status gpur_scalars_write(gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count);
 
+/* The integer that a metadata entry has; `otherwise` if there is no such entry, or it is no integer. */
+int64_t gpur_metadata_number(const gpur_tensors *tensors, const char *key, int64_t otherwise);
+
+/* The metadata entry of a weights file with the version of the weights. */
+#define GPUR_WEIGHTS_VERSION "weights_version"
+
 /* Settings are metadata entries, too. */
 gpur_status gpur_settings_add_real(gpur_tensors *settings, const char *key, double value);
 
@@ -114,9 +120,9 @@ gpur_status gpur_checkpoint_check_kind(const gpur_checkpoint *checkpoint, const 
 gpur_status gpur_checkpoint_add_path_to_error(const gpur_checkpoint *checkpoint, gpur_status status);
 
 /* Refuses a file of another kind, a damaged header or damaged checksums, different settings, and missing scalars; fills
- * in the scalars. Call it before the functions below. */
-gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kind, const gpur_tensors *settings,
-                                    const gpur_scalar *scalars, int32_t count);
+ * in the scalars. `what` names the object that loads it, as in "this replay". Call it before the functions below. */
+gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kind, const char *what,
+                                    const gpur_tensors *settings, const gpur_scalar *scalars, int32_t count);
 
 /* From now on every chunk that is read is refused if it holds a value of this tensor that is negative, NaN or infinite.
  * Has no effect if the file has no such tensor of float32. */

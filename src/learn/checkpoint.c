@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Saves and loads a learner: the arrays of the optimizer, tensor by tensor, the older acting copy, and the counters. */
+#include "learn/checkpoint.h"
+
 #include "learn/learner.h"
-#include "file/checkpoint_file.h"
 #include "replay/sampler/consumer.h"
 
 #include <inttypes.h>
@@ -10,10 +10,9 @@
 
 /* Adds a section for each tensor of an array. `memory`, (P) in host memory, replaces the array's own; NULL: the
  * array's. */
-static gpur_status add_array(const gpur_learner *learner, const gpur_saved_array *a, float *memory,
+static gpur_status add_array(const gpur_params *params, const gpur_saved_array *a, float *memory,
                              gpur_sections *sections)
 {
-    const gpur_params *const params = &learner->network.params;
     char name[GPUR_TENSOR_NAME];
     for (int32_t i = 0; i < params->tensor_count; i++) {
         const gpur_tensor *const tensor = &params->tensor[i];
@@ -31,8 +30,9 @@ static gpur_status add_array(const gpur_learner *learner, const gpur_saved_array
 static gpur_status add_sections(const gpur_learner *learner, float *host, gpur_sections *sections)
 {
     const gpur_saved_arrays arrays = gpur_learner_saved_arrays(learner);
+    const gpur_params *const params = &learner->network.params;
     for (int32_t i = 0; i < arrays.count; i++)
-        GPUR_TRY(add_array(learner, &arrays.list[i], host ? host + i * learner->network.params.count : NULL, sections));
+        GPUR_TRY(add_array(params, &arrays.list[i], host ? host + i * params->count : NULL, sections));
     return GPUR_OK;
 }
 
@@ -74,9 +74,8 @@ static gpur_status add_layer(gpur_tensors *settings, int32_t index, const gpur_l
 
 /* Arrays are saved in the device's order, which depends on the layers, so these settings must match. `has_activation`:
  * with that of the head's hidden layers. */
-static gpur_status add_network(const gpur_learner *learner, gpur_tensors *settings, int has_activation)
+static gpur_status add_network(const gpur_network_config *network, gpur_tensors *settings, int has_activation)
 {
-    const gpur_network_config *const network = &learner->config.network;
     for (int32_t i = 0; i < network->trunk_count; i++)
         GPUR_TRY(add_layer(settings, i, &network->trunk[i]));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "layers", "%d", (int)network->trunk_count));
@@ -90,7 +89,7 @@ static gpur_status add_settings(const gpur_learner *learner, gpur_tensors *setti
 {
     static const char *const kinds[] = {"adam", "rmsprop-tf", "rmsprop-keras2", "rmsprop-torch", "rmsprop-deepmind"};
     GPUR_TRY(gpur_tensors_add_metadata(settings, "optimizer", "%s", kinds[learner->config.optimizer.kind]));
-    GPUR_TRY(add_network(learner, settings, has_activation));
+    GPUR_TRY(add_network(&learner->config.network, settings, has_activation));
     return gpur_tensors_add_metadata(settings, "weights", "%" PRId64, gpur_params_weights(&learner->network.params));
 }
 
@@ -148,8 +147,8 @@ static gpur_status prepare(loading *load, gpur_learner *learner)
     const gpur_scalar scalars[] = STATE_SCALARS(&load->state);
     const int has_activation = gpur_tensors_find_metadata(&load->file.tensors, HIDDEN_ACTIVATION) != NULL;
     GPUR_TRY(add_settings(learner, &load->settings, has_activation));
-    GPUR_TRY(
-        gpur_checkpoint_compare(&load->file, "learner", &load->settings, scalars, sizeof scalars / sizeof *scalars));
+    GPUR_TRY(gpur_checkpoint_compare(&load->file, "learner", "this learner", &load->settings, scalars,
+                                     sizeof scalars / sizeof *scalars));
     const int32_t count = gpur_learner_saved_arrays(learner).count;
     load->bytes = (size_t)(count * learner->network.params.count) * sizeof(float);
     load->host = gpur_host_alloc(learner->device, load->bytes);
@@ -235,5 +234,39 @@ gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpu
     gpur_sections_free(&load.sections);
     gpur_tensors_free(&load.settings);
     gpur_checkpoint_close(&load.file);
+    return status;
+}
+
+/* Reads the online weights alone. The other arrays of the file are as many as the learner's optimizer needed. */
+static gpur_status read_online(gpur_checkpoint *file, gpur_device *device, gpur_stream *stream,
+                               const gpur_params *params, const gpur_checkpoint_options *options, float *weights)
+{
+    const gpur_saved_array online = {"online", NULL};
+    gpur_sections sections = {0};
+    int touched = 0;
+    gpur_status status = add_array(params, &online, weights, &sections);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_match(file, &sections, "this policy", file->tensors.count - sections.count);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_fill(file, device, stream, &sections, options, &touched);
+    gpur_sections_free(&sections);
+    GPUR_TRY(status);
+    return gpur_checkpoint_add_path_to_error(file,
+                                             gpur_params_check_numbers(params, "online.", weights, GPUR_FILE_ERROR));
+}
+
+gpur_status gpur_learner_file_load_weights(gpur_checkpoint *file, gpur_device *device, gpur_stream *stream,
+                                           const gpur_network_config *config, const gpur_params *params,
+                                           const gpur_checkpoint_options *options, float *weights, int64_t *steps)
+{
+    const gpur_scalar scalar = {"steps_enqueued", GPUR_SCALAR_I64, steps};
+    const int has_activation = gpur_tensors_find_metadata(&file->tensors, HIDDEN_ACTIVATION) != NULL;
+    gpur_tensors settings = {0};
+    gpur_status status = add_network(config, &settings, has_activation);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_compare(file, "learner", "this policy", &settings, &scalar, 1);
+    if (status == GPUR_OK)
+        status = read_online(file, device, stream, params, options, weights);
+    gpur_tensors_free(&settings);
     return status;
 }

@@ -46,24 +46,10 @@ static gpur_status find_action(gpur_learn_fields *fields, const gpur_schema *sch
     return check_one(schema, "action", fields->action);
 }
 
-static gpur_status find_obs(const gpur_schema *schema, const char *name, int32_t *index)
+static gpur_status find_obs(const gpur_schema *schema, const char *name, int32_t *index, gpur_obs_format *format)
 {
     GPUR_TRY(find(schema, name, index));
-    const int32_t dtype = schema->fields[*index].dtype;
-    GPUR_REQUIRE(dtype == GPUR_FLOAT32 || dtype == GPUR_UINT8,
-                 "field \"%s\" is %s; a learner needs float32 or uint8 (for discrete observations: one-hot)", name,
-                 gpur_dtype_name(dtype));
-    return GPUR_OK;
-}
-
-static void describe_obs(gpur_learn_fields *fields, const gpur_field_info *obs)
-{
-    fields->features = gpur_field_elements(obs);
-    fields->obs_floats = obs->dtype == GPUR_FLOAT32;
-    fields->obs_bytes = obs->bytes;
-    fields->dims = obs->dims;
-    for (int i = 0; i < 3; i++)
-        fields->shape[i] = obs->dims == 3 ? obs->shape[i] : 0;
+    return gpur_obs_format_of(&schema->fields[*index], format);
 }
 
 /* A convolution reads both by the axes of obs. */
@@ -81,20 +67,20 @@ static gpur_status check_axes(const gpur_field_info *obs, const gpur_field_info 
 gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema *schema)
 {
     int32_t terminated;
-    GPUR_TRY(find_obs(schema, "obs", &fields->obs));
-    GPUR_TRY(find_obs(schema, "next_obs", &fields->next_obs));
+    gpur_obs_format next;
+    GPUR_TRY(find_obs(schema, "obs", &fields->obs, &fields->obs_format));
+    GPUR_TRY(find_obs(schema, "next_obs", &fields->next_obs, &next));
     GPUR_TRY(find_float(schema, "reward", &fields->reward));
     GPUR_TRY(check_one(schema, "reward", fields->reward));
     GPUR_TRY(find_action(fields, schema));
     GPUR_TRY(find(schema, "terminated", &terminated)); /* the replay has checked that it is one byte */
-    describe_obs(fields, &schema->fields[fields->obs]);
-    const gpur_field_info *const after = &schema->fields[fields->next_obs];
-    const int64_t next = gpur_field_elements(after);
-    GPUR_REQUIRE(after->dtype == schema->fields[fields->obs].dtype, "obs is %s and next_obs %s; they must be alike",
-                 gpur_dtype_name(schema->fields[fields->obs].dtype), gpur_dtype_name(after->dtype));
-    GPUR_REQUIRE(next == fields->features, "obs has %" PRId64 " numbers and next_obs %" PRId64 "; they must be as many",
-                 fields->features, next);
-    return check_axes(&schema->fields[fields->obs], after);
+    GPUR_REQUIRE(next.is_float == fields->obs_format.is_float, "obs is %s and next_obs %s; they must be alike",
+                 gpur_dtype_name(schema->fields[fields->obs].dtype),
+                 gpur_dtype_name(schema->fields[fields->next_obs].dtype));
+    GPUR_REQUIRE(next.features == fields->obs_format.features,
+                 "obs has %" PRId64 " numbers and next_obs %" PRId64 "; they must be as many",
+                 fields->obs_format.features, next.features);
+    return check_axes(&schema->fields[fields->obs], &schema->fields[fields->next_obs]);
 }
 
 enum { MAX_UNROLL = 64 };

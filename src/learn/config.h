@@ -4,9 +4,10 @@
 
 #include "base/status.h"
 #include "gpureplay/learner.h"
+#include "learn/network/input.h"
 #include "replay/schema.h"
 
-enum { GPUR_MAX_ACT_BATCH = 1 << 20 };
+enum { GPUR_MAX_ACT_BATCH = 1 << 20 }; /* observations that are acted on at a time */
 
 /* Refuses settings out of range, except those of the network (see network/network.h). Replaces GPUR_SOURCE_AUTO by the
  * replay's index_source. `replay`: the checked settings of the replay. */
@@ -16,10 +17,7 @@ gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_re
 
 typedef struct gpur_learn_fields {
     int32_t obs, next_obs, action, reward; /* indices in the schema */
-    int64_t features;                      /* numbers in one observation */
-    int32_t obs_floats;                    /* 1: obs is float32, 0: uint8 */
-    int64_t obs_bytes;                     /* of one observation */
-    int32_t dims, shape[3];                /* axes of obs; their lengths if there are three */
+    gpur_obs_format obs_format;            /* of obs and next_obs */
     int32_t action_is_int64;               /* 1: int64, 0: int32 */
 } gpur_learn_fields;
 

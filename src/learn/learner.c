@@ -128,7 +128,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(gpur_learner_config_init(config, sizeof *config));
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_learner_config"));
     GPUR_TRY(gpur_learn_fields_find(&fields, gpur_replay_schema(replay)));
-    const gpur_input_shape input_shape = gpur_input_shape_find(&fields, &config->network);
+    const gpur_input_shape input_shape = gpur_input_shape_find(&fields.obs_format, &config->network);
     const gpur_part_context context = {learner->device, replay, &learner->network, config, &fields, &learner->step};
     GPUR_TRY(gpur_network_check(&config->network, &input_shape));
     GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)));
@@ -241,16 +241,17 @@ gpur_status gpur_learner_sync(gpur_learner *learner)
 gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const void *obs, float epsilon, int32_t *actions,
                              void *stream)
 {
-    const gpur_obs_batch obs_batch = {count, obs, stream};
+    gpur_inference_call call = {.count = count, .obs = obs, .native = stream, .actions = actions};
     GPUR_REQUIRE(learner, "learner is NULL");
-    return gpur_actor_choose(&learner->actor, &obs_batch, epsilon, actions);
+    call.exploration.epsilon = epsilon;
+    return gpur_actor_choose(&learner->actor, &call);
 }
 
 gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const void *obs, float *q, void *stream)
 {
-    const gpur_obs_batch obs_batch = {count, obs, stream};
+    const gpur_inference_call call = {.count = count, .obs = obs, .native = stream, .q = q};
     GPUR_REQUIRE(learner, "learner is NULL");
-    return gpur_actor_values(&learner->actor, &obs_batch, q);
+    return gpur_actor_values(&learner->actor, &call);
 }
 
 float gpur_learner_epsilon(gpur_learner *learner, int64_t step)
@@ -286,7 +287,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.gradient_norm = view.state.gradient_norm;
     known.learning_rate = view.state.learning_rate;
     known.steps_per_second = view.steps_per_second;
-    known.device_bytes = learner->memory_bytes + atomic_load(&learner->actor.grown_bytes);
+    known.device_bytes = learner->memory_bytes + atomic_load(&learner->actor.inference.grown_bytes);
     known.pinned_bytes = pinned_bytes(learner);
     known.actions = atomic_load(&learner->actor.chosen);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_learner_stats");

@@ -2,7 +2,7 @@
 /* The learner handle, shared by the files that implement the public learner. */
 #pragma once
 
-#include "learn/actor.h"
+#include "learn/acting/actor.h"
 #include "learn/fused/fused_step.h"
 #include "learn/stats.h"
 #include "learn/host_batches.h"

@@ -64,6 +64,14 @@ static gpur_train_state newest(const gpur_train_stats *stats)
     return stats->seen;
 }
 
+int64_t gpur_train_stats_steps_enqueued(gpur_train_stats *stats)
+{
+    pthread_mutex_lock(&stats->mutex);
+    const int64_t steps = stats->steps_enqueued;
+    pthread_mutex_unlock(&stats->mutex);
+    return steps;
+}
+
 void gpur_train_stats_restore(gpur_train_stats *stats, const gpur_train_state *state, int64_t steps_enqueued)
 {
     pthread_mutex_lock(&stats->mutex);

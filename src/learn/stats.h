@@ -35,6 +35,9 @@ typedef struct gpur_train_stats_snapshot {
     double mean_loss, steps_per_second;
 } gpur_train_stats_snapshot;
 
+/* The train steps enqueued so far. */
+int64_t gpur_train_stats_steps_enqueued(gpur_train_stats *stats);
+
 /* Sets the statistics as if one launch had ended with this state. No launch may be in flight. */
 void gpur_train_stats_restore(gpur_train_stats *stats, const gpur_train_state *state, int64_t steps_enqueued);
 

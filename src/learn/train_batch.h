@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "learn/config.h"
 #include "learn/network/input.h"
 #include "replay/sampler/gather.h"
 

@@ -3,6 +3,7 @@
  * states the setting's name, the value given and the values allowed; the ends of the range are accepted. One line per
  * setting. */
 #include "support/learner_fixture.h"
+#include "support/policy_fixture.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
@@ -10,7 +11,7 @@
 #include <stddef.h>
 
 /* The struct that a setting belongs to. */
-typedef enum owner { DEVICE, REPLAY, WRITER, LEARNER } owner;
+typedef enum owner { DEVICE, REPLAY, WRITER, LEARNER, POLICY } owner;
 
 /* The allowed values are `min` to `max`, except an end that is open. An integer without a limit of its own has its
  * type's. */
@@ -29,6 +30,7 @@ typedef struct range {
 #define OFFSET_REPLAY(member) offsetof(gpur_replay_config, member)
 #define OFFSET_WRITER(member) offsetof(gpur_writer_config, member)
 #define OFFSET_LEARNER(member) offsetof(gpur_learner_config, member)
+#define OFFSET_POLICY(member) offsetof(gpur_policy_config, member)
 #define NAMED(owner, name, member) owner, name, OFFSET_##owner(member)
 #define OF(owner, member) NAMED(owner, #member, member)
 #define SCHEDULE(owner, name, member, max)                                                                             \
@@ -116,6 +118,14 @@ static const range ranges[] = {
     {OF(LEARNER, deterministic), 'i', 0, 1, 0},
     SCHEDULE(LEARNER, "beta", beta, 10),
     {OF(LEARNER, step_kernel), 'i', 0, 2, 0},
+    {OF(POLICY, network.trunk_count), 'i', 0, 8, 0},
+    {OF(POLICY, network.head), 'i', 0, 1, 0},
+    {OF(POLICY, network.input_scale), 'f', (double)-FLT_MAX, (double)FLT_MAX, 0},
+    RESERVED(POLICY, "network.reserved", network.reserved, 3),
+    {OF(POLICY, max_batch), 'i', 1, 1048576, 0},
+    {OF(POLICY, streams), 'i', 1, 64, 0},
+    {OF(POLICY, math), 'i', 0, 2, 0},
+    {OF(POLICY, deterministic), 'i', 0, 1, 0},
 };
 enum { RANGES = sizeof ranges / sizeof *ranges };
 
@@ -129,6 +139,7 @@ static union {
     gpur_replay_config replay;
     gpur_writer_config writer;
     gpur_learner_config learner;
+    gpur_policy_config policy;
 } good, given;
 
 static gpur_status use(owner o)
@@ -137,6 +148,7 @@ static gpur_status use(owner o)
     gpur_device *opened = NULL;
     gpur_writer *writer = NULL;
     gpur_learner *learner = NULL;
+    gpur_policy *policy = NULL;
     gpur_status status = GPUR_OK;
     if (o == DEVICE)
         status = gpur_device_open("cpu", &given.device, &opened);
@@ -144,11 +156,14 @@ static gpur_status use(owner o)
         status = gpur_replay_plan_bytes(&given.replay, &plan);
     else if (o == WRITER)
         status = gpur_writer_open(replay_of_writers.replay, &given.writer, &writer);
-    else
+    else if (o == LEARNER)
         status = gpur_learner_create(fixture.replay, &given.learner, &learner);
+    else
+        status = gpur_policy_create(device, &given.policy, &policy);
     gpur_device_close(opened);
     gpur_writer_destroy(writer);
     gpur_learner_destroy(learner);
+    gpur_policy_destroy(policy);
     return status;
 }
 
@@ -265,6 +280,14 @@ TEST(settings_of_a_learner_out_of_range_are_refused)
     learner_fixture_close(&fixture);
 }
 
+TEST(settings_of_a_policy_out_of_range_are_refused)
+{
+    const gpur_learner_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    memset(&good, 0, sizeof good);
+    good.policy = policy_fixture_config(&learner, ROWS_PLAIN, 1);
+    check_all(POLICY);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -272,6 +295,7 @@ int main(int argc, char **argv)
     RUN(settings_of_a_device_out_of_range_are_refused);
     RUN(settings_of_a_replay_and_its_writers_out_of_range_are_refused_and_the_ends_of_the_ranges_are_accepted);
     RUN(settings_of_a_learner_out_of_range_are_refused);
+    RUN(settings_of_a_policy_out_of_range_are_refused);
     gpur_device_close(device);
     return test_main_end();
 }

@@ -13,11 +13,13 @@ TEST(a_dash_hits_a_player_that_stays_and_ends_the_episode)
     float obs[DODGE_OBS];
     const int32_t action = STAY;
     game.opponent.place.x = 0.30;
-    CHECK_NEAR(dodge_kind.step(&game, &action, obs).reward, 0.1, 1e-7);
-    const env_outcome outcome = dodge_kind.step(&game, &action, obs);
+    gpur_env_result result;
+    CHECK(!dodge_type.step(&game, &action, obs, &result));
+    CHECK_NEAR(result.reward, 0.1, 1e-7);
+    CHECK(!dodge_type.step(&game, &action, obs, &result));
     CHECK_NEAR(game.opponent.place.x, 0.30 - 3 * 0.09, 1e-12);
-    CHECK(outcome.terminated && !outcome.truncated);
-    CHECK_NEAR(outcome.reward, 5.0 / 60.0, 1e-7);
+    CHECK(result.terminated && !result.truncated);
+    CHECK_NEAR(result.reward, 5.0 / 60.0, 1e-7);
 }
 
 /* Halves and quarters, so that every number is exact. */
@@ -31,7 +33,8 @@ TEST(each_observed_number_is_the_documented_one)
     game.balls[1] = (dodge_body){{0.25, 0.2}, {0.0, 0.05}}, game.is_flying[1] = 1;
     float obs[DODGE_OBS];
     const int32_t action = UP;
-    dodge_kind.step(&game, &action, obs);
+    gpur_env_result result;
+    CHECK(!dodge_type.step(&game, &action, obs, &result));
     for (int i = 0; i < DODGE_OBS; i++)
         CHECK_NEAR(obs[i], wanted[i], 1e-6);
 }
@@ -40,6 +43,7 @@ typedef struct tally {
     double mean;       /* return of an episode */
     int truncated;     /* episodes that were */
     int max_steps;     /* of an episode */
+    int failures;      /* of calls */
     int out_of_bounds; /* numbers observed that were */
     uint64_t digest;   /* of all numbers observed: FNV-1a */
 } tally;
@@ -50,7 +54,7 @@ static void count_obs(tally *t, const float *obs)
         uint32_t bits;
         memcpy(&bits, obs + i, sizeof bits);
         t->digest = (t->digest ^ bits) * 0x100000001b3u;
-        t->out_of_bounds += !(obs[i] >= dodge_kind.obs_low[i] && obs[i] <= dodge_kind.obs_high[i]);
+        t->out_of_bounds += !(obs[i] >= -1.0f && obs[i] <= 1.0f);
     }
 }
 
@@ -58,27 +62,29 @@ static void count_obs(tally *t, const float *obs)
 static tally run_episodes(int repeat, uint64_t memory, uint64_t seed, int episodes)
 {
     tally t = {.digest = 0xcbf29ce484222325u};
-    dodge game;
     float obs[DODGE_OBS];
-    dodge_kind.init(&game, seed);
+    gpur_env_info info = {.size = sizeof info};
+    void *game = NULL;
+    t.failures += dodge_type.init("", seed, &info, &game) != NULL;
     for (int i = 0; i < episodes; i++) {
         double sum = 0.0;
-        env_outcome outcome = {0};
+        gpur_env_result result = {0};
         int steps = 0;
         int32_t action = 0;
-        dodge_kind.reset(&game, obs);
+        t.failures += dodge_type.reset(game, obs) != NULL;
         count_obs(&t, obs);
-        for (; !outcome.terminated && !outcome.truncated; steps++) {
+        for (; !result.terminated && !result.truncated; steps++) {
             if (steps % repeat == 0)
                 action = (int32_t)(env_random_bits(&memory) % DODGE_ACTIONS);
-            outcome = dodge_kind.step(&game, &action, obs);
-            sum += (double)outcome.reward;
+            t.failures += dodge_type.step(game, &action, obs, &result) != NULL;
+            sum += (double)result.reward;
             count_obs(&t, obs);
         }
         t.mean += sum / episodes;
-        t.truncated += outcome.truncated;
+        t.truncated += result.truncated;
         t.max_steps = steps > t.max_steps ? steps : t.max_steps;
     }
+    dodge_type.close(game);
     return t;
 }
 
@@ -87,7 +93,25 @@ TEST(random_actions_score_low_and_nothing_observed_is_out_of_bounds)
     const tally single = run_episodes(1, 1, 1, 1000), repeated = run_episodes(4, 1, 1, 1000);
     CHECK(single.mean < 2.0 && single.mean > 0.5 && single.truncated == 0);
     CHECK_EQUAL(single.out_of_bounds + repeated.out_of_bounds, 0);
-    CHECK(single.max_steps <= dodge_kind.max_steps && dodge_kind.max_steps == 100);
+    CHECK_EQUAL(single.failures + repeated.failures, 0);
+    CHECK(single.max_steps <= 100);
+}
+
+TEST(spaces_are_the_documented_ones_and_what_is_not_is_refused)
+{
+    const int32_t action = DODGE_ACTIONS;
+    gpur_env_info info = {.size = sizeof info};
+    gpur_env_result result;
+    float obs[DODGE_OBS];
+    void *game = NULL;
+    CHECK(strstr(dodge_type.init("balls=4", 1, &info, &game), "has no options") && !game);
+    CHECK(!dodge_type.init("", 1, &info, &game));
+    CHECK(info.obs.dtype == GPUR_FLOAT32 && info.obs.shape[0] == DODGE_OBS && info.obs.shape[1] == 0);
+    CHECK(info.obs.low == -1.0f && info.obs.high == 1.0f && info.action.num_actions == DODGE_ACTIONS);
+    CHECK(info.max_steps == 100 && info.save_bytes == 0);
+    CHECK(!dodge_type.reset(game, obs));
+    CHECK(strstr(dodge_type.step(game, &action, obs, &result), "the action is 5; it must be 0 to 4"));
+    dodge_type.close(game);
 }
 
 /* Every rule of the game is in these digests, which are the same with every compiler and on every machine. */
@@ -106,6 +130,7 @@ int main(int argc, char **argv)
     RUN(a_dash_hits_a_player_that_stays_and_ends_the_episode);
     RUN(each_observed_number_is_the_documented_one);
     RUN(random_actions_score_low_and_nothing_observed_is_out_of_bounds);
+    RUN(spaces_are_the_documented_ones_and_what_is_not_is_refused);
     RUN(a_seed_gives_the_same_episodes_everywhere_and_another_seed_others);
     return test_main_end();
 }

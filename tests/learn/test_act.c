@@ -395,7 +395,7 @@ TEST(an_act_that_fits_is_not_refused_for_lack_of_twice_the_memory)
     atomic_store(&fails_once, 1);
     CHECK_OK(gpur_learner_act(learner, COUNT, obs, 0.0f, actions, NULL));
     CHECK_EQUAL(atomic_load(&fails_once), 0);
-    CHECK_EQUAL(learner->actor.buffers.capacity, COUNT);
+    CHECK_EQUAL(learner->actor.inference.buffers.capacity, COUNT);
     learner_fixture_close_learner(&fixture, learner);
     gpur_device_close(own);
 }

@@ -77,7 +77,7 @@ TEST(a_schema_that_cannot_be_learned_from_is_refused)
         const char *message;
     } cases[] = {
         {DENSE, 0, {"state", GPUR_FLOAT32, {5}}, {0}, 0, "no field \"obs\""},
-        {DENSE, 0, {"obs", GPUR_FLOAT16, {5}}, {0}, 0, "field \"obs\" is float16; a learner needs float32 or uint8"},
+        {DENSE, 0, {"obs", GPUR_FLOAT16, {5}}, {0}, 0, "field \"obs\" is float16; a network reads float32 or uint8"},
         {DENSE, 0, {"obs", GPUR_UINT8, {5}}, {0}, 0, "obs is uint8 and next_obs float32; they must be alike"},
         {DENSE, 0, {"obs", GPUR_FLOAT32, {2, 3}}, {0}, 0, "obs has 6 numbers and next_obs 5"},
         {DENSE, 0, {"obs", GPUR_FLOAT32, {5, 1}}, {0}, 0, "obs has 2 axes and next_obs 1; they must be of the same"},

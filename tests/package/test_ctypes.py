@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = {
-    "void": None, "char": ctypes.c_char, "float": ctypes.c_float, "double": ctypes.c_double, "int32_t": ctypes.c_int32,
-    "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "gpur_status": ctypes.c_int32,
+    "void": None, "char": ctypes.c_char, "float": ctypes.c_float, "double": ctypes.c_double, "uint8_t": ctypes.c_uint8,
+    "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "gpur_status": ctypes.c_int32,
     "gpur_log_fn": ctypes.c_void_p, "gpur_alloc_fn": ctypes.c_void_p, "gpur_release_fn": ctypes.c_void_p,
     "gpur_progress_fn": ctypes.c_void_p,
 }
@@ -60,30 +60,43 @@ def ctypes_type(declared):
     return PLAIN[name] if name in PLAIN else STRUCTS[name]
 
 
+def argument_types(arguments):
+    """Of "int32_t a, void *b"."""
+    return [ctypes_type(re.sub(r"\w+\s*$", "", part)) for part in arguments.split(",") if part.strip() != "void"]
+
+
+def members_of(declaration, constants):
+    """[(name, type, array length or 0)] of "float low, high", "int32_t shape[6]" or "void (*close)(void *env)", where a
+    function's type is its result and its arguments."""
+    if function := re.fullmatch(r"([\w ]+[ *]+)\(\*(\w+)\)\(([^()]*)\)", declaration):
+        result, name, arguments = function.groups()
+        return [(name, (ctypes_type(result), argument_types(arguments)), 0)]
+    base, names = re.fullmatch(r"((?:const )?\w+) (.*)", declaration).groups()
+    parts = [re.fullmatch(r"(.*?)(\w+)(?:\[(\w+)\])?", part.strip()).groups(default="0") for part in names.split(",")]
+    return [(name, ctypes_type(base + pointer), int(constants.get(bound.removeprefix("GPUR_"), bound)))
+            for pointer, name, bound in parts]
+
+
 def header_structs(text, constants):
     """{"gpur_field": [("name", type, array length or 0), ...], ...} of every struct with members, in order."""
-    found = {}
-    for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S):
-        members = re.findall(r"([\w ]+?[ *]+)(\w+)(?:\[(\w+)\])?;", body)
-        assert len(members) == body.count(";"), f"{name}: a member that this does not read"
-        found[name] = [(member, ctypes_type(declared),
-                        int(constants.get(bound.removeprefix("GPUR_"), bound) if bound else 0))
-                       for declared, member, bound in members]
-    return found
+    return {name: [member for declaration in body.split(";")[:-1]
+                   for member in members_of(" ".join(declaration.split()), constants)]
+            for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S)}
 
 
 def header_functions(text):
     """{"gpur_version": (result, [arguments])}."""
     found = {}
     for result, name, arguments in re.findall(r"GPUR_API ([\w ]+?[ *]+)(gpur_\w+)\(([^)]*)\);", text):
-        parts = [] if arguments.strip() == "void" else arguments.split(",")
-        found[name] = ctypes_type(result), [ctypes_type(re.sub(r"\w+\s*$", "", part)) for part in parts]
+        found[name] = ctypes_type(result), argument_types(arguments)
     assert len(found) == len(re.findall(r"^GPUR_API ", text, flags=re.M)), "a function that this does not read"
     return found
 
 
 def mirror_member(name, declared):
-    """As header_structs has it: pointers to anything are pointers."""
+    """As header_structs has it: pointers to anything but functions are pointers."""
+    if issubclass(declared, ctypes._CFuncPtr):
+        return name, (declared._restype_, list(declared._argtypes_)), 0
     element = getattr(declared, "_type_", declared) if hasattr(declared, "_length_") else declared
     is_pointer = issubclass(element, ctypes._Pointer)
     return name, ctypes.c_void_p if is_pointer else element, getattr(declared, "_length_", 0)

@@ -8,15 +8,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPS = ("src", "kernels", "include", "tests", "bench", "examples")
-SRC = ["src/base", "src/device", "src/file", "src/replay", "src/learn"]
+SRC = ["src/base", "src/env", "src/device", "src/file", "src/replay", "src/learn", "src/run"]
 # A layer, and all that it may reach by includes, itself included.
 BELOW = {
     "kernels": ["kernels"],
     "src/base": ["src/base", "include"],
+    "src/env": ["src/env", "src/base", "include"],
     "src/device": ["src/device", "src/base", "include", "kernels"],
     "src/file": ["src/file", "src/device", "src/base", "include", "kernels"],
     "src/replay": ["src/replay", "src/file", "src/device", "src/base", "include", "kernels"],
     "src/learn": ["src/learn", "src/replay", "src/file", "src/device", "src/base", "include", "kernels"],
+    "src/run": [*SRC, "include", "kernels"],
     "src/python": ["src/python", "include"],
     "include": ["include"],
     "examples": ["examples", "include"],
@@ -24,6 +26,7 @@ BELOW = {
     "bench/replay": ["bench/replay", "bench/lib", "include"],
     "bench/compare": ["bench/compare", "bench/lib", "include"],
     "bench/train": ["bench/train", "bench/compare", "bench/lib", "examples", "include"],
+    "bench/run": ["bench/run", "bench/lib", *SRC, "include", "kernels"],
     "bench/device": ["bench/device", "bench/lib", *SRC, "include", "kernels"],
     "tests": ["tests", "examples", *SRC, "include", "kernels"],
 }

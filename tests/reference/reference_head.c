@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Heads of reference_learn.h, alone. */
+/* Heads and epsilon-greedy actions of reference_learn.h. */
 #include "reference/reference_learn.h"
+#include "reference/reference_replay.h"
 
 #include <math.h>
 
@@ -50,4 +51,18 @@ void ref_head_backward(int head, int outputs, const double *y, const double *dy,
     }
     if (head == GPUR_HEAD_SOFTMAX_VALUE)
         dz[outputs] = dy[outputs];
+}
+
+int ref_epsilon_greedy(uint64_t seed, uint64_t step, uint32_t lane, float epsilon, int actions, const double *q)
+{
+    enum { EXPLORE = 4 };
+    const uint32_t counter[4] = {lane, EXPLORE, (uint32_t)step, (uint32_t)(step >> 32)};
+    uint32_t bits[4];
+    int best = 0;
+    reference_philox(counter, seed, bits);
+    if ((bits[2] >> 8) / 16777216.0 < (double)epsilon)
+        return (int)reference_random_below(seed, EXPLORE, step, lane, (uint64_t)actions);
+    for (int k = 1; k < actions; k++)
+        best = q[k] > q[best] ? k : best;
+    return best;
 }

@@ -63,6 +63,10 @@ void ref_backward(ref_net *net, const ref_tape *tape, const double *dy);
 void ref_head(int head, int outputs, const double *z, double *y);
 void ref_head_backward(int head, int outputs, const double *y, const double *dy, double *dz);
 
+/* The action of a row: uniformly random with probability epsilon, by Philox4x32-10 of (seed, purpose 4, step, lane),
+ * else the first of those with the largest value. */
+int ref_epsilon_greedy(uint64_t seed, uint64_t step, uint32_t lane, float epsilon, int actions, const double *q);
+
 double ref_loss(int kind, double delta, double error);
 double ref_loss_derivative(int kind, double delta, double error);
 double ref_schedule(const gpur_schedule *schedule, double step);

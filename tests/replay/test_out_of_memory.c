@@ -4,6 +4,7 @@
  * or returns GPUR_OUT_OF_MEMORY with everything as it was. It works when it is repeated, and nothing leaks.
  */
 #include "support/learner_fixture.h"
+#include "support/policy_fixture.h"
 #include "support/faults.h"
 #include "support/checkpoint_fixture.h"
 #include "replay/sampler/dlpack.h"
@@ -37,7 +38,7 @@ enum {
     EVERYTHING = FAULT_MEMORY | FAULT_LOCK | FAULT_THREAD | FAULT_DNNL,
     OURS = FAULT_HOOK | FAULT_LOCK | FAULT_THREAD, /* where the same call with all of them has been tried elsewhere */
 };
-enum { REPLAY, LEARNER, WEIGHTS }; /* what a file holds */
+enum { REPLAY, LEARNER, WEIGHTS, POLICY }; /* what a file holds; POLICY: weights, that a policy saves */
 
 /* What a call is made on, and what it may make. */
 typedef struct fixture {
@@ -48,9 +49,11 @@ typedef struct fixture {
     replay_fixture large;
     gpur_replay *replay;   /* whose pictures are taken; NULL: none */
     gpur_learner *learner; /* likewise */
+    gpur_policy *policy;   /* likewise */
     int file;              /* REPLAY ... */
     gpur_device *made_device;
     gpur_learner *made_learner;
+    gpur_policy *made_policy;
     gpur_writer *made_writer;
     gpur_batch *batch, *held;
     gpur_dl_managed *tensor;
@@ -119,6 +122,19 @@ static gpur_status add_learner(picture *p, gpur_learner *learner)
     return GPUR_OK;
 }
 
+static gpur_status add_policy(picture *p, gpur_policy *policy)
+{
+    static unsigned char weights[MAX_BYTES / 8];
+    const gpur_policy_stats stats = policy_fixture_stats(policy);
+    const int64_t bytes = gpur_policy_weights_bytes(policy);
+    if (stats.calls < 0 || bytes > (int64_t)sizeof weights)
+        return GPUR_DEVICE_ERROR;
+    GPUR_TRY(gpur_policy_get_weights(policy, weights, bytes));
+    add(p, weights, bytes);
+    add(p, &stats, sizeof stats);
+    return GPUR_OK;
+}
+
 static void add_batch(picture *p, gpur_batch *batch)
 {
     int64_t ids[64] = {0};
@@ -139,6 +155,8 @@ static gpur_status take_picture(picture *p, fixture *w)
         GPUR_TRY(add_replay(p, w->replay));
     if (w->learner)
         GPUR_TRY(add_learner(p, w->learner));
+    if (w->policy)
+        GPUR_TRY(add_policy(p, w->policy));
     if (w->batch)
         add_batch(p, w->batch);
     add(p, w->values, w->value_count * (int64_t)sizeof *w->values);
@@ -219,6 +237,8 @@ static int64_t close_fixture(fixture *w)
     gpur_batch_release(w->held);
     gpur_writer_destroy(w->made_writer);
     gpur_learner_destroy(w->made_learner);
+    gpur_policy_destroy(w->made_policy);
+    gpur_policy_destroy(w->policy);
     gpur_device_close(w->made_device);
     checkpoint_fixture_close(&w->other);
     checkpoint_fixture_close(&w->training);
@@ -285,6 +305,61 @@ static gpur_status call_conv_learner_create(fixture *w)
     return gpur_learner_create(w->replay, &config, &w->made_learner);
 }
 
+static gpur_status call_policy_create(fixture *w)
+{
+    const gpur_learner_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    const gpur_policy_config config = policy_fixture_config(&learner, ROWS_PLAIN, 3);
+    return gpur_policy_create(w->device, &config, &w->made_policy);
+}
+
+static gpur_status call_conv_policy_create(fixture *w)
+{
+    const gpur_learner_config learner = small_conv_config();
+    const gpur_policy_config config = policy_fixture_config(&learner, ROWS_PLANES, 2);
+    return gpur_policy_create(w->device, &config, &w->made_policy);
+}
+
+/* A policy of the learner's network, with other weights. */
+static gpur_status prepare_policy(fixture *w)
+{
+    gpur_learner_config learner = small_conv_config();
+    learner.seed++;
+    const gpur_policy_config config = policy_fixture_config(&learner, ROWS_PLANES, 2);
+    return gpur_policy_create(w->device, &config, &w->policy);
+}
+
+/* What a program calls again and again. */
+static gpur_status call_policy_pull_and_act(fixture *w)
+{
+    const float epsilon[] = {0.5f, 0.5f};
+    const gpur_policy_input input = {.size = sizeof input, .count = 2, .obs = conv_rows[0].obs, .epsilon = epsilon};
+    int32_t actions[2];
+    const gpur_policy_output output = {.size = sizeof output, .actions = actions, .q = w->values};
+    GPUR_TRY(gpur_policy_pull(w->policy, w->learner, GPUR_WEIGHTS_TARGET));
+    return gpur_policy_act(w->policy, &input, &output);
+}
+
+/* The weights of `policy` as bytes in `values`, from where they are set. */
+static gpur_status call_policy_get_weights(fixture *w)
+{
+    const int64_t bytes = gpur_policy_weights_bytes(w->policy);
+    GPUR_TRY(gpur_policy_get_weights(w->policy, w->values, bytes));
+    w->value_count = bytes / (int64_t)sizeof *w->values;
+    return GPUR_OK;
+}
+
+static gpur_status prepare_policy_bytes(fixture *w)
+{
+    GPUR_TRY(prepare_policy(w));
+    GPUR_TRY(call_policy_get_weights(w));
+    return gpur_policy_pull(w->policy, w->learner, GPUR_WEIGHTS_ONLINE);
+}
+
+static gpur_status call_policy_set_weights(fixture *w)
+{
+    return gpur_policy_set_weights(w->policy, w->values, gpur_policy_weights_bytes(w->policy));
+}
+
 static gpur_status call_writer_open(fixture *w)
 {
     gpur_writer_config config;
@@ -349,6 +424,7 @@ static gpur_status call_save(fixture *w)
 {
     return w->file == REPLAY    ? gpur_replay_save(w->replay, w->path, NULL)
            : w->file == LEARNER ? gpur_learner_save(w->learner, w->path, NULL)
+           : w->file == POLICY  ? gpur_policy_save(w->policy, w->path, NULL)
                                 : gpur_learner_save_weights(w->learner, w->path, NULL);
 }
 
@@ -356,6 +432,7 @@ static gpur_status call_load(fixture *w)
 {
     return w->file == REPLAY    ? gpur_replay_load(w->replay, w->path, NULL)
            : w->file == LEARNER ? gpur_learner_load(w->learner, w->path, NULL)
+           : w->file == POLICY  ? gpur_policy_load(w->policy, w->path, NULL)
                                 : gpur_learner_load_weights(w->learner, w->path, NULL);
 }
 
@@ -372,6 +449,20 @@ static gpur_status prepare_file(fixture *w)
     if (w->large.replay)
         return replay_fixture_append(&w->large, 700);
     return w->conv.learner ? gpur_learner_train(w->learner, 5) : call_run(w);
+}
+
+/* A file of a learner, or of a policy, that a policy of other weights is to load. */
+static gpur_status prepare_policy_learner_file(fixture *w)
+{
+    GPUR_TRY(prepare_policy(w));
+    return gpur_learner_save(w->learner, w->path, NULL);
+}
+
+static gpur_status prepare_policy_file(fixture *w)
+{
+    GPUR_TRY(prepare_policy(w));
+    GPUR_TRY(gpur_policy_save(w->policy, w->path, NULL));
+    return gpur_policy_pull(w->policy, w->learner, GPUR_WEIGHTS_ONLINE);
 }
 
 /* Into a replay that holds nothing, for writers that are opened later. */
@@ -467,6 +558,14 @@ static const subject subjects[] = {
     {"stepping, acting, training, sampling", 1, NULL, call_run, 0, 0},
     {"stepping, acting, training, sampling", 9, NULL, call_run, 0, 0},
     {"gpur_learner_act of more than before", 0, NULL, call_large_act, EVERYTHING, 0},
+    {"gpur_policy_create", NO_REPLAY, NULL, call_policy_create, EVERYTHING, 0},
+    {"gpur_policy_create of convolutions", NO_REPLAY, NULL, call_conv_policy_create, OURS, 0},
+    {"gpur_policy_pull, gpur_policy_act", CONV_LEARNER, prepare_policy, call_policy_pull_and_act, 0, 0},
+    {"gpur_policy_get_weights", CONV_LEARNER, prepare_policy, call_policy_get_weights, EVERYTHING, 0},
+    {"gpur_policy_set_weights", CONV_LEARNER, prepare_policy_bytes, call_policy_set_weights, EVERYTHING, 0},
+    {"saving a policy", CONV_LEARNER, prepare_policy, call_save, OURS, POLICY},
+    {"loading a policy", CONV_LEARNER, prepare_policy_file, call_load, OURS, POLICY},
+    {"loading a learner into a policy", CONV_LEARNER, prepare_policy_learner_file, call_load, OURS, POLICY},
     {"the calls on priorities", 5, NULL, call_priorities, 0, 0},
     {"the calls on host batches", CONV_LEARNER, NULL, call_host_batches, 0, 0},
 };

@@ -33,7 +33,8 @@ gpur_status gpur_fused_step_check(const gpur_part_context *context)
 {
     const gpur_learner_config *const config = context->config;
     const int64_t links = gpur_replay_links(context->replay);
-    const gpur_input input = gpur_input_of(context->device, context->network, context->fields, config);
+    const gpur_obs_format *const obs = &context->fields->obs_format;
+    const gpur_input input = gpur_input_of(context->device, context->network, obs, &config->network, config->math);
     if (config->step_kernel != GPUR_STEP_FUSED)
         return GPUR_OK;
     GPUR_TRY(check_network(context->network));
@@ -41,7 +42,7 @@ gpur_status gpur_fused_step_check(const gpur_part_context *context)
     GPUR_REQUIRE(links == 0, REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one has %" PRId64 " links to frames in a row",
                  links);
     GPUR_REQUIRE(input.direct, REFUSAL "obs of float32 and network.input_scale 1; obs is %s and input_scale %g",
-                 context->fields->obs_floats ? "float32" : "uint8", (double)config->network.input_scale);
+                 obs->is_float ? "float32" : "uint8", (double)config->network.input_scale);
     return GPUR_OK;
 }
 

@@ -1,22 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/network/input.h"
 
+#include "replay/schema.h"
+
 #include <string.h>
 
-gpur_input_shape gpur_input_shape_find(const gpur_learn_fields *fields, const gpur_network_config *config)
+gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *format)
 {
-    gpur_input_shape input_shape = gpur_input_shape_of(fields->features);
-    if (config->trunk_count < 1 || config->trunk[0].kind != GPUR_CONV || fields->dims != 3)
+    GPUR_REQUIRE(field->dtype == GPUR_FLOAT32 || field->dtype == GPUR_UINT8,
+                 "field \"%s\" is %s; a network reads float32 or uint8 (for discrete observations: one-hot)",
+                 field->name, gpur_dtype_name(field->dtype));
+    memset(format, 0, sizeof *format);
+    format->features = gpur_field_elements(field);
+    format->bytes = field->bytes;
+    format->is_float = field->dtype == GPUR_FLOAT32;
+    format->dims = field->dims;
+    for (int i = 0; i < 3 && field->dims == 3; i++)
+        format->shape[i] = field->shape[i];
+    return GPUR_OK;
+}
+
+gpur_input_shape gpur_input_shape_find(const gpur_obs_format *obs, const gpur_network_config *config)
+{
+    gpur_input_shape input_shape = gpur_input_shape_of(obs->features);
+    if (config->trunk_count < 1 || config->trunk[0].kind != GPUR_CONV || obs->dims != 3)
         return input_shape;
     const int planes = config->input_layout == GPUR_CHW;
-    input_shape.channels = fields->shape[planes ? 0 : 2];
-    input_shape.height = fields->shape[planes ? 1 : 0];
-    input_shape.width = fields->shape[planes ? 2 : 1];
+    input_shape.channels = obs->shape[planes ? 0 : 2];
+    input_shape.height = obs->shape[planes ? 1 : 0];
+    input_shape.width = obs->shape[planes ? 2 : 1];
     return input_shape;
 }
 
-static gpur_preprocess_args args_of(const gpur_input *input, const gpur_network *network,
-                                    const gpur_learn_fields *fields, const gpur_network_config *config)
+static gpur_preprocess_args args_of(const gpur_input *input, const gpur_network *network, const gpur_obs_format *obs,
+                                    const gpur_network_config *config)
 {
     const gpur_input_shape *const input_shape = &network->input_shape;
     const int is_image = network->conv_count > 0;
@@ -26,7 +43,7 @@ static gpur_preprocess_args args_of(const gpur_input *input, const gpur_network 
     args.height = is_image ? input_shape->height : 1;
     args.width = is_image ? input_shape->width : input_shape->features;
     args.channels = is_image ? input_shape->channels : 1;
-    args.floats = fields->obs_floats;
+    args.floats = obs->is_float;
     args.planes = config->input_layout == GPUR_CHW;
     args.space_to_depth = is_image ? network->space_to_depth : 1;
     args.bf16 = input->bf16;
@@ -34,27 +51,27 @@ static gpur_preprocess_args args_of(const gpur_input *input, const gpur_network 
     return args;
 }
 
-gpur_input gpur_input_of(gpur_device *device, const gpur_network *network, const gpur_learn_fields *fields,
-                         const gpur_learner_config *config)
+gpur_input gpur_input_of(gpur_device *device, const gpur_network *network, const gpur_obs_format *obs,
+                         const gpur_network_config *config, int32_t math)
 {
     const int is_image = network->conv_count > 0;
     gpur_input input;
     memset(&input, 0, sizeof input);
-    input.direct = !is_image && fields->obs_floats && config->network.input_scale == 1.0f;
-    input.bf16 = is_image && config->math == GPUR_MATH_BF16 && gpur_device_get_traits(device)->wants_bf16_input;
-    input.row_bytes = fields->obs_bytes;
-    input.raw_pitch = input.direct ? 0 : (fields->obs_bytes + 15) / 16 * 16;
-    input.args = args_of(&input, network, fields, &config->network);
+    input.direct = !is_image && obs->is_float && config->input_scale == 1.0f;
+    input.bf16 = is_image && math == GPUR_MATH_BF16 && gpur_device_get_traits(device)->wants_bf16_input;
+    input.row_bytes = obs->bytes;
+    input.raw_pitch = input.direct ? 0 : (obs->bytes + 15) / 16 * 16;
+    input.args = args_of(&input, network, obs, config);
     return input;
 }
 
-gpur_pass_options gpur_input_options(const gpur_input *input, const gpur_learner_config *config)
+gpur_pass_options gpur_input_options(const gpur_input *input, int32_t math, int32_t deterministic)
 {
     gpur_pass_options options;
     memset(&options, 0, sizeof options);
-    options.math = config->math;
+    options.math = math;
     options.fuse = 1;
-    options.deterministic = config->deterministic;
+    options.deterministic = deterministic;
     options.input_bf16 = input->bf16;
     return options;
 }

@@ -3,8 +3,22 @@
  * observations directly, without conversion, if input_scale is 1. */
 #pragma once
 
-#include "learn/config.h"
+#include "gpureplay/replay.h"
 #include "learn/network/pass.h"
+
+/* The type and axes of observations. */
+typedef struct gpur_obs_format {
+    int64_t features;       /* numbers in one observation */
+    int64_t bytes;          /* of one observation */
+    int32_t is_float;       /* 1: float32, 0: uint8 */
+    int32_t dims, shape[3]; /* axes; their lengths if there are three */
+} gpur_obs_format;
+
+/* Refuses a field of a type that networks do not read. */
+gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *format);
+
+/* The input shape that observations give: an image if the first layer is a convolution and they have three axes. */
+gpur_input_shape gpur_input_shape_find(const gpur_obs_format *obs, const gpur_network_config *config);
 
 typedef struct gpur_input {
     int32_t direct;            /* 1: observations are the input, unchanged */
@@ -14,14 +28,12 @@ typedef struct gpur_input {
     gpur_preprocess_args args; /* except the addresses, obs_pitch and the count */
 } gpur_input;
 
-/* The input shape that obs gives: an image if the first layer is a convolution and obs has three axes. */
-gpur_input_shape gpur_input_shape_find(const gpur_learn_fields *fields, const gpur_network_config *config);
+/* `math`: GPUR_MATH_* of the network's passes. */
+gpur_input gpur_input_of(gpur_device *device, const gpur_network *network, const gpur_obs_format *obs,
+                         const gpur_network_config *config, int32_t math);
 
-gpur_input gpur_input_of(gpur_device *device, const gpur_network *network, const gpur_learn_fields *fields,
-                         const gpur_learner_config *config);
-
-/* The options of a learner's passes. */
-gpur_pass_options gpur_input_options(const gpur_input *input, const gpur_learner_config *config);
+/* The options of passes on this input. */
+gpur_pass_options gpur_input_options(const gpur_input *input, int32_t math, int32_t deterministic);
 
 /* The address of row `row` of the input, whose rows are `pitch` numbers apart. */
 float *gpur_input_row(const gpur_input *input, float *activations, int64_t row, int64_t pitch);

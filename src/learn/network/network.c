@@ -337,3 +337,39 @@ gpur_status gpur_network_build(gpur_network *network, const gpur_network_config 
     build_outputs(network, config, head);
     return GPUR_OK;
 }
+
+/* As in the config: without space-to-depth, which divides the first convolution's image and stride. */
+static gpur_convolution as_configured(const gpur_network *network, int32_t i)
+{
+    gpur_convolution conv = network->conv[i];
+    const int32_t block = i == 0 ? network->space_to_depth : 1;
+    conv.height *= block, conv.width *= block, conv.stride *= block;
+    return conv;
+}
+
+/* The kernels and filters are those of the tensors, which are equal. */
+static gpur_status check_equal_conv(const gpur_network *policy, const gpur_network *learner, int32_t i)
+{
+    const gpur_convolution ours = as_configured(policy, i), theirs = as_configured(learner, i);
+    GPUR_REQUIRE(ours.height == theirs.height && ours.width == theirs.width && ours.stride == theirs.stride &&
+                     ours.padding == theirs.padding && ours.activation == theirs.activation,
+                 "trunk[%" PRId32 "] of the learner reads %" PRId32 " x %" PRId32 " pixels with stride %" PRId32
+                 ", padding %" PRId32 " and activation %" PRId32 ", that of this policy %" PRId32 " x %" PRId32
+                 " with %" PRId32 ", %" PRId32 " and %" PRId32 "; their networks must be equal",
+                 i, theirs.height, theirs.width, theirs.stride, theirs.padding, theirs.activation, ours.height,
+                 ours.width, ours.stride, ours.padding, ours.activation);
+    return GPUR_OK;
+}
+
+gpur_status gpur_network_check_equal(const gpur_network *policy, const gpur_network *learner)
+{
+    GPUR_TRY(gpur_params_check_equal(&policy->params, &learner->params));
+    for (int32_t i = 0; i < policy->conv_count; i++)
+        GPUR_TRY(check_equal_conv(policy, learner, i));
+    for (int32_t i = 0; i < policy->dense_count; i++)
+        GPUR_REQUIRE(policy->dense[i].activation == learner->dense[i].activation,
+                     "layer %" PRId32 " of the learner, counted from 1, has activation %" PRId32
+                     ", that of this policy %" PRId32 "; their networks must be equal",
+                     policy->dense[i].to, learner->dense[i].activation, policy->dense[i].activation);
+    return GPUR_OK;
+}

@@ -63,6 +63,10 @@ typedef struct gpur_network {
 gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config,
                                const gpur_input_shape *input_shape);
 
+/* Refuses to copy a learner's weights to a policy if the tensors of their networks differ, or the images, strides and
+ * paddings of convolutions, or activations. */
+gpur_status gpur_network_check_equal(const gpur_network *policy, const gpur_network *learner);
+
 /* The shape of an input that is no image. */
 static inline gpur_input_shape gpur_input_shape_of(int64_t features)
 {

@@ -74,6 +74,30 @@ int64_t gpur_tensor_index(const gpur_tensor *tensor, int64_t i)
     return ((outside * b + y % b) * b + x % b) * c + i % c;
 }
 
+void gpur_tensor_to_shape_order(const gpur_tensor *tensor, const float *device_order, void *in_order)
+{
+    const int64_t count = gpur_tensor_count(tensor);
+    if (tensor->space_to_depth <= 1) {
+        memcpy(in_order, device_order, (size_t)count * sizeof *device_order);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        memcpy((char *)in_order + i * (int64_t)sizeof *device_order, &device_order[gpur_tensor_index(tensor, i)],
+               sizeof *device_order);
+}
+
+void gpur_tensor_to_device_order(const gpur_tensor *tensor, const void *in_order, float *device_order)
+{
+    const int64_t count = gpur_tensor_count(tensor);
+    if (tensor->space_to_depth <= 1) {
+        memcpy(device_order, in_order, (size_t)count * sizeof *device_order);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        memcpy(&device_order[gpur_tensor_index(tensor, i)], (const char *)in_order + i * (int64_t)sizeof *device_order,
+               sizeof *device_order);
+}
+
 gpur_status gpur_tensor_check_numbers(const gpur_tensor *tensor, const char *array, const float *values,
                                       int takes_infinite, gpur_status refusal)
 {
@@ -94,6 +118,92 @@ int64_t gpur_params_weights(const gpur_params *params)
     for (int32_t i = 0; i < params->tensor_count; i++)
         sum += gpur_tensor_count(&params->tensor[i]);
     return sum;
+}
+
+void gpur_params_to_shape_order(const gpur_params *params, const float *weights, void *in_order)
+{
+    char *at = in_order;
+    for (int32_t i = 0; i < params->tensor_count; i++) {
+        gpur_tensor_to_shape_order(&params->tensor[i], weights + params->tensor[i].offset, at);
+        at += gpur_tensor_count(&params->tensor[i]) * (int64_t)sizeof *weights;
+    }
+}
+
+void gpur_params_to_device_order(const gpur_params *params, const void *in_order, float *weights)
+{
+    const char *at = in_order;
+    for (int32_t i = 0; i < params->tensor_count; i++) {
+        gpur_tensor_to_device_order(&params->tensor[i], at, weights + params->tensor[i].offset);
+        at += gpur_tensor_count(&params->tensor[i]) * (int64_t)sizeof *weights;
+    }
+}
+
+gpur_status gpur_params_check_numbers(const gpur_params *params, const char *array, const float *weights,
+                                      gpur_status refusal)
+{
+    for (int32_t i = 0; i < params->tensor_count; i++)
+        GPUR_TRY(gpur_tensor_check_numbers(&params->tensor[i], array, weights + params->tensor[i].offset, 0, refusal));
+    return GPUR_OK;
+}
+
+int32_t gpur_tensor_shape(const gpur_tensor *tensor, int64_t shape[4])
+{
+    const int is_kernel = tensor->kernel > 0;
+    shape[0] = tensor->units;
+    shape[1] = tensor->is_bias ? 0 : is_kernel ? tensor->kernel : tensor->inputs;
+    shape[2] = is_kernel ? tensor->kernel : 0;
+    shape[3] = is_kernel ? tensor->channels : 0;
+    return tensor->is_bias ? 1 : is_kernel ? 4 : 2;
+}
+
+/* FNV-1a, 64 bits [Fowler, Noll & Vo]: the names with their final 0, and the axes as little-endian 64-bit numbers. */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
+    return hash;
+}
+
+uint64_t gpur_params_hash(const gpur_params *params)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int32_t i = 0; i < params->tensor_count; i++) {
+        int64_t shape[4];
+        const int32_t dims = gpur_tensor_shape(&params->tensor[i], shape);
+        hash = hash_bytes(hash, params->tensor[i].name, strlen(params->tensor[i].name) + 1);
+        hash = hash_bytes(hash, shape, (size_t)dims * sizeof *shape);
+    }
+    return hash;
+}
+
+enum { DESCRIPTION_BYTES = 128 };
+
+/* For a message: "trunk.0.weight" (16, 5). */
+static void describe(const gpur_params *params, int32_t index, char text[DESCRIPTION_BYTES])
+{
+    int64_t shape[4];
+    if (index >= params->tensor_count) {
+        snprintf(text, DESCRIPTION_BYTES, "none");
+        return;
+    }
+    const int32_t dims = gpur_tensor_shape(&params->tensor[index], shape);
+    int used = snprintf(text, DESCRIPTION_BYTES, "\"%s\" (", params->tensor[index].name);
+    for (int32_t d = 0; d < dims; d++)
+        used += snprintf(text + used, (size_t)(DESCRIPTION_BYTES - used), "%s%" PRId64, d ? ", " : "", shape[d]);
+    snprintf(text + used, (size_t)(DESCRIPTION_BYTES - used), ")");
+}
+
+gpur_status gpur_params_check_equal(const gpur_params *params, const gpur_params *theirs)
+{
+    char ours[DESCRIPTION_BYTES], other[DESCRIPTION_BYTES];
+    for (int32_t i = 0; i < params->tensor_count || i < theirs->tensor_count; i++) {
+        describe(params, i, ours);
+        describe(theirs, i, other);
+        GPUR_REQUIRE(strcmp(ours, other) == 0,
+                     "tensor %" PRId32 " of the learner is %s, of this policy %s; their networks must be equal", i,
+                     other, ours);
+    }
+    return GPUR_OK;
 }
 
 static void list_names(const gpur_params *params, char *text, size_t bytes)

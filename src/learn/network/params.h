@@ -53,6 +53,10 @@ int64_t gpur_tensor_count(const gpur_tensor *tensor);
  * (F, K, K, C) is stored as (F, K / b, K / b, b, b, C). */
 int64_t gpur_tensor_index(const gpur_tensor *tensor, int64_t i);
 
+/* Copy a tensor's values between the order of the device and that of its shape. `in_order` may be unaligned. */
+void gpur_tensor_to_shape_order(const gpur_tensor *tensor, const float *device_order, void *in_order);
+void gpur_tensor_to_device_order(const gpur_tensor *tensor, const void *in_order, float *device_order);
+
 /* Refuses, with status `refusal`, values of a tensor that are NaN, or infinite unless `takes_infinite`. They may be in
  * any order. `array` precedes the tensor's name in the message, such as "target."; "" for the online weights. */
 gpur_status gpur_tensor_check_numbers(const gpur_tensor *tensor, const char *array, const float *values,
@@ -60,6 +64,22 @@ gpur_status gpur_tensor_check_numbers(const gpur_tensor *tensor, const char *arr
 
 /* The number of weights, without padding. */
 int64_t gpur_params_weights(const gpur_params *params);
+
+/* The same as for one tensor, for all of them: `weights` is the array of all parameters (count), and `in_order` has the
+ * tensors without padding (gpur_params_weights), one after the other. */
+void gpur_params_to_shape_order(const gpur_params *params, const float *weights, void *in_order);
+void gpur_params_to_device_order(const gpur_params *params, const void *in_order, float *weights);
+gpur_status gpur_params_check_numbers(const gpur_params *params, const char *array, const float *weights,
+                                      gpur_status refusal);
+
+/* The axes of a tensor's shape, 1, 2 or 4 of them. Returns their number. */
+int32_t gpur_tensor_shape(const gpur_tensor *tensor, int64_t shape[4]);
+
+/* A hash of the names and shapes of all tensors, the same on all machines. */
+uint64_t gpur_params_hash(const gpur_params *params);
+
+/* Refuses parameters whose tensors are not those of `theirs`, which belong to a learner; these belong to a policy. */
+gpur_status gpur_params_check_equal(const gpur_params *params, const gpur_params *theirs);
 
 /* Refuses an unknown name with the names that exist. */
 gpur_status gpur_params_find(const gpur_params *params, const char *name, const gpur_tensor **tensor);

@@ -28,6 +28,7 @@ The main names:
 
     ReplayBuffer    the transitions: add, extend, sample, gather, update_priorities, save, load, config
     DQN             the learner: act, train, stats, weights, save, load, config
+    Policy          a network that acts beside a learner, or without one: act, pull, save, load, get_weights
     Batch, Array    what `sample` returns, and one of its arrays on CUDA
     Writer          one more source of transitions, for one more thread
     Device          an open device, to be shared or set up
@@ -48,13 +49,14 @@ from ._learner import DQN, LearnerStats, Weights
 from ._library import (Closed, DeviceError, Evicted, FileError, GpureplayError, Interrupted, InvalidArgument,
                        OutOfMemory, TooFew, Unavailable, WouldBlock, lib)
 from ._config import Plan, Preset, Stats, preset
+from ._policy import Acted, Policy, PolicyStats
 from ._show import show_config
 from ._writer import Writer
 
 __version__: str = lib.gpur_version().decode()
 __all__ = [
-    "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "Evicted", "FileError", "FileInfo",
-    "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "Preset",
-    "PriorityStats", "ReplayBuffer", "Stats", "TooFew", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info",
-    "preset", "show_config",
+    "Acted", "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "Evicted", "FileError",
+    "FileInfo", "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "Policy",
+    "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Stats", "TooFew", "Unavailable", "Weights",
+    "WouldBlock", "Writer", "file_info", "preset", "show_config",
 ]

@@ -7,11 +7,12 @@ constant, struct, member and function here with them.
 
 import ctypes
 import os
-from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_uint8, c_uint64,
+                    c_void_p)
 from typing import Any, Union
 
 MAX_FIELDS, MAX_DIMS, MAX_NAME, MAX_LAYERS, MAX_READERS, MAX_HOST_BATCHES = 64, 6, 64, 8, 8, 16
-LAUNCH_STEPS, MAX_N_STEP, MAX_STACK = 256, 64, 16
+LAUNCH_STEPS, MAX_N_STEP, MAX_STACK, MAX_POLICY_STREAMS = 256, 64, 16, 64
 
 OK, INVALID_ARGUMENT, OUT_OF_MEMORY, TOO_FEW, WOULD_BLOCK, UNAVAILABLE, DEVICE_ERROR = 0, 1, 2, 3, 4, 5, -1
 FILE_ERROR, INTERRUPTED, EVICTED = 6, 7, 8
@@ -181,6 +182,27 @@ class WeightInfo(Sized):
                         (c_int32, "reserved"), (c_int64, "count"))
 
 
+class PolicyConfig(Sized):
+    c_name = "gpur_policy_config"
+    _fields_ = _members((c_uint64, "size"), (NetworkConfig, "network"), (Field, "obs"),
+                        (c_int32, "max_batch streams math deterministic"), (c_uint64, "seed"))
+
+
+class PolicyInput(Sized):
+    c_name = "gpur_policy_input"
+    _fields_ = _members((c_uint64, "size"), (c_int64, "count"), (c_void_p, "obs epsilon lane step stream"))
+
+
+class PolicyOutput(Sized):
+    c_name = "gpur_policy_output"
+    _fields_ = _members((c_uint64, "size"), (c_void_p, "actions q version"))
+
+
+class PolicyStats(Sized):
+    c_name = "gpur_policy_stats"
+    _fields_ = _members((c_uint64, "size"), (c_int64, "calls observations version device_bytes pinned_bytes"))
+
+
 class CheckpointOptions(Sized):
     c_name = "gpur_checkpoint_options"
     _fields_ = _members((c_uint64, "size"), (c_void_p, "progress progress_user"))
@@ -192,10 +214,53 @@ class CheckpointInfo(Sized):
                         (c_int64, "bytes tensors rows capacity first_id writers steps weights"))
 
 
+class Space(Struct):
+    c_name = "gpur_space"
+    _fields_ = _members((c_int32, "dtype"), (c_int32 * MAX_DIMS, "shape"), (c_int32, "num_actions"),
+                        (c_float, "low high"), (c_void_p, "lows highs"))
+
+
+class EnvInfo(Sized):
+    c_name = "gpur_env_info"
+    _fields_ = _members((c_uint64, "size"), (Space, "obs action"), (c_int64, "max_steps save_bytes"))
+
+
+class EnvResult(Struct):
+    c_name = "gpur_env_result"
+    _fields_ = _members((c_float, "reward"), (c_uint8, "terminated truncated continues reserved"))
+
+
+class EnvType(Sized):
+    """Its functions return None, or a sentence that says what went wrong."""
+
+    c_name = "gpur_env_type"
+    _fields_ = _members((c_uint64, "size"), (c_char_p, "name options"),
+                        (CFUNCTYPE(c_char_p, c_char_p, c_uint64, c_void_p, c_void_p), "init"),
+                        (CFUNCTYPE(c_char_p, c_void_p, c_void_p), "reset"),
+                        (CFUNCTYPE(c_char_p, c_void_p, c_void_p, c_void_p, c_void_p), "step"),
+                        (CFUNCTYPE(None, c_void_p), "close"),
+                        (CFUNCTYPE(c_char_p, c_void_p, c_void_p), "save load"))
+
+
+class VectorResult(Struct):
+    c_name = "gpur_vector_result"
+    _fields_ = _members((c_void_p, "next_obs final_obs reward terminated truncated continues"))
+
+
+class VectorEnvType(Sized):
+    c_name = "gpur_vector_env_type"
+    _fields_ = _members((c_uint64, "size"), (c_char_p, "name options"), (c_int32, "autoreset reserved"),
+                        (CFUNCTYPE(c_char_p, c_char_p, c_uint64, c_int32, c_void_p, c_void_p), "init"),
+                        (CFUNCTYPE(c_char_p, c_void_p, c_void_p), "reset"),
+                        (CFUNCTYPE(c_char_p, c_void_p, c_void_p, c_void_p), "step"),
+                        (CFUNCTYPE(None, c_void_p), "close"))
+
+
 STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, ReplayConfig, ReplayPlan, ReplayStats, PriorityStats,
     WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, LearnerConfig, LearnerStats,
-    WeightInfo, CheckpointOptions, CheckpointInfo,
+    WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, CheckpointOptions, CheckpointInfo, Space, EnvInfo,
+    EnvResult, EnvType, VectorResult, VectorEnvType,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -206,28 +271,31 @@ LOG_FN = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 _P, _I32, _I64, _U64, _F32, _TEXT = c_void_p, c_int32, c_int64, c_uint64, c_float, c_char_p
 _STATUS = c_int32
 FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
-    (_TEXT, [_I32], "gpur_status_name"),
+    (_TEXT, [_I32], "gpur_status_name gpur_env_name"),
     (_TEXT, [], "gpur_last_error gpur_version gpur_build_info"),
     (_I64, [_TEXT], "gpur_struct_size"),
     (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
-        "gpur_learner_config_init gpur_checkpoint_options_init"),
+        "gpur_learner_config_init gpur_policy_config_init gpur_checkpoint_options_init"),
     (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
     (None, [_P], "gpur_device_close gpur_replay_destroy gpur_batch_retain gpur_batch_release gpur_writer_destroy "
-        "gpur_learner_destroy"),
+        "gpur_learner_destroy gpur_policy_destroy"),
     (_STATUS, [_P, _P], "gpur_device_get_info gpur_device_wait_stream gpur_replay_plan_bytes gpur_replay_get_stats "
         "gpur_replay_get_priority_stats gpur_replay_check_priorities gpur_batch_get_view gpur_batch_wait "
         "gpur_writer_set_ended gpur_writer_step_ex gpur_learner_train_ids gpur_learner_acquire_host_batch "
-        "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats"),
+        "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats gpur_policy_get_stats"),
     (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
     (None, [_P, _P], "gpur_device_free"),
     (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
     (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush gpur_learner_sync "
         "gpur_learner_weight_count"),
-    (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset"),
-    (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_sample_into gpur_writer_open gpur_learner_create"),
+    (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset gpur_policy_config_preset"),
+    (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_sample_into gpur_writer_open gpur_learner_create "
+        "gpur_policy_create gpur_policy_act"),
     (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "
         "gpur_learner_get_weight_info"),
-    (_I64, [_P], "gpur_replay_size gpur_batch_count"),
+    (_STATUS, [_P, _P, _I32], "gpur_policy_pull"),
+    (_STATUS, [_P, _P, _I64], "gpur_policy_get_weights gpur_policy_set_weights"),
+    (_I64, [_P], "gpur_replay_size gpur_batch_count gpur_policy_version gpur_policy_weights_bytes"),
     (_STATUS, [_P, _I64, _P, _P], "gpur_replay_sample gpur_replay_get_priorities gpur_writer_append"),
     (_STATUS, [_P, _I64, _P, _P, _P], "gpur_replay_gather gpur_replay_update_priorities gpur_writer_append_fields "
         "gpur_learner_q_values"),
@@ -241,9 +309,9 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I64], "gpur_learner_train"),
     (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
     (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),
-    (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info"),
+    (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info gpur_env_find gpur_vector_env_find"),
     (_STATUS, [_P, _TEXT, _P], "gpur_replay_save gpur_replay_load gpur_learner_save gpur_learner_load "
-        "gpur_learner_save_weights gpur_learner_load_weights"),
+        "gpur_learner_save_weights gpur_learner_load_weights gpur_policy_save gpur_policy_load"),
 ) for name in names.split()}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Settings of buffers and learners: from Python's keywords to the library's structs, and back."""
+"""Settings of buffers, learners and policies: from Python's keywords to the library's structs, and back."""
 
 from __future__ import annotations
 
@@ -377,6 +377,34 @@ def _learner_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: 
                                       _c_api.PRIORITIZED_INDEPENDENT) else of_preset or of_buffer
 
 
+# Policies.
+
+_POLICY_MEMBERS = ("max_batch", "streams", "math", "deterministic", "seed")
+
+
+def policy_config(preset: str | None, settings: Settings) -> _c_api.PolicyConfig:
+    """The network of the preset, or the defaults, overridden by `settings`. `obs` remains to be set."""
+    config = _c_api.PolicyConfig()
+    _begin(config, lib.gpur_policy_config_init, lib.gpur_policy_config_preset, preset)
+    for name, value in settings.items():
+        if name == "trunk":
+            _set_trunk(config.network, value)
+        elif name in _NETWORK_MEMBERS:
+            _put_setting(config.network, name, value, _LEARNER_CHOICES)
+        elif name == "math":
+            config.math = choice(name, value, _LEARNER_CHOICES[name])
+        elif name in _POLICY_MEMBERS:
+            put(config, name, value)
+        else:
+            raise TypeError(f"{name!r} is no setting; they are {', '.join((*_NETWORK_MEMBERS, *_POLICY_MEMBERS))}")
+    return config
+
+
+def network_settings(settings: Settings) -> Settings:
+    """Those of a learner's settings that are its network's."""
+    return {name: settings[name] for name in _NETWORK_MEMBERS}
+
+
 # Reading settings back from structs.
 
 
@@ -436,16 +464,28 @@ def settings_of_buffer(spec: Spec) -> Settings:
             "observations": "frames" if spec.observations == _c_api.OBSERVATIONS_FRAMES else "stacks"}
 
 
-def settings_of_learner(config: _c_api.LearnerConfig) -> Settings:
-    source, found = config.index_source, Settings(trunk=_trunk_of(config.network))
-    for part, members in _parts_of(config):
+def _settings_in(network: _c_api.NetworkConfig,
+                 parts: tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]) -> Settings:
+    """The settings in a learner's or a policy's struct, whose parts have these members."""
+    found = Settings(trunk=_trunk_of(network))
+    for part, members in parts:
         for name in members:
             if name in _LEARNER_CHOICES:
                 found[name] = _word(_LEARNER_CHOICES[name], getattr(part, "kind" if name == "optimizer" else name))
             elif name != "trunk":
                 found[name] = _value_of(part, name)
-    return {**found, "prioritized": _word(SOURCES, source) if source in SOURCES.values() else False,
+    return found
+
+
+def settings_of_learner(config: _c_api.LearnerConfig) -> Settings:
+    source = config.index_source
+    return {**_settings_in(config.network, _parts_of(config)),
+            "prioritized": _word(SOURCES, source) if source in SOURCES.values() else False,
             "distinct": source == _c_api.UNIFORM_DISTINCT}
+
+
+def settings_of_policy(config: _c_api.PolicyConfig) -> Settings:
+    return _settings_in(config.network, ((config.network, _NETWORK_MEMBERS), (config, _POLICY_MEMBERS)))
 
 
 def settings_text(settings: Settings, names: str) -> str:

@@ -286,6 +286,37 @@ def producer_stream(arrays: list[DeviceArray], stream: int | None) -> int | None
     return streams.pop() if streams else None
 
 
+def read_observations(field: Field, given: Any, device: StreamWaiter | None, stream: Any,
+                      check_nan: bool) -> tuple[Any, int, int, int | None]:
+    """Observations (count, ...), or one without the first axis: the array that owns them, their address, their count,
+    and the stream that makes them. device: that of the learner or the policy if it is a CUDA device."""
+    stream = stream_of(stream)
+    array = read_array(field, given, device, stream)
+    if isinstance(array, DeviceArray):
+        check_device_array(array, field)
+        address, stream = array.address, producer_stream([array], stream)
+    else:
+        array = convert(array, field)
+        address = address_of(array)
+    if array.shape != field.shape and (not array.shape or array.shape[1:] != field.shape):
+        raise ValueError(f"{field.name} has shape {array.shape}; it must be {batch_shape_text(field.shape)} or "
+                         f"{field.shape}")
+    count = 1 if array.shape == field.shape else array.shape[0]
+    if check_nan and isinstance(array, np.ndarray):
+        refuse_nan([field], [array.reshape(count, *field.shape)])
+    return array, address, count, stream
+
+
+def column(name: str, given: Any, count: int, dtype: np.dtype) -> np.ndarray | None:
+    """One number for each of `count` rows, from such an array, or from one number for all. None stays None."""
+    if given is None:
+        return None
+    array = convert(np.asarray(given), Field(name, (), dtype))
+    if array.shape not in ((), (count,)):
+        raise ValueError(f"{name} has shape {array.shape}; it must be ({count},), or a number for all")
+    return np.full(count, array, dtype) if array.shape == () else array
+
+
 def batch_shape_text(shape: tuple[int, ...]) -> str:
     """How messages write the shape of an array of such rows: "(count,)", "(count, 3)"."""
     return f"(count, {', '.join(map(str, shape))})" if shape else "(count,)"

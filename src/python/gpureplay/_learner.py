@@ -13,10 +13,8 @@ import numpy as np
 from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import index_source_of, learner_config, settings_of_learner, settings_text
-from ._dlpack import DeviceArray
 from ._handle import Handle, Progress, call_with_file, says_stop
-from ._inputs import (address_of, batch_shape_text, check_device_array, convert, id_array, integer, producer_stream,
-                      read_array, real, refuse_nan, stream_of)
+from ._inputs import convert, id_array, integer, read_array, read_observations, real
 from ._library import Interrupted, InvalidArgument, check, lib
 from ._schema import Field, num_actions_of
 
@@ -179,22 +177,7 @@ class DQN(Handle):
         return q
 
     def _observations(self, obs: Any, stream: Any) -> tuple[Any, int, int, int | None]:
-        """The array that owns the observations, their address, their count, and the stream that makes them."""
-        stream = stream_of(stream)
-        array = read_array(self._obs, obs, self._buffer.device._if_cuda, stream)
-        if isinstance(array, DeviceArray):
-            check_device_array(array, self._obs)
-            address, stream = array.address, producer_stream([array], stream)
-        else:
-            array = convert(array, self._obs)
-            address = address_of(array)
-        if array.shape != self._obs.shape and (not array.shape or array.shape[1:] != self._obs.shape):
-            wanted = batch_shape_text(self._obs.shape)
-            raise ValueError(f"obs has shape {array.shape}; it must be {wanted} or {self._obs.shape}")
-        count = 1 if array.shape == self._obs.shape else array.shape[0]
-        if self._buffer.check_nan and isinstance(array, np.ndarray):
-            refuse_nan([self._obs], [array.reshape(count, *self._obs.shape)])
-        return array, address, count, stream
+        return read_observations(self._obs, obs, self._buffer.device._if_cuda, stream, self._buffer.check_nan)
 
     def train(self, steps: int = 1, progress: Progress | None = None) -> None:
         """Enqueues train steps and returns before the last one is done. They are enqueued in launches of 256. Ctrl-C

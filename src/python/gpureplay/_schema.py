@@ -79,6 +79,15 @@ def _of_space(name: str, space: Any) -> list[Field]:
     return [Field(name, _shape(name, space.shape), _dtype(name, stored))]
 
 
+def obs_field(given: Any) -> Field:
+    """The observation of a policy: from a space of one array, or (shape, dtype)."""
+    leaves = _of_space("obs", given) if hasattr(given, "sample") else [_field("obs", given)]
+    if len(leaves) != 1:
+        raise TypeError(f"obs is {given!r}, of {len(leaves)} arrays; it must be a space of one array, or (shape, "
+                        "dtype)")
+    return leaves[0]
+
+
 def from_spaces(observation: Any, action: Any) -> list[Field]:
     """obs, action, reward, next_obs, terminated, truncated."""
     ends = [Field(name, (), np.dtype(np.bool_)) for name in ("terminated", "truncated")]

@@ -382,7 +382,7 @@ static gpur_status check_header(loading *load, gpur_replay *replay, const gpur_c
     gpur_scalar scalars[GPUR_MAX_SCALARS];
     const int32_t count = list_scalars(&load->state, scalars);
     GPUR_TRY(add_settings(replay, &load->settings));
-    GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", &load->settings, scalars, count));
+    GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", "this replay", &load->settings, scalars, count));
     GPUR_TRY(check_state(&load->state));
     GPUR_TRY(gpur_checkpoint_expect_reals(&load->file, "priorities"));
     GPUR_TRY(check_room(load, replay));

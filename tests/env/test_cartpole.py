@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""examples/cartpole.h against Gymnasium's CartPole-v1, step by step. Exits 77 where Gymnasium is not installed."""
+"""CartPole-v1 against Gymnasium's, step by step. Exits 77 where Gymnasium is not installed.
+
+usage: test_cartpole.py libgpureplay.so
+"""
 
 import ctypes
 import os
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 try:
     import gymnasium
@@ -14,45 +14,34 @@ try:
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
+import support
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-SHIM = """#include "examples/cartpole.h"
-void reset(cartpole *pole, float *obs) { cartpole_reset(pole, obs); }
-void step(cartpole *pole, int action, float *obs, uint8_t *ends) { cartpole_step(pole, action, obs, ends, ends + 1); }
-"""
-
-
-class Pole(ctypes.Structure):
-    _fields_ = [("state", ctypes.c_double * 4), ("random", ctypes.c_uint64), ("steps", ctypes.c_int32)]
-
-
-def load_game(folder):
-    """Compiles cartpole.h as it is, with two functions to call it by."""
-    source, library = Path(folder) / "cartpole.c", Path(folder) / "cartpole.so"
-    source.write_text(SHIM)
-    compiler = os.environ.get("CC", "cc").split()
-    subprocess.run([*compiler, "-std=c11", "-O2", "-ffp-contract=off", "-shared", "-fPIC", f"-I{ROOT}", str(source),
-                    "-o", str(library), "-lm"], check=True)
-    return ctypes.CDLL(str(library))
+# Where a saved state has x, x_dot, theta and theta_dot: behind the game's name and options.
+STATE_OFFSET = 64
 
 
 class Port:
-    """Our CartPole."""
+    """Our CartPole, whose state can be set."""
 
-    def __init__(self, game, seed):
-        self.game, self.pole, self.obs = game, Pole(random=seed), numpy.zeros(4, dtype=numpy.float32)
-        self.state = numpy.frombuffer(self.pole, dtype=numpy.float64, count=4)  # x, x_dot, theta, theta_dot
+    def __init__(self, kind, seed):
+        self.env = support.Environment(kind, seed=seed)
 
     def reset(self):
-        self.game.reset(ctypes.byref(self.pole), ctypes.c_void_p(self.obs.ctypes.data))
-        return self.obs
+        return self.env.reset()
 
     def step(self, action):
-        ends = (ctypes.c_uint8 * 2)()
-        self.game.step(ctypes.byref(self.pole), ctypes.c_int32(action), ctypes.c_void_p(self.obs.ctypes.data), ends)
-        return self.obs, 1.0, bool(ends[0]), bool(ends[1])
+        obs, reward, terminated, truncated = self.env.step(action)
+        return obs, reward, bool(terminated), bool(truncated)
+
+    @property
+    def state(self):
+        return numpy.frombuffer(self.env.save(), numpy.float64, 4, STATE_OFFSET).copy()
+
+    @state.setter
+    def state(self, wanted):
+        saved = self.env.save()
+        numpy.frombuffer(saved, numpy.float64, 4, STATE_OFFSET)[:] = wanted
+        self.env.load(saved)
 
 
 def gymnasium_at(env, state):
@@ -72,6 +61,14 @@ def same_step(port, env, action, tolerance):
     assert numpy.allclose(ours[0], obs, rtol=2e-7, atol=1e-12), f"observation {ours[0]}, wanted {obs}"
     assert ours[1:] == (reward, terminated, truncated), f"{ours[1:]}, wanted {(reward, terminated, truncated)}"
     return terminated or truncated
+
+
+def spaces_agree(game, env):
+    info = Port(game, 0).env.info
+    for ours, wanted in ((info.obs.lows, env.observation_space.low), (info.obs.highs, env.observation_space.high)):
+        values = (ctypes.c_float * 4).from_address(ours)
+        assert numpy.array_equal(numpy.array(values, numpy.float32), wanted), (list(values), wanted)
+    assert info.action.num_actions == env.action_space.n and info.max_steps == env.spec.max_episode_steps
 
 
 def random_actions_agree_from_start_to_end(game, env, steps):
@@ -95,7 +92,7 @@ def balanced_episodes_are_truncated_alike(game, env, episodes):
         gymnasium_at(env, port.state)
         steps, done = 0, False
         while not done:
-            port.state[:] = x, x_dot, theta, theta_dot = env.unwrapped.state
+            port.state = x, x_dot, theta, theta_dot = env.unwrapped.state
             done = same_step(port, env, int(theta + 0.5 * theta_dot + 0.02 * x + 0.05 * x_dot > 0), 1e-14)
             steps += 1
         assert steps == 500, steps
@@ -107,7 +104,7 @@ def single_steps_agree_from_anywhere(game, env, count):
     port = Port(game, 3)
     for _ in range(count):
         port.reset()
-        port.state[:] = random.uniform(-1, 1, 4) * (3.0, 5.0, 1.5, 8.0)
+        port.state = random.uniform(-1, 1, 4) * (3.0, 5.0, 1.5, 8.0)
         gymnasium_at(env, port.state)
         same_step(port, env, int(random.integers(2)), 1e-14)
 
@@ -116,7 +113,7 @@ def starts_are_uniform(game, count):
     """Mean and variance of U(-0.05, 0.05), each within 5 of its standard errors, and the bounds: of 20,000 samples the
     largest is below 0.0499 with probability 2e-9. Another seed starts otherwise, the same seed alike."""
     port = Port(game, 4)
-    states = numpy.array([(port.reset(), port.state.copy())[1] for _ in range(count)])
+    states = numpy.array([(port.reset(), port.state)[1] for _ in range(count)])
     variance, fourth = 0.05**2 / 3, 0.05**4 / 5
     assert numpy.all(numpy.abs(states) <= 0.05)
     assert numpy.all(states.max(0) > 0.0499) and numpy.all(states.min(0) < -0.0499)
@@ -130,12 +127,12 @@ def main():
     steps = 200_000 if os.environ.get("GPUR_TEST_LONG") == "1" else 20_000
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=0)
-    with tempfile.TemporaryDirectory() as folder:
-        game = load_game(folder)
-        random_actions_agree_from_start_to_end(game, env, steps)
-        balanced_episodes_are_truncated_alike(game, env, steps // 5_000)
-        single_steps_agree_from_anywhere(game, env, steps // 4)
-        starts_are_uniform(game, steps)
+    game = support.find(support.c_api.load(sys.argv[1]), "CartPole-v1")
+    spaces_agree(game, env)
+    random_actions_agree_from_start_to_end(game, env, steps)
+    balanced_episodes_are_truncated_alike(game, env, steps // 5_000)
+    single_steps_agree_from_anywhere(game, env, steps // 4)
+    starts_are_uniform(game, steps)
     print(f"test_cartpole: {steps} steps agree with Gymnasium {gymnasium.__version__}")
 
 

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Learning curves over seeds: fast DQN and standard DQN of this library, and Stable-Baselines3's DQN, with the same
+network, the same constants and as many steps, in games of MinAtar.
+
+    build/peers/bin/pip install minatar
+    build/peers/bin/python bench/run/learning.py run --train build/examples/gpureplay-train --out build/learning
+    build/peers/bin/python bench/run/learning.py table build/learning
+    build/peers/bin/python bench/run/learning.py plot build/learning
+
+`run` does what is not in --out yet, each run in a process with one thread, --jobs at the same time: it can be stopped
+and started again. The settings below are those of preset "fast-dqn-small"; a result holds the settings that it was made
+with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+GAMES = ("MinAtar/Breakout", "MinAtar/Freeway")
+SEEDS = tuple(range(1, 9))
+SYSTEMS = {"Both, W = 8": ["--num-envs", "8", "--concurrent", "1", "--synchronized", "1"],
+           "Standard, W = 1": ["--num-envs", "1", "--concurrent", "0", "--synchronized", "0"],
+           "Stable-Baselines3": []}
+PEER = "Stable-Baselines3"
+SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "prepopulation": 5_000, "batch": 32,
+            "gamma": 0.99, "train_period": 4, "target_period": 1_000, "exploration_steps": 100_000, "epsilon": 0.1,
+            "clip_norm": 10.0, "eval_episodes": 30, "eval_epsilon": 0.05}
+RANDOM_EPISODES = 100
+T_975 = {7: 2.365, 14: 2.145}  # quantiles of Student's t distribution
+BINS = 60  # of a curve
+
+
+def _file(out: Path, system: str, game: str, seed: int) -> Path:
+    name = "".join(x if x.isalnum() else "-" for x in f"{system} {game} {seed}")
+    return out / f"{name}.json"
+
+
+def _run_ours(train: str, out: Path, system: str, game: str, seed: int) -> dict[str, Any]:
+    s, folder = SETTINGS, _file(out, system, game, seed).with_suffix("")
+    command = [train, "--env", game, "--preset", "fast-dqn-small", "--steps", str(s["steps"]), "--seed", str(seed),
+               "--out", str(folder), "--device", "cpu", "--threads", "1", "--quiet", "--eval-period", "0",
+               "--eval-episodes", str(s["eval_episodes"]), "--checkpoint", "0", *SYSTEMS[system]]
+    subprocess.run(command, check=True)
+    with open(folder / "episodes.csv", newline="") as file:
+        episodes = [(int(row["step"]), float(row["return"])) for row in csv.DictReader(file)]
+    with open(folder / "evaluations.csv", newline="") as file:
+        last = list(csv.DictReader(file))[-1]
+    with open(folder / "rates.csv", newline="") as file:
+        seconds = float(list(csv.DictReader(file))[-1]["seconds"])
+    return {"episodes": episodes, "evaluated": float(last["mean_return"]), "seconds": seconds}
+
+
+def _make_env(game: str) -> Any:
+    """The authors' package as a Gymnasium environment whose observations are images of bytes, channels first."""
+    import gymnasium
+    import numpy as np
+    from minatar import Environment
+
+    class Game(gymnasium.Env[Any, Any]):
+        def __init__(self) -> None:
+            self._game = Environment(game.split("/")[1].lower().replace("spaceinvaders", "space_invaders"))
+            shape = self._game.state_shape()
+            self.observation_space = gymnasium.spaces.Box(0, 1, (shape[2], *shape[:2]), np.uint8)
+            self.action_space = gymnasium.spaces.Discrete(self._game.num_actions())
+
+        def _obs(self) -> Any:
+            return np.moveaxis(self._game.state(), 2, 0).astype(np.uint8)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            super().reset(seed=seed)
+            if seed is not None:
+                self._game.seed(seed)
+            self._game.reset()
+            return self._obs(), {}
+
+        def step(self, action: Any) -> Any:
+            reward, ended = self._game.act(int(action))
+            return self._obs(), float(reward), bool(ended), False, {}
+
+    return Game()
+
+
+def _network() -> type:
+    """The preset's network: 16 filters of 3 x 3, then 128 units."""
+    import torch
+    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+
+    class Network(BaseFeaturesExtractor):
+        def __init__(self, space: Any):
+            super().__init__(space, 128)
+            pixels = (space.shape[1] - 2) * (space.shape[2] - 2)
+            self._layers = torch.nn.Sequential(torch.nn.Conv2d(space.shape[0], 16, 3), torch.nn.ReLU(),
+                                               torch.nn.Flatten(), torch.nn.Linear(16 * pixels, 128), torch.nn.ReLU())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self._layers(x.float())
+
+    return Network
+
+
+def _run_peer(game: str, seed: int) -> dict[str, Any]:
+    import torch
+    from stable_baselines3 import DQN
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.monitor import Monitor
+
+    torch.set_num_threads(1)
+    s, env = SETTINGS, Monitor(_make_env(game))
+    steps = s["steps"] + s["prepopulation"]  # it counts the random ones
+    agent = DQN("MlpPolicy", env, learning_rate=s["learning_rate"], buffer_size=s["capacity"],
+                learning_starts=s["prepopulation"], batch_size=s["batch"], gamma=s["gamma"],
+                train_freq=s["train_period"], gradient_steps=1, target_update_interval=s["target_period"],
+                exploration_initial_eps=1.0, exploration_final_eps=s["epsilon"],
+                exploration_fraction=(s["exploration_steps"] + s["prepopulation"]) / steps,
+                max_grad_norm=s["clip_norm"], seed=seed, device="cpu",
+                policy_kwargs={"features_extractor_class": _network(), "net_arch": [], "normalize_images": False})
+    start = time.perf_counter()
+    agent.learn(steps)
+    seconds = time.perf_counter() - start
+    ends, at = [], 0
+    for length, gain in zip(env.get_episode_lengths(), env.get_episode_rewards()):
+        at += length
+        ends.append((at - s["prepopulation"], gain))
+    agent.exploration_rate = s["eval_epsilon"]
+    mean, _ = evaluate_policy(agent, Monitor(_make_env(game)), s["eval_episodes"], deterministic=False)
+    return {"episodes": ends, "evaluated": float(mean), "seconds": seconds}
+
+
+def _random_returns(game: str) -> list[float]:
+    import numpy as np
+
+    env, returns, random = _make_env(game), [], np.random.default_rng(1)
+    for episode in range(RANDOM_EPISODES):
+        env.reset(seed=episode)
+        gain, ended = 0.0, False
+        while not ended:
+            _, reward, ended, _, _ = env.step(random.integers(env.action_space.n))
+            gain += reward
+        returns.append(gain)
+    return returns
+
+
+def _one(out: Path, train: str, system: str, game: str, seed: int) -> None:
+    """In a process of its own, so that one thread is all that a run has."""
+    command = [sys.executable, __file__, "one", "--train", train, "--out", str(out), "--system", system, "--game", game,
+               "--seed", str(seed)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    subprocess.run(command, check=True, env=environment)
+    print(f"{system}, {game}, seed {seed}: {json.loads(_file(out, system, game, seed).read_text())['evaluated']:.2f}",
+          flush=True)
+
+
+def run(given: argparse.Namespace) -> None:
+    out = Path(given.out)
+    out.mkdir(parents=True, exist_ok=True)
+    wanted = [(system, game, seed) for seed in SEEDS for game in GAMES for system in SYSTEMS
+              if not _file(out, system, game, seed).exists()]
+    for game in GAMES:
+        path = _file(out, "Random", game, 0)
+        if not path.exists():
+            path.write_text(json.dumps({"system": "Random", "game": game, "returns": _random_returns(game)}))
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for future in [pool.submit(_one, out, given.train, *what) for what in wanted]:
+            future.result()
+
+
+def one(given: argparse.Namespace) -> None:
+    out = Path(given.out)
+    found = _run_peer(given.game, given.seed) if given.system == PEER else \
+        _run_ours(given.train, out, given.system, given.game, given.seed)
+    result = {"system": given.system, "game": given.game, "seed": given.seed, "settings": SETTINGS, **found}
+    path = _file(out, given.system, given.game, given.seed)
+    path.with_suffix(".part").write_text(json.dumps(result))
+    path.with_suffix(".part").rename(path)
+
+
+def _results(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(out.glob("*.json"))]
+
+
+def _interval(x: list[float], y: list[float]) -> tuple[float, float]:
+    """The difference of the means, and half of its 95% interval [Welch 1947, with the smaller degrees of freedom]."""
+    half = T_975[min(len(x), len(y)) - 1] * math.sqrt(statistics.variance(x) / len(x) + statistics.variance(y) / len(y))
+    return statistics.mean(x) - statistics.mean(y), half
+
+
+def table(given: argparse.Namespace) -> None:
+    results = _results(Path(given.out))
+    print("| game | system | mean of the seeds' returns, and deviation | above random by 10 errors | minus sb3's (95%) | "
+          "lowest allowed | seconds a million steps |\n|---|---|---|---|---|---|---|")
+    for game in GAMES:
+        here = [one for one in results if one["game"] == game]
+        random = next(one["returns"] for one in here if one["system"] == "Random")
+        base, error = statistics.mean(random), statistics.stdev(random) / math.sqrt(len(random))
+        peer = [one["evaluated"] for one in here if one["system"] == PEER]
+        for system in SYSTEMS:
+            mine = [one for one in here if one["system"] == system]
+            returns = [one["evaluated"] for one in mine]
+            above = sum(value > base + 10 * error for value in returns)
+            difference, half = _interval(returns, peer)
+            seconds = statistics.median(one["seconds"] / one["settings"]["steps"] for one in mine) * 1e6
+            compared = "" if system == PEER else f"{difference:+.2f} ({difference - half:+.2f} to {difference + half:+.2f})"
+            lowest = "" if system == PEER else f"{-0.1 * (statistics.mean(peer) - base):+.2f}"
+            print(f"| {game} | {system} | {statistics.mean(returns):.2f}, {statistics.stdev(returns):.2f} | {above} of "
+                  f"{len(returns)} | {compared} | {lowest} | {seconds:,.0f} |")
+        print(f"| {game} | random | {base:.2f}, {statistics.stdev(random):.2f} ({len(random)} episodes) | | | | |")
+
+
+def _curve(one: dict[str, Any]) -> list[float]:
+    """Mean return of the episodes that ended in each of BINS parts of the steps; where none did, that before."""
+    width = one["settings"]["steps"] / BINS
+    bins: list[list[float]] = [[] for _ in range(BINS)]
+    for step, gain in one["episodes"]:
+        if 0 < step <= one["settings"]["steps"]:
+            bins[min(int((step - 1) / width), BINS - 1)].append(gain)
+    curve: list[float] = []
+    for part in bins:
+        curve.append(statistics.mean(part) if part else curve[-1] if curve else 0.0)
+    return curve
+
+
+def plot(given: argparse.Namespace) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    results = _results(Path(given.out))
+    figure, axes = plt.subplots(1, len(GAMES), figsize=(5 * len(GAMES), 3.6))
+    for axis, game in zip(axes, GAMES):
+        for system in SYSTEMS:
+            curves = [_curve(one) for one in results if one["game"] == game and one["system"] == system]
+            if not curves:
+                continue
+            steps = [(i + 1) * SETTINGS["steps"] / BINS for i in range(BINS)]
+            mean = [statistics.mean(values) for values in zip(*curves)]
+            half = [T_975.get(len(values) - 1, 2.365) * statistics.stdev(values) / math.sqrt(len(values))
+                    if len(values) > 1 else 0.0 for values in zip(*curves)]
+            line, = axis.plot(steps, mean, label=f"{system} ({len(curves)} seeds)")
+            axis.fill_between(steps, [m - h for m, h in zip(mean, half)], [m + h for m, h in zip(mean, half)],
+                              color=line.get_color(), alpha=0.2)
+        axis.set(title=game, xlabel="environment steps", ylabel="return of the episodes while training")
+        axis.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(Path(given.out) / "learning.png", dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    for name, function in (("run", run), ("one", one), ("table", table), ("plot", plot)):
+        command = commands.add_parser(name)
+        command.set_defaults(function=function)
+        if name in ("run", "one"):
+            command.add_argument("--train", default="build/examples/gpureplay-train")
+            command.add_argument("--out", default="build/learning")
+        else:
+            command.add_argument("out")
+        if name == "run":
+            command.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2)))
+        if name == "one":
+            command.add_argument("--system", required=True)
+            command.add_argument("--game", required=True)
+            command.add_argument("--seed", type=int, required=True)
+    given = parser.parse_args()
+    given.function(given)
+
+
+if __name__ == "__main__":
+    main()

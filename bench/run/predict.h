@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* What a run should take: its order of work (src/run/sequence.h), carried out on a clock that is only counted. */
+#pragma once
+
+#include "run/sequence.h"
+
+/* Seconds of each part alone. `env` gives those of a lane's step, so that they may differ. */
+typedef struct predict_times {
+    double (*env)(void *context, int32_t lane, int64_t step);
+    void *context;
+    double infer_one, infer_all; /* one observation; all lanes' at once */
+    double train;                /* a train step */
+    double publish, copy;        /* an environment step's share; a copy of the weights */
+    double explored;             /* share of the steps that need no inference of their own: epsilon */
+    int cores;                   /* that computing parts share; 0: all parts sleep, and share nothing */
+    int env_sleeps;              /* 1: environments sleep, whatever the others do */
+} predict_times;
+
+/* Seconds for `steps` steps, with a thread for each lane. */
+double predict_seconds(const gpur_run_shape *shape, const predict_times *times, int64_t steps);

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Environments: what agents act in. A type of environment is a struct of functions, which this library has for some
+ * games, and a plug-in for any other: a shared object that exports gpur_env_plugin. The terms are those of Gymnasium.
+ *
+ * A plug-in needs this header alone, and is not linked with the library:
+ *
+ *     #include <gpureplay/env.h>
+ *     static const gpur_env_type type = {.size = sizeof type, .name = "Corridor", .init = init, ...};
+ *     const gpur_env_type *gpur_env_plugin(const char *name) { return &type; }
+ *
+ *     cc -shared -fPIC -o corridor.so corridor.c
+ *
+ * Functions of an environment return NULL, or a sentence that says what went wrong, with the value given and the value
+ * wanted. The sentence is valid until the next call in the same thread. After a call that failed, an environment can be
+ * reset and closed.
+ *
+ * An environment is used by one thread at a time. Different environments, also of one type, are independent: they may
+ * be used by different threads at once, and equal options, seeds and actions give equal results, whatever others do.
+ */
+#ifndef GPUREPLAY_ENV_H
+#define GPUREPLAY_ENV_H
+
+#include "gpureplay/writer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What an environment shows (an array of numbers), or what actions it takes. The arrays belong to the environment's
+ * type, and are valid as long as the process runs. */
+typedef struct gpur_space {
+    int32_t dtype;                /* GPUR_FLOAT32 ... GPUR_BOOL; of discrete actions GPUR_INT32 */
+    int32_t shape[GPUR_MAX_DIMS]; /* ends at the first 0, as in gpur_field; {0} is one number */
+    int32_t num_actions;          /* discrete actions: 0 to num_actions - 1. 0: not discrete */
+    float low, high;              /* the least and the largest value of every number; infinite: no bound */
+    const float *lows, *highs;    /* of each number, in the order of the shape, where they differ; else NULL */
+} gpur_space;
+
+/* What `init` reports of an environment. */
+typedef struct gpur_env_info {
+    uint64_t size;      /* sizeof(gpur_env_info), as the caller was compiled: fill in no more than that */
+    gpur_space obs;     /* what reset and step write */
+    gpur_space action;  /* what step takes: one int32 if it is discrete, otherwise an array of obs's kind */
+    int64_t max_steps;  /* an episode is truncated after so many steps; 0: never, or at no fixed number */
+    int64_t save_bytes; /* memory that `save` fills; 0: this environment cannot save its state */
+} gpur_env_info;
+
+/* The result of a step. */
+typedef struct gpur_env_result {
+    float reward;
+    uint8_t terminated; /* 1: the episode has ended; nothing more can be gained in it */
+    uint8_t truncated;  /* 1: the episode was cut off, by a limit of steps for example */
+    uint8_t continues;  /* 1, with `terminated`: a life was lost, and the next reset goes on with the same game; its
+                           return is counted on. A game ends when terminated or truncated is 1 and this is 0 */
+    uint8_t reserved;   /* 0 */
+} gpur_env_result;
+
+/* A type of environment that steps one at a time. */
+typedef struct gpur_env_type {
+    uint64_t size;       /* sizeof(gpur_env_type), as the type was compiled */
+    const char *name;    /* for messages: "CartPole-v1" */
+    const char *options; /* for help: a line for each option, "name=default  meaning"; NULL: it has no options */
+
+    /*
+     * Makes an environment. Its first call after that is `reset`.
+     *
+     *   options  "name=value,name=value", "" for the defaults
+     *   seed     of everything random in all its episodes
+     *   info     `size` is set by the caller; init fills in the other members
+     *   env      receives the environment, or NULL if the call fails
+     */
+    const char *(*init)(const char *options, uint64_t seed, gpur_env_info *info, void **env);
+
+    /* Begins an episode, and writes its first observation. */
+    const char *(*reset)(void *env, void *obs);
+
+    /* Takes a step, and writes the observation after it: at an episode's end the last one. Then `reset` comes next.
+     * action: one int32 in host memory if actions are discrete, otherwise an array of the action's shape. */
+    const char *(*step)(void *env, const void *action, void *obs, gpur_env_result *result);
+
+    /* Frees the environment. NULL is not given. */
+    void (*close)(void *env);
+
+    /* Writes the state (save_bytes), from which `load`, into any environment of equal options, goes on with the same
+     * bits: random numbers and the open episode included. NULL where save_bytes is 0. */
+    const char *(*save)(void *env, void *state);
+    const char *(*load)(void *env, const void *state);
+} gpur_env_type;
+
+/* The arrays of one step of a vector environment, in host memory. */
+typedef struct gpur_vector_result {
+    void *next_obs;      /* (num_envs, ...) out; see autoreset */
+    void *final_obs;     /* (num_envs, ...) out, with GPUR_AUTORESET_SAME_STEP, for episodes that ended */
+    float *reward;       /* (num_envs) out */
+    uint8_t *terminated; /* (num_envs) out */
+    uint8_t *truncated;  /* (num_envs) out */
+    uint8_t *continues;  /* (num_envs) out; as in gpur_env_result */
+} gpur_vector_result;
+
+/* A type of environment that steps many at once: for libraries that have threads of their own. */
+typedef struct gpur_vector_env_type {
+    uint64_t size;       /* sizeof(gpur_vector_env_type), as the type was compiled */
+    const char *name;    /* as in gpur_env_type */
+    const char *options; /* as in gpur_env_type */
+    int32_t autoreset;   /* GPUR_AUTORESET_NEXT_STEP or GPUR_AUTORESET_SAME_STEP, of writer.h */
+    int32_t reserved;    /* 0 */
+    const char *(*init)(const char *options, uint64_t seed, int32_t num_envs, gpur_env_info *info, void **env);
+    const char *(*reset)(void *env, void *obs); /* all: obs (num_envs, ...) */
+    const char *(*step)(void *env, const void *actions, const gpur_vector_result *result);
+    void (*close)(void *env);
+} gpur_vector_env_type;
+
+/* What a plug-in exports, one or both: the type of that name, or its only one for "". NULL: it has none of that name.
+ * Called once for each gpur_env_find. */
+const gpur_env_type *gpur_env_plugin(const char *name);
+const gpur_vector_env_type *gpur_vector_env_plugin(const char *name);
+
+/*
+ * Finds a type of environment by its name. Any thread.
+ *
+ *   name    a game of this library ("CartPole-v1", "MinAtar/Breakout", ...), or a plug-in's file, which has a slash
+ *           or ends in ".so", and after a colon a name for gpur_env_plugin: "./corridor.so", "./games.so:Corridor". It
+ *           stays loaded as long as the process runs. Without a slash it is searched for where dlopen searches
+ *   type    receives the type, or NULL if the call fails. It is valid as long as the process runs, and has this
+ *           library's size: functions that an older plug-in does not know are NULL
+ *
+ *   GPUR_INVALID_ARGUMENT  no game or file of that name, a file that exports no gpur_env_plugin, that returns NULL, or
+ *                          a type without a function that it must have; NULL
+ */
+GPUR_API gpur_status gpur_env_find(const char *name, const gpur_env_type **type);
+
+/* The same for a type that steps many at once: plug-ins only. */
+GPUR_API gpur_status gpur_vector_env_find(const char *name, const gpur_vector_env_type **type);
+
+/* The name of a game of this library, for index 0, 1, ...; NULL after the last one. Any thread. */
+GPUR_API const char *gpur_env_name(int32_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Policies: inference without a replay and without training. A policy is a network and its weights, which come from a
+ * learner, from a file, or from memory; it chooses actions epsilon-greedily [Mnih et al. 2015, algorithm 1].
+ *
+ * A learner acts by itself (gpur_learner_act). A policy is for everything that acts beside it: sampler threads that use
+ * the target network for a whole target period while the learner trains [Daley & Amato 2021, section 3], an evaluation
+ * with the online network, actors with an epsilon each [Horgan et al. 2018, section 4.1], or a program that only acts.
+ *
+ *     gpur_policy_config config;
+ *     gpur_policy_config_init(&config, sizeof config);
+ *     config.network = learner_config.network;
+ *     config.obs = (gpur_field){"obs", GPUR_FLOAT32, {4}};
+ *     config.streams = 8;
+ *     gpur_policy_create(device, &config, &policy);
+ *     gpur_policy_pull(policy, learner, GPUR_WEIGHTS_TARGET);
+ *     gpur_policy_act(policy, &input, &output);
+ *
+ * Any call that uses the device can also return GPUR_DEVICE_ERROR; the policy can then only be destroyed.
+ */
+#ifndef GPUREPLAY_POLICY_H
+#define GPUREPLAY_POLICY_H
+
+#include "gpureplay/checkpoint.h"
+#include "gpureplay/learner.h"
+#include "gpureplay/math.h"
+#include "gpureplay/network.h"
+#include "gpureplay/replay.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * A policy. Any number of threads may call all of its functions at the same time, except gpur_policy_destroy.
+ *
+ * Weights are replaced as a whole. Calls of gpur_policy_act that have begun finish with the weights that they began
+ * with, and calls that begin later use the new ones: no call ever mixes two sets of weights.
+ */
+typedef struct gpur_policy gpur_policy;
+
+/* The most streams of a policy. */
+enum { GPUR_MAX_POLICY_STREAMS = 64 };
+
+/* Settings of gpur_policy_create. gpur_policy_config_init sets the defaults; network.num_actions and obs must then be
+ * set. */
+typedef struct gpur_policy_config {
+    uint64_t size;               /* sizeof(gpur_policy_config), as the caller was compiled */
+    gpur_network_config network; /* its head must be GPUR_HEAD_Q or GPUR_HEAD_DUELING */
+    gpur_field obs;              /* an observation: float32 or uint8, of any shape. If the first layer is a convolution,
+                                    it must have three axes, in the order of network.input_layout. The name is not
+                                    read */
+    int32_t max_batch;           /* the most observations of one call, 1 to 1,048,576; default 64 */
+    int32_t streams;             /* how many calls of gpur_policy_act run at the same time, each on a stream and in
+                                    buffers of its own, over one set of weights; further calls wait, in the order in
+                                    which they were made. 1 to GPUR_MAX_POLICY_STREAMS; default 1 */
+    int32_t math;                /* GPUR_MATH_*; default FP32 */
+    int32_t deterministic;       /* CUDA. 1: only convolution algorithms that give the same bits in each run. 0, the
+                                    default: the fastest */
+    uint64_t seed;               /* of exploration and of the initial weights; default 0 */
+} gpur_policy_config;
+
+/*
+ * Sets every member to its default: the network is that of gpur_learner_config_init. `size` is
+ * sizeof(gpur_policy_config). network.num_actions and obs have no default and must be set. Any thread.
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL, or a size below 8 or above 65,536
+ */
+GPUR_API gpur_status gpur_policy_config_init(gpur_policy_config *config, uint64_t size);
+
+/*
+ * Sets the network of a preset of gpur_learner_config_preset. Other members keep their values. Any thread.
+ *
+ *   GPUR_INVALID_ARGUMENT  no such name, NULL, or `config->size` was not set; the config is unchanged
+ */
+GPUR_API gpur_status gpur_policy_config_preset(gpur_policy_config *config, const char *name);
+
+/*
+ * Creates a policy. All of its memory is allocated here. Its weights are the initial weights of a learner with this
+ * network and seed, in version 0. Any thread.
+ *
+ *   config  settings; read before the call returns
+ *   policy  receives the handle, or NULL if the call fails; destroy it with gpur_policy_destroy
+ *
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, an observation that does not fit the network, or NULL
+ *   GPUR_OUT_OF_MEMORY     not enough memory; the message has the bytes needed and available
+ *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the folders that were searched
+ */
+GPUR_API gpur_status gpur_policy_create(gpur_device *device, const gpur_policy_config *config, gpur_policy **policy);
+/* Waits for the policy's work, and then frees the policy. Call it from any thread, but not while another thread is
+ * inside of a call with it. NULL does nothing. */
+GPUR_API void gpur_policy_destroy(gpur_policy *policy);
+
+/*
+ * The observations of one call of gpur_policy_act. Set all members to 0 before, so that members of later versions are
+ * 0, too.
+ *
+ * A random action is a pure function of the policy's seed and of the row's lane and step. So actions do not depend on
+ * how observations are divided into calls, on the thread, or on the stream, if the caller gives each row the number of
+ * its environment as the lane, and the number of that environment's step as the step. (The Q values of an observation
+ * may differ in their last bits with the other observations of the call.)
+ *
+ * Without `step` each call that chooses actions draws new random numbers, as gpur_learner_act does: a policy with the
+ * weights, the seed and the calls of a learner chooses the same actions. Which numbers a call gets then depends on the
+ * order in which threads call.
+ */
+typedef struct gpur_policy_input {
+    uint64_t size;        /* sizeof(gpur_policy_input), as the caller was compiled */
+    int64_t count;        /* number of observations, 1 to max_batch */
+    const void *obs;      /* (count, ...) as config.obs, in host memory or in device memory */
+    const float *epsilon; /* (count) in host memory: the probability of a random action, 0 to 1; NULL: 0 for all */
+    const uint32_t *lane; /* (count) in host memory; NULL: the lane of row i is i */
+    const uint64_t *step; /* (count) in host memory; NULL: for all rows the number of earlier calls that chose actions
+                             with NULL here */
+    void *stream;         /* CUDA, obs in device memory: the cudaStream_t that wrote them, as in gpur_learner_act */
+} gpur_policy_input;
+
+/* What gpur_policy_act computes. All arrays are the caller's, in host memory, and filled in when the call returns. At
+ * least one of `actions` and `q` must be given. Set all members to 0 before. */
+typedef struct gpur_policy_output {
+    uint64_t size;    /* sizeof(gpur_policy_output), as the caller was compiled */
+    int32_t *actions; /* (count) with probability epsilon uniformly random, otherwise argmax_a Q(obs, a), the first if
+                         several are equal; NULL: not wanted */
+    float *q;         /* (count, num_actions) Q(obs, a); NULL: not wanted */
+    int64_t *version; /* (1) the version of the weights that were used, the same for all rows; NULL: not wanted */
+} gpur_policy_output;
+
+/*
+ * Computes actions and Q values of observations in one forward pass. Any number of threads; waits while `streams` other
+ * calls run. Allocates no memory.
+ *
+ *   GPUR_INVALID_ARGUMENT  count or an epsilon out of range, a stream on the CPU, a stream under capture, memory of
+ *                          another GPU, or NULL; nothing is computed
+ */
+GPUR_API gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input,
+                                     const gpur_policy_output *output);
+
+/*
+ * Returns the version of the policy's weights, a number of 0 or more that goes with them: after gpur_policy_pull the
+ * learner's number of train steps, after gpur_policy_load that of the file, after gpur_policy_set_weights that of the
+ * sender. Any thread. NULL gives 0.
+ */
+GPUR_API int64_t gpur_policy_version(gpur_policy *policy);
+
+/*
+ * Copies the weights of a learner, on the device. They are the weights after the last launch of the learner that was
+ * enqueued before the copy, never from within a launch, and their version is the number of train steps enqueued until
+ * then (steps_enqueued of gpur_learner_stats). The call returns before the copy is done: it waits for other threads
+ * that are enqueuing work for the learner's replay, and not for the work itself. Later calls of gpur_policy_act wait
+ * for the copy on the device; the learner's next launch waits there for calls of gpur_policy_act that still read the
+ * weights before the current ones. Any thread.
+ *
+ *   learner  must be on the device of the policy, opened by the same gpur_device_open. Its network must have the same
+ *            tensors, and the same activation, stride and padding in each layer. Its obs may differ in type, scale and
+ *            order of axes
+ *   which    GPUR_WEIGHTS_ONLINE or GPUR_WEIGHTS_TARGET
+ *
+ *   GPUR_INVALID_ARGUMENT  another device, another network (the message has the first tensor that differs, and both
+ *                          shapes), another `which`, or NULL. The weights are unchanged
+ */
+GPUR_API gpur_status gpur_policy_pull(gpur_policy *policy, gpur_learner *learner, int32_t which);
+
+/*
+ * Loads weights from a file: of gpur_policy_save or gpur_learner_save_weights, of gpur_learner_save (the online
+ * weights), or a safetensors file of another program with this network's tensors in float32 and no others. The version
+ * is that of the file; for a learner the number of train steps enqueued, and 0 for a file of another program. Waits
+ * while `streams` calls of gpur_policy_act run. Any thread.
+ *
+ *   path      the name of a file
+ *   options   may be NULL
+ *
+ *   GPUR_INVALID_ARGUMENT  a tensor is missing, is not this network's, or has another type or shape; the learner had
+ *                          another network; or NULL for the policy or the path. The weights are unchanged
+ *   GPUR_FILE_ERROR        see checkpoint.h; or weights are NaN or infinite; the message has the tensor and the number
+ *                          of such values. The weights are unchanged
+ *   GPUR_OUT_OF_MEMORY     no host memory for the file. The weights are unchanged
+ *   GPUR_UNAVAILABLE, GPUR_INTERRUPTED  see checkpoint.h
+ */
+GPUR_API gpur_status gpur_policy_load(gpur_policy *policy, const char *path, const gpur_checkpoint_options *options);
+
+/*
+ * Writes the weights and their version, as gpur_learner_save_weights writes those of a learner: a safetensors file with
+ * the tensors that gpur_learner_get_weight_info describes. Waits while `streams` calls of gpur_policy_act run. Any
+ * thread.
+ *
+ *   path      the name of a file in an existing folder
+ *   options   may be NULL
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL for the policy or the path, or options that were not initialized
+ *   GPUR_OUT_OF_MEMORY     no host memory for the weights
+ *   GPUR_FILE_ERROR, GPUR_UNAVAILABLE, GPUR_INTERRUPTED  see checkpoint.h
+ */
+GPUR_API gpur_status gpur_policy_save(gpur_policy *policy, const char *path, const gpur_checkpoint_options *options);
+
+/* Returns the bytes of gpur_policy_get_weights, the same for all policies of equal networks. Any thread. NULL gives
+ * 0. */
+GPUR_API int64_t gpur_policy_weights_bytes(gpur_policy *policy);
+
+/*
+ * Copies all weights to host memory, in a form that can be sent to other processes and machines: a header of 64 bytes,
+ * with the number of weights, their version and a hash of the tensors' names and shapes, and then the tensors in the
+ * order of gpur_learner_get_weight_info, each as float32 in the order of its shape, little-endian. Waits while
+ * `streams` calls of gpur_policy_act run. Any thread.
+ *
+ *   weights  (bytes) in host memory; filled in when the call returns
+ *   bytes    gpur_policy_weights_bytes
+ *
+ *   GPUR_INVALID_ARGUMENT  another number of bytes, or NULL
+ *   GPUR_OUT_OF_MEMORY     no host memory for a copy of the weights
+ */
+GPUR_API gpur_status gpur_policy_get_weights(gpur_policy *policy, void *weights, int64_t bytes);
+
+/*
+ * Sets all weights and their version from the bytes of gpur_policy_get_weights of a policy with an equal network, on
+ * any device. Waits while `streams` calls of gpur_policy_act run. Any thread.
+ *
+ *   weights  (bytes) in host memory, at any address; read before the call returns
+ *
+ *   GPUR_INVALID_ARGUMENT  another number of bytes, a damaged header, weights of another network, weights that are NaN
+ *                          or infinite, or NULL. The weights are unchanged
+ *   GPUR_OUT_OF_MEMORY     no host memory for a copy of the weights. The weights are unchanged
+ */
+GPUR_API gpur_status gpur_policy_set_weights(gpur_policy *policy, const void *weights, int64_t bytes);
+
+/* What gpur_policy_get_stats reports. */
+typedef struct gpur_policy_stats {
+    uint64_t size;        /* sizeof(gpur_policy_stats), as the caller was compiled: set it before the call */
+    int64_t calls;        /* calls of gpur_policy_act that succeeded */
+    int64_t observations; /* observations of these calls */
+    int64_t version;      /* as gpur_policy_version */
+    int64_t device_bytes; /* device memory of this policy */
+    int64_t pinned_bytes; /* host memory of this policy, pinned on CUDA */
+} gpur_policy_stats;
+
+/*
+ * Reads the statistics. Does not wait. Any thread.
+ *
+ *   stats  `size` is set by the caller; the other members are filled in
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL, or `stats->size` was not set
+ */
+GPUR_API gpur_status gpur_policy_get_stats(gpur_policy *policy, gpur_policy_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

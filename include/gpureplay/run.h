@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs: environments that act by a learner's network, a replay that they fill, and the learner's training, in threads
+ * of their own. Both switches of fast DQN [Daley & Amato 2021, algorithm 1] are settings, so that a run is any of these
+ * systems, with W environments:
+ *
+ *   concurrent  synchronized
+ *       0            0        standard DQN [Mnih et al. 2015]
+ *       1            0        concurrent training [Daley & Amato 2021, section 3]: for each period of C environment
+ *                             steps the lanes act by the target network, while C / F train steps run beside them
+ *       0            1        synchronized execution [section 4]: the lanes' W observations are one inference
+ *       1            1        both: fast DQN
+ *
+ * What a run does is a pure function of its settings and seed, whatever the timing of threads: the transitions, their
+ * order in the replay, the weights and the events are the same bits each time. (On the CPU with the device's number of
+ * threads unchanged; on CUDA if the learner is `deterministic`.) For that, transitions go to the replay only while no
+ * train step runs: the lanes keep them in logs, which are published lane by lane where the threads meet.
+ *
+ * A lane is one of the W environments with its log; the paper calls the thread that steps it a sampler. Lane i,
+ * counted from 0, takes the global steps i + 1, i + 1 + W, i + 1 + 2 W, ...
+ */
+#ifndef GPUREPLAY_RUN_H
+#define GPUREPLAY_RUN_H
+
+#include "gpureplay/env.h"
+#include "gpureplay/learner.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A run. One thread at a time advances and saves it; any thread may read statistics and stop it meanwhile. */
+typedef struct gpur_run gpur_run;
+
+/* What happened in a run. */
+enum {
+    GPUR_RUN_EPISODE = 0,    /* an episode of a lane has ended: a whole game, also where each life is an episode of the
+                                replay */
+    GPUR_RUN_EVALUATION = 1, /* an evaluation has ended */
+};
+
+typedef struct gpur_run_event {
+    uint64_t size;      /* sizeof(gpur_run_event) of the library */
+    int32_t kind;       /* GPUR_RUN_* */
+    int32_t lane;       /* of the episode; -1: an evaluation */
+    int64_t step;       /* the global step that ended the episode, 0 or less in the prepopulation; of an
+                                evaluation: the steps taken when its weights were copied */
+    int64_t length;     /* steps of the episode; an evaluation: of all its episodes */
+    int64_t episodes;   /* 1; an evaluation: its episodes */
+    double mean_return; /* sum of the rewards, unclipped and not discounted; an evaluation: mean over its episodes */
+    double return_deviation; /* an evaluation: standard deviation over its episodes; else 0 */
+} gpur_run_event;
+
+/* Settings of gpur_run_create. gpur_run_config_init sets the defaults, which are those of Daley & Amato 2021, table 5
+ * and section 5. Steps are environment steps of all lanes together, unless a comment says otherwise. */
+typedef struct gpur_run_config {
+    uint64_t size;           /* sizeof(gpur_run_config), as the caller was compiled */
+    int32_t num_envs;        /* W: environments, 1 to 4,096; default 8 */
+    int32_t threads;         /* threads that step them, each some lanes; 1 to W; 0, the default: W, and at
+ most 64 */
+    int32_t concurrent;      /* 1, the default: concurrent training. 0: a train step every F steps, for which the
+                                 lanes wait */
+    int32_t synchronized;    /* 1, the default: synchronized execution, which needs 2 environments or more */
+    int32_t act;             /* without `concurrent`: GPUR_ACT_LATEST, the default (the network that is trained, as in
+                                 the paper), or GPUR_ACT_TARGET (as in the authors' code). With `concurrent` always the
+                                 target network */
+    int32_t whole_episodes;  /* 1: only finished episodes are published, as in the authors' code; 0, the default: all
+                                 transitions */
+    int64_t target_period;   /* C: steps between copies to the target network; a multiple of F, and of W if
+                                 `synchronized`; the learner's target_period must be C / F. Default 10,000 */
+    int64_t train_period;    /* F: steps for each train step; default 4 */
+    int64_t prepopulation;   /* steps at random, before step 1, which lane 0 takes, on to the end of its episode;
+                                 default 50,000 */
+    int64_t eval_period;     /* steps between evaluations, a multiple of C; 0: no evaluations; default 250,000 */
+    int64_t eval_episodes;   /* episodes of an evaluation; default 30 */
+    float eval_epsilon;      /* epsilon in evaluations; default 0.05 */
+    int32_t reserved;        /* 0 */
+    uint64_t seed;           /* of environments and exploration; default 0 */
+    const char *env_options; /* given to each environment's init; NULL, the default: "" */
+    void (*on_event)(void *user, const gpur_run_event *event); /* called in the thread that advances the run; NULL: not
+                                                                   called. Events of each kind come in the same order
+                                                                   each time */
+    void *user;                                                /* given to on_event */
+} gpur_run_config;
+
+/* Sets every member to its default. `size` is sizeof(gpur_run_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
+ * size below 8 or above 65,536. */
+GPUR_API gpur_status gpur_run_config_init(gpur_run_config *config, uint64_t size);
+
+/* The fields of a replay that a run fills: obs, action, reward, next_obs, terminated, truncated. */
+enum { GPUR_RUN_FIELDS = 6 };
+
+/*
+ * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
+ * to ask for its spaces. Other members keep their values. Any thread.
+ *
+ *   "fast-dqn"        all constants of Daley & Amato 2021, table 5 and section 5, with the network of Mnih et al. 2015,
+ *                     for frames of 84 x 84 bytes
+ *   "fast-dqn-small"  this library's own, for games like CartPole and MinAtar on a few cores: for images a convolution
+ *                     of 16 filters of 3 x 3 and 128 units [Young & Tian 2019, section 4], for other observations two
+ *                     layers of 128; Adam; C = 1,000; 5,000 steps of prepopulation; epsilon to 0.1 over 100,000 steps;
+ *                     a replay of 100,000
+ *
+ * An environment that shows one image without channels gets stacks of 4 (GPUR_LAYOUT_FRAMES).
+ *
+ *   type, options  the environment; run->env_options becomes `options`, which must exist until gpur_run_create
+ *   fields         (GPUR_RUN_FIELDS) receives the schema; replay->fields points to it until gpur_replay_create
+ *
+ *   GPUR_INVALID_ARGUMENT  no such name, an environment that the preset cannot take, or NULL
+ */
+GPUR_API gpur_status gpur_run_preset(const char *name, const gpur_env_type *type, const char *options,
+                                     gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
+                                     gpur_learner_config *learner, gpur_run_config *run);
+
+/*
+ * Creates a run: W environments and one for evaluations, a writer into the replay for each of the W, and the threads.
+ * The environments are made in the order of the lanes, that for evaluations last; each has a seed drawn from the run's
+ * seed. Epsilon follows the learner's `exploration`, by the global step. The learner, its replay and the type of
+ * environment must outlive the run. While the run exists, nobody else writes to the replay or trains the learner.
+ *
+ *   learner  its network must have the environment's number of actions; its replay must store the environment's
+ *            observations, with GPUR_LAYOUT_FRAMES as stacks
+ *   type     as found by gpur_env_find, or the caller's own
+ *   config   settings; read before the call returns
+ *   run      receives the handle, or NULL if the call fails; destroy it with gpur_run_destroy
+ *
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, settings that do not go together (the message has both), an
+ *                          environment without discrete actions or with other observations, an environment's refusal
+ *                          (the message names the lane), or NULL
+ *   GPUR_OUT_OF_MEMORY     not enough memory, or no more threads
+ */
+GPUR_API gpur_status gpur_run_create(gpur_learner *learner, const gpur_env_type *type, const gpur_run_config *config,
+                                     gpur_run **run);
+
+/*
+ * The same with one environment that steps all lanes at once, and is made with the run's seed. It needs `synchronized`,
+ * and without `concurrent` a train_period that is a multiple of num_envs. The prepopulation takes random steps of all
+ * lanes; gpur_run_advance takes multiples of num_envs; after gpur_run_load all lanes begin new episodes.
+ *
+ *   eval_type  for evaluations; NULL if eval_episodes is 0
+ */
+GPUR_API gpur_status gpur_run_create_vector(gpur_learner *learner, const gpur_vector_env_type *type,
+                                            const gpur_env_type *eval_type, const gpur_run_config *config,
+                                            gpur_run **run);
+
+/* Stops the threads, ends open episodes as gpur_writer_destroy does, and frees the run. Transitions in the logs that
+ * were not published are dropped. NULL does nothing. */
+GPUR_API void gpur_run_destroy(gpur_run *run);
+
+/*
+ * Takes `steps` more steps, after the prepopulation if this is the first call, and returns when they are taken and no
+ * train step runs. The split into calls changes nothing in the results.
+ *
+ *   GPUR_INVALID_ARGUMENT  steps below 0, NULL, or a run that has ended by an error or by gpur_run_stop; also what an
+ *                          environment refused: the message names the lane and the step
+ *   GPUR_INTERRUPTED       gpur_run_stop was called
+ *   others                 those of gpur_learner_train and gpur_writer_step_ex
+ *
+ * After any of these the run has ended: it can be read and destroyed. The learner stays usable.
+ */
+GPUR_API gpur_status gpur_run_advance(gpur_run *run, int64_t steps);
+
+/* Evaluates the network as it is now, and waits for it; on_event gets the result. Only between two calls of
+ * gpur_run_advance. Errors are those of gpur_run_advance; GPUR_INVALID_ARGUMENT also if eval_episodes is 0. */
+GPUR_API gpur_status gpur_run_evaluate(gpur_run *run);
+
+/* Makes gpur_run_advance return after the steps that the environments are taking now. Any thread; also safe in a signal
+ * handler. NULL does nothing. */
+GPUR_API void gpur_run_stop(gpur_run *run);
+
+/* What gpur_run_get_stats reports. Counts of steps, episodes and evaluations go on from a loaded file; seconds and
+ * inferences do not. Seconds are sums over the threads that did the work. */
+typedef struct gpur_run_stats {
+    uint64_t size;           /* sizeof(gpur_run_stats), as the caller was compiled: set it before the call */
+    int64_t steps;           /* environment steps taken, without the prepopulation */
+    int64_t prepopulated;    /* environment steps of the prepopulation taken */
+    int64_t train_steps;     /* train steps done */
+    int64_t episodes;        /* whole games that have ended, as far as they are published */
+    int64_t inferences;      /* forward passes for acting */
+    int64_t inferred;        /* observations in them */
+    int64_t evaluations;     /* evaluations that have ended */
+    double recent_return;    /* mean return of the last 100 episodes; NaN before the first one */
+    double evaluated_return; /* mean return of the last evaluation; NaN before the first one */
+    double seconds;          /* time in gpur_run_advance */
+    double env_seconds;      /* in step and reset of environments */
+    double infer_seconds;    /* in inferences for acting */
+    double train_seconds;    /* in training, in the trainer's thread */
+    double publish_seconds;  /* in copying the logs to the replay */
+    double copy_seconds;     /* in copying weights for acting */
+    double eval_seconds;     /* in evaluations */
+} gpur_run_stats;
+
+/* Reads the statistics. Any thread; does not wait for steps. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not
+ * set. */
+GPUR_API gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats);
+
+/*
+ * Saves the run to a folder, which is created if it is not there: the replay ("replay.safetensors"), the learner
+ * ("learner.safetensors"), and the lanes ("run.safetensors", written last). Only between two calls of gpur_run_advance,
+ * where the steps taken are a multiple of C.
+ *
+ * gpur_run_load restores it into a run with the same settings on a replay and a learner with the same settings, before
+ * its first gpur_run_advance. Environments that can save their state go on with the same bits. Others begin a new
+ * episode in each lane; the open one ends in the replay as if truncated.
+ *
+ *   GPUR_INVALID_ARGUMENT  the steps taken are no multiple of C; load: the run has taken steps; NULL
+ *   GPUR_INTERRUPTED       save: gpur_run_stop was called
+ *   others                 those of gpur_replay_save and gpur_replay_load
+ */
+GPUR_API gpur_status gpur_run_save(gpur_run *run, const char *folder);
+GPUR_API gpur_status gpur_run_load(gpur_run *run, const char *folder);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

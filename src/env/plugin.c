@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "env/plugin.h"
+
+#include "base/sized.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A plug-in's file, and the name of a type in it: "" if none is given. */
+typedef struct plugin_name {
+    char file[PATH_MAX];
+    const char *type;
+} plugin_name;
+
+/* The colon is the first one after ".so", so that folders and types may have one in their names, too. Returns 0 if the
+ * file's name is too long for one. */
+static int split_name(const char *name, plugin_name *split)
+{
+    const char *const suffix = strstr(name, ".so");
+    const char *const colon = strchr(suffix ? suffix : name, ':');
+    const size_t length = colon ? (size_t)(colon - name) : strlen(name);
+    if (length >= sizeof split->file)
+        return 0;
+    memcpy(split->file, name, length);
+    split->file[length] = '\0';
+    split->type = colon ? colon + 1 : "";
+    return 1;
+}
+
+int gpur_env_plugin_is_file(const char *name)
+{
+    plugin_name split;
+    if (!split_name(name, &split))
+        return 0;
+    const size_t length = strlen(split.file);
+    return (length > 3 && strcmp(split.file + length - 3, ".so") == 0) ||
+           (strchr(split.file, '/') && access(split.file, F_OK) == 0);
+}
+
+/*
+ * Finds a function that the file exports; `other` is what it may export in its place. The file is never closed: types,
+ * their functions and texts are used as long as there are environments, which nobody counts, and a file that started
+ * threads could not be unloaded safely.
+ */
+static gpur_status find_symbol(const plugin_name *name, const char *symbol, const char *other, const char *find_other,
+                               void **address)
+{
+    void *const file = dlopen(name->file, RTLD_NOW | RTLD_LOCAL);
+    if (!file) {
+        const char *const words = dlerror();
+        return gpur_fail(GPUR_INVALID_ARGUMENT, "it cannot be opened: %s%s", words ? words : "no reason given",
+                         strchr(name->file, '/') ? "" : "; a file of the current folder begins with ./");
+    }
+    *address = dlsym(file, symbol);
+    GPUR_REQUIRE(*address || !dlsym(file, other), "it exports no %s, but %s: use %s", symbol, other, find_other);
+    GPUR_REQUIRE(*address, "it exports no %s, which every plug-in must", symbol);
+    return GPUR_OK;
+}
+
+/* A function that a type must have. */
+typedef struct required_function {
+    const char *name;
+    int is_there;
+} required_function;
+
+static gpur_status check_functions(const required_function *functions, int count)
+{
+    for (int i = 0; i < count; i++)
+        GPUR_REQUIRE(functions[i].is_there, "its type has no function %s; only save and load may be NULL",
+                     functions[i].name);
+    return GPUR_OK;
+}
+
+static gpur_status check_type(const gpur_env_type *t)
+{
+    const required_function required[] = {
+        {"init", t->init != NULL}, {"reset", t->reset != NULL}, {"step", t->step != NULL}, {"close", t->close != NULL}};
+    GPUR_REQUIRE(t->name, "its type has no name");
+    GPUR_TRY(check_functions(required, sizeof required / sizeof *required));
+    GPUR_REQUIRE(!t->save == !t->load, "its type %s has %s and no %s; it must have both or neither", t->name,
+                 t->save ? "save" : "load", t->save ? "load" : "save");
+    return GPUR_OK;
+}
+
+static gpur_status check_vector_type(const gpur_vector_env_type *t)
+{
+    const required_function required[] = {
+        {"init", t->init != NULL}, {"reset", t->reset != NULL}, {"step", t->step != NULL}, {"close", t->close != NULL}};
+    GPUR_REQUIRE(t->name, "its type has no name");
+    GPUR_TRY(check_functions(required, sizeof required / sizeof *required));
+    GPUR_REQUIRE(t->autoreset == GPUR_AUTORESET_NEXT_STEP || t->autoreset == GPUR_AUTORESET_SAME_STEP,
+                 "autoreset of its type %s is %d; it must be GPUR_AUTORESET_NEXT_STEP (%d) or _SAME_STEP (%d)", t->name,
+                 (int)t->autoreset, GPUR_AUTORESET_NEXT_STEP, GPUR_AUTORESET_SAME_STEP);
+    GPUR_REQUIRE(t->reserved == 0, "reserved of its type %s is %d; it must be 0", t->name, (int)t->reserved);
+    return GPUR_OK;
+}
+
+/*
+ * Copies of the types that were found, of this version's size: the struct of a plug-in that was compiled against an
+ * older header is shorter. They stay as long as the process runs. Equal types share a copy, so that repeated calls take
+ * no more memory.
+ */
+typedef struct found_type {
+    struct found_type *next;
+    size_t size;
+    unsigned char type[]; /* `size` bytes */
+} found_type;
+static found_type *found_types;
+static pthread_mutex_t found_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const void *copy_of(const void *type, size_t size)
+{
+    pthread_mutex_lock(&found_lock);
+    found_type *found = found_types;
+    while (found && (found->size != size || memcmp(found->type, type, size) != 0))
+        found = found->next;
+    if (!found && (found = malloc(sizeof *found + size)) != NULL) {
+        found->next = found_types;
+        found->size = size;
+        memcpy(found->type, type, size);
+        found_types = found;
+    }
+    pthread_mutex_unlock(&found_lock);
+    return found ? found->type : NULL;
+}
+
+static gpur_status keep_copy(const void *type, size_t size, const void **copy)
+{
+    *copy = copy_of(type, size);
+    return *copy ? GPUR_OK : gpur_fail(GPUR_OUT_OF_MEMORY, "there is no memory for %zu bytes of its type", size);
+}
+
+static gpur_status find(const plugin_name *name, const gpur_env_type **type)
+{
+    void *symbol = NULL;
+    const gpur_env_type *(*plugin)(const char *) = NULL;
+    GPUR_TRY(find_symbol(name, "gpur_env_plugin", "gpur_vector_env_plugin", "gpur_vector_env_find", &symbol));
+    memcpy(&plugin, &symbol,
+           sizeof plugin); /* POSIX: both kinds of pointer look the same; C has no cast between them */
+    const gpur_env_type *const given = plugin(name->type);
+    GPUR_REQUIRE(given, "its gpur_env_plugin has no type \"%s\"", name->type);
+    gpur_env_type known = {0};
+    GPUR_TRY(gpur_sized_read(&known, sizeof known, given, "gpur_env_type"));
+    known.size = sizeof known;
+    GPUR_TRY(check_type(&known));
+    const void *copy = NULL;
+    GPUR_TRY(keep_copy(&known, sizeof known, &copy));
+    *type = copy;
+    return GPUR_OK;
+}
+
+static gpur_status find_vector(const plugin_name *name, const gpur_vector_env_type **type)
+{
+    void *symbol = NULL;
+    const gpur_vector_env_type *(*plugin)(const char *) = NULL;
+    GPUR_TRY(find_symbol(name, "gpur_vector_env_plugin", "gpur_env_plugin", "gpur_env_find", &symbol));
+    memcpy(&plugin, &symbol, sizeof plugin);
+    const gpur_vector_env_type *const given = plugin(name->type);
+    GPUR_REQUIRE(given, "its gpur_vector_env_plugin has no type \"%s\"", name->type);
+    gpur_vector_env_type known = {0};
+    GPUR_TRY(gpur_sized_read(&known, sizeof known, given, "gpur_vector_env_type"));
+    known.size = sizeof known;
+    GPUR_TRY(check_vector_type(&known));
+    const void *copy = NULL;
+    GPUR_TRY(keep_copy(&known, sizeof known, &copy));
+    *type = copy;
+    return GPUR_OK;
+}
+
+/* The message of a failure begins with the plug-in's file. */
+static gpur_status name_file(gpur_status status, const plugin_name *name)
+{
+    char words[384];
+    snprintf(words, sizeof words, "%s", gpur_last_error());
+    return gpur_fail(status, "plug-in %s: %s", name->file, words);
+}
+
+gpur_status gpur_env_plugin_find(const char *name, const gpur_env_type **type)
+{
+    plugin_name split = {.type = ""};
+    split_name(name, &split);
+    const gpur_status status = find(&split, type);
+    return status == GPUR_OK ? GPUR_OK : name_file(status, &split);
+}
+
+gpur_status gpur_env_plugin_find_vector(const char *name, const gpur_vector_env_type **type)
+{
+    plugin_name split = {.type = ""};
+    split_name(name, &split);
+    const gpur_status status = find_vector(&split, type);
+    return status == GPUR_OK ? GPUR_OK : name_file(status, &split);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/acting/inference.h"
+
+#include "learn/config.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Launches the kernel that chooses actions from the last activations. */
+typedef gpur_status (*choose_fn)(const gpur_inference *inference, const gpur_inference_call *call,
+                                 const float *weights);
+
+static gpur_status choose_by_values(const gpur_inference *inference, const gpur_inference_call *call,
+                                    const float *weights)
+{
+    const gpur_network *const network = inference->network;
+    const gpur_inference_buffers *const b = &inference->buffers;
+    const gpur_exploration *const exploration = &call->exploration;
+    const int is_by_row = exploration->steps || exploration->lanes || exploration->epsilons;
+    const int32_t last = network->activation_count - 1;
+    gpur_epsilon_greedy_args args;
+    args.z = b->pass.activations[last], args.z_pitch = b->pass.pitch[last];
+    args.bias = weights + network->head_bias;
+    args.q = b->q, args.action = b->action, args.batch = call->count;
+    args.head = network->head, args.num_actions = network->num_actions;
+    args.seed = exploration->seed, args.rows = is_by_row ? b->rows : NULL;
+    args.step = exploration->step, args.epsilon = exploration->epsilon;
+    return gpur_launch_epsilon_greedy(inference->stream, gpur_grid_elements(inference->device, call->count), &args);
+}
+
+/* By head; NULL: none yet. */
+static const choose_fn choices[] = {
+    [GPUR_HEAD_Q] = choose_by_values,
+    [GPUR_HEAD_DUELING] = choose_by_values,
+    [GPUR_HEAD_SOFTMAX_VALUE] = NULL,
+    [GPUR_HEAD_TANH_ACTION] = NULL,
+};
+
+gpur_status gpur_inference_check_head(int32_t head, const char *who)
+{
+    GPUR_REQUIRE(choices[head], "network.head is %" PRId32 "; %s needs GPUR_HEAD_Q (0) or GPUR_HEAD_DUELING (1)", head,
+                 who);
+    return GPUR_OK;
+}
+
+static gpur_status open_pinned(const gpur_inference *inference, gpur_inference_buffers *b)
+{
+    for (int placing = 0; placing < 2; placing++) {
+        gpur_arena arena = {b->pinned, 0};
+        b->host_obs = gpur_arena_alloc(&arena, b->capacity * inference->input.row_bytes);
+        b->host_rows = gpur_arena_alloc(&arena, b->capacity * (int64_t)sizeof *b->host_rows);
+        b->host_q = gpur_arena_floats(&arena, b->capacity * inference->network->num_actions);
+        b->host_action = gpur_arena_alloc(&arena, b->capacity * (int64_t)sizeof *b->host_action);
+        b->pinned_bytes = arena.used;
+        if (!placing)
+            GPUR_TRY(gpur_pinned_alloc(inference->device, arena.used, "the observations to act on", &b->pinned));
+    }
+    return GPUR_OK;
+}
+
+/* Creates the buffers, except their device memory. After a failure call close_buffers. */
+static gpur_status open_buffers(const gpur_inference *inference, int64_t capacity, gpur_inference_buffers *b)
+{
+    *b = (gpur_inference_buffers){.capacity = capacity};
+    const int64_t width = inference->network->width[0]; /* contiguous: direct observations are one copy */
+    GPUR_TRY(gpur_pass_open(&b->pass, inference->device, inference->network, capacity, width, &inference->options));
+    return open_pinned(inference, b);
+}
+
+static void close_buffers(const gpur_inference *inference, gpur_inference_buffers *b)
+{
+    gpur_pass_close(&b->pass);
+    gpur_pinned_free(inference->device, b->pinned);
+    gpur_memory_free(inference->device, b->memory);
+}
+
+static void assign_buffers(const gpur_inference *inference, gpur_inference_buffers *b, gpur_arena *arena)
+{
+    b->pass.activations[0] = gpur_arena_floats(arena, b->capacity * inference->network->width[0]);
+    b->raw = inference->input.direct ? (void *)b->pass.activations[0]
+                                     : gpur_arena_alloc(arena, b->capacity * inference->input.row_bytes);
+    gpur_pass_assign(&b->pass, arena);
+    b->rows = gpur_arena_alloc(arena, b->capacity * (int64_t)sizeof *b->rows);
+    b->q = gpur_arena_floats(arena, b->capacity * inference->network->num_actions);
+    b->action = gpur_arena_alloc(arena, b->capacity * (int64_t)sizeof *b->action);
+    b->workspace = gpur_arena_alloc(arena, gpur_pass_workspace(&b->pass));
+}
+
+gpur_status gpur_inference_open(gpur_inference *inference, const gpur_inference_spec *spec, int64_t capacity)
+{
+    inference->device = spec->device;
+    inference->network = spec->network;
+    inference->input = spec->input;
+    inference->input.args.x_pitch = spec->network->width[0];
+    inference->options = spec->options;
+    GPUR_TRY(gpur_stream_create(inference->device, &inference->stream));
+    GPUR_TRY(open_buffers(inference, capacity, &inference->buffers));
+    atomic_init(&inference->pinned_bytes, inference->buffers.pinned_bytes);
+    return GPUR_OK;
+}
+
+void gpur_inference_close(gpur_inference *inference)
+{
+    if (!inference->device)
+        return;
+    gpur_stream_destroy(inference->stream);
+    close_buffers(inference, &inference->buffers);
+}
+
+void gpur_inference_assign(gpur_inference *inference, gpur_arena *arena)
+{
+    assign_buffers(inference, &inference->buffers, arena);
+}
+
+/* The larger of `count` and twice the present size, so that a caller who adds one observation at a time does not
+ * reallocate each time. */
+static int64_t room_for(const gpur_inference *inference, int64_t count)
+{
+    const int64_t twice = 2 * inference->buffers.capacity;
+    return count > twice ? count : twice < GPUR_MAX_ACT_BATCH ? twice : GPUR_MAX_ACT_BATCH;
+}
+
+/* Replaces the buffers by larger ones. No enqueued work uses the old ones, because every call waits for its results. */
+static gpur_status grow(gpur_inference *inference, int64_t capacity)
+{
+    gpur_inference_buffers grown;
+    gpur_arena arena = {NULL, 0};
+    gpur_status status = open_buffers(inference, capacity, &grown);
+    if (status == GPUR_OK) {
+        assign_buffers(inference, &grown, &arena);
+        status = gpur_memory_alloc(inference->device, arena.used, "more observations to act on", &grown.memory);
+    }
+    if (status != GPUR_OK) {
+        close_buffers(inference, &grown);
+        return status;
+    }
+    arena = (gpur_arena){grown.memory, 0};
+    assign_buffers(inference, &grown, &arena);
+    close_buffers(inference, &inference->buffers);
+    inference->buffers = grown;
+    atomic_store(&inference->pinned_bytes, grown.pinned_bytes);
+    atomic_store(&inference->grown_bytes, arena.used);
+    return GPUR_OK;
+}
+
+/* If there is no memory for twice the size, there may be enough for `count`. */
+gpur_status gpur_inference_reserve(gpur_inference *inference, int64_t count)
+{
+    const int64_t wanted = room_for(inference, count);
+    if (count <= inference->buffers.capacity)
+        return GPUR_OK;
+    const gpur_status status = grow(inference, wanted);
+    return status == GPUR_OUT_OF_MEMORY && wanted > count ? grow(inference, count) : status;
+}
+
+gpur_status gpur_inference_check(const gpur_inference *inference, const gpur_inference_call *call, int64_t most,
+                                 const char *limit)
+{
+    const gpur_exploration *const exploration = &call->exploration;
+    GPUR_REQUIRE(call->obs, "obs is NULL");
+    GPUR_REQUIRE(call->count >= 1 && call->count <= most, "count is %" PRId64 "; it must be 1 to %s%" PRId64,
+                 call->count, limit, most);
+    GPUR_REQUIRE(exploration->epsilon >= 0.0f && exploration->epsilon <= 1.0f, "epsilon is %g; it must be 0 to 1",
+                 (double)exploration->epsilon);
+    for (int64_t i = 0; exploration->epsilons && i < call->count; i++)
+        GPUR_REQUIRE(exploration->epsilons[i] >= 0.0f && exploration->epsilons[i] <= 1.0f,
+                     "epsilon[%" PRId64 "] is %g; it must be 0 to 1", i, (double)exploration->epsilons[i]);
+    return gpur_native_stream_check(inference->device, call->native, 0);
+}
+
+/* Copies the observations to the device: those in host memory through pinned memory; those in device memory after the
+ * caller's stream has written them, and before it goes on. */
+static gpur_status upload_observations(const gpur_inference *inference, const gpur_inference_call *call)
+{
+    const int64_t bytes = call->count * inference->input.row_bytes;
+    void *const to = inference->buffers.raw;
+    gpur_stream *const stream = inference->stream;
+    int on_device = 0;
+    GPUR_TRY(gpur_memory_locate(inference->device, call->obs, &on_device));
+    if (!on_device) {
+        memcpy(inference->buffers.host_obs, call->obs, (size_t)bytes);
+        return gpur_copy(stream, to, inference->buffers.host_obs, bytes);
+    }
+    if (!call->native)
+        return gpur_copy(stream, to, call->obs, bytes);
+    GPUR_TRY(gpur_stream_wait_native(stream, call->native));
+    GPUR_TRY(gpur_copy(stream, to, call->obs, bytes));
+    return gpur_native_wait_stream(call->native, stream);
+}
+
+static gpur_status upload_exploration(const gpur_inference *inference, int64_t count, const gpur_exploration *e)
+{
+    gpur_explore_row *const rows = inference->buffers.host_rows;
+    if (!e->steps && !e->lanes && !e->epsilons)
+        return GPUR_OK;
+    for (int64_t i = 0; i < count; i++) {
+        rows[i].step = e->steps ? e->steps[i] : e->step;
+        rows[i].lane = e->lanes ? e->lanes[i] : (uint32_t)i;
+        rows[i].epsilon = e->epsilons ? e->epsilons[i] : e->epsilon;
+    }
+    return gpur_copy(inference->stream, inference->buffers.rows, rows, count * (int64_t)sizeof *rows);
+}
+
+gpur_status gpur_inference_upload(gpur_inference *inference, const gpur_inference_call *call)
+{
+    const gpur_inference_buffers *const b = &inference->buffers;
+    GPUR_TRY(upload_observations(inference, call));
+    GPUR_TRY(upload_exploration(inference, call->count, &call->exploration));
+    return gpur_input_run(&inference->input, inference->device, inference->stream, call->count, b->raw,
+                          inference->input.row_bytes, b->pass.activations[0]);
+}
+
+gpur_status gpur_inference_run(const gpur_inference *inference, const gpur_inference_call *call, const float *weights)
+{
+    const gpur_inference_buffers *const b = &inference->buffers;
+    GPUR_TRY(gpur_pass_forward(&b->pass, inference->stream, call->count, weights, b->workspace));
+    return choices[inference->network->head](inference, call, weights);
+}
+
+static gpur_status enqueue_download(const gpur_inference *inference, int64_t actions, int64_t q)
+{
+    const gpur_inference_buffers *const b = &inference->buffers;
+    GPUR_TRY(gpur_copy(inference->stream, b->host_action, b->action, actions));
+    return gpur_copy(inference->stream, b->host_q, b->q, q);
+}
+
+gpur_status gpur_inference_download(gpur_inference *inference, const gpur_inference_call *call, gpur_status status)
+{
+    const gpur_inference_buffers *const b = &inference->buffers;
+    const int64_t actions = call->actions ? call->count * (int64_t)sizeof *b->action : 0;
+    const int64_t q = call->q ? call->count * inference->network->num_actions * (int64_t)sizeof *b->q : 0;
+    const gpur_status copied = status == GPUR_OK ? enqueue_download(inference, actions, q) : status;
+    const gpur_status done = gpur_stream_sync(inference->stream);
+    GPUR_TRY(copied);
+    GPUR_TRY(done);
+    if (call->actions)
+        memcpy(call->actions, b->host_action, (size_t)actions);
+    if (call->q)
+        memcpy(call->q, b->host_q, (size_t)q);
+    return GPUR_OK;
+}

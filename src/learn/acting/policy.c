@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* The public policy: create, destroy, act, statistics. */
+#include "learn/acting/policy.h"
+
+#include "base/sized.h"
+#include "learn/config.h"
+#include "learn/network/init.h"
+#include "learn/weights_file.h"
+#include "replay/config.h"
+#include "replay/schema.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+_Static_assert((int)GPUR_MAX_POLICY_STREAMS <= (int)GPUR_MAX_COPY_READERS, "each stream reads the acting copies");
+
+gpur_status gpur_policy_config_init(gpur_policy_config *config, uint64_t size)
+{
+    gpur_policy_config defaults = {.max_batch = 64, .streams = 1, .math = GPUR_MATH_FP32};
+    gpur_learner_config learner;
+    GPUR_REQUIRE(config, "gpur_policy_config is NULL");
+    GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
+    defaults.network = learner.network;
+    memcpy(config, &size, sizeof size);
+    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_policy_config");
+}
+
+gpur_status gpur_policy_config_preset(gpur_policy_config *config, const char *name)
+{
+    gpur_policy_config changed = {.size = sizeof changed};
+    gpur_learner_config learner;
+    GPUR_TRY(gpur_sized_read(&changed, sizeof changed, config, "gpur_policy_config"));
+    GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
+    GPUR_TRY(gpur_learner_config_preset(&learner, name));
+    changed.network = learner.network;
+    return gpur_sized_write(config, &changed, sizeof changed, "gpur_policy_config");
+}
+
+static gpur_status check_config(const gpur_policy_config *config)
+{
+    GPUR_REQUIRE(config->max_batch >= 1 && config->max_batch <= GPUR_MAX_ACT_BATCH,
+                 "max_batch is %" PRId32 "; it must be 1 to %d", config->max_batch, GPUR_MAX_ACT_BATCH);
+    GPUR_REQUIRE(config->streams >= 1 && config->streams <= GPUR_MAX_POLICY_STREAMS,
+                 "streams is %" PRId32 "; it must be 1 to %d", config->streams, GPUR_MAX_POLICY_STREAMS);
+    GPUR_TRY(gpur_choice_check(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
+    return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
+}
+
+/* Checks the observation as the replay checks the fields of a schema. */
+static gpur_status read_obs(const gpur_field *given, gpur_obs_format *format)
+{
+    gpur_field field = *given;
+    gpur_schema schema;
+    field.name = "obs";
+    GPUR_TRY(gpur_schema_build(&schema, &field, 1));
+    return gpur_obs_format_of(&schema.fields[0], format);
+}
+
+static gpur_status build_network(gpur_policy *policy, gpur_inference_spec *spec)
+{
+    const gpur_policy_config *const config = &policy->config;
+    gpur_obs_format obs;
+    GPUR_TRY(read_obs(&config->obs, &obs));
+    const gpur_input_shape input_shape = gpur_input_shape_find(&obs, &config->network);
+    GPUR_TRY(gpur_network_build(&policy->network, &config->network, &input_shape));
+    GPUR_TRY(gpur_inference_check_head(config->network.head, "a policy"));
+    spec->device = policy->device;
+    spec->network = &policy->network;
+    spec->input = gpur_input_of(policy->device, &policy->network, &obs, &config->network, config->math);
+    spec->options = gpur_input_options(&spec->input, config->math, config->deterministic);
+    return GPUR_OK;
+}
+
+static gpur_status open_inferences(gpur_policy *policy, const gpur_inference_spec *spec)
+{
+    const int32_t count = policy->config.streams;
+    GPUR_TRY(gpur_mutex_open(&policy->lock, "a policy"));
+    GPUR_TRY(gpur_acting_copies_open(&policy->copies, policy->device, policy->network.params.count, count));
+    policy->inferences = gpur_host_alloc(policy->device, (size_t)count * sizeof *policy->inferences);
+    if (!policy->inferences)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the %" PRId32 " streams of a policy", count);
+    for (int32_t i = 0; i < count; i++) {
+        GPUR_TRY(gpur_inference_open(&policy->inferences[i], spec, policy->config.max_batch));
+        policy->pinned_bytes += atomic_load(&policy->inferences[i].pinned_bytes);
+        policy->free[policy->free_count++] = count - 1 - i; /* the first to be taken is 0 */
+    }
+    return GPUR_OK;
+}
+
+/* Returns the bytes used. */
+static int64_t assign(gpur_policy *policy, void *base)
+{
+    gpur_arena arena = {base, 0};
+    for (int c = 0; c < 2; c++)
+        policy->copies.weights[c] = gpur_arena_floats(&arena, policy->copies.count);
+    for (int32_t i = 0; i < policy->config.streams; i++)
+        gpur_inference_assign(&policy->inferences[i], &arena);
+    return arena.used;
+}
+
+static gpur_status set_first_weights(gpur_policy *policy)
+{
+    const gpur_params *const params = &policy->network.params;
+    float *weights = NULL;
+    GPUR_TRY(gpur_weights_alloc(policy->device, params, &weights));
+    gpur_init_weights(params, &policy->config.network, policy->config.seed, weights);
+    const gpur_status status = gpur_policy_upload(policy, weights, 0);
+    gpur_weights_free(policy->device, params, weights);
+    return status;
+}
+
+static gpur_status build(gpur_policy *policy, const gpur_policy_config *given)
+{
+    gpur_inference_spec spec;
+    gpur_policy_config *const config = &policy->config;
+    GPUR_TRY(gpur_policy_config_init(config, sizeof *config));
+    GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_policy_config"));
+    GPUR_TRY(check_config(config));
+    GPUR_TRY(build_network(policy, &spec));
+    config->obs.name = NULL;
+    GPUR_TRY(open_inferences(policy, &spec));
+    policy->memory_bytes = assign(policy, NULL);
+    GPUR_TRY(
+        gpur_memory_alloc(policy->device, policy->memory_bytes, "a policy's weights and activations", &policy->memory));
+    assign(policy, policy->memory);
+    return set_first_weights(policy);
+}
+
+gpur_status gpur_policy_create(gpur_device *device, const gpur_policy_config *config, gpur_policy **out)
+{
+    GPUR_REQUIRE(out, "policy, which gets the handle, is NULL");
+    *out = NULL;
+    GPUR_REQUIRE(device, "device is NULL");
+    gpur_policy *const policy = gpur_host_alloc(device, sizeof *policy);
+    if (!policy)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a policy of %zu bytes", sizeof *policy);
+    gpur_device_retain(device);
+    policy->device = device;
+    const gpur_status status = build(policy, config);
+    if (status != GPUR_OK) {
+        gpur_policy_destroy(policy);
+        return status;
+    }
+    *out = policy;
+    return GPUR_OK;
+}
+
+void gpur_policy_destroy(gpur_policy *policy)
+{
+    if (!policy)
+        return;
+    gpur_device *const device = policy->device;
+    for (int32_t i = 0; policy->inferences && i < policy->config.streams; i++)
+        gpur_inference_close(&policy->inferences[i]);
+    gpur_host_free(device, policy->inferences, (size_t)policy->config.streams * sizeof *policy->inferences);
+    gpur_acting_copies_close(&policy->copies);
+    gpur_mutex_close(&policy->lock);
+    gpur_memory_free(device, policy->memory);
+    gpur_host_free(device, policy, sizeof *policy);
+    gpur_device_release(device);
+}
+
+/* Of the calls that have asked, all but the first `released` + `streams` wait. */
+int32_t gpur_policy_acquire(gpur_policy *policy)
+{
+    gpur_mutex_lock(&policy->lock);
+    const int64_t before = policy->asked++;
+    while (before >= policy->released + policy->config.streams)
+        gpur_mutex_wait(&policy->lock);
+    const int32_t index = policy->free[--policy->free_count];
+    gpur_mutex_unlock(&policy->lock);
+    return index;
+}
+
+void gpur_policy_release(gpur_policy *policy, int32_t index)
+{
+    gpur_mutex_lock(&policy->lock);
+    policy->free[policy->free_count++] = index;
+    policy->released++;
+    gpur_mutex_notify_all(&policy->lock);
+    gpur_mutex_unlock(&policy->lock);
+}
+
+static gpur_status enqueue(gpur_policy *policy, int32_t index, const gpur_inference_call *call, int64_t *version)
+{
+    gpur_inference *const inference = &policy->inferences[index];
+    int copy = 0;
+    GPUR_TRY(gpur_inference_upload(inference, call));
+    GPUR_TRY(gpur_acting_copies_begin_read(&policy->copies, GPUR_COPY_LATEST, inference->stream, &copy));
+    *version = atomic_load(&policy->version[copy]);
+    const gpur_status status = gpur_inference_run(inference, call, policy->copies.weights[copy]);
+    return gpur_acting_copies_end_read(&policy->copies, copy, index, inference->stream, status);
+}
+
+static gpur_status act(gpur_policy *policy, const gpur_inference_call *call, int64_t *version)
+{
+    const int32_t index = gpur_policy_acquire(policy);
+    const gpur_status enqueued = enqueue(policy, index, call, version);
+    const gpur_status status = gpur_inference_download(&policy->inferences[index], call, enqueued);
+    gpur_policy_release(policy, index);
+    return status;
+}
+
+gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input, const gpur_policy_output *output)
+{
+    gpur_policy_input in = {.size = sizeof in};
+    gpur_policy_output out = {.size = sizeof out};
+    int64_t version = 0;
+    GPUR_REQUIRE(policy, "policy is NULL");
+    GPUR_TRY(gpur_sized_read(&in, sizeof in, input, "gpur_policy_input"));
+    GPUR_TRY(gpur_sized_read(&out, sizeof out, output, "gpur_policy_output"));
+    GPUR_REQUIRE(out.actions || out.q, "actions and q, which get the results, are both NULL; one of them must not be");
+    gpur_inference_call call = {
+        .count = in.count, .obs = in.obs, .native = in.stream, .actions = out.actions, .q = out.q};
+    call.exploration =
+        (gpur_exploration){.seed = policy->config.seed, .steps = in.step, .lanes = in.lane, .epsilons = in.epsilon};
+    GPUR_TRY(gpur_inference_check(&policy->inferences[0], &call, policy->config.max_batch, "max_batch, "));
+    if (call.actions && !in.step)
+        call.exploration.step = atomic_fetch_add(&policy->draws, 1);
+    GPUR_TRY(act(policy, &call, &version));
+    atomic_fetch_add(&policy->calls, 1);
+    atomic_fetch_add(&policy->observations, call.count);
+    if (out.version)
+        *out.version = version;
+    return GPUR_OK;
+}
+
+int64_t gpur_policy_version(gpur_policy *policy)
+{
+    return policy ? atomic_load(&policy->version[gpur_acting_copies_latest(&policy->copies)]) : 0;
+}
+
+gpur_status gpur_policy_get_stats(gpur_policy *policy, gpur_policy_stats *stats)
+{
+    gpur_policy_stats known = {.size = sizeof known};
+    GPUR_REQUIRE(policy && stats, "policy and stats must not be NULL");
+    known.calls = atomic_load(&policy->calls);
+    known.observations = atomic_load(&policy->observations);
+    known.version = gpur_policy_version(policy);
+    known.device_bytes = policy->memory_bytes;
+    known.pinned_bytes = policy->pinned_bytes;
+    return gpur_sized_write(stats, &known, sizeof known, "gpur_policy_stats");
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* The weights of a policy: from a learner, from and to files, and from and to host memory. */
+#include "learn/acting/policy.h"
+
+#include "learn/checkpoint.h"
+#include "learn/learner.h"
+#include "learn/weights_file.h"
+#include "replay/sampler/consumer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static int64_t copy_bytes(const gpur_policy *policy)
+{
+    return policy->copies.count * (int64_t)sizeof(float);
+}
+
+/* Enqueues on `stream` a copy of `weights` over the older acting copy, which becomes the latest. */
+static gpur_status enqueue_write(gpur_policy *policy, gpur_stream *stream, const float *weights, int64_t version)
+{
+    gpur_acting_copies *const copies = &policy->copies;
+    int copy = 0;
+    GPUR_TRY(gpur_acting_copies_begin_write(copies, GPUR_COPY_OLDER, stream, &copy));
+    atomic_store(&policy->version[copy], version);
+    const gpur_status status = gpur_copy(stream, copies->weights[copy], weights, copy_bytes(policy));
+    return gpur_acting_copies_end_write(copies, copy, 1, stream, status);
+}
+
+/* Waits even after a failure, because an enqueued copy reads `weights`. */
+gpur_status gpur_policy_upload(gpur_policy *policy, const float *weights, int64_t version)
+{
+    const int32_t index = gpur_policy_acquire(policy);
+    gpur_stream *const stream = policy->inferences[index].stream;
+    const gpur_status status = enqueue_write(policy, stream, weights, version);
+    const gpur_status done = gpur_stream_sync(stream);
+    gpur_policy_release(policy, index);
+    return status != GPUR_OK ? status : done;
+}
+
+static gpur_status enqueue_read(gpur_policy *policy, int32_t reader, float *weights, int64_t *version)
+{
+    gpur_acting_copies *const copies = &policy->copies;
+    gpur_stream *const stream = policy->inferences[reader].stream;
+    int copy = 0;
+    GPUR_TRY(gpur_acting_copies_begin_read(copies, GPUR_COPY_LATEST, stream, &copy));
+    *version = atomic_load(&policy->version[copy]);
+    const gpur_status status = gpur_copy(stream, weights, copies->weights[copy], copy_bytes(policy));
+    return gpur_acting_copies_end_read(copies, copy, reader, stream, status);
+}
+
+/* Copies the weights to (P) in host memory. Waits even after a failure, because an enqueued copy writes there. */
+static gpur_status download(gpur_policy *policy, float *weights, int64_t *version)
+{
+    const int32_t index = gpur_policy_acquire(policy);
+    const gpur_status status = enqueue_read(policy, index, weights, version);
+    const gpur_status done = gpur_stream_sync(policy->inferences[index].stream);
+    gpur_policy_release(policy, index);
+    return status != GPUR_OK ? status : done;
+}
+
+/* The copy is enqueued on the stream of the learner's launches, between two of them. It is no launch itself: unlike
+ * those it need not wait until at most one of them is in flight. */
+gpur_status gpur_policy_pull(gpur_policy *policy, gpur_learner *learner, int32_t which)
+{
+    GPUR_REQUIRE(policy && learner, "policy and learner must not be NULL");
+    GPUR_REQUIRE(which == GPUR_WEIGHTS_ONLINE || which == GPUR_WEIGHTS_TARGET,
+                 "which is %" PRId32 "; a policy pulls GPUR_WEIGHTS_ONLINE (0) or TARGET (1)", which);
+    GPUR_REQUIRE(policy->device == learner->device,
+                 "the learner is on %s, opened by another gpur_device_open than this policy's %s; it must be the same",
+                 gpur_device_name(learner->device), gpur_device_name(policy->device));
+    GPUR_TRY(gpur_network_check_equal(&policy->network, &learner->network));
+    const gpur_optimizer *const optimizer = &learner->step.optimizer;
+    const float *const weights = which == GPUR_WEIGHTS_TARGET ? optimizer->target : optimizer->weights;
+    gpur_consumer_lock(learner->replay);
+    const int64_t version = gpur_train_stats_steps_enqueued(&learner->train_stats);
+    const gpur_status status = enqueue_write(policy, learner->stream, weights, version);
+    gpur_consumer_unlock(learner->replay);
+    return status;
+}
+
+/* Files. */
+
+static int is_learner_file(const gpur_checkpoint *file)
+{
+    const char *const kind = gpur_tensors_find_metadata(&file->tensors, "gpureplay.kind");
+    return gpur_checkpoint_is_ours(file) && kind && strcmp(kind, "learner") == 0;
+}
+
+/* Reads the file on the stream of an inference, which a learner's file needs. */
+static gpur_status read_file(gpur_policy *policy, gpur_checkpoint *file, const gpur_checkpoint_options *options,
+                             float *weights, int64_t *version)
+{
+    const gpur_params *const params = &policy->network.params;
+    if (!is_learner_file(file))
+        return gpur_weights_file_load(policy->device, params, file, options, weights, version);
+    const int32_t index = gpur_policy_acquire(policy);
+    const gpur_status status =
+        gpur_learner_file_load_weights(file, policy->device, policy->inferences[index].stream, &policy->config.network,
+                                       params, options, weights, version);
+    gpur_policy_release(policy, index);
+    return status;
+}
+
+gpur_status gpur_policy_load(gpur_policy *policy, const char *path, const gpur_checkpoint_options *given)
+{
+    gpur_checkpoint_options options;
+    gpur_checkpoint file;
+    float *weights = NULL;
+    int64_t version = 0;
+    GPUR_TRY(gpur_checkpoint_check_call(policy, "policy", path, given, &options));
+    GPUR_TRY(gpur_checkpoint_open(&file, path));
+    gpur_status status = gpur_weights_alloc(policy->device, &policy->network.params, &weights);
+    if (status == GPUR_OK)
+        status = read_file(policy, &file, &options, weights, &version);
+    if (status == GPUR_OK)
+        status = gpur_policy_upload(policy, weights, version);
+    gpur_weights_free(policy->device, &policy->network.params, weights);
+    gpur_checkpoint_close(&file);
+    return status;
+}
+
+gpur_status gpur_policy_save(gpur_policy *policy, const char *path, const gpur_checkpoint_options *given)
+{
+    gpur_checkpoint_options options;
+    float *weights = NULL;
+    int64_t version = 0;
+    GPUR_TRY(gpur_checkpoint_check_call(policy, "policy", path, given, &options));
+    const gpur_params *const params = &policy->network.params;
+    GPUR_TRY(gpur_weights_alloc(policy->device, params, &weights));
+    gpur_status status = download(policy, weights, &version);
+    if (status == GPUR_OK)
+        status = gpur_weights_file_save(policy->device, params, weights, version, path, &options);
+    gpur_weights_free(policy->device, params, weights);
+    return status;
+}
+
+/* The weights as bytes for other processes: this header, and then the tensors in the order of their shapes. */
+typedef struct weights_header {
+    char magic[8];
+    uint64_t hash; /* gpur_params_hash */
+    int64_t count; /* float32 numbers that follow */
+    int64_t version;
+    unsigned char reserved[32]; /* 0 */
+} weights_header;
+_Static_assert(sizeof(weights_header) == 64, "the public header documents 64 bytes");
+
+static const char magic[8] = {'G', 'P', 'U', 'R', 'W', 'T', 'S', '1'};
+
+static weights_header header_of(const gpur_policy *policy, int64_t version)
+{
+    weights_header header;
+    memset(&header, 0, sizeof header);
+    memcpy(header.magic, magic, sizeof magic);
+    header.hash = gpur_params_hash(&policy->network.params);
+    header.count = gpur_params_weights(&policy->network.params);
+    header.version = version;
+    return header;
+}
+
+int64_t gpur_policy_weights_bytes(gpur_policy *policy)
+{
+    const int64_t header = (int64_t)sizeof(weights_header);
+    return policy ? header + gpur_params_weights(&policy->network.params) * (int64_t)sizeof(float) : 0;
+}
+
+static gpur_status check_bytes(gpur_policy *policy, const void *weights, int64_t bytes)
+{
+    GPUR_REQUIRE(policy && weights, "policy and weights must not be NULL");
+    GPUR_REQUIRE(bytes == gpur_policy_weights_bytes(policy),
+                 "bytes is %" PRId64 "; the weights of this policy's network have %" PRId64, bytes,
+                 gpur_policy_weights_bytes(policy));
+    return GPUR_OK;
+}
+
+gpur_status gpur_policy_get_weights(gpur_policy *policy, void *to, int64_t bytes)
+{
+    float *weights = NULL;
+    int64_t version = 0;
+    GPUR_TRY(check_bytes(policy, to, bytes));
+    const gpur_params *const params = &policy->network.params;
+    GPUR_TRY(gpur_weights_alloc(policy->device, params, &weights));
+    const gpur_status status = download(policy, weights, &version);
+    if (status == GPUR_OK) {
+        const weights_header header = header_of(policy, version);
+        memcpy(to, &header, sizeof header);
+        gpur_params_to_shape_order(params, weights, (char *)to + sizeof header);
+    }
+    gpur_weights_free(policy->device, params, weights);
+    return status;
+}
+
+static gpur_status check_header(const weights_header *given, const weights_header *wanted)
+{
+    static const unsigned char zeros[sizeof given->reserved];
+    GPUR_REQUIRE(memcmp(given->magic, magic, sizeof magic) == 0,
+                 "the weights do not begin with \"%.8s\"; they must be of gpur_policy_get_weights", magic);
+    GPUR_REQUIRE(given->count == wanted->count,
+                 "the weights have %" PRId64 " numbers; this policy's network has %" PRId64, given->count,
+                 wanted->count);
+    GPUR_REQUIRE(given->hash == wanted->hash,
+                 "the weights are of a network whose tensors have other names or shapes (hash %016" PRIx64
+                 "); they must be of this policy's network (hash %016" PRIx64 ")",
+                 given->hash, wanted->hash);
+    GPUR_REQUIRE(given->version >= 0, "the version of the weights is %" PRId64 "; it must be 0 or more",
+                 given->version);
+    GPUR_REQUIRE(memcmp(given->reserved, zeros, sizeof zeros) == 0,
+                 "the last %d bytes of the weights' header are not 0; they must be of this version of the library (%s)",
+                 (int)sizeof zeros, gpur_version());
+    return GPUR_OK;
+}
+
+gpur_status gpur_policy_set_weights(gpur_policy *policy, const void *from, int64_t bytes)
+{
+    weights_header given;
+    float *weights = NULL;
+    GPUR_TRY(check_bytes(policy, from, bytes));
+    const gpur_params *const params = &policy->network.params;
+    const weights_header wanted = header_of(policy, 0);
+    memcpy(&given, from, sizeof given);
+    GPUR_TRY(check_header(&given, &wanted));
+    GPUR_TRY(gpur_weights_alloc(policy->device, params, &weights));
+    gpur_params_to_device_order(params, (const char *)from + sizeof given, weights);
+    gpur_status status = gpur_params_check_numbers(params, "", weights, GPUR_INVALID_ARGUMENT);
+    if (status == GPUR_OK)
+        status = gpur_policy_upload(policy, weights, given.version);
+    gpur_weights_free(policy->device, params, weights);
+    return status;
+}

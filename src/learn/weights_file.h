@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Weights files: the tensors of a network as a plain safetensors file, which is small enough to be built in memory. Its
+ * checksum, 16 hexadecimal digits in the metadata, is that of the file with 16 zeros in their place.
+ */
+#pragma once
+
+#include "file/checkpoint_file.h"
+#include "learn/network/params.h"
+
+/* Writes `weights`, the array of all parameters in host memory, and the number that goes with them. */
+gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *params, const float *weights,
+                                   int64_t version, const char *path, const gpur_checkpoint_options *options);
+
+/* Reads an opened file, also of another program, into `weights`, which must be all zero, because the padding is not
+ * written. `version` gets the number that the file has, 0 if it has none. A refusal leaves part of the weights set. */
+gpur_status gpur_weights_file_load(gpur_device *device, const gpur_params *params, const gpur_checkpoint *file,
+                                   const gpur_checkpoint_options *options, float *weights, int64_t *version);
+
+/* Host memory for all parameters, zeroed; gpur_weights_free accepts NULL. */
+gpur_status gpur_weights_alloc(gpur_device *device, const gpur_params *params, float **weights);
+void gpur_weights_free(gpur_device *device, const gpur_params *params, float *weights);

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+"""Policies: acting without a buffer and without training."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, NamedTuple, Union
+
+import numpy as np
+
+from . import _c_api
+from ._config import network_settings, policy_config, settings_of_policy, settings_text
+from ._device import Device, TorchDevice, as_device
+from ._handle import Handle, Progress, call_with_file, note_library_threads
+from ._inputs import address_of, column, flag, integer, read_observations
+from ._learner import DQN
+from ._library import InvalidArgument, lib
+from ._schema import obs_field, to_c
+
+_FLOAT32, _UINT32, _UINT64 = (np.dtype(kind) for kind in (np.float32, np.uint32, np.uint64))
+BytesLike = Union[bytes, bytearray, memoryview]
+
+
+class Acted(NamedTuple):
+    """What `Policy.act_with_q` gives."""
+
+    actions: np.ndarray  # (count,) int32
+    q_values: np.ndarray  # (count, num_actions) float32
+    version: int  # of the weights that were used for all rows
+
+
+class PolicyStats(NamedTuple):
+    """Statistics. include/gpureplay/policy.h describes each."""
+
+    calls: int
+    observations: int
+    version: int
+    device_bytes: int
+    pinned_bytes: int
+
+
+class Policy(Handle):
+    """A network that acts, without a buffer and without training. Its weights come from a learner (`pull`), from a file
+    (`load`), or from another process (`set_weights`). Until then they are the initial weights of a learner with this
+    network and seed.
+
+    obs: an observation: a Box space of Gymnasium, or (shape, dtype) with the dtype float32 or uint8.
+    num_actions: the number of actions. None: the preset's.
+    preset: the name of a preset of `DQN`, whose network is taken, or None for the defaults.
+    device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`. To pull weights from a learner it must be the
+        `device` of the learner's buffer: `Policy.for_learner` sees to that.
+    max_batch: the most observations of one call; default 64. streams: how many calls run at the same time, in as many
+        threads, over one set of weights; default 1.
+    seed: the seed of random actions and of the initial weights; default 0. math: "fp32", "tf32" or "bf16" (on CUDA).
+        deterministic: CUDA: only algorithms that give the same bits in each run.
+    check_nan: observations in host memory are searched for NaN, and refused if they have one.
+    settings: those of the network, as for `DQN`: trunk, head, hidden, hidden_activation, init, init_scale, input_scale,
+        input_layout.
+
+    Any number of threads may call. Calls that have begun finish with the weights that they began with.
+    """
+
+    _kind = "policy"
+
+    def __init__(self, obs: Any, num_actions: int | None = None, preset: str | None = None, *,
+                 device: str | TorchDevice | Device = "auto", check_nan: bool = True, **settings: Any):
+        if num_actions is not None:
+            settings["num_actions"] = integer("num_actions", num_actions)
+        elif preset is None:
+            raise InvalidArgument("num_actions is None; it must be the number of actions, or there must be a preset "
+                                  "that has it")
+        self._config, self._obs = policy_config(preset, settings), obs_field(obs)
+        self._config.obs = to_c([self._obs])[0]
+        self._config.obs.name = None  # which the library does not read; Python's bytes are freed
+        self.check_nan, self.device = flag("check_nan", check_nan), as_device(device)
+        self._num_actions: int = self._config.network.num_actions
+        address = ctypes.c_void_p()
+        note_library_threads()
+        self.device._call(lib.gpur_policy_create, ctypes.addressof(self._config), ctypes.addressof(address))
+        super().__init__(address.value, lib.gpur_policy_destroy)
+
+    @classmethod
+    def for_learner(cls, agent: DQN, **options: Any) -> Policy:
+        """A policy with the network, the seed, the device and the online weights of a learner. `options` are other
+        arguments of the constructor."""
+        config, buffer = agent.config, agent._buffer
+        shared = {"seed": config["seed"], "math": config["math"], "deterministic": config["deterministic"],
+                  "device": buffer.device, "check_nan": buffer.check_nan, **network_settings(config)}
+        policy = cls(agent._obs[1:], **{**shared, **options})
+        policy.pull(agent)
+        return policy
+
+    # Acting.
+
+    def act(self, obs: Any, epsilon: Any = 0.0, lanes: Any = None, steps: Any = None, *,
+            stream: Any = None) -> np.ndarray:
+        """Actions, (count,) int32, for observations (count, ...) in host or device memory: with probability epsilon a
+        random action, else argmax Q. One observation without the first axis is accepted, too.
+
+        epsilon: a number, or (count,) of them.
+        lanes, steps: (count,) integers, or one for all: the number of each row's environment, and of that environment's
+            step. A random action is a pure function of the seed and these two, whatever the calls and threads. lanes
+            None: 0, 1, 2, ... steps None: the number of earlier calls, so that each draws new actions.
+        stream: for observations in device memory, the stream that made them, as for `ReplayBuffer.extend`."""
+        return self._run(obs, stream, (epsilon, lanes, steps), wants_q=False).actions
+
+    def act_with_q(self, obs: Any, epsilon: Any = 0.0, lanes: Any = None, steps: Any = None, *,
+                   stream: Any = None) -> Acted:
+        """Like `act`, with the Q values and the version of the weights, from one forward pass."""
+        return self._run(obs, stream, (epsilon, lanes, steps))
+
+    def q_values(self, obs: Any, *, stream: Any = None) -> np.ndarray:
+        """The Q value of every action: (count, num_actions) float32."""
+        return self._run(obs, stream, wants_actions=False).q_values
+
+    def _run(self, obs: Any, stream: Any, exploration: tuple[Any, Any, Any] = (0.0, None, None),
+             wants_actions: bool = True, wants_q: bool = True) -> Acted:
+        held, address, count, stream = read_observations(self._obs, obs, self.device._if_cuda, stream, self.check_nan)
+        epsilon, lanes, steps = exploration
+        is_greedy = isinstance(epsilon, float) and epsilon == 0.0
+        rows = (column("epsilon", None if is_greedy else epsilon, count, _FLOAT32),
+                column("lanes", lanes, count, _UINT32), column("steps", steps, count, _UINT64))
+        actions, q = np.empty(count, np.int32), np.empty((count if wants_q else 0, self._num_actions), np.float32)
+        given, out, version = _c_api.PolicyInput(), _c_api.PolicyOutput(), ctypes.c_int64()
+        given.count, given.obs, given.stream = count, address, stream
+        given.epsilon, given.lane, given.step = (None if row is None else address_of(row) for row in rows)
+        out.actions = address_of(actions) if wants_actions and count else None
+        out.q = address_of(q) if wants_q and count else None
+        out.version = ctypes.addressof(version)
+        self._call(lib.gpur_policy_act, ctypes.addressof(given), ctypes.addressof(out))
+        del held
+        return Acted(actions, q, version.value)
+
+    # Weights.
+
+    def pull(self, agent: DQN, target: bool = False) -> None:
+        """Copies the weights of a learner with the same network, on the device, as they are after the last train step
+        that was enqueued before. They are the online weights, or with `target` those of the target network. Returns
+        before they are copied; later calls use them. InvalidArgument: another network or device."""
+        if not isinstance(agent, DQN):
+            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN")
+        which = _c_api.WEIGHTS_TARGET if flag("target", target) else _c_api.WEIGHTS_ONLINE
+        agent._open_handle()
+        self._call(lambda policy: agent._invoke(lambda learner: lib.gpur_policy_pull(policy, learner, which)))
+
+    def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Loads weights from a file of `save`, of `DQN.save_weights`, of `DQN.save` (the online weights), or from any
+        safetensors file with this network's tensors. progress and errors are as for `ReplayBuffer.save`."""
+        call_with_file(self, lib.gpur_policy_load, path, progress)
+
+    def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Writes the weights and their version, as a plain safetensors file."""
+        call_with_file(self, lib.gpur_policy_save, path, progress)
+
+    def get_weights(self) -> bytes:
+        """All weights and their version, for `set_weights` of a policy in another process."""
+        self._open_handle()
+        weights = ctypes.create_string_buffer(self._invoke(lib.gpur_policy_weights_bytes))
+        self._call(lib.gpur_policy_get_weights, ctypes.addressof(weights), len(weights))
+        return weights.raw
+
+    def set_weights(self, weights: BytesLike) -> None:
+        """Takes the bytes of `get_weights` of a policy with an equal network. InvalidArgument: they are none."""
+        data = np.frombuffer(weights, np.uint8)
+        self._call(lib.gpur_policy_set_weights, data.ctypes.data, data.size)
+
+    @property
+    def version(self) -> int:
+        """The version of the weights: the learner's number of train steps when they were pulled or saved."""
+        self._open_handle()
+        return int(self._invoke(lib.gpur_policy_version))
+
+    @property
+    def stats(self) -> PolicyStats:
+        """Counts of calls and observations, and memory."""
+        stats = _c_api.PolicyStats()
+        self._call(lib.gpur_policy_get_stats, ctypes.addressof(stats))
+        return PolicyStats(*(getattr(stats, name) for name in PolicyStats._fields))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings by name, including those of the preset and the defaults. A copy."""
+        return settings_of_policy(self._config)
+
+    def close(self) -> None:
+        """Waits for the policy's work and frees its memory."""
+        super().close()
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<gpureplay.Policy, {self._num_actions} actions, closed>"
+        names = "trunk head hidden streams max_batch seed"
+        state = f"{self._num_actions} actions, on {self.device.name}, version {self.version}"
+        return f"<gpureplay.Policy, {state}; {settings_text(self.config, names)}>"

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* Saves and loads a run: the lanes' observations, logs and environments, and the counters. The replay and the learner
+ * have files of their own beside it. */
+#include "run/run.h"
+
+#include "file/checkpoint_file.h"
+#include "learn/learner.h"
+#include "replay/view.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_PATH = 4096 };
+
+/* What a lane, or the evaluation, has beside arrays; in the file rows of int64. */
+typedef struct lane_state {
+    uint64_t steps;
+    double episode_return;
+    int64_t episode_length, logged;
+} lane_state;
+enum { LANE_NUMBERS = sizeof(lane_state) / sizeof(int64_t) };
+
+/* A run's state in host memory, as it goes to the file and comes from it. */
+typedef struct run_state {
+    gpur_run *run;
+    int32_t players;     /* lanes, and the evaluation if there is one */
+    int64_t log_entries; /* of all lanes */
+    unsigned char *memory;
+    size_t bytes;
+    lane_state *lanes;                        /* (players) */
+    double *recent;                           /* (GPUR_RECENT_EPISODES) */
+    unsigned char *obs, *frames, *envs, *log; /* (players, ...), (log_entries, entry_bytes) */
+    int64_t step, prepopulated, episodes, train_steps, evaluations;
+} run_state;
+
+static int64_t entry_bytes(const gpur_run *run)
+{
+    return run->lanes[0].log.entry_bytes;
+}
+
+static gpur_player *player_of(const run_state *state, int32_t i)
+{
+    gpur_run *const run = state->run;
+    return i < run->shape.lanes ? &run->lanes[i].player : &run->evaluator.player;
+}
+
+static gpur_status alloc_state(run_state *state, gpur_run *run, int64_t log_entries)
+{
+    const int64_t obs = gpur_obs_bytes(&run->obs_shape), frame = run->obs_shape.frame_bytes;
+    const int64_t save = run->info.save_bytes, players = run->shape.lanes + (run->evaluator.player.env != NULL);
+    const int64_t sizes[] = {players * (int64_t)sizeof *state->lanes,
+                             GPUR_RECENT_EPISODES * (int64_t)sizeof *state->recent,
+                             log_entries * entry_bytes(run),
+                             players * save,
+                             players * obs,
+                             players * frame};
+    int64_t at[sizeof sizes / sizeof *sizes], bytes = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        at[i] = bytes;
+        bytes += (sizes[i] + 7) / 8 * 8;
+    }
+    state->run = run;
+    state->players = (int32_t)players;
+    state->log_entries = log_entries;
+    state->bytes = (size_t)bytes;
+    state->memory = calloc(1, state->bytes);
+    if (!state->memory)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of a run's state", bytes);
+    state->lanes = (void *)(state->memory + at[0]);
+    state->recent = (void *)(state->memory + at[1]);
+    state->log = state->memory + at[2];
+    state->envs = state->memory + at[3];
+    state->obs = state->memory + at[4];
+    state->frames = state->memory + at[5];
+    return GPUR_OK;
+}
+
+static int64_t count_logged(const gpur_run *run)
+{
+    int64_t logged = 0;
+    for (int32_t i = 0; i < run->shape.lanes; i++)
+        logged += run->lanes[i].log.count;
+    return logged;
+}
+
+static gpur_status read_player(run_state *state, int32_t i)
+{
+    gpur_run *const run = state->run;
+    const gpur_player *const player = player_of(state, i);
+    const int64_t obs = gpur_obs_bytes(&run->obs_shape), frame = run->obs_shape.frame_bytes;
+    memcpy(state->obs + i * obs, player->obs, (size_t)obs);
+    memcpy(state->frames + i * frame, player->frame, (size_t)frame);
+    if (run->info.save_bytes == 0)
+        return GPUR_OK;
+    return gpur_env_error("the environment could not be saved",
+                          player->type->save(player->env, state->envs + i * run->info.save_bytes));
+}
+
+static gpur_status read_state(run_state *state)
+{
+    gpur_run *const run = state->run;
+    unsigned char *log = state->log;
+    for (int32_t i = 0; i < run->shape.lanes; i++) {
+        const gpur_lane *const lane = &run->lanes[i];
+        state->lanes[i] = (lane_state){lane->steps, lane->episode_return, lane->episode_length, lane->log.count};
+        memcpy(log, lane->log.entries, (size_t)(lane->log.count * entry_bytes(run)));
+        log += lane->log.count * entry_bytes(run);
+    }
+    if (state->players > run->shape.lanes)
+        state->lanes[run->shape.lanes] = (lane_state){.steps = run->evaluator.steps};
+    for (int32_t i = 0; i < state->players; i++)
+        GPUR_TRY(read_player(state, i));
+    memcpy(state->recent, run->recent, sizeof run->recent);
+    state->step = run->step;
+    state->prepopulated = run->prepopulated;
+    state->episodes = run->episodes;
+    state->train_steps = run->train_steps;
+    state->evaluations = run->evaluator.told;
+    return GPUR_OK;
+}
+
+static gpur_status add_bytes(gpur_sections *sections, const char *name, int64_t rows, int64_t columns, void *memory)
+{
+    const gpur_piece piece = {memory, rows * columns, 0};
+    return columns > 0 ? gpur_sections_add(sections, name, GPUR_U8, rows, columns, piece) : GPUR_OK;
+}
+
+static gpur_status add_state(const run_state *state, gpur_sections *sections)
+{
+    const gpur_run *const run = state->run;
+    const int64_t players = state->players;
+    const gpur_piece lanes = {state->lanes, players * (int64_t)sizeof *state->lanes, 0};
+    const gpur_piece recent = {state->recent, (int64_t)sizeof run->recent, 0};
+    GPUR_TRY(gpur_sections_add(sections, "lanes", GPUR_I64, players, LANE_NUMBERS, lanes));
+    GPUR_TRY(gpur_sections_add(sections, "recent", GPUR_I64, GPUR_RECENT_EPISODES, 0, recent));
+    GPUR_TRY(add_bytes(sections, "log", state->log_entries, entry_bytes(run), state->log));
+    GPUR_TRY(add_bytes(sections, "environments", players, run->info.save_bytes, state->envs));
+    GPUR_TRY(add_bytes(sections, "obs", players, gpur_obs_bytes(&run->obs_shape), state->obs));
+    return add_bytes(sections, "frames", players, run->obs_shape.frame_bytes, state->frames);
+}
+
+#define SCALAR(name)                                                                                                   \
+    {                                                                                                                  \
+#name, GPUR_SCALAR_I64, &(state)->name                                                                         \
+    }
+#define SCALARS                                                                                                        \
+    {                                                                                                                  \
+        SCALAR(step), SCALAR(prepopulated), SCALAR(episodes), SCALAR(train_steps), SCALAR(evaluations)                 \
+    }
+
+/* Settings that must match, so that the run goes on as it was. */
+static gpur_status add_settings(const gpur_run *run, gpur_tensors *settings)
+{
+    const gpur_run_config *const c = &run->config;
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "environment", "%.180s",
+                                       run->vector.type ? run->vector.type->name : run->lanes[0].player.type->name));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "num_envs", "%d", (int)c->num_envs));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "concurrent", "%d", (int)c->concurrent));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "synchronized", "%d", (int)c->synchronized));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "acts_by_target", "%d", (int)run->shape.acts_by_target));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "whole_episodes", "%d", (int)c->whole_episodes));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "target_period", "%" PRId64, c->target_period));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "train_period", "%" PRId64, c->train_period));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "prepopulation", "%" PRId64, c->prepopulation));
+    return gpur_tensors_add_metadata(settings, "seed", "%" PRIu64, c->seed);
+}
+
+static gpur_status path_in(const char *folder, const char *name, char path[MAX_PATH])
+{
+    const int length = snprintf(path, MAX_PATH, "%s/%s", folder, name);
+    GPUR_REQUIRE(length < MAX_PATH, "the folder's name is %d bytes long; it must be at most %d", (int)strlen(folder),
+                 MAX_PATH - 32);
+    return GPUR_OK;
+}
+
+static gpur_status write_file(run_state *state, const char *folder)
+{
+    gpur_sections sections = {0};
+    gpur_tensors tensors = {0};
+    gpur_checkpoint_options options;
+    char path[MAX_PATH];
+    const gpur_scalar scalars[] = SCALARS;
+    gpur_learner *const learner = state->run->learner;
+    GPUR_TRY(path_in(folder, "run.safetensors", path));
+    GPUR_TRY(gpur_checkpoint_options_init(&options, sizeof options));
+    gpur_status status = gpur_checkpoint_add_kind(&tensors, "run");
+    if (status == GPUR_OK)
+        status = add_settings(state->run, &tensors);
+    if (status == GPUR_OK)
+        status = gpur_scalars_write(&tensors, scalars, sizeof scalars / sizeof *scalars);
+    if (status == GPUR_OK)
+        status = add_state(state, &sections);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_write(learner->device, learner->stream, &sections, &tensors, path, &options);
+    gpur_sections_free(&sections);
+    gpur_tensors_free(&tensors);
+    return status;
+}
+
+static gpur_status save_all(run_state *state, const char *folder)
+{
+    gpur_learner *const learner = state->run->learner;
+    char path[MAX_PATH];
+    GPUR_TRY(read_state(state));
+    GPUR_TRY(path_in(folder, "replay.safetensors", path));
+    GPUR_TRY(gpur_replay_save(learner->replay, path, NULL));
+    GPUR_TRY(path_in(folder, "learner.safetensors", path));
+    GPUR_TRY(gpur_learner_save(learner, path, NULL));
+    return write_file(state, folder);
+}
+
+gpur_status gpur_run_save(gpur_run *run, const char *folder)
+{
+    run_state state = {0};
+    GPUR_REQUIRE(run && folder, "run and folder must not be NULL");
+    GPUR_REQUIRE(!run->has_ended, "the run has ended by an error or by gpur_run_stop; it cannot be saved");
+    GPUR_REQUIRE(run->has_begun && run->step % run->shape.target_period == 0,
+                 "the run has taken %" PRId64 " steps; to be saved it must have begun, and have taken a multiple of "
+                 "target_period, %" PRId64,
+                 run->step, run->shape.target_period);
+    GPUR_TRY(gpur_tensors_available());
+    GPUR_TRY(gpur_run_join(run));
+    GPUR_TRY(gpur_run_publish(run));
+    if (atomic_load(&run->stopping)) /* an evaluation may have been cut off */
+        return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps; it is not saved", run->step);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return gpur_fail(GPUR_FILE_ERROR, "cannot make the folder %s: %s", folder, strerror(errno));
+    GPUR_TRY(alloc_state(&state, run, count_logged(run)));
+    const gpur_status status = save_all(&state, folder);
+    free(state.memory);
+    return status;
+}
+
+/* Loading. */
+
+static gpur_status set_log(gpur_lane *lane, const unsigned char *entries, int64_t count)
+{
+    gpur_step_log *const log = &lane->log;
+    const size_t bytes = (size_t)(count * log->entry_bytes);
+    unsigned char *const memory = malloc(bytes ? bytes : 1);
+    if (!memory)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a log of %" PRId64 " steps", count);
+    memcpy(memory, entries, bytes);
+    free(log->entries);
+    log->entries = memory;
+    log->count = log->room = count;
+    return GPUR_OK;
+}
+
+static gpur_status set_player(const run_state *state, int32_t i)
+{
+    gpur_run *const run = state->run;
+    gpur_player *const player = player_of(state, i);
+    const int64_t obs = gpur_obs_bytes(&run->obs_shape), frame = run->obs_shape.frame_bytes;
+    memcpy(player->obs, state->obs + i * obs, (size_t)obs);
+    memcpy(player->frame, state->frames + i * frame, (size_t)frame);
+    return gpur_env_error("the environment could not be loaded",
+                          player->type->load(player->env, state->envs + i * run->info.save_bytes));
+}
+
+/* Environments that cannot load their states begin new episodes. An evaluation begins with a reset in any case. */
+static gpur_status set_players(const run_state *state)
+{
+    gpur_run *const run = state->run;
+    for (int32_t i = 0; i < state->players && run->info.save_bytes > 0; i++)
+        GPUR_TRY(set_player(state, i));
+    for (int32_t i = 0; i < run->shape.lanes && run->info.save_bytes == 0; i++) {
+        run->lanes[i].episode_return = 0.0;
+        run->lanes[i].episode_length = 0;
+    }
+    return run->info.save_bytes > 0 ? GPUR_OK : gpur_run_begin_lanes(run);
+}
+
+static gpur_status set_state(const run_state *state)
+{
+    gpur_run *const run = state->run;
+    const unsigned char *log = state->log;
+    for (int32_t i = 0; i < run->shape.lanes; i++) {
+        gpur_lane *const lane = &run->lanes[i];
+        lane->steps = state->lanes[i].steps;
+        lane->episode_return = state->lanes[i].episode_return;
+        lane->episode_length = state->lanes[i].episode_length;
+        GPUR_TRY(set_log(lane, log, state->lanes[i].logged));
+        log += state->lanes[i].logged * entry_bytes(run);
+    }
+    if (state->players > run->shape.lanes)
+        run->evaluator.steps = state->lanes[run->shape.lanes].steps;
+    memcpy(run->recent, state->recent, sizeof run->recent);
+    run->has_begun = 1;
+    run->step = run->dispatched = state->step;
+    run->train_steps = state->train_steps;
+    run->prepopulated = state->prepopulated;
+    run->episodes = state->episodes;
+    run->evaluator.wanted = run->evaluator.told = state->evaluations;
+    atomic_store(&run->meter.items[GPUR_PART_ENV], state->step);
+    atomic_store(&run->meter.items[GPUR_PART_TRAIN], state->train_steps);
+    atomic_store(&run->meter.items[GPUR_PART_EVALUATE], state->evaluations);
+    for (int32_t i = 0; i < run->threads; i++)
+        gpur_worker_restart_at(&run->env_threads[i].worker, state->step);
+    gpur_worker_restart_at(&run->trainer, state->train_steps);
+    if (state->players > run->shape.lanes)
+        gpur_worker_restart_at(&run->evaluator.worker, state->evaluations);
+    return set_players(state);
+}
+
+/* Valid checksums do not make a file trustworthy: refuses numbers that no run can have. */
+static gpur_status check_state(const run_state *state)
+{
+    int64_t logged = 0;
+    const int64_t numbers[] = {state->step, state->prepopulated, state->episodes, state->train_steps,
+                               state->evaluations};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i] < 0 || numbers[i] > INT64_MAX / 4)
+            return gpur_fail(GPUR_FILE_ERROR, "the file has a count of %" PRId64 "; it must be 0 to 2^61", numbers[i]);
+    for (int32_t i = 0; i < state->run->shape.lanes; i++) {
+        const int64_t one = state->lanes[i].logged;
+        if (one < 0 || one > state->log_entries - logged)
+            return gpur_fail(GPUR_FILE_ERROR, "the file has %" PRId64 " logged steps of a lane, and %" PRId64 " in all",
+                             one, state->log_entries);
+        logged += one;
+    }
+    return GPUR_OK;
+}
+
+static gpur_status read_file(run_state *state, gpur_checkpoint *file, gpur_sections *sections, gpur_tensors *settings)
+{
+    gpur_run *const run = state->run;
+    const gpur_tensor_entry *const log = gpur_tensors_find(&file->tensors, "log");
+    const gpur_scalar scalars[] = SCALARS;
+    gpur_checkpoint_options options;
+    int touched = 0;
+    GPUR_TRY(gpur_checkpoint_options_init(&options, sizeof options));
+    GPUR_TRY(add_settings(run, settings));
+    GPUR_TRY(gpur_checkpoint_compare(file, "run", "this run", settings, scalars, sizeof scalars / sizeof *scalars));
+    GPUR_TRY(alloc_state(state, run, log && log->dims > 0 ? log->shape[0] : 0));
+    GPUR_TRY(add_state(state, sections));
+    GPUR_TRY(gpur_checkpoint_match(file, sections, "this run", 1));
+    GPUR_TRY(gpur_checkpoint_fill(file, run->learner->device, run->learner->stream, sections, &options, &touched));
+    return gpur_checkpoint_add_path_to_error(file, check_state(state));
+}
+
+static gpur_status read_run(run_state *state, const char *folder)
+{
+    gpur_checkpoint file;
+    gpur_sections sections = {0};
+    gpur_tensors settings = {0};
+    char path[MAX_PATH];
+    GPUR_TRY(path_in(folder, "run.safetensors", path));
+    GPUR_TRY(gpur_checkpoint_open(&file, path));
+    const gpur_status status = read_file(state, &file, &sections, &settings);
+    gpur_sections_free(&sections);
+    gpur_tensors_free(&settings);
+    gpur_checkpoint_close(&file);
+    return status;
+}
+
+static gpur_status load_all(run_state *state, const char *folder)
+{
+    gpur_learner *const learner = state->run->learner;
+    char path[MAX_PATH];
+    GPUR_TRY(read_run(state, folder));
+    GPUR_TRY(path_in(folder, "replay.safetensors", path));
+    GPUR_TRY(gpur_replay_load(learner->replay, path, NULL));
+    GPUR_TRY(path_in(folder, "learner.safetensors", path));
+    GPUR_TRY(gpur_learner_load(learner, path, NULL));
+    GPUR_TRY(state->run->work.copy(state->run->work.context, state->run->shape.acts_by_target));
+    return set_state(state);
+}
+
+gpur_status gpur_run_load(gpur_run *run, const char *folder)
+{
+    run_state state = {.run = run};
+    GPUR_REQUIRE(run && folder, "run and folder must not be NULL");
+    GPUR_REQUIRE(!run->has_begun, "the run has taken %" PRId64 " steps; load before the first", run->step);
+    GPUR_TRY(gpur_tensors_available());
+    const gpur_status status = load_all(&state, folder);
+    free(state.memory);
+    return status;
+}

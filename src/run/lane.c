@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+#include "run/lane.h"
+
+#include "base/numbers.h"
+#include "replay/view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Observations. */
+
+/* Writes a frame into place `at` of a stack. */
+static void put(const gpur_obs_shape *shape, unsigned char *obs, int32_t at, const unsigned char *frame)
+{
+    const int64_t element = shape->element_bytes;
+    if (!shape->is_last_axis) {
+        memcpy(obs + at * shape->frame_bytes, frame, (size_t)shape->frame_bytes);
+        return;
+    }
+    for (int64_t i = 0; i < shape->frame_bytes / element; i++)
+        memcpy(obs + (i * shape->stack + at) * element, frame + i * element, (size_t)element);
+}
+
+void gpur_obs_begin(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame)
+{
+    if (!shape->pads_repeat)
+        memset(obs, 0, (size_t)gpur_obs_bytes(shape));
+    for (int32_t at = shape->pads_repeat ? 0 : shape->stack - 1; at < shape->stack; at++)
+        put(shape, obs, at, frame);
+}
+
+void gpur_obs_push(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame)
+{
+    /* Every frame moves to the place before it: by a frame's bytes, or, on the last axis, by one number. The number
+     * that then enters a pixel from the next one is overwritten by the new frame. */
+    const int64_t by = shape->is_last_axis ? shape->element_bytes : shape->frame_bytes;
+    memmove(obs, obs + by, (size_t)(gpur_obs_bytes(shape) - by));
+    put(shape, obs, shape->stack - 1, frame);
+}
+
+static int32_t dims_of(const int32_t *shape)
+{
+    int32_t dims = 0;
+    while (dims < GPUR_MAX_DIMS && shape[dims] > 0)
+        dims++;
+    return dims;
+}
+
+/* The replay stores what the environment shows: "obs" without its stack axis has the environment's shape and type. */
+static gpur_status check_obs(const gpur_field_info *field, const gpur_space *space, const gpur_replay_config *config)
+{
+    const int has_stack = config->layout == GPUR_LAYOUT_FRAMES;
+    const int32_t axis = config->stack_axis == GPUR_STACK_LAST ? field->dims - 1 : 0;
+    const int32_t dims = dims_of(space->shape), wanted = field->dims - has_stack;
+    GPUR_REQUIRE(space->dtype == field->dtype,
+                 "the environment's observations are %s and the replay's \"obs\" is %s; they must be the same",
+                 gpur_dtype_name(space->dtype), gpur_dtype_name(field->dtype));
+    GPUR_REQUIRE(dims == wanted, "the environment's observations have %d axes and %s has %d; they must be the same",
+                 (int)dims, has_stack ? "a frame of the replay's \"obs\"" : "the replay's \"obs\"", (int)wanted);
+    for (int32_t i = 0; i < dims; i++) {
+        const int32_t length = field->shape[has_stack && i >= axis ? i + 1 : i];
+        GPUR_REQUIRE(space->shape[i] == length,
+                     "axis %d of the environment's observations is %d long and that of %s %d; they must be the same",
+                     (int)i, (int)space->shape[i],
+                     has_stack ? "a frame of the replay's \"obs\"" : "the replay's \"obs\"", (int)length);
+    }
+    return GPUR_OK;
+}
+
+gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, gpur_replay *replay,
+                                gpur_obs_shape *shape)
+{
+    const gpur_replay_config *const config = gpur_replay_settings(replay);
+    const gpur_schema *const schema = gpur_replay_schema(replay);
+    const gpur_field_info *const field = &schema->fields[gpur_schema_find(schema, "obs")];
+    const int32_t found = info->action.num_actions;
+    GPUR_REQUIRE(found > 0, "the environment's actions are not discrete; a Q network needs discrete actions");
+    GPUR_REQUIRE(found == num_actions,
+                 "the environment has %d actions and the learner's network %d; they must be the "
+                 "same",
+                 (int)found, (int)num_actions);
+    GPUR_TRY(check_obs(field, &info->obs, config));
+    shape->stack = config->layout == GPUR_LAYOUT_FRAMES ? config->frame_stack : 1;
+    shape->frame_bytes = field->bytes / shape->stack;
+    shape->element_bytes = gpur_dtype_bytes(field->dtype);
+    shape->is_last_axis = config->stack_axis == GPUR_STACK_LAST;
+    shape->pads_repeat = config->stack_pad == GPUR_PAD_REPEAT;
+    return GPUR_OK;
+}
+
+/* Environments. */
+
+gpur_status gpur_env_error(const char *what, const char *sentence)
+{
+    return sentence ? gpur_fail(GPUR_INVALID_ARGUMENT, "%s: %s", what, sentence) : GPUR_OK;
+}
+
+void gpur_player_close(gpur_player *player)
+{
+    if (player->env)
+        player->type->close(player->env);
+    free(player->frame);
+    player->env = NULL;
+    player->frame = NULL;
+}
+
+const char *gpur_player_reset(gpur_player *player)
+{
+    const char *const error = player->type->reset(player->env, player->frame);
+    if (!error)
+        gpur_obs_begin(player->shape, player->obs, player->frame);
+    return error;
+}
+
+const char *gpur_player_step(gpur_player *player, int32_t action, gpur_env_result *result)
+{
+    *result = (gpur_env_result){0};
+    const char *const error = player->type->step(player->env, &action, player->frame, result);
+    if (!error)
+        gpur_obs_push(player->shape, player->obs, player->frame);
+    return error;
+}
+
+/* The log. */
+
+static gpur_log_entry *entry_at(const gpur_step_log *log, int64_t i)
+{
+    return (gpur_log_entry *)(void *)(log->entries + i * log->entry_bytes);
+}
+
+static const unsigned char *frame_at(const gpur_step_log *log, int64_t i)
+{
+    return log->entries + i * log->entry_bytes + sizeof(gpur_log_entry);
+}
+
+static gpur_status append(gpur_lane *lane, gpur_log_entry entry)
+{
+    gpur_step_log *const log = &lane->log;
+    if (log->count == log->room) {
+        const int64_t room = log->room ? 2 * log->room : 256;
+        unsigned char *const entries = realloc(log->entries, (size_t)(room * log->entry_bytes));
+        if (!entries)
+            return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a log of %" PRId64 " steps of %" PRId64 " bytes", room,
+                             log->entry_bytes);
+        log->entries = entries;
+        log->room = room;
+    }
+    *entry_at(log, log->count) = entry;
+    memcpy(log->entries + log->count * log->entry_bytes + sizeof entry, lane->player.frame,
+           (size_t)lane->player.shape->frame_bytes);
+    log->count++;
+    return GPUR_OK;
+}
+
+static gpur_status lane_error(const gpur_lane *lane, int64_t step, const char *sentence)
+{
+    char what[64];
+    snprintf(what, sizeof what, "lane %d, step %" PRId64, (int)lane->index, step);
+    return gpur_env_error(what, sentence);
+}
+
+static gpur_status log_beginning(gpur_lane *lane, int64_t step)
+{
+    return append(lane, (gpur_log_entry){.step = step, .action = -1});
+}
+
+static gpur_status log_step(gpur_lane *lane, int64_t step, int32_t action, const gpur_env_result *result)
+{
+    return append(lane, (gpur_log_entry){.step = step,
+                                         .reward = result->reward,
+                                         .action = action,
+                                         .terminated = result->terminated != 0,
+                                         .truncated = result->truncated != 0,
+                                         .continues = result->continues != 0});
+}
+
+gpur_status gpur_lane_begin(gpur_lane *lane, int64_t step)
+{
+    GPUR_TRY(lane_error(lane, step, gpur_player_reset(&lane->player)));
+    return log_beginning(lane, step);
+}
+
+gpur_status gpur_lane_step(gpur_lane *lane, int64_t step, int32_t action, int *ended)
+{
+    gpur_env_result result;
+    lane->steps++;
+    GPUR_TRY(lane_error(lane, step, gpur_player_step(&lane->player, action, &result)));
+    const int is_over = result.terminated || result.truncated;
+    *ended = is_over && !result.continues;
+    GPUR_TRY(log_step(lane, step, action, &result));
+    return is_over ? gpur_lane_begin(lane, step) : GPUR_OK;
+}
+
+gpur_status gpur_lane_note_beginning(gpur_lane *lane, int64_t step, const unsigned char *frame)
+{
+    gpur_player *const player = &lane->player;
+    memcpy(player->frame, frame, (size_t)player->shape->frame_bytes);
+    gpur_obs_begin(player->shape, player->obs, player->frame);
+    lane->awaits_reset = 0;
+    return log_beginning(lane, step);
+}
+
+gpur_status gpur_lane_note_step(gpur_lane *lane, int64_t step, int32_t action, const gpur_env_result *result,
+                                const unsigned char *frame)
+{
+    gpur_player *const player = &lane->player;
+    lane->steps++;
+    memcpy(player->frame, frame, (size_t)player->shape->frame_bytes);
+    gpur_obs_push(player->shape, player->obs, player->frame);
+    return log_step(lane, step, action, result);
+}
+
+/* Publishing. */
+
+static gpur_status publish_step(gpur_lane *lane, const gpur_log_entry *e, const unsigned char *frame)
+{
+    const int64_t wide = e->action;
+    const gpur_step_input input = {
+        .size = sizeof input,
+        .action = lane->action_is_int64 ? (const void *)&wide : (const void *)&e->action,
+        .reward = &e->reward,
+        .next_obs = frame,
+        .terminated = &e->terminated,
+        .truncated = &e->truncated,
+    };
+    return gpur_writer_step_ex(lane->writer, &input);
+}
+
+static void count_episode(gpur_lane *lane, const gpur_log_entry *e, gpur_episode_sink sink, void *context)
+{
+    lane->episode_return += (double)e->reward;
+    lane->episode_length++;
+    if (!(e->terminated || e->truncated) || e->continues)
+        return;
+    const gpur_run_event event = {.size = sizeof event,
+                                  .kind = GPUR_RUN_EPISODE,
+                                  .lane = lane->index,
+                                  .step = e->step,
+                                  .length = lane->episode_length,
+                                  .episodes = 1,
+                                  .mean_return = lane->episode_return};
+    lane->episode_return = 0.0;
+    lane->episode_length = 0;
+    sink(context, &event);
+}
+
+/* Entries that are published now. An episode begins with an entry of its own, so whole episodes end before the last
+ * such entry. */
+static int64_t count_ready(const gpur_step_log *log, int whole_episodes)
+{
+    int64_t ready = log->count;
+    while (whole_episodes && ready > 0 && entry_at(log, ready - 1)->action >= 0)
+        ready--;
+    return whole_episodes && ready > 0 ? ready - 1 : ready;
+}
+
+gpur_status gpur_lane_publish(gpur_lane *lane, int whole_episodes, gpur_episode_sink sink, void *context)
+{
+    gpur_step_log *const log = &lane->log;
+    const int64_t ready = count_ready(log, whole_episodes);
+    for (int64_t i = 0; i < ready; i++) {
+        const gpur_log_entry *const e = entry_at(log, i);
+        if (e->action < 0)
+            GPUR_TRY(gpur_writer_reset(lane->writer, 0, frame_at(log, i)));
+        else
+            GPUR_TRY(publish_step(lane, e, frame_at(log, i)));
+        if (e->action >= 0)
+            count_episode(lane, e, sink, context);
+    }
+    memmove(log->entries, log->entries + ready * log->entry_bytes, (size_t)((log->count - ready) * log->entry_bytes));
+    log->count -= ready;
+    return GPUR_OK;
+}
+
+/* Opening and closing. */
+
+static gpur_status no_memory(const char *what, int64_t bytes)
+{
+    return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of %s", bytes, what);
+}
+
+gpur_status gpur_player_open(gpur_player *player, const gpur_obs_shape *shape, unsigned char *obs)
+{
+    player->shape = shape;
+    player->obs = obs;
+    player->frame = calloc(1, (size_t)shape->frame_bytes);
+    return player->frame ? GPUR_OK : no_memory("a frame", shape->frame_bytes);
+}
+
+gpur_status gpur_lane_open(gpur_lane *lane, gpur_replay *replay)
+{
+    const gpur_schema *const schema = gpur_replay_schema(replay);
+    gpur_writer_config config;
+    lane->log.entry_bytes = (int64_t)sizeof(gpur_log_entry) + gpur_round_up(lane->player.shape->frame_bytes, 8);
+    lane->action_is_int64 = schema->fields[gpur_schema_find(schema, "action")].dtype == GPUR_INT64;
+    GPUR_TRY(gpur_writer_config_init(&config, sizeof config));
+    if (gpur_replay_settings(replay)->layout == GPUR_LAYOUT_FRAMES)
+        config.observations = GPUR_OBSERVATIONS_FRAMES;
+    return gpur_writer_open(replay, &config, &lane->writer);
+}
+
+void gpur_lane_close(gpur_lane *lane)
+{
+    gpur_writer_destroy(lane->writer);
+    gpur_player_close(&lane->player);
+    free(lane->log.entries);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* A lane: an environment, the observation that the network sees of it, the log of its steps since they were last
+ * published, and its writer into the replay. */
+#pragma once
+
+#include "gpureplay/env.h"
+#include "gpureplay/run.h"
+#include "gpureplay/writer.h"
+
+/* How the network sees observations. With GPUR_LAYOUT_FRAMES an observation is a stack of the environment's last
+ * frames, padded as the replay pads it. */
+typedef struct gpur_obs_shape {
+    int64_t frame_bytes;   /* what the environment writes */
+    int64_t element_bytes; /* of one number */
+    int32_t stack;         /* frames; 1: the observation is the frame */
+    int32_t is_last_axis;  /* 1: the stack is the last axis */
+    int32_t pads_repeat;   /* 1: GPUR_PAD_REPEAT; 0: zeros */
+} gpur_obs_shape;
+
+static inline int64_t gpur_obs_bytes(const gpur_obs_shape *shape)
+{
+    return shape->stack * shape->frame_bytes;
+}
+
+/* Sets a stack to the first frame of an episode, or moves it on by one frame. */
+void gpur_obs_begin(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame);
+void gpur_obs_push(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame);
+
+/* Finds the shape. Refuses an environment whose observations or actions are not those of the replay and the network. */
+gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, gpur_replay *replay,
+                                gpur_obs_shape *shape);
+
+/* An environment, and what the network sees of it. */
+typedef struct gpur_player {
+    const gpur_env_type *type;
+    void *env;
+    const gpur_obs_shape *shape;
+    unsigned char *frame; /* (frame_bytes) what the environment wrote last */
+    unsigned char *obs;   /* (stack, frame) what the network sees; memory of the run */
+} gpur_player;
+
+/* Opens a player whose type and environment are set. */
+gpur_status gpur_player_open(gpur_player *player, const gpur_obs_shape *shape, unsigned char *obs);
+void gpur_player_close(gpur_player *player); /* accepts a zeroed one */
+
+/* NULL, or the environment's refusal. */
+const char *gpur_player_reset(gpur_player *player);
+const char *gpur_player_step(gpur_player *player, int32_t action, gpur_env_result *result);
+
+/* Turns an environment's refusal into an error that begins with `what`; NULL is GPUR_OK. */
+gpur_status gpur_env_error(const char *what, const char *sentence);
+
+/* An entry of a log: the beginning of an episode, or a step. The frame that it led to follows it in memory. */
+typedef struct gpur_log_entry {
+    int64_t step; /* global */
+    float reward;
+    int32_t action; /* -1: the beginning of an episode */
+    uint8_t terminated, truncated, continues, reserved[5];
+} gpur_log_entry;
+
+typedef struct gpur_step_log {
+    unsigned char *entries; /* (room, entry_bytes) */
+    int64_t entry_bytes, count, room;
+} gpur_step_log;
+
+typedef struct gpur_lane {
+    int32_t index;
+    gpur_player player;
+    uint64_t steps;       /* that the lane has taken: the number of its random numbers */
+    int32_t awaits_reset; /* 1: one of a vector, which begins its next episode in the next step */
+    gpur_step_log log;
+    gpur_writer *writer;
+    int32_t action_is_int64; /* of the replay */
+    double episode_return;   /* of the game so far, as far as it is published */
+    int64_t episode_length;
+} gpur_lane;
+
+typedef void (*gpur_episode_sink)(void *context, const gpur_run_event *episode);
+
+/* Opens the log and the writer of a lane whose player is open. */
+gpur_status gpur_lane_open(gpur_lane *lane, gpur_replay *replay);
+void gpur_lane_close(gpur_lane *lane); /* also after a failed open */
+
+/* Begins the first episode. */
+gpur_status gpur_lane_begin(gpur_lane *lane, int64_t step);
+
+/* Takes a step, and begins the next episode if it ends one. Both go to the log. *ended: 1 if a game has ended. */
+gpur_status gpur_lane_step(gpur_lane *lane, int64_t step, int32_t action, int *ended);
+
+/* The same two for an environment that is one of a vector: they only note what it did. */
+gpur_status gpur_lane_note_beginning(gpur_lane *lane, int64_t step, const unsigned char *frame);
+gpur_status gpur_lane_note_step(gpur_lane *lane, int64_t step, int32_t action, const gpur_env_result *result,
+                                const unsigned char *frame);
+
+/* Moves the log to the replay. `whole_episodes` 1: what belongs to an episode that has not ended stays. */
+gpur_status gpur_lane_publish(gpur_lane *lane, int whole_episodes, gpur_episode_sink sink, void *context);

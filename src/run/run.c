@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: MIT */
+/* The public run: create, destroy, advance, statistics. */
+#include "run/run.h"
+
+#include "base/numbers.h"
+#include "base/sized.h"
+#include "kernels/lib/random.h"
+#include "learn/learner.h"
+#include "replay/view.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_THREADS = 64, /* that step environments, by default */
+    TRAIN_SLICE = 32, /* train steps between two looks at gpur_run_stop */
+};
+
+static const gpur_run_config defaults = {
+    .size = sizeof(gpur_run_config),
+    .num_envs = 8,
+    .concurrent = 1,
+    .synchronized = 1,
+    .act = GPUR_ACT_LATEST,
+    .target_period = 10000,
+    .train_period = 4,
+    .prepopulation = 50000,
+    .eval_period = 250000,
+    .eval_episodes = 30,
+    .eval_epsilon = 0.05f,
+};
+
+gpur_status gpur_run_config_init(gpur_run_config *config, uint64_t size)
+{
+    GPUR_REQUIRE(config, "gpur_run_config is NULL");
+    GPUR_REQUIRE(size >= sizeof size && size <= 65536, "size is %" PRIu64 "; it must be sizeof(gpur_run_config)", size);
+    config->size = size;
+    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_run_config");
+}
+
+uint64_t gpur_run_env_seed(uint64_t seed, int32_t lane)
+{
+    const gpur_u32x4 bits = gpur_random_bits(seed, GPUR_RANDOM_ENVIRONMENT, 0, (uint32_t)lane);
+    return (uint64_t)bits.v[1] << 32 | bits.v[0];
+}
+
+static int is_stopping(gpur_run *run)
+{
+    return atomic_load_explicit(&run->stopping, memory_order_relaxed);
+}
+
+static void delay(gpur_run *run, gpur_run_part part, int64_t step)
+{
+    if (run->delay)
+        run->delay(run->delay_context, part, step);
+}
+
+/* Acting. */
+
+/* The random action of a lane's next step, or -1: it acts greedily. A pure function of the seed, the lane and its
+ * number of steps, so that no timing of threads changes it. */
+static int32_t explore(const gpur_run *run, int32_t lane, uint64_t steps, float epsilon)
+{
+    const gpur_u32x4 bits = gpur_random_bits(run->config.seed, GPUR_RANDOM_RUN_EXPLORE, steps, (uint32_t)lane);
+    return gpur_random_uniform(bits.v[2]) < epsilon
+               ? (int32_t)gpur_random_below(bits, (uint64_t)run->info.action.num_actions)
+               : -1;
+}
+
+static gpur_status infer(gpur_run *run, int64_t count, const unsigned char *obs, int32_t *actions)
+{
+    const double begin = gpur_clock_seconds();
+    delay(run, GPUR_PART_INFER, 0);
+    const gpur_status status = run->work.infer(run->work.context, count, obs, actions);
+    gpur_meter_add(&run->meter, GPUR_PART_INFER, count, begin);
+    return status;
+}
+
+static gpur_status take_step(gpur_run *run, gpur_lane *lane, int64_t step)
+{
+    int ended;
+    int32_t action = explore(run, lane->index, lane->steps, gpur_learner_epsilon(run->learner, step));
+    if (action < 0 && run->shape.synchronized)
+        action = run->greedy[lane->index];
+    else if (action < 0)
+        GPUR_TRY(infer(run, 1, lane->player.obs, &action));
+    const double begin = gpur_clock_seconds();
+    delay(run, GPUR_PART_ENV, step);
+    const gpur_status status = gpur_lane_step(lane, step, action, &ended);
+    gpur_meter_add(&run->meter, GPUR_PART_ENV, 1, begin);
+    return status;
+}
+
+/* One step of a vector environment: the global steps `first` to first + W - 1. */
+static gpur_status take_vector_step(gpur_run *run, int64_t first, int *ended)
+{
+    const double begin = gpur_clock_seconds();
+    const int32_t lanes = run->shape.lanes;
+    for (int32_t i = 0; i < lanes; i++) {
+        const float epsilon = first > 0 ? gpur_learner_epsilon(run->learner, first + i) : 1.0f;
+        const int32_t action = explore(run, i, run->lanes[i].steps, epsilon);
+        if (action >= 0)
+            run->greedy[i] = action;
+    }
+    delay(run, GPUR_PART_ENV, first);
+    GPUR_TRY(gpur_vector_step(&run->vector, run->lanes, lanes, first, run->greedy, ended));
+    gpur_meter_add(&run->meter, GPUR_PART_ENV, lanes, begin);
+    return GPUR_OK;
+}
+
+static gpur_status step_vector(gpur_run *run, int64_t first, int64_t last)
+{
+    int ended;
+    for (int64_t step = first; step <= last && !is_stopping(run); step += run->shape.lanes)
+        GPUR_TRY(take_vector_step(run, step, &ended));
+    return GPUR_OK;
+}
+
+static gpur_status step_lanes(void *context, int64_t first, int64_t last)
+{
+    const gpur_env_thread *const thread = context;
+    gpur_run *const run = thread->run;
+    if (run->vector.type)
+        return step_vector(run, first, last);
+    for (int64_t step = first; step <= last && !is_stopping(run); step++) {
+        const int32_t lane = gpur_run_lane_of(&run->shape, step);
+        if (lane % run->threads == thread->index)
+            GPUR_TRY(take_step(run, &run->lanes[lane], step));
+    }
+    return GPUR_OK;
+}
+
+static gpur_status train(void *context, int64_t first, int64_t last)
+{
+    gpur_run *const run = context;
+    for (int64_t at = first, steps; at <= last && !is_stopping(run); at += steps) {
+        const double begin = gpur_clock_seconds();
+        steps = gpur_min(TRAIN_SLICE, last + 1 - at);
+        delay(run, GPUR_PART_TRAIN, at);
+        GPUR_TRY(run->work.train(run->work.context, steps));
+        gpur_meter_add(&run->meter, GPUR_PART_TRAIN, steps, begin);
+    }
+    return GPUR_OK;
+}
+
+/* Evaluation. */
+
+static gpur_status evaluate_step(gpur_run *run, gpur_env_result *result)
+{
+    gpur_evaluator *const e = &run->evaluator;
+    int32_t action = explore(run, run->shape.lanes, e->steps++, run->config.eval_epsilon);
+    if (action < 0)
+        GPUR_TRY(run->work.infer_for_evaluation(run->work.context, e->player.obs, &action));
+    GPUR_TRY(gpur_env_error("the evaluation", gpur_player_step(&e->player, action, result)));
+    if ((result->terminated || result->truncated) && result->continues)
+        GPUR_TRY(gpur_env_error("the evaluation", gpur_player_reset(&e->player)));
+    return GPUR_OK;
+}
+
+/* One game. */
+static gpur_status evaluate_episode(gpur_run *run, double *sum, int64_t *length)
+{
+    gpur_env_result result = {0};
+    *sum = 0.0;
+    GPUR_TRY(gpur_env_error("the evaluation", gpur_player_reset(&run->evaluator.player)));
+    for (int ended = 0; !ended && !is_stopping(run);) {
+        GPUR_TRY(evaluate_step(run, &result));
+        ended = (result.terminated || result.truncated) && !result.continues;
+        *sum += (double)result.reward;
+        ++*length;
+    }
+    return GPUR_OK;
+}
+
+/* The mean and the deviation are computed from the sums of the returns and of their squares. */
+static gpur_status evaluate(void *context, int64_t first, int64_t last)
+{
+    gpur_run *const run = context;
+    gpur_run_event *const result = &run->evaluator.result;
+    const double begin = gpur_clock_seconds();
+    const int64_t episodes = run->config.eval_episodes;
+    double sum = 0.0, squares = 0.0;
+    (void)first, (void)last; /* the next is begun when this one has been reported */
+    result->length = 0;
+    for (int64_t i = 0; i < episodes && !is_stopping(run); i++) {
+        double found;
+        GPUR_TRY(evaluate_episode(run, &found, &result->length));
+        sum += found;
+        squares += found * found;
+    }
+    const double mean = sum / (double)episodes, variance = squares / (double)episodes - mean * mean;
+    result->mean_return = mean;
+    result->return_deviation = variance > 0.0 ? sqrt(variance) : 0.0;
+    gpur_meter_add(&run->meter, GPUR_PART_EVALUATE, 1, begin);
+    return GPUR_OK;
+}
+
+static void report(gpur_run *run, const gpur_run_event *event)
+{
+    if (run->config.on_event)
+        run->config.on_event(run->config.user, event);
+}
+
+/* Waits for the evaluation that runs, if there is one, and reports it. */
+static gpur_status finish_evaluation(gpur_run *run)
+{
+    gpur_evaluator *const e = &run->evaluator;
+    if (e->told == e->wanted)
+        return GPUR_OK;
+    GPUR_TRY(gpur_worker_join(&e->worker));
+    e->told = e->wanted;
+    if (is_stopping(run))
+        return GPUR_OK; /* it has not played all its episodes */
+    gpur_mutex_lock(&run->stats_lock);
+    run->evaluated_return = e->result.mean_return;
+    gpur_mutex_unlock(&run->stats_lock);
+    report(run, &e->result);
+    return GPUR_OK;
+}
+
+static gpur_status begin_evaluation(gpur_run *run)
+{
+    gpur_evaluator *const e = &run->evaluator;
+    GPUR_TRY(finish_evaluation(run));
+    GPUR_TRY(run->work.copy_for_evaluation(run->work.context));
+    e->result = (gpur_run_event){.size = sizeof e->result,
+                                 .kind = GPUR_RUN_EVALUATION,
+                                 .lane = -1,
+                                 .step = run->step,
+                                 .episodes = run->config.eval_episodes};
+    gpur_worker_want(&e->worker, ++e->wanted);
+    return GPUR_OK;
+}
+
+/* The order of work. */
+
+static void count_episode(void *context, const gpur_run_event *episode)
+{
+    gpur_run *const run = context;
+    gpur_mutex_lock(&run->stats_lock);
+    run->recent[run->episodes++ % GPUR_RECENT_EPISODES] = episode->mean_return;
+    gpur_mutex_unlock(&run->stats_lock);
+    report(run, episode);
+}
+
+gpur_status gpur_run_publish(gpur_run *run)
+{
+    const double begin = gpur_clock_seconds();
+    delay(run, GPUR_PART_PUBLISH, run->step);
+    for (int32_t i = 0; i < run->shape.lanes; i++)
+        GPUR_TRY(gpur_lane_publish(&run->lanes[i], run->config.whole_episodes, count_episode, run));
+    gpur_meter_add(&run->meter, GPUR_PART_PUBLISH, run->shape.lanes, begin);
+    return GPUR_OK;
+}
+
+/* Lets the lanes take the steps that were dispatched. Steps in a row are passed on together. */
+static void release_lanes(gpur_run *run)
+{
+    if (run->dispatched == run->step)
+        return;
+    for (int32_t i = 0; i < run->threads; i++)
+        gpur_worker_want(&run->env_threads[i].worker, run->step);
+    run->dispatched = run->step;
+}
+
+static gpur_status join_lanes(gpur_run *run)
+{
+    gpur_status status = GPUR_OK;
+    release_lanes(run);
+    for (int32_t i = 0; i < run->threads; i++) {
+        const gpur_status one = gpur_worker_join(&run->env_threads[i].worker);
+        status = status == GPUR_OK ? one : status;
+    }
+    return status;
+}
+
+static gpur_status copy(gpur_run *run)
+{
+    const double begin = gpur_clock_seconds();
+    delay(run, GPUR_PART_COPY, run->step);
+    GPUR_TRY(run->work.copy(run->work.context, run->shape.concurrent || run->shape.acts_by_target));
+    gpur_meter_add(&run->meter, GPUR_PART_COPY, 1, begin);
+    return GPUR_OK;
+}
+
+static gpur_status perform(gpur_run *run, const gpur_run_op *op)
+{
+    if (op->task == GPUR_RUN_DISPATCH) {
+        run->step++;
+        return GPUR_OK;
+    }
+    release_lanes(run);
+    switch (op->task) {
+    case GPUR_RUN_JOIN_TRAINER:
+        return gpur_worker_join(&run->trainer);
+    case GPUR_RUN_JOIN_LANES:
+        return join_lanes(run);
+    case GPUR_RUN_PUBLISH:
+        return gpur_run_publish(run);
+    case GPUR_RUN_COPY:
+        return copy(run);
+    case GPUR_RUN_EVALUATE:
+        return begin_evaluation(run);
+    case GPUR_RUN_TRAIN:
+        run->train_steps += op->count;
+        gpur_worker_want(&run->trainer, run->train_steps);
+        return GPUR_OK;
+    case GPUR_RUN_INFER:
+        return infer(run, run->shape.lanes, run->obs, run->greedy);
+    default:
+        return GPUR_OK;
+    }
+}
+
+/* A random step before step 1: of lane 0, or of a whole vector. Returns the steps taken by `taken`. */
+static gpur_status take_random_step(gpur_run *run, int64_t number, int64_t *taken, int *ended)
+{
+    gpur_lane *const lane = &run->lanes[0];
+    const int64_t step = gpur_min(number - run->config.prepopulation, 0);
+    *taken = run->vector.type ? run->shape.lanes : 1;
+    return run->vector.type ? take_vector_step(run, gpur_min(step, 1 - run->shape.lanes), ended)
+                            : gpur_lane_step(lane, step, explore(run, 0, lane->steps, 1.0f), ended);
+}
+
+/* Random steps, and on to the end of a game, but no more than as many again, in case it has no end. They are published
+ * now and then, so that the logs stay small. */
+static gpur_status prepopulate(gpur_run *run)
+{
+    const int64_t wanted = run->config.prepopulation, every = 1000;
+    int64_t taken = 0;
+    int ended = 0;
+    for (int64_t i = 0; (i < wanted || (!ended && i < 2 * wanted)) && !is_stopping(run); i += taken) {
+        GPUR_TRY(take_random_step(run, i + 1, &taken, &ended));
+        if (i / every != (i + taken) / every)
+            GPUR_TRY(gpur_run_publish(run));
+        gpur_mutex_lock(&run->stats_lock);
+        run->prepopulated += taken;
+        gpur_mutex_unlock(&run->stats_lock);
+    }
+    return gpur_run_publish(run);
+}
+
+gpur_status gpur_run_begin_lanes(gpur_run *run)
+{
+    if (run->vector.type)
+        return gpur_vector_begin(&run->vector, run->lanes, run->shape.lanes, run->step);
+    for (int32_t i = 0; i < run->shape.lanes; i++)
+        GPUR_TRY(gpur_lane_begin(&run->lanes[i], run->step));
+    return GPUR_OK;
+}
+
+static gpur_status begin(gpur_run *run)
+{
+    run->has_begun = 1;
+    GPUR_TRY(gpur_run_begin_lanes(run));
+    return prepopulate(run);
+}
+
+static gpur_status take_steps(gpur_run *run, int64_t last)
+{
+    gpur_run_op ops[GPUR_RUN_MAX_OPS];
+    if (!run->has_begun)
+        GPUR_TRY(begin(run));
+    while (run->step < last && !is_stopping(run)) {
+        const int32_t count = gpur_run_ops(&run->shape, run->step + 1, ops);
+        for (int32_t i = 0; i < count && !is_stopping(run); i++)
+            GPUR_TRY(perform(run, &ops[i]));
+    }
+    GPUR_TRY(join_lanes(run));
+    GPUR_TRY(gpur_worker_join(&run->trainer));
+    if (is_stopping(run))
+        return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps", run->step);
+    return GPUR_OK;
+}
+
+gpur_status gpur_run_join(gpur_run *run)
+{
+    GPUR_TRY(join_lanes(run));
+    GPUR_TRY(gpur_worker_join(&run->trainer));
+    return finish_evaluation(run);
+}
+
+/* After an error every thread is stopped and waited for; the error is that of the first part that failed. */
+static gpur_status end(gpur_run *run, gpur_status status)
+{
+    char error[GPUR_WORKER_ERROR];
+    snprintf(error, sizeof error, "%s", gpur_last_error());
+    run->has_ended = 1;
+    atomic_store(&run->stopping, 1);
+    (void)gpur_run_join(run);
+    return gpur_fail(status, "%s", error);
+}
+
+static gpur_status check_open(gpur_run *run)
+{
+    GPUR_REQUIRE(run, "run is NULL");
+    GPUR_REQUIRE(!run->has_ended, "the run has ended by an error or by gpur_run_stop; it can only be destroyed");
+    return GPUR_OK;
+}
+
+gpur_status gpur_run_advance(gpur_run *run, int64_t steps)
+{
+    GPUR_TRY(check_open(run));
+    GPUR_REQUIRE(steps >= 0, "steps is %" PRId64 "; it must be 0 or more", steps);
+    GPUR_REQUIRE(!run->vector.type || steps % run->shape.lanes == 0,
+                 "steps is %" PRId64
+                 " and num_envs is %d; a vector environment steps all at once, so the first must be "
+                 "a multiple of the second",
+                 steps, (int)run->shape.lanes);
+    const double begin = gpur_clock_seconds();
+    const gpur_status status = take_steps(run, run->step + steps);
+    gpur_mutex_lock(&run->stats_lock);
+    run->seconds += gpur_clock_seconds() - begin;
+    gpur_mutex_unlock(&run->stats_lock);
+    return status == GPUR_OK ? GPUR_OK : end(run, status);
+}
+
+gpur_status gpur_run_evaluate(gpur_run *run)
+{
+    GPUR_TRY(check_open(run));
+    GPUR_REQUIRE(run->evaluator.player.env, "the run was made with eval_episodes 0");
+    gpur_status status = begin_evaluation(run);
+    if (status == GPUR_OK)
+        status = finish_evaluation(run);
+    return status == GPUR_OK ? GPUR_OK : end(run, status);
+}
+
+void gpur_run_stop(gpur_run *run)
+{
+    if (run)
+        atomic_store(&run->stopping, 1);
+}
+
+gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats)
+{
+    gpur_run_stats known = {.recent_return = NAN};
+    GPUR_REQUIRE(run && stats, "run and stats must not be NULL");
+    const gpur_meter *const meter = &run->meter;
+    gpur_mutex_lock(&run->stats_lock);
+    const int64_t recent = gpur_min(run->episodes, GPUR_RECENT_EPISODES);
+    double sum = 0.0;
+    for (int64_t i = 0; i < recent; i++)
+        sum += run->recent[i];
+    if (recent > 0)
+        known.recent_return = sum / (double)recent;
+    known.evaluated_return = run->evaluated_return;
+    known.prepopulated = run->prepopulated;
+    known.episodes = run->episodes;
+    known.seconds = run->seconds;
+    gpur_mutex_unlock(&run->stats_lock);
+    known.steps = atomic_load(&meter->items[GPUR_PART_ENV]);
+    known.train_steps = atomic_load(&meter->items[GPUR_PART_TRAIN]);
+    known.inferences = atomic_load(&meter->calls[GPUR_PART_INFER]);
+    known.inferred = atomic_load(&meter->items[GPUR_PART_INFER]);
+    known.evaluations = atomic_load(&meter->items[GPUR_PART_EVALUATE]);
+    known.env_seconds = gpur_meter_seconds(meter, GPUR_PART_ENV);
+    known.infer_seconds = gpur_meter_seconds(meter, GPUR_PART_INFER);
+    known.train_seconds = gpur_meter_seconds(meter, GPUR_PART_TRAIN);
+    known.publish_seconds = gpur_meter_seconds(meter, GPUR_PART_PUBLISH);
+    known.copy_seconds = gpur_meter_seconds(meter, GPUR_PART_COPY);
+    known.eval_seconds = gpur_meter_seconds(meter, GPUR_PART_EVALUATE);
+    return gpur_sized_write(stats, &known, sizeof known, "gpur_run_stats");
+}
+
+/* Create and destroy. */
+
+static gpur_status check(const gpur_run *run)
+{
+    const gpur_run_config *const c = &run->config;
+    const gpur_learner_config *const learner = &run->learner->config;
+    const int64_t min_size = gpur_replay_settings(run->learner->replay)->min_size;
+    GPUR_TRY(gpur_run_shape_check(&run->shape));
+    GPUR_REQUIRE(c->threads >= 0 && c->threads <= c->num_envs,
+                 "threads is %d and num_envs is %d; the first must be 0 (as many) or 1 to the second", (int)c->threads,
+                 (int)c->num_envs);
+    GPUR_REQUIRE(c->act == GPUR_ACT_LATEST || c->act == GPUR_ACT_TARGET,
+                 "act is %d; it must be GPUR_ACT_LATEST (0) or GPUR_ACT_TARGET (2)", (int)c->act);
+    GPUR_REQUIRE(learner->target_period == c->target_period / c->train_period,
+                 "the learner's target_period is %" PRId64 " train steps; it must be target_period / train_period = "
+                 "%" PRId64 " / %" PRId64,
+                 learner->target_period, c->target_period, c->train_period);
+    GPUR_REQUIRE(!learner->target_copy_first, "the learner's target_copy_first is 1; it must be 0 in a run");
+    GPUR_REQUIRE(c->prepopulation >= gpur_max(min_size, 1),
+                 "prepopulation is %" PRId64 "; it must be at least 1 and the replay's min_size, %" PRId64
+                 ", because training begins right after it",
+                 c->prepopulation, min_size);
+    GPUR_REQUIRE(c->eval_episodes >= 0 && (c->eval_episodes > 0 || c->eval_period == 0),
+                 "eval_episodes is %" PRId64 "; it must be 1 or more, or 0 if eval_period is 0", c->eval_episodes);
+    GPUR_REQUIRE(c->eval_epsilon >= 0.0f && c->eval_epsilon <= 1.0f, "eval_epsilon is %g; it must be 0 to 1",
+                 (double)c->eval_epsilon);
+    GPUR_REQUIRE(c->reserved == 0, "reserved is %d; it must be 0", (int)c->reserved);
+    return GPUR_OK;
+}
+
+static const char *options_of(const gpur_run *run)
+{
+    return run->config.env_options ? run->config.env_options : "";
+}
+
+/* `lane` W: the environment of the evaluation. */
+static gpur_status make_env(const gpur_run *run, const gpur_env_type *type, int32_t lane, gpur_env_info *info,
+                            gpur_player *player)
+{
+    char what[64];
+    void *env = NULL;
+    snprintf(what, sizeof what, lane == run->shape.lanes ? "the evaluation" : "lane %d", (int)lane);
+    *info = (gpur_env_info){.size = sizeof *info};
+    GPUR_TRY(gpur_env_error(what, type->init(options_of(run), gpur_run_env_seed(run->config.seed, lane), info, &env)));
+    *player = (gpur_player){.type = type, .env = env};
+    return GPUR_OK;
+}
+
+static gpur_status make_vector(gpur_run *run, const gpur_vector_env_type *type)
+{
+    run->info = (gpur_env_info){.size = sizeof run->info};
+    GPUR_TRY(gpur_env_error(type->name, type->init(options_of(run), gpur_run_env_seed(run->config.seed, 0),
+                                                   run->shape.lanes, &run->info, &run->vector.env)));
+    run->vector.type = type;
+    run->info.save_bytes = 0;
+    return GPUR_OK;
+}
+
+/* The environments of the lanes, in their order, and that of the evaluation. All must show what the first one shows. */
+static gpur_status make_envs(gpur_run *run, gpur_run_types types)
+{
+    const int32_t lanes = run->shape.lanes;
+    gpur_env_info info;
+    if (types.vector)
+        GPUR_TRY(make_vector(run, types.vector));
+    for (int32_t i = 0; i < lanes && !types.vector; i++)
+        GPUR_TRY(make_env(run, types.env, i, i == 0 ? &run->info : &info, &run->lanes[i].player));
+    if (run->config.eval_episodes > 0)
+        GPUR_TRY(make_env(run, types.env, lanes, &info, &run->evaluator.player));
+    return GPUR_OK;
+}
+
+static gpur_status open_lanes(gpur_run *run, gpur_run_types types)
+{
+    const int32_t lanes = run->shape.lanes;
+    gpur_replay *const replay = run->learner->replay;
+    GPUR_TRY(make_envs(run, types));
+    GPUR_TRY(gpur_obs_shape_find(&run->info, run->learner->config.network.num_actions, replay, &run->obs_shape));
+    const int64_t bytes = gpur_obs_bytes(&run->obs_shape);
+    run->obs = calloc((size_t)lanes + 1, (size_t)bytes);
+    if (!run->obs)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %d observations of %" PRId64 " bytes", (int)lanes + 1,
+                         bytes);
+    for (int32_t i = 0; i <= lanes; i++) {
+        gpur_player *const player = i < lanes ? &run->lanes[i].player : &run->evaluator.player;
+        GPUR_TRY(gpur_player_open(player, &run->obs_shape, run->obs + i * bytes));
+    }
+    for (int32_t i = 0; i < lanes; i++) {
+        run->lanes[i].index = i;
+        GPUR_TRY(gpur_lane_open(&run->lanes[i], replay));
+    }
+    return types.vector ? gpur_vector_open(&run->vector, &run->obs_shape, lanes) : GPUR_OK;
+}
+
+static gpur_status open_threads(gpur_run *run)
+{
+    for (int32_t i = 0; i < run->threads; i++) {
+        gpur_env_thread *const thread = &run->env_threads[i];
+        thread->run = run;
+        thread->index = i;
+        GPUR_TRY(gpur_worker_open(&thread->worker, step_lanes, thread, "environments"));
+    }
+    GPUR_TRY(gpur_worker_open(&run->trainer, train, run, "the trainer"));
+    return run->config.eval_episodes > 0 ? gpur_worker_open(&run->evaluator.worker, evaluate, run, "the evaluation")
+                                         : GPUR_OK;
+}
+
+static gpur_status check_types(const gpur_run *run, gpur_run_types types)
+{
+    const gpur_run_config *const c = &run->config;
+    GPUR_REQUIRE(types.env || types.vector, "the type of environment is NULL");
+    GPUR_REQUIRE(types.env || c->eval_episodes == 0,
+                 "eval_episodes is %" PRId64 " and there is no type of environment for evaluations", c->eval_episodes);
+    GPUR_REQUIRE(!types.vector || c->synchronized,
+                 "synchronized is 0; a vector environment, which steps all at once, needs synchronized 1");
+    GPUR_REQUIRE(!types.vector || c->concurrent || c->train_period % c->num_envs == 0,
+                 "train_period is %" PRId64 " and num_envs is %d; for a vector environment without `concurrent` the "
+                 "first must be a multiple of the second",
+                 c->train_period, (int)c->num_envs);
+    return GPUR_OK;
+}
+
+static int32_t threads_of(const gpur_run_config *c, gpur_run_types types)
+{
+    return types.vector ? 1 : c->threads > 0 ? c->threads : (int32_t)gpur_min(c->num_envs, MAX_THREADS);
+}
+
+static gpur_status alloc_lanes(gpur_run *run)
+{
+    const size_t lanes = (size_t)run->shape.lanes;
+    run->lanes = calloc(lanes, sizeof *run->lanes);
+    run->env_threads = calloc((size_t)run->threads, sizeof *run->env_threads);
+    run->greedy = calloc(lanes, sizeof *run->greedy);
+    if (!run->lanes || !run->env_threads || !run->greedy)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %zu lanes", lanes);
+    return GPUR_OK;
+}
+
+static gpur_status build(gpur_run *run, gpur_run_types types, const gpur_run_config *given, const gpur_run_work *work)
+{
+    gpur_run_config *const c = &run->config;
+    *c = defaults;
+    GPUR_TRY(gpur_sized_read(c, sizeof *c, given, "gpur_run_config"));
+    run->shape = (gpur_run_shape){.target_period = c->target_period,
+                                  .train_period = c->train_period,
+                                  .eval_period = c->eval_period,
+                                  .lanes = c->num_envs,
+                                  .concurrent = c->concurrent,
+                                  .synchronized = c->synchronized,
+                                  .acts_by_target = c->concurrent || c->act == GPUR_ACT_TARGET};
+    GPUR_TRY(check(run));
+    GPUR_TRY(check_types(run, types));
+    run->threads = threads_of(c, types);
+    run->evaluated_return = NAN;
+    GPUR_TRY(gpur_mutex_open(&run->stats_lock, "a run"));
+    GPUR_TRY(alloc_lanes(run));
+    if (work)
+        run->work = *work;
+    else
+        GPUR_TRY(gpur_learner_work_open(&run->learner_work, run->learner, c->synchronized ? 1 : run->threads,
+                                        c->synchronized ? c->num_envs : 1, c->eval_episodes > 0, &run->work));
+    GPUR_TRY(open_lanes(run, types));
+    return open_threads(run);
+}
+
+gpur_status gpur_run_create_with(gpur_learner *learner, gpur_run_types types, const gpur_run_config *config,
+                                 const gpur_run_work *work, gpur_run **out)
+{
+    GPUR_REQUIRE(out, "run, which gets the handle, is NULL");
+    *out = NULL;
+    GPUR_REQUIRE(learner, "learner is NULL");
+    gpur_run *const run = calloc(1, sizeof *run);
+    if (!run)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *run);
+    run->learner = learner;
+    const gpur_status status = build(run, types, config, work);
+    if (status != GPUR_OK) {
+        gpur_run_destroy(run);
+        return status;
+    }
+    *out = run;
+    return GPUR_OK;
+}
+
+gpur_status gpur_run_create(gpur_learner *learner, const gpur_env_type *type, const gpur_run_config *config,
+                            gpur_run **out)
+{
+    return gpur_run_create_with(learner, (gpur_run_types){type, NULL}, config, NULL, out);
+}
+
+gpur_status gpur_run_create_vector(gpur_learner *learner, const gpur_vector_env_type *type,
+                                   const gpur_env_type *eval_type, const gpur_run_config *config, gpur_run **out)
+{
+    if (out)
+        *out = NULL;
+    GPUR_REQUIRE(type, "type is NULL; it must be a type of vector environment");
+    return gpur_run_create_with(learner, (gpur_run_types){eval_type, type}, config, NULL, out);
+}
+
+void gpur_run_destroy(gpur_run *run)
+{
+    if (!run)
+        return;
+    atomic_store(&run->stopping, 1);
+    for (int32_t i = 0; run->env_threads && i < run->threads; i++)
+        gpur_worker_close(&run->env_threads[i].worker);
+    gpur_worker_close(&run->trainer);
+    gpur_worker_close(&run->evaluator.worker);
+    for (int32_t i = 0; run->lanes && i < run->shape.lanes; i++)
+        gpur_lane_close(&run->lanes[i]);
+    gpur_player_close(&run->evaluator.player);
+    gpur_vector_close(&run->vector);
+    gpur_learner_work_close(&run->learner_work);
+    gpur_mutex_close(&run->stats_lock);
+    free(run->env_threads);
+    free(run->lanes);
+    free(run->greedy);
+    free(run->obs);
+    free(run);
+}

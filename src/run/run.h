@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* The run handle. Its work is ordered by run/sequence.h; the thread that advances it carries that order out, the
+ * environment threads step the lanes, the trainer's trains, and the evaluator's evaluates. */
+#pragma once
+
+#include "run/lane.h"
+#include "run/meter.h"
+#include "run/sequence.h"
+#include "run/vector.h"
+#include "run/work.h"
+#include "run/worker.h"
+
+/* A thread that steps the lanes `index`, index + threads, ... Its jobs are the global steps. */
+typedef struct gpur_env_thread {
+    gpur_run *run;
+    int32_t index;
+    gpur_worker worker;
+} gpur_env_thread;
+
+/* The evaluator. Its jobs are evaluations; each is of the weights that were copied for it. */
+typedef struct gpur_evaluator {
+    gpur_worker worker;
+    gpur_player player;
+    uint64_t steps;        /* it has taken, for its random numbers */
+    int64_t wanted, told;  /* evaluations begun, and reported as events */
+    gpur_run_event result; /* of the last one */
+} gpur_evaluator;
+
+enum { GPUR_RECENT_EPISODES = 100 };
+
+/* Called at the beginning of a task, in the thread that carries it out: tests delay threads with it. */
+typedef void (*gpur_run_delay)(void *context, gpur_run_part part, int64_t step);
+
+struct gpur_run {
+    gpur_run_config config;
+    gpur_run_shape shape;
+    gpur_learner *learner;
+    gpur_obs_shape obs_shape;
+    gpur_env_info info;
+    int32_t threads;
+    gpur_learner_work learner_work;
+    gpur_run_work work;
+    gpur_run_delay delay; /* NULL: none */
+    void *delay_context;
+
+    unsigned char *obs;           /* (W + 1, obs) what the network sees of each lane, and of the evaluation */
+    int32_t *greedy;              /* (W) actions of the last inference, with `synchronized` */
+    gpur_lane *lanes;             /* (W) */
+    gpur_vector vector;           /* their environments, if they are one vector */
+    gpur_env_thread *env_threads; /* (threads) */
+    gpur_worker trainer;          /* its jobs are train steps */
+    gpur_evaluator evaluator;
+
+    /* Of the thread that advances. */
+    int has_begun, has_ended;
+    int64_t step;        /* the last global step that was dispatched */
+    int64_t dispatched;  /* the last one that the lanes know of */
+    int64_t train_steps; /* begun */
+
+    _Atomic int stopping;
+    gpur_meter meter;
+    gpur_mutex stats_lock; /* protects what follows */
+    double recent[GPUR_RECENT_EPISODES];
+    int64_t episodes, prepopulated;
+    double evaluated_return, seconds;
+};
+
+/* What the lanes and the evaluation act in: `env` for both; or `vector` for the lanes, and for the evaluation `env`,
+ * which may then be NULL. */
+typedef struct gpur_run_types {
+    const gpur_env_type *env;
+    const gpur_vector_env_type *vector;
+} gpur_run_types;
+
+/* gpur_run_create with another table of work than a learner's; NULL: the learner's. The learner and its replay are used
+ * for their settings, and the replay to publish. */
+gpur_status gpur_run_create_with(gpur_learner *learner, gpur_run_types types, const gpur_run_config *config,
+                                 const gpur_run_work *work, gpur_run **run);
+
+/* Begins the first episode of every lane, or the next one after a load. */
+gpur_status gpur_run_begin_lanes(gpur_run *run);
+
+/* Waits for every thread, the evaluator included, and reports finished evaluations. */
+gpur_status gpur_run_join(gpur_run *run);
+
+/* Moves all logs to the replay. Only while no train step runs. */
+gpur_status gpur_run_publish(gpur_run *run);
+
+/* The seed of the environment of a lane; lane W: of the evaluation. */
+uint64_t gpur_run_env_seed(uint64_t seed, int32_t lane);

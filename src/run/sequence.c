@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "run/sequence.h"
+
+#include <inttypes.h>
+
+gpur_status gpur_run_shape_check(const gpur_run_shape *shape)
+{
+    const int64_t c = shape->target_period, f = shape->train_period;
+    const int w = (int)shape->lanes;
+    GPUR_REQUIRE(w >= 1 && w <= 4096, "num_envs is %d; it must be 1 to 4096", w);
+    GPUR_REQUIRE(f >= 1, "train_period is %" PRId64 "; it must be 1 or more", f);
+    GPUR_REQUIRE(c >= 1, "target_period is %" PRId64 "; it must be 1 or more", c);
+    GPUR_REQUIRE(c % f == 0,
+                 "target_period is %" PRId64 " and train_period is %" PRId64
+                 "; the first must be a multiple of the second",
+                 c, f);
+    GPUR_REQUIRE(!shape->synchronized || w >= 2, "synchronized is 1 and num_envs is %d; it needs 2 or more", w);
+    GPUR_REQUIRE(!shape->synchronized || c % w == 0,
+                 "target_period is %" PRId64 " and num_envs is %d; with `synchronized` the first must be a multiple of "
+                 "the second",
+                 c, w);
+    GPUR_REQUIRE(shape->eval_period >= 0 && shape->eval_period % c == 0,
+                 "eval_period is %" PRId64 " and target_period is %" PRId64
+                 "; the first must be a multiple of the second, or 0",
+                 shape->eval_period, c);
+    return GPUR_OK;
+}
+
+typedef struct ops_list {
+    gpur_run_op *ops;
+    int32_t count;
+    int lanes_wait; /* the lanes have been joined at this step */
+} ops_list;
+
+static void add(ops_list *list, gpur_run_task task, int64_t count)
+{
+    list->ops[list->count++] = (gpur_run_op){task, count};
+}
+
+static void join_lanes(ops_list *list)
+{
+    if (!list->lanes_wait)
+        add(list, GPUR_RUN_JOIN_LANES, 0);
+    list->lanes_wait = 1;
+}
+
+/* The step after a whole target period. The learner itself has copied its weights to the target network at the end of
+ * the period's last train step. */
+static void begin_period(ops_list *list, const gpur_run_shape *shape, int64_t t)
+{
+    add(list, GPUR_RUN_JOIN_TRAINER, 0);
+    join_lanes(list);
+    add(list, GPUR_RUN_PUBLISH, 0);
+    if (shape->acts_by_target || shape->concurrent)
+        add(list, GPUR_RUN_COPY, 0);
+    if (shape->eval_period > 0 && t > 1 && (t - 1) % shape->eval_period == 0)
+        add(list, GPUR_RUN_EVALUATE, 0);
+    if (shape->concurrent)
+        add(list, GPUR_RUN_TRAIN, shape->target_period / shape->train_period);
+}
+
+static void train_one(ops_list *list, const gpur_run_shape *shape, int is_published)
+{
+    join_lanes(list);
+    if (!is_published)
+        add(list, GPUR_RUN_PUBLISH, 0);
+    add(list, GPUR_RUN_TRAIN, 1);
+    add(list, GPUR_RUN_JOIN_TRAINER, 0);
+    if (!shape->acts_by_target)
+        add(list, GPUR_RUN_COPY, 0);
+}
+
+int32_t gpur_run_ops(const gpur_run_shape *shape, int64_t t, gpur_run_op ops[GPUR_RUN_MAX_OPS])
+{
+    ops_list list = {ops, 0, 0};
+    const int begins = (t - 1) % shape->target_period == 0;
+    if (begins)
+        begin_period(&list, shape, t);
+    if (!shape->concurrent && (t - 1) % shape->train_period == 0)
+        train_one(&list, shape, begins);
+    if (shape->synchronized && (t - 1) % shape->lanes == 0) {
+        join_lanes(&list);
+        add(&list, GPUR_RUN_INFER, 0);
+    }
+    add(&list, GPUR_RUN_DISPATCH, gpur_run_lane_of(shape, t));
+    return list.count;
+}
+
+const char *gpur_run_task_name(gpur_run_task task)
+{
+    static const char *const names[] = {
+        [GPUR_RUN_JOIN_TRAINER] = "join trainer",
+        [GPUR_RUN_JOIN_LANES] = "join lanes",
+        [GPUR_RUN_PUBLISH] = "publish",
+        [GPUR_RUN_COPY] = "copy",
+        [GPUR_RUN_EVALUATE] = "evaluate",
+        [GPUR_RUN_TRAIN] = "train",
+        [GPUR_RUN_INFER] = "infer",
+        [GPUR_RUN_DISPATCH] = "dispatch",
+    };
+    return names[task];
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include "run/vector.h"
+
+#include "base/arena.h"
+#include "base/numbers.h"
+#include "base/status.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Places the arrays of a step in memory. */
+static int64_t assign(gpur_vector *vector, void *memory, int64_t frames, int32_t lanes)
+{
+    gpur_arena arena = {memory, 0};
+    gpur_vector_result *const r = &vector->result;
+    r->next_obs = gpur_arena_alloc(&arena, frames);
+    r->final_obs = gpur_arena_alloc(&arena, frames);
+    r->reward = gpur_arena_alloc(&arena, lanes * (int64_t)sizeof(float));
+    r->terminated = gpur_arena_alloc(&arena, lanes);
+    r->truncated = gpur_arena_alloc(&arena, lanes);
+    r->continues = gpur_arena_alloc(&arena, lanes);
+    return arena.used;
+}
+
+gpur_status gpur_vector_open(gpur_vector *vector, const gpur_obs_shape *shape, int32_t lanes)
+{
+    const int64_t frames = lanes * shape->frame_bytes, bytes = assign(vector, NULL, frames, lanes);
+    const int32_t mode = vector->type->autoreset;
+    GPUR_REQUIRE(mode == GPUR_AUTORESET_NEXT_STEP || mode == GPUR_AUTORESET_SAME_STEP,
+                 "%s: autoreset is %d; it must be GPUR_AUTORESET_NEXT_STEP (1) or GPUR_AUTORESET_SAME_STEP (2)",
+                 vector->type->name, (int)mode);
+    vector->memory = aligned_alloc(256, (size_t)gpur_round_up(bytes, 256));
+    if (!vector->memory)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of observations", bytes);
+    assign(vector, vector->memory, frames, lanes);
+    return GPUR_OK;
+}
+
+void gpur_vector_close(gpur_vector *vector)
+{
+    if (vector->env)
+        vector->type->close(vector->env);
+    free(vector->memory);
+    *vector = (gpur_vector){0};
+}
+
+static const unsigned char *frame_of(const gpur_lane *lanes, const void *frames, int32_t lane)
+{
+    return (const unsigned char *)frames + lane * lanes->player.shape->frame_bytes;
+}
+
+gpur_status gpur_vector_begin(gpur_vector *vector, gpur_lane *lanes, int32_t count, int64_t step)
+{
+    GPUR_TRY(gpur_env_error(vector->type->name, vector->type->reset(vector->env, vector->result.next_obs)));
+    for (int32_t i = 0; i < count; i++)
+        GPUR_TRY(gpur_lane_note_beginning(&lanes[i], step, frame_of(lanes, vector->result.next_obs, i)));
+    return GPUR_OK;
+}
+
+/* In GPUR_AUTORESET_NEXT_STEP the step after an episode's last one only begins the next episode. */
+static gpur_status note(gpur_vector *vector, gpur_lane *lane, const unsigned char *next, const unsigned char *final,
+                        int64_t step, int32_t action)
+{
+    const gpur_vector_result *const r = &vector->result;
+    const int32_t i = lane->index;
+    const gpur_env_result result = {r->reward[i], r->terminated[i], r->truncated[i], r->continues[i], 0};
+    const int is_over = result.terminated || result.truncated;
+    const int same_step = vector->type->autoreset == GPUR_AUTORESET_SAME_STEP;
+    if (lane->awaits_reset)
+        return gpur_lane_note_beginning(lane, step, next);
+    GPUR_TRY(gpur_lane_note_step(lane, step, action, &result, is_over && same_step ? final : next));
+    lane->awaits_reset = is_over && !same_step;
+    return is_over && same_step ? gpur_lane_note_beginning(lane, step, next) : GPUR_OK;
+}
+
+gpur_status gpur_vector_step(gpur_vector *vector, gpur_lane *lanes, int32_t count, int64_t step, const int32_t *actions,
+                             int *ended)
+{
+    const gpur_vector_result *const r = &vector->result;
+    memset(r->continues, 0, (size_t)count);
+    GPUR_TRY(gpur_env_error(vector->type->name, vector->type->step(vector->env, actions, r)));
+    *ended = 0;
+    for (int32_t i = 0; i < count; i++) {
+        *ended |= !lanes[i].awaits_reset && (r->terminated[i] || r->truncated[i]) && !r->continues[i];
+        GPUR_TRY(note(vector, &lanes[i], frame_of(lanes, r->next_obs, i), frame_of(lanes, r->final_obs, i), step + i,
+                      actions[i]));
+    }
+    return GPUR_OK;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* The lanes of a run as one vector environment, which steps all of them at once. */
+#pragma once
+
+#include "run/lane.h"
+
+typedef struct gpur_vector {
+    const gpur_vector_env_type *type; /* NULL: the lanes have environments of their own */
+    void *env;
+    void *memory;
+    gpur_vector_result result; /* (lanes, ...) in `memory` */
+} gpur_vector;
+
+/* Takes over vector->env, and allocates the arrays of a step. */
+gpur_status gpur_vector_open(gpur_vector *vector, const gpur_obs_shape *shape, int32_t lanes);
+void gpur_vector_close(gpur_vector *vector); /* accepts a zeroed one */
+
+/* Begins the first episode of every lane. */
+gpur_status gpur_vector_begin(gpur_vector *vector, gpur_lane *lanes, int32_t count, int64_t step);
+
+/* Takes a step of every lane: those numbered step, step + 1, ... `actions`: (count). *ended: 1 if a game has ended. */
+gpur_status gpur_vector_step(gpur_vector *vector, gpur_lane *lanes, int32_t count, int64_t step, const int32_t *actions,
+                             int *ended);

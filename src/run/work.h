@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a run wants of a learner, as a table of functions: gpur_learner_work, which uses a learner and policies, is the
+ * one that runs have. A benchmark of the order of work alone puts functions that sleep in its place.
+ */
+#pragma once
+
+#include "gpureplay/run.h"
+
+typedef struct gpur_run_work {
+    void *context;
+
+    /* The actions with the largest Q values of `count` observations. In any environment thread, at the same time. */
+    gpur_status (*infer)(void *context, int64_t count, const unsigned char *obs, int32_t *actions);
+
+    /* Sets the weights for `infer`: the latest after the train steps so far, or the target network's. */
+    gpur_status (*copy)(void *context, int from_target);
+
+    /* Runs `steps` train steps, and returns when they are done. In the trainer's thread. */
+    gpur_status (*train)(void *context, int64_t steps);
+
+    /* The same two for evaluations, which have weights of their own: a copy of the latest. */
+    gpur_status (*copy_for_evaluation)(void *context);
+    gpur_status (*infer_for_evaluation)(void *context, const unsigned char *obs, int32_t *action);
+} gpur_run_work;
+
+typedef struct gpur_learner_work {
+    gpur_learner *learner;
+    struct gpur_policy *acting, *evaluating; /* `evaluating` is NULL if there are no evaluations */
+} gpur_learner_work;
+
+/* `streams`: threads that infer at the same time; `rows`: observations of one inference. After a failure call
+ * gpur_learner_work_close. */
+gpur_status gpur_learner_work_open(gpur_learner_work *work, gpur_learner *learner, int32_t streams, int32_t rows,
+                                   int evaluates, gpur_run_work *table);
+void gpur_learner_work_close(gpur_learner_work *work);

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs: the same bits whatever the timing of threads, what they do against a run written out step by step, resuming,
+ * and errors. Threads are made by pthread_create in the library. */
+#include "support/run_fixture.h"
+
+#include "kernels/lib/random.h"
+#include "learn/learner.h"
+#include "support/file_utils.h"
+#include "support/learner_fixture.h"
+#include "test.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum { STEPS = 240 };
+
+static run_fixture fixture;
+
+typedef struct variant {
+    int32_t num_envs, concurrent, synchronized;
+} variant;
+
+/* The 14 of the paper's table 3. */
+static const variant variants[] = {{1, 0, 0}, {2, 0, 0}, {4, 0, 0}, {8, 0, 0}, {1, 1, 0}, {2, 1, 0}, {4, 1, 0},
+                                   {8, 1, 0}, {2, 0, 1}, {4, 0, 1}, {8, 0, 1}, {2, 1, 1}, {4, 1, 1}, {8, 1, 1}};
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+static const gpur_vector_env_type *vector; /* of the runs that are opened; NULL: environments of their own */
+
+static gpur_status open_run(const gpur_run_config *config)
+{
+    const gpur_device_config device = test_device_config();
+    return run_fixture_open(&fixture, &device, test_device_name(), config, vector);
+}
+
+static void check_hashes(const char *what, run_hashes got, run_hashes want)
+{
+    TEST_REQUIRE(got.replay && got.events == want.events && got.replay == want.replay && got.weights == want.weights,
+                 "%s: events, replay and weights are %llx, %llx, %llx; wanted %llx, %llx, %llx", what,
+                 (unsigned long long)got.events, (unsigned long long)got.replay, (unsigned long long)got.weights,
+                 (unsigned long long)want.events, (unsigned long long)want.replay, (unsigned long long)want.weights);
+}
+
+/* A run of STEPS steps in calls of these sizes, under a schedule of delays. */
+static run_hashes hashes_of(const gpur_run_config *config, uint64_t schedule, int64_t slice)
+{
+    run_hashes hashes = {0};
+    gpur_status status = open_run(config);
+    if (status == GPUR_OK)
+        run_fixture_delay(&fixture, schedule);
+    for (int64_t done = 0; status == GPUR_OK && done < STEPS; done += slice)
+        status = gpur_run_advance(fixture.run, slice);
+    if (status == GPUR_OK)
+        status = gpur_run_evaluate(fixture.run);
+    if (status == GPUR_OK && fixture.episodes > 5 && fixture.evaluations == 3)
+        hashes = run_fixture_hashes(&fixture);
+    else
+        fprintf(stderr, "%s; %d episodes, %d evaluations\n", gpur_last_error(), (int)fixture.episodes,
+                (int)fixture.evaluations);
+    run_fixture_close(&fixture);
+    return hashes;
+}
+
+static void check_variant(const gpur_run_config *config)
+{
+    char what[96];
+    const run_hashes want = hashes_of(config, 0, STEPS);
+    CHECK(want.replay != 0);
+    for (uint64_t schedule = 1; schedule <= 3; schedule++) {
+        snprintf(what, sizeof what, "W %d, concurrent %d, synchronized %d, schedule %d", (int)config->num_envs,
+                 (int)config->concurrent, (int)config->synchronized, (int)schedule);
+        check_hashes(what, hashes_of(config, schedule, schedule > 1 ? STEPS : vector ? 40 : 30), want);
+    }
+}
+
+TEST(every_variant_gives_the_same_bits_under_delays)
+{
+    for (int v = 0; v < VARIANTS; v++) {
+        const gpur_run_config config =
+            run_fixture_config(variants[v].num_envs, variants[v].concurrent, variants[v].synchronized);
+        check_variant(&config);
+    }
+}
+
+TEST(frames_lives_whole_episodes_and_fewer_threads_give_the_same_bits)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    config.env_options = "frames,lives";
+    check_variant(&config);
+    config = run_fixture_config(8, 1, 0);
+    config.whole_episodes = 1;
+    config.threads = 3;
+    check_variant(&config);
+    config = run_fixture_config(4, 0, 1);
+    config.act = GPUR_ACT_TARGET;
+    check_variant(&config);
+}
+
+/*
+ * Algorithm 1 and the variants written out in one thread, with the library's learner, replay and writers, and without
+ * its runs: what a run of the fixture's environment must leave behind.
+ */
+typedef struct oracle {
+    gpur_run_config config;
+    void *env[8];
+    float obs[8][RUN_FEATURES];
+    uint64_t steps[8];
+    int awaits_reset[8]; /* in GPUR_AUTORESET_NEXT_STEP */
+    gpur_writer *writer[8];
+    gpur_policy *policy;
+    int ended;
+    struct logged {
+        float obs[RUN_FEATURES];
+        int32_t action;
+        gpur_env_result result;
+        int is_reset;
+    } log[8][400];
+    int32_t logged[8];
+} oracle;
+
+static int32_t random_action(const oracle *o, int lane, uint64_t step, float epsilon)
+{
+    const gpur_u32x4 bits = gpur_random_bits(o->config.seed, GPUR_RANDOM_RUN_EXPLORE, step, (uint32_t)lane);
+    return gpur_random_uniform(bits.v[2]) < epsilon ? (int32_t)gpur_random_below(bits, RUN_ACTIONS) : -1;
+}
+
+static void note(oracle *o, int lane, const struct logged *entry)
+{
+    o->log[lane][o->logged[lane]++] = *entry;
+}
+
+static void oracle_reset(oracle *o, int lane)
+{
+    struct logged entry = {.is_reset = 1};
+    run_fixture_env.reset(o->env[lane], o->obs[lane]);
+    memcpy(entry.obs, o->obs[lane], sizeof entry.obs);
+    note(o, lane, &entry);
+}
+
+static void oracle_step(oracle *o, int lane, int32_t action)
+{
+    struct logged entry = {.action = action};
+    o->ended = 0;
+    if (o->awaits_reset[lane]) {
+        o->awaits_reset[lane] = 0;
+        oracle_reset(o, lane);
+        return;
+    }
+    o->steps[lane]++;
+    run_fixture_env.step(o->env[lane], &action, o->obs[lane], &entry.result);
+    memcpy(entry.obs, o->obs[lane], sizeof entry.obs);
+    note(o, lane, &entry);
+    o->ended = entry.result.terminated || entry.result.truncated;
+    if (o->ended && vector == &run_fixture_next_step)
+        o->awaits_reset[lane] = 1;
+    else if (o->ended)
+        oracle_reset(o, lane);
+}
+
+static void oracle_prepopulate(oracle *o)
+{
+    const int32_t lanes = vector ? o->config.num_envs : 1;
+    int ended = 0;
+    for (int64_t i = 0; i < o->config.prepopulation || !ended; i += lanes) {
+        ended = 0;
+        for (int lane = 0; lane < lanes; lane++) {
+            oracle_step(o, lane, random_action(o, lane, o->steps[lane], 1.0f));
+            ended |= o->ended;
+        }
+    }
+}
+
+static gpur_status oracle_publish(oracle *o)
+{
+    for (int lane = 0; lane < o->config.num_envs; lane++) {
+        for (int i = 0; i < o->logged[lane]; i++) {
+            const struct logged *const e = &o->log[lane][i];
+            const int64_t action = e->action;
+            const gpur_status status = e->is_reset
+                                           ? gpur_writer_reset(o->writer[lane], 0, e->obs)
+                                           : gpur_writer_step(o->writer[lane], &action, &e->result.reward, e->obs,
+                                                              &e->result.terminated, &e->result.truncated);
+            if (status != GPUR_OK)
+                return status;
+        }
+        o->logged[lane] = 0;
+    }
+    return GPUR_OK;
+}
+
+static gpur_status oracle_act(oracle *o, int64_t count, const float *obs, int32_t *actions)
+{
+    const gpur_policy_input input = {.size = sizeof input, .count = count, .obs = obs};
+    const gpur_policy_output output = {.size = sizeof output, .actions = actions};
+    return gpur_policy_act(o->policy, &input, &output);
+}
+
+static gpur_status oracle_run(oracle *o, gpur_learner *learner)
+{
+    const gpur_run_config *const c = &o->config;
+    const int is_target = c->concurrent || c->act == GPUR_ACT_TARGET;
+    int32_t greedy[8];
+    gpur_status status = GPUR_OK;
+    for (int lane = 0; lane < c->num_envs; lane++)
+        oracle_reset(o, lane);
+    oracle_prepopulate(o);
+    status = oracle_publish(o);
+    for (int64_t t = 1; t <= STEPS && status == GPUR_OK; t++) {
+        const int lane = (int)((t - 1) % c->num_envs);
+        const int begins = (t - 1) % c->target_period == 0, trains = !c->concurrent && (t - 1) % c->train_period == 0;
+        if (begins || trains)
+            status = oracle_publish(o);
+        if (begins && is_target && status == GPUR_OK)
+            status = gpur_policy_pull(o->policy, learner, GPUR_WEIGHTS_TARGET);
+        if (begins && c->concurrent && status == GPUR_OK)
+            status = gpur_learner_train(learner, c->target_period / c->train_period);
+        if (trains && status == GPUR_OK)
+            status = gpur_learner_train(learner, 1);
+        if (trains && !is_target && status == GPUR_OK)
+            status = gpur_policy_pull(o->policy, learner, GPUR_WEIGHTS_ONLINE);
+        if (c->synchronized && lane == 0 && status == GPUR_OK)
+            status = oracle_act(o, c->num_envs, o->obs[0], greedy);
+        int32_t action = random_action(o, lane, o->steps[lane], gpur_learner_epsilon(learner, t));
+        if (action < 0 && c->synchronized)
+            action = greedy[lane];
+        else if (action < 0 && status == GPUR_OK)
+            status = oracle_act(o, 1, o->obs[lane], &action);
+        if (status == GPUR_OK)
+            oracle_step(o, lane, action);
+    }
+    return status == GPUR_OK ? oracle_publish(o) : status;
+}
+
+static gpur_status oracle_open(oracle *o, const gpur_run_config *config, run_fixture *f)
+{
+    gpur_env_info info = {.size = sizeof info};
+    gpur_policy_config policy;
+    memset(o, 0, sizeof *o);
+    o->config = *config;
+    for (int lane = 0; lane < config->num_envs; lane++) {
+        run_fixture_env.init("", gpur_run_env_seed(config->seed, lane), &info, &o->env[lane]);
+        const gpur_status status = gpur_writer_create(f->replay, 1, &o->writer[lane]);
+        if (status != GPUR_OK)
+            return status;
+    }
+    (void)gpur_policy_config_init(&policy, sizeof policy);
+    policy.network = f->learner->config.network;
+    policy.obs = (gpur_field){"obs", GPUR_FLOAT32, {RUN_FEATURES}};
+    return gpur_policy_create(f->device, &policy, &o->policy);
+}
+
+static void oracle_close(oracle *o)
+{
+    for (int lane = 0; lane < o->config.num_envs; lane++) {
+        gpur_writer_destroy(o->writer[lane]);
+        run_fixture_env.close(o->env[lane]);
+    }
+    gpur_policy_destroy(o->policy);
+}
+
+/* The hashes of replay and weights after the oracle's run. */
+static run_hashes oracle_hashes(const gpur_run_config *config)
+{
+    static oracle o;
+    run_hashes hashes = {0};
+    gpur_status status = open_run(config);
+    gpur_run_destroy(fixture.run);
+    fixture.run = NULL;
+    if (status == GPUR_OK)
+        status = oracle_open(&o, config, &fixture);
+    if (status == GPUR_OK)
+        status = oracle_run(&o, fixture.learner);
+    if (status == GPUR_OK)
+        hashes = run_fixture_hashes(&fixture);
+    else
+        fprintf(stderr, "%s\n", gpur_last_error());
+    oracle_close(&o);
+    run_fixture_close(&fixture);
+    return hashes;
+}
+
+/* The hashes after a run, with all of its steps published. */
+static run_hashes run_to_end(const gpur_run_config *config)
+{
+    run_hashes hashes = {0};
+    if (open_run(config) == GPUR_OK && gpur_run_advance(fixture.run, STEPS) == GPUR_OK &&
+        gpur_run_publish(fixture.run) == GPUR_OK)
+        hashes = run_fixture_hashes(&fixture);
+    run_fixture_close(&fixture);
+    return hashes;
+}
+
+TEST(runs_do_what_the_algorithm_written_out_does)
+{
+    for (int v = 0; v < VARIANTS; v++)
+        for (int32_t act = GPUR_ACT_LATEST; act <= GPUR_ACT_TARGET; act += 2) {
+            gpur_run_config config =
+                run_fixture_config(variants[v].num_envs, variants[v].concurrent, variants[v].synchronized);
+            config.act = act;
+            const run_hashes want = oracle_hashes(&config), got = run_to_end(&config);
+            CHECK(want.replay != 0);
+            TEST_REQUIRE(got.replay == want.replay && got.weights == want.weights,
+                         "variant %d, act %d: replay and weights differ from those of the algorithm", v, (int)act);
+        }
+}
+
+enum { FOLDER_ROOM = 4096 };
+
+static void test_folder(char folder[FOLDER_ROOM])
+{
+    snprintf(folder, FOLDER_ROOM, "%s", test_file_path("run.safetensors"));
+    *strrchr(folder, '/') = 0;
+}
+
+TEST(a_vector_environment_does_what_its_environments_do)
+{
+    static const gpur_vector_env_type *const types[] = {&run_fixture_same_step, &run_fixture_next_step};
+    for (int i = 0; i < 2; i++)
+        for (int concurrent = 0; concurrent <= 1; concurrent++) {
+            gpur_run_config config = run_fixture_config(concurrent ? 8 : 4, concurrent, 1);
+            vector = types[i];
+            const run_hashes want = oracle_hashes(&config), got = run_to_end(&config);
+            check_variant(&config);
+            vector = NULL;
+            CHECK(want.replay != 0);
+            TEST_REQUIRE(got.replay == want.replay && got.weights == want.weights,
+                         "autoreset %d, concurrent %d: replay and weights differ from those of the algorithm",
+                         (int)types[i]->autoreset, concurrent);
+        }
+}
+
+/* Saves after two periods and goes on; then loads into a new run and goes on: what comes after is the same. */
+static void check_resume(const gpur_run_config *config)
+{
+    char folder[FOLDER_ROOM];
+    test_folder(folder);
+    CHECK_OK(open_run(config));
+    CHECK_OK(gpur_run_advance(fixture.run, 96));
+    CHECK_OK(gpur_run_save(fixture.run, folder));
+    fixture.events = 0, fixture.episodes = fixture.evaluations = 0;
+    CHECK_OK(gpur_run_advance(fixture.run, STEPS - 96));
+    CHECK_OK(gpur_run_evaluate(fixture.run));
+    const run_hashes want = run_fixture_hashes(&fixture);
+    run_fixture_close(&fixture);
+    CHECK_OK(open_run(config));
+    CHECK_OK(gpur_run_load(fixture.run, folder));
+    CHECK_OK(gpur_run_advance(fixture.run, STEPS - 96));
+    CHECK_OK(gpur_run_evaluate(fixture.run));
+    check_hashes("after a resume", run_fixture_hashes(&fixture), want);
+    run_fixture_close(&fixture);
+    test_remove_folder();
+}
+
+TEST(a_resumed_run_goes_on_with_the_same_bits)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    check_resume(&config);
+    config.env_options = "frames,lives", config.whole_episodes = 1;
+    check_resume(&config);
+    config = run_fixture_config(3, 0, 0);
+    check_resume(&config);
+}
+
+TEST(environments_that_cannot_be_saved_begin_new_episodes)
+{
+    char folder[FOLDER_ROOM];
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    gpur_run_stats stats = {.size = sizeof stats};
+    config.env_options = "unsaved";
+    test_folder(folder);
+    CHECK_OK(open_run(&config));
+    CHECK_OK(gpur_run_advance(fixture.run, 96));
+    CHECK_OK(gpur_run_save(fixture.run, folder));
+    run_fixture_close(&fixture);
+    CHECK_OK(open_run(&config));
+    CHECK_OK(gpur_run_load(fixture.run, folder));
+    CHECK_OK(gpur_run_advance(fixture.run, 48));
+    CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
+    CHECK(stats.steps == 144 && stats.train_steps == 36);
+    run_fixture_close(&fixture);
+    test_remove_folder();
+}
+
+TEST(an_error_of_an_environment_ends_the_run_and_names_the_lane)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    config.env_options = "fail=20";
+    config.eval_period = 0, config.eval_episodes = 0;
+    config.prepopulation = 50;
+    CHECK_OK(open_run(&config));
+    CHECK_FAILS(gpur_run_advance(fixture.run, STEPS), GPUR_INVALID_ARGUMENT, "lane 0, step -29: the motor is broken");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, "the run has ended");
+    run_fixture_close(&fixture);
+    config.env_options = "fail=65";
+    CHECK_OK(open_run(&config));
+    CHECK_STATUS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(": the motor is broken");
+    CHECK_OK(gpur_learner_train(fixture.learner, 1)); /* the learner stays usable */
+    run_fixture_close(&fixture);
+}
+
+static void *stop(void *context)
+{
+    const struct timespec time = {0, 20000000};
+    nanosleep(&time, NULL);
+    gpur_run_stop(context);
+    return NULL;
+}
+
+TEST(a_run_can_be_stopped_from_any_thread)
+{
+    pthread_t thread;
+    const gpur_run_config config = run_fixture_config(4, 1, 0);
+    CHECK_OK(open_run(&config));
+    CHECK(pthread_create(&thread, NULL, stop, fixture.run) == 0);
+    CHECK_FAILS(gpur_run_advance(fixture.run, INT64_C(1) << 40), GPUR_INTERRUPTED, "the run was stopped after");
+    pthread_join(thread, NULL);
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, "the run has ended");
+    run_fixture_close(&fixture);
+}
+
+static void check_refused(gpur_run_config config, const char *message)
+{
+    CHECK_FAILS(open_run(&config), GPUR_INVALID_ARGUMENT, message);
+    run_fixture_close(&fixture);
+}
+
+TEST(settings_that_do_not_go_together_are_refused)
+{
+    gpur_run_config c = run_fixture_config(4, 1, 1);
+    c.num_envs = 1, check_refused(c, "synchronized is 1 and num_envs is 1");
+    c = run_fixture_config(5, 1, 1), check_refused(c, "target_period is 48 and num_envs is 5");
+    c = run_fixture_config(4, 1, 1), c.train_period = 5, check_refused(c, "target_period is 48 and train_period is 5");
+    c = run_fixture_config(4, 1, 1), c.train_period = 6,
+    check_refused(c, "the learner's target_period is 12 train steps; it must be target_period / train_period = 48 / 6");
+    c = run_fixture_config(4, 1, 1), c.threads = 5, check_refused(c, "threads is 5 and num_envs is 4");
+    c = run_fixture_config(4, 1, 1), c.act = 1, check_refused(c, "act is 1");
+    c = run_fixture_config(4, 1, 1), c.prepopulation = 40, check_refused(c, "prepopulation is 40");
+    c = run_fixture_config(4, 1, 1), c.eval_period = 50, check_refused(c, "eval_period is 50");
+    c = run_fixture_config(4, 1, 1), c.eval_episodes = 0, check_refused(c, "eval_episodes is 0");
+    c = run_fixture_config(4, 1, 1), c.eval_epsilon = 2, check_refused(c, "eval_epsilon is 2");
+    vector = &run_fixture_same_step;
+    c = run_fixture_config(4, 1, 0), check_refused(c, "synchronized is 0; a vector environment");
+    c = run_fixture_config(8, 0, 1), check_refused(c, "train_period is 4 and num_envs is 8");
+    vector = NULL;
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(every_variant_gives_the_same_bits_under_delays);
+    RUN(frames_lives_whole_episodes_and_fewer_threads_give_the_same_bits);
+    RUN(runs_do_what_the_algorithm_written_out_does);
+    RUN(a_vector_environment_does_what_its_environments_do);
+#ifdef GPUR_HAS_FILES
+    RUN(a_resumed_run_goes_on_with_the_same_bits);
+    RUN(environments_that_cannot_be_saved_begin_new_episodes);
+#endif
+    RUN(an_error_of_an_environment_ends_the_run_and_names_the_lane);
+    RUN(a_run_can_be_stopped_from_any_thread);
+    RUN(settings_that_do_not_go_together_are_refused);
+    return test_main_end();
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/run_fixture.h"
+
+#include "base/sized.h"
+#include "learn/learner.h"
+#include "support/learner_fixture.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* SplitMix64's finalizer [Steele, Lea & Flood 2014]. */
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    uint64_t z = (a + 0x9e3779b97f4a7c15u) ^ (b * 0xbf58476d1ce4e5b9u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *const x = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = mix(hash, x[i]);
+    return hash;
+}
+
+/* The environment. Its state is a hash of all that has happened. */
+typedef struct hash_env {
+    uint64_t state;
+    int64_t steps, fail_at;
+    int32_t has_frames, has_lives;
+} hash_env;
+
+static void show(const hash_env *e, void *obs)
+{
+    for (int i = 0; i < RUN_FRAME && e->has_frames; i++)
+        ((unsigned char *)obs)[i] = (unsigned char)mix(e->state, (uint64_t)i);
+    for (int i = 0; i < RUN_FEATURES && !e->has_frames; i++)
+        ((float *)obs)[i] = (float)(mix(e->state, (uint64_t)i) % 1000) / 1000.0f;
+}
+
+static const char *env_init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    hash_env *const e = calloc(1, sizeof *e);
+    const char *const fail = strstr(options, "fail=");
+    if (!e)
+        return "no memory";
+    *e = (hash_env){.state = mix(seed, 1),
+                    .fail_at = fail ? atoll(fail + 5) : -1,
+                    .has_frames = strstr(options, "frames") != NULL,
+                    .has_lives = strstr(options, "lives") != NULL};
+    info->obs = (gpur_space){.dtype = e->has_frames ? GPUR_UINT8 : GPUR_FLOAT32,
+                             .shape = {e->has_frames ? 3 : RUN_FEATURES, e->has_frames ? RUN_FRAME / 3 : 0}};
+    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = RUN_ACTIONS};
+    info->save_bytes = strstr(options, "unsaved") ? 0 : (int64_t)sizeof *e;
+    *env = e;
+    return NULL;
+}
+
+static const char *env_reset(void *env, void *obs)
+{
+    hash_env *const e = env;
+    e->state = mix(e->state, 2);
+    show(e, obs);
+    return NULL;
+}
+
+static const char *env_step(void *env, const void *action, void *obs, gpur_env_result *result)
+{
+    hash_env *const e = env;
+    if (e->steps++ == e->fail_at)
+        return "the motor is broken";
+    e->state = mix(e->state, 3 + (uint64_t) * (const int32_t *)action);
+    show(e, obs);
+    result->reward = (float)(e->state % 7) - 3.0f;
+    result->terminated = e->state >> 8 & 15 ? 0 : 1;
+    result->truncated = e->state >> 12 & 31 ? 0 : 1;
+    result->continues = e->has_lives && result->terminated && !result->truncated && e->state >> 20 & 1;
+    return NULL;
+}
+
+static const char *env_save(void *env, void *state)
+{
+    memcpy(state, env, sizeof(hash_env));
+    return NULL;
+}
+
+static const char *env_load(void *env, const void *state)
+{
+    memcpy(env, state, sizeof(hash_env));
+    return NULL;
+}
+
+const gpur_env_type run_fixture_env = {
+    .size = sizeof run_fixture_env,
+    .name = "hashes",
+    .init = env_init,
+    .reset = env_reset,
+    .step = env_step,
+    .close = free,
+    .save = env_save,
+    .load = env_load,
+};
+
+typedef struct hash_vector {
+    void *env[16];
+    int32_t count, frame_bytes, awaits_reset[16];
+} hash_vector;
+
+static const char *vector_init(const char *options, uint64_t seed, int32_t num_envs, gpur_env_info *info, void **env)
+{
+    hash_vector *const v = calloc(1, sizeof *v);
+    (void)seed; /* made from the run's, which the tests know */
+    v->count = num_envs;
+    for (int32_t i = 0; i < num_envs; i++)
+        env_init(options, gpur_run_env_seed(run_fixture_config(2, 1, 1).seed, i), info, &v->env[i]);
+    v->frame_bytes = strstr(options, "frames") ? RUN_FRAME : RUN_FEATURES * (int32_t)sizeof(float);
+    *env = v;
+    return NULL;
+}
+
+static const char *vector_reset(void *env, void *obs)
+{
+    hash_vector *const v = env;
+    for (int32_t i = 0; i < v->count; i++)
+        env_reset(v->env[i], (char *)obs + i * v->frame_bytes);
+    return NULL;
+}
+
+static const char *step_one(hash_vector *v, int32_t i, int32_t action, const gpur_vector_result *r, int is_same_step)
+{
+    char *const next = (char *)r->next_obs + i * v->frame_bytes, *const final =
+                                                                     (char *)r->final_obs + i * v->frame_bytes;
+    gpur_env_result result = {0};
+    if (v->awaits_reset[i]) {
+        v->awaits_reset[i] = 0;
+        env_reset(v->env[i], next);
+    } else {
+        const char *const error = env_step(v->env[i], &action, next, &result);
+        const int is_over = result.terminated || result.truncated;
+        if (error)
+            return error;
+        memcpy(final, next, (size_t)v->frame_bytes);
+        v->awaits_reset[i] = is_over && !is_same_step;
+        if (is_over && is_same_step)
+            env_reset(v->env[i], next);
+    }
+    r->reward[i] = result.reward;
+    r->terminated[i] = result.terminated;
+    r->truncated[i] = result.truncated;
+    r->continues[i] = result.continues;
+    return NULL;
+}
+
+static const char *step_all(void *env, const void *actions, const gpur_vector_result *result, int is_same_step)
+{
+    hash_vector *const v = env;
+    const char *error = NULL;
+    for (int32_t i = 0; i < v->count && !error; i++)
+        error = step_one(v, i, ((const int32_t *)actions)[i], result, is_same_step);
+    return error;
+}
+
+static const char *step_same(void *env, const void *actions, const gpur_vector_result *result)
+{
+    return step_all(env, actions, result, 1);
+}
+
+static const char *step_next(void *env, const void *actions, const gpur_vector_result *result)
+{
+    return step_all(env, actions, result, 0);
+}
+
+static void vector_close(void *env)
+{
+    hash_vector *const v = env;
+    for (int32_t i = 0; i < v->count; i++)
+        free(v->env[i]);
+    free(v);
+}
+
+#define VECTOR(mode, step_function)                                                                                    \
+    {                                                                                                                  \
+        .size = sizeof(gpur_vector_env_type), .name = "vector of hashes", .autoreset = (mode), .init = vector_init,    \
+        .reset = vector_reset, .step = (step_function), .close = vector_close                                          \
+    }
+const gpur_vector_env_type run_fixture_same_step = VECTOR(GPUR_AUTORESET_SAME_STEP, step_same);
+const gpur_vector_env_type run_fixture_next_step = VECTOR(GPUR_AUTORESET_NEXT_STEP, step_next);
+
+gpur_run_config run_fixture_config(int32_t num_envs, int concurrent, int synchronized)
+{
+    gpur_run_config config;
+    (void)gpur_run_config_init(&config, sizeof config);
+    config.num_envs = num_envs;
+    config.concurrent = concurrent;
+    config.synchronized = synchronized;
+    config.target_period = 48;
+    config.train_period = 4;
+    config.prepopulation = 60;
+    config.eval_period = 96;
+    config.eval_episodes = 2;
+    config.seed = 5;
+    return config;
+}
+
+static void on_event(void *user, const gpur_run_event *event)
+{
+    run_fixture *const f = user;
+    *(event->kind == GPUR_RUN_EPISODE ? &f->episodes : &f->evaluations) += 1;
+    f->events += mix((uint64_t)(event->kind == GPUR_RUN_EPISODE ? f->episodes : f->evaluations),
+                     hash_bytes(0, event, sizeof *event)); /* the order within a kind counts, that between kinds not */
+}
+
+static gpur_status open_replay(run_fixture *f, int has_frames)
+{
+    gpur_replay_config config;
+    const gpur_field numbers = {"obs", GPUR_FLOAT32, {RUN_FEATURES}};
+    const gpur_field stack = {"obs", GPUR_UINT8, {RUN_STACK, 3, RUN_FRAME / 3}};
+    const gpur_field obs = has_frames ? stack : numbers;
+    gpur_field fields[] = {obs, {"action", GPUR_INT64, {0}},    {"reward", GPUR_FLOAT32, {0}},
+                           obs, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}}};
+    fields[3].name = "next_obs";
+    GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
+    config.capacity = 250; /* so that it is overwritten */
+    config.fields = fields;
+    config.field_count = sizeof fields / sizeof *fields;
+    config.min_size = 50;
+    config.block_rows = 16;
+    config.max_batch = 32;
+    if (has_frames) {
+        config.layout = GPUR_LAYOUT_FRAMES;
+        config.frame_stack = RUN_STACK;
+        config.extra_frames = 200;
+    }
+    return gpur_replay_create(f->device, &config, &f->replay);
+}
+
+gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, const char *name,
+                             const gpur_run_config *config, const gpur_vector_env_type *vector)
+{
+    gpur_run_config run = *config;
+    gpur_learner_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    const int has_frames = run.env_options && strstr(run.env_options, "frames");
+    *f = (run_fixture){0};
+    learner.network.num_actions = RUN_ACTIONS;
+    learner.network.input_scale = has_frames ? 1.0f / 255.0f : 1.0f;
+    learner.batch_size = 8;
+    learner.target_period = 12; /* 48 / 4 */
+    learner.exploration = (gpur_schedule){.first = 1.0f, .last = 0.1f, .steps = 150};
+    run.on_event = on_event;
+    run.user = f;
+    GPUR_TRY(gpur_device_open(name, device, &f->device));
+    GPUR_TRY(open_replay(f, has_frames));
+    GPUR_TRY(gpur_learner_create(f->replay, &learner, &f->learner));
+    return gpur_run_create_with(f->learner, (gpur_run_types){&run_fixture_env, vector}, &run, NULL, &f->run);
+}
+
+void run_fixture_close(run_fixture *f)
+{
+    gpur_run_destroy(f->run);
+    gpur_learner_destroy(f->learner);
+    gpur_replay_destroy(f->replay);
+    gpur_device_close(f->device);
+    *f = (run_fixture){0};
+}
+
+/* Every field of every visible row. */
+static uint64_t hash_rows(gpur_replay *replay)
+{
+    gpur_replay_stats stats = {.size = sizeof stats};
+    gpur_field_info field = {.size = sizeof field};
+    unsigned char values[256];
+    uint64_t hash = 1;
+    if (gpur_replay_get_stats(replay, &stats) != GPUR_OK)
+        return 0;
+    for (int64_t id = stats.first_id; id < stats.first_id + stats.visible; id++) {
+        gpur_batch *batch = NULL;
+        if (gpur_replay_gather(replay, 1, &id, NULL, &batch) != GPUR_OK)
+            return 0;
+        for (int32_t i = 0; gpur_replay_get_field(replay, i, &field) == GPUR_OK; i++) {
+            if (gpur_batch_read(batch, field.name, values, field.bytes) != GPUR_OK)
+                return 0;
+            hash = hash_bytes(hash, values, (size_t)field.bytes);
+        }
+        gpur_batch_release(batch);
+    }
+    return mix(hash, (uint64_t)stats.appended);
+}
+
+run_hashes run_fixture_hashes(run_fixture *f)
+{
+    static float weights[100000];
+    run_hashes hashes = {.events = f->events, .replay = hash_rows(f->replay)};
+    for (int which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_TARGET; which++) {
+        const int64_t count = learner_fixture_weights(f->learner, which, weights, 100000);
+        if (count <= 0)
+            return (run_hashes){0};
+        hashes.weights = hash_bytes(hashes.weights, weights, (size_t)count * sizeof *weights);
+    }
+    return hashes;
+}
+
+static void delay(void *context, gpur_run_part part, int64_t step)
+{
+    const uint64_t hash = mix(mix((uint64_t)(uintptr_t)context, (uint64_t)part), (uint64_t)step);
+    const struct timespec time = {0, (long)(hash >> 16) % 300000};
+    if (hash % 4 == 0)
+        nanosleep(&time, NULL);
+}
+
+void run_fixture_delay(run_fixture *f, uint64_t schedule)
+{
+    f->run->delay = schedule ? delay : NULL;
+    f->run->delay_context = (void *)(uintptr_t)schedule;
+}
