@@ -14,6 +14,7 @@ trap 'rm -rf "$work"' EXIT
 install_moved() {
     cmake --install "$build" --prefix "$work/elsewhere" >"$work/install.log"
     mv "$work/elsewhere" "$work/prefix"
+    "$work/prefix/bin/gpureplay-train" --list >/dev/null
 }
 
 # cmake_consumer [cache entries]

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#include "agent.h"
+
+#include "failure.h"
+
+#include <string.h>
+
+static void print_line(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "%s\n", line);
+}
+
+static gpur_status open_all(agent *a, const char *device_name, int32_t threads, const settings *s)
+{
+    gpur_device_config device;
+    gpur_status status = gpur_device_config_init(&device, sizeof device);
+    device.threads = threads;
+    device.log = print_line;
+    if (status == GPUR_OK)
+        status = gpur_device_open(device_name, &device, &a->device);
+    if (status == GPUR_OK)
+        status = gpur_replay_create(a->device, &s->replay, &a->replay);
+    if (status == GPUR_OK)
+        status = gpur_learner_create(a->replay, &s->learner, &a->learner);
+    if (status == GPUR_OK)
+        status = gpur_run_create(a->learner, s->type, &s->run, &a->run);
+    return status;
+}
+
+int agent_open(agent *a, const options *o, const settings *s)
+{
+    const char *const device = o->value[OPTION_DEVICE];
+    const int32_t threads = (int32_t)options_integer(o, OPTION_THREADS);
+    gpur_status status = open_all(a, device, threads, s);
+    if (status == GPUR_UNAVAILABLE && strcmp(device, "auto") == 0) { /* without cuBLAS a GPU has no learner */
+        fprintf(stderr, "%s\nusing the CPU\n", gpur_last_error());
+        agent_close(a);
+        status = open_all(a, "cpu", threads, s);
+    }
+    return status == GPUR_OK ? 0 : fail("%s", gpur_last_error());
+}
+
+void agent_close(agent *a)
+{
+    gpur_run_destroy(a->run);
+    gpur_learner_destroy(a->learner);
+    gpur_replay_destroy(a->replay);
+    gpur_device_close(a->device);
+    *a = (agent){0};
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* config.json. */
+#include "settings.h"
+
+#include "failure.h"
+#include "files.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef TRAIN_COMMIT
+#define TRAIN_COMMIT ""
+#endif
+
+/* A constant of the library by its name there, in small letters. */
+#define NAMED(j, name, value, ...)                                                                                     \
+    do {                                                                                                               \
+        static const char *const names_[] = {__VA_ARGS__};                                                             \
+        add_name(j, name, value, names_, sizeof names_ / sizeof *names_);                                              \
+    } while (0)
+
+static void add_name(json *j, const char *name, int32_t value, const char *const *names, size_t count)
+{
+    if (value >= 0 && (size_t)value < count)
+        json_string(j, name, names[value]);
+    else
+        json_integer(j, name, value);
+}
+
+/* The lines "key: value" of gpur_build_info. */
+static int add_build(json *j)
+{
+    char *const lines = strdup(gpur_build_info()), *rest = lines;
+    if (!lines)
+        return fail("there is no memory for config.json");
+    json_begin(j, "build", '{');
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
+        char *const colon = strstr(line, ": ");
+        if (colon) {
+            *colon = '\0';
+            json_string(j, line, colon + 2);
+        }
+    }
+    if (*TRAIN_COMMIT)
+        json_string(j, "commit", TRAIN_COMMIT);
+    json_end(j, '}');
+    free(lines);
+    return 0;
+}
+
+static void add_options(json *j, const options *o)
+{
+    json_begin(j, "options", '{');
+    for (int i = 0; i < OPTIONS_OF_A_RUN; i++) {
+        const char *const name = option_name((option_id)i) + strlen("--");
+        if (option_is_text((option_id)i))
+            json_string(j, name, o->value[i]);
+        else if (i == OPTION_LEARNING_RATE)
+            json_float(j, name, (float)options_number(o, OPTION_LEARNING_RATE));
+        else
+            json_integer(j, name, options_integer(o, (option_id)i));
+    }
+    json_end(j, '}');
+}
+
+static int add_device(json *j, gpur_device *device)
+{
+    gpur_device_info info = {.size = sizeof info};
+    TRY_LIBRARY(gpur_device_get_info(device, &info));
+    json_begin(j, "device", '{');
+    json_string(j, "name", info.name);
+    json_string(j, "description", info.description);
+    json_integer(j, "threads", info.threads);
+    json_integer(j, "memory_total", info.memory_total);
+    json_end(j, '}');
+    return 0;
+}
+
+static void add_shape(json *j, const int32_t shape[GPUR_MAX_DIMS])
+{
+    int dims = 0;
+    while (dims < GPUR_MAX_DIMS && shape[dims] > 0)
+        dims++;
+    json_integers(j, "shape", shape, dims);
+}
+
+static void add_environment(json *j, const settings *s)
+{
+    const gpur_space *const obs = &s->env.obs;
+    json_begin(j, "environment", '{');
+    json_string(j, "name", s->type->name);
+    json_string(j, "options", s->run.env_options);
+    json_begin(j, "observation", '{');
+    json_string(j, "dtype", dtype_name(obs->dtype));
+    add_shape(j, obs->shape);
+    json_float(j, "low", obs->low);
+    json_float(j, "high", obs->high);
+    json_end(j, '}');
+    json_integer(j, "num_actions", s->env.action.num_actions);
+    json_integer(j, "max_steps", s->env.max_steps);
+    json_integer(j, "save_bytes", s->env.save_bytes);
+    json_end(j, '}');
+}
+
+static void add_run(json *j, const gpur_run_config *run)
+{
+    json_begin(j, "run", '{');
+    json_integer(j, "num_envs", run->num_envs);
+    json_integer(j, "threads", run->threads);
+    json_integer(j, "concurrent", run->concurrent);
+    json_integer(j, "synchronized", run->synchronized);
+    NAMED(j, "act", run->act, "latest", "previous", "target");
+    json_integer(j, "whole_episodes", run->whole_episodes);
+    json_integer(j, "target_period", run->target_period);
+    json_integer(j, "train_period", run->train_period);
+    json_integer(j, "prepopulation", run->prepopulation);
+    json_integer(j, "eval_period", run->eval_period);
+    json_integer(j, "eval_episodes", run->eval_episodes);
+    json_float(j, "eval_epsilon", run->eval_epsilon);
+    json_integer(j, "seed", (int64_t)run->seed);
+    json_end(j, '}');
+}
+
+static void add_schedule(json *j, const char *name, const gpur_schedule *schedule)
+{
+    json_begin(j, name, '{');
+    json_float(j, "first", schedule->first);
+    json_float(j, "last", schedule->last);
+    json_integer(j, "begin", schedule->begin);
+    json_integer(j, "steps", schedule->steps);
+    json_end(j, '}');
+}
+
+static void add_source(json *j, int32_t source)
+{
+    NAMED(j, "index_source", source, "auto", "uniform", "uniform_distinct", "prioritized_stratified",
+          "prioritized_independent");
+}
+
+static void add_fields(json *j, const gpur_replay_config *replay)
+{
+    json_begin(j, "fields", '[');
+    for (int32_t i = 0; i < replay->field_count; i++) {
+        json_begin(j, NULL, '{');
+        json_string(j, "name", replay->fields[i].name);
+        json_string(j, "dtype", dtype_name(replay->fields[i].dtype));
+        add_shape(j, replay->fields[i].shape);
+        json_end(j, '}');
+    }
+    json_end(j, ']');
+}
+
+static void add_replay(json *j, const gpur_replay_config *replay)
+{
+    json_begin(j, "replay", '{');
+    json_integer(j, "capacity", replay->capacity);
+    add_fields(j, replay);
+    add_source(j, replay->index_source);
+    json_integer(j, "block_rows", replay->block_rows);
+    json_integer(j, "staging_blocks", replay->staging_blocks);
+    NAMED(j, "upload", replay->upload, "copy", "scatter");
+    NAMED(j, "flush", replay->flush, "auto", "manual");
+    NAMED(j, "when_full", replay->when_full, "wait", "error");
+    json_integer(j, "min_size", replay->min_size);
+    json_integer(j, "max_batch", replay->max_batch);
+    json_float(j, "gamma", replay->gamma);
+    json_float(j, "reward_clip", replay->reward_clip);
+    json_integer(j, "seed", (int64_t)replay->seed);
+    json_integer(j, "prioritized", replay->prioritized);
+    NAMED(j, "weight_norm", replay->weight_norm, "batch", "memory", "none");
+    json_float(j, "alpha", replay->alpha);
+    json_float(j, "priority_offset", replay->priority_offset);
+    add_schedule(j, "beta", &replay->beta);
+    json_integer(j, "n_step", replay->n_step);
+    NAMED(j, "layout", replay->layout, "rows", "frames");
+    json_integer(j, "frame_stack", replay->frame_stack);
+    NAMED(j, "stack_axis", replay->stack_axis, "first", "last");
+    NAMED(j, "stack_pad", replay->stack_pad, "zero", "repeat");
+    json_integer(j, "extra_frames", replay->extra_frames);
+    json_end(j, '}');
+}
+
+static void add_network(json *j, const gpur_network_config *network)
+{
+    json_begin(j, "network", '{');
+    json_begin(j, "trunk", '[');
+    for (int32_t i = 0; i < network->trunk_count; i++) {
+        const gpur_layer *const layer = &network->trunk[i];
+        json_begin(j, NULL, '{');
+        NAMED(j, "kind", layer->kind, "dense", "conv");
+        json_integer(j, "units", layer->units);
+        NAMED(j, "activation", layer->activation, "linear", "relu", "tanh");
+        json_integer(j, "kernel", layer->kernel);
+        json_integer(j, "stride", layer->stride);
+        json_integer(j, "padding", layer->padding);
+        json_end(j, '}');
+    }
+    json_end(j, ']');
+    NAMED(j, "head", network->head, "q", "dueling", "softmax_value", "tanh_action");
+    json_integer(j, "hidden", network->hidden);
+    NAMED(j, "hidden_activation", network->hidden_activation, "linear", "relu", "tanh");
+    json_integer(j, "num_actions", network->num_actions);
+    NAMED(j, "init", network->init, "fan_in", "glorot", "normal");
+    json_float(j, "init_scale", network->init_scale);
+    NAMED(j, "input_layout", network->input_layout, "chw", "hwc");
+    json_float(j, "input_scale", network->input_scale);
+    json_end(j, '}');
+}
+
+static void add_optimizer(json *j, const gpur_optimizer_config *optimizer)
+{
+    json_begin(j, "optimizer", '{');
+    NAMED(j, "kind", optimizer->kind, "adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind");
+    json_integer(j, "centered", optimizer->centered);
+    add_schedule(j, "learning_rate", &optimizer->learning_rate);
+    json_float(j, "beta1", optimizer->beta1);
+    json_float(j, "beta2", optimizer->beta2);
+    json_float(j, "decay", optimizer->decay);
+    json_float(j, "momentum", optimizer->momentum);
+    json_float(j, "epsilon", optimizer->epsilon);
+    json_float(j, "clip_norm", optimizer->clip_norm);
+    json_float(j, "clip_value", optimizer->clip_value);
+    json_end(j, '}');
+}
+
+static void add_learner(json *j, const gpur_learner_config *learner)
+{
+    json_begin(j, "learner", '{');
+    add_network(j, &learner->network);
+    add_optimizer(j, &learner->optimizer);
+    json_integer(j, "double_dqn", learner->double_dqn);
+    NAMED(j, "loss", learner->loss, "huber", "squared");
+    json_float(j, "huber_delta", learner->huber_delta);
+    add_source(j, learner->index_source);
+    json_integer(j, "batch_size", learner->batch_size);
+    json_integer(j, "target_period", learner->target_period);
+    NAMED(j, "math", learner->math, "fp32", "tf32", "bf16");
+    json_integer(j, "unroll", learner->unroll);
+    NAMED(j, "step_kernel", learner->step_kernel, "auto", "libraries", "fused");
+    add_schedule(j, "exploration", &learner->exploration);
+    json_integer(j, "seed", (int64_t)learner->seed);
+    json_integer(j, "deterministic", learner->deterministic);
+    json_end(j, '}');
+}
+
+int config_write(const options *o, const settings *s, gpur_device *device, const char *folder)
+{
+    text document = {0};
+    json j = {.out = &document};
+    json_begin(&j, NULL, '{');
+    json_string(&j, "program", "gpureplay-train");
+    json_string(&j, "version", gpur_version());
+    int result = add_build(&j);
+    if (result == 0)
+        result = add_device(&j, device);
+    add_options(&j, o);
+    add_environment(&j, s);
+    add_run(&j, &s->run);
+    add_replay(&j, &s->replay);
+    add_learner(&j, &s->learner);
+    json_end(&j, '}');
+    if (result == 0)
+        result = file_write(folder, "config.json", &document);
+    text_free(&document);
+    return result;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gpureplay-train: trains a DQN agent in environments of this library or of plug-ins. docs/training.md describes its
+ * options and the files that it writes. The thread that advances the run is the main thread.
+ */
+#include "agent.h"
+#include "checkpoint.h"
+#include "failure.h"
+#include "progress.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct training {
+    options options;
+    settings settings;
+    agent agent;
+    record record;
+    progress progress;
+    char folder[MAX_PATH];
+    int64_t step;       /* environment steps taken */
+    int64_t saved_step; /* those of the last checkpoint; -1: there is none */
+} training;
+
+/* The first Ctrl-C stops the run, which waits for a checkpoint that is being saved. A second one ends the program. */
+static _Atomic(gpur_run *) running;
+static volatile sig_atomic_t interrupts;
+
+static void on_signal(int number)
+{
+    static const char notice[] = "\nstopping; once more ends the program at once\n";
+    (void)number;
+    if (interrupts++ > 0)
+        _exit(INTERRUPTED);
+    gpur_run_stop(atomic_load(&running));
+    (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
+}
+
+static void listen_to_signals(gpur_run *run)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    atomic_store(&running, run);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* Rows that cannot be written stop the run. */
+static void on_event(void *user, const gpur_run_event *event)
+{
+    training *const t = user;
+    const double step = (double)event->step, length = (double)event->length;
+    const double episode[] = {step, event->lane, length, event->mean_return};
+    const double evaluation[] = {step, (double)event->episodes, length, event->mean_return, event->return_deviation};
+    const int result = event->kind == GPUR_RUN_EPISODE ? record_add(&t->record, RECORD_EPISODE, episode)
+                                                       : record_add(&t->record, RECORD_EVALUATION, evaluation);
+    if (result)
+        gpur_run_stop(t->agent.run);
+}
+
+/* "runs/MinAtar-Breakout-1". */
+static int choose_folder(training *t)
+{
+    const options *const o = &t->options;
+    if (o->value[OPTION_OUT])
+        return path_make(t->folder, "%s", o->value[OPTION_OUT]);
+    TRY(path_make(t->folder, "runs/%s-%s", t->settings.type->name, o->value[OPTION_SEED]));
+    for (char *c = t->folder + strlen("runs/"); *c; c++)
+        if (strchr("/ \\:", *c))
+            *c = '-';
+    return 0;
+}
+
+/* What is there is never written over. The options come first, so that a run that is killed at once can be resumed. */
+static int make_folder(training *t)
+{
+    static const char *const names[] = {"options.txt", "config.json", "learner.safetensors", "checkpoint"};
+    char path[MAX_PATH];
+    TRY(choose_folder(t));
+    for (size_t i = 0; i < sizeof names / sizeof *names + RECORD_FILES; i++) {
+        const size_t others = sizeof names / sizeof *names;
+        TRY(path_make(path, "%s/%s", t->folder, i < others ? names[i] : record_file_name((int)(i - others))));
+        if (path_exists(path))
+            return fail("%s is there already; --resume %s goes on with the run of this folder, --out FOLDER begins one "
+                        "in another folder",
+                        path, t->folder);
+    }
+    TRY(folder_make(t->folder));
+    return options_write(&t->options, t->folder);
+}
+
+/* Goes back to the last checkpoint, or to the beginning. */
+static int resume(training *t, position *at, int *has_checkpoint)
+{
+    TRY(checkpoint_find(t->folder, at, has_checkpoint));
+    if (!*has_checkpoint)
+        return 0;
+    if (at->step > t->settings.steps)
+        return fail("--steps is %" PRId64 "; the run's checkpoint has %" PRId64 " steps, and no less can be asked for",
+                    t->settings.steps, at->step);
+    TRY(checkpoint_load(t->folder, t->agent.run));
+    t->step = t->saved_step = at->step;
+    return 0;
+}
+
+static void print_beginning(const training *t, int is_resumed)
+{
+    gpur_device_info info = {.size = sizeof info};
+    if (t->options.value[OPTION_QUIET] || gpur_device_get_info(t->agent.device, &info) != GPUR_OK)
+        return;
+    printf("%s, %d at a time, by %s on %s: %s\n", t->settings.type->name, (int)t->settings.run.num_envs,
+           t->options.value[OPTION_PRESET], info.name, info.description);
+    if (is_resumed)
+        printf("goes on after step %" PRId64 " in %s\n", t->step, t->folder);
+    else
+        printf("writes to %s\n", t->folder);
+    fflush(stdout);
+}
+
+static int begin_progress(training *t, double seconds)
+{
+    t->progress = (progress){.run = t->agent.run,
+                             .learner = t->agent.learner,
+                             .record = &t->record,
+                             .steps = t->settings.steps,
+                             .prepopulation = t->settings.run.prepopulation,
+                             .first_step = t->step,
+                             .first_seconds = seconds,
+                             .is_quiet = t->options.value[OPTION_QUIET] != NULL};
+    return progress_start(&t->progress);
+}
+
+/* Everything that can be refused is refused before the first file is written. */
+static int begin(training *t)
+{
+    const char *const resumed = t->options.value[OPTION_RESUME];
+    position at = {0};
+    int has_checkpoint = 0;
+    t->saved_step = -1;
+    if (resumed) {
+        TRY(path_make(t->folder, "%s", resumed));
+        TRY(options_resume(&t->options, resumed));
+    }
+    TRY(settings_find(&t->settings, &t->options));
+    if (resumed && t->settings.checkpoint == 0)
+        return fail("--resume is \"%s\", and that run saves no checkpoints: it has --checkpoint 0", resumed);
+    t->settings.run.on_event = on_event;
+    t->settings.run.user = t;
+    TRY(agent_open(&t->agent, &t->options, &t->settings));
+    listen_to_signals(t->agent.run);
+    if (!resumed)
+        TRY(make_folder(t));
+    TRY(record_open(&t->record, t->folder));
+    if (resumed)
+        TRY(resume(t, &at, &has_checkpoint));
+    TRY(record_begin(&t->record, has_checkpoint ? at.bytes : NULL));
+    TRY(config_write(&t->options, &t->settings, t->agent.device, t->folder));
+    TRY(options_write(&t->options, t->folder));
+    print_beginning(t, resumed != NULL);
+    return begin_progress(t, at.seconds);
+}
+
+/* What a call that advances the run returned. */
+static int outcome(gpur_status status)
+{
+    if (failure())
+        return FAILED;
+    if (status == GPUR_INTERRUPTED || (status == GPUR_OK && interrupts))
+        return INTERRUPTED;
+    return status == GPUR_OK ? 0 : fail("%s", gpur_last_error());
+}
+
+/* A stop while the run is saved cuts off an evaluation that the run waits for: such a checkpoint is not kept. */
+static int save_checkpoint(training *t)
+{
+    position at = {.step = t->step, .seconds = progress_seconds(&t->progress)};
+    TRY(checkpoint_save(t->folder, t->agent.run, &t->record, &at));
+    TRY(outcome(GPUR_OK));
+    TRY(checkpoint_keep(t->folder));
+    t->saved_step = t->step;
+    return 0;
+}
+
+/* Where the next checkpoint is due, and then the end. The last checkpoint is at the last multiple of C, so that any run
+ * can be made longer. */
+static int64_t next_stop(const training *t)
+{
+    const int64_t every = t->settings.checkpoint, steps = t->settings.steps;
+    const int64_t last = every > 0 ? steps - steps % t->settings.run.target_period : 0;
+    if (t->step >= last)
+        return steps;
+    const int64_t due = (t->step / every + 1) * every;
+    return due < last ? due : last;
+}
+
+static int take_steps(training *t)
+{
+    while (t->step < t->settings.steps) {
+        const int64_t next = next_stop(t);
+        TRY(outcome(gpur_run_advance(t->agent.run, next - t->step)));
+        t->step = next;
+        if (t->settings.checkpoint > 0 && next % t->settings.run.target_period == 0)
+            TRY(save_checkpoint(t));
+    }
+    return 0;
+}
+
+/* The last checkpoint is saved before the last evaluation, so that a run that is made longer has not made it yet. */
+static int train(training *t)
+{
+    TRY(take_steps(t));
+    return t->settings.run.eval_episodes > 0 ? outcome(gpur_run_evaluate(t->agent.run)) : 0;
+}
+
+/* The run has ended, or been stopped: nobody trains the learner. */
+static int save_learner(training *t)
+{
+    char path[MAX_PATH];
+    if (!can_save_files())
+        return 0;
+    TRY(path_make(path, "%s/learner.safetensors", t->folder));
+    TRY_LIBRARY(gpur_learner_save(t->agent.learner, path, NULL));
+    return 0;
+}
+
+static void print_end(const training *t, int result)
+{
+    if (t->options.value[OPTION_QUIET])
+        return;
+    if (!can_save_files())
+        printf("the learner was not saved: this build of the library cannot save to files\n");
+    if (result == 0)
+        printf("done; the files are in %s\n", t->folder);
+    else if (t->settings.checkpoint == 0)
+        printf("interrupted; the files are in %s, and there is no checkpoint to go on from\n", t->folder);
+    else if (t->saved_step >= 0)
+        printf("interrupted; gpureplay-train --resume %s goes on after step %" PRId64 "\n", t->folder, t->saved_step);
+    else
+        printf("interrupted before the first checkpoint; gpureplay-train --resume %s begins again\n", t->folder);
+}
+
+static int run(training *t)
+{
+    int result = begin(t);
+    if (result == 0)
+        result = train(t);
+    progress_stop(&t->progress);
+    if (failure())
+        result = FAILED; /* of a row that could not be written */
+    if ((result == 0 || result == INTERRUPTED) && save_learner(t) != 0)
+        result = FAILED;
+    if (result == 0 || result == INTERRUPTED)
+        print_end(t, result);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    static training t;
+    int result = options_parse(&t.options, argc, argv);
+    if (result == 0 && t.options.value[OPTION_HELP])
+        options_print_help(stdout);
+    else if (result == 0 && t.options.value[OPTION_LIST])
+        result = environments_print(t.options.value[OPTION_ENV], t.options.value[OPTION_ENV_OPTIONS], stdout);
+    else if (result == 0)
+        result = run(&t);
+    if (result == FAILED)
+        fprintf(stderr, "gpureplay-train: %s\n", failure());
+    atomic_store(&running, NULL);
+    agent_close(&t.agent);
+    record_close(&t.record);
+    options_free(&t.options);
+    return result;
+}

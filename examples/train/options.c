@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+#include "options.h"
+
+#include "failure.h"
+#include "files.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char file_name[] = "options.txt";
+
+typedef enum option_kind { TEXT, INTEGER, NUMBER, SWITCH, FLAG } option_kind;
+
+static const struct option {
+    const char *name, *value;
+    option_kind kind;
+    int64_t low, high; /* of integers */
+    const char *meaning;
+} known[OPTIONS] = {
+    [OPTION_ENV] = {"--env", "NAME", TEXT, 0, 0, "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"},
+    [OPTION_ENV_OPTIONS] = {"--env-options", "LIST", TEXT, 0, 0, "the environment's: a=1,b=2"},
+    [OPTION_PRESET] = {"--preset", "NAME", TEXT, 0, 0,
+                       "fast-dqn (default for frames of 84 x 84 bytes) or fast-dqn-small (for all others)"},
+    [OPTION_DEVICE] = {"--device", "NAME", TEXT, 0, 0, "auto (default: a GPU if there is one), cpu, cuda:N"},
+    [OPTION_THREADS] = {"--threads", "N", INTEGER, 0, 1024, "that compute on the CPU; 0, the default: all cores"},
+    [OPTION_DETERMINISTIC] = {"--deterministic", "0|1", SWITCH, 0, 1,
+                              "1: the same results each time on a GPU, too, by slower kernels (0)"},
+    [OPTION_SEED] = {"--seed", "N", INTEGER, 0, INT64_MAX, "of everything random (1)"},
+    [OPTION_STEPS] = {"--steps", "N", INTEGER, 1, INT64_MAX / 4,
+                      "environment steps to take (fast-dqn 50000000, fast-dqn-small 1000000)"},
+    [OPTION_NUM_ENVS] = {"--num-envs", "W", INTEGER, 1, 4096, "environments (8)"},
+    [OPTION_ENV_THREADS] = {"--env-threads", "N", INTEGER, 0, 4096,
+                            "that step environments; 0, the default: one for each, at most 64"},
+    [OPTION_CONCURRENT] = {"--concurrent", "0|1", SWITCH, 0, 1, "train while the environments step (1)"},
+    [OPTION_SYNCHRONIZED] = {"--synchronized", "0|1", SWITCH, 0, 1,
+                             "one inference for all environments (1; 0 if there is one environment)"},
+    [OPTION_TARGET_PERIOD] = {"--target-period", "C", INTEGER, 1, INT64_MAX / 4,
+                              "steps between copies to the target network (10000, 1000)"},
+    [OPTION_TRAIN_PERIOD] = {"--train-period", "F", INTEGER, 1, INT64_MAX / 4, "steps for each train step (4)"},
+    [OPTION_PREPOPULATION] = {"--prepopulation", "N", INTEGER, 1, INT64_MAX / 4,
+                              "random steps before the first step (50000, 5000)"},
+    [OPTION_EVAL_PERIOD] = {"--eval-period", "N", INTEGER, 0, INT64_MAX / 4,
+                            "steps between evaluations; 0: only at the end (250000, 50000)"},
+    [OPTION_EVAL_EPISODES] = {"--eval-episodes", "N", INTEGER, 0, INT64_MAX / 4,
+                              "episodes of an evaluation; 0: no evaluations (30)"},
+    [OPTION_CAPACITY] = {"--capacity", "N", INTEGER, 2, INT64_MAX / 4, "transitions in the replay (1000000, 100000)"},
+    [OPTION_BATCH] = {"--batch", "N", INTEGER, 1, INT64_MAX / 4, "transitions of a train step (32)"},
+    [OPTION_LEARNING_RATE] = {"--learning-rate", "X", NUMBER, 0, 0, "of the optimizer (0.00025)"},
+    [OPTION_EXPLORATION_STEPS] = {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
+                                  "in which epsilon falls from 1 to 0.1 (1000000, 100000)"},
+    [OPTION_CHECKPOINT] = {"--checkpoint", "N", INTEGER, 0, INT64_MAX / 4,
+                           "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"},
+    [OPTION_OUT] = {"--out", "FOLDER", TEXT, 0, 0, "where the files go (runs/ENV-SEED)"},
+    [OPTION_RESUME] = {"--resume", "FOLDER", TEXT, 0, 0,
+                       "go on with the run of this folder, with its options; --steps may be given, to take more"},
+    [OPTION_QUIET] = {"--quiet", NULL, FLAG, 0, 0, "show no progress"},
+    [OPTION_LIST] = {"--list", NULL, FLAG, 0, 0, "show the environments, or the one of --env, and their options"},
+    [OPTION_HELP] = {"--help", NULL, FLAG, 0, 0, "this text"},
+};
+
+const char *option_name(option_id id)
+{
+    return known[id].name;
+}
+
+int option_is_text(option_id id)
+{
+    return known[id].kind == TEXT;
+}
+
+void options_free(options *o)
+{
+    for (int i = 0; i < OPTIONS; i++)
+        free(o->value[i]);
+    *o = (options){0};
+}
+
+static int check_integer(const struct option *option, const char *value)
+{
+    char *end;
+    errno = 0;
+    const long long number = strtoll(value, &end, 10);
+    if (!*value || *end || errno || number < option->low || number > option->high)
+        return fail("%s is \"%s\"; it must be a whole number of %" PRId64 " to %" PRId64, option->name, value,
+                    option->low, option->high);
+    return 0;
+}
+
+static int check(const struct option *option, const char *value)
+{
+    char *end;
+    if (option->kind == INTEGER || option->kind == SWITCH)
+        return check_integer(option, value);
+    if (option->kind == NUMBER) {
+        const double number = strtod(value, &end);
+        if (!*value || *end || !isfinite(number) || number < 0.0)
+            return fail("%s is \"%s\"; it must be a number of 0 or more", option->name, value);
+    } else if (!*value && option != &known[OPTION_ENV_OPTIONS])
+        return fail("%s is empty; it must be %s", option->name, option->meaning);
+    else if (strchr(value, '\n'))
+        return fail("%s has a line break in it; it must be one line", option->name);
+    return 0;
+}
+
+static int set(options *o, option_id id, const char *value)
+{
+    char *const copy = strdup(value);
+    if (!copy)
+        return fail("there is no memory for the value of %s", known[id].name);
+    free(o->value[id]);
+    o->value[id] = copy;
+    return 0;
+}
+
+int options_set(options *o, option_id id, const char *format, ...)
+{
+    char value[MAX_PATH];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(value, sizeof value, format, arguments);
+    va_end(arguments);
+    return set(o, id, value);
+}
+
+/* The option whose name is the first `length` bytes of a word; OPTIONS: none. */
+static option_id find(const char *word, size_t length)
+{
+    int id = 0;
+    while (id < OPTIONS && (strlen(known[id].name) != length || memcmp(known[id].name, word, length) != 0))
+        id++;
+    return (option_id)id;
+}
+
+/* Takes "--name value" or "--name=value" at `argv`. Returns the number of words taken, 0 after a failure. */
+static int take(options *o, char **argv)
+{
+    const char *const equals = strchr(argv[0], '=');
+    const size_t length = equals ? (size_t)(equals - argv[0]) : strlen(argv[0]);
+    const option_id id = find(argv[0], length);
+    if (id == OPTIONS) {
+        fail("%s is not an option; --help lists them", argv[0]);
+        return 0;
+    }
+    const int is_flag = known[id].kind == FLAG;
+    const char *const value = is_flag ? "1" : equals ? equals + 1 : argv[1];
+    if (is_flag && equals) {
+        fail("%s has a value; it must have none", argv[0]);
+        return 0;
+    }
+    if (!value) {
+        fail("%s has no value; it must have one: %s", known[id].name, known[id].value);
+        return 0;
+    }
+    if (o->value[id]) {
+        fail("%s is given twice", known[id].name);
+        return 0;
+    }
+    if (check(&known[id], value) || set(o, id, value))
+        return 0;
+    return is_flag || equals ? 1 : 2;
+}
+
+int options_parse(options *o, int argc, char **argv)
+{
+    for (int i = 1, taken; i < argc; i += taken) {
+        taken = take(o, argv + i);
+        if (taken == 0)
+            return FAILED;
+    }
+    if (o->value[OPTION_OUT] && o->value[OPTION_RESUME])
+        return fail("--out is \"%s\" and --resume is \"%s\"; a run that is resumed stays in its folder, so only one "
+                    "of the two may be given",
+                    o->value[OPTION_OUT], o->value[OPTION_RESUME]);
+    return 0;
+}
+
+static int are_equal(option_id id, const char *a, const char *b)
+{
+    return known[id].kind == TEXT     ? strcmp(a, b) == 0
+           : known[id].kind == NUMBER ? strtod(a, NULL) == strtod(b, NULL)
+                                      : strtoll(a, NULL, 10) == strtoll(b, NULL, 10);
+}
+
+/* Takes one line "--name value" of the file. */
+static int take_line(options *o, const char *path, const char *line)
+{
+    const char *const space = strchr(line, ' ');
+    const option_id id = find(line, space ? (size_t)(space - line) : strlen(line));
+    if (!space || id >= OPTIONS_OF_A_RUN)
+        return fail("%s has the line \"%s\"; its lines must be options of a run with their values", path, line);
+    TRY(check(&known[id], space + 1));
+    if (!o->value[id])
+        return set(o, id, space + 1);
+    if (id != OPTION_STEPS && !are_equal(id, o->value[id], space + 1))
+        return fail("%s is %s, and the run that is to be resumed has %s; leave the option out, or begin another run",
+                    known[id].name, o->value[id], space + 1);
+    return 0;
+}
+
+static int take_lines(options *o, const char *path, char *lines)
+{
+    char *rest = lines;
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n"))
+        if (*line)
+            TRY(take_line(o, path, line));
+    for (int i = 0; i < OPTIONS_OF_A_RUN; i++)
+        if (!o->value[i])
+            return fail("%s has no %s; it must have every option of a run", path, known[i].name);
+    return 0;
+}
+
+int options_resume(options *o, const char *folder)
+{
+    char path[MAX_PATH];
+    text lines = {0};
+    TRY(path_make(path, "%s/%s", folder, file_name));
+    int result = file_read(path, &lines);
+    if (result == 0)
+        result = take_lines(o, path, lines.memory);
+    text_free(&lines);
+    return result;
+}
+
+int options_write(const options *o, const char *folder)
+{
+    text lines = {0};
+    for (int i = 0; i < OPTIONS_OF_A_RUN; i++)
+        if (o->value[i])
+            text_add(&lines, "%s %s\n", known[i].name, o->value[i]);
+    const int result = file_write(folder, file_name, &lines);
+    text_free(&lines);
+    return result;
+}
+
+int64_t options_integer(const options *o, option_id id)
+{
+    return strtoll(o->value[id], NULL, 10);
+}
+
+double options_number(const options *o, option_id id)
+{
+    return strtod(o->value[id], NULL);
+}
+
+void options_print_help(FILE *file)
+{
+    fprintf(file, "usage: gpureplay-train --env NAME [options]\n"
+                  "       gpureplay-train --resume FOLDER\n\n"
+                  "Trains a DQN agent in W environments, by default with both switches of fast DQN [Daley & Amato\n"
+                  "2021]. Ctrl-C ends it with what there is. In brackets: the default, of fast-dqn and of\n"
+                  "fast-dqn-small where they differ.\n\n");
+    for (int i = 0; i < OPTIONS; i++) {
+        char words[40];
+        snprintf(words, sizeof words, "%s %s", known[i].name, known[i].value ? known[i].value : "");
+        fprintf(file, "  %-24s %s\n", words, known[i].meaning);
+    }
+    fprintf(file, "\nExit status: 0 done, 130 interrupted, 2 an error.\n");
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* The program's options: their names, their ranges, and the values that were given, found in a preset, or read from the
+ * folder of a run that is resumed. */
+#pragma once
+
+#include "text.h"
+
+#include <stdio.h>
+
+typedef enum option_id {
+    OPTION_ENV,
+    OPTION_ENV_OPTIONS,
+    OPTION_PRESET,
+    OPTION_DEVICE,
+    OPTION_THREADS,
+    OPTION_DETERMINISTIC,
+    OPTION_SEED,
+    OPTION_STEPS,
+    OPTION_NUM_ENVS,
+    OPTION_ENV_THREADS,
+    OPTION_CONCURRENT,
+    OPTION_SYNCHRONIZED,
+    OPTION_TARGET_PERIOD,
+    OPTION_TRAIN_PERIOD,
+    OPTION_PREPOPULATION,
+    OPTION_EVAL_PERIOD,
+    OPTION_EVAL_EPISODES,
+    OPTION_CAPACITY,
+    OPTION_BATCH,
+    OPTION_LEARNING_RATE,
+    OPTION_EXPLORATION_STEPS,
+    OPTION_CHECKPOINT,
+    OPTIONS_OF_A_RUN, /* all above belong to the run, and are saved in its folder */
+    OPTION_OUT = OPTIONS_OF_A_RUN,
+    OPTION_RESUME,
+    OPTION_QUIET,
+    OPTION_LIST,
+    OPTION_HELP,
+    OPTIONS
+} option_id;
+
+/* Values as text, NULL where there is none. They have been checked: a number is one, and in its range. */
+typedef struct options {
+    char *value[OPTIONS];
+} options;
+
+void options_free(options *o);
+
+/* Reads the command line. */
+int options_parse(options *o, int argc, char **argv);
+
+/* Sets the options of a run from the file that options_write made, and refuses options that were given with another
+ * value there. The number of steps may be given: it replaces the one in the file. */
+int options_resume(options *o, const char *folder);
+int options_write(const options *o, const char *folder);
+
+/* Sets a value that was not given. */
+int options_set(options *o, option_id id, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* An option that has a value. */
+int64_t options_integer(const options *o, option_id id);
+double options_number(const options *o, option_id id);
+
+const char *option_name(option_id id); /* "--steps" */
+int option_is_text(option_id id);      /* 0: a number */
+void options_print_help(FILE *file);

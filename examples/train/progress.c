@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#include "progress.h"
+
+#include "failure.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double row_seconds = 5.0;    /* between rows of rates.csv; before the first one it is draw_seconds */
+static const double draw_seconds = 1.0;   /* between two looks at the statistics */
+static const double print_seconds = 30.0; /* between progress lines where there is no terminal */
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+double progress_seconds(const progress *p)
+{
+    return p->first_seconds + now() - p->began;
+}
+
+/* A duration: "1:02:03". */
+static void print_time(char *words, size_t bytes, double seconds)
+{
+    const int64_t whole = (int64_t)(seconds + 0.5), hours = whole / 3600;
+    const int minutes = (int)(whole / 60 % 60), rest = (int)(whole % 60);
+    if (hours > 0)
+        snprintf(words, bytes, "%" PRId64 ":%02d:%02d", hours, minutes, rest);
+    else
+        snprintf(words, bytes, "%d:%02d", minutes, rest);
+}
+
+/* The learner's mean loss is over the time since the last call: `with_learner` 1 only for rows. */
+static int read_sample(const progress *p, int with_learner, progress_sample *sample)
+{
+    sample->run = (gpur_run_stats){.size = sizeof sample->run};
+    sample->learner = (gpur_learner_stats){.size = sizeof sample->learner};
+    sample->seconds = progress_seconds(p);
+    TRY_LIBRARY(gpur_run_get_stats(p->run, &sample->run));
+    if (with_learner)
+        TRY_LIBRARY(gpur_learner_get_stats(p->learner, &sample->learner));
+    sample->step = p->first_step + sample->run.steps - p->counted;
+    return 0;
+}
+
+/* 0 / 0 is NaN, which is no value. */
+static double ratio(double a, double b)
+{
+    return b > 0.0 ? a / b : NAN;
+}
+
+static void find_shares(const gpur_run_stats *from, const gpur_run_stats *to, double seconds, double *rates)
+{
+    rates[RATES_ENV_SHARE] = ratio(to->env_seconds - from->env_seconds, seconds);
+    rates[RATES_INFER_SHARE] = ratio(to->infer_seconds - from->infer_seconds, seconds);
+    rates[RATES_TRAIN_SHARE] = ratio(to->train_seconds - from->train_seconds, seconds);
+    rates[RATES_PUBLISH_SHARE] = ratio(to->publish_seconds - from->publish_seconds, seconds);
+    rates[RATES_COPY_SHARE] = ratio(to->copy_seconds - from->copy_seconds, seconds);
+    rates[RATES_EVAL_SHARE] = ratio(to->eval_seconds - from->eval_seconds, seconds);
+    rates[RATES_PUBLISH_SECONDS] = to->publish_seconds - from->publish_seconds;
+    rates[RATES_COPY_SECONDS] = to->copy_seconds - from->copy_seconds;
+}
+
+/* The rates between two samples, and what is known at the second. */
+static void find_rates(const progress *p, const progress_sample *from, const progress_sample *to, double *rates)
+{
+    const double seconds = to->seconds - from->seconds;
+    const double inferences = (double)(to->run.inferences - from->run.inferences);
+    const double trained = (double)(to->run.train_steps - from->run.train_steps);
+    rates[RATES_SECONDS] = to->seconds;
+    rates[RATES_STEP] = (double)to->step;
+    rates[RATES_TRAIN_STEPS] = (double)to->learner.steps;
+    rates[RATES_EPISODES] = (double)to->run.episodes;
+    rates[RATES_ENV_STEPS_PER_SECOND] = ratio((double)(to->step - from->step), seconds);
+    rates[RATES_INFERENCES_PER_SECOND] = ratio(inferences, seconds);
+    rates[RATES_OBSERVATIONS_PER_INFERENCE] = ratio((double)(to->run.inferred - from->run.inferred), inferences);
+    rates[RATES_TRAIN_STEPS_PER_SECOND] = ratio(trained, seconds);
+    find_shares(&from->run, &to->run, seconds, rates);
+    rates[RATES_RECENT_RETURN] = to->run.recent_return;
+    rates[RATES_EPSILON] = (double)gpur_learner_epsilon(p->learner, to->step);
+    const int has_trained = to->learner.steps > from->learner.steps;
+    rates[RATES_LEARNING_RATE] = has_trained ? (double)to->learner.learning_rate : NAN;
+    rates[RATES_LOSS] = has_trained ? (double)to->learner.mean_loss : NAN;
+    rates[RATES_MEAN_Q] = has_trained ? (double)to->learner.mean_q : NAN;
+    rates[RATES_GRADIENT_NORM] = has_trained ? (double)to->learner.gradient_norm : NAN;
+}
+
+static int add_row(progress *p)
+{
+    progress_sample sample;
+    TRY(read_sample(p, 1, &sample));
+    find_rates(p, &p->last, &sample, p->rates);
+    p->last = sample;
+    p->rows++;
+    return record_add(p->record, RECORD_RATES, p->rates);
+}
+
+/* Adds " name value" to the line if there is a value. */
+static void add_value(text *line, const char *name, double value)
+{
+    if (isfinite(value))
+        text_add(line, "  %s %.4g", name, value);
+}
+
+static void add_position(const progress *p, const progress_sample *sample, text *line)
+{
+    char left[32] = "";
+    if (sample->run.prepopulated < p->prepopulation && sample->step == 0) {
+        text_add(line, "random steps before training: %" PRId64 " of %" PRId64, sample->run.prepopulated,
+                 p->prepopulation);
+        return;
+    }
+    text_add(line, "%" PRId64 " of %" PRId64 " steps, %.1f%%", sample->step, p->steps,
+             100.0 * (double)sample->step / (double)p->steps);
+    const double speed = ratio((double)(sample->step - p->first_step), sample->seconds - p->first_seconds);
+    if (speed > 0.0 && sample->step < p->steps) {
+        print_time(left, sizeof left, (double)(p->steps - sample->step) / speed);
+        text_add(line, ", %s left", left);
+    }
+}
+
+static void build_line(const progress *p, const progress_sample *sample, text *line)
+{
+    add_position(p, sample, line);
+    add_value(line, "steps/s", p->rates[RATES_ENV_STEPS_PER_SECOND]);
+    add_value(line, "train/s", p->rates[RATES_TRAIN_STEPS_PER_SECOND]);
+    add_value(line, "return", sample->run.recent_return);
+    add_value(line, "evaluated", sample->run.evaluated_return);
+    add_value(line, "epsilon", (double)gpur_learner_epsilon(p->learner, sample->step));
+    add_value(line, "loss", p->rates[RATES_LOSS]);
+}
+
+/* Over the line before on a terminal, where a line that is too long could not be drawn over. */
+static void show_line(const progress *p, text *line, int is_last)
+{
+    struct winsize window;
+    if (!text_is_whole(line))
+        return;
+    if (!p->is_terminal) {
+        printf("%s\n", line->memory);
+    } else {
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 && line->length >= window.ws_col)
+            line->memory[window.ws_col - 1] = '\0';
+        printf("\r\033[K%s%s", line->memory, is_last ? "\n" : "");
+    }
+    fflush(stdout);
+}
+
+static int show(progress *p, int is_last)
+{
+    progress_sample sample;
+    text line = {0};
+    TRY(read_sample(p, 0, &sample));
+    if (p->is_quiet || !(p->is_terminal || is_last || sample.seconds - p->printed >= print_seconds))
+        return 0;
+    build_line(p, &sample, &line);
+    show_line(p, &line, is_last);
+    text_free(&line);
+    p->printed = sample.seconds;
+    return 0;
+}
+
+/* The last line has the rates of the whole time. */
+static int look(progress *p, int is_last)
+{
+    if (is_last || p->rows == 0 || progress_seconds(p) - p->last.seconds >= row_seconds)
+        TRY(add_row(p));
+    if (is_last)
+        find_rates(p, &p->first, &p->last, p->rates);
+    return show(p, is_last);
+}
+
+/* Waits until the next look is due. Returns 0 if the thread is to end. */
+static int wait_for_look(progress *p, double due)
+{
+    const struct timespec until = {(time_t)due, (long)((due - floor(due)) * 1e9)};
+    pthread_mutex_lock(&p->lock);
+    while (!p->quits && now() < due)
+        pthread_cond_timedwait(&p->wake, &p->lock, &until);
+    const int goes_on = !p->quits;
+    pthread_mutex_unlock(&p->lock);
+    return goes_on;
+}
+
+/* A row that cannot be written stops the run. */
+static void *show_progress(void *context)
+{
+    progress *const p = context;
+    int result = 0;
+    while (result == 0 && wait_for_look(p, now() + draw_seconds))
+        result = look(p, 0);
+    if (result == 0)
+        result = look(p, 1);
+    if (result)
+        gpur_run_stop(p->run);
+    return NULL;
+}
+
+int progress_start(progress *p)
+{
+    pthread_condattr_t attributes;
+    p->began = now();
+    p->is_terminal = isatty(STDOUT_FILENO);
+    p->printed = p->first_seconds;
+    for (int i = 0; i < RATES_COLUMNS; i++)
+        p->rates[i] = NAN;
+    TRY(read_sample(p, 1, &p->last));
+    p->counted = p->last.run.steps;
+    p->last.step = p->first_step;
+    p->first = p->last;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    const int error = pthread_create(&p->thread, NULL, show_progress, p);
+    if (error)
+        return fail("the thread that shows progress cannot be started: %s", strerror(error));
+    p->has_thread = 1;
+    return 0;
+}
+
+void progress_stop(progress *p)
+{
+    if (!p->has_thread)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->quits = 1;
+    pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    pthread_join(p->thread, NULL);
+    pthread_cond_destroy(&p->wake);
+    pthread_mutex_destroy(&p->lock);
+    p->has_thread = 0;
+}

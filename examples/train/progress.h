@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* A thread that reads the statistics of a run while another one advances it: it shows the progress line, and fills
+ * rates.csv. */
+#pragma once
+
+#include "record.h"
+
+#include <gpureplay.h>
+
+/* What the statistics of the run and of the learner were at a moment. */
+typedef struct progress_sample {
+    double seconds; /* that the run has taken */
+    int64_t step;
+    gpur_run_stats run;
+    gpur_learner_stats learner;
+} progress_sample;
+
+typedef struct progress {
+    gpur_run *run;
+    gpur_learner *learner;
+    record *record;
+    int64_t steps, prepopulation; /* of the whole run */
+    int64_t first_step;           /* where this program began or resumed it */
+    double first_seconds;
+    int is_quiet;
+
+    /* Of the thread. */
+    double began;    /* on the clock */
+    int64_t counted; /* environment steps that the statistics had at the beginning */
+    int is_terminal, rows;
+    double printed;              /* seconds of the last line, where there is no terminal */
+    progress_sample first, last; /* of the beginning, and of the last row */
+    double rates[RATES_COLUMNS]; /* that are shown */
+    pthread_t thread;
+    int has_thread;
+    pthread_mutex_t lock; /* protects quits */
+    pthread_cond_t wake;
+    int quits;
+} progress;
+
+/* Starts the thread. The members up to is_quiet are set, the others 0. */
+int progress_start(progress *p);
+
+/* Ends the thread, after a last row and a last line. Accepts one that was not started. */
+void progress_stop(progress *p);
+
+/* Seconds that the run has taken, also before it was resumed. Any thread. */
+double progress_seconds(const progress *p);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "record.h"
+
+#include "failure.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const episode_columns[] = {"step", "lane", "length", "return", NULL};
+static const char *const evaluation_columns[] = {"step", "episodes", "length", "mean_return", "return_deviation", NULL};
+static const char *const rates_columns[RATES_COLUMNS + 1] = {
+    [RATES_SECONDS] = "seconds",
+    [RATES_STEP] = "step",
+    [RATES_TRAIN_STEPS] = "train_steps",
+    [RATES_EPISODES] = "episodes",
+    [RATES_ENV_STEPS_PER_SECOND] = "env_steps_per_second",
+    [RATES_INFERENCES_PER_SECOND] = "inferences_per_second",
+    [RATES_OBSERVATIONS_PER_INFERENCE] = "observations_per_inference",
+    [RATES_TRAIN_STEPS_PER_SECOND] = "train_steps_per_second",
+    [RATES_ENV_SHARE] = "env_share",
+    [RATES_INFER_SHARE] = "infer_share",
+    [RATES_TRAIN_SHARE] = "train_share",
+    [RATES_PUBLISH_SHARE] = "publish_share",
+    [RATES_COPY_SHARE] = "copy_share",
+    [RATES_EVAL_SHARE] = "eval_share",
+    [RATES_PUBLISH_SECONDS] = "publish_seconds",
+    [RATES_COPY_SECONDS] = "copy_seconds",
+    [RATES_RECENT_RETURN] = "recent_return",
+    [RATES_EPSILON] = "epsilon",
+    [RATES_LEARNING_RATE] = "learning_rate",
+    [RATES_LOSS] = "loss",
+    [RATES_MEAN_Q] = "mean_q",
+    [RATES_GRADIENT_NORM] = "gradient_norm",
+};
+
+/* Measured numbers are rounded; returns are not. */
+static const struct kind {
+    const char *file, *name;
+    const char *const *columns;
+    int is_rounded;
+} kinds[RECORD_KINDS] = {
+    [RECORD_EPISODE] = {"episodes.csv", "episode", episode_columns, 0},
+    [RECORD_EVALUATION] = {"evaluations.csv", "evaluation", evaluation_columns, 0},
+    [RECORD_RATES] = {"rates.csv", "rates", rates_columns, 1},
+};
+
+const char *record_file_name(int file)
+{
+    return file < RECORD_KINDS ? kinds[file].file : "log.jsonl";
+}
+
+/* Writes the row that was built. */
+static int write_row(record *r, int file)
+{
+    char path[MAX_PATH];
+    TRY(path_make(path, "%s/%s", r->folder, record_file_name(file)));
+    if (!text_is_whole(&r->row))
+        return fail("there is no memory for a row of %s", path);
+    return write_all(r->file[file], r->row.memory, r->row.length, path);
+}
+
+static int write_header(record *r, int file)
+{
+    text_clear(&r->row);
+    for (const char *const *column = kinds[file].columns; *column; column++)
+        text_add(&r->row, "%s%s", column == kinds[file].columns ? "" : ",", *column);
+    text_add(&r->row, "\n");
+    return write_row(r, file);
+}
+
+static int open_file(record *r, int file)
+{
+    char path[MAX_PATH];
+    TRY(path_make(path, "%s/%s", r->folder, record_file_name(file)));
+    r->file[file] = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (r->file[file] < 0)
+        return fail("cannot write %s: %s", path, strerror(errno));
+    if (flock(r->file[file], LOCK_EX | LOCK_NB) != 0)
+        return fail("%s cannot be locked (%s); another process must not write to it", path, strerror(errno));
+    return 0;
+}
+
+static int check_size(record *r, int file, int64_t bytes)
+{
+    struct stat found;
+    const char *const name = record_file_name(file);
+    if (fstat(r->file[file], &found) != 0)
+        return fail("cannot read the size of %s/%s: %s", r->folder, name, strerror(errno));
+    if (found.st_size < bytes)
+        return fail("%s/%s has %" PRId64 " bytes; it had %" PRId64 " when the checkpoint was saved, and must have no "
+                    "less",
+                    r->folder, name, (int64_t)found.st_size, bytes);
+    return 0;
+}
+
+static int cut(record *r, int file, int64_t bytes)
+{
+    if (ftruncate(r->file[file], (off_t)bytes) != 0)
+        return fail("cannot cut off the end of %s/%s: %s", r->folder, record_file_name(file), strerror(errno));
+    return 0;
+}
+
+int record_open(record *r, const char *folder)
+{
+    *r = (record){.file = {-1, -1, -1, -1}};
+    pthread_mutex_init(&r->lock, NULL);
+    TRY(path_make(r->folder, "%s", folder));
+    for (int i = 0; i < RECORD_FILES; i++)
+        TRY(open_file(r, i));
+    return 0;
+}
+
+int record_begin(record *r, const int64_t *bytes)
+{
+    for (int i = 0; i < RECORD_FILES && bytes; i++)
+        TRY(check_size(r, i, bytes[i]));
+    for (int i = 0; i < RECORD_FILES; i++)
+        TRY(cut(r, i, bytes ? bytes[i] : 0));
+    for (int i = 0; i < RECORD_KINDS && !bytes; i++)
+        TRY(write_header(r, i));
+    return 0;
+}
+
+void record_close(record *r)
+{
+    if (!r->folder[0])
+        return;
+    for (int i = 0; i < RECORD_FILES; i++)
+        if (r->file[i] >= 0)
+            close(r->file[i]);
+    text_free(&r->row);
+    pthread_mutex_destroy(&r->lock);
+    *r = (record){0};
+}
+
+static void add_value(text *row, const struct kind *kind, double value, const char *none)
+{
+    if (kind->is_rounded)
+        text_add_rounded(row, value, none);
+    else
+        text_add_exactly(row, value, none);
+}
+
+static int add_csv(record *r, record_kind which, const double *values)
+{
+    const struct kind *const kind = &kinds[which];
+    text_clear(&r->row);
+    for (int i = 0; kind->columns[i]; i++) {
+        text_add(&r->row, "%s", i ? "," : "");
+        add_value(&r->row, kind, values[i], "");
+    }
+    text_add(&r->row, "\n");
+    return write_row(r, (int)which);
+}
+
+static int add_json(record *r, record_kind which, const double *values)
+{
+    const struct kind *const kind = &kinds[which];
+    text_clear(&r->row);
+    text_add(&r->row, "{\"kind\": \"%s\"", kind->name);
+    for (int i = 0; kind->columns[i]; i++) {
+        text_add(&r->row, ", \"%s\": ", kind->columns[i]);
+        add_value(&r->row, kind, values[i], "null");
+    }
+    text_add(&r->row, "}\n");
+    return write_row(r, RECORD_KINDS);
+}
+
+int record_add(record *r, record_kind kind, const double *values)
+{
+    pthread_mutex_lock(&r->lock);
+    int result = add_csv(r, kind, values);
+    if (result == 0)
+        result = add_json(r, kind, values);
+    pthread_mutex_unlock(&r->lock);
+    return result;
+}
+
+static int sync_file(record *r, int file, int64_t *bytes)
+{
+    struct stat found;
+    if (fsync(r->file[file]) != 0 || fstat(r->file[file], &found) != 0)
+        return fail("cannot sync %s/%s: %s", r->folder, record_file_name(file), strerror(errno));
+    *bytes = (int64_t)found.st_size;
+    return 0;
+}
+
+int record_sync(record *r, int64_t *bytes)
+{
+    int result = 0;
+    pthread_mutex_lock(&r->lock);
+    for (int i = 0; i < RECORD_FILES && result == 0; i++)
+        result = sync_file(r, i, &bytes[i]);
+    pthread_mutex_unlock(&r->lock);
+    return result;
+}

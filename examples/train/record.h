@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The files that a run fills: episodes.csv, evaluations.csv and rates.csv, and log.jsonl with the rows of all three. A
+ * row is written by one call of write(2), so that a run that is killed leaves whole rows.
+ */
+#pragma once
+
+#include "files.h"
+
+#include <pthread.h>
+
+/* Kinds of rows; each has a CSV file of its own. */
+typedef enum record_kind { RECORD_EPISODE, RECORD_EVALUATION, RECORD_RATES, RECORD_KINDS } record_kind;
+
+/* Columns of rates.csv. */
+enum {
+    RATES_SECONDS,
+    RATES_STEP,
+    RATES_TRAIN_STEPS,
+    RATES_EPISODES,
+    RATES_ENV_STEPS_PER_SECOND,
+    RATES_INFERENCES_PER_SECOND,
+    RATES_OBSERVATIONS_PER_INFERENCE,
+    RATES_TRAIN_STEPS_PER_SECOND,
+    RATES_ENV_SHARE,
+    RATES_INFER_SHARE,
+    RATES_TRAIN_SHARE,
+    RATES_PUBLISH_SHARE,
+    RATES_COPY_SHARE,
+    RATES_EVAL_SHARE,
+    RATES_PUBLISH_SECONDS,
+    RATES_COPY_SECONDS,
+    RATES_RECENT_RETURN,
+    RATES_EPSILON,
+    RATES_LEARNING_RATE,
+    RATES_LOSS,
+    RATES_MEAN_Q,
+    RATES_GRADIENT_NORM,
+    RATES_COLUMNS
+};
+
+enum { RECORD_FILES = RECORD_KINDS + 1 }; /* and the log */
+
+typedef struct record {
+    char folder[MAX_PATH];
+    int file[RECORD_FILES];
+    pthread_mutex_t lock; /* rows of two threads */
+    text row;
+} record;
+
+/* Opens the files, and keeps other processes from doing so. Nothing in them changes. */
+int record_open(record *r, const char *folder);
+
+/* Cuts off what the files have beyond `bytes` (RECORD_FILES), as record_sync reported them. NULL: all that they have,
+ * and gives them their header lines. */
+int record_begin(record *r, const int64_t *bytes);
+
+void record_close(record *r); /* accepts a zeroed one */
+
+/* Appends a row, in any thread. `values` has one number for each column; NaN is no value. */
+int record_add(record *r, record_kind kind, const double *values);
+
+/* Waits until all rows are on the disk, and reports the bytes (RECORD_FILES) that the files have now. */
+int record_sync(record *r, int64_t *bytes);
+
+const char *record_file_name(int file);

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "settings.h"
+
+#include "failure.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+const char *dtype_name(int32_t dtype)
+{
+    static const char *const names[] = {"unknown", "float32", "float16", "uint8", "int32", "int64", "bool"};
+    return dtype >= GPUR_FLOAT32 && dtype <= GPUR_BOOL ? names[dtype] : names[0];
+}
+
+int can_save_files(void)
+{
+    return strstr(gpur_build_info(), "files: none") == NULL;
+}
+
+/* Makes an environment for a moment, to ask what it shows. */
+static int find_environment(const char *name, const char *env_options, const gpur_env_type **type, gpur_env_info *info)
+{
+    void *env = NULL;
+    TRY_LIBRARY(gpur_env_find(name, type));
+    *info = (gpur_env_info){.size = sizeof *info};
+    const char *const refusal = (*type)->init(env_options, 0, info, &env);
+    if (refusal)
+        return fail("%s: %s", name, refusal);
+    (*type)->close(env);
+    return 0;
+}
+
+static void print_bound(float bound, FILE *file)
+{
+    if (isfinite(bound))
+        fprintf(file, "%g", (double)bound);
+    else
+        fprintf(file, "any");
+}
+
+static void print_space(const gpur_space *space, FILE *file)
+{
+    if (space->num_actions > 0) {
+        fprintf(file, "%d, discrete\n", (int)space->num_actions);
+        return;
+    }
+    fprintf(file, "%s (", dtype_name(space->dtype));
+    for (int i = 0; i < GPUR_MAX_DIMS && space->shape[i] > 0; i++)
+        fprintf(file, i ? ", %d" : "%d", (int)space->shape[i]);
+    if (space->lows) {
+        fprintf(file, "), each number with bounds of its own\n");
+        return;
+    }
+    fprintf(file, "), from ");
+    print_bound(space->low, file);
+    fprintf(file, " to ");
+    print_bound(space->high, file);
+    fprintf(file, "\n");
+}
+
+static int print_environment(const char *name, const char *env_options, FILE *file)
+{
+    const gpur_env_type *type;
+    gpur_env_info info;
+    TRY(find_environment(name, env_options, &type, &info));
+    fprintf(file, "%s\n  observation  ", type->name);
+    print_space(&info.obs, file);
+    fprintf(file, "  actions      ");
+    print_space(&info.action, file);
+    if (info.max_steps > 0)
+        fprintf(file, "  episodes     of at most %" PRId64 " steps\n", info.max_steps);
+    fprintf(file, "  a resumed run %s\n",
+            info.save_bytes > 0 ? "goes on bit for bit"
+                                : "begins new episodes: this environment cannot save its state");
+    for (const char *line = type->options; line && *line;) {
+        const size_t length = strcspn(line, "\n");
+        fprintf(file, "  option       %.*s\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    return 0;
+}
+
+int environments_print(const char *name, const char *env_options, FILE *file)
+{
+    if (name)
+        return print_environment(name, env_options ? env_options : "", file);
+    for (int32_t i = 0; gpur_env_name(i); i++)
+        TRY(print_environment(gpur_env_name(i), "", file));
+    return 0;
+}
+
+/* A value that was given goes to the setting; otherwise the setting becomes the option's value. */
+static int use_integer(options *o, option_id id, int64_t *setting)
+{
+    if (!o->value[id])
+        return options_set(o, id, "%" PRId64, *setting);
+    *setting = options_integer(o, id);
+    return 0;
+}
+
+static int use_int32(options *o, option_id id, int32_t *setting)
+{
+    int64_t value = *setting;
+    TRY(use_integer(o, id, &value));
+    *setting = (int32_t)value;
+    return 0;
+}
+
+static int use_float(options *o, option_id id, float *setting)
+{
+    if (!o->value[id]) {
+        text value = {0};
+        text_add_float(&value, *setting, "0");
+        const int result = text_is_whole(&value) ? options_set(o, id, "%s", value.memory)
+                                                 : fail("there is no memory for the value of %s", option_name(id));
+        text_free(&value);
+        return result;
+    }
+    *setting = (float)options_number(o, id);
+    return 0;
+}
+
+static int use_text(options *o, option_id id, const char *otherwise)
+{
+    return o->value[id] ? 0 : options_set(o, id, "%s", otherwise);
+}
+
+static int64_t round_up(int64_t value, int64_t multiple_of)
+{
+    return (value + multiple_of - 1) / multiple_of * multiple_of;
+}
+
+static int use_run(options *o, gpur_run_config *run)
+{
+    TRY(use_int32(o, OPTION_NUM_ENVS, &run->num_envs));
+    if (run->num_envs == 1)
+        run->synchronized = 0; /* unless it is given */
+    TRY(use_int32(o, OPTION_ENV_THREADS, &run->threads));
+    TRY(use_int32(o, OPTION_CONCURRENT, &run->concurrent));
+    TRY(use_int32(o, OPTION_SYNCHRONIZED, &run->synchronized));
+    TRY(use_integer(o, OPTION_TARGET_PERIOD, &run->target_period));
+    TRY(use_integer(o, OPTION_TRAIN_PERIOD, &run->train_period));
+    TRY(use_integer(o, OPTION_PREPOPULATION, &run->prepopulation));
+    TRY(use_integer(o, OPTION_EVAL_EPISODES, &run->eval_episodes));
+    run->eval_period = run->eval_episodes > 0 ? round_up(run->eval_period, run->target_period) : 0;
+    TRY(use_integer(o, OPTION_EVAL_PERIOD, &run->eval_period));
+    run->seed = (uint64_t)options_integer(o, OPTION_SEED);
+    return 0;
+}
+
+static int use_replay(options *o, const gpur_run_config *run, int64_t batch_size, gpur_replay_config *replay)
+{
+    TRY(use_integer(o, OPTION_CAPACITY, &replay->capacity));
+    if (replay->min_size > run->prepopulation)
+        replay->min_size = run->prepopulation;
+    if (replay->min_size > replay->capacity)
+        replay->min_size = replay->capacity;
+    if (batch_size > 4096)
+        replay->max_batch = batch_size;
+    replay->seed = run->seed;
+    return 0;
+}
+
+static int use_learner(options *o, const gpur_run_config *run, gpur_learner_config *learner)
+{
+    TRY(use_integer(o, OPTION_BATCH, &learner->batch_size));
+    TRY(use_integer(o, OPTION_EXPLORATION_STEPS, &learner->exploration.steps));
+    TRY(use_int32(o, OPTION_DETERMINISTIC, &learner->deterministic));
+    TRY(use_float(o, OPTION_LEARNING_RATE, &learner->optimizer.learning_rate.first));
+    learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
+    /* The run refuses periods of which one is no multiple of the other. */
+    learner->target_period = run->target_period < run->train_period ? 1 : run->target_period / run->train_period;
+    learner->seed = run->seed;
+    return 0;
+}
+
+static int use_checkpoint(options *o, const gpur_run_config *run, int is_small, int64_t *checkpoint)
+{
+    *checkpoint = can_save_files() ? round_up(is_small ? 50000 : 1000000, run->target_period) : 0;
+    TRY(use_integer(o, OPTION_CHECKPOINT, checkpoint));
+    if (*checkpoint > 0 && !can_save_files())
+        return fail("--checkpoint is %" PRId64 ", and this build of the library cannot save to files; it must be 0, or "
+                    "the library built with libcjson-dev and libxxhash-dev",
+                    *checkpoint);
+    if (*checkpoint % run->target_period != 0)
+        return fail("--checkpoint is %" PRId64 " and --target-period is %" PRId64
+                    "; the first must be a multiple of the second, or 0",
+                    *checkpoint, run->target_period);
+    return 0;
+}
+
+static int shows_atari_frames(const gpur_space *obs)
+{
+    return obs->dtype == GPUR_UINT8 && obs->shape[0] == 84 && obs->shape[1] == 84 && obs->shape[2] == 0;
+}
+
+int settings_find(settings *s, options *o)
+{
+    if (!o->value[OPTION_ENV])
+        return fail("--env is missing; it must be a game of --list or a plug-in's file");
+    TRY(use_text(o, OPTION_ENV_OPTIONS, ""));
+    TRY(use_text(o, OPTION_DEVICE, "auto"));
+    TRY(use_text(o, OPTION_SEED, "1"));
+    TRY(use_text(o, OPTION_THREADS, "0"));
+    TRY(find_environment(o->value[OPTION_ENV], o->value[OPTION_ENV_OPTIONS], &s->type, &s->env));
+    TRY(use_text(o, OPTION_PRESET, shows_atari_frames(&s->env.obs) ? "fast-dqn" : "fast-dqn-small"));
+    TRY_LIBRARY(gpur_replay_config_init(&s->replay, sizeof s->replay));
+    TRY_LIBRARY(gpur_learner_config_init(&s->learner, sizeof s->learner));
+    TRY_LIBRARY(gpur_run_config_init(&s->run, sizeof s->run));
+    TRY_LIBRARY(gpur_run_preset(o->value[OPTION_PRESET], s->type, o->value[OPTION_ENV_OPTIONS], s->fields, &s->replay,
+                                &s->learner, &s->run));
+    const int is_small = strcmp(o->value[OPTION_PRESET], "fast-dqn-small") == 0;
+    s->steps = is_small ? 1000000 : 50000000;
+    TRY(use_integer(o, OPTION_STEPS, &s->steps));
+    TRY(use_run(o, &s->run));
+    TRY(use_learner(o, &s->run, &s->learner));
+    TRY(use_replay(o, &s->run, s->learner.batch_size, &s->replay));
+    return use_checkpoint(o, &s->run, is_small, &s->checkpoint);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* What the options mean: the environment, and the settings of replay, learner and run. */
+#pragma once
+
+#include "options.h"
+
+#include <gpureplay.h>
+
+typedef struct settings {
+    const gpur_env_type *type;
+    gpur_env_info env;
+    gpur_field fields[GPUR_RUN_FIELDS]; /* of the replay, which points to them */
+    gpur_replay_config replay;
+    gpur_learner_config learner;
+    gpur_run_config run;
+    int64_t steps, checkpoint; /* environment steps; checkpoint 0: no checkpoints */
+} settings;
+
+/* Finds the settings. Options without a value get that of the preset. */
+int settings_find(settings *s, options *o);
+
+/* 1: this build of the library can save to files. */
+int can_save_files(void);
+
+/* Prints the environment `name`, or all games if it is NULL. */
+int environments_print(const char *name, const char *env_options, FILE *file);
+
+/* "float32", "uint8", ... */
+const char *dtype_name(int32_t dtype);
+
+/* Writes config.json: all that the run is made with. */
+int config_write(const options *o, const settings *s, gpur_device *device, const char *folder);

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: MIT
+"""gpureplay-train as a user runs it: the files of a run, a run that is killed and resumed, Ctrl-C, and what it refuses.
+
+usage: test_train.py gpureplay-train [device]
+"""
+
+import csv
+import json
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PROGRAM = str(Path(sys.argv[1]).resolve())
+DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+ROOT = Path(__file__).resolve().parents[2]
+STEPS = 16000
+
+
+def pole(**changes):
+    """The options of a run on CartPole."""
+    options = {"env": "CartPole-v1", "device": DEVICE, "deterministic": 1, "threads": 2, "prepopulation": 1000,
+               "eval-period": 2000, "eval-episodes": 3, "checkpoint": 2000, "exploration-steps": 5000, "seed": 7,
+               "steps": STEPS, **changes}
+    return [word for name, value in options.items() for word in (f"--{name}", value)]
+
+
+def run(*options, status=0, **more):
+    done = subprocess.run([PROGRAM, *map(str, options)], capture_output=True, text=True, timeout=300, check=False,
+                          **more)
+    assert done.returncode == status, f"{options}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def start(*options):
+    return subprocess.Popen([PROGRAM, *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def rows_of(folder, kind):
+    """The rows of a CSV file, which ends with a whole line and has every column in each row; empty cells are None."""
+    text = (folder / f"{kind}.csv").read_text()
+    rows = list(csv.DictReader(text.splitlines()))
+    assert text.endswith("\n") and all(None not in row and None not in row.values() for row in rows), kind
+    return [{name: float(cell) if cell else None for name, cell in row.items()} for row in rows]
+
+
+def log_of(folder, kind):
+    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [{name: cell for name, cell in row.items() if name != "kind"} for row in rows if row["kind"] == kind]
+
+
+def results_of(folder):
+    """What does not depend on time."""
+    names = ("episodes.csv", "evaluations.csv", "learner.safetensors")
+    lines = [line for line in (folder / "log.jsonl").read_text().splitlines() if '"rates"' not in line]
+    return [(folder / name).read_bytes() for name in names] + [lines]
+
+
+def wait_for(path):
+    """Until a file or folder is there."""
+    for _ in range(1000):
+        if path.exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{path} is not there after 20 s")
+
+
+def a_run_has_all_its_files(folder):
+    done = run(*pole(out=folder))
+    assert f"{STEPS} of {STEPS} steps, 100.0%" in done.stdout and str(folder) in done.stdout, done.stdout
+    names = {"config.json", "options.txt", "episodes.csv", "evaluations.csv", "rates.csv", "log.jsonl", "checkpoint",
+             "learner.safetensors"}
+    assert {path.name for path in folder.iterdir()} == names
+    saved = {"replay.safetensors", "learner.safetensors", "run.safetensors", "position.txt"}
+    assert {path.name for path in (folder / "checkpoint").iterdir()} == saved
+    assert f"step {STEPS}\n" in (folder / "checkpoint/position.txt").read_text()
+
+    config = json.loads((folder / "config.json").read_text())
+    assert config["environment"]["observation"]["shape"] == [4] and config["environment"]["num_actions"] == 2
+    assert (config["run"]["num_envs"], config["run"]["target_period"], config["options"]["steps"]) == (8, 1000, STEPS)
+    assert config["options"]["learning-rate"] == config["learner"]["optimizer"]["learning_rate"]["last"] == 0.00025
+    assert config["device"]["name"] == DEVICE and config["build"]["version"] == config["version"]
+
+    for kind, name in (("episodes", "episode"), ("evaluations", "evaluation"), ("rates", "rates")):
+        assert rows_of(folder, kind) == log_of(folder, name), kind
+    evaluations = rows_of(folder, "evaluations")
+    assert [row["step"] for row in evaluations] == list(range(2000, STEPS + 1, 2000))
+    assert all(row["episodes"] == 3 and row["length"] == 3 * row["mean_return"] for row in evaluations)
+
+
+def episodes_and_rates_add_up(folder):
+    episodes = rows_of(folder, "episodes")
+    before = [row for row in episodes if row["step"] <= 0]
+    assert {row["lane"] for row in before} == {0} and sum(row["length"] for row in before) >= 1000
+    for lane in range(8):
+        mine = [row for row in episodes if row["step"] > 0 and row["lane"] == lane]
+        assert all(row["return"] == row["length"] for row in mine)
+        for row in mine:  # lane i takes steps i + 1, i + 9, ...: its episodes fill them
+            assert (row["step"] - 1) % 8 == lane
+        assert sum(row["length"] for row in mine) == (mine[-1]["step"] - 1 - lane) / 8 + 1
+    last = rows_of(folder, "rates")[-1]
+    assert (last["step"], last["train_steps"], last["episodes"]) == (STEPS, STEPS / 4, len(episodes))
+    assert last["observations_per_inference"] == 8 and last["loss"] > 0
+    steps, trains = last["env_steps_per_second"], last["train_steps_per_second"]
+    assert steps > 0 and abs(steps / trains - 4) < 0.4, (steps, trains)
+
+
+def the_same_seed_trains_alike(folder, whole):
+    run(*pole(out=folder / "again"), "--quiet")
+    assert results_of(folder / "again") == results_of(whole)
+    run(*pole(out=folder / "other", seed=8), "--quiet")
+    assert results_of(folder / "other")[0] != results_of(whole)[0]
+
+
+def a_killed_run_goes_on_bit_for_bit(folder, whole, seconds):
+    seed = random.randrange(2**32)
+    moments = random.Random(seed)
+    kills = 0
+    while kills < 3:
+        begun = (folder / "options.txt").exists()
+        process = start(*(["--resume", folder] if begun else pole(out=folder)))
+        time.sleep(moments.uniform(0.1, 0.9) * seconds)
+        kills += process.poll() is None
+        process.kill()
+        _, err = process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL), (process.returncode, err)
+        if process.returncode == 0:
+            break
+    run("--resume", folder)
+    assert kills > 0 and results_of(folder) == results_of(whole), f"killed {kills} times, seed {seed}"
+    steps = [row["step"] for row in rows_of(folder, "rates")]
+    assert steps == sorted(set(steps))
+
+
+def a_run_can_be_made_longer(folder, whole):
+    run(*pole(out=folder, steps=8500))
+    assert [row["step"] for row in rows_of(folder, "evaluations")] == [2000, 4000, 6000, 8000, 8500]
+    assert "step 8000\n" in (folder / "checkpoint/position.txt").read_text()
+    run("--resume", folder, "--steps", STEPS)
+    assert results_of(folder) == results_of(whole)
+    less = run("--resume", folder, "--steps", 3000, status=2)
+    assert "3000" in less.stderr and str(STEPS) in less.stderr
+    assert results_of(folder) == results_of(whole)
+
+
+def an_interrupted_run_ends_with_what_there_is(folder):
+    process = start(*pole(out=folder, steps=10**9))
+    wait_for(folder / "checkpoint")
+    locked = run("--resume", folder, status=2)
+    assert "another process" in locked.stderr
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and f"--resume {folder}" in out, (process.returncode, out, err)
+    learner = (folder / "learner.safetensors").read_bytes()
+    assert b"trunk.0.weight" in learner and rows_of(folder, "episodes") and rows_of(folder, "rates")
+    resumed = start("--resume", folder)
+    assert "goes on after step" in resumed.stdout.readline() + resumed.stdout.readline()
+    resumed.send_signal(signal.SIGTERM)
+    resumed.communicate(timeout=60)
+    assert resumed.returncode == 130
+
+
+def a_plugin_that_cannot_save_its_state_is_resumed(folder):
+    page = (ROOT / "docs/environments.md").read_text()
+    source = re.search(r"```c\n(#include <gpureplay/env.h>.*?)```", page, flags=re.S).group(1)
+    (folder / "corridor.c").write_text(source)
+    subprocess.run([*os.environ.get("CC", "cc").split(), "-shared", "-fPIC", f"-I{ROOT / 'include'}", "-o",
+                    str(folder / "corridor.so"), str(folder / "corridor.c")], check=True)
+    out = folder / "corridor"
+    options = ["--env", folder / "corridor.so", "--env-options", "length=5", "--prepopulation", 500, "--num-envs", 2,
+               "--checkpoint", 1000, "--eval-period", 0, "--eval-episodes", 2, "--device", DEVICE, "--out", out]
+    run(*options, "--steps", 2000)
+    run("--resume", out, "--steps", 4000)
+    steps = [row["step"] for row in rows_of(out, "episodes") if row["step"] > 0]
+    assert steps and len(steps) == len(set(steps)) and 2000 < max(steps) <= 4000
+    assert [row["step"] for row in rows_of(out, "evaluations")] == [4000]
+    assert json.loads((out / "config.json").read_text())["environment"]["options"] == "length=5"
+    assert "Corridor" in run("--list", "--env", folder / "corridor.so").stdout
+
+
+def bad_options_are_refused_before_anything_is_made(folder, whole):
+    game = ["--env", "CartPole-v1", "--device", "cpu"]
+    for options, words in (
+        ([], ["--env", "--list"]),
+        (["--nonsense"], ["--nonsense", "--help"]),
+        ([*game, "--steps"], ["--steps", "N"]),
+        ([*game, "--steps", "0"], ["--steps", '"0"', "1"]),
+        ([*game, "--steps", "1e6"], ["--steps", '"1e6"']),
+        ([*game, "--concurrent", "2"], ["--concurrent", '"2"']),
+        ([*game, "--seed", "1", "--seed", "2"], ["--seed", "twice"]),
+        ([*game, "--learning-rate", "-1"], ["--learning-rate", '"-1"']),
+        ([*game, "--target-period", "10"], ["10", "4", "multiple"]),
+        ([*game, "--checkpoint", "1500"], ["1500", "1000", "multiple"]),
+        ([*game, "--num-envs", "1", "--synchronized", "1"], ["synchronized", "num_envs"]),
+        ([*game, "--preset", "fast-dqn"], ["84"]),
+        ([*game, "--preset", "slow-dqn"], ["slow-dqn", "fast-dqn-small"]),
+        ([*game, "--env-options", "length=5"], ["length"]),
+        ([*game[:2], "--device", "gpu"], ["gpu", "cpu"]),
+        (["--env", "Pong"], ["Pong", "CartPole-v1"]),
+        (["--resume", folder / "none"], ["none"]),
+    ):
+        made = [] if "--resume" in options else ["--out", folder / "refused"]
+        refused = run(*made, *options, status=2, cwd=folder)
+        assert all(word in refused.stderr for word in words) and refused.stdout == "", (options, refused.stderr)
+        assert list(folder.iterdir()) == [], options
+    before = results_of(whole)
+    assert "--seed is 8" in run("--resume", whole, "--seed", "8", status=2).stderr
+    assert "--resume" in run(*game, "--out", whole, status=2).stderr
+    assert "--out" in run("--resume", whole, "--out", folder, status=2).stderr
+    assert results_of(whole) == before
+
+
+def a_full_disk_ends_the_run(folder):
+    """Here a limit on the size of files, of which Python has switched the signal off."""
+    failed = run(*pole(out=folder, checkpoint=0), status=2, restore_signals=False,
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000)))
+    assert "cannot write" in failed.stderr and "too large" in failed.stderr, failed.stderr
+    assert "--checkpoint 0" in run("--resume", folder, status=2).stderr
+
+
+def help_and_list():
+    page = (ROOT / "docs/training.md").read_text()
+    options = re.findall(r"^  (--[a-z-]+)", run("--help").stdout, flags=re.M)
+    assert len(options) > 20
+    for option in options:
+        assert f"`{option}" in page, f"docs/training.md does not have {option}"
+    listed = run("--list").stdout
+    for words in ("CartPole-v1", "float32 (4)", "MinAtar/Breakout", "uint8 (10, 10, 4)", "sticky_action_prob"):
+        assert words in listed, words
+
+
+def why_not(folder):
+    """Why this build cannot train on this device, or save to files; None: it can."""
+    options = [str(word) for word in pole(out=folder, steps=1000)]
+    tried = subprocess.run([PROGRAM, *options], capture_output=True, text=True, check=False)
+    can_save = "cannot save to files" not in tried.stderr
+    return tried.stderr.strip() if tried.returncode == 2 and (DEVICE != "cpu" or not can_save) else None
+
+
+def main():
+    help_and_list()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        reason = why_not(folder / "tried")
+        if reason is not None:
+            print(f"skipped: {reason}")
+            sys.exit(77)
+        whole = folder / "whole"
+        begun = time.monotonic()
+        a_run_has_all_its_files(whole)
+        seconds = time.monotonic() - begun
+        episodes_and_rates_add_up(whole)
+        the_same_seed_trains_alike(folder, whole)
+        a_killed_run_goes_on_bit_for_bit(folder / "killed", whole, seconds)
+        a_run_can_be_made_longer(folder / "longer", whole)
+        an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
+        for part in ("plugin", "refused"):
+            (folder / part).mkdir()
+        a_plugin_that_cannot_save_its_state_is_resumed(folder / "plugin")
+        bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
+        a_full_disk_ends_the_run(folder / "full")
+    print(f"test_train {DEVICE}: 9 tests")
+
+
+main()
