@@ -61,8 +61,9 @@ def ctypes_type(declared):
 
 
 def argument_types(arguments):
-    """Of "int32_t a, void *b"."""
-    return [ctypes_type(re.sub(r"\w+\s*$", "", part)) for part in arguments.split(",") if part.strip() != "void"]
+    """Of "int32_t a, void *b, int32_t c[4]", where the last is a pointer, too."""
+    parts = [re.sub(r"(\w+)\[\w*\]", r"*\1", part) for part in arguments.split(",") if part.strip() != "void"]
+    return [ctypes_type(re.sub(r"\w+\s*$", "", part)) for part in parts]
 
 
 def members_of(declaration, constants):

@@ -128,7 +128,7 @@ def names_of(block):
 
 def test_every_block_of_python_is_tested():
     assert len(README) == 2
-    assert len(GUIDE) == 2  # test_torchrl.py runs the second
+    assert len(GUIDE) == 5  # test_torchrl.py runs the second
 
 
 def test_the_learner_trains():
@@ -142,6 +142,22 @@ def test_the_replay_alone_prints_what_is_said(capsys):
     assert capsys.readouterr().out == ("500 False True (32, 84, 84, 4)\n"
                                        + re.search(r"print\(error\)  # (.*)", GUIDE[0])[1] + "\n")
     assert (names["buffer"].gather(names["ids"]).action == names["old"].action).all()
+
+
+def test_a_policy_takes_the_weights_of_another(capsys):
+    pytest.importorskip("gymnasium")
+    names_of(GUIDE[2])
+    assert capsys.readouterr().out == "0 True\n"
+
+
+def test_a_training_in_one_call():
+    assert names_of(GUIDE[3])["result"].evaluations["step"].tolist() == [20_000]
+
+
+def test_a_training_in_environments_of_ones_own(capsys):
+    pytest.importorskip("gymnasium")
+    names = names_of(GUIDE[4])
+    assert names["result"].episodes["length"].max() <= 200 and capsys.readouterr().out.endswith(" True\n")
 
 
 def test_frames_by_priority():

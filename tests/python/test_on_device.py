@@ -344,6 +344,32 @@ class WithJax(WithLibrary, unittest.TestCase):
     LIBRARY = Jax
 
 
+class WholeTraining(unittest.TestCase):
+    """`train`, with actions from the device in the library's threads."""
+
+    def check_twice(self, env, **options):
+        results = [gpureplay.train(env, device=DEVICE, num_envs=4, steps=800, target_period=160, prepopulation=100,
+                                   capacity=1000, eval_period=320, eval_episodes=2, deterministic=True, progress=False,
+                                   **options) for _ in range(2)]
+        one, other = ({name: tensor.tobytes() for name, tensor in result.agent.weights.items()} for result in results)
+        self.assertEqual(one, other)
+        self.assertEqual(results[0].episodes.tobytes(), results[1].episodes.tobytes())
+        self.assertEqual((len(results[0].evaluations), results[0].stats.train_steps), (3, 200))
+
+    def test_games_of_the_library_give_the_same_each_time(self):
+        for concurrent in (False, True):
+            for synchronized in (False, True):
+                self.check_twice("CartPole-v1", concurrent=concurrent, synchronized=synchronized)
+        self.check_twice("MinAtar/Breakout")
+
+    def test_an_environment_in_python_gives_the_same_each_time(self):
+        try:
+            importlib.import_module("gymnasium")
+        except ImportError:
+            self.skipTest("gymnasium is not installed")
+        self.check_twice("gymnasium:CartPole-v1")
+
+
 def main():
     global DEVICE
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):

@@ -24,10 +24,16 @@ A network of your own takes batches instead of the learner:
     batch = buffer.sample(256)            # batch.obs, batch.action, ... batch.weight, batch.id
     loss = my_loss(torch.from_dlpack(batch.obs), ...)
 
+A whole training is one call, which acts, fills a buffer and trains in threads of its own:
+
+    result = gpureplay.train("MinAtar/Breakout", steps=300_000, out="runs/breakout")
+
 The main names:
 
     ReplayBuffer    the transitions: add, extend, sample, gather, update_priorities, save, load, config
     DQN             the learner: act, train, stats, weights, save, load, config
+    train           a whole training: environments, buffer, learner, files, evaluations
+    Run             the same over a buffer and a learner of your own: advance, evaluate, save, load, stats
     Policy          a network that acts beside a learner, or without one: act, pull, save, load, get_weights
     Batch, Array    what `sample` returns, and one of its arrays on CUDA
     Writer          one more source of transitions, for one more thread
@@ -35,6 +41,7 @@ The main names:
     preset          the settings of a published system
     show_config     prints what was built in, which devices there are, and what is missing
     file_info       what is in a file
+    gpureplay.plot, gpureplay.tensorboard  learning curves of runs: python -m gpureplay.plot RUN
     gpureplay.sb3   replay buffers for Stable-Baselines3 and CleanRL
 
 Every exception that the library raises is a GpureplayError, and beside that the built-in one that fits (ValueError,
@@ -50,13 +57,16 @@ from ._library import (Closed, DeviceError, Evicted, FileError, GpureplayError, 
                        OutOfMemory, TooFew, Unavailable, WouldBlock, lib)
 from ._config import Plan, Preset, Stats, preset
 from ._policy import Acted, Policy, PolicyStats
+from ._run import EnvError, Run, RunEvent, RunStats
 from ._show import show_config
+from ._train import TrainResult, train
 from ._writer import Writer
 
 __version__: str = lib.gpur_version().decode()
 __all__ = [
-    "Acted", "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "Evicted", "FileError",
-    "FileInfo", "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "Policy",
-    "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Stats", "TooFew", "Unavailable", "Weights",
-    "WouldBlock", "Writer", "file_info", "preset", "show_config",
+    "Acted", "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted",
+    "FileError", "FileInfo", "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan",
+    "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent", "RunStats", "Stats",
+    "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "preset", "show_config",
+    "train",
 ]

@@ -188,6 +188,11 @@ class ReplayBuffer(Handle):
         writer._buffer = self
         return writer
 
+    def _close_writer(self, why: str) -> None:
+        """Closes the buffer's own writer, since others write from now on. Stored transitions stay."""
+        self._writer.close()
+        self._writer._kind, self._writer._closed_by = "writer", why
+
     # Sampling.
 
     def sample(self, batch_size: int, *, out: Batch | None = None, beta: float | None = None,

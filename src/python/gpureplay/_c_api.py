@@ -29,6 +29,7 @@ PAD_ZERO, PAD_REPEAT = 0, 1
 OBSERVATIONS_STACKS, OBSERVATIONS_FRAMES = 0, 1
 AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
 EPISODE_NONE, EPISODE_OPEN, EPISODE_ENDED = 0, 1, 2
+RUN_EPISODE, RUN_EVALUATION, RUN_FIELDS = 0, 1, 6
 LINEAR, RELU, TANH = 0, 1, 2
 DENSE, CONV = 0, 1
 CHW, HWC = 0, 1
@@ -256,11 +257,33 @@ class VectorEnvType(Sized):
                         (CFUNCTYPE(None, c_void_p), "close"))
 
 
+class RunEvent(Sized):
+    c_name = "gpur_run_event"
+    _fields_ = _members((c_uint64, "size"), (c_int32, "kind lane"), (c_int64, "step length episodes"),
+                        (c_double, "mean_return return_deviation"))
+
+
+class RunConfig(Sized):
+    c_name = "gpur_run_config"
+    _fields_ = _members((c_uint64, "size"), (c_int32, "num_envs threads concurrent synchronized act whole_episodes"),
+                        (c_int64, "target_period train_period prepopulation eval_period eval_episodes"),
+                        (c_float, "eval_epsilon"), (c_int32, "reserved"), (c_uint64, "seed"), (c_char_p, "env_options"),
+                        (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"), (c_void_p, "user"))
+
+
+class RunStats(Sized):
+    c_name = "gpur_run_stats"
+    _fields_ = _members((c_uint64, "size"),
+                        (c_int64, "steps prepopulated train_steps episodes inferences inferred evaluations"),
+                        (c_double, "recent_return evaluated_return seconds env_seconds infer_seconds train_seconds "
+                                   "publish_seconds copy_seconds eval_seconds"))
+
+
 STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, ReplayConfig, ReplayPlan, ReplayStats, PriorityStats,
     WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, LearnerConfig, LearnerStats,
     WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, CheckpointOptions, CheckpointInfo, Space, EnvInfo,
-    EnvResult, EnvType, VectorResult, VectorEnvType,
+    EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent, RunConfig, RunStats,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -275,20 +298,22 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_TEXT, [], "gpur_last_error gpur_version gpur_build_info"),
     (_I64, [_TEXT], "gpur_struct_size"),
     (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
-        "gpur_learner_config_init gpur_policy_config_init gpur_checkpoint_options_init"),
+        "gpur_learner_config_init gpur_policy_config_init gpur_run_config_init gpur_checkpoint_options_init"),
     (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
     (None, [_P], "gpur_device_close gpur_replay_destroy gpur_batch_retain gpur_batch_release gpur_writer_destroy "
-        "gpur_learner_destroy gpur_policy_destroy"),
+        "gpur_learner_destroy gpur_policy_destroy gpur_run_destroy gpur_run_stop"),
     (_STATUS, [_P, _P], "gpur_device_get_info gpur_device_wait_stream gpur_replay_plan_bytes gpur_replay_get_stats "
         "gpur_replay_get_priority_stats gpur_replay_check_priorities gpur_batch_get_view gpur_batch_wait "
         "gpur_writer_set_ended gpur_writer_step_ex gpur_learner_train_ids gpur_learner_acquire_host_batch "
-        "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats gpur_policy_get_stats"),
+        "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats gpur_policy_get_stats "
+        "gpur_run_get_stats"),
     (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
     (None, [_P, _P], "gpur_device_free"),
     (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
     (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush gpur_learner_sync "
-        "gpur_learner_weight_count"),
-    (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset gpur_policy_config_preset"),
+        "gpur_learner_weight_count gpur_run_evaluate"),
+    (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset gpur_policy_config_preset "
+        "gpur_run_save gpur_run_load"),
     (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_sample_into gpur_writer_open gpur_learner_create "
         "gpur_policy_create gpur_policy_act"),
     (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "
@@ -306,8 +331,11 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I32, _P, _P], "gpur_writer_get_episode"),
     (_STATUS, [_P, _P, _P, _P, _P, _P], "gpur_writer_step"),
     (_F32, [_P, _I64], "gpur_schedule_at gpur_learner_epsilon"),
-    (_STATUS, [_P, _I64], "gpur_learner_train"),
+    (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance"),
     (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
+    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_run_preset"),
+    (_STATUS, [_P, _P, _P, _P], "gpur_run_create"),
+    (_STATUS, [_P, _P, _P, _P, _P], "gpur_run_create_vector"),
     (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),
     (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info gpur_env_find gpur_vector_env_find"),
     (_STATUS, [_P, _TEXT, _P], "gpur_replay_save gpur_replay_load gpur_learner_save gpur_learner_load "

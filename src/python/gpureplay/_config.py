@@ -12,7 +12,7 @@ import numpy as np
 from . import _c_api
 from ._inputs import flag, integer, put, put_count
 from ._library import InvalidArgument, check, lib
-from ._schema import Field, to_c
+from ._schema import NUMPY, Field, to_c
 
 Settings = dict[str, Any]
 
@@ -43,7 +43,8 @@ _LEARNER_CHOICES = {
 
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")  # settings that only a prioritized buffer has
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
-_FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic")
+_FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
+          "whole_episodes")
 
 
 # Setting members of structs.
@@ -405,6 +406,24 @@ def network_settings(settings: Settings) -> Settings:
     return {name: settings[name] for name in _NETWORK_MEMBERS}
 
 
+# Runs.
+
+_RUN_CHOICES = {"act": {"latest": _c_api.ACT_LATEST, "target": _c_api.ACT_TARGET}}
+_RUN_MEMBERS = ("num_envs", "threads", "concurrent", "synchronized", "act", "whole_episodes", "target_period",
+                "train_period", "prepopulation", "eval_period", "eval_episodes", "eval_epsilon", "seed")
+
+
+def run_config(settings: Settings) -> _c_api.RunConfig:
+    """The defaults, overridden by `settings`."""
+    config = _c_api.RunConfig()
+    check(lib.gpur_run_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
+    for name, value in settings.items():
+        if name not in _RUN_MEMBERS:
+            raise TypeError(f"{name!r} is no setting; they are {', '.join(_RUN_MEMBERS)}")
+        _put_setting(config, name, value, _RUN_CHOICES)
+    return config
+
+
 # Reading settings back from structs.
 
 
@@ -412,14 +431,14 @@ def _word(choices: dict[Any, int], code: int) -> Any:
     return next(word for word, known in choices.items() if known == code)
 
 
-def _shortest(value: float) -> float:
+def shortest(value: float) -> float:
     """A float32 as the shortest number that is read as it: 0.99, and not 0.9900000095367432."""
     return float(str(np.float32(value)))
 
 
 def _schedule_of(given: _c_api.Schedule) -> Any:
     """A number, (first, last, steps), or with a begin other than 0 (first, last, steps, begin)."""
-    first, last = _shortest(given.first), _shortest(given.last)
+    first, last = shortest(given.first), shortest(given.last)
     if first == last:
         return first
     return (first, last, given.steps, given.begin) if given.begin else (first, last, given.steps)
@@ -429,7 +448,7 @@ def _value_of(struct: ctypes.Structure, name: str) -> Any:
     value = getattr(struct, name)
     if isinstance(value, _c_api.Schedule):
         return _schedule_of(value)
-    return bool(value) if name in _FLAGS else _shortest(value) if isinstance(value, float) else value
+    return bool(value) if name in _FLAGS else shortest(value) if isinstance(value, float) else value
 
 
 def _values_of(struct: ctypes.Structure, names: str) -> Settings:
@@ -488,6 +507,11 @@ def settings_of_policy(config: _c_api.PolicyConfig) -> Settings:
     return _settings_in(config.network, ((config.network, _NETWORK_MEMBERS), (config, _POLICY_MEMBERS)))
 
 
+def settings_of_run(config: _c_api.RunConfig) -> Settings:
+    return {name: _word(_RUN_CHOICES[name], getattr(config, name)) if name in _RUN_CHOICES else _value_of(config, name)
+            for name in _RUN_MEMBERS}
+
+
 def settings_text(settings: Settings, names: str) -> str:
     """Some of the settings, written as in a call."""
     return ", ".join(f"{name}={settings[name]!r}" for name in names.split())
@@ -534,3 +558,40 @@ def preset(name: str) -> Preset:
     return Preset({key: value for key, value in buffer.items()
                    if value is not None and key not in _NOT_IN_BUFFER_PRESETS},
                   {key: value for key, value in agent.items() if key not in absent})
+
+
+class RunPreset(NamedTuple):
+    """The settings of a system for an environment, as keywords of `ReplayBuffer`, `DQN` and `Run`."""
+
+    buffer: Settings
+    agent: Settings
+    run: Settings
+
+
+def run_preset(name: str, env_type: int, options: bytes) -> RunPreset:
+    """env_type, options: the address of a gpur_env_type, and the options of its init. InvalidArgument: there is no
+    preset of that name, or it cannot take the environment."""
+    replay, learner, run = _c_api.ReplayConfig(), _c_api.LearnerConfig(), run_config({})
+    fields = (_c_api.Field * _c_api.RUN_FIELDS)()
+    for config, init in ((replay, lib.gpur_replay_config_init), (learner, lib.gpur_learner_config_init)):
+        check(init(ctypes.addressof(config), ctypes.sizeof(config)))
+    if "\0" in name:
+        raise ValueError(f"preset is {name!r}; it must have no NUL")
+    check(lib.gpur_run_preset(name.encode(), env_type, options, *map(ctypes.addressof, (fields, replay, learner, run))))
+    buffer = {key: value for key, value in _settings_of_replay(replay).items() if value is not None}
+    for key in ("max_batch", "block_rows", "extra_frames"):
+        if getattr(replay, key) == 0:
+            buffer.pop(key, None)  # the library chooses it by other settings, which the caller may change
+    return RunPreset({**buffer, "fields": dict(map(_field_of, fields))},
+                     _without_neutral_draw(settings_of_learner(learner)), settings_of_run(run))
+
+
+def _field_of(field: _c_api.Field) -> tuple[str, tuple[tuple[int, ...], str]]:
+    """(name, (shape, dtype)), as `ReplayBuffer` takes it."""
+    shape = tuple(field.shape)
+    return field.name.decode(), (shape[:shape.index(0)] if 0 in shape else shape, NUMPY[field.dtype].name)
+
+
+def _without_neutral_draw(agent: Settings) -> Settings:
+    """A learner that says nothing special of how it samples samples as its buffer does."""
+    return {key: value for key, value in agent.items() if value or key not in _DRAW_SETTINGS}

@@ -222,7 +222,7 @@ class FileInfo(NamedTuple):
     weights: int
 
 
-def _encoded(path: str | os.PathLike[str]) -> bytes:
+def encoded_path(path: str | os.PathLike[str]) -> bytes:
     """The path in C. ValueError: it contains a NUL, at which C would end it."""
     name = os.fsencode(path)
     if b"\0" in name:
@@ -233,7 +233,7 @@ def _encoded(path: str | os.PathLike[str]) -> bytes:
 def file_info(path: str | os.PathLike[str]) -> FileInfo:
     """Describes a file of `save` or `save_weights`, or any safetensors file. FileError: it is none."""
     info = _c_api.CheckpointInfo()
-    check(lib.gpur_checkpoint_get_info(_encoded(path), ctypes.addressof(info)))
+    check(lib.gpur_checkpoint_get_info(encoded_path(path), ctypes.addressof(info)))
     kind, version, *numbers = (getattr(info, name) for name in FileInfo._fields)
     return FileInfo(kind.decode(), version.decode(), *numbers)
 
@@ -247,7 +247,7 @@ def call_with_file(handle: Handle, function: Any, path: str | os.PathLike[str], 
     on_end: is called with the library's error, or None, before anything is raised.
     inside: makes a context that the call runs in.
     """
-    name, options, refusal = _encoded(path), _c_api.CheckpointOptions(), None
+    name, options, refusal = encoded_path(path), _c_api.CheckpointOptions(), None
     with DeferredSignals() as signals, inside():
         raised = signals.raised
 

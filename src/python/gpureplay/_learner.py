@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
-from collections.abc import Iterator, Mapping, MutableMapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import index_source_of, learner_config, settings_of_learner, settings_text
-from ._handle import Handle, Progress, call_with_file, says_stop
+from ._handle import Handle, Owned, Progress, call_with_file, says_stop
 from ._inputs import convert, id_array, integer, read_array, read_observations, real
 from ._library import Interrupted, InvalidArgument, check, lib
 from ._schema import Field, num_actions_of
@@ -144,7 +146,11 @@ class DQN(Handle):
                                   "number of actions")
         config, address = learner_config(preset, settings, index_source_of(buffer._spec.config)), ctypes.c_void_p()
         buffer._call(lib.gpur_learner_create, ctypes.addressof(config), ctypes.addressof(address))
-        super().__init__(address.value, lib.gpur_learner_destroy, buffer._owned)
+        # Runs on this learner. Garbage is finalized in any order: whoever destroys the learner destroys them before.
+        self._runs: Owned = {}
+        self._users: weakref.WeakSet[Handle] = weakref.WeakSet()
+        super().__init__(address.value, functools.partial(_destroy, self._runs, lib.gpur_learner_destroy),
+                         buffer._owned)
         self._buffer = buffer  # keeps it alive
         buffer._users.add(self)
         self._config = config
@@ -262,7 +268,10 @@ class DQN(Handle):
         return Weights(self, _c_api.WEIGHTS_GRADIENT)
 
     def close(self) -> None:
-        """Waits for the learner's work and frees its memory. The buffer stays open."""
+        """Waits for the learner's work and frees its memory. Its runs are closed, too. The buffer stays open."""
+        for run in list(self._users):
+            run.close()
+            run._closed_by = "was closed with its learner"
         super().close()
 
     def __repr__(self) -> str:
@@ -271,3 +280,11 @@ class DQN(Handle):
         names = "trunk head hidden optimizer learning_rate loss double_dqn batch_size target_period prioritized"
         state = f"{self._num_actions} actions, on {self._buffer.device.name}"
         return f"<gpureplay.DQN, {state}; {settings_text(self.config, names)}>"
+
+
+def _destroy(runs: Owned, destroy_learner: Callable[[int | None], None], address: int | None) -> None:
+    for run in list(runs):
+        destroy_run = runs.pop(run, None)
+        if destroy_run is not None:
+            destroy_run(run)
+    destroy_learner(address)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""The environments of a run, from what a caller gives: a game of the library, a plug-in, or environments in Python."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import importlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Optional, Union
+
+from . import _c_api
+from ._library import InvalidArgument, check, lib
+from ._python_envs import Envs, PythonEnvs, PythonVector
+
+EnvOptions = Optional[Union[str, Mapping[str, Any]]]
+_WANTED = ("the name of a game (\"CartPole-v1\", \"MinAtar/Breakout\"), a plug-in's file, an id of Gymnasium, a "
+           "function that makes the environment of a lane, make_env(lane), a list of environments, or a vector "
+           "environment")
+
+
+class NativeEnvs(Envs):
+    """A game of the library, or a plug-in."""
+
+    def __init__(self, name: str, options: EnvOptions):
+        found = ctypes.c_void_p()
+        check(lib.gpur_env_find(_text("env", name), ctypes.addressof(found)))
+        self.name, self.type = name, found.value or 0
+        self.options = _text("env_options", options_text(options))
+
+
+def _text(name: str, text: str) -> bytes:
+    if "\0" in text:
+        raise ValueError(f"{name} is {text!r}; it must have no NUL")
+    return os.fsencode(text)
+
+
+def env_info(envs: Envs) -> _c_api.EnvInfo:
+    """What the environments show and take. Before they are opened."""
+    info, env = _c_api.EnvInfo(), ctypes.c_void_p()
+    functions = _c_api.EnvType.from_address(envs.type)
+    refusal = functions.init(envs.options, 0, ctypes.addressof(info), ctypes.addressof(env))
+    if refusal is not None:
+        raise InvalidArgument(f"{envs.name}: {refusal.decode('utf-8', 'replace')}")
+    functions.close(env)
+    return info
+
+
+def open_envs(env: Any, *, num_envs: int | None = None, eval_env: Any = None, options: EnvOptions = None,
+              check_nan: bool = True) -> Envs:
+    """From what `Run` and `train` take as `env`."""
+    if isinstance(env, Sequence) and not isinstance(env, str):
+        return _of_list(list(env), num_envs, eval_env, check_nan)
+    if hasattr(env, "single_observation_space"):
+        return _of_vector(env, num_envs, eval_env, check_nan)
+    if eval_env is not None:
+        raise TypeError(f"eval_env is {eval_env!r} and env is {env!r}; only a list of environments and a vector "
+                        "environment need an eval_env")
+    if isinstance(env, str):
+        return (NativeEnvs(env, options) if _is_native(env) else
+                PythonEnvs(_maker_of_id(env, _options_dict(options)), True, check_nan))
+    if options is not None:
+        raise TypeError(f"env_options is {options!r} and env is {env!r}; options go with a name")
+    if callable(env) and not hasattr(env, "reset"):
+        return PythonEnvs(env, True, check_nan)
+    raise TypeError(f"env is {env!r}; it must be {_WANTED}")
+
+
+def game_names() -> list[str]:
+    """The library's games."""
+    found: list[str] = []
+    while (name := lib.gpur_env_name(len(found))) is not None:
+        found.append(name.decode())
+    return found
+
+
+def _is_native(name: str) -> bool:
+    """Whether the library finds this environment: a game, or a plug-in's file, after which may come a colon and one of
+    its names."""
+    return name in game_names() or any(path.endswith(".so") or os.path.isfile(path)
+                                       for path in (name, name.rpartition(":")[0]))
+
+
+def _maker_of_id(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:
+    nothing = f"env is {name!r}, which is no game of the library ({', '.join(game_names())}) and no plug-in's file"
+    try:
+        gymnasium = importlib.import_module("gymnasium")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"{nothing}, and Gymnasium is not installed; `pip install gymnasium`",
+                                  name=error.name) from error
+
+    def make(_lane: int) -> Any:
+        try:
+            return gymnasium.make(name, **options)
+        except gymnasium.error.UnregisteredEnv as error:
+            raise ValueError(f"{nothing}; Gymnasium says: {error}") from error
+
+    return make
+
+
+def _of_list(envs: list[Any], num_envs: int | None, eval_env: Any, check_nan: bool) -> Envs:
+    if not envs or num_envs not in (None, len(envs)):
+        raise ValueError(f"env has {len(envs)} environments and num_envs is {num_envs}; they must be as many, and 1 or "
+                         "more")
+    all_envs = [*envs, *([] if eval_env is None else [eval_env])]
+    if len(set(map(id, all_envs))) < len(all_envs):
+        raise ValueError("env and eval_env have an environment twice; each lane, and the evaluation, needs its own")
+    found = PythonEnvs(lambda lane: all_envs[lane], False, check_nan)
+    found.count, found.can_evaluate = len(envs), eval_env is not None
+    return found
+
+
+def _of_vector(envs: Any, num_envs: int | None, eval_env: Any, check_nan: bool) -> Envs:
+    if num_envs not in (None, envs.num_envs):
+        raise ValueError(f"env has {envs.num_envs} environments and num_envs is {num_envs}; they must be as many")
+    evaluation = None if eval_env is None else PythonEnvs(lambda _lane: eval_env, False, check_nan)
+    return PythonVector(envs, evaluation, check_nan)
+
+
+# Options of an environment.
+
+
+def options_text(options: EnvOptions) -> str:
+    """As the library takes them, and files have them: "name=value,name=value"."""
+    if isinstance(options, Mapping):
+        return ",".join(f"{name}={int(value) if isinstance(value, bool) else value}" for name, value in options.items())
+    return options or ""
+
+
+def _options_dict(options: EnvOptions) -> dict[str, Any]:
+    """As Gymnasium takes them: keyword arguments of `make`. A value in a text is a literal of Python, or else a
+    text."""
+    if isinstance(options, Mapping):
+        return dict(options)
+    parts = (part.partition("=") for part in (options or "").split(",") if part)
+    return {name: _literal(value) for name, _, value in parts}
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

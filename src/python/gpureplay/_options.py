@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""The options of training: keywords of `train`, and with dashes options of `python -m gpureplay.train`. They are those
+of the program gpureplay-train, which reads the same file options.txt in the folder of a run."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Optional, Union
+
+import numpy as np
+
+from ._inputs import integer, real
+from ._library import InvalidArgument
+
+Value = Optional[Union[str, int, float, bool]]
+FILE = "options.txt"
+_MOST = (2**63 - 1) // 4
+
+
+class Option(NamedTuple):
+    """An option. `kind` is the type of its values. Integers are `low` to `high`."""
+
+    kind: type
+    metavar: str
+    meaning: str
+    low: int = 0
+    high: int = _MOST
+
+
+# In the order of the file. Where there are two defaults, they are those of fast-dqn and of fast-dqn-small.
+OPTIONS = {
+    "env": Option(str, "NAME", "a game of the library, a plug-in (./games.so or ./games.so:Corridor), or an id of "
+                               "Gymnasium"),
+    "env_options": Option(str, "LIST", "the environment's: a=1,b=2"),
+    "preset": Option(str, "NAME", "fast-dqn (default for frames of 84 x 84 bytes) or fast-dqn-small (for all others)"),
+    "device": Option(str, "NAME", "auto (default: a GPU if there is one), cpu, cuda:N"),
+    "threads": Option(int, "N", "that compute on the CPU; 0, the default: all cores", 0, 1024),
+    "deterministic": Option(bool, "0|1", "1: the same results each time on a GPU, too, by slower kernels (0)"),
+    "seed": Option(int, "N", "of everything random (1)", 0, 2**63 - 1),
+    "steps": Option(int, "N", "environment steps to take (fast-dqn 50000000, fast-dqn-small 1000000)", 1),
+    "num_envs": Option(int, "W", "environments (8)", 1, 4096),
+    "env_threads": Option(int, "N", "that step environments; 0, the default: one for each, at most 64", 0, 4096),
+    "concurrent": Option(bool, "0|1", "train while the environments step (1)"),
+    "synchronized": Option(bool, "0|1", "one inference for all environments (1; 0 if there is one environment)"),
+    "target_period": Option(int, "C", "steps between copies to the target network (10000, 1000)", 1),
+    "train_period": Option(int, "F", "steps for each train step (4)", 1),
+    "prepopulation": Option(int, "N", "random steps before the first step (50000, 5000)", 1),
+    "eval_period": Option(int, "N", "steps between evaluations; 0: only at the end (250000, 50000)"),
+    "eval_episodes": Option(int, "N", "episodes of an evaluation; 0: no evaluations (30)"),
+    "capacity": Option(int, "N", "transitions in the replay (1000000, 100000)", 2),
+    "batch": Option(int, "N", "transitions of a train step (32)", 1),
+    "learning_rate": Option(float, "X", "of the optimizer (0.00025)"),
+    "exploration_steps": Option(int, "N", "in which epsilon falls from 1 to 0.1 (1000000, 100000)"),
+    "checkpoint": Option(int, "N", "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"),
+}
+
+
+def flag_of(name: str) -> str:
+    """As the command line has it: "--num-envs"."""
+    return "--" + name.replace("_", "-")
+
+
+def checked(name: str, value: Any) -> Value:
+    """The value of an option as its type. None stays None. TypeError, ValueError: it is none."""
+    option = OPTIONS[name]
+    if value is None:
+        return None
+    if option.kind is str:
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is {value!r}; it must be a str")
+        if "\n" in value or "\0" in value:
+            raise ValueError(f"{name} is {value!r}; it must be one line")
+        return value
+    if option.kind is bool:
+        return bool(value) if isinstance(value, np.bool_) else bool(integer(name, value, 0, 1))
+    if option.kind is int:
+        return integer(name, value, option.low, option.high)
+    number = real(name, value)
+    if not math.isfinite(number) or number < 0:
+        raise InvalidArgument(f"{name} is {number}; it must be a number of 0 or more")
+    return number
+
+
+def parsed(name: str, text: str) -> Value:
+    """The value from a text. ValueError: it is none."""
+    option = OPTIONS[name]
+    try:
+        return checked(name, text if option.kind is str else float(text) if option.kind is float else int(text))
+    except ValueError:
+        wanted = {bool: "0 or 1", int: f"a whole number of {option.low} to {option.high}",
+                  float: "a number of 0 or more"}.get(option.kind, "one line")
+        raise ValueError(f"{flag_of(name)} is \"{text}\"; it must be {wanted}") from None
+
+
+def text_of(value: Value) -> str:
+    """As the file has it."""
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return str(int(value)) if isinstance(value, int) else str(value)
+
+
+def lines_of(options: Mapping[str, Value]) -> str:
+    """The file."""
+    return "".join(f"{flag_of(name)} {text_of(options[name])}\n" for name in OPTIONS)
+
+
+def read_options(folder: str | os.PathLike[str]) -> dict[str, Value]:
+    """The options of the run in this folder. ValueError: the file is damaged."""
+    path, found = Path(folder, FILE), {}
+    names = {flag_of(name): name for name in OPTIONS}
+    for line in path.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        flag, space, text = line.partition(" ")
+        if flag not in names or not space:
+            raise ValueError(f"{path} has the line \"{line}\"; its lines must be options of a run with their values")
+        found[names[flag]] = parsed(names[flag], text)
+    for name in OPTIONS:
+        if name not in found:
+            raise ValueError(f"{path} has no {flag_of(name)}; it must have every option of a run")
+    return found

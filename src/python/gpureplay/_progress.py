@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""What a run shows while it goes on: the progress line, and the rows of rates.csv."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import time
+from typing import NamedTuple
+
+from ._learner import DQN, LearnerStats
+from ._run import Run, RunStats
+from ._run_folder import COLUMNS, Number, Record
+
+_ROW_SECONDS = 5.0  # between rows of rates; the first one comes at the first look
+_LOOK_SECONDS = 1.0  # between two looks at the statistics
+_PRINT_SECONDS = 30.0  # between lines where there is no terminal
+
+
+class _Sample(NamedTuple):
+    """The statistics at a moment."""
+
+    seconds: float  # that the run has taken
+    step: int
+    run: RunStats
+    learner: LearnerStats
+
+
+def _ratio(one: float, other: float) -> float:
+    return one / other if other > 0 else math.nan
+
+
+def time_text(seconds: float) -> str:
+    """A duration: "1:02:03"."""
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Progress:
+    """Call `look` now and then, and `finish` at the end.
+
+    first_step, first_seconds: where the run was when it was resumed, or 0. prints: whether the line is shown.
+    """
+
+    def __init__(self, run: Run, agent: DQN, record: Record, steps: int, first_step: int, first_seconds: float,
+                 prints: bool):
+        self._run, self._agent, self._record, self._prints = run, agent, record, prints
+        self._steps, self._first_step, self._first_seconds = steps, first_step, first_seconds
+        self._prepopulation: int = run.config["prepopulation"]
+        self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        self._began = time.monotonic()
+        self._rates: dict[str, Number] = dict.fromkeys(COLUMNS["rates"], math.nan)
+        self._counted = run.stats.steps  # when it was resumed
+        self._first = self._last = self._sample()
+        self._looked = self._printed = first_seconds
+        self._has_row = False
+
+    @property
+    def seconds(self) -> float:
+        """That the run has taken, also before it was resumed."""
+        return self._first_seconds + time.monotonic() - self._began
+
+    def _sample(self) -> _Sample:
+        stats = self._run.stats
+        return _Sample(self.seconds, self._first_step + stats.steps - self._counted, stats, self._agent.stats)
+
+    def look(self, is_last: bool = False) -> None:
+        """Adds a row and shows the line, if it is time."""
+        seconds = self.seconds
+        if not is_last and seconds - self._looked < _LOOK_SECONDS:
+            return
+        self._looked = seconds
+        if is_last or not self._has_row or seconds - self._last.seconds >= _ROW_SECONDS:
+            self._add_row()
+        if is_last:  # the last line has the rates of the whole time
+            self._rates = self._rates_since(self._first)
+        if self._prints and (self._is_terminal or is_last or seconds - self._printed >= _PRINT_SECONDS):
+            self._printed = seconds
+            self._print(is_last)
+
+    def finish(self) -> None:
+        self.look(is_last=True)
+
+    def _add_row(self) -> None:
+        """The learner's mean loss is over the time since the last sample, so samples are taken for rows only."""
+        before, self._last, self._has_row = self._last, self._sample(), True
+        self._rates = self._rates_since(before)
+        self._record.add("rates", list(self._rates.values()))
+
+    def _rates_since(self, sample: _Sample) -> dict[str, Number]:
+        """Until the last sample."""
+        return dict(zip(COLUMNS["rates"], _rates(sample, self._last, self._agent.epsilon(self._last.step))))
+
+    def _print(self, is_last: bool) -> None:
+        stats = self._run.stats
+        step = self._first_step + stats.steps - self._counted
+        values = {"steps/s": self._rates["env_steps_per_second"], "train/s": self._rates["train_steps_per_second"],
+                  "return": stats.recent_return, "evaluated": stats.evaluated_return,
+                  "epsilon": self._agent.epsilon(step), "loss": self._rates["loss"]}
+        line = self._position(stats, step) + "".join(f"  {name} {value:.4g}" for name, value in values.items()
+                                                     if math.isfinite(value))
+        if self._is_terminal:  # a line that is too long could not be drawn over
+            width = shutil.get_terminal_size().columns
+            print(f"\r\033[K{line[:width - 1]}", end="\n" if is_last else "", flush=True)
+        else:
+            print(line, flush=True)
+
+    def _position(self, stats: RunStats, step: int) -> str:
+        if stats.prepopulated < self._prepopulation and step == 0:
+            return f"random steps before training: {stats.prepopulated} of {self._prepopulation}"
+        speed = _ratio(step - self._first_step, self.seconds - self._first_seconds)
+        left = f", {time_text((self._steps - step) / speed)} left" if speed > 0 and step < self._steps else ""
+        return f"{step} of {self._steps} steps, {100 * step / self._steps:.1f}%{left}"
+
+
+def _rates(before: _Sample, now: _Sample, epsilon: float) -> list[Number]:
+    """The rates between two samples, and what is known at the second, in the order of the columns."""
+    seconds, inferences = now.seconds - before.seconds, now.run.inferences - before.run.inferences
+    parts = {name: getattr(now.run, f"{name}_seconds") - getattr(before.run, f"{name}_seconds")
+             for name in ("env", "infer", "train", "publish", "copy", "eval")}
+    has_trained = now.learner.steps > before.learner.steps
+    learner = [now.learner.learning_rate, now.learner.mean_loss, now.learner.mean_q, now.learner.gradient_norm]
+    return [now.seconds, now.step, now.learner.steps, now.run.episodes, _ratio(now.step - before.step, seconds),
+            _ratio(inferences, seconds), _ratio(now.run.inferred - before.run.inferred, inferences),
+            _ratio(now.run.train_steps - before.run.train_steps, seconds),
+            *(_ratio(part, seconds) for part in parts.values()), parts["publish"], parts["copy"],
+            now.run.recent_return, epsilon, *(learner if has_trained else [math.nan] * len(learner))]

@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: MIT
+"""Environments in Python, with Gymnasium's interface, as tables of functions that the library's threads call. Each call
+takes the interpreter's lock."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _c_api
+from ._inputs import convert, has_nan
+from ._schema import DTYPES, Field
+from ._writer import Environment, environment_of
+
+
+class Envs:
+    """Environments of one type. The library makes those of a run in the order of the lanes, and that of evaluations
+    last."""
+
+    name: str
+    type: int  # the address of the gpur_env_type
+    vector_type: int | None = None  # that of the gpur_vector_env_type which steps the lanes, if they are one
+    options: bytes = b""  # for init
+    count: int | None = None  # how many lanes there can be; None: any number
+    can_evaluate = True  # whether there is an environment for evaluations
+
+    def open(self, lanes: int) -> None:
+        """From now on `init` is called for the lanes of a run, and no longer to read the spaces alone."""
+
+    def cause_of(self, text: str) -> BaseException | None:
+        """The exception in Python that the library's message `text` is about."""
+        return None
+
+    def close(self) -> None:
+        """Releases what was made for the run, which is gone."""
+
+
+# Spaces.
+
+
+class Spaces(NamedTuple):
+    """What all environments of a run have in common."""
+
+    obs: Field  # as the library gets it
+    num_actions: int
+    first_action: int
+
+
+# What observations of these dtypes are stored as. Other integers would lose values in a float32.
+_STORED_AS = {"uint8": np.uint8, "bool": np.uint8, "float16": np.float32, "float32": np.float32, "float64": np.float32}
+
+
+def _is_a(space: Any, kind: str) -> bool:
+    return any(parent.__name__ == kind for parent in type(space).__mro__)
+
+
+def _spaces_of(found: Environment) -> Spaces:
+    """TypeError: the library cannot take these observations or actions."""
+    obs, action = found.observation_space, found.action_space
+    if not _is_a(obs, "Box") or np.dtype(obs.dtype).name not in _STORED_AS:
+        raise TypeError(f"the observation space is {obs}; it must be a Box of {', '.join(_STORED_AS)}: "
+                        "gymnasium.wrappers.FlattenObservation makes one of most spaces")
+    if not _is_a(action, "Discrete"):
+        raise TypeError(f"the action space is {action}; it must be Discrete, because a Q network has an output for "
+                        "each action")
+    field = Field("obs", tuple(int(n) for n in obs.shape), np.dtype(_STORED_AS[np.dtype(obs.dtype).name]))
+    return Spaces(field, int(action.n), int(getattr(action, "start", 0)))
+
+
+def _single_spaces(env: Any) -> Spaces:
+    """Of an environment that a run resets itself."""
+    found = environment_of(env)
+    if found.autoreset != "disabled":
+        raise TypeError(f"{env} resets itself; a run resets its environments: leave out the wrapper that does it")
+    return _spaces_of(found)
+
+
+def _name_of(env: Any) -> str:
+    """For messages and files: the id, or the name of the class."""
+    return str(getattr(getattr(env, "spec", None), "id", "") or type(getattr(env, "unwrapped", env)).__name__)
+
+
+def _seed_of(seed: int) -> int:
+    """Of the library's 64 bits those that every environment takes, some emulators only 31. A vector adds numbers."""
+    return seed >> 34
+
+
+class _Memory:
+    """The library's memory of an array, as an array. The library gives the same address each time."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any):
+        self._shape, self._dtype, self._address = shape, np.dtype(dtype), 0
+        self._array = np.empty(0)
+
+    def at(self, address: int) -> np.ndarray:
+        if address != self._address:
+            count = int(np.prod(self._shape))
+            raw = (ctypes.c_char * max(1, count * self._dtype.itemsize)).from_address(address)
+            self._array = np.frombuffer(raw, self._dtype, count).reshape(self._shape)
+            self._address = address
+        return self._array
+
+
+def _observation(obs: Any, field: Field, check_nan: bool) -> np.ndarray:
+    """ValueError: `obs` is not what its space says."""
+    array = convert(np.asarray(obs), field)
+    if array.shape != field.shape:
+        raise ValueError(f"the observation has shape {array.shape}; it must be {field.shape}, as in the observation "
+                         "space")
+    if check_nan and field.dtype.kind == "f" and has_nan(array):
+        raise ValueError("the observation has NaN; it must have numbers, or say check_nan=False")
+    return array
+
+
+def _refuse_nan_reward(rewards: Any) -> None:
+    if np.isnan(rewards).any():
+        raise ValueError(f"the reward is {rewards}; it must be a number, or say check_nan=False")
+
+
+# Tables of functions.
+
+# With results as addresses: ctypes would leak the text of a c_char_p.
+_P = ctypes.c_void_p
+_FUNCTIONS = {
+    "init": ctypes.CFUNCTYPE(_P, ctypes.c_char_p, ctypes.c_uint64, _P, _P),
+    "vector_init": ctypes.CFUNCTYPE(_P, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int32, _P, _P),
+    "reset": ctypes.CFUNCTYPE(_P, _P, _P), "step": ctypes.CFUNCTYPE(_P, _P, _P, _P, _P),
+    "vector_step": ctypes.CFUNCTYPE(_P, _P, _P, _P), "close": ctypes.CFUNCTYPE(None, _P),
+}
+_MAX_SENTENCE = 300  # characters; the library's messages have room for about 500
+_PROBE = 1 << 20  # the handle of no environment, while only the spaces are read
+
+
+class _PythonType(Envs):
+    """What all types in Python share: the spaces, and the exceptions of environments.
+
+    An exception cannot pass through C. It is stored, and the library gets a sentence instead, with which the run ends.
+    """
+
+    def __init__(self, first: Any, spaces: Spaces, box: Any, check_nan: bool):
+        """first: the environment that names the type. box: the observation space of one environment."""
+        self.name, self.spaces, self._checks = _name_of(first), spaces, check_nan
+        self._max_steps = getattr(getattr(first, "spec", None), "max_episode_steps", None) or 0
+        self._bounds = [np.ascontiguousarray(bound, np.float32) for bound in (box.low, box.high)]
+        self._raised: dict[str, BaseException] = {}  # by what the library calls the environment
+        self._sentences: dict[str, Any] = {}  # which the library reads
+        self._kept: list[Any] = [self.name.encode()]  # what the tables point to
+
+    def _fill(self, table: Any, functions: dict[str, Callable[..., Any]]) -> int:
+        """Fills a table of the library's. Returns its address. functions: by their names in _FUNCTIONS."""
+        table.name = self._kept[0]
+        for name, function in functions.items():
+            member = name.removeprefix("vector_")
+            thunk = _FUNCTIONS[name](function)
+            setattr(table, member, ctypes.cast(thunk, dict(table._fields_)[member]))
+            self._kept.append(thunk)
+        self._kept.append(table)
+        return ctypes.addressof(table)
+
+    def _describe(self, info_at: int) -> None:
+        """Fills in a gpur_env_info, whose size is set."""
+        size = ctypes.sizeof(ctypes.c_uint64)
+        ctypes.memset(info_at + size, 0, ctypes.sizeof(_c_api.EnvInfo) - size)
+        info, spaces, (low, high) = _c_api.EnvInfo.from_address(info_at), self.spaces, self._bounds
+        info.obs.dtype = DTYPES[spaces.obs.dtype]
+        info.obs.shape[:len(spaces.obs.shape)] = spaces.obs.shape
+        info.obs.low, info.obs.high = low.min(), high.max()
+        if (low != low.min()).any() or (high != high.max()).any():
+            info.obs.lows, info.obs.highs = low.ctypes.data, high.ctypes.data
+        info.action.dtype, info.action.num_actions = _c_api.INT32, spaces.num_actions
+        info.action.high = spaces.num_actions - 1
+        info.max_steps = self._max_steps
+
+    def _probe(self, _options: bytes, _seed: int, info_at: int, env_at: int) -> int | None:
+        """An `init` that only tells the spaces."""
+        self._describe(info_at)
+        _P.from_address(env_at).value = _PROBE
+        return None
+
+    def _close(self, handle: int) -> None:
+        """`close` closes the environments, in the caller's thread, where an exception can be raised."""
+
+    def _refusal(self, label: str, error: BaseException) -> int:
+        """Stores the exception. Returns the address of a sentence."""
+        text = f"{type(error).__name__}: {error}"[:_MAX_SENTENCE]
+        self._raised.setdefault(label, error)
+        sentence = self._sentences[label] = ctypes.create_string_buffer(text.encode("utf-8", "replace"))
+        return ctypes.addressof(sentence)
+
+    def cause_of(self, text: str) -> BaseException | None:
+        for label, error in self._raised.items():
+            if text.startswith((f"{label}:", f"{label},")):
+                return error
+        return None
+
+
+class _Player:
+    """One environment. One thread at a time uses it."""
+
+    def __init__(self, env: Any, spaces: Spaces, seed: int, check_nan: bool):
+        self.env, self._spaces, self._seed, self._checks = env, spaces, seed, check_nan
+        self._memory = _Memory(spaces.obs.shape, spaces.obs.dtype)
+
+    def reset(self, obs_at: int) -> None:
+        # The first reset gets the seed. Those that follow go on with the environment's random numbers.
+        obs, _ = self.env.reset() if self._seed < 0 else self.env.reset(seed=self._seed)
+        self._seed = -1
+        self._memory.at(obs_at)[...] = _observation(obs, self._spaces.obs, self._checks)
+
+    def step(self, action_at: int, obs_at: int, result_at: int) -> None:
+        action = ctypes.c_int32.from_address(action_at).value + self._spaces.first_action
+        obs, reward, terminated, truncated, _ = self.env.step(action)
+        self._memory.at(obs_at)[...] = _observation(obs, self._spaces.obs, self._checks)
+        result = _c_api.EnvResult.from_address(result_at)
+        result.reward, result.terminated, result.truncated = float(reward), bool(terminated), bool(truncated)
+        if self._checks and result.reward != result.reward:
+            _refuse_nan_reward(reward)
+
+
+class PythonEnvs(_PythonType):
+    """Environments of their own for the lanes. They are made in the thread that makes the run.
+
+    make: makes the environment of a lane. closes: whether they are closed with the run.
+    """
+
+    def __init__(self, make: Callable[[int], Any], closes: bool, check_nan: bool):
+        self._make, self._closes = make, closes
+        self._players: dict[int, _Player] = {}  # by handle: the lane + 1, because NULL is none
+        self._lanes: int | None = None  # None: not open
+        self._first = make(0)  # from which the spaces are known
+        try:
+            super().__init__(self._first, _single_spaces(self._first), self._first.observation_space, check_nan)
+        except TypeError:
+            self.close()
+            raise
+        self.type = self._fill(_c_api.EnvType(), {"init": self._init, "reset": self._reset, "step": self._step,
+                                                  "close": self._close})
+
+    def open(self, lanes: int) -> None:
+        self._lanes = lanes
+
+    def _label(self, handle: int) -> str:
+        return "the evaluation" if handle - 1 == self._lanes else f"lane {handle - 1}"
+
+    def _init(self, options: bytes, seed: int, info_at: int, env_at: int) -> int | None:
+        if self._lanes is None:
+            return self._probe(options, seed, info_at, env_at)
+        handle = len(self._players) + 1
+        _P.from_address(env_at).value = None
+        try:
+            self._describe(info_at)
+            made = self._first if handle == 1 else self._make(handle - 1)
+            self._players[handle] = _Player(made, self.spaces, _seed_of(seed), self._checks)
+            self._require_same(made)
+        except BaseException as error:
+            return self._refusal(self._label(handle), error)
+        _P.from_address(env_at).value = handle
+        return None
+
+    def _require_same(self, made: Any) -> None:
+        first = self._first
+        if _single_spaces(made) != self.spaces:
+            raise ValueError(f"the spaces are {made.observation_space} and {made.action_space}; they must be those of "
+                             f"lane 0, {first.observation_space} and {first.action_space}")
+
+    def _reset(self, handle: int, obs_at: int) -> int | None:
+        try:
+            self._players[handle].reset(obs_at)
+        except BaseException as error:
+            return self._refusal(self._label(handle), error)
+        return None
+
+    def _step(self, handle: int, action_at: int, obs_at: int, result_at: int) -> int | None:
+        try:
+            self._players[handle].step(action_at, obs_at, result_at)
+        except BaseException as error:
+            return self._refusal(self._label(handle), error)
+        return None
+
+    def close(self) -> None:
+        envs = [player.env for player in self._players.values()] or [self._first]
+        with contextlib.ExitStack() as closing:
+            for env in envs if self._closes else ():
+                closing.callback(env.close)
+        self._closes = False
+
+
+class PythonVector(_PythonType):
+    """A vector environment, which steps all lanes at once. The caller closes it.
+
+    evaluation: the environment for evaluations; None: there is none.
+    """
+
+    def __init__(self, envs: Any, evaluation: PythonEnvs | None, check_nan: bool):
+        found = environment_of(envs)
+        modes = {"next_step": _c_api.AUTORESET_NEXT_STEP, "same_step": _c_api.AUTORESET_SAME_STEP}
+        mode = str(getattr(found.autoreset, "name", found.autoreset)).lower()
+        if mode not in modes:
+            raise ValueError(f"the autoreset mode of {envs} is {mode!r}; a run needs \"next_step\" or \"same_step\"")
+        super().__init__(envs, _spaces_of(found), found.observation_space, check_nan)
+        if evaluation is not None and evaluation.spaces != self.spaces:
+            raise ValueError(f"the spaces of eval_env are {evaluation.spaces}, and those of the vector environment "
+                             f"{self.spaces}; they must be the same")
+        self._envs, self._mode, self._evaluation, self._seed = envs, mode, evaluation, 0
+        self.count, self.can_evaluate = found.num_envs, evaluation is not None
+        # The library asks this for the spaces, and if there are evaluations for their environment.
+        self.type = self._fill(_c_api.EnvType(), {"init": self._probe, "close": self._close}) \
+            if evaluation is None else evaluation.type
+        table = _c_api.VectorEnvType()
+        table.autoreset = modes[mode]
+        self.vector_type = self._fill(table, {"vector_init": self._init, "reset": self._reset,
+                                              "vector_step": self._step, "close": self._close})
+        shape, obs = (found.num_envs,), self.spaces.obs
+        self._memory = {"actions": _Memory(shape, np.int32), "next_obs": _Memory(shape + obs.shape, obs.dtype),
+                        "final_obs": _Memory(shape + obs.shape, obs.dtype), "reward": _Memory(shape, np.float32),
+                        "terminated": _Memory(shape, np.bool_), "truncated": _Memory(shape, np.bool_)}
+        self._batch = Field("obs", shape + obs.shape, obs.dtype)
+
+    def open(self, lanes: int) -> None:
+        if self._evaluation is not None:
+            self._evaluation.open(0)  # its only environment is not a lane's
+
+    def _init(self, _options: bytes, seed: int, _num_envs: int, info_at: int, env_at: int) -> int | None:
+        self._describe(info_at)
+        self._seed = _seed_of(seed)
+        _P.from_address(env_at).value = 1
+        return None
+
+    def _reset(self, _handle: int, obs_at: int) -> int | None:
+        try:
+            obs, _ = self._envs.reset() if self._seed < 0 else self._envs.reset(seed=self._seed)
+            self._seed = -1
+            self._memory["next_obs"].at(obs_at)[...] = _observation(obs, self._batch, self._checks)
+        except BaseException as error:
+            return self._refusal(self.name, error)
+        return None
+
+    def _step(self, _handle: int, actions_at: int, result_at: int) -> int | None:
+        try:
+            self._take_step(actions_at, _c_api.VectorResult.from_address(result_at))
+        except BaseException as error:
+            return self._refusal(self.name, error)
+        return None
+
+    def _take_step(self, actions_at: int, result: _c_api.VectorResult) -> None:
+        actions = self._memory["actions"].at(actions_at).astype(np.int64) + self.spaces.first_action
+        obs, rewards, terminated, truncated, info = self._envs.step(actions)
+        if self._checks:
+            _refuse_nan_reward(rewards)
+        obs = _observation(obs, self._batch, self._checks)
+        for name, values in (("next_obs", obs), ("reward", rewards), ("terminated", terminated),
+                             ("truncated", truncated)):
+            self._memory[name].at(getattr(result, name))[...] = values
+        ended = np.flatnonzero(np.logical_or(terminated, truncated))
+        if self._mode == "same_step" and ended.size:
+            final = self._memory["final_obs"].at(result.final_obs)
+            for env in ended:
+                final[env] = _observation(info["final_obs"][env], self.spaces.obs, self._checks)
+
+    def cause_of(self, text: str) -> BaseException | None:
+        found = super().cause_of(text)
+        return found if found is not None or self._evaluation is None else self._evaluation.cause_of(text)

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: MIT
+"""Runs: environments that act by a learner's network, the buffer that they fill, and the learner's training."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import _c_api
+from ._config import Settings, run_config, settings_of_run, settings_text
+from ._envs import EnvOptions, open_envs
+from ._handle import DeferredSignals, Handle, encoded_path, note_library_threads, refuse_after_fork, says_stop
+from ._inputs import flag, integer
+from ._learner import DQN
+from ._library import GpureplayError, InvalidArgument, failed, lib
+from ._python_envs import Envs
+
+_KINDS = {_c_api.RUN_EPISODE: "episode", _c_api.RUN_EVALUATION: "evaluation"}
+_WAIT = 0.1  # seconds between two looks at signals
+
+
+class EnvError(GpureplayError, RuntimeError):
+    """An environment in Python raised an exception, which is the cause of this one. The text names the lane."""
+
+
+class RunEvent(NamedTuple):
+    """An episode that has ended, or an evaluation. include/gpureplay/run.h describes each member."""
+
+    kind: str  # "episode" or "evaluation"
+    lane: int
+    step: int
+    length: int
+    episodes: int
+    mean_return: float
+    return_deviation: float
+
+
+class RunStats(NamedTuple):
+    """Counts, and seconds where the name says so. include/gpureplay/run.h describes each."""
+
+    steps: int
+    prepopulated: int
+    train_steps: int
+    episodes: int
+    inferences: int
+    inferred: int
+    evaluations: int
+    recent_return: float
+    evaluated_return: float
+    seconds: float
+    env_seconds: float
+    infer_seconds: float
+    train_seconds: float
+    publish_seconds: float
+    copy_seconds: float
+    eval_seconds: float
+
+
+OnEvent = Callable[[RunEvent], Any]
+
+
+class _Reporter:
+    """Passes a run's events on. The run stops if `on_event` raises an exception, or returns False."""
+
+    def __init__(self, on_event: OnEvent | None):
+        self.run: int | None = None  # the address of the run
+        self.raised: list[BaseException] = []
+        self.says_stop = False
+        self._on_event = on_event
+        self.function = dict(_c_api.RunConfig._fields_)["on_event"](self._report)
+
+    def _report(self, _user: int | None, address: int) -> None:
+        if self._on_event is None or self.raised:
+            return
+        given = _c_api.RunEvent.from_address(address)
+        kind, *others = (getattr(given, name) for name in RunEvent._fields)
+        try:
+            self.says_stop |= says_stop(self._on_event(RunEvent(_KINDS[kind], *others)))
+        except BaseException as error:
+            self.raised.append(error)
+        if self.raised or self.says_stop:
+            lib.gpur_run_stop(self.run)
+
+
+class Run(Handle):
+    """Environments that act by a learner's network, each in a lane of its own, with the learner's training, in threads
+    of the library. `train` makes buffer, learner and run in one call.
+
+    agent: the learner. Its buffer must have the fields obs, action, reward, next_obs, terminated and truncated, and
+        with layout "frames" takes one frame of the environment for a stack. Nobody else adds to it or trains the
+        learner meanwhile: the buffer's own writer is closed.
+    env: the name of a game of the library ("CartPole-v1", "MinAtar/Breakout"), or a plug-in's file ("./games.so",
+        "./games.so:Corridor"); or an id of Gymnasium ("gymnasium:CartPole-v1" if the library has a game of that name,
+        too); or a function make_env(lane) that makes an environment, for lanes 0 to num_envs - 1 and num_envs, the one
+        of evaluations; or a list of environments, which the caller closes. Observations must be a Box, actions
+        Discrete. In Python only one environment steps at a time, unless it releases the interpreter's lock: with
+        threads=1 the lanes then cost the least. Or a vector environment of Gymnasium, which needs `synchronized`, whose
+        steps are taken all at once, and which the caller closes.
+    env_options: for a name: "name=value,name=value", or a dict.
+    eval_env: beside a list or a vector environment: the environment of evaluations. None: there are none.
+    on_event: is called with each RunEvent, in the thread that advances the run. False stops the run, an exception does,
+        too, and is raised by `advance`.
+    check_nan: observations and rewards of environments in Python are searched for NaN, which ends the run.
+    settings: the members of gpur_run_config by name (include/gpureplay/run.h): num_envs, threads, concurrent,
+        synchronized, act "latest" or "target", whole_episodes, target_period, train_period, prepopulation, eval_period,
+        eval_episodes, eval_epsilon, seed. None is the library's default. target_period, in environment steps, is that
+        of the learner, in train steps, times train_period.
+
+    Environments in Python get a seed, drawn from the run's, in their first `reset`. If that decides all that is random
+    in them, results are the same bits each time, whatever the timing of threads.
+
+    One thread at a time advances a run. Any thread may read `stats` and call `stop`.
+    """
+
+    _kind = "run"
+
+    def __init__(self, agent: DQN, env: Any, *, env_options: EnvOptions = None, eval_env: Any = None,
+                 on_event: OnEvent | None = None, check_nan: bool = True, **settings: Any):
+        if not isinstance(agent, DQN):
+            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN")
+        refuse_after_fork()
+        check_nan = flag("check_nan", check_nan)
+        envs = open_envs(env, num_envs=settings.get("num_envs"), eval_env=eval_env, options=env_options,
+                         check_nan=check_nan)
+        try:
+            self._create(agent, envs, on_event, settings)
+        except BaseException:
+            envs.close()
+            raise
+
+    @classmethod
+    def _of(cls, agent: DQN, envs: Envs, on_event: OnEvent | None, settings: Settings) -> Run:
+        """With environments that are known already."""
+        run = cls.__new__(cls)
+        run._create(agent, envs, on_event, settings)
+        return run
+
+    def _create(self, agent: DQN, envs: Envs, on_event: OnEvent | None, settings: Settings) -> None:
+        config = _config_of(agent, envs, settings)
+        self._agent, self._envs, self._config, self._reporter = agent, envs, config, _Reporter(on_event)
+        config.env_options, config.on_event = envs.options, self._reporter.function
+        address = ctypes.c_void_p()
+        note_library_threads()
+        envs.open(config.num_envs)
+        with DeferredSignals() as signals:  # nothing can be raised through C, from make_env
+            places = ctypes.addressof(config), ctypes.addressof(address)
+            if envs.vector_type is None:
+                status = agent._invoke(lib.gpur_run_create, envs.type, *places)
+            else:
+                status = agent._invoke(lib.gpur_run_create_vector, envs.vector_type,
+                                       envs.type if envs.can_evaluate else None, *places)
+            failure = None if status == 0 else self._failure(agent._explain(failed(status)))
+        if failure is not None:
+            raise signals.raised[0] if signals.raised else failure
+        super().__init__(address.value, lib.gpur_run_destroy, agent._runs)
+        agent._users.add(self)
+        agent._buffer._close_writer("gave way to those of a gpureplay.Run")
+        self._reporter.run = address.value
+        if signals.raised:
+            self.close()
+            raise signals.raised[0]
+
+    def _failure(self, error: Exception) -> BaseException:
+        """The library's error, with what an environment in Python raised as its cause."""
+        cause = self._envs.cause_of(str(error))
+        if cause is None or not isinstance(cause, Exception):  # SystemExit, say, is raised as it is
+            return error if cause is None else cause
+        raised = EnvError(str(error))
+        raised.__cause__ = cause
+        return raised
+
+    # Taking steps.
+
+    def advance(self, steps: int) -> None:
+        """Takes `steps` more environment steps, after the prepopulation if this is the first call, and returns when
+        they are taken and no train step runs. The split into calls changes nothing in the results.
+
+        Ctrl-C stops the run, as `stop` does, and is raised then. EnvError: an environment in Python raised an
+        exception. Interrupted: `stop` was called, or on_event said so. InvalidArgument: an environment of the library
+        or of a plug-in refused something. After any of these the run has ended, and InvalidArgument is raised again;
+        the learner stays usable."""
+        self._call_watched(lib.gpur_run_advance, integer("steps", steps, 0))
+
+    def evaluate(self) -> None:
+        """Evaluates the network as it is now, and waits for it; on_event gets the result. Errors are those of
+        `advance`."""
+        self._call_watched(lib.gpur_run_evaluate)
+
+    def stop(self) -> None:
+        """Makes `advance` return after the steps that the environments are taking now. The run has then ended. Any
+        thread."""
+        self._invoke(lib.gpur_run_stop)
+
+    @property
+    def was_stopped_by_event(self) -> bool:
+        """Whether on_event has returned False."""
+        return self._reporter.says_stop
+
+    def _call_watched(self, function: Any, *arguments: Any, tick: Callable[[], None] | None = None) -> None:
+        """Calls the library's function in another thread, because Python runs the handlers of signals in the main one:
+        what they raise, as Ctrl-C does, stops the run and is raised then. tick: is called now and then."""
+        self._open_handle()
+        call = _Call(self, function, arguments)
+        with DeferredSignals() as signals:
+            call.start()
+            try:
+                while not call.ended.wait(_WAIT):
+                    if signals.raised:
+                        self.stop()
+                    if tick is not None:
+                        tick()
+            finally:
+                if not call.ended.is_set():  # tick has raised an exception
+                    self.stop()
+                    call.ended.wait()
+        refusals = [] if call.was_stopped and signals.raised else call.raised
+        for error in (*self._reporter.raised, *refusals, *signals.raised):
+            raise error
+
+    # Files.
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the run to a folder, which is made if it is not there: replay.safetensors, learner.safetensors and
+        run.safetensors. Only between two calls of `advance`, after a multiple of target_period steps. FileError: a file
+        cannot be written. Unavailable: the library was built without cJSON or xxHash.
+
+        It waits for an evaluation that runs. Ctrl-C cuts that off, and is raised when the files are written: a folder
+        that was saved then lacks the evaluation's event."""
+        self._call_watched(lib.gpur_run_save, encoded_path(folder))
+
+    def load(self, folder: str | os.PathLike[str]) -> None:
+        """Restores such a folder, before the first `advance`, into a run with the same settings on a buffer and a
+        learner with the same settings. Environments of the library go on with the same bits; those in Python begin new
+        episodes, and open ones end in the buffer as if truncated."""
+        name = encoded_path(folder)
+        with DeferredSignals() as signals:  # environments are reset
+            status = self._invoke(lib.gpur_run_load, name)
+            failure = None if status == 0 else self._failure(self._explain(failed(status)))
+        for error in (*signals.raised, *([] if failure is None else [failure])):
+            raise error
+
+    # State.
+
+    @property
+    def stats(self) -> RunStats:
+        """Counts and times. Does not wait for steps."""
+        stats = _c_api.RunStats()
+        self._call(lib.gpur_run_get_stats, ctypes.addressof(stats))
+        return RunStats(*(getattr(stats, name) for name in RunStats._fields))
+
+    @property
+    def config(self) -> Settings:
+        """The settings by name, including the defaults. A copy."""
+        return settings_of_run(self._config)
+
+    def close(self) -> None:
+        """Stops the threads, and closes the environments that the run has made. Buffer and learner stay open."""
+        if self._handle in self._owned:  # not if a learner in the same garbage was destroyed before, with its runs
+            self.stop()
+        super().close()
+        self._envs.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<gpureplay.Run, {self._envs.name}, closed>"
+        names = "num_envs concurrent synchronized target_period train_period seed"
+        return f"<gpureplay.Run, {self._envs.name}, {self.stats.steps} steps; {settings_text(self.config, names)}>"
+
+
+class _Call(threading.Thread):
+    """A call of a run's function."""
+
+    def __init__(self, run: Run, function: Any, arguments: tuple[Any, ...]):
+        super().__init__(name="gpureplay.Run", daemon=True)
+        self._run, self._function, self._arguments = run, function, arguments
+        self.ended, self.raised, self.was_stopped = threading.Event(), list[BaseException](), False
+
+    def run(self) -> None:
+        try:
+            status = self._run._invoke(self._function, *self._arguments)
+            if status != 0:
+                self.was_stopped = status == _c_api.INTERRUPTED
+                self.raised.append(self._run._failure(self._run._explain(failed(status))))
+        except BaseException as error:
+            self.raised.append(error)
+        finally:
+            self.ended.set()
+
+
+def _config_of(agent: DQN, envs: Envs, settings: Settings) -> _c_api.RunConfig:
+    """None is the default."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    if envs.count is not None:
+        given["num_envs"] = envs.count
+    if not envs.can_evaluate:
+        if given.get("eval_period") or given.get("eval_episodes"):
+            raise InvalidArgument(f"eval_period is {given.get('eval_period', 0)}, eval_episodes is "
+                                  f"{given.get('eval_episodes', 0)} and eval_env is None; evaluations beside a list of "
+                                  "environments need an eval_env")
+        given["eval_period"] = given["eval_episodes"] = 0
+    config = run_config(given)
+    if "target_period" not in given:
+        config.target_period = agent._config.target_period * config.train_period
+    return config

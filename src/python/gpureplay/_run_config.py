@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""config.json in the folder of a run: everything that the run was made with, by the names of the library's structs."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from . import _c_api
+from ._config import shortest
+from ._device import Device
+from ._envs import env_info
+from ._library import lib
+from ._python_envs import Envs
+from ._schema import NUMPY
+
+_ACTIVATIONS = ("linear", "relu", "tanh")
+# Constants of the library as words, by the member that has them. Those of `kind` are by its struct.
+_WORDS: dict[str, tuple[str, ...]] = {
+    "act": ("latest", "previous", "target"), "layout": ("rows", "frames"), "stack_axis": ("first", "last"),
+    "stack_pad": ("zero", "repeat"), "head": ("q", "dueling", "softmax_value", "tanh_action"),
+    "activation": _ACTIVATIONS, "hidden_activation": _ACTIVATIONS, "init": ("fan_in", "glorot", "normal"),
+    "input_layout": ("chw", "hwc"), "loss": ("huber", "squared"), "math": ("fp32", "tf32", "bf16"),
+    "index_source": ("auto", "uniform", "uniform_distinct", "prioritized_stratified", "prioritized_independent"),
+    "gpur_layer.kind": ("dense", "conv"),
+    "gpur_optimizer_config.kind": ("adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind"),
+}
+_LEFT_OUT = ("size", "reserved", "fields", "field_count", "trunk_count", "env_options", "on_event", "user")
+
+
+def _number(value: float) -> float | None:
+    """JSON has no infinity. Whole numbers look like whole numbers."""
+    return None if not math.isfinite(value) else int(value) if value == math.floor(value) else shortest(value)
+
+
+def _members(struct: _c_api.Struct) -> dict[str, Any]:
+    return {member[0]: _value(struct, member[0]) for member in struct._fields_ if member[0] not in _LEFT_OUT}
+
+
+def _value(struct: _c_api.Struct, name: str) -> Any:
+    value = getattr(struct, name)
+    if isinstance(value, _c_api.Struct):
+        return _members(value)
+    if isinstance(struct, _c_api.NetworkConfig) and name == "trunk":
+        return [_members(layer) for layer in value[:struct.trunk_count]]
+    words = _WORDS.get(name) or _WORDS.get(f"{struct.c_name}.{name}")
+    if words is not None and 0 <= value < len(words):
+        return words[value]
+    return _number(value) if isinstance(value, float) else value
+
+
+def _field(field: _c_api.Field) -> dict[str, Any]:
+    shape = list(field.shape)
+    return {"name": field.name.decode(), "dtype": NUMPY[field.dtype].name, "shape": shape[:(shape + [0]).index(0)]}
+
+
+def _environment(envs: Envs) -> dict[str, Any]:
+    info = env_info(envs)
+    shape = list(info.obs.shape)
+    obs = {"dtype": NUMPY[info.obs.dtype].name, "shape": shape[:(shape + [0]).index(0)], "low": _number(info.obs.low),
+           "high": _number(info.obs.high)}
+    return {"name": envs.name, "options": envs.options.decode("utf-8", "replace"), "observation": obs,
+            "num_actions": info.action.num_actions, "max_steps": info.max_steps, "save_bytes": info.save_bytes}
+
+
+def _device(device: Device) -> dict[str, Any]:
+    info = device.info
+    return {name: getattr(info, name) for name in ("name", "description", "threads", "memory_total")}
+
+
+def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], device: Device, envs: Envs,
+                    replay: _c_api.ReplayConfig, learner: _c_api.LearnerConfig,
+                    run: _c_api.RunConfig) -> dict[str, Any]:
+    """options: by the names of `train`. overrides: settings of the buffer and the agent that were given beside them."""
+    lines = (line.partition(": ") for line in lib.gpur_build_info().decode().splitlines() if ": " in line)
+    return {
+        "program": "gpureplay.train", "version": lib.gpur_version().decode(), "python": sys.version.split()[0],
+        "build": {key: value for key, _, value in lines}, "device": _device(device),
+        "options": {name.replace("_", "-"): int(value) if isinstance(value, bool) else value
+                    for name, value in options.items()},
+        "overrides": overrides, "environment": _environment(envs), "run": _members(run),
+        "replay": {**_members(replay), "fields": [_field(replay.fields[i]) for i in range(replay.field_count)]},
+        "learner": _members(learner),
+    }
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON gives it back: lists for tuples, and Python's numbers for NumPy's."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""The folder of a run, whose files are those of the program gpureplay-train (docs/training.md): the record in
+episodes.csv, evaluations.csv, rates.csv and log.jsonl, and the checkpoint."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import math
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Union
+
+import numpy as np
+
+Number = Union[int, float]
+
+# The kinds of rows: the file and the columns of each.
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "episode": ("step", "lane", "length", "return"),
+    "evaluation": ("step", "episodes", "length", "mean_return", "return_deviation"),
+    "rates": ("seconds", "step", "train_steps", "episodes", "env_steps_per_second", "inferences_per_second",
+              "observations_per_inference", "train_steps_per_second", "env_share", "infer_share", "train_share",
+              "publish_share", "copy_share", "eval_share", "publish_seconds", "copy_seconds", "recent_return",
+              "epsilon", "learning_rate", "loss", "mean_q", "gradient_norm"),
+}
+FILES = {"episode": "episodes.csv", "evaluation": "evaluations.csv", "rates": "rates.csv"}
+_LOG = "log.jsonl"
+RECORD_FILES = (*FILES.values(), _LOG)  # in the order of position.txt
+_INTEGERS = ("step", "lane", "length", "episodes", "train_steps")
+
+
+def rows_to_array(kind: str, rows: Sequence[Sequence[Number]]) -> np.ndarray:
+    """(count,) with the columns as fields: array["step"]."""
+    return np.array([tuple(row) for row in rows], [(name, np.int64 if name in _INTEGERS else np.float64)
+                                                   for name in COLUMNS[kind]])
+
+
+def read_rows(folder: str | os.PathLike[str], kind: str) -> list[list[Number]]:
+    """The rows of a kind. An empty cell is NaN. ValueError: the file has other columns."""
+    path = Path(folder, FILES[kind])
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    header, *rows = csv.reader(line for line in lines if line.endswith("\n"))  # the last one may be incomplete
+    if tuple(header) != COLUMNS[kind]:
+        raise ValueError(f"{path} has the columns {', '.join(header)}; they must be {', '.join(COLUMNS[kind])}")
+    return [[int(cell) if name in _INTEGERS else float(cell or "nan") for name, cell in zip(header, row)]
+            for row in rows]
+
+
+def read_array(folder: str | os.PathLike[str], kind: str) -> np.ndarray:
+    return rows_to_array(kind, read_rows(folder, kind))
+
+
+def _cell(value: Number, digits: int | None, none: str) -> str:
+    """A number with all of its digits, or rounded to some; whole numbers keep theirs. NaN and infinity are `none`."""
+    if not math.isfinite(value):
+        return none
+    if value == math.floor(value) and abs(value) < 1e15:
+        return str(int(value))
+    return repr(float(value)) if digits is None else f"{value:.{digits}g}"
+
+
+class Record:
+    """The rows of a run, in memory and, if there is a folder, in its files. A row is written by one call of the
+    system, so that a run that is killed leaves whole rows."""
+
+    def __init__(self, folder: Path | None):
+        """OSError: a file cannot be opened, or another process writes to it. Files keep what they have."""
+        self._rows: dict[str, list[Sequence[Number]]] = {kind: [] for kind in COLUMNS}
+        self._lock, self._folder = threading.Lock(), folder  # rows come from two threads
+        self._files: dict[str, IO[bytes]] = {}
+        try:
+            for path in [folder / name for name in RECORD_FILES] if folder is not None else ():
+                file = self._files[path.name] = open(path, "ab", buffering=0)
+                _lock(file)
+        except OSError:
+            self.close()
+            raise
+
+    def begin(self, sizes: Mapping[str, int] | None) -> None:
+        """Goes back to where the files had these sizes, in bytes. None: to the beginning. ValueError: a file is
+        smaller, so rows are missing."""
+        for name, file in self._files.items():
+            size, wanted = os.fstat(file.fileno()).st_size, (sizes or {}).get(name, 0)
+            if size < wanted:
+                raise ValueError(f"{Path(self._folder or '', name)} has {size} bytes; it had {wanted} when the "
+                                 "checkpoint was saved, and must have no less")
+        for name, file in self._files.items():
+            os.ftruncate(file.fileno(), (sizes or {}).get(name, 0))
+        for kind, name in FILES.items() if self._files else ():
+            if not sizes:
+                self._files[name].write((",".join(COLUMNS[kind]) + "\n").encode())
+            self._rows[kind] = list(read_rows(self._folder or "", kind))
+
+    def add(self, kind: str, row: Sequence[Number]) -> None:
+        """Any thread. One number for each column; NaN is no value."""
+        digits = 6 if kind == "rates" else None  # measured numbers are rounded
+        with self._lock:
+            self._rows[kind].append(row)
+            if not self._files:
+                return
+            cells = zip(COLUMNS[kind], [_cell(value, digits, "null") for value in row])
+            members = "".join(f', "{name}": {cell}' for name, cell in cells)
+            line = ",".join(_cell(value, digits, "") for value in row) + "\n"
+            self._files[FILES[kind]].write(line.encode())
+            self._files[_LOG].write(f'{{"kind": "{kind}"{members}}}\n'.encode())
+
+    def array(self, kind: str) -> np.ndarray:
+        with self._lock:
+            return rows_to_array(kind, self._rows[kind])
+
+    def sync(self) -> dict[str, int]:
+        """Waits until all rows are on the disk. Returns the sizes of the files."""
+        with self._lock:
+            for file in self._files.values():
+                os.fsync(file.fileno())
+            return {name: os.fstat(file.fileno()).st_size for name, file in self._files.items()}
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+
+def _lock(file: IO[bytes]) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BlockingIOError(f"{file.name} is locked; another process must not write to it") from error
+
+
+# Files that are whole or not there.
+
+
+def _sync_folder(folder: Path) -> None:
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def write_file(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    with open(part, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+    _sync_folder(path.parent)
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """With each list of numbers in one line."""
+    text = json.dumps(document, indent=2)
+    write_file(path, re.sub(r"\[[-\d.,\s]+\]", lambda numbers: " ".join(numbers[0].split())
+                            .replace("[ ", "[").replace(" ]", "]"), text) + "\n")
+
+
+# Checkpoints.
+
+_POSITION = "position.txt"
+
+
+class Position(NamedTuple):
+    """Where a run was when its checkpoint was saved."""
+
+    step: int
+    seconds: float
+    sizes: dict[str, int]  # of the files of the record, in bytes
+
+
+class Checkpoint:
+    """The folder "checkpoint": the files of Run.save, and position.txt. A new one is saved as "checkpoint.new", and
+    replaces the one before when it is complete: whenever the process is killed, one complete checkpoint is there, or
+    `find` puts it in its place."""
+
+    def __init__(self, folder: Path):
+        self.path = folder / "checkpoint"
+        self._new, self._old = folder / "checkpoint.new", folder / "checkpoint.old"
+
+    def _put_in_place(self) -> None:
+        if self.path.exists():
+            os.rename(self.path, self._old)
+        os.rename(self._new, self.path)
+        _sync_folder(self.path.parent)
+        shutil.rmtree(self._old, ignore_errors=True)
+
+    def _settle(self) -> None:
+        """Ends what a killed process has begun: there is an old one and no current one only while a complete new one is
+        put in its place."""
+        if not self.path.exists() and self._old.exists():
+            self._put_in_place()
+        for path in (self._new, self._old):
+            if path.exists():
+                shutil.rmtree(path)
+
+    def save(self, save_run: Callable[[Path], None], record: Record, step: int, seconds: float) -> None:
+        """save_run: writes the run to the folder that it is given."""
+        self._settle()
+        save_run(self._new)  # which may still report episodes and an evaluation
+        lines: Iterable[tuple[str, str]] = (("step", str(step)), ("seconds", _cell(seconds, None, "0")),
+                                            *((name, str(size)) for name, size in record.sync().items()))
+        write_file(self._new / _POSITION, "".join(f"{name} {value}\n" for name, value in lines))
+        self._put_in_place()
+
+    def find(self) -> Position | None:
+        """The position of the last checkpoint. None: there is none. ValueError: it is damaged."""
+        self._settle()
+        if not self.path.exists():
+            return None
+        path = self.path / _POSITION
+        pairs = dict(line.partition(" ")[::2] for line in path.read_text(encoding="utf-8").splitlines())
+        try:
+            sizes = {name: int(pairs[name]) for name in RECORD_FILES}
+            return Position(int(pairs["step"]), float(pairs["seconds"]), sizes)
+        except (KeyError, ValueError):
+            raise ValueError(f"{path} is damaged; it must have the lines \"step N\", \"seconds X\" and one for each "
+                             "file of the record") from None

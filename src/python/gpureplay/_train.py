@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: MIT
+"""`train`: a whole training in one call, with files like those of the program gpureplay-train."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from . import _c_api
+from ._buffer import ReplayBuffer
+from ._config import RunPreset, Settings, run_config, run_preset
+from ._device import Device, TorchDevice
+from ._envs import EnvOptions, env_info, open_envs, options_text
+from ._inputs import flag
+from ._learner import DQN
+from ._library import Interrupted, InvalidArgument, Unavailable, lib
+from ._options import FILE, OPTIONS, Value, checked, flag_of, lines_of, read_options, text_of
+from ._progress import Progress
+from ._python_envs import Envs
+from ._run import OnEvent, Run, RunEvent, RunStats
+from ._run_config import config_document, plain
+from ._run_folder import RECORD_FILES, Checkpoint, Position, Record, write_file, write_json
+
+Options = dict[str, Value]
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a training leaves. The arrays have named columns, as the run's files have: result.episodes["return"].
+
+    agent: the learner, which acts: result.agent.act(obs). buffer: its transitions. episodes: (count,) with step, lane,
+    length, return; evaluations: (count,) with step, episodes, length, mean_return, return_deviation; rates: (count,)
+    with the columns of rates.csv. stats: the counts and times of the run since it was begun or resumed. config: all
+    settings, as in config.json. folder: of the run's files, or None.
+    """
+
+    agent: DQN
+    buffer: ReplayBuffer
+    episodes: np.ndarray
+    evaluations: np.ndarray
+    rates: np.ndarray
+    stats: RunStats
+    config: dict[str, Any]
+    folder: Path | None
+
+
+def train(env: Any = None, *, preset: str | None = None, steps: int | None = None, num_envs: int | None = None,
+          concurrent: bool | None = None, synchronized: bool | None = None,
+          device: str | TorchDevice | Device | None = None, seed: int | None = None,
+          out: str | os.PathLike[str] | None = None, resume: str | os.PathLike[str] | None = None,
+          progress: bool = True, on_event: OnEvent | None = None, env_options: EnvOptions = None, eval_env: Any = None,
+          eval_period: int | None = None, eval_episodes: int | None = None, target_period: int | None = None,
+          train_period: int | None = None, prepopulation: int | None = None, capacity: int | None = None,
+          batch: int | None = None, learning_rate: float | None = None, exploration_steps: int | None = None,
+          checkpoint: int | None = None, threads: int | None = None, env_threads: int | None = None,
+          deterministic: bool | None = None, check_nan: bool = True, buffer: Mapping[str, Any] | None = None,
+          agent: Mapping[str, Any] | None = None) -> TrainResult:
+    """Trains a DQN agent in num_envs environments, by default with both switches of fast DQN [Daley & Amato 2021]:
+
+        result = gpureplay.train("MinAtar/Breakout", steps=300_000, out="runs/breakout")
+        action = result.agent.act(obs)
+
+    An option that is None is the preset's. In brackets: its default, of "fast-dqn" and of "fast-dqn-small" where they
+    differ.
+
+    env, env_options, eval_env: as `Run` takes them: a name, a function make_env(lane), a list of environments, ...
+    preset: "fast-dqn", all constants of the paper ("fast-dqn" is the default for frames of 84 x 84 bytes), or
+        "fast-dqn-small", for games like CartPole and MinAtar (the default for all others).
+    steps: environment steps to take (50 million, 1 million). num_envs: environments (8; those of a list).
+    concurrent: train while the environments step (True). synchronized: one inference for all environments (True, unless
+        there is only one). Bad combinations raise an exception with both numbers.
+    target_period: steps between copies to the target network (10,000, 1,000). train_period: steps for each train step
+        (4). prepopulation: random steps before the first one (50,000, 5,000).
+    eval_period: steps between evaluations; 0: only at the end (250,000, 50,000). eval_episodes: episodes of each; 0:
+        no evaluations (30).
+    capacity: transitions in the buffer (1 million, 100,000). batch: transitions of a train step (32). learning_rate:
+        of the optimizer (0.00025). exploration_steps: in which epsilon falls from 1 to 0.1 (1 million, 100,000).
+    buffer, agent: other settings of `ReplayBuffer` and `DQN` by name, which override all others:
+        agent={"double_dqn": True}.
+    device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`. threads: that compute on the CPU; 0: all cores
+        (0). env_threads: that step environments; 0: one for each, at most 64 (0). deterministic: the same results each
+        time on a GPU, too, by slower kernels (False). seed: of everything random (1).
+    out: the folder of the run's files, which docs/training.md describes; None: nothing is written. A folder that has a
+        run is never written over. checkpoint: steps between checkpoints, a multiple of target_period; 0: none
+        (1 million, 50,000).
+    resume: the folder of a run that goes on from its last checkpoint with its options. Options that are given must be
+        equal, except steps, which may be more. env may be left out if it was a name.
+    progress: a line of progress on the standard output. on_event: is called with each RunEvent. False ends the training
+        and `train` returns; an exception ends it and is raised.
+    check_nan: as for `Run`.
+
+    Results are the same bits each time, whatever the timing of threads, except on a GPU without `deterministic`, and
+    with another number of threads. Ctrl-C ends the training after the steps that the environments are taking now. The
+    learner is saved, and KeyboardInterrupt is raised. EnvError: an environment in Python raised an exception, which is
+    the cause; the text names the lane."""
+    given = locals()
+    if out is not None and resume is not None:
+        raise InvalidArgument(f"out is {os.fspath(out)!r} and resume is {os.fspath(resume)!r}; a run that is resumed "
+                              "stays in its folder, so only one of the two may be given")
+    folder = out if resume is None else resume
+    training = _Training(given, None if folder is None else Path(folder), is_resumed=resume is not None)
+    try:
+        training.begin()
+        return training.run_to_the_end()
+    finally:
+        training.close()
+
+
+def _given_options(given: Mapping[str, Any]) -> Options:
+    """The options that belong to the file, from the arguments of `train`. None: not given."""
+    device, env, env_options = given["device"], given["env"], given["env_options"]
+    texts = {"env": env if isinstance(env, str) else None,
+             "env_options": None if env_options is None else options_text(env_options),
+             "device": device.name if isinstance(device, Device) else None if device is None else str(device)}
+    return {name: checked(name, texts[name] if name in texts else given[name]) for name in OPTIONS}
+
+
+def _add_stored(folder: Path, options: Options, overrides: Settings) -> None:
+    """Adds what the run in this folder was begun with. InvalidArgument: something else was given."""
+    for name, value in read_options(folder).items():
+        if options[name] is None:
+            options[name] = value
+        elif name != "steps" and options[name] != value:
+            raise InvalidArgument(f"{flag_of(name)} is {text_of(options[name])}, and the run that is to be resumed has "
+                                  f"{text_of(value)}; leave the option out, or begin another run")
+    stored = {}
+    with contextlib.suppress(FileNotFoundError):  # of the program in C, killed at its beginning
+        stored = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("overrides", {})
+    for name, settings in overrides.items():
+        if not settings:
+            overrides[name] = stored.get(name, {})
+        elif plain(settings) != stored.get(name, {}):
+            raise InvalidArgument(f"{name} is {plain(settings)}, and the run that is to be resumed has "
+                                  f"{stored.get(name, {})}; leave it out, or begin another run")
+
+
+def _shows_atari_frames(info: _c_api.EnvInfo) -> bool:
+    return info.obs.dtype == _c_api.UINT8 and tuple(info.obs.shape)[:3] == (84, 84, 0)
+
+
+def _saves_files() -> bool:
+    return "files: none" not in lib.gpur_build_info().decode()
+
+
+def _rounded_up(value: int, multiple_of: int) -> int:
+    return -(-value // multiple_of) * multiple_of
+
+
+def _complete(options: Options, envs: Envs) -> RunPreset:
+    """Gives every option a value, from the preset if it has none, and the preset those that were given."""
+    def use(name: str, otherwise: Value) -> Any:
+        if options[name] is None:
+            options[name] = otherwise
+        return options[name]
+
+    use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
+    name = use("preset", "fast-dqn" if _shows_atari_frames(env_info(envs)) else "fast-dqn-small")
+    found, is_small = run_preset(name, envs.type, envs.options), name == "fast-dqn-small"
+    use("steps", 1_000_000 if is_small else 50_000_000)
+    buffer, agent, run = found
+    buffer["seed"] = agent["seed"] = run["seed"] = use("seed", 1)
+    run["num_envs"] = use("num_envs", run["num_envs"] if envs.count is None else envs.count)
+    run["threads"] = use("env_threads", run["threads"])
+    run["concurrent"] = use("concurrent", run["concurrent"])
+    run["synchronized"] = use("synchronized", run["synchronized"] and run["num_envs"] > 1)
+    for member in ("target_period", "train_period", "prepopulation"):
+        run[member] = use(member, run[member])
+    run["eval_episodes"] = use("eval_episodes", run["eval_episodes"] if envs.can_evaluate else 0)
+    run["eval_period"] = use("eval_period", _rounded_up(run["eval_period"], run["target_period"])
+                             if run["eval_episodes"] else 0)
+    agent["batch_size"] = use("batch", agent["batch_size"])
+    agent["deterministic"] = use("deterministic", agent["deterministic"])
+    # The run refuses periods of which one is no multiple of the other.
+    agent["target_period"] = max(1, run["target_period"] // run["train_period"])
+    first, last, fall = _schedule_parts(agent["exploration"])
+    agent["exploration"] = (first, last, use("exploration_steps", fall))
+    agent["learning_rate"] = use("learning_rate", _schedule_parts(agent["learning_rate"])[0])
+    buffer["capacity"] = use("capacity", buffer["capacity"])
+    buffer["min_size"] = min(buffer["min_size"], run["prepopulation"], buffer["capacity"])
+    if envs.vector_type is not None:  # a step may only reset, and is no transition then; the next one is
+        buffer["min_size"] = max(1, buffer["min_size"] // 2)
+    if agent["batch_size"] > 4096:
+        buffer["max_batch"] = agent["batch_size"]
+    checkpoint = use("checkpoint", _rounded_up(50_000 if is_small else 1_000_000, run["target_period"])
+                     if _saves_files() else 0)
+    if checkpoint > 0 and not _saves_files():
+        raise InvalidArgument(f"checkpoint is {checkpoint}, and this build of the library cannot save to files; it "
+                              "must be 0, or the library built with cJSON and xxHash")
+    if checkpoint % run["target_period"] != 0:
+        raise InvalidArgument(f"checkpoint is {checkpoint} and target_period is {run['target_period']}; the first must "
+                              "be a multiple of the second, or 0")
+    return found
+
+
+def _schedule_parts(schedule: Any) -> tuple[float, float, int]:
+    return tuple(schedule[:3]) if isinstance(schedule, (tuple, list)) else (schedule, schedule, 0)
+
+
+def _refuse_files(folder: Path) -> None:
+    """What is there is never written over."""
+    for name in (FILE, "config.json", "learner.safetensors", "checkpoint", *RECORD_FILES):
+        if (folder / name).exists():
+            raise FileExistsError(f"{folder / name} is there already; resume={str(folder)!r} goes on with the run of "
+                                  "this folder, out=... begins one in another folder")
+
+
+class _Training:
+    """A training, from its options to its result.
+
+    given: the arguments of `train`. folder: of the run's files. is_resumed: whether it has them already.
+    """
+
+    def __init__(self, given: Mapping[str, Any], folder: Path | None, is_resumed: bool):
+        self._folder, self._is_resumed = folder, is_resumed
+        self._prints, self._on_event = flag("progress", given["progress"]), given["on_event"]
+        self._options = _given_options(given)
+        self._overrides: Settings = {name: dict(given[name] or {}) for name in ("buffer", "agent")}
+        if is_resumed and folder is not None:
+            _add_stored(folder, self._options, self._overrides)
+        env, env_options = given["env"], given["env_options"]
+        if env is None:
+            env, env_options = self._options["env"], self._options["env_options"] or None
+        self._has_name = isinstance(env, str)
+        self._device = given["device"] if given["device"] is not None else self._options["device"] or "auto"
+        self._step, self._saved_step, self._is_done = 0, -1, False  # saved_step -1: there is no checkpoint
+        self._closing = contextlib.ExitStack()
+        self._envs = open_envs(env, num_envs=cast("int | None", self._options["num_envs"]), eval_env=given["eval_env"],
+                               options=env_options, check_nan=flag("check_nan", given["check_nan"]))
+        self._closing.callback(self._envs.close)
+
+    def _number(self, name: str) -> int:
+        return cast(int, self._options[name])
+
+    def _print(self, line: str) -> None:
+        if self._prints:
+            print(line, flush=True)
+
+    # The beginning. Everything that can be refused is refused before the first file is written.
+
+    def begin(self) -> None:
+        preset = _complete(self._options, self._envs)
+        try:
+            self._open(self._device, preset)
+        except Unavailable as error:  # without cuBLAS a GPU has no learner
+            if self._device != "auto":
+                raise
+            warnings.warn(f"{error}; using the CPU", RuntimeWarning, stacklevel=3)
+            self._open("cpu", preset)
+        config = config_document(self._options, plain(self._overrides), self._buffer.device, self._envs,
+                                 self._buffer._spec.config, self._agent._config, run_config(preset.run))
+        self._run = Run._of(self._agent, self._envs, self._note_event, preset.run)
+        self._closing.callback(self._run.close)
+        self._config, seconds = config, self._open_folder(config)
+        self._say_beginning()
+        self._progress = Progress(self._run, self._agent, self._record, self._number("steps"), self._step, seconds,
+                                  self._prints)
+
+    def _open(self, device: Any, preset: RunPreset) -> None:
+        if not isinstance(device, Device):
+            device = Device(device, threads=self._number("threads"))
+        buffer = ReplayBuffer(device=device, **{**preset.buffer, **self._overrides["buffer"]})
+        try:
+            self._buffer, self._agent = buffer, DQN(buffer, **{**preset.agent, **self._overrides["agent"]})
+        except BaseException:
+            buffer.close()
+            raise
+        self._closing.callback(self._close_unfinished)
+
+    def _close_unfinished(self) -> None:
+        if not self._is_done:
+            self._buffer.close()
+
+    def _open_folder(self, config: Settings) -> float:
+        """Opens the files, and goes back to the last checkpoint. Returns the seconds that the run has taken."""
+        position, folder = None, self._folder
+        if folder is not None and not self._is_resumed:
+            _refuse_files(folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            self._write_settings(folder, config)  # with which a run can be resumed that is killed at once
+        self._record = Record(folder)
+        self._closing.callback(self._record.close)
+        if folder is not None and self._is_resumed:
+            position = self._load(Checkpoint(folder))
+            self._write_settings(folder, config)
+        self._record.begin(None if position is None else position.sizes)
+        return 0.0 if position is None else position.seconds
+
+    def _write_settings(self, folder: Path, config: Settings) -> None:
+        write_json(folder / "config.json", config)
+        write_file(folder / FILE, lines_of(self._options))
+
+    def _load(self, checkpoint: Checkpoint) -> Position | None:
+        position = checkpoint.find()
+        if position is None:
+            return None
+        if position.step > self._number("steps"):
+            raise InvalidArgument(f"steps is {self._options['steps']}; the run's checkpoint has {position.step} steps, "
+                                  "and no less can be asked for")
+        self._run.load(checkpoint.path)
+        self._step = self._saved_step = position.step
+        return position
+
+    def _say_beginning(self) -> None:
+        device = self._buffer.device
+        self._print(f"{self._envs.name}, {self._options['num_envs']} at a time, by {self._options['preset']} on "
+                    f"{device.name}: {device.info.description}")
+        if self._folder is not None:
+            self._print(f"goes on after step {self._step} in {self._folder}" if self._is_resumed else
+                        f"writes to {self._folder}")
+
+    # Training.
+
+    def _note_event(self, event: RunEvent) -> Any:
+        if event.kind == "episode":
+            self._record.add("episode", (event.step, event.lane, event.length, event.mean_return))
+        else:
+            self._record.add("evaluation", (event.step, event.episodes, event.length, event.mean_return,
+                                            event.return_deviation))
+        return None if self._on_event is None else self._on_event(event)
+
+    def run_to_the_end(self) -> TrainResult:
+        try:
+            try:
+                self._take_steps()
+                # The checkpoint comes before: a run of more steps makes this evaluation, too.
+                if self._options["eval_episodes"]:
+                    self._run._call_watched(lib.gpur_run_evaluate, tick=self._progress.look)
+            finally:
+                self._progress.finish()
+        except Interrupted:
+            if not self._run.was_stopped_by_event:
+                raise
+        except (KeyboardInterrupt, SystemExit):
+            self._save_learner()
+            self._say_interrupted()
+            raise
+        self._save_learner()
+        self._print("done" if self._folder is None else f"done; the files are in {self._folder}")
+        self._is_done = True
+        episodes, evaluations, rates = map(self._record.array, ("episode", "evaluation", "rates"))
+        return TrainResult(self._agent, self._buffer, episodes, evaluations, rates, self._run.stats, self._config,
+                           self._folder)
+
+    def _take_steps(self) -> None:
+        steps = self._number("steps")
+        every = self._number("checkpoint") if self._folder is not None else 0
+        while self._step < steps:
+            end = min(steps, (self._step // every + 1) * every) if every else steps
+            self._run._call_watched(lib.gpur_run_advance, end - self._step, tick=self._progress.look)
+            self._step = end
+            if self._folder is not None and every and end % self._number("target_period") == 0:
+                Checkpoint(self._folder).save(self._run.save, self._record, end, self._progress.seconds)
+                self._saved_step = end
+
+    def _save_learner(self) -> None:
+        if self._folder is not None and _saves_files():
+            self._agent.save(self._folder / "learner.safetensors")
+
+    def _say_interrupted(self) -> None:
+        command = (f"python -m gpureplay.train --resume {self._folder}" if self._has_name else
+                   f"train(env, resume={str(self._folder)!r})")
+        if self._folder is None:
+            self._print("interrupted")
+        elif self._saved_step >= 0:
+            self._print(f"interrupted; {command} goes on after step {self._saved_step}")
+        else:
+            self._print(f"interrupted before the first checkpoint; {command} begins again")
+
+    def close(self) -> None:
+        self._closing.close()

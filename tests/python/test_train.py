@@ -1,0 +1,591 @@
+# SPDX-License-Identifier: MIT
+"""Training in one call: environments in Python against the same in C, the same bits in each run, errors and Ctrl-C from
+environments, resuming, the program, the picture and TensorBoard's events."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import NamedTuple
+
+import gpureplay
+import gymnasium
+import numpy as np
+import pytest
+from gpureplay import _run_folder, train
+from support import PACKAGE, needs_files, run
+
+# A corridor of 6 cells: action 1 goes right, 0 goes left. The reward is at its right end. Nothing in it is random.
+
+CORRIDOR = """
+#include <gpureplay/env.h>
+#include <stdlib.h>
+
+typedef struct corridor { int at, steps; } corridor;
+
+static void show(const corridor *c, float *obs)
+{
+    for (int i = 0; i < 6; i++)
+        obs[i] = i == c->at;
+}
+
+static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    info->obs = (gpur_space){.dtype = GPUR_FLOAT32, .shape = {6}, .low = 0, .high = 1};
+    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = 2, .high = 1};
+    *env = calloc(1, sizeof(corridor));
+    return NULL;
+}
+
+static const char *reset(void *env, void *obs)
+{
+    *(corridor *)env = (corridor){2, 0};
+    show(env, obs);
+    return NULL;
+}
+
+static const char *step(void *env, const void *action, void *obs, gpur_env_result *result)
+{
+    corridor *const c = env;
+    c->at += *(const int32_t *)action ? 1 : c->at > 0 ? -1 : 0;
+    show(c, obs);
+    *result = (gpur_env_result){.reward = c->at == 5, .terminated = c->at == 5, .truncated = ++c->steps == 30};
+    return NULL;
+}
+
+static const gpur_env_type type = {.size = sizeof type, .name = "Corridor", .init = init, .reset = reset, .step = step,
+                                   .close = free};
+const gpur_env_type *gpur_env_plugin(const char *name) { return &type; }
+"""
+
+
+class Corridor(gymnasium.Env):
+    """The same. Its actions are 1 and 2, its observations float64, to be converted. fails: {step: exception}."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (6,), np.float64)
+    action_space = gymnasium.spaces.Discrete(2, start=1)
+
+    def __init__(self, fails=None, delays=None):
+        self.at, self.steps, self.fails, self.delays, self.closed = 2, 0, fails or {}, delays, 0
+        self.total = 0
+
+    def show(self):
+        return np.eye(6)[self.at]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at, self.steps = 2, 0
+        return self.show(), {}
+
+    def step(self, action):
+        self.total += 1
+        if self.total in self.fails:
+            raise self.fails[self.total]
+        if self.delays is not None:
+            time.sleep(self.delays.random() * 2e-4)
+        self.at = self.at + 1 if action == 2 else max(0, self.at - 1)
+        self.steps += 1
+        return self.show(), float(self.at == 5), self.at == 5, self.steps == 30, {}
+
+    def close(self):
+        self.closed += 1
+
+
+class Random(Corridor):
+    """It begins anywhere, by its own random numbers."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = int(self.np_random.integers(0, 5))
+        return self.show(), {}
+
+
+SMALL = {"device": "cpu", "threads": 1, "num_envs": 4, "target_period": 80, "prepopulation": 50, "capacity": 1000,
+         "exploration_steps": 300, "eval_period": 160, "eval_episodes": 2, "steps": 400, "progress": False,
+         "agent": {"trunk": [16]}}
+VARIANTS = [(False, False), (True, False), (False, True), (True, True)]
+
+
+def small(env, **options):
+    return gpureplay.train(env, **{**SMALL, **options})
+
+
+def outcome(result):
+    """Everything that must be the same bits."""
+    weights = {name: tensor.tobytes() for name, tensor in result.agent.weights.items()}
+    return result.episodes.tobytes(), result.evaluations.tobytes(), weights
+
+
+# Environments in Python.
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler to make a plug-in with")
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "corridor.c").write_text(CORRIDOR, encoding="utf-8")
+    include = PACKAGE.parents[1] / "include"
+    subprocess.run([compiler, "-shared", "-fPIC", "-w", "-I", include, folder / "corridor.c", "-o",
+                    folder / "corridor.so"], check=True)
+    return str(folder / "corridor.so")
+
+
+@pytest.mark.parametrize("concurrent, synchronized", VARIANTS)
+def test_an_environment_in_python_gives_the_bits_of_the_same_in_c(plugin, concurrent, synchronized):
+    options = {"concurrent": concurrent, "synchronized": synchronized}
+    in_c, in_python = small(plugin, **options), small(lambda lane: Corridor(), **options)
+    assert outcome(in_c) == outcome(in_python)
+    assert len(in_c.episodes) > 10 and in_c.evaluations["step"].tolist() == [160, 320, 400]
+    assert in_c.stats.steps == 400 and in_c.stats.train_steps == 100 and in_c.stats.prepopulated >= 50
+
+
+@pytest.mark.parametrize("concurrent, synchronized, env_threads", [(False, False, 0), (True, True, 2),
+                                                                   (True, False, 4)])
+def test_delays_change_nothing(concurrent, synchronized, env_threads):
+    options = {"concurrent": concurrent, "synchronized": synchronized}
+    plain = small(lambda lane: Random(), env_threads=1, **options)
+    generators = [np.random.default_rng(lane) for lane in range(5)]
+    delayed = small(lambda lane: Random(delays=generators[lane]), env_threads=env_threads, **options)
+    other = small(lambda lane: Random(), seed=2, **options)
+    assert outcome(plain) == outcome(delayed) != outcome(other)
+
+
+def test_a_list_of_environments_is_as_good_as_a_function():
+    envs, judge = [Random() for _ in range(4)], Random()
+    made = []
+
+    def make_env(lane):
+        made.append(Random())
+        assert lane == len(made) - 1
+        return made[-1]
+
+    listed = small(envs, num_envs=None, eval_env=judge)
+    assert outcome(listed) == outcome(small(make_env))
+    assert [env.closed for env in [*envs, judge]] == [0] * 5 and [env.closed for env in made] == [1] * 5
+    alone = small(envs, eval_period=None, eval_episodes=None)
+    assert len(alone.evaluations) == 0 and alone.stats.evaluations == 0
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
+def test_a_vector_environment_runs_synchronized(mode):
+    def make():
+        return gymnasium.vector.SyncVectorEnv([Random] * 4, autoreset_mode=gymnasium.vector.AutoresetMode[mode])
+
+    one, other = (small(make(), eval_env=Random(), num_envs=None) for _ in range(2))
+    assert outcome(one) == outcome(other) and len(one.episodes) > 10 and len(one.evaluations) == 3
+    assert set(one.episodes["return"]) <= {0.0, 1.0} and one.episodes["length"].max() <= 30
+    with pytest.raises(gpureplay.InvalidArgument, match="synchronized is 0"):
+        small(make(), synchronized=False, eval_episodes=0, eval_period=0)
+
+
+def test_images_of_bytes_and_ids_of_gymnasium():
+    class Image(Random):
+        observation_space = gymnasium.spaces.Box(0, 255, (7, 7), np.uint8)
+
+        def show(self):
+            image = np.zeros((7, 7), np.uint8)
+            image[self.at, self.at] = 255
+            return image
+
+    frames = small(lambda lane: Image(), agent=None)
+    assert frames.buffer.config["layout"] == "frames" and frames.buffer.config["frame_stack"] == 4
+    assert frames.config["learner"]["network"]["input_scale"] == pytest.approx(1 / 255)
+    made = small("gymnasium:CartPole-v1", env_options={"max_episode_steps": 9}, steps=80)
+    assert made.episodes["length"].max() <= 9 and made.config["environment"]["name"] == "CartPole-v1"
+    assert made.config["options"]["env-options"] == "max_episode_steps=9"
+
+
+def test_it_learns_the_corridor():
+    result = small(lambda lane: Random(), steps=8000, eval_period=0, eval_episodes=20, learning_rate=3e-3,
+                   exploration_steps=4000, env_threads=1)
+    assert result.evaluations["mean_return"][-1] > 0.9
+    assert result.agent.act(np.eye(6, dtype=np.float32)[:5]).tolist() == [1] * 5
+
+
+# What ends a training.
+
+
+@pytest.mark.parametrize("make, text, cause", [
+    (lambda lane: Corridor({100: ZeroDivisionError("no motor")} if lane == 2 else None),
+     r"lane 2, step \d+: ZeroDivisionError: no motor", ZeroDivisionError),
+    (lambda lane: Corridor() if lane < 1 else 1 / 0, "lane 1: ZeroDivisionError: division by zero", ZeroDivisionError),
+    (lambda lane: Corridor({20: OSError("gone")} if lane == 4 else None), "the evaluation: OSError: gone", OSError),
+    (lambda lane: Wrong(), r"ValueError: the observation has shape \(5,\); it must be \(6,\)", ValueError),
+    (lambda lane: Nan(), "the observation has NaN; it must have numbers, or say check_nan=False", ValueError),
+    (lambda lane: Other() if lane == 3 else Corridor(), "lane 3: ValueError: the spaces are .* must be those of lane 0",
+     ValueError),
+], ids=["step", "make", "evaluation", "shape", "nan", "spaces"])
+def test_what_an_environment_raises_is_the_cause(make, text, cause):
+    with pytest.raises(gpureplay.EnvError, match=text) as caught:
+        small(make)
+    assert type(caught.value.__cause__) is cause
+
+
+class Wrong(Corridor):
+    def show(self):
+        return np.zeros(5) if self.at == 4 else super().show()
+
+
+class Nan(Corridor):
+    def show(self):
+        return super().show() * (np.nan if self.at == 4 else 1)
+
+
+class Other(Corridor):
+    action_space = gymnasium.spaces.Discrete(3)
+
+
+def test_an_exit_in_an_environment_is_an_exit():
+    with pytest.raises(SystemExit, match="enough"):
+        small(lambda lane: Corridor({70: SystemExit("enough")}))
+
+
+def test_a_vector_environment_that_fails_is_the_cause():
+    envs = gymnasium.vector.SyncVectorEnv([lambda: Corridor({60: ArithmeticError("worn out")})] * 4)
+    with pytest.raises(gpureplay.EnvError, match="SyncVectorEnv: ArithmeticError: worn out") as caught:
+        small(envs, eval_period=0, eval_episodes=0)
+    assert isinstance(caught.value.__cause__, ArithmeticError)
+
+
+def test_events_can_end_a_training():
+    seen = []
+    result = small(lambda lane: Corridor(), on_event=lambda event: seen.append(event) or len(seen) < 5)
+    assert len(result.episodes) >= 5 and result.stats.steps < 400 and seen[0].kind == "episode"
+    assert [event.mean_return for event in seen] == result.episodes["return"][:len(seen)].tolist()
+
+    def fail(event):
+        raise ArithmeticError("of the caller")
+
+    with pytest.raises(ArithmeticError, match="of the caller"):
+        small(lambda lane: Corridor(), on_event=fail)
+
+
+def interrupt_soon(seconds):
+    """Ctrl-C."""
+    timer = threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    return timer
+
+
+@needs_files
+def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
+    options = {**SMALL, "num_envs": 2, "steps": 10**6, "checkpoint": 80, "out": tmp_path}
+    timer, begin = interrupt_soon(1.0), time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        gpureplay.train(lambda lane: Random(delays=np.random.default_rng(lane)), **options)
+    timer.join()
+    assert time.monotonic() - begin < 5
+    assert gpureplay.file_info(tmp_path / "learner.safetensors").kind == "learner"
+    step = _run_folder.Checkpoint(tmp_path).find().step
+    assert step > 0 and step % 80 == 0
+    again = gpureplay.train(lambda lane: Random(), resume=tmp_path, steps=step + 100, progress=False)
+    assert again.episodes["step"].max() > step and again.agent.stats.steps == 20 * ((step + 100 + 79) // 80)
+    with pytest.raises(gpureplay.InvalidArgument, match="--num-envs is 3, and the run that is to be resumed has 2"):
+        gpureplay.train(lambda lane: Random(), resume=tmp_path, num_envs=3)
+    with pytest.raises(gpureplay.InvalidArgument, match=r"agent is {'trunk': \[8\]}, and the run that is to be"):
+        gpureplay.train(lambda lane: Random(), resume=tmp_path, agent={"trunk": [8]})
+    with pytest.raises(gpureplay.InvalidArgument, match=f"steps is 1; the run's checkpoint has {step + 80 - step % 80}|"
+                                                        f"steps is 1; the run's checkpoint has {step}"):
+        gpureplay.train(lambda lane: Random(), resume=tmp_path, steps=1, progress=False)
+    with pytest.raises(FileExistsError, match="options.txt is there already; resume="):
+        gpureplay.train(lambda lane: Random(), **options)
+
+
+@pytest.mark.parametrize("options, error, text", [
+    ({"num_envs": 3}, gpureplay.InvalidArgument, "target_period is 80 and num_envs is 3"),
+    ({"train_period": 7}, gpureplay.InvalidArgument, "target_period is 80 and train_period is 7"),
+    ({"num_envs": 1, "synchronized": True}, gpureplay.InvalidArgument, "synchronized is 1 and num_envs is 1"),
+    ({"checkpoint": 100}, gpureplay.InvalidArgument, "checkpoint is 100 and target_period is 80"),
+    ({"preset": "slow-dqn"}, gpureplay.InvalidArgument, 'preset is "slow-dqn"; it must be'),
+    ({"preset": "fast-dqn"}, gpureplay.InvalidArgument, "84 x 84"),
+    ({"steps": 0}, gpureplay.InvalidArgument, "steps is 0; it must be 1 to"),
+    ({"learning_rate": float("nan")}, gpureplay.InvalidArgument, "learning_rate is nan; it must be a number of 0"),
+    ({"env_options": "a=1"}, TypeError, "options go with a name"),
+    ({"eval_env": 1}, TypeError, "only a list of environments and a vector environment need an eval_env"),
+    ({"agent": {"trunks": 1}}, TypeError, "'trunks' is no setting; they are trunk"),
+    ({"out": "a", "resume": "b"}, gpureplay.InvalidArgument, "only one of the two"),
+])
+def test_options_that_are_refused(options, error, text):
+    with pytest.raises(error, match=text):
+        small(lambda lane: Corridor(), **options)
+
+
+@pytest.mark.parametrize("env, error, text", [
+    (3, TypeError, "env is 3; it must be the name of a game"),
+    ([], ValueError, "env has 0 environments"),
+    ("Nothing-v9", ValueError, "no game of the library .*CartPole-v1.*; Gymnasium says: .*Nothing"),
+    ("./nothing.so", gpureplay.InvalidArgument, "nothing.so"),
+    (lambda lane: gymnasium.make("gymnasium:Pendulum-v1"), TypeError, "the action space is Box.* must be Discrete"),
+    (lambda lane: gymnasium.make("gymnasium:FrozenLake-v1"), TypeError, "the observation space is Discrete.* a Box of"),
+    (lambda lane: gymnasium.wrappers.Autoreset(Corridor()), TypeError, "resets itself"),
+])
+def test_environments_that_are_refused(env, error, text):
+    with pytest.raises(error, match=text):
+        small(env, num_envs=None)
+
+
+# Runs without `train`.
+
+
+FIELDS = {"obs": ((6,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((6,), "float32"),
+          "terminated": "bool", "truncated": "bool"}
+
+
+def learner():
+    buffer = gpureplay.ReplayBuffer(1000, FIELDS, device="cpu", min_size=50)
+    return gpureplay.DQN(buffer, num_actions=2, trunk=[16], target_period=20)
+
+
+def test_a_run_over_a_buffer_and_a_learner_of_ones_own():
+    agent, events = learner(), []
+    with pytest.raises(TypeError, match="'speed' is no setting; they are num_envs"):
+        gpureplay.Run(agent, "CartPole-v1", speed=3)
+    with gpureplay.Run(agent, lambda lane: Random(), num_envs=2, prepopulation=50, eval_period=0, eval_episodes=3,
+                       on_event=events.append) as run:
+        assert run.config["target_period"] == 80 and "2" in repr(run)
+        run.advance(160)
+        run.evaluate()
+        assert run.stats.steps == 160 and events[-1].kind == "evaluation" and events[-1].episodes == 3
+        with pytest.raises(gpureplay.Closed, match="gave way to those of a gpureplay.Run"):
+            agent._buffer.add(obs=np.zeros(6), action=0, reward=0.0, next_obs=np.zeros(6), terminated=False)
+        run.stop()
+        with pytest.raises(gpureplay.Interrupted):
+            run.advance(10**9)
+    assert run.closed and len(agent._buffer) >= 130
+    agent.train(3)
+
+
+def test_runs_close_with_their_learner_and_in_any_order():
+    for close in ("close", "buffer", "drop"):
+        agent = learner()
+        run = gpureplay.Run(agent, lambda lane: Random(), num_envs=2, prepopulation=50, eval_period=0, eval_episodes=0)
+        run.advance(8)
+        if close == "drop":
+            agent.me, run.me = run, agent
+            del agent, run
+            continue
+        agent.close() if close == "close" else agent._buffer.close()
+        with pytest.raises(gpureplay.Closed, match="this run was closed with its learner"):
+            run.advance(1)
+
+
+def test_the_interpreter_ends_with_an_open_run():
+    out, err = run("""
+class Env:
+    from gymnasium import spaces
+    observation_space, action_space = spaces.Box(0, 1, (2,)), spaces.Discrete(2)
+    def reset(self, seed=None, options=None):
+        return np.zeros(2), {}
+    def step(self, action):
+        return np.ones(2), 1.0, False, False, {}
+    def close(self):
+        pass
+fields = {"obs": ((2,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((2,), "float32"),
+          "terminated": "bool", "truncated": "bool"}
+buffer = gpureplay.ReplayBuffer(500, fields, device="cpu", min_size=10)
+agent = gpureplay.DQN(buffer, num_actions=2, trunk=[8], target_period=20)
+run = gpureplay.Run(agent, lambda lane: Env(), num_envs=2, prepopulation=20, eval_period=0, eval_episodes=0)
+threading.Thread(target=run.advance, args=(10**9,), daemon=True).start()
+time.sleep(0.2)
+print(run.stats.steps > 0)
+""")
+    assert out == "True\n" and err == ""
+
+
+# The program and the files.
+
+
+class Done(NamedTuple):
+    stdout: str
+    stderr: str
+
+
+def program(*arguments, wanted=0, module="train"):
+    """python -m gpureplay.MODULE, in this process."""
+    out, err, argv = io.StringIO(), io.StringIO(), sys.argv
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    sys.argv = [module, *map(str, arguments)]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = importlib.import_module(f"gpureplay.{module}").main()
+    except SystemExit as error:  # of argparse
+        status = error.code
+    finally:
+        sys.argv, gpureplay.train = argv, train  # the import of the module has replaced the function
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert status == wanted, f"status {status}\n{out.getvalue()}{err.getvalue()}"
+    return Done(out.getvalue(), err.getvalue())
+
+
+FLAGS = ["--device", "cpu", "--threads", "1", "--target-period", "80", "--prepopulation", "50", "--capacity", "1000",
+         "--eval-period", "160", "--eval-episodes", "2", "--exploration-steps", "300", "--checkpoint", "80"]
+
+
+@pytest.fixture(scope="module")
+def cartpole(tmp_path_factory):
+    """Runs of the program: one of 400 steps, and one of 240 that is resumed."""
+    folder = tmp_path_factory.mktemp("runs")
+    program("--env", "CartPole-v1", *FLAGS, "--steps", 400, "--out", folder / "whole")
+    program("--env", "CartPole-v1", *FLAGS, "--steps", 240, "--out", folder / "parts", "--quiet")
+    program("--resume", folder / "parts", "--steps", 400, "--quiet")
+    return folder
+
+
+@needs_files
+def test_a_resumed_run_is_the_same(cartpole):
+    one, other = cartpole / "whole", cartpole / "parts"
+    for name in ("episodes.csv", "evaluations.csv", "options.txt", "learner.safetensors"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    assert gpureplay.file_info(one / "learner.safetensors").steps == 100
+
+
+@needs_files
+def test_the_files_of_a_run(cartpole):
+    folder = cartpole / "whole"
+    config = json.loads((folder / "config.json").read_text())
+    assert config["options"]["num-envs"] == 8 and config["learner"]["target_period"] == 20
+    assert config["replay"]["fields"][0] == {"name": "obs", "dtype": "float32", "shape": [4]}
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    for kind, columns in _run_folder.COLUMNS.items():
+        rows = _run_folder.read_array(folder, kind)
+        logged = [line for line in lines if line["kind"] == kind]
+        assert len(rows) == len(logged) > 0
+        assert [name for name in logged[0] if name != "kind"] == list(columns)
+        for row, line in zip(rows, logged):
+            wanted = [np.nan if line[name] is None else line[name] for name in columns]
+            assert np.array_equal([row[name] for name in columns], wanted, equal_nan=True)
+    assert _run_folder.read_array(folder, "rates")["step"][-1] == 400
+    assert _run_folder.read_array(folder, "evaluation")["step"].tolist() == [160, 320, 400]
+
+
+@needs_files
+@pytest.mark.skipif("GPUREPLAY_TRAIN" not in os.environ, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
+def test_the_program_in_c_writes_the_same(cartpole, tmp_path):
+    subprocess.run([os.environ["GPUREPLAY_TRAIN"], "--env", "CartPole-v1", *FLAGS, "--steps", "400", "--out",
+                    tmp_path / "c", "--quiet"], check=True, timeout=120)
+    for name in ("episodes.csv", "evaluations.csv", "options.txt", "learner.safetensors"):
+        assert (tmp_path / "c" / name).read_bytes() == (cartpole / "whole" / name).read_bytes(), name
+    # Each goes on with the other's run.
+    shutil.copytree(cartpole / "whole", tmp_path / "python")
+    program("--resume", tmp_path / "c", "--steps", 600, "--quiet")
+    subprocess.run([os.environ["GPUREPLAY_TRAIN"], "--resume", tmp_path / "python", "--steps", "600", "--quiet"],
+                   check=True, timeout=120)
+    for name in ("episodes.csv", "evaluations.csv", "options.txt", "learner.safetensors"):
+        assert (tmp_path / "c" / name).read_bytes() == (tmp_path / "python" / name).read_bytes(), name
+
+
+def test_the_program_helps_and_refuses(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "--exploration-steps N" in program("--help").stdout
+    listed = program("--list").stdout
+    assert "CartPole-v1\n  observation  float32 (4)" in listed and "max_steps" in listed
+    assert "CartPole-v1" in program("--list", "--env", "gymnasium:CartPole-v1").stdout
+    for arguments, text in ((["--env", "Nothing-v9"], "no game of the library"), ([], "--env is missing"),
+                            (["--env", "CartPole-v1", "--steps", "x"], '--steps is "x"; it must be a whole number'),
+                            (["--resume", tmp_path / "none"], "options.txt")):
+        assert text in program(*arguments, wanted=2).stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_files
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_program(tmp_path, number):
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    process = subprocess.Popen([sys.executable, "-m", "gpureplay.train", "--env", "CartPole-v1", *FLAGS, "--out",
+                                tmp_path / "run"], stdout=subprocess.PIPE, text=True, env=environment)
+    while "writes to" not in process.stdout.readline():
+        pass
+    time.sleep(0.5)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted; python -m gpureplay.train --resume" in out
+    assert (tmp_path / "run/learner.safetensors").is_file()
+
+
+def test_the_module_can_be_called_like_the_function():
+    out, _ = run("""
+import gpureplay.train
+print(callable(gpureplay.train), gpureplay.train.__call__ is gpureplay._train.train)
+""")
+    assert out == "True True\n"
+
+
+# Pictures and TensorBoard.
+
+
+@needs_files
+def test_the_learning_curve_of_one_run_and_of_several(cartpole, tmp_path):
+    """In this Python or in Debian's, whichever has matplotlib."""
+    code = """
+import sys
+from gpureplay import plot
+one, other, out = sys.argv[1:]
+for sys.argv in (["plot", one], ["plot", one, other, "--out", out]):
+    assert plot.main() == 0
+"""
+    both = tmp_path / "both.png"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")]),
+                   "GPUREPLAY_FAST": "off"}
+    for python in filter(os.path.exists, (sys.executable, "/usr/bin/python3")):
+        command = [python, "-c", f"import matplotlib, numpy\n{code}", cartpole / "whole", cartpole / "parts", both]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+        if done.returncode == 0:
+            break
+    if "ModuleNotFoundError" in done.stderr:
+        pytest.skip("needs matplotlib")
+    assert done.stdout == f"{cartpole}/whole/curve.png\n{both}\n", done.stderr
+    for picture in (cartpole / "whole/curve.png", both):
+        assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
+
+
+def test_runs_with_the_same_settings_are_one_curve(tmp_path):
+    from gpureplay import plot
+
+    assert "config.json" in program(tmp_path, module="plot", wanted=2).stderr
+    for seed in (1, 2, 3):
+        small(lambda lane: Random(), seed=seed, out=tmp_path / str(seed), checkpoint=0)
+    small(lambda lane: Random(), out=tmp_path / "other", checkpoint=0, concurrent=False)
+    groups = plot.read_runs([tmp_path / name for name in ("1", "other", "2", "3")])
+    assert [len(group.episodes) for group in groups] == [3, 1] and "mean of 3 runs" in groups[0].label
+    x, mean, half = plot.average_evaluations(groups[0].evaluations, "steps")
+    values = np.array([curve.returns for curve in groups[0].evaluations])
+    assert x.tolist() == [160, 320, 400] and np.allclose(mean, values.mean(axis=0))
+    assert np.allclose(half, 4.303 * values.std(axis=0, ddof=1) / np.sqrt(3))
+    seconds = plot.average_evaluations(groups[0].evaluations, "seconds")[0]
+    assert np.allclose(seconds, np.mean([curve.seconds for curve in groups[0].evaluations], axis=0))
+    assert len(plot.average_episodes(groups[0].episodes, "seconds")[0]) == 200
+
+
+@needs_files
+@pytest.mark.skipif(importlib.util.find_spec("tensorboard") is None, reason="needs tensorboard")
+def test_events_for_tensorboard(cartpole):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for _ in range(2):  # the second replaces the first
+        program(cartpole / "whole", module="tensorboard")
+    events = EventAccumulator(str(cartpole / "whole/tensorboard"), size_guidance={"scalars": 0})
+    events.Reload()
+    rows = _run_folder.read_array(cartpole / "whole", "evaluation")
+    found = events.Scalars("evaluation/mean_return")
+    assert [event.step for event in found] == rows["step"].tolist()
+    assert np.allclose([event.value for event in found], rows["mean_return"])
+    episodes = _run_folder.read_array(cartpole / "whole", "episode")
+    assert len(events.Scalars("episode/return")) == (episodes["step"] > 0).sum()
+    assert {"rates/env_steps_per_second", "rates/loss"} <= set(events.Tags()["scalars"])
+
+
+@pytest.mark.parametrize("module, package", [("plot", "matplotlib"), ("tensorboard", "tensorboard")])
+def test_a_missing_package_comes_with_the_command(cartpole, monkeypatch, module, package):
+    for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert f"`pip install {package}`" in program(cartpole / "whole", module=module, wanted=2).stderr
