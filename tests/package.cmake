@@ -54,6 +54,7 @@ endif()
 string(REPLACE ";" "," devices "${GPUREPLAY_TEST_DEVICES}")
 set_property(TEST test_python test_python_without_fast APPEND PROPERTY ENVIRONMENT GPUR_TEST_DEVICES=${devices})
 add_python_test(test_atari examples/test_atari.py $<TARGET_FILE:gpureplay>)
+add_python_test(test_atari_plugin plugins/test_atari_plugin.py)
 
 # An installed copy, and what finds it, in both languages. Installing needs every target, so these come in builds of
 # everything.
@@ -84,14 +85,14 @@ register(test_switches package ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -
 find_program(SHELLCHECK shellcheck)
 if(SHELLCHECK)
     file(GLOB_RECURSE scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh ${PROJECT_SOURCE_DIR}/bench/*.sh
-        ${PROJECT_SOURCE_DIR}/examples/*.sh)
+        ${PROJECT_SOURCE_DIR}/examples/*.sh ${PROJECT_SOURCE_DIR}/src/*.sh)
     register(shellcheck package ${SHELLCHECK} -x --severity=warning ${scripts} ${PROJECT_SOURCE_DIR}/.ci/run)
 else()
     register_skipped(shellcheck "no shellcheck was found (Debian: apt install shellcheck)")
 endif()
 
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
-foreach(name IN ITEMS shellcheck test_atari test_bench test_cartpole_gymnasium test_docs test_layers
+foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
         test_headers_alone test_install_add_subdirectory_CXX test_minatar test_papers_md test_plugin test_python
         test_python_without_fast test_scripts test_sources test_switches test_train.cpu)
     if(TEST ${name})

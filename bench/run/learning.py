@@ -198,8 +198,8 @@ def _interval(x: list[float], y: list[float]) -> tuple[float, float]:
 
 def table(given: argparse.Namespace) -> None:
     results = _results(Path(given.out))
-    print("| game | system | mean of the seeds' returns, and deviation | above random by 10 errors | minus sb3's (95%) | "
-          "lowest allowed | seconds a million steps |\n|---|---|---|---|---|---|---|")
+    print("| game | system | mean of the seeds' returns, and deviation | above random by 10 errors | minus sb3's (95%) "
+          "| lowest allowed | seconds a million steps |\n|---|---|---|---|---|---|---|")
     for game in GAMES:
         here = [one for one in results if one["game"] == game]
         random = next(one["returns"] for one in here if one["system"] == "Random")
@@ -211,10 +211,13 @@ def table(given: argparse.Namespace) -> None:
             above = sum(value > base + 10 * error for value in returns)
             difference, half = _interval(returns, peer)
             seconds = statistics.median(one["seconds"] / one["settings"]["steps"] for one in mine) * 1e6
-            compared = "" if system == PEER else f"{difference:+.2f} ({difference - half:+.2f} to {difference + half:+.2f})"
-            lowest = "" if system == PEER else f"{-0.1 * (statistics.mean(peer) - base):+.2f}"
-            print(f"| {game} | {system} | {statistics.mean(returns):.2f}, {statistics.stdev(returns):.2f} | {above} of "
-                  f"{len(returns)} | {compared} | {lowest} | {seconds:,.0f} |")
+            compared = lowest = ""
+            if system != PEER:
+                compared = f"{difference:+.2f} ({difference - half:+.2f} to {difference + half:+.2f})"
+                lowest = f"{-0.1 * (statistics.mean(peer) - base):+.2f}"
+            spread = f"{statistics.mean(returns):.2f}, {statistics.stdev(returns):.2f}"
+            print(f"| {game} | {system} | {spread} | {above} of {len(returns)} | {compared} | {lowest} | "
+                  f"{seconds:,.0f} |")
         print(f"| {game} | random | {base:.2f}, {statistics.stdev(random):.2f} ({len(random)} episodes) | | | | |")
 
 

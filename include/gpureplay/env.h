@@ -33,7 +33,8 @@ typedef struct gpur_space {
     int32_t dtype;                /* GPUR_FLOAT32 ... GPUR_BOOL; of discrete actions GPUR_INT32 */
     int32_t shape[GPUR_MAX_DIMS]; /* ends at the first 0, as in gpur_field; {0} is one number */
     int32_t num_actions;          /* discrete actions: 0 to num_actions - 1. 0: not discrete */
-    float low, high;              /* the least and the largest value of every number; infinite: no bound */
+    float low, high;              /* the least and the largest value of every number; infinite: no bound. Of discrete
+                                     actions 0 and num_actions - 1 */
     const float *lows, *highs;    /* of each number, in the order of the shape, where they differ; else NULL */
 } gpur_space;
 
@@ -112,9 +113,15 @@ typedef struct gpur_vector_env_type {
 } gpur_vector_env_type;
 
 /* What a plug-in exports, one or both: the type of that name, or its only one for "". NULL: it has none of that name.
- * Called once for each gpur_env_find. */
+ * Called once for each gpur_env_find. The plug-in's own declarations need no attribute to make them visible. */
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 const gpur_env_type *gpur_env_plugin(const char *name);
 const gpur_vector_env_type *gpur_vector_env_plugin(const char *name);
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 
 /*
  * Finds a type of environment by its name. Any thread.

@@ -146,9 +146,9 @@ GPUR_API int64_t gpur_policy_version(gpur_policy *policy);
  * Copies the weights of a learner, on the device. They are the weights after the last launch of the learner that was
  * enqueued before the copy, never from within a launch, and their version is the number of train steps enqueued until
  * then (steps_enqueued of gpur_learner_stats). The call returns before the copy is done: it waits for other threads
- * that are enqueuing work for the learner's replay, and not for the work itself. Later calls of gpur_policy_act wait
- * for the copy on the device; the learner's next launch waits there for calls of gpur_policy_act that still read the
- * weights before the current ones. Any thread.
+ * that are enqueuing work for the learner's replay, and not for the work itself (on the CPU, enqueuing a launch takes
+ * about as long as the launch). Later calls of gpur_policy_act wait for the copy on the device; the learner's next
+ * launch waits there for calls of gpur_policy_act that still read the weights before the current ones. Any thread.
  *
  *   learner  must be on the device of the policy, opened by the same gpur_device_open. Its network must have the same
  *            tensors, and the same activation, stride and padding in each layer. Its obs may differ in type, scale and

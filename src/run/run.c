@@ -95,7 +95,7 @@ static gpur_status take_step(gpur_run *run, gpur_lane *lane, int64_t step)
 }
 
 /* One step of a vector environment: the global steps `first` to first + W - 1. */
-static gpur_status take_vector_step(gpur_run *run, int64_t first, int *ended)
+static gpur_status take_vector_step(gpur_run *run, int64_t first, int64_t *transitions, int *ended)
 {
     const double begin = gpur_clock_seconds();
     const int32_t lanes = run->shape.lanes;
@@ -106,16 +106,18 @@ static gpur_status take_vector_step(gpur_run *run, int64_t first, int *ended)
             run->greedy[i] = action;
     }
     delay(run, GPUR_PART_ENV, first);
-    GPUR_TRY(gpur_vector_step(&run->vector, run->lanes, lanes, first, run->greedy, ended));
-    gpur_meter_add(&run->meter, GPUR_PART_ENV, lanes, begin);
+    GPUR_TRY(gpur_vector_step(&run->vector, run->lanes, lanes, first, run->greedy, transitions, ended));
+    if (first > 0)
+        gpur_meter_add(&run->meter, GPUR_PART_ENV, lanes, begin);
     return GPUR_OK;
 }
 
 static gpur_status step_vector(gpur_run *run, int64_t first, int64_t last)
 {
+    int64_t transitions;
     int ended;
     for (int64_t step = first; step <= last && !is_stopping(run); step += run->shape.lanes)
-        GPUR_TRY(take_vector_step(run, step, &ended));
+        GPUR_TRY(take_vector_step(run, step, &transitions, &ended));
     return GPUR_OK;
 }
 
@@ -315,13 +317,13 @@ static gpur_status perform(gpur_run *run, const gpur_run_op *op)
     }
 }
 
-/* A random step before step 1: of lane 0, or of a whole vector. Returns the steps taken by `taken`. */
+/* A random step before step 1: of lane 0, or of a whole vector. *taken: the transitions that it made. */
 static gpur_status take_random_step(gpur_run *run, int64_t number, int64_t *taken, int *ended)
 {
     gpur_lane *const lane = &run->lanes[0];
     const int64_t step = gpur_min(number - run->config.prepopulation, 0);
-    *taken = run->vector.type ? run->shape.lanes : 1;
-    return run->vector.type ? take_vector_step(run, gpur_min(step, 1 - run->shape.lanes), ended)
+    *taken = 1;
+    return run->vector.type ? take_vector_step(run, gpur_min(step, 1 - run->shape.lanes), taken, ended)
                             : gpur_lane_step(lane, step, explore(run, 0, lane->steps, 1.0f), ended);
 }
 
@@ -371,6 +373,8 @@ static gpur_status take_steps(gpur_run *run, int64_t last)
     }
     GPUR_TRY(join_lanes(run));
     GPUR_TRY(gpur_worker_join(&run->trainer));
+    if (run->step % run->shape.target_period == 0 && !is_stopping(run))
+        GPUR_TRY(gpur_run_publish(run)); /* as the next period would first of all */
     if (is_stopping(run))
         return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps", run->step);
     return GPUR_OK;

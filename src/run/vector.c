@@ -75,13 +75,15 @@ static gpur_status note(gpur_vector *vector, gpur_lane *lane, const unsigned cha
 }
 
 gpur_status gpur_vector_step(gpur_vector *vector, gpur_lane *lanes, int32_t count, int64_t step, const int32_t *actions,
-                             int *ended)
+                             int64_t *transitions, int *ended)
 {
     const gpur_vector_result *const r = &vector->result;
     memset(r->continues, 0, (size_t)count);
     GPUR_TRY(gpur_env_error(vector->type->name, vector->type->step(vector->env, actions, r)));
     *ended = 0;
+    *transitions = 0;
     for (int32_t i = 0; i < count; i++) {
+        *transitions += !lanes[i].awaits_reset;
         *ended |= !lanes[i].awaits_reset && (r->terminated[i] || r->truncated[i]) && !r->continues[i];
         GPUR_TRY(note(vector, &lanes[i], frame_of(lanes, r->next_obs, i), frame_of(lanes, r->final_obs, i), step + i,
                       actions[i]));

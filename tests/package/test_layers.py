@@ -20,6 +20,7 @@ BELOW = {
     "src/learn": ["src/learn", "src/replay", "src/file", "src/device", "src/base", "include", "kernels"],
     "src/run": [*SRC, "include", "kernels"],
     "src/python": ["src/python", "include"],
+    "src/plugins": ["src/plugins", "include"],
     "include": ["include"],
     "examples": ["examples", "include"],
     "bench/lib": ["bench/lib", "include"],

@@ -144,10 +144,10 @@ def test_the_replay_alone_prints_what_is_said(capsys):
     assert (names["buffer"].gather(names["ids"]).action == names["old"].action).all()
 
 
-def test_a_policy_takes_the_weights_of_another(capsys):
+def test_a_policy_acts_beside_a_learner(capsys):
     pytest.importorskip("gymnasium")
-    names_of(GUIDE[2])
-    assert capsys.readouterr().out == "0 True\n"
+    names = names_of(GUIDE[2])
+    assert capsys.readouterr().out == "0 True\n" and names["actions"].shape == (8,)
 
 
 def test_a_training_in_one_call():
@@ -179,7 +179,7 @@ def test_help_of_the_package_is_a_page():
     begin = text[:text.index("PACKAGE CONTENTS")]
     assert 20 < len(begin.splitlines()) < 60
     assert "buffer.add(" in begin and "agent.train(" in begin and "buffer.sample(" in begin
-    for name in ("ReplayBuffer", "DQN", "Writer", "Device", "preset", "show_config", "file_info", "sb3"):
+    for name in ("ReplayBuffer", "DQN", "Policy", "Writer", "Device", "preset", "show_config", "file_info", "sb3"):
         assert name in begin, name
 
 

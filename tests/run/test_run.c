@@ -161,9 +161,10 @@ static void oracle_prepopulate(oracle *o)
 {
     const int32_t lanes = vector ? o->config.num_envs : 1;
     int ended = 0;
-    for (int64_t i = 0; i < o->config.prepopulation || !ended; i += lanes) {
+    for (int64_t i = 0; i < o->config.prepopulation || !ended;) {
         ended = 0;
         for (int lane = 0; lane < lanes; lane++) {
+            i += !o->awaits_reset[lane];
             oracle_step(o, lane, random_action(o, lane, o->steps[lane], 1.0f));
             ended |= o->ended;
         }

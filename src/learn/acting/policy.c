@@ -172,9 +172,11 @@ int32_t gpur_policy_acquire(gpur_policy *policy)
     return index;
 }
 
-void gpur_policy_release(gpur_policy *policy, int32_t index)
+void gpur_policy_release(gpur_policy *policy, int32_t index, int64_t observations)
 {
     gpur_mutex_lock(&policy->lock);
+    policy->calls += observations > 0;
+    policy->observations += observations;
     policy->free[policy->free_count++] = index;
     policy->released++;
     gpur_mutex_notify_all(&policy->lock);
@@ -197,7 +199,7 @@ static gpur_status act(gpur_policy *policy, const gpur_inference_call *call, int
     const int32_t index = gpur_policy_acquire(policy);
     const gpur_status enqueued = enqueue(policy, index, call, version);
     const gpur_status status = gpur_inference_download(&policy->inferences[index], call, enqueued);
-    gpur_policy_release(policy, index);
+    gpur_policy_release(policy, index, status == GPUR_OK ? call->count : 0);
     return status;
 }
 
@@ -218,8 +220,6 @@ gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input,
     if (call.actions && !in.step)
         call.exploration.step = atomic_fetch_add(&policy->draws, 1);
     GPUR_TRY(act(policy, &call, &version));
-    atomic_fetch_add(&policy->calls, 1);
-    atomic_fetch_add(&policy->observations, call.count);
     if (out.version)
         *out.version = version;
     return GPUR_OK;
@@ -234,8 +234,10 @@ gpur_status gpur_policy_get_stats(gpur_policy *policy, gpur_policy_stats *stats)
 {
     gpur_policy_stats known = {.size = sizeof known};
     GPUR_REQUIRE(policy && stats, "policy and stats must not be NULL");
-    known.calls = atomic_load(&policy->calls);
-    known.observations = atomic_load(&policy->observations);
+    gpur_mutex_lock(&policy->lock);
+    known.calls = policy->calls;
+    known.observations = policy->observations;
+    gpur_mutex_unlock(&policy->lock);
     known.version = gpur_policy_version(policy);
     known.device_bytes = policy->memory_bytes;
     known.pinned_bytes = policy->pinned_bytes;

@@ -14,11 +14,11 @@ struct gpur_policy {
     gpur_acting_copies copies;                         /* reader i is inference i */
     _Atomic int64_t version[2];                        /* of the weights in each copy; set by the write of the copy */
     gpur_inference *inferences;                        /* (streams) */
-    gpur_mutex lock;                                   /* protects the four members below */
+    gpur_mutex lock;                                   /* protects all members from here to `observations` */
     int32_t free[GPUR_MAX_POLICY_STREAMS], free_count; /* the inferences that no call uses */
     int64_t asked, released;                           /* calls that have asked for an inference, and released one */
+    int64_t calls, observations;                       /* of gpur_policy_act */
     _Atomic uint64_t draws;                            /* calls that chose actions without steps of the caller */
-    _Atomic int64_t calls, observations;               /* of gpur_policy_act */
     void *memory;                                      /* device: both copies, and the buffers of the inferences */
     int64_t memory_bytes, pinned_bytes;
 };
@@ -26,7 +26,9 @@ struct gpur_policy {
 /* Takes a free inference, or waits for one. Calls get them in the order in which they ask, so that none starves beside
  * threads that act in a loop. Returns its index. */
 int32_t gpur_policy_acquire(gpur_policy *policy);
-void gpur_policy_release(gpur_policy *policy, int32_t index);
+
+/* Counts a call of gpur_policy_act with so many observations; 0: another call, or one that failed. */
+void gpur_policy_release(gpur_policy *policy, int32_t index, int64_t observations);
 
 /* Replaces the policy's weights by `weights`, (P) in host memory, and waits for the copy. */
 gpur_status gpur_policy_upload(gpur_policy *policy, const float *weights, int64_t version);

@@ -33,7 +33,7 @@ gpur_status gpur_policy_upload(gpur_policy *policy, const float *weights, int64_
     gpur_stream *const stream = policy->inferences[index].stream;
     const gpur_status status = enqueue_write(policy, stream, weights, version);
     const gpur_status done = gpur_stream_sync(stream);
-    gpur_policy_release(policy, index);
+    gpur_policy_release(policy, index, 0);
     return status != GPUR_OK ? status : done;
 }
 
@@ -54,7 +54,7 @@ static gpur_status download(gpur_policy *policy, float *weights, int64_t *versio
     const int32_t index = gpur_policy_acquire(policy);
     const gpur_status status = enqueue_read(policy, index, weights, version);
     const gpur_status done = gpur_stream_sync(policy->inferences[index].stream);
-    gpur_policy_release(policy, index);
+    gpur_policy_release(policy, index, 0);
     return status != GPUR_OK ? status : done;
 }
 
@@ -97,7 +97,7 @@ static gpur_status read_file(gpur_policy *policy, gpur_checkpoint *file, const g
     const gpur_status status =
         gpur_learner_file_load_weights(file, policy->device, policy->inferences[index].stream, &policy->config.network,
                                        params, options, weights, version);
-    gpur_policy_release(policy, index);
+    gpur_policy_release(policy, index, 0);
     return status;
 }
 

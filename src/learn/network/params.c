@@ -193,15 +193,15 @@ static void describe(const gpur_params *params, int32_t index, char text[DESCRIP
     snprintf(text + used, (size_t)(DESCRIPTION_BYTES - used), ")");
 }
 
-gpur_status gpur_params_check_equal(const gpur_params *params, const gpur_params *theirs)
+gpur_status gpur_params_check_equal(const gpur_params *policy, const gpur_params *learner)
 {
-    char ours[DESCRIPTION_BYTES], other[DESCRIPTION_BYTES];
-    for (int32_t i = 0; i < params->tensor_count || i < theirs->tensor_count; i++) {
-        describe(params, i, ours);
-        describe(theirs, i, other);
-        GPUR_REQUIRE(strcmp(ours, other) == 0,
+    char ours[DESCRIPTION_BYTES], theirs[DESCRIPTION_BYTES];
+    for (int32_t i = 0; i < policy->tensor_count || i < learner->tensor_count; i++) {
+        describe(policy, i, ours);
+        describe(learner, i, theirs);
+        GPUR_REQUIRE(strcmp(ours, theirs) == 0,
                      "tensor %" PRId32 " of the learner is %s, of this policy %s; their networks must be equal", i,
-                     other, ours);
+                     theirs, ours);
     }
     return GPUR_OK;
 }

@@ -78,8 +78,9 @@ int32_t gpur_tensor_shape(const gpur_tensor *tensor, int64_t shape[4]);
 /* A hash of the names and shapes of all tensors, the same on all machines. */
 uint64_t gpur_params_hash(const gpur_params *params);
 
-/* Refuses parameters whose tensors are not those of `theirs`, which belong to a learner; these belong to a policy. */
-gpur_status gpur_params_check_equal(const gpur_params *params, const gpur_params *theirs);
+/* Refuses if the tensors of a policy differ from those of a learner. The message has the first that does, with both
+ * shapes. */
+gpur_status gpur_params_check_equal(const gpur_params *policy, const gpur_params *learner);
 
 /* Refuses an unknown name with the names that exist. */
 gpur_status gpur_params_find(const gpur_params *params, const char *name, const gpur_tensor **tensor);

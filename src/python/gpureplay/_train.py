@@ -185,8 +185,6 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     agent["learning_rate"] = use("learning_rate", _schedule_parts(agent["learning_rate"])[0])
     buffer["capacity"] = use("capacity", buffer["capacity"])
     buffer["min_size"] = min(buffer["min_size"], run["prepopulation"], buffer["capacity"])
-    if envs.vector_type is not None:  # a step may only reset, and is no transition then; the next one is
-        buffer["min_size"] = max(1, buffer["min_size"] // 2)
     if agent["batch_size"] > 4096:
         buffer["max_batch"] = agent["batch_size"]
     checkpoint = use("checkpoint", _rounded_up(50_000 if is_small else 1_000_000, run["target_period"])
