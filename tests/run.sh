@@ -116,7 +116,7 @@ tests_of() {
     # What another compiler could compile wrongly shows before the hundred thousandth random operation.
     clang) echo "-LE once -E test_(.*_model|out_of_memory|checkpoint_refusals)[.]" ;;
     # What uses a product or a convolution: all other code is the first configuration's.
-    bare) echo "-LE once -R act|bf16|conv|cross|dodge|gemm|learn|loss|network|optimi|step|torch" ;;
+    bare) echo "-LE once -R act|bf16|conv|cross|dodge|gemm|learn|loss|network|optimi|policy|step|torch" ;;
     *) echo "-LE once" ;;
     esac
 }

@@ -312,6 +312,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     ({"env_options": "a=1"}, TypeError, "options go with a name"),
     ({"eval_env": 1}, TypeError, "only a list of environments and a vector environment need an eval_env"),
     ({"agent": {"trunks": 1}}, TypeError, "'trunks' is no setting; they are trunk"),
+    ({"device": gpureplay.Device("cpu")}, gpureplay.InvalidArgument, "threads is 1 and device is an open Device"),
     ({"out": "a", "resume": "b"}, gpureplay.InvalidArgument, "only one of the two"),
 ])
 def test_options_that_are_refused(options, error, text):

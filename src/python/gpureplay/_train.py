@@ -262,8 +262,12 @@ class _Training:
                                   self._prints)
 
     def _open(self, device: Any, preset: RunPreset) -> None:
+        threads = self._number("threads")
         if not isinstance(device, Device):
-            device = Device(device, threads=self._number("threads"))
+            device = Device(device, threads=threads)
+        elif threads:
+            raise InvalidArgument(f"threads is {threads} and device is an open Device, which has its own; leave one of "
+                                  "them out")
         buffer = ReplayBuffer(device=device, **{**preset.buffer, **self._overrides["buffer"]})
         try:
             self._buffer, self._agent = buffer, DQN(buffer, **{**preset.agent, **self._overrides["agent"]})
