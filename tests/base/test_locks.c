@@ -11,6 +11,8 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <time.h>
 
 enum { THREADS = 6, TURNS = 20000, CHANGES = 2000, ROUNDS = 200 };
 
@@ -91,27 +93,50 @@ static void await_users(gpur_ticket_lock *lock, int64_t users)
         sched_yield();
 }
 
+static atomic_int running;
+
+static void rest(int signal)
+{
+    const struct timespec time = {0, 20000};
+    (void)signal;
+    nanosleep(&time, NULL);
+}
+
 /* A thread that asks while the lock is being released may fall asleep or be served at once. If its wake-up were lost,
- * both threads would wait forever. That takes a preemption between two instructions, hence the many rounds. */
+ * both threads would wait forever. That takes a thread that stops between two instructions for as long as the other
+ * needs to fall asleep, so signals stop them now and then. */
 static void *lock_and_unlock(void *lock)
 {
-    for (uint64_t i = test_rounds(8000000); i > 0; i--) {
+    for (uint64_t i = test_rounds(4000000); i > 0; i--) {
         gpur_ticket_lock_lock(lock);
         gpur_ticket_lock_unlock(lock);
         for (volatile uint64_t k = 0; k < (i & 31); k++) {
         }
     }
+    atomic_fetch_sub(&running, 1);
     return NULL;
 }
 
 TEST(two_threads_that_share_a_ticket_lock_lose_no_wake_up)
 {
+    const struct sigaction yielding = {.sa_handler = rest, .sa_flags = SA_RESTART};
+    const struct timespec pause = {0, 50000};
+    struct sigaction before;
     gpur_ticket_lock lock;
-    pthread_t other;
+    pthread_t threads[2];
     CHECK_OK(gpur_ticket_lock_open(&lock, "a test"));
-    CHECK(pthread_create(&other, NULL, lock_and_unlock, &lock) == 0);
-    lock_and_unlock(&lock);
-    pthread_join(other, NULL);
+    CHECK(sigaction(SIGUSR1, &yielding, &before) == 0);
+    atomic_store(&running, 2);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, lock_and_unlock, &lock) == 0);
+    while (atomic_load(&running) > 0) {
+        for (int i = 0; i < 2; i++)
+            pthread_kill(threads[i], SIGUSR1);
+        nanosleep(&pause, NULL);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    sigaction(SIGUSR1, &before, NULL);
     CHECK_EQUAL(gpur_ticket_lock_users(&lock), 0);
     gpur_ticket_lock_close(&lock);
 }
