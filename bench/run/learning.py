@@ -20,6 +20,7 @@ import csv
 import json
 import math
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def _run_ours(train: str, out: Path, system: str, game: str, seed: int) -> dict[
     command = [train, "--env", game, "--preset", "fast-dqn-small", "--steps", str(s["steps"]), "--seed", str(seed),
                "--out", str(folder), "--device", "cpu", "--threads", "1", "--quiet", "--eval-period", "0",
                "--eval-episodes", str(s["eval_episodes"]), "--checkpoint", "0", *SYSTEMS[system]]
+    shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
     subprocess.run(command, check=True)
     with open(folder / "episodes.csv", newline="") as file:
         episodes = [(int(row["step"]), float(row["return"])) for row in csv.DictReader(file)]
