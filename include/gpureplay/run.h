@@ -116,7 +116,7 @@ GPUR_API gpur_status gpur_run_preset(const char *name, const gpur_env_type *type
  * Creates a run: W environments and one for evaluations, a writer into the replay for each of the W, and the threads.
  * The environments are made in the order of the lanes, that for evaluations last; each has a seed drawn from the run's
  * seed. Epsilon follows the learner's `exploration`, by the global step. The learner, its replay and the type of
- * environment must outlive the run. While the run exists, nobody else writes to the replay or trains the learner.
+ * environment must outlive the run. While the run exists, no other code may write to the replay or train the learner.
  *
  *   learner  its network must have the environment's number of actions; its replay must store the environment's
  *            observations, with GPUR_LAYOUT_FRAMES as stacks

@@ -43,9 +43,9 @@ int gpur_env_plugin_is_file(const char *name)
 }
 
 /*
- * Finds a function that the file exports; `other` is what it may export in its place. The file is never closed: types,
- * their functions and texts are used as long as there are environments, which nobody counts, and a file that started
- * threads could not be unloaded safely.
+ * Finds a function that the file exports; `other` is what it may export in its place. The file is never closed:
+ * environments use its functions and texts, nobody counts environments, and a file that has started threads cannot be
+ * unloaded safely.
  */
 static gpur_status find_symbol(const plugin_name *name, const char *symbol, const char *other, const char *find_other,
                                void **address)

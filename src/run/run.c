@@ -527,18 +527,38 @@ static gpur_status make_vector(gpur_run *run, const gpur_vector_env_type *type)
     return GPUR_OK;
 }
 
-/* The environments of the lanes, in their order, and that of the evaluation. All must show what the first one shows. */
+/* Refuses an environment that shows or takes something else than the first one: memory is as large as that needs. */
+static gpur_status check_same(const gpur_run *run, const gpur_env_info *info, int32_t lane)
+{
+    const gpur_space *const first = &run->info.obs, *const obs = &info->obs;
+    const int is_same = obs->dtype == first->dtype && memcmp(obs->shape, first->shape, sizeof obs->shape) == 0;
+    GPUR_REQUIRE(is_same && info->action.num_actions == run->info.action.num_actions,
+                 "environment %d (%d: the evaluation's) has other observations or actions than environment 0; all must "
+                 "have the same",
+                 (int)lane, (int)run->shape.lanes);
+    GPUR_REQUIRE(run->vector.type || info->save_bytes == run->info.save_bytes,
+                 "environment %d saves %" PRId64 " bytes and environment 0 %" PRId64 "; they must be the same",
+                 (int)lane, info->save_bytes, run->info.save_bytes);
+    return GPUR_OK;
+}
+
+/* The environments of the lanes, in their order, and that of the evaluation. */
 static gpur_status make_envs(gpur_run *run, gpur_run_types types)
 {
     const int32_t lanes = run->shape.lanes;
     gpur_env_info info;
     if (types.vector)
         GPUR_TRY(make_vector(run, types.vector));
-    for (int32_t i = 0; i < lanes && !types.vector; i++)
-        GPUR_TRY(make_env(run, types.env, i, i == 0 ? &run->info : &info, &run->lanes[i].player));
-    if (run->config.eval_episodes > 0)
-        GPUR_TRY(make_env(run, types.env, lanes, &info, &run->evaluator.player));
-    return GPUR_OK;
+    for (int32_t i = 0; i < lanes && !types.vector; i++) {
+        GPUR_TRY(make_env(run, types.env, i, &info, &run->lanes[i].player));
+        if (i == 0)
+            run->info = info;
+        GPUR_TRY(check_same(run, &info, i));
+    }
+    if (run->config.eval_episodes == 0)
+        return GPUR_OK;
+    GPUR_TRY(make_env(run, types.env, lanes, &info, &run->evaluator.player));
+    return check_same(run, &info, lanes);
 }
 
 static gpur_status open_lanes(gpur_run *run, gpur_run_types types)

@@ -446,6 +446,31 @@ TEST(settings_that_do_not_go_together_are_refused)
     vector = NULL;
 }
 
+/* Every fifth environment shows frames, the others numbers. */
+static const char *init_unlike(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    static int made;
+    return run_fixture_env.init(++made % 5 == 0 ? "frames" : options, seed, info, env);
+}
+
+TEST(environments_that_differ_are_refused)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    gpur_env_type unlike = run_fixture_env;
+    gpur_run *run = NULL;
+    unlike.init = init_unlike;
+    CHECK_OK(open_run(&config));
+    CHECK_FAILS(gpur_run_create(fixture.learner, &unlike, &config, &run), GPUR_INVALID_ARGUMENT,
+                "environment 4 (4: the evaluation's) has other observations or actions than environment 0");
+    CHECK(!run);
+    config.eval_period = config.eval_episodes = 0;
+    CHECK_OK(gpur_run_create(fixture.learner, &unlike, &config, &run)); /* environments 6 to 9 */
+    gpur_run_destroy(run);
+    CHECK_FAILS(gpur_run_create(fixture.learner, &unlike, &config, &run), GPUR_INVALID_ARGUMENT,
+                "has other observations or actions than environment 0");
+    run_fixture_close(&fixture);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -460,5 +485,6 @@ int main(int argc, char **argv)
     RUN(an_error_of_an_environment_ends_the_run_and_names_the_lane);
     RUN(a_run_can_be_stopped_from_any_thread);
     RUN(settings_that_do_not_go_together_are_refused);
+    RUN(environments_that_differ_are_refused);
     return test_main_end();
 }

@@ -29,7 +29,7 @@ enum {
     DIVER,  /* that swims */
     CHANNELS
 };
-enum { START_COLUMN = 5, LOWEST_ROW = 8, FIRST_ROW = 1 /* of what comes in */, ROWS = 8 };
+enum { START_COLUMN = 5, LOWEST_ROW = 8, FIRST_ROW = 1 /* of fish and submarines */, ROWS = 8 };
 enum { MAX_OXYGEN = 200, MAX_DIVERS = 6, GAUGE = 10 /* cells of the full gauge of oxygen */ };
 enum { FIRST_ENEMY_INTERVAL = 20, DIVER_INTERVAL = 30 }; /* steps from one that comes in to the next */
 enum { OWN_FIRE_WAIT = 5, ENEMY_FIRE_WAIT = 10 };        /* steps from one shot to the next; between two shots */

@@ -146,7 +146,7 @@ class DQN(Handle):
                                   "number of actions")
         config, address = learner_config(preset, settings, index_source_of(buffer._spec.config)), ctypes.c_void_p()
         buffer._call(lib.gpur_learner_create, ctypes.addressof(config), ctypes.addressof(address))
-        # Runs on this learner. Garbage is finalized in any order: whoever destroys the learner destroys them before.
+        # The runs on this learner. It destroys them before itself, as Python may finalize them later than it.
         self._runs: Owned = {}
         self._users: weakref.WeakSet[Handle] = weakref.WeakSet()
         super().__init__(address.value, functools.partial(_destroy, self._runs, lib.gpur_learner_destroy),

@@ -203,7 +203,7 @@ def _schedule_parts(schedule: Any) -> tuple[float, float, int]:
 
 
 def _refuse_files(folder: Path) -> None:
-    """What is there is never written over."""
+    """Raises FileExistsError if the folder has files of a run."""
     for name in (FILE, "config.json", "learner.safetensors", "checkpoint", *RECORD_FILES):
         if (folder / name).exists():
             raise FileExistsError(f"{folder / name} is there already; resume={str(folder)!r} goes on with the run of "
