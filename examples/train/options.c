@@ -190,6 +190,10 @@ static int take_line(options *o, const char *path, const char *line)
 {
     const char *const space = strchr(line, ' ');
     const option_id id = find(line, space ? (size_t)(space - line) : strlen(line));
+    if (strncmp(line, "buffer ", 7) == 0 || strncmp(line, "agent ", 6) == 0)
+        return fail("%s has the line \"%s\", settings that Python alone takes; python -m gpureplay.train --resume goes "
+                    "on with this run",
+                    path, line);
     if (!space || id >= OPTIONS_OF_A_RUN)
         return fail("%s has the line \"%s\"; its lines must be options of a run with their values", path, line);
     TRY(check(&known[id], space + 1));

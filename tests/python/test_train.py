@@ -485,6 +485,15 @@ def test_the_program_in_c_writes_the_same(cartpole, tmp_path):
         assert (tmp_path / "c" / name).read_bytes() == (tmp_path / "python" / name).read_bytes(), name
 
 
+@needs_files
+@pytest.mark.skipif("GPUREPLAY_TRAIN" not in os.environ, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
+def test_the_program_in_c_refuses_settings_that_only_python_takes(tmp_path):
+    small("CartPole-v1", out=tmp_path / "run")
+    done = subprocess.run([os.environ["GPUREPLAY_TRAIN"], "--resume", tmp_path / "run", "--steps", "800"],
+                          capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2 and 'the line "agent {"trunk": [16]}"' in done.stderr
+
+
 def test_the_program_helps_and_refuses(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "--exploration-steps N" in program("--help").stdout

@@ -4,6 +4,7 @@ of the program gpureplay-train, which reads the same file options.txt in the fol
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from ._library import InvalidArgument
 
 Value = Optional[Union[str, int, float, bool]]
 FILE = "options.txt"
+OVERRIDES = ("buffer", "agent")  # parameters of `train` with other settings by name; the program has no options for them
 _MOST = (2**63 - 1) // 4
 
 
@@ -102,21 +104,28 @@ def text_of(value: Value) -> str:
     return str(int(value)) if isinstance(value, int) else str(value)
 
 
-def lines_of(options: Mapping[str, Value]) -> str:
-    """The file."""
-    return "".join(f"{flag_of(name)} {text_of(options[name])}\n" for name in OPTIONS)
+def lines_of(options: Mapping[str, Value], overrides: Mapping[str, Any]) -> str:
+    """The file: a line for each option, and one for the settings of the buffer and of the agent, where some were given.
+    The program in C refuses the latter."""
+    lines = [f"{flag_of(name)} {text_of(options[name])}\n" for name in OPTIONS]
+    return "".join([*lines, *(f"{name} {json.dumps(overrides[name])}\n" for name in OVERRIDES if overrides[name])])
 
 
-def read_options(folder: str | os.PathLike[str]) -> dict[str, Value]:
-    """The options of the run in this folder. ValueError: the file is damaged."""
+def read_options(folder: str | os.PathLike[str]) -> tuple[dict[str, Value], dict[str, Any]]:
+    """The options of the run in this folder, and the settings of its buffer and agent. ValueError: the file is
+    damaged."""
     path, found = Path(folder, FILE), {}
     names = {flag_of(name): name for name in OPTIONS}
+    overrides: dict[str, Any] = {name: {} for name in OVERRIDES}
     for line in path.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         flag, space, text = line.partition(" ")
+        if flag in overrides:
+            overrides[flag] = json.loads(text)
+            continue
         if flag not in names or not space:
             raise ValueError(f"{path} has the line \"{line}\"; its lines must be options of a run with their values")
         found[names[flag]] = parsed(names[flag], text)
     for name in OPTIONS:
         if name not in found:
             raise ValueError(f"{path} has no {flag_of(name)}; it must have every option of a run")
-    return found
+    return found, overrides

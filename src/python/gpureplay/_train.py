@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import warnings
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from ._envs import EnvOptions, env_info, open_envs, options_text
 from ._inputs import flag
 from ._learner import DQN
 from ._library import Interrupted, InvalidArgument, Unavailable, lib
-from ._options import FILE, OPTIONS, Value, checked, flag_of, lines_of, read_options, text_of
+from ._options import FILE, OPTIONS, OVERRIDES, Value, checked, flag_of, lines_of, read_options, text_of
 from ._progress import Progress
 from ._python_envs import Envs
 from ._run import OnEvent, Run, RunEvent, RunStats
@@ -125,21 +124,19 @@ def _given_options(given: Mapping[str, Any]) -> Options:
 
 def _add_stored(folder: Path, options: Options, overrides: Settings) -> None:
     """Adds what the run in this folder was begun with. InvalidArgument: something else was given."""
-    for name, value in read_options(folder).items():
+    stored, stored_overrides = read_options(folder)
+    for name, value in stored.items():
         if options[name] is None:
             options[name] = value
         elif name != "steps" and options[name] != value:
             raise InvalidArgument(f"{flag_of(name)} is {text_of(options[name])}, and the run that is to be resumed has "
                                   f"{text_of(value)}; leave the option out, or begin another run")
-    stored = {}
-    with contextlib.suppress(FileNotFoundError):  # of the program in C, killed at its beginning
-        stored = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("overrides", {})
     for name, settings in overrides.items():
         if not settings:
-            overrides[name] = stored.get(name, {})
-        elif plain(settings) != stored.get(name, {}):
+            overrides[name] = stored_overrides[name]
+        elif plain(settings) != stored_overrides[name]:
             raise InvalidArgument(f"{name} is {plain(settings)}, and the run that is to be resumed has "
-                                  f"{stored.get(name, {})}; leave it out, or begin another run")
+                                  f"{stored_overrides[name]}; leave it out, or begin another run")
 
 
 def _shows_atari_frames(info: _c_api.EnvInfo) -> bool:
@@ -220,7 +217,7 @@ class _Training:
         self._folder, self._is_resumed = folder, is_resumed
         self._prints, self._on_event = flag("progress", given["progress"]), given["on_event"]
         self._options = _given_options(given)
-        self._overrides: Settings = {name: dict(given[name] or {}) for name in ("buffer", "agent")}
+        self._overrides: Settings = {name: dict(given[name] or {}) for name in OVERRIDES}
         if is_resumed and folder is not None:
             _add_stored(folder, self._options, self._overrides)
         env, env_options = given["env"], given["env_options"]
@@ -297,7 +294,7 @@ class _Training:
 
     def _write_settings(self, folder: Path, config: Settings) -> None:
         write_json(folder / "config.json", config)
-        write_file(folder / FILE, lines_of(self._options))
+        write_file(folder / FILE, lines_of(self._options, plain(self._overrides)))
 
     def _load(self, checkpoint: Checkpoint) -> Position | None:
         position = checkpoint.find()
