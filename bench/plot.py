@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Draws the paper's experiments from the results of a folder: python3 bench/plot.py FOLDER [OUT].
 
-Reads what bench_compare and bench_training wrote. PNG files go to OUT, which is FOLDER by default. Exits with 77 when
+Reads what bench_ablation, bench_compare and bench_training wrote. PNG files go to OUT, which is FOLDER by default. Exits with 77 when
 matplotlib is not here, and with 2 when there is nothing to draw.
 """
 
@@ -173,6 +173,40 @@ def draw_training(pyplot, report, out):
     finish(figure, list(axes.flat), caption_of(report), out / "learning_curves.png")
 
 
+def draw_ablation(pyplot, report, out):
+    """A panel for each environment: the time of each variant by W, what was predicted, and the paper's."""
+    groups = {}
+    for case in report["cases"]:
+        groups.setdefault(case["figure"], {}).setdefault(case["variant"], []).append(case)
+    columns = min(4, len(groups))
+    figure, axes = pyplot.subplots(-(-len(groups) // columns), columns, squeeze=False, sharey=True,
+                                   figsize=(3.6 * columns, 3.2 * -(-len(groups) // columns) + 1.6))
+    for axis in list(axes.flat)[len(groups):]:
+        axis.set_visible(False)
+    for axis, (name, variants) in zip(axes.flat, groups.items()):
+        whole = mean_of(next(iter(variants.values()))[0]["seconds"])
+        for variant, cases in variants.items():
+            widths = [case["num_envs"] for case in cases]
+            times = [[100 * x / whole for x in case["seconds"]] for case in cases]
+            mean = [mean_of(x) for x in times]
+            errors = [m - min(x) for m, x in zip(mean, times)], [max(x) - m for m, x in zip(mean, times)]
+            color = axis.errorbar(widths, mean, errors, marker="o", capsize=3, label=variant).lines[0].get_color()
+            axis.plot(widths, [100 * case["predicted"] / whole for case in cases], "x", color=color,
+                      label=f"{variant}: predicted")
+            axis.plot(widths, [case["paper_percent"] for case in cases], ":", color=color, label=f"{variant}: the paper")
+        axis.set(xscale="log", xlabel="environments (W)")
+        axis.set_title(name, fontsize="small")
+        number_ticks(axis, [1, 2, 4, 8])
+    axes[0][0].set_ylim(bottom=0)
+    for row in axes:
+        row[0].set_ylabel("time, % of Standard, W = 1")
+    finish(figure, list(axes.flat), caption_of(report), out / "ablation.png")
+
+
+def mean_of(values):
+    return sum(values) / len(values)
+
+
 def draw_all(pyplot, folder, out):
     """How many pictures were made."""
     made = 0
@@ -181,6 +215,9 @@ def draw_all(pyplot, folder, out):
         cases = report.get("cases", []) if isinstance(report, dict) else []
         if any(case.get("figure") == "training" for case in cases):
             draw_training(pyplot, report, out)
+            made += 1
+        if cases and report["title"] == "ablation":
+            draw_ablation(pyplot, report, out)
             made += 1
         for name, (wanted, draw) in FIGURES.items():
             found = [case for case in cases if case.get("figure") == wanted]

@@ -10,12 +10,14 @@ FOLDER holds the JSON files that the benchmarks wrote; each gives its tables. Ex
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 OURS = "gpureplay"
+HOURS = 50e6 / 3600  # seconds of a step to hours of 50 million
 Case = dict[str, Any]
 Rows = Iterator[list[str]]
 
@@ -170,7 +172,28 @@ def print_libraries(report: Case) -> None:
             table(f"{report['title']}, {kind}; ours / theirs", ["call", *names], library_rows(cases, names))
 
 
-PRINTERS = {"priorities": print_priorities, "calls beside busy processes": print_busy,
+def print_ablation(report: Case) -> None:
+    """The paper's three views, and the prediction."""
+    groups: dict[str, list[Case]] = {}
+    for case in report["cases"]:
+        groups.setdefault(case["figure"], []).append(case)
+
+    def rows(cases: list[Case]) -> Rows:
+        first = statistics.mean(cases[0]["seconds"])
+        for case in cases:
+            mean = statistics.mean(case["seconds"])
+            spread = statistics.stdev(case["seconds"]) if len(case["seconds"]) > 1 else 0.0
+            yield [f"{case['variant']}, W = {case['num_envs']:g}", f"{HOURS * mean:.2f} ± {HOURS * spread:.2f}",
+                   f"{HOURS * case['predicted']:.2f} ({100 * (mean / case['predicted'] - 1):+.1f}%)",
+                   f"{100 * mean / first:.1f}%", f"{case['paper_percent']:.1f}%", f"{first / mean:.2f}"]
+
+    for name, cases in groups.items():
+        table(f"{name}: {len(cases[0]['seconds'])} runs of {cases[0]['steps']:,.0f} steps",
+              ["variant", "hours for 50 million steps", "predicted (measured beside it)", "of the first", "the paper's",
+               "speed-up"], rows(cases))
+
+
+PRINTERS = {"ablation": print_ablation, "priorities": print_priorities, "calls beside busy processes": print_busy,
             "in-RAM against in-device replay": print_compare, "whole training": print_training,
             "replay buffers of several libraries": print_libraries, "whole loops of several libraries": print_libraries,
             "train steps of several libraries": print_libraries}

@@ -2,8 +2,9 @@
 /*
  * The ablation of Daley & Amato 2021, table 3: seconds of a run with and without concurrent training and synchronized
  * execution, with 1, 2, 4 and 8 environments, each beside what its order of work predicts from the times of its parts
- * alone. The environments sleep or compute for a known time, or are games; epsilon is 0.1 throughout, and the
- * prepopulation is left out of the time, as in the paper.
+ * alone. The environments sleep or compute for a known time, or are games, which train by the preset for their
+ * observations; epsilon is 0.1 throughout, and the prepopulation is left out of the time, as in the paper. C is shorter
+ * than the paper's 10,000, so that a run of seconds has several target periods.
  */
 #include "bench/lib/bench.h"
 #include "bench/lib/setup.h"
@@ -13,6 +14,7 @@
 #include "run/run.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,15 +45,34 @@ typedef struct group {
     const char *options;
     int sleeps;    /* 1: inference and training sleep, too */
     int64_t steps; /* of a trial */
+    const char *preset;
 } group;
 
-/* Inference and training that sleep: what the paper's GPU would take. */
+/* Inference and training that sleep: they take turns at one device, as at the paper's GPU, in the order in which they
+ * ask. */
 static const double sleep_infer = 0.6e-3, sleep_infer_row = 0.02e-3, sleep_train = 1.5e-3;
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_ended = PTHREAD_COND_INITIALIZER;
+static int64_t turns_given, turns_ended;
+
+static void sleep_at_device(double seconds)
+{
+    pthread_mutex_lock(&turn_lock);
+    const int64_t turn = turns_given++;
+    while (turns_ended != turn)
+        pthread_cond_wait(&turn_ended, &turn_lock);
+    pthread_mutex_unlock(&turn_lock);
+    timed_sleep(seconds);
+    pthread_mutex_lock(&turn_lock);
+    turns_ended++;
+    pthread_cond_broadcast(&turn_ended);
+    pthread_mutex_unlock(&turn_lock);
+}
 
 static gpur_status infer_sleeping(void *context, int64_t count, const unsigned char *obs, int32_t *actions)
 {
     (void)context, (void)obs;
-    timed_sleep(sleep_infer + sleep_infer_row * (double)count);
+    sleep_at_device(sleep_infer + sleep_infer_row * (double)count);
     memset(actions, 0, (size_t)count * sizeof *actions);
     return GPUR_OK;
 }
@@ -66,7 +87,7 @@ static gpur_status train_sleeping(void *context, int64_t steps)
 {
     (void)context;
     for (int64_t i = 0; i < steps; i++)
-        timed_sleep(sleep_train);
+        sleep_at_device(sleep_train);
     return GPUR_OK;
 }
 
@@ -101,7 +122,7 @@ static trial open_trial(const bench_options *options, const group *g, const vari
     bench_must(gpur_run_config_init(&run, sizeof run), "run");
     if (g->timed)
         timed_env_use(g->timed); /* counts its lanes from 0 */
-    bench_must(gpur_run_preset("fast-dqn-small", g->type, g->options, fields, &replay, &learner, &run), "preset");
+    bench_must(gpur_run_preset(g->preset, g->type, g->options, fields, &replay, &learner, &run), "preset");
     if (g->timed)
         timed_env_use(g->timed);
     replay.capacity = 20000;
@@ -130,13 +151,14 @@ static trial open_trial(const bench_options *options, const group *g, const vari
 typedef struct part_times {
     const group *group;
     const variant *variant;
-    double env; /* of a game's step */
+    int64_t prepopulated; /* steps that lane 0 took before step 1 */
+    double env;           /* of a game's step */
 } part_times;
 
 static double env_seconds(void *context, int32_t lane, int64_t step)
 {
     const part_times *const p = context;
-    const int64_t taken = (step - 1) / p->variant->num_envs + (lane == 0 ? PREPOPULATION : 0);
+    const int64_t taken = (step - 1) / p->variant->num_envs + (lane == 0 ? p->prepopulated : 0);
     return p->group->timed ? timed_env_seconds(p->group->timed, lane, taken) : p->env;
 }
 
@@ -197,26 +219,27 @@ static double time_env(const group *g, int repeats)
     return seconds;
 }
 
-static double time_publish(const trial *t)
+static gpur_run_stats stats_of(const trial *t)
 {
     gpur_run_stats stats = {.size = sizeof stats};
     bench_must(gpur_run_get_stats(t->run, &stats), "stats");
-    return stats.publish_seconds / (double)(stats.prepopulated > 0 ? stats.prepopulated : 1);
+    return stats;
 }
 
 /* A prediction of one variant, from times that are measured now, so that a machine that is slower now slows both. */
 static double predict(const bench_options *options, const group *g, const variant *v)
 {
     const trial t = open_trial(options, g, v, 1);
+    const gpur_run_stats stats = stats_of(&t); /* of the prepopulation */
     const int repeats = g->sleeps ? PART_REPEATS / 4 : PART_REPEATS;
-    part_times parts = {g, v, 0.0};
+    part_times parts = {g, v, stats.prepopulated, 0.0};
     predict_times times = {.env = env_seconds,
                            .context = &parts,
                            .infer_one = time_inference(&t, 1, repeats),
                            .infer_all = v->synchronized ? time_inference(&t, v->num_envs, repeats) : 0.0,
                            .train = time_train(&t, repeats),
                            .copy = g->sleeps ? 0.0 : time_copy(&t, repeats),
-                           .publish = time_publish(&t),
+                           .publish = stats.publish_seconds / (double)stats.prepopulated,
                            .explored = (double)epsilon,
                            .cores = g->sleeps ? 0 : (int)sysconf(_SC_NPROCESSORS_ONLN),
                            .env_sleeps = g->timed && !g->timed->spins};
@@ -262,25 +285,28 @@ static void run_group(bench_report *report, const group *g, int trials)
 {
     static double seconds[MAX_TRIALS];
     double first = 0.0;
-    printf("\n%s, %d trials of %d steps\n%-14s %2s %9s %9s %10s %8s %8s %9s\n", g->name, trials, (int)g->steps, "", "W",
-           "hours", "+-", "predicted", "percent", "paper", "speed-up");
+    printf("\n%s, %d trials of %d steps, C = %d (the paper: 10,000), F = %d\n%-14s %2s %9s %9s %10s %8s %8s %9s\n",
+           g->name, trials, (int)g->steps, TARGET_PERIOD, TRAIN_PERIOD, "", "W", "hours", "+-", "predicted", "percent",
+           "paper", "speed-up");
     for (int i = 0; i < VARIANTS; i++) {
         const variant *const v = &variants[i];
-        const double hours = 50e6 / 3600, predicted = predict(report->options, g, v);
         char name[128];
+        snprintf(name, sizeof name, "%s, %s, W %d", g->name, v->name, (int)v->num_envs);
+        bench_show(report, name, 0.0); /* ends the program after Ctrl-C */
+        bench_hide();
+        const double hours = 50e6 / 3600, predicted = predict(report->options, g, v);
         measure(report->options, g, v, trials, seconds);
         const double mean = mean_of(seconds, trials), deviation = deviation_of(seconds, trials);
         first = i == 0 ? mean : first;
         printf("%-14s %2d %9.2f %9.2f %10.2f %7.1f%% %7.1f%% %9.2f\n", v->name, (int)v->num_envs, hours * mean,
                hours * deviation, hours * predicted, 100 * mean / first, v->paper, first / mean);
         fflush(stdout);
-        snprintf(name, sizeof name, "%s, %s, W %d", g->name, v->name, (int)v->num_envs);
         json_case(&report->json, name);
         json_text(&report->json, "figure", g->name);
         json_text(&report->json, "variant", v->name);
         json_number(&report->json, "num_envs", v->num_envs);
         json_number(&report->json, "steps", (double)g->steps);
-        json_numbers(&report->json, "seconds_a_step", seconds, trials);
+        json_numbers(&report->json, "seconds", seconds, trials); /* of a step */
         json_number(&report->json, "predicted", predicted);
         json_number(&report->json, "paper_percent", v->paper);
         json_close_case(&report->json);
@@ -301,39 +327,76 @@ static const char *take_env(int *argc, char **argv)
     return env;
 }
 
+/* "fast-dqn" for Atari's frames. */
+static const char *preset_for(const gpur_env_type *type)
+{
+    gpur_env_info info = {.size = sizeof info};
+    void *env = NULL;
+    const char *const error = type->init("", 1, &info, &env);
+    if (error)
+        fprintf(stderr, "%s: %s\n", type->name, error), exit(1);
+    type->close(env);
+    const gpur_space *const obs = &info.obs;
+    return obs->dtype == GPUR_UINT8 && obs->shape[0] == 84 && obs->shape[1] == 84 && !obs->shape[2] ? "fast-dqn"
+                                                                                                    : "fast-dqn-small";
+}
+
+static void run_game(bench_report *report, const char *name, int64_t steps, int trials)
+{
+    group g = {.name = name, .options = "", .steps = steps};
+    bench_must(gpur_env_find(name, &g.type), "environment");
+    g.preset = preset_for(g.type);
+    run_group(report, &g, trials);
+}
+
+/* Environments of known times: with inference and training that sleep, too, and with a real network. */
+static void run_timed(bench_report *report, int64_t asleep, int64_t awake, int trials)
+{
+    static const struct {
+        const char *name;
+        timed_env env;
+        int sleeps;
+    } kinds[] = {
+        {"all parts sleep, constant", {2e-3, 0, 0, 0.0}, 1},
+        {"all parts sleep, exponential", {2e-3, 0, 1, 0.0}, 1},
+        {"all parts sleep, one slow environment", {2e-3, 0, 0, 3.0}, 1},
+        {"environments sleep", {2e-3, 0, 0, 0.0}, 0},
+        {"environments compute, constant", {0.2e-3, 1, 0, 0.0}, 0},
+        {"environments compute, exponential", {0.2e-3, 1, 1, 0.0}, 0},
+        {"environments compute, one slow environment", {0.2e-3, 1, 0, 3.0}, 0},
+    };
+    for (size_t i = 0; i < (report->options->quick ? 1 : sizeof kinds / sizeof *kinds); i++) {
+        const group g = {.name = kinds[i].name,
+                         .timed = &kinds[i].env,
+                         .type = &timed_env_type,
+                         .options = "",
+                         .sleeps = kinds[i].sleeps,
+                         .steps = kinds[i].env.spins ? awake : asleep,
+                         .preset = "fast-dqn-small"};
+        run_group(report, &g, trials);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const timed_env constant = {"constant", 2e-3, 0, 0, 0.0}, exponential = {"exponential", 2e-3, 0, 1, 0.0},
-                           slow = {"slow", 2e-3, 0, 0, 3.0}, spinning = {"spinning", 0.2e-3, 1, 0, 0.0};
     int64_t trials = 5, steps = 0;
     const bench_option more[] = {{"trials", "runs of each variant", 1, MAX_TRIALS, &trials},
-                                 {"steps", "environment steps of a run; 0: 1,600 or 16,000", 0, 100000000, &steps}};
+                                 {"steps", "environment steps of a run; 0: 800 or 4,000", 0, 100000000, &steps}};
     const char *const game = take_env(&argc, argv);
     bench_options options =
         bench_parse(argc, argv,
                     "The ablation of fast DQN: 14 variants, measured and predicted. --env NAME: a game "
-                    "(MinAtar/Breakout) or a plug-in's file; without it environments that sleep and that compute.",
+                    "(MinAtar/Breakout) or a plug-in's file; without it environments that sleep and that compute, and "
+                    "MinAtar/Breakout.",
                     more, 2);
     gpur_device *const device = bench_open(options.device, 1);
     bench_report report = bench_begin(&options, "ablation", bench_describe(device), 0);
     gpur_device_close(device);
     trials = options.quick ? 1 : trials;
-    const int64_t asleep = steps > 0 ? steps : options.quick ? TARGET_PERIOD : 4 * TARGET_PERIOD;
-    const int64_t awake = steps > 0 ? steps : options.quick ? 2 * TARGET_PERIOD : 40 * TARGET_PERIOD;
-    group g = {.name = game, .options = "", .steps = awake};
-    if (game) {
-        bench_must(gpur_env_find(game, &g.type), "environment");
-        run_group(&report, &g, (int)trials);
-        return bench_end(&report);
-    }
-    const group groups[] = {
-        {"all parts sleep, constant", &constant, &timed_env_type, "", 1, asleep},
-        {"all parts sleep, exponential", &exponential, &timed_env_type, "", 1, asleep},
-        {"all parts sleep, one slow environment", &slow, &timed_env_type, "", 1, asleep},
-        {"environments sleep", &constant, &timed_env_type, "", 0, asleep},
-        {"environments compute", &spinning, &timed_env_type, "", 0, awake},
-    };
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-        run_group(&report, &groups[i], (int)trials);
+    const int64_t asleep = steps > 0 ? steps : options.quick ? TARGET_PERIOD : 2 * TARGET_PERIOD;
+    const int64_t awake = steps > 0 ? steps : options.quick ? TARGET_PERIOD : 10 * TARGET_PERIOD;
+    if (!game)
+        run_timed(&report, asleep, awake, (int)trials);
+    run_game(&report, game ? game : "MinAtar/Breakout", awake, (int)trials);
     return bench_end(&report);
 }

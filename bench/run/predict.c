@@ -3,17 +3,22 @@
 
 #include "bench/lib/setup.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+/* What a piece of work needs: nothing (it sleeps), a core, or the device that inference and training share. */
+typedef enum resource { NOTHING, CORE, DEVICE } resource;
 
 /* A thread's work that is still to be done, in pieces that it carries out one after the other. */
 typedef struct piece {
     double seconds;
-    int computes; /* 1: needs a core; 0: sleeps */
+    resource needs;
 } piece;
 
 typedef struct worker {
     piece *pieces; /* a ring of `room` */
     int64_t first, count, room;
+    int64_t turn; /* at the device, for its first piece; 0: it has not asked yet */
 } worker;
 
 typedef struct simulation {
@@ -22,45 +27,77 @@ typedef struct simulation {
     worker *workers; /* the lanes, then the trainer, then the thread that orders them */
     int32_t count;
     double now;
+    int64_t turns; /* at the device, that were given */
 } simulation;
 
-static void push(worker *w, double seconds, int computes)
+static resource network_needs(const predict_times *t)
+{
+    return t->cores > 0 ? CORE : DEVICE;
+}
+
+static void push(worker *w, double seconds, resource needs)
 {
     if (w->count == w->room) {
         piece *const grown = bench_allocate((size_t)(2 * w->room + 16) * sizeof *grown);
         for (int64_t i = 0; i < w->count; i++)
             grown[i] = w->pieces[(w->first + i) % w->room];
         free(w->pieces);
-        *w = (worker){grown, 0, w->count, 2 * w->room + 16};
+        *w = (worker){grown, 0, w->count, 2 * w->room + 16, w->turn};
     }
-    w->pieces[(w->first + w->count++) % w->room] = (piece){seconds, computes};
+    w->pieces[(w->first + w->count++) % w->room] = (piece){seconds, needs};
 }
 
-/* Moves the clock to the next end of a piece. Threads that compute share the cores evenly. */
+static resource first_needs(const worker *w)
+{
+    return w->pieces[w->first].needs;
+}
+
+/* The worker whose turn it is at the device, which serves them in the order in which they ask. NULL: nobody asks. */
+static const worker *served(simulation *s)
+{
+    const worker *next = NULL;
+    for (int32_t i = 0; i < s->count; i++) {
+        worker *const w = &s->workers[i];
+        if (w->count == 0 || first_needs(w) != DEVICE)
+            continue;
+        if (w->turn == 0)
+            w->turn = ++s->turns;
+        next = !next || w->turn < next->turn ? w : next;
+    }
+    return next;
+}
+
+/* Seconds of its first piece that a worker does in a second. Threads that compute share the cores evenly. */
+static double rate_of(const simulation *s, const worker *w, const worker *at_device, int computing)
+{
+    if (first_needs(w) == DEVICE)
+        return w == at_device;
+    return first_needs(w) == CORE && computing > s->times->cores ? (double)s->times->cores / computing : 1.0;
+}
+
+/* Moves the clock to the next end of a piece. */
 static void pass_time(simulation *s)
 {
-    double rate = 1.0, shortest = 1e300;
+    const worker *const at_device = served(s);
+    double shortest = INFINITY;
     int computing = 0;
     for (int32_t i = 0; i < s->count; i++)
-        computing += s->workers[i].count > 0 && s->workers[i].pieces[s->workers[i].first].computes;
-    if (s->times->cores > 0 && computing > s->times->cores)
-        rate = (double)s->times->cores / computing;
+        computing += s->workers[i].count > 0 && first_needs(&s->workers[i]) == CORE;
     for (int32_t i = 0; i < s->count; i++) {
         const worker *const w = &s->workers[i];
-        if (w->count > 0) {
-            const double left = w->pieces[w->first].seconds / (w->pieces[w->first].computes ? rate : 1.0);
-            shortest = left < shortest ? left : shortest;
-        }
+        if (w->count > 0)
+            shortest = fmin(shortest, w->pieces[w->first].seconds / rate_of(s, w, at_device, computing));
     }
     for (int32_t i = 0; i < s->count; i++) {
         worker *const w = &s->workers[i];
         if (w->count == 0)
             continue;
         piece *const p = &w->pieces[w->first];
-        p->seconds -= shortest * (p->computes ? rate : 1.0);
+        p->seconds -= shortest * rate_of(s, w, at_device, computing);
         if (p->seconds <= 1e-12) {
             w->first = (w->first + 1) % w->room;
             w->count--;
+            w->turn = 0;
         }
     }
     s->now += shortest;
@@ -76,23 +113,23 @@ static void join(simulation *s, int32_t first, int32_t last)
 static void dispatch(simulation *s, int64_t step, int32_t lane)
 {
     const predict_times *const t = s->times;
-    const int computes = t->cores > 0;
     if (!s->shape->synchronized)
-        push(&s->workers[lane], (1.0 - t->explored) * t->infer_one, computes);
-    push(&s->workers[lane], t->env(t->context, lane, step), computes && !t->env_sleeps);
+        push(&s->workers[lane], (1.0 - t->explored) * t->infer_one, network_needs(t));
+    push(&s->workers[lane], t->env(t->context, lane, step), t->env_sleeps ? NOTHING : CORE);
 }
 
 /* The thread that orders the others waits for its own work. */
-static void work_alone(simulation *s, double seconds)
+static void work_alone(simulation *s, double seconds, resource needs)
 {
-    push(&s->workers[s->count - 1], seconds, s->times->cores > 0);
+    push(&s->workers[s->count - 1], seconds, needs);
     join(s, s->count - 1, s->count - 1);
 }
 
 double predict_seconds(const gpur_run_shape *shape, const predict_times *times, int64_t steps)
 {
     const int32_t lanes = shape->lanes, trainer = lanes, count = lanes + 2;
-    simulation s = {shape, times, bench_allocate((size_t)count * sizeof(worker)), count, 0.0};
+    const resource own = times->cores > 0 ? CORE : NOTHING;
+    simulation s = {shape, times, bench_allocate((size_t)count * sizeof(worker)), count, 0.0, 0};
     int64_t published = 0;
     for (int64_t t = 1; t <= steps; t++) {
         gpur_run_op ops[GPUR_RUN_MAX_OPS];
@@ -104,13 +141,14 @@ double predict_seconds(const gpur_run_shape *shape, const predict_times *times, 
             else if (task == GPUR_RUN_JOIN_LANES)
                 join(&s, 0, lanes - 1);
             else if (task == GPUR_RUN_PUBLISH)
-                work_alone(&s, times->publish * (double)(t - 1 - published)), published = t - 1;
+                work_alone(&s, times->publish * (double)(t - 1 - published), own), published = t - 1;
             else if (task == GPUR_RUN_COPY)
-                work_alone(&s, times->copy);
+                work_alone(&s, times->copy, own);
             else if (task == GPUR_RUN_TRAIN)
-                push(&s.workers[trainer], times->train * (double)ops[i].count, times->cores > 0);
+                for (int64_t step = 0; step < ops[i].count; step++)
+                    push(&s.workers[trainer], times->train, network_needs(times));
             else if (task == GPUR_RUN_INFER)
-                work_alone(&s, times->infer_all);
+                work_alone(&s, times->infer_all, network_needs(times));
             else if (task == GPUR_RUN_DISPATCH)
                 dispatch(&s, t, (int32_t)ops[i].count);
         }

@@ -12,7 +12,8 @@ typedef struct predict_times {
     double train;                /* a train step */
     double publish, copy;        /* an environment step's share; a copy of the weights */
     double explored;             /* share of the steps that need no inference of their own: epsilon */
-    int cores;                   /* that computing parts share; 0: all parts sleep, and share nothing */
+    int cores;                   /* that computing parts share; 0: all parts sleep, and inference and training take
+                                    turns at one device */
     int env_sleeps;              /* 1: environments sleep, whatever the others do */
 } predict_times;
 

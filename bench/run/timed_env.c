@@ -68,14 +68,13 @@ static const char *reset(void *env, void *obs)
     return NULL;
 }
 
-/* An episode has 1,000 steps. */
 static const char *step(void *env, const void *action, void *obs, gpur_env_result *result)
 {
     instance *const e = env;
     (void)action;
     (setting.spins ? timed_spin : timed_sleep)(timed_env_seconds(&setting, e->lane, e->step++));
     memset(obs, 0, TIMED_OBS * sizeof(float));
-    result->truncated = e->step % 1000 == 0;
+    result->truncated = e->step % TIMED_EPISODE == 0;
     return NULL;
 }
 

@@ -5,14 +5,13 @@
 #include "gpureplay/env.h"
 
 typedef struct timed_env {
-    const char *name;
     double mean; /* seconds of a step */
     int spins;
     int is_exponential; /* 1: exponentially distributed; 0: constant */
     double slow;        /* lane 0's steps take so many times as long */
 } timed_env;
 
-enum { TIMED_OBS = 4, TIMED_ACTIONS = 4 };
+enum { TIMED_OBS = 4, TIMED_ACTIONS = 4, TIMED_EPISODE = 200 }; /* steps of an episode */
 
 /* The type, for one setting at a time. Its instances are the lanes in the order of their making; timed_env_use starts
  * that count again. */

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
-SHORT = {"bench_training": ("--quick", "--batch", "8")}
+SHORT = {"bench_training": ("--quick", "--batch", "8"), "bench_ablation": ("--quick", "--env", "CartPole-v1")}
 
 
 def run(*command, status=0, folder=None):
