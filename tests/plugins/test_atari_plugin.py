@@ -44,7 +44,8 @@ def build():
 
 
 class Reference:
-    """AtariVectorEnv with the same meaning of the options, and one game, which begins anew when it is told to."""
+    """AtariVectorEnv with the same meaning and defaults of the options, and one game, which begins anew when it is told
+    to."""
 
     NAMES = {"frame_skip": "frameskip", "fire_reset": "use_fire_reset", "sticky": "repeat_action_probability",
              "max_frames": "max_num_frames_per_episode", "episodic_life": "life_loss_info"}
@@ -52,7 +53,7 @@ class Reference:
 
     def __init__(self, game, seed, **options):
         arguments = {self.NAMES.get(name, name): bool(value) if name in self.SWITCHES else value
-                     for name, value in options.items()}
+                     for name, value in {"episodic_life": 1, **options}.items()}
         size = arguments.pop("size", 84)
         noop_max = arguments.pop("max_noops", 30) + 1  # theirs is one more than the most
         self.envs = AtariVectorEnv(game, 1, stack_num=1, reward_clipping=False, num_threads=1, img_height=size,
@@ -97,9 +98,9 @@ def compare(kind, game, steps, seed=1, **options):
 
 
 def equals_ale_py_with_every_option(plugin):
-    ended = {game: compare(plugin.type(game), game, 2000) for game in GAMES}
+    ended = {game: compare(plugin.type(game), game, 2000, episodic_life=0) for game in GAMES}
     assert all(games for game, (games, _) in ended.items() if game != "freeway"), ended
-    lives = {game: compare(plugin.type(game), game, 1200, seed=2, episodic_life=1) for game in GAMES[1:]}
+    lives = {game: compare(plugin.type(game), game, 1200, seed=2) for game in GAMES[1:]}
     assert all(lost for game, (_, lost) in lives.items() if game != "freeway"), lives
     for game, options in (("breakout", {"sticky": 0.25}), ("seaquest", {"grayscale": 0, "sticky": 0.5}),
                           ("pong", {"maxpool": 0}), ("ms_pacman", {"full_action_space": 1}),
@@ -113,12 +114,13 @@ def equals_ale_py_in_every_game(plugin):
     for game in roms.get_all_rom_ids():
         kind = plugin.type(game)
         if kind is not None:
-            compare(kind, game, 300, episodic_life=1)
+            compare(kind, game, 300)
 
 
 def the_last_frame_before_the_limit_is_a_frame(plugin):
     """AtariVectorEnv shows it where its own limit is a step later."""
-    env, later = Env(plugin.type("seaquest"), "max_frames=200", 5), Reference("seaquest", 5, max_frames=204)
+    env, later = Env(plugin.type("seaquest"), "max_frames=200,episodic_life=0", 5), \
+        Reference("seaquest", 5, max_frames=204, episodic_life=0)
     for _ in range(3):
         assert np.array_equal(env.reset(), later.reset())
         for step in range(50):
@@ -126,7 +128,7 @@ def the_last_frame_before_the_limit_is_a_frame(plugin):
             assert np.array_equal(env.obs, later.step(step % 18)[0]), step
         assert result.truncated and not result.terminated and not result.continues
     assert env.info.max_steps == 50
-    env = Env(plugin.type("seaquest"), "max_frames=201,frame_skip=4")  # a step is never cut in two
+    env = Env(plugin.type("seaquest"), "max_frames=201,frame_skip=4,episodic_life=0")  # a step is never cut in two
     env.reset()
     assert env.info.max_steps == 51 and [env.step(0).truncated for _ in range(51)] == [0] * 50 + [1]
     env = Env(plugin.type("seaquest"), "max_frames=0")
@@ -146,7 +148,7 @@ def played(env, random, steps):
 
 def a_saved_state_goes_on_with_the_same_bits(plugin):
     for game in roms.get_all_rom_ids() if LONG else SAVED_GAMES:
-        kind, options = plugin.type(game), "sticky=0.25,episodic_life=1"
+        kind, options = plugin.type(game), "sticky=0.25"
         if kind is None:
             continue
         first, second = Env(kind, options, 3), Env(kind, options, 4)

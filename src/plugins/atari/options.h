@@ -9,7 +9,7 @@ namespace gpur_atari
 
 struct Options {
     std::string game, rom, roms;
-    int frame_skip = 4, max_noops = 30, fire_reset = 1, episodic_life = 0, max_frames = 108000;
+    int frame_skip = 4, max_noops = 30, fire_reset = 1, episodic_life = 1, max_frames = 108000;
     int size = 84, grayscale = 1, maxpool = 1, full_action_space = 0;
     float sticky = 0;
 };
