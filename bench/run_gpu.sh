@@ -11,6 +11,7 @@
 #                measure   replay, checkpoints and convolutions
 #                steps     the parts of a train step, and graphs of whole steps
 #                compare   in-RAM against in-device replay, and a whole training
+#                runs      the ablation of fast DQN, and Atari games beside Stable-Baselines3 if build/atari is there
 #                peers     PyTorch and other replay libraries on the same GPU
 #                profile   Nsight Compute over the kernels of a step
 #   --out DIR    JSON, logs and summary.txt (build/gpu/results); DIR.tar.gz holds all of it at the end
@@ -22,7 +23,7 @@ set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=../tests/shell.sh
 . "$(dirname "$0")/../tests/shell.sh"
 
-all_parts=(build test sanitize measure steps compare peers profile)
+all_parts=(build test sanitize measure steps compare runs peers profile)
 parts=("${all_parts[@]}") out=build/gpu/results dry='' most=570
 while [ $# -gt 0 ]; do
     case $1 in
@@ -139,6 +140,18 @@ part_steps() { bench bench_device 500; }
 part_compare() {
     bench bench_compare 300
     bench bench_training 260 --batch 32 --steps 30000
+}
+
+# Where no network is, build/atari is built on another machine. A GPU's rates need longer runs than a CPU's.
+part_runs() {
+    local python=python3 plugin=$PWD/build/atari/atari.so
+    [ -x build/peers/bin/python ] && python=build/peers/bin/python
+    bench bench_ablation 150 --env MinAtar/Breakout
+    [ -f "$plugin" ] || [ -n "$dry" ] || { say "no build/atari/atari.so is here; Atari skipped" && return; }
+    run bench_ablation_atari 150 "$build/bench/bench_ablation" --device "$device" --env "$plugin:Pong" \
+        --json "$out/bench_ablation_atari.json"
+    run atari_speed 260 "$python" bench/run/atari_speed.py --train "$build/examples/gpureplay-train" \
+        --plugin "$plugin" --device "$device" --steps 200000 --rounds 2 --json "$out/atari_speed.json"
 }
 
 # Compilers of other libraries take long: what was measured until the limit is in the JSON.

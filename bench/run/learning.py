@@ -9,8 +9,7 @@ network, the same constants and as many steps, in games of MinAtar.
     build/peers/bin/python bench/run/learning.py plot build/learning
 
 `run` does what is not in --out yet, each run in a process with one thread, --jobs at the same time: it can be stopped
-and started again. The settings below are those of preset "fast-dqn-small"; a result holds the settings that it was made
-with.
+and started again. The settings below are those of preset "fast-dqn-small"; a result holds them.
 """
 
 from __future__ import annotations
