@@ -5,12 +5,16 @@ network, the same constants and as many steps, in games of MinAtar.
 
     build/peers/bin/pip install minatar
     build/peers/bin/python bench/run/learning.py run --train build/examples/gpureplay-train --out build/learning
-    build/peers/bin/python bench/run/learning.py table build/learning
-    build/peers/bin/python bench/run/learning.py plot build/learning
+    build/peers/bin/python bench/run/learning.py collect --out build/learning learning.json
+    build/peers/bin/python bench/run/learning.py table learning.json
+    build/peers/bin/python bench/run/learning.py plot learning.json
 
 `run` does what is not in --out yet, each run in a process with one thread, --jobs at the same time: it can be stopped
 and started again. The settings below are those of preset "fast-dqn-small"; a result holds them. An evaluation in
 Breakout has more episodes, since their returns vary more.
+
+The systems are compared by the mean return of the episodes that ended in the last 50,000 steps of the training, which
+the network of many moments has played; an evaluation is of one moment, and varies more.
 """
 
 from __future__ import annotations
@@ -37,7 +41,8 @@ SYSTEMS = {"Both, W = 8": ["--num-envs", "8", "--concurrent", "1", "--synchroniz
 PEER = "Stable-Baselines3"
 SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "prepopulation": 5_000, "batch": 32,
             "gamma": 0.99, "train_period": 4, "target_period": 1_000, "exploration_steps": 100_000, "epsilon": 0.1,
-            "clip_norm": 10.0, "eval_episodes": {"MinAtar/Breakout": 300, "MinAtar/Freeway": 30}, "eval_epsilon": 0.05}
+            "clip_norm": 10.0, "eval_episodes": {"MinAtar/Breakout": 300, "MinAtar/Freeway": 30}, "eval_epsilon": 0.05,
+            "last_steps": 50_000}
 RANDOM_EPISODES = 100
 T_975 = {7: 2.365, 15: 2.131}  # quantiles of Student's t distribution
 BINS = 60  # of a curve
@@ -192,47 +197,66 @@ def one(given: argparse.Namespace) -> None:
     path.with_suffix(".part").rename(path)
 
 
-def _results(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted(out.glob("*.json"))]
-
-
 def _interval(x: list[float], y: list[float]) -> tuple[float, float]:
     """The difference of the means, and half of its 95% interval [Welch 1947, with the smaller degrees of freedom]."""
-    half = T_975[min(len(x), len(y)) - 1] * math.sqrt(statistics.variance(x) / len(x) + statistics.variance(y) / len(y))
+    variance = statistics.variance(x) / len(x) + statistics.variance(y) / len(y)
+    half = T_975.get(min(len(x), len(y)) - 1, 2.365) * math.sqrt(variance)
     return statistics.mean(x) - statistics.mean(y), half
 
 
+def collect(given: argparse.Namespace) -> None:
+    """One file of all runs, with curves in place of episodes."""
+    results = [json.loads(path.read_text()) for path in sorted(Path(given.out).glob("*.json"))]
+    for one in results:
+        if "episodes" in one:
+            episodes, steps = one.pop("episodes"), one.pop("settings")["steps"]
+            one["curve"] = [round(value, 3) for value in _curve(episodes, steps)]
+            one["last"] = statistics.mean(gain for step, gain in episodes
+                                          if steps - SETTINGS["last_steps"] < step <= steps)
+    document = {"title": "learning", "settings": SETTINGS, "runs": results}
+    Path(given.file).write_text(json.dumps(document).replace('{"system"', '\n{"system"') + "\n")
+
+
+def _read(file: str) -> list[dict[str, Any]]:
+    runs: list[dict[str, Any]] = json.loads(Path(file).read_text())["runs"]
+    return runs
+
+
+def _spread(values: list[float]) -> str:
+    return f"{statistics.mean(values):.2f}, {statistics.stdev(values):.2f}"
+
+
 def table(given: argparse.Namespace) -> None:
-    results = _results(Path(given.out))
-    print("| game | system | mean of the seeds' returns, and deviation | above random by 10 errors | minus sb3's (95%) "
-          "| lowest allowed | seconds a million steps |\n|---|---|---|---|---|---|---|")
+    results = _read(given.file)
+    print("| game | system | seeds | return of the last episodes, and deviation | above random by 10 errors | minus "
+          "sb3's (95%) | lowest allowed | evaluated at the end | seconds a million steps |\n" + "|---" * 9 + "|")
     for game in GAMES:
         here = [one for one in results if one["game"] == game]
         random = next(one["returns"] for one in here if one["system"] == "Random")
         base, error = statistics.mean(random), statistics.stdev(random) / math.sqrt(len(random))
-        peer = [one["evaluated"] for one in here if one["system"] == PEER]
+        peer = [one["last"] for one in here if one["system"] == PEER]
         for system in SYSTEMS:
             mine = [one for one in here if one["system"] == system]
-            returns = [one["evaluated"] for one in mine]
+            returns = [one["last"] for one in mine]
             above = sum(value > base + 10 * error for value in returns)
             difference, half = _interval(returns, peer)
-            seconds = statistics.median(one["seconds"] / one["settings"]["steps"] for one in mine) * 1e6
+            seconds = statistics.median(one["seconds"] for one in mine) / SETTINGS["steps"] * 1e6
             compared = lowest = ""
             if system != PEER:
                 compared = f"{difference:+.2f} ({difference - half:+.2f} to {difference + half:+.2f})"
                 lowest = f"{-0.1 * (statistics.mean(peer) - base):+.2f}"
-            spread = f"{statistics.mean(returns):.2f}, {statistics.stdev(returns):.2f}"
-            print(f"| {game} | {system} | {spread} | {above} of {len(returns)} | {compared} | {lowest} | "
-                  f"{seconds:,.0f} |")
-        print(f"| {game} | random | {base:.2f}, {statistics.stdev(random):.2f} ({len(random)} episodes) | | | | |")
+            evaluated = [one["evaluated"] for one in mine]
+            print(f"| {game} | {system} | {len(mine)} | {_spread(returns)} | {above} | {compared} | {lowest} | "
+                  f"{_spread(evaluated)} | {seconds:,.0f} |")
+        print(f"| {game} | random | {len(random)} episodes | {_spread(random)} | | | | | |")
 
 
-def _curve(one: dict[str, Any]) -> list[float]:
+def _curve(episodes: list[tuple[int, float]], steps: int) -> list[float]:
     """Mean return of the episodes that ended in each of BINS parts of the steps; where none did, that before."""
-    width = one["settings"]["steps"] / BINS
+    width = steps / BINS
     bins: list[list[float]] = [[] for _ in range(BINS)]
-    for step, gain in one["episodes"]:
-        if 0 < step <= one["settings"]["steps"]:
+    for step, gain in episodes:
+        if 0 < step <= steps:
             bins[min(int((step - 1) / width), BINS - 1)].append(gain)
     curve: list[float] = []
     for part in bins:
@@ -246,11 +270,11 @@ def plot(given: argparse.Namespace) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    results = _results(Path(given.out))
+    results = _read(given.file)
     figure, axes = plt.subplots(1, len(GAMES), figsize=(5 * len(GAMES), 3.6))
     for axis, game in zip(axes, GAMES):
         for system in SYSTEMS:
-            curves = [_curve(one) for one in results if one["game"] == game and one["system"] == system]
+            curves = [one["curve"] for one in results if one["game"] == game and one["system"] == system]
             if not curves:
                 continue
             steps = [(i + 1) * SETTINGS["steps"] / BINS for i in range(BINS)]
@@ -263,20 +287,21 @@ def plot(given: argparse.Namespace) -> None:
         axis.set(title=game, xlabel="environment steps", ylabel="return of the episodes while training")
         axis.legend(fontsize=7)
     figure.tight_layout()
-    figure.savefig(Path(given.out) / "learning.png", dpi=110)
+    figure.savefig(Path(given.file).with_suffix(".png"), dpi=110)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, function in (("run", run), ("one", one), ("table", table), ("plot", plot)):
+    for name, function in (("run", run), ("one", one), ("collect", collect), ("table", table), ("plot", plot)):
         command = commands.add_parser(name)
         command.set_defaults(function=function)
         if name in ("run", "one"):
             command.add_argument("--train", default="build/examples/gpureplay-train")
+        if name in ("run", "one", "collect"):
             command.add_argument("--out", default="build/learning")
-        else:
-            command.add_argument("out")
+        if name in ("collect", "table", "plot"):
+            command.add_argument("file")
         if name == "run":
             command.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2)))
         if name == "one":
