@@ -93,10 +93,17 @@ static int make_folder(training *t)
     return options_write(&t->options, t->folder);
 }
 
-/* Goes back to the last checkpoint, or to the beginning. */
+/* Goes back to the last checkpoint. A run that was killed before its first one goes back to the beginning. A run that
+ * has ended without a checkpoint is not begun again, because that would remove its results. */
 static int resume(training *t, position *at, int *has_checkpoint)
 {
+    char learner[MAX_PATH];
+    TRY(path_make(learner, "%s/learner.safetensors", t->folder));
     TRY(checkpoint_find(t->folder, at, has_checkpoint));
+    if (!*has_checkpoint && path_exists(learner))
+        return fail("%s is there and no checkpoint: the run has ended before its first one; --out FOLDER begins "
+                    "another run",
+                    learner);
     if (!*has_checkpoint)
         return 0;
     if (at->step > t->settings.steps)
@@ -235,12 +242,10 @@ static void print_end(const training *t, int result)
         printf("the learner was not saved: this build of the library cannot save to files\n");
     if (result == 0)
         printf("done; the files are in %s\n", t->folder);
-    else if (t->settings.checkpoint == 0)
-        printf("interrupted; the files are in %s, and there is no checkpoint to go on from\n", t->folder);
     else if (t->saved_step >= 0)
         printf("interrupted; gpureplay-train --resume %s goes on after step %" PRId64 "\n", t->folder, t->saved_step);
     else
-        printf("interrupted before the first checkpoint; gpureplay-train --resume %s begins again\n", t->folder);
+        printf("interrupted; the files are in %s, and there is no checkpoint to go on from\n", t->folder);
 }
 
 static int run(training *t)

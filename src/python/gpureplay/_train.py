@@ -242,6 +242,9 @@ class _Training:
 
     def begin(self) -> None:
         preset = _complete(self._options, self._envs)
+        if self._is_resumed and not self._options["checkpoint"]:
+            raise InvalidArgument(f"resume is {str(self._folder)!r}, and that run saves no checkpoints: it has "
+                                  "--checkpoint 0")
         try:
             self._open(self._device, preset)
         except Unavailable as error:  # without cuBLAS a GPU has no learner
@@ -287,7 +290,7 @@ class _Training:
         self._record = Record(folder)
         self._closing.callback(self._record.close)
         if folder is not None and self._is_resumed:
-            position = self._load(Checkpoint(folder))
+            position = self._load(folder)
             self._write_settings(folder, config)
         self._record.begin(None if position is None else position.sizes)
         return 0.0 if position is None else position.seconds
@@ -296,8 +299,14 @@ class _Training:
         write_json(folder / "config.json", config)
         write_file(folder / FILE, lines_of(self._options, plain(self._overrides)))
 
-    def _load(self, checkpoint: Checkpoint) -> Position | None:
+    def _load(self, folder: Path) -> Position | None:
+        """None: the run was killed before its first checkpoint, and begins again. A run that has ended without a
+        checkpoint does not, because that would remove its results."""
+        checkpoint, learner = Checkpoint(folder), folder / "learner.safetensors"
         position = checkpoint.find()
+        if position is None and learner.exists():
+            raise InvalidArgument(f"{learner} is there and no checkpoint: the run has ended before its first one; "
+                                  "out=... begins another run")
         if position is None:
             return None
         if position.step > self._number("steps"):
@@ -371,7 +380,7 @@ class _Training:
         elif self._saved_step >= 0:
             self._print(f"interrupted; {command} goes on after step {self._saved_step}")
         else:
-            self._print(f"interrupted before the first checkpoint; {command} begins again")
+            self._print(f"interrupted; the files are in {self._folder}, and there is no checkpoint to go on from")
 
     def close(self) -> None:
         self._closing.close()
