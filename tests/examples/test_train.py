@@ -143,7 +143,7 @@ def a_killed_run_goes_on_bit_for_bit(folder, whole, seconds):
 
 
 def a_run_can_be_made_longer(folder, whole):
-    run(*pole(out=folder, steps=8500))
+    run(*pole(out=folder, steps=8500, checkpoint=50000))
     assert [row["step"] for row in rows_of(folder, "evaluations")] == [2000, 4000, 6000, 8000, 8500]
     assert "step 8000\n" in (folder / "checkpoint/position.txt").read_text()
     run("--resume", folder, "--steps", STEPS)

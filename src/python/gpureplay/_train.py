@@ -357,14 +357,19 @@ class _Training:
         return TrainResult(self._agent, self._buffer, episodes, evaluations, rates, self._run.stats, self._config,
                            self._folder)
 
+    def _next_stop(self) -> int:
+        """Where the next checkpoint is due, and then the end. The last checkpoint is at the last multiple of
+        target_period, so that any run can be made longer."""
+        steps, every = self._number("steps"), 0 if self._folder is None else self._number("checkpoint")
+        last = steps - steps % self._number("target_period") if every else 0
+        return steps if self._step >= last else min(last, (self._step // every + 1) * every)
+
     def _take_steps(self) -> None:
-        steps = self._number("steps")
-        every = self._number("checkpoint") if self._folder is not None else 0
-        while self._step < steps:
-            end = min(steps, (self._step // every + 1) * every) if every else steps
+        while self._step < self._number("steps"):
+            end = self._next_stop()
             self._run._call_watched(lib.gpur_run_advance, end - self._step, tick=self._progress.look)
             self._step = end
-            if self._folder is not None and every and end % self._number("target_period") == 0:
+            if self._folder is not None and self._options["checkpoint"] and end % self._number("target_period") == 0:
                 Checkpoint(self._folder).save(self._run.save, self._record, end, self._progress.seconds)
                 self._saved_step = end
 
