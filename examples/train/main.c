@@ -181,15 +181,13 @@ static int outcome(gpur_status status)
     return status == GPUR_OK ? 0 : fail("%s", gpur_last_error());
 }
 
-/* A stop while the run is saved cuts off an evaluation that the run waits for: such a checkpoint is not kept. */
+/* A signal that comes while the files are written ends the run when they are complete. */
 static int save_checkpoint(training *t)
 {
     position at = {.step = t->step, .seconds = progress_seconds(&t->progress)};
     TRY(checkpoint_save(t->folder, t->agent.run, &t->record, &at));
-    TRY(outcome(GPUR_OK));
-    TRY(checkpoint_keep(t->folder));
     t->saved_step = t->step;
-    return 0;
+    return outcome(GPUR_OK);
 }
 
 /* Where the next checkpoint is due, and then the end. The last checkpoint is at the last multiple of C, so that any run

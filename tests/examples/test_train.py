@@ -183,6 +183,19 @@ def an_interrupted_run_ends_with_what_there_is(folder):
     assert resumed.returncode == 130
 
 
+def a_checkpoint_that_is_being_saved_is_completed(folder):
+    """Ctrl-C while the files of a large replay are written."""
+    process = start("--env", "MinAtar/Seaquest", "--device", DEVICE, "--threads", 1, "--prepopulation", 30000,
+                    "--checkpoint", 1000, "--eval-episodes", 0, "--out", folder)
+    new = folder / "checkpoint.new"
+    while not (new.exists() and any(new.iterdir())) and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "goes on after step 1000\n" in out, (process.returncode, out, err)
+    assert "step 1000\n" in (folder / "checkpoint/position.txt").read_text() and not new.exists()
+
+
 def a_plugin_that_cannot_save_its_state_is_resumed(folder):
     page = (ROOT / "docs/environments.md").read_text()
     source = re.search(r"```c\n(#include <gpureplay/env.h>.*?)```", page, flags=re.S).group(1)
@@ -279,12 +292,13 @@ def main():
         a_run_can_be_made_longer(folder / "longer", whole)
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         a_run_without_a_checkpoint_cannot_be_resumed(folder)
+        a_checkpoint_that_is_being_saved_is_completed(folder / "saved")
         for part in ("plugin", "refused"):
             (folder / part).mkdir()
         a_plugin_that_cannot_save_its_state_is_resumed(folder / "plugin")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 10 tests")
+    print(f"test_train {DEVICE}: 11 tests")
 
 
 main()

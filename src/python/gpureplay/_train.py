@@ -18,6 +18,7 @@ from ._buffer import ReplayBuffer
 from ._config import RunPreset, Settings, run_config, run_preset
 from ._device import Device, TorchDevice
 from ._envs import EnvOptions, env_info, open_envs, options_text
+from ._handle import encoded_path
 from ._inputs import flag
 from ._learner import DQN
 from ._library import Interrupted, InvalidArgument, Unavailable, lib
@@ -370,8 +371,15 @@ class _Training:
             self._run._call_watched(lib.gpur_run_advance, end - self._step, tick=self._progress.look)
             self._step = end
             if self._folder is not None and self._options["checkpoint"] and end % self._number("target_period") == 0:
-                Checkpoint(self._folder).save(self._run.save, self._record, end, self._progress.seconds)
-                self._saved_step = end
+                self._save_checkpoint(Checkpoint(self._folder))
+
+    def _save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Ctrl-C while the files are written is raised when the checkpoint is complete."""
+        def complete() -> None:
+            checkpoint.complete(self._record, self._step, self._progress.seconds)
+            self._saved_step = self._step
+
+        self._run._call_watched(lib.gpur_run_save, encoded_path(checkpoint.begin()), then=complete)
 
     def _save_learner(self) -> None:
         if self._folder is not None and _saves_files():
