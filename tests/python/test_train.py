@@ -176,7 +176,7 @@ def test_a_list_of_environments_is_as_good_as_a_function():
 
 
 @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
-def test_a_vector_environment_runs_synchronized(mode):
+def test_a_vector_environment_runs_synchronized(tmp_path, mode):
     def make():
         return gymnasium.vector.SyncVectorEnv([Random] * 4, autoreset_mode=gymnasium.vector.AutoresetMode[mode])
 
@@ -185,6 +185,9 @@ def test_a_vector_environment_runs_synchronized(mode):
     assert set(one.episodes["return"]) <= {0.0, 1.0} and one.episodes["length"].max() <= 30
     with pytest.raises(gpureplay.InvalidArgument, match="synchronized is 0"):
         small(make(), synchronized=False, eval_episodes=0, eval_period=0)
+    with pytest.raises(gpureplay.InvalidArgument, match="steps is 402 and num_envs is 4"):
+        small(make(), num_envs=None, eval_env=Random(), steps=402, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_images_of_bytes_and_ids_of_gymnasium():

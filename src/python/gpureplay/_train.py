@@ -162,10 +162,13 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
     name = use("preset", "fast-dqn" if _shows_atari_frames(env_info(envs)) else "fast-dqn-small")
     found, is_small = run_preset(name, envs.type, envs.options), name == "fast-dqn-small"
-    use("steps", 1_000_000 if is_small else 50_000_000)
+    steps = use("steps", 1_000_000 if is_small else 50_000_000)
     buffer, agent, run = found
     buffer["seed"] = agent["seed"] = run["seed"] = use("seed", 1)
     run["num_envs"] = use("num_envs", run["num_envs"] if envs.count is None else envs.count)
+    if envs.vector_type is not None and steps % run["num_envs"] != 0:
+        raise InvalidArgument(f"steps is {steps} and num_envs is {run['num_envs']}; a vector environment steps all at "
+                              "once, so the first must be a multiple of the second")
     run["threads"] = use("env_threads", run["threads"])
     run["concurrent"] = use("concurrent", run["concurrent"])
     run["synchronized"] = use("synchronized", run["synchronized"] and run["num_envs"] > 1)
