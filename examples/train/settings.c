@@ -166,6 +166,8 @@ static int use_learner(options *o, const gpur_run_config *run, gpur_learner_conf
 {
     TRY(use_integer(o, OPTION_BATCH, &learner->batch_size));
     TRY(use_integer(o, OPTION_EXPLORATION_STEPS, &learner->exploration.steps));
+    if (learner->exploration.steps == 0)
+        learner->exploration.first = learner->exploration.last;
     TRY(use_int32(o, OPTION_DETERMINISTIC, &learner->deterministic));
     TRY(use_float(o, OPTION_LEARNING_RATE, &learner->optimizer.learning_rate.first));
     learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;

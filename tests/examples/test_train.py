@@ -166,6 +166,11 @@ def a_run_without_a_checkpoint_cannot_be_resumed(folder):
     assert results_of(folder / "begun") == results_of(folder / "short")
 
 
+def without_exploration_steps_epsilon_has_its_last_value(folder):
+    run(*pole(out=folder, steps=1000, **{"exploration-steps": 0}))
+    assert {row["epsilon"] for row in rows_of(folder, "rates")} == {0.1}
+
+
 def an_interrupted_run_ends_with_what_there_is(folder):
     process = start(*pole(out=folder, steps=10**9))
     wait_for(folder / "checkpoint")
@@ -292,13 +297,14 @@ def main():
         a_run_can_be_made_longer(folder / "longer", whole)
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         a_run_without_a_checkpoint_cannot_be_resumed(folder)
+        without_exploration_steps_epsilon_has_its_last_value(folder / "greedy")
         a_checkpoint_that_is_being_saved_is_completed(folder / "saved")
         for part in ("plugin", "refused"):
             (folder / part).mkdir()
         a_plugin_that_cannot_save_its_state_is_resumed(folder / "plugin")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 11 tests")
+    print(f"test_train {DEVICE}: 12 tests")
 
 
 main()

@@ -55,7 +55,8 @@ OPTIONS = {
     "capacity": Option(int, "N", "transitions in the replay (1000000, 100000)", 2),
     "batch": Option(int, "N", "transitions of a train step (32)", 1),
     "learning_rate": Option(float, "X", "of the optimizer (0.00025)"),
-    "exploration_steps": Option(int, "N", "in which epsilon falls from 1 to 0.1 (1000000, 100000)"),
+    "exploration_steps": Option(int, "N", "in which epsilon falls from 1 to 0.1; 0: it is 0.1 from step 1 on (1000000, "
+                                            "100000)"),
     "checkpoint": Option(int, "N", "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"),
 }
 

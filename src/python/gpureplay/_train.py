@@ -182,7 +182,8 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     # The run refuses periods of which one is no multiple of the other.
     agent["target_period"] = max(1, run["target_period"] // run["train_period"])
     first, last, fall = _schedule_parts(agent["exploration"])
-    agent["exploration"] = (first, last, use("exploration_steps", fall))
+    fall = use("exploration_steps", fall)
+    agent["exploration"] = (first if fall > 0 else last, last, fall)
     agent["learning_rate"] = use("learning_rate", _schedule_parts(agent["learning_rate"])[0])
     buffer["capacity"] = use("capacity", buffer["capacity"])
     buffer["min_size"] = min(buffer["min_size"], run["prepopulation"], buffer["capacity"])
