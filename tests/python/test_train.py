@@ -479,6 +479,11 @@ def test_the_program_in_c_writes_the_same(cartpole, tmp_path):
                     tmp_path / "c", "--quiet"], check=True, timeout=120)
     for name in ("episodes.csv", "evaluations.csv", "options.txt", "learner.safetensors"):
         assert (tmp_path / "c" / name).read_bytes() == (cartpole / "whole" / name).read_bytes(), name
+    c, python = (json.loads((folder / "config.json").read_text()) for folder in (tmp_path / "c", cartpole / "whole"))
+    assert c.pop("program") == "gpureplay-train" and python.pop("program") == "gpureplay.train"
+    assert python.pop("overrides") == {"buffer": {}, "agent": {}} and python.pop("python")
+    c["build"].pop("commit", None)
+    assert c == python
     # Each goes on with the other's run.
     shutil.copytree(cartpole / "whole", tmp_path / "python")
     program("--resume", tmp_path / "c", "--steps", 600, "--quiet")
