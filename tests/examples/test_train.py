@@ -237,6 +237,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--env-options", "length=5"], ["length"]),
         ([*game[:2], "--device", "gpu"], ["gpu", "cpu"]),
         (["--env", "Pong"], ["Pong", "CartPole-v1"]),
+        (["--env", "Nothing/Pong-v5"], ["Nothing/Pong-v5", "CartPole-v1", "Gymnasium"]),
         (["--resume", folder / "none"], ["none"]),
     ):
         made = [] if "--resume" in options else ["--out", folder / "refused"]
