@@ -325,6 +325,7 @@ def test_options_that_are_refused(options, error, text):
 
 @pytest.mark.parametrize("env, error, text", [
     (3, TypeError, "env is 3; it must be the name of a game"),
+    (Corridor, TypeError, "a function that .*; lambda lane: Corridor\\(\\) makes those of a class"),
     ([], ValueError, "env has 0 environments"),
     ("Nothing-v9", ValueError, "no game of the library .*CartPole-v1.*; Gymnasium says: .*Nothing"),
     ("./nothing.so", gpureplay.InvalidArgument, "nothing.so"),

@@ -64,7 +64,8 @@ def open_envs(env: Any, *, num_envs: int | None = None, eval_env: Any = None, op
         raise TypeError(f"env_options is {options!r} and env is {env!r}; options go with a name")
     if callable(env) and not hasattr(env, "reset"):
         return PythonEnvs(env, True, check_nan)
-    raise TypeError(f"env is {env!r}; it must be {_WANTED}")
+    of_class = f"; lambda lane: {env.__name__}() makes those of a class" if isinstance(env, type) else ""
+    raise TypeError(f"env is {env!r}; it must be {_WANTED}{of_class}")
 
 
 def game_names() -> list[str]:
