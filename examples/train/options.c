@@ -4,8 +4,11 @@
 #include "failure.h"
 #include "files.h"
 
+#include <gpureplay.h>
+
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -164,6 +167,29 @@ static int take(options *o, char **argv)
     return is_flag || equals ? 1 : 2;
 }
 
+static int is_game(const char *name)
+{
+    int32_t i = 0;
+    while (gpur_env_name(i) && strcmp(gpur_env_name(i), name) != 0)
+        i++;
+    return gpur_env_name(i) != NULL;
+}
+
+/* A plug-in's file gets its absolute path, so that the run can be resumed from any folder. One without a slash is
+ * searched for where dlopen searches, and stays as it is. The colon is where gpur_env_find takes it to be. */
+static int make_absolute(options *o)
+{
+    const char *const env = o->value[OPTION_ENV];
+    char file[MAX_PATH], absolute[PATH_MAX];
+    if (!env || is_game(env))
+        return 0;
+    const char *const suffix = strstr(env, ".so"), *const colon = strchr(suffix ? suffix : env, ':');
+    const size_t length = colon ? (size_t)(colon - env) : strlen(env);
+    TRY(path_make(file, "%.*s", (int)length, env));
+    return strchr(file, '/') && realpath(file, absolute) ? options_set(o, OPTION_ENV, "%s%s", absolute, env + length)
+                                                         : 0;
+}
+
 int options_parse(options *o, int argc, char **argv)
 {
     for (int i = 1, taken; i < argc; i += taken) {
@@ -175,7 +201,7 @@ int options_parse(options *o, int argc, char **argv)
         return fail("--out is \"%s\" and --resume is \"%s\"; a run that is resumed stays in its folder, so only one "
                     "of the two may be given",
                     o->value[OPTION_OUT], o->value[OPTION_RESUME]);
-    return 0;
+    return make_absolute(o);
 }
 
 static int are_equal(option_id id, const char *a, const char *b)

@@ -207,15 +207,17 @@ def a_plugin_that_cannot_save_its_state_is_resumed(folder):
     (folder / "corridor.c").write_text(source)
     subprocess.run([*os.environ.get("CC", "cc").split(), "-shared", "-fPIC", f"-I{ROOT / 'include'}", "-o",
                     str(folder / "corridor.so"), str(folder / "corridor.c")], check=True)
-    out = folder / "corridor"
-    options = ["--env", folder / "corridor.so", "--env-options", "length=5", "--prepopulation", 500, "--num-envs", 2,
-               "--checkpoint", 1000, "--eval-period", 0, "--eval-episodes", 2, "--device", DEVICE, "--out", out]
-    run(*options, "--steps", 2000)
-    run("--resume", out, "--steps", 4000)
+    out = folder / "runs/Corridor-1"
+    options = ["--env", "./corridor.so", "--env-options", "length=5", "--prepopulation", 500, "--num-envs", 2,
+               "--checkpoint", 1000, "--eval-period", 0, "--eval-episodes", 2, "--device", DEVICE]
+    run(*options, "--steps", 2000, cwd=folder)
+    run("--resume", out, "--steps", 4000)  # from another folder
     steps = [row["step"] for row in rows_of(out, "episodes") if row["step"] > 0]
     assert steps and len(steps) == len(set(steps)) and 2000 < max(steps) <= 4000
     assert [row["step"] for row in rows_of(out, "evaluations")] == [4000]
-    assert json.loads((out / "config.json").read_text())["environment"]["options"] == "length=5"
+    environment = json.loads((out / "config.json").read_text())["environment"]
+    assert (environment["name"], environment["options"]) == ("Corridor", "length=5")
+    assert f"--env {(folder / 'corridor.so').resolve()}\n" in (out / "options.txt").read_text()
     assert "Corridor" in run("--list", "--env", folder / "corridor.so").stdout
 
 

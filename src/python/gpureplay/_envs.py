@@ -26,7 +26,8 @@ class NativeEnvs(Envs):
     def __init__(self, name: str, options: EnvOptions):
         found = ctypes.c_void_p()
         check(lib.gpur_env_find(_text("env", name), ctypes.addressof(found)))
-        self.name, self.type = name, found.value or 0
+        self.type = found.value or 0
+        self.name = _c_api.EnvType.from_address(self.type).name.decode()
         self.options = _text("env_options", options_text(options))
 
 
@@ -81,6 +82,21 @@ def _is_native(name: str) -> bool:
     its names."""
     return name in game_names() or any(path.endswith(".so") or os.path.isfile(path)
                                        for path in (name, name.rpartition(":")[0]))
+
+
+def absolute(name: str) -> str:
+    """A name with the absolute path of a plug-in's file, so that the run can be resumed from any folder. A file without
+    a slash is searched for where dlopen searches, and stays as it is. The colon is where gpur_env_find takes it to
+    be."""
+    colon = name.find(":", max(0, name.find(".so")))
+    file, rest = (name, "") if colon < 0 else (name[:colon], name[colon:])
+    is_file = "/" in file and name not in game_names() and os.path.exists(file)
+    return os.path.realpath(file) + rest if is_file else name
+
+
+def name_of(name: str) -> str:
+    """The name of an environment of the library or of a plug-in, without the file. Ids of Gymnasium are their names."""
+    return NativeEnvs(name, None).name if _is_native(name) else name
 
 
 def _maker_of_id(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:

@@ -17,7 +17,7 @@ from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import RunPreset, Settings, run_config, run_preset
 from ._device import Device, TorchDevice
-from ._envs import EnvOptions, env_info, open_envs, options_text
+from ._envs import EnvOptions, absolute, env_info, open_envs, options_text
 from ._handle import encoded_path
 from ._inputs import flag
 from ._learner import DQN
@@ -117,7 +117,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
 def _given_options(given: Mapping[str, Any]) -> Options:
     """The options that belong to the file, from the arguments of `train`. None: not given."""
     device, env, env_options = given["device"], given["env"], given["env_options"]
-    texts = {"env": env if isinstance(env, str) else None,
+    texts = {"env": absolute(env) if isinstance(env, str) else None,
              "env_options": None if env_options is None else options_text(env_options),
              "device": device.name if isinstance(device, Device) else None if device is None else str(device)}
     return {name: checked(name, texts[name] if name in texts else given[name]) for name in OPTIONS}

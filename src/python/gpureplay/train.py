@@ -17,7 +17,7 @@ import types
 from typing import Any
 
 from . import _c_api
-from ._envs import env_info, game_names, open_envs
+from ._envs import env_info, game_names, name_of, open_envs
 from ._library import GpureplayError
 from ._options import OPTIONS, flag_of, parsed
 from ._run import EnvError
@@ -92,7 +92,7 @@ def _describe(name: str, env_options: str | None) -> str:
 
 def _folder_of(env: str, seed: int) -> str:
     """"runs/MinAtar-Breakout-1"."""
-    return "runs/" + f"{env}-{seed}".translate(str.maketrans("/ \\:", "----"))
+    return "runs/" + f"{name_of(env)}-{seed}".translate(str.maketrans("/ \\:", "----"))
 
 
 def _listen_to_signals() -> None:
