@@ -131,6 +131,17 @@ static int64_t round_up(int64_t value, int64_t multiple_of)
     return (value + multiple_of - 1) / multiple_of * multiple_of;
 }
 
+static int use_act(options *o, int32_t *act)
+{
+    TRY(use_text(o, OPTION_ACT, *act == GPUR_ACT_TARGET ? "target" : "latest"));
+    const char *const value = o->value[OPTION_ACT];
+    const int is_target = strcmp(value, "target") == 0;
+    if (!is_target && strcmp(value, "latest") != 0)
+        return fail("--act is \"%s\"; it must be latest or target", value);
+    *act = is_target ? GPUR_ACT_TARGET : GPUR_ACT_LATEST;
+    return 0;
+}
+
 static int use_run(options *o, gpur_run_config *run)
 {
     TRY(use_int32(o, OPTION_NUM_ENVS, &run->num_envs));
@@ -139,6 +150,8 @@ static int use_run(options *o, gpur_run_config *run)
     TRY(use_int32(o, OPTION_ENV_THREADS, &run->threads));
     TRY(use_int32(o, OPTION_CONCURRENT, &run->concurrent));
     TRY(use_int32(o, OPTION_SYNCHRONIZED, &run->synchronized));
+    TRY(use_act(o, &run->act));
+    TRY(use_int32(o, OPTION_WHOLE_EPISODES, &run->whole_episodes));
     TRY(use_integer(o, OPTION_TARGET_PERIOD, &run->target_period));
     TRY(use_integer(o, OPTION_TRAIN_PERIOD, &run->train_period));
     TRY(use_integer(o, OPTION_PREPOPULATION, &run->prepopulation));

@@ -171,6 +171,19 @@ def without_exploration_steps_epsilon_has_its_last_value(folder):
     assert {row["epsilon"] for row in rows_of(folder, "rates")} == {0.1}
 
 
+def the_network_to_act_by_and_whole_episodes_are_options(folder):
+    chosen = {"concurrent": 0, "act": "target", "whole-episodes": 1}
+    for name, options in (("chosen", chosen), ("latest", {**chosen, "act": "latest"}),
+                          ("steps", {**chosen, "whole-episodes": 0})):
+        run(*pole(out=folder / name, steps=4000, **options))
+    made = json.loads((folder / "chosen/config.json").read_text())["run"]
+    assert (made["act"], made["whole_episodes"]) == ("target", 1)
+    assert len({results_of(folder / name)[2] for name in ("chosen", "latest", "steps")}) == 3
+    run(*pole(out=folder / "parts", steps=2000, **chosen))
+    run("--resume", folder / "parts", "--steps", 4000)
+    assert results_of(folder / "parts") == results_of(folder / "chosen")
+
+
 def an_interrupted_run_ends_with_what_there_is(folder):
     process = start(*pole(out=folder, steps=10**9))
     wait_for(folder / "checkpoint")
@@ -234,6 +247,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--target-period", "10"], ["10", "4", "multiple"]),
         ([*game, "--checkpoint", "1500"], ["1500", "1000", "multiple"]),
         ([*game, "--num-envs", "1", "--synchronized", "1"], ["synchronized", "num_envs"]),
+        ([*game, "--act", "previous"], ["act", "previous", "latest", "target"]),
         ([*game, "--preset", "fast-dqn"], ["84"]),
         ([*game, "--preset", "slow-dqn"], ["slow-dqn", "fast-dqn-small"]),
         ([*game, "--env-options", "length=5"], ["length"]),
@@ -301,13 +315,14 @@ def main():
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         a_run_without_a_checkpoint_cannot_be_resumed(folder)
         without_exploration_steps_epsilon_has_its_last_value(folder / "greedy")
+        the_network_to_act_by_and_whole_episodes_are_options(folder)
         a_checkpoint_that_is_being_saved_is_completed(folder / "saved")
         for part in ("plugin", "refused"):
             (folder / part).mkdir()
         a_plugin_that_cannot_save_its_state_is_resumed(folder / "plugin")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 12 tests")
+    print(f"test_train {DEVICE}: 13 tests")
 
 
 main()

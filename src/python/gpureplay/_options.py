@@ -47,6 +47,9 @@ OPTIONS = {
     "env_threads": Option(int, "N", "that step environments; 0, the default: one for each, at most 64", 0, 4096),
     "concurrent": Option(bool, "0|1", "train while the environments step (1)"),
     "synchronized": Option(bool, "0|1", "one inference for all environments (1; 0 if there is one environment)"),
+    "act": Option(str, "latest|target", "the network to act by with --concurrent 0, which is else the target network "
+                                        "(latest)"),
+    "whole_episodes": Option(bool, "0|1", "1: steps are trained on only when their episodes have ended (0)"),
     "target_period": Option(int, "C", "steps between copies to the target network (10000, 1000)", 1),
     "train_period": Option(int, "F", "steps for each train step (4)", 1),
     "prepopulation": Option(int, "N", "random steps before the first step (50000, 5000)", 1),

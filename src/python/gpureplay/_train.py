@@ -60,7 +60,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
           eval_period: int | None = None, eval_episodes: int | None = None, target_period: int | None = None,
           train_period: int | None = None, prepopulation: int | None = None, capacity: int | None = None,
           batch: int | None = None, learning_rate: float | None = None, exploration_steps: int | None = None,
-          checkpoint: int | None = None, threads: int | None = None, env_threads: int | None = None,
+          act: str | None = None, whole_episodes: bool | None = None, checkpoint: int | None = None,
+          threads: int | None = None, env_threads: int | None = None,
           deterministic: bool | None = None, check_nan: bool = True, buffer: Mapping[str, Any] | None = None,
           agent: Mapping[str, Any] | None = None) -> TrainResult:
     """Trains a DQN agent in num_envs environments, by default with both switches of fast DQN [Daley & Amato 2021]:
@@ -76,7 +77,9 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         "fast-dqn-small", for games like CartPole and MinAtar (the default for all others).
     steps: environment steps to take (50 million, 1 million). num_envs: environments (8; those of a list).
     concurrent: train while the environments step (True). synchronized: one inference for all environments (True, unless
-        there is only one). Bad combinations raise an exception with both numbers.
+        there is only one). Bad combinations raise an exception with both numbers. act: without `concurrent` the network
+        to act by, "latest" or "target" ("latest"). whole_episodes: steps are trained on only when their episodes have
+        ended (False).
     target_period: steps between copies to the target network (10,000, 1,000). train_period: steps for each train step
         (4). prepopulation: random steps before the first one (50,000, 5,000).
     eval_period: steps between evaluations; 0: only at the end (250,000, 50,000). eval_episodes: episodes of each; 0:
@@ -172,7 +175,7 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     run["threads"] = use("env_threads", run["threads"])
     run["concurrent"] = use("concurrent", run["concurrent"])
     run["synchronized"] = use("synchronized", run["synchronized"] and run["num_envs"] > 1)
-    for member in ("target_period", "train_period", "prepopulation"):
+    for member in ("act", "whole_episodes", "target_period", "train_period", "prepopulation"):
         run[member] = use(member, run[member])
     run["eval_episodes"] = use("eval_episodes", run["eval_episodes"] if envs.can_evaluate else 0)
     run["eval_period"] = use("eval_period", _rounded_up(run["eval_period"], run["target_period"])
