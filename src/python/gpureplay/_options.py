@@ -18,7 +18,7 @@ from ._library import InvalidArgument
 
 Value = Optional[Union[str, int, float, bool]]
 FILE = "options.txt"
-OVERRIDES = ("buffer", "agent")  # parameters of `train` with other settings by name; the program has no options for them
+OVERRIDES = ("buffer", "agent")  # parameters of `train` with other settings by name; the program has none of them
 _MOST = (2**63 - 1) // 4
 
 
