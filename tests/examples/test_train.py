@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A program that trains, gpureplay-train or python -m gpureplay.train, as a user runs it: the files of a run, a run that
-is killed and resumed, Ctrl-C, and what it refuses. Both programs pass the same tests.
+"""A program that trains, gpureplay-train or python -m gpureplay.train, as a user runs it: the files of a run, a run
+that is killed and resumed, Ctrl-C, and what it refuses. Both programs pass the same tests.
 
 usage: test_train.py device program [words of its command]
 """
