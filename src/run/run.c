@@ -7,6 +7,7 @@
 #include "kernels/lib/random.h"
 #include "learn/learner.h"
 #include "replay/view.h"
+#include "run/single.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -505,15 +506,17 @@ static const char *options_of(const gpur_run *run)
 }
 
 /* `lane` W: the environment of the evaluation. */
-static gpur_status make_env(const gpur_run *run, const gpur_env_type *type, int32_t lane, gpur_env_info *info,
+static gpur_status make_env(const gpur_run *run, gpur_run_types types, int32_t lane, gpur_env_info *info,
                             gpur_player *player)
 {
+    const uint64_t seed = gpur_run_env_seed(run->config.seed, lane);
     char what[64];
     void *env = NULL;
     snprintf(what, sizeof what, lane == run->shape.lanes ? "the evaluation" : "lane %d", (int)lane);
     *info = (gpur_env_info){.size = sizeof *info};
-    GPUR_TRY(gpur_env_error(what, type->init(options_of(run), gpur_run_env_seed(run->config.seed, lane), info, &env)));
-    *player = (gpur_player){.type = type, .env = env};
+    GPUR_TRY(gpur_env_error(what, types.env ? types.env->init(options_of(run), seed, info, &env)
+                                            : gpur_single_env_init(types.vector, options_of(run), seed, info, &env)));
+    *player = (gpur_player){.type = types.env ? types.env : &gpur_single_env, .env = env};
     return GPUR_OK;
 }
 
@@ -550,14 +553,14 @@ static gpur_status make_envs(gpur_run *run, gpur_run_types types)
     if (types.vector)
         GPUR_TRY(make_vector(run, types.vector));
     for (int32_t i = 0; i < lanes && !types.vector; i++) {
-        GPUR_TRY(make_env(run, types.env, i, &info, &run->lanes[i].player));
+        GPUR_TRY(make_env(run, types, i, &info, &run->lanes[i].player));
         if (i == 0)
             run->info = info;
         GPUR_TRY(check_same(run, &info, i));
     }
     if (run->config.eval_episodes == 0)
         return GPUR_OK;
-    GPUR_TRY(make_env(run, types.env, lanes, &info, &run->evaluator.player));
+    GPUR_TRY(make_env(run, types, lanes, &info, &run->evaluator.player));
     return check_same(run, &info, lanes);
 }
 
@@ -600,8 +603,6 @@ static gpur_status check_types(const gpur_run *run, gpur_run_types types)
 {
     const gpur_run_config *const c = &run->config;
     GPUR_REQUIRE(types.env || types.vector, "the type of environment is NULL");
-    GPUR_REQUIRE(types.env || c->eval_episodes == 0,
-                 "eval_episodes is %" PRId64 " and there is no type of environment for evaluations", c->eval_episodes);
     GPUR_REQUIRE(!types.vector || c->synchronized,
                  "synchronized is 0; a vector environment, which steps all at once, needs synchronized 1");
     GPUR_REQUIRE(!types.vector || c->concurrent || c->train_period % c->num_envs == 0,
