@@ -18,7 +18,7 @@ static gpur_status read_info(const gpur_env_type *type, const char *options, gpu
 {
     void *env = NULL;
     *info = (gpur_env_info){.size = sizeof *info};
-    GPUR_TRY(gpur_env_error(type->name, type->init(options, 0, info, &env)));
+    GPUR_TRY(gpur_prefix_error(gpur_env_error(type->init(options, 0, info, &env)), "%s", type->name));
     type->close(env);
     GPUR_REQUIRE(info->action.num_actions > 0, "%s: its actions are not discrete; a Q network needs discrete actions",
                  type->name);
@@ -78,15 +78,38 @@ static gpur_status set_replay(const gpur_env_info *info, const obs_kind *kind, g
     return GPUR_OK;
 }
 
-static gpur_status set_paper(const gpur_env_type *type, const gpur_env_info *info, const obs_kind *kind,
-                             gpur_replay_config *replay, gpur_learner_config *learner)
+static gpur_status check_frames(const gpur_env_type *type, const gpur_env_info *info, const obs_kind *kind)
 {
     GPUR_REQUIRE(kind->is_frame && info->obs.dtype == GPUR_UINT8 && info->obs.shape[0] == 84 &&
                      info->obs.shape[1] == 84,
                  "%s: preset \"fast-dqn\" needs frames of 84 x 84 bytes; \"fast-dqn-small\" takes other observations",
                  type->name);
+    return GPUR_OK;
+}
+
+static gpur_status set_paper(gpur_replay_config *replay, gpur_learner_config *learner)
+{
     GPUR_TRY(gpur_replay_config_preset(replay, "nature-dqn"));
     return gpur_learner_config_preset(learner, "nature-dqn");
+}
+
+/* A run's defaults are the constants of Daley & Amato 2021. */
+static gpur_status set_run(gpur_run_config *run)
+{
+    gpur_run_config paper;
+    GPUR_TRY(gpur_run_config_init(&paper, sizeof paper));
+    run->num_envs = paper.num_envs;
+    run->concurrent = paper.concurrent;
+    run->synchronized = paper.synchronized;
+    run->act = paper.act;
+    run->whole_episodes = paper.whole_episodes;
+    run->target_period = paper.target_period;
+    run->train_period = paper.train_period;
+    run->prepopulation = paper.prepopulation;
+    run->eval_period = paper.eval_period;
+    run->eval_episodes = paper.eval_episodes;
+    run->eval_epsilon = paper.eval_epsilon;
+    return GPUR_OK;
 }
 
 /* The network of Young & Tian 2019, section 4 for images: a convolution of 16 filters of 3 x 3, and 128 units; for
@@ -109,7 +132,6 @@ static void set_small(const gpur_env_info *info, const obs_kind *kind, gpur_repl
                       gpur_learner_config *learner, gpur_run_config *run)
 {
     run->target_period = 1000;
-    run->train_period = 4;
     run->prepopulation = 5000;
     run->eval_period = 50000;
     replay->capacity = 100000;
@@ -137,10 +159,13 @@ gpur_status gpur_run_preset(const char *name, const gpur_env_type *type, const c
                  "preset is \"%s\"; it must be \"fast-dqn\" or \"fast-dqn-small\"", name);
     GPUR_TRY(read_info(type, options, &info));
     const obs_kind kind = kind_of(&info.obs);
+    if (!is_small)
+        GPUR_TRY(check_frames(type, &info, &kind));
+    GPUR_TRY(set_run(run));
     if (is_small)
         set_small(&info, &kind, replay, learner, run);
     else
-        GPUR_TRY(set_paper(type, &info, &kind, replay, learner));
+        GPUR_TRY(set_paper(replay, learner));
     learner->network.num_actions = info.action.num_actions;
     run->env_options = options;
     return set_replay(&info, &kind, fields, replay);
