@@ -43,7 +43,7 @@ int gpur_env_plugin_is_file(const char *name)
 }
 
 /*
- * Finds a function that the file exports. `other` is what it may export in its place, and `advice` says then what to do.
+ * Finds a function that the file exports. `other` is what it may export in its place; then the message has `advice`.
  * The file is never closed:
  * environments use its functions and texts, nobody counts environments, and a file that has started threads cannot be
  * unloaded safely.

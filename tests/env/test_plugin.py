@@ -69,8 +69,8 @@ def the_documented_plugin_works(library, folder):
     env.close()
     refused(lambda: support.Environment(kinds[0], "width=4"), 'the options are "width=4"; they must be length=N')
     refused(lambda: support.find(library, f"{plugin}:Maze"), f"plug-in {plugin}: ", 'env_plugin has no type "Maze"')
-    refused(lambda: find_vector(library, plugin), "exports no gpur_vector_env_plugin, but gpur_env_plugin: use "
-                                                  "gpur_env_find")
+    refused(lambda: find_vector(library, plugin), "exports gpur_env_plugin and no gpur_vector_env_plugin: its "
+                                                  "environments step one at a time")
     refused(lambda: support.find(library, "corridor.so"), "corridor.so: cannot open", "begins with ./")
 
 
