@@ -57,8 +57,9 @@ static const struct option {
     [OPTION_CAPACITY] = {"--capacity", "N", INTEGER, 2, INT64_MAX / 4, "transitions in the replay (1000000, 100000)"},
     [OPTION_BATCH] = {"--batch", "N", INTEGER, 1, INT64_MAX / 4, "transitions of a train step (32)"},
     [OPTION_LEARNING_RATE] = {"--learning-rate", "X", NUMBER, 0, 0, "of the optimizer (0.00025)"},
-    [OPTION_EXPLORATION_STEPS] = {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
-                                  "in which epsilon falls from 1 to 0.1; 0: it is 0.1 from step 1 on (1000000, 100000)"},
+    [OPTION_EXPLORATION_STEPS] =
+        {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
+         "in which epsilon falls from 1 to 0.1; 0: it is 0.1 from step 1 on (1000000, 100000)"},
     [OPTION_CHECKPOINT] = {"--checkpoint", "N", INTEGER, 0, INT64_MAX / 4,
                            "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"},
     [OPTION_OUT] = {"--out", "FOLDER", TEXT, 0, 0, "where the files go (runs/ENV-SEED)"},
