@@ -88,7 +88,7 @@ static void add_environment(json *j, const settings *s)
 {
     const gpur_space *const obs = &s->env.obs;
     json_begin(j, "environment", '{');
-    json_string(j, "name", s->type->name);
+    json_string(j, "name", s->type.name);
     json_string(j, "options", s->run.env_options);
     json_begin(j, "observation", '{');
     json_string(j, "dtype", dtype_name(obs->dtype));

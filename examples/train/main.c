@@ -68,7 +68,7 @@ static int choose_folder(training *t)
     const options *const o = &t->options;
     if (o->value[OPTION_OUT])
         return path_make(t->folder, "%s", o->value[OPTION_OUT]);
-    TRY(path_make(t->folder, "runs/%s-%s", t->settings.type->name, o->value[OPTION_SEED]));
+    TRY(path_make(t->folder, "runs/%s-%s", t->settings.type.name, o->value[OPTION_SEED]));
     for (char *c = t->folder + strlen("runs/"); *c; c++)
         if (strchr("/ \\:", *c))
             *c = '-';
@@ -119,7 +119,7 @@ static void print_beginning(const training *t, int is_resumed)
     gpur_device_info info = {.size = sizeof info};
     if (t->options.value[OPTION_QUIET] || gpur_device_get_info(t->agent.device, &info) != GPUR_OK)
         return;
-    printf("%s, %d at a time, by %s on %s: %s\n", t->settings.type->name, (int)t->settings.run.num_envs,
+    printf("%s, %d at a time, by %s on %s: %s\n", t->settings.type.name, (int)t->settings.run.num_envs,
            t->options.value[OPTION_PRESET], info.name, info.description);
     if (is_resumed)
         printf("goes on after step %" PRId64 " in %s\n", t->step, t->folder);

@@ -214,12 +214,16 @@ def a_checkpoint_that_is_being_saved_is_completed(folder):
     assert "step 1000\n" in (folder / "checkpoint/position.txt").read_text() and not new.exists()
 
 
+def compile_plugin(source, plugin):
+    subprocess.run([*os.environ.get("CC", "cc").split(), "-shared", "-fPIC", f"-I{ROOT / 'include'}", "-o", str(plugin),
+                    str(source)], check=True)
+
+
 def a_plugin_that_cannot_save_its_state_is_resumed(folder):
     page = (ROOT / "docs/environments.md").read_text()
     source = re.search(r"```c\n(#include <gpureplay/env.h>.*?)```", page, flags=re.S).group(1)
     (folder / "corridor.c").write_text(source)
-    subprocess.run([*os.environ.get("CC", "cc").split(), "-shared", "-fPIC", f"-I{ROOT / 'include'}", "-o",
-                    str(folder / "corridor.so"), str(folder / "corridor.c")], check=True)
+    compile_plugin(folder / "corridor.c", folder / "corridor.so")
     out = folder / "runs/Corridor-1"
     options = ["--env", "./corridor.so", "--env-options", "length=5", "--prepopulation", 500, "--num-envs", 2,
                "--checkpoint", 1000, "--eval-period", 0, "--eval-episodes", 2, "--device", DEVICE]
@@ -232,6 +236,26 @@ def a_plugin_that_cannot_save_its_state_is_resumed(folder):
     assert (environment["name"], environment["options"]) == ("Corridor", "length=5")
     assert f"--env {(folder / 'corridor.so').resolve()}\n" in (out / "options.txt").read_text()
     assert "Corridor" in run("--list", "--env", folder / "corridor.so").stdout
+
+
+def a_plugin_that_steps_many_at_once_is_enough(folder):
+    compile_plugin(ROOT / "tests/env/corridors.c", folder / "corridors.so")
+    options = ["--env", folder / "corridors.so", "--prepopulation", 500, "--num-envs", 4, "--checkpoint", 1000,
+               "--eval-period", 1000, "--eval-episodes", 2, "--device", DEVICE]
+    run(*options, "--steps", 4000, "--out", folder / "run")
+    run("--resume", folder / "run", "--steps", 6000)
+    evaluations = rows_of(folder / "run", "evaluations")
+    assert [row["step"] for row in evaluations] == [1000, 2000, 3000, 4000, 5000, 6000]
+    for row in evaluations:  # a corridor's end is 5 steps away, and after 30 it is truncated
+        assert row["length"] == 60 if row["mean_return"] == 0 else 10 <= row["length"] < 60
+    lanes = {row["lane"] for row in rows_of(folder / "run", "episodes") if row["step"] > 0}
+    assert lanes == {0, 1, 2, 3}
+    environment = json.loads((folder / "run/config.json").read_text())["environment"]
+    assert (environment["name"], environment["num_actions"], environment["save_bytes"]) == ("Corridors", 2, 0)
+    listed = run("--list", "--env", folder / "corridors.so").stdout
+    assert "Corridors" in listed and "begins new episodes" in listed
+    refused = run(*options, "--steps", 4002, "--out", folder / "odd", status=2).stderr
+    assert all(word in refused for word in ("4002", "num", "4", "multiple")) and not (folder / "odd").exists()
 
 
 def bad_options_are_refused_before_anything_is_made(folder, whole):
@@ -317,12 +341,13 @@ def main():
         without_exploration_steps_epsilon_has_its_last_value(folder / "greedy")
         the_network_to_act_by_and_whole_episodes_are_options(folder)
         a_checkpoint_that_is_being_saved_is_completed(folder / "saved")
-        for part in ("plugin", "refused"):
+        for part in ("plugin", "vector", "refused"):
             (folder / part).mkdir()
         a_plugin_that_cannot_save_its_state_is_resumed(folder / "plugin")
+        a_plugin_that_steps_many_at_once_is_enough(folder / "vector")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 13 tests")
+    print(f"test_train {DEVICE}: 14 tests")
 
 
 main()

@@ -21,13 +21,17 @@ _WANTED = ("the name of a game (\"CartPole-v1\", \"MinAtar/Breakout\"), a plug-i
 
 
 class NativeEnvs(Envs):
-    """A game of the library, or a plug-in."""
+    """A game of the library, or a plug-in. If that has a type of each kind, the one that steps one at a time."""
 
     def __init__(self, name: str, options: EnvOptions):
-        found = ctypes.c_void_p()
-        check(lib.gpur_env_find(_text("env", name), ctypes.addressof(found)))
-        self.type = found.value or 0
-        self.name = _c_api.EnvType.from_address(self.type).name.decode()
+        found, text = ctypes.c_void_p(), _text("env", name)
+        if lib.gpur_env_find(text, ctypes.addressof(found)) == 0:
+            self.type = found.value or 0
+        elif lib.gpur_vector_env_find(text, ctypes.addressof(found)) == 0:
+            self.vector_type = found.value
+        else:
+            check(lib.gpur_env_find(text, ctypes.addressof(found)))  # for its message
+        self.name = env_type(self).name.decode()
         self.options = _text("env_options", options_text(options))
 
 
@@ -37,14 +41,23 @@ def _text(name: str, text: str) -> bytes:
     return os.fsencode(text)
 
 
+def env_type(envs: Envs) -> _c_api.EnvType | _c_api.VectorEnvType:
+    """The library's struct of functions from which the spaces are known."""
+    if envs.type is None:
+        return _c_api.VectorEnvType.from_address(envs.vector_type or 0)
+    return _c_api.EnvType.from_address(envs.type)
+
+
 def env_info(envs: Envs) -> _c_api.EnvInfo:
     """What the environments show and take. Before they are opened."""
-    info, env = _c_api.EnvInfo(), ctypes.c_void_p()
-    functions = _c_api.EnvType.from_address(envs.type)
-    refusal = functions.init(envs.options, 0, ctypes.addressof(info), ctypes.addressof(env))
+    info, env, functions = _c_api.EnvInfo(), ctypes.c_void_p(), env_type(envs)
+    count = (1,) if isinstance(functions, _c_api.VectorEnvType) else ()
+    refusal = functions.init(envs.options, 0, *count, ctypes.addressof(info), ctypes.addressof(env))
     if refusal is not None:
         raise InvalidArgument(f"{envs.name}: {refusal.decode('utf-8', 'replace')}")
     functions.close(env)
+    if count:
+        info.save_bytes = 0  # a vector has no `save`
     return info
 
 

@@ -164,7 +164,7 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
 
     use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
     name = use("preset", "fast-dqn" if _shows_atari_frames(env_info(envs)) else "fast-dqn-small")
-    found, is_small = run_preset(name, envs.type, envs.options), name == "fast-dqn-small"
+    found, is_small = run_preset(name, envs.type, envs.vector_type, envs.options), name == "fast-dqn-small"
     steps = use("steps", 1_000_000 if is_small else 50_000_000)
     buffer, agent, run = found
     buffer["seed"] = agent["seed"] = run["seed"] = use("seed", 1)
