@@ -5,6 +5,7 @@
 
 #include "kernels/lib/random.h"
 #include "learn/learner.h"
+#include "run/single.h"
 #include "support/file_utils.h"
 #include "support/learner_fixture.h"
 #include "test.h"
@@ -337,6 +338,35 @@ static const char *init_first_lane(const char *options, uint64_t seed, gpur_env_
     return run_fixture_env.init(options, gpur_run_env_seed(run_fixture_config(2, 1, 1).seed, 0), info, env);
 }
 
+TEST(a_vector_of_one_shows_what_its_environment_does)
+{
+    static const gpur_vector_env_type *const types[] = {&run_fixture_same_step, &run_fixture_next_step};
+    for (int i = 0; i < 2; i++) {
+        gpur_env_info info;
+        void *vector_env = NULL, *env = NULL;
+        unsigned char got[RUN_FRAME] = {0}, want[RUN_FRAME] = {0};
+        int ends = 0;
+        CHECK(!gpur_single_env_init(types[i], "frames,lives", 0, &info, &vector_env));
+        CHECK(!init_first_lane("frames,lives", 0, &info, &env));
+        CHECK(!gpur_single_env.reset(vector_env, got) && !run_fixture_env.reset(env, want));
+        for (int32_t n = 0; n < 200; n++) {
+            gpur_env_result one = {0}, other = {0};
+            const int32_t action = n % RUN_ACTIONS;
+            CHECK(!gpur_single_env.step(vector_env, &action, got, &one));
+            CHECK(!run_fixture_env.step(env, &action, want, &other));
+            CHECK(memcmp(&one, &other, sizeof one) == 0 && memcmp(got, want, sizeof got) == 0);
+            if (one.terminated || one.truncated) {
+                CHECK(!gpur_single_env.reset(vector_env, got) && !run_fixture_env.reset(env, want));
+                CHECK(memcmp(got, want, sizeof got) == 0);
+                ends++;
+            }
+        }
+        CHECK(ends > 5);
+        gpur_single_env.close(vector_env);
+        run_fixture_env.close(env);
+    }
+}
+
 typedef struct evaluations {
     int count;
     double mean[8], deviation[8];
@@ -530,6 +560,7 @@ int main(int argc, char **argv)
     RUN(frames_lives_whole_episodes_and_fewer_threads_give_the_same_bits);
     RUN(runs_do_what_the_algorithm_written_out_does);
     RUN(a_vector_environment_does_what_its_environments_do);
+    RUN(a_vector_of_one_shows_what_its_environment_does);
     RUN(without_a_type_for_it_an_evaluation_acts_in_a_vector_of_one);
 #ifdef GPUR_HAS_FILES
     RUN(a_resumed_run_goes_on_with_the_same_bits);
