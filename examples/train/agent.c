@@ -24,7 +24,8 @@ static gpur_status open_all(agent *a, const char *device_name, int32_t threads, 
     if (status == GPUR_OK)
         status = gpur_learner_create(a->replay, &s->learner, &a->learner);
     if (status == GPUR_OK)
-        status = gpur_run_create(a->learner, s->type, &s->run, &a->run);
+        status = s->type.single ? gpur_run_create(a->learner, s->type.single, &s->run, &a->run)
+                                : gpur_run_create_vector(a->learner, s->type.vector, NULL, &s->run, &a->run);
     return status;
 }
 

@@ -65,13 +65,7 @@ int checkpoint_save(const char *folder, gpur_run *run, record *r, position *at)
         return INTERRUPTED;
     TRY_LIBRARY(status);
     TRY(record_sync(r, at->bytes));
-    return write_position(p.new, at);
-}
-
-int checkpoint_keep(const char *folder)
-{
-    paths p;
-    TRY(find_paths(folder, &p));
+    TRY(write_position(p.new, at));
     return put_in_place(folder, &p);
 }
 

@@ -16,11 +16,9 @@ typedef struct position {
     int64_t bytes[RECORD_FILES]; /* of the files of its record */
 } position;
 
-/* Saves the run, and the position, whose bytes it finds, as the new checkpoint. */
+/* Saves the run, and the position, whose bytes it finds, as the new checkpoint, in the place of the one before, which
+ * is removed. INTERRUPTED: the run was stopped before, and the checkpoint is still the one before. */
 int checkpoint_save(const char *folder, gpur_run *run, record *r, position *at);
-
-/* Puts the new checkpoint in the place of the one before, which is removed. */
-int checkpoint_keep(const char *folder);
 
 /* Reads the position of the last checkpoint; *is_there is 0 if there is none. */
 int checkpoint_find(const char *folder, position *at, int *is_there);

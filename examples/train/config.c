@@ -88,7 +88,7 @@ static void add_environment(json *j, const settings *s)
 {
     const gpur_space *const obs = &s->env.obs;
     json_begin(j, "environment", '{');
-    json_string(j, "name", s->type->name);
+    json_string(j, "name", s->type.name);
     json_string(j, "options", s->run.env_options);
     json_begin(j, "observation", '{');
     json_string(j, "dtype", dtype_name(obs->dtype));
@@ -131,8 +131,13 @@ static void add_schedule(json *j, const char *name, const gpur_schedule *schedul
     json_end(j, '}');
 }
 
-static void add_source(json *j, int32_t source)
+/* How train steps sample. The default is written as what it is for this replay. */
+static void add_source(json *j, int32_t source, const gpur_replay_config *replay)
 {
+    if (source == GPUR_SOURCE_AUTO)
+        source = replay->index_source;
+    if (source == GPUR_SOURCE_AUTO)
+        source = replay->prioritized ? GPUR_PRIORITIZED_STRATIFIED : GPUR_UNIFORM;
     NAMED(j, "index_source", source, "auto", "uniform", "uniform_distinct", "prioritized_stratified",
           "prioritized_independent");
 }
@@ -155,7 +160,7 @@ static void add_replay(json *j, const gpur_replay_config *replay)
     json_begin(j, "replay", '{');
     json_integer(j, "capacity", replay->capacity);
     add_fields(j, replay);
-    add_source(j, replay->index_source);
+    add_source(j, replay->index_source, replay);
     json_integer(j, "block_rows", replay->block_rows);
     json_integer(j, "staging_blocks", replay->staging_blocks);
     NAMED(j, "upload", replay->upload, "copy", "scatter");
@@ -223,7 +228,7 @@ static void add_optimizer(json *j, const gpur_optimizer_config *optimizer)
     json_end(j, '}');
 }
 
-static void add_learner(json *j, const gpur_learner_config *learner)
+static void add_learner(json *j, const gpur_learner_config *learner, const gpur_replay_config *replay)
 {
     json_begin(j, "learner", '{');
     add_network(j, &learner->network);
@@ -231,15 +236,20 @@ static void add_learner(json *j, const gpur_learner_config *learner)
     json_integer(j, "double_dqn", learner->double_dqn);
     NAMED(j, "loss", learner->loss, "huber", "squared");
     json_float(j, "huber_delta", learner->huber_delta);
-    add_source(j, learner->index_source);
+    add_source(j, learner->index_source, replay);
     json_integer(j, "batch_size", learner->batch_size);
     json_integer(j, "target_period", learner->target_period);
+    json_integer(j, "target_copy_first", learner->target_copy_first);
+    NAMED(j, "act", learner->act, "latest", "previous", "target");
+    json_integer(j, "max_act_batch", learner->max_act_batch);
     NAMED(j, "math", learner->math, "fp32", "tf32", "bf16");
     json_integer(j, "unroll", learner->unroll);
     NAMED(j, "step_kernel", learner->step_kernel, "auto", "libraries", "fused");
     add_schedule(j, "exploration", &learner->exploration);
     json_integer(j, "seed", (int64_t)learner->seed);
+    json_integer(j, "host_batches", learner->host_batches);
     json_integer(j, "deterministic", learner->deterministic);
+    add_schedule(j, "beta", &learner->beta);
     json_end(j, '}');
 }
 
@@ -257,7 +267,7 @@ int config_write(const options *o, const settings *s, gpur_device *device, const
     add_environment(&j, s);
     add_run(&j, &s->run);
     add_replay(&j, &s->replay);
-    add_learner(&j, &s->learner);
+    add_learner(&j, &s->learner, &s->replay);
     json_end(&j, '}');
     if (result == 0)
         result = file_write(folder, "config.json", &document);

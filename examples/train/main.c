@@ -68,7 +68,7 @@ static int choose_folder(training *t)
     const options *const o = &t->options;
     if (o->value[OPTION_OUT])
         return path_make(t->folder, "%s", o->value[OPTION_OUT]);
-    TRY(path_make(t->folder, "runs/%s-%s", t->settings.type->name, o->value[OPTION_SEED]));
+    TRY(path_make(t->folder, "runs/%s-%s", t->settings.type.name, o->value[OPTION_SEED]));
     for (char *c = t->folder + strlen("runs/"); *c; c++)
         if (strchr("/ \\:", *c))
             *c = '-';
@@ -93,10 +93,17 @@ static int make_folder(training *t)
     return options_write(&t->options, t->folder);
 }
 
-/* Goes back to the last checkpoint, or to the beginning. */
+/* Goes back to the last checkpoint. A run that was killed before its first one goes back to the beginning. A run that
+ * has ended without a checkpoint is not begun again, because that would remove its results. */
 static int resume(training *t, position *at, int *has_checkpoint)
 {
+    char learner[MAX_PATH];
+    TRY(path_make(learner, "%s/learner.safetensors", t->folder));
     TRY(checkpoint_find(t->folder, at, has_checkpoint));
+    if (!*has_checkpoint && path_exists(learner))
+        return fail("%s is there and no checkpoint: the run has ended before its first one; --out FOLDER begins "
+                    "another run",
+                    learner);
     if (!*has_checkpoint)
         return 0;
     if (at->step > t->settings.steps)
@@ -112,7 +119,7 @@ static void print_beginning(const training *t, int is_resumed)
     gpur_device_info info = {.size = sizeof info};
     if (t->options.value[OPTION_QUIET] || gpur_device_get_info(t->agent.device, &info) != GPUR_OK)
         return;
-    printf("%s, %d at a time, by %s on %s: %s\n", t->settings.type->name, (int)t->settings.run.num_envs,
+    printf("%s, %d at a time, by %s on %s: %s\n", t->settings.type.name, (int)t->settings.run.num_envs,
            t->options.value[OPTION_PRESET], info.name, info.description);
     if (is_resumed)
         printf("goes on after step %" PRId64 " in %s\n", t->step, t->folder);
@@ -174,15 +181,13 @@ static int outcome(gpur_status status)
     return status == GPUR_OK ? 0 : fail("%s", gpur_last_error());
 }
 
-/* A stop while the run is saved cuts off an evaluation that the run waits for: such a checkpoint is not kept. */
+/* A signal that comes while the files are written ends the run when they are complete. */
 static int save_checkpoint(training *t)
 {
     position at = {.step = t->step, .seconds = progress_seconds(&t->progress)};
     TRY(checkpoint_save(t->folder, t->agent.run, &t->record, &at));
-    TRY(outcome(GPUR_OK));
-    TRY(checkpoint_keep(t->folder));
     t->saved_step = t->step;
-    return 0;
+    return outcome(GPUR_OK);
 }
 
 /* Where the next checkpoint is due, and then the end. The last checkpoint is at the last multiple of C, so that any run
@@ -235,12 +240,10 @@ static void print_end(const training *t, int result)
         printf("the learner was not saved: this build of the library cannot save to files\n");
     if (result == 0)
         printf("done; the files are in %s\n", t->folder);
-    else if (t->settings.checkpoint == 0)
-        printf("interrupted; the files are in %s, and there is no checkpoint to go on from\n", t->folder);
     else if (t->saved_step >= 0)
         printf("interrupted; gpureplay-train --resume %s goes on after step %" PRId64 "\n", t->folder, t->saved_step);
     else
-        printf("interrupted before the first checkpoint; gpureplay-train --resume %s begins again\n", t->folder);
+        printf("interrupted; the files are in %s, and there is no checkpoint to go on from\n", t->folder);
 }
 
 static int run(training *t)

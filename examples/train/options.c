@@ -4,8 +4,11 @@
 #include "failure.h"
 #include "files.h"
 
+#include <gpureplay.h>
+
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -38,6 +41,10 @@ static const struct option {
     [OPTION_CONCURRENT] = {"--concurrent", "0|1", SWITCH, 0, 1, "train while the environments step (1)"},
     [OPTION_SYNCHRONIZED] = {"--synchronized", "0|1", SWITCH, 0, 1,
                              "one inference for all environments (1; 0 if there is one environment)"},
+    [OPTION_ACT] = {"--act", "latest|target", TEXT, 0, 0,
+                    "the network to act by with --concurrent 0, which is else the target network (latest)"},
+    [OPTION_WHOLE_EPISODES] = {"--whole-episodes", "0|1", SWITCH, 0, 1,
+                               "1: steps are trained on only when their episodes have ended (0)"},
     [OPTION_TARGET_PERIOD] = {"--target-period", "C", INTEGER, 1, INT64_MAX / 4,
                               "steps between copies to the target network (10000, 1000)"},
     [OPTION_TRAIN_PERIOD] = {"--train-period", "F", INTEGER, 1, INT64_MAX / 4, "steps for each train step (4)"},
@@ -50,8 +57,9 @@ static const struct option {
     [OPTION_CAPACITY] = {"--capacity", "N", INTEGER, 2, INT64_MAX / 4, "transitions in the replay (1000000, 100000)"},
     [OPTION_BATCH] = {"--batch", "N", INTEGER, 1, INT64_MAX / 4, "transitions of a train step (32)"},
     [OPTION_LEARNING_RATE] = {"--learning-rate", "X", NUMBER, 0, 0, "of the optimizer (0.00025)"},
-    [OPTION_EXPLORATION_STEPS] = {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
-                                  "in which epsilon falls from 1 to 0.1 (1000000, 100000)"},
+    [OPTION_EXPLORATION_STEPS] =
+        {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
+         "in which epsilon falls from 1 to 0.1; 0: it is 0.1 from step 1 on (1000000, 100000)"},
     [OPTION_CHECKPOINT] = {"--checkpoint", "N", INTEGER, 0, INT64_MAX / 4,
                            "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"},
     [OPTION_OUT] = {"--out", "FOLDER", TEXT, 0, 0, "where the files go (runs/ENV-SEED)"},
@@ -164,6 +172,29 @@ static int take(options *o, char **argv)
     return is_flag || equals ? 1 : 2;
 }
 
+static int is_game(const char *name)
+{
+    int32_t i = 0;
+    while (gpur_env_name(i) && strcmp(gpur_env_name(i), name) != 0)
+        i++;
+    return gpur_env_name(i) != NULL;
+}
+
+/* A plug-in's file gets its absolute path, so that the run can be resumed from any folder. One without a slash is
+ * searched for where dlopen searches, and stays as it is. The colon is where gpur_env_find takes it to be. */
+static int make_absolute(options *o)
+{
+    const char *const env = o->value[OPTION_ENV];
+    char file[MAX_PATH], absolute[PATH_MAX];
+    if (!env || is_game(env))
+        return 0;
+    const char *const suffix = strstr(env, ".so"), *const colon = strchr(suffix ? suffix : env, ':');
+    const size_t length = colon ? (size_t)(colon - env) : strlen(env);
+    TRY(path_make(file, "%.*s", (int)length, env));
+    return strchr(file, '/') && realpath(file, absolute) ? options_set(o, OPTION_ENV, "%s%s", absolute, env + length)
+                                                         : 0;
+}
+
 int options_parse(options *o, int argc, char **argv)
 {
     for (int i = 1, taken; i < argc; i += taken) {
@@ -175,7 +206,7 @@ int options_parse(options *o, int argc, char **argv)
         return fail("--out is \"%s\" and --resume is \"%s\"; a run that is resumed stays in its folder, so only one "
                     "of the two may be given",
                     o->value[OPTION_OUT], o->value[OPTION_RESUME]);
-    return 0;
+    return make_absolute(o);
 }
 
 static int are_equal(option_id id, const char *a, const char *b)

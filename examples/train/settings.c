@@ -18,17 +18,39 @@ int can_save_files(void)
     return strstr(gpur_build_info(), "files: none") == NULL;
 }
 
+/* A plug-in that has a type of each kind gives the one that steps one at a time. */
+static int find_type(const char *name, env_type *type)
+{
+    *type = (env_type){0};
+    if (gpur_env_find(name, &type->single) != GPUR_OK && gpur_vector_env_find(name, &type->vector) != GPUR_OK)
+        TRY_LIBRARY(gpur_env_find(name, &type->single)); /* for its message */
+    type->name = type->single ? type->single->name : type->vector->name;
+    type->options = type->single ? type->single->options : type->vector->options;
+    return 0;
+}
+
 /* Makes an environment for a moment, to ask what it shows. */
-static int find_environment(const char *name, const char *env_options, const gpur_env_type **type, gpur_env_info *info)
+static int find_environment(const char *name, const char *env_options, env_type *type, gpur_env_info *info)
 {
     void *env = NULL;
-    TRY_LIBRARY(gpur_env_find(name, type));
+    TRY(find_type(name, type));
     *info = (gpur_env_info){.size = sizeof *info};
-    const char *const refusal = (*type)->init(env_options, 0, info, &env);
+    const char *const refusal = type->single ? type->single->init(env_options, 0, info, &env)
+                                             : type->vector->init(env_options, 0, 1, info, &env);
     if (refusal)
         return fail("%s: %s", name, refusal);
-    (*type)->close(env);
+    if (type->vector)
+        info->save_bytes = 0; /* it has no `save` */
+    (type->single ? type->single->close : type->vector->close)(env);
     return 0;
+}
+
+static gpur_status find_preset(const options *o, settings *s)
+{
+    const char *const name = o->value[OPTION_PRESET], *const env_options = o->value[OPTION_ENV_OPTIONS];
+    return s->type.single
+               ? gpur_run_preset(name, s->type.single, env_options, s->fields, &s->replay, &s->learner, &s->run)
+               : gpur_run_preset_vector(name, s->type.vector, env_options, s->fields, &s->replay, &s->learner, &s->run);
 }
 
 static void print_bound(float bound, FILE *file)
@@ -61,10 +83,10 @@ static void print_space(const gpur_space *space, FILE *file)
 
 static int print_environment(const char *name, const char *env_options, FILE *file)
 {
-    const gpur_env_type *type;
+    env_type type;
     gpur_env_info info;
     TRY(find_environment(name, env_options, &type, &info));
-    fprintf(file, "%s\n  observation  ", type->name);
+    fprintf(file, "%s\n  observation  ", type.name);
     print_space(&info.obs, file);
     fprintf(file, "  actions      ");
     print_space(&info.action, file);
@@ -73,7 +95,7 @@ static int print_environment(const char *name, const char *env_options, FILE *fi
     fprintf(file, "  a resumed run %s\n",
             info.save_bytes > 0 ? "goes on bit for bit"
                                 : "begins new episodes: this environment cannot save its state");
-    for (const char *line = type->options; line && *line;) {
+    for (const char *line = type.options; line && *line;) {
         const size_t length = strcspn(line, "\n");
         fprintf(file, "  option       %.*s\n", (int)length, line);
         line += length + (line[length] == '\n');
@@ -131,6 +153,17 @@ static int64_t round_up(int64_t value, int64_t multiple_of)
     return (value + multiple_of - 1) / multiple_of * multiple_of;
 }
 
+static int use_act(options *o, int32_t *act)
+{
+    TRY(use_text(o, OPTION_ACT, *act == GPUR_ACT_TARGET ? "target" : "latest"));
+    const char *const value = o->value[OPTION_ACT];
+    const int is_target = strcmp(value, "target") == 0;
+    if (!is_target && strcmp(value, "latest") != 0)
+        return fail("--act is \"%s\"; it must be latest or target", value);
+    *act = is_target ? GPUR_ACT_TARGET : GPUR_ACT_LATEST;
+    return 0;
+}
+
 static int use_run(options *o, gpur_run_config *run)
 {
     TRY(use_int32(o, OPTION_NUM_ENVS, &run->num_envs));
@@ -139,6 +172,8 @@ static int use_run(options *o, gpur_run_config *run)
     TRY(use_int32(o, OPTION_ENV_THREADS, &run->threads));
     TRY(use_int32(o, OPTION_CONCURRENT, &run->concurrent));
     TRY(use_int32(o, OPTION_SYNCHRONIZED, &run->synchronized));
+    TRY(use_act(o, &run->act));
+    TRY(use_int32(o, OPTION_WHOLE_EPISODES, &run->whole_episodes));
     TRY(use_integer(o, OPTION_TARGET_PERIOD, &run->target_period));
     TRY(use_integer(o, OPTION_TRAIN_PERIOD, &run->train_period));
     TRY(use_integer(o, OPTION_PREPOPULATION, &run->prepopulation));
@@ -166,6 +201,8 @@ static int use_learner(options *o, const gpur_run_config *run, gpur_learner_conf
 {
     TRY(use_integer(o, OPTION_BATCH, &learner->batch_size));
     TRY(use_integer(o, OPTION_EXPLORATION_STEPS, &learner->exploration.steps));
+    if (learner->exploration.steps == 0)
+        learner->exploration.first = learner->exploration.last;
     TRY(use_int32(o, OPTION_DETERMINISTIC, &learner->deterministic));
     TRY(use_float(o, OPTION_LEARNING_RATE, &learner->optimizer.learning_rate.first));
     learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
@@ -208,12 +245,15 @@ int settings_find(settings *s, options *o)
     TRY_LIBRARY(gpur_replay_config_init(&s->replay, sizeof s->replay));
     TRY_LIBRARY(gpur_learner_config_init(&s->learner, sizeof s->learner));
     TRY_LIBRARY(gpur_run_config_init(&s->run, sizeof s->run));
-    TRY_LIBRARY(gpur_run_preset(o->value[OPTION_PRESET], s->type, o->value[OPTION_ENV_OPTIONS], s->fields, &s->replay,
-                                &s->learner, &s->run));
+    TRY_LIBRARY(find_preset(o, s));
     const int is_small = strcmp(o->value[OPTION_PRESET], "fast-dqn-small") == 0;
     s->steps = is_small ? 1000000 : 50000000;
     TRY(use_integer(o, OPTION_STEPS, &s->steps));
     TRY(use_run(o, &s->run));
+    if (s->type.vector && s->steps % s->run.num_envs != 0)
+        return fail("--steps is %" PRId64 " and --num-envs is %d; a vector environment steps all at once, so the first "
+                    "must be a multiple of the second",
+                    s->steps, (int)s->run.num_envs);
     TRY(use_learner(o, &s->run, &s->learner));
     TRY(use_replay(o, &s->run, s->learner.batch_size, &s->replay));
     return use_checkpoint(o, &s->run, is_small, &s->checkpoint);

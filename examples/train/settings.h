@@ -6,8 +6,15 @@
 
 #include <gpureplay.h>
 
+/* One of them is NULL: the environments step one at a time, or all at once. */
+typedef struct env_type {
+    const gpur_env_type *single;
+    const gpur_vector_env_type *vector;
+    const char *name, *options; /* of the type */
+} env_type;
+
 typedef struct settings {
-    const gpur_env_type *type;
+    env_type type;
     gpur_env_info env;
     gpur_field fields[GPUR_RUN_FIELDS]; /* of the replay, which points to them */
     gpur_replay_config replay;

@@ -114,6 +114,11 @@ GPUR_API gpur_status gpur_run_preset(const char *name, const gpur_env_type *type
                                      gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
                                      gpur_learner_config *learner, gpur_run_config *run);
 
+/* The same for a type that steps many at once, for gpur_run_create_vector. */
+GPUR_API gpur_status gpur_run_preset_vector(const char *name, const gpur_vector_env_type *type, const char *options,
+                                            gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
+                                            gpur_learner_config *learner, gpur_run_config *run);
+
 /*
  * Creates a run: W environments and one for evaluations, a writer into the replay for each of the W, and the threads.
  * The environments are made in the order of the lanes, that for evaluations last; each has a seed drawn from the run's
@@ -140,7 +145,7 @@ GPUR_API gpur_status gpur_run_create(gpur_learner *learner, const gpur_env_type 
  * and without `concurrent` a train_period that is a multiple of num_envs. The prepopulation takes random steps of all
  * lanes; gpur_run_advance takes multiples of num_envs; after gpur_run_load all lanes begin new episodes.
  *
- *   eval_type  for evaluations; NULL if eval_episodes is 0
+ *   eval_type  for evaluations; NULL: `type` again, with one environment
  */
 GPUR_API gpur_status gpur_run_create_vector(gpur_learner *learner, const gpur_vector_env_type *type,
                                             const gpur_env_type *eval_type, const gpur_run_config *config,

@@ -33,8 +33,9 @@ static gpur_status refuse_name(const char *name)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", games[i]->name);
     return gpur_fail(
         GPUR_INVALID_ARGUMENT,
-        "no game and no file is named \"%s\"; the games are %s; a plug-in's file ends in .so or has a slash", name,
-        names);
+        "no game and no file is named \"%s\"; the games are %s; a plug-in's file ends in .so, or has a slash and is "
+        "there; ids of Gymnasium are for Python, as in python -m gpureplay.train",
+        name, names);
 }
 
 gpur_status gpur_env_find(const char *name, const gpur_env_type **type)

@@ -14,16 +14,22 @@ typedef struct obs_kind {
     int32_t stack;
 } obs_kind;
 
-static gpur_status read_info(const gpur_env_type *type, const char *options, gpur_env_info *info)
+/* An environment, and the configs that get its settings. */
+typedef struct preset {
+    const char *env_name, *options;
+    gpur_env_info info;
+    gpur_field *fields;
+    gpur_replay_config *replay;
+    gpur_learner_config *learner;
+    gpur_run_config *run;
+} preset;
+
+static gpur_status check_info(const char *name, const gpur_env_info *info)
 {
-    void *env = NULL;
-    *info = (gpur_env_info){.size = sizeof *info};
-    GPUR_TRY(gpur_prefix_error(gpur_env_error(type->init(options, 0, info, &env)), "%s", type->name));
-    type->close(env);
     GPUR_REQUIRE(info->action.num_actions > 0, "%s: its actions are not discrete; a Q network needs discrete actions",
-                 type->name);
+                 name);
     GPUR_REQUIRE(info->obs.dtype == GPUR_FLOAT32 || info->obs.dtype == GPUR_UINT8,
-                 "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32 (%d) or GPUR_UINT8 (%d)", type->name,
+                 "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32 (%d) or GPUR_UINT8 (%d)", name,
                  (int)info->obs.dtype, (int)GPUR_FLOAT32, (int)GPUR_UINT8);
     return GPUR_OK;
 }
@@ -78,12 +84,11 @@ static gpur_status set_replay(const gpur_env_info *info, const obs_kind *kind, g
     return GPUR_OK;
 }
 
-static gpur_status check_frames(const gpur_env_type *type, const gpur_env_info *info, const obs_kind *kind)
+static gpur_status check_frames(const char *env_name, const gpur_env_info *info, const obs_kind *kind)
 {
-    GPUR_REQUIRE(kind->is_frame && info->obs.dtype == GPUR_UINT8 && info->obs.shape[0] == 84 &&
-                     info->obs.shape[1] == 84,
-                 "%s: preset \"fast-dqn\" needs frames of 84 x 84 bytes; \"fast-dqn-small\" takes other observations",
-                 type->name);
+    GPUR_REQUIRE(
+        kind->is_frame && info->obs.dtype == GPUR_UINT8 && info->obs.shape[0] == 84 && info->obs.shape[1] == 84,
+        "%s: preset \"fast-dqn\" needs frames of 84 x 84 bytes; \"fast-dqn-small\" takes other observations", env_name);
     return GPUR_OK;
 }
 
@@ -148,25 +153,52 @@ static void set_small(const gpur_env_info *info, const obs_kind *kind, gpur_repl
     learner->exploration = (gpur_schedule){.first = 1.0f, .last = 0.1f, .steps = 100000};
 }
 
+static gpur_status set_all(const char *name, const preset *p)
+{
+    const int is_small = strcmp(name, "fast-dqn-small") == 0;
+    GPUR_TRY(check_info(p->env_name, &p->info));
+    const obs_kind kind = kind_of(&p->info.obs);
+    if (!is_small)
+        GPUR_TRY(check_frames(p->env_name, &p->info, &kind));
+    GPUR_TRY(set_run(p->run));
+    if (is_small)
+        set_small(&p->info, &kind, p->replay, p->learner, p->run);
+    else
+        GPUR_TRY(set_paper(p->replay, p->learner));
+    p->learner->network.num_actions = p->info.action.num_actions;
+    p->run->env_options = p->options;
+    return set_replay(&p->info, &kind, p->fields, p->replay);
+}
+
+static gpur_status check_arguments(const char *name, const void *type, const preset *p)
+{
+    GPUR_REQUIRE(name && type && p->options && p->fields && p->replay && p->learner && p->run,
+                 "an argument is NULL; none may be");
+    GPUR_REQUIRE(strcmp(name, "fast-dqn-small") == 0 || strcmp(name, "fast-dqn") == 0,
+                 "preset is \"%s\"; it must be \"fast-dqn\" or \"fast-dqn-small\"", name);
+    return GPUR_OK;
+}
+
 gpur_status gpur_run_preset(const char *name, const gpur_env_type *type, const char *options,
                             gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
                             gpur_learner_config *learner, gpur_run_config *run)
 {
-    gpur_env_info info;
-    GPUR_REQUIRE(name && type && options && fields && replay && learner && run, "an argument is NULL; none may be");
-    const int is_small = strcmp(name, "fast-dqn-small") == 0;
-    GPUR_REQUIRE(is_small || strcmp(name, "fast-dqn") == 0,
-                 "preset is \"%s\"; it must be \"fast-dqn\" or \"fast-dqn-small\"", name);
-    GPUR_TRY(read_info(type, options, &info));
-    const obs_kind kind = kind_of(&info.obs);
-    if (!is_small)
-        GPUR_TRY(check_frames(type, &info, &kind));
-    GPUR_TRY(set_run(run));
-    if (is_small)
-        set_small(&info, &kind, replay, learner, run);
-    else
-        GPUR_TRY(set_paper(replay, learner));
-    learner->network.num_actions = info.action.num_actions;
-    run->env_options = options;
-    return set_replay(&info, &kind, fields, replay);
+    preset p = {type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
+    void *env = NULL;
+    GPUR_TRY(check_arguments(name, type, &p));
+    GPUR_TRY(gpur_prefix_error(gpur_env_error(type->init(options, 0, &p.info, &env)), "%s", type->name));
+    type->close(env);
+    return set_all(name, &p);
+}
+
+gpur_status gpur_run_preset_vector(const char *name, const gpur_vector_env_type *type, const char *options,
+                                   gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
+                                   gpur_learner_config *learner, gpur_run_config *run)
+{
+    preset p = {type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
+    void *env = NULL;
+    GPUR_TRY(check_arguments(name, type, &p));
+    GPUR_TRY(gpur_prefix_error(gpur_env_error(type->init(options, 0, 1, &p.info, &env)), "%s", type->name));
+    type->close(env);
+    return set_all(name, &p);
 }

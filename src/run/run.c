@@ -10,6 +10,7 @@
 #include "learn/learner.h"
 #include "replay/config.h"
 #include "replay/view.h"
+#include "run/single.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -547,7 +548,10 @@ static gpur_status init_env(const gpur_run *run, int32_t lane, gpur_env_info *in
     const gpur_env_type *const type = player->type;
     void *env = NULL;
     *info = (gpur_env_info){.size = sizeof *info};
-    GPUR_TRY(gpur_env_error(type->init(options_of(run), seed_of(run, lane), info, &env)));
+    const uint64_t seed = seed_of(run, lane);
+    GPUR_TRY(gpur_env_error(type == &gpur_single_env
+                                ? gpur_single_env_init(run->vector.type, options_of(run), seed, info, &env)
+                                : type->init(options_of(run), seed, info, &env)));
     player->env = env;
     GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
     GPUR_REQUIRE(info->save_bytes >= 0, "save_bytes of %s is %" PRId64 "; it must be 0 or more", type->name,
@@ -632,7 +636,8 @@ static gpur_status open_lanes(gpur_run *run, gpur_run_types types)
     run->vector.type = types.vector;
     for (int32_t i = 0; i < lanes; i++)
         run->lanes[i].player.type = types.vector ? NULL : types.env;
-    run->evaluator.player.type = run->config.eval_episodes > 0 ? types.env : NULL;
+    if (run->config.eval_episodes > 0)
+        run->evaluator.player.type = types.env ? types.env : &gpur_single_env;
     GPUR_TRY(make_envs(run));
     GPUR_TRY(gpur_obs_shape_find(&run->info, run->learner->config.network.num_actions, replay, &run->obs_shape));
     const int64_t bytes = gpur_obs_bytes(&run->obs_shape);
@@ -673,8 +678,6 @@ static gpur_status check_types(const gpur_run *run, gpur_run_types types)
         GPUR_TRY(gpur_env_type_check(types.env));
     if (types.vector)
         GPUR_TRY(gpur_vector_env_type_check(types.vector));
-    GPUR_REQUIRE(types.env || c->eval_episodes == 0,
-                 "eval_episodes is %" PRId64 " and there is no type of environment for evaluations", c->eval_episodes);
     GPUR_REQUIRE(!types.vector || c->synchronized,
                  "synchronized is 0; a vector environment, which steps all at once, needs synchronized 1");
     GPUR_REQUIRE(!types.vector || c->concurrent || c->train_period % c->num_envs == 0,

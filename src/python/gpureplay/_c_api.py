@@ -333,7 +333,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_F32, [_P, _I64], "gpur_schedule_at gpur_learner_epsilon"),
     (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance"),
     (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
-    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_run_preset"),
+    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_run_preset gpur_run_preset_vector"),
     (_STATUS, [_P, _P, _P, _P], "gpur_run_create"),
     (_STATUS, [_P, _P, _P, _P, _P], "gpur_run_create_vector"),
     (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),

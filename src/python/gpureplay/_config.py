@@ -568,16 +568,18 @@ class RunPreset(NamedTuple):
     run: Settings
 
 
-def run_preset(name: str, env_type: int, options: bytes) -> RunPreset:
-    """env_type, options: the address of a gpur_env_type, and the options of its init. InvalidArgument: there is no
-    preset of that name, or it cannot take the environment."""
+def run_preset(name: str, env_type: int | None, vector_type: int | None, options: bytes) -> RunPreset:
+    """env_type: the address of a gpur_env_type; None: vector_type is that of a gpur_vector_env_type. options: of its
+    init. InvalidArgument: there is no preset of that name, or it cannot take the environment."""
     replay, learner, run = _c_api.ReplayConfig(), _c_api.LearnerConfig(), run_config({})
     fields = (_c_api.Field * _c_api.RUN_FIELDS)()
     for config, init in ((replay, lib.gpur_replay_config_init), (learner, lib.gpur_learner_config_init)):
         check(init(ctypes.addressof(config), ctypes.sizeof(config)))
     if "\0" in name:
         raise ValueError(f"preset is {name!r}; it must have no NUL")
-    check(lib.gpur_run_preset(name.encode(), env_type, options, *map(ctypes.addressof, (fields, replay, learner, run))))
+    function = lib.gpur_run_preset_vector if env_type is None else lib.gpur_run_preset
+    check(function(name.encode(), vector_type if env_type is None else env_type, options,
+                   *map(ctypes.addressof, (fields, replay, learner, run))))
     buffer = {key: value for key, value in _settings_of_replay(replay).items() if value is not None}
     for key in ("max_batch", "block_rows", "extra_frames"):
         if getattr(replay, key) == 0:

@@ -21,12 +21,17 @@ _WANTED = ("the name of a game (\"CartPole-v1\", \"MinAtar/Breakout\"), a plug-i
 
 
 class NativeEnvs(Envs):
-    """A game of the library, or a plug-in."""
+    """A game of the library, or a plug-in. If that has a type of each kind, the one that steps one at a time."""
 
     def __init__(self, name: str, options: EnvOptions):
-        found = ctypes.c_void_p()
-        check(lib.gpur_env_find(_text("env", name), ctypes.addressof(found)))
-        self.name, self.type = name, found.value or 0
+        found, text = ctypes.c_void_p(), _text("env", name)
+        if lib.gpur_env_find(text, ctypes.addressof(found)) == 0:
+            self.type = found.value or 0
+        elif lib.gpur_vector_env_find(text, ctypes.addressof(found)) == 0:
+            self.vector_type = found.value
+        else:
+            check(lib.gpur_env_find(text, ctypes.addressof(found)))  # for its message
+        self.name = env_type(self).name.decode()
         self.options = _text("env_options", options_text(options))
 
 
@@ -36,14 +41,23 @@ def _text(name: str, text: str) -> bytes:
     return os.fsencode(text)
 
 
+def env_type(envs: Envs) -> _c_api.EnvType | _c_api.VectorEnvType:
+    """The library's struct of functions from which the spaces are known."""
+    if envs.type is None:
+        return _c_api.VectorEnvType.from_address(envs.vector_type or 0)
+    return _c_api.EnvType.from_address(envs.type)
+
+
 def env_info(envs: Envs) -> _c_api.EnvInfo:
     """What the environments show and take. Before they are opened."""
-    info, env = _c_api.EnvInfo(), ctypes.c_void_p()
-    functions = _c_api.EnvType.from_address(envs.type)
-    refusal = functions.init(envs.options, 0, ctypes.addressof(info), ctypes.addressof(env))
+    info, env, functions = _c_api.EnvInfo(), ctypes.c_void_p(), env_type(envs)
+    count = (1,) if isinstance(functions, _c_api.VectorEnvType) else ()
+    refusal = functions.init(envs.options, 0, *count, ctypes.addressof(info), ctypes.addressof(env))
     if refusal is not None:
         raise InvalidArgument(f"{envs.name}: {refusal.decode('utf-8', 'replace')}")
     functions.close(env)
+    if count:
+        info.save_bytes = 0  # a vector has no `save`
     return info
 
 
@@ -64,7 +78,8 @@ def open_envs(env: Any, *, num_envs: int | None = None, eval_env: Any = None, op
         raise TypeError(f"env_options is {options!r} and env is {env!r}; options go with a name")
     if callable(env) and not hasattr(env, "reset"):
         return PythonEnvs(env, True, check_nan)
-    raise TypeError(f"env is {env!r}; it must be {_WANTED}")
+    of_class = f"; lambda lane: {env.__name__}() makes those of a class" if isinstance(env, type) else ""
+    raise TypeError(f"env is {env!r}; it must be {_WANTED}{of_class}")
 
 
 def game_names() -> list[str]:
@@ -80,6 +95,21 @@ def _is_native(name: str) -> bool:
     its names."""
     return name in game_names() or any(path.endswith(".so") or os.path.isfile(path)
                                        for path in (name, name.rpartition(":")[0]))
+
+
+def absolute(name: str) -> str:
+    """A name with the absolute path of a plug-in's file, so that the run can be resumed from any folder. A file without
+    a slash is searched for where dlopen searches, and stays as it is. The colon is where gpur_env_find takes it to
+    be."""
+    colon = name.find(":", max(0, name.find(".so")))
+    file, rest = (name, "") if colon < 0 else (name[:colon], name[colon:])
+    is_file = "/" in file and name not in game_names() and os.path.exists(file)
+    return os.path.realpath(file) + rest if is_file else name
+
+
+def name_of(name: str) -> str:
+    """The name of an environment of the library or of a plug-in, without the file. Ids of Gymnasium are their names."""
+    return NativeEnvs(name, None).name if _is_native(name) else name
 
 
 def _maker_of_id(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:

@@ -18,7 +18,7 @@ from ._library import InvalidArgument
 
 Value = Optional[Union[str, int, float, bool]]
 FILE = "options.txt"
-OVERRIDES = ("buffer", "agent")  # parameters of `train` with other settings by name; the program has no options for them
+OVERRIDES = ("buffer", "agent")  # parameters of `train` with other settings by name; the program has none of them
 _MOST = (2**63 - 1) // 4
 
 
@@ -47,6 +47,9 @@ OPTIONS = {
     "env_threads": Option(int, "N", "that step environments; 0, the default: one for each, at most 64", 0, 4096),
     "concurrent": Option(bool, "0|1", "train while the environments step (1)"),
     "synchronized": Option(bool, "0|1", "one inference for all environments (1; 0 if there is one environment)"),
+    "act": Option(str, "latest|target", "the network to act by with --concurrent 0, which is else the target network "
+                                        "(latest)"),
+    "whole_episodes": Option(bool, "0|1", "1: steps are trained on only when their episodes have ended (0)"),
     "target_period": Option(int, "C", "steps between copies to the target network (10000, 1000)", 1),
     "train_period": Option(int, "F", "steps for each train step (4)", 1),
     "prepopulation": Option(int, "N", "random steps before the first step (50000, 5000)", 1),
@@ -55,7 +58,8 @@ OPTIONS = {
     "capacity": Option(int, "N", "transitions in the replay (1000000, 100000)", 2),
     "batch": Option(int, "N", "transitions of a train step (32)", 1),
     "learning_rate": Option(float, "X", "of the optimizer (0.00025)"),
-    "exploration_steps": Option(int, "N", "in which epsilon falls from 1 to 0.1 (1000000, 100000)"),
+    "exploration_steps": Option(int, "N", "in which epsilon falls from 1 to 0.1; 0: it is 0.1 from step 1 on (1000000, "
+                                            "100000)"),
     "checkpoint": Option(int, "N", "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"),
 }
 

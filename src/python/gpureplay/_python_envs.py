@@ -22,8 +22,10 @@ class Envs:
     last."""
 
     name: str
-    type: int  # the address of the gpur_env_type
-    vector_type: int | None = None  # that of the gpur_vector_env_type which steps the lanes, if they are one
+    # The addresses of the gpur_env_type, and of the gpur_vector_env_type that steps the lanes, if they are one. One of
+    # the library has no other type.
+    type: int | None = None
+    vector_type: int | None = None
     options: bytes = b""  # for init
     count: int | None = None  # how many lanes there can be; None: any number
     can_evaluate = True  # whether there is an environment for evaluations

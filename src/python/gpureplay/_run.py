@@ -199,9 +199,11 @@ class Run(Handle):
         """Whether on_event has returned False."""
         return self._reporter.says_stop
 
-    def _call_watched(self, function: Any, *arguments: Any, tick: Callable[[], None] | None = None) -> None:
+    def _call_watched(self, function: Any, *arguments: Any, tick: Callable[[], None] | None = None,
+                      then: Callable[[], None] | None = None) -> None:
         """Calls the library's function in another thread, because Python runs the handlers of signals in the main one:
-        what they raise, as Ctrl-C does, stops the run and is raised then. tick: is called now and then."""
+        what they raise, as Ctrl-C does, stops the run and is raised then. tick: is called now and then. then: is called
+        if the function succeeded, before such an exception is raised."""
         self._open_handle()
         call = _Call(self, function, arguments)
         with DeferredSignals() as signals:
@@ -216,6 +218,8 @@ class Run(Handle):
                 if not call.ended.is_set():  # tick has raised an exception
                     self.stop()
                     call.ended.wait()
+            if then is not None and not call.raised:
+                then()
         refusals = [] if call.was_stopped and signals.raised else call.raised
         for error in (*self._reporter.raised, *refusals, *signals.raised):
             raise error
@@ -227,8 +231,8 @@ class Run(Handle):
         run.safetensors. Only between two calls of `advance`, after a multiple of target_period steps. FileError: a file
         cannot be written. Unavailable: the library was built without cJSON or xxHash.
 
-        It waits for an evaluation that runs. Ctrl-C cuts that off, and is raised when the files are written: a folder
-        that was saved then lacks the evaluation's event."""
+        It waits for an evaluation that runs. Ctrl-C cuts that off, and nothing is written; while the files are written,
+        it is raised when they are complete."""
         self._call_watched(lib.gpur_run_save, encoded_path(folder))
 
     def load(self, folder: str | os.PathLike[str]) -> None:

@@ -21,7 +21,9 @@ from ._schema import NUMPY
 _ACTIVATIONS = ("linear", "relu", "tanh")
 # Constants of the library as words, by the member that has them. Those of `kind` are by its struct.
 _WORDS: dict[str, tuple[str, ...]] = {
-    "act": ("latest", "previous", "target"), "layout": ("rows", "frames"), "stack_axis": ("first", "last"),
+    "act": ("latest", "previous", "target"), "upload": ("copy", "scatter"), "flush": ("auto", "manual"),
+    "when_full": ("wait", "error"), "weight_norm": ("batch", "memory", "none"),
+    "step_kernel": ("auto", "libraries", "fused"), "layout": ("rows", "frames"), "stack_axis": ("first", "last"),
     "stack_pad": ("zero", "repeat"), "head": ("q", "dueling", "softmax_value", "tanh_action"),
     "activation": _ACTIVATIONS, "hidden_activation": _ACTIVATIONS, "init": ("fan_in", "glorot", "normal"),
     "input_layout": ("chw", "hwc"), "loss": ("huber", "squared"), "math": ("fp32", "tf32", "bf16"),

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Union
 
@@ -200,10 +200,13 @@ class Checkpoint:
             if path.exists():
                 shutil.rmtree(path)
 
-    def save(self, save_run: Callable[[Path], None], record: Record, step: int, seconds: float) -> None:
-        """save_run: writes the run to the folder that it is given."""
+    def begin(self) -> Path:
+        """The folder to which the run is to be saved."""
         self._settle()
-        save_run(self._new)  # which may still report episodes and an evaluation
+        return self._new
+
+    def complete(self, record: Record, step: int, seconds: float) -> None:
+        """Adds the position to what was saved, and puts it in the place of the checkpoint before."""
         lines: Iterable[tuple[str, str]] = (("step", str(step)), ("seconds", _cell(seconds, None, "0")),
                                             *((name, str(size)) for name, size in record.sync().items()))
         write_file(self._new / _POSITION, "".join(f"{name} {value}\n" for name, value in lines))

@@ -17,7 +17,8 @@ from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import RunPreset, Settings, run_config, run_preset
 from ._device import Device, TorchDevice
-from ._envs import EnvOptions, env_info, open_envs, options_text
+from ._envs import EnvOptions, absolute, env_info, open_envs, options_text
+from ._handle import encoded_path
 from ._inputs import flag
 from ._learner import DQN
 from ._library import Interrupted, InvalidArgument, Unavailable, lib
@@ -59,7 +60,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
           eval_period: int | None = None, eval_episodes: int | None = None, target_period: int | None = None,
           train_period: int | None = None, prepopulation: int | None = None, capacity: int | None = None,
           batch: int | None = None, learning_rate: float | None = None, exploration_steps: int | None = None,
-          checkpoint: int | None = None, threads: int | None = None, env_threads: int | None = None,
+          act: str | None = None, whole_episodes: bool | None = None, checkpoint: int | None = None,
+          threads: int | None = None, env_threads: int | None = None,
           deterministic: bool | None = None, check_nan: bool = True, buffer: Mapping[str, Any] | None = None,
           agent: Mapping[str, Any] | None = None) -> TrainResult:
     """Trains a DQN agent in num_envs environments, by default with both switches of fast DQN [Daley & Amato 2021]:
@@ -75,7 +77,9 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         "fast-dqn-small", for games like CartPole and MinAtar (the default for all others).
     steps: environment steps to take (50 million, 1 million). num_envs: environments (8; those of a list).
     concurrent: train while the environments step (True). synchronized: one inference for all environments (True, unless
-        there is only one). Bad combinations raise an exception with both numbers.
+        there is only one). Bad combinations raise an exception with both numbers. act: without `concurrent` the network
+        to act by, "latest" or "target" ("latest"). whole_episodes: steps are trained on only when their episodes have
+        ended (False).
     target_period: steps between copies to the target network (10,000, 1,000). train_period: steps for each train step
         (4). prepopulation: random steps before the first one (50,000, 5,000).
     eval_period: steps between evaluations; 0: only at the end (250,000, 50,000). eval_episodes: episodes of each; 0:
@@ -116,7 +120,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
 def _given_options(given: Mapping[str, Any]) -> Options:
     """The options that belong to the file, from the arguments of `train`. None: not given."""
     device, env, env_options = given["device"], given["env"], given["env_options"]
-    texts = {"env": env if isinstance(env, str) else None,
+    texts = {"env": absolute(env) if isinstance(env, str) else None,
              "env_options": None if env_options is None else options_text(env_options),
              "device": device.name if isinstance(device, Device) else None if device is None else str(device)}
     return {name: checked(name, texts[name] if name in texts else given[name]) for name in OPTIONS}
@@ -160,15 +164,18 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
 
     use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
     name = use("preset", "fast-dqn" if _shows_atari_frames(env_info(envs)) else "fast-dqn-small")
-    found, is_small = run_preset(name, envs.type, envs.options), name == "fast-dqn-small"
-    use("steps", 1_000_000 if is_small else 50_000_000)
+    found, is_small = run_preset(name, envs.type, envs.vector_type, envs.options), name == "fast-dqn-small"
+    steps = use("steps", 1_000_000 if is_small else 50_000_000)
     buffer, agent, run = found
     buffer["seed"] = agent["seed"] = run["seed"] = use("seed", 1)
     run["num_envs"] = use("num_envs", run["num_envs"] if envs.count is None else envs.count)
+    if envs.vector_type is not None and steps % run["num_envs"] != 0:
+        raise InvalidArgument(f"steps is {steps} and num_envs is {run['num_envs']}; a vector environment steps all at "
+                              "once, so the first must be a multiple of the second")
     run["threads"] = use("env_threads", run["threads"])
     run["concurrent"] = use("concurrent", run["concurrent"])
     run["synchronized"] = use("synchronized", run["synchronized"] and run["num_envs"] > 1)
-    for member in ("target_period", "train_period", "prepopulation"):
+    for member in ("act", "whole_episodes", "target_period", "train_period", "prepopulation"):
         run[member] = use(member, run[member])
     run["eval_episodes"] = use("eval_episodes", run["eval_episodes"] if envs.can_evaluate else 0)
     run["eval_period"] = use("eval_period", _rounded_up(run["eval_period"], run["target_period"])
@@ -178,7 +185,8 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     # The run refuses periods of which one is no multiple of the other.
     agent["target_period"] = max(1, run["target_period"] // run["train_period"])
     first, last, fall = _schedule_parts(agent["exploration"])
-    agent["exploration"] = (first, last, use("exploration_steps", fall))
+    fall = use("exploration_steps", fall)
+    agent["exploration"] = (first if fall > 0 else last, last, fall)
     agent["learning_rate"] = use("learning_rate", _schedule_parts(agent["learning_rate"])[0])
     buffer["capacity"] = use("capacity", buffer["capacity"])
     buffer["min_size"] = min(buffer["min_size"], run["prepopulation"], buffer["capacity"])
@@ -242,6 +250,9 @@ class _Training:
 
     def begin(self) -> None:
         preset = _complete(self._options, self._envs)
+        if self._is_resumed and not self._options["checkpoint"]:
+            raise InvalidArgument(f"resume is {str(self._folder)!r}, and that run saves no checkpoints: it has "
+                                  "--checkpoint 0")
         try:
             self._open(self._device, preset)
         except Unavailable as error:  # without cuBLAS a GPU has no learner
@@ -287,7 +298,7 @@ class _Training:
         self._record = Record(folder)
         self._closing.callback(self._record.close)
         if folder is not None and self._is_resumed:
-            position = self._load(Checkpoint(folder))
+            position = self._load(folder)
             self._write_settings(folder, config)
         self._record.begin(None if position is None else position.sizes)
         return 0.0 if position is None else position.seconds
@@ -296,8 +307,14 @@ class _Training:
         write_json(folder / "config.json", config)
         write_file(folder / FILE, lines_of(self._options, plain(self._overrides)))
 
-    def _load(self, checkpoint: Checkpoint) -> Position | None:
+    def _load(self, folder: Path) -> Position | None:
+        """None: the run was killed before its first checkpoint, and begins again. A run that has ended without a
+        checkpoint does not, because that would remove its results."""
+        checkpoint, learner = Checkpoint(folder), folder / "learner.safetensors"
         position = checkpoint.find()
+        if position is None and learner.exists():
+            raise InvalidArgument(f"{learner} is there and no checkpoint: the run has ended before its first one; "
+                                  "out=... begins another run")
         if position is None:
             return None
         if position.step > self._number("steps"):
@@ -348,16 +365,28 @@ class _Training:
         return TrainResult(self._agent, self._buffer, episodes, evaluations, rates, self._run.stats, self._config,
                            self._folder)
 
+    def _next_stop(self) -> int:
+        """Where the next checkpoint is due, and then the end. The last checkpoint is at the last multiple of
+        target_period, so that any run can be made longer."""
+        steps, every = self._number("steps"), 0 if self._folder is None else self._number("checkpoint")
+        last = steps - steps % self._number("target_period") if every else 0
+        return steps if self._step >= last else min(last, (self._step // every + 1) * every)
+
     def _take_steps(self) -> None:
-        steps = self._number("steps")
-        every = self._number("checkpoint") if self._folder is not None else 0
-        while self._step < steps:
-            end = min(steps, (self._step // every + 1) * every) if every else steps
+        while self._step < self._number("steps"):
+            end = self._next_stop()
             self._run._call_watched(lib.gpur_run_advance, end - self._step, tick=self._progress.look)
             self._step = end
-            if self._folder is not None and every and end % self._number("target_period") == 0:
-                Checkpoint(self._folder).save(self._run.save, self._record, end, self._progress.seconds)
-                self._saved_step = end
+            if self._folder is not None and self._options["checkpoint"] and end % self._number("target_period") == 0:
+                self._save_checkpoint(Checkpoint(self._folder))
+
+    def _save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Ctrl-C while the files are written is raised when the checkpoint is complete."""
+        def complete() -> None:
+            checkpoint.complete(self._record, self._step, self._progress.seconds)
+            self._saved_step = self._step
+
+        self._run._call_watched(lib.gpur_run_save, encoded_path(checkpoint.begin()), then=complete)
 
     def _save_learner(self) -> None:
         if self._folder is not None and _saves_files():
@@ -371,7 +400,7 @@ class _Training:
         elif self._saved_step >= 0:
             self._print(f"interrupted; {command} goes on after step {self._saved_step}")
         else:
-            self._print(f"interrupted before the first checkpoint; {command} begins again")
+            self._print(f"interrupted; the files are in {self._folder}, and there is no checkpoint to go on from")
 
     def close(self) -> None:
         self._closing.close()

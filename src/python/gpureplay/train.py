@@ -17,7 +17,7 @@ import types
 from typing import Any
 
 from . import _c_api
-from ._envs import env_info, game_names, open_envs
+from ._envs import env_info, env_type, game_names, name_of, open_envs
 from ._library import GpureplayError
 from ._options import OPTIONS, flag_of, parsed
 from ._run import EnvError
@@ -72,7 +72,7 @@ def _bound(value: float) -> str:
 def _describe(name: str, env_options: str | None) -> str:
     envs = open_envs(name, options=env_options)
     try:
-        info, kind = env_info(envs), _c_api.EnvType.from_address(envs.type)
+        info, kind = env_info(envs), env_type(envs)
     finally:
         envs.close()
     shape = ", ".join(str(length) for length in info.obs.shape if length)
@@ -92,7 +92,7 @@ def _describe(name: str, env_options: str | None) -> str:
 
 def _folder_of(env: str, seed: int) -> str:
     """"runs/MinAtar-Breakout-1"."""
-    return "runs/" + f"{env}-{seed}".translate(str.maketrans("/ \\:", "----"))
+    return "runs/" + f"{name_of(env)}-{seed}".translate(str.maketrans("/ \\:", "----"))
 
 
 def _listen_to_signals() -> None:
