@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A thread that carries out numbered jobs 1, 2, ... in their order. Its owner says how far it may go, and waits for it.
- * An error ends it: jobs that were wanted afterwards are passed over, and a flag that workers share tells the others. */
+ * An error ends it: jobs that were wanted afterwards are passed over, and a flag that workers share tells the others
+ * to stop. */
 #pragma once
 
 #include "base/mutex.h"
@@ -23,7 +24,8 @@ typedef struct gpur_worker {
     char error[GPUR_WORKER_ERROR];
 } gpur_worker;
 
-/* `stopping` becomes 1 when a job fails. `what` names the thread in an error. After a failure call gpur_worker_close. */
+/* `stopping` becomes 1 when a job fails. `what` names the thread in an error. After a failure call
+ * gpur_worker_close. */
 gpur_status gpur_worker_open(gpur_worker *worker, gpur_worker_jobs jobs, void *context, _Atomic int *stopping,
                              const char *what);
 void gpur_worker_close(gpur_worker *worker); /* waits for the job that is carried out; accepts a zeroed one */
