@@ -42,7 +42,8 @@ typedef struct gpur_space {
 typedef struct gpur_env_info {
     uint64_t size;      /* sizeof(gpur_env_info), as the caller was compiled: fill in no more than that */
     gpur_space obs;     /* what reset and step write */
-    gpur_space action;  /* what step takes: one int32 if it is discrete, otherwise an array of obs's kind */
+    gpur_space action;  /* what step takes: one int32 if it is discrete, otherwise an array with this dtype
+                           and shape */
     int64_t max_steps;  /* an episode is truncated after so many steps; 0: never, or at no fixed number */
     int64_t save_bytes; /* memory that `save` fills; 0: this environment cannot save its state */
 } gpur_env_info;

@@ -14,7 +14,8 @@
  * What a run does is a pure function of its settings and seed, whatever the timing of threads: the transitions, their
  * order in the replay, the weights and the events are the same bits each time. (On the CPU with the device's number of
  * threads unchanged; on CUDA if the learner is `deterministic`.) For that, transitions go to the replay only while no
- * train step runs: the lanes keep them in logs, which are published lane by lane where the threads meet.
+ * train step runs: the lanes keep them in logs, which are published, that is appended to the replay, lane by lane after
+ * all threads have finished the steps and train steps given to them.
  *
  * A lane is one of the W environments with its log; the paper calls the thread that steps it a sampler. Lane i,
  * counted from 0, takes the global steps i + 1, i + 1 + W, i + 1 + 2 W, ...
@@ -56,8 +57,8 @@ typedef struct gpur_run_event {
 typedef struct gpur_run_config {
     uint64_t size;           /* sizeof(gpur_run_config), as the caller was compiled */
     int32_t num_envs;        /* W: environments, 1 to 4,096; default 8 */
-    int32_t threads;         /* threads that step them, each some lanes; 1 to W; 0, the default: W, and at
- most 64 */
+    int32_t threads;         /* threads that step them, each some lanes; 1 to W, and without `synchronized` at most 64;
+                                 0, the default: W, and at most 64 */
     int32_t concurrent;      /* 1, the default: concurrent training. 0: a train step every F steps, for which the
                                  lanes wait */
     int32_t synchronized;    /* 1, the default: synchronized execution, which needs 2 environments or more */
@@ -69,8 +70,8 @@ typedef struct gpur_run_config {
     int64_t target_period;   /* C: steps between copies to the target network; a multiple of F, and of W if
                                  `synchronized`; the learner's target_period must be C / F. Default 10,000 */
     int64_t train_period;    /* F: steps for each train step; default 4 */
-    int64_t prepopulation;   /* steps at random, before step 1, which lane 0 takes, on to the end of its episode;
-                                 default 50,000 */
+    int64_t prepopulation;   /* steps at random, before step 1, which lane 0 takes, on to the end of its episode, or to
+                                 twice as many steps if it has no end; default 50,000 */
     int64_t eval_period;     /* steps between evaluations, a multiple of C; 0: no evaluations; default 250,000 */
     int64_t eval_episodes;   /* episodes of an evaluation; default 30 */
     float eval_epsilon;      /* epsilon in evaluations; default 0.05 */
@@ -92,7 +93,8 @@ enum { GPUR_RUN_FIELDS = 6 };
 
 /*
  * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
- * to ask for its spaces. Other members keep their values. Any thread.
+ * to ask for its spaces. Of `run` these are all but threads, seed, on_event and user. Other members keep their values.
+ * Any thread.
  *
  *   "fast-dqn"        all constants of Daley & Amato 2021, table 5 and section 5, with the network of Mnih et al. 2015,
  *                     for frames of 84 x 84 bytes
@@ -124,14 +126,15 @@ GPUR_API gpur_status gpur_run_preset_vector(const char *name, const gpur_vector_
  * environment must outlive the run. While the run exists, no other code may write to the replay or train the learner.
  *
  *   learner  its network must have the environment's number of actions; its replay must store the environment's
- *            observations, with GPUR_LAYOUT_FRAMES as stacks
- *   type     as found by gpur_env_find, or the caller's own
+ *            observations, with GPUR_LAYOUT_FRAMES as stacks. If it has trained before, its train steps so far must be
+ *            a multiple of its target_period, because it counts them on
+ *   type     as found by gpur_env_find, or the caller's own with all functions, except save and load if save_bytes is 0
  *   config   settings; read before the call returns
  *   run      receives the handle, or NULL if the call fails; destroy it with gpur_run_destroy
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, settings that do not go together (the message has both), an
  *                          environment without discrete actions or with other observations, an environment's refusal
- *                          (the message names the lane), or NULL
+ *                          (the message names the lane), a type without a function that it must have, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory, or no more threads
  */
 GPUR_API gpur_status gpur_run_create(gpur_learner *learner, const gpur_env_type *type, const gpur_run_config *config,
@@ -157,16 +160,19 @@ GPUR_API void gpur_run_destroy(gpur_run *run);
  * train step runs. The split into calls changes nothing in the results.
  *
  *   GPUR_INVALID_ARGUMENT  steps below 0, NULL, or a run that has ended by an error or by gpur_run_stop; also what an
- *                          environment refused: the message names the lane and the step
+ *                          environment refused: the message names the lane and the step; or the evaluation; or the
+ *                          vector and its steps
  *   GPUR_INTERRUPTED       gpur_run_stop was called
  *   others                 those of gpur_learner_train and gpur_writer_step_ex
  *
- * After any of these the run has ended: it can be read and destroyed. The learner stays usable.
+ * An error in any thread stops the others at their next step. After any of these the run has ended: it can be read and
+ * destroyed. The learner stays usable.
  */
 GPUR_API gpur_status gpur_run_advance(gpur_run *run, int64_t steps);
 
-/* Evaluates the network as it is now, and waits for it; on_event gets the result. Only between two calls of
- * gpur_run_advance. Errors are those of gpur_run_advance; GPUR_INVALID_ARGUMENT also if eval_episodes is 0. */
+/* Evaluates the network as it is now, and waits for it; on_event gets the result, unless gpur_run_stop was called. Only
+ * between two calls of gpur_run_advance. Errors are those of gpur_run_advance; GPUR_INVALID_ARGUMENT also if
+ * eval_episodes is 0. */
 GPUR_API gpur_status gpur_run_evaluate(gpur_run *run);
 
 /* Makes gpur_run_advance return after the steps that the environments are taking now. Any thread; also safe in a signal
@@ -190,7 +196,7 @@ typedef struct gpur_run_stats {
     double env_seconds;      /* in step and reset of environments */
     double infer_seconds;    /* in inferences for acting */
     double train_seconds;    /* in training, in the trainer's thread */
-    double publish_seconds;  /* in copying the logs to the replay */
+    double publish_seconds;  /* in appending the logs to the replay */
     double copy_seconds;     /* in copying weights for acting */
     double eval_seconds;     /* in evaluations */
 } gpur_run_stats;
@@ -205,12 +211,20 @@ GPUR_API gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats);
  * where the steps taken are a multiple of C.
  *
  * gpur_run_load restores it into a run with the same settings on a replay and a learner with the same settings, before
- * its first gpur_run_advance. Environments that can save their state go on with the same bits. Others begin a new
- * episode in each lane; the open one ends in the replay as if truncated.
+ * its first gpur_run_advance. Environments that can save their state go on with the same bits. Others are closed and
+ * made again, with seeds drawn from the run's seed, the lane and the steps taken, so that the episodes before the save
+ * are not repeated. They begin a new episode in each lane; the open one ends in the replay as if truncated, or with
+ * `whole_episodes` is dropped.
  *
- *   GPUR_INVALID_ARGUMENT  the steps taken are no multiple of C; load: the run has taken steps; NULL
+ *   GPUR_INVALID_ARGUMENT  the steps taken are no multiple of C; load: the run has taken steps, or has other settings
+ *                          than the one that was saved, env_options included; NULL
+ *   GPUR_FILE_ERROR        load: the files are of different saves, because one did not come to its end; others as in
+ *                          gpur_replay_save and gpur_replay_load
  *   GPUR_INTERRUPTED       save: gpur_run_stop was called
- *   others                 those of gpur_replay_save and gpur_replay_load
+ *   others                 those of gpur_replay_save and gpur_replay_load, and what an environment refused
+ *
+ * What gpur_run_load refuses by run.safetensors, or because of different saves, changes nothing. If it fails later, the
+ * message says so, and the run has ended; if an environment refused, the replay and the learner have not changed.
  */
 GPUR_API gpur_status gpur_run_save(gpur_run *run, const char *folder);
 GPUR_API gpur_status gpur_run_load(gpur_run *run, const char *folder);

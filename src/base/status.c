@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char last_error[512]; /* one text per thread */
 
@@ -12,6 +13,26 @@ gpur_status gpur_fail(gpur_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(last_error, sizeof last_error, format, arguments);
     va_end(arguments);
+    return status;
+}
+
+static void append_text(const char *text)
+{
+    strncat(last_error, text, sizeof last_error - 1 - strlen(last_error));
+}
+
+gpur_status gpur_prefix_error(gpur_status status, const char *format, ...)
+{
+    char text[sizeof last_error];
+    va_list arguments;
+    if (status == GPUR_OK)
+        return GPUR_OK;
+    memcpy(text, last_error, sizeof text);
+    va_start(arguments, format);
+    vsnprintf(last_error, sizeof last_error, format, arguments);
+    va_end(arguments);
+    append_text(": ");
+    append_text(text);
     return status;
 }
 

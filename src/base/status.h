@@ -14,6 +14,9 @@
  * gpur_fail(...)`. */
 gpur_status gpur_fail(gpur_status status, const char *format, ...) GPUR_PRINTF(2, 3);
 
+/* Puts words and a colon in front of this thread's error text, and returns `status`. GPUR_OK changes nothing. */
+gpur_status gpur_prefix_error(gpur_status status, const char *format, ...) GPUR_PRINTF(2, 3);
+
 /* Returns a failure to the caller. The caller of a half-built object owns its single clean-up path, so nothing
  * leaks. */
 #define GPUR_TRY(call)                                                                                                 \

@@ -2,11 +2,11 @@
 #include "env/plugin.h"
 
 #include "base/sized.h"
+#include "env/type.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,11 +43,11 @@ int gpur_env_plugin_is_file(const char *name)
 }
 
 /*
- * Finds a function that the file exports; `other` is what it may export in its place. The file is never closed:
- * environments use its functions and texts, nobody counts environments, and a file that has started threads cannot be
- * unloaded safely.
+ * Finds a function that the file exports. `other` is what it may export in its place; then the message has `advice`.
+ * The file is never closed: environments use its functions and texts, nobody counts environments, and a file that has
+ * started threads cannot be unloaded safely.
  */
-static gpur_status find_symbol(const plugin_name *name, const char *symbol, const char *other, const char *find_other,
+static gpur_status find_symbol(const plugin_name *name, const char *symbol, const char *other, const char *advice,
                                void **address)
 {
     void *const file = dlopen(name->file, RTLD_NOW | RTLD_LOCAL);
@@ -57,46 +57,8 @@ static gpur_status find_symbol(const plugin_name *name, const char *symbol, cons
                          strchr(name->file, '/') ? "" : "; a file of the current folder begins with ./");
     }
     *address = dlsym(file, symbol);
-    GPUR_REQUIRE(*address || !dlsym(file, other), "it exports no %s, but %s: use %s", symbol, other, find_other);
+    GPUR_REQUIRE(*address || !dlsym(file, other), "it exports %s and no %s: %s", other, symbol, advice);
     GPUR_REQUIRE(*address, "it exports no %s, which every plug-in must", symbol);
-    return GPUR_OK;
-}
-
-/* A function that a type must have. */
-typedef struct required_function {
-    const char *name;
-    int is_there;
-} required_function;
-
-static gpur_status check_functions(const required_function *functions, int count)
-{
-    for (int i = 0; i < count; i++)
-        GPUR_REQUIRE(functions[i].is_there, "its type has no function %s; only save and load may be NULL",
-                     functions[i].name);
-    return GPUR_OK;
-}
-
-static gpur_status check_type(const gpur_env_type *t)
-{
-    const required_function required[] = {
-        {"init", t->init != NULL}, {"reset", t->reset != NULL}, {"step", t->step != NULL}, {"close", t->close != NULL}};
-    GPUR_REQUIRE(t->name, "its type has no name");
-    GPUR_TRY(check_functions(required, sizeof required / sizeof *required));
-    GPUR_REQUIRE(!t->save == !t->load, "its type %s has %s and no %s; it must have both or neither", t->name,
-                 t->save ? "save" : "load", t->save ? "load" : "save");
-    return GPUR_OK;
-}
-
-static gpur_status check_vector_type(const gpur_vector_env_type *t)
-{
-    const required_function required[] = {
-        {"init", t->init != NULL}, {"reset", t->reset != NULL}, {"step", t->step != NULL}, {"close", t->close != NULL}};
-    GPUR_REQUIRE(t->name, "its type has no name");
-    GPUR_TRY(check_functions(required, sizeof required / sizeof *required));
-    GPUR_REQUIRE(t->autoreset == GPUR_AUTORESET_NEXT_STEP || t->autoreset == GPUR_AUTORESET_SAME_STEP,
-                 "autoreset of its type %s is %d; it must be GPUR_AUTORESET_NEXT_STEP (%d) or _SAME_STEP (%d)", t->name,
-                 (int)t->autoreset, GPUR_AUTORESET_NEXT_STEP, GPUR_AUTORESET_SAME_STEP);
-    GPUR_REQUIRE(t->reserved == 0, "reserved of its type %s is %d; it must be 0", t->name, (int)t->reserved);
     return GPUR_OK;
 }
 
@@ -139,7 +101,10 @@ static gpur_status find(const plugin_name *name, const gpur_env_type **type)
 {
     void *symbol = NULL;
     const gpur_env_type *(*plugin)(const char *) = NULL;
-    GPUR_TRY(find_symbol(name, "gpur_env_plugin", "gpur_vector_env_plugin", "gpur_vector_env_find", &symbol));
+    GPUR_TRY(find_symbol(name, "gpur_env_plugin", "gpur_vector_env_plugin",
+                         "its environments step many at once, and one that steps alone is wanted "
+                         "(gpur_vector_env_find finds the others)",
+                         &symbol));
     memcpy(&plugin, &symbol,
            sizeof plugin); /* POSIX: both kinds of pointer look the same; C has no cast between them */
     const gpur_env_type *const given = plugin(name->type);
@@ -147,7 +112,7 @@ static gpur_status find(const plugin_name *name, const gpur_env_type **type)
     gpur_env_type known = {0};
     GPUR_TRY(gpur_sized_read(&known, sizeof known, given, "gpur_env_type"));
     known.size = sizeof known;
-    GPUR_TRY(check_type(&known));
+    GPUR_TRY(gpur_env_type_check(&known));
     const void *copy = NULL;
     GPUR_TRY(keep_copy(&known, sizeof known, &copy));
     *type = copy;
@@ -158,40 +123,33 @@ static gpur_status find_vector(const plugin_name *name, const gpur_vector_env_ty
 {
     void *symbol = NULL;
     const gpur_vector_env_type *(*plugin)(const char *) = NULL;
-    GPUR_TRY(find_symbol(name, "gpur_vector_env_plugin", "gpur_env_plugin", "gpur_env_find", &symbol));
+    GPUR_TRY(find_symbol(name, "gpur_vector_env_plugin", "gpur_env_plugin",
+                         "its environments step one at a time, and one that steps many at once is wanted "
+                         "(gpur_env_find finds the others)",
+                         &symbol));
     memcpy(&plugin, &symbol, sizeof plugin);
     const gpur_vector_env_type *const given = plugin(name->type);
     GPUR_REQUIRE(given, "its gpur_vector_env_plugin has no type \"%s\"", name->type);
     gpur_vector_env_type known = {0};
     GPUR_TRY(gpur_sized_read(&known, sizeof known, given, "gpur_vector_env_type"));
     known.size = sizeof known;
-    GPUR_TRY(check_vector_type(&known));
+    GPUR_TRY(gpur_vector_env_type_check(&known));
     const void *copy = NULL;
     GPUR_TRY(keep_copy(&known, sizeof known, &copy));
     *type = copy;
     return GPUR_OK;
 }
 
-/* The message of a failure begins with the plug-in's file. */
-static gpur_status name_file(gpur_status status, const plugin_name *name)
-{
-    char words[384];
-    snprintf(words, sizeof words, "%s", gpur_last_error());
-    return gpur_fail(status, "plug-in %s: %s", name->file, words);
-}
-
 gpur_status gpur_env_plugin_find(const char *name, const gpur_env_type **type)
 {
     plugin_name split = {.type = ""};
     split_name(name, &split);
-    const gpur_status status = find(&split, type);
-    return status == GPUR_OK ? GPUR_OK : name_file(status, &split);
+    return gpur_prefix_error(find(&split, type), "plug-in %s", split.file);
 }
 
 gpur_status gpur_env_plugin_find_vector(const char *name, const gpur_vector_env_type **type)
 {
     plugin_name split = {.type = ""};
     split_name(name, &split);
-    const gpur_status status = find_vector(&split, type);
-    return status == GPUR_OK ? GPUR_OK : name_file(status, &split);
+    return gpur_prefix_error(find_vector(&split, type), "plug-in %s", split.file);
 }

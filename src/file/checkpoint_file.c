@@ -398,11 +398,7 @@ gpur_status gpur_checkpoint_write(gpur_device *device, gpur_stream *stream, gpur
 
 gpur_status gpur_checkpoint_add_path_to_error(const gpur_checkpoint *checkpoint, gpur_status status)
 {
-    char why[384];
-    if (status == GPUR_OK || status == GPUR_OUT_OF_MEMORY)
-        return status;
-    snprintf(why, sizeof why, "%s", gpur_last_error());
-    return gpur_fail(status, "%s: %s", checkpoint->file.path, why);
+    return status == GPUR_OUT_OF_MEMORY ? status : gpur_prefix_error(status, "%s", checkpoint->file.path);
 }
 
 static gpur_status read_length(gpur_checkpoint *checkpoint, int64_t *length)

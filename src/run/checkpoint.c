@@ -35,6 +35,8 @@ typedef struct run_state {
     double *recent;                           /* (GPUR_RECENT_EPISODES) */
     unsigned char *obs, *frames, *envs, *log; /* (players, ...), (log_entries, entry_bytes) */
     int64_t step, prepopulated, episodes, train_steps, evaluations;
+    uint64_t env_options;  /* a checksum */
+    int64_t trained, rows; /* the numbers in the learner's file and in the replay's: see read_numbers */
 } run_state;
 
 static int64_t entry_bytes(const gpur_run *run)
@@ -96,8 +98,15 @@ static gpur_status read_player(run_state *state, int32_t i)
     memcpy(state->frames + i * frame, player->frame, (size_t)frame);
     if (run->info.save_bytes == 0)
         return GPUR_OK;
-    return gpur_env_error("the environment could not be saved",
-                          player->type->save(player->env, state->envs + i * run->info.save_bytes));
+    return gpur_prefix_error(gpur_env_error(player->type->save(player->env, state->envs + i * run->info.save_bytes)),
+                             "the environment could not be saved");
+}
+
+/* Of all their text, which may be longer than an entry of a file's metadata. */
+static uint64_t options_of(const gpur_run *run)
+{
+    const char *const options = run->config.env_options ? run->config.env_options : "";
+    return gpur_checksum(options, (int64_t)strlen(options));
 }
 
 static gpur_status read_state(run_state *state)
@@ -119,7 +128,8 @@ static gpur_status read_state(run_state *state)
     state->prepopulated = run->prepopulated;
     state->episodes = run->episodes;
     state->train_steps = run->train_steps;
-    state->evaluations = run->evaluator.told;
+    state->evaluations = run->evaluator.reported;
+    state->env_options = options_of(run);
     return GPUR_OK;
 }
 
@@ -149,7 +159,11 @@ static gpur_status add_state(const run_state *state, gpur_sections *sections)
     }
 #define SCALARS                                                                                                        \
     {                                                                                                                  \
-        SCALAR(step), SCALAR(prepopulated), SCALAR(episodes), SCALAR(train_steps), SCALAR(evaluations)                 \
+        SCALAR(step), SCALAR(prepopulated), SCALAR(episodes), SCALAR(train_steps), SCALAR(evaluations),                \
+            SCALAR(trained), SCALAR(rows),                                                                             \
+        {                                                                                                              \
+            "env_options", GPUR_SCALAR_U64, &(state)->env_options                                                      \
+        }                                                                                                              \
     }
 
 /* Settings that must match, so that the run goes on as it was. */
@@ -174,6 +188,21 @@ static gpur_status path_in(const char *folder, const char *name, char path[MAX_P
     const int length = snprintf(path, MAX_PATH, "%s/%s", folder, name);
     GPUR_REQUIRE(length < MAX_PATH, "the folder's name is %d bytes long; it must be at most %d", (int)strlen(folder),
                  MAX_PATH - 32);
+    return GPUR_OK;
+}
+
+/* Reads from the heads of the other two files how far the learner and the replay have come: train steps done, and
+ * transitions appended. */
+static gpur_status read_numbers(const char *folder, int64_t *trained, int64_t *rows)
+{
+    gpur_checkpoint_info info = {.size = sizeof info};
+    char path[MAX_PATH];
+    GPUR_TRY(path_in(folder, "learner.safetensors", path));
+    GPUR_TRY(gpur_checkpoint_get_info(path, &info));
+    *trained = info.steps;
+    GPUR_TRY(path_in(folder, "replay.safetensors", path));
+    GPUR_TRY(gpur_checkpoint_get_info(path, &info));
+    *rows = info.first_id + info.rows;
     return GPUR_OK;
 }
 
@@ -210,6 +239,7 @@ static gpur_status save_all(run_state *state, const char *folder)
     GPUR_TRY(gpur_replay_save(learner->replay, path, NULL));
     GPUR_TRY(path_in(folder, "learner.safetensors", path));
     GPUR_TRY(gpur_learner_save(learner, path, NULL));
+    GPUR_TRY(read_numbers(folder, &state->trained, &state->rows));
     return write_file(state, folder);
 }
 
@@ -217,7 +247,7 @@ gpur_status gpur_run_save(gpur_run *run, const char *folder)
 {
     run_state state = {0};
     GPUR_REQUIRE(run && folder, "run and folder must not be NULL");
-    GPUR_REQUIRE(!run->has_ended, "the run has ended by an error or by gpur_run_stop; it cannot be saved");
+    GPUR_TRY(gpur_run_check_open(run));
     GPUR_REQUIRE(run->has_begun && run->step % run->shape.target_period == 0,
                  "the run has taken %" PRId64 " steps; to be saved it must have begun, and have taken a multiple of "
                  "target_period, %" PRId64,
@@ -258,21 +288,19 @@ static gpur_status set_player(const run_state *state, int32_t i)
     const int64_t obs = gpur_obs_bytes(&run->obs_shape), frame = run->obs_shape.frame_bytes;
     memcpy(player->obs, state->obs + i * obs, (size_t)obs);
     memcpy(player->frame, state->frames + i * frame, (size_t)frame);
-    return gpur_env_error("the environment could not be loaded",
-                          player->type->load(player->env, state->envs + i * run->info.save_bytes));
+    return gpur_prefix_error(gpur_env_error(player->type->load(player->env, state->envs + i * run->info.save_bytes)),
+                             "the environment could not be loaded");
 }
 
-/* Environments that cannot load their states begin new episodes. An evaluation begins with a reset in any case. */
+/* Environments that cannot load their states begin new episodes, and with new seeds: not those that they began with. */
 static gpur_status set_players(const run_state *state)
 {
     gpur_run *const run = state->run;
     for (int32_t i = 0; i < state->players && run->info.save_bytes > 0; i++)
         GPUR_TRY(set_player(state, i));
-    for (int32_t i = 0; i < run->shape.lanes && run->info.save_bytes == 0; i++) {
-        run->lanes[i].episode_return = 0.0;
-        run->lanes[i].episode_length = 0;
-    }
-    return run->info.save_bytes > 0 ? GPUR_OK : gpur_run_begin_lanes(run);
+    for (int32_t i = 0; i < run->shape.lanes && run->info.save_bytes == 0; i++)
+        gpur_lane_drop_open_game(&run->lanes[i]);
+    return run->info.save_bytes > 0 ? GPUR_OK : gpur_run_remake_envs(run);
 }
 
 static gpur_status set_state(const run_state *state)
@@ -295,7 +323,7 @@ static gpur_status set_state(const run_state *state)
     run->train_steps = state->train_steps;
     run->prepopulated = state->prepopulated;
     run->episodes = state->episodes;
-    run->evaluator.wanted = run->evaluator.told = state->evaluations;
+    run->evaluator.begun = run->evaluator.reported = state->evaluations;
     atomic_store(&run->meter.items[GPUR_PART_ENV], state->step);
     atomic_store(&run->meter.items[GPUR_PART_TRAIN], state->train_steps);
     atomic_store(&run->meter.items[GPUR_PART_EVALUATE], state->evaluations);
@@ -310,17 +338,25 @@ static gpur_status set_state(const run_state *state)
 /* Valid checksums do not make a file trustworthy: refuses numbers that no run can have. */
 static gpur_status check_state(const run_state *state)
 {
+    const gpur_run *const run = state->run;
     int64_t logged = 0;
-    const int64_t numbers[] = {state->step, state->prepopulated, state->episodes, state->train_steps,
-                               state->evaluations};
+    const int64_t numbers[] = {state->step,        state->prepopulated, state->episodes, state->train_steps,
+                               state->evaluations, state->trained,      state->rows};
+    if (state->env_options != options_of(run))
+        return gpur_fail(GPUR_INVALID_ARGUMENT,
+                         "the file is of environments with other options than this run's, \"%.200s\"; they must be the "
+                         "same",
+                         run->config.env_options ? run->config.env_options : "");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i] < 0 || numbers[i] > INT64_MAX / 4)
             return gpur_fail(GPUR_FILE_ERROR, "the file has a count of %" PRId64 "; it must be 0 to 2^61", numbers[i]);
-    for (int32_t i = 0; i < state->run->shape.lanes; i++) {
+    for (int32_t i = 0; i < run->shape.lanes; i++) {
         const int64_t one = state->lanes[i].logged;
         if (one < 0 || one > state->log_entries - logged)
             return gpur_fail(GPUR_FILE_ERROR, "the file has %" PRId64 " logged steps of a lane, and %" PRId64 " in all",
                              one, state->log_entries);
+        const gpur_step_log log = {state->log + logged * entry_bytes(run), entry_bytes(run), one, one};
+        GPUR_TRY(gpur_step_log_check(&log, run->info.action.num_actions));
         logged += one;
     }
     return GPUR_OK;
@@ -358,26 +394,57 @@ static gpur_status read_run(run_state *state, const char *folder)
     return status;
 }
 
+/* The three files are replaced one after another, so a save that was interrupted leaves some of an older one. */
+static gpur_status check_files(const run_state *state, const char *folder)
+{
+    int64_t trained, rows;
+    GPUR_TRY(read_numbers(folder, &trained, &rows));
+    if (trained != state->trained || rows != state->rows)
+        return gpur_fail(GPUR_FILE_ERROR,
+                         "%s: run.safetensors was saved after %" PRId64 " train steps and %" PRId64 " transitions, and "
+                         "the files beside it after %" PRId64 " and %" PRId64
+                         ": they are of different saves, of which one was not finished",
+                         folder, state->trained, state->rows, trained, rows);
+    return GPUR_OK;
+}
+
+/* The environments are loaded first: what they refuse leaves the replay and the learner as they were. */
 static gpur_status load_all(run_state *state, const char *folder)
 {
     gpur_learner *const learner = state->run->learner;
     char path[MAX_PATH];
-    GPUR_TRY(read_run(state, folder));
+    GPUR_TRY(set_state(state));
     GPUR_TRY(path_in(folder, "replay.safetensors", path));
     GPUR_TRY(gpur_replay_load(learner->replay, path, NULL));
     GPUR_TRY(path_in(folder, "learner.safetensors", path));
     GPUR_TRY(gpur_learner_load(learner, path, NULL));
-    GPUR_TRY(state->run->work.copy(state->run->work.context, state->run->shape.acts_by_target));
-    return set_state(state);
+    return state->run->work.copy(state->run->work.context, state->run->shape.acts_by_target);
+}
+
+/* A run that is loaded in part has ended. */
+static gpur_status replace_all(run_state *state, const char *folder)
+{
+    char error[GPUR_WORKER_ERROR];
+    const gpur_status status = load_all(state, folder);
+    state->run->has_ended = status != GPUR_OK;
+    if (status == GPUR_OK)
+        return GPUR_OK;
+    snprintf(error, sizeof error, "%s", gpur_last_error());
+    return gpur_fail(status, "%s; the run is loaded in part, and has ended", error);
 }
 
 gpur_status gpur_run_load(gpur_run *run, const char *folder)
 {
     run_state state = {.run = run};
     GPUR_REQUIRE(run && folder, "run and folder must not be NULL");
+    GPUR_TRY(gpur_run_check_open(run));
     GPUR_REQUIRE(!run->has_begun, "the run has taken %" PRId64 " steps; load before the first", run->step);
     GPUR_TRY(gpur_tensors_available());
-    const gpur_status status = load_all(&state, folder);
+    gpur_status status = read_run(&state, folder);
+    if (status == GPUR_OK)
+        status = check_files(&state, folder);
+    if (status == GPUR_OK)
+        status = replace_all(&state, folder);
     free(state.memory);
     return status;
 }

@@ -5,7 +5,6 @@
 #include "replay/view.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,17 +91,22 @@ gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, 
 
 /* Environments. */
 
-gpur_status gpur_env_error(const char *what, const char *sentence)
+gpur_status gpur_env_error(const char *sentence)
 {
-    return sentence ? gpur_fail(GPUR_INVALID_ARGUMENT, "%s: %s", what, sentence) : GPUR_OK;
+    return sentence ? gpur_fail(GPUR_INVALID_ARGUMENT, "%s", sentence) : GPUR_OK;
+}
+
+void gpur_player_close_env(gpur_player *player)
+{
+    if (player->env)
+        player->type->close(player->env);
+    player->env = NULL;
 }
 
 void gpur_player_close(gpur_player *player)
 {
-    if (player->env)
-        player->type->close(player->env);
+    gpur_player_close_env(player);
     free(player->frame);
-    player->env = NULL;
     player->frame = NULL;
 }
 
@@ -135,6 +139,19 @@ static const unsigned char *frame_at(const gpur_step_log *log, int64_t i)
     return log->entries + i * log->entry_bytes + sizeof(gpur_log_entry);
 }
 
+gpur_status gpur_step_log_check(const gpur_step_log *log, int32_t num_actions)
+{
+    for (int64_t i = 0; i < log->count; i++) {
+        const gpur_log_entry *const e = entry_at(log, i);
+        if (e->action < -1 || e->action >= num_actions || e->terminated > 1 || e->truncated > 1 || e->continues > 1)
+            return gpur_fail(GPUR_FILE_ERROR,
+                             "a logged step has action %d, terminated %d, truncated %d and continues %d; they must be "
+                             "-1 to %d, and 0 or 1",
+                             (int)e->action, e->terminated, e->truncated, e->continues, (int)num_actions - 1);
+    }
+    return GPUR_OK;
+}
+
 static gpur_status append(gpur_lane *lane, gpur_log_entry entry)
 {
     gpur_step_log *const log = &lane->log;
@@ -154,11 +171,9 @@ static gpur_status append(gpur_lane *lane, gpur_log_entry entry)
     return GPUR_OK;
 }
 
-static gpur_status lane_error(const gpur_lane *lane, int64_t step, const char *sentence)
+gpur_status gpur_lane_name_error(const gpur_lane *lane, int64_t step, gpur_status status)
 {
-    char what[64];
-    snprintf(what, sizeof what, "lane %d, step %" PRId64, (int)lane->index, step);
-    return gpur_env_error(what, sentence);
+    return gpur_prefix_error(status, "lane %d, step %" PRId64, (int)lane->index, step);
 }
 
 static gpur_status log_beginning(gpur_lane *lane, int64_t step)
@@ -178,7 +193,7 @@ static gpur_status log_step(gpur_lane *lane, int64_t step, int32_t action, const
 
 gpur_status gpur_lane_begin(gpur_lane *lane, int64_t step)
 {
-    GPUR_TRY(lane_error(lane, step, gpur_player_reset(&lane->player)));
+    GPUR_TRY(gpur_env_error(gpur_player_reset(&lane->player)));
     return log_beginning(lane, step);
 }
 
@@ -186,7 +201,7 @@ gpur_status gpur_lane_step(gpur_lane *lane, int64_t step, int32_t action, int *e
 {
     gpur_env_result result;
     lane->steps++;
-    GPUR_TRY(lane_error(lane, step, gpur_player_step(&lane->player, action, &result)));
+    GPUR_TRY(gpur_env_error(gpur_player_step(&lane->player, action, &result)));
     const int is_over = result.terminated || result.truncated;
     *ended = is_over && !result.continues;
     GPUR_TRY(log_step(lane, step, action, &result));
@@ -228,11 +243,25 @@ static gpur_status publish_step(gpur_lane *lane, const gpur_log_entry *e, const 
     return gpur_writer_step_ex(lane->writer, &input);
 }
 
+static int ends_game(const gpur_log_entry *e)
+{
+    return (e->terminated || e->truncated) && !e->continues;
+}
+
+void gpur_lane_drop_open_game(gpur_lane *lane)
+{
+    gpur_step_log *const log = &lane->log;
+    while (log->count > 0 && !ends_game(entry_at(log, log->count - 1)))
+        log->count--;
+    lane->episode_return = 0.0;
+    lane->episode_length = 0;
+}
+
 static void count_episode(gpur_lane *lane, const gpur_log_entry *e, gpur_episode_sink sink, void *context)
 {
     lane->episode_return += (double)e->reward;
     lane->episode_length++;
-    if (!(e->terminated || e->truncated) || e->continues)
+    if (!ends_game(e))
         return;
     const gpur_run_event event = {.size = sizeof event,
                                   .kind = GPUR_RUN_EPISODE,

@@ -42,13 +42,14 @@ typedef struct gpur_player {
 /* Opens a player whose type and environment are set. */
 gpur_status gpur_player_open(gpur_player *player, const gpur_obs_shape *shape, unsigned char *obs);
 void gpur_player_close(gpur_player *player); /* accepts a zeroed one */
+void gpur_player_close_env(gpur_player *player);
 
 /* NULL, or the environment's refusal. */
 const char *gpur_player_reset(gpur_player *player);
 const char *gpur_player_step(gpur_player *player, int32_t action, gpur_env_result *result);
 
-/* Turns an environment's refusal into an error that begins with `what`; NULL is GPUR_OK. */
-gpur_status gpur_env_error(const char *what, const char *sentence);
+/* Turns an environment's refusal into an error; NULL is GPUR_OK. */
+gpur_status gpur_env_error(const char *sentence);
 
 /* An entry of a log: the beginning of an episode, or a step. The frame that it led to follows it in memory. */
 typedef struct gpur_log_entry {
@@ -62,6 +63,9 @@ typedef struct gpur_step_log {
     unsigned char *entries; /* (room, entry_bytes) */
     int64_t entry_bytes, count, room;
 } gpur_step_log;
+
+/* Refuses entries that no lane writes: for a log from a file. */
+gpur_status gpur_step_log_check(const gpur_step_log *log, int32_t num_actions);
 
 typedef struct gpur_lane {
     int32_t index;
@@ -91,6 +95,12 @@ gpur_status gpur_lane_step(gpur_lane *lane, int64_t step, int32_t action, int *e
 gpur_status gpur_lane_note_beginning(gpur_lane *lane, int64_t step, const unsigned char *frame);
 gpur_status gpur_lane_note_step(gpur_lane *lane, int64_t step, int32_t action, const gpur_env_result *result,
                                 const unsigned char *frame);
+
+/* Puts the lane and the step in front of an error. */
+gpur_status gpur_lane_name_error(const gpur_lane *lane, int64_t step, gpur_status status);
+
+/* Takes what belongs to a game that has not ended out of the log. */
+void gpur_lane_drop_open_game(gpur_lane *lane);
 
 /* Moves the log to the replay. `whole_episodes` 1: what belongs to an episode that has not ended stays. */
 gpur_status gpur_lane_publish(gpur_lane *lane, int whole_episodes, gpur_episode_sink sink, void *context);

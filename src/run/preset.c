@@ -84,14 +84,37 @@ static gpur_status set_replay(const gpur_env_info *info, const obs_kind *kind, g
     return GPUR_OK;
 }
 
-static gpur_status set_paper(const char *env_name, const gpur_env_info *info, const obs_kind *kind,
-                             gpur_replay_config *replay, gpur_learner_config *learner)
+static gpur_status check_frames(const char *env_name, const gpur_env_info *info, const obs_kind *kind)
 {
     GPUR_REQUIRE(
         kind->is_frame && info->obs.dtype == GPUR_UINT8 && info->obs.shape[0] == 84 && info->obs.shape[1] == 84,
         "%s: preset \"fast-dqn\" needs frames of 84 x 84 bytes; \"fast-dqn-small\" takes other observations", env_name);
+    return GPUR_OK;
+}
+
+static gpur_status set_paper(gpur_replay_config *replay, gpur_learner_config *learner)
+{
     GPUR_TRY(gpur_replay_config_preset(replay, "nature-dqn"));
     return gpur_learner_config_preset(learner, "nature-dqn");
+}
+
+/* A run's defaults are the constants of Daley & Amato 2021. */
+static gpur_status set_run(gpur_run_config *run)
+{
+    gpur_run_config paper;
+    GPUR_TRY(gpur_run_config_init(&paper, sizeof paper));
+    run->num_envs = paper.num_envs;
+    run->concurrent = paper.concurrent;
+    run->synchronized = paper.synchronized;
+    run->act = paper.act;
+    run->whole_episodes = paper.whole_episodes;
+    run->target_period = paper.target_period;
+    run->train_period = paper.train_period;
+    run->prepopulation = paper.prepopulation;
+    run->eval_period = paper.eval_period;
+    run->eval_episodes = paper.eval_episodes;
+    run->eval_epsilon = paper.eval_epsilon;
+    return GPUR_OK;
 }
 
 /* The network of Young & Tian 2019, section 4 for images: a convolution of 16 filters of 3 x 3, and 128 units; for
@@ -114,7 +137,6 @@ static void set_small(const gpur_env_info *info, const obs_kind *kind, gpur_repl
                       gpur_learner_config *learner, gpur_run_config *run)
 {
     run->target_period = 1000;
-    run->train_period = 4;
     run->prepopulation = 5000;
     run->eval_period = 50000;
     replay->capacity = 100000;
@@ -136,10 +158,13 @@ static gpur_status set_all(const char *name, const preset *p)
     const int is_small = strcmp(name, "fast-dqn-small") == 0;
     GPUR_TRY(check_info(p->env_name, &p->info));
     const obs_kind kind = kind_of(&p->info.obs);
+    if (!is_small)
+        GPUR_TRY(check_frames(p->env_name, &p->info, &kind));
+    GPUR_TRY(set_run(p->run));
     if (is_small)
         set_small(&p->info, &kind, p->replay, p->learner, p->run);
     else
-        GPUR_TRY(set_paper(p->env_name, &p->info, &kind, p->replay, p->learner));
+        GPUR_TRY(set_paper(p->replay, p->learner));
     p->learner->network.num_actions = p->info.action.num_actions;
     p->run->env_options = p->options;
     return set_replay(&p->info, &kind, p->fields, p->replay);
@@ -161,7 +186,7 @@ gpur_status gpur_run_preset(const char *name, const gpur_env_type *type, const c
     preset p = {type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
     void *env = NULL;
     GPUR_TRY(check_arguments(name, type, &p));
-    GPUR_TRY(gpur_env_error(type->name, type->init(options, 0, &p.info, &env)));
+    GPUR_TRY(gpur_prefix_error(gpur_env_error(type->init(options, 0, &p.info, &env)), "%s", type->name));
     type->close(env);
     return set_all(name, &p);
 }
@@ -173,7 +198,7 @@ gpur_status gpur_run_preset_vector(const char *name, const gpur_vector_env_type 
     preset p = {type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
     void *env = NULL;
     GPUR_TRY(check_arguments(name, type, &p));
-    GPUR_TRY(gpur_env_error(type->name, type->init(options, 0, 1, &p.info, &env)));
+    GPUR_TRY(gpur_prefix_error(gpur_env_error(type->init(options, 0, 1, &p.info, &env)), "%s", type->name));
     type->close(env);
     return set_all(name, &p);
 }

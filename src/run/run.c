@@ -5,7 +5,10 @@
 #include "base/numbers.h"
 #include "base/sized.h"
 #include "kernels/lib/random.h"
+#include "env/type.h"
+#include "gpureplay/policy.h"
 #include "learn/learner.h"
+#include "replay/config.h"
 #include "replay/view.h"
 #include "run/single.h"
 
@@ -16,8 +19,8 @@
 #include <string.h>
 
 enum {
-    MAX_THREADS = 64, /* that step environments, by default */
-    TRAIN_SLICE = 32, /* train steps between two looks at gpur_run_stop */
+    MAX_THREADS = GPUR_MAX_POLICY_STREAMS, /* that step environments by default, and that infer at all */
+    TRAIN_SLICE = 32,                      /* train steps between two looks at gpur_run_stop */
 };
 
 static const gpur_run_config defaults = {
@@ -42,9 +45,9 @@ gpur_status gpur_run_config_init(gpur_run_config *config, uint64_t size)
     return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_run_config");
 }
 
-uint64_t gpur_run_env_seed(uint64_t seed, int32_t lane)
+uint64_t gpur_run_env_seed(uint64_t seed, int32_t lane, int64_t taken)
 {
-    const gpur_u32x4 bits = gpur_random_bits(seed, GPUR_RANDOM_ENVIRONMENT, 0, (uint32_t)lane);
+    const gpur_u32x4 bits = gpur_random_bits(seed, GPUR_RANDOM_ENVIRONMENT, (uint64_t)taken, (uint32_t)lane);
     return (uint64_t)bits.v[1] << 32 | bits.v[0];
 }
 
@@ -131,7 +134,7 @@ static gpur_status step_lanes(void *context, int64_t first, int64_t last)
     for (int64_t step = first; step <= last && !is_stopping(run); step++) {
         const int32_t lane = gpur_run_lane_of(&run->shape, step);
         if (lane % run->threads == thread->index)
-            GPUR_TRY(take_step(run, &run->lanes[lane], step));
+            GPUR_TRY(gpur_lane_name_error(&run->lanes[lane], step, take_step(run, &run->lanes[lane], step)));
     }
     return GPUR_OK;
 }
@@ -157,9 +160,9 @@ static gpur_status evaluate_step(gpur_run *run, gpur_env_result *result)
     int32_t action = explore(run, run->shape.lanes, e->steps++, run->config.eval_epsilon);
     if (action < 0)
         GPUR_TRY(run->work.infer_for_evaluation(run->work.context, e->player.obs, &action));
-    GPUR_TRY(gpur_env_error("the evaluation", gpur_player_step(&e->player, action, result)));
+    GPUR_TRY(gpur_env_error(gpur_player_step(&e->player, action, result)));
     if ((result->terminated || result->truncated) && result->continues)
-        GPUR_TRY(gpur_env_error("the evaluation", gpur_player_reset(&e->player)));
+        GPUR_TRY(gpur_env_error(gpur_player_reset(&e->player)));
     return GPUR_OK;
 }
 
@@ -168,7 +171,7 @@ static gpur_status evaluate_episode(gpur_run *run, double *sum, int64_t *length)
 {
     gpur_env_result result = {0};
     *sum = 0.0;
-    GPUR_TRY(gpur_env_error("the evaluation", gpur_player_reset(&run->evaluator.player)));
+    GPUR_TRY(gpur_env_error(gpur_player_reset(&run->evaluator.player)));
     for (int ended = 0; !ended && !is_stopping(run);) {
         GPUR_TRY(evaluate_step(run, &result));
         ended = (result.terminated || result.truncated) && !result.continues;
@@ -190,7 +193,7 @@ static gpur_status evaluate(void *context, int64_t first, int64_t last)
     result->length = 0;
     for (int64_t i = 0; i < episodes && !is_stopping(run); i++) {
         double found;
-        GPUR_TRY(evaluate_episode(run, &found, &result->length));
+        GPUR_TRY(gpur_prefix_error(evaluate_episode(run, &found, &result->length), "the evaluation"));
         sum += found;
         squares += found * found;
     }
@@ -211,10 +214,10 @@ static void report(gpur_run *run, const gpur_run_event *event)
 static gpur_status finish_evaluation(gpur_run *run)
 {
     gpur_evaluator *const e = &run->evaluator;
-    if (e->told == e->wanted)
+    if (e->reported == e->begun)
         return GPUR_OK;
     GPUR_TRY(gpur_worker_join(&e->worker));
-    e->told = e->wanted;
+    e->reported = e->begun;
     if (is_stopping(run))
         return GPUR_OK; /* it has not played all its episodes */
     gpur_mutex_lock(&run->stats_lock);
@@ -234,7 +237,7 @@ static gpur_status begin_evaluation(gpur_run *run)
                                  .lane = -1,
                                  .step = run->step,
                                  .episodes = run->config.eval_episodes};
-    gpur_worker_want(&e->worker, ++e->wanted);
+    gpur_worker_want(&e->worker, ++e->begun);
     return GPUR_OK;
 }
 
@@ -269,22 +272,26 @@ static void release_lanes(gpur_run *run)
     run->dispatched = run->step;
 }
 
+static void wait_for_lanes(gpur_run *run)
+{
+    release_lanes(run);
+    for (int32_t i = 0; i < run->threads; i++)
+        gpur_worker_wait(&run->env_threads[i].worker);
+}
+
 static gpur_status join_lanes(gpur_run *run)
 {
-    gpur_status status = GPUR_OK;
-    release_lanes(run);
-    for (int32_t i = 0; i < run->threads; i++) {
-        const gpur_status one = gpur_worker_join(&run->env_threads[i].worker);
-        status = status == GPUR_OK ? one : status;
-    }
-    return status;
+    wait_for_lanes(run);
+    for (int32_t i = 0; i < run->threads; i++)
+        GPUR_TRY(gpur_worker_join(&run->env_threads[i].worker));
+    return GPUR_OK;
 }
 
 static gpur_status copy(gpur_run *run)
 {
     const double begin = gpur_clock_seconds();
     delay(run, GPUR_PART_COPY, run->step);
-    GPUR_TRY(run->work.copy(run->work.context, run->shape.concurrent || run->shape.acts_by_target));
+    GPUR_TRY(run->work.copy(run->work.context, run->shape.acts_by_target));
     gpur_meter_add(&run->meter, GPUR_PART_COPY, 1, begin);
     return GPUR_OK;
 }
@@ -324,8 +331,10 @@ static gpur_status take_random_step(gpur_run *run, int64_t number, int64_t *take
     gpur_lane *const lane = &run->lanes[0];
     const int64_t step = gpur_min(number - run->config.prepopulation, 0);
     *taken = 1;
-    return run->vector.type ? take_vector_step(run, gpur_min(step, 1 - run->shape.lanes), taken, ended)
-                            : gpur_lane_step(lane, step, explore(run, 0, lane->steps, 1.0f), ended);
+    if (run->vector.type)
+        return take_vector_step(run, gpur_min(step, 1 - run->shape.lanes), taken, ended);
+    const int32_t action = explore(run, 0, lane->steps, 1.0f);
+    return gpur_lane_name_error(lane, step, gpur_lane_step(lane, step, action, ended));
 }
 
 /* Random steps, and on to the end of a game, but no more than as many again, in case it has no end. They are published
@@ -346,20 +355,39 @@ static gpur_status prepopulate(gpur_run *run)
     return gpur_run_publish(run);
 }
 
-gpur_status gpur_run_begin_lanes(gpur_run *run)
+static gpur_status begin_lanes(gpur_run *run)
 {
     if (run->vector.type)
         return gpur_vector_begin(&run->vector, run->lanes, run->shape.lanes, run->step);
-    for (int32_t i = 0; i < run->shape.lanes; i++)
-        GPUR_TRY(gpur_lane_begin(&run->lanes[i], run->step));
+    for (int32_t i = 0; i < run->shape.lanes; i++) {
+        gpur_lane *const lane = &run->lanes[i];
+        GPUR_TRY(gpur_lane_name_error(lane, run->step, gpur_lane_begin(lane, run->step)));
+    }
     return GPUR_OK;
 }
 
 static gpur_status begin(gpur_run *run)
 {
     run->has_begun = 1;
-    GPUR_TRY(gpur_run_begin_lanes(run));
+    GPUR_TRY(begin_lanes(run));
     return prepopulate(run);
+}
+
+gpur_status gpur_run_join(gpur_run *run)
+{
+    wait_for_lanes(run);
+    gpur_worker_wait(&run->trainer);
+    gpur_worker_wait(&run->evaluator.worker);
+    GPUR_TRY(join_lanes(run));
+    GPUR_TRY(gpur_worker_join(&run->trainer));
+    return finish_evaluation(run);
+}
+
+/* Why the run stops: the error of a thread, or gpur_run_stop. */
+static gpur_status why_stopping(gpur_run *run)
+{
+    GPUR_TRY(gpur_run_join(run));
+    return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps", run->step);
 }
 
 static gpur_status take_steps(gpur_run *run, int64_t last)
@@ -374,18 +402,10 @@ static gpur_status take_steps(gpur_run *run, int64_t last)
     }
     GPUR_TRY(join_lanes(run));
     GPUR_TRY(gpur_worker_join(&run->trainer));
-    if (run->step % run->shape.target_period == 0 && !is_stopping(run))
-        GPUR_TRY(gpur_run_publish(run)); /* as the next period would first of all */
     if (is_stopping(run))
-        return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps", run->step);
-    return GPUR_OK;
-}
-
-gpur_status gpur_run_join(gpur_run *run)
-{
-    GPUR_TRY(join_lanes(run));
-    GPUR_TRY(gpur_worker_join(&run->trainer));
-    return finish_evaluation(run);
+        return why_stopping(run);
+    /* as the next period would first of all */
+    return run->step % run->shape.target_period == 0 ? gpur_run_publish(run) : GPUR_OK;
 }
 
 /* After an error every thread is stopped and waited for; the error is that of the first part that failed. */
@@ -399,7 +419,7 @@ static gpur_status end(gpur_run *run, gpur_status status)
     return gpur_fail(status, "%s", error);
 }
 
-static gpur_status check_open(gpur_run *run)
+gpur_status gpur_run_check_open(const gpur_run *run)
 {
     GPUR_REQUIRE(run, "run is NULL");
     GPUR_REQUIRE(!run->has_ended, "the run has ended by an error or by gpur_run_stop; it can only be destroyed");
@@ -408,7 +428,7 @@ static gpur_status check_open(gpur_run *run)
 
 gpur_status gpur_run_advance(gpur_run *run, int64_t steps)
 {
-    GPUR_TRY(check_open(run));
+    GPUR_TRY(gpur_run_check_open(run));
     GPUR_REQUIRE(steps >= 0, "steps is %" PRId64 "; it must be 0 or more", steps);
     GPUR_REQUIRE(!run->vector.type || steps % run->shape.lanes == 0,
                  "steps is %" PRId64
@@ -425,11 +445,13 @@ gpur_status gpur_run_advance(gpur_run *run, int64_t steps)
 
 gpur_status gpur_run_evaluate(gpur_run *run)
 {
-    GPUR_TRY(check_open(run));
+    GPUR_TRY(gpur_run_check_open(run));
     GPUR_REQUIRE(run->evaluator.player.env, "the run was made with eval_episodes 0");
     gpur_status status = begin_evaluation(run);
     if (status == GPUR_OK)
         status = finish_evaluation(run);
+    if (status == GPUR_OK && is_stopping(run))
+        status = why_stopping(run);
     return status == GPUR_OK ? GPUR_OK : end(run, status);
 }
 
@@ -477,16 +499,27 @@ static gpur_status check(const gpur_run *run)
     const gpur_run_config *const c = &run->config;
     const gpur_learner_config *const learner = &run->learner->config;
     const int64_t min_size = gpur_replay_settings(run->learner->replay)->min_size;
+    const int64_t trained = gpur_train_stats_steps_enqueued(&run->learner->train_stats);
+    GPUR_TRY(gpur_choice_check(c->concurrent, 1, "concurrent", "0 or 1"));
+    GPUR_TRY(gpur_choice_check(c->synchronized, 1, "synchronized", "0 or 1"));
+    GPUR_TRY(gpur_choice_check(c->whole_episodes, 1, "whole_episodes", "0 or 1"));
     GPUR_TRY(gpur_run_shape_check(&run->shape));
     GPUR_REQUIRE(c->threads >= 0 && c->threads <= c->num_envs,
                  "threads is %d and num_envs is %d; the first must be 0 (as many) or 1 to the second", (int)c->threads,
                  (int)c->num_envs);
+    GPUR_REQUIRE(c->synchronized || c->threads <= MAX_THREADS,
+                 "threads is %d and synchronized is 0; without `synchronized` the first must be at most %d",
+                 (int)c->threads, MAX_THREADS);
     GPUR_REQUIRE(c->act == GPUR_ACT_LATEST || c->act == GPUR_ACT_TARGET,
                  "act is %d; it must be GPUR_ACT_LATEST (0) or GPUR_ACT_TARGET (2)", (int)c->act);
     GPUR_REQUIRE(learner->target_period == c->target_period / c->train_period,
                  "the learner's target_period is %" PRId64 " train steps; it must be target_period / train_period = "
                  "%" PRId64 " / %" PRId64,
                  learner->target_period, c->target_period, c->train_period);
+    GPUR_REQUIRE(trained % learner->target_period == 0,
+                 "the learner has done %" PRId64 " train steps and its target_period is %" PRId64
+                 "; the first must be a multiple of the second, so that the target network is copied between periods",
+                 trained, learner->target_period);
     GPUR_REQUIRE(!learner->target_copy_first, "the learner's target_copy_first is 1; it must be 0 in a run");
     GPUR_REQUIRE(c->prepopulation >= gpur_max(min_size, 1),
                  "prepopulation is %" PRId64 "; it must be at least 1 and the replay's min_size, %" PRId64
@@ -505,28 +538,48 @@ static const char *options_of(const gpur_run *run)
     return run->config.env_options ? run->config.env_options : "";
 }
 
-/* `lane` W: the environment of the evaluation. */
-static gpur_status make_env(const gpur_run *run, gpur_run_types types, int32_t lane, gpur_env_info *info,
-                            gpur_player *player)
+static uint64_t seed_of(const gpur_run *run, int32_t lane)
 {
-    const uint64_t seed = gpur_run_env_seed(run->config.seed, lane);
-    char what[64];
+    return gpur_run_env_seed(run->config.seed, lane, run->prepopulated + run->step);
+}
+
+static gpur_status init_env(const gpur_run *run, int32_t lane, gpur_env_info *info, gpur_player *player)
+{
+    const gpur_env_type *const type = player->type;
     void *env = NULL;
-    snprintf(what, sizeof what, lane == run->shape.lanes ? "the evaluation" : "lane %d", (int)lane);
     *info = (gpur_env_info){.size = sizeof *info};
-    GPUR_TRY(gpur_env_error(what, types.env ? types.env->init(options_of(run), seed, info, &env)
-                                            : gpur_single_env_init(types.vector, options_of(run), seed, info, &env)));
-    *player = (gpur_player){.type = types.env ? types.env : &gpur_single_env, .env = env};
+    const uint64_t seed = seed_of(run, lane);
+    GPUR_TRY(gpur_env_error(type == &gpur_single_env
+                                ? gpur_single_env_init(run->vector.type, options_of(run), seed, info, &env)
+                                : type->init(options_of(run), seed, info, &env)));
+    player->env = env;
+    GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
+    GPUR_REQUIRE(info->save_bytes >= 0, "save_bytes of %s is %" PRId64 "; it must be 0 or more", type->name,
+                 info->save_bytes);
+    GPUR_REQUIRE(info->save_bytes == 0 || (type->save && type->load),
+                 "save_bytes of %s is %" PRId64 " and it has no functions save and load; without them it must be 0",
+                 type->name, info->save_bytes);
     return GPUR_OK;
 }
 
-static gpur_status make_vector(gpur_run *run, const gpur_vector_env_type *type)
+/* `lane` W: the environment of the evaluation. */
+static gpur_status make_env(const gpur_run *run, int32_t lane, gpur_env_info *info, gpur_player *player)
 {
-    run->info = (gpur_env_info){.size = sizeof run->info};
-    GPUR_TRY(gpur_env_error(type->name, type->init(options_of(run), gpur_run_env_seed(run->config.seed, 0),
-                                                   run->shape.lanes, &run->info, &run->vector.env)));
-    run->vector.type = type;
-    run->info.save_bytes = 0;
+    const gpur_status status = init_env(run, lane, info, player);
+    return lane == run->shape.lanes ? gpur_prefix_error(status, "the evaluation")
+                                    : gpur_prefix_error(status, "lane %d", (int)lane);
+}
+
+static gpur_status make_vector(gpur_run *run, gpur_env_info *info)
+{
+    const gpur_vector_env_type *const type = run->vector.type;
+    void *env = NULL;
+    *info = (gpur_env_info){.size = sizeof *info};
+    GPUR_TRY(gpur_prefix_error(
+        gpur_env_error(type->init(options_of(run), seed_of(run, 0), run->shape.lanes, info, &env)), "%s", type->name));
+    run->vector.env = env;
+    GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
+    info->save_bytes = 0;
     return GPUR_OK;
 }
 
@@ -545,30 +598,47 @@ static gpur_status check_same(const gpur_run *run, const gpur_env_info *info, in
     return GPUR_OK;
 }
 
-/* The environments of the lanes, in their order, and that of the evaluation. */
-static gpur_status make_envs(gpur_run *run, gpur_run_types types)
+/* The environments of the lanes, in their order, and that of the evaluation. The first one tells what all are like. */
+static gpur_status make_envs(gpur_run *run)
 {
     const int32_t lanes = run->shape.lanes;
+    const int is_first = run->info.size == 0;
     gpur_env_info info;
-    if (types.vector)
-        GPUR_TRY(make_vector(run, types.vector));
-    for (int32_t i = 0; i < lanes && !types.vector; i++) {
-        GPUR_TRY(make_env(run, types, i, &info, &run->lanes[i].player));
-        if (i == 0)
+    for (int32_t i = 0; i <= lanes; i++) {
+        gpur_player *const player = i < lanes ? &run->lanes[i].player : &run->evaluator.player;
+        if (player->type)
+            GPUR_TRY(make_env(run, i, &info, player));
+        else if (i == 0)
+            GPUR_TRY(make_vector(run, &info));
+        else
+            continue;
+        if (i == 0 && is_first)
             run->info = info;
         GPUR_TRY(check_same(run, &info, i));
     }
-    if (run->config.eval_episodes == 0)
-        return GPUR_OK;
-    GPUR_TRY(make_env(run, types, lanes, &info, &run->evaluator.player));
-    return check_same(run, &info, lanes);
+    return GPUR_OK;
+}
+
+gpur_status gpur_run_remake_envs(gpur_run *run)
+{
+    for (int32_t i = 0; i < run->shape.lanes; i++)
+        gpur_player_close_env(&run->lanes[i].player);
+    gpur_player_close_env(&run->evaluator.player);
+    gpur_vector_close_env(&run->vector);
+    GPUR_TRY(make_envs(run));
+    return begin_lanes(run);
 }
 
 static gpur_status open_lanes(gpur_run *run, gpur_run_types types)
 {
     const int32_t lanes = run->shape.lanes;
     gpur_replay *const replay = run->learner->replay;
-    GPUR_TRY(make_envs(run, types));
+    run->vector.type = types.vector;
+    for (int32_t i = 0; i < lanes; i++)
+        run->lanes[i].player.type = types.vector ? NULL : types.env;
+    if (run->config.eval_episodes > 0)
+        run->evaluator.player.type = types.env ? types.env : &gpur_single_env;
+    GPUR_TRY(make_envs(run));
     GPUR_TRY(gpur_obs_shape_find(&run->info, run->learner->config.network.num_actions, replay, &run->obs_shape));
     const int64_t bytes = gpur_obs_bytes(&run->obs_shape);
     run->obs = calloc((size_t)lanes + 1, (size_t)bytes);
@@ -592,17 +662,22 @@ static gpur_status open_threads(gpur_run *run)
         gpur_env_thread *const thread = &run->env_threads[i];
         thread->run = run;
         thread->index = i;
-        GPUR_TRY(gpur_worker_open(&thread->worker, step_lanes, thread, "environments"));
+        GPUR_TRY(gpur_worker_open(&thread->worker, step_lanes, thread, &run->stopping, "environments"));
     }
-    GPUR_TRY(gpur_worker_open(&run->trainer, train, run, "the trainer"));
-    return run->config.eval_episodes > 0 ? gpur_worker_open(&run->evaluator.worker, evaluate, run, "the evaluation")
-                                         : GPUR_OK;
+    GPUR_TRY(gpur_worker_open(&run->trainer, train, run, &run->stopping, "the trainer"));
+    if (run->config.eval_episodes == 0)
+        return GPUR_OK;
+    return gpur_worker_open(&run->evaluator.worker, evaluate, run, &run->stopping, "the evaluation");
 }
 
 static gpur_status check_types(const gpur_run *run, gpur_run_types types)
 {
     const gpur_run_config *const c = &run->config;
     GPUR_REQUIRE(types.env || types.vector, "the type of environment is NULL");
+    if (types.env)
+        GPUR_TRY(gpur_env_type_check(types.env));
+    if (types.vector)
+        GPUR_TRY(gpur_vector_env_type_check(types.vector));
     GPUR_REQUIRE(!types.vector || c->synchronized,
                  "synchronized is 0; a vector environment, which steps all at once, needs synchronized 1");
     GPUR_REQUIRE(!types.vector || c->concurrent || c->train_period % c->num_envs == 0,

@@ -21,9 +21,9 @@ typedef struct gpur_env_thread {
 typedef struct gpur_evaluator {
     gpur_worker worker;
     gpur_player player;
-    uint64_t steps;        /* it has taken, for its random numbers */
-    int64_t wanted, told;  /* evaluations begun, and reported as events */
-    gpur_run_event result; /* of the last one */
+    uint64_t steps;          /* it has taken, for its random numbers */
+    int64_t begun, reported; /* evaluations begun, and reported as events */
+    gpur_run_event result;   /* of the last one */
 } gpur_evaluator;
 
 enum { GPUR_RECENT_EPISODES = 100 };
@@ -77,8 +77,12 @@ typedef struct gpur_run_types {
 gpur_status gpur_run_create_with(gpur_learner *learner, gpur_run_types types, const gpur_run_config *config,
                                  const gpur_run_work *work, gpur_run **run);
 
-/* Begins the first episode of every lane, or the next one after a load. */
-gpur_status gpur_run_begin_lanes(gpur_run *run);
+/* Refuses NULL, and a run that has ended. */
+gpur_status gpur_run_check_open(const gpur_run *run);
+
+/* After a load: makes environments that cannot be saved again, with the seeds that follow from the steps taken, and
+ * begins an episode of every lane. */
+gpur_status gpur_run_remake_envs(gpur_run *run);
 
 /* Waits for every thread, the evaluator included, and reports finished evaluations. */
 gpur_status gpur_run_join(gpur_run *run);
@@ -86,5 +90,6 @@ gpur_status gpur_run_join(gpur_run *run);
 /* Moves all logs to the replay. Only while no train step runs. */
 gpur_status gpur_run_publish(gpur_run *run);
 
-/* The seed of the environment of a lane; lane W: of the evaluation. */
-uint64_t gpur_run_env_seed(uint64_t seed, int32_t lane);
+/* The seed of the environment of a lane; lane W: of the evaluation. `taken`: steps that the run had taken when it made
+ * the environment, the prepopulation included. */
+uint64_t gpur_run_env_seed(uint64_t seed, int32_t lane, int64_t taken);

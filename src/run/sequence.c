@@ -51,7 +51,7 @@ static void begin_period(ops_list *list, const gpur_run_shape *shape, int64_t t)
     add(list, GPUR_RUN_JOIN_TRAINER, 0);
     join_lanes(list);
     add(list, GPUR_RUN_PUBLISH, 0);
-    if (shape->acts_by_target || shape->concurrent)
+    if (shape->acts_by_target)
         add(list, GPUR_RUN_COPY, 0);
     if (shape->eval_period > 0 && t > 1 && (t - 1) % shape->eval_period == 0)
         add(list, GPUR_RUN_EVALUATE, 0);

@@ -16,7 +16,7 @@ typedef struct gpur_run_shape {
     int64_t eval_period;   /* 0: no evaluations */
     int32_t lanes;         /* W */
     int32_t concurrent, synchronized;
-    int32_t acts_by_target; /* 0, without `concurrent` only: lanes act by the network that is trained */
+    int32_t acts_by_target; /* 1, always with `concurrent`: lanes act by the target network; 0: by the latest */
 } gpur_run_shape;
 
 typedef enum gpur_run_task {

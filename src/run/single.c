@@ -24,6 +24,9 @@ const char *gpur_single_env_init(const gpur_vector_env_type *type, const char *o
     const char *const refusal = type->init(options, seed, 1, info, &vector);
     if (refusal)
         return refusal;
+    if (!vector)
+        return "its init returned no environment";
+    info->save_bytes = 0;
     size_t bytes = (size_t)gpur_dtype_bytes(info->obs.dtype);
     for (int i = 0; i < GPUR_MAX_DIMS && info->obs.shape[i] > 0; i++)
         bytes *= (size_t)info->obs.shape[i];

@@ -26,10 +26,6 @@ static int64_t assign(gpur_vector *vector, void *memory, int64_t frames, int32_t
 gpur_status gpur_vector_open(gpur_vector *vector, const gpur_obs_shape *shape, int32_t lanes)
 {
     const int64_t frames = lanes * shape->frame_bytes, bytes = assign(vector, NULL, frames, lanes);
-    const int32_t mode = vector->type->autoreset;
-    GPUR_REQUIRE(mode == GPUR_AUTORESET_NEXT_STEP || mode == GPUR_AUTORESET_SAME_STEP,
-                 "%s: autoreset is %d; it must be GPUR_AUTORESET_NEXT_STEP (1) or GPUR_AUTORESET_SAME_STEP (2)",
-                 vector->type->name, (int)mode);
     vector->memory = aligned_alloc(256, (size_t)gpur_round_up(bytes, 256));
     if (!vector->memory)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of observations", bytes);
@@ -37,10 +33,16 @@ gpur_status gpur_vector_open(gpur_vector *vector, const gpur_obs_shape *shape, i
     return GPUR_OK;
 }
 
-void gpur_vector_close(gpur_vector *vector)
+void gpur_vector_close_env(gpur_vector *vector)
 {
     if (vector->env)
         vector->type->close(vector->env);
+    vector->env = NULL;
+}
+
+void gpur_vector_close(gpur_vector *vector)
+{
+    gpur_vector_close_env(vector);
     free(vector->memory);
     *vector = (gpur_vector){0};
 }
@@ -52,9 +54,12 @@ static const unsigned char *frame_of(const gpur_lane *lanes, const void *frames,
 
 gpur_status gpur_vector_begin(gpur_vector *vector, gpur_lane *lanes, int32_t count, int64_t step)
 {
-    GPUR_TRY(gpur_env_error(vector->type->name, vector->type->reset(vector->env, vector->result.next_obs)));
+    void *const obs = vector->result.next_obs;
+    GPUR_TRY(gpur_prefix_error(gpur_env_error(vector->type->reset(vector->env, obs)), "%s, step %" PRId64,
+                               vector->type->name, step));
     for (int32_t i = 0; i < count; i++)
-        GPUR_TRY(gpur_lane_note_beginning(&lanes[i], step, frame_of(lanes, vector->result.next_obs, i)));
+        GPUR_TRY(
+            gpur_lane_name_error(&lanes[i], step, gpur_lane_note_beginning(&lanes[i], step, frame_of(lanes, obs, i))));
     return GPUR_OK;
 }
 
@@ -79,14 +84,16 @@ gpur_status gpur_vector_step(gpur_vector *vector, gpur_lane *lanes, int32_t coun
 {
     const gpur_vector_result *const r = &vector->result;
     memset(r->continues, 0, (size_t)count);
-    GPUR_TRY(gpur_env_error(vector->type->name, vector->type->step(vector->env, actions, r)));
+    GPUR_TRY(gpur_prefix_error(gpur_env_error(vector->type->step(vector->env, actions, r)),
+                               "%s, steps %" PRId64 " to %" PRId64, vector->type->name, step, step + count - 1));
     *ended = 0;
     *transitions = 0;
     for (int32_t i = 0; i < count; i++) {
         *transitions += !lanes[i].awaits_reset;
         *ended |= !lanes[i].awaits_reset && (r->terminated[i] || r->truncated[i]) && !r->continues[i];
-        GPUR_TRY(note(vector, &lanes[i], frame_of(lanes, r->next_obs, i), frame_of(lanes, r->final_obs, i), step + i,
-                      actions[i]));
+        GPUR_TRY(gpur_lane_name_error(&lanes[i], step + i,
+                                      note(vector, &lanes[i], frame_of(lanes, r->next_obs, i),
+                                           frame_of(lanes, r->final_obs, i), step + i, actions[i])));
     }
     return GPUR_OK;
 }

@@ -14,6 +14,7 @@ typedef struct gpur_vector {
 /* Takes over vector->env, and allocates the arrays of a step. */
 gpur_status gpur_vector_open(gpur_vector *vector, const gpur_obs_shape *shape, int32_t lanes);
 void gpur_vector_close(gpur_vector *vector); /* accepts a zeroed one */
+void gpur_vector_close_env(gpur_vector *vector);
 
 /* Begins the first episode of every lane. */
 gpur_status gpur_vector_begin(gpur_vector *vector, gpur_lane *lanes, int32_t count, int64_t step);

@@ -3,6 +3,7 @@
 
 #include "base/thread.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 /* Requires the lock. Waits for jobs; 0: the worker is to end. */
@@ -25,6 +26,8 @@ static void *work(void *context)
         gpur_mutex_unlock(&worker->lock);
         if (status == GPUR_OK)
             status = worker->jobs(worker->context, first, last);
+        if (status != GPUR_OK)
+            atomic_store(worker->stopping, 1);
         gpur_mutex_lock(&worker->lock);
         if (worker->status == GPUR_OK && status != GPUR_OK)
             snprintf(worker->error, sizeof worker->error, "%s", gpur_last_error());
@@ -36,9 +39,10 @@ static void *work(void *context)
     return NULL;
 }
 
-gpur_status gpur_worker_open(gpur_worker *worker, gpur_worker_jobs jobs, void *context, const char *what)
+gpur_status gpur_worker_open(gpur_worker *worker, gpur_worker_jobs jobs, void *context, _Atomic int *stopping,
+                             const char *what)
 {
-    *worker = (gpur_worker){.jobs = jobs, .context = context};
+    *worker = (gpur_worker){.jobs = jobs, .context = context, .stopping = stopping};
     GPUR_TRY(gpur_mutex_open(&worker->lock, what));
     GPUR_TRY(gpur_thread_start(&worker->thread, work, worker, what));
     worker->is_started = 1;
@@ -73,12 +77,18 @@ void gpur_worker_want(gpur_worker *worker, int64_t last)
     gpur_mutex_unlock(&worker->lock);
 }
 
-gpur_status gpur_worker_join(gpur_worker *worker)
+void gpur_worker_wait(gpur_worker *worker)
 {
+    if (!worker->is_started)
+        return;
     gpur_mutex_lock(&worker->lock);
     while (worker->done != worker->wanted)
         gpur_mutex_wait(&worker->lock);
-    const gpur_status status = worker->status;
     gpur_mutex_unlock(&worker->lock);
-    return status == GPUR_OK ? GPUR_OK : gpur_fail(status, "%s", worker->error);
+}
+
+gpur_status gpur_worker_join(gpur_worker *worker)
+{
+    gpur_worker_wait(worker); /* after that the thread writes nothing until more is wanted */
+    return worker->status == GPUR_OK ? GPUR_OK : gpur_fail(worker->status, "%s", worker->error);
 }

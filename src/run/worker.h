@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A thread that carries out numbered jobs 1, 2, ... in their order. Its owner says how far it may go, and waits for it.
- * An error ends it: jobs that were wanted afterwards are passed over. */
+ * An error ends it: jobs that were wanted afterwards are passed over, and a flag that workers share tells the others
+ * to stop. */
 #pragma once
 
 #include "base/mutex.h"
@@ -13,6 +14,7 @@ enum { GPUR_WORKER_ERROR = 1024 };
 typedef struct gpur_worker {
     gpur_worker_jobs jobs;
     void *context;
+    _Atomic int *stopping;
     pthread_t thread;
     int is_started;
     gpur_mutex lock;      /* protects what follows */
@@ -22,8 +24,10 @@ typedef struct gpur_worker {
     char error[GPUR_WORKER_ERROR];
 } gpur_worker;
 
-/* `what` names the thread in an error. After a failure call gpur_worker_close. */
-gpur_status gpur_worker_open(gpur_worker *worker, gpur_worker_jobs jobs, void *context, const char *what);
+/* `stopping` becomes 1 when a job fails. `what` names the thread in an error. After a failure call
+ * gpur_worker_close. */
+gpur_status gpur_worker_open(gpur_worker *worker, gpur_worker_jobs jobs, void *context, _Atomic int *stopping,
+                             const char *what);
 void gpur_worker_close(gpur_worker *worker); /* waits for the job that is carried out; accepts a zeroed one */
 
 /* Sets the number of the job that follows. Only while no job is wanted. */
@@ -31,5 +35,8 @@ void gpur_worker_restart_at(gpur_worker *worker, int64_t done);
 
 void gpur_worker_want(gpur_worker *worker, int64_t last);
 
-/* Waits until all wanted jobs are done. Returns the status of the first that failed, with its message. */
+/* Waits until all wanted jobs are done. Accepts a zeroed worker. */
+void gpur_worker_wait(gpur_worker *worker);
+
+/* The same. Returns the status of the first job that failed, with its message. */
 gpur_status gpur_worker_join(gpur_worker *worker);

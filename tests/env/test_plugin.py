@@ -68,8 +68,8 @@ def the_documented_plugin_works(library, folder):
     assert [env.step(0)[3] for _ in range(100)] == [0] * 99 + [1]
     env.close()
     refused(lambda: support.Environment(kinds[0], "width=4"), 'the options are "width=4"; they must be length=N')
-    refused(lambda: find_vector(library, plugin), "exports no gpur_vector_env_plugin, but gpur_env_plugin: use "
-                                                  "gpur_env_find")
+    refused(lambda: find_vector(library, plugin), "exports gpur_env_plugin and no gpur_vector_env_plugin: its "
+                                                  "environments step one at a time")
     refused(lambda: support.find(library, "corridor.so"), "corridor.so: cannot open", "begins with ./")
 
 
@@ -90,19 +90,19 @@ def spoiled_types_are_refused(library, folder):
     source = (ROOT / "tests/env/plugin.c").read_text(encoding="utf-8")
     size = f"{NAMED}, .size = "
     cases = {
-        ".name = 0": "its type has no name", f"{NAMED}, .init = 0": "its type has no function init; only save and load",
+        ".name = 0": "the type has no name", f"{NAMED}, .init = 0": "the type has no function init; only save and load",
         f"{NAMED}, .reset = 0": "no function reset", f"{NAMED}, .step = 0": "no function step",
-        f"{NAMED}, .close = 0": "no function close", f"{NAMED}, .save = 0": "its type Counter has load and no save",
-        f"{NAMED}, .load = 0": "its type Counter has save and no load; it must have both or neither",
+        f"{NAMED}, .close = 0": "no function close", f"{NAMED}, .save = 0": "the type Counter has load and no save",
+        f"{NAMED}, .load = 0": "the type Counter has save and no load; it must have both or neither",
         size + "0": "gpur_env_type.size is 0; it must be sizeof(gpur_env_type)", size + "70000": "size is 70000",
         size + "offsetof(gpur_env_type, step)": "no function step",
         size + "sizeof(later_type)": "has a setting at byte 72 that this version of the library",
     }
     vector = '.name = "Counters"'
     vector_cases = {
-        ".name = 0": "its type has no name", f"{vector}, .step = 0": "no function step",
-        f"{vector}, .autoreset = 0": "autoreset of its type Counters is 0; it must be GPUR_AUTORESET_NEXT_STEP (1)",
-        f"{vector}, .reserved = 3": "reserved of its type Counters is 3; it must be 0",
+        ".name = 0": "the type has no name", f"{vector}, .step = 0": "no function step",
+        f"{vector}, .autoreset = 0": "autoreset of the type Counters is 0; it must be GPUR_AUTORESET_NEXT_STEP (1)",
+        f"{vector}, .reserved = 3": "reserved of the type Counters is 3; it must be 0",
         f"{vector}, .size = 7": "gpur_vector_env_type.size is 7",
     }
     for number, (change, words) in enumerate(cases.items()):

@@ -254,7 +254,8 @@ def test_an_exit_in_an_environment_is_an_exit():
 
 def test_a_vector_environment_that_fails_is_the_cause():
     envs = gymnasium.vector.SyncVectorEnv([lambda: Corridor({60: ArithmeticError("worn out")})] * 4)
-    with pytest.raises(gpureplay.EnvError, match="SyncVectorEnv: ArithmeticError: worn out") as caught:
+    text = r"SyncVectorEnv, steps \d+ to \d+: ArithmeticError: worn out"
+    with pytest.raises(gpureplay.EnvError, match=text) as caught:
         small(envs, eval_period=0, eval_episodes=0)
     assert isinstance(caught.value.__cause__, ArithmeticError)
 

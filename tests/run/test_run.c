@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs: the same bits whatever the timing of threads, what they do against a run written out step by step, resuming,
- * and errors. Threads are made by pthread_create in the library. */
+/* Runs: the same bits whatever the timing of threads, what they do against a run written out step by step, and errors.
+ * Threads are made by pthread_create in the library. */
 #include "support/run_fixture.h"
 
 #include "kernels/lib/random.h"
 #include "learn/learner.h"
 #include "run/single.h"
-#include "support/file_utils.h"
 #include "support/learner_fixture.h"
 #include "test.h"
 
@@ -36,7 +35,7 @@ static gpur_status open_run(const gpur_run_config *config)
 
 static void check_hashes(const char *what, run_hashes got, run_hashes want)
 {
-    TEST_REQUIRE(got.replay && got.events == want.events && got.replay == want.replay && got.weights == want.weights,
+    TEST_REQUIRE(run_hashes_agree(got, want),
                  "%s: events, replay and weights are %llx, %llx, %llx; wanted %llx, %llx, %llx", what,
                  (unsigned long long)got.events, (unsigned long long)got.replay, (unsigned long long)got.weights,
                  (unsigned long long)want.events, (unsigned long long)want.replay, (unsigned long long)want.weights);
@@ -172,10 +171,21 @@ static void oracle_prepopulate(oracle *o)
     }
 }
 
+/* With whole episodes those that have ended, which is seen when the next one begins. */
+static int32_t count_ready(const oracle *o, int lane)
+{
+    int32_t ready = o->logged[lane];
+    if (o->config.whole_episodes)
+        while (ready > 0 && !o->log[lane][--ready].is_reset)
+            ;
+    return ready;
+}
+
 static gpur_status oracle_publish(oracle *o)
 {
     for (int lane = 0; lane < o->config.num_envs; lane++) {
-        for (int i = 0; i < o->logged[lane]; i++) {
+        const int32_t ready = count_ready(o, lane);
+        for (int i = 0; i < ready; i++) {
             const struct logged *const e = &o->log[lane][i];
             const int64_t action = e->action;
             const gpur_status status = e->is_reset
@@ -185,7 +195,8 @@ static gpur_status oracle_publish(oracle *o)
             if (status != GPUR_OK)
                 return status;
         }
-        o->logged[lane] = 0;
+        o->logged[lane] -= ready;
+        memmove(o->log[lane], o->log[lane] + ready, (size_t)o->logged[lane] * sizeof *o->log[lane]);
     }
     return GPUR_OK;
 }
@@ -240,7 +251,7 @@ static gpur_status oracle_open(oracle *o, const gpur_run_config *config, run_fix
     memset(o, 0, sizeof *o);
     o->config = *config;
     for (int lane = 0; lane < config->num_envs; lane++) {
-        run_fixture_env.init("", gpur_run_env_seed(config->seed, lane), &info, &o->env[lane]);
+        run_fixture_env.init("", gpur_run_env_seed(config->seed, lane, 0), &info, &o->env[lane]);
         const gpur_status status = gpur_writer_create(f->replay, 1, &o->writer[lane]);
         if (status != GPUR_OK)
             return status;
@@ -292,6 +303,17 @@ static run_hashes run_to_end(const gpur_run_config *config)
     return hashes;
 }
 
+static void check_against_algorithm(const gpur_run_config *config)
+{
+    const run_hashes want = oracle_hashes(config), got = run_to_end(config);
+    CHECK(want.replay != 0);
+    TEST_REQUIRE(got.replay == want.replay && got.weights == want.weights,
+                 "W %d, concurrent %d, synchronized %d, act %d, whole_episodes %d, autoreset %d: replay and weights "
+                 "differ from those of the algorithm",
+                 (int)config->num_envs, (int)config->concurrent, (int)config->synchronized, (int)config->act,
+                 (int)config->whole_episodes, vector ? (int)vector->autoreset : -1);
+}
+
 TEST(runs_do_what_the_algorithm_written_out_does)
 {
     for (int v = 0; v < VARIANTS; v++)
@@ -299,19 +321,10 @@ TEST(runs_do_what_the_algorithm_written_out_does)
             gpur_run_config config =
                 run_fixture_config(variants[v].num_envs, variants[v].concurrent, variants[v].synchronized);
             config.act = act;
-            const run_hashes want = oracle_hashes(&config), got = run_to_end(&config);
-            CHECK(want.replay != 0);
-            TEST_REQUIRE(got.replay == want.replay && got.weights == want.weights,
-                         "variant %d, act %d: replay and weights differ from those of the algorithm", v, (int)act);
+            check_against_algorithm(&config);
+            config.whole_episodes = 1;
+            check_against_algorithm(&config);
         }
-}
-
-enum { FOLDER_ROOM = 4096 };
-
-static void test_folder(char folder[FOLDER_ROOM])
-{
-    snprintf(folder, FOLDER_ROOM, "%s", test_file_path("run.safetensors"));
-    *strrchr(folder, '/') = 0;
 }
 
 TEST(a_vector_environment_does_what_its_environments_do)
@@ -321,21 +334,12 @@ TEST(a_vector_environment_does_what_its_environments_do)
         for (int concurrent = 0; concurrent <= 1; concurrent++) {
             gpur_run_config config = run_fixture_config(concurrent ? 8 : 4, concurrent, 1);
             vector = types[i];
-            const run_hashes want = oracle_hashes(&config), got = run_to_end(&config);
             check_variant(&config);
+            check_against_algorithm(&config);
+            config.whole_episodes = 1, config.prepopulation = 200; /* of all lanes: most are in the middle of one */
+            check_against_algorithm(&config);
             vector = NULL;
-            CHECK(want.replay != 0);
-            TEST_REQUIRE(got.replay == want.replay && got.weights == want.weights,
-                         "autoreset %d, concurrent %d: replay and weights differ from those of the algorithm",
-                         (int)types[i]->autoreset, concurrent);
         }
-}
-
-/* The environment that a vector of the fixture has in its first lane. */
-static const char *init_first_lane(const char *options, uint64_t seed, gpur_env_info *info, void **env)
-{
-    (void)seed;
-    return run_fixture_env.init(options, gpur_run_env_seed(run_fixture_config(2, 1, 1).seed, 0), info, env);
 }
 
 TEST(a_vector_of_one_shows_what_its_environment_does)
@@ -347,7 +351,7 @@ TEST(a_vector_of_one_shows_what_its_environment_does)
         unsigned char got[RUN_FRAME] = {0}, want[RUN_FRAME] = {0};
         int ends = 0;
         CHECK(!gpur_single_env_init(types[i], "frames,lives", 0, &info, &vector_env));
-        CHECK(!init_first_lane("frames,lives", 0, &info, &env));
+        CHECK(!run_fixture_env.init("frames,lives", 0, &info, &env));
         CHECK(!gpur_single_env.reset(vector_env, got) && !run_fixture_env.reset(env, want));
         for (int32_t n = 0; n < 200; n++) {
             gpur_env_result one = {0}, other = {0};
@@ -402,71 +406,95 @@ static void evaluate_in(const gpur_vector_env_type *lanes, const gpur_env_type *
 TEST(without_a_type_for_it_an_evaluation_acts_in_a_vector_of_one)
 {
     static const gpur_vector_env_type *const types[] = {&run_fixture_same_step, &run_fixture_next_step};
-    gpur_env_type first_lane = run_fixture_env;
     evaluations want, got;
-    first_lane.init = init_first_lane;
     for (int i = 0; i < 2; i++) {
-        evaluate_in(types[i], &first_lane, &want);
+        evaluate_in(types[i], &run_fixture_env, &want);
         evaluate_in(types[i], NULL, &got);
         CHECK(want.count > 1 && want.length[0] > 20 && memcmp(&got, &want, sizeof want) == 0);
     }
 }
 
-/* Saves after two periods and goes on; then loads into a new run and goes on: what comes after is the same. */
-static void check_resume(const gpur_run_config *config)
+/* The stacks of which the actions of steps 1, 2, ... were inferred. */
+enum { STACK_BYTES = RUN_STACK * RUN_FRAME };
+static unsigned char seen[STEPS][STACK_BYTES];
+static int64_t seen_count;
+
+static gpur_status record(void *context, int64_t count, const unsigned char *obs, int32_t *actions)
 {
-    char folder[FOLDER_ROOM];
-    test_folder(folder);
-    CHECK_OK(open_run(config));
-    CHECK_OK(gpur_run_advance(fixture.run, 96));
-    CHECK_OK(gpur_run_save(fixture.run, folder));
-    fixture.events = 0, fixture.episodes = fixture.evaluations = 0;
-    CHECK_OK(gpur_run_advance(fixture.run, STEPS - 96));
-    CHECK_OK(gpur_run_evaluate(fixture.run));
-    const run_hashes want = run_fixture_hashes(&fixture);
-    run_fixture_close(&fixture);
-    CHECK_OK(open_run(config));
-    CHECK_OK(gpur_run_load(fixture.run, folder));
-    CHECK_OK(gpur_run_advance(fixture.run, STEPS - 96));
-    CHECK_OK(gpur_run_evaluate(fixture.run));
-    check_hashes("after a resume", run_fixture_hashes(&fixture), want);
-    run_fixture_close(&fixture);
-    test_remove_folder();
+    (void)context;
+    for (int64_t i = 0; i < count && seen_count < STEPS; i++, seen_count++) {
+        memcpy(seen[seen_count], obs + i * STACK_BYTES, STACK_BYTES);
+        actions[i] = 1;
+    }
+    return GPUR_OK;
 }
 
-TEST(a_resumed_run_goes_on_with_the_same_bits)
+static gpur_status no_copy(void *context, int from_target)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
-    check_resume(&config);
-    config.env_options = "frames,lives", config.whole_episodes = 1;
-    check_resume(&config);
-    config = run_fixture_config(3, 0, 0);
-    check_resume(&config);
+    (void)context, (void)from_target;
+    return GPUR_OK;
 }
 
-TEST(environments_that_cannot_be_saved_begin_new_episodes)
+static gpur_status no_training(void *context, int64_t steps)
 {
-    char folder[FOLDER_ROOM];
-    gpur_run_config config = run_fixture_config(4, 1, 1);
-    gpur_run_stats stats = {.size = sizeof stats};
-    config.env_options = "unsaved";
-    test_folder(folder);
+    (void)context, (void)steps;
+    return GPUR_OK;
+}
+
+/* Without concurrent training and with F = W, the steps are published in their order. */
+static void check_stacks(const char *options)
+{
+    static const gpur_run_work work = {.infer = record, .copy = no_copy, .train = no_training};
+    gpur_run_config config = run_fixture_config(4, 0, 1);
+    gpur_replay_stats before = {.size = sizeof before};
+    unsigned char obs[STACK_BYTES];
+    config.env_options = options;
+    config.eval_period = 0, config.eval_episodes = 0;
     CHECK_OK(open_run(&config));
-    CHECK_OK(gpur_run_advance(fixture.run, 96));
-    CHECK_OK(gpur_run_save(fixture.run, folder));
+    gpur_run_destroy(fixture.run);
+    CHECK_OK(
+        gpur_run_create_with(fixture.learner, (gpur_run_types){&run_fixture_env, NULL}, &config, &work, &fixture.run));
+    CHECK_OK(gpur_run_advance(fixture.run, 0));
+    CHECK_OK(gpur_replay_get_stats(fixture.replay, &before));
+    seen_count = 0;
+    CHECK_OK(gpur_run_advance(fixture.run, 144));
+    CHECK_EQUAL(seen_count, 144);
+    for (int64_t i = 0; i < seen_count; i++) {
+        const int64_t id = before.appended + i;
+        gpur_batch *batch = NULL;
+        CHECK_OK(gpur_replay_gather(fixture.replay, 1, &id, NULL, &batch));
+        CHECK_OK(gpur_batch_read(batch, "obs", obs, sizeof obs));
+        gpur_batch_release(batch);
+        TEST_REQUIRE(memcmp(obs, seen[i], sizeof obs) == 0, "%s: the stack of step %d is not the replay's", options,
+                     (int)i + 1);
+    }
     run_fixture_close(&fixture);
-    CHECK_OK(open_run(&config));
-    CHECK_OK(gpur_run_load(fixture.run, folder));
-    CHECK_OK(gpur_run_advance(fixture.run, 48));
-    CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
-    CHECK(stats.steps == 144 && stats.train_steps == 36);
-    run_fixture_close(&fixture);
-    test_remove_folder();
+}
+
+TEST(stacks_are_acted_on_as_the_replay_rebuilds_them)
+{
+    check_stacks("frames");
+    check_stacks("frames,last");
+    check_stacks("frames,repeat");
+    check_stacks("frames,last,repeat");
+}
+
+/* An environment fails in its step 66, which is one of the run. Returns the number of the run's step, if each of its
+ * steps is one of all lanes, or one of lane 0. */
+static int64_t failing_step(gpur_run_config *config)
+{
+    config->env_options = "fail=65";
+    config->eval_period = 0, config->eval_episodes = 0;
+    config->prepopulation = 50;
+    return open_run(config) == GPUR_OK && gpur_run_advance(fixture.run, 0) == GPUR_OK
+               ? 1 + (65 - (int64_t)fixture.run->lanes[0].steps) * config->num_envs
+               : -1;
 }
 
 TEST(an_error_of_an_environment_ends_the_run_and_names_the_lane)
 {
     gpur_run_config config = run_fixture_config(4, 1, 1);
+    char message[96];
     config.env_options = "fail=20";
     config.eval_period = 0, config.eval_episodes = 0;
     config.prepopulation = 50;
@@ -474,11 +502,67 @@ TEST(an_error_of_an_environment_ends_the_run_and_names_the_lane)
     CHECK_FAILS(gpur_run_advance(fixture.run, STEPS), GPUR_INVALID_ARGUMENT, "lane 0, step -29: the motor is broken");
     CHECK_FAILS(gpur_run_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, "the run has ended");
     run_fixture_close(&fixture);
-    config.env_options = "fail=65";
-    CHECK_OK(open_run(&config));
-    CHECK_STATUS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE(": the motor is broken");
+    int64_t step = failing_step(&config);
+    CHECK(step > 0);
+    snprintf(message, sizeof message, "lane 0, step %d: the motor is broken", (int)step);
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT, message);
     CHECK_OK(gpur_learner_train(fixture.learner, 1)); /* the learner stays usable */
+    run_fixture_close(&fixture);
+    vector = &run_fixture_same_step;
+    step = failing_step(&config);
+    vector = NULL;
+    CHECK(step > 0);
+    snprintf(message, sizeof message, "vector of hashes, steps %d to %d: the motor is broken", (int)step,
+             (int)step + 3);
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT, message);
+    run_fixture_close(&fixture);
+}
+
+/* Work of which only the inferences of one observation fail. */
+static gpur_status no_inference(void *context, int64_t count, const unsigned char *obs, int32_t *actions)
+{
+    (void)context, (void)count, (void)obs, (void)actions;
+    return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the layers");
+}
+
+TEST(an_error_of_an_inference_in_a_lanes_thread_names_the_lane)
+{
+    static const gpur_run_work work = {.infer = no_inference, .copy = no_copy, .train = no_training};
+    gpur_run_config config = run_fixture_config(4, 1, 0);
+    config.eval_period = 0, config.eval_episodes = 0;
+    CHECK_OK(open_run(&config));
+    gpur_run_destroy(fixture.run);
+    CHECK_OK(
+        gpur_run_create_with(fixture.learner, (gpur_run_types){&run_fixture_env, NULL}, &config, &work, &fixture.run));
+    CHECK_FAILS(gpur_run_advance(fixture.run, STEPS), GPUR_OUT_OF_MEMORY, ": no memory for the layers");
+    CHECK(strncmp(gpur_last_error(), "lane ", 5) == 0 && strstr(gpur_last_error(), ", step "));
+    run_fixture_close(&fixture);
+}
+
+static void sleep_in_training(void *context, gpur_run_part part, int64_t step)
+{
+    const struct timespec time = {0, 100000000};
+    (void)context, (void)step;
+    if (part == GPUR_PART_TRAIN)
+        nanosleep(&time, NULL);
+}
+
+static int64_t count_train_steps(void)
+{
+    gpur_run_stats stats = {.size = sizeof stats};
+    return gpur_run_get_stats(fixture.run, &stats) == GPUR_OK ? stats.train_steps : -1;
+}
+
+TEST(after_an_error_no_thread_of_the_run_works)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    CHECK(failing_step(&config) > 0);
+    fixture.run->delay = sleep_in_training;
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT, ": the motor is broken");
+    const int64_t trained = count_train_steps();
+    sleep_in_training(NULL, GPUR_PART_TRAIN, 0);
+    sleep_in_training(NULL, GPUR_PART_TRAIN, 0);
+    CHECK_EQUAL(count_train_steps(), trained);
     run_fixture_close(&fixture);
 }
 
@@ -499,6 +583,11 @@ TEST(a_run_can_be_stopped_from_any_thread)
     CHECK_FAILS(gpur_run_advance(fixture.run, INT64_C(1) << 40), GPUR_INTERRUPTED, "the run was stopped after");
     pthread_join(thread, NULL);
     CHECK_FAILS(gpur_run_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, "the run has ended");
+    run_fixture_close(&fixture);
+    CHECK_OK(open_run(&config));
+    gpur_run_stop(fixture.run);
+    CHECK_FAILS(gpur_run_evaluate(fixture.run), GPUR_INTERRUPTED, "the run was stopped after 0 steps");
+    CHECK_EQUAL(fixture.evaluations, 0);
     run_fixture_close(&fixture);
 }
 
@@ -522,17 +611,112 @@ TEST(settings_that_do_not_go_together_are_refused)
     c = run_fixture_config(4, 1, 1), c.eval_period = 50, check_refused(c, "eval_period is 50");
     c = run_fixture_config(4, 1, 1), c.eval_episodes = 0, check_refused(c, "eval_episodes is 0");
     c = run_fixture_config(4, 1, 1), c.eval_epsilon = 2, check_refused(c, "eval_epsilon is 2");
+    c = run_fixture_config(4, 1, 1), c.concurrent = 7, check_refused(c, "concurrent is 7; it must be 0 or 1");
+    c = run_fixture_config(4, 1, 1), c.synchronized = 7, check_refused(c, "synchronized is 7; it must be 0 or 1");
+    c = run_fixture_config(4, 1, 1), c.whole_episodes = 7, check_refused(c, "whole_episodes is 7; it must be 0 or 1");
+    c = run_fixture_config(80, 1, 0), c.threads = 70,
+    check_refused(c, "threads is 70 and synchronized is 0; without `synchronized` the first must be at most 64");
     vector = &run_fixture_same_step;
     c = run_fixture_config(4, 1, 0), check_refused(c, "synchronized is 0; a vector environment");
     c = run_fixture_config(8, 0, 1), check_refused(c, "train_period is 4 and num_envs is 8");
     vector = NULL;
 }
 
-/* Every fifth environment shows frames, the others numbers. */
+TEST(a_learner_in_the_middle_of_a_target_period_is_refused)
+{
+    const gpur_run_config config = run_fixture_config(4, 1, 1);
+    gpur_run *run = NULL;
+    CHECK_OK(open_run(&config));
+    CHECK_OK(gpur_run_advance(fixture.run, 0));
+    CHECK_OK(gpur_learner_train(fixture.learner, 5));
+    CHECK_FAILS(gpur_run_create(fixture.learner, &run_fixture_env, &config, &run), GPUR_INVALID_ARGUMENT,
+                "the learner has done 5 train steps and its target_period is 12");
+    CHECK_OK(gpur_learner_train(fixture.learner, 7));
+    CHECK_OK(gpur_run_create(fixture.learner, &run_fixture_env, &config, &run));
+    gpur_run_destroy(run);
+    run_fixture_close(&fixture);
+}
+
+static int64_t save_bytes; /* that init_with_bytes reports */
+
+static const char *init_with_bytes(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    const char *const error = run_fixture_env.init(options, seed, info, env);
+    info->save_bytes = save_bytes;
+    return error;
+}
+
+static const char *init_nothing(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    (void)options, (void)seed, (void)info;
+    *env = NULL;
+    return NULL;
+}
+
+static void check_type_refused(const gpur_env_type *type, const char *message)
+{
+    const gpur_run_config config = run_fixture_config(4, 1, 1);
+    gpur_run *run = NULL;
+    CHECK_FAILS(gpur_run_create(fixture.learner, type, &config, &run), GPUR_INVALID_ARGUMENT, message);
+    CHECK(!run);
+}
+
+TEST(a_callers_type_without_what_it_must_have_is_refused)
+{
+    const gpur_run_config config = run_fixture_config(4, 1, 1);
+    gpur_vector_env_type steps_many = run_fixture_same_step;
+    gpur_env_type type = run_fixture_env;
+    gpur_run *run = NULL;
+    CHECK_OK(open_run(&config));
+    type.step = NULL;
+    check_type_refused(&type, "the type has no function step; only save and load may be NULL");
+    type = run_fixture_env, type.load = NULL;
+    check_type_refused(&type, "the type hashes has save and no load");
+    type.save = NULL, type.init = init_with_bytes, save_bytes = 8;
+    check_type_refused(&type, "lane 0: save_bytes of hashes is 8 and it has no functions save and load");
+    type = run_fixture_env, type.init = init_with_bytes, save_bytes = -8;
+    check_type_refused(&type, "lane 0: save_bytes of hashes is -8; it must be 0 or more");
+    type.init = init_nothing;
+    check_type_refused(&type, "lane 0: init of hashes returned no environment");
+    steps_many.reset = NULL;
+    CHECK_FAILS(gpur_run_create_vector(fixture.learner, &steps_many, &run_fixture_env, &config, &run),
+                GPUR_INVALID_ARGUMENT, "the type has no function reset");
+    run_fixture_close(&fixture);
+}
+
+/* Of every fifth environment, which is that of the evaluation of a run with 4 lanes. The others have the run's. */
+static const char *fifth_options;
+
 static const char *init_unlike(const char *options, uint64_t seed, gpur_env_info *info, void **env)
 {
     static int made;
-    return run_fixture_env.init(++made % 5 == 0 ? "frames" : options, seed, info, env);
+    return run_fixture_env.init(++made % 5 == 0 ? fifth_options : options, seed, info, env);
+}
+
+static void sleep_in_steps(void *context, gpur_run_part part, int64_t step)
+{
+    const struct timespec time = {0, 10000000};
+    (void)context;
+    if (part == GPUR_PART_ENV && step > 96)
+        nanosleep(&time, NULL);
+}
+
+/* The evaluation begins at step 97, and its first step is refused. The next evaluation would be at step 193. */
+TEST(an_error_of_the_evaluation_ends_the_run_at_once)
+{
+    const gpur_run_config config = run_fixture_config(4, 1, 1);
+    gpur_run_stats stats = {.size = sizeof stats};
+    gpur_env_type unlike = run_fixture_env;
+    unlike.init = init_unlike;
+    fifth_options = "fail=0";
+    CHECK_OK(open_run(&config));
+    gpur_run_destroy(fixture.run);
+    CHECK_OK(gpur_run_create(fixture.learner, &unlike, &config, &fixture.run));
+    fixture.run->delay = sleep_in_steps;
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT, "the evaluation: the motor is broken");
+    CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
+    CHECK(stats.steps >= 96 && stats.steps < 192);
+    run_fixture_close(&fixture);
 }
 
 TEST(environments_that_differ_are_refused)
@@ -541,6 +725,7 @@ TEST(environments_that_differ_are_refused)
     gpur_env_type unlike = run_fixture_env;
     gpur_run *run = NULL;
     unlike.init = init_unlike;
+    fifth_options = "frames";
     CHECK_OK(open_run(&config));
     CHECK_FAILS(gpur_run_create(fixture.learner, &unlike, &config, &run), GPUR_INVALID_ARGUMENT,
                 "environment 4 (4: the evaluation's) has other observations or actions than environment 0");
@@ -560,15 +745,17 @@ int main(int argc, char **argv)
     RUN(frames_lives_whole_episodes_and_fewer_threads_give_the_same_bits);
     RUN(runs_do_what_the_algorithm_written_out_does);
     RUN(a_vector_environment_does_what_its_environments_do);
+    RUN(stacks_are_acted_on_as_the_replay_rebuilds_them);
     RUN(a_vector_of_one_shows_what_its_environment_does);
     RUN(without_a_type_for_it_an_evaluation_acts_in_a_vector_of_one);
-#ifdef GPUR_HAS_FILES
-    RUN(a_resumed_run_goes_on_with_the_same_bits);
-    RUN(environments_that_cannot_be_saved_begin_new_episodes);
-#endif
     RUN(an_error_of_an_environment_ends_the_run_and_names_the_lane);
+    RUN(an_error_of_an_inference_in_a_lanes_thread_names_the_lane);
+    RUN(after_an_error_no_thread_of_the_run_works);
+    RUN(an_error_of_the_evaluation_ends_the_run_at_once);
     RUN(a_run_can_be_stopped_from_any_thread);
     RUN(settings_that_do_not_go_together_are_refused);
+    RUN(a_learner_in_the_middle_of_a_target_period_is_refused);
+    RUN(a_callers_type_without_what_it_must_have_is_refused);
     RUN(environments_that_differ_are_refused);
     return test_main_end();
 }

@@ -114,10 +114,10 @@ typedef struct hash_vector {
 static const char *vector_init(const char *options, uint64_t seed, int32_t num_envs, gpur_env_info *info, void **env)
 {
     hash_vector *const v = calloc(1, sizeof *v);
-    (void)seed; /* made from the run's, which the tests know */
+    const uint64_t of_run = run_fixture_config(2, 1, 1).seed, first = gpur_run_env_seed(of_run, 0, 0);
     v->count = num_envs;
     for (int32_t i = 0; i < num_envs; i++)
-        env_init(options, gpur_run_env_seed(run_fixture_config(2, 1, 1).seed, i), info, &v->env[i]);
+        env_init(options, gpur_run_env_seed(of_run, i, 0) ^ seed ^ first, info, &v->env[i]);
     v->frame_bytes = strstr(options, "frames") ? RUN_FRAME : RUN_FEATURES * (int32_t)sizeof(float);
     *env = v;
     return NULL;
@@ -215,12 +215,14 @@ static void on_event(void *user, const gpur_run_event *event)
                      hash_bytes(0, event, sizeof *event)); /* the order within a kind counts, that between kinds not */
 }
 
-static gpur_status open_replay(run_fixture *f, int has_frames)
+static gpur_status open_replay(run_fixture *f, const char *options)
 {
+    const int has_frames = strstr(options, "frames") != NULL, is_last = strstr(options, "last") != NULL;
     gpur_replay_config config;
     const gpur_field numbers = {"obs", GPUR_FLOAT32, {RUN_FEATURES}};
-    const gpur_field stack = {"obs", GPUR_UINT8, {RUN_STACK, 3, RUN_FRAME / 3}};
-    const gpur_field obs = has_frames ? stack : numbers;
+    const gpur_field first = {"obs", GPUR_UINT8, {RUN_STACK, 3, RUN_FRAME / 3}};
+    const gpur_field last = {"obs", GPUR_UINT8, {3, RUN_FRAME / 3, RUN_STACK}};
+    const gpur_field obs = !has_frames ? numbers : is_last ? last : first;
     gpur_field fields[] = {obs, {"action", GPUR_INT64, {0}},    {"reward", GPUR_FLOAT32, {0}},
                            obs, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}}};
     fields[3].name = "next_obs";
@@ -234,6 +236,8 @@ static gpur_status open_replay(run_fixture *f, int has_frames)
     if (has_frames) {
         config.layout = GPUR_LAYOUT_FRAMES;
         config.frame_stack = RUN_STACK;
+        config.stack_axis = is_last ? GPUR_STACK_LAST : GPUR_STACK_FIRST;
+        config.stack_pad = strstr(options, "repeat") ? GPUR_PAD_REPEAT : GPUR_PAD_ZERO;
         config.extra_frames = 200;
     }
     return gpur_replay_create(f->device, &config, &f->replay);
@@ -244,17 +248,17 @@ gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, c
 {
     gpur_run_config run = *config;
     gpur_learner_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
-    const int has_frames = run.env_options && strstr(run.env_options, "frames");
+    const char *const options = run.env_options ? run.env_options : "";
     *f = (run_fixture){0};
     learner.network.num_actions = RUN_ACTIONS;
-    learner.network.input_scale = has_frames ? 1.0f / 255.0f : 1.0f;
+    learner.network.input_scale = strstr(options, "frames") ? 1.0f / 255.0f : 1.0f;
     learner.batch_size = 8;
     learner.target_period = 12; /* 48 / 4 */
     learner.exploration = (gpur_schedule){.first = 1.0f, .last = 0.1f, .steps = 150};
     run.on_event = on_event;
     run.user = f;
     GPUR_TRY(gpur_device_open(name, device, &f->device));
-    GPUR_TRY(open_replay(f, has_frames));
+    GPUR_TRY(open_replay(f, options));
     GPUR_TRY(gpur_learner_create(f->replay, &learner, &f->learner));
     return gpur_run_create_with(f->learner, (gpur_run_types){&run_fixture_env, vector}, &run, NULL, &f->run);
 }

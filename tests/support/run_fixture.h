@@ -8,13 +8,16 @@
 /*
  * The environment: 6 numbers of float32, 4 actions. Options, given to its init as "a,b":
  *   frames   its observations are frames of 3 x 5 bytes
+ *   last     the replay stacks frames on the last axis
+ *   repeat   it pads stacks by repeating the first frame
  *   lives    every second end of an episode is the loss of a life
  *   unsaved  it cannot save its state
  *   fail=N   its step N is refused
  */
 extern const gpur_env_type run_fixture_env;
 
-/* The same environments as one vector, with the seeds that a run gives its lanes; in each mode of autoreset. */
+/* The same environments as one vector, with the seeds that a run gives its lanes at first, and others if it is made
+ * again; in each mode of autoreset. */
 extern const gpur_vector_env_type run_fixture_same_step, run_fixture_next_step;
 
 enum { RUN_ACTIONS = 4, RUN_FEATURES = 6, RUN_FRAME = 15, RUN_STACK = 3 };
@@ -44,6 +47,11 @@ typedef struct run_hashes {
     uint64_t events, replay, weights;
 } run_hashes;
 run_hashes run_fixture_hashes(run_fixture *f);
+
+static inline int run_hashes_agree(run_hashes a, run_hashes b)
+{
+    return a.replay && a.events == b.events && a.replay == b.replay && a.weights == b.weights;
+}
 
 /* Delays threads by up to 300 microseconds, as a hash of schedule (1, 2, ...), part and step says; 0: not at all. */
 void run_fixture_delay(run_fixture *f, uint64_t schedule);

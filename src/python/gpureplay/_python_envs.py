@@ -226,12 +226,16 @@ class _Player:
 class PythonEnvs(_PythonType):
     """Environments of their own for the lanes. They are made in the thread that makes the run.
 
+    The library closes environments and makes them again when it loads a run: then they stay, and their next reset gets
+    the new seed.
+
     make: makes the environment of a lane. closes: whether they are closed with the run.
     """
 
     def __init__(self, make: Callable[[int], Any], closes: bool, check_nan: bool):
         self._make, self._closes = make, closes
         self._players: dict[int, _Player] = {}  # by handle: the lane + 1, because NULL is none
+        self._closed: set[int] = set()  # handles whose environments the library has closed
         self._lanes: int | None = None  # None: not open
         self._first = make(0)  # from which the spaces are known
         try:
@@ -251,11 +255,13 @@ class PythonEnvs(_PythonType):
     def _init(self, options: bytes, seed: int, info_at: int, env_at: int) -> int | None:
         if self._lanes is None:
             return self._probe(options, seed, info_at, env_at)
-        handle = len(self._players) + 1
+        handle = min(self._closed, default=len(self._players) + 1)
+        self._closed.discard(handle)
         _P.from_address(env_at).value = None
         try:
             self._describe(info_at)
-            made = self._first if handle == 1 else self._make(handle - 1)
+            made = self._players[handle].env if handle in self._players else \
+                self._first if handle == 1 else self._make(handle - 1)
             self._players[handle] = _Player(made, self.spaces, _seed_of(seed), self._checks)
             self._require_same(made)
         except BaseException as error:
@@ -268,6 +274,9 @@ class PythonEnvs(_PythonType):
         if _single_spaces(made) != self.spaces:
             raise ValueError(f"the spaces are {made.observation_space} and {made.action_space}; they must be those of "
                              f"lane 0, {first.observation_space} and {first.action_space}")
+
+    def _close(self, handle: int) -> None:
+        self._closed.update({handle} & self._players.keys())
 
     def _reset(self, handle: int, obs_at: int) -> int | None:
         try:

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* Saved runs: resuming them, with environments that can be saved and with others, and folders that are refused. */
+#include "support/run_fixture.h"
+
+#include "support/file_utils.h"
+#include "test.h"
+
+enum { STEPS = 240, SAVED_AT = 96, FOLDER_ROOM = 4096 };
+
+static run_fixture fixture;
+static char folder[FOLDER_ROOM];
+
+static gpur_status open_run(const gpur_run_config *config, const gpur_vector_env_type *vector)
+{
+    const gpur_device_config device = test_device_config();
+    return run_fixture_open(&fixture, &device, test_device_name(), config, vector);
+}
+
+static void begin_folder(void)
+{
+    snprintf(folder, sizeof folder, "%s", test_file_path("run.safetensors"));
+    *strrchr(folder, '/') = 0;
+}
+
+/* A run of two periods, saved. It goes on. */
+static void open_and_save(const gpur_run_config *config, const gpur_vector_env_type *vector)
+{
+    begin_folder();
+    CHECK_OK(open_run(config, vector));
+    CHECK_OK(gpur_run_advance(fixture.run, SAVED_AT));
+    CHECK_OK(gpur_run_save(fixture.run, folder));
+}
+
+static void open_and_load(const gpur_run_config *config, const gpur_vector_env_type *vector)
+{
+    CHECK_OK(open_run(config, vector));
+    CHECK_OK(gpur_run_load(fixture.run, folder));
+}
+
+/* The events from now on, and what the run leaves behind at its end. */
+static run_hashes hashes_at_end(void)
+{
+    fixture.events = 0, fixture.episodes = fixture.evaluations = 0;
+    const run_hashes failed = {0};
+    return gpur_run_advance(fixture.run, STEPS - SAVED_AT) == GPUR_OK && gpur_run_evaluate(fixture.run) == GPUR_OK
+               ? run_fixture_hashes(&fixture)
+               : failed;
+}
+
+static void close_and_remove(void)
+{
+    run_fixture_close(&fixture);
+    test_remove_folder();
+}
+
+static void check_resume(const gpur_run_config *config)
+{
+    open_and_save(config, NULL);
+    const run_hashes want = hashes_at_end();
+    run_fixture_close(&fixture);
+    open_and_load(config, NULL);
+    CHECK(run_hashes_agree(hashes_at_end(), want));
+    close_and_remove();
+}
+
+TEST(a_resumed_run_goes_on_with_the_same_bits)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    check_resume(&config);
+    config.env_options = "frames,lives", config.whole_episodes = 1;
+    check_resume(&config);
+    config = run_fixture_config(3, 0, 0);
+    check_resume(&config);
+}
+
+/* Environments that cannot be saved, one of which, that of lane 1, only begins before step 1. Each load makes them
+ * again, with the same seeds as each other load and with others than the run that was saved. */
+static void check_new_episodes(const gpur_run_config *config, const gpur_vector_env_type *vector)
+{
+    gpur_run_stats stats = {.size = sizeof stats};
+    float first[RUN_FEATURES], again[RUN_FEATURES];
+    CHECK_OK(open_run(config, vector));
+    CHECK_OK(gpur_run_advance(fixture.run, 0));
+    memcpy(first, fixture.run->lanes[1].player.obs, sizeof first);
+    run_fixture_close(&fixture);
+    open_and_save(config, vector);
+    run_fixture_close(&fixture);
+    open_and_load(config, vector);
+    memcpy(again, fixture.run->lanes[1].player.obs, sizeof again);
+    const run_hashes want = hashes_at_end();
+    CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
+    CHECK(stats.steps == STEPS && stats.train_steps == STEPS / 4);
+    run_fixture_close(&fixture);
+    open_and_load(config, vector);
+    CHECK(memcmp(again, first, sizeof again) != 0);
+    CHECK(memcmp(again, fixture.run->lanes[1].player.obs, sizeof again) == 0);
+    CHECK(run_hashes_agree(hashes_at_end(), want));
+    close_and_remove();
+}
+
+TEST(environments_that_cannot_be_saved_begin_new_episodes_with_new_seeds)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    check_new_episodes(&config, &run_fixture_same_step);
+    check_new_episodes(&config, &run_fixture_next_step);
+    config.env_options = "unsaved";
+    check_new_episodes(&config, NULL);
+    config.whole_episodes = 1;
+    check_new_episodes(&config, NULL);
+}
+
+/* Of each lane: the steps that its episodes have had since the load, by their events. */
+static int64_t counted[4], steps_taken[4];
+
+static void count_steps(void *user, const gpur_run_event *event)
+{
+    (void)user;
+    if (event->kind != GPUR_RUN_EPISODE)
+        return;
+    counted[event->lane] += event->length;
+    steps_taken[event->lane] = (event->step - SAVED_AT - 1 - event->lane) / 4 + 1;
+}
+
+/* Steps of the episodes that were open when the run was saved are not counted in those that begin after the load. */
+TEST(a_resumed_run_with_whole_episodes_has_none_made_of_two)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    config.env_options = "unsaved", config.whole_episodes = 1;
+    open_and_save(&config, NULL);
+    int64_t logged = 0;
+    for (int i = 0; i < 4; i++)
+        logged += fixture.run->lanes[i].log.count;
+    CHECK(logged > 4); /* more than the beginnings of their episodes */
+    run_fixture_close(&fixture);
+    open_and_load(&config, NULL);
+    memset(counted, 0, sizeof counted);
+    fixture.run->config.on_event = count_steps;
+    CHECK_OK(gpur_run_advance(fixture.run, STEPS - SAVED_AT));
+    for (int i = 0; i < 4; i++)
+        CHECK(counted[i] > 0 && counted[i] == steps_taken[i]);
+    close_and_remove();
+}
+
+static void path_of(const char *name, char path[FOLDER_ROOM + 32])
+{
+    snprintf(path, FOLDER_ROOM + 32, "%s/%s", folder, name);
+}
+
+static void check_nothing_loaded(void)
+{
+    gpur_run_stats stats = {.size = sizeof stats};
+    gpur_replay_stats replay = {.size = sizeof replay};
+    CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
+    CHECK_OK(gpur_replay_get_stats(fixture.replay, &replay));
+    CHECK(stats.steps == 0 && stats.train_steps == 0 && replay.appended == 0);
+}
+
+TEST(files_of_different_saves_are_refused)
+{
+    const gpur_run_config config = run_fixture_config(4, 1, 1);
+    char path[FOLDER_ROOM + 32];
+    int64_t bytes;
+    open_and_save(&config, NULL);
+    path_of("run.safetensors", path);
+    unsigned char *const first = read_file(path, &bytes);
+    CHECK(first != NULL);
+    CHECK_OK(gpur_run_advance(fixture.run, 48));
+    CHECK_OK(gpur_run_save(fixture.run, folder));
+    CHECK(write_file(path, first, bytes) == 0); /* as if the second save had been stopped before its last file */
+    free(first);
+    run_fixture_close(&fixture);
+    CHECK_OK(open_run(&config, NULL));
+    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_FILE_ERROR, "run.safetensors was saved after 24 train steps");
+    CHECK_MESSAGE("the files beside it after 36");
+    check_nothing_loaded();
+    CHECK_OK(gpur_run_advance(fixture.run, 48));
+    close_and_remove();
+}
+
+static const char *refuse_to_load(void *env, const void *state)
+{
+    (void)env, (void)state;
+    return "the level is gone";
+}
+
+/* What is refused before anything is replaced changes nothing; after that the run has ended. */
+TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    gpur_env_type type = run_fixture_env;
+    char path[FOLDER_ROOM + 32];
+    int64_t bytes;
+    open_and_save(&config, NULL);
+    run_fixture_close(&fixture);
+    config.env_options = "lives";
+    CHECK_OK(open_run(&config, NULL));
+    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "other options than this run's, \"lives\"");
+    check_nothing_loaded();
+    CHECK_OK(gpur_run_advance(fixture.run, 48));
+    run_fixture_close(&fixture);
+
+    config.env_options = NULL;
+    type.load = refuse_to_load;
+    CHECK_OK(open_run(&config, NULL));
+    gpur_run_destroy(fixture.run);
+    CHECK_OK(gpur_run_create(fixture.learner, &type, &config, &fixture.run));
+    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT,
+                "the environment could not be loaded: the level is gone; the run is loaded in part, and has ended");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 48), GPUR_INVALID_ARGUMENT, "the run has ended");
+    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "the run has ended");
+    gpur_run_destroy(fixture.run);
+    CHECK_OK(gpur_run_create(fixture.learner, &run_fixture_env, &config, &fixture.run));
+    check_nothing_loaded(); /* the replay and the learner can be used for another run */
+    CHECK_OK(gpur_run_load(fixture.run, folder));
+    run_fixture_close(&fixture);
+
+    path_of("learner.safetensors", path);
+    unsigned char *const file = read_file(path, &bytes);
+    CHECK(file != NULL);
+    file[bytes - 1] ^= 1;
+    CHECK(write_file(path, file, bytes) == 0);
+    free(file);
+    CHECK_OK(open_run(&config, NULL));
+    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_FILE_ERROR, "the run is loaded in part, and has ended");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 48), GPUR_INVALID_ARGUMENT, "the run has ended");
+    close_and_remove();
+}
+
+TEST(a_log_that_no_lane_writes_is_refused)
+{
+    gpur_log_entry entry = {.action = 3, .terminated = 1};
+    const gpur_step_log log = {(unsigned char *)&entry, sizeof entry, 1, 1};
+    CHECK_OK(gpur_step_log_check(&log, 4));
+    CHECK_FAILS(gpur_step_log_check(&log, 3), GPUR_FILE_ERROR, "has action 3, terminated 1");
+    entry.action = -2;
+    CHECK_FAILS(gpur_step_log_check(&log, 4), GPUR_FILE_ERROR, "has action -2");
+    entry.action = -1;
+    CHECK_OK(gpur_step_log_check(&log, 4));
+    entry.continues = 7;
+    CHECK_FAILS(gpur_step_log_check(&log, 4), GPUR_FILE_ERROR, "continues 7; they must be -1 to 3, and 0 or 1");
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(a_resumed_run_goes_on_with_the_same_bits);
+    RUN(environments_that_cannot_be_saved_begin_new_episodes_with_new_seeds);
+    RUN(a_resumed_run_with_whole_episodes_has_none_made_of_two);
+    RUN(files_of_different_saves_are_refused);
+    RUN(a_load_that_fails_changes_nothing_or_ends_the_run);
+    RUN(a_log_that_no_lane_writes_is_refused);
+    return test_main_end();
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* The settings of whole systems: each constant of "fast-dqn" beside its published value, and runs of both presets. */
+#include "gpureplay/run.h"
+#include "test.h"
+
+#include <stdlib.h>
+
+enum { SIDE = 84 };
+
+/* Frames of 84 x 84 bytes, which show the number of the step. An episode has 20 steps. */
+static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    (void)options, (void)seed;
+    info->obs = (gpur_space){.dtype = GPUR_UINT8, .shape = {SIDE, SIDE}, .high = 255.0f};
+    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = 4, .high = 3.0f};
+    *env = calloc(1, sizeof(int32_t));
+    return *env ? NULL : "no memory";
+}
+
+static const char *reset(void *env, void *obs)
+{
+    *(int32_t *)env = 0;
+    memset(obs, 0, (size_t)SIDE * SIDE);
+    return NULL;
+}
+
+static const char *step(void *env, const void *action, void *obs, gpur_env_result *result)
+{
+    const int32_t steps = ++*(int32_t *)env;
+    result->reward = *(const int32_t *)action == 0 ? 1.0f : 0.0f;
+    result->terminated = steps == 20;
+    memset(obs, steps, (size_t)SIDE * SIDE);
+    return NULL;
+}
+
+static const gpur_env_type frames = {
+    .size = sizeof frames, .name = "counted frames", .init = init, .reset = reset, .step = step, .close = free};
+
+typedef struct system_config {
+    gpur_field fields[GPUR_RUN_FIELDS];
+    gpur_replay_config replay;
+    gpur_learner_config learner;
+    gpur_run_config run;
+} system_config;
+
+/* The members of the run's config that a preset does not set get other values than the defaults, and so do some that
+ * it does. */
+static gpur_status read_preset(const char *name, const gpur_env_type *type, system_config *c)
+{
+    (void)gpur_replay_config_init(&c->replay, sizeof c->replay);
+    (void)gpur_learner_config_init(&c->learner, sizeof c->learner);
+    (void)gpur_run_config_init(&c->run, sizeof c->run);
+    c->run.seed = 7, c->run.threads = 2;
+    c->run.num_envs = 3, c->run.concurrent = c->run.synchronized = 0, c->run.act = GPUR_ACT_TARGET;
+    c->run.whole_episodes = 1, c->run.target_period = 12, c->run.train_period = 3, c->run.prepopulation = 5;
+    c->run.eval_period = 24, c->run.eval_episodes = 1, c->run.eval_epsilon = 0.5f;
+    return gpur_run_preset(name, type, "", c->fields, &c->replay, &c->learner, &c->run);
+}
+
+/* Daley & Amato 2021, table 5 and section 5, and the network of Mnih et al. 2015; where they are silent the code of
+ * Daley & Amato. */
+TEST(fast_dqn_has_the_published_constants)
+{
+    system_config c;
+    CHECK_OK(read_preset("fast-dqn", &frames, &c));
+    const gpur_network_config *const n = &c.learner.network;
+    const struct {
+        const char *name;
+        double got, want;
+    } constants[] = {
+        {"layers", n->trunk_count, 4},
+        {"filters 1", n->trunk[0].units, 32},
+        {"filters 2", n->trunk[1].units, 64},
+        {"filters 3", n->trunk[2].units, 64},
+        {"kernel 1", n->trunk[0].kernel, 8},
+        {"kernel 2", n->trunk[1].kernel, 4},
+        {"kernel 3", n->trunk[2].kernel, 3},
+        {"stride 1", n->trunk[0].stride, 4},
+        {"stride 2", n->trunk[1].stride, 2},
+        {"stride 3", n->trunk[2].stride, 1},
+        {"kind 1", n->trunk[0].kind, GPUR_CONV},
+        {"kind 2", n->trunk[1].kind, GPUR_CONV},
+        {"kind 3", n->trunk[2].kind, GPUR_CONV},
+        {"kind 4", n->trunk[3].kind, GPUR_DENSE},
+        {"units", n->trunk[3].units, 512},
+        {"activation", n->trunk[3].activation, GPUR_RELU},
+        {"head", n->head, GPUR_HEAD_Q},
+        {"actions", n->num_actions, 4},
+        {"initial weights", n->init, GPUR_INIT_GLOROT},
+        {"input scale", (double)n->input_scale, (double)(1.0f / 255.0f)},
+        {"optimizer", c.learner.optimizer.kind, GPUR_RMSPROP_DEEPMIND},
+        {"centered", c.learner.optimizer.centered, 1},
+        {"learning rate", (double)c.learner.optimizer.learning_rate.first, (double)2.5e-4f},
+        {"last learning rate", (double)c.learner.optimizer.learning_rate.last, (double)2.5e-4f},
+        {"decay", (double)c.learner.optimizer.decay, (double)0.95f},
+        {"optimizer's epsilon", (double)c.learner.optimizer.epsilon, (double)0.01f},
+        {"momentum", (double)c.learner.optimizer.momentum, 0},
+        {"clipping by norm", (double)c.learner.optimizer.clip_norm, 0},
+        {"double DQN", c.learner.double_dqn, 0},
+        {"loss", c.learner.loss, GPUR_LOSS_HUBER},
+        {"delta", (double)c.learner.huber_delta, 1},
+        {"minibatch", (double)c.learner.batch_size, 32},
+        {"learner's target period", (double)c.learner.target_period, 10000 / 4},
+        {"first epsilon", (double)c.learner.exploration.first, 1},
+        {"last epsilon", (double)c.learner.exploration.last, (double)0.1f},
+        {"steps of epsilon", (double)c.learner.exploration.steps, 1000000},
+        {"capacity", (double)c.replay.capacity, 1000000},
+        {"gamma", (double)c.replay.gamma, (double)0.99f},
+        {"rewards clipped at", (double)c.replay.reward_clip, 1},
+        {"steps of a return", c.replay.n_step, 1},
+        {"layout", c.replay.layout, GPUR_LAYOUT_FRAMES},
+        {"stack", c.replay.frame_stack, 4},
+        {"padding", c.replay.stack_pad, GPUR_PAD_ZERO},
+        {"stack axis", c.replay.stack_axis, GPUR_STACK_FIRST},
+        {"C", (double)c.run.target_period, 10000},
+        {"F", (double)c.run.train_period, 4},
+        {"W", c.run.num_envs, 8},
+        {"concurrent", c.run.concurrent, 1},
+        {"synchronized", c.run.synchronized, 1},
+        {"act", c.run.act, GPUR_ACT_LATEST},
+        {"whole episodes", c.run.whole_episodes, 0},
+        {"prepopulation", (double)c.run.prepopulation, 50000},
+        {"least size", (double)c.replay.min_size, 50000},
+        {"steps between evaluations", (double)c.run.eval_period, 250000},
+        {"episodes of an evaluation", (double)c.run.eval_episodes, 30},
+        {"epsilon of an evaluation", (double)c.run.eval_epsilon, (double)0.05f},
+    };
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        TEST_REQUIRE(constants[i].got == constants[i].want, "%s: %g; wanted %g", constants[i].name, constants[i].got,
+                     constants[i].want);
+    CHECK(c.run.seed == 7 && c.run.threads == 2); /* what the paper says nothing about */
+    CHECK(c.fields[0].shape[0] == 4 && c.fields[0].shape[1] == SIDE && c.fields[0].shape[2] == SIDE);
+}
+
+TEST(the_small_preset_sets_all_of_a_run)
+{
+    const gpur_env_type *cartpole = NULL;
+    system_config c;
+    CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
+    CHECK_OK(read_preset("fast-dqn-small", cartpole, &c));
+    CHECK(c.run.target_period == 1000 && c.run.train_period == 4 && c.run.prepopulation == 5000);
+    CHECK(c.run.num_envs == 8 && c.run.concurrent == 1 && c.run.synchronized == 1 && c.run.act == GPUR_ACT_LATEST);
+    CHECK(c.run.whole_episodes == 0 && c.run.eval_period == 50000 && c.run.eval_episodes == 30);
+    CHECK(c.run.eval_epsilon == 0.05f && c.run.seed == 7 && c.run.threads == 2);
+    CHECK(c.learner.target_period == 250 && c.replay.capacity == 100000 && c.replay.min_size == 5000);
+}
+
+TEST(a_refused_preset_changes_nothing)
+{
+    const gpur_env_type *cartpole = NULL;
+    system_config c;
+    CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
+    CHECK_FAILS(read_preset("fast-dqn", cartpole, &c), GPUR_INVALID_ARGUMENT, "needs frames of 84 x 84 bytes");
+    CHECK(c.run.num_envs == 3 && c.run.target_period == 12);
+    CHECK_FAILS(read_preset("slow-dqn", cartpole, &c), GPUR_INVALID_ARGUMENT, "preset is \"slow-dqn\"");
+}
+
+/* Creates the run of a preset with its replay made small, and takes the prepopulation. */
+static void check_runs(const char *name, const gpur_env_type *type)
+{
+    const gpur_device_config device_config = test_device_config();
+    gpur_run_stats stats = {.size = sizeof stats};
+    gpur_device *device = NULL;
+    gpur_replay *replay = NULL;
+    gpur_learner *learner = NULL;
+    gpur_run *run = NULL;
+    system_config c;
+    CHECK_OK(read_preset(name, type, &c));
+    c.replay.capacity = 1000;
+    c.replay.min_size = c.run.prepopulation = 100;
+    CHECK_OK(gpur_device_open(test_device_name(), &device_config, &device));
+    CHECK_OK(gpur_replay_create(device, &c.replay, &replay));
+    CHECK_OK(gpur_learner_create(replay, &c.learner, &learner));
+    CHECK_OK(gpur_run_create(learner, type, &c.run, &run));
+    CHECK_OK(gpur_run_advance(run, 0));
+    CHECK_OK(gpur_run_get_stats(run, &stats));
+    CHECK(stats.prepopulated >= 100);
+    gpur_run_destroy(run);
+    gpur_learner_destroy(learner);
+    gpur_replay_destroy(replay);
+    gpur_device_close(device);
+}
+
+TEST(runs_can_be_made_of_both_presets)
+{
+    const gpur_env_type *cartpole = NULL;
+    CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
+    check_runs("fast-dqn", &frames);
+    check_runs("fast-dqn-small", cartpole);
+    check_runs("fast-dqn-small", &frames);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(fast_dqn_has_the_published_constants);
+    RUN(the_small_preset_sets_all_of_a_run);
+    RUN(a_refused_preset_changes_nothing);
+    RUN(runs_can_be_made_of_both_presets);
+    return test_main_end();
+}
