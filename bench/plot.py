@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Draws the paper's experiments from the results of a folder: python3 bench/plot.py FOLDER [OUT].
 
-Reads what bench_ablation, bench_compare and bench_training wrote. PNG files go to OUT, which is FOLDER by default. Exits with 77 when
-matplotlib is not here, and with 2 when there is nothing to draw.
+Reads what bench_ablation, bench_compare and bench_training wrote. PNG files go to OUT, which is FOLDER by default.
+Exits with 77 when matplotlib is not here, and with 2 when there is nothing to draw.
 """
 
 import json
@@ -193,7 +193,8 @@ def draw_ablation(pyplot, report, out):
             color = axis.errorbar(widths, mean, errors, marker="o", capsize=3, label=variant).lines[0].get_color()
             axis.plot(widths, [100 * case["predicted"] / whole for case in cases], "x", color=color,
                       label=f"{variant}: predicted")
-            axis.plot(widths, [case["paper_percent"] for case in cases], ":", color=color, label=f"{variant}: the paper")
+            axis.plot(widths, [case["paper_percent"] for case in cases], ":", color=color,
+                      label=f"{variant}: the paper")
         axis.set(xscale="log", xlabel="environments (W)")
         axis.set_title(name, fontsize="small")
         number_ticks(axis, [1, 2, 4, 8])
