@@ -40,8 +40,8 @@ def ours(given: argparse.Namespace, system: str) -> float:
         subprocess.run([given.train, "--env", f"{os.path.abspath(given.plugin)}:{given.game}", "--preset", "fast-dqn",
                         "--steps", str(given.steps), "--out", str(out), "--device", given.device, "--prepopulation",
                         str(RANDOM_STEPS), "--capacity", str(CAPACITY), "--exploration-steps", "1", "--target-period",
-                        str(min(10_000, given.steps // 4 // 8 * 8)), "--eval-episodes", "0", "--checkpoint", "0", "--quiet",
-                        *SYSTEMS[system]], check=True)
+                        str(min(10_000, given.steps // 4 // 8 * 8)), "--eval-episodes", "0", "--checkpoint", "0",
+                        "--quiet", *SYSTEMS[system]], check=True)
         with open(out / "rates.csv", newline="") as file:
             last = list(csv.DictReader(file))[-1]
     return int(last["step"]) / float(last["seconds"])
