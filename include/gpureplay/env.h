@@ -77,7 +77,8 @@ typedef struct gpur_env_type {
     /* Begins an episode, and writes its first observation. */
     const char *(*reset)(void *env, void *obs);
 
-    /* Takes a step, and writes the observation after it: at an episode's end the last one. Then `reset` comes next.
+    /* Takes a step, and writes all of the result, and the observation after it: at an episode's end the last one. Then
+     * `reset` comes next.
      * action: one int32 in host memory if actions are discrete, otherwise an array of the action's shape. */
     const char *(*step)(void *env, const void *action, void *obs, gpur_env_result *result);
 
