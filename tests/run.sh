@@ -50,7 +50,7 @@ race_flags="-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_RACE_CHECK=ON -DGPUREPLAY_BLAS=OF
 
 fuzz_seconds=20
 chosen=() devices="cpu;cuda:0" install=yes
-slow='atari_plugin$|out_of_memory[.]' # builds ALE; the other is for asan, which sees leaks
+slow='atari|out_of_memory[.]' # some build ALE or play long; the other is for asan, which sees leaks
 while [ $# -gt 0 ]; do
     case $1 in
     --all) chosen=("${configurations[@]}") slow='out_of_memory[.]' ;;
