@@ -173,10 +173,10 @@ def draw_training(pyplot, report, out):
     finish(figure, list(axes.flat), caption_of(report), out / "learning_curves.png")
 
 
-def draw_ablation(pyplot, report, out):
+def draw_ablation(pyplot, reports, out):
     """A panel for each environment: the time of each variant by W, what was predicted, and the paper's."""
     groups = {}
-    for case in report["cases"]:
+    for case in (case for report in reports for case in report["cases"]):
         groups.setdefault(case["figure"], {}).setdefault(case["variant"], []).append(case)
     columns = min(4, len(groups))
     figure, axes = pyplot.subplots(-(-len(groups) // columns), columns, squeeze=False, sharey=True,
@@ -201,7 +201,7 @@ def draw_ablation(pyplot, report, out):
     axes[0][0].set_ylim(bottom=0)
     for row in axes:
         row[0].set_ylabel("time, % of Standard, W = 1")
-    finish(figure, list(axes.flat), caption_of(report), out / "ablation.png")
+    finish(figure, list(axes.flat), caption_of(reports[0]), out / "ablation.png")
 
 
 def mean_of(values):
@@ -210,7 +210,7 @@ def mean_of(values):
 
 def draw_all(pyplot, folder, out):
     """How many pictures were made."""
-    made = 0
+    made, ablations = 0, []
     for path in sorted(folder.glob("*.json")):
         report = json.loads(path.read_text(encoding="utf-8"))
         cases = report.get("cases", []) if isinstance(report, dict) else []
@@ -218,8 +218,7 @@ def draw_all(pyplot, folder, out):
             draw_training(pyplot, report, out)
             made += 1
         if cases and report["title"] == "ablation":
-            draw_ablation(pyplot, report, out)
-            made += 1
+            ablations.append(report)
         for name, (wanted, draw) in FIGURES.items():
             found = [case for case in cases if case.get("figure") == wanted]
             if found:
@@ -227,6 +226,9 @@ def draw_all(pyplot, folder, out):
                 draw(axes, found)
                 finish(figure, [axes], caption_of(report), out / name)
                 made += 1
+    if ablations:
+        draw_ablation(pyplot, ablations, out)
+        made += 1
     return made
 
 

@@ -343,8 +343,9 @@ static const char *preset_for(const gpur_env_type *type)
 
 static void run_game(bench_report *report, const char *name, int64_t steps, int trials)
 {
-    group g = {.name = name, .options = "", .steps = steps};
+    group g = {.options = "", .steps = steps};
     bench_must(gpur_env_find(name, &g.type), "environment");
+    g.name = g.type->name;
     g.preset = preset_for(g.type);
     run_group(report, &g, trials);
 }
