@@ -187,6 +187,7 @@ gpur_status gpur_run_preset(const char *name, const gpur_env_type *type, const c
     void *env = NULL;
     GPUR_TRY(check_arguments(name, type, &p));
     GPUR_TRY(gpur_prefix_error(gpur_env_error(type->init(options, 0, &p.info, &env)), "%s", type->name));
+    GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
     type->close(env);
     return set_all(name, &p);
 }
@@ -199,6 +200,7 @@ gpur_status gpur_run_preset_vector(const char *name, const gpur_vector_env_type 
     void *env = NULL;
     GPUR_TRY(check_arguments(name, type, &p));
     GPUR_TRY(gpur_prefix_error(gpur_env_error(type->init(options, 0, 1, &p.info, &env)), "%s", type->name));
+    GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
     type->close(env);
     return set_all(name, &p);
 }
