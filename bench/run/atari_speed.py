@@ -111,8 +111,11 @@ def main() -> None:
         print(f"{name:20s} {rate:8.1f} steps/s ({min(rates):.1f} to {max(rates):.1f}), {50e6 / rate / 3600:.1f} hours "
               f"for 50 million steps{ratio}")
     if given.json:
+        commit = os.environ.get("GPUREPLAY_COMMIT") or subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
         result = {"title": "Atari trainings", "game": given.game, "device": given.device, "cores": os.cpu_count(),
-                  "steps": given.steps, "commit": os.environ.get("GPUREPLAY_COMMIT", ""), "steps_per_second": found}
+                  "steps": given.steps, "commit": commit, "when": time.strftime("%FT%TZ", time.gmtime()),
+                  "steps_per_second": found}
         Path(given.json).write_text(json.dumps(result))
 
 

@@ -141,9 +141,10 @@ GPUR_API gpur_status gpur_run_create(gpur_learner *learner, const gpur_env_type 
                                      gpur_run **run);
 
 /*
- * The same with one environment that steps all lanes at once, and is made with the run's seed. It needs `synchronized`,
- * and without `concurrent` a train_period that is a multiple of num_envs. The prepopulation takes random steps of all
- * lanes; gpur_run_advance takes multiples of num_envs; after gpur_run_load all lanes begin new episodes.
+ * The same with one environment that steps all lanes at once, and is made with a seed drawn from the run's. It needs
+ * `synchronized`, and without `concurrent` a train_period that is a multiple of num_envs. The prepopulation takes
+ * random steps of all lanes; gpur_run_advance takes multiples of num_envs; after gpur_run_load all lanes begin new
+ * episodes.
  *
  *   eval_type  for evaluations; NULL: `type` again, with one environment
  */
@@ -165,8 +166,8 @@ GPUR_API void gpur_run_destroy(gpur_run *run);
  *   GPUR_INTERRUPTED       gpur_run_stop was called
  *   others                 those of gpur_learner_train and gpur_writer_step_ex
  *
- * An error in any thread stops the others at their next step. After any of these the run has ended: it can be read and
- * destroyed. The learner stays usable.
+ * An error in any thread stops the others at their next step, the trainer after 32 train steps at most. After any of
+ * these the run has ended: it can be read and destroyed. The learner stays usable.
  */
 GPUR_API gpur_status gpur_run_advance(gpur_run *run, int64_t steps);
 
@@ -175,8 +176,8 @@ GPUR_API gpur_status gpur_run_advance(gpur_run *run, int64_t steps);
  * eval_episodes is 0. */
 GPUR_API gpur_status gpur_run_evaluate(gpur_run *run);
 
-/* Makes gpur_run_advance return after the steps that the environments are taking now. Any thread; also safe in a signal
- * handler. NULL does nothing. */
+/* Makes gpur_run_advance return after the steps that the environments are taking now, and 32 train steps at most. Any
+ * thread; also safe in a signal handler. NULL does nothing. */
 GPUR_API void gpur_run_stop(gpur_run *run);
 
 /* What gpur_run_get_stats reports. Counts of steps, episodes and evaluations go on from a loaded file; seconds and

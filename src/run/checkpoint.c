@@ -317,12 +317,14 @@ static gpur_status set_state(const run_state *state)
     }
     if (state->players > run->shape.lanes)
         run->evaluator.steps = state->lanes[run->shape.lanes].steps;
+    gpur_mutex_lock(&run->stats_lock);
     memcpy(run->recent, state->recent, sizeof run->recent);
+    run->prepopulated = state->prepopulated;
+    run->episodes = state->episodes;
+    gpur_mutex_unlock(&run->stats_lock);
     run->has_begun = 1;
     run->step = run->dispatched = state->step;
     run->train_steps = state->train_steps;
-    run->prepopulated = state->prepopulated;
-    run->episodes = state->episodes;
     run->evaluator.begun = run->evaluator.reported = state->evaluations;
     atomic_store(&run->meter.items[GPUR_PART_ENV], state->step);
     atomic_store(&run->meter.items[GPUR_PART_TRAIN], state->train_steps);

@@ -179,16 +179,28 @@ static gpur_status check_arguments(const char *name, const void *type, const pre
     return GPUR_OK;
 }
 
+/* Makes an environment, or a vector of one, for its spaces. No other function of its type is called. */
+static gpur_status read_info(preset *p, const gpur_env_type *type, const gpur_vector_env_type *vector)
+{
+    void (*const close)(void *) = type ? type->close : vector->close;
+    void *env = NULL;
+    GPUR_REQUIRE(p->env_name && (type ? type->init != NULL : vector->init != NULL) && close,
+                 "the type has no name, init or close; it must have all three");
+    const char *const refusal =
+        type ? type->init(p->options, 0, &p->info, &env) : vector->init(p->options, 0, 1, &p->info, &env);
+    GPUR_TRY(gpur_prefix_error(gpur_env_error(refusal), "%s", p->env_name));
+    GPUR_REQUIRE(env, "init of %s returned no environment", p->env_name);
+    close(env);
+    return GPUR_OK;
+}
+
 gpur_status gpur_run_preset(const char *name, const gpur_env_type *type, const char *options,
                             gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
                             gpur_learner_config *learner, gpur_run_config *run)
 {
     preset p = {type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
-    void *env = NULL;
     GPUR_TRY(check_arguments(name, type, &p));
-    GPUR_TRY(gpur_prefix_error(gpur_env_error(type->init(options, 0, &p.info, &env)), "%s", type->name));
-    GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
-    type->close(env);
+    GPUR_TRY(read_info(&p, type, NULL));
     return set_all(name, &p);
 }
 
@@ -197,10 +209,7 @@ gpur_status gpur_run_preset_vector(const char *name, const gpur_vector_env_type 
                                    gpur_learner_config *learner, gpur_run_config *run)
 {
     preset p = {type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
-    void *env = NULL;
     GPUR_TRY(check_arguments(name, type, &p));
-    GPUR_TRY(gpur_prefix_error(gpur_env_error(type->init(options, 0, 1, &p.info, &env)), "%s", type->name));
-    GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
-    type->close(env);
+    GPUR_TRY(read_info(&p, NULL, type));
     return set_all(name, &p);
 }

@@ -408,7 +408,8 @@ static gpur_status take_steps(gpur_run *run, int64_t last)
     return run->step % run->shape.target_period == 0 ? gpur_run_publish(run) : GPUR_OK;
 }
 
-/* After an error every thread is stopped and waited for; the error is that of the first part that failed. */
+/* After an error every thread is stopped and waited for. Of several errors one is reported: a lane's, before the
+ * trainer's and the evaluation's. */
 static gpur_status end(gpur_run *run, gpur_status status)
 {
     char error[GPUR_WORKER_ERROR];
@@ -429,7 +430,9 @@ gpur_status gpur_run_check_open(const gpur_run *run)
 gpur_status gpur_run_advance(gpur_run *run, int64_t steps)
 {
     GPUR_TRY(gpur_run_check_open(run));
-    GPUR_REQUIRE(steps >= 0, "steps is %" PRId64 "; it must be 0 or more", steps);
+    GPUR_REQUIRE(steps >= 0 && steps <= INT64_MAX / 4 - run->step,
+                 "steps is %" PRId64 "; it must be 0 to %" PRId64 ", after the %" PRId64 " steps that were taken",
+                 steps, INT64_MAX / 4 - run->step, run->step);
     GPUR_REQUIRE(!run->vector.type || steps % run->shape.lanes == 0,
                  "steps is %" PRId64
                  " and num_envs is %d; a vector environment steps all at once, so the first must be "

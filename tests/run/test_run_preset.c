@@ -155,6 +155,25 @@ TEST(a_refused_preset_changes_nothing)
     CHECK_FAILS(read_preset("slow-dqn", cartpole, &c), GPUR_INVALID_ARGUMENT, "preset is \"slow-dqn\"");
 }
 
+static const char *init_nothing(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    (void)options, (void)seed, (void)info;
+    *env = NULL;
+    return NULL;
+}
+
+TEST(a_type_that_makes_no_environment_is_refused)
+{
+    const gpur_env_type none = {.size = sizeof none, .name = "None", .close = free};
+    const gpur_env_type nothing = {.size = sizeof nothing, .name = "Nothing", .init = init_nothing, .close = free};
+    const gpur_vector_env_type vector = {.size = sizeof vector, .name = "None", .close = free};
+    system_config c;
+    CHECK_FAILS(read_preset("fast-dqn-small", &none, &c), GPUR_INVALID_ARGUMENT, "no name, init or close");
+    CHECK_FAILS(read_preset("fast-dqn-small", &nothing, &c), GPUR_INVALID_ARGUMENT, "init of Nothing returned no env");
+    CHECK_FAILS(gpur_run_preset_vector("fast-dqn-small", &vector, "", c.fields, &c.replay, &c.learner, &c.run),
+                GPUR_INVALID_ARGUMENT, "no name, init or close");
+}
+
 /* Creates the run of a preset with its replay made small, and takes the prepopulation. */
 static void check_runs(const char *name, const gpur_env_type *type)
 {
@@ -196,6 +215,7 @@ int main(int argc, char **argv)
     RUN(fast_dqn_has_the_published_constants);
     RUN(the_small_preset_sets_all_of_a_run);
     RUN(a_refused_preset_changes_nothing);
+    RUN(a_type_that_makes_no_environment_is_refused);
     RUN(runs_can_be_made_of_both_presets);
     return test_main_end();
 }

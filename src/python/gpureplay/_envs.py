@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import ctypes
 import importlib
 import os
@@ -120,11 +121,17 @@ def _maker_of_id(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:
         raise ModuleNotFoundError(f"{nothing}, and Gymnasium is not installed; `pip install gymnasium`",
                                   name=error.name) from error
 
+    if name.startswith("ALE/"):
+        with contextlib.suppress(ModuleNotFoundError):
+            gymnasium.register_envs(importlib.import_module("ale_py"))
+
     def make(_lane: int) -> Any:
         try:
             return gymnasium.make(name, **options)
         except gymnasium.error.UnregisteredEnv as error:
             raise ValueError(f"{nothing}; Gymnasium says: {error}") from error
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise ModuleNotFoundError(f"env is {name!r}; Gymnasium says: {error}") from error
 
     return make
 
