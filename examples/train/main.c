@@ -214,11 +214,16 @@ static int take_steps(training *t)
     return 0;
 }
 
-/* The last checkpoint is saved before the last evaluation, so that a run that is made longer has not made it yet. */
+/* The last checkpoint is saved before the last evaluation, so that a run that is made longer has not made it yet. The
+ * run is stopped at the end, to get the episodes of a target period that has not ended. */
 static int train(training *t)
 {
     TRY(take_steps(t));
-    return t->settings.run.eval_episodes > 0 ? outcome(gpur_run_evaluate(t->agent.run)) : 0;
+    if (t->settings.run.eval_episodes > 0)
+        TRY(outcome(gpur_run_evaluate(t->agent.run)));
+    gpur_run_stop(t->agent.run);
+    const gpur_status status = gpur_run_advance(t->agent.run, 0);
+    return status == GPUR_INTERRUPTED ? 0 : outcome(status);
 }
 
 /* The run has ended, or been stopped: nobody trains the learner. */

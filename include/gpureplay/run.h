@@ -176,8 +176,12 @@ GPUR_API gpur_status gpur_run_advance(gpur_run *run, int64_t steps);
  * eval_episodes is 0. */
 GPUR_API gpur_status gpur_run_evaluate(gpur_run *run);
 
-/* Makes gpur_run_advance return after the steps that the environments are taking now, and 32 train steps at most. Any
- * thread; also safe in a signal handler. NULL does nothing. */
+/*
+ * Makes gpur_run_advance return after the steps that the environments are taking now, and 32 train steps at most. The
+ * logs are then published, and on_event gets the episodes in them, also those of a target period that has not ended:
+ * gpur_run_stop and gpur_run_advance(run, 0) end a run after any number of steps. Any thread; also safe in a signal
+ * handler. NULL does nothing.
+ */
 GPUR_API void gpur_run_stop(gpur_run *run);
 
 /* What gpur_run_get_stats reports. Counts of steps, episodes and evaluations go on from a loaded file; seconds and

@@ -409,7 +409,7 @@ static gpur_status take_steps(gpur_run *run, int64_t last)
 }
 
 /* After an error every thread is stopped and waited for. Of several errors one is reported: a lane's, before the
- * trainer's and the evaluation's. */
+ * trainer's and the evaluation's. A run that was stopped publishes what it has done. */
 static gpur_status end(gpur_run *run, gpur_status status)
 {
     char error[GPUR_WORKER_ERROR];
@@ -417,6 +417,8 @@ static gpur_status end(gpur_run *run, gpur_status status)
     run->has_ended = 1;
     atomic_store(&run->stopping, 1);
     (void)gpur_run_join(run);
+    if (status == GPUR_INTERRUPTED)
+        GPUR_TRY(gpur_run_publish(run));
     return gpur_fail(status, "%s", error);
 }
 

@@ -145,6 +145,7 @@ def a_killed_run_goes_on_bit_for_bit(folder, whole, seconds):
 def a_run_can_be_made_longer(folder, whole):
     run(*pole(out=folder, steps=8500, checkpoint=50000))
     assert [row["step"] for row in rows_of(folder, "evaluations")] == [2000, 4000, 6000, 8000, 8500]
+    assert rows_of(folder, "episodes")[-1]["step"] > 8000  # of the target period that has not ended, too
     assert "step 8000\n" in (folder / "checkpoint/position.txt").read_text()
     run("--resume", folder, "--steps", STEPS)
     assert results_of(folder) == results_of(whole)

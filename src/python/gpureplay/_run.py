@@ -190,8 +190,8 @@ class Run(Handle):
         self._call_watched(lib.gpur_run_evaluate)
 
     def stop(self) -> None:
-        """Makes `advance` return after the steps that the environments are taking now. The run has then ended. Any
-        thread."""
+        """Makes `advance` return after the steps that the environments are taking now. The run has then ended, and
+        on_event has got all episodes, those of a target period that has not ended, too. Any thread."""
         self._invoke(lib.gpur_run_stop)
 
     @property

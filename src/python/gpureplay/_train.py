@@ -349,6 +349,9 @@ class _Training:
                 # The checkpoint comes before: a run of more steps makes this evaluation, too.
                 if self._options["eval_episodes"]:
                     self._run._call_watched(lib.gpur_run_evaluate, tick=self._progress.look)
+                self._run.stop()  # for the episodes of a target period that has not ended
+                with contextlib.suppress(Interrupted):
+                    self._run.advance(0)
             finally:
                 self._progress.finish()
         except Interrupted:
