@@ -44,8 +44,8 @@ int gpur_env_plugin_is_file(const char *name)
 
 /*
  * Finds a function that the file exports. `other` is what it may export in its place; then the message has `advice`.
- * The file is never closed: environments use its functions and texts, nobody counts environments, and a file that has
- * started threads cannot be unloaded safely.
+ * The file is never closed: environments use its functions and texts for as long as they live, which is not known here,
+ * and a file that has started threads cannot be unloaded safely.
  */
 static gpur_status find_symbol(const plugin_name *name, const char *symbol, const char *other, const char *advice,
                                void **address)

@@ -102,12 +102,18 @@ const char *gpur_minatar_load(void *env, const void *state);
     "max_steps=0             an episode is truncated after so many steps; 0: never\n"                                  \
     "minimal_actions=0       1: only the actions that have an effect in this game\n"
 
-#define GPUR_MINATAR_TYPE(type_name, type_init)                                                                        \
+/* Defines the type of environment `symbol`, which plays the constant `game`. */
+/* clang-format off */
+#define GPUR_MINATAR_TYPE(symbol, type_name, game)                                                                     \
+    static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env)                       \
     {                                                                                                                  \
-        .size = sizeof(gpur_env_type), .name = type_name, .options = GPUR_MINATAR_OPTIONS, .init = type_init,          \
+        return gpur_minatar_init(&(game), options, seed, info, env);                                                   \
+    }                                                                                                                  \
+    const gpur_env_type symbol = {                                                                                     \
+        .size = sizeof(gpur_env_type), .name = type_name, .options = GPUR_MINATAR_OPTIONS, .init = init,               \
         .reset = gpur_minatar_reset, .step = gpur_minatar_step, .close = gpur_minatar_close,                           \
-        .save = gpur_minatar_save, .load = gpur_minatar_load                                                           \
-    }
+        .save = gpur_minatar_save, .load = gpur_minatar_load}
+/* clang-format on */
 
 /* Whether the game becomes harder: option difficulty_ramping. */
 int gpur_minatar_ramps(const gpur_minatar *env);

@@ -203,9 +203,4 @@ static const gpur_minatar_game game = {
     .show = show,
 };
 
-static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
-{
-    return gpur_minatar_init(&game, options, seed, info, env);
-}
-
-const gpur_env_type gpur_env_space_invaders = GPUR_MINATAR_TYPE("MinAtar/SpaceInvaders", init);
+GPUR_MINATAR_TYPE(gpur_env_space_invaders, "MinAtar/SpaceInvaders", game);
