@@ -8,6 +8,7 @@
  */
 #include "bench/lib/bench.h"
 #include "bench/lib/setup.h"
+#include "bench/lib/summary.h"
 #include "bench/run/predict.h"
 #include "bench/run/timed_env.h"
 #include "learn/learner.h"
@@ -162,7 +163,7 @@ static double env_seconds(void *context, int32_t lane, int64_t step)
     return p->group->timed ? timed_env_seconds(p->group->timed, lane, taken) : p->env;
 }
 
-enum { PART_REPEATS = 200 };
+enum { PART_REPEATS = 200, PART_TRIALS = 5 };
 
 static double time_inference(const trial *t, int64_t count, int repeats)
 {
@@ -226,28 +227,31 @@ static gpur_run_stats stats_of(const trial *t)
     return stats;
 }
 
-/* A prediction of one variant, from times that are measured now, so that a machine that is slower now slows both. */
+/* A prediction of one variant, from times that are measured now, so that a machine that is slower now slows both: the
+ * median of several. */
 static double predict(const bench_options *options, const group *g, const variant *v)
 {
-    const trial t = open_trial(options, g, v, 1);
+    trial t = open_trial(options, g, v, 1);
     const gpur_run_stats stats = stats_of(&t); /* of the prepopulation */
-    const int repeats = g->sleeps ? PART_REPEATS / 4 : PART_REPEATS;
+    const int repeats = (g->sleeps ? PART_REPEATS / 4 : PART_REPEATS) / PART_TRIALS;
     part_times parts = {g, v, stats.prepopulated, 0.0};
-    predict_times times = {.env = env_seconds,
-                           .context = &parts,
-                           .infer_one = time_inference(&t, 1, repeats),
-                           .infer_all = v->synchronized ? time_inference(&t, v->num_envs, repeats) : 0.0,
-                           .train = time_train(&t, repeats),
-                           .copy = g->sleeps ? 0.0 : time_copy(&t, repeats),
-                           .publish = stats.publish_seconds / (double)stats.prepopulated,
-                           .explored = (double)epsilon,
-                           .cores = g->sleeps ? 0 : (int)sysconf(_SC_NPROCESSORS_ONLN),
-                           .env_sleeps = g->timed && !g->timed->spins};
-    const gpur_run_shape shape = t.run->shape;
-    trial closed = t;
-    close_trial(&closed);
-    parts.env = g->timed ? 0.0 : time_env(g, 20 * PART_REPEATS);
-    return predict_seconds(&shape, &times, g->steps) / (double)g->steps;
+    double seconds[PART_TRIALS];
+    for (int i = 0; i < PART_TRIALS; i++) {
+        parts.env = g->timed ? 0.0 : time_env(g, 20 * repeats);
+        predict_times times = {.env = env_seconds,
+                               .context = &parts,
+                               .infer_one = time_inference(&t, 1, repeats),
+                               .infer_all = v->synchronized ? time_inference(&t, v->num_envs, repeats) : 0.0,
+                               .train = time_train(&t, repeats),
+                               .copy = g->sleeps ? 0.0 : time_copy(&t, repeats),
+                               .publish = stats.publish_seconds / (double)stats.prepopulated,
+                               .explored = (double)epsilon,
+                               .cores = g->sleeps ? 0 : (int)sysconf(_SC_NPROCESSORS_ONLN),
+                               .env_sleeps = g->timed && !g->timed->spins};
+        seconds[i] = predict_seconds(&t.run->shape, &times, g->steps) / (double)g->steps;
+    }
+    close_trial(&t);
+    return bench_summarize(seconds, PART_TRIALS).median;
 }
 
 /* Seconds of a step in each trial. */

@@ -44,7 +44,7 @@ static const struct option {
     [OPTION_ACT] = {"--act", "latest|target", TEXT, 0, 0,
                     "the network to act by with --concurrent 0, which is else the target network (latest)"},
     [OPTION_WHOLE_EPISODES] = {"--whole-episodes", "0|1", SWITCH, 0, 1,
-                               "1: steps are trained on only when their episodes have ended (0)"},
+                               "1: only the steps of finished episodes go to the replay (0)"},
     [OPTION_TARGET_PERIOD] = {"--target-period", "C", INTEGER, 1, INT64_MAX / 4,
                               "steps between copies to the target network (10000, 1000)"},
     [OPTION_TRAIN_PERIOD] = {"--train-period", "F", INTEGER, 1, INT64_MAX / 4, "steps for each train step (4)"},

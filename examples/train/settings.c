@@ -22,8 +22,12 @@ int can_save_files(void)
 static int find_type(const char *name, env_type *type)
 {
     *type = (env_type){0};
-    if (gpur_env_find(name, &type->single) != GPUR_OK && gpur_vector_env_find(name, &type->vector) != GPUR_OK)
-        TRY_LIBRARY(gpur_env_find(name, &type->single)); /* for its message */
+    const gpur_status status = gpur_env_find(name, &type->single);
+    if (status != GPUR_OK && gpur_vector_env_find(name, &type->vector) != GPUR_OK) {
+        if (status != GPUR_UNAVAILABLE) /* it may have types that step one at a time, and the message is about them */
+            (void)gpur_env_find(name, &type->single);
+        return fail("%s", gpur_last_error());
+    }
     type->name = type->single ? type->single->name : type->vector->name;
     type->options = type->single ? type->single->options : type->vector->options;
     return 0;

@@ -136,6 +136,7 @@ const gpur_vector_env_type *gpur_vector_env_plugin(const char *name);
  *
  *   GPUR_INVALID_ARGUMENT  no game or file of that name, a file that exports no gpur_env_plugin, that returns NULL, or
  *                          a type without a function that it must have; NULL
+ *   GPUR_UNAVAILABLE       a plug-in that has only types of the other kind; the message names the function to find them
  */
 GPUR_API gpur_status gpur_env_find(const char *name, const gpur_env_type **type);
 

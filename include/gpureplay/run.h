@@ -65,8 +65,8 @@ typedef struct gpur_run_config {
     int32_t act;             /* without `concurrent`: GPUR_ACT_LATEST, the default (the network that is trained, as in
                                  the paper), or GPUR_ACT_TARGET (as in the authors' code). With `concurrent` always the
                                  target network */
-    int32_t whole_episodes;  /* 1: only finished episodes are published, as in the authors' code; 0, the default: all
-                                 transitions */
+    int32_t whole_episodes;  /* 1: only the steps of finished episodes go to the replay, as in the authors' code; 0, the
+                                 default: all steps */
     int64_t target_period;   /* C: steps between copies to the target network; a multiple of F, and of W if
                                  `synchronized`; the learner's target_period must be C / F. Default 10,000 */
     int64_t train_period;    /* F: steps for each train step; default 4 */

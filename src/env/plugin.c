@@ -43,7 +43,8 @@ int gpur_env_plugin_is_file(const char *name)
 }
 
 /*
- * Finds a function that the file exports. `other` is what it may export in its place; then the message has `advice`.
+ * Finds a function that the file exports. `other` is what it may export in its place: that is GPUR_UNAVAILABLE, and the
+ * message has `advice`.
  * The file is never closed: environments use its functions and texts for as long as they live, which is not known here,
  * and a file that has started threads cannot be unloaded safely.
  */
@@ -57,7 +58,8 @@ static gpur_status find_symbol(const plugin_name *name, const char *symbol, cons
                          strchr(name->file, '/') ? "" : "; a file of the current folder begins with ./");
     }
     *address = dlsym(file, symbol);
-    GPUR_REQUIRE(*address || !dlsym(file, other), "it exports %s and no %s: %s", other, symbol, advice);
+    if (!*address && dlsym(file, other))
+        return gpur_fail(GPUR_UNAVAILABLE, "it exports %s and no %s: %s", other, symbol, advice);
     GPUR_REQUIRE(*address, "it exports no %s, which every plug-in must", symbol);
     return GPUR_OK;
 }

@@ -19,7 +19,7 @@ enum { MAX_PATH = 4096 };
 /* What a lane, or the evaluation, has beside arrays; in the file rows of int64. */
 typedef struct lane_state {
     uint64_t steps;
-    double episode_return;
+    double episode_return; /* of the evaluation: the mean of the last one */
     int64_t episode_length, logged;
 } lane_state;
 enum { LANE_NUMBERS = sizeof(lane_state) / sizeof(int64_t) };
@@ -120,7 +120,7 @@ static gpur_status read_state(run_state *state)
         log += lane->log.count * entry_bytes(run);
     }
     if (state->players > run->shape.lanes)
-        state->lanes[run->shape.lanes] = (lane_state){.steps = run->evaluator.steps};
+        state->lanes[run->shape.lanes] = (lane_state){run->evaluator.steps, run->evaluated_return, 0, 0};
     for (int32_t i = 0; i < state->players; i++)
         GPUR_TRY(read_player(state, i));
     memcpy(state->recent, run->recent, sizeof run->recent);
@@ -315,9 +315,11 @@ static gpur_status set_state(const run_state *state)
         GPUR_TRY(set_log(lane, log, state->lanes[i].logged));
         log += state->lanes[i].logged * entry_bytes(run);
     }
-    if (state->players > run->shape.lanes)
-        run->evaluator.steps = state->lanes[run->shape.lanes].steps;
     gpur_mutex_lock(&run->stats_lock);
+    if (state->players > run->shape.lanes) {
+        run->evaluator.steps = state->lanes[run->shape.lanes].steps;
+        run->evaluated_return = state->lanes[run->shape.lanes].episode_return;
+    }
     memcpy(run->recent, state->recent, sizeof run->recent);
     run->prepopulated = state->prepopulated;
     run->episodes = state->episodes;

@@ -200,7 +200,7 @@ static gpur_status evaluate(void *context, int64_t first, int64_t last)
     const double mean = sum / (double)episodes, variance = squares / (double)episodes - mean * mean;
     result->mean_return = mean;
     result->return_deviation = variance > 0.0 ? sqrt(variance) : 0.0;
-    gpur_meter_add(&run->meter, GPUR_PART_EVALUATE, 1, begin);
+    gpur_meter_add(&run->meter, GPUR_PART_EVALUATE, 0, begin); /* finish_evaluation counts it */
     return GPUR_OK;
 }
 
@@ -220,6 +220,7 @@ static gpur_status finish_evaluation(gpur_run *run)
     e->reported = e->begun;
     if (is_stopping(run))
         return GPUR_OK; /* it has not played all its episodes */
+    atomic_fetch_add(&run->meter.items[GPUR_PART_EVALUATE], 1);
     gpur_mutex_lock(&run->stats_lock);
     run->evaluated_return = e->result.mean_return;
     gpur_mutex_unlock(&run->stats_lock);

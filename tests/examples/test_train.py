@@ -66,11 +66,11 @@ def results_of(folder):
 
 def wait_for(path):
     """Until a file or folder is there."""
-    for _ in range(1000):
+    for _ in range(6000):
         if path.exists():
             return
         time.sleep(0.02)
-    raise AssertionError(f"{path} is not there after 20 s")
+    raise AssertionError(f"{path} is not there after 120 s")
 
 
 def a_run_has_all_its_files(folder):
@@ -126,6 +126,7 @@ def a_killed_run_goes_on_bit_for_bit(folder, whole, seconds):
     while kills < 3:
         begun = (folder / "options.txt").exists()
         process = start(*(["--resume", folder] if begun else pole(out=folder)))
+        wait_for(folder / "options.txt")  # a run that was killed before it cannot be resumed
         time.sleep(moments.uniform(0.1, 0.9) * seconds)
         kills += process.poll() is None
         process.kill()
@@ -257,6 +258,12 @@ def a_plugin_that_steps_many_at_once_is_enough(folder):
     assert "Corridors" in listed and "begins new episodes" in listed
     refused = run(*options, "--steps", 4002, "--out", folder / "odd", status=2).stderr
     assert all(word in refused for word in ("4002", "num", "4", "multiple")) and not (folder / "odd").exists()
+    refused = run("--list", "--env", f"{folder}/corridors.so:Halls", status=2).stderr
+    assert 'gpur_vector_env_plugin has no type "Halls"' in refused
+    named = folder / "a:b"  # the colon before a type's name is the first one after ".so"
+    named.mkdir()
+    (folder / "corridors.so").rename(named / "corridors.so")
+    assert "Corridors" in run("--list", "--env", f"{named}/corridors.so:Corridors").stdout
 
 
 def bad_options_are_refused_before_anything_is_made(folder, whole):

@@ -28,6 +28,7 @@ static void open_and_save(const gpur_run_config *config, const gpur_vector_env_t
     begin_folder();
     CHECK_OK(open_run(config, vector));
     CHECK_OK(gpur_run_advance(fixture.run, SAVED_AT));
+    CHECK_OK(gpur_run_evaluate(fixture.run));
     CHECK_OK(gpur_run_save(fixture.run, folder));
 }
 
@@ -55,10 +56,15 @@ static void close_and_remove(void)
 
 static void check_resume(const gpur_run_config *config)
 {
+    gpur_run_stats saved = {.size = sizeof saved}, loaded = saved;
     open_and_save(config, NULL);
+    CHECK_OK(gpur_run_get_stats(fixture.run, &saved));
     const run_hashes want = hashes_at_end();
     run_fixture_close(&fixture);
     open_and_load(config, NULL);
+    CHECK_OK(gpur_run_get_stats(fixture.run, &loaded));
+    CHECK(saved.evaluations > 0 && loaded.evaluations == saved.evaluations);
+    CHECK(loaded.evaluated_return == saved.evaluated_return && loaded.recent_return == saved.recent_return);
     CHECK(run_hashes_agree(hashes_at_end(), want));
     close_and_remove();
 }

@@ -9,6 +9,7 @@
 #include "support/learner_fixture.h"
 #include "test.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -587,7 +588,9 @@ TEST(a_run_can_be_stopped_from_any_thread)
     CHECK_OK(open_run(&config));
     gpur_run_stop(fixture.run);
     CHECK_FAILS(gpur_run_evaluate(fixture.run), GPUR_INTERRUPTED, "the run was stopped after 0 steps");
-    CHECK_EQUAL(fixture.evaluations, 0);
+    gpur_run_stats stats = {.size = sizeof stats};
+    CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
+    CHECK(fixture.evaluations == 0 && stats.evaluations == 0 && isnan(stats.evaluated_return));
     run_fixture_close(&fixture);
 }
 

@@ -26,12 +26,15 @@ class NativeEnvs(Envs):
 
     def __init__(self, name: str, options: EnvOptions):
         found, text = ctypes.c_void_p(), _text("env", name)
-        if lib.gpur_env_find(text, ctypes.addressof(found)) == 0:
+        status = lib.gpur_env_find(text, ctypes.addressof(found))
+        if status == 0:
             self.type = found.value or 0
-        elif lib.gpur_vector_env_find(text, ctypes.addressof(found)) == 0:
-            self.vector_type = found.value
         else:
-            check(lib.gpur_env_find(text, ctypes.addressof(found)))  # for its message
+            other = lib.gpur_vector_env_find(text, ctypes.addressof(found))
+            if other != 0 and status != _c_api.UNAVAILABLE:  # a message about types that step alone
+                check(lib.gpur_env_find(text, ctypes.addressof(found)))
+            check(other)
+            self.vector_type = found.value
         self.name = env_type(self).name.decode()
         self.options = _text("env_options", options_text(options))
 
@@ -92,18 +95,22 @@ def game_names() -> list[str]:
 
 
 def _is_native(name: str) -> bool:
-    """Whether the library finds this environment: a game, or a plug-in's file, after which may come a colon and one of
-    its names."""
-    return name in game_names() or any(path.endswith(".so") or os.path.isfile(path)
-                                       for path in (name, name.rpartition(":")[0]))
+    """Whether the library finds this environment: a game, or a plug-in's file."""
+    file, _ = _split(name)
+    return name in game_names() or (file.endswith(".so") and len(file) > 3) or ("/" in file and os.path.exists(file))
+
+
+def _split(name: str) -> tuple[str, str]:
+    """The file of a plug-in and what follows it: a colon and one of its names, or nothing. The colon is where
+    gpur_env_find takes it to be: the first one after ".so"."""
+    colon = name.find(":", max(0, name.find(".so")))
+    return (name, "") if colon < 0 else (name[:colon], name[colon:])
 
 
 def absolute(name: str) -> str:
     """A name with the absolute path of a plug-in's file, so that the run can be resumed from any folder. A file without
-    a slash is searched for where dlopen searches, and stays as it is. The colon is where gpur_env_find takes it to
-    be."""
-    colon = name.find(":", max(0, name.find(".so")))
-    file, rest = (name, "") if colon < 0 else (name[:colon], name[colon:])
+    a slash is searched for where dlopen searches, and stays as it is."""
+    file, rest = _split(name)
     is_file = "/" in file and name not in game_names() and os.path.exists(file)
     return os.path.realpath(file) + rest if is_file else name
 

@@ -49,7 +49,7 @@ OPTIONS = {
     "synchronized": Option(bool, "0|1", "one inference for all environments (1; 0 if there is one environment)"),
     "act": Option(str, "latest|target", "the network to act by with --concurrent 0, which is else the target network "
                                         "(latest)"),
-    "whole_episodes": Option(bool, "0|1", "1: steps are trained on only when their episodes have ended (0)"),
+    "whole_episodes": Option(bool, "0|1", "1: only the steps of finished episodes go to the replay (0)"),
     "target_period": Option(int, "C", "steps between copies to the target network (10000, 1000)", 1),
     "train_period": Option(int, "F", "steps for each train step (4)", 1),
     "prepopulation": Option(int, "N", "random steps before the first step (50000, 5000)", 1),
