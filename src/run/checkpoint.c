@@ -120,7 +120,8 @@ static gpur_status read_state(run_state *state)
         log += lane->log.count * entry_bytes(run);
     }
     if (state->players > run->shape.lanes)
-        state->lanes[run->shape.lanes] = (lane_state){run->evaluator.steps, run->evaluated_return, 0, 0};
+        state->lanes[run->shape.lanes] =
+            (lane_state){.steps = run->evaluator.steps, .episode_return = run->evaluated_return};
     for (int32_t i = 0; i < state->players; i++)
         GPUR_TRY(read_player(state, i));
     memcpy(state->recent, run->recent, sizeof run->recent);

@@ -31,7 +31,8 @@ class NativeEnvs(Envs):
             self.type = found.value or 0
         else:
             other = lib.gpur_vector_env_find(text, ctypes.addressof(found))
-            if other != 0 and status != _c_api.UNAVAILABLE:  # a message about types that step alone
+            if other != 0 and status != _c_api.UNAVAILABLE:
+                # The file may have types that step one at a time: the error is about these.
                 check(lib.gpur_env_find(text, ctypes.addressof(found)))
             check(other)
             self.vector_type = found.value
