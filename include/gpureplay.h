@@ -15,6 +15,7 @@
  *   gpureplay/math.h        the arithmetic of matrix products
  *   gpureplay/network.h     the layers of a network
  *   gpureplay/optimizer.h   optimizers and their settings
+ *   gpureplay/returns.h     a learner's cache of returns: DQN(lambda)
  *   gpureplay/learner.h     a DQN learner, which trains on a replay or on batches in host memory
  *   gpureplay/checkpoint.h  saving and loading of replays, learners and weights
  *   gpureplay/policy.h      acting without a replay and without training
@@ -57,6 +58,7 @@
 #include "gpureplay/math.h"
 #include "gpureplay/network.h"
 #include "gpureplay/optimizer.h"
+#include "gpureplay/returns.h"
 #include "gpureplay/learner.h"
 #include "gpureplay/checkpoint.h"
 #include "gpureplay/policy.h"

@@ -138,6 +138,7 @@ typedef struct gpur_weight_update_args {
     const gpur_window *window; /* if it is empty, the kernel changes nothing */
     int64_t count, partials;
     int32_t adam;           /* 1: ADAM; 0: RMSPROP */
+    int32_t correct_rate;   /* ADAM, 1: the bias correction is of the learning rate; 0: of m and v */
     int32_t rate_on_weight; /* 1: the learning rate multiplies the velocity (PyTorch); 0: it multiplies what is added to
                                the velocity */
     float mean_decay, square_decay, momentum;

@@ -215,7 +215,8 @@ static void add_network(json *j, const gpur_network_config *network)
 static void add_optimizer(json *j, const gpur_optimizer_config *optimizer)
 {
     json_begin(j, "optimizer", '{');
-    NAMED(j, "kind", optimizer->kind, "adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind");
+    NAMED(j, "kind", optimizer->kind, "adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind",
+          "adam_tf");
     json_integer(j, "centered", optimizer->centered);
     add_schedule(j, "learning_rate", &optimizer->learning_rate);
     json_float(j, "beta1", optimizer->beta1);

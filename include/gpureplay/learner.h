@@ -22,6 +22,7 @@
 #include "gpureplay/optimizer.h"
 #include "gpureplay/priority.h"
 #include "gpureplay/replay.h"
+#include "gpureplay/returns.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -101,6 +102,7 @@ typedef struct gpur_learner_config {
                                   0, the default: the fastest */
     gpur_schedule beta;        /* exponent of the importance weights by train step; 0 to 10, default 0.4 throughout. The
                                   weights are divided as the replay's weight_norm says */
+    gpur_returns_config returns; /* the cache of returns; default: none */
 } gpur_learner_config;
 
 /*
@@ -185,6 +187,18 @@ enum { GPUR_LAUNCH_STEPS = 256 };
  *                          Launches that this call has enqueued before stay enqueued
  */
 GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
+
+/*
+ * Enqueues a refresh of the cache of returns [Daley & Amato 2021b, algorithm 1]: draws S / B blocks uniformly from the
+ * visible transitions, and computes their returns with the weights after the last train step enqueued. The call returns
+ * before the refresh is done, and waits as gpur_learner_train does. Transitions that are overwritten later train
+ * nothing when their entries are drawn (gpur_learner_stats.missing_rows). Only in the thread that trains.
+ *
+ *   GPUR_TOO_FEW           block_length transitions or fewer are visible, or fewer than the replay's min_size; the
+ *                          message has the counts. Nothing changes
+ *   GPUR_INVALID_ARGUMENT  the learner has cache_size 0, or NULL
+ */
+GPUR_API gpur_status gpur_learner_refresh(gpur_learner *learner);
 
 /*
  * Enqueues one train step on the transitions with the given ids. Their importance weights are 1. In a prioritized
@@ -302,6 +316,11 @@ typedef struct gpur_learner_stats {
     int64_t actions;         /* actions chosen */
     int64_t invalid_actions; /* transitions that trained nothing because their action was not 0 to num_actions - 1 */
     int64_t pinned_bytes;    /* host memory of this learner, pinned on CUDA */
+    int64_t refreshes;       /* refreshes of the cache of returns, enqueued */
+    int64_t missing_rows;    /* entries of the cache that were drawn and trained nothing, because their transition had
+                                been overwritten */
+    int64_t cache_bytes;     /* device memory of the cache's entries: 8 bytes each, with GPUR_CACHE_PHYSICAL also obs
+                                and action; part of device_bytes */
 } gpur_learner_stats;
 
 /*

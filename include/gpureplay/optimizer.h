@@ -15,6 +15,8 @@ extern "C" {
  * begins at the number given with its formula. m^ and v^ are m and v with Adam's bias correction.
  *
  *   ADAM              m, v with bias correction; w -= lr m^ / (sqrt(v^) + eps)        [Kingma & Ba 2015, algorithm 1]
+ *   ADAM_TF           m, v; w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps), which TensorFlow computes;
+ *                     t counts train steps from 1                             [end of section 2 there]
  *   RMSPROP_TF        v = d v + (1-d) g^2, from 1; u = momentum u + lr g / sqrt(v + eps); w -= u
  *   RMSPROP_KERAS2    v = d v + (1-d) g^2, from 0; w -= lr g / (sqrt(v) + eps)
  *   RMSPROP_TORCH     v = d v + (1-d) g^2, from 0; u = momentum u + g / (sqrt(v) + eps); w -= lr u
@@ -30,15 +32,16 @@ enum {
     GPUR_RMSPROP_KERAS2 = 2,
     GPUR_RMSPROP_TORCH = 3,
     GPUR_RMSPROP_DEEPMIND = 4,
+    GPUR_ADAM_TF = 5,
 };
 
 /* The settings of an optimizer. All must be finite and in range, also those that the kind does not use. */
 typedef struct gpur_optimizer_config {
-    int32_t kind;                /* GPUR_ADAM, GPUR_RMSPROP_* */
+    int32_t kind;                /* GPUR_ADAM, GPUR_ADAM_TF, GPUR_RMSPROP_* */
     int32_t centered;            /* 1 or 0; RMSPROP_* */
     gpur_schedule learning_rate; /* by train step; 0 or more */
-    float beta1;                 /* ADAM; 0 or more, below 1 */
-    float beta2;                 /* ADAM; 0 or more, below 1 */
+    float beta1;                 /* ADAM*; 0 or more, below 1 */
+    float beta2;                 /* ADAM*; 0 or more, below 1 */
     float decay;                 /* RMSPROP_*; 0 or more, below 1 */
     float momentum;              /* RMSPROP_TF and RMSPROP_TORCH; 0 or more, below 1 */
     float epsilon;               /* above 0 */

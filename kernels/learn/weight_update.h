@@ -3,7 +3,8 @@
  * The optimizer's update of all weights, with clipping of the gradient g, and the target copy:
  *
  *   Adam     m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2,
- *            w -= lr m^ / (sqrt(v^) + eps), m^ = m / (1 - b1^t), v^ = v / (1 - b2^t) [Kingma & Ba 2015, algorithm 1]
+ *            w -= lr m^ / (sqrt(v^) + eps), m^ = m / (1 - b1^t), v^ = v / (1 - b2^t) [Kingma & Ba 2015, algorithm 1];
+ *            with correct_rate w -= lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps) [end of section 2 there]
  *   RMSProp  v = b v + (1 - b) g^2, w -= lr g / sqrt(v), with what each library adds to it: the formula of each
  *            kind is in gpureplay/optimizer.h
  *
@@ -24,7 +25,7 @@ typedef struct gpur_weight_update_rates {
     float one_minus_mean_decay, one_minus_square_decay; /* 1 - decay */
     float inner, outer;                                 /* learning rate: on what is added to the velocity, on the
                                                            weight */
-    float root_scale;                                   /* ADAM: 1 / sqrt(1 - beta2^t) */
+    float root_scale;                                   /* ADAM: 1 / sqrt(1 - beta2^t) if v is corrected, else 1 */
 } gpur_weight_update_rates;
 
 GPUR_FN gpur_weight_update_rates gpur_weight_update_prepare(gpur_thread at, const gpur_weight_update_args *a)
@@ -44,8 +45,9 @@ GPUR_FN gpur_weight_update_rates gpur_weight_update_prepare(gpur_thread at, cons
     r.outer = a->rate_on_weight ? rate : 1.0f;
     r.root_scale = 1.0f;
     if (a->adam) {
-        r.outer = (float)((double)rate / (1.0 - state->beta1_power));
-        r.root_scale = (float)(1.0 / sqrt(1.0 - state->beta2_power));
+        const double root = sqrt(1.0 - state->beta2_power), corrected = (double)rate / (1.0 - state->beta1_power);
+        r.outer = (float)(a->correct_rate ? corrected * root : corrected);
+        r.root_scale = a->correct_rate ? 1.0f : (float)(1.0 / root);
     }
     return r;
 }

@@ -88,7 +88,7 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_env_type),       STRUCT(gpur_vector_result),      STRUCT(gpur_vector_env_type),
         STRUCT(gpur_policy_config),  STRUCT(gpur_policy_input),       STRUCT(gpur_policy_output),
         STRUCT(gpur_policy_stats),   STRUCT(gpur_run_config),         STRUCT(gpur_run_event),
-        STRUCT(gpur_run_stats),
+        STRUCT(gpur_run_stats),      STRUCT(gpur_returns_config),
     };
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0)

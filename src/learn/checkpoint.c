@@ -87,7 +87,8 @@ static gpur_status add_network(const gpur_network_config *network, gpur_tensors 
 
 static gpur_status add_settings(const gpur_learner *learner, gpur_tensors *settings, int has_activation)
 {
-    static const char *const kinds[] = {"adam", "rmsprop-tf", "rmsprop-keras2", "rmsprop-torch", "rmsprop-deepmind"};
+    static const char *const kinds[] = {"adam",          "rmsprop-tf",       "rmsprop-keras2",
+                                        "rmsprop-torch", "rmsprop-deepmind", "adam-tf"};
     GPUR_TRY(gpur_tensors_add_metadata(settings, "optimizer", "%s", kinds[learner->config.optimizer.kind]));
     GPUR_TRY(add_network(&learner->config.network, settings, has_activation));
     return gpur_tensors_add_metadata(settings, "weights", "%" PRId64, gpur_params_weights(&learner->network.params));

@@ -116,6 +116,8 @@ gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_re
 {
     GPUR_TRY(gpur_algorithm_dqn.check(config));
     GPUR_TRY(gpur_optimizer_check(&config->optimizer));
+    GPUR_REQUIRE(config->returns.cache_size == 0, "returns.cache_size is %" PRId64 "; this version only knows 0",
+                 config->returns.cache_size);
     GPUR_TRY(check_batch(config, replay->max_batch));
     GPUR_TRY(check_source(config, replay));
     if (config->index_source == GPUR_SOURCE_AUTO)
@@ -149,6 +151,8 @@ static const gpur_learner_config defaults = {
     .double_dqn = 1, HUBER, .index_source = GPUR_SOURCE_AUTO, .batch_size = 32, .target_period = 10000,
     .act = GPUR_ACT_LATEST, .max_act_batch = 64, .math = GPUR_MATH_FP32, .unroll = 8, .beta = CONSTANT(0.4f),
     .exploration = {.first = 1.0f, .last = 0.1f},
+    .returns = {.block_length = 100, .estimator = GPUR_ESTIMATOR_PENG, .lambda = -1.0f, .n_step = 3,
+                .error_bound = 0.025f, .storage = GPUR_CACHE_VIRTUAL, .draw = GPUR_CACHE_PERMUTATION},
 };
 
 /* What the three Melee presets share [Parr 2018, section 4.2, and the public code of its trainer]. The published

@@ -201,6 +201,14 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
     return GPUR_OK;
 }
 
+gpur_status gpur_learner_refresh(gpur_learner *learner)
+{
+    GPUR_REQUIRE(learner, "learner is NULL");
+    GPUR_REQUIRE(learner->config.returns.cache_size > 0,
+                 "the learner was made with returns.cache_size 0; a refresh needs a cache");
+    return GPUR_OK;
+}
+
 /* Training on the rows with given ids. */
 typedef struct ids_request {
     gpur_learner *learner;

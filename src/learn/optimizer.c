@@ -12,6 +12,7 @@
 /* An optimizer kind as coefficients of the formulas in kernels/learn/weight_update.h. */
 typedef struct update_rule {
     int32_t adam;           /* 1: Adam; 0: RMSProp */
+    int32_t correct_rate;   /* Adam, 1: the bias correction is of the learning rate; 0: of m and v */
     int32_t rate_on_weight; /* 1: the learning rate multiplies the velocity; 0: what is added to the velocity */
     int32_t epsilon_inside; /* 1: epsilon is inside the root; 0: outside */
     int32_t centered;       /* 1: always has the running mean of g; 0: if config.centered is 1 */
@@ -20,11 +21,12 @@ typedef struct update_rule {
 } update_rule;
 
 static const update_rule update_rules[] = {
-    [GPUR_ADAM] = {1, 1, 0, 1, 0, 0.0f},
-    [GPUR_RMSPROP_TF] = {0, 0, 1, 0, 1, 1.0f},
-    [GPUR_RMSPROP_KERAS2] = {0, 0, 0, 0, 0, 0.0f},
-    [GPUR_RMSPROP_TORCH] = {0, 1, 0, 0, 1, 0.0f},
-    [GPUR_RMSPROP_DEEPMIND] = {0, 0, 1, 1, 0, 0.0f},
+    [GPUR_ADAM] = {.adam = 1, .rate_on_weight = 1, .centered = 1},
+    [GPUR_RMSPROP_TF] = {.epsilon_inside = 1, .momentum = 1, .first_square = 1.0f},
+    [GPUR_RMSPROP_KERAS2] = {0},
+    [GPUR_RMSPROP_TORCH] = {.rate_on_weight = 1, .momentum = 1},
+    [GPUR_RMSPROP_DEEPMIND] = {.epsilon_inside = 1, .centered = 1},
+    [GPUR_ADAM_TF] = {.adam = 1, .correct_rate = 1, .rate_on_weight = 1, .centered = 1},
 };
 
 static gpur_status check_decay(float value, const char *name)
@@ -55,8 +57,9 @@ static gpur_status check_constants(const gpur_optimizer_config *config)
 
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config)
 {
-    GPUR_REQUIRE(config->kind >= GPUR_ADAM && config->kind <= GPUR_RMSPROP_DEEPMIND,
-                 "optimizer.kind is %" PRId32 "; it must be 0 to 4 (GPUR_ADAM, GPUR_RMSPROP_*)", config->kind);
+    GPUR_REQUIRE(config->kind >= GPUR_ADAM && config->kind <= GPUR_ADAM_TF,
+                 "optimizer.kind is %" PRId32 "; it must be 0 to 5 (GPUR_ADAM, GPUR_RMSPROP_*, GPUR_ADAM_TF)",
+                 config->kind);
     GPUR_TRY(gpur_schedule_check(&config->learning_rate, FLT_MAX, "optimizer.learning_rate"));
     GPUR_TRY(check_constants(config));
     GPUR_REQUIRE(config->epsilon > 0.0f && config->epsilon < INFINITY,
@@ -162,7 +165,7 @@ gpur_weight_update_args gpur_optimizer_update(const gpur_optimizer *optimizer)
     args.partials = optimizer->partials;
     args.state = optimizer->state, args.window = optimizer->window;
     args.count = optimizer->count;
-    args.adam = f->adam, args.rate_on_weight = f->rate_on_weight;
+    args.adam = f->adam, args.correct_rate = f->correct_rate, args.rate_on_weight = f->rate_on_weight;
     args.mean_decay = f->adam ? config->beta1 : config->decay;
     args.square_decay = f->adam ? config->beta2 : config->decay;
     args.momentum = config->momentum;

@@ -459,7 +459,7 @@ TEST(small_batches_in_one_kernel_follow_the_reference)
 
 TEST(every_optimizer_in_one_kernel_follows_the_reference)
 {
-    for (int32_t kind = GPUR_ADAM; kind <= GPUR_RMSPROP_DEEPMIND; kind++)
+    for (int32_t kind = GPUR_ADAM; kind <= GPUR_ADAM_TF; kind++)
         for (int clip = 0; clip < 4; clip += IN_RACE_CHECK ? 3 : 1) {
             training t = {name, 30, ROWS_PLAIN, BY_SAMPLE, .is_fused = 1, DOUBLE_DUELING};
             t.trunk[0] = 33, t.hidden = 35, t.activation = t.hidden_activation = GPUR_RELU;

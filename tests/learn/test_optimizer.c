@@ -148,7 +148,7 @@ static void check_config(const gpur_learner_config *config)
 
 TEST(every_kind_follows_its_formula_for_fifty_steps)
 {
-    for (int kind = GPUR_ADAM; kind <= GPUR_RMSPROP_DEEPMIND; kind++)
+    for (int kind = GPUR_ADAM; kind <= GPUR_ADAM_TF; kind++)
         for (int centered = 0; centered < 2; centered++) {
             const gpur_learner_config config = config_of(kind, centered);
             check_config(&config);
@@ -168,12 +168,14 @@ TEST(the_first_two_steps_of_each_kind_are_the_published_ones)
                                 0.9 * 0.2 / (0.63245553203 + 0.1) + 0.2 / (0.87177978871 + 0.1)},
         /* m = .2: .4 - .04 + .1 = .46, and m = .38: .76 - .1444 + .1 = .7156 */
         [GPUR_RMSPROP_DEEPMIND] = {0.2 / 0.67823299831, 0.2 / 0.84593143930},
+        /* lr (1 / .1) m / (sqrt(v) + eps / sqrt(.001)): m = .2, v = .004; m = .38, v = .007996 */
+        [GPUR_ADAM_TF] = {0.2 / (2 + 0.1 / 0.03162277660), 0.2 / (2 + 0.1 / 0.04471017781)},
     };
     static float w[P], g[P], first[P], second[P];
     gpur_train_state state;
     for (int i = 0; i < P; i++)
         g[i] = 2;
-    for (int kind = GPUR_ADAM; kind <= GPUR_RMSPROP_DEEPMIND; kind++) {
+    for (int kind = GPUR_ADAM; kind <= GPUR_ADAM_TF; kind++) {
         optimizer_fixture f;
         gpur_learner_config config = config_of(kind, 0);
         config.optimizer.learning_rate.first = config.optimizer.learning_rate.last = 0.1f;

@@ -39,9 +39,11 @@ void ref_optimizer_begin(const gpur_optimizer_config *config, int count, double 
 static double one_weight(const gpur_optimizer_config *c, int64_t t, double g, double *m, double *v, double *u)
 {
     const double rate = ref_schedule(&c->learning_rate, (double)t - 1), eps = c->epsilon, d = c->decay;
-    if (c->kind == GPUR_ADAM) {
+    if (c->kind == GPUR_ADAM || c->kind == GPUR_ADAM_TF) {
         *m = c->beta1 * *m + (1 - (double)c->beta1) * g;
         *v = c->beta2 * *v + (1 - (double)c->beta2) * g * g;
+        if (c->kind == GPUR_ADAM_TF)
+            return rate * sqrt(1 - pow(c->beta2, (double)t)) / (1 - pow(c->beta1, (double)t)) * *m / (sqrt(*v) + eps);
         const double m_hat = *m / (1 - pow(c->beta1, (double)t)), v_hat = *v / (1 - pow(c->beta2, (double)t));
         return rate * m_hat / (sqrt(v_hat) + eps);
     }

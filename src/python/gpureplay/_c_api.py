@@ -36,7 +36,10 @@ CHW, HWC = 0, 1
 HEAD_Q, HEAD_DUELING, HEAD_SOFTMAX_VALUE, HEAD_TANH_ACTION = 0, 1, 2, 3
 INIT_FAN_IN, INIT_GLOROT, INIT_NORMAL = 0, 1, 2
 LOSS_HUBER, LOSS_SQUARED = 0, 1
-ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND = 0, 1, 2, 3, 4
+ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND, ADAM_TF = 0, 1, 2, 3, 4, 5
+ESTIMATOR_PENG, ESTIMATOR_N_STEP, ESTIMATOR_WATKINS, ESTIMATOR_PENG_MEDIAN, ESTIMATOR_WATKINS_MEDIAN = 0, 1, 2, 3, 4
+ESTIMATOR_PENG_ERROR_BOUND, ESTIMATOR_WATKINS_ERROR_BOUND = 5, 6
+CACHE_VIRTUAL, CACHE_PHYSICAL, CACHE_PERMUTATION, CACHE_REPLACEMENT = 0, 1, 0, 1
 MATH_FP32, MATH_TF32, MATH_BF16 = 0, 1, 2
 ACT_LATEST, ACT_PREVIOUS, ACT_TARGET = 0, 1, 2
 STEP_AUTO, STEP_LIBRARIES, STEP_FUSED = 0, 1, 2
@@ -160,6 +163,14 @@ class OptimizerConfig(Struct):
                         (c_float, "beta1 beta2 decay momentum epsilon clip_norm clip_value"), (c_int64 * 4, "reserved"))
 
 
+class ReturnsConfig(Struct):
+    c_name = "gpur_returns_config"
+    _fields_ = _members((c_int64, "cache_size block_length"), (c_int32, "estimator"), (c_float, "lambda"),
+                        (c_int32, "n_step"), (c_float, "error_bound"), (c_int32, "storage draw"),
+                        (Schedule, "prioritization"), (c_int32, "truncation_terminates reserved0"),
+                        (c_int64 * 4, "reserved"))
+
+
 class LearnerConfig(Sized):
     c_name = "gpur_learner_config"
     _fields_ = _members((c_uint64, "size"), (NetworkConfig, "network"), (OptimizerConfig, "optimizer"),
@@ -167,14 +178,16 @@ class LearnerConfig(Sized):
                         (c_int64, "batch_size target_period"),
                         (c_int32, "target_copy_first act max_act_batch math unroll step_kernel"),
                         (Schedule, "exploration"), (c_uint64, "seed"), (c_int32, "host_batches deterministic"),
-                        (Schedule, "beta"))
+                        (Schedule, "beta"), (ReturnsConfig, "returns"))
 
 
 class LearnerStats(Sized):
     c_name = "gpur_learner_stats"
     _fields_ = _members((c_uint64, "size"), (c_int64, "steps steps_enqueued skipped target_copies"),
                         (c_float, "loss mean_loss mean_q gradient_norm learning_rate reserved"),
-                        (c_double, "steps_per_second"), (c_int64, "device_bytes actions invalid_actions pinned_bytes"))
+                        (c_double, "steps_per_second"),
+                        (c_int64, "device_bytes actions invalid_actions pinned_bytes"),
+                        (c_int64, "refreshes missing_rows cache_bytes"))
 
 
 class WeightInfo(Sized):
@@ -281,9 +294,9 @@ class RunStats(Sized):
 
 STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, ReplayConfig, ReplayPlan, ReplayStats, PriorityStats,
-    WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, LearnerConfig, LearnerStats,
-    WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, CheckpointOptions, CheckpointInfo, Space, EnvInfo,
-    EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent, RunConfig, RunStats,
+    WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, ReturnsConfig, LearnerConfig,
+    LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, CheckpointOptions, CheckpointInfo,
+    Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent, RunConfig, RunStats,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -311,7 +324,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (None, [_P, _P], "gpur_device_free"),
     (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
     (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush gpur_learner_sync "
-        "gpur_learner_weight_count gpur_run_evaluate"),
+        "gpur_learner_refresh gpur_learner_weight_count gpur_run_evaluate"),
     (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset gpur_policy_config_preset "
         "gpur_run_save gpur_run_load"),
     (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_sample_into gpur_writer_open gpur_learner_create "

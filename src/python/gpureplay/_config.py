@@ -28,7 +28,8 @@ _BUFFER_CHOICES = {
     "stack_pad": {"zero": _c_api.PAD_ZERO, "repeat": _c_api.PAD_REPEAT},
 }
 _OPTIMIZERS = {"adam": _c_api.ADAM, "rmsprop_tf": _c_api.RMSPROP_TF, "rmsprop_keras2": _c_api.RMSPROP_KERAS2,
-               "rmsprop_torch": _c_api.RMSPROP_TORCH, "rmsprop_deepmind": _c_api.RMSPROP_DEEPMIND}
+               "rmsprop_torch": _c_api.RMSPROP_TORCH, "rmsprop_deepmind": _c_api.RMSPROP_DEEPMIND,
+               "adam_tf": _c_api.ADAM_TF}
 _LEARNER_CHOICES = {
     "head": {"q": _c_api.HEAD_Q, "dueling": _c_api.HEAD_DUELING},
     "hidden_activation": ACTIVATIONS,

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The cache of returns of a learner (learner.h), from which it trains instead of computing one-step targets with a
+ * target network: DQN(lambda) [Daley & Amato 2019, algorithm 1] with the virtual replay cache [Daley & Amato 2021b].
+ *
+ * gpur_learner_refresh fills the cache: it draws S / B blocks of B successive transitions of an environment, evaluates
+ * the network on them, and computes the return of each transition backward through its block. Train steps then draw
+ * their batches from the S entries of the cache and reduce the loss of return - Q(s, a), until the next refresh.
+ *
+ * In the formulas t is a transition, s_t its obs, s_{t+1} its next_obs, and v(s) = max_a Q(s, a) with the weights of
+ * the refresh. The last transition of a block, of an episode that was truncated or cut off by a reset, has the return
+ * r_t + gamma v(s_{t+1}); one that terminated its episode has r_t.
+ */
+#ifndef GPUREPLAY_RETURNS_H
+#define GPUREPLAY_RETURNS_H
+
+#include "gpureplay/schedule.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Estimators of the return L_t.
+ *
+ *   PENG                 L_t = r_t + gamma (lambda L_{t+1} + (1 - lambda) v(s_{t+1}))      [Peng & Williams 1994]
+ *   N_STEP               L_t = r_t + gamma r_{t+1} + ... + gamma^n v(s_{t+n}), with fewer rewards near the end of a
+ *                        block or of an episode
+ *   WATKINS              as PENG, with lambda = 0 where a_{t+1} is not greedy: Q(s_{t+1}, a_{t+1}) < v(s_{t+1})
+ *                                                                                           [Watkins 1989]
+ *   PENG_MEDIAN, WATKINS_MEDIAN            the median of the returns for lambda = 0, 0.05, ... 1
+ *                                                                            [Daley & Amato 2019, section 4.2]
+ *   PENG_ERROR_BOUND, WATKINS_ERROR_BOUND  of each block, the returns for the largest lambda whose mean of
+ *                        (L_t - Q(s_t, a_t))^2 over the block is at most error_bound, found by halving 0 to 1 seven
+ *                        times                                               [Daley & Amato 2019, section 4.2]
+ */
+enum {
+    GPUR_ESTIMATOR_PENG = 0,
+    GPUR_ESTIMATOR_N_STEP = 1,
+    GPUR_ESTIMATOR_WATKINS = 2,
+    GPUR_ESTIMATOR_PENG_MEDIAN = 3,
+    GPUR_ESTIMATOR_WATKINS_MEDIAN = 4,
+    GPUR_ESTIMATOR_PENG_ERROR_BOUND = 5,
+    GPUR_ESTIMATOR_WATKINS_ERROR_BOUND = 6,
+};
+
+/* What an entry of the cache stores. VIRTUAL: its return and which row of the replay it is of, 8 bytes. PHYSICAL: a
+ * copy of obs and action too. Both train the same weights, bit for bit, while no rows of the cache are overwritten. */
+enum { GPUR_CACHE_VIRTUAL = 0, GPUR_CACHE_PHYSICAL = 1 };
+
+/* How train steps draw entries. PERMUTATION: each entry once, in random order, then each once in another order.
+ * REPLACEMENT: each draw is independent. */
+enum { GPUR_CACHE_PERMUTATION = 0, GPUR_CACHE_REPLACEMENT = 1 };
+
+/* The cache of a learner; member `returns` of gpur_learner_config. Other members than cache_size are only read and
+ * checked if that is above 0. */
+typedef struct gpur_returns_config {
+    int64_t cache_size;   /* S, entries, up to 2^31 - 1; 0, the default: no cache, and one-step targets */
+    int64_t block_length; /* B, transitions; 1 to the replay's capacity; S must be a multiple of it; default 100 */
+    int32_t estimator;    /* GPUR_ESTIMATOR_*; default PENG */
+    float lambda;         /* PENG and WATKINS: 0 to 1. The default, -1, is refused: the papers state no value */
+    int32_t n_step;       /* N_STEP: 1 to block_length; default 3 */
+    float error_bound;    /* *_ERROR_BOUND: above 0; default 0.025 */
+    int32_t storage;      /* GPUR_CACHE_VIRTUAL, the default, or GPUR_CACHE_PHYSICAL */
+    int32_t draw;         /* GPUR_CACHE_PERMUTATION, the default, or GPUR_CACHE_REPLACEMENT */
+    gpur_schedule prioritization;  /* p by train step, 0 to 1, default 0. Above 0 it needs REPLACEMENT: entries whose
+                                      |L_t - Q(s_t, a_t)| at the refresh is above the median are drawn with a weight of
+                                      1 + p, those below it with 1 - p, those at it with 1 [Daley & Amato 2019,
+                                      section 4.3]. The value at a refresh holds until the next one */
+    int32_t truncation_terminates; /* 1: a truncation counts as terminated, as in the papers' code; 0, the default: its
+                                      return bootstraps from v(s_{t+1}) */
+    int32_t reserved0;             /* 0 */
+    int64_t reserved[4];           /* 0 */
+} gpur_returns_config;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
