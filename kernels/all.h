@@ -28,6 +28,7 @@
 #include "kernels/learn/weight_update.h"
 #include "kernels/conv/widen_bf16.h"
 #include "kernels/replay/scatter.h"
+#include "kernels/replay/sequences.h"
 #include "kernels/replay/window_set.h"
 
 /* fused_train_steps calls the bodies of other kernels. A CPU compiles it as a file of its own: see

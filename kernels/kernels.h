@@ -13,11 +13,13 @@
 #include "kernels/args_learn.h"
 #include "kernels/args_priority.h"
 #include "kernels/args_replay.h"
+#include "kernels/args_sequences.h"
 
 #define GPUR_KERNEL_LIST(X)                                                                                            \
     GPUR_REPLAY_KERNEL_LIST(X)                                                                                         \
     GPUR_FRAMES_KERNEL_LIST(X)                                                                                         \
     GPUR_PRIORITY_KERNEL_LIST(X)                                                                                       \
+    GPUR_SEQUENCES_KERNEL_LIST(X)                                                                                      \
     GPUR_LEARN_KERNEL_LIST(X)                                                                                          \
     GPUR_CONV_KERNEL_LIST(X)
 

@@ -143,8 +143,10 @@ typedef struct gpur_step_input {
  * These fields are filled in, too, if the schema has them:
  *
  *   discount  one float32: gamma^m, or 0 if the last step terminated. Required if n_step is above 1
- *   previous  one int64: the id of the transition that this environment completed before, -1 for the first of an
- *             episode
+ *   previous  one int64, which links the transitions of an environment: the id p >= 0 of the transition that this
+ *             environment completed before in the same episode. The first transition of an episode has -1 if it is the
+ *             environment's first, else -2 - p, where p is the id of the last transition of the episode before. So
+ *             below 0 is always the first of an episode. (In files of earlier versions all of these have -1.)
  *
  * Ids are given to the environments in the order of their index, and for one environment in the order of the
  * transitions' first steps. Ids of other writers' transitions may lie between them.

@@ -18,6 +18,9 @@ enum {
     GPUR_RANDOM_LEARN_PRIORITY = 8, /* a learner's batch: by priority */
     GPUR_RANDOM_RUN_EXPLORE = 9,    /* epsilon-greedy in a run: by lane and its steps */
     GPUR_RANDOM_ENVIRONMENT = 10,   /* seeds of a run's environments */
+    GPUR_RANDOM_SEQUENCES = 11,     /* a user's sequences: last rows */
+    GPUR_RANDOM_RETURNS = 12,       /* a learner's cache of returns: last rows of its blocks */
+    GPUR_RANDOM_RETURNS_DRAW = 13,  /* a learner's batch from that cache */
 };
 
 GPUR_FN gpur_u32x4 gpur_random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint32_t lane)

@@ -51,6 +51,23 @@ GPUR_FN int64_t gpur_warp_find(gpur_thread at, const gpur_tree *tree, uint64_t u
     return node * GPUR_TREE_FAN + gpur_warp_descend_leaf(at, tree->leaf + node * GPUR_TREE_FAN, &u);
 }
 
+/* The same by one thread, which needs no segment sums: for the few descents of a kernel whose threads have other work,
+ * too. */
+GPUR_FN int64_t gpur_thread_find(const gpur_tree *tree, uint64_t u)
+{
+    int64_t node = 0;
+    for (int l = tree->levels - 1; l >= 0; l--) {
+        const int64_t last = node * GPUR_TREE_FAN + GPUR_TREE_FAN - 1;
+        for (node *= GPUR_TREE_FAN; node < last; node++) {
+            const uint64_t own = l > 0 ? tree->sum[l - 1][node] : tree->leaf[node];
+            if (u < own)
+                break;
+            u -= own;
+        }
+    }
+    return node;
+}
+
 /* Descents by one thread, without branches, so that several of them overlap. Each level is two choices: among the 8
  * segments of a node, which are one cache line, and among the 16 children of a segment. */
 

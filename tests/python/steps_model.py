@@ -20,8 +20,9 @@ LONGEST = 6  # about the length of an episode: a few steps more than a stack and
 class Episode:
     """All frames of an episode, and its steps whose transitions are not complete yet."""
 
-    def __init__(self, first):
-        self.frames, self.waiting, self.previous = [first], [], -1
+    def __init__(self, first, last):
+        """`last`: the id of the environment's last transition, or None."""
+        self.frames, self.waiting, self.previous = [first], [], -1 if last is None else -2 - last
 
 
 class Model:
@@ -32,7 +33,7 @@ class Model:
         self.random = np.random.default_rng(seed)
         self.num_envs, self.mode, self.n_step, self.gamma, self.clip = num_envs, mode, n_step, gamma, clip
         self.stack, self.pad, self.axis, self.observations, self.dtype = stack, pad, axis, observations, dtype
-        self.rows, self.episodes = [], [None] * num_envs
+        self.rows, self.episodes, self.last = [], [None] * num_envs, [None] * num_envs
         self.over = [True] * num_envs
 
     def frame(self):
@@ -61,7 +62,7 @@ class Model:
                 "reward_clip": self.clip, "device": "cpu"}
 
     def begin(self, env):
-        self.episodes[env], self.over[env] = Episode(self.frame()), False
+        self.episodes[env], self.over[env] = Episode(self.frame(), self.last[env]), False
 
     def reset(self, envs=None):
         """Begins new episodes in these environments, or in all."""
@@ -80,7 +81,7 @@ class Model:
                 "action": action, **extras(tag), **ends,
                 "reward": sum(r * self.gamma**k for k, r in enumerate(rewards)),
                 "discount": 0.0 if ends["terminated"] else self.gamma**len(rewards), "previous": episode.previous})
-            episode.previous = len(self.rows) - 1
+            episode.previous = self.last[env] = len(self.rows) - 1
             episode.waiting.pop(0)
 
     def step(self):

@@ -9,6 +9,8 @@ void history_begin(history *h, history_rows *all, int32_t num_envs)
     h->all = all;
     h->num_envs = num_envs;
     h->envs = calloc((size_t)num_envs, sizeof *h->envs);
+    for (int32_t env = 0; env < num_envs; env++)
+        h->envs[env].last = -1;
 }
 
 void history_end(history *h)
@@ -61,7 +63,7 @@ void history_add(history_rows *all, const history_row *row)
 static void make(history *h, int64_t env, int64_t from, int64_t to, int terminated, int truncated)
 {
     history_env *const e = &h->envs[env];
-    history_row row = {.env = env, .previous = e->previous, .action = e->steps[from].action};
+    history_row row = {.env = env, .previous = e->link, .action = e->steps[from].action};
     row.extra = e->steps[from].extra;
     row.terminated = (uint8_t)terminated, row.truncated = (uint8_t)truncated;
     double power = 1;
@@ -70,7 +72,7 @@ static void make(history *h, int64_t env, int64_t from, int64_t to, int terminat
     row.discount = terminated ? 0 : power;
     stack_at(h, e, from, row.obs);
     stack_at(h, e, to, row.next_obs);
-    e->previous = h->all->count;
+    e->link = e->last = h->all->count;
     history_add(h->all, &row);
 }
 
@@ -98,7 +100,7 @@ void history_reset(history *h, int64_t env, int64_t frame)
     if (e->is_open)
         make_all(h, env, 1, 0, 1);
     e->count = e->made = 0;
-    e->previous = -1;
+    e->link = e->last < 0 ? -1 : -2 - e->last;
     e->is_open = 1;
     grow(e);
     e->frames[0] = frame;

@@ -38,7 +38,9 @@ typedef struct history_step {
 typedef struct history_env {
     int64_t *frames;
     history_step *steps;
-    int64_t count, room, made, previous;
+    int64_t count, room, made;
+    int64_t last; /* id of the environment's last transition, or -1 */
+    int64_t link; /* `previous` of its next transition */
     int is_open;
 } history_env;
 

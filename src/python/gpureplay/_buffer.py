@@ -103,8 +103,9 @@ class ReplayBuffer(Handle):
     observations: "stacks": obs and next_obs are given as batches have them. "frames": only the newest frame is given,
         and `fields` or the spaces describe that; in a batch it has one axis more.
 
-    With n_step above 1, layout "frames" or a field "previous" (one int64: the id of the same environment's transition
-    before, or -1) `add` tracks episodes: see `Writer.add`.
+    With n_step above 1, layout "frames" or a field "previous" `add` tracks episodes: see `Writer.add`. "previous", one
+    int64, is the id of the same environment's transition before, if that is of the same episode. An episode's first
+    transition has -1, or -2 - the id of the last transition of the episode before.
 
     Any number of threads may call. Those in `add` or `extend` wait for each other; with a `writer` for each thread they
     need not.

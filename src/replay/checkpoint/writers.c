@@ -27,8 +27,8 @@ static int is_valid_episode(const env_check *s)
 {
     const gpur_episode *const e = &s->episode;
     return e->state >= GPUR_EPISODE_NONE && e->state <= GPUR_EPISODE_ENDED && e->pending >= 0 &&
-           e->pending < s->n_step && e->steps >= e->pending && e->steps < INT64_MAX / 4 && e->previous >= -1 &&
-           (e->previous < s->next || e->steps == 0);
+           e->pending < s->n_step && e->steps >= e->pending && e->steps < INT64_MAX / 4 &&
+           e->previous >= -1 - s->next && (e->previous < s->next || e->steps == 0);
 }
 
 static int is_valid_entry(const env_check *s, int64_t frame)

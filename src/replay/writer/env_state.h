@@ -32,7 +32,7 @@ int gpur_step_fields_is_extra(const gpur_step_fields *fields, int32_t field);
 
 typedef struct gpur_episode {
     int64_t steps;    /* since the episode began */
-    int64_t previous; /* id of the episode's last completed transition, or -1 */
+    int64_t previous; /* `previous` of the next transition that is completed: kernels/lib/previous.h */
     int32_t pending;  /* steps whose transitions are not complete yet; less than n_step between calls */
     int32_t state;    /* GPUR_EPISODE_* */
 } gpur_episode;
@@ -78,5 +78,5 @@ static inline unsigned char *gpur_env_state_obs(const gpur_env_state *env_state,
     return gpur_env_state_step(env_state, env, env_state->episodes[env].steps);
 }
 
-/* Begins an episode of an environment. */
+/* Begins an episode of an environment. Its first transition links to the last one of the episode before. */
 void gpur_env_state_begin(gpur_env_state *env_state, int64_t env);

@@ -76,7 +76,7 @@ static inline void gpur_write_field(unsigned char *row, int64_t offset, const vo
         memcpy(row + offset, value, bytes);
 }
 
-/* Writes a row's reward, terminated, truncated and discount, and `previous`, the id of the transition before. */
+/* Writes a row's reward, terminated, truncated and discount, and `previous`, the link to the transition before. */
 static inline void gpur_write_outcome(const gpur_row_offsets *at, unsigned char *row, gpur_n_step_return n_step_return,
                                       const gpur_episode_end *episode_end, int64_t previous)
 {

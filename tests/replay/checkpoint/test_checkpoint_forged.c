@@ -69,7 +69,7 @@ static const forged_case cases[] = {
     EPISODE(pending, 3),
     EPISODE(steps, -1),
     EPISODE(steps, INT64_MAX),
-    EPISODE(previous, -2),
+    EPISODE(previous, -((int64_t)1 << 40)),
     EPISODE(previous, (int64_t)1 << 40),
     {"writer.0.newest", NULL, 8, 8, (int64_t)1 << 40, no_episode},
     {"writer.0.newest", NULL, 0, 8, -1, no_episode},
