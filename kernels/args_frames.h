@@ -42,8 +42,8 @@ typedef struct gpur_gather_frames_args {
  * the frames and writes the first layer's input, and no stack is stored in between. The result equals that of the two
  * kernels bit for bit. */
 typedef struct gpur_gather_preprocessed_args {
-    /* A unit is one number, whichever axis the stack is: shift is 0 (uint8) or 2 (float32). obs and next_obs are both
-     * wanted and receive rows of x; their pitches are multiples of the size of x's numbers. The stores are never
+    /* A unit is one number, whichever axis the stack is: shift is 0 (uint8) or 2 (float32). obs and next_obs
+     * receive rows of x; their pitches are multiples of the size of x's numbers. The stores are never
      * non-temporal. */
     gpur_gather_frames_args frames;
     gpur_preprocess_args preprocess; /* obs, x, count and both pitches are not read */

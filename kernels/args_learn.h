@@ -76,12 +76,13 @@ typedef struct gpur_head_backward_args {
 typedef struct gpur_td_error_args {
     const float *z;           /* (B or 2 B, Z) online network: obs, then, with double_dqn, next_obs; rows `z_pitch`
                               apart */
-    const float *z_target;    /* (B, Z) target network on next_obs; the same pitch */
+    const float *z_target;    /* (B, Z) target network on next_obs; the same pitch. Not read with discount NULL */
     const float *bias;        /* (Z) online */
     const float *bias_target; /* (Z) */
     const void *action;       /* (B) int32, or int64 if action_is_int64 */
-    const float *reward;      /* (B) */
-    const float *discount;    /* (B) 0: no bootstrap */
+    const float *reward;      /* (B); with discount NULL the targets y themselves */
+    const float *discount;    /* (B) 0: no bootstrap; NULL: the targets are given */
+    const int64_t *id;        /* (B) a row with id -1 is missing: nothing is trained on it. NULL: none is */
     const float *weight;      /* (B) importance weights */
     float *q;                 /* (B or 2 B, A) out: online action values */
     float *q_target;          /* (B, A) out */
@@ -92,6 +93,7 @@ typedef struct gpur_td_error_args {
     float *q_taken;           /* (B) out: Q(s, a) */
     float *invalid;           /* (B) out: 1 if the action is not one of 0 ... A - 1: nothing is trained on the row; else
                                  0 */
+    float *missing;           /* (B) out: 1 if the row is missing, else 0; NULL: not wanted, as is id */
     int64_t batch, z_pitch;
     int32_t head, num_actions; /* head: Q or DUELING */
     int32_t action_is_int64, double_dqn;
@@ -106,6 +108,7 @@ typedef struct gpur_train_state {
     int64_t skipped; /* steps that did nothing, since the window was empty */
     int64_t target_copies;
     int64_t invalid_actions;                          /* rows with an invalid action, over all steps */
+    int64_t missing_rows;                             /* rows that were missing, over all steps */
     double beta1_power, beta2_power;                  /* beta1^t and beta2^t of the next step t */
     double loss_sum;                                  /* over all steps */
     float next_learning_rate;                         /* of the next step */
@@ -152,6 +155,7 @@ typedef struct gpur_finish_step_args {
     const float *loss;    /* (B) */
     const float *q_taken; /* (B) */
     const float *invalid; /* (B) 0 or 1 */
+    const float *missing; /* (B) 0 or 1; NULL: no row is */
     const float *partial; /* (partials) of gradient_norm, before any clipping */
     int64_t batch, partials;
     int64_t target_period;

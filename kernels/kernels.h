@@ -13,6 +13,7 @@
 #include "kernels/args_learn.h"
 #include "kernels/args_priority.h"
 #include "kernels/args_replay.h"
+#include "kernels/args_returns.h"
 #include "kernels/args_sequences.h"
 
 #define GPUR_KERNEL_LIST(X)                                                                                            \
@@ -21,6 +22,7 @@
     GPUR_PRIORITY_KERNEL_LIST(X)                                                                                       \
     GPUR_SEQUENCES_KERNEL_LIST(X)                                                                                      \
     GPUR_LEARN_KERNEL_LIST(X)                                                                                          \
+    GPUR_RETURNS_KERNEL_LIST(X)                                                                                        \
     GPUR_CONV_KERNEL_LIST(X)
 
 /* Kernels that call gpur_grid_sync. They are opened by GPUR_KERNEL_COOPERATIVE, and every launch of them is

@@ -83,6 +83,8 @@ GPUR_FN void gpur_gather_preprocessed_serial(const gpur_gather_preprocessed_args
 {
     const gpur_gather_frames_args *const f = &a->frames;
     const uint32_t *const links = f->links + b * 2 * f->stack;
-    gpur_preprocessed_stack(a, f->obs + b * f->obs_pitch, links);
-    gpur_preprocessed_stack(a, f->next_obs + b * f->next_pitch, links + f->stack);
+    if (f->obs)
+        gpur_preprocessed_stack(a, f->obs + b * f->obs_pitch, links);
+    if (f->next_obs)
+        gpur_preprocessed_stack(a, f->next_obs + b * f->next_pitch, links + f->stack);
 }

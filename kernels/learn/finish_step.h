@@ -14,17 +14,19 @@ enum {
     GPUR_FINISH_Q = 1,
     GPUR_FINISH_NORM = 2,
     GPUR_FINISH_INVALID = 3,
-    GPUR_FINISH_SUMS = 4,
+    GPUR_FINISH_MISSING = 4,
+    GPUR_FINISH_SUMS = 5,
     GPUR_FINISH_LANES = GPUR_FINISH_SUMS * GPUR_SUM_LANES,
 };
 
 GPUR_FN float gpur_finish_lane(const gpur_finish_step_args *a, int which, int lane)
 {
-    const float *const x = which == GPUR_FINISH_LOSS   ? a->loss
-                           : which == GPUR_FINISH_Q    ? a->q_taken
-                           : which == GPUR_FINISH_NORM ? a->partial
-                                                       : a->invalid;
-    return gpur_lane_sum(x, which == GPUR_FINISH_NORM ? a->partials : a->batch, lane);
+    const float *const x = which == GPUR_FINISH_LOSS      ? a->loss
+                           : which == GPUR_FINISH_Q       ? a->q_taken
+                           : which == GPUR_FINISH_NORM    ? a->partial
+                           : which == GPUR_FINISH_INVALID ? a->invalid
+                                                          : a->missing;
+    return !x ? 0.0f : gpur_lane_sum(x, which == GPUR_FINISH_NORM ? a->partials : a->batch, lane);
 }
 
 /* One block: its threads compute all sums at the same time, and thread 0 writes the state. If the window is empty,
@@ -53,6 +55,7 @@ GPUR_KERNEL(finish_step)
     state->learning_rate = state->next_learning_rate;
     state->target_copies += state->copy_due;
     state->invalid_actions += (int64_t)sums[GPUR_FINISH_INVALID];
+    state->missing_rows += (int64_t)sums[GPUR_FINISH_MISSING];
     state->step++;
     state->beta1_power *= (double)a->beta1;
     state->beta2_power *= (double)a->beta2;

@@ -4,6 +4,7 @@
  *
  *   y = r + discount Q_target(s', a*), with a* = argmax_a Q_target(s', a) [Mnih et al. 2015, algorithm 1], or
  *       a* = argmax_a Q(s', a) for double DQN [van Hasselt, Guez & Silver 2016, eq. 4]
+ *       or a given return
  *   d = Q(s, a) - y, and the loss is L(d): d^2 / 2, or Huber's, which is linear beyond delta [Huber 1964]
  *   dQ(s, a) = w L'(d) / B, with the importance weight w of the row
  *
@@ -18,6 +19,8 @@
 /* The target y. */
 GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
 {
+    if (!a->discount)
+        return a->reward[b];
     float *const q_target = a->q_target + b * a->num_actions;
     float *const q_next = a->double_dqn ? a->q + (a->batch + b) * a->num_actions : q_target;
     gpur_values_forward_row(a->head, a->num_actions, a->z_target + b * a->z_pitch, a->bias_target, q_target);
@@ -54,9 +57,12 @@ GPUR_FN void gpur_td_row(const gpur_td_error_args *a, int64_t b, const float *q,
 {
     const int64_t action = gpur_td_action(a, b);
     const float y = gpur_td_target(a, b);
+    const int is_missing = a->id && a->id[b] < 0;
     a->invalid[b] = action < 0 ? 1.0f : 0.0f;
     a->loss[b] = a->td[b] = a->q_taken[b] = 0.0f;
-    if (action < 0)
+    if (a->missing)
+        a->missing[b] = is_missing ? 1.0f : 0.0f;
+    if (action < 0 || is_missing)
         return;
     float slope;
     const float d = q[action] - y;

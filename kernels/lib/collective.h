@@ -92,6 +92,24 @@ GPUR_FN uint32_t gpur_block_min_u32(gpur_thread at, uint32_t x)
     return x;
 }
 
+/* Sum over the block, in every thread. It ends with a barrier, so it may be called again at once. */
+GPUR_FN uint64_t gpur_block_sum_u64(gpur_thread at, uint64_t x)
+{
+    GPUR_SHARED(uint64_t, sums, GPUR_MAX_WARPS);
+    const int warps = (at.threads + GPUR_WARP - 1) / GPUR_WARP;
+    uint64_t total = 0;
+    x = gpur_warp_sum_u64(at, x);
+    if (at.threads <= GPUR_WARP)
+        return x;
+    if (gpur_lane(at) == 0)
+        sums[at.thread / GPUR_WARP] = x;
+    gpur_barrier(at);
+    for (int warp = 0; warp < warps; warp++)
+        total += sums[warp];
+    gpur_barrier(at);
+    return total;
+}
+
 /* Sum over the block, in every thread, in an order fixed by the block's size. It ends with a barrier, so it may be
  * called again at once. */
 GPUR_FN float gpur_block_sum_f32(gpur_thread at, float x)

@@ -87,8 +87,8 @@ GPUR_FN void gpur_preprocessed_quads(gpur_thread at, const gpur_gather_preproces
 {
     const gpur_preprocess_args *const o = &a->preprocess;
     const uint32_t width = (uint32_t)o->width;
-    unsigned char *const obs = a->frames.obs + b * a->frames.obs_pitch;
-    unsigned char *const next = a->frames.next_obs + b * a->frames.next_pitch;
+    unsigned char *const obs = a->frames.obs ? a->frames.obs + b * a->frames.obs_pitch : 0;
+    unsigned char *const next = a->frames.next_obs ? a->frames.next_obs + b * a->frames.next_pitch : 0;
     for (int64_t i = quads.first + at.thread; i < quads.last; i += at.threads) {
         const uint32_t pixel = (uint32_t)i * (is_pair ? 2 : 1), y = pixel / width;
         const int64_t byte = gpur_preprocess_offset(o, block, y, pixel - y * width) * (is_pair ? 2 : 4);
@@ -96,8 +96,10 @@ GPUR_FN void gpur_preprocessed_quads(gpur_thread at, const gpur_gather_preproces
         gpur_preprocessed_read(frames, pixel, is_pair, is_whole, bytes);
         const gpur_u32x4 first = gpur_preprocessed_quad(bytes, is_pair, o->scale);
         const gpur_u32x4 second = gpur_preprocessed_quad(bytes + 4, is_pair, o->scale);
-        memcpy(__builtin_assume_aligned(obs + byte, sizeof first), &first, sizeof first);
-        memcpy(__builtin_assume_aligned(next + byte, sizeof second), &second, sizeof second);
+        if (obs)
+            memcpy(__builtin_assume_aligned(obs + byte, sizeof first), &first, sizeof first);
+        if (next)
+            memcpy(__builtin_assume_aligned(next + byte, sizeof second), &second, sizeof second);
     }
 }
 
@@ -124,8 +126,10 @@ GPUR_FN void gpur_preprocessed_pixels(gpur_thread at, const gpur_gather_preproce
     const uint32_t width = (uint32_t)a->preprocess.width;
     for (int64_t i = pixels.first + at.thread; i < pixels.last; i += at.threads) {
         const uint32_t y = (uint32_t)i / width, x = (uint32_t)i - y * width;
-        gpur_preprocessed_pixel(a, f->obs + b * f->obs_pitch, links, y, x);
-        gpur_preprocessed_pixel(a, f->next_obs + b * f->next_pitch, links + f->stack, y, x);
+        if (f->obs)
+            gpur_preprocessed_pixel(a, f->obs + b * f->obs_pitch, links, y, x);
+        if (f->next_obs)
+            gpur_preprocessed_pixel(a, f->next_obs + b * f->next_pitch, links + f->stack, y, x);
     }
 }
 

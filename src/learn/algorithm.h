@@ -32,3 +32,4 @@ typedef struct gpur_algorithm {
 } gpur_algorithm;
 
 extern const gpur_algorithm gpur_algorithm_dqn;
+extern const gpur_algorithm gpur_algorithm_returns; /* on given returns: of a learner with a cache */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/batch_source.h"
 
+#include "learn/returns/return_cache.h"
 #include "learn/train_step.h"
 #include "replay/view.h"
 
@@ -25,13 +26,26 @@ static gpur_gather_request request_of(const gpur_train_batch *batch, const gpur_
 }
 
 /* Plans a gather from the replay. If is_preprocessed, the gather preprocesses observations instead of copying them. */
-static gpur_status plan_gather(gpur_batch_source *source, gpur_gather_request *request)
+static gpur_status plan_gather(const gpur_train_batch *batch, gpur_gather_request *request, gpur_gather_plan *plan)
 {
-    const gpur_train_batch *const batch = &source->step->batch;
-    const gpur_preprocess_output observed = {&batch->input.args, batch->x, batch->next_x};
+    const gpur_preprocess_output observed = {&batch->input.args, batch->wants & GPUR_WANTS_OBS ? batch->x : NULL,
+                                             batch->next_x};
     request->preprocess = batch->is_preprocessed ? &observed : NULL;
-    source->is_raw = !batch->is_preprocessed;
-    GPUR_TRY(gpur_gather_plan_prepare(batch->replay, request, &source->plan));
+    return gpur_gather_plan_prepare(batch->replay, request, plan);
+}
+
+gpur_status gpur_train_batch_plan_ids(const gpur_train_batch *batch, const int64_t *ids, gpur_gather_plan *plan)
+{
+    const gpur_train_fields fields = gpur_train_batch_fields(batch, !batch->is_preprocessed);
+    gpur_gather_request request = request_of(batch, &fields, ids);
+    return plan_gather(batch, &request, plan);
+}
+
+/* Plans the gather of a source from the replay. */
+static gpur_status plan_source(gpur_batch_source *source, gpur_gather_request *request)
+{
+    GPUR_TRY(plan_gather(&source->step->batch, request, &source->plan));
+    source->is_raw = !source->step->batch.is_preprocessed;
     source->window = source->plan.rows.window;
     return GPUR_OK;
 }
@@ -50,7 +64,7 @@ gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct
     request.purpose = sampler->purpose[sample->user];
     request.seed = sample->seed;
     request.step = sample->step;
-    return plan_gather(source, &request);
+    return plan_source(source, &request);
 }
 
 gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step, const int64_t *ids)
@@ -60,7 +74,17 @@ gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpu
     memset(source, 0, sizeof *source);
     source->step = step;
     source->has_feedback = gpur_replay_priorities(step->batch.replay)->device != NULL;
-    return plan_gather(source, &request);
+    return plan_source(source, &request);
+}
+
+gpur_status gpur_batch_source_of_cache(gpur_batch_source *source, const struct gpur_train_step *step)
+{
+    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, !step->batch.is_preprocessed);
+    gpur_gather_request request = request_of(&step->batch, &fields, step->batch.id);
+    memset(source, 0, sizeof *source);
+    source->step = step;
+    source->cache = step->cache;
+    return plan_source(source, &request);
 }
 
 /* Rows of the ring start at multiples of 64 bytes, packed rows only at multiples of their size: copies that were
@@ -99,6 +123,8 @@ gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gp
 gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_stream *stream)
 {
     gpur_replay *const replay = source->step->batch.replay;
+    if (source->cache)
+        return gpur_return_cache_gather(source->cache, source, stream);
     if (source->sampler)
         return gpur_sample_enqueue(replay, source->sampler, &source->sample, &source->plan, stream);
     return gpur_gather_plan_launch(replay, stream, &source->plan);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the rows of a train step come from: sampled from the replay, rows of the replay with given ids, or packed rows
- * of a host batch. A source gathers its rows to the step's batch, and has the graph of a step on them. */
+/* Where the rows of a train step come from: sampled from the replay, rows of the replay with given ids, entries of the
+ * cache of returns, or packed rows of a host batch. A source gathers its rows to the step's batch, and has the graph of
+ * a step on them. */
 #pragma once
 
 #include "learn/train_batch.h"
 #include "replay/sampler/sampler.h"
 
+struct gpur_return_cache;
 struct gpur_train_step;
 
 typedef struct gpur_batch_source {
@@ -16,7 +18,8 @@ typedef struct gpur_batch_source {
     int32_t has_feedback;               /* 1: TD errors become new priorities of the rows */
     const gpur_sampler *sampler;        /* NULL: the rows are given */
     gpur_sample_args sample;
-    gpur_graph *train; /* the graph of a step on this source; NULL: not recorded */
+    const struct gpur_return_cache *cache; /* the rows are entries drawn from it; NULL: they are not */
+    gpur_graph *train;                     /* the graph of a step on this source; NULL: not recorded */
 } gpur_batch_source;
 
 /* Each plans a gather to the step's batch, whose arrays must have been assigned. `sample` must write ids and weights to
@@ -24,6 +27,10 @@ typedef struct gpur_batch_source {
 gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_train_step *step,
                                          const gpur_sampler *sampler, const gpur_sample_args *sample);
 gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step, const int64_t *ids);
+gpur_status gpur_batch_source_of_cache(gpur_batch_source *source, const struct gpur_train_step *step);
+
+/* Plans a gather of the replay's rows with these ids, (rows) in device memory, to a batch. */
+gpur_status gpur_train_batch_plan_ids(const gpur_train_batch *batch, const int64_t *ids, gpur_gather_plan *plan);
 
 /* Packed rows in device memory. */
 typedef struct gpur_packed_rows {

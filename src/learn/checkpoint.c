@@ -205,6 +205,7 @@ static gpur_status upload(const loading *load, gpur_learner *learner, gpur_strea
     GPUR_TRY(done);
     gpur_train_stats_restore(&learner->train_stats, &load->state.train, load->state.steps_enqueued);
     gpur_actor_set_counters(&learner->actor, load->state.act_counter, load->state.acts);
+    atomic_store(&learner->returns.is_filled, 0); /* files do not have the cache */
     return GPUR_OK;
 }
 

@@ -116,8 +116,6 @@ gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_re
 {
     GPUR_TRY(gpur_algorithm_dqn.check(config));
     GPUR_TRY(gpur_optimizer_check(&config->optimizer));
-    GPUR_REQUIRE(config->returns.cache_size == 0, "returns.cache_size is %" PRId64 "; this version only knows 0",
-                 config->returns.cache_size);
     GPUR_TRY(check_batch(config, replay->max_batch));
     GPUR_TRY(check_source(config, replay));
     if (config->index_source == GPUR_SOURCE_AUTO)

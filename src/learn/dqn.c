@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "learn/returns/return_cache.h"
 #include "learn/train_step.h"
 
 #include <inttypes.h>
@@ -30,10 +31,11 @@ static gpur_status open(gpur_train_step *step)
 {
     gpur_dqn *const dqn = &step->dqn;
     const gpur_train_batch *const batch = &step->batch;
-    const int64_t online_rows = step->config.double_dqn ? 2 * batch->rows : batch->rows;
+    const int64_t online_rows = step->config.double_dqn && !step->cache ? 2 * batch->rows : batch->rows;
     const gpur_pass_options options = gpur_input_options(&batch->input, step->config.math, step->config.deterministic);
     GPUR_TRY(gpur_pass_open(&dqn->online, step->device, step->network, online_rows, batch->x_pitch, &options));
-    GPUR_TRY(gpur_pass_open(&dqn->target, step->device, step->network, batch->rows, batch->x_pitch, &options));
+    if (!step->cache)
+        GPUR_TRY(gpur_pass_open(&dqn->target, step->device, step->network, batch->rows, batch->x_pitch, &options));
     return gpur_backward_open(&dqn->backward, &dqn->online, batch->rows);
 }
 
@@ -53,10 +55,13 @@ static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
     const int64_t rows = batch->rows, actions = step->network->num_actions;
     gpur_td_error_args *const td = &step->dqn.td;
     td->z = dqn->online.activations[last], td->z_target = dqn->target.activations[last];
-    td->action = batch->action, td->reward = batch->reward;
-    td->discount = batch->discount, td->weight = batch->weight;
+    td->action = batch->action, td->weight = batch->weight;
+    td->reward = step->cache ? step->cache->drawn_value : batch->reward;
+    td->discount = batch->discount;
+    td->id = step->cache ? batch->id : NULL;
     td->q = gpur_arena_floats(arena, dqn->online.rows * actions);
-    td->q_target = gpur_arena_floats(arena, rows * actions);
+    td->q_target = step->cache ? NULL : gpur_arena_floats(arena, rows * actions);
+    td->missing = step->cache ? gpur_arena_floats(arena, rows) : NULL;
     td->dq = gpur_arena_floats(arena, rows * actions);
     td->dz = dqn->backward.gradients[last];
     td->td = gpur_arena_floats(arena, rows);
@@ -65,7 +70,7 @@ static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
     td->invalid = gpur_arena_floats(arena, rows);
     td->batch = rows, td->z_pitch = dqn->online.pitch[last];
     td->head = step->network->head, td->num_actions = step->network->num_actions;
-    td->action_is_int64 = batch->fields.action_is_int64, td->double_dqn = step->config.double_dqn;
+    td->action_is_int64 = batch->fields.action_is_int64, td->double_dqn = step->config.double_dqn && !step->cache;
     td->loss_kind = step->config.loss == GPUR_LOSS_SQUARED, td->huber_delta = step->config.huber_delta;
 }
 
@@ -73,22 +78,25 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
 {
     gpur_dqn *const dqn = &step->dqn;
     gpur_pass_assign(&dqn->online, arena);
-    gpur_pass_assign(&dqn->target, arena);
+    if (!step->cache)
+        gpur_pass_assign(&dqn->target, arena);
     gpur_backward_assign(&dqn->backward, arena);
     assign_td_error(step, arena);
     if (!arena->base)
         return;
     dqn->online.activations[0] = step->batch.x;
-    dqn->target.activations[0] = step->batch.next_x;
     dqn->td.bias = step->optimizer.weights + step->network->head_bias;
+    if (step->cache)
+        return;
+    dqn->target.activations[0] = step->batch.next_x;
     dqn->td.bias_target = step->optimizer.target + step->network->head_bias;
 }
 
 static int64_t workspace(const gpur_train_step *step)
 {
     const gpur_dqn *const dqn = &step->dqn;
-    const int64_t bytes[] = {gpur_pass_workspace(&dqn->online), gpur_pass_workspace(&dqn->target),
-                             gpur_backward_workspace(&dqn->backward)};
+    const int64_t bytes[] = {gpur_pass_workspace(&dqn->online), gpur_backward_workspace(&dqn->backward),
+                             gpur_pass_workspace(step->cache ? &step->cache->values : &dqn->target)};
     int64_t most = 0;
     for (int i = 0; i < 3; i++)
         most = bytes[i] > most ? bytes[i] : most;
@@ -99,11 +107,12 @@ static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const
 {
     const gpur_dqn *const dqn = &step->dqn;
     const int64_t rows = step->batch.rows;
-    const gpur_train_step_results results = {dqn->td.loss, dqn->td.q_taken, dqn->td.invalid, rows};
+    const gpur_train_step_results results = {dqn->td.loss, dqn->td.q_taken, dqn->td.invalid, dqn->td.missing, rows};
     gpur_optimizer optimizer = step->optimizer;
     optimizer.window = window;
     GPUR_TRY(gpur_pass_forward(&dqn->online, stream, dqn->online.rows, optimizer.weights, step->workspace));
-    GPUR_TRY(gpur_pass_forward(&dqn->target, stream, rows, optimizer.target, step->workspace));
+    if (!step->cache)
+        GPUR_TRY(gpur_pass_forward(&dqn->target, stream, rows, optimizer.target, step->workspace));
     GPUR_TRY(gpur_launch_td_error(stream, gpur_grid_elements(step->device, rows), &dqn->td));
     GPUR_TRY(gpur_backward_run(&dqn->backward, stream, optimizer.weights, optimizer.gradient, step->workspace));
     return gpur_optimizer_step(&optimizer, stream, &results);
@@ -117,6 +126,17 @@ static const float *errors(const gpur_train_step *step)
 const gpur_algorithm gpur_algorithm_dqn = {
     .wants = GPUR_WANTS_OBS | GPUR_WANTS_NEXT_OBS | GPUR_WANTS_ACTION | GPUR_WANTS_REWARD | GPUR_WANTS_DISCOUNT |
              GPUR_WANTS_WEIGHT,
+    .check = check,
+    .open = open,
+    .close = close,
+    .assign = assign,
+    .workspace = workspace,
+    .train = train,
+    .errors = errors,
+};
+
+const gpur_algorithm gpur_algorithm_returns = {
+    .wants = GPUR_WANTS_OBS | GPUR_WANTS_ACTION | GPUR_WANTS_WEIGHT,
     .check = check,
     .open = open,
     .close = close,

@@ -5,6 +5,7 @@
 #include "base/sized.h"
 #include "learn/config.h"
 #include "learn/network/init.h"
+#include "learn/returns/returns_config.h"
 #include "replay/sampler/consumer.h"
 #include "replay/view.h"
 
@@ -17,6 +18,7 @@ static const struct {
     const gpur_part *part;
     size_t offset; /* of its struct in gpur_learner */
 } parts[] = {
+    {&gpur_return_cache_part, offsetof(gpur_learner, returns)},
     {&gpur_step_part, offsetof(gpur_learner, step)},
     {&gpur_fused_step_part, offsetof(gpur_learner, fused)},
     {&gpur_actor_part, offsetof(gpur_learner, actor)},
@@ -129,8 +131,17 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_learner_config"));
     GPUR_TRY(gpur_learn_fields_find(&fields, gpur_replay_schema(replay)));
     const gpur_input_shape input_shape = gpur_input_shape_find(&fields.obs_format, &config->network);
-    const gpur_part_context context = {learner->device, replay, &learner->network, config, &fields, &learner->step};
+    const gpur_part_context context = {
+        .device = learner->device,
+        .replay = replay,
+        .network = &learner->network,
+        .config = config,
+        .fields = &fields,
+        .step = &learner->step,
+        .cache = config->returns.cache_size != 0 ? &learner->returns : NULL,
+    };
     GPUR_TRY(gpur_network_check(&config->network, &input_shape));
+    GPUR_TRY(gpur_returns_config_check(config, replay));
     GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)));
     GPUR_TRY(gpur_network_build(&learner->network, &config->network, &input_shape));
     GPUR_TRY(gpur_fused_step_check(&context));
@@ -184,11 +195,22 @@ static gpur_status enqueue_steps(gpur_learner *learner, gpur_stream *stream, gpu
     return gpur_train_stats_record(&learner->train_stats, stream, learner->step.optimizer.state, steps);
 }
 
+/* Refuses to train from a cache that was never filled. */
+static gpur_status check_cache(gpur_learner *learner)
+{
+    if (learner->returns.size > 0 && !atomic_load(&learner->returns.is_filled))
+        return gpur_fail(GPUR_TOO_FEW,
+                         "the cache of returns is empty; gpur_learner_refresh fills its %" PRId64 " entries",
+                         learner->returns.size);
+    return GPUR_OK;
+}
+
 gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
 {
     GPUR_REQUIRE(learner, "learner is NULL");
     GPUR_REQUIRE(steps >= 0, "steps is %" PRId64 "; it must be 0 or more", steps);
-    const gpur_sampler *const sampler = learner->step.sampled.sampler;
+    GPUR_TRY(check_cache(learner));
+    const gpur_sampler *const sampler = gpur_sampler_of(learner->config.index_source);
     const gpur_consumer_launch launch = {GPUR_LAUNCH_SAMPLE, gpur_sampler_needs(sampler, learner->config.batch_size),
                                          gpur_replay_settings(learner->replay)->min_size};
     for (int64_t done = 0; done < steps; done += GPUR_LAUNCH_STEPS) {
@@ -204,9 +226,13 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
 gpur_status gpur_learner_refresh(gpur_learner *learner)
 {
     GPUR_REQUIRE(learner, "learner is NULL");
-    GPUR_REQUIRE(learner->config.returns.cache_size > 0,
-                 "the learner was made with returns.cache_size 0; a refresh needs a cache");
-    return GPUR_OK;
+    gpur_return_cache *const cache = &learner->returns;
+    GPUR_REQUIRE(cache->size > 0, "the learner was made with returns.cache_size 0; a refresh needs a cache");
+    const gpur_consumer_launch launch = {GPUR_LAUNCH_SAMPLE, cache->config.block_length + 1,
+                                         gpur_replay_settings(learner->replay)->min_size};
+    gpur_stream *stream = NULL;
+    GPUR_TRY(gpur_consumer_begin(learner->replay, launch, &stream));
+    return gpur_consumer_end(learner->replay, gpur_return_cache_refresh(cache, stream));
 }
 
 /* Training on the rows with given ids. */
@@ -235,6 +261,9 @@ gpur_status gpur_learner_train_ids(gpur_learner *learner, const int64_t *ids)
 {
     gpur_stream *stream = NULL;
     GPUR_REQUIRE(learner && ids, "learner and ids must not be NULL");
+    GPUR_REQUIRE(learner->returns.size == 0,
+                 "the learner trains from its cache of %" PRId64 " returns; to train on ids it must have none",
+                 learner->returns.size);
     GPUR_TRY(gpur_consumer_check_ids(learner->replay, learner->config.batch_size, ids));
     GPUR_TRY(gpur_consumer_begin(learner->replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &stream));
     return gpur_consumer_end(learner->replay, train_ids(learner, stream, ids));
@@ -289,6 +318,9 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.skipped = view.state.skipped;
     known.target_copies = view.state.target_copies;
     known.invalid_actions = view.state.invalid_actions;
+    known.missing_rows = view.state.missing_rows;
+    known.refreshes = atomic_load(&learner->returns.refreshes);
+    known.cache_bytes = learner->returns.entries_bytes;
     known.loss = view.state.loss;
     known.mean_loss = (float)view.mean_loss;
     known.mean_q = view.state.mean_q;

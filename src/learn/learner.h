@@ -6,6 +6,7 @@
 #include "learn/fused/fused_step.h"
 #include "learn/stats.h"
 #include "learn/host_batches.h"
+#include "learn/returns/return_cache.h"
 #include "learn/train_step.h"
 
 struct gpur_learner {
@@ -13,6 +14,7 @@ struct gpur_learner {
     gpur_replay *replay;
     gpur_learner_config config;
     gpur_network network;
+    gpur_return_cache returns;
     gpur_train_step step;
     gpur_fused_step fused;
     gpur_actor actor;

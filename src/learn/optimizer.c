@@ -75,8 +75,9 @@ void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const g
     memset(optimizer, 0, sizeof *optimizer);
     optimizer->device = device;
     optimizer->config = config->optimizer;
-    optimizer->target_period = config->target_period;
-    optimizer->target_phase = config->target_copy_first ? 1 % config->target_period : 0;
+    optimizer->has_target = config->returns.cache_size == 0;
+    optimizer->target_period = optimizer->has_target ? config->target_period : INT64_MAX;
+    optimizer->target_phase = optimizer->has_target && config->target_copy_first ? 1 % config->target_period : 0;
     optimizer->count = count;
     optimizer->partials = (count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK;
 }
@@ -86,7 +87,8 @@ void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena)
     const update_rule *const f = &update_rules[optimizer->config.kind];
     const int64_t count = optimizer->count;
     optimizer->weights = gpur_arena_floats(arena, count);
-    optimizer->target = gpur_arena_floats(arena, count);
+    if (optimizer->has_target)
+        optimizer->target = gpur_arena_floats(arena, count);
     optimizer->gradient = gpur_arena_floats(arena, count);
     optimizer->square = gpur_arena_floats(arena, count);
     if (f->centered || optimizer->config.centered)
@@ -116,7 +118,8 @@ static gpur_status enqueue_first(const gpur_optimizer *optimizer, gpur_stream *s
 {
     const int64_t bytes = optimizer->count * (int64_t)sizeof(float);
     GPUR_TRY(gpur_copy(stream, optimizer->weights, weights, bytes));
-    GPUR_TRY(gpur_copy(stream, optimizer->target, weights, bytes));
+    if (optimizer->target)
+        GPUR_TRY(gpur_copy(stream, optimizer->target, weights, bytes));
     GPUR_TRY(gpur_fill(stream, optimizer->gradient, 0, bytes));
     if (optimizer->mean)
         GPUR_TRY(gpur_fill(stream, optimizer->mean, 0, bytes));
@@ -181,6 +184,7 @@ gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, con
     gpur_finish_step_args args;
     args.state = optimizer->state, args.window = optimizer->window;
     args.loss = results->loss, args.q_taken = results->q_taken, args.invalid = results->invalid;
+    args.missing = results->missing;
     args.batch = results->batch;
     args.partial = optimizer->partial, args.partials = optimizer->partials;
     args.target_period = optimizer->target_period, args.target_phase = optimizer->target_phase;

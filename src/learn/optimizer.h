@@ -9,11 +9,12 @@
 typedef struct gpur_optimizer {
     gpur_device *device;
     gpur_optimizer_config config;
+    int32_t has_target; /* 0: no target network, as a learner with a cache of returns */
     int64_t target_period;
     int64_t target_phase;               /* step n, from 1 on, ends in a target copy if n % target_period is this */
     int64_t count;                      /* P: weights, padding included */
     int64_t partials;                   /* number of partial sums of squares: one per GPUR_NORM_CHUNK weights */
-    float *weights, *target, *gradient; /* (P) */
+    float *weights, *target, *gradient; /* (P); target NULL: there is no target network */
     float *mean, *square, *velocity;    /* (P) or NULL */
     float *partial;                     /* (partials) sums of squares of the gradient */
     float *clipped;                     /* (partials) the same after clipping by value; NULL: no clip_value */
@@ -26,13 +27,15 @@ void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const g
                          int64_t count);
 void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena);
 
-/* Copies `weights`, (P) in host memory, to the weights and the target, and resets moments, gradient and counters to
+/* Copies `weights`, (P) in host memory, to the weights and the target network, and resets moments, gradient and counters to
  * what they are before the first step. Waits. */
 gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights);
 
-/* Outputs of td_error, (batch) each. The end of the step averages `loss` and `q_taken`, and counts `invalid`. */
+/* Outputs of td_error, (batch) each. The end of the step averages `loss` and `q_taken`, and counts `invalid` and
+ * `missing`. */
 typedef struct gpur_train_step_results {
     const float *loss, *q_taken, *invalid;
+    const float *missing; /* NULL: no row is missing */
     int64_t batch;
 } gpur_train_step_results;
 

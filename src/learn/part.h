@@ -9,6 +9,7 @@
 #include "learn/config.h"
 #include "learn/network/network.h"
 
+struct gpur_return_cache;
 struct gpur_train_step;
 
 /* What parts are opened with. All but `fields` outlives them. */
@@ -19,6 +20,7 @@ typedef struct gpur_part_context {
     const gpur_learner_config *config; /* checked */
     const gpur_learn_fields *fields;
     struct gpur_train_step *step;
+    struct gpur_return_cache *cache; /* NULL: the learner has none */
 } gpur_part_context;
 
 /* An array of all parameters, padding included, that a learner's file has. */

@@ -14,11 +14,11 @@ void gpur_train_batch_open(gpur_train_batch *batch, gpur_device *device, gpur_re
     batch->replay = replay;
     batch->rows = config->batch_size;
     batch->wants = wants;
-    batch->observations = wants & GPUR_WANTS_NEXT_OBS ? 2 : 1;
+    batch->observations = !!(wants & GPUR_WANTS_OBS) + !!(wants & GPUR_WANTS_NEXT_OBS);
     batch->fields = *fields;
     batch->input = gpur_input_of(device, network, &fields->obs_format, &config->network, config->math);
     batch->x_pitch = gpur_input_pitch(network);
-    batch->is_preprocessed = !batch->input.direct && gpur_replay_links(replay) > 0;
+    batch->is_preprocessed = !batch->input.direct && gpur_replay_links(replay) > 0 && !(wants & GPUR_WANTS_RAW);
     if (!batch->input.direct && (!batch->is_preprocessed || config->host_batches > 0))
         batch->raw_bytes = batch->observations * batch->rows * batch->input.raw_pitch;
 }
@@ -40,8 +40,8 @@ void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena)
     batch->weight = assign_input(batch, GPUR_WANTS_WEIGHT, sizeof *batch->weight, arena);
     batch->id = gpur_arena_alloc(arena, rows * (int64_t)sizeof *batch->id);
     batch->links = gpur_arena_alloc(arena, rows * links * (int64_t)sizeof *batch->links);
-    if (arena->base && batch->observations == 2)
-        batch->next_x = gpur_input_row(&batch->input, batch->x, rows, batch->x_pitch);
+    if (arena->base && batch->wants & GPUR_WANTS_NEXT_OBS)
+        batch->next_x = gpur_input_row(&batch->input, batch->x, (batch->observations - 1) * rows, batch->x_pitch);
 }
 
 static void add_field(gpur_train_fields *fields, int32_t field, void *to, int64_t pitch)
@@ -58,7 +58,7 @@ gpur_train_fields gpur_train_batch_fields(const gpur_train_batch *batch, int is_
     if (is_raw && batch->wants & GPUR_WANTS_OBS)
         add_field(&fields, batch->fields.obs, obs, pitch);
     if (is_raw && batch->wants & GPUR_WANTS_NEXT_OBS)
-        add_field(&fields, batch->fields.next_obs, obs + batch->rows * pitch, pitch);
+        add_field(&fields, batch->fields.next_obs, obs + (batch->observations - 1) * batch->rows * pitch, pitch);
     if (batch->wants & GPUR_WANTS_ACTION)
         add_field(&fields, batch->fields.action, batch->action, batch->fields.action_is_int64 ? 8 : 4);
     if (batch->wants & GPUR_WANTS_REWARD)

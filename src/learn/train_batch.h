@@ -16,6 +16,7 @@ enum {
     GPUR_WANTS_REWARD = 8,
     GPUR_WANTS_DISCOUNT = 16,
     GPUR_WANTS_WEIGHT = 32, /* importance weights */
+    GPUR_WANTS_RAW = 64,    /* observations also as the replay stores them, unless that is how the network reads them */
 };
 
 typedef struct gpur_train_batch {
@@ -23,7 +24,7 @@ typedef struct gpur_train_batch {
     gpur_replay *replay;
     int64_t rows; /* B */
     int32_t wants;
-    int32_t observations; /* per row: 2 with next_obs, else 1 */
+    int32_t observations; /* per row: obs and next_obs, or one of them */
     gpur_learn_fields fields;
     gpur_input input;
     int64_t x_pitch;                   /* numbers from one row of x to the next: padded to 16 bytes with zeros */
@@ -32,14 +33,14 @@ typedef struct gpur_train_batch {
     unsigned char *raw;                /* (observations B, obs) as the replay stores them, input.raw_pitch bytes
                                           apart */
     float *x;                          /* (observations B, features) obs of all rows, then next_obs of all rows */
-    float *next_x;                     /* the second half of x; NULL: not wanted */
+    float *next_x;                     /* of next_obs, in x; NULL: not wanted */
     void *action;                      /* (B) int32 or int64 */
     float *reward, *discount, *weight; /* (B); NULL: not wanted */
     int64_t *id;                       /* (B) of the rows */
     uint32_t *links;                   /* (B, links per row) of a GPUR_LAYOUT_FRAMES replay */
 } gpur_train_batch;
 
-/* `wants`: GPUR_WANTS_*. */
+/* `wants`: GPUR_WANTS_*, one observation at least. */
 void gpur_train_batch_open(gpur_train_batch *batch, gpur_device *device, gpur_replay *replay,
                            const gpur_network *network, const gpur_learner_config *config,
                            const gpur_learn_fields *fields, int32_t wants);

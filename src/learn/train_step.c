@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/train_step.h"
 
+#include "learn/returns/return_cache.h"
 #include "replay/view.h"
 
 #include <string.h>
 
 static int64_t ids_bytes(const gpur_train_step *step)
 {
-    return step->config.batch_size * (int64_t)sizeof *step->ids;
+    return step->cache ? 0 : step->config.batch_size * (int64_t)sizeof *step->ids;
 }
 
 static gpur_status open(void *part, const gpur_part_context *context)
@@ -17,11 +18,15 @@ static gpur_status open(void *part, const gpur_part_context *context)
     step->device = context->device;
     step->network = context->network;
     step->config = *context->config;
-    step->algorithm = &gpur_algorithm_dqn;
+    step->cache = context->cache;
+    step->algorithm = step->cache ? &gpur_algorithm_returns : &gpur_algorithm_dqn;
     gpur_train_batch_open(&step->batch, step->device, context->replay, step->network, &step->config, context->fields,
-                          step->algorithm->wants);
+                          gpur_return_cache_is_physical(step->cache) ? step->algorithm->wants | GPUR_WANTS_RAW
+                                                                     : step->algorithm->wants);
     gpur_optimizer_open(&step->optimizer, step->device, &step->config, step->network->params.count);
     GPUR_TRY(step->algorithm->open(step));
+    if (step->cache)
+        return GPUR_OK;
     GPUR_TRY(gpur_event_create(step->device, &step->ids_copied));
     GPUR_TRY(gpur_pinned_alloc(step->device, ids_bytes(step), "the ids of a train step", &ids));
     step->host_ids = ids;
@@ -43,16 +48,26 @@ static void assign(void *part, gpur_arena *arena)
     gpur_train_step *const step = part;
     gpur_optimizer_assign(&step->optimizer, arena);
     gpur_train_batch_assign(&step->batch, arena);
-    step->ids = gpur_arena_alloc(arena, ids_bytes(step));
+    if (!step->cache)
+        step->ids = gpur_arena_alloc(arena, ids_bytes(step));
     if (gpur_sampler_of(step->config.index_source)->is_by_priority)
         step->leaf = gpur_arena_alloc(arena, step->batch.rows * (int64_t)sizeof *step->leaf);
     step->algorithm->assign(step, arena);
     step->workspace = gpur_arena_alloc(arena, step->algorithm->workspace(step));
 }
 
+static gpur_status connect_cache(gpur_train_step *step)
+{
+    GPUR_TRY(gpur_batch_source_of_cache(&step->sampled, step));
+    step->optimizer.window = step->sampled.window;
+    return GPUR_OK;
+}
+
 static gpur_status connect(void *part)
 {
     gpur_train_step *const step = part;
+    if (step->cache)
+        return connect_cache(step);
     const gpur_sample_args sample = {
         .user = GPUR_USER_LEARNER,
         .seed = step->config.seed,
@@ -102,7 +117,8 @@ static gpur_status start(void *part, gpur_stream *stream)
     if (step->config.step_kernel != GPUR_STEP_FUSED)
         GPUR_TRY(gpur_graph_create(step->device, gpur_train_step_record, &step->sampled, step->config.unroll,
                                    &step->sampled.train));
-    return gpur_graph_create(step->device, record_gathered, &step->by_ids, 1, &step->by_ids.train);
+    return step->cache ? GPUR_OK
+                       : gpur_graph_create(step->device, record_gathered, &step->by_ids, 1, &step->by_ids.train);
 }
 
 static int64_t pinned_bytes(const void *part)

@@ -18,7 +18,7 @@
 
 /* DQN [Mnih et al. 2015] and double DQN [van Hasselt et al. 2016]: the online network sees obs and, for double DQN,
  * next_obs; the target network sees next_obs. The loss is that of the TD error of the action taken
- * (kernels/learn/td_error.h). */
+ * (kernels/learn/td_error.h). With given returns the online network sees obs, and there is no target network. */
 typedef struct gpur_dqn {
     gpur_pass online, target;
     gpur_backward backward; /* through the online network, over the rows of obs */
@@ -30,14 +30,15 @@ typedef struct gpur_train_step {
     const gpur_network *network;
     gpur_learner_config config;
     const gpur_algorithm *algorithm;
+    const struct gpur_return_cache *cache; /* the learner's cache of returns; NULL: it has none */
     gpur_train_batch batch;
     gpur_optimizer optimizer; /* of the network's weights */
     gpur_dqn dqn;             /* the algorithm's own */
     void *workspace;
-    gpur_batch_source sampled, by_ids;
-    uint32_t *leaf;    /* (B) of rows sampled by priority; NULL: they are not */
-    int64_t *ids;      /* (B) device: the ids of `by_ids` */
-    int64_t *host_ids; /* (B) pinned: ids on their way there */
+    gpur_batch_source sampled, by_ids; /* with a cache: `sampled` is drawn from it, and there is no `by_ids` */
+    uint32_t *leaf;                    /* (B) of rows sampled by priority; NULL: they are not */
+    int64_t *ids;                      /* (B) device: the ids of `by_ids`; NULL, as is the next: there is none */
+    int64_t *host_ids;                 /* (B) pinned: ids on their way there */
     gpur_event *ids_copied;
 } gpur_train_step;
 

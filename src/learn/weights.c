@@ -41,6 +41,14 @@ static gpur_status find(gpur_learner *learner, const char *name, const float *va
     return GPUR_OK;
 }
 
+/* Refuses the target network of a learner that has none. */
+static gpur_status check_target(const gpur_learner *learner, int32_t which)
+{
+    GPUR_REQUIRE(which != GPUR_WEIGHTS_TARGET || learner->step.optimizer.target,
+                 "which is GPUR_WEIGHTS_TARGET (1); a learner with a cache of returns has no target network");
+    return GPUR_OK;
+}
+
 static float *array_of(gpur_learner *learner, int32_t which)
 {
     const gpur_optimizer *const optimizer = &learner->step.optimizer;
@@ -89,6 +97,7 @@ gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, cons
     GPUR_TRY(find(learner, name, values, count, &tensor));
     GPUR_REQUIRE(which >= GPUR_WEIGHTS_ONLINE && which <= GPUR_WEIGHTS_GRADIENT,
                  "which is %" PRId32 "; it must be GPUR_WEIGHTS_ONLINE, TARGET or GRADIENT (0 to 2)", which);
+    GPUR_TRY(check_target(learner, which));
     float *device_order = NULL;
     GPUR_TRY(alloc_device_order(learner, tensor, &device_order));
     const gpur_status status = copy_locked(learner, device_order ? device_order : values,
@@ -106,6 +115,7 @@ gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, con
     GPUR_TRY(find(learner, name, values, count, &tensor));
     GPUR_REQUIRE(which == GPUR_WEIGHTS_ONLINE || which == GPUR_WEIGHTS_TARGET,
                  "which is %" PRId32 "; GPUR_WEIGHTS_ONLINE (0) and TARGET (1) can be written", which);
+    GPUR_TRY(check_target(learner, which));
     GPUR_TRY(gpur_tensor_check_numbers(tensor, "", values, 0, GPUR_INVALID_ARGUMENT));
     float *const array = array_of(learner, which);
     const float *const acting = gpur_learner_acting_weights(learner);
@@ -153,7 +163,7 @@ static gpur_status upload(gpur_learner *learner, const float *weights)
     gpur_status status = gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream);
     GPUR_TRY(status);
     status = gpur_copy(stream, optimizer->weights, weights, bytes);
-    if (status == GPUR_OK)
+    if (status == GPUR_OK && optimizer->target)
         status = gpur_copy(stream, optimizer->target, weights, bytes);
     if (status == GPUR_OK)
         status = gpur_actor_patch(&learner->actor, stream, weights, 0, optimizer->count);

@@ -149,6 +149,19 @@ const gpur_priorities *gpur_replay_priorities(gpur_replay *replay)
     return &replay->priorities;
 }
 
+gpur_stored_rows gpur_replay_stored_rows(const gpur_replay *replay)
+{
+    return (gpur_stored_rows){replay->window.device, replay->ring.rows, replay->layout.rows.pitch,
+                              replay->config.capacity};
+}
+
+int32_t gpur_replay_stored_offset(const gpur_replay *replay, const char *field)
+{
+    const int32_t index = gpur_schema_find(&replay->schema, field);
+    const int32_t stored = index < 0 ? -1 : replay->layout.stored[index];
+    return stored < 0 ? -1 : (int32_t)replay->layout.rows.fields[stored].offset;
+}
+
 int32_t gpur_replay_links(const gpur_replay *replay)
 {
     return 2 * replay->layout.frame_layout.stack;

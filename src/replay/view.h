@@ -12,4 +12,14 @@ gpur_device *gpur_replay_device(gpur_replay *replay);
 const gpur_schema *gpur_replay_schema(gpur_replay *replay);
 const gpur_replay_config *gpur_replay_settings(gpur_replay *replay); /* as checked; `fields` is NULL */
 const gpur_priorities *gpur_replay_priorities(gpur_replay *replay);  /* its `device` is NULL without priorities */
-int32_t gpur_replay_links(const gpur_replay *replay);                /* frame links of one row; 0: GPUR_LAYOUT_ROWS */
+
+/* The rows of the ring, as kernels read them. */
+typedef struct gpur_stored_rows {
+    const gpur_window *window;
+    const unsigned char *ring; /* (capacity) rows, `pitch` bytes apart */
+    int64_t pitch, capacity;
+} gpur_stored_rows;
+gpur_stored_rows gpur_replay_stored_rows(const gpur_replay *replay);
+int32_t gpur_replay_stored_offset(const gpur_replay *replay, const char *field); /* in bytes, from the start of a row;
+                                                                                    -1: there is no such field */
+int32_t gpur_replay_links(const gpur_replay *replay); /* frame links of one row; 0: GPUR_LAYOUT_ROWS */

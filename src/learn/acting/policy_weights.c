@@ -71,6 +71,7 @@ gpur_status gpur_policy_pull(gpur_policy *policy, gpur_learner *learner, int32_t
     GPUR_TRY(gpur_network_check_equal(&policy->network, &learner->network));
     const gpur_optimizer *const optimizer = &learner->step.optimizer;
     const float *const weights = which == GPUR_WEIGHTS_TARGET ? optimizer->target : optimizer->weights;
+    GPUR_REQUIRE(weights, "which is GPUR_WEIGHTS_TARGET (1); a learner with a cache of returns has no target network");
     gpur_consumer_lock(learner->replay);
     const int64_t version = gpur_train_stats_steps_enqueued(&learner->train_stats);
     const gpur_status status = enqueue_write(policy, learner->stream, weights, version);

@@ -225,7 +225,7 @@ static gpur_status connect(void *part)
     if (!step)
         return GPUR_OK;
     const gpur_td_error_args *const td = &step->dqn.td;
-    const gpur_train_step_results results = {td->loss, td->q_taken, td->invalid, td->batch};
+    const gpur_train_step_results results = {td->loss, td->q_taken, td->invalid, NULL, td->batch};
     connect_sample(fused);
     args->td = *td;
     args->last = last_layers(step);

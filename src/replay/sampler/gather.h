@@ -38,7 +38,7 @@ typedef struct gpur_gather_field {
  * layer reads them. */
 typedef struct gpur_preprocess_output {
     const gpur_preprocess_args *args; /* all but obs, x, count and obs_pitch */
-    void *obs, *next_obs;
+    void *obs, *next_obs;             /* NULL: not wanted */
 } gpur_preprocess_output;
 
 typedef struct gpur_gather_request {
@@ -46,7 +46,7 @@ typedef struct gpur_gather_request {
     int32_t field_count;             /* 0 to GPUR_MAX_FIELDS */
     int32_t source;                  /* GPUR_GATHER_*: how the kernel gets its rows; GPUR_GATHER_IDS also after a sample
                                         that is a launch of its own (sampler/sampler.h) */
-    int64_t rows;                    /* 1 to max_batch */
+    int64_t rows;                    /* 1 or more */
     int64_t *id;                     /* (rows) device memory; NULL: not wanted. -1 if there is no such row */
     float *weight;                   /* (rows) device memory; NULL: not wanted. 0 if there is no such row, else 1 */
     float *discount;                 /* (rows) device memory; NULL: not wanted. gamma x (1 - terminated), or as

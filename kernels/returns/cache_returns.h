@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The returns of a block of successive rows, backward from its last one [Daley & Amato 2019, section 3; 2021b,
+ * algorithm 1]:
+ *
+ *   lambda       L_t = r_t + gamma (lambda L_{t+1} + (1 - lambda) v(s_{t+1}))                 [Peng & Williams 1994]
+ *                with lambda 0 where a_{t+1} is not greedy in s_{t+1}                                  [Watkins 1989]
+ *   n-step       L_t = r_t + gamma r_{t+1} + ... + gamma^n v(s_{t+n})
+ *   median       the median of the returns for lambda = 0, 0.05, ... 1                [Daley & Amato 2019, section 4.2]
+ *   error bound  the returns for the largest lambda with mean_t (L_t - Q(s_t, a_t))^2 <= error_bound, of 1, 0, or seven
+ *                halvings in between; lambda = 0 if none has it                       [Daley & Amato 2019, section 4.2]
+ *
+ * A row that terminated has L_t = r_t. The last row of the block, one that was truncated, and one whose episode ended
+ * otherwise, which the field `previous` of the next row shows, have L_t = r_t + gamma v(s_{t+1}). No row behind the
+ * block is read.
+ *
+ * Arguments and shapes: gpur_cache_returns_args. A thread computes a block.
+ */
+#pragma once
+
+#include "kernels/args_returns.h"
+#include "kernels/lib/previous.h"
+#include "kernels/target/thread.h"
+
+enum {
+    GPUR_MEDIAN_LAMBDAS = 21, /* 0, 0.05, ... 1 */
+    GPUR_BOUND_HALVINGS = 7,
+};
+
+/* What an entry's return depends on, beside the return of the next entry. */
+typedef struct gpur_return_term {
+    float reward, discount; /* discount 0: nothing follows */
+    float value;            /* v(s_{t+1}) */
+    int32_t goes_on;        /* 1: the next entry is of the same episode, and no trace is cut */
+    int32_t is_missing;
+} gpur_return_term;
+
+/* The row of an entry in the ring; NULL: it is not in the window. */
+GPUR_FN const unsigned char *gpur_return_row(const gpur_cache_returns_args *a, int64_t entry)
+{
+    const uint32_t address = a->entry[entry].address;
+    const int64_t offset = a->state->first_id + (int64_t)address - a->window->first_id;
+    if (address == GPUR_CACHE_MISSING || offset < 0 || offset >= a->window->count)
+        return 0;
+    const int64_t slot = a->window->first_slot + offset;
+    return a->ring + (slot < a->capacity ? slot : slot - a->capacity) * a->pitch;
+}
+
+/* 1 if the entry's row is the first of its episode, or missing. */
+GPUR_FN int gpur_return_is_first(const gpur_cache_returns_args *a, int64_t entry)
+{
+    const unsigned char *const row = gpur_return_row(a, entry);
+    int64_t previous = -1;
+    if (row)
+        memcpy(&previous, row + a->previous, sizeof previous);
+    return gpur_previous_is_first(previous);
+}
+
+GPUR_FN gpur_return_term gpur_return_term_of(const gpur_cache_returns_args *a, int64_t entry, int is_last)
+{
+    const unsigned char *const row = gpur_return_row(a, entry);
+    gpur_return_term term;
+    memset(&term, 0, sizeof term);
+    term.is_missing = !row;
+    if (!row)
+        return term;
+    const int is_truncated = a->truncated >= 0 && row[a->truncated] != 0;
+    memcpy(&term.reward, row + a->reward, sizeof term.reward);
+    term.value = a->entry[entry].value;
+    term.discount = a->gamma;
+    if (a->discount >= 0)
+        memcpy(&term.discount, row + a->discount, sizeof term.discount);
+    if ((a->discount < 0 && row[a->terminated] != 0) || (is_truncated && a->truncation_terminates))
+        term.discount = 0.0f;
+    term.goes_on = !is_last && !is_truncated && term.discount != 0.0f && !gpur_return_is_first(a, entry + 1);
+    if (a->greedy && term.goes_on)
+        term.goes_on = a->greedy[entry + 1];
+    return term;
+}
+
+/* L_t from L_{t+1}. */
+GPUR_FN float gpur_return_of(gpur_return_term term, float next, float lambda)
+{
+    if (term.discount == 0.0f)
+        return term.reward;
+    return term.reward + term.discount * (term.goes_on ? lambda * next + (1.0f - lambda) * term.value : term.value);
+}
+
+GPUR_FN void gpur_return_write(const gpur_cache_returns_args *a, int64_t entry, gpur_return_term term, float value)
+{
+    a->entry[entry].value = term.is_missing ? 0.0f : value;
+    if (term.is_missing)
+        a->entry[entry].address = GPUR_CACHE_MISSING;
+    if (a->writes_errors)
+        a->taken[entry] = fabsf(a->entry[entry].value - a->taken[entry]);
+}
+
+GPUR_FN void gpur_returns_lambda(const gpur_cache_returns_args *a, int64_t first, float lambda)
+{
+    float next = 0.0f;
+    for (int64_t i = a->length - 1; i >= 0; i--) {
+        const gpur_return_term term = gpur_return_term_of(a, first + i, i == a->length - 1);
+        next = gpur_return_of(term, next, lambda);
+        gpur_return_write(a, first + i, term, next);
+    }
+}
+
+/* Forward, because each return reads the values of later entries. */
+GPUR_FN void gpur_returns_n_step(const gpur_cache_returns_args *a, int64_t first)
+{
+    for (int64_t i = 0; i < a->length; i++) {
+        const gpur_return_term begin = gpur_return_term_of(a, first + i, i == a->length - 1);
+        gpur_return_term term = begin;
+        float sum = term.reward, power = term.discount;
+        for (int64_t k = i + 1; k < i + a->n_step && term.goes_on; k++) {
+            term = gpur_return_term_of(a, first + k, k == a->length - 1);
+            sum += power * term.reward;
+            power *= term.discount;
+        }
+        gpur_return_write(a, first + i, begin, power == 0.0f ? sum : sum + power * term.value);
+    }
+}
+
+/* The median of x (GPUR_MEDIAN_LAMBDAS): the one with as many before it as behind it, in an order in which equal ones
+ * follow their index. */
+GPUR_FN float gpur_returns_median_of(const float *x)
+{
+    float median = x[0];
+    for (int i = 0; i < GPUR_MEDIAN_LAMBDAS; i++) {
+        int before = 0;
+        for (int k = 0; k < GPUR_MEDIAN_LAMBDAS; k++)
+            before += x[k] < x[i] || (x[k] == x[i] && k < i);
+        median = before == GPUR_MEDIAN_LAMBDAS / 2 ? x[i] : median;
+    }
+    return median;
+}
+
+GPUR_FN void gpur_returns_median(const gpur_cache_returns_args *a, int64_t first)
+{
+    float next[GPUR_MEDIAN_LAMBDAS] = {0.0f};
+    for (int64_t i = a->length - 1; i >= 0; i--) {
+        const gpur_return_term term = gpur_return_term_of(a, first + i, i == a->length - 1);
+        for (int k = 0; k < GPUR_MEDIAN_LAMBDAS; k++)
+            next[k] = gpur_return_of(term, next[k], (float)k / (float)(GPUR_MEDIAN_LAMBDAS - 1));
+        gpur_return_write(a, first + i, term, gpur_returns_median_of(next));
+    }
+}
+
+/* 1 if the mean squared error of the block's returns for this lambda is within the bound. */
+GPUR_FN int gpur_returns_within_bound(const gpur_cache_returns_args *a, int64_t first, float lambda)
+{
+    float next = 0.0f, sum = 0.0f;
+    for (int64_t i = a->length - 1; i >= 0; i--) {
+        next = gpur_return_of(gpur_return_term_of(a, first + i, i == a->length - 1), next, lambda);
+        const float error = next - a->taken[first + i];
+        sum += error * error;
+    }
+    return sum / (float)a->length <= a->error_bound;
+}
+
+GPUR_FN float gpur_returns_largest_lambda(const gpur_cache_returns_args *a, int64_t first)
+{
+    float least = 0.0f, width = 0.5f;
+    if (gpur_returns_within_bound(a, first, 1.0f))
+        return 1.0f;
+    if (!gpur_returns_within_bound(a, first, 0.0f))
+        return 0.0f;
+    for (int i = 0; i < GPUR_BOUND_HALVINGS; i++, width *= 0.5f)
+        if (gpur_returns_within_bound(a, first, least + width))
+            least += width;
+    return least;
+}
+
+GPUR_KERNEL(cache_returns)
+{
+    const gpur_span s = gpur_grid_span(at, a->blocks);
+    for (int64_t block = s.first; block < s.last; block += s.step) {
+        const int64_t first = block * a->length;
+        if (a->rule == GPUR_RETURNS_N_STEP)
+            gpur_returns_n_step(a, first);
+        else if (a->rule == GPUR_RETURNS_MEDIAN)
+            gpur_returns_median(a, first);
+        else if (a->rule == GPUR_RETURNS_ERROR_BOUND)
+            gpur_returns_lambda(a, first, gpur_returns_largest_lambda(a, first));
+        else
+            gpur_returns_lambda(a, first, a->lambda);
+    }
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The cache of returns of a learner (gpureplay/returns.h), in device memory.
+ *
+ * A refresh works through the cache chunk by chunk: it draws whole blocks (replay/sampler/sequences.h), gathers the
+ * rows, evaluates the network and stores v(s') and the address of each row. Then one kernel replaces the v by returns.
+ * Rows that are evicted during the refresh do no harm: what a return depends on are later rows of its block, which are
+ * evicted later than the entry's own.
+ */
+#pragma once
+
+#include "learn/batch_source.h"
+#include "learn/network/pass.h"
+#include "learn/part.h"
+#include "learn/returns/estimator.h"
+#include "replay/sampler/sequences.h"
+
+#include <stdatomic.h>
+
+typedef struct gpur_return_cache {
+    gpur_device *device;
+    gpur_replay *replay;
+    const gpur_network *network;
+    const struct gpur_train_step *step; /* whose weights it evaluates, and whose batch it fills */
+    gpur_returns_config config;
+    const gpur_estimator *estimator;
+    int64_t size;         /* S entries; 0: there is no cache */
+    int64_t chunk_blocks; /* blocks of a chunk */
+    int64_t chunks;       /* of a refresh; the blocks of the last one that are beyond S are not stored */
+    int32_t needs_taken, is_prioritized, is_physical;
+    int64_t obs_pitch; /* bytes from one stored observation to the next */
+
+    gpur_train_batch chunk; /* rows of a chunk: next_obs and, where needed, obs and action */
+    gpur_gather_plan gather;
+    gpur_pass values;     /* over the observations of the chunk that are evaluated */
+    int64_t *ids;         /* (rows of a chunk) */
+    float *q;             /* (rows of a chunk, A) scratch */
+    gpur_graph *of_chunk; /* a chunk of a refresh */
+
+    gpur_cache_state *state; /* (1) device */
+    gpur_cache_entry *entry; /* (S) */
+    float *taken;          /* (S) Q(s, a), or after a refresh |return - Q(s, a)| if is_prioritized; NULL: not needed */
+    uint8_t *greedy;       /* (S) NULL: not needed */
+    unsigned char *obs;    /* (S) obs_pitch bytes apart; NULL, as is the next: the cache is virtual */
+    int32_t *action;       /* (S) */
+    int64_t entries_bytes; /* of the last five */
+
+    float *drawn_value; /* (B) returns of the batch */
+    int32_t *drawn;     /* (B) entries of the batch; NULL: the cache is virtual */
+
+    atomic_int is_filled; /* 1: a refresh has been enqueued since the learner was created or loaded */
+    atomic_llong refreshes;
+} gpur_return_cache;
+
+/* The learner's part that is a gpur_return_cache. Without a cache it has no memory. */
+extern const gpur_part gpur_return_cache_part;
+
+static inline int gpur_return_cache_is_physical(const gpur_return_cache *cache)
+{
+    return cache && cache->is_physical;
+}
+
+/* Requires the consumer lock. Enqueues a refresh. */
+gpur_status gpur_return_cache_refresh(gpur_return_cache *cache, gpur_stream *stream);
+
+/* Enqueues the draw of a batch and the gather of its rows; `source` is of this cache. */
+gpur_status gpur_return_cache_gather(const gpur_return_cache *cache, const gpur_batch_source *source,
+                                     gpur_stream *stream);

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks the settings of a cache of returns, and those of its learner and its replay that it depends on. */
+#pragma once
+
+#include "gpureplay/learner.h"
+
+/* Does nothing without a cache. Sets the index source to GPUR_UNIFORM, which a cache does not use. */
+gpur_status gpur_returns_config_check(gpur_learner_config *config, gpur_replay *replay);

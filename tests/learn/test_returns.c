@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/* The returns of a cache: the table of the code of Daley & Amato 2019, every estimator against the reference on random
+ * episodes, and which transitions the entries are of. */
+#include "support/replay_fixture.h"
+#include "test.h"
+#include "support/returns_fixture.h"
+
+#include <stddef.h>
+
+static gpur_device *device;
+
+/* The table. */
+
+enum { TABLE_ROWS = 10, TABLE_ENTRIES = 9, TABLE_LENGTH = 3 };
+
+typedef struct table_row {
+    float reward;
+    uint8_t terminated, truncated;
+    int64_t previous;
+} table_row;
+
+/* A ring of ten rows and a cache of nine entries, in blocks of three, of its first nine rows. */
+typedef struct table {
+    table_row rows[TABLE_ROWS];
+    gpur_cache_entry entry[TABLE_ENTRIES];
+    uint8_t greedy[TABLE_ENTRIES];
+    float taken[TABLE_ENTRIES];
+    gpur_cache_state state;
+    gpur_window window;
+} table;
+
+/* Rewards, max_a Q of each state, ends and greedy actions are those of the unit test of the public code. */
+static table first_table(void)
+{
+    static const float value[TABLE_ROWS] = {100, 200, 300, 400, 300, 200, 100, 200, 300, 400};
+    table t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < TABLE_ROWS; i++) {
+        const int is_first = i == 0 || i == 3 || i == 8;
+        t.rows[i].reward = (float)(10 * (i / 2 + 1) * (i % 2 ? -1 : 1));
+        t.rows[i].terminated = i == 2 || i == 7;
+        t.rows[i].previous = is_first ? (i == 0 ? -1 : -2 - (i - 1)) : i - 1;
+    }
+    for (int i = 0; i < TABLE_ENTRIES; i++) {
+        t.entry[i] = (gpur_cache_entry){(uint32_t)i, value[i + 1]};
+        t.greedy[i] = i != 1 && i != 5;
+    }
+    t.window.count = TABLE_ROWS;
+    return t;
+}
+
+/* The arguments without addresses. */
+static gpur_cache_returns_args table_args(int32_t rule, float lambda, int32_t n_step)
+{
+    const gpur_cache_returns_args args = {
+        .pitch = sizeof(table_row),
+        .capacity = TABLE_ROWS,
+        .blocks = TABLE_ENTRIES / TABLE_LENGTH,
+        .length = TABLE_LENGTH,
+        .reward = offsetof(table_row, reward),
+        .terminated = offsetof(table_row, terminated),
+        .truncated = offsetof(table_row, truncated),
+        .previous = offsetof(table_row, previous),
+        .discount = -1,
+        .gamma = 0.9f,
+        .rule = rule,
+        .n_step = n_step,
+        .lambda = lambda,
+    };
+    return args;
+}
+
+static gpur_status compute(table *t, gpur_cache_returns_args args, int is_watkins, gpur_grid grid)
+{
+    table *const there = upload_to_device(device, t, sizeof *t);
+    gpur_stream *stream = NULL;
+    if (!there)
+        return GPUR_OUT_OF_MEMORY;
+    args.state = &there->state, args.window = &there->window;
+    args.ring = (const unsigned char *)there->rows;
+    args.entry = there->entry, args.taken = there->taken;
+    args.greedy = is_watkins ? there->greedy : NULL;
+    gpur_status status = gpur_stream_create(device, &stream);
+    if (status == GPUR_OK)
+        status = gpur_launch_cache_returns(stream, grid, &args);
+    if (status == GPUR_OK)
+        status = gpur_stream_sync(stream);
+    if (status == GPUR_OK)
+        status = gpur_device_copy(device, t, there, sizeof *t);
+    gpur_stream_destroy(stream);
+    gpur_device_free(device, there);
+    return status;
+}
+
+static void check_table(int32_t rule, float lambda, int32_t n_step, int is_watkins, const double *want)
+{
+    static const gpur_grid grids[] = {{1, 32, 0}, {3, 32, 0}, {2, 64, 0}};
+    for (int i = 0; i < 3; i++) {
+        table t = first_table();
+        CHECK_OK(compute(&t, table_args(rule, lambda, n_step), is_watkins, grids[i]));
+        for (int k = 0; k < TABLE_ENTRIES; k++)
+            CHECK_NEAR(t.entry[k].value, want[k], 1e-4);
+    }
+}
+
+/* The public code cuts Watkins's traces where a_t is not greedy, and its test wants 233.2 and 260 for the first two, and
+ * 112.624 and 109.2 for the fourth and fifth. These are the textbook's, with the cut where a_{t+1} is not greedy. */
+TEST(the_tables_of_the_papers_code)
+{
+    static const double one_step[] = {190, 260, 20, 250, 210, 60, 220, -40, 410};
+    static const double three_step[] = {17.2, 8, 20, 55.6, 84, 60, 4, -40, 410};
+    static const double peng[] = {88.048, 58.4, 20, 112.624, 109.2, 60, 47.2, -40, 410};
+    static const double watkins[] = {190, 58.4, 20, 185.2, 210, 60, 47.2, -40, 410};
+    check_table(GPUR_RETURNS_N_STEP, 0, 1, 0, one_step);
+    check_table(GPUR_RETURNS_N_STEP, 0, 3, 0, three_step);
+    check_table(GPUR_RETURNS_LAMBDA, 0.8f, 0, 0, peng);
+    check_table(GPUR_RETURNS_LAMBDA, 0.8f, 0, 1, watkins);
+    check_table(GPUR_RETURNS_LAMBDA, 0, 0, 0, one_step);
+    check_table(GPUR_RETURNS_LAMBDA, 1, 0, 0,
+                three_step); /* no episode or block of it has more than three steps left */
+}
+
+/* The last block ends at row 8. Whether row 9 ended its episode, or was the first of one, is not read. */
+TEST(what_follows_a_block_has_no_effect)
+{
+    table t = first_table(), changed = first_table();
+    changed.rows[9] = (table_row){1e6f, 1, 1, -1};
+    CHECK_OK(compute(&t, table_args(GPUR_RETURNS_LAMBDA, 0.8f, 0), 0, (gpur_grid){1, 32, 0}));
+    CHECK_OK(compute(&changed, table_args(GPUR_RETURNS_LAMBDA, 0.8f, 0), 0, (gpur_grid){1, 32, 0}));
+    CHECK(memcmp(t.entry, changed.entry, sizeof t.entry) == 0);
+}
+
+/* Row 4 is cut off in the middle of the second block: truncated, or followed by a reset. */
+TEST(a_truncation_and_a_reset_within_a_block_bootstrap_and_may_count_as_terminated)
+{
+    const gpur_grid grid = {1, 32, 0};
+    for (int is_reset = 0; is_reset < 2; is_reset++) {
+        table t = first_table();
+        t.rows[4].truncated = !is_reset;
+        t.rows[5].previous = -2 - 4;
+        CHECK_OK(compute(&t, table_args(GPUR_RETURNS_LAMBDA, 0.8f, 0), 0, grid));
+        CHECK_NEAR(t.entry[4].value, 30 + 0.9 * 200, 1e-4);
+        CHECK_NEAR(t.entry[3].value, -20 + 0.9 * (0.8 * 210 + 0.2 * 300), 1e-4);
+    }
+    table t = first_table();
+    gpur_cache_returns_args args = table_args(GPUR_RETURNS_LAMBDA, 0.8f, 0);
+    args.truncation_terminates = 1;
+    t.rows[4].truncated = 1;
+    CHECK_OK(compute(&t, args, 0, grid));
+    CHECK_NEAR(t.entry[4].value, 30, 1e-4);
+    CHECK_NEAR(t.entry[3].value, -20 + 0.9 * (0.8 * 30 + 0.2 * 300), 1e-4);
+}
+
+/* The window has lost rows 0 to 4. */
+TEST(entries_of_rows_that_left_the_window_get_no_address)
+{
+    table t = first_table();
+    t.window = (gpur_window){5, 5, 5};
+    CHECK_OK(compute(&t, table_args(GPUR_RETURNS_LAMBDA, 0.8f, 0), 0, (gpur_grid){1, 32, 0}));
+    for (int i = 0; i < TABLE_ENTRIES; i++)
+        CHECK_EQUAL(t.entry[i].address, i < 5 ? GPUR_CACHE_MISSING : (uint32_t)i);
+    CHECK_NEAR(t.entry[6].value, 47.2, 1e-4);
+    CHECK_NEAR(t.entry[3].value, 0, 0);
+}
+
+/* Random episodes. */
+
+enum { SIZE = 240, LENGTH = 12, BLOCKS = SIZE / LENGTH };
+
+static ref_step steps[RETURNS_MAX_ROWS];
+static int64_t previous[RETURNS_MAX_ROWS];
+static gpur_cache_entry entries[SIZE];
+
+/* 1 if the entry's row follows the row of the entry before it. */
+static int follows(int64_t entry, int64_t at)
+{
+    const int64_t before = entries[entry - 1].address, link = previous[at];
+    return (link >= 0 ? link : -2 - link) == before;
+}
+
+static double largest_difference(const gpur_returns_config *config, const ref_step *block, int64_t first)
+{
+    double want[REF_BLOCK], most = 0;
+    ref_returns(config, (double)0.9f, block, want);
+    for (int i = 0; i < LENGTH; i++)
+        most = fmax(most, fabs((double)entries[first + i].value - want[i]) / (1 + fabs(want[i])));
+    return most;
+}
+
+/* Where the mean squared error of some lambda is the bound up to rounding, either outcome is right. */
+static double difference(const gpur_returns_config *config, const ref_step *block, int64_t first)
+{
+    gpur_returns_config near = *config;
+    double least = largest_difference(config, block, first);
+    for (int i = -1; i <= 1; i += 2) {
+        near.error_bound = config->error_bound * (1.0f + (float)i * 1e-4f);
+        least = fmin(least, largest_difference(&near, block, first));
+    }
+    return least;
+}
+
+static void check_returns(gpur_learner *learner, const returns_fixture *f, const char *what)
+{
+    const gpur_returns_config *const config = &learner->config.returns;
+    const int32_t cuts = learner->returns.estimator->cuts_traces;
+    int64_t first = 0, base = 0;
+    double margin = 0;
+    CHECK_OK(returns_fixture_entries(learner, entries, &base));
+    const int64_t rows = returns_fixture_steps(f, learner, steps, &first, previous, &margin);
+    CHECK(rows > LENGTH);
+    CHECK_EQUAL(base, first); /* ids in `previous` count from 0, as addresses do here */
+    for (int64_t block = 0; block < BLOCKS; block++) {
+        ref_step one[LENGTH];
+        for (int64_t i = 0; i < LENGTH; i++) {
+            const int64_t entry = block * LENGTH + i, at = entries[entry].address;
+            TEST_REQUIRE(at < rows, "%s: entry %d has address %u of %d rows", what, (int)entry,
+                         (unsigned)entries[entry].address, (int)rows);
+            TEST_REQUIRE(i == 0 || follows(entry, at), "%s: entry %d does not follow the one before", what, (int)entry);
+            one[i] = steps[at];
+        }
+        /* An action is greedy or not up to the rounding of two forward passes. */
+        const double worst = cuts && margin < 1e-5 ? 0 : difference(config, one, block * LENGTH);
+        TEST_REQUIRE(worst < 2e-5, "%s: a return of block %d is wrong by %g", what, (int)block, worst);
+    }
+}
+
+/* Bounds with which some blocks have lambda 1, some 0, and most one in between. */
+static void check_estimator(const returns_fixture *f, int32_t estimator, int32_t truncation_terminates)
+{
+    gpur_learner_config config = returns_fixture_config(f, SIZE, LENGTH);
+    gpur_learner *learner = NULL;
+    char what[80];
+    config.returns.estimator = estimator;
+    config.returns.error_bound = 0.6f;
+    config.returns.n_step = 5;
+    config.returns.truncation_terminates = truncation_terminates;
+    snprintf(what, sizeof what, "estimator %d, %s, %d environments", (int)estimator,
+             f->setting.is_frames ? "frames" : "rows", (int)f->setting.envs);
+    CHECK_OK(gpur_learner_create(f->replay, &config, &learner));
+    CHECK_OK(gpur_learner_refresh(learner));
+    check_returns(learner, f, what);
+    gpur_learner_destroy(learner);
+}
+
+static void check_estimators(int32_t is_frames, int32_t envs)
+{
+    const returns_setting setting = {.is_frames = is_frames,
+                                     .envs = envs,
+                                     .is_conv = is_frames && envs == 1 && !IS_WATCHED,
+                                     .capacity = 600,
+                                     .seed = 7};
+    const int32_t last = IN_RACE_CHECK ? GPUR_ESTIMATOR_WATKINS : GPUR_ESTIMATOR_WATKINS_ERROR_BOUND;
+    returns_fixture f;
+    gpur_status status = returns_fixture_open(&f, device, &setting);
+    if (status == GPUR_OK)
+        status = returns_fixture_step(&f, 500 / envs);
+    for (int32_t estimator = GPUR_ESTIMATOR_PENG; status == GPUR_OK && estimator <= last; estimator++)
+        check_estimator(&f, estimator, estimator % 2);
+    returns_fixture_close(&f);
+    CHECK_OK(status);
+}
+
+TEST(every_estimator_follows_the_reference_on_random_episodes)
+{
+    for (int32_t is_frames = 0; is_frames < 2; is_frames++)
+        for (int32_t envs = 1; envs <= 8; envs += 7)
+            check_estimators(is_frames, envs);
+}
+
+static gpur_status returns_of(const returns_fixture *f, gpur_learner_config config, float *values)
+{
+    gpur_learner *learner = NULL;
+    int64_t base = 0;
+    gpur_status status = gpur_learner_create(f->replay, &config, &learner);
+    if (status == GPUR_OK)
+        status = gpur_learner_refresh(learner);
+    if (status == GPUR_OK)
+        status = returns_fixture_entries(learner, entries, &base);
+    for (int i = 0; i < SIZE; i++)
+        values[i] = entries[i].value;
+    gpur_learner_destroy(learner);
+    return status;
+}
+
+/* The same blocks, because the seed is the same. */
+TEST(lambda_0_is_one_step_and_lambda_1_is_monte_carlo_up_to_the_bootstrap)
+{
+    const returns_setting setting = {.envs = 1, .capacity = 600, .seed = 3};
+    static float by_lambda[SIZE], by_steps[SIZE];
+    returns_fixture f;
+    CHECK_OK(returns_fixture_open(&f, device, &setting));
+    CHECK_OK(returns_fixture_step(&f, 400));
+    for (int i = 0; i < 2; i++) {
+        gpur_learner_config config = returns_fixture_config(&f, SIZE, LENGTH);
+        config.returns.lambda = (float)i;
+        CHECK_OK(returns_of(&f, config, by_lambda));
+        config.returns.estimator = GPUR_ESTIMATOR_N_STEP;
+        config.returns.n_step = i ? LENGTH : 1;
+        CHECK_OK(returns_of(&f, config, by_steps));
+        for (int k = 0; k < SIZE; k++)
+            CHECK_NEAR(by_lambda[k], by_steps[k], 1e-5);
+    }
+    returns_fixture_close(&f);
+}
+
+/* A block of 120 rows is a chunk of its own; the last chunk of blocks of 7 has fewer rows than the others. */
+TEST(chunks_of_any_size_fill_the_cache)
+{
+    static const int64_t sizes[][2] = {{240, 120}, {7 * 300, 7}, {3, 1}};
+    const returns_setting setting = {.envs = 1, .capacity = 600, .seed = 5};
+    static gpur_cache_entry all[7 * 300];
+    returns_fixture f;
+    CHECK_OK(returns_fixture_open(&f, device, &setting));
+    CHECK_OK(returns_fixture_step(&f, 400));
+    for (int i = 0; i < 3; i++) {
+        const gpur_learner_config config = returns_fixture_config(&f, sizes[i][0], sizes[i][1]);
+        gpur_learner *learner = NULL;
+        int64_t base = 0;
+        CHECK_OK(gpur_learner_create(f.replay, &config, &learner));
+        CHECK_OK(gpur_learner_refresh(learner));
+        CHECK_OK(returns_fixture_entries(learner, all, &base));
+        for (int64_t k = 0; k < sizes[i][0]; k++)
+            CHECK(k % sizes[i][1] == 0 ? all[k].address < 400 : all[k].address == all[k - 1].address + 1);
+        gpur_learner_destroy(learner);
+    }
+    returns_fixture_close(&f);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    device = test_device();
+    RUN(the_tables_of_the_papers_code);
+    RUN(what_follows_a_block_has_no_effect);
+    RUN(a_truncation_and_a_reset_within_a_block_bootstrap_and_may_count_as_terminated);
+    RUN(entries_of_rows_that_left_the_window_get_no_address);
+    RUN(every_estimator_follows_the_reference_on_random_episodes);
+    RUN(lambda_0_is_one_step_and_lambda_1_is_monte_carlo_up_to_the_bootstrap);
+    RUN(chunks_of_any_size_fill_the_cache);
+    gpur_device_close(device);
+    return test_main_end();
+}

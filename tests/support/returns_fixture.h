@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Fixture of the tests of the cache of returns: environments with random episodes that terminate, are truncated, or are
+ * reset amid an episode, in one replay, and learners with a cache on it. */
+#pragma once
+
+#include "gpureplay.h"
+#include "learn/learner.h"
+#include "reference/reference_returns.h"
+#include "support/learner_fixture.h"
+
+enum {
+    RETURNS_ACTIONS = 3,
+    RETURNS_MAX_ENVS = 8,
+    RETURNS_NUMBERS = 5,                 /* of an observation of GPUR_LAYOUT_ROWS, float32 */
+    RETURNS_STACK = 4,                   /* frames of one of GPUR_LAYOUT_FRAMES, uint8 */
+    RETURNS_SIDE = 8,                    /* of a frame */
+    RETURNS_FRAME = 8 * 8,               /* bytes of a frame */
+    RETURNS_MAX_ROWS = 1024,             /* capacity, at most */
+    RETURNS_OBS = RETURNS_STACK * 8 * 8, /* bytes of an observation, at most */
+};
+
+typedef struct returns_setting {
+    int32_t is_frames, envs;
+    int32_t is_conv; /* with frames: the network begins with a convolution */
+    int64_t capacity;
+    int32_t flush;
+    uint64_t seed;
+} returns_setting;
+
+typedef struct returns_fixture {
+    returns_setting setting;
+    gpur_device *device;
+    gpur_replay *replay;
+    gpur_writer *writer;
+    uint64_t random;
+    int32_t is_over[RETURNS_MAX_ENVS];
+} returns_fixture;
+
+/* Returns the first error. The caller always calls returns_fixture_close. */
+gpur_status returns_fixture_open(returns_fixture *f, gpur_device *device, const returns_setting *setting);
+void returns_fixture_close(returns_fixture *f);
+
+/* Takes so many steps of all environments. */
+gpur_status returns_fixture_step(returns_fixture *f, int64_t steps);
+
+/* A small network, and a cache of `size` entries in blocks of `length`. */
+gpur_learner_config returns_fixture_config(const returns_fixture *f, int64_t size, int64_t length);
+
+/* The visible rows as the steps of the reference, by id - *first; v, Q and greediness are those of the learner's
+ * weights now. Returns their number, or -1 on an error. *margin gets the smallest difference by which an action was
+ * greedy or was not. */
+int64_t returns_fixture_steps(const returns_fixture *f, gpur_learner *learner, ref_step *steps, int64_t *first,
+                              int64_t *previous, double *margin);
+
+/* Waits, and reads the entries: (size) addresses and returns. The first id that addresses count from is in *first. */
+gpur_status returns_fixture_entries(gpur_learner *learner, gpur_cache_entry *entries, int64_t *first);
