@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws a batch of entries of the cache of returns: each once, or with replacement, or by direct prioritisation [Daley &
- * Amato 2019, section 4.3]. Arguments and shapes: gpur_cache_draw_args. */
+/* Draws a batch of entries of the cache of returns: each once, or with replacement, or by direct prioritisation
+ * [Daley & Amato 2019, section 4.3]. Arguments and shapes: gpur_cache_draw_args. */
 #pragma once
 
 #include "kernels/args_returns.h"

@@ -27,8 +27,8 @@ void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const g
                          int64_t count);
 void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena);
 
-/* Copies `weights`, (P) in host memory, to the weights and the target network, and resets moments, gradient and counters to
- * what they are before the first step. Waits. */
+/* Copies `weights`, (P) in host memory, to the weights and the target network, and resets moments, gradient and
+ * counters to what they are before the first step. Waits. */
 gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights);
 
 /* Outputs of td_error, (batch) each. The end of the step averages `loss` and `q_taken`, and counts `invalid` and

@@ -125,8 +125,10 @@ typedef struct batch {
     int64_t action[B];
     int32_t narrow_action[B];
     float reward[B], discount[B], weight[B];
+    int64_t id[B];
+    int is_given; /* 1: rewards are the targets, and some rows are missing */
     float q[2 * B * MAX_ACTIONS], q_target[B * MAX_ACTIONS], dq[B * MAX_ACTIONS], dz[B * Z_PITCH];
-    float td[B], loss[B], q_taken[B], invalid[B];
+    float td[B], loss[B], q_taken[B], invalid[B], missing[B];
 } batch;
 
 /* The columns of z. */
@@ -138,6 +140,11 @@ static int columns_of(const batch *c)
 static int is_unknown(const batch *c, int b)
 {
     return c->action[b] < 0 || c->action[b] >= c->args.num_actions;
+}
+
+static int is_missing(const batch *c, int b)
+{
+    return c->is_given && c->id[b] < 0;
 }
 
 /* `spoiled`: the action of every third row is out of range. */
@@ -164,6 +171,7 @@ static void make_batch(batch *c, int head, int actions, int double_dqn, int loss
         c->discount[b] = b % 5 == 0 ? 0.0f : 0.97f;
         c->reward[b] *= 3; /* errors on both sides of Huber's delta */
         c->weight[b] = 0.5f + 0.4f * c->weight[b];
+        c->id[b] = b % 4 == 1 ? -1 : b;
     }
 }
 
@@ -178,6 +186,8 @@ static gpur_status run_td_error(batch *c, gpur_grid grid)
     a.action = a.action_is_int64 ? (const void *)there->action : there->narrow_action;
     a.reward = there->reward, a.discount = there->discount, a.weight = there->weight;
     a.q = there->q, a.q_target = there->q_target, a.dq = there->dq, a.dz = there->dz;
+    if (c->is_given)
+        a.discount = NULL, a.z_target = NULL, a.q_target = NULL, a.id = there->id, a.missing = there->missing;
     a.td = there->td, a.loss = there->loss, a.q_taken = there->q_taken, a.invalid = there->invalid;
     gpur_device_force_grid(device, grid);
     gpur_status status = gpur_launch_td_error(stream, gpur_grid_elements(device, B), &a);
@@ -211,6 +221,8 @@ static double target_of(const batch *c, int b)
     double online[MAX_ACTIONS], target[MAX_ACTIONS];
     head_of(c, c->z + (B + b) * Z_PITCH, c->bias, online);
     head_of(c, c->z_target + b * Z_PITCH, c->bias_target, target);
+    if (c->is_given)
+        return (double)c->reward[b];
     const int best = best_of(c->args.double_dqn ? online : target, c->args.num_actions);
     return c->reward[b] + (c->discount[b] > 0 ? (double)c->discount[b] * target[best] : 0);
 }
@@ -222,7 +234,7 @@ static double loss_of(const batch *c, int b, const float *z, double *error, doub
     double y[MAX_ACTIONS];
     if (error)
         *error = *taken = 0;
-    if (is_unknown(c, b))
+    if (is_unknown(c, b) || is_missing(c, b))
         return 0;
     head_of(c, z, c->bias, y);
     const double d = y[c->action[b]] - target_of(c, b);
@@ -254,7 +266,8 @@ static void check_batch(batch *c)
     for (int b = 0; b < B; b++) {
         double error, q;
         const double want = loss_of(c, b, c->z + b * Z_PITCH, &error, &q);
-        const double tolerance = is_unknown(c, b) ? 0 : 2e-6;
+        const double tolerance = is_unknown(c, b) || is_missing(c, b) ? 0 : 2e-6;
+        CHECK_NEAR(c->missing[b], is_missing(c, b), 0);
         CHECK_NEAR(c->invalid[b], is_unknown(c, b), 0);
         CHECK_NEAR(c->loss[b], want, tolerance);
         CHECK_NEAR(c->td[b], fabs(error), tolerance);
@@ -269,6 +282,17 @@ TEST(targets_losses_and_gradients_agree_with_the_reference)
     for (int variant = 0; variant < 64; variant++) {
         make_batch(&c, variant & 1 ? GPUR_HEAD_DUELING : GPUR_HEAD_Q, variant & 16 ? MAX_ACTIONS : 3, variant >> 1 & 1,
                    variant >> 2 & 1, variant >> 3 & 1, variant >> 5);
+        check_batch(&c);
+    }
+}
+
+TEST(losses_and_gradients_of_given_returns_agree_with_the_reference)
+{
+    static batch c;
+    for (int variant = 0; variant < 16; variant++) {
+        make_batch(&c, variant & 1 ? GPUR_HEAD_DUELING : GPUR_HEAD_Q, 3, 0, variant >> 1 & 1, variant >> 2 & 1,
+                   variant >> 3);
+        c.is_given = 1;
         check_batch(&c);
     }
 }
@@ -316,6 +340,7 @@ int main(int argc, char **argv)
     RUN(every_head_agrees_with_finite_differences);
     RUN(large_logits_do_not_overflow);
     RUN(targets_losses_and_gradients_agree_with_the_reference);
+    RUN(losses_and_gradients_of_given_returns_agree_with_the_reference);
     RUN(the_next_observation_of_a_terminal_step_has_no_effect);
     RUN(the_first_of_equal_actions_is_the_best);
     RUN(no_launch_shape_changes_a_bit);

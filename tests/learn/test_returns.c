@@ -103,8 +103,8 @@ static void check_table(int32_t rule, float lambda, int32_t n_step, int is_watki
     }
 }
 
-/* The public code cuts Watkins's traces where a_t is not greedy, and its test wants 233.2 and 260 for the first two, and
- * 112.624 and 109.2 for the fourth and fifth. These are the textbook's, with the cut where a_{t+1} is not greedy. */
+/* The public code cuts Watkins's traces where a_t is not greedy, and its test wants 233.2 and 260 for the first two
+ * returns, 112.624 and 109.2 for the fourth and fifth. These are the textbook's: cut where a_{t+1} is not greedy. */
 TEST(the_tables_of_the_papers_code)
 {
     static const double one_step[] = {190, 260, 20, 250, 210, 60, 220, -40, 410};

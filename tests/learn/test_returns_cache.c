@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: MIT */
+/* Training from a cache of returns: draws, storage, overwritten rows, files, refusals, and appends meanwhile. */
+#include "support/replay_fixture.h"
+#include "test.h"
+#include "support/file_utils.h"
+#include "support/returns_fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+enum { SIZE = 60, LENGTH = 12, WEIGHTS = 8192 };
+
+static gpur_device *device;
+static gpur_cache_entry entries[SIZE];
+
+/* Opens a fixture with 300 transitions and a learner on it; NULL on an error. The caller always calls close_both. */
+static gpur_learner *open_both(returns_fixture *f, const returns_setting *setting,
+                               void (*change)(gpur_learner_config *))
+{
+    gpur_learner *learner = NULL;
+    gpur_status status = returns_fixture_open(f, device, setting);
+    if (status == GPUR_OK)
+        status = returns_fixture_step(f, 304 / setting->envs);
+    gpur_learner_config config = returns_fixture_config(f, SIZE, LENGTH);
+    if (change)
+        change(&config);
+    if (status == GPUR_OK)
+        status = gpur_learner_create(f->replay, &config, &learner);
+    return learner;
+}
+
+static void close_both(returns_fixture *f, gpur_learner *learner)
+{
+    gpur_learner_destroy(learner);
+    returns_fixture_close(f);
+}
+
+static const returns_setting one_env = {.envs = 1, .capacity = 400, .seed = 2};
+
+/* Storage. */
+
+static void make_physical(gpur_learner_config *config)
+{
+    config->returns.storage = GPUR_CACHE_PHYSICAL;
+}
+
+static gpur_status train_rounds(returns_fixture *f, gpur_learner *learner, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        GPUR_TRY(returns_fixture_step(f, 16));
+        GPUR_TRY(gpur_learner_refresh(learner));
+        GPUR_TRY(gpur_learner_train(learner, 5));
+    }
+    return gpur_learner_sync(learner);
+}
+
+/* Transitions are overwritten between two refreshes, but none between a refresh and its train steps. */
+static void check_storages(const returns_setting *setting)
+{
+    static float weights[2][WEIGHTS];
+    gpur_learner_stats stats[2];
+    int64_t count[2];
+    for (int i = 0; i < 2; i++) {
+        returns_fixture f;
+        gpur_learner *const learner = open_both(&f, setting, i ? make_physical : NULL);
+        CHECK(learner);
+        CHECK_OK(train_rounds(&f, learner, IN_RACE_CHECK ? 3 : 10));
+        stats[i] = learner_fixture_stats(learner);
+        count[i] = learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, weights[i], WEIGHTS);
+        close_both(&f, learner);
+    }
+    CHECK(count[0] > 0 && count[0] == count[1]);
+    CHECK(memcmp(weights[0], weights[1], (size_t)count[0] * sizeof(float)) == 0);
+    CHECK_NEAR(stats[0].loss, stats[1].loss, 0);
+    CHECK_NEAR(stats[0].mean_q, stats[1].mean_q, 0);
+    CHECK_EQUAL(stats[0].missing_rows + stats[1].missing_rows, 0);
+    CHECK_EQUAL(stats[0].steps, IN_RACE_CHECK ? 15 : 50);
+    CHECK_EQUAL(stats[0].refreshes, IN_RACE_CHECK ? 3 : 10);
+}
+
+TEST(virtual_and_physical_entries_train_the_same_weights_bit_for_bit)
+{
+    for (int32_t i = 0; i < 6; i++) {
+        const returns_setting setting = {
+            .is_frames = i % 3 > 0, .envs = i < 3 ? 1 : 8, .is_conv = i % 3 == 2, .capacity = 360, .seed = 11};
+        if (!setting.is_conv || !IS_WATCHED)
+            check_storages(&setting);
+    }
+}
+
+TEST(an_entry_takes_8_bytes_and_a_physical_one_a_copy_of_its_transition_more)
+{
+    returns_fixture f;
+    gpur_learner *learner = open_both(&f, &one_env, NULL);
+    CHECK(learner);
+    const gpur_learner_stats small = learner_fixture_stats(learner);
+    CHECK_EQUAL(small.cache_bytes, SIZE * 8);
+    close_both(&f, learner);
+    learner = open_both(&f, &one_env, make_physical);
+    CHECK(learner);
+    const gpur_learner_stats large = learner_fixture_stats(learner);
+    CHECK_EQUAL(large.cache_bytes, SIZE * (8 + 4 + 32)); /* five floats, padded to 16 bytes */
+    CHECK(large.device_bytes >= small.device_bytes + SIZE * (4 + 32));
+    close_both(&f, learner);
+}
+
+/* Draws. A physical cache records the entries of its last batch. */
+
+static void permute(gpur_learner_config *config)
+{
+    make_physical(config);
+    config->batch_size = 7;
+}
+
+static void replace(gpur_learner_config *config)
+{
+    make_physical(config);
+    config->batch_size = 64;
+    config->returns.draw = GPUR_CACHE_REPLACEMENT;
+}
+
+static void prioritize(gpur_learner_config *config)
+{
+    replace(config);
+    config->returns.prioritization = (gpur_schedule){.first = 0.8f, .last = 0.0f, .begin = 1, .steps = 2};
+}
+
+/* Takes a train step and reads the entries that it trained on. */
+static gpur_status draw(gpur_learner *learner, int32_t *drawn)
+{
+    const int64_t bytes = learner->config.batch_size * (int64_t)sizeof *drawn;
+    GPUR_TRY(gpur_learner_train(learner, 1));
+    GPUR_TRY(gpur_learner_sync(learner));
+    return gpur_device_copy(device, drawn, learner->returns.drawn, bytes);
+}
+
+/* 60 entries in batches of 7: most permutations begin and end within a batch. */
+TEST(each_permutation_has_every_entry_once)
+{
+    returns_fixture f;
+    int32_t drawn[7], seen[SIZE] = {0}, orders[7][SIZE];
+    gpur_learner *const learner = open_both(&f, &one_env, permute);
+    CHECK(learner);
+    CHECK_OK(gpur_learner_refresh(learner));
+    for (int32_t step = 0, k = 0; step < SIZE; step++) {
+        CHECK_OK(draw(learner, drawn));
+        for (int32_t b = 0; b < 7; b++, k++) {
+            CHECK(drawn[b] >= 0 && drawn[b] < SIZE);
+            CHECK_EQUAL(seen[drawn[b]]++, k / SIZE);
+            orders[k / SIZE][k % SIZE] = drawn[b];
+        }
+    }
+    for (int i = 1; i < 7; i++)
+        CHECK(memcmp(orders[i], orders[i - 1], sizeof orders[i]) != 0);
+    close_both(&f, learner);
+}
+
+/* Draws of `steps` batches of 64, by entry. */
+static gpur_status count_draws(gpur_learner *learner, int steps, int64_t *counts)
+{
+    int32_t drawn[64];
+    memset(counts, 0, SIZE * sizeof *counts);
+    for (int i = 0; i < steps; i++) {
+        GPUR_TRY(draw(learner, drawn));
+        for (int b = 0; b < 64; b++)
+            counts[drawn[b]]++;
+    }
+    return GPUR_OK;
+}
+
+/* A false alarm for one seed in a million, as for the next test. */
+TEST(draws_with_replacement_are_uniform)
+{
+    returns_fixture f;
+    int64_t counts[SIZE];
+    gpur_learner *const learner = open_both(&f, &one_env, replace);
+    CHECK(learner);
+    CHECK_OK(gpur_learner_refresh(learner));
+    CHECK_OK(count_draws(learner, 60, counts));
+    CHECK(chi_square_tail(chi_square_statistic(counts, SIZE), SIZE - 1) >= 1e-6);
+    close_both(&f, learner);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* The weight of each entry in the draw, divided by their sum, from the errors on the device. */
+static gpur_status draw_chances(gpur_learner *learner, double p, double *chances)
+{
+    float errors[SIZE], sorted[SIZE];
+    double sum = 0;
+    GPUR_TRY(gpur_learner_sync(learner));
+    GPUR_TRY(gpur_device_copy(device, errors, learner->returns.taken, sizeof errors));
+    memcpy(sorted, errors, sizeof errors);
+    qsort(sorted, SIZE, sizeof *sorted, compare);
+    const float median = 0.5f * sorted[SIZE / 2 - 1] + 0.5f * sorted[SIZE / 2];
+    for (int i = 0; i < SIZE; i++)
+        sum += chances[i] = errors[i] > median ? 1 + p : errors[i] < median ? 1 - p : 1;
+    for (int i = 0; i < SIZE; i++)
+        chances[i] /= sum;
+    return GPUR_OK;
+}
+
+static double chi_square_of(const int64_t *counts, const double *chances, int64_t draws)
+{
+    double sum = 0;
+    for (int i = 0; i < SIZE; i++)
+        sum += pow((double)counts[i] - chances[i] * (double)draws, 2) / (chances[i] * (double)draws);
+    return sum;
+}
+
+/* p is 0.8 at train step 0, and 0 from step 3 on. A refresh sets it, and it holds until the next one. */
+TEST(draws_by_error_follow_the_weights_until_p_is_0)
+{
+    returns_fixture f;
+    int64_t counts[SIZE];
+    double chances[SIZE];
+    gpur_learner *const learner = open_both(&f, &one_env, prioritize);
+    CHECK(learner);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(gpur_learner_refresh(learner));
+        CHECK_OK(draw_chances(learner, i ? 0 : 0.8, chances));
+        CHECK_OK(count_draws(learner, 60, counts));
+        CHECK(chi_square_tail(chi_square_of(counts, chances, 60 * 64), SIZE - 1) >= 1e-6);
+    }
+    close_both(&f, learner);
+}
+
+/* |L - Q(s, a)| of the entries' transitions. */
+TEST(errors_are_those_of_the_returns)
+{
+    static ref_step steps[RETURNS_MAX_ROWS];
+    static int64_t previous[RETURNS_MAX_ROWS];
+    returns_fixture f;
+    int64_t first, base;
+    double margin;
+    float errors[SIZE];
+    gpur_learner *const learner = open_both(&f, &one_env, prioritize);
+    CHECK(learner);
+    CHECK_OK(gpur_learner_refresh(learner));
+    CHECK_OK(returns_fixture_entries(learner, entries, &base));
+    CHECK_OK(gpur_device_copy(device, errors, learner->returns.taken, sizeof errors));
+    CHECK(returns_fixture_steps(&f, learner, steps, &first, previous, &margin) > 0);
+    for (int i = 0; i < SIZE; i++)
+        CHECK_NEAR(errors[i], fabs((double)entries[i].value - steps[entries[i].address].taken), 2e-5);
+    close_both(&f, learner);
+}
+
+/* Blocks of 10 at random among 100,000 transitions, 8,000 in all: (1 - e^-0.08) / 0.08 = 96.1% of the entries are of
+ * different transitions. The overlap of K blocks of B has a variance of about K^2 B^3 / 3 N, so the share of a refresh
+ * has a standard deviation of 0.6%, the mean of four one of 0.3%; the test allows 5 of these. */
+enum { MANY = 100000, DRAWN = 8000, REFRESHES = IN_RACE_CHECK ? 1 : 4 };
+
+typedef struct packed_row {
+    float obs, reward, next_obs;
+    int32_t action;
+    int64_t previous;
+    uint8_t terminated;
+} packed_row;
+
+static gpur_status open_many(gpur_replay **replay, gpur_writer **writer)
+{
+    static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {1}},      {"reward", GPUR_FLOAT32, {0}},
+                                        {"next_obs", GPUR_FLOAT32, {1}}, {"action", GPUR_INT32, {0}},
+                                        {"previous", GPUR_INT64, {0}},   {"terminated", GPUR_BOOL, {0}}};
+    static packed_row rows[MANY];
+    const gpur_replay_config config = replay_fixture_config(fields, 6, MANY, 1024, 64);
+    for (int64_t i = 0; i < MANY; i++)
+        rows[i].previous = i - 1;
+    GPUR_TRY(gpur_replay_create(device, &config, replay));
+    GPUR_TRY(gpur_writer_create(*replay, 1, writer));
+    return gpur_writer_append(*writer, MANY, rows, NULL);
+}
+
+static int64_t distinct_of(const gpur_cache_entry *all)
+{
+    static unsigned char seen[MANY];
+    int64_t distinct = 0;
+    memset(seen, 0, sizeof seen);
+    for (int64_t i = 0; i < DRAWN; i++) {
+        distinct += !seen[all[i].address];
+        seen[all[i].address] = 1;
+    }
+    return distinct;
+}
+
+TEST(of_entries_for_8_percent_of_the_replay_96_percent_are_distinct)
+{
+    static gpur_cache_entry all[DRAWN];
+    gpur_replay *replay = NULL;
+    gpur_writer *writer = NULL;
+    gpur_learner *learner = NULL;
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 0);
+    int64_t base = 0, distinct = 0;
+    config.returns = (gpur_returns_config){.cache_size = DRAWN, .block_length = 10};
+    CHECK_OK(open_many(&replay, &writer));
+    CHECK_OK(gpur_learner_create(replay, &config, &learner));
+    for (int i = 0; i < REFRESHES; i++) {
+        CHECK_OK(gpur_learner_refresh(learner));
+        CHECK_OK(returns_fixture_entries(learner, all, &base));
+        distinct += distinct_of(all);
+        CHECK_OK(gpur_learner_train(learner, 1)); /* the next blocks are others */
+    }
+    const double share = (double)distinct / (REFRESHES * DRAWN), deviation = 0.0058 / sqrt((double)REFRESHES);
+    CHECK_NEAR(share, (1 - exp(-0.08)) / 0.08, 5 * deviation);
+    gpur_learner_destroy(learner);
+    gpur_writer_destroy(writer);
+    gpur_replay_destroy(replay);
+}
+
+/* The batch's loss, from the returns of its entries and Q(s, a) before the step: mean of (return - Q)^2 / 2. */
+TEST(the_loss_is_that_of_the_returns)
+{
+    static ref_step steps[RETURNS_MAX_ROWS];
+    static int64_t previous[RETURNS_MAX_ROWS];
+    returns_fixture f;
+    int64_t first, base;
+    int32_t drawn[7];
+    double margin, loss = 0, q = 0;
+    gpur_learner *const learner = open_both(&f, &one_env, permute);
+    CHECK(learner);
+    CHECK_OK(gpur_learner_refresh(learner));
+    CHECK(returns_fixture_steps(&f, learner, steps, &first, previous, &margin) > 0);
+    CHECK_OK(draw(learner, drawn));
+    CHECK_OK(returns_fixture_entries(learner, entries, &base));
+    for (int b = 0; b < 7; b++) {
+        const ref_step *const step = &steps[entries[drawn[b]].address];
+        loss += pow((double)entries[drawn[b]].value - step->taken, 2) / 2 / 7;
+        q += step->taken / 7;
+    }
+    const gpur_learner_stats stats = learner_fixture_stats(learner);
+    CHECK_NEAR(stats.loss, loss, 1e-5 * (1 + loss));
+    CHECK_NEAR(stats.mean_q, q, 1e-5);
+    CHECK_EQUAL(stats.target_copies, 0);
+    close_both(&f, learner);
+}
+
+/* Overwritten transitions. */
+
+/* Entries of transitions that are no longer visible. */
+static int64_t stale_entries(const returns_fixture *f, gpur_learner *learner)
+{
+    int64_t base = 0, stale = 0;
+    if (returns_fixture_entries(learner, entries, &base) != GPUR_OK)
+        return -1;
+    const int64_t first = replay_fixture_stats(f->replay).first_id;
+    for (int i = 0; i < SIZE; i++)
+        stale += base + entries[i].address < first;
+    return stale;
+}
+
+static void one_pass(gpur_learner_config *config)
+{
+    config->batch_size = 10; /* six steps draw each of the 60 entries once */
+}
+
+static void one_physical_pass(gpur_learner_config *config)
+{
+    one_pass(config);
+    make_physical(config);
+}
+
+/* Of the entries of a full ring about half are overwritten by half a ring, and all by a ring. */
+TEST(entries_of_overwritten_transitions_train_nothing_and_are_counted)
+{
+    returns_fixture f;
+    static float before[WEIGHTS], after[WEIGHTS];
+    const returns_setting setting = {.is_frames = 1, .envs = 1, .capacity = 300, .seed = 6};
+    gpur_learner *learner = open_both(&f, &setting, one_pass);
+    CHECK(learner);
+    CHECK_OK(gpur_learner_refresh(learner));
+    CHECK_OK(returns_fixture_step(&f, 150));
+    CHECK_OK(gpur_learner_train(learner, 6));
+    const int64_t stale = stale_entries(&f, learner);
+    CHECK(stale > 0 && stale < SIZE);
+    CHECK_EQUAL(learner_fixture_stats(learner).missing_rows, stale);
+    CHECK_EQUAL(learner_fixture_stats(learner).invalid_actions, 0);
+    CHECK_OK(gpur_learner_refresh(learner));
+    CHECK_OK(returns_fixture_step(&f, 300));
+    CHECK(learner_fixture_weights(learner, GPUR_WEIGHTS_GRADIENT, before, WEIGHTS) > 0);
+    CHECK_OK(gpur_learner_train(learner, 6));
+    CHECK_EQUAL(learner_fixture_stats(learner).missing_rows, stale + SIZE);
+    CHECK_NEAR(learner_fixture_stats(learner).loss, 0, 0);
+    CHECK_NEAR(learner_fixture_stats(learner).mean_q, 0, 0);
+    const int64_t count = learner_fixture_weights(learner, GPUR_WEIGHTS_GRADIENT, after, WEIGHTS);
+    for (int64_t i = 0; i < count; i++)
+        CHECK_NEAR(after[i], 0, 0);
+    close_both(&f, learner);
+    learner = open_both(&f, &setting, one_physical_pass);
+    CHECK(learner);
+    CHECK_OK(gpur_learner_refresh(learner));
+    CHECK_OK(returns_fixture_step(&f, 300));
+    CHECK_OK(gpur_learner_train(learner, 6));
+    CHECK_EQUAL(learner_fixture_stats(learner).missing_rows, 0); /* they were copied */
+    close_both(&f, learner);
+}
+
+typedef struct appender {
+    returns_fixture *f;
+    atomic_int stops;
+    gpur_status status;
+} appender;
+
+static void *append(void *context)
+{
+    appender *const a = context;
+    while (!atomic_load(&a->stops) && a->status == GPUR_OK)
+        a->status = returns_fixture_step(a->f, 4);
+    return NULL;
+}
+
+/* ThreadSanitizer watches. Each loss is finite, and what is not visible any more is counted, not trained on. */
+TEST(transitions_may_be_appended_while_the_cache_is_refreshed_and_trained_from)
+{
+    for (int32_t is_frames = 0; is_frames < 2; is_frames++) {
+        const returns_setting setting = {.is_frames = is_frames, .envs = 4, .capacity = 320, .seed = 8};
+        returns_fixture f;
+        appender a = {.f = &f, .status = GPUR_OK};
+        pthread_t thread;
+        gpur_learner *const learner = open_both(&f, &setting, is_frames ? NULL : make_physical);
+        CHECK(learner);
+        CHECK_EQUAL(pthread_create(&thread, NULL, append, &a), 0);
+        gpur_status status = GPUR_OK;
+        for (int i = 0; i < (IN_RACE_CHECK ? 2 : 20) && status == GPUR_OK; i++) {
+            status = gpur_learner_refresh(learner);
+            if (status == GPUR_OK)
+                status = gpur_learner_train(learner, 10);
+        }
+        atomic_store(&a.stops, 1);
+        pthread_join(thread, NULL);
+        CHECK_EQUAL(status, GPUR_OK);
+        CHECK_EQUAL(a.status, GPUR_OK);
+        CHECK(isfinite(learner_fixture_stats(learner).mean_loss));
+        close_both(&f, learner);
+    }
+}
+
+/* Refusals. */
+
+typedef struct refusal {
+    const char *message;
+    void (*change)(gpur_learner_config *);
+} refusal;
+
+#define REFUSED(name, assignment)                                                                                      \
+    static void name(gpur_learner_config *c)                                                                           \
+    {                                                                                                                  \
+        assignment;                                                                                                    \
+    }
+REFUSED(negative_size, c->returns.cache_size = -1)
+REFUSED(no_multiple, c->returns.cache_size = 61)
+REFUSED(no_length, c->returns.block_length = 0)
+REFUSED(long_blocks, c->returns.block_length = 400)
+REFUSED(no_estimator, c->returns.estimator = 7)
+REFUSED(no_lambda, c->returns.lambda = -1.0f)
+REFUSED(large_lambda, c->returns.lambda = 1.5f)
+REFUSED(many_steps, (c->returns.estimator = GPUR_ESTIMATOR_N_STEP, c->returns.n_step = 13))
+REFUSED(no_bound, (c->returns.estimator = GPUR_ESTIMATOR_PENG_ERROR_BOUND, c->returns.error_bound = 0))
+REFUSED(no_storage, c->returns.storage = 2)
+REFUSED(no_draw, c->returns.draw = -1)
+REFUSED(large_p, c->returns.prioritization.first = 2.0f)
+REFUSED(permuted_p, c->returns.prioritization.first = 0.1f)
+REFUSED(odd_truncation, c->returns.truncation_terminates = 2)
+REFUSED(reserved, c->returns.reserved[2] = 1)
+REFUSED(target_acts, c->act = GPUR_ACT_TARGET)
+REFUSED(fused, c->step_kernel = GPUR_STEP_FUSED)
+REFUSED(host_batches, c->host_batches = 2)
+REFUSED(by_priority, c->index_source = GPUR_PRIORITIZED_STRATIFIED)
+
+TEST(settings_that_a_cache_cannot_have_are_refused_with_the_numbers)
+{
+    static const refusal refusals[] = {
+        {"returns.cache_size is -1; it must be 1 to 2147483647, or 0", negative_size},
+        {"returns.cache_size is 61; it must be a multiple of returns.block_length, 12", no_multiple},
+        {"returns.block_length is 0; it must be at least 1", no_length},
+        {"returns.block_length is 400; it must be at least 1 and below the replay's capacity, 400", long_blocks},
+        {"returns.estimator is 7; it must be", no_estimator},
+        {"returns.lambda is -1; estimator \"peng\" needs 0 to 1", no_lambda},
+        {"returns.lambda is 1.5", large_lambda},
+        {"returns.n_step is 13; it must be 1 to returns.block_length, 12", many_steps},
+        {"returns.error_bound is 0; it must be above 0", no_bound},
+        {"returns.storage is 2", no_storage},
+        {"returns.draw is -1", no_draw},
+        {"returns.prioritization", large_p},
+        {"above 0 it needs GPUR_CACHE_REPLACEMENT (1)", permuted_p},
+        {"returns.truncation_terminates is 2", odd_truncation},
+        {"gpur_returns_config", reserved},
+        {"act is GPUR_ACT_TARGET (2)", target_acts},
+        {"step_kernel is GPUR_STEP_FUSED (2)", fused},
+        {"host_batches is 2; with a cache of returns it must be 0", host_batches},
+        {"index_source is 3, by priority", by_priority},
+    };
+    returns_fixture f;
+    CHECK_OK(returns_fixture_open(&f, device, &one_env));
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        gpur_learner_config config = returns_fixture_config(&f, SIZE, LENGTH);
+        gpur_learner *learner = (gpur_learner *)&config;
+        refusals[i].change(&config);
+        CHECK_FAILS(gpur_learner_create(f.replay, &config, &learner), GPUR_INVALID_ARGUMENT, refusals[i].message);
+        CHECK(!learner);
+    }
+    returns_fixture_close(&f);
+}
+
+TEST(a_replay_without_links_or_with_n_step_returns_is_refused)
+{
+    static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {1}},      {"reward", GPUR_FLOAT32, {0}},
+                                        {"next_obs", GPUR_FLOAT32, {1}}, {"action", GPUR_INT32, {0}},
+                                        {"terminated", GPUR_BOOL, {0}},  {"discount", GPUR_FLOAT32, {0}},
+                                        {"previous", GPUR_INT64, {0}}};
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 0);
+    config.returns = (gpur_returns_config){.cache_size = 60, .block_length = 10};
+    for (int i = 0; i < 2; i++) {
+        gpur_replay_config of_replay = replay_fixture_config(fields, 6 + i, 200, 16, 64);
+        gpur_replay *replay = NULL;
+        gpur_learner *learner = NULL;
+        of_replay.n_step = i ? 3 : 1;
+        CHECK_OK(gpur_replay_create(device, &of_replay, &replay));
+        CHECK_FAILS(gpur_learner_create(replay, &config, &learner), GPUR_INVALID_ARGUMENT,
+                    i ? "the replay's n_step is 3; a cache of returns needs 1" : "no field \"previous\"");
+        gpur_replay_destroy(replay);
+    }
+}
+
+TEST(calls_that_need_more_transitions_a_refresh_or_a_target_network_are_refused)
+{
+    const int64_t ids[64] = {0};
+    float values[WEIGHTS];
+    void *rows = NULL;
+    returns_fixture f;
+    gpur_learner *learner = NULL, *plain = NULL;
+    CHECK_OK(returns_fixture_open(&f, device, &one_env));
+    gpur_learner_config config = returns_fixture_config(&f, SIZE, LENGTH);
+    CHECK_OK(gpur_learner_create(f.replay, &config, &learner));
+    CHECK_FAILS(gpur_learner_refresh(learner), GPUR_TOO_FEW, "needs at least 13");
+    CHECK_OK(returns_fixture_step(&f, 12));
+    CHECK_FAILS(gpur_learner_refresh(learner), GPUR_TOO_FEW, "12 transitions are visible; this sample needs 13");
+    CHECK_EQUAL(learner_fixture_stats(learner).refreshes, 0);
+    CHECK_FAILS(gpur_learner_train(learner, 1), GPUR_TOO_FEW, "the cache of returns is empty");
+    CHECK_OK(returns_fixture_step(&f, 1));
+    CHECK_OK(gpur_learner_refresh(learner));
+    CHECK_OK(gpur_learner_train(learner, 1));
+    CHECK_FAILS(gpur_learner_train_ids(learner, ids), GPUR_INVALID_ARGUMENT, "its cache of 60 returns");
+    CHECK_FAILS(gpur_learner_acquire_host_batch(learner, &rows), GPUR_INVALID_ARGUMENT, "host_batches 0");
+    CHECK_FAILS(gpur_learner_read_weights(learner, GPUR_WEIGHTS_TARGET, "trunk.0.bias", values, 16),
+                GPUR_INVALID_ARGUMENT, "no target network");
+    CHECK_FAILS(gpur_learner_write_weights(learner, GPUR_WEIGHTS_TARGET, "trunk.0.bias", values, 16),
+                GPUR_INVALID_ARGUMENT, "no target network");
+    CHECK_FAILS(gpur_learner_refresh(NULL), GPUR_INVALID_ARGUMENT, "learner is NULL");
+    config.returns.cache_size = 0;
+    config.returns.lambda = -1.0f; /* only a cache reads it */
+    CHECK_OK(gpur_learner_create(f.replay, &config, &plain));
+    CHECK_FAILS(gpur_learner_refresh(plain), GPUR_INVALID_ARGUMENT, "returns.cache_size 0; a refresh needs a cache");
+    gpur_learner_destroy(plain);
+    close_both(&f, learner);
+}
+
+TEST(a_config_of_before_there_was_a_cache_has_none)
+{
+    returns_fixture f;
+    gpur_learner *learner = NULL;
+    CHECK_OK(returns_fixture_open(&f, device, &one_env));
+    gpur_learner_config config = returns_fixture_config(&f, SIZE, LENGTH);
+    config.size = offsetof(gpur_learner_config, returns);
+    CHECK_OK(gpur_learner_create(f.replay, &config, &learner));
+    CHECK_EQUAL(learner_fixture_stats(learner).cache_bytes, 0);
+    close_both(&f, learner);
+}
+
+#ifdef GPUR_HAS_FILES
+/* A learner that continues from a file, after a refresh, is where the one that was saved is. */
+TEST(a_learner_is_saved_without_target_network_and_cache)
+{
+    static float want[WEIGHTS], got[WEIGHTS];
+    returns_fixture f;
+    gpur_learner *other = NULL;
+    gpur_learner *const learner = open_both(&f, &one_env, NULL);
+    CHECK(learner);
+    const gpur_learner_config config = returns_fixture_config(&f, SIZE, LENGTH);
+    const char *const path = test_file_path("learner");
+    CHECK_OK(train_rounds(&f, learner, 3));
+    CHECK_OK(gpur_learner_save(learner, path, NULL));
+    CHECK_OK(gpur_learner_create(f.replay, &config, &other));
+    CHECK_OK(gpur_learner_refresh(other));
+    CHECK_OK(gpur_learner_load(other, path, NULL));
+    CHECK_FAILS(gpur_learner_train(other, 1), GPUR_TOO_FEW, "the cache of returns is empty");
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(gpur_learner_refresh(i ? other : learner));
+        CHECK_OK(gpur_learner_train(i ? other : learner, 5));
+    }
+    const int64_t count = learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, want, WEIGHTS);
+    CHECK(count > 0 && learner_fixture_weights(other, GPUR_WEIGHTS_ONLINE, got, WEIGHTS) == count);
+    CHECK(memcmp(want, got, (size_t)count * sizeof *want) == 0);
+    gpur_learner_destroy(other);
+    close_both(&f, learner);
+    test_remove_folder();
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    device = test_device();
+    RUN(virtual_and_physical_entries_train_the_same_weights_bit_for_bit);
+    RUN(an_entry_takes_8_bytes_and_a_physical_one_a_copy_of_its_transition_more);
+    RUN(each_permutation_has_every_entry_once);
+    RUN(draws_with_replacement_are_uniform);
+    RUN(draws_by_error_follow_the_weights_until_p_is_0);
+    RUN(errors_are_those_of_the_returns);
+    RUN(of_entries_for_8_percent_of_the_replay_96_percent_are_distinct);
+    RUN(the_loss_is_that_of_the_returns);
+    RUN(entries_of_overwritten_transitions_train_nothing_and_are_counted);
+    RUN(transitions_may_be_appended_while_the_cache_is_refreshed_and_trained_from);
+    RUN(settings_that_a_cache_cannot_have_are_refused_with_the_numbers);
+    RUN(a_replay_without_links_or_with_n_step_returns_is_refused);
+    RUN(calls_that_need_more_transitions_a_refresh_or_a_target_network_are_refused);
+    RUN(a_config_of_before_there_was_a_cache_has_none);
+#ifdef GPUR_HAS_FILES
+    RUN(a_learner_is_saved_without_target_network_and_cache);
+#endif
+    gpur_device_close(device);
+    return test_main_end();
+}
