@@ -211,7 +211,7 @@ gpur_replay *bench_small_replay(gpur_device *device, int64_t capacity, int32_t u
     return replay;
 }
 
-enum { PIXEL_FIELDS = 6 };
+enum { PIXEL_FIELDS = 7 };
 
 static void set_pixel_fields(gpur_field fields[PIXEL_FIELDS], int32_t axis)
 {
@@ -223,6 +223,7 @@ static void set_pixel_fields(gpur_field fields[PIXEL_FIELDS], int32_t axis)
     fields[3].name = "next_obs";
     fields[4] = (gpur_field){"terminated", GPUR_BOOL, {0}};
     fields[5] = (gpur_field){"truncated", GPUR_BOOL, {0}};
+    fields[6] = (gpur_field){"previous", GPUR_INT64, {0}};
 }
 
 gpur_replay *bench_stacks_replay(gpur_device *device, int64_t capacity, int32_t axis, int32_t fields)
@@ -272,7 +273,7 @@ static void fill_frames(gpur_replay *replay, int64_t steps)
     gpur_writer_destroy(writer);
 }
 
-gpur_replay *bench_frames_replay(gpur_device *device, int64_t capacity, int32_t axis)
+static gpur_replay *frames_replay(gpur_device *device, int64_t capacity, int32_t axis, int32_t fields)
 {
     gpur_field pixels[PIXEL_FIELDS];
     gpur_replay_config config;
@@ -280,10 +281,20 @@ gpur_replay *bench_frames_replay(gpur_device *device, int64_t capacity, int32_t 
     bench_must(gpur_replay_config_init(&config, sizeof config), "replay config");
     bench_must(gpur_replay_config_preset(&config, "nature-dueling"), "preset");
     config.capacity = capacity, config.min_size = 100, config.max_batch = PIXELS_BATCH;
-    config.stack_axis = axis, config.fields = pixels, config.field_count = PIXEL_FIELDS - 1;
+    config.stack_axis = axis, config.fields = pixels, config.field_count = fields;
     gpur_replay *const replay = bench_create(device, &config);
     fill_frames(replay, capacity);
     return replay;
+}
+
+gpur_replay *bench_frames_replay(gpur_device *device, int64_t capacity, int32_t axis)
+{
+    return frames_replay(device, capacity, axis, 5);
+}
+
+gpur_replay *bench_linked_frames_replay(gpur_device *device, int64_t capacity)
+{
+    return frames_replay(device, capacity, GPUR_STACK_FIRST, PIXEL_FIELDS);
 }
 
 gpur_learner *bench_learner(gpur_replay *replay, const char *preset, int64_t batch, int32_t outputs)
