@@ -14,7 +14,7 @@
  * otherwise, which the field `previous` of the next row shows, have L_t = r_t + gamma v(s_{t+1}). No row behind the
  * block is read.
  *
- * Arguments and shapes: gpur_cache_returns_args. A thread computes a block.
+ * Arguments and shapes: gpur_cache_returns_args. A thread computes a block, and for medians a block of threads.
  */
 #pragma once
 
@@ -121,29 +121,35 @@ GPUR_FN void gpur_returns_n_step(const gpur_cache_returns_args *a, int64_t first
     }
 }
 
-/* The median of x (GPUR_MEDIAN_LAMBDAS): the one with as many before it as behind it, in an order in which equal ones
- * follow their index. */
-GPUR_FN float gpur_returns_median_of(const float *x)
+/* 1 if x[k] is the median of x (GPUR_MEDIAN_LAMBDAS): as many are before it as behind it, in an order in which equal
+ * ones follow their index. */
+GPUR_FN int gpur_returns_is_median(const float *x, int64_t k)
 {
-    float median = x[0];
-    for (int i = 0; i < GPUR_MEDIAN_LAMBDAS; i++) {
-        int before = 0;
-        for (int k = 0; k < GPUR_MEDIAN_LAMBDAS; k++)
-            before += x[k] < x[i] || (x[k] == x[i] && k < i);
-        median = before == GPUR_MEDIAN_LAMBDAS / 2 ? x[i] : median;
-    }
-    return median;
+    int before = 0;
+    for (int i = 0; i < GPUR_MEDIAN_LAMBDAS; i++)
+        before += x[i] < x[k] || (x[i] == x[k] && i < k);
+    return before == GPUR_MEDIAN_LAMBDAS / 2;
 }
 
-GPUR_FN void gpur_returns_median(const gpur_cache_returns_args *a, int64_t first)
+/* The threads of a block of threads share the lambdas of a block of entries. */
+GPUR_FN void gpur_returns_medians(gpur_thread at, const gpur_cache_returns_args *a)
 {
-    float next[GPUR_MEDIAN_LAMBDAS] = {0.0f};
-    for (int64_t i = a->length - 1; i >= 0; i--) {
-        const gpur_return_term term = gpur_return_term_of(a, first + i, i == a->length - 1);
-        for (int k = 0; k < GPUR_MEDIAN_LAMBDAS; k++)
-            next[k] = gpur_return_of(term, next[k], (float)k / (float)(GPUR_MEDIAN_LAMBDAS - 1));
-        gpur_return_write(a, first + i, term, gpur_returns_median_of(next));
-    }
+    GPUR_SHARED(float, next, GPUR_MEDIAN_LAMBDAS);
+    const gpur_span blocks = gpur_block_rows(at, a->blocks);
+    const gpur_span lambdas = gpur_block_span(at, GPUR_MEDIAN_LAMBDAS);
+    for (int64_t block = blocks.first; block < blocks.last; block += blocks.step)
+        for (int64_t i = a->length - 1; i >= 0; i--) {
+            const int is_last = i == a->length - 1;
+            const int64_t entry = block * a->length + i;
+            const gpur_return_term term = gpur_return_term_of(a, entry, is_last);
+            for (int64_t k = lambdas.first; k < lambdas.last; k += lambdas.step)
+                next[k] = gpur_return_of(term, is_last ? 0.0f : next[k], (float)k / (float)(GPUR_MEDIAN_LAMBDAS - 1));
+            gpur_barrier(at);
+            for (int64_t k = lambdas.first; k < lambdas.last; k += lambdas.step)
+                if (gpur_returns_is_median(next, k))
+                    gpur_return_write(a, entry, term, next[k]);
+            gpur_barrier(at);
+        }
 }
 
 /* 1 if the mean squared error of the block's returns for this lambda is within the bound. */
@@ -174,12 +180,14 @@ GPUR_FN float gpur_returns_largest_lambda(const gpur_cache_returns_args *a, int6
 GPUR_KERNEL(cache_returns)
 {
     const gpur_span s = gpur_grid_span(at, a->blocks);
+    if (a->rule == GPUR_RETURNS_MEDIAN) {
+        gpur_returns_medians(at, a);
+        return;
+    }
     for (int64_t block = s.first; block < s.last; block += s.step) {
         const int64_t first = block * a->length;
         if (a->rule == GPUR_RETURNS_N_STEP)
             gpur_returns_n_step(a, first);
-        else if (a->rule == GPUR_RETURNS_MEDIAN)
-            gpur_returns_median(a, first);
         else if (a->rule == GPUR_RETURNS_ERROR_BOUND)
             gpur_returns_lambda(a, first, gpur_returns_largest_lambda(a, first));
         else
