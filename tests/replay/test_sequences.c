@@ -444,6 +444,66 @@ TEST(sequences_of_an_empty_window_are_missing)
     layouts_fixture_close(&w);
 }
 
+/* Appended rows, `previous` of which is not given, are one environment's in a writer that links them: in single rows
+ * and in many, whatever other writers append in between. */
+TEST(appended_rows_are_linked)
+{
+    static const gpur_field fields[] = {{"tag", GPUR_INT64, {0}},
+                                        {"previous", GPUR_INT64, {0}},
+                                        {"terminated", GPUR_BOOL, {0}},
+                                        {"truncated", GPUR_UINT8, {0}}};
+    enum { ROWS = 400, MOST = 150 };
+    for (int upload = 0; upload < 2; upload++) {
+        gpur_replay_config config = replay_fixture_config(fields, 4, ROWS, 16, 8);
+        gpur_writer_config linked = {.size = sizeof linked, .num_envs = 1, .link_appends = 1};
+        int64_t previous[ROWS], want = -1, ids = 0, tags[MOST] = {0};
+        uint8_t terminated[MOST], truncated[MOST];
+        uint64_t random = 3;
+        gpur_writer *writer = NULL;
+        replay_fixture s;
+        config.upload = upload;
+        CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+        CHECK_OK(gpur_writer_open(s.replay, &linked, &writer));
+        for (int round = 0; ids < 250; round++) {
+            const int64_t count = round % 4 == 3 ? MOST : 1 + xorshift_below(&random, 5);
+            const void *const arrays[] = {tags, NULL, terminated, truncated};
+            for (int64_t i = 0; i < count; i++) {
+                terminated[i] = xorshift_below(&random, 9) == 0, truncated[i] = xorshift_below(&random, 9) == 0;
+                previous[ids + i] = want;
+                want = terminated[i] || truncated[i] ? -2 - (ids + i) : ids + i;
+            }
+            CHECK_OK(gpur_writer_append_fields(writer, count, arrays, NULL, NULL));
+            CHECK_STATUS(gpur_writer_append_fields(s.writer, count, arrays, NULL, NULL), GPUR_INVALID_ARGUMENT);
+            ids += count;
+            CHECK_OK(append_tagged(&s.row_tags, s.writer, ids, 1)); /* of another writer */
+            previous[ids++] = 0;
+        }
+        for (int64_t id = 0; id < ids; id++) {
+            int64_t got = 0, tag = 0;
+            CHECK_OK(read_rows(s.replay, "previous", id, 1, &got, 8));
+            CHECK_OK(read_rows(s.replay, "tag", id, 1, &tag, 8));
+            CHECK(tag != 0 || got == previous[id]);
+        }
+        gpur_writer_destroy(writer);
+        replay_fixture_close(&s);
+    }
+}
+
+TEST(links_need_the_field_previous)
+{
+    static const gpur_field byte = {"byte", GPUR_UINT8, {0}};
+    const gpur_replay_config config = replay_fixture_config(&byte, 1, 100, 5, 8);
+    gpur_writer_config linked = {.size = sizeof linked, .num_envs = 1, .link_appends = 1};
+    gpur_writer *writer = NULL;
+    replay_fixture s;
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+    CHECK_FAILS(gpur_writer_open(s.replay, &linked, &writer), GPUR_INVALID_ARGUMENT,
+                "link_appends is 1 and the schema has no field \"previous\"");
+    linked.link_appends = 2;
+    CHECK_FAILS(gpur_writer_open(s.replay, &linked, &writer), GPUR_INVALID_ARGUMENT, "link_appends is 2");
+    replay_fixture_close(&s);
+}
+
 /* The call with one change to a good config. */
 #define REFUSED(change, message)                                                                                       \
     do {                                                                                                               \
@@ -507,6 +567,8 @@ int main(int argc, char **argv)
     RUN(sequences_without_enough_rows_are_missing);
     RUN(launch_shapes_change_nothing);
     RUN(sequences_of_an_empty_window_are_missing);
+    RUN(appended_rows_are_linked);
+    RUN(links_need_the_field_previous);
     RUN(bad_configs_are_refused);
     RUN(schemas_without_sequences_are_refused);
     return test_main_end();

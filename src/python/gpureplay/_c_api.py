@@ -135,7 +135,7 @@ class PriorityStats(Sized):
 
 class WriterConfig(Sized):
     c_name = "gpur_writer_config"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "num_envs autoreset observations reserved"))
+    _fields_ = _members((c_uint64, "size"), (c_int32, "num_envs autoreset observations link_appends"))
 
 
 class StepInput(Sized):
