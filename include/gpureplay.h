@@ -11,6 +11,7 @@
  *   gpureplay/plan.h        how much memory a replay takes
  *   gpureplay/priority.h    prioritized replay
  *   gpureplay/batch.h       the arrays of a batch, and how other streams and libraries read them
+ *   gpureplay/sequences.h   batches of successive transitions
  *   gpureplay/writer.h      how transitions get into a replay
  *   gpureplay/math.h        the arithmetic of matrix products
  *   gpureplay/network.h     the layers of a network
@@ -54,6 +55,7 @@
 #include "gpureplay/plan.h"
 #include "gpureplay/priority.h"
 #include "gpureplay/batch.h"
+#include "gpureplay/sequences.h"
 #include "gpureplay/writer.h"
 #include "gpureplay/math.h"
 #include "gpureplay/network.h"

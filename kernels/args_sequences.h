@@ -41,8 +41,8 @@ typedef struct gpur_sequences_args {
                                 the first of its sequence */
     int64_t last_pitch;
     int64_t *id;       /* (S, L) the oldest row first; -1 behind the last row */
-    uint32_t *leaf;    /* (S, L) or NULL: the leaf of the sequence's last row; 0 for a missing sequence, and if the
-                                last row was not chosen by priority */
+    uint32_t *leaf;    /* (S, L) or NULL: the leaf of the sequence's last row; 0 for a missing sequence, and if the last
+                          row was not chosen by priority */
     uint8_t *mask;     /* (S, L) or NULL: 1 if there is a row, else 0 */
     uint8_t *is_first; /* (S, L) or NULL: 1 if the row is the first of its episode, else 0 */
     gpur_tree tree;    /* for GPUR_LAST_INDEPENDENT and GPUR_LAST_STRATIFIED */

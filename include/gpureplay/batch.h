@@ -22,7 +22,8 @@ GPUR_API int64_t gpur_batch_count(const gpur_batch *batch);
 /*
  * Finds one array of the batch. Any thread.
  *
- *   name           a field of the schema, "discount", "weight" or "id" (see gpur_batch in replay.h)
+ *   name           a field of the schema, "discount", "weight" or "id" (see gpur_batch in replay.h); of a batch of
+ *                  sequences also "mask" and "is_first" (sequences.h)
  *   device_memory  receives the address of the array in device memory: (count, ...) elements, contiguous, aligned to
  *                  256 bytes. The array belongs to the batch, and stays at this address until the last reference is
  *                  released. It is filled when gpur_batch_sync has returned, and for all work that is enqueued later on
@@ -112,7 +113,8 @@ enum { GPUR_MAX_READERS = 8 };
 GPUR_API gpur_status gpur_batch_wait(gpur_batch *batch, void *stream);
 
 /*
- * Wraps an array of the batch as a DLPack tensor, without a copy. The tensor holds a reference of its own to the batch
+ * Wraps an array of the batch as a DLPack tensor, without a copy. Its shape is (count, ...), or (batch, length, ...) of
+ * sequences (sequences.h). The tensor holds a reference of its own to the batch
  * until its deleter is called, by any thread. The call orders no streams: call gpur_batch_wait with the stream of the
  * reader first. A GPUR_BOOL becomes DLPack's type bool. In the child process of a fork the deleter does nothing. Any
  * thread.

@@ -55,7 +55,12 @@ typedef struct gpur_writer_config {
     int32_t autoreset;    /* GPUR_AUTORESET_*; default DISABLED. In every mode the first episode of each environment
                              begins with gpur_writer_reset */
     int32_t observations; /* GPUR_OBSERVATIONS_* of obs, next_obs and final_obs; default STACKS */
-    int32_t reserved;     /* 0 */
+    int32_t link_appends; /* 1: the transitions that gpur_writer_append and gpur_writer_append_fields take are
+                             successive steps of one environment, beside the num_envs that steps advance, and the
+                             writer fills in their field `previous`, as gpur_writer_step_ex describes. An episode ends
+                             with a transition whose terminated or truncated is not 0. The given values of `previous`
+                             are not read, and in arrays of fields it may be NULL. Arrays in device memory are refused.
+                             After gpur_replay_load the next transition has -1. Default 0: rows are stored as given */
 } gpur_writer_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_writer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -78,7 +83,8 @@ GPUR_API gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_
  *   config  settings; read before the call returns
  *   writer  receives the handle, or NULL if the call fails; destroy it with gpur_writer_destroy
  *
- *   GPUR_INVALID_ARGUMENT  a value out of its range, GPUR_OBSERVATIONS_FRAMES with GPUR_LAYOUT_ROWS, or NULL. Under
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, GPUR_OBSERVATIONS_FRAMES with GPUR_LAYOUT_ROWS, link_appends
+ *                          without a field `previous` of one int64, or NULL. Under
  *                          GPUR_WHEN_FULL_ERROR also: num_envs x n_step rows, which one step may need, are more than
  *                          staging_blocks - 1 blocks are sure to hold; the message has the numbers. With
  *                          GPUR_LAYOUT_FRAMES and extra_frames 0 also: frame_stack + 2 n_step frames for each

@@ -44,6 +44,18 @@ int32_t gpur_schema_find(const gpur_schema *schema, const char *name)
     return -1;
 }
 
+int gpur_schema_has_previous(const gpur_schema *schema)
+{
+    const int32_t previous = gpur_schema_find(schema, "previous");
+    return previous >= 0 && schema->fields[previous].dtype == GPUR_INT64 && schema->fields[previous].bytes == 8;
+}
+
+int gpur_schema_has_sequences(const gpur_schema *schema)
+{
+    return gpur_schema_has_previous(schema) && gpur_schema_find(schema, "mask") < 0 &&
+           gpur_schema_find(schema, "is_first") < 0;
+}
+
 static gpur_status check_name(const gpur_schema *schema, const char *name)
 {
     const int32_t index = schema->count;

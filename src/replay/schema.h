@@ -25,6 +25,13 @@ gpur_status gpur_schema_build(gpur_schema *schema, const gpur_field *fields, int
 /* Index of the field with this name, or -1. */
 int32_t gpur_schema_find(const gpur_schema *schema, const char *name);
 
+/* 1 if it has the field `previous`, one int64. */
+int gpur_schema_has_previous(const gpur_schema *schema);
+
+/* 1 if sequences can be found in rows of this schema: it has that field, and no field has the name of an array that
+ * only batches of sequences have. */
+int gpur_schema_has_sequences(const gpur_schema *schema);
+
 int64_t gpur_dtype_bytes(int32_t dtype); /* size of one element; 0 if there is no such type */
 const char *gpur_dtype_name(int32_t dtype);
 

@@ -73,7 +73,7 @@ static const range ranges[] = {
     {OF(WRITER, num_envs), 'i', 1, 1048576, 0},
     {OF(WRITER, autoreset), 'i', 0, 2, 0},
     {OF(WRITER, observations), 'i', 0, 1, 0},
-    {OF(WRITER, reserved), 'i', 0, 0, 0},
+    {OF(WRITER, link_appends), 'i', 0, 1, 0},
     {NAMED(LEARNER, "kind", network.trunk[0].kind), 'i', 0, 1, 0},
     {NAMED(LEARNER, "units", network.trunk[0].units), 'i', 1, 65536, 0},
     {NAMED(LEARNER, "activation", network.trunk[0].activation), 'i', 0, 2, 0},

@@ -94,6 +94,12 @@ class BatchView(Sized):
                         (c_void_p, "obs action reward next_obs terminated truncated discount weight id"))
 
 
+class SequenceConfig(Sized):
+    c_name = "gpur_sequence_config"
+    _fields_ = _members((c_uint64, "size"), (c_int64, "batch length min_length"),
+                        (c_int32, "across_episodes index_source"), (c_void_p, "last_ids"))
+
+
 class Schedule(Struct):
     c_name = "gpur_schedule"
     _fields_ = _members((c_float, "first last"), (c_int64, "begin steps"), (c_int64 * 2, "reserved"))
@@ -132,7 +138,7 @@ class PriorityStats(Sized):
 
 class WriterConfig(Sized):
     c_name = "gpur_writer_config"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "num_envs autoreset observations reserved"))
+    _fields_ = _members((c_uint64, "size"), (c_int32, "num_envs autoreset observations link_appends"))
 
 
 class StepInput(Sized):
@@ -293,10 +299,10 @@ class RunStats(Sized):
 
 
 STRUCTS: list[type[Struct]] = [
-    DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, ReplayConfig, ReplayPlan, ReplayStats, PriorityStats,
-    WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, ReturnsConfig, LearnerConfig,
-    LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, CheckpointOptions, CheckpointInfo,
-    Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent, RunConfig, RunStats,
+    DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, SequenceConfig, ReplayConfig, ReplayPlan, ReplayStats,
+    PriorityStats, WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, ReturnsConfig,
+    LearnerConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, CheckpointOptions,
+    CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent, RunConfig, RunStats,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -311,6 +317,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_TEXT, [], "gpur_last_error gpur_version gpur_build_info"),
     (_I64, [_TEXT], "gpur_struct_size"),
     (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
+        "gpur_sequence_config_init "
         "gpur_learner_config_init gpur_policy_config_init gpur_run_config_init gpur_checkpoint_options_init"),
     (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
     (None, [_P], "gpur_device_close gpur_replay_destroy gpur_batch_retain gpur_batch_release gpur_writer_destroy "
@@ -333,7 +340,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
         "gpur_learner_get_weight_info"),
     (_STATUS, [_P, _P, _I32], "gpur_policy_pull"),
     (_STATUS, [_P, _P, _I64], "gpur_policy_get_weights gpur_policy_set_weights"),
-    (_I64, [_P], "gpur_replay_size gpur_batch_count gpur_policy_version gpur_policy_weights_bytes"),
+    (_I64, [_P], "gpur_replay_size gpur_batch_count gpur_batch_length gpur_policy_version gpur_policy_weights_bytes"),
     (_STATUS, [_P, _I64, _P, _P], "gpur_replay_sample gpur_replay_get_priorities gpur_writer_append"),
     (_STATUS, [_P, _I64, _P, _P, _P], "gpur_replay_gather gpur_replay_update_priorities gpur_writer_append_fields "
         "gpur_learner_q_values"),
@@ -347,7 +354,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance"),
     (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
     (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_run_preset gpur_run_preset_vector"),
-    (_STATUS, [_P, _P, _P, _P], "gpur_run_create"),
+    (_STATUS, [_P, _P, _P, _P], "gpur_run_create gpur_replay_sample_sequences gpur_replay_sample_sequences_into"),
     (_STATUS, [_P, _P, _P, _P, _P], "gpur_run_create_vector"),
     (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),
     (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info gpur_env_find gpur_vector_env_find"),

@@ -145,11 +145,13 @@ static void mode_of(const gpur_writer_config *config, char *mode)
              config->observations == GPUR_OBSERVATIONS_FRAMES ? "frames" : "stacks");
 }
 
-/* Copies arrays, one behind the other in memory, to those of a writer. NULL: zeros. */
+/* Copies arrays, one behind the other in memory, to those of a writer. NULL: zeros. Ids of rows that it appended before
+ * are others' now. */
 static void restore(gpur_writer *writer, const unsigned char *from)
 {
     array arrays[MAX_ARRAYS];
     const int32_t count = list_arrays(writer->replay, writer, arrays);
+    writer->append_link = -1;
     for (int32_t i = 0; i < count; i++) {
         const size_t bytes = (size_t)(writer->config.num_envs * arrays[i].bytes);
         if (from)

@@ -42,6 +42,11 @@ gpur_batch_layout gpur_batch_layout_of(const gpur_schema *schema, int32_t links,
         layout.discount = add_number(&layout, "discount", GPUR_FLOAT32, rows);
     layout.weight = add_number(&layout, "weight", GPUR_FLOAT32, rows);
     layout.id = add_number(&layout, "id", GPUR_INT64, rows);
+    layout.mask = layout.is_first = -1;
+    if (gpur_schema_has_sequences(schema)) {
+        layout.mask = add_number(&layout, "mask", GPUR_BOOL, rows);
+        layout.is_first = add_number(&layout, "is_first", GPUR_BOOL, rows);
+    }
     layout.links = add_bytes(&layout, rows * links * (int64_t)sizeof(uint32_t));
     return layout;
 }
@@ -275,6 +280,7 @@ static gpur_status wait_for_readers(gpur_batch *batch, gpur_stream *stream)
 static gpur_status finish_acquire(gpur_batch *batch, int64_t count, gpur_stream *stream, gpur_batch **out)
 {
     batch->count = count;
+    batch->length = 0;
     atomic_store_explicit(&batch->references, 1, memory_order_relaxed); /* no other thread has it yet */
     const gpur_status status = wait_for_readers(batch, stream);
     if (status != GPUR_OK) {
@@ -378,17 +384,22 @@ int64_t gpur_batch_count(const gpur_batch *batch)
     return batch ? batch->count : 0;
 }
 
+static int is_filled(const gpur_batch *batch, int32_t array)
+{
+    return batch->length > 0 || (array != batch->layout.mask && array != batch->layout.is_first);
+}
+
 static gpur_status find_array(const gpur_batch *batch, const char *name, int32_t *array)
 {
     GPUR_REQUIRE(batch, "batch is NULL");
     GPUR_REQUIRE(name, "the array's name is NULL; a batch has its fields, \"discount\", \"weight\" and \"id\"");
     for (*array = 0; *array < batch->layout.count; ++*array)
-        if (strcmp(batch->layout.arrays[*array].name, name) == 0)
+        if (strcmp(batch->layout.arrays[*array].name, name) == 0 && is_filled(batch, *array))
             return GPUR_OK;
     return gpur_fail(GPUR_INVALID_ARGUMENT,
-                     "a batch has no array \"%s\"; it has its %d fields, \"discount\", \"weight\" "
-                     "and \"id\"",
-                     name, (int)batch->pool->schema.count);
+                     "a batch%s has no array \"%s\"; it has its %d fields, \"discount\", \"weight\" and \"id\"%s",
+                     batch->length > 0 ? " of sequences" : "", name, (int)batch->pool->schema.count,
+                     batch->length > 0 ? ", \"mask\" and \"is_first\"" : "");
 }
 
 gpur_status gpur_batch_get_array(gpur_batch *batch, const char *name, void **device_memory, gpur_field_info *given)

@@ -13,13 +13,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { GPUR_MAX_ARRAYS = GPUR_MAX_FIELDS + 3 };
+enum { GPUR_MAX_ARRAYS = GPUR_MAX_FIELDS + 5 };
 
-/* The arrays of a batch: every field of the schema, then discount (unless it is a field), weight and id. */
+/* The arrays of a batch: every field of the schema, then discount (unless it is a field), weight and id. If sequences
+ * can be found in rows of the schema: then mask and is_first, which only batches of sequences fill. */
 typedef struct gpur_batch_layout {
     gpur_field_info arrays[GPUR_MAX_ARRAYS]; /* (count) `offset` is from the start of the batch's memory */
     int32_t count;
     int32_t discount, weight, id; /* indices in `arrays` */
+    int32_t mask, is_first;       /* likewise; -1 if there are none */
     int64_t links;                /* offset of the rows' frame links, (rows, links per row) uint32; 0 links: the end */
     int64_t bytes;                /* size of the whole batch */
 } gpur_batch_layout;
@@ -47,6 +49,7 @@ struct gpur_batch {
     unsigned char *memory;
     gpur_batch_layout layout; /* for `rows` rows */
     int64_t rows, count;      /* allocated; used */
+    int64_t length;           /* rows of a sequence, which divides `count`; 0: a batch of single transitions */
     atomic_int references;
     gpur_event *filled;              /* on the consumer stream: the gather is done */
     gpur_event *reads_done;          /* on the pool's stream of released batches: the last reads are done */

@@ -17,7 +17,7 @@ typedef struct exported {
     } as;
     gpur_batch *batch; /* retained */
     pid_t owner_pid;   /* the process that retained it */
-    int64_t shape[GPUR_MAX_DIMS + 1], strides[GPUR_MAX_DIMS + 1];
+    int64_t shape[GPUR_MAX_DIMS + 2], strides[GPUR_MAX_DIMS + 2];
 } exported;
 
 /* In a forked child the batch is not released: a thread that does not exist there may hold the pool's lock. */
@@ -58,15 +58,20 @@ static void set_device(gpur_dl_tensor *tensor, const gpur_device *device)
     tensor->device_id = colon ? (int32_t)strtol(colon + 1, NULL, 10) : 0;
 }
 
+/* (count, ...), or of sequences (count / length, length, ...). */
 static void set_shape(exported *e, gpur_dl_tensor *tensor, const gpur_field_info *array)
 {
-    tensor->ndim = array->dims + 1;
+    const int64_t length = e->batch->length;
+    const int32_t leading = length > 0 ? 2 : 1;
+    tensor->ndim = array->dims + leading;
     tensor->shape = e->shape, tensor->strides = e->strides;
-    e->shape[0] = e->batch->count;
+    e->shape[0] = length > 0 ? e->batch->count / length : e->batch->count;
+    if (length > 0)
+        e->shape[1] = length;
     for (int32_t axis = 0; axis < array->dims; axis++)
-        e->shape[axis + 1] = array->shape[axis];
+        e->shape[axis + leading] = array->shape[axis];
     int64_t stride = 1;
-    for (int32_t axis = array->dims; axis >= 0; axis--) {
+    for (int32_t axis = tensor->ndim - 1; axis >= 0; axis--) {
         e->strides[axis] = stride;
         stride *= e->shape[axis];
     }

@@ -4,6 +4,7 @@
 #include "kernels/cpu/copy_value.h"
 #include "replay/writer/writer.h"
 #include "kernels/lib/clip.h"
+#include "kernels/lib/previous.h"
 #include "replay/replay.h"
 
 #include <inttypes.h>
@@ -65,6 +66,8 @@ static void fill_fields(const void *data, const gpur_schema *schema, int64_t fir
                                         (const unsigned char *)fields[f] + (first + done) * field->bytes, schema->pitch,
                                         field->bytes, field->bytes};
             const int64_t rows = count - done < TILE_ROWS ? count - done : TILE_ROWS;
+            if (!fields[f]) /* `previous` of linked rows */
+                continue;
             if (schema->is_flag[f])
                 gpur_copy_flags(&column, rows);
             else
@@ -111,11 +114,38 @@ static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t
 
 /* An append in progress. */
 typedef struct append_job {
+    gpur_writer *writer;
     const gpur_rows_source *source;
     const void *data;
     int64_t count, done;
     int hold_lock; /* 1: never release the lock, so that no other call comes in between */
 } append_job;
+
+static int has_flag(const unsigned char *row, int64_t offset)
+{
+    return offset >= 0 && row[offset] != 0;
+}
+
+/* link_appends: fills in `previous` of the rows, of which the first has id `first_id`. */
+static void link_rows(gpur_writer *writer, unsigned char *rows, int64_t count, int64_t first_id)
+{
+    const gpur_row_offsets *const at = &writer->offsets;
+    for (int64_t i = 0; i < count && writer->config.link_appends; i++) {
+        unsigned char *const row = rows + i * writer->replay->schema.pitch;
+        const int ends = has_flag(row, at->terminated) || has_flag(row, at->truncated);
+        memcpy(row + at->previous, &writer->append_link, sizeof writer->append_link);
+        writer->append_link = ends ? gpur_previous_across(first_id + i) : first_id + i;
+    }
+}
+
+/* Fills claimed rows. */
+static void fill_rows(const append_job *in, int64_t count, unsigned char *rows, int64_t first_id)
+{
+    const gpur_replay *const replay = in->writer->replay;
+    in->source->fill(in->data, &replay->schema, in->done, count, rows);
+    clip_rewards(replay, rows, count);
+    link_rows(in->writer, rows, count, first_id);
+}
 
 /* Claims rows, fills them (many bytes: without the lock) and commits them. */
 static gpur_status append_staged(gpur_replay *replay, append_job *in)
@@ -125,8 +155,7 @@ static gpur_status append_staged(gpur_replay *replay, append_job *in)
     const int holds_lock = in->hold_lock || claim.count * replay->schema.pitch <= SMALL_BYTES;
     if (!holds_lock)
         gpur_window_unlock(replay);
-    in->source->fill(in->data, &replay->schema, in->done, claim.count, claim.rows);
-    clip_rewards(replay, claim.rows, claim.count);
+    fill_rows(in, claim.count, claim.rows, claim.first_id);
     if (!holds_lock)
         gpur_window_lock(replay);
     in->done += claim.count;
@@ -141,8 +170,8 @@ static int may_append_directly(const gpur_replay *replay, const append_job *in)
     const int64_t left = in->count - in->done;
     const int is_large = replay->config.flush == GPUR_FLUSH_AUTO && left > (DIRECT_BYTES - 1) / replay->schema.pitch;
     return (is_large || left >= replay->config.block_rows) && gpur_device_get_traits(replay->device)->is_synchronous &&
-           replay->config.upload == GPUR_UPLOAD_COPY && (in->source->upload_clips || replay->ring.clipped_field < 0) &&
-           gpur_ingest_is_empty(&replay->ingest);
+           replay->config.upload == GPUR_UPLOAD_COPY && !in->writer->config.link_appends &&
+           (in->source->upload_clips || replay->ring.clipped_field < 0) && gpur_ingest_is_empty(&replay->ingest);
 }
 
 static gpur_status append_direct(gpur_replay *replay, append_job *in)
@@ -163,8 +192,7 @@ static inline int append_small(gpur_replay *replay, append_job *in)
         rows = gpur_ingest_claim_under_lock(&replay->ingest, in->count);
     if (!rows)
         return 0;
-    in->source->fill(in->data, &replay->schema, 0, in->count, rows);
-    clip_rewards(replay, rows, in->count);
+    fill_rows(in, in->count, rows, replay->ingest.next_id - in->count);
     in->done = in->count;
     return 1;
 }
@@ -241,7 +269,7 @@ static gpur_status check_packed(const gpur_replay *replay)
 
 gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended)
 {
-    append_job in = {&source_packed, rows, count, 0, 0};
+    append_job in = {writer, &source_packed, rows, count, 0, 0};
     if (appended)
         *appended = 0;
     GPUR_REQUIRE(writer, "writer is NULL");
@@ -255,30 +283,47 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     return finish(replay, status, &clock, in.done, appended);
 }
 
-/* Finds out whether the arrays are in device memory. On the CPU a kernel can read any memory; with GPUR_UPLOAD_SCATTER
- * the arrays count as device memory, so that a kernel copies them. */
-static gpur_status locate_arrays(const gpur_replay *replay, int64_t count, const void *const *fields, int *on_device)
+/* Refuses arrays that are NULL, except the one that linked rows do not need. */
+static gpur_status check_given(const gpur_writer *writer, int64_t count, const void *const *fields)
 {
-    gpur_device *const device = replay->device;
+    for (int32_t f = 0; f < writer->replay->schema.count && count > 0; f++)
+        GPUR_REQUIRE(fields[f] || (writer->config.link_appends && f == writer->fields.previous),
+                     "fields[%d], \"%s\", is NULL", (int)f, writer->replay->schema.fields[f].name);
+    return GPUR_OK;
+}
+
+/* Finds out whether the arrays are in device memory. On the CPU a kernel can read any memory; with GPUR_UPLOAD_SCATTER
+ * the arrays count as device memory, so that a kernel copies them, unless the writer links their rows. */
+static gpur_status locate_arrays(const gpur_writer *writer, int64_t count, const void *const *fields, int *on_device)
+{
+    const gpur_replay *const replay = writer->replay;
+    const gpur_field_info *const infos = replay->schema.fields;
+    int32_t first = -1;
     for (int32_t f = 0; f < replay->schema.count && count > 0; f++) {
-        GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
-        int here = replay->config.upload == GPUR_UPLOAD_SCATTER;
-        if (gpur_device_get_traits(device)->has_own_memory)
-            GPUR_TRY(gpur_memory_locate(device, fields[f], &here));
-        GPUR_REQUIRE(f == 0 || here == *on_device,
-                     "fields[0], \"%s\", is in %s memory and fields[%d], \"%s\", in %s "
+        if (!fields[f])
+            continue;
+        int here = replay->config.upload == GPUR_UPLOAD_SCATTER && !writer->config.link_appends;
+        if (gpur_device_get_traits(replay->device)->has_own_memory)
+            GPUR_TRY(gpur_memory_locate(replay->device, fields[f], &here));
+        first = first < 0 ? f : first;
+        GPUR_REQUIRE(f == first || here == *on_device,
+                     "fields[%d], \"%s\", is in %s memory and fields[%d], \"%s\", in %s "
                      "memory; all must be in the same",
-                     replay->schema.fields[0].name, *on_device ? "device" : "host", (int)f,
-                     replay->schema.fields[f].name, here ? "device" : "host");
+                     (int)first, infos[first].name, *on_device ? "device" : "host", (int)f, infos[f].name,
+                     here ? "device" : "host");
         *on_device = here;
     }
+    GPUR_REQUIRE(!*on_device || !writer->config.link_appends,
+                 "fields[%d], \"%s\", is in device memory, and the writer links the rows that it appends "
+                 "(gpur_writer_config.link_appends); it must be in host memory",
+                 (int)first, infos[first].name);
     return GPUR_OK;
 }
 
 gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const void *const *fields, void *stream,
                                       int64_t *appended)
 {
-    append_job in = {&source_fields, fields, count, 0, 0};
+    append_job in = {writer, &source_fields, fields, count, 0, 0};
     int on_device = 0;
     if (appended)
         *appended = 0;
@@ -288,7 +333,8 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_packed(replay));
     GPUR_TRY(gpur_native_stream_check(replay->device, stream, 0));
-    GPUR_TRY(locate_arrays(replay, count, fields, &on_device));
+    GPUR_TRY(check_given(writer, count, fields));
+    GPUR_TRY(locate_arrays(writer, count, fields, &on_device));
     gpur_ingest_begin_call(replay);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status =
@@ -306,9 +352,10 @@ static int fits_without_waiting(const gpur_replay *replay, const append_job *in)
            !(uploads && gpur_window_would_wait(replay, ingest->staged + in->count));
 }
 
-static gpur_status try_append(gpur_replay *replay, int64_t count, const void *const *fields)
+static gpur_status try_append(gpur_writer *writer, int64_t count, const void *const *fields)
 {
-    append_job in = {&source_fields, fields, count, 0, 1};
+    gpur_replay *const replay = writer->replay;
+    append_job in = {writer, &source_fields, fields, count, 0, 1};
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     gpur_status status = GPUR_OK;
     if (!append_small(replay, &in))
@@ -318,7 +365,7 @@ static gpur_status try_append(gpur_replay *replay, int64_t count, const void *co
 
 /* Refuses a count for which there may never be room, because GPUR_WOULD_BLOCK means that calling again will help. One
  * block may stay open and partly filled until a flush, so only the others are sure to have room. */
-static gpur_status check_try_append(const gpur_replay *replay, int64_t count, const void *const *fields)
+static gpur_status check_try_append(const gpur_replay *replay, int64_t count)
 {
     const int64_t limit = (replay->config.staging_blocks - 1) * replay->config.block_rows;
     GPUR_TRY(check_packed(replay));
@@ -326,8 +373,6 @@ static gpur_status check_try_append(const gpur_replay *replay, int64_t count, co
                  "count is %" PRId64 "; at once it must be at most (staging_blocks - 1) x block_rows = %" PRId64
                  "; gpur_writer_append_fields takes any number",
                  count, limit);
-    for (int32_t f = 0; f < replay->schema.count && count > 0; f++)
-        GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
     return GPUR_OK;
 }
 
@@ -337,10 +382,11 @@ gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, co
     GPUR_REQUIRE(count >= 0, "count is %" PRId64 "; it must be 0 or more", count);
     GPUR_REQUIRE(fields || count == 0, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
     gpur_replay *const replay = writer->replay;
-    GPUR_TRY(check_try_append(replay, count, fields));
+    GPUR_TRY(check_try_append(replay, count));
+    GPUR_TRY(check_given(writer, count, fields));
     gpur_status status = GPUR_WOULD_BLOCK;
     if (gpur_ingest_try_begin_call(replay))
-        status = try_append(replay, count, fields);
+        status = try_append(writer, count, fields);
     if (status == GPUR_WOULD_BLOCK)
         return gpur_fail(status,
                          "%" PRId64 " transitions would have to wait; call again later, or "

@@ -87,7 +87,10 @@ static gpur_status check_envs(const gpur_replay *replay, int64_t num_envs)
 
 static gpur_status check(const gpur_replay *replay, const gpur_writer_config *config)
 {
-    GPUR_TRY(gpur_reserved_check(&(const int64_t){config->reserved}, 1, "gpur_writer_config"));
+    GPUR_TRY(gpur_choice_check(config->link_appends, 1, "gpur_writer_config.link_appends", "0 or 1"));
+    GPUR_REQUIRE(!config->link_appends || gpur_schema_has_previous(&replay->schema),
+                 "gpur_writer_config.link_appends is 1 and the schema has no field \"previous\" of one int64, which "
+                 "links transitions");
     GPUR_TRY(check_envs(replay, config->num_envs));
     GPUR_TRY(gpur_choice_check(config->autoreset, GPUR_AUTORESET_SAME_STEP, "gpur_writer_config.autoreset",
                                "GPUR_AUTORESET_DISABLED (0), NEXT_STEP (1) or SAME_STEP (2)"));
@@ -185,6 +188,7 @@ gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *give
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a writer handle of %zu bytes", sizeof *writer);
     writer->replay = replay;
     writer->config = config;
+    writer->append_link = -1;
     gpur_status status = writer_build(writer);
     if (status == GPUR_OK)
         status = register_writer(writer);

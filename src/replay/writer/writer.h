@@ -23,6 +23,7 @@ struct gpur_writer {
     gpur_row_offsets offsets;
     gpur_env_state env_state;
     gpur_frame_history frame_history; /* with GPUR_LAYOUT_FRAMES */
+    int64_t append_link;              /* link_appends: `previous` of the next appended row */
 };
 
 /* The observation of environment `env` in a caller's array. */
