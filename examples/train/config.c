@@ -109,6 +109,7 @@ static void add_run(json *j, const gpur_run_config *run)
     json_integer(j, "threads", run->threads);
     json_integer(j, "concurrent", run->concurrent);
     json_integer(j, "synchronized", run->synchronized);
+    json_integer(j, "burst", run->burst);
     NAMED(j, "act", run->act, "latest", "previous", "target");
     json_integer(j, "whole_episodes", run->whole_episodes);
     json_integer(j, "target_period", run->target_period);

@@ -11,6 +11,14 @@
  *       0            1        synchronized execution [section 4]: the lanes' W observations are one inference
  *       1            1        both: fast DQN
  *
+ * A third setting, `burst`, does all C / F train steps of a period at its beginning, while the lanes wait, which then
+ * act by the latest weights: DQN(lambda) with a cache of returns [Daley & Amato 2021b, Virtual Replay Cache, algorithm
+ * 1]. Where the learner has such a cache (returns.h), it is refreshed at the beginning of each period of C steps: right
+ * before the burst; with `concurrent` in the trainer's thread, before the train steps that run beside the lanes, which
+ * act by the weights of the period's beginning, as there is no target network; with neither before the first of the
+ * period's train steps, and transitions that are published later in the period may overwrite some that the cache has
+ * (gpur_learner_stats counts them as missing_rows).
+ *
  * What a run does is a pure function of its settings and seed, whatever the timing of threads: the transitions, their
  * order in the replay, the weights and the events are the same bits each time. (On the CPU with the device's number of
  * threads unchanged; on CUDA if the learner is `deterministic`.) For that, transitions go to the replay only while no
@@ -60,22 +68,24 @@ typedef struct gpur_run_config {
     int32_t threads;         /* threads that step them, each some lanes; 1 to W, and without `synchronized` at most 64;
                                  0, the default: W, and at most 64 */
     int32_t concurrent;      /* 1, the default: concurrent training. 0: a train step every F steps, for which the
-                                 lanes wait */
+                                 lanes wait, unless `burst` is 1 */
     int32_t synchronized;    /* 1, the default: synchronized execution, which needs 2 environments or more */
     int32_t act;             /* without `concurrent`: GPUR_ACT_LATEST, the default (the network that is trained, as in
                                  the paper), or GPUR_ACT_TARGET (as in the authors' code). With `concurrent` always the
-                                 target network */
+                                 target network, if there is one. With `burst` or a cache of returns: LATEST */
     int32_t whole_episodes;  /* 1: only the steps of finished episodes go to the replay, as in the authors' code; 0, the
                                  default: all steps */
     int64_t target_period;   /* C: steps between copies to the target network; a multiple of F, and of W if
-                                 `synchronized`; the learner's target_period must be C / F. Default 10,000 */
+                                 `synchronized`; the learner's target_period must be C / F, unless it has a cache of
+                                 returns, which is then refreshed every C steps. Default 10,000 */
     int64_t train_period;    /* F: steps for each train step; default 4 */
     int64_t prepopulation;   /* steps at random, before step 1, which lane 0 takes, on to the end of its episode, or to
                                  twice as many steps if it has no end; default 50,000 */
     int64_t eval_period;     /* steps between evaluations, a multiple of C; 0: no evaluations; default 250,000 */
     int64_t eval_episodes;   /* episodes of an evaluation; default 30 */
     float eval_epsilon;      /* epsilon in evaluations; default 0.05 */
-    int32_t reserved;        /* 0 */
+    int32_t burst;           /* 1: before the first of every C steps C / F train steps, for which the lanes wait;
+                                 `concurrent` must be 0. Default 0 */
     uint64_t seed;           /* of environments and exploration; default 0 */
     const char *env_options; /* given to each environment's init; NULL, the default: "" */
     void (*on_event)(void *user, const gpur_run_event *event); /* called in the thread that advances the run; NULL: not
@@ -88,25 +98,36 @@ typedef struct gpur_run_config {
  * size below 8 or above 65,536. */
 GPUR_API gpur_status gpur_run_config_init(gpur_run_config *config, uint64_t size);
 
-/* The fields of a replay that a run fills: obs, action, reward, next_obs, terminated, truncated. */
-enum { GPUR_RUN_FIELDS = 6 };
+/* The most fields of a replay that a preset specifies: obs, action, reward, next_obs, terminated, truncated; and
+ * previous, where the learner has a cache of returns. */
+enum { GPUR_RUN_FIELDS = 7 };
 
 /*
  * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
  * to ask for its spaces. Of `run` these are all but threads, seed, on_event and user. Other members keep their values.
  * Any thread.
  *
- *   "fast-dqn"        all constants of Daley & Amato 2021, table 5 and section 5, with the network of Mnih et al. 2015,
- *                     for frames of 84 x 84 bytes
- *   "fast-dqn-small"  this library's own, for games like CartPole and MinAtar on a few cores: for images a convolution
- *                     of 16 filters of 3 x 3 and 128 units [Young & Tian 2019, section 4], for other observations two
- *                     layers of 128; Adam; C = 1,000; 5,000 steps of prepopulation; epsilon to 0.1 over 100,000 steps;
- *                     a replay of 100,000
+ *   "fast-dqn"         all constants of Daley & Amato 2021, table 5 and section 5, with the network of Mnih et al.
+ *                      2015, for frames of 84 x 84 bytes
+ *   "dqn-lambda-2019"  DQN(lambda) [Daley & Amato 2019] by the authors' code: 80,000 returns, drawn with replacement;
+ *                      the network of Mnih et al. 2015 for frames of 84 x 84 bytes. For observations with one axis the
+ *                      setting of their CartPole: two layers of 512 with tanh, and 5-step returns
+ *   "vrc-2021"         the virtual replay cache [Daley & Amato 2021b] by the authors' code, for frames of 84 x 84 bytes
+ *   "fast-dqn-small"   this library's own, for games like CartPole and MinAtar on a few cores: for images a convolution
+ *                      of 16 filters of 3 x 3 and 128 units [Young & Tian 2019, section 4], for other observations two
+ *                      layers of 128; Adam; C = 1,000; 5,000 steps of prepopulation; epsilon to 0.1 over 100,000 steps;
+ *                      a replay of 100,000
+ *   "dqn-lambda-2019-small", "vrc-2021-small"
+ *                      these two systems with the sizes and the learning rate of "fast-dqn-small", and 8,000 returns
+ *
+ * Except for their CartPole, the papers on DQN(lambda) state no lambda: set learner->returns.lambda, or another
+ * estimator, after the call; gpur_learner_create refuses the -1 that is there.
  *
  * An environment that shows one image without channels gets stacks of 4 (GPUR_LAYOUT_FRAMES).
  *
  *   type, options  the environment; run->env_options becomes `options`, which must exist until gpur_run_create
- *   fields         (GPUR_RUN_FIELDS) receives the schema; replay->fields points to it until gpur_replay_create
+ *   fields         (GPUR_RUN_FIELDS) receives the schema, of replay->field_count fields; replay->fields points to it
+ *                  until gpur_replay_create
  *
  *   GPUR_INVALID_ARGUMENT  no such name, an environment that the preset cannot take, or NULL
  */
@@ -127,7 +148,7 @@ GPUR_API gpur_status gpur_run_preset_vector(const char *name, const gpur_vector_
  *
  *   learner  its network must have the environment's number of actions; its replay must store the environment's
  *            observations, with GPUR_LAYOUT_FRAMES as stacks. If it has trained before, its train steps so far must be
- *            a multiple of its target_period, because it counts them on
+ *            a multiple of its target_period, because it counts them on; not so with a cache of returns
  *   type     as found by gpur_env_find, or the caller's own with all functions, except save and load if save_bytes is 0
  *   config   settings; read before the call returns
  *   run      receives the handle, or NULL if the call fails; destroy it with gpur_run_destroy
@@ -166,8 +187,8 @@ GPUR_API void gpur_run_destroy(gpur_run *run);
  *   GPUR_INTERRUPTED       gpur_run_stop was called
  *   others                 those of gpur_learner_train and gpur_writer_step_ex
  *
- * An error in any thread stops the others at their next step, the trainer after 32 train steps at most. After any of
- * these the run has ended: it can be read and destroyed. The learner stays usable.
+ * An error in any thread stops the others at their next step, the trainer after a refresh and 32 train steps at most.
+ * After any of these the run has ended: it can be read and destroyed. The learner stays usable.
  */
 GPUR_API gpur_status gpur_run_advance(gpur_run *run, int64_t steps);
 
@@ -177,10 +198,10 @@ GPUR_API gpur_status gpur_run_advance(gpur_run *run, int64_t steps);
 GPUR_API gpur_status gpur_run_evaluate(gpur_run *run);
 
 /*
- * Makes gpur_run_advance return after the steps that the environments are taking now, and 32 train steps at most. The
- * logs are then published, and on_event gets the episodes in them, also those of a target period that has not ended:
- * gpur_run_stop and gpur_run_advance(run, 0) end a run after any number of steps. Any thread; also safe in a signal
- * handler. NULL does nothing.
+ * Makes gpur_run_advance return after the steps that the environments are taking now, and a refresh and 32 train steps
+ * at most. The logs are then published, and on_event gets the episodes in them, also those of a target period that has
+ * not ended: gpur_run_stop and gpur_run_advance(run, 0) end a run after any number of steps. Any thread; also safe in a
+ * signal handler. NULL does nothing.
  */
 GPUR_API void gpur_run_stop(gpur_run *run);
 
@@ -200,7 +221,7 @@ typedef struct gpur_run_stats {
     double seconds;          /* time in gpur_run_advance */
     double env_seconds;      /* in step and reset of environments */
     double infer_seconds;    /* in inferences for acting */
-    double train_seconds;    /* in training, in the trainer's thread */
+    double train_seconds;    /* in training and refreshes, in the trainer's thread */
     double publish_seconds;  /* in appending the logs to the replay */
     double copy_seconds;     /* in copying weights for acting */
     double eval_seconds;     /* in evaluations */

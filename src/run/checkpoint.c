@@ -176,6 +176,7 @@ static gpur_status add_settings(const gpur_run *run, gpur_tensors *settings)
     GPUR_TRY(gpur_tensors_add_metadata(settings, "num_envs", "%d", (int)c->num_envs));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "concurrent", "%d", (int)c->concurrent));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "synchronized", "%d", (int)c->synchronized));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "burst", "%d", (int)c->burst));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "acts_by_target", "%d", (int)run->shape.acts_by_target));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "whole_episodes", "%d", (int)c->whole_episodes));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "target_period", "%" PRId64, c->target_period));

@@ -2,9 +2,11 @@
 /* The settings of whole systems: replay, learner and run, for an environment. */
 #include "gpureplay/run.h"
 
-#include "base/status.h"
+#include "base/sized.h"
 #include "run/lane.h"
 
+#include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 
 /* What an environment's observations are to a network. */
@@ -14,9 +16,9 @@ typedef struct obs_kind {
     int32_t stack;
 } obs_kind;
 
-/* An environment, and the configs that get its settings. */
+/* A system by its name, an environment, and the configs that get its settings. */
 typedef struct preset {
-    const char *env_name, *options;
+    const char *name, *env_name, *options;
     gpur_env_info info;
     gpur_field *fields;
     gpur_replay_config *replay;
@@ -44,12 +46,13 @@ static obs_kind kind_of(const gpur_space *obs)
 }
 
 /* "obs" as the replay stores it: a frame gets the axis of its stack in front. */
-static void set_fields(const gpur_space *obs, const obs_kind *kind, gpur_field fields[GPUR_RUN_FIELDS])
+static void set_fields(const gpur_space *obs, const obs_kind *kind, int has_previous, gpur_field *fields)
 {
     static const gpur_field others[] = {{"action", GPUR_INT32, {0}},
                                         {"reward", GPUR_FLOAT32, {0}},
                                         {"terminated", GPUR_BOOL, {0}},
-                                        {"truncated", GPUR_BOOL, {0}}};
+                                        {"truncated", GPUR_BOOL, {0}},
+                                        {"previous", GPUR_INT64, {0}}};
     gpur_field field = {.name = "obs", .dtype = obs->dtype};
     for (int32_t i = 0; i < kind->dims; i++)
         field.shape[i + kind->is_frame] = obs->shape[i];
@@ -62,6 +65,8 @@ static void set_fields(const gpur_space *obs, const obs_kind *kind, gpur_field f
     fields[3].name = "next_obs";
     fields[4] = others[2];
     fields[5] = others[3];
+    if (has_previous)
+        fields[6] = others[4];
 }
 
 /* Bytes up to 255 become numbers up to 1. */
@@ -70,32 +75,31 @@ static float scale_of(const gpur_space *obs)
     return obs->dtype == GPUR_UINT8 && obs->high > 1.0f ? 1.0f / 255.0f : 1.0f;
 }
 
-static gpur_status set_replay(const gpur_env_info *info, const obs_kind *kind, gpur_field *fields,
-                              gpur_replay_config *replay)
+static void set_replay(const preset *p, const obs_kind *kind)
 {
-    set_fields(&info->obs, kind, fields);
-    replay->fields = fields;
-    replay->field_count = GPUR_RUN_FIELDS;
+    const int has_cache = p->learner->returns.cache_size > 0;
+    gpur_replay_config *const replay = p->replay;
+    set_fields(&p->info.obs, kind, has_cache, p->fields);
+    replay->fields = p->fields;
+    replay->field_count = has_cache ? GPUR_RUN_FIELDS : GPUR_RUN_FIELDS - 1;
     replay->layout = kind->is_frame ? GPUR_LAYOUT_FRAMES : GPUR_LAYOUT_ROWS;
     if (kind->is_frame) {
         replay->frame_stack = kind->stack;
         replay->stack_axis = GPUR_STACK_FIRST;
     }
-    return GPUR_OK;
 }
 
-static gpur_status check_frames(const char *env_name, const gpur_env_info *info, const obs_kind *kind)
+static int is_atari_frame(const gpur_env_info *info, const obs_kind *kind)
 {
-    GPUR_REQUIRE(
-        kind->is_frame && info->obs.dtype == GPUR_UINT8 && info->obs.shape[0] == 84 && info->obs.shape[1] == 84,
-        "%s: preset \"fast-dqn\" needs frames of 84 x 84 bytes; \"fast-dqn-small\" takes other observations", env_name);
-    return GPUR_OK;
+    return kind->is_frame && info->obs.dtype == GPUR_UINT8 && info->obs.shape[0] == 84 && info->obs.shape[1] == 84;
 }
 
-static gpur_status set_paper(gpur_replay_config *replay, gpur_learner_config *learner)
+static gpur_status check_frames(const preset *p, const obs_kind *kind)
 {
-    GPUR_TRY(gpur_replay_config_preset(replay, "nature-dqn"));
-    return gpur_learner_config_preset(learner, "nature-dqn");
+    GPUR_REQUIRE(is_atari_frame(&p->info, kind),
+                 "%s: preset \"%s\" needs frames of 84 x 84 bytes; \"%s-small\" takes other observations", p->env_name,
+                 p->name, p->name);
+    return GPUR_OK;
 }
 
 /* A run's defaults are the constants of Daley & Amato 2021. */
@@ -114,6 +118,7 @@ static gpur_status set_run(gpur_run_config *run)
     run->eval_period = paper.eval_period;
     run->eval_episodes = paper.eval_episodes;
     run->eval_epsilon = paper.eval_epsilon;
+    run->burst = paper.burst;
     return GPUR_OK;
 }
 
@@ -133,16 +138,18 @@ static void set_small_network(const gpur_env_info *info, const obs_kind *kind, g
     network->input_layout = kind->is_frame ? GPUR_CHW : GPUR_HWC;
 }
 
-static void set_small(const gpur_env_info *info, const obs_kind *kind, gpur_replay_config *replay,
-                      gpur_learner_config *learner, gpur_run_config *run)
+static void set_small(const preset *p, const obs_kind *kind)
 {
+    gpur_run_config *const run = p->run;
+    gpur_replay_config *const replay = p->replay;
+    gpur_learner_config *const learner = p->learner;
     run->target_period = 1000;
     run->prepopulation = 5000;
     run->eval_period = 50000;
     replay->capacity = 100000;
     replay->min_size = run->prepopulation;
     replay->gamma = 0.99f;
-    set_small_network(info, kind, &learner->network);
+    set_small_network(&p->info, kind, &learner->network);
     learner->optimizer.kind = GPUR_ADAM;
     learner->optimizer.learning_rate = (gpur_schedule){.first = 2.5e-4f, .last = 2.5e-4f};
     learner->optimizer.clip_norm = 10.0f;
@@ -153,30 +160,206 @@ static void set_small(const gpur_env_info *info, const obs_kind *kind, gpur_repl
     learner->exploration = (gpur_schedule){.first = 1.0f, .last = 0.1f, .steps = 100000};
 }
 
-static gpur_status set_all(const char *name, const preset *p)
+/* Fast DQN: Daley & Amato 2021. Its replay and learner are those of Mnih et al. 2015. */
+static gpur_status set_fast_dqn(const preset *p, const obs_kind *kind)
 {
-    const int is_small = strcmp(name, "fast-dqn-small") == 0;
-    GPUR_TRY(check_info(p->env_name, &p->info));
-    const obs_kind kind = kind_of(&p->info.obs);
-    if (!is_small)
-        GPUR_TRY(check_frames(p->env_name, &p->info, &kind));
-    GPUR_TRY(set_run(p->run));
-    if (is_small)
-        set_small(&p->info, &kind, p->replay, p->learner, p->run);
-    else
-        GPUR_TRY(set_paper(p->replay, p->learner));
-    p->learner->network.num_actions = p->info.action.num_actions;
-    p->run->env_options = p->options;
-    return set_replay(&p->info, &kind, p->fields, p->replay);
+    GPUR_TRY(check_frames(p, kind));
+    GPUR_TRY(gpur_replay_config_preset(p->replay, "nature-dqn"));
+    return gpur_learner_config_preset(p->learner, "nature-dqn");
 }
 
-static gpur_status check_arguments(const char *name, const void *type, const preset *p)
+static gpur_status set_fast_dqn_small(const preset *p, const obs_kind *kind)
 {
-    GPUR_REQUIRE(name && type && p->options && p->fields && p->replay && p->learner && p->run,
-                 "an argument is NULL; none may be");
-    GPUR_REQUIRE(strcmp(name, "fast-dqn-small") == 0 || strcmp(name, "fast-dqn") == 0,
-                 "preset is \"%s\"; it must be \"fast-dqn\" or \"fast-dqn-small\"", name);
+    set_small(p, kind);
     return GPUR_OK;
+}
+
+/* What the runs of both papers on DQN(lambda) share: one environment; every C steps a refresh, then C / F train steps
+ * in a row, which draw as many entries as the cache has. Neither paper evaluates while it trains. */
+static void set_bursts(const preset *p)
+{
+    gpur_run_config *const run = p->run;
+    gpur_learner_config *const learner = p->learner;
+    run->num_envs = 1;
+    run->concurrent = run->synchronized = 0;
+    run->burst = 1;
+    p->replay->n_step = 1;
+    learner->double_dqn = 0;
+    learner->loss = GPUR_LOSS_SQUARED;
+    learner->returns.cache_size = learner->batch_size * run->target_period / run->train_period;
+    learner->returns.block_length = 100;
+}
+
+/* TensorFlow's Adam with the authors' epsilon and clip_value, each halved: their loss is the mean of d^2, and ours that
+ * of d^2 / 2, so our gradients are half of theirs. Then m is half and v a quarter of theirs, and
+ * m / (sqrt(v) + epsilon) is the same; in floating point, too, as halving is exact. */
+static gpur_optimizer_config authors_adam(float learning_rate, float epsilon, float clip_value)
+{
+    return (gpur_optimizer_config){.kind = GPUR_ADAM_TF,
+                                   .learning_rate = {.first = learning_rate, .last = learning_rate},
+                                   .beta1 = 0.9f,
+                                   .beta2 = 0.999f,
+                                   .epsilon = epsilon / 2.0f,
+                                   .clip_value = clip_value / 2.0f};
+}
+
+/* Epsilon of Daley & Amato 2019's code is 1 at the first step after the random ones. */
+static gpur_schedule exploration_2019(int64_t steps)
+{
+    return (gpur_schedule){.first = 1.0f, .last = 0.1f, .begin = 1, .steps = steps};
+}
+
+/* That of Daley & Amato 2021b's is max(0.1, 1 - 0.9 t / steps), where t counts the random steps, too. */
+static gpur_schedule exploration_2021(int64_t steps, int64_t prepopulation)
+{
+    return (gpur_schedule){.first = (float)(1.0 - 0.9 * (double)prepopulation / (double)steps),
+                           .last = 0.1f,
+                           .steps = steps - prepopulation};
+}
+
+/* The control task of Daley & Amato 2019's code, CartPole. */
+static void set_control(const preset *p)
+{
+    const gpur_layer layer = {.kind = GPUR_DENSE, .units = 512, .activation = GPUR_TANH};
+    gpur_network_config *const network = &p->learner->network;
+    network->trunk[0] = network->trunk[1] = layer;
+    network->trunk_count = 2;
+    network->head = GPUR_HEAD_Q;
+    network->hidden = 0;
+    network->init = GPUR_INIT_GLOROT;
+    network->input_scale = scale_of(&p->info.obs);
+    p->replay->capacity = 500000;
+    p->replay->reward_clip = 0.0f;
+    p->learner->optimizer = authors_adam(1e-4f, 1e-8f, 0.0f);
+    p->learner->exploration = exploration_2019(300000);
+    p->learner->returns.estimator = GPUR_ESTIMATOR_N_STEP;
+    p->learner->returns.n_step = 5;
+}
+
+/* DQN(lambda) of Daley & Amato 2019, by its code where the paper is silent. */
+static gpur_status set_dqn_lambda(const preset *p, const obs_kind *kind)
+{
+    if (kind->dims != 1)
+        GPUR_TRY(check_frames(p, kind));
+    GPUR_TRY(gpur_replay_config_preset(p->replay, "nature-dqn"));
+    GPUR_TRY(gpur_learner_config_preset(p->learner, "nature-dqn"));
+    set_bursts(p);
+    p->run->eval_period = 0;
+    p->learner->optimizer = authors_adam(1e-4f, 1e-4f, 40.0f);
+    p->learner->exploration = exploration_2019(1000000);
+    p->learner->returns.draw = GPUR_CACHE_REPLACEMENT;
+    p->learner->returns.truncation_terminates = 1;
+    if (kind->dims == 1)
+        set_control(p);
+    return GPUR_OK;
+}
+
+/* The virtual replay cache of Daley & Amato 2021b, by its code where the paper is silent. */
+static gpur_status set_vrc(const preset *p, const obs_kind *kind)
+{
+    GPUR_TRY(check_frames(p, kind));
+    GPUR_TRY(gpur_replay_config_preset(p->replay, "nature-dqn"));
+    GPUR_TRY(gpur_learner_config_preset(p->learner, "nature-dqn"));
+    set_bursts(p);
+    p->run->eval_period = 0;
+    p->learner->optimizer = authors_adam(5e-5f, 1e-8f, 0.0f);
+    p->learner->exploration = exploration_2021(1000000, p->run->prepopulation);
+    p->learner->returns.truncation_terminates = 1;
+    return GPUR_OK;
+}
+
+/* The small relatives: sizes, network and learning rate are those of "fast-dqn-small", the rest is their system's. */
+static gpur_status set_dqn_lambda_small(const preset *p, const obs_kind *kind)
+{
+    set_small(p, kind);
+    set_bursts(p);
+    p->learner->optimizer = authors_adam(2.5e-4f, 1e-4f, 40.0f);
+    p->learner->exploration = exploration_2019(100000);
+    p->learner->returns.draw = GPUR_CACHE_REPLACEMENT;
+    return GPUR_OK;
+}
+
+static gpur_status set_vrc_small(const preset *p, const obs_kind *kind)
+{
+    set_small(p, kind);
+    set_bursts(p);
+    p->learner->optimizer = authors_adam(2.5e-4f, 1e-8f, 0.0f);
+    p->learner->exploration = exploration_2021(100000, p->run->prepopulation);
+    return GPUR_OK;
+}
+
+static const struct {
+    const char *name;
+    gpur_status (*set)(const preset *p, const obs_kind *kind);
+    int has_cache;
+} systems[] = {
+    {"fast-dqn", set_fast_dqn, 0},
+    {"fast-dqn-small", set_fast_dqn_small, 0},
+    {"dqn-lambda-2019", set_dqn_lambda, 1},
+    {"dqn-lambda-2019-small", set_dqn_lambda_small, 1},
+    {"vrc-2021", set_vrc, 1},
+    {"vrc-2021-small", set_vrc_small, 1},
+};
+enum { SYSTEMS = sizeof systems / sizeof *systems };
+
+static gpur_status find_system(const preset *p, int *system)
+{
+    for (*system = 0; *system < SYSTEMS; ++*system)
+        if (strcmp(systems[*system].name, p->name) == 0)
+            return GPUR_OK;
+    return gpur_fail(GPUR_INVALID_ARGUMENT,
+                     "preset is \"%s\"; it must be \"fast-dqn\", \"dqn-lambda-2019\", \"vrc-2021\", or one of them "
+                     "with \"-small\"",
+                     p->name);
+}
+
+/* A program that was compiled before there were caches has no room for their settings and for the field `previous`. */
+static gpur_status check_room(const preset *p)
+{
+    const uint64_t needed = offsetof(gpur_learner_config, returns) + sizeof p->learner->returns;
+    GPUR_TRY(gpur_sized_check(p->learner, "gpur_learner_config"));
+    GPUR_REQUIRE(p->learner->size >= needed,
+                 "gpur_learner_config.size is %" PRIu64 "; preset \"%s\" needs %" PRIu64
+                 " bytes: a program that is compiled with this version's headers",
+                 p->learner->size, p->name, needed);
+    return GPUR_OK;
+}
+
+static gpur_status set_all(const preset *p, int system)
+{
+    GPUR_TRY(check_info(p->env_name, &p->info));
+    const obs_kind kind = kind_of(&p->info.obs);
+    GPUR_TRY(set_run(p->run));
+    p->learner->returns.cache_size = 0;
+    GPUR_TRY(systems[system].set(p, &kind));
+    p->learner->network.num_actions = p->info.action.num_actions;
+    p->run->env_options = p->options;
+    set_replay(p, &kind);
+    return GPUR_OK;
+}
+
+/* Sets copies of the configs, which have every member of this version, and writes them back if nothing was refused. */
+static gpur_status set_copies(const preset *given, int system)
+{
+    gpur_replay_config replay;
+    gpur_learner_config learner;
+    gpur_run_config run;
+    gpur_field fields[GPUR_RUN_FIELDS] = {{0}};
+    preset copies = *given;
+    GPUR_TRY(gpur_replay_config_init(&replay, sizeof replay));
+    GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
+    GPUR_TRY(gpur_run_config_init(&run, sizeof run));
+    GPUR_TRY(gpur_sized_read(&replay, sizeof replay, given->replay, "gpur_replay_config"));
+    GPUR_TRY(gpur_sized_read(&learner, sizeof learner, given->learner, "gpur_learner_config"));
+    GPUR_TRY(gpur_sized_read(&run, sizeof run, given->run, "gpur_run_config"));
+    replay.size = sizeof replay, learner.size = sizeof learner, run.size = sizeof run;
+    copies.replay = &replay, copies.learner = &learner, copies.run = &run, copies.fields = fields;
+    GPUR_TRY(set_all(&copies, system));
+    memcpy(given->fields, fields, (size_t)replay.field_count * sizeof *fields);
+    replay.fields = given->fields;
+    GPUR_TRY(gpur_sized_write(given->replay, &replay, sizeof replay, "gpur_replay_config"));
+    GPUR_TRY(gpur_sized_write(given->learner, &learner, sizeof learner, "gpur_learner_config"));
+    return gpur_sized_write(given->run, &run, sizeof run, "gpur_run_config");
 }
 
 /* Makes an environment, or a vector of one, for its spaces. No other function of its type is called. */
@@ -194,22 +377,30 @@ static gpur_status read_info(preset *p, const gpur_env_type *type, const gpur_ve
     return GPUR_OK;
 }
 
+static gpur_status set_preset(preset *p, const gpur_env_type *type, const gpur_vector_env_type *vector)
+{
+    int system;
+    GPUR_REQUIRE(p->name && (type || vector) && p->options && p->fields && p->replay && p->learner && p->run,
+                 "an argument is NULL; none may be");
+    GPUR_TRY(find_system(p, &system));
+    if (systems[system].has_cache)
+        GPUR_TRY(check_room(p));
+    GPUR_TRY(read_info(p, type, vector));
+    return set_copies(p, system);
+}
+
 gpur_status gpur_run_preset(const char *name, const gpur_env_type *type, const char *options,
                             gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
                             gpur_learner_config *learner, gpur_run_config *run)
 {
-    preset p = {type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
-    GPUR_TRY(check_arguments(name, type, &p));
-    GPUR_TRY(read_info(&p, type, NULL));
-    return set_all(name, &p);
+    preset p = {name, type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
+    return set_preset(&p, type, NULL);
 }
 
 gpur_status gpur_run_preset_vector(const char *name, const gpur_vector_env_type *type, const char *options,
                                    gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
                                    gpur_learner_config *learner, gpur_run_config *run)
 {
-    preset p = {type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
-    GPUR_TRY(check_arguments(name, type, &p));
-    GPUR_TRY(read_info(&p, NULL, type));
-    return set_all(name, &p);
+    preset p = {name, type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
+    return set_preset(&p, NULL, type);
 }

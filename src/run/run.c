@@ -146,6 +146,8 @@ static gpur_status train(void *context, int64_t first, int64_t last)
         const double begin = gpur_clock_seconds();
         steps = gpur_min(TRAIN_SLICE, last + 1 - at);
         delay(run, GPUR_PART_TRAIN, at);
+        if (at == run->refresh_at)
+            GPUR_TRY(run->work.refresh(run->work.context));
         GPUR_TRY(run->work.train(run->work.context, steps));
         gpur_meter_add(&run->meter, GPUR_PART_TRAIN, steps, begin);
     }
@@ -315,6 +317,9 @@ static gpur_status perform(gpur_run *run, const gpur_run_op *op)
         return copy(run);
     case GPUR_RUN_EVALUATE:
         return begin_evaluation(run);
+    case GPUR_RUN_REFRESH:
+        run->refresh_at = run->train_steps + 1;
+        return GPUR_OK;
     case GPUR_RUN_TRAIN:
         run->train_steps += op->count;
         gpur_worker_want(&run->trainer, run->train_steps);
@@ -509,6 +514,7 @@ static gpur_status check(const gpur_run *run)
     GPUR_TRY(gpur_choice_check(c->concurrent, 1, "concurrent", "0 or 1"));
     GPUR_TRY(gpur_choice_check(c->synchronized, 1, "synchronized", "0 or 1"));
     GPUR_TRY(gpur_choice_check(c->whole_episodes, 1, "whole_episodes", "0 or 1"));
+    GPUR_TRY(gpur_choice_check(c->burst, 1, "burst", "0 or 1"));
     GPUR_TRY(gpur_run_shape_check(&run->shape));
     GPUR_REQUIRE(c->threads >= 0 && c->threads <= c->num_envs,
                  "threads is %d and num_envs is %d; the first must be 0 (as many) or 1 to the second", (int)c->threads,
@@ -518,11 +524,11 @@ static gpur_status check(const gpur_run *run)
                  (int)c->threads, MAX_THREADS);
     GPUR_REQUIRE(c->act == GPUR_ACT_LATEST || c->act == GPUR_ACT_TARGET,
                  "act is %d; it must be GPUR_ACT_LATEST (0) or GPUR_ACT_TARGET (2)", (int)c->act);
-    GPUR_REQUIRE(learner->target_period == c->target_period / c->train_period,
+    GPUR_REQUIRE(run->shape.has_cache || learner->target_period == c->target_period / c->train_period,
                  "the learner's target_period is %" PRId64 " train steps; it must be target_period / train_period = "
                  "%" PRId64 " / %" PRId64,
                  learner->target_period, c->target_period, c->train_period);
-    GPUR_REQUIRE(trained % learner->target_period == 0,
+    GPUR_REQUIRE(run->shape.has_cache || trained % learner->target_period == 0,
                  "the learner has done %" PRId64 " train steps and its target_period is %" PRId64
                  "; the first must be a multiple of the second, so that the target network is copied between periods",
                  trained, learner->target_period);
@@ -535,7 +541,6 @@ static gpur_status check(const gpur_run *run)
                  "eval_episodes is %" PRId64 "; it must be 1 or more, or 0 if eval_period is 0", c->eval_episodes);
     GPUR_REQUIRE(c->eval_epsilon >= 0.0f && c->eval_epsilon <= 1.0f, "eval_epsilon is %g; it must be 0 to 1",
                  (double)c->eval_epsilon);
-    GPUR_REQUIRE(c->reserved == 0, "reserved is %d; it must be 0", (int)c->reserved);
     return GPUR_OK;
 }
 
@@ -714,13 +719,16 @@ static gpur_status build(gpur_run *run, gpur_run_types types, const gpur_run_con
     gpur_run_config *const c = &run->config;
     *c = defaults;
     GPUR_TRY(gpur_sized_read(c, sizeof *c, given, "gpur_run_config"));
+    const int has_cache = run->learner->config.returns.cache_size > 0;
     run->shape = (gpur_run_shape){.target_period = c->target_period,
                                   .train_period = c->train_period,
                                   .eval_period = c->eval_period,
                                   .lanes = c->num_envs,
                                   .concurrent = c->concurrent,
                                   .synchronized = c->synchronized,
-                                  .acts_by_target = c->concurrent || c->act == GPUR_ACT_TARGET};
+                                  .burst = c->burst,
+                                  .has_cache = has_cache,
+                                  .acts_by_target = (c->concurrent && !has_cache) || c->act == GPUR_ACT_TARGET};
     GPUR_TRY(check(run));
     GPUR_TRY(check_types(run, types));
     run->threads = threads_of(c, types);

@@ -56,6 +56,7 @@ struct gpur_run {
     int64_t step;        /* the last global step that was dispatched */
     int64_t dispatched;  /* the last one that the lanes know of */
     int64_t train_steps; /* begun */
+    int64_t refresh_at;  /* the last train step that a refresh comes before; the trainer reads it while it trains */
 
     _Atomic int stopping;
     gpur_meter meter;

@@ -19,6 +19,14 @@ gpur_status gpur_run_shape_check(const gpur_run_shape *shape)
                  "target_period is %" PRId64 " and num_envs is %d; with `synchronized` the first must be a multiple of "
                  "the second",
                  c, w);
+    GPUR_REQUIRE(!shape->burst || !shape->concurrent,
+                 "burst is 1 and concurrent is 1; one of them must be 0: the lanes wait for a burst of train steps");
+    GPUR_REQUIRE(!shape->burst || !shape->acts_by_target,
+                 "burst is 1 and the lanes act by the target network (act 2); they must act by the latest (act 0), "
+                 "which after a burst are the same");
+    GPUR_REQUIRE(!shape->has_cache || !shape->acts_by_target,
+                 "the learner has a cache of returns and the lanes act by the target network (act 2); it has no target "
+                 "network, so they must act by the latest (act 0)");
     GPUR_REQUIRE(shape->eval_period >= 0 && shape->eval_period % c == 0,
                  "eval_period is %" PRId64 " and target_period is %" PRId64
                  "; the first must be a multiple of the second, or 0",
@@ -44,19 +52,32 @@ static void join_lanes(ops_list *list)
     list->lanes_wait = 1;
 }
 
+static void train(ops_list *list, const gpur_run_shape *shape, int64_t count)
+{
+    add(list, GPUR_RUN_TRAIN, count);
+    add(list, GPUR_RUN_JOIN_TRAINER, 0);
+    if (!shape->acts_by_target)
+        add(list, GPUR_RUN_COPY, 0);
+}
+
 /* The step after a whole target period. The learner itself has copied its weights to the target network at the end of
  * the period's last train step. */
 static void begin_period(ops_list *list, const gpur_run_shape *shape, int64_t t)
 {
+    const int64_t train_steps = shape->target_period / shape->train_period;
     add(list, GPUR_RUN_JOIN_TRAINER, 0);
     join_lanes(list);
     add(list, GPUR_RUN_PUBLISH, 0);
-    if (shape->acts_by_target)
+    if (shape->acts_by_target || shape->concurrent)
         add(list, GPUR_RUN_COPY, 0);
     if (shape->eval_period > 0 && t > 1 && (t - 1) % shape->eval_period == 0)
         add(list, GPUR_RUN_EVALUATE, 0);
+    if (shape->has_cache)
+        add(list, GPUR_RUN_REFRESH, 0);
     if (shape->concurrent)
-        add(list, GPUR_RUN_TRAIN, shape->target_period / shape->train_period);
+        add(list, GPUR_RUN_TRAIN, train_steps);
+    else if (shape->burst)
+        train(list, shape, train_steps);
 }
 
 static void train_one(ops_list *list, const gpur_run_shape *shape, int is_published)
@@ -64,10 +85,7 @@ static void train_one(ops_list *list, const gpur_run_shape *shape, int is_publis
     join_lanes(list);
     if (!is_published)
         add(list, GPUR_RUN_PUBLISH, 0);
-    add(list, GPUR_RUN_TRAIN, 1);
-    add(list, GPUR_RUN_JOIN_TRAINER, 0);
-    if (!shape->acts_by_target)
-        add(list, GPUR_RUN_COPY, 0);
+    train(list, shape, 1);
 }
 
 int32_t gpur_run_ops(const gpur_run_shape *shape, int64_t t, gpur_run_op ops[GPUR_RUN_MAX_OPS])
@@ -76,7 +94,7 @@ int32_t gpur_run_ops(const gpur_run_shape *shape, int64_t t, gpur_run_op ops[GPU
     const int begins = (t - 1) % shape->target_period == 0;
     if (begins)
         begin_period(&list, shape, t);
-    if (!shape->concurrent && (t - 1) % shape->train_period == 0)
+    if (!shape->concurrent && !shape->burst && (t - 1) % shape->train_period == 0)
         train_one(&list, shape, begins);
     if (shape->synchronized && (t - 1) % shape->lanes == 0) {
         join_lanes(&list);
@@ -94,6 +112,7 @@ const char *gpur_run_task_name(gpur_run_task task)
         [GPUR_RUN_PUBLISH] = "publish",
         [GPUR_RUN_COPY] = "copy",
         [GPUR_RUN_EVALUATE] = "evaluate",
+        [GPUR_RUN_REFRESH] = "refresh",
         [GPUR_RUN_TRAIN] = "train",
         [GPUR_RUN_INFER] = "infer",
         [GPUR_RUN_DISPATCH] = "dispatch",

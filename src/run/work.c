@@ -30,6 +30,11 @@ static gpur_status train(void *context, int64_t steps)
     return gpur_learner_sync(work->learner);
 }
 
+static gpur_status refresh(void *context)
+{
+    return gpur_learner_refresh(((gpur_learner_work *)context)->learner);
+}
+
 static gpur_status copy_for_evaluation(void *context)
 {
     gpur_learner_work *const work = context;
@@ -62,7 +67,7 @@ gpur_status gpur_learner_work_open(gpur_learner_work *work, gpur_learner *learne
                                    int evaluates, gpur_run_work *table)
 {
     work->learner = learner;
-    *table = (gpur_run_work){work, infer, copy, train, copy_for_evaluation, infer_for_evaluation};
+    *table = (gpur_run_work){work, infer, copy, train, refresh, copy_for_evaluation, infer_for_evaluation};
     GPUR_TRY(open_policy(learner, streams, rows, &work->acting));
     return evaluates ? open_policy(learner, 1, 1, &work->evaluating) : GPUR_OK;
 }

@@ -13,13 +13,17 @@ typedef struct gpur_run_work {
     /* The actions with the largest Q values of `count` observations. In any environment thread, at the same time. */
     gpur_status (*infer)(void *context, int64_t count, const unsigned char *obs, int32_t *actions);
 
-    /* Sets the weights for `infer`: the latest after the train steps so far, or the target network's. */
+    /* Sets the weights for `infer`: the latest after the train steps so far, or the target network's. Not while `train`
+     * or `refresh` runs. */
     gpur_status (*copy)(void *context, int from_target);
 
     /* Runs `steps` train steps, and returns when they are done. In the trainer's thread. */
     gpur_status (*train)(void *context, int64_t steps);
 
-    /* The same two for evaluations, which have weights of their own: a copy of the latest. */
+    /* Fills the learner's cache of returns anew, before the train steps that follow. In the trainer's thread. */
+    gpur_status (*refresh)(void *context);
+
+    /* `copy` and `infer` for evaluations, which have weights of their own: a copy of the latest. */
     gpur_status (*copy_for_evaluation)(void *context);
     gpur_status (*infer_for_evaluation)(void *context, const unsigned char *obs, int32_t *action);
 } gpur_run_work;

@@ -77,6 +77,9 @@ TEST(a_resumed_run_goes_on_with_the_same_bits)
     check_resume(&config);
     config = run_fixture_config(3, 0, 0);
     check_resume(&config);
+    config = run_fixture_config(4, 0, 1);
+    config.burst = 1;
+    check_resume(&config);
 }
 
 /* Environments that cannot be saved, one of which, that of lane 1, only begins before step 1. Each load makes them

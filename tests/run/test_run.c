@@ -97,6 +97,29 @@ TEST(frames_lives_whole_episodes_and_fewer_threads_give_the_same_bits)
     check_variant(&config);
 }
 
+/* A burst, and each order of work with a cache of returns. */
+static const variant with_cache[] = {{1, 0, 0}, {4, 0, 1}, {3, 1, 0}, {4, 1, 1}};
+
+static gpur_run_config config_with_cache(const variant *v, int burst)
+{
+    gpur_run_config config = run_fixture_config(v->num_envs, v->concurrent, v->synchronized);
+    config.burst = burst;
+    return config;
+}
+
+TEST(bursts_and_caches_give_the_same_bits_under_delays)
+{
+    for (size_t v = 0; v < sizeof with_cache / sizeof *with_cache; v++) {
+        gpur_run_config config = config_with_cache(&with_cache[v], !with_cache[v].concurrent);
+        check_variant(&config);
+        config.env_options = config.burst ? NULL : config.env_options, config.concurrent = 0;
+        check_variant(&config);
+    }
+    gpur_run_config config = config_with_cache(&with_cache[1], 1);
+    config.env_options = "frames,lives";
+    check_variant(&config);
+}
+
 /*
  * Algorithm 1 and the variants written out in one thread, with the library's learner, replay and writers, and without
  * its runs: what a run of the fixture's environment must leave behind.
@@ -212,7 +235,8 @@ static gpur_status oracle_act(oracle *o, int64_t count, const float *obs, int32_
 static gpur_status oracle_run(oracle *o, gpur_learner *learner)
 {
     const gpur_run_config *const c = &o->config;
-    const int is_target = c->concurrent || c->act == GPUR_ACT_TARGET;
+    const int has_cache = learner->config.returns.cache_size > 0;
+    const int is_target = (c->concurrent && !has_cache) || c->act == GPUR_ACT_TARGET;
     int32_t greedy[8];
     gpur_status status = GPUR_OK;
     for (int lane = 0; lane < c->num_envs; lane++)
@@ -221,15 +245,19 @@ static gpur_status oracle_run(oracle *o, gpur_learner *learner)
     status = oracle_publish(o);
     for (int64_t t = 1; t <= STEPS && status == GPUR_OK; t++) {
         const int lane = (int)((t - 1) % c->num_envs);
-        const int begins = (t - 1) % c->target_period == 0, trains = !c->concurrent && (t - 1) % c->train_period == 0;
+        const int begins = (t - 1) % c->target_period == 0;
+        const int trains = c->burst ? begins : !c->concurrent && (t - 1) % c->train_period == 0;
+        const int64_t steps = c->burst ? c->target_period / c->train_period : 1;
         if (begins || trains)
             status = oracle_publish(o);
-        if (begins && is_target && status == GPUR_OK)
-            status = gpur_policy_pull(o->policy, learner, GPUR_WEIGHTS_TARGET);
+        if (begins && (is_target || c->concurrent) && status == GPUR_OK)
+            status = gpur_policy_pull(o->policy, learner, is_target ? GPUR_WEIGHTS_TARGET : GPUR_WEIGHTS_ONLINE);
+        if (begins && has_cache && status == GPUR_OK)
+            status = gpur_learner_refresh(learner);
         if (begins && c->concurrent && status == GPUR_OK)
             status = gpur_learner_train(learner, c->target_period / c->train_period);
         if (trains && status == GPUR_OK)
-            status = gpur_learner_train(learner, 1);
+            status = gpur_learner_train(learner, steps);
         if (trains && !is_target && status == GPUR_OK)
             status = gpur_policy_pull(o->policy, learner, GPUR_WEIGHTS_ONLINE);
         if (c->synchronized && lane == 0 && status == GPUR_OK)
@@ -309,10 +337,11 @@ static void check_against_algorithm(const gpur_run_config *config)
     const run_hashes want = oracle_hashes(config), got = run_to_end(config);
     CHECK(want.replay != 0);
     TEST_REQUIRE(got.replay == want.replay && got.weights == want.weights,
-                 "W %d, concurrent %d, synchronized %d, act %d, whole_episodes %d, autoreset %d: replay and weights "
-                 "differ from those of the algorithm",
-                 (int)config->num_envs, (int)config->concurrent, (int)config->synchronized, (int)config->act,
-                 (int)config->whole_episodes, vector ? (int)vector->autoreset : -1);
+                 "W %d, concurrent %d, synchronized %d, burst %d, act %d, whole_episodes %d, autoreset %d, options "
+                 "\"%s\": replay and weights differ from those of the algorithm",
+                 (int)config->num_envs, (int)config->concurrent, (int)config->synchronized, (int)config->burst,
+                 (int)config->act, (int)config->whole_episodes, vector ? (int)vector->autoreset : -1,
+                 config->env_options ? config->env_options : "");
 }
 
 TEST(runs_do_what_the_algorithm_written_out_does)
@@ -324,6 +353,19 @@ TEST(runs_do_what_the_algorithm_written_out_does)
             config.act = act;
             check_against_algorithm(&config);
             config.whole_episodes = 1;
+            check_against_algorithm(&config);
+        }
+}
+
+TEST(bursts_and_caches_do_what_the_algorithm_written_out_does)
+{
+    for (size_t v = 0; v < sizeof with_cache / sizeof *with_cache; v++)
+        for (int burst = 0; burst <= !with_cache[v].concurrent; burst++) {
+            gpur_run_config config = config_with_cache(&with_cache[v], burst);
+            check_against_algorithm(&config);
+            config.whole_episodes = 1;
+            check_against_algorithm(&config);
+            config.env_options = NULL;
             check_against_algorithm(&config);
         }
 }
@@ -617,12 +659,30 @@ TEST(settings_that_do_not_go_together_are_refused)
     c = run_fixture_config(4, 1, 1), c.concurrent = 7, check_refused(c, "concurrent is 7; it must be 0 or 1");
     c = run_fixture_config(4, 1, 1), c.synchronized = 7, check_refused(c, "synchronized is 7; it must be 0 or 1");
     c = run_fixture_config(4, 1, 1), c.whole_episodes = 7, check_refused(c, "whole_episodes is 7; it must be 0 or 1");
+    c = run_fixture_config(4, 1, 1), c.burst = 7, check_refused(c, "burst is 7; it must be 0 or 1");
+    c = run_fixture_config(4, 1, 1), c.burst = 1, check_refused(c, "burst is 1 and concurrent is 1");
+    c = config_with_cache(&with_cache[1], 1), c.env_options = NULL, c.act = GPUR_ACT_TARGET;
+    check_refused(c, "burst is 1 and the lanes act by the target network (act 2)");
     c = run_fixture_config(80, 1, 0), c.threads = 70,
     check_refused(c, "threads is 70 and synchronized is 0; without `synchronized` the first must be at most 64");
     vector = &run_fixture_same_step;
     c = run_fixture_config(4, 1, 0), check_refused(c, "synchronized is 0; a vector environment");
     c = run_fixture_config(8, 0, 1), check_refused(c, "train_period is 4 and num_envs is 8");
     vector = NULL;
+}
+
+TEST(a_burst_can_be_stopped)
+{
+    gpur_run_config config = config_with_cache(&with_cache[0], 1);
+    gpur_run_stats stats = {.size = sizeof stats};
+    pthread_t thread;
+    CHECK_OK(open_run(&config));
+    CHECK(pthread_create(&thread, NULL, stop, fixture.run) == 0);
+    CHECK_FAILS(gpur_run_advance(fixture.run, INT64_C(1) << 40), GPUR_INTERRUPTED, "the run was stopped after");
+    pthread_join(thread, NULL);
+    CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
+    CHECK(stats.steps > 0 && stats.train_steps > 0);
+    run_fixture_close(&fixture);
 }
 
 TEST(a_learner_in_the_middle_of_a_target_period_is_refused)
@@ -746,7 +806,9 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(every_variant_gives_the_same_bits_under_delays);
     RUN(frames_lives_whole_episodes_and_fewer_threads_give_the_same_bits);
+    RUN(bursts_and_caches_give_the_same_bits_under_delays);
     RUN(runs_do_what_the_algorithm_written_out_does);
+    RUN(bursts_and_caches_do_what_the_algorithm_written_out_does);
     RUN(a_vector_environment_does_what_its_environments_do);
     RUN(stacks_are_acted_on_as_the_replay_rebuilds_them);
     RUN(a_vector_of_one_shows_what_its_environment_does);
@@ -756,6 +818,7 @@ int main(int argc, char **argv)
     RUN(after_an_error_no_thread_of_the_run_works);
     RUN(an_error_of_the_evaluation_ends_the_run_at_once);
     RUN(a_run_can_be_stopped_from_any_thread);
+    RUN(a_burst_can_be_stopped);
     RUN(settings_that_do_not_go_together_are_refused);
     RUN(a_learner_in_the_middle_of_a_target_period_is_refused);
     RUN(a_callers_type_without_what_it_must_have_is_refused);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The settings of whole systems: each constant of "fast-dqn" beside its published value, and runs of both presets. */
+/* The settings of whole systems: each constant beside its published value, and runs of all presets. */
 #include "gpureplay/run.h"
 #include "test.h"
 
+#include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 enum { SIDE = 84 };
@@ -53,8 +55,20 @@ static gpur_status read_preset(const char *name, const gpur_env_type *type, syst
     c->run.seed = 7, c->run.threads = 2;
     c->run.num_envs = 3, c->run.concurrent = c->run.synchronized = 0, c->run.act = GPUR_ACT_TARGET;
     c->run.whole_episodes = 1, c->run.target_period = 12, c->run.train_period = 3, c->run.prepopulation = 5;
-    c->run.eval_period = 24, c->run.eval_episodes = 1, c->run.eval_epsilon = 0.5f;
+    c->run.eval_period = 24, c->run.eval_episodes = 1, c->run.eval_epsilon = 0.5f, c->run.burst = 2;
     return gpur_run_preset(name, type, "", c->fields, &c->replay, &c->learner, &c->run);
+}
+
+typedef struct constant {
+    const char *name;
+    double got, want;
+} constant;
+
+static void check_constants(const constant *constants, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        TEST_REQUIRE(constants[i].got == constants[i].want, "%s: %g; wanted %g", constants[i].name, constants[i].got,
+                     constants[i].want);
 }
 
 /* Daley & Amato 2021, table 5 and section 5, and the network of Mnih et al. 2015; where they are silent the code of
@@ -64,10 +78,7 @@ TEST(fast_dqn_has_the_published_constants)
     system_config c;
     CHECK_OK(read_preset("fast-dqn", &frames, &c));
     const gpur_network_config *const n = &c.learner.network;
-    const struct {
-        const char *name;
-        double got, want;
-    } constants[] = {
+    const constant constants[] = {
         {"layers", n->trunk_count, 4},
         {"filters 1", n->trunk[0].units, 32},
         {"filters 2", n->trunk[1].units, 64},
@@ -118,18 +129,211 @@ TEST(fast_dqn_has_the_published_constants)
         {"concurrent", c.run.concurrent, 1},
         {"synchronized", c.run.synchronized, 1},
         {"act", c.run.act, GPUR_ACT_LATEST},
+        {"burst", c.run.burst, 0},
         {"whole episodes", c.run.whole_episodes, 0},
+        {"fields", c.replay.field_count, 6},
         {"prepopulation", (double)c.run.prepopulation, 50000},
         {"least size", (double)c.replay.min_size, 50000},
         {"steps between evaluations", (double)c.run.eval_period, 250000},
         {"episodes of an evaluation", (double)c.run.eval_episodes, 30},
         {"epsilon of an evaluation", (double)c.run.eval_epsilon, (double)0.05f},
     };
-    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
-        TEST_REQUIRE(constants[i].got == constants[i].want, "%s: %g; wanted %g", constants[i].name, constants[i].got,
-                     constants[i].want);
+    check_constants(constants, sizeof constants / sizeof *constants);
     CHECK(c.run.seed == 7 && c.run.threads == 2); /* what the paper says nothing about */
     CHECK(c.fields[0].shape[0] == 4 && c.fields[0].shape[1] == SIDE && c.fields[0].shape[2] == SIDE);
+}
+
+/* What the code of both papers on DQN(lambda) has, of runs on the Atari console. */
+static void check_dqn_lambda(const system_config *c)
+{
+    const gpur_network_config *const n = &c->learner.network;
+    const constant constants[] = {
+        {"layers", n->trunk_count, 4},
+        {"filters 1", n->trunk[0].units, 32},
+        {"filters 2", n->trunk[1].units, 64},
+        {"filters 3", n->trunk[2].units, 64},
+        {"kernel 1", n->trunk[0].kernel, 8},
+        {"kernel 2", n->trunk[1].kernel, 4},
+        {"kernel 3", n->trunk[2].kernel, 3},
+        {"stride 1", n->trunk[0].stride, 4},
+        {"stride 2", n->trunk[1].stride, 2},
+        {"stride 3", n->trunk[2].stride, 1},
+        {"units", n->trunk[3].units, 512},
+        {"activation", n->trunk[3].activation, GPUR_RELU},
+        {"head", n->head, GPUR_HEAD_Q},
+        {"hidden units of the head", n->hidden, 0},
+        {"actions", n->num_actions, 4},
+        {"initial weights", n->init, GPUR_INIT_GLOROT},
+        {"input scale", (double)n->input_scale, (double)(1.0f / 255.0f)},
+        {"optimizer", c->learner.optimizer.kind, GPUR_ADAM_TF},
+        {"beta1", (double)c->learner.optimizer.beta1, (double)0.9f},
+        {"beta2", (double)c->learner.optimizer.beta2, (double)0.999f},
+        {"clipping by norm", (double)c->learner.optimizer.clip_norm, 0},
+        {"loss", c->learner.loss, GPUR_LOSS_SQUARED},
+        {"minibatch", (double)c->learner.batch_size, 32},
+        {"last epsilon", (double)c->learner.exploration.last, (double)0.1f},
+        {"S", (double)c->learner.returns.cache_size, 80000},
+        {"B", (double)c->learner.returns.block_length, 100},
+        {"estimator", c->learner.returns.estimator, GPUR_ESTIMATOR_PENG},
+        {"lambda, which the papers do not have", (double)c->learner.returns.lambda, -1},
+        {"time limits are terminal", c->learner.returns.truncation_terminates, 1},
+        {"prioritization", (double)c->learner.returns.prioritization.first, 0},
+        {"capacity", (double)c->replay.capacity, 1000000},
+        {"gamma", (double)c->replay.gamma, (double)0.99f},
+        {"rewards clipped at", (double)c->replay.reward_clip, 1},
+        {"steps of a return", c->replay.n_step, 1},
+        {"layout", c->replay.layout, GPUR_LAYOUT_FRAMES},
+        {"stack", c->replay.frame_stack, 4},
+        {"padding", c->replay.stack_pad, GPUR_PAD_ZERO},
+        {"fields", c->replay.field_count, 7},
+        {"C", (double)c->run.target_period, 10000},
+        {"F", (double)c->run.train_period, 4},
+        {"W", c->run.num_envs, 1},
+        {"burst", c->run.burst, 1},
+        {"concurrent", c->run.concurrent, 0},
+        {"synchronized", c->run.synchronized, 0},
+        {"act", c->run.act, GPUR_ACT_LATEST},
+        {"whole episodes", c->run.whole_episodes, 0},
+        {"K", (double)c->run.prepopulation, 50000},
+        {"least size", (double)c->replay.min_size, 50000},
+        {"steps between evaluations, which there are not", (double)c->run.eval_period, 0},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+    CHECK(strcmp(c->fields[6].name, "previous") == 0 && c->fields[6].dtype == GPUR_INT64);
+}
+
+/* Their gradients are twice ours, so that epsilon and the limit of a component are half of theirs. */
+TEST(dqn_lambda_2019_has_the_constants_of_its_code)
+{
+    system_config c;
+    CHECK_OK(read_preset("dqn-lambda-2019", &frames, &c));
+    check_dqn_lambda(&c);
+    const constant constants[] = {
+        {"learning rate", (double)c.learner.optimizer.learning_rate.first, (double)1e-4f},
+        {"last learning rate", (double)c.learner.optimizer.learning_rate.last, (double)1e-4f},
+        {"Adam's epsilon", 2 * (double)c.learner.optimizer.epsilon, (double)1e-4f},
+        {"clipping by value", 2 * (double)c.learner.optimizer.clip_value, 40},
+        {"draw", c.learner.returns.draw, GPUR_CACHE_REPLACEMENT},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+    const int64_t k = 50000;
+    for (int64_t t = k; t < 1200000; t += 50000) { /* its t counts from 0, ours from 1 after the random steps */
+        const double want = t < k + 1000000 ? 1.0 - 0.9 * (double)(t - k) / 1e6 : 0.1;
+        CHECK(fabs((double)gpur_schedule_at(&c.learner.exploration, t - k + 1) - want) < 1e-6);
+    }
+}
+
+TEST(vrc_2021_has_the_constants_of_its_code)
+{
+    system_config c;
+    CHECK_OK(read_preset("vrc-2021", &frames, &c));
+    check_dqn_lambda(&c);
+    const constant constants[] = {
+        {"learning rate", (double)c.learner.optimizer.learning_rate.first, (double)5e-5f},
+        {"last learning rate", (double)c.learner.optimizer.learning_rate.last, (double)5e-5f},
+        {"Adam's epsilon", 2 * (double)c.learner.optimizer.epsilon, (double)1e-8f},
+        {"clipping by value", (double)c.learner.optimizer.clip_value, 0},
+        {"draw", c.learner.returns.draw, GPUR_CACHE_PERMUTATION},
+        {"storage", c.learner.returns.storage, GPUR_CACHE_VIRTUAL},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+    const int64_t k = 50000;
+    for (int64_t t = k + 1; t < 1200000; t += 50000) /* its t counts from 1 the random steps, too */
+        CHECK(fabs((double)gpur_schedule_at(&c.learner.exploration, t - k) - fmax(0.1, 1.0 - 0.9 * (double)t / 1e6)) <
+              1e-6);
+}
+
+TEST(dqn_lambda_2019_has_the_authors_setting_of_cartpole)
+{
+    const gpur_env_type *cartpole = NULL;
+    system_config c;
+    CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
+    CHECK_OK(read_preset("dqn-lambda-2019", cartpole, &c));
+    const gpur_network_config *const n = &c.learner.network;
+    const constant constants[] = {
+        {"layers", n->trunk_count, 2},
+        {"kind", n->trunk[1].kind, GPUR_DENSE},
+        {"units 1", n->trunk[0].units, 512},
+        {"units 2", n->trunk[1].units, 512},
+        {"activation 1", n->trunk[0].activation, GPUR_TANH},
+        {"activation 2", n->trunk[1].activation, GPUR_TANH},
+        {"initial weights", n->init, GPUR_INIT_GLOROT},
+        {"actions", n->num_actions, 2},
+        {"input scale", (double)n->input_scale, 1},
+        {"optimizer", c.learner.optimizer.kind, GPUR_ADAM_TF},
+        {"learning rate", (double)c.learner.optimizer.learning_rate.first, (double)1e-4f},
+        {"Adam's epsilon", 2 * (double)c.learner.optimizer.epsilon, (double)1e-8f},
+        {"clipping by value", (double)c.learner.optimizer.clip_value, 0},
+        {"estimator", c.learner.returns.estimator, GPUR_ESTIMATOR_N_STEP},
+        {"n", c.learner.returns.n_step, 5},
+        {"S", (double)c.learner.returns.cache_size, 80000},
+        {"B", (double)c.learner.returns.block_length, 100},
+        {"draw", c.learner.returns.draw, GPUR_CACHE_REPLACEMENT},
+        {"time limits are terminal", c.learner.returns.truncation_terminates, 1},
+        {"capacity", (double)c.replay.capacity, 500000},
+        {"rewards are not clipped", (double)c.replay.reward_clip, 0},
+        {"layout", c.replay.layout, GPUR_LAYOUT_ROWS},
+        {"K", (double)c.run.prepopulation, 50000},
+        {"C", (double)c.run.target_period, 10000},
+        {"steps of epsilon", (double)c.learner.exploration.steps, 300000},
+        {"epsilon begins to fall", (double)c.learner.exploration.begin, 1},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+    const gpur_env_type *breakout = NULL;
+    CHECK_OK(gpur_env_find("MinAtar/Breakout", &breakout));
+    CHECK_FAILS(read_preset("dqn-lambda-2019", breakout, &c), GPUR_INVALID_ARGUMENT,
+                "\"dqn-lambda-2019\" needs frames of 84 x 84 bytes; \"dqn-lambda-2019-small\" takes");
+    CHECK_FAILS(read_preset("vrc-2021", cartpole, &c), GPUR_INVALID_ARGUMENT, "\"vrc-2021-small\" takes");
+}
+
+TEST(the_small_relatives_differ_as_their_systems_do)
+{
+    const gpur_env_type *breakout = NULL;
+    system_config old, new;
+    CHECK_OK(gpur_env_find("MinAtar/Breakout", &breakout));
+    CHECK_OK(read_preset("dqn-lambda-2019-small", breakout, &old));
+    CHECK_OK(read_preset("vrc-2021-small", breakout, &new));
+    const system_config *const both[] = {&old, &new};
+    for (int i = 0; i < 2; i++) {
+        const system_config *const c = both[i];
+        CHECK(c->run.num_envs == 1 && c->run.burst == 1 && c->run.concurrent == 0 && c->run.synchronized == 0);
+        CHECK(c->run.target_period == 1000 && c->run.train_period == 4 && c->run.prepopulation == 5000);
+        CHECK(c->learner.returns.cache_size == 8000 && c->learner.returns.block_length == 100);
+        CHECK(c->learner.returns.lambda == -1.0f && c->learner.returns.truncation_terminates == 0);
+        CHECK(c->learner.optimizer.kind == GPUR_ADAM_TF && c->learner.optimizer.clip_norm == 0.0f);
+        CHECK(c->learner.optimizer.learning_rate.first == 2.5e-4f && c->learner.loss == GPUR_LOSS_SQUARED);
+        CHECK(c->replay.capacity == 100000 && c->replay.min_size == 5000 && c->replay.field_count == 7);
+    }
+    CHECK(old.learner.optimizer.epsilon == 5e-5f && old.learner.optimizer.clip_value == 20.0f);
+    CHECK(new.learner.optimizer.epsilon == 5e-9f && new.learner.optimizer.clip_value == 0.0f);
+    CHECK(old.learner.returns.draw == GPUR_CACHE_REPLACEMENT && new.learner.returns.draw == GPUR_CACHE_PERMUTATION);
+    CHECK(old.learner.exploration.first == 1.0f && old.learner.exploration.steps == 100000);
+    CHECK(fabs((double)new.learner.exploration.first - 0.955) < 1e-6 && new.learner.exploration.steps == 95000);
+}
+
+/* Of a program that was compiled against a header without caches the learner's config is shorter, and it has room for
+ * six fields. */
+TEST(an_older_programs_configs_are_not_written_beyond_their_end)
+{
+    const gpur_env_type *cartpole = NULL;
+    const uint64_t size = offsetof(gpur_learner_config, returns);
+    const gpur_field untouched = {"untouched", GPUR_BOOL, {7}};
+    system_config c;
+    gpur_returns_config marked;
+    CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
+    (void)gpur_replay_config_init(&c.replay, sizeof c.replay);
+    (void)gpur_run_config_init(&c.run, sizeof c.run);
+    memset(&c.learner, 0xab, sizeof c.learner);
+    marked = c.learner.returns;
+    (void)gpur_learner_config_init(&c.learner, size);
+    c.fields[6] = untouched;
+    CHECK_OK(gpur_run_preset("fast-dqn-small", cartpole, "", c.fields, &c.replay, &c.learner, &c.run));
+    CHECK(c.learner.size == size && c.replay.field_count == 6 && c.learner.target_period == 250);
+    CHECK(memcmp(&c.learner.returns, &marked, sizeof marked) == 0);
+    CHECK(memcmp(&c.fields[6], &untouched, sizeof untouched) == 0);
+    CHECK_FAILS(gpur_run_preset("vrc-2021-small", cartpole, "", c.fields, &c.replay, &c.learner, &c.run),
+                GPUR_INVALID_ARGUMENT, "needs");
+    CHECK(memcmp(&c.fields[6], &untouched, sizeof untouched) == 0 && c.run.burst == 0);
 }
 
 TEST(the_small_preset_sets_all_of_a_run)
@@ -153,6 +357,7 @@ TEST(a_refused_preset_changes_nothing)
     CHECK_FAILS(read_preset("fast-dqn", cartpole, &c), GPUR_INVALID_ARGUMENT, "needs frames of 84 x 84 bytes");
     CHECK(c.run.num_envs == 3 && c.run.target_period == 12);
     CHECK_FAILS(read_preset("slow-dqn", cartpole, &c), GPUR_INVALID_ARGUMENT, "preset is \"slow-dqn\"");
+    CHECK_FAILS(read_preset("slow-dqn-small", cartpole, &c), GPUR_INVALID_ARGUMENT, "preset is \"slow-dqn-small\"");
 }
 
 static const char *init_nothing(const char *options, uint64_t seed, gpur_env_info *info, void **env)
@@ -174,8 +379,9 @@ TEST(a_type_that_makes_no_environment_is_refused)
                 GPUR_INVALID_ARGUMENT, "no name, init or close");
 }
 
-/* Creates the run of a preset with its replay made small, and takes the prepopulation. */
-static void check_runs(const char *name, const gpur_env_type *type)
+/* Creates the run of a preset with its replay made small, and takes the prepopulation and a few steps. `stack`: 0, or
+ * frames of a stack, as a caller sets them after the preset. */
+static void check_runs(const char *name, const gpur_env_type *type, int32_t stack)
 {
     const gpur_device_config device_config = test_device_config();
     gpur_run_stats stats = {.size = sizeof stats};
@@ -186,36 +392,51 @@ static void check_runs(const char *name, const gpur_env_type *type)
     system_config c;
     CHECK_OK(read_preset(name, type, &c));
     c.replay.capacity = 1000;
-    c.replay.min_size = c.run.prepopulation = 100;
+    c.replay.min_size = c.run.prepopulation = 300;
+    if (stack > 0)
+        c.replay.frame_stack = c.fields[0].shape[0] = c.fields[3].shape[0] = stack;
     CHECK_OK(gpur_device_open(test_device_name(), &device_config, &device));
     CHECK_OK(gpur_replay_create(device, &c.replay, &replay));
+    if (c.learner.returns.cache_size > 0) {
+        if (c.learner.returns.estimator == GPUR_ESTIMATOR_PENG)
+            CHECK_FAILS(gpur_learner_create(replay, &c.learner, &learner), GPUR_INVALID_ARGUMENT, "lambda is -1");
+        c.learner.returns.lambda = 0.75f;
+        c.learner.returns.cache_size = 200;
+        c.run.target_period = 4, c.run.train_period = 4;
+    }
     CHECK_OK(gpur_learner_create(replay, &c.learner, &learner));
     CHECK_OK(gpur_run_create(learner, type, &c.run, &run));
-    CHECK_OK(gpur_run_advance(run, 0));
+    CHECK_OK(gpur_run_advance(run, c.learner.returns.cache_size > 0 ? 5 : 0));
     CHECK_OK(gpur_run_get_stats(run, &stats));
-    CHECK(stats.prepopulated >= 100);
+    CHECK(stats.prepopulated >= 300);
+    CHECK(stats.train_steps == (c.learner.returns.cache_size > 0 ? 2 : 0));
     gpur_run_destroy(run);
     gpur_learner_destroy(learner);
     gpur_replay_destroy(replay);
     gpur_device_close(device);
 }
 
-TEST(runs_can_be_made_of_both_presets)
+TEST(runs_can_be_made_of_all_presets)
 {
     const gpur_env_type *cartpole = NULL;
     CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
-    check_runs("fast-dqn", &frames);
-    check_runs("fast-dqn-small", cartpole);
-    check_runs("fast-dqn-small", &frames);
+    check_runs("fast-dqn", &frames, 0);
+    check_runs("fast-dqn-small", cartpole, 0);
+    check_runs("fast-dqn-small", &frames, 0);
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(fast_dqn_has_the_published_constants);
+    RUN(dqn_lambda_2019_has_the_constants_of_its_code);
+    RUN(vrc_2021_has_the_constants_of_its_code);
+    RUN(dqn_lambda_2019_has_the_authors_setting_of_cartpole);
+    RUN(the_small_relatives_differ_as_their_systems_do);
+    RUN(an_older_programs_configs_are_not_written_beyond_their_end);
     RUN(the_small_preset_sets_all_of_a_run);
     RUN(a_refused_preset_changes_nothing);
     RUN(a_type_that_makes_no_environment_is_refused);
-    RUN(runs_can_be_made_of_both_presets);
+    RUN(runs_can_be_made_of_all_presets);
     return test_main_end();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The order of a run's work: against algorithm 1 of Daley & Amato 2021 written out, and its invariants for all shapes.
- * The long form prints the order beside the algorithm. */
+/* The order of a run's work: against algorithm 1 of Daley & Amato 2021 and that of Daley & Amato 2021b written out, and
+ * its invariants for all shapes. The long form prints the order beside the algorithm. */
 #include "run/sequence.h"
 #include "test.h"
 
@@ -91,11 +91,51 @@ TEST(one_switch_alone)
                 "4: dispatch 1;\n");
 }
 
+TEST(a_burst_is_algorithm_1_of_the_virtual_replay_cache)
+{
+    gpur_run_shape shape = {
+        .target_period = 4, .train_period = 2, .lanes = 1, .burst = 1, .has_cache = 1, .eval_period = 4};
+    check_order("burst with a cache, C 4, F 2", &shape, 5,
+                "for each step t: if t mod C = 1 build the cache, and do C / F minibatches of it; act by the weights\n"
+                "that are trained, and store the experience",
+                "1: join trainer; join lanes; publish; refresh; train 2; join trainer; copy; dispatch 0;\n"
+                "2: dispatch 0;\n"
+                "3: dispatch 0;\n"
+                "4: dispatch 0;\n"
+                "5: join trainer; join lanes; publish; evaluate; refresh; train 2; join trainer; copy; dispatch 0;\n");
+    shape.lanes = 2, shape.synchronized = 1, shape.has_cache = 0;
+    check_order("burst without a cache, synchronized, C 4, F 2, W 2", &shape, 4, "one inference every W steps",
+                "1: join trainer; join lanes; publish; train 2; join trainer; copy; infer; dispatch 0;\n"
+                "2: dispatch 1;\n"
+                "3: join lanes; infer; dispatch 0;\n"
+                "4: dispatch 1;\n");
+}
+
+TEST(a_cache_is_refreshed_at_the_beginning_of_each_period)
+{
+    gpur_run_shape shape = {.target_period = 4, .train_period = 2, .lanes = 1, .concurrent = 1, .has_cache = 1};
+    check_order("concurrent with a cache", &shape, 5, "the lanes act by the weights of the period's beginning",
+                "1: join trainer; join lanes; publish; copy; refresh; train 2; dispatch 0;\n"
+                "2: dispatch 0;\n"
+                "3: dispatch 0;\n"
+                "4: dispatch 0;\n"
+                "5: join trainer; join lanes; publish; copy; refresh; train 2; dispatch 0;\n");
+    shape.concurrent = 0;
+    check_order("standard with a cache", &shape, 5, "the train steps of a period draw from one cache",
+                "1: join trainer; join lanes; publish; refresh; train 1; join trainer; copy; dispatch 0;\n"
+                "2: dispatch 0;\n"
+                "3: join lanes; publish; train 1; join trainer; copy; dispatch 0;\n"
+                "4: dispatch 0;\n"
+                "5: join trainer; join lanes; publish; refresh; train 1; join trainer; copy; dispatch 0;\n");
+}
+
 /* What must hold of every shape, whatever its order: the replay is published to only while no train step runs, every
- * train step finds what was dispatched before it published, and C / F train steps belong to C steps. */
+ * train step finds what was dispatched before it published, C / F train steps belong to C steps, and a cache is
+ * refreshed once in C steps, before the first of their train steps. */
 static void check_invariants(const gpur_run_shape *shape)
 {
-    int64_t trained = 0, steps = 3 * shape->target_period;
+    int64_t trained = 0, steps = 3 * shape->target_period, refreshes = 0;
+    const int64_t of_period = shape->target_period / shape->train_period;
     int trains = 0, lanes_run = 0, unpublished = 0;
     for (int64_t t = 1; t <= steps; t++) {
         gpur_run_op ops[GPUR_RUN_MAX_OPS];
@@ -112,10 +152,13 @@ static void check_invariants(const gpur_run_shape *shape)
                 unpublished = 0;
             else if (task == GPUR_RUN_TRAIN)
                 trained += ops[i].count;
+            else if (task == GPUR_RUN_REFRESH)
+                CHECK_EQUAL(trained, of_period * refreshes++);
             CHECK(task != GPUR_RUN_PUBLISH || (!trains && !lanes_run));
             CHECK(task != GPUR_RUN_COPY || (!trains && !lanes_run));
             CHECK(task != GPUR_RUN_INFER || !lanes_run);
             CHECK(task != GPUR_RUN_TRAIN || (!trains && !unpublished));
+            CHECK(task != GPUR_RUN_REFRESH || (!trains && !unpublished));
             trains |= task == GPUR_RUN_TRAIN;
             lanes_run |= task == GPUR_RUN_DISPATCH;
             unpublished |= task == GPUR_RUN_DISPATCH;
@@ -123,11 +166,13 @@ static void check_invariants(const gpur_run_shape *shape)
         CHECK_EQUAL(ops[count - 1].count, (t - 1) % shape->lanes);
     }
     CHECK_EQUAL(trained, steps / shape->train_period);
+    CHECK_EQUAL(refreshes, shape->has_cache ? 3 : 0);
 }
 
 TEST(every_shape_has_an_order)
 {
-    for (int variant = 0; variant < 8; variant++)
+    int checked = 0;
+    for (int variant = 0; variant < 32; variant++)
         for (int32_t w = 1; w <= 8; w++)
             for (int64_t f = 1; f <= 4; f++)
                 for (int64_t c = f; c <= 24; c += f) {
@@ -136,12 +181,13 @@ TEST(every_shape_has_an_order)
                                                   .lanes = w,
                                                   .concurrent = variant & 1,
                                                   .synchronized = variant >> 1 & 1,
-                                                  .acts_by_target = (variant & 1) || variant >> 2};
-                    if (!shape.synchronized || (w >= 2 && c % w == 0)) {
-                        CHECK_OK(gpur_run_shape_check(&shape));
-                        check_invariants(&shape);
-                    }
+                                                  .acts_by_target = variant >> 2 & 1,
+                                                  .burst = variant >> 3 & 1,
+                                                  .has_cache = variant >> 4};
+                    if (gpur_run_shape_check(&shape) == GPUR_OK)
+                        check_invariants(&shape), checked++;
                 }
+    CHECK(checked > 1500); /* shapes that no check refuses */
 }
 
 TEST(a_shape_without_an_order_is_refused)
@@ -169,6 +215,12 @@ TEST(a_shape_without_an_order_is_refused)
     CHECK_FAILS(gpur_run_shape_check(&shape), GPUR_INVALID_ARGUMENT, "num_envs is 0; it must be 1 to 4096");
     shape = good, shape.eval_period = 12;
     CHECK_FAILS(gpur_run_shape_check(&shape), GPUR_INVALID_ARGUMENT, "eval_period is 12 and target_period is 8");
+    shape = good, shape.burst = 1;
+    CHECK_FAILS(gpur_run_shape_check(&shape), GPUR_INVALID_ARGUMENT, "burst is 1 and concurrent is 1");
+    shape.concurrent = 0;
+    CHECK_FAILS(gpur_run_shape_check(&shape), GPUR_INVALID_ARGUMENT, "burst is 1 and the lanes act by the target");
+    shape.burst = 0, shape.has_cache = 1;
+    CHECK_FAILS(gpur_run_shape_check(&shape), GPUR_INVALID_ARGUMENT, "it has no target network");
 }
 
 int main(int argc, char **argv)
@@ -177,6 +229,8 @@ int main(int argc, char **argv)
     RUN(both_switches_are_algorithm_1);
     RUN(without_either_switch_it_is_dqn_that_joins_before_each_minibatch);
     RUN(one_switch_alone);
+    RUN(a_burst_is_algorithm_1_of_the_virtual_replay_cache);
+    RUN(a_cache_is_refreshed_at_the_beginning_of_each_period);
     RUN(every_shape_has_an_order);
     RUN(a_shape_without_an_order_is_refused);
     return test_main_end();

@@ -29,7 +29,7 @@ PAD_ZERO, PAD_REPEAT = 0, 1
 OBSERVATIONS_STACKS, OBSERVATIONS_FRAMES = 0, 1
 AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
 EPISODE_NONE, EPISODE_OPEN, EPISODE_ENDED = 0, 1, 2
-RUN_EPISODE, RUN_EVALUATION, RUN_FIELDS = 0, 1, 6
+RUN_EPISODE, RUN_EVALUATION, RUN_FIELDS = 0, 1, 7
 LINEAR, RELU, TANH = 0, 1, 2
 DENSE, CONV = 0, 1
 CHW, HWC = 0, 1
@@ -286,7 +286,7 @@ class RunConfig(Sized):
     c_name = "gpur_run_config"
     _fields_ = _members((c_uint64, "size"), (c_int32, "num_envs threads concurrent synchronized act whole_episodes"),
                         (c_int64, "target_period train_period prepopulation eval_period eval_episodes"),
-                        (c_float, "eval_epsilon"), (c_int32, "reserved"), (c_uint64, "seed"), (c_char_p, "env_options"),
+                        (c_float, "eval_epsilon"), (c_int32, "burst"), (c_uint64, "seed"), (c_char_p, "env_options"),
                         (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"), (c_void_p, "user"))
 
 

@@ -45,7 +45,7 @@ _LEARNER_CHOICES = {
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")  # settings that only a prioritized buffer has
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
 _FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
-          "whole_episodes")
+          "whole_episodes", "burst")
 
 
 # Setting members of structs.
@@ -411,7 +411,7 @@ def network_settings(settings: Settings) -> Settings:
 
 _RUN_CHOICES = {"act": {"latest": _c_api.ACT_LATEST, "target": _c_api.ACT_TARGET}}
 _RUN_MEMBERS = ("num_envs", "threads", "concurrent", "synchronized", "act", "whole_episodes", "target_period",
-                "train_period", "prepopulation", "eval_period", "eval_episodes", "eval_epsilon", "seed")
+                "train_period", "prepopulation", "eval_period", "eval_episodes", "eval_epsilon", "burst", "seed")
 
 
 def run_config(settings: Settings) -> _c_api.RunConfig:
@@ -585,7 +585,7 @@ def run_preset(name: str, env_type: int | None, vector_type: int | None, options
     for key in ("max_batch", "block_rows", "extra_frames"):
         if getattr(replay, key) == 0:
             buffer.pop(key, None)  # the library chooses it by other settings, which the caller may change
-    return RunPreset({**buffer, "fields": dict(map(_field_of, fields))},
+    return RunPreset({**buffer, "fields": dict(map(_field_of, fields[:replay.field_count]))},
                      _without_neutral_draw(settings_of_learner(learner)), settings_of_run(run))
 
 
