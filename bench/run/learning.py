@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Learning curves over seeds: fast DQN and standard DQN of this library, and Stable-Baselines3's DQN, with the same
-network, the same constants and as many steps, in games of MinAtar.
+"""Learning curves over seeds in games of MinAtar, with the same network, the same constants and as many steps.
 
     build/peers/bin/pip install minatar
     build/peers/bin/python bench/run/learning.py run --train build/examples/gpureplay-train --out build/learning
@@ -9,9 +8,19 @@ network, the same constants and as many steps, in games of MinAtar.
     build/peers/bin/python bench/run/learning.py table learning.json
     build/peers/bin/python bench/run/learning.py plot learning.json
 
+Two experiments, --experiment NAME:
+
+    fast-dqn    (default) fast DQN and standard DQN of this library, and Stable-Baselines3's DQN, over 16 seeds. The
+                settings below are those of preset "fast-dqn-small"; an evaluation in Breakout has more episodes, since
+                their returns vary more.
+    dqn-lambda  DQN(lambda) for five values of lambda, and DQN. Seeds 1 to 4 choose lambda, that of the highest mean
+                return; then seeds 5 to 12 compare it with DQN. DQN is "fast-dqn-small" with one environment and neither
+                switch. DQN(lambda) is "vrc-2021-small", whose Adam has the same learning rate and no large epsilon, as
+                DQN's, and whose minibatches have each entry of the cache once. It needs no other package, but
+                Matplotlib for the picture.
+
 `run` does what is not in --out yet, each run in a process with one thread, --jobs at the same time: it can be stopped
-and started again. The settings below are those of preset "fast-dqn-small"; a result holds them. An evaluation in
-Breakout has more episodes, since their returns vary more.
+and started again, and begins those anew that were not finished. A result holds the settings.
 
 The systems are compared by the mean return of the episodes that ended in the last 50,000 steps of the training, which
 the network of many moments has played; an evaluation is of one moment, and varies more.
@@ -31,20 +40,41 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-GAMES = ("MinAtar/Breakout", "MinAtar/Freeway")
-SEEDS = tuple(range(1, 17))
-SYSTEMS = {"Both, W = 8": ["--num-envs", "8", "--concurrent", "1", "--synchronized", "1"],
-           "Standard, W = 1": ["--num-envs", "1", "--concurrent", "0", "--synchronized", "0"],
-           "Stable-Baselines3": []}
 PEER = "Stable-Baselines3"
+_SMALL = ["--preset", "fast-dqn-small"]
+_STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]
+
+
+class Experiment(NamedTuple):
+    """systems: the options of the program by name. base: the one that the others are compared with. choice: seeds of
+    all systems, of which the best one goes on. seeds: of the comparison."""
+
+    games: tuple[str, ...]
+    systems: dict[str, list[str]]
+    base: str
+    choice: tuple[int, ...]
+    seeds: tuple[int, ...]
+
+
+EXPERIMENTS = {
+    "fast-dqn": Experiment(
+        ("MinAtar/Breakout", "MinAtar/Freeway"),
+        {"Both, W = 8": [*_SMALL, "--num-envs", "8", "--concurrent", "1", "--synchronized", "1"],
+         "Standard, W = 1": _STANDARD, PEER: []}, PEER, (), tuple(range(1, 17))),
+    "dqn-lambda": Experiment(
+        ("MinAtar/Breakout",),
+        {"DQN": _STANDARD, **{f"lambda {value}": ["--preset", "vrc-2021-small", "--lambda", value]
+                              for value in ("0", "0.25", "0.5", "0.75", "1")}}, "DQN", (1, 2, 3, 4),
+        tuple(range(5, 13))),
+}
 SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "prepopulation": 5_000, "batch": 32,
             "gamma": 0.99, "train_period": 4, "target_period": 1_000, "exploration_steps": 100_000, "epsilon": 0.1,
             "clip_norm": 10.0, "eval_episodes": {"MinAtar/Breakout": 300, "MinAtar/Freeway": 30}, "eval_epsilon": 0.05,
             "last_steps": 50_000}
 RANDOM_EPISODES = 100
-T_975 = {7: 2.365, 15: 2.131}  # quantiles of Student's t distribution
+T_975 = {3: 3.182, 7: 2.365, 11: 2.201, 15: 2.131}  # quantiles of Student's t distribution
 BINS = 60  # of a curve
 
 
@@ -53,11 +83,11 @@ def _file(out: Path, system: str, game: str, seed: int) -> Path:
     return out / f"{name}.json"
 
 
-def _run_ours(train: str, out: Path, system: str, game: str, seed: int) -> dict[str, Any]:
+def _run_ours(train: str, out: Path, options: list[str], system: str, game: str, seed: int) -> dict[str, Any]:
     s, folder = SETTINGS, _file(out, system, game, seed).with_suffix("")
-    command = [train, "--env", game, "--preset", "fast-dqn-small", "--steps", str(s["steps"]), "--seed", str(seed),
-               "--out", str(folder), "--device", "cpu", "--threads", "1", "--quiet", "--eval-period", "0",
-               "--eval-episodes", str(s["eval_episodes"][game]), "--checkpoint", "0", *SYSTEMS[system]]
+    command = [train, "--env", game, *options, "--steps", str(s["steps"]), "--seed", str(seed), "--out", str(folder),
+               "--device", "cpu", "--threads", "1", "--quiet", "--eval-period", "0", "--eval-episodes",
+               str(s["eval_episodes"][game]), "--checkpoint", "0"]
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
     subprocess.run(command, check=True)
     with open(folder / "episodes.csv", newline="") as file:
@@ -163,10 +193,11 @@ def _random_returns(game: str) -> list[float]:
     return returns
 
 
-def _one(out: Path, train: str, system: str, game: str, seed: int) -> None:
+def _one(given: argparse.Namespace, system: str, game: str, seed: int) -> None:
     """In a process of its own, so that one thread is all that a run has."""
-    command = [sys.executable, __file__, "one", "--train", train, "--out", str(out), "--system", system, "--game", game,
-               "--seed", str(seed)]
+    out = Path(given.out)
+    command = [sys.executable, __file__, "one", "--experiment", given.experiment, "--train", given.train, "--out",
+               given.out, "--system", system, "--game", game, "--seed", str(seed)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     subprocess.run(command, check=True, env=environment)
     print(f"{system}, {game}, seed {seed}: {json.loads(_file(out, system, game, seed).read_text())['evaluated']:.2f}",
@@ -174,24 +205,44 @@ def _one(out: Path, train: str, system: str, game: str, seed: int) -> None:
 
 
 def run(given: argparse.Namespace) -> None:
-    out = Path(given.out)
+    out, experiment = Path(given.out), EXPERIMENTS[given.experiment]
     out.mkdir(parents=True, exist_ok=True)
-    wanted = [(system, game, seed) for seed in SEEDS for game in GAMES for system in SYSTEMS
-              if not _file(out, system, game, seed).exists()]
-    for game in GAMES:
+    for game in experiment.games if PEER in experiment.systems else ():
         path = _file(out, "Random", game, 0)
         if not path.exists():
             path.write_text(json.dumps({"system": "Random", "game": game, "returns": _random_returns(game)}))
+    if experiment.choice:
+        _run_all(given, list(experiment.systems), experiment.choice)
+        found = [_collected(json.loads(path.read_text())) for path in sorted(out.glob("*.json"))]
+        _run_all(given, [experiment.base, _chosen(experiment, found)], experiment.seeds)
+    else:
+        _run_all(given, list(experiment.systems), experiment.seeds)
+
+
+def _run_all(given: argparse.Namespace, systems: list[str], seeds: tuple[int, ...]) -> None:
+    wanted = [(system, game, seed) for seed in seeds for game in EXPERIMENTS[given.experiment].games
+              for system in systems if not _file(Path(given.out), system, game, seed).exists()]
     with ThreadPoolExecutor(given.jobs) as pool:
-        for future in [pool.submit(_one, out, given.train, *what) for what in wanted]:
+        for future in [pool.submit(_one, given, *what) for what in wanted]:
             future.result()
+
+
+def _chosen(experiment: Experiment, results: list[dict[str, Any]]) -> str:
+    """The system with the highest mean return over the seeds that choose, the base left out."""
+    def mean(system: str) -> float:
+        return statistics.mean(one["last"] for one in results
+                               if one["system"] == system and one["seed"] in experiment.choice)
+
+    return max((system for system in experiment.systems if system != experiment.base), key=mean)
 
 
 def one(given: argparse.Namespace) -> None:
     out = Path(given.out)
     found = _run_peer(given.game, given.seed) if given.system == PEER else \
-        _run_ours(given.train, out, given.system, given.game, given.seed)
-    result = {"system": given.system, "game": given.game, "seed": given.seed, "settings": SETTINGS, **found}
+        _run_ours(given.train, out, EXPERIMENTS[given.experiment].systems[given.system], given.system, given.game,
+                  given.seed)
+    result = {"system": given.system, "game": given.game, "seed": given.seed, "settings": SETTINGS,
+              "options": EXPERIMENTS[given.experiment].systems[given.system], **found}
     path = _file(out, given.system, given.game, given.seed)
     path.with_suffix(".part").write_text(json.dumps(result))
     path.with_suffix(".part").rename(path)
@@ -204,16 +255,21 @@ def _interval(x: list[float], y: list[float]) -> tuple[float, float]:
     return statistics.mean(x) - statistics.mean(y), half
 
 
+def _collected(one: dict[str, Any]) -> dict[str, Any]:
+    """A run with its curve, and the mean returns of the random steps and of the last steps, in place of episodes."""
+    if "episodes" in one:
+        episodes, steps = one.pop("episodes"), one.pop("settings")["steps"]
+        one["curve"] = [round(value, 3) for value in _curve(episodes, steps)]
+        one["random"] = statistics.mean(gain for step, gain in episodes if step <= 0)
+        one["last"] = statistics.mean(gain for step, gain in episodes
+                                      if steps - SETTINGS["last_steps"] < step <= steps)
+    return one
+
+
 def collect(given: argparse.Namespace) -> None:
-    """One file of all runs, with curves in place of episodes."""
-    results = [json.loads(path.read_text()) for path in sorted(Path(given.out).glob("*.json"))]
-    for one in results:
-        if "episodes" in one:
-            episodes, steps = one.pop("episodes"), one.pop("settings")["steps"]
-            one["curve"] = [round(value, 3) for value in _curve(episodes, steps)]
-            one["last"] = statistics.mean(gain for step, gain in episodes
-                                          if steps - SETTINGS["last_steps"] < step <= steps)
-    document = {"title": "learning", "settings": SETTINGS, "runs": results}
+    """One file of all runs."""
+    results = [_collected(json.loads(path.read_text())) for path in sorted(Path(given.out).glob("*.json"))]
+    document = {"title": "learning", "experiment": given.experiment, "settings": SETTINGS, "runs": results}
     Path(given.file).write_text(json.dumps(document).replace('{"system"', '\n{"system"') + "\n")
 
 
@@ -227,15 +283,46 @@ def _spread(values: list[float]) -> str:
 
 
 def table(given: argparse.Namespace) -> None:
-    results = _read(given.file)
+    experiment, results = EXPERIMENTS[given.experiment], _read(given.file)
+    if experiment.choice:
+        _choice_table(experiment, results)
+    else:
+        _peer_table(experiment, results)
+
+
+def _choice_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
+    """First the seeds that choose, then the chosen system beside the base on the other seeds."""
+    def of(system: str, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
+        return [one for one in results if one["system"] == system and one["seed"] in seeds]
+
+    chosen = _chosen(experiment, results)
+    base = [one["last"] for one in of(experiment.base, experiment.seeds)]
+    random = statistics.mean(one["random"] for one in of(experiment.base, experiment.seeds))
+    rows = [(system, experiment.choice) for system in experiment.systems]
+    print(f"| system | seeds | return of the last episodes, and deviation | minus {experiment.base}'s (95%) | lowest "
+          "allowed | evaluated at the end | seconds a million steps |\n" + "|---" * 7 + "|")
+    for system, seeds in [*rows, (experiment.base, experiment.seeds), (chosen, experiment.seeds)]:
+        mine = of(system, seeds)
+        returns, compared, lowest = [one["last"] for one in mine], "", ""
+        if seeds == experiment.seeds and system == chosen:
+            difference, half = _interval(returns, base)
+            compared = f"{difference:+.2f} ({difference - half:+.2f} to {difference + half:+.2f})"
+            lowest = f"{-0.1 * (statistics.mean(base) - random):+.2f}"
+        seconds = statistics.median(one["seconds"] for one in mine) / SETTINGS["steps"] * 1e6
+        print(f"| {system} | {seeds[0]} to {seeds[-1]} | {_spread(returns)} | {compared} | {lowest} | "
+              f"{_spread([one['evaluated'] for one in mine])} | {seconds:,.0f} |")
+    print(f"| random steps | | {random:.2f} | | | | |")
+
+
+def _peer_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
     print("| game | system | seeds | return of the last episodes, and deviation | above random by 10 errors | minus "
           "sb3's (95%) | lowest allowed | evaluated at the end | seconds a million steps |\n" + "|---" * 9 + "|")
-    for game in GAMES:
+    for game in experiment.games:
         here = [one for one in results if one["game"] == game]
         random = next(one["returns"] for one in here if one["system"] == "Random")
         base, error = statistics.mean(random), statistics.stdev(random) / math.sqrt(len(random))
         peer = [one["last"] for one in here if one["system"] == PEER]
-        for system in SYSTEMS:
+        for system in experiment.systems:
             mine = [one for one in here if one["system"] == system]
             returns = [one["last"] for one in mine]
             above = sum(value > base + 10 * error for value in returns)
@@ -270,10 +357,11 @@ def plot(given: argparse.Namespace) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    results = _read(given.file)
-    figure, axes = plt.subplots(1, len(GAMES), figsize=(5 * len(GAMES), 3.6))
-    for axis, game in zip(axes, GAMES):
-        for system in SYSTEMS:
+    experiment, results = EXPERIMENTS[given.experiment], _read(given.file)
+    games = experiment.games
+    figure, axes = plt.subplots(1, len(games), figsize=(5 * len(games), 3.6), squeeze=False)
+    for axis, game in zip(axes[0], games):
+        for system in experiment.systems:
             curves = [one["curve"] for one in results if one["game"] == game and one["system"] == system]
             if not curves:
                 continue
@@ -296,6 +384,7 @@ def main() -> None:
     for name, function in (("run", run), ("one", one), ("collect", collect), ("table", table), ("plot", plot)):
         command = commands.add_parser(name)
         command.set_defaults(function=function)
+        command.add_argument("--experiment", choices=sorted(EXPERIMENTS), default="fast-dqn")
         if name in ("run", "one"):
             command.add_argument("--train", default="build/examples/gpureplay-train")
         if name in ("run", "one", "collect"):

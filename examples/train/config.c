@@ -53,10 +53,12 @@ static void add_options(json *j, const options *o)
     json_begin(j, "options", '{');
     for (int i = 0; i < OPTIONS_OF_A_RUN; i++) {
         const char *const name = option_name((option_id)i) + strlen("--");
-        if (option_is_text((option_id)i))
+        if (!o->value[i])
+            continue;
+        if (option_kind_of((option_id)i) == TEXT)
             json_string(j, name, o->value[i]);
-        else if (i == OPTION_LEARNING_RATE)
-            json_float(j, name, (float)options_number(o, OPTION_LEARNING_RATE));
+        else if (option_kind_of((option_id)i) == NUMBER)
+            json_float(j, name, (float)options_number(o, (option_id)i));
         else
             json_integer(j, name, options_integer(o, (option_id)i));
     }
@@ -230,6 +232,23 @@ static void add_optimizer(json *j, const gpur_optimizer_config *optimizer)
     json_end(j, '}');
 }
 
+static void add_returns(json *j, const gpur_returns_config *returns)
+{
+    json_begin(j, "returns", '{');
+    json_integer(j, "cache_size", returns->cache_size);
+    json_integer(j, "block_length", returns->block_length);
+    NAMED(j, "estimator", returns->estimator, "peng", "n-step", "watkins", "peng-median", "watkins-median",
+          "peng-error-bound", "watkins-error-bound");
+    json_float(j, "lambda", returns->lambda);
+    json_integer(j, "n_step", returns->n_step);
+    json_float(j, "error_bound", returns->error_bound);
+    NAMED(j, "storage", returns->storage, "virtual", "physical");
+    NAMED(j, "draw", returns->draw, "permutation", "replacement");
+    add_schedule(j, "prioritization", &returns->prioritization);
+    json_integer(j, "truncation_terminates", returns->truncation_terminates);
+    json_end(j, '}');
+}
+
 static void add_learner(json *j, const gpur_learner_config *learner, const gpur_replay_config *replay)
 {
     json_begin(j, "learner", '{');
@@ -252,6 +271,7 @@ static void add_learner(json *j, const gpur_learner_config *learner, const gpur_
     json_integer(j, "host_batches", learner->host_batches);
     json_integer(j, "deterministic", learner->deterministic);
     add_schedule(j, "beta", &learner->beta);
+    add_returns(j, &learner->returns);
     json_end(j, '}');
 }
 

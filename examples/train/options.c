@@ -16,37 +16,43 @@
 
 static const char file_name[] = "options.txt";
 
-typedef enum option_kind { TEXT, INTEGER, NUMBER, SWITCH, FLAG } option_kind;
-
 static const struct option {
     const char *name, *value;
     option_kind kind;
     int64_t low, high; /* of integers */
     const char *meaning;
+    int is_optional; /* 1: a run may have no value of it */
 } known[OPTIONS] = {
     [OPTION_ENV] = {"--env", "NAME", TEXT, 0, 0, "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"},
     [OPTION_ENV_OPTIONS] = {"--env-options", "LIST", TEXT, 0, 0, "the environment's: a=1,b=2"},
     [OPTION_PRESET] = {"--preset", "NAME", TEXT, 0, 0,
-                       "fast-dqn (default for frames of 84 x 84 bytes) or fast-dqn-small (for all others)"},
+                       "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
+                       "dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or vrc-2021-small"},
     [OPTION_DEVICE] = {"--device", "NAME", TEXT, 0, 0, "auto (default: a GPU if there is one), cpu, cuda:N"},
     [OPTION_THREADS] = {"--threads", "N", INTEGER, 0, 1024, "that compute on the CPU; 0, the default: all cores"},
     [OPTION_DETERMINISTIC] = {"--deterministic", "0|1", SWITCH, 0, 1,
                               "1: the same results each time on a GPU, too, by slower kernels (0)"},
     [OPTION_SEED] = {"--seed", "N", INTEGER, 0, INT64_MAX, "of everything random (1)"},
     [OPTION_STEPS] = {"--steps", "N", INTEGER, 1, INT64_MAX / 4,
-                      "environment steps to take (fast-dqn 50000000, fast-dqn-small 1000000)"},
-    [OPTION_NUM_ENVS] = {"--num-envs", "W", INTEGER, 1, 4096, "environments (8)"},
+                      "environment steps to take (fast-dqn 50000000, dqn-lambda-2019 10000000, for CartPole 500000, "
+                      "vrc-2021 5000000, the small ones 1000000)"},
+    [OPTION_NUM_ENVS] = {"--num-envs", "W", INTEGER, 1, 4096, "environments (8; of dqn-lambda and vrc 1)"},
     [OPTION_ENV_THREADS] = {"--env-threads", "N", INTEGER, 0, 4096,
                             "that step environments; 0, the default: one for each, at most 64"},
     [OPTION_CONCURRENT] = {"--concurrent", "0|1", SWITCH, 0, 1, "train while the environments step (1)"},
     [OPTION_SYNCHRONIZED] = {"--synchronized", "0|1", SWITCH, 0, 1,
                              "one inference for all environments (1; 0 if there is one environment)"},
+    [OPTION_BURST] =
+        {"--burst", "0|1", SWITCH, 0, 1,
+         "1: the C / F train steps of every C steps are done at their beginning, and --concurrent is 0 (0; "
+         "of dqn-lambda and vrc 1)",
+         .is_optional = 1},
     [OPTION_ACT] = {"--act", "latest|target", TEXT, 0, 0,
                     "the network to act by with --concurrent 0, which is else the target network (latest)"},
     [OPTION_WHOLE_EPISODES] = {"--whole-episodes", "0|1", SWITCH, 0, 1,
                                "1: only the steps of finished episodes go to the replay (0)"},
     [OPTION_TARGET_PERIOD] = {"--target-period", "C", INTEGER, 1, INT64_MAX / 4,
-                              "steps between copies to the target network (10000, 1000)"},
+                              "steps between copies to the target network, or refreshes of the cache (10000, 1000)"},
     [OPTION_TRAIN_PERIOD] = {"--train-period", "F", INTEGER, 1, INT64_MAX / 4, "steps for each train step (4)"},
     [OPTION_PREPOPULATION] = {"--prepopulation", "N", INTEGER, 1, INT64_MAX / 4,
                               "random steps before the first step (50000, 5000)"},
@@ -55,11 +61,25 @@ static const struct option {
     [OPTION_EVAL_EPISODES] = {"--eval-episodes", "N", INTEGER, 0, INT64_MAX / 4,
                               "episodes of an evaluation; 0: no evaluations (30)"},
     [OPTION_CAPACITY] = {"--capacity", "N", INTEGER, 2, INT64_MAX / 4, "transitions in the replay (1000000, 100000)"},
+    [OPTION_FRAME_STACK] = {"--frame-stack", "N", INTEGER, 1, GPUR_MAX_STACK,
+                            "frames of an observation, where the environment shows one image without channels (4)",
+                            .is_optional = 1},
     [OPTION_BATCH] = {"--batch", "N", INTEGER, 1, INT64_MAX / 4, "transitions of a train step (32)"},
-    [OPTION_LEARNING_RATE] = {"--learning-rate", "X", NUMBER, 0, 0, "of the optimizer (0.00025)"},
+    [OPTION_LEARNING_RATE] = {"--learning-rate", "X", NUMBER, 0, 0,
+                              "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005)"},
     [OPTION_EXPLORATION_STEPS] =
         {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
          "in which epsilon falls from 1 to 0.1; 0: it is 0.1 from step 1 on (1000000, 100000)"},
+    [OPTION_ESTIMATOR] =
+        {"--estimator", "NAME", TEXT, 0, 0,
+         "of the returns of dqn-lambda and vrc: peng (default), watkins, n-step (default for CartPole by "
+         "dqn-lambda-2019), peng-median, watkins-median, peng-error-bound, watkins-error-bound",
+         .is_optional = 1},
+    [OPTION_LAMBDA] = {"--lambda", "X", NUMBER, 0, 0, "of peng and watkins, 0 to 1; it must be given",
+                       .is_optional = 1},
+    [OPTION_N_STEP] = {"--n-step", "N", INTEGER, 1, INT32_MAX, "of n-step (3; of dqn-lambda-2019 5)", .is_optional = 1},
+    [OPTION_ERROR_BOUND] = {"--error-bound", "X", NUMBER, 0, 0, "of the two with error-bound (0.025)",
+                            .is_optional = 1},
     [OPTION_CHECKPOINT] = {"--checkpoint", "N", INTEGER, 0, INT64_MAX / 4,
                            "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"},
     [OPTION_OUT] = {"--out", "FOLDER", TEXT, 0, 0, "where the files go (runs/ENV-SEED)"},
@@ -75,9 +95,9 @@ const char *option_name(option_id id)
     return known[id].name;
 }
 
-int option_is_text(option_id id)
+option_kind option_kind_of(option_id id)
 {
-    return known[id].kind == TEXT;
+    return known[id].kind;
 }
 
 void options_free(options *o)
@@ -243,7 +263,7 @@ static int take_lines(options *o, const char *path, char *lines)
         if (*line)
             TRY(take_line(o, path, line));
     for (int i = 0; i < OPTIONS_OF_A_RUN; i++)
-        if (!o->value[i])
+        if (!o->value[i] && !known[i].is_optional)
             return fail("%s has no %s; it must have every option of a run", path, known[i].name);
     return 0;
 }
@@ -287,7 +307,7 @@ void options_print_help(FILE *file)
                   "       gpureplay-train --resume FOLDER\n\n"
                   "Trains a DQN agent in W environments, by default with both switches of fast DQN [Daley & Amato\n"
                   "2021]. Ctrl-C ends it with what there is. In brackets: the default, of fast-dqn and of\n"
-                  "fast-dqn-small where they differ.\n\n");
+                  "fast-dqn-small where they differ, which is mostly that of the other presets, too.\n\n");
     for (int i = 0; i < OPTIONS; i++) {
         char words[40];
         snprintf(words, sizeof words, "%s %s", known[i].name, known[i].value ? known[i].value : "");

@@ -20,6 +20,7 @@ typedef enum option_id {
     OPTION_ENV_THREADS,
     OPTION_CONCURRENT,
     OPTION_SYNCHRONIZED,
+    OPTION_BURST,
     OPTION_ACT,
     OPTION_WHOLE_EPISODES,
     OPTION_TARGET_PERIOD,
@@ -28,9 +29,14 @@ typedef enum option_id {
     OPTION_EVAL_PERIOD,
     OPTION_EVAL_EPISODES,
     OPTION_CAPACITY,
+    OPTION_FRAME_STACK,
     OPTION_BATCH,
     OPTION_LEARNING_RATE,
     OPTION_EXPLORATION_STEPS,
+    OPTION_ESTIMATOR,
+    OPTION_LAMBDA,
+    OPTION_N_STEP,
+    OPTION_ERROR_BOUND,
     OPTION_CHECKPOINT,
     OPTIONS_OF_A_RUN, /* all above belong to the run, and are saved in its folder */
     OPTION_OUT = OPTIONS_OF_A_RUN,
@@ -59,10 +65,12 @@ int options_write(const options *o, const char *folder);
 /* Sets a value that was not given. */
 int options_set(options *o, option_id id, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* An option that has a value. */
+/* Of an option that has a value. */
 int64_t options_integer(const options *o, option_id id);
 double options_number(const options *o, option_id id);
 
+typedef enum option_kind { TEXT, INTEGER, NUMBER, SWITCH, FLAG } option_kind;
+
 const char *option_name(option_id id); /* "--steps" */
-int option_is_text(option_id id);      /* 0: a number */
+option_kind option_kind_of(option_id id);
 void options_print_help(FILE *file);

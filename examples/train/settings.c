@@ -168,14 +168,25 @@ static int use_act(options *o, int32_t *act)
     return 0;
 }
 
+/* Of two switches that exclude each other the one that is given decides, and not the preset. */
+static int use_order(options *o, gpur_run_config *run)
+{
+    if (run->num_envs == 1)
+        run->synchronized = 0; /* unless it is given */
+    if (o->value[OPTION_BURST] && options_integer(o, OPTION_BURST) == 1)
+        run->concurrent = 0;
+    TRY(use_int32(o, OPTION_CONCURRENT, &run->concurrent));
+    if (run->concurrent)
+        run->burst = 0;
+    TRY(use_int32(o, OPTION_SYNCHRONIZED, &run->synchronized));
+    return use_int32(o, OPTION_BURST, &run->burst);
+}
+
 static int use_run(options *o, gpur_run_config *run)
 {
     TRY(use_int32(o, OPTION_NUM_ENVS, &run->num_envs));
-    if (run->num_envs == 1)
-        run->synchronized = 0; /* unless it is given */
     TRY(use_int32(o, OPTION_ENV_THREADS, &run->threads));
-    TRY(use_int32(o, OPTION_CONCURRENT, &run->concurrent));
-    TRY(use_int32(o, OPTION_SYNCHRONIZED, &run->synchronized));
+    TRY(use_order(o, run));
     TRY(use_act(o, &run->act));
     TRY(use_int32(o, OPTION_WHOLE_EPISODES, &run->whole_episodes));
     TRY(use_integer(o, OPTION_TARGET_PERIOD, &run->target_period));
@@ -186,6 +197,78 @@ static int use_run(options *o, gpur_run_config *run)
     TRY(use_integer(o, OPTION_EVAL_PERIOD, &run->eval_period));
     run->seed = (uint64_t)options_integer(o, OPTION_SEED);
     return 0;
+}
+
+/* Stacks of other frames than the preset's. fields[0] is obs, fields[3] next_obs. */
+static int use_frame_stack(options *o, settings *s)
+{
+    if (s->replay.layout != GPUR_LAYOUT_FRAMES)
+        return !o->value[OPTION_FRAME_STACK]
+                   ? 0
+                   : fail("--frame-stack is %s, and %s does not show one image without channels; leave the option out",
+                          o->value[OPTION_FRAME_STACK], s->type.name);
+    TRY(use_int32(o, OPTION_FRAME_STACK, &s->replay.frame_stack));
+    s->fields[0].shape[0] = s->fields[3].shape[0] = s->replay.frame_stack;
+    return 0;
+}
+
+/* By the values of GPUR_ESTIMATOR_*: their names, and the option that says more. OPTIONS: none does. */
+static const struct {
+    const char *name;
+    option_id setting;
+} estimators[] = {
+    {"peng", OPTION_LAMBDA},
+    {"n-step", OPTION_N_STEP},
+    {"watkins", OPTION_LAMBDA},
+    {"peng-median", OPTIONS},
+    {"watkins-median", OPTIONS},
+    {"peng-error-bound", OPTION_ERROR_BOUND},
+    {"watkins-error-bound", OPTION_ERROR_BOUND},
+};
+enum { ESTIMATORS = sizeof estimators / sizeof *estimators };
+
+static int use_estimator(options *o, gpur_returns_config *returns)
+{
+    int32_t i = 0;
+    TRY(use_text(o, OPTION_ESTIMATOR, estimators[returns->estimator].name));
+    while (i < ESTIMATORS && strcmp(estimators[i].name, o->value[OPTION_ESTIMATOR]) != 0)
+        i++;
+    if (i == ESTIMATORS)
+        return fail("--estimator is \"%s\"; it must be peng, watkins, n-step, peng-median, watkins-median, "
+                    "peng-error-bound or watkins-error-bound",
+                    o->value[OPTION_ESTIMATOR]);
+    returns->estimator = i;
+    for (option_id id = OPTION_LAMBDA; id <= OPTION_ERROR_BOUND; id++)
+        if (o->value[id] && id != estimators[i].setting)
+            return fail("%s is %s and --estimator is %s, which does not have it; leave one of them out",
+                        option_name(id), o->value[id], estimators[i].name);
+    return 0;
+}
+
+/* The cache of returns, which a preset has or has not. It has as many entries as the train steps between two refreshes
+ * draw, in whole blocks. */
+static int use_returns(options *o, const settings *s, gpur_returns_config *returns)
+{
+    const int64_t period = s->learner.target_period, batch = s->learner.batch_size, most = INT32_MAX;
+    if (returns->cache_size == 0) {
+        for (option_id id = OPTION_ESTIMATOR; id <= OPTION_ERROR_BOUND; id++)
+            if (o->value[id])
+                return fail("%s is %s and --preset is %s, which has no returns to estimate; leave the option out, or "
+                            "take dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or vrc-2021-small",
+                            option_name(id), o->value[id], o->value[OPTION_PRESET]);
+        return 0;
+    }
+    returns->cache_size = round_up(period > most / batch ? most : batch * period, returns->block_length);
+    TRY(use_estimator(o, returns));
+    const option_id setting = estimators[returns->estimator].setting;
+    if (setting == OPTION_LAMBDA && !o->value[OPTION_LAMBDA] && returns->lambda < 0.0f)
+        return fail("--lambda is missing; --preset %s needs a number of 0 to 1 for --estimator %s: the paper states "
+                    "none",
+                    o->value[OPTION_PRESET], o->value[OPTION_ESTIMATOR]);
+    return setting == OPTION_LAMBDA        ? use_float(o, setting, &returns->lambda)
+           : setting == OPTION_N_STEP      ? use_int32(o, setting, &returns->n_step)
+           : setting == OPTION_ERROR_BOUND ? use_float(o, setting, &returns->error_bound)
+                                           : 0;
 }
 
 static int use_replay(options *o, const gpur_run_config *run, int64_t batch_size, gpur_replay_config *replay)
@@ -236,6 +319,18 @@ static int shows_atari_frames(const gpur_space *obs)
     return obs->dtype == GPUR_UINT8 && obs->shape[0] == 84 && obs->shape[1] == 84 && obs->shape[2] == 0;
 }
 
+/* How long the papers train. */
+static int64_t steps_of(const settings *s, const char *preset, int is_small)
+{
+    if (is_small)
+        return 1000000;
+    if (strcmp(preset, "vrc-2021") == 0)
+        return 5000000;
+    if (strcmp(preset, "dqn-lambda-2019") == 0)
+        return s->replay.layout == GPUR_LAYOUT_FRAMES ? 10000000 : 500000;
+    return 50000000;
+}
+
 int settings_find(settings *s, options *o)
 {
     if (!o->value[OPTION_ENV])
@@ -250,8 +345,8 @@ int settings_find(settings *s, options *o)
     TRY_LIBRARY(gpur_learner_config_init(&s->learner, sizeof s->learner));
     TRY_LIBRARY(gpur_run_config_init(&s->run, sizeof s->run));
     TRY_LIBRARY(find_preset(o, s));
-    const int is_small = strcmp(o->value[OPTION_PRESET], "fast-dqn-small") == 0;
-    s->steps = is_small ? 1000000 : 50000000;
+    const int is_small = strstr(o->value[OPTION_PRESET], "-small") != NULL;
+    s->steps = steps_of(s, o->value[OPTION_PRESET], is_small);
     TRY(use_integer(o, OPTION_STEPS, &s->steps));
     TRY(use_run(o, &s->run));
     if (s->type.vector && s->steps % s->run.num_envs != 0)
@@ -259,6 +354,8 @@ int settings_find(settings *s, options *o)
                     "must be a multiple of the second",
                     s->steps, (int)s->run.num_envs);
     TRY(use_learner(o, &s->run, &s->learner));
+    TRY(use_frame_stack(o, s));
+    TRY(use_returns(o, s, &s->learner.returns));
     TRY(use_replay(o, &s->run, s->learner.batch_size, &s->replay));
     return use_checkpoint(o, &s->run, is_small, &s->checkpoint);
 }

@@ -307,10 +307,11 @@ static gpur_status find_system(const preset *p, int *system)
     for (*system = 0; *system < SYSTEMS; ++*system)
         if (strcmp(systems[*system].name, p->name) == 0)
             return GPUR_OK;
-    return gpur_fail(GPUR_INVALID_ARGUMENT,
-                     "preset is \"%s\"; it must be \"fast-dqn\", \"dqn-lambda-2019\", \"vrc-2021\", or one of them "
-                     "with \"-small\"",
-                     p->name);
+    return gpur_fail(
+        GPUR_INVALID_ARGUMENT,
+        "preset is \"%s\"; it must be \"fast-dqn\", \"dqn-lambda-2019\", \"vrc-2021\", \"fast-dqn-small\", "
+        "\"dqn-lambda-2019-small\" or \"vrc-2021-small\"",
+        p->name);
 }
 
 /* A program that was compiled before there were caches has no room for their settings and for the field `previous`. */

@@ -203,6 +203,18 @@ def an_interrupted_run_ends_with_what_there_is(folder):
     assert resumed.returncode == 130
 
 
+def a_burst_is_an_option(folder):
+    """It takes the place of concurrent training. One is not the other's training."""
+    for name, options in (("burst", {"burst": 1}), ("each", {"concurrent": 0})):
+        run(*pole(out=folder / name, steps=4000, **options))
+    made = json.loads((folder / "burst/config.json").read_text())["run"]
+    assert (made["burst"], made["concurrent"]) == (1, 0)
+    assert results_of(folder / "burst")[2] != results_of(folder / "each")[2]
+    run(*pole(out=folder / "parts", steps=2000, burst=1))
+    run("--resume", folder / "parts", "--steps", 4000)
+    assert results_of(folder / "parts") == results_of(folder / "burst")
+
+
 def a_checkpoint_that_is_being_saved_is_completed(folder):
     """Ctrl-C while the files of a large replay are written."""
     process = start("--env", "MinAtar/Seaquest", "--device", DEVICE, "--threads", 1, "--prepopulation", 30000,
@@ -281,7 +293,16 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--num-envs", "1", "--synchronized", "1"], ["synchronized", "num_envs"]),
         ([*game, "--act", "previous"], ["act", "previous", "latest", "target"]),
         ([*game, "--preset", "fast-dqn"], ["84"]),
-        ([*game, "--preset", "slow-dqn"], ["slow-dqn", "fast-dqn-small"]),
+        ([*game, "--preset", "slow-dqn"], ["slow-dqn", "fast-dqn-small", "vrc-2021-small"]),
+        ([*game, "--preset", "vrc-2021", "--lambda", "0.5"], ["84"]),
+        ([*game, "--preset", "vrc-2021-small"], ["--lambda is missing", "peng"]),
+        ([*game, "--preset", "vrc-2021-small", "--lambda", "0.5", "--n-step", "3"], ["--n-step is 3", "peng"]),
+        ([*game, "--preset", "vrc-2021-small", "--estimator", "sarsa"], ["sarsa", "watkins"]),
+        ([*game, "--lambda", "0.5"], ["--lambda is 0.5", "fast-dqn-small", "vrc-2021"]),
+        ([*game, "--estimator", "peng"], ["--estimator is peng", "fast-dqn-small"]),
+        ([*game, "--burst", "1", "--concurrent", "1"], ["burst is 1 and concurrent is 1"]),
+        ([*game, "--burst", "1", "--act", "target"], ["burst is 1", "act 2"]),
+        ([*game, "--frame-stack", "2"], ["stack", "2", "CartPole-v1"]),
         ([*game, "--env-options", "length=5"], ["length"]),
         ([*game[:2], "--device", "gpu"], ["gpu", "cpu"]),
         (["--env", "Pong"], ["Pong", "CartPole-v1"]),
@@ -348,6 +369,7 @@ def main():
         a_run_without_a_checkpoint_cannot_be_resumed(folder)
         without_exploration_steps_epsilon_has_its_last_value(folder / "greedy")
         the_network_to_act_by_and_whole_episodes_are_options(folder)
+        a_burst_is_an_option(folder / "bursts")
         a_checkpoint_that_is_being_saved_is_completed(folder / "saved")
         for part in ("plugin", "vector", "refused"):
             (folder / part).mkdir()
@@ -355,7 +377,7 @@ def main():
         a_plugin_that_steps_many_at_once_is_enough(folder / "vector")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 14 tests")
+    print(f"test_train {DEVICE}: 15 tests")
 
 
 main()

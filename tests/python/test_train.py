@@ -318,6 +318,12 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     ({"agent": {"trunks": 1}}, TypeError, "'trunks' is no setting; they are trunk"),
     ({"device": gpureplay.Device("cpu")}, gpureplay.InvalidArgument, "threads is 1 and device is an open Device"),
     ({"out": "a", "resume": "b"}, gpureplay.InvalidArgument, "only one of the two"),
+    ({"burst": True, "concurrent": True}, gpureplay.InvalidArgument, "burst is 1 and concurrent is 1"),
+    ({"lambda_": 0.5}, gpureplay.InvalidArgument, "--lambda is 0.5 and --preset is fast-dqn-small, which has no ret"),
+    ({"preset": "vrc-2021-small"}, gpureplay.InvalidArgument, "--lambda is missing; .*vrc-2021-small .*--estimator"),
+    ({"preset": "vrc-2021-small", "estimator": "sarsa"}, gpureplay.InvalidArgument, "estimator is 'sarsa'; it must be"),
+    ({"preset": "vrc-2021-small", "lambda_": 0.5, "n_step": 3}, gpureplay.InvalidArgument, "--n-step is 3 and --est"),
+    ({"frame_stack": 2}, gpureplay.InvalidArgument, "frame_stack is 2, and .* does not show one image"),
 ])
 def test_options_that_are_refused(options, error, text):
     with pytest.raises(error, match=text):

@@ -31,6 +31,13 @@ _OPTIMIZERS = {"adam": _c_api.ADAM, "rmsprop_tf": _c_api.RMSPROP_TF, "rmsprop_ke
                "rmsprop_torch": _c_api.RMSPROP_TORCH, "rmsprop_deepmind": _c_api.RMSPROP_DEEPMIND,
                "adam_tf": _c_api.ADAM_TF}
 _LEARNER_CHOICES = {
+    "estimator": {"peng": _c_api.ESTIMATOR_PENG, "n-step": _c_api.ESTIMATOR_N_STEP,
+                  "watkins": _c_api.ESTIMATOR_WATKINS, "peng-median": _c_api.ESTIMATOR_PENG_MEDIAN,
+                  "watkins-median": _c_api.ESTIMATOR_WATKINS_MEDIAN,
+                  "peng-error-bound": _c_api.ESTIMATOR_PENG_ERROR_BOUND,
+                  "watkins-error-bound": _c_api.ESTIMATOR_WATKINS_ERROR_BOUND},
+    "storage": {"virtual": _c_api.CACHE_VIRTUAL, "physical": _c_api.CACHE_PHYSICAL},
+    "draw": {"permutation": _c_api.CACHE_PERMUTATION, "replacement": _c_api.CACHE_REPLACEMENT},
     "head": {"q": _c_api.HEAD_Q, "dueling": _c_api.HEAD_DUELING},
     "hidden_activation": ACTIVATIONS,
     "init": {"fan_in": _c_api.INIT_FAN_IN, "glorot": _c_api.INIT_GLOROT, "normal": _c_api.INIT_NORMAL},
@@ -45,7 +52,7 @@ _LEARNER_CHOICES = {
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")  # settings that only a prioritized buffer has
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
 _FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
-          "whole_episodes", "burst")
+          "whole_episodes", "burst", "truncation_terminates")
 
 
 # Setting members of structs.
@@ -75,6 +82,8 @@ def _put_setting(struct: ctypes.Structure, name: str, value: Any, choices: dict[
         setattr(struct, "kind" if name == "optimizer" else name, choice(name, value, choices[name]))
     elif isinstance(getattr(struct, name), _c_api.Schedule):
         setattr(struct, name, schedule(name, value))
+    elif name == "lambda_":
+        put(struct, "lambda", value)
     elif name in ("block_rows", "max_batch", "frame_stack"):
         put_count(struct, name, value)
     else:
@@ -338,12 +347,16 @@ _OPTIMIZER_MEMBERS = ("optimizer", "learning_rate", "centered", "beta1", "beta2"
 _LEARNER_MEMBERS = ("exploration", "beta", "loss", "act", "math", "step_kernel", "double_dqn", "huber_delta",
                     "batch_size", "target_period", "target_copy_first", "max_act_batch", "unroll", "seed",
                     "host_batches", "deterministic")
+# Of the cache of returns. A trailing underscore is one of Python's.
+_RETURNS_MEMBERS = ("cache_size", "block_length", "estimator", "lambda_", "n_step", "error_bound", "storage", "draw",
+                    "prioritization", "truncation_terminates")
 _DRAW_SETTINGS = ("distinct", "prioritized")
-LEARNER_SETTINGS = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_LEARNER_MEMBERS, *_DRAW_SETTINGS)
+LEARNER_SETTINGS = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_LEARNER_MEMBERS, *_RETURNS_MEMBERS, *_DRAW_SETTINGS)
 
 
 def _parts_of(config: _c_api.LearnerConfig) -> tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]:
-    return (config.network, _NETWORK_MEMBERS), (config.optimizer, _OPTIMIZER_MEMBERS), (config, _LEARNER_MEMBERS)
+    return ((config.network, _NETWORK_MEMBERS), (config.optimizer, _OPTIMIZER_MEMBERS),
+            (config.returns, _RETURNS_MEMBERS), (config, _LEARNER_MEMBERS))
 
 
 def learner_config(preset: str | None, settings: Settings, index_source: int) -> _c_api.LearnerConfig:
@@ -446,7 +459,7 @@ def _schedule_of(given: _c_api.Schedule) -> Any:
 
 
 def _value_of(struct: ctypes.Structure, name: str) -> Any:
-    value = getattr(struct, name)
+    value = getattr(struct, "lambda" if name == "lambda_" else name)
     if isinstance(value, _c_api.Schedule):
         return _schedule_of(value)
     return bool(value) if name in _FLAGS else shortest(value) if isinstance(value, float) else value
@@ -498,9 +511,11 @@ def _settings_in(network: _c_api.NetworkConfig,
 
 
 def settings_of_learner(config: _c_api.LearnerConfig) -> Settings:
-    source = config.index_source
-    return {**_settings_in(config.network, _parts_of(config)),
-            "prioritized": _word(SOURCES, source) if source in SOURCES.values() else False,
+    """Without a cache of returns those of its settings are left out."""
+    source, found = config.index_source, _settings_in(config.network, _parts_of(config))
+    for name in () if config.returns.cache_size > 0 else _RETURNS_MEMBERS:
+        del found[name]
+    return {**found, "prioritized": _word(SOURCES, source) if source in SOURCES.values() else False,
             "distinct": source == _c_api.UNIFORM_DISTINCT}
 
 

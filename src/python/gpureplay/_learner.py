@@ -105,6 +105,9 @@ class LearnerStats(NamedTuple):
     actions: int
     invalid_actions: int
     pinned_bytes: int
+    refreshes: int
+    missing_rows: int
+    cache_bytes: int
 
 
 class DQN(Handle):
@@ -127,6 +130,12 @@ class DQN(Handle):
         prioritized None (as the buffer), True, "independent" or False, and distinct say how train steps sample. By
         priority, each transition's loss is weighted, and its |TD error| is written back as its priority; beta is the
         exponent of the weights by train step: a number, or (first, last, steps[, begin]).
+        cache_size above 0 trains on returns of several steps, without a target network: `refresh` computes that many,
+        in blocks of block_length successive transitions, and the train steps after it draw from them. The buffer must
+        have n_step 1 and a field "previous", ((), "int64"). estimator "peng" (needs lambda_), "n-step" (n_step),
+        "watkins" (lambda_), "peng-median", "watkins-median", "peng-error-bound" or "watkins-error-bound"
+        (error_bound); draw "permutation" or "replacement"; storage "virtual" or "physical"; prioritization;
+        truncation_terminates (include/gpureplay/returns.h).
 
     One thread trains. Any number of threads may call `act` and read `stats` meanwhile.
     """
@@ -203,6 +212,11 @@ class DQN(Handle):
                 raise Interrupted(f"the progress function ended it after {steps - left} of {steps} train steps")
             if left <= 0:
                 return
+
+    def refresh(self) -> None:
+        """Enqueues one refresh of the cache of returns, from which the train steps that follow draw. In the thread that
+        trains. InvalidArgument: cache_size is 0. TooFew: the buffer has too few successive transitions for a block."""
+        self._call(lib.gpur_learner_refresh)
 
     def train_ids(self, ids: Any) -> None:
         """Runs one train step on the transitions of these ids, (batch_size,). Evicted: a transition that was

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 
+from . import _c_api
 from ._inputs import integer, real
 from ._library import InvalidArgument
 
@@ -23,13 +24,15 @@ _MOST = (2**63 - 1) // 4
 
 
 class Option(NamedTuple):
-    """An option. `kind` is the type of its values. Integers are `low` to `high`."""
+    """An option. `kind` is the type of its values. Integers are `low` to `high`. A run may have no value of one that
+    is optional."""
 
     kind: type
     metavar: str
     meaning: str
     low: int = 0
     high: int = _MOST
+    is_optional: bool = False
 
 
 # In the order of the file. Where there are two defaults, they are those of fast-dqn and of fast-dqn-small.
@@ -37,36 +40,49 @@ OPTIONS = {
     "env": Option(str, "NAME", "a game of the library, a plug-in (./games.so or ./games.so:Corridor), or an id of "
                                "Gymnasium"),
     "env_options": Option(str, "LIST", "the environment's: a=1,b=2"),
-    "preset": Option(str, "NAME", "fast-dqn (default for frames of 84 x 84 bytes) or fast-dqn-small (for all others)"),
+    "preset": Option(str, "NAME", "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
+                                  "dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or vrc-2021-small"),
     "device": Option(str, "NAME", "auto (default: a GPU if there is one), cpu, cuda:N"),
     "threads": Option(int, "N", "that compute on the CPU; 0, the default: all cores", 0, 1024),
     "deterministic": Option(bool, "0|1", "1: the same results each time on a GPU, too, by slower kernels (0)"),
     "seed": Option(int, "N", "of everything random (1)", 0, 2**63 - 1),
-    "steps": Option(int, "N", "environment steps to take (fast-dqn 50000000, fast-dqn-small 1000000)", 1),
-    "num_envs": Option(int, "W", "environments (8)", 1, 4096),
+    "steps": Option(int, "N", "environment steps to take (fast-dqn 50000000, dqn-lambda-2019 10000000, for CartPole "
+                                "500000, vrc-2021 5000000, the small ones 1000000)", 1),
+    "num_envs": Option(int, "W", "environments (8; of dqn-lambda and vrc 1)", 1, 4096),
     "env_threads": Option(int, "N", "that step environments; 0, the default: one for each, at most 64", 0, 4096),
     "concurrent": Option(bool, "0|1", "train while the environments step (1)"),
     "synchronized": Option(bool, "0|1", "one inference for all environments (1; 0 if there is one environment)"),
+    "burst": Option(bool, "0|1", "1: the C / F train steps of every C steps are done at their beginning, and "
+                                 "--concurrent is 0 (0; of dqn-lambda and vrc 1)", is_optional=True),
     "act": Option(str, "latest|target", "the network to act by with --concurrent 0, which is else the target network "
                                         "(latest)"),
     "whole_episodes": Option(bool, "0|1", "1: only the steps of finished episodes go to the replay (0)"),
-    "target_period": Option(int, "C", "steps between copies to the target network (10000, 1000)", 1),
+    "target_period": Option(int, "C", "steps between copies to the target network, or refreshes of the cache (10000, "
+                                        "1000)", 1),
     "train_period": Option(int, "F", "steps for each train step (4)", 1),
     "prepopulation": Option(int, "N", "random steps before the first step (50000, 5000)", 1),
     "eval_period": Option(int, "N", "steps between evaluations; 0: only at the end (250000, 50000)"),
     "eval_episodes": Option(int, "N", "episodes of an evaluation; 0: no evaluations (30)"),
     "capacity": Option(int, "N", "transitions in the replay (1000000, 100000)", 2),
+    "frame_stack": Option(int, "N", "frames of an observation, where the environment shows one image without channels "
+                                    "(4)", 1, _c_api.MAX_STACK, True),
     "batch": Option(int, "N", "transitions of a train step (32)", 1),
-    "learning_rate": Option(float, "X", "of the optimizer (0.00025)"),
+    "learning_rate": Option(float, "X", "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005)"),
     "exploration_steps": Option(int, "N", "in which epsilon falls from 1 to 0.1; 0: it is 0.1 from step 1 on (1000000, "
                                             "100000)"),
+    "estimator": Option(str, "NAME", "of the returns of dqn-lambda and vrc: peng (default), watkins, n-step (default "
+                                     "for CartPole by dqn-lambda-2019), peng-median, watkins-median, peng-error-bound, "
+                                     "watkins-error-bound", is_optional=True),
+    "lambda_": Option(float, "X", "of peng and watkins, 0 to 1; it must be given", is_optional=True),
+    "n_step": Option(int, "N", "of n-step (3; of dqn-lambda-2019 5)", 1, 2**31 - 1, True),
+    "error_bound": Option(float, "X", "of the two with error-bound (0.025)", is_optional=True),
     "checkpoint": Option(int, "N", "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"),
 }
 
 
 def flag_of(name: str) -> str:
-    """As the command line has it: "--num-envs"."""
-    return "--" + name.replace("_", "-")
+    """As the command line has it: "--num-envs", and "--lambda" for lambda_."""
+    return "--" + name.rstrip("_").replace("_", "-")
 
 
 def checked(name: str, value: Any) -> Value:
@@ -109,9 +125,9 @@ def text_of(value: Value) -> str:
 
 
 def lines_of(options: Mapping[str, Value], overrides: Mapping[str, Any]) -> str:
-    """The file: a line for each option, and one for the settings of the buffer and of the agent, where some were given.
-    The program in C refuses the latter."""
-    lines = [f"{flag_of(name)} {text_of(options[name])}\n" for name in OPTIONS]
+    """The file: a line for each option that has a value, and one for the settings of the buffer and of the agent, where
+    some were given. The program in C refuses the latter."""
+    lines = [f"{flag_of(name)} {text_of(options[name])}\n" for name in OPTIONS if options[name] is not None]
     return "".join([*lines, *(f"{name} {json.dumps(overrides[name])}\n" for name in OVERRIDES if overrides[name])])
 
 
@@ -130,6 +146,6 @@ def read_options(folder: str | os.PathLike[str]) -> tuple[dict[str, Value], dict
             raise ValueError(f"{path} has the line \"{line}\"; its lines must be options of a run with their values")
         found[names[flag]] = parsed(names[flag], text)
     for name in OPTIONS:
-        if name not in found:
+        if name not in found and not OPTIONS[name].is_optional:
             raise ValueError(f"{path} has no {flag_of(name)}; it must have every option of a run")
     return found, overrides

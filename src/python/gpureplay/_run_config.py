@@ -15,6 +15,7 @@ from ._config import shortest
 from ._device import Device
 from ._envs import env_info
 from ._library import lib
+from ._options import flag_of
 from ._python_envs import Envs
 from ._schema import NUMPY
 
@@ -28,11 +29,14 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "activation": _ACTIVATIONS, "hidden_activation": _ACTIVATIONS, "init": ("fan_in", "glorot", "normal"),
     "input_layout": ("chw", "hwc"), "loss": ("huber", "squared"), "math": ("fp32", "tf32", "bf16"),
     "index_source": ("auto", "uniform", "uniform_distinct", "prioritized_stratified", "prioritized_independent"),
+    "estimator": ("peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
+                  "watkins-error-bound"),
+    "storage": ("virtual", "physical"), "draw": ("permutation", "replacement"),
     "gpur_layer.kind": ("dense", "conv"),
     "gpur_optimizer_config.kind": ("adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind",
                                    "adam_tf"),
 }
-_LEFT_OUT = ("size", "reserved", "fields", "field_count", "trunk_count", "env_options", "on_event", "user")
+_LEFT_OUT = ("size", "reserved", "reserved0", "fields", "field_count", "trunk_count", "env_options", "on_event", "user")
 
 
 def _number(value: float) -> float | None:
@@ -83,8 +87,8 @@ def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], de
     return {
         "program": "gpureplay.train", "version": lib.gpur_version().decode(), "python": sys.version.split()[0],
         "build": {key: value for key, _, value in lines}, "device": _device(device),
-        "options": {name.replace("_", "-"): int(value) if isinstance(value, bool) else value
-                    for name, value in options.items()},
+        "options": {flag_of(name)[2:]: int(value) if isinstance(value, bool) else value
+                    for name, value in options.items() if value is not None},
         "overrides": overrides, "environment": _environment(envs), "run": _members(run),
         "replay": {**_members(replay), "fields": [_field(replay.fields[i]) for i in range(replay.field_count)]},
         "learner": _members(learner),

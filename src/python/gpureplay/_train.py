@@ -53,14 +53,16 @@ class TrainResult:
 
 
 def train(env: Any = None, *, preset: str | None = None, steps: int | None = None, num_envs: int | None = None,
-          concurrent: bool | None = None, synchronized: bool | None = None,
+          concurrent: bool | None = None, synchronized: bool | None = None, burst: bool | None = None,
           device: str | TorchDevice | Device | None = None, seed: int | None = None,
           out: str | os.PathLike[str] | None = None, resume: str | os.PathLike[str] | None = None,
           progress: bool = True, on_event: OnEvent | None = None, env_options: EnvOptions = None, eval_env: Any = None,
           eval_period: int | None = None, eval_episodes: int | None = None, target_period: int | None = None,
           train_period: int | None = None, prepopulation: int | None = None, capacity: int | None = None,
           batch: int | None = None, learning_rate: float | None = None, exploration_steps: int | None = None,
-          act: str | None = None, whole_episodes: bool | None = None, checkpoint: int | None = None,
+          estimator: str | None = None, lambda_: float | None = None, n_step: int | None = None,
+          error_bound: float | None = None, frame_stack: int | None = None, act: str | None = None,
+          whole_episodes: bool | None = None, checkpoint: int | None = None,
           threads: int | None = None, env_threads: int | None = None,
           deterministic: bool | None = None, check_nan: bool = True, buffer: Mapping[str, Any] | None = None,
           agent: Mapping[str, Any] | None = None) -> TrainResult:
@@ -74,18 +76,24 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
 
     env, env_options, eval_env: as `Run` takes them: a name, a function make_env(lane), a list of environments, ...
     preset: "fast-dqn", all constants of the paper ("fast-dqn" is the default for frames of 84 x 84 bytes), or
-        "fast-dqn-small", for games like CartPole and MinAtar (the default for all others).
+        "fast-dqn-small", for games like CartPole and MinAtar (the default for all others). "dqn-lambda-2019",
+        "vrc-2021", "dqn-lambda-2019-small" and "vrc-2021-small" train on returns of several steps
+        (docs/dqn-lambda.md): burst is True, num_envs 1, and lambda_ must be given.
     steps: environment steps to take (50 million, 1 million). num_envs: environments (8; those of a list).
     concurrent: train while the environments step (True). synchronized: one inference for all environments (True, unless
         there is only one). Bad combinations raise an exception with both numbers. act: without `concurrent` the network
         to act by, "latest" or "target" ("latest"). whole_episodes: steps are trained on only when their episodes have
-        ended (False).
+        ended (False). burst: all train steps of a target_period are done at its beginning; excludes `concurrent`.
     target_period: steps between copies to the target network (10,000, 1,000). train_period: steps for each train step
         (4). prepopulation: random steps before the first one (50,000, 5,000).
     eval_period: steps between evaluations; 0: only at the end (250,000, 50,000). eval_episodes: episodes of each; 0:
         no evaluations (30).
     capacity: transitions in the buffer (1 million, 100,000). batch: transitions of a train step (32). learning_rate:
         of the optimizer (0.00025). exploration_steps: in which epsilon falls from 1 to 0.1 (1 million, 100,000).
+    estimator: "peng", "watkins", "n-step", "peng-median", "watkins-median", "peng-error-bound" or
+        "watkins-error-bound". lambda_: of "peng" and "watkins". n_step: of "n-step". error_bound: of the last two.
+        Presets without returns of several steps have none of these. frame_stack: frames of an observation, where the
+        environment shows one image without channels (4).
     buffer, agent: other settings of `ReplayBuffer` and `DQN` by name, which override all others:
         agent={"double_dqn": True}.
     device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`. threads: that compute on the CPU; 0: all cores
@@ -155,6 +163,62 @@ def _rounded_up(value: int, multiple_of: int) -> int:
     return -(-value // multiple_of) * multiple_of
 
 
+def _steps_of(name: str, preset: RunPreset) -> int:
+    """How long the papers train."""
+    if "-small" in name:
+        return 1_000_000
+    of_2019 = 10_000_000 if preset.buffer["layout"] == "frames" else 500_000
+    return {"vrc-2021": 5_000_000, "dqn-lambda-2019": of_2019}.get(name, 50_000_000)
+
+
+def _use_frame_stack(options: Options, buffer: Settings, env: str) -> None:
+    """Stacks of other frames than the preset's."""
+    count = options["frame_stack"]
+    if buffer["layout"] != "frames":
+        if count is not None:
+            raise InvalidArgument(f"frame_stack is {count}, and {env} does not show one image without channels; leave "
+                                  "the option out")
+        return
+    options["frame_stack"] = buffer["frame_stack"] = count = buffer["frame_stack"] if count is None else count
+    for name in ("obs", "next_obs"):
+        shape, dtype = buffer["fields"][name]
+        buffer["fields"][name] = (count, *shape[1:]), dtype
+
+
+# The estimators of returns, and the option that says more of each.
+_ESTIMATORS = {"peng": "lambda_", "watkins": "lambda_", "n-step": "n_step", "peng-median": None, "watkins-median": None,
+               "peng-error-bound": "error_bound", "watkins-error-bound": "error_bound"}
+
+
+def _use_returns(options: Options, agent: Settings) -> None:
+    """The cache of returns, which a preset has or has not. It has as many entries as the train steps between two
+    refreshes draw, in whole blocks."""
+    names = ("lambda_", "n_step", "error_bound")
+    if "cache_size" not in agent:
+        for name in ("estimator", *names):
+            if options[name] is not None:
+                raise InvalidArgument(f"{flag_of(name)} is {options[name]} and --preset is {options['preset']}, which "
+                                      "has no returns to estimate; leave the option out, or take dqn-lambda-2019, "
+                                      "vrc-2021, dqn-lambda-2019-small or vrc-2021-small")
+        return
+    agent["cache_size"] = _rounded_up(agent["batch_size"] * agent["target_period"], agent["block_length"])
+    estimator = options["estimator"] = agent["estimator"] = agent["estimator"] if options["estimator"] is None else \
+        options["estimator"]
+    if estimator not in _ESTIMATORS:
+        raise InvalidArgument(f"estimator is {estimator!r}; it must be one of {', '.join(map(repr, _ESTIMATORS))}")
+    setting = _ESTIMATORS[estimator]
+    for name in names:
+        if options[name] is not None and name != setting:
+            raise InvalidArgument(f"{flag_of(name)} is {options[name]} and --estimator is {estimator}, which does not "
+                                  "have it; leave one of them out")
+    if setting is None:
+        return
+    if setting == "lambda_" and options[setting] is None and agent[setting] < 0:
+        raise InvalidArgument(f"--lambda is missing; --preset {options['preset']} needs a number of 0 to 1 for "
+                              f"--estimator {estimator}: the paper states none")
+    options[setting] = agent[setting] = agent[setting] if options[setting] is None else options[setting]
+
+
 def _complete(options: Options, envs: Envs) -> RunPreset:
     """Gives every option a value, from the preset if it has none, and the preset those that were given."""
     def use(name: str, otherwise: Value) -> Any:
@@ -164,8 +228,8 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
 
     use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
     name = use("preset", "fast-dqn" if _shows_atari_frames(env_info(envs)) else "fast-dqn-small")
-    found, is_small = run_preset(name, envs.type, envs.vector_type, envs.options), name == "fast-dqn-small"
-    steps = use("steps", 1_000_000 if is_small else 50_000_000)
+    found, is_small = run_preset(name, envs.type, envs.vector_type, envs.options), "-small" in name
+    steps = use("steps", _steps_of(name, found))
     buffer, agent, run = found
     buffer["seed"] = agent["seed"] = run["seed"] = use("seed", 1)
     run["num_envs"] = use("num_envs", run["num_envs"] if envs.count is None else envs.count)
@@ -173,8 +237,10 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
         raise InvalidArgument(f"steps is {steps} and num_envs is {run['num_envs']}; a vector environment steps all at "
                               "once, so the first must be a multiple of the second")
     run["threads"] = use("env_threads", run["threads"])
-    run["concurrent"] = use("concurrent", run["concurrent"])
+    # Of two switches that exclude each other the one that is given decides, and not the preset.
+    run["concurrent"] = use("concurrent", run["concurrent"] and not options["burst"])
     run["synchronized"] = use("synchronized", run["synchronized"] and run["num_envs"] > 1)
+    run["burst"] = use("burst", run["burst"] and not run["concurrent"])
     for member in ("act", "whole_episodes", "target_period", "train_period", "prepopulation"):
         run[member] = use(member, run[member])
     run["eval_episodes"] = use("eval_episodes", run["eval_episodes"] if envs.can_evaluate else 0)
@@ -188,6 +254,8 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     fall = use("exploration_steps", fall)
     agent["exploration"] = (first if fall > 0 else last, last, fall)
     agent["learning_rate"] = use("learning_rate", _schedule_parts(agent["learning_rate"])[0])
+    _use_frame_stack(options, buffer, envs.name)
+    _use_returns(options, agent)
     buffer["capacity"] = use("capacity", buffer["capacity"])
     buffer["min_size"] = min(buffer["min_size"], run["prepopulation"], buffer["capacity"])
     if agent["batch_size"] > 4096:

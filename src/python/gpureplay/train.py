@@ -48,9 +48,10 @@ def _parser() -> argparse.ArgumentParser:
         prog=_PROGRAM, allow_abbrev=False, usage=f"{_PROGRAM} --env NAME [options]\n       {_PROGRAM} --resume FOLDER",
         description="Trains a DQN agent in W environments, by default with both switches of fast DQN [Daley & Amato "
                     "2021]. Ctrl-C ends it with what there is. In brackets: the default, of fast-dqn and of "
-                    "fast-dqn-small where they differ.", epilog="Exit status: 0 done, 130 interrupted, 2 an error.")
+                    "fast-dqn-small where they differ, which is mostly that of the other presets, too.",
+        epilog="Exit status: 0 done, 130 interrupted, 2 an error.")
     for name, option in OPTIONS.items():
-        parser.add_argument(flag_of(name), metavar=option.metavar, type=functools.partial(_value, name),
+        parser.add_argument(flag_of(name), dest=name, metavar=option.metavar, type=functools.partial(_value, name),
                             help=option.meaning)
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--out", metavar="FOLDER", help="where the files go (runs/ENV-SEED)")
