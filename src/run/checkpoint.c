@@ -176,7 +176,8 @@ static gpur_status add_settings(const gpur_run *run, gpur_tensors *settings)
     GPUR_TRY(gpur_tensors_add_metadata(settings, "num_envs", "%d", (int)c->num_envs));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "concurrent", "%d", (int)c->concurrent));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "synchronized", "%d", (int)c->synchronized));
-    GPUR_TRY(gpur_tensors_add_metadata(settings, "burst", "%d", (int)c->burst));
+    if (c->burst) /* files of older versions do not have it */
+        GPUR_TRY(gpur_tensors_add_metadata(settings, "burst", "%d", (int)c->burst));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "acts_by_target", "%d", (int)run->shape.acts_by_target));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "whole_episodes", "%d", (int)c->whole_episodes));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "target_period", "%" PRId64, c->target_period));
@@ -378,6 +379,8 @@ static gpur_status read_file(run_state *state, gpur_checkpoint *file, gpur_secti
     GPUR_TRY(gpur_checkpoint_options_init(&options, sizeof options));
     GPUR_TRY(add_settings(run, settings));
     GPUR_TRY(gpur_checkpoint_compare(file, "run", "this run", settings, scalars, sizeof scalars / sizeof *scalars));
+    GPUR_REQUIRE(run->config.burst || !gpur_tensors_find_metadata(&file->tensors, "burst"),
+                 "%s is of a run with burst 1; this run has 0", file->file.path);
     GPUR_TRY(alloc_state(state, run, log && log->dims > 0 ? log->shape[0] : 0));
     GPUR_TRY(add_state(state, sections));
     GPUR_TRY(gpur_checkpoint_match(file, sections, "this run", 1));

@@ -215,6 +215,27 @@ def a_burst_is_an_option(folder):
     assert results_of(folder / "parts") == results_of(folder / "burst")
 
 
+def returns_of_several_steps_are_trained_on(folder):
+    """By each estimator; one run of it goes on bit for bit."""
+    options = {"preset": "vrc-2021-small", "steps": 2000, "checkpoint": 1000}
+    results = set()
+    for name, more in (("peng", {"lambda": 0.5}), ("other", {"lambda": 0.75}), ("watkins", {"lambda": 0.5}),
+                       ("n-step", {"n-step": 4}), ("peng-median", {}), ("watkins-error-bound", {"error-bound": 0.5})):
+        estimator = {} if name in ("peng", "other") else {"estimator": name}
+        run(*pole(out=folder / name, **options, **estimator, **more))
+        config = json.loads((folder / name / "config.json").read_text())
+        assert config["learner"]["returns"]["estimator"] == config["options"]["estimator"]
+        assert config["learner"]["returns"]["cache_size"] == 8000 and config["run"]["burst"] == 1
+        assert [config["options"].get(option) for option in more] == list(more.values())
+        results.add(results_of(folder / name)[2])
+    assert len(results) == 6
+    run(*pole(out=folder / "parts", **{**options, "steps": 1000}, **{"lambda": 0.5}))
+    run("--resume", folder / "parts", "--steps", 2000)
+    assert results_of(folder / "parts") == results_of(folder / "peng")
+    run(*pole(out=folder / "beside", **options, **{"lambda": 0.5, "concurrent": 1, "num-envs": 4}))
+    assert json.loads((folder / "beside/config.json").read_text())["run"]["burst"] == 0
+
+
 def a_checkpoint_that_is_being_saved_is_completed(folder):
     """Ctrl-C while the files of a large replay are written."""
     process = start("--env", "MinAtar/Seaquest", "--device", DEVICE, "--threads", 1, "--prepopulation", 30000,
@@ -296,6 +317,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--preset", "slow-dqn"], ["slow-dqn", "fast-dqn-small", "vrc-2021-small"]),
         ([*game, "--preset", "vrc-2021", "--lambda", "0.5"], ["84"]),
         ([*game, "--preset", "vrc-2021-small"], ["--lambda is missing", "peng"]),
+        ([*game, "--preset", "vrc-2021-small", "--lambda", "2"], ["lambda", "2", "0 to 1"]),
         ([*game, "--preset", "vrc-2021-small", "--lambda", "0.5", "--n-step", "3"], ["--n-step is 3", "peng"]),
         ([*game, "--preset", "vrc-2021-small", "--estimator", "sarsa"], ["sarsa", "watkins"]),
         ([*game, "--lambda", "0.5"], ["--lambda is 0.5", "fast-dqn-small", "vrc-2021"]),
@@ -370,6 +392,7 @@ def main():
         without_exploration_steps_epsilon_has_its_last_value(folder / "greedy")
         the_network_to_act_by_and_whole_episodes_are_options(folder)
         a_burst_is_an_option(folder / "bursts")
+        returns_of_several_steps_are_trained_on(folder / "returns")
         a_checkpoint_that_is_being_saved_is_completed(folder / "saved")
         for part in ("plugin", "vector", "refused"):
             (folder / part).mkdir()
@@ -377,7 +400,7 @@ def main():
         a_plugin_that_steps_many_at_once_is_enough(folder / "vector")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 15 tests")
+    print(f"test_train {DEVICE}: 16 tests")
 
 
 main()

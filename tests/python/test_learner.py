@@ -94,7 +94,34 @@ def test_training_on_ids_of_the_callers_choice(buffer):
     assert losses[0] == losses[1] != losses[2]
 
 
+def test_it_trains_on_returns_of_several_steps(buffer):
+    cache = {"cache_size": 400, "block_length": 20, "lambda_": 0.5, "draw": "replacement", "storage": "physical",
+             "prioritization": (0.1, 0.0, 50), "truncation_terminates": True}
+    with gpureplay.ReplayBuffer(1000, {**FIELDS, "truncated": "bool", "previous": "int64"}, device="cpu") as made:
+        obs = np.random.default_rng(1).normal(size=(500, 4))
+        flags = np.zeros(500, bool)
+        made.extend(obs=obs, action=np.zeros(500, int), reward=np.ones(500), next_obs=obs, terminated=flags,
+                    truncated=flags, previous=np.arange(500) - 1)
+        learner = gpureplay.DQN(made, **NETWORK, double_dqn=False, **cache)
+        assert {name: learner.config[name] for name in cache} == cache
+        assert gpureplay.DQN(made, **learner.config).config == learner.config
+        with pytest.raises(gpureplay.TooFew):
+            learner.train()
+        for _ in range(30):
+            learner.refresh()
+            learner.train(12)
+        learner.sync()
+        stats = learner.stats
+        assert (stats.steps, stats.refreshes, stats.missing_rows) == (360, 30, 0) and stats.cache_bytes > 400 * 8
+        assert learner.q_values(obs[:9])[:, 0].min() > 3  # each return has the rewards of many steps
+    with pytest.raises(gpureplay.InvalidArgument, match="cache"):
+        gpureplay.DQN(buffer, **NETWORK).refresh()
+    assert "cache_size" not in gpureplay.DQN(buffer, **NETWORK).config
+
+
 BAD = {
+    "estimator": ({"estimator": "sarsa"}, ValueError, "estimator is 'sarsa'; it must be one of 'peng', 'n-step'"),
+    "lambda": ({"lambda_": "half"}, TypeError, "lambda_? is 'half'; it must be a number"),
     "num_actions missing": ({"num_actions": None}, ValueError, "num_actions"),
     "unknown setting": ({"learning_rat": 1}, TypeError, "'learning_rat' is no setting; they are trunk, head"),
     "choice": ({"loss": "mse"}, ValueError, "loss is 'mse'; it must be one of 'huber', 'squared'"),

@@ -7,13 +7,15 @@ import importlib.util
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import gpureplay
 import gymnasium
@@ -190,7 +192,7 @@ def test_a_vector_environment_runs_synchronized(tmp_path, mode):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_images_of_bytes_and_ids_of_gymnasium():
+def test_images_of_bytes_and_ids_of_gymnasium(tmp_path):
     class Image(Random):
         observation_space = gymnasium.spaces.Box(0, 255, (7, 7), np.uint8)
 
@@ -202,6 +204,9 @@ def test_images_of_bytes_and_ids_of_gymnasium():
     frames = small(lambda lane: Image(), agent=None)
     assert frames.buffer.config["layout"] == "frames" and frames.buffer.config["frame_stack"] == 4
     assert frames.config["learner"]["network"]["input_scale"] == pytest.approx(1 / 255)
+    one = small(lambda lane: Image(), agent=None, frame_stack=1, out=tmp_path)  # the agent sees a single frame
+    assert one.buffer.config["frame_stack"] == 1 and one.buffer.config["fields"]["obs"] == ((1, 7, 7), "uint8")
+    assert "--frame-stack 1\n" in (tmp_path / "options.txt").read_text()
     made = small("gymnasium:CartPole-v1", env_options={"max_episode_steps": 9}, steps=80)
     assert made.episodes["length"].max() <= 9 and made.config["environment"]["name"] == "CartPole-v1"
     assert made.config["options"]["env-options"] == "max_episode_steps=9"
@@ -439,38 +444,51 @@ def program(*arguments, wanted=0, module="train"):
     return Done(out.getvalue(), err.getvalue())
 
 
-FLAGS = ["--device", "cpu", "--threads", "1", "--target-period", "80", "--prepopulation", "50", "--capacity", "1000",
+FLAGS = ["--device", "cpu", "--threads", "1", "--target-period", "80", "--prepopulation", "250", "--capacity", "1000",
          "--eval-period", "160", "--eval-episodes", "2", "--exploration-steps", "300", "--checkpoint", "80"]
+LAMBDA = ["--preset", "vrc-2021-small", "--lambda", "0.75", "--num-envs", "2"]
 
 
 @pytest.fixture(scope="module")
 def cartpole(tmp_path_factory):
-    """Two runs of the program. What it writes is tested by tests/examples/test_train.py."""
+    """Three runs of the program. What it writes is tested by tests/examples/test_train.py."""
     folder = tmp_path_factory.mktemp("runs")
     for name, seed in (("whole", 1), ("other", 2)):
         program("--env", "CartPole-v1", *FLAGS, "--steps", 400, "--seed", seed, "--out", folder / name, "--quiet")
+    program("--env", "CartPole-v1", *FLAGS, *LAMBDA, "--steps", 400, "--out", folder / "lambda", "--quiet")
     return folder
 
 
 @needs_files
 @pytest.mark.skipif("GPUREPLAY_TRAIN" not in os.environ, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
-def test_the_program_in_c_writes_the_same(cartpole, tmp_path):
-    subprocess.run([os.environ["GPUREPLAY_TRAIN"], "--env", "CartPole-v1", *FLAGS, "--steps", "400", "--out",
+@pytest.mark.parametrize("run_name, flags", [("whole", []), ("lambda", LAMBDA)])
+def test_the_program_in_c_writes_the_same(cartpole, tmp_path, run_name, flags):
+    whole = cartpole / run_name
+    subprocess.run([os.environ["GPUREPLAY_TRAIN"], "--env", "CartPole-v1", *FLAGS, *flags, "--steps", "400", "--out",
                     tmp_path / "c", "--quiet"], check=True, timeout=120)
     for name in ("episodes.csv", "evaluations.csv", "options.txt", "learner.safetensors"):
-        assert (tmp_path / "c" / name).read_bytes() == (cartpole / "whole" / name).read_bytes(), name
-    c, python = (json.loads((folder / "config.json").read_text()) for folder in (tmp_path / "c", cartpole / "whole"))
+        assert (tmp_path / "c" / name).read_bytes() == (whole / name).read_bytes(), name
+    c, python = (json.loads((folder / "config.json").read_text()) for folder in (tmp_path / "c", whole))
     assert c.pop("program") == "gpureplay-train" and python.pop("program") == "gpureplay.train"
     assert python.pop("overrides") == {"buffer": {}, "agent": {}} and python.pop("python")
     c["build"].pop("commit", None)
     assert c == python
     # Each goes on with the other's run.
-    shutil.copytree(cartpole / "whole", tmp_path / "python")
+    shutil.copytree(whole, tmp_path / "python")
     program("--resume", tmp_path / "c", "--steps", 600, "--quiet")
     subprocess.run([os.environ["GPUREPLAY_TRAIN"], "--resume", tmp_path / "python", "--steps", "600", "--quiet"],
                    check=True, timeout=120)
     for name in ("episodes.csv", "evaluations.csv", "options.txt", "learner.safetensors"):
         assert (tmp_path / "c" / name).read_bytes() == (tmp_path / "python" / name).read_bytes(), name
+
+
+def test_the_page_of_dqn_lambda_says_what_works():
+    page = (Path(__file__).resolve().parents[2] / "docs/dqn-lambda.md").read_text(encoding="utf-8")
+    block = re.search(r"^```python\n(.*?)^```", page, re.M | re.S).group(1)
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(block, "docs/dqn-lambda.md", "exec"), names)
+    assert out.getvalue().splitlines()[-1].startswith("3 ") and names["result"].agent.config["draw"] == "replacement"
 
 
 @needs_files

@@ -80,6 +80,10 @@ TEST(a_resumed_run_goes_on_with_the_same_bits)
     config = run_fixture_config(4, 0, 1);
     config.burst = 1;
     check_resume(&config);
+    config.env_options = "cache";
+    check_resume(&config);
+    config.burst = 0, config.concurrent = 1, config.env_options = "cache,frames,lives";
+    check_resume(&config);
 }
 
 /* Environments that cannot be saved, one of which, that of lane 1, only begins before step 1. Each load makes them
@@ -208,7 +212,20 @@ TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
     CHECK_OK(gpur_run_advance(fixture.run, 48));
     run_fixture_close(&fixture);
 
-    config.env_options = NULL;
+    config.env_options = NULL, config.concurrent = 0;
+    for (config.burst = 0; config.burst <= 1; config.burst++) { /* a file of one is not one of the other */
+        open_and_save(&config, NULL);
+        run_fixture_close(&fixture);
+        config.burst ^= 1;
+        CHECK_OK(open_run(&config, NULL));
+        CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "burst");
+        check_nothing_loaded();
+        close_and_remove();
+        config.burst ^= 1;
+    }
+    config = run_fixture_config(4, 1, 1);
+    open_and_save(&config, NULL);
+    run_fixture_close(&fixture);
     type.load = refuse_to_load;
     CHECK_OK(open_run(&config, NULL));
     gpur_run_destroy(fixture.run);

@@ -393,6 +393,7 @@ static void check_runs(const char *name, const gpur_env_type *type, int32_t stac
     CHECK_OK(read_preset(name, type, &c));
     c.replay.capacity = 1000;
     c.replay.min_size = c.run.prepopulation = 300;
+    c.run.threads = 0;
     if (stack > 0)
         c.replay.frame_stack = c.fields[0].shape[0] = c.fields[3].shape[0] = stack;
     CHECK_OK(gpur_device_open(test_device_name(), &device_config, &device));
@@ -423,6 +424,12 @@ TEST(runs_can_be_made_of_all_presets)
     check_runs("fast-dqn", &frames, 0);
     check_runs("fast-dqn-small", cartpole, 0);
     check_runs("fast-dqn-small", &frames, 0);
+    check_runs("dqn-lambda-2019", &frames, 0);
+    check_runs("dqn-lambda-2019", &frames, 1); /* the partly observable mode of Daley & Amato 2019 */
+    check_runs("dqn-lambda-2019", cartpole, 0);
+    check_runs("dqn-lambda-2019-small", cartpole, 0);
+    check_runs("vrc-2021", &frames, 0);
+    check_runs("vrc-2021-small", &frames, 0);
 }
 
 int main(int argc, char **argv)

@@ -215,6 +215,11 @@ static void on_event(void *user, const gpur_run_event *event)
                      hash_bytes(0, event, sizeof *event)); /* the order within a kind counts, that between kinds not */
 }
 
+static int has_cache(const char *options)
+{
+    return strstr(options, "cache") != NULL;
+}
+
 static gpur_status open_replay(run_fixture *f, const char *options)
 {
     const int has_frames = strstr(options, "frames") != NULL, is_last = strstr(options, "last") != NULL;
@@ -223,13 +228,18 @@ static gpur_status open_replay(run_fixture *f, const char *options)
     const gpur_field first = {"obs", GPUR_UINT8, {RUN_STACK, 3, RUN_FRAME / 3}};
     const gpur_field last = {"obs", GPUR_UINT8, {3, RUN_FRAME / 3, RUN_STACK}};
     const gpur_field obs = !has_frames ? numbers : is_last ? last : first;
-    gpur_field fields[] = {obs, {"action", GPUR_INT64, {0}},    {"reward", GPUR_FLOAT32, {0}},
-                           obs, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}}};
+    gpur_field fields[] = {obs,
+                           {"action", GPUR_INT64, {0}},
+                           {"reward", GPUR_FLOAT32, {0}},
+                           obs,
+                           {"terminated", GPUR_BOOL, {0}},
+                           {"truncated", GPUR_BOOL, {0}},
+                           {"previous", GPUR_INT64, {0}}};
     fields[3].name = "next_obs";
     GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
     config.capacity = 250; /* so that it is overwritten */
     config.fields = fields;
-    config.field_count = sizeof fields / sizeof *fields;
+    config.field_count = (int32_t)(sizeof fields / sizeof *fields) - !has_cache(options);
     config.min_size = 50;
     config.block_rows = 16;
     config.max_batch = 32;
@@ -255,6 +265,12 @@ gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, c
     learner.batch_size = 8;
     learner.target_period = 12; /* 48 / 4 */
     learner.exploration = (gpur_schedule){.first = 1.0f, .last = 0.1f, .steps = 150};
+    if (has_cache(options)) {
+        learner.returns.cache_size = 96; /* what the train steps of a period draw: 48 / 4 batches of 8 */
+        learner.returns.block_length = 6;
+        learner.returns.lambda = 0.75f;
+        learner.double_dqn = 0;
+    }
     run.on_event = on_event;
     run.user = f;
     GPUR_TRY(gpur_device_open(name, device, &f->device));
@@ -299,7 +315,8 @@ run_hashes run_fixture_hashes(run_fixture *f)
 {
     static float weights[100000];
     run_hashes hashes = {.events = f->events, .replay = hash_rows(f->replay)};
-    for (int which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_TARGET; which++) {
+    const int32_t last = f->learner->config.returns.cache_size > 0 ? GPUR_WEIGHTS_ONLINE : GPUR_WEIGHTS_TARGET;
+    for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= last; which++) {
         const int64_t count = learner_fixture_weights(f->learner, which, weights, 100000);
         if (count <= 0)
             return (run_hashes){0};

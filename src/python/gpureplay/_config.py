@@ -76,18 +76,22 @@ def schedule(name: str, value: Any) -> _c_api.Schedule:
     return made
 
 
+def _member(name: str) -> str:
+    """The member of a struct that a setting is. "lambda_" ends in an underscore because "lambda" is Python's."""
+    return "kind" if name == "optimizer" else name.rstrip("_")
+
+
 def _put_setting(struct: ctypes.Structure, name: str, value: Any, choices: dict[str, dict[str, int]]) -> None:
     """Sets a struct's member by the setting's name: one of its choices, a schedule, or a number."""
+    member = _member(name)
     if name in choices:
-        setattr(struct, "kind" if name == "optimizer" else name, choice(name, value, choices[name]))
-    elif isinstance(getattr(struct, name), _c_api.Schedule):
-        setattr(struct, name, schedule(name, value))
-    elif name == "lambda_":
-        put(struct, "lambda", value)
+        setattr(struct, member, choice(name, value, choices[name]))
+    elif isinstance(getattr(struct, member), _c_api.Schedule):
+        setattr(struct, member, schedule(name, value))
     elif name in ("block_rows", "max_batch", "frame_stack"):
         put_count(struct, name, value)
     else:
-        put(struct, name, value)
+        put(struct, member, value, called=name)
 
 
 def _begin(config: Any, init: Any, set_preset: Any, preset: Any) -> None:
@@ -347,7 +351,7 @@ _OPTIMIZER_MEMBERS = ("optimizer", "learning_rate", "centered", "beta1", "beta2"
 _LEARNER_MEMBERS = ("exploration", "beta", "loss", "act", "math", "step_kernel", "double_dqn", "huber_delta",
                     "batch_size", "target_period", "target_copy_first", "max_act_batch", "unroll", "seed",
                     "host_batches", "deterministic")
-# Of the cache of returns. A trailing underscore is one of Python's.
+# Of the cache of returns.
 _RETURNS_MEMBERS = ("cache_size", "block_length", "estimator", "lambda_", "n_step", "error_bound", "storage", "draw",
                     "prioritization", "truncation_terminates")
 _DRAW_SETTINGS = ("distinct", "prioritized")
@@ -459,7 +463,7 @@ def _schedule_of(given: _c_api.Schedule) -> Any:
 
 
 def _value_of(struct: ctypes.Structure, name: str) -> Any:
-    value = getattr(struct, "lambda" if name == "lambda_" else name)
+    value = getattr(struct, _member(name))
     if isinstance(value, _c_api.Schedule):
         return _schedule_of(value)
     return bool(value) if name in _FLAGS else shortest(value) if isinstance(value, float) else value
@@ -504,7 +508,7 @@ def _settings_in(network: _c_api.NetworkConfig,
     for part, members in parts:
         for name in members:
             if name in _LEARNER_CHOICES:
-                found[name] = _word(_LEARNER_CHOICES[name], getattr(part, "kind" if name == "optimizer" else name))
+                found[name] = _word(_LEARNER_CHOICES[name], getattr(part, _member(name)))
             elif name != "trunk":
                 found[name] = _value_of(part, name)
     return found
