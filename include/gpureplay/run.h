@@ -80,7 +80,8 @@ typedef struct gpur_run_config {
                                  returns, which is then refreshed every C steps. Default 10,000 */
     int64_t train_period;    /* F: steps for each train step; default 4 */
     int64_t prepopulation;   /* steps at random, before step 1, which lane 0 takes, on to the end of its episode, or to
-                                 twice as many steps if it has no end; default 50,000 */
+                                 twice as many steps if it has no end; with a cache of returns more than one of its
+                                 blocks has (of a vector: in each environment); default 50,000 */
     int64_t eval_period;     /* steps between evaluations, a multiple of C; 0: no evaluations; default 250,000 */
     int64_t eval_episodes;   /* episodes of an evaluation; default 30 */
     float eval_epsilon;      /* epsilon in evaluations; default 0.05 */

@@ -681,6 +681,18 @@ static gpur_status open_threads(gpur_run *run)
     return gpur_worker_open(&run->evaluator.worker, evaluate, run, &run->stopping, "the evaluation");
 }
 
+/* The first refresh comes right after the prepopulation, and needs an environment with as many steps as a block. */
+static gpur_status check_cache(const gpur_run *run, gpur_run_types types)
+{
+    const int32_t envs = types.vector ? run->config.num_envs : 1;
+    const int64_t block = run->learner->config.returns.block_length;
+    GPUR_REQUIRE(!run->shape.has_cache || run->config.prepopulation / envs > block,
+                 "prepopulation is %" PRId64 ", the steps of %d environments, and the learner's returns.block_length "
+                 "is %" PRId64 "; each of them must take more steps than a block has",
+                 run->config.prepopulation, (int)envs, block);
+    return GPUR_OK;
+}
+
 static gpur_status check_types(const gpur_run *run, gpur_run_types types)
 {
     const gpur_run_config *const c = &run->config;
@@ -731,6 +743,7 @@ static gpur_status build(gpur_run *run, gpur_run_types types, const gpur_run_con
                                   .acts_by_target = (c->concurrent && !has_cache) || c->act == GPUR_ACT_TARGET};
     GPUR_TRY(check(run));
     GPUR_TRY(check_types(run, types));
+    GPUR_TRY(check_cache(run, types));
     run->threads = threads_of(c, types);
     run->evaluated_return = NAN;
     GPUR_TRY(gpur_mutex_open(&run->stats_lock, "a run"));

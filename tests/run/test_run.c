@@ -687,6 +687,8 @@ TEST(settings_that_do_not_go_together_are_refused)
     check_refused(c, "burst is 1 and the lanes act by the target network (act 2)");
     c = config_with_cache(&with_cache[1], 0), c.act = GPUR_ACT_TARGET;
     check_refused(c, "the learner has a cache of returns and the lanes act by the target network (act 2)");
+    c = config_with_cache(&with_cache[1], 1), c.env_options = "cache=60";
+    check_refused(c, "prepopulation is 60, the steps of 1 environments, and the learner's returns.block_length is 60");
     c = run_fixture_config(80, 1, 0), c.threads = 70,
     check_refused(c, "threads is 70 and synchronized is 0; without `synchronized` the first must be at most 64");
     vector = &run_fixture_same_step;

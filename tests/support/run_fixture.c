@@ -266,8 +266,10 @@ gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, c
     learner.target_period = 12; /* 48 / 4 */
     learner.exploration = (gpur_schedule){.first = 1.0f, .last = 0.1f, .steps = 150};
     if (has_cache(options)) {
-        learner.returns.cache_size = 96; /* what the train steps of a period draw: 48 / 4 batches of 8 */
-        learner.returns.block_length = 6;
+        const char *const block = strstr(options, "cache=");
+        const int64_t length = block ? atoll(block + 6) : 6;
+        learner.returns.cache_size = (95 / length + 1) * length; /* 96: the 48 / 4 batches of 8 of a period */
+        learner.returns.block_length = length;
         learner.returns.lambda = 0.75f;
         learner.double_dqn = 0;
     }

@@ -12,7 +12,8 @@
  *   repeat   it pads stacks by repeating the first frame
  *   lives    every second end of an episode is the loss of a life
  *   unsaved  it cannot save its state
- *   cache    the learner has a cache of returns, of 96 entries in blocks of 6
+ *   cache=B  the learner has a cache of returns, of 96 entries, or the next multiple of B, in blocks of B; without =B
+ *            of 6
  *   fail=N   its step N is refused
  */
 extern const gpur_env_type run_fixture_env;
