@@ -105,9 +105,10 @@ class Run(Handle):
         too, and is raised by `advance`.
     check_nan: observations and rewards of environments in Python are searched for NaN, which ends the run.
     settings: the members of gpur_run_config by name (include/gpureplay/run.h): num_envs, threads, concurrent,
-        synchronized, act "latest" or "target", whole_episodes, target_period, train_period, prepopulation, eval_period,
-        eval_episodes, eval_epsilon, seed. None is the library's default. target_period, in environment steps, is that
-        of the learner, in train steps, times train_period.
+        synchronized, burst, act "latest" or "target", whole_episodes, target_period, train_period, prepopulation,
+        eval_period, eval_episodes, eval_epsilon, seed. None is the library's default. target_period, in environment
+        steps, is that of the learner, in train steps, times train_period. A learner with a cache of returns is
+        refreshed every target_period steps.
 
     Environments in Python get a seed, drawn from the run's, in their first `reset`. If that decides all that is random
     in them, results are the same bits each time, whatever the timing of threads.
