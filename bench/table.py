@@ -196,7 +196,7 @@ def print_ablation(report: Case) -> None:
 PRINTERS = {"ablation": print_ablation, "priorities": print_priorities, "calls beside busy processes": print_busy,
             "in-RAM against in-device replay": print_compare, "whole training": print_training,
             "replay buffers of several libraries": print_libraries, "whole loops of several libraries": print_libraries,
-            "train steps of several libraries": print_libraries}
+            "train steps of several libraries": print_libraries, "refresh of a cache of returns": print_libraries}
 
 
 def main() -> int:
