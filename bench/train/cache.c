@@ -10,7 +10,15 @@
 
 #include <stdio.h>
 
-enum { BATCH = 32, BLOCK = 100, CAPACITY = 40000, QUICK_CAPACITY = 2000, QUICK_ENTRIES = 100, LIMIT = 3600 };
+enum {
+    BATCH = 32,
+    BLOCK = 100,
+    CAPACITY = 40000,
+    QUICK_CAPACITY = 2000,
+    QUICK_ENTRIES = 100,
+    LIMIT = 3600,
+    PAPER_ENTRIES = 80000
+};
 
 typedef struct cache_context {
     gpur_learner *learner;
@@ -59,8 +67,10 @@ static gpur_learner_stats stats_of(const cache_context *c)
 }
 
 /* The learners differ by what the entries take: in the arrays, and in all of their memory. */
-static void check_memory(bench_report *report, const cache_context *c, int64_t entries)
+static void check_memory(bench_report *report, gpur_replay *replay, int64_t entries)
 {
+    const cache_context c[2] = {open_cache(replay, entries, GPUR_CACHE_VIRTUAL),
+                                open_cache(replay, entries, GPUR_CACHE_PHYSICAL)};
     const gpur_learner_stats small = stats_of(&c[0]), large = stats_of(&c[1]);
     printf("cache of %lld entries: %lld bytes virtual, %lld bytes physical; learner %lld and %lld bytes\n",
            (long long)entries, (long long)small.cache_bytes, (long long)large.cache_bytes,
@@ -68,12 +78,14 @@ static void check_memory(bench_report *report, const cache_context *c, int64_t e
     bench_check(report, "bytes of a virtual entry, against 8", small.cache_bytes != 8 * entries, 1);
     bench_check(report, "bytes that a physical cache takes more, against its copies",
                 large.device_bytes - small.device_bytes < entries * (STACK_BYTES + 4), 1);
+    for (int i = 0; i < 2; i++)
+        gpur_learner_destroy(c[i].learner);
 }
 
 int main(int argc, char **argv)
 {
     int64_t entries = 3200;
-    const bench_option more = {"--entries", "entries of the cache, rounded to blocks of 100", 100, 80000, &entries};
+    const bench_option more = {"entries", "entries of the cache, rounded to blocks of 100", 100, 80000, &entries};
     const bench_options options = bench_parse(argc, argv, "training from a cache of returns", &more, 1);
     entries = options.quick ? QUICK_ENTRIES : entries / BLOCK * BLOCK;
     gpur_device *const device = bench_open(options.device, 0);
@@ -93,9 +105,9 @@ int main(int argc, char **argv)
     both.name = "refresh, nature-dqn";
     both.variants[0].body = both.variants[1].body = refresh;
     bench_run(&report, &both);
-    check_memory(&report, c, entries);
     for (int i = 0; i < 2; i++)
         gpur_learner_destroy(c[i].learner);
+    check_memory(&report, replay, options.quick ? entries : PAPER_ENTRIES);
     gpur_replay_destroy(replay);
     gpur_device_close(device);
     return bench_end(&report);

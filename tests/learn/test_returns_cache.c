@@ -188,16 +188,20 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The weight of each entry in the draw, divided by their sum, from the errors on the device. */
-static gpur_status draw_chances(gpur_learner *learner, double p, double *chances)
+/* The weight of each entry in the draw, divided by their sum, from the errors on the device. *wrong gets how far the
+ * median there is from that of the sorted errors. */
+static gpur_status draw_chances(gpur_learner *learner, double p, double *chances, double *wrong)
 {
     float errors[SIZE], sorted[SIZE];
+    gpur_cache_state state;
     double sum = 0;
     GPUR_TRY(gpur_learner_sync(learner));
+    GPUR_TRY(gpur_device_copy(device, &state, learner->returns.state, sizeof state));
     GPUR_TRY(gpur_device_copy(device, errors, learner->returns.taken, sizeof errors));
     memcpy(sorted, errors, sizeof errors);
     qsort(sorted, SIZE, sizeof *sorted, compare);
     const float median = 0.5f * sorted[SIZE / 2 - 1] + 0.5f * sorted[SIZE / 2];
+    *wrong = fabs((double)state.median - (double)median);
     for (int i = 0; i < SIZE; i++)
         sum += chances[i] = errors[i] > median ? 1 + p : errors[i] < median ? 1 - p : 1;
     for (int i = 0; i < SIZE; i++)
@@ -218,12 +222,13 @@ TEST(draws_by_error_follow_the_weights_until_p_is_0)
 {
     returns_fixture f;
     int64_t counts[SIZE];
-    double chances[SIZE];
+    double chances[SIZE], wrong = 1;
     gpur_learner *const learner = open_both(&f, &one_env, prioritize);
     CHECK(learner);
     for (int i = 0; i < 2; i++) {
         CHECK_OK(gpur_learner_refresh(learner));
-        CHECK_OK(draw_chances(learner, i ? 0 : 0.8, chances));
+        CHECK_OK(draw_chances(learner, i ? 0 : 0.8, chances, &wrong));
+        CHECK_NEAR(wrong, 0, 0);
         CHECK_OK(count_draws(learner, 60, counts));
         CHECK(chi_square_tail(chi_square_of(counts, chances, 60 * 64), SIZE - 1) >= 1e-6);
     }
