@@ -128,7 +128,7 @@ def names_of(block):
 
 def test_every_block_of_python_is_tested():
     assert len(README) == 2
-    assert len(GUIDE) == 5  # test_torchrl.py runs the second
+    assert len(GUIDE) == 6  # test_torchrl.py runs the second
 
 
 def test_the_learner_trains():
@@ -144,19 +144,25 @@ def test_the_replay_alone_prints_what_is_said(capsys):
     assert (names["buffer"].gather(names["ids"]).action == names["old"].action).all()
 
 
+def test_sequences_have_the_shapes_that_are_said():
+    pytest.importorskip("gymnasium")
+    batch = names_of(GUIDE[2])["batch"]
+    assert batch.obs.shape == (32, 80, 4) and batch.is_first.shape == (32, 80) and batch.mask.all()
+
+
 def test_a_policy_acts_beside_a_learner(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[2])
+    names = names_of(GUIDE[3])
     assert capsys.readouterr().out == "0 True\n" and names["actions"].shape == (8,)
 
 
 def test_a_training_in_one_call():
-    assert names_of(GUIDE[3])["result"].evaluations["step"].tolist() == [20_000]
+    assert names_of(GUIDE[4])["result"].evaluations["step"].tolist() == [20_000]
 
 
 def test_a_training_in_environments_of_ones_own(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[4])
+    names = names_of(GUIDE[5])
     assert names["result"].episodes["length"].max() <= 200 and capsys.readouterr().out.endswith(" True\n")
 
 
