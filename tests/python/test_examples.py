@@ -81,10 +81,12 @@ def test_ctrl_c_ends_an_example_without_a_traceback(tmp_path, name):
 
 
 @needs("gymnasium", "torch")
-def test_torch_dqn_trains(tmp_path):
-    run = example("torch_dqn.py", "--quick", "--out", str(tmp_path / "curve.png"))
+@pytest.mark.parametrize("name, steps, episodes", [("torch_dqn.py", "3,000", 20), ("r2d2.py", "4,000", 50)])
+def test_torch_agents_train(tmp_path, name, steps, episodes):
+    run = example(name, "--quick", "--out", str(tmp_path / "curve.png"))
     assert run.returncode == 0, run.stderr
-    assert re.search(r"\[#+ +\] 2,048 of 3,000 steps, [\d.]+ s, last 20 episodes return \d\d", run.stdout), run.stdout
+    said = rf"\[#+ +\] 2,048 of {steps} steps, [\d.]+ s, last {episodes} episodes return \d\d"
+    assert re.search(said, run.stdout), run.stdout
     check_picture(tmp_path / "curve.png", run)
 
 
@@ -96,7 +98,8 @@ def test_bare_ctypes_learns_with_no_package_and_no_numpy():
     assert len(rewards) == 32 and set(rewards) == {"0", "1"}
 
 
-@pytest.mark.parametrize("name, module", [("cartpole.py", "gymnasium"), ("torch_dqn.py", "torch")])
+@pytest.mark.parametrize("name, module", [("cartpole.py", "gymnasium"), ("torch_dqn.py", "torch"),
+                                          ("r2d2.py", "torch")])
 @needs("gymnasium")
 def test_a_missing_module_is_named_with_the_command(name, module):
     run = example(name, code=f"import sys; sys.modules[{module!r}] = None")
