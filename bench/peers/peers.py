@@ -29,9 +29,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = common.parser_of(__doc__, ROUNDS, f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds", "libraries")
     common.add_device(parser)
     parser.add_argument("--kinds", help="kinds of cases, separated by commas: uniform, prioritized, trees (priorities "
-                        "without rows), frames (stacks stored once), returns (3 steps, by priority), drop-in "
-                        "(gpureplay.sb3 in place of sb3's), once (the same with optimize_memory_usage), extension "
-                        "(ours with and without the extension module), files; all")
+                        "without rows), frames (stacks stored once), returns (3 steps, by priority), sequences (of 100 "
+                        "transitions), drop-in (gpureplay.sb3 in place of sb3's), once (the same with "
+                        "optimize_memory_usage), extension (ours with and without the extension module), files; all")
     return common.parse(parser, arguments, ROUNDS, QUICK_ROUNDS)
 
 

@@ -6,7 +6,7 @@ whether its fields belong together, and which transition it is.
 
 Some sizes are smaller than in the workloads that others publish, since all libraries hold their buffers at once: frames
 of (84, 84, 4) have 10,000 slots and not 1,000,000, images of (32, 32, 3) 10,000 and not 500,000, vectors 1,000,000 at
-most. Slices and sequences are left out, as not every library has them.
+most.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Group(NamedTuple):
     @property
     def name(self) -> str:
         words = {"prioritized": ", by priority", "trees": ", priorities alone", "files": ", a file", "returns": ", by "
-                 "priority, returns of 3 steps", "once": ", stored once",
+                 "priority, returns of 3 steps", "once": ", stored once", "sequences": ", sequences of 100",
                  "extension": ", with and without the extension module"}.get(self.kind, "")
         return f"{self.schema.name}, {self.capacity:,} slots{words}"
 
@@ -97,6 +97,7 @@ MIXED = Schema("{(5) float32, (3, 32, 32) uint8}", {"state": ((5,), np.dtype(np.
                                                     "pixels": ((3, 32, 32), np.dtype(np.uint8))}, "state")
 STACKS = FRAMES._replace(name="stacks of 4 frames (84, 84) uint8", episode=128)
 FOLLOWING = OBS27._replace(name="obs (27) float32 of episodes", tag="obs", episode=128)
+ONE_EPISODE = FOLLOWING._replace(name="obs (27) float32 of one episode", episode=2**40)
 NUMBER = Schema("1 number", {"number": ((), np.dtype(np.float32))}, "number")
 
 
@@ -134,6 +135,7 @@ def groups(quick: bool, kinds: tuple[str, ...]) -> list[Group]:
     found = _uniform(quick) + _prioritized(quick)
     found.append(Group(STACKS, QUICK_FRAMES_SLOTS if quick else STACKS_SLOTS, 1,
                        (*_samples(*((32,) if quick else (32, 512))), Case("add", 1)), "frames"))
+    found.append(Group(ONE_EPISODE, slots, 128, samples, "sequences"))
     found += [Group(FOLLOWING, slots, 1, (Case("add", 1), *samples), kind) for kind in ("returns", "drop-in", "once")]
     found += [Group(schema, 100_000, chunk, cases, "extension") for schema, chunk, cases in (
         (OBS4, 1, (Case("add", 1), *_samples(32, 256))), (OBS4, 256, (Case("extend", 256),)),

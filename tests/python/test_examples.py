@@ -81,10 +81,12 @@ def test_ctrl_c_ends_an_example_without_a_traceback(tmp_path, name):
 
 
 @needs("gymnasium", "torch")
-def test_torch_dqn_trains(tmp_path):
-    run = example("torch_dqn.py", "--quick", "--out", str(tmp_path / "curve.png"))
+@pytest.mark.parametrize("name, steps, episodes", [("torch_dqn.py", "3,000", 20), ("r2d2.py", "4,000", 50)])
+def test_torch_agents_train(tmp_path, name, steps, episodes):
+    run = example(name, "--quick", "--out", str(tmp_path / "curve.png"))
     assert run.returncode == 0, run.stderr
-    assert re.search(r"\[#+ +\] 2,048 of 3,000 steps, [\d.]+ s, last 20 episodes return \d\d", run.stdout), run.stdout
+    said = rf"\[#+ +\] 2,048 of {steps} steps, [\d.]+ s, last {episodes} episodes return \d\d"
+    assert re.search(said, run.stdout), run.stdout
     check_picture(tmp_path / "curve.png", run)
 
 
@@ -96,7 +98,8 @@ def test_bare_ctypes_learns_with_no_package_and_no_numpy():
     assert len(rewards) == 32 and set(rewards) == {"0", "1"}
 
 
-@pytest.mark.parametrize("name, module", [("cartpole.py", "gymnasium"), ("torch_dqn.py", "torch")])
+@pytest.mark.parametrize("name, module", [("cartpole.py", "gymnasium"), ("torch_dqn.py", "torch"),
+                                          ("r2d2.py", "torch")])
 @needs("gymnasium")
 def test_a_missing_module_is_named_with_the_command(name, module):
     run = example(name, code=f"import sys; sys.modules[{module!r}] = None")
@@ -128,7 +131,7 @@ def names_of(block):
 
 def test_every_block_of_python_is_tested():
     assert len(README) == 2
-    assert len(GUIDE) == 5  # test_torchrl.py runs the second
+    assert len(GUIDE) == 6  # test_torchrl.py runs the second
 
 
 def test_the_learner_trains():
@@ -144,19 +147,25 @@ def test_the_replay_alone_prints_what_is_said(capsys):
     assert (names["buffer"].gather(names["ids"]).action == names["old"].action).all()
 
 
+def test_sequences_have_the_shapes_that_are_said():
+    pytest.importorskip("gymnasium")
+    batch = names_of(GUIDE[2])["batch"]
+    assert batch.obs.shape == (32, 80, 4) and batch.is_first.shape == (32, 80) and batch.mask.all()
+
+
 def test_a_policy_acts_beside_a_learner(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[2])
+    names = names_of(GUIDE[3])
     assert capsys.readouterr().out == "0 True\n" and names["actions"].shape == (8,)
 
 
 def test_a_training_in_one_call():
-    assert names_of(GUIDE[3])["result"].evaluations["step"].tolist() == [20_000]
+    assert names_of(GUIDE[4])["result"].evaluations["step"].tolist() == [20_000]
 
 
 def test_a_training_in_environments_of_ones_own(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[4])
+    names = names_of(GUIDE[5])
     assert names["result"].episodes["length"].max() <= 200 and capsys.readouterr().out.endswith(" True\n")
 
 

@@ -15,6 +15,7 @@ LIBRARIES = {"gpureplay": "ours", "cpprb": "cpprb", "sb3": "sb3", "torchrl": "to
 KINDS = {"uniform": "uniform samples", "prioritized": "samples by priority", "trees": "priorities without rows",
          "frames": "stacks whose frames are stored once", "returns": "returns of 3 steps, by priority",
          "drop-in": "gpureplay.sb3 in place of Stable-Baselines3's buffer",
+         "sequences": "sequences of 100 successive transitions",
          "once": "the same with optimize_memory_usage", "files": "saving and loading",
          "extension": "ours with the extension module, with out=batch, and by ctypes alone"}
 

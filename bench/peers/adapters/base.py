@@ -19,6 +19,7 @@ Rows = dict[str, np.ndarray]  # (count, ...) each
 ALPHA, BETA = 0.6, 0.4
 MAX_ROWS = 65_536  # of a sample or an update by priority
 WEIGHT, INDEX = "a row's weight", "a row's index"  # beside the fields, in what `read` gives
+LENGTH = 100  # of a sequence
 STEPS, GAMMA = 3, 0.5  # of returns; with this gamma sums of whole numbers are exact
 
 
@@ -140,6 +141,29 @@ class Returns(Adapter):
     def fill(self, rows: Rows) -> None:
         for row in range(len(rows["reward"])):
             self.add(tuple(array[row] for array in rows.values()))
+
+
+class Sequences(Adapter):
+    """`sample` gives arrays of (count, length, ...): successive transitions, from any of the buffer on. `read` gives
+    one transition of each sequence, the one in its middle, and fails if those around it are others than they should
+    be."""
+
+    kind = "sequences"
+
+    @property
+    def length(self) -> int:
+        """In the small buffer that is checked a batch of long sequences has no room."""
+        return LENGTH if self.capacity >= LENGTH**2 else 2
+
+    def read(self, sampled: Any) -> Rows:
+        rows = super().read(sampled)  # type: ignore[safe-super]
+        rows = {name: array.reshape(-1, self.length, *array.shape[array.ndim - len(self.schema.fields[name][0]):])
+                for name, array in rows.items()}
+        flat = {name: array.reshape(-1, *array.shape[2:]) for name, array in rows.items()}
+        tags = tags_of(self.schema, flat).reshape(-1, self.length)
+        if (np.diff(tags, axis=1) != 1).any():
+            raise AssertionError("a sequence has transitions that do not follow each other")
+        return {name: array[:, self.length // 2] for name, array in rows.items()}
 
 
 class Saving(Adapter):

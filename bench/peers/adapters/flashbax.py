@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from workloads import Schema, step_of
 
-from .base import Adapter, Rows, Settings
+from .base import Adapter, Rows, Sequences, Settings
 
 
 class Flashbax(Adapter):
@@ -81,4 +81,20 @@ class FlashbaxFrames(Flashbax):
     kind = "frames"
 
 
-ADAPTERS = (Flashbax, FlashbaxFrames)
+class FlashbaxSequences(Sequences, Flashbax):
+    as_used = ("make_trajectory_buffer of period 1 with a batch of 1 environment, all else as for uniform samples: "
+               "sequences of 100 steps from any step on.")
+
+    def _buffer(self, batch: int, many: bool) -> Any:
+        return flashbax.make_trajectory_buffer(
+            add_batch_size=1, sample_batch_size=batch, sample_sequence_length=self.length, period=1,
+            min_length_time_axis=self.length, max_length_time_axis=self.capacity)
+
+    def one(self, rows: Rows) -> Any:
+        return self.many({name: array[:1] for name, array in rows.items()})
+
+    def many(self, rows: Rows) -> Any:
+        return self._given({name: array[np.newaxis] for name, array in rows.items()})
+
+
+ADAPTERS = (Flashbax, FlashbaxFrames, FlashbaxSequences)

@@ -16,8 +16,8 @@ import numpy as np
 from gpureplay import _accelerator
 from workloads import STACK, Schema, step_of
 
-from .base import (ALPHA, BETA, GAMMA, INDEX, STEPS, WEIGHT, Adapter, Prioritized, Returns, Rows, Saving, Settings,
-                   add_by_keywords)
+from .base import (ALPHA, BETA, GAMMA, INDEX, MAX_ROWS, STEPS, WEIGHT, Adapter, Prioritized, Returns, Rows, Saving,
+                   Sequences, Settings, add_by_keywords)
 
 MAX_FRAMES = 512  # rows of a sample of stacks
 
@@ -218,5 +218,17 @@ class Loop:
         self._buffer.update_priorities(indices, priorities)
 
 
-ADAPTERS = (Ours, OursPriorities, OursTrees, OursFrames, OursReturns, OursFiles, OursWithExtension,
+class OursSequences(Sequences, Ours):
+    as_used = ("ReplayBuffer(capacity, fields, sequences=True), `extend` for the steps of one environment, "
+               "`sample_sequences(count, 100)`.")
+
+    def options(self) -> dict[str, Any]:
+        return {"sequences": True, "max_batch": min(MAX_ROWS, self.capacity // 2)}
+
+    def sample(self, count: int) -> Any:
+        batch = self._buffer.sample_sequences(count, self.length)
+        return [getattr(batch, name) for name in self._names]
+
+
+ADAPTERS = (Ours, OursSequences, OursPriorities, OursTrees, OursFrames, OursReturns, OursFiles, OursWithExtension,
             OursOut, OursByCtypes)

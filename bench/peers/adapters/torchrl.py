@@ -12,10 +12,10 @@ import torch
 from tensordict import TensorDict
 from torchrl._torchrl import MinSegmentTreeFp32, SumSegmentTreeFp32
 from torchrl.data import LazyTensorStorage, ReplayBuffer, TensorDictReplayBuffer
-from torchrl.data.replay_buffers.samplers import PrioritizedSampler
+from torchrl.data.replay_buffers.samplers import PrioritizedSampler, SliceSampler
 from workloads import Schema
 
-from .base import ALPHA, BETA, INDEX, WEIGHT, Adapter, Prioritized, Rows, Saving, Settings
+from .base import ALPHA, BETA, INDEX, WEIGHT, Adapter, Prioritized, Rows, Saving, Sequences, Settings
 
 logging.getLogger("torchrl").setLevel(logging.WARNING)  # it logs each storage
 
@@ -154,6 +154,20 @@ class TorchRLTrees(Prioritized):
         return {self.schema.tag: tags.astype(np.float32), WEIGHT: sampled[1].numpy(), INDEX: slots}
 
 
+class TorchRLSequences(Sequences, TorchRL):
+    as_used = ("TensorDictReplayBuffer(storage=LazyTensorStorage(capacity, device=...), sampler=SliceSampler("
+               "slice_len=100, end_key=\"terminated\", cache_values=True)): episodes are looked for once, and not "
+               "after each step that is added; `sample(100 count)`.")
+
+    def make(self) -> Any:
+        sampler = SliceSampler(slice_len=self.length, end_key="terminated", truncated_key=None, cache_values=True)
+        return TensorDictReplayBuffer(storage=LazyTensorStorage(self.capacity, device=self.settings.device),
+                                      sampler=sampler)
+
+    def sample(self, count: int) -> Any:
+        return super().sample(count * self.length)
+
+
 class TorchRLFiles(Saving, TorchRL):
     as_used = "`dumps` and `loads`: a folder of memory-mapped files, one a field; no checksum, no fsync."
 
@@ -187,4 +201,4 @@ class Loop:
         self._buffer.update_priority(indices, torch.from_numpy(priorities))
 
 
-ADAPTERS = (TorchRL, TorchRLFrames, TorchRLPriorities, TorchRLTrees, TorchRLFiles)
+ADAPTERS = (TorchRL, TorchRLFrames, TorchRLSequences, TorchRLPriorities, TorchRLTrees, TorchRLFiles)

@@ -36,6 +36,7 @@ The main names:
     Run             the same over a buffer and a learner of your own: advance, evaluate, save, load, stats
     Policy          a network that acts beside a learner, or without one: act, pull, save, load, get_weights
     Batch, Array    what `sample` returns, and one of its arrays on CUDA
+    SequenceBatch   what `sample_sequences` returns: (batch_size, length, ...) arrays for recurrent agents
     Writer          one more source of transitions, for one more thread
     Device          an open device, to be shared or set up
     preset          the settings of a published system
@@ -48,7 +49,7 @@ Every exception that the library raises is a GpureplayError, and beside that the
 MemoryError, LookupError, OSError, RuntimeError).
 """
 
-from ._batch import Array, Batch
+from ._batch import Array, Batch, SequenceBatch
 from ._buffer import PriorityStats, ReplayBuffer
 from ._device import Device, DeviceInfo
 from ._handle import FileInfo, file_info
@@ -66,7 +67,7 @@ __version__: str = lib.gpur_version().decode()
 __all__ = [
     "Acted", "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted",
     "FileError", "FileInfo", "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan",
-    "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent", "RunStats", "Stats",
-    "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "preset", "show_config",
-    "train",
+    "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent", "RunStats",
+    "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info",
+    "preset", "show_config", "train",
 ]

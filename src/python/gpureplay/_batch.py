@@ -299,6 +299,19 @@ class Batch:
         return f"<gpureplay.Batch of {len(self)}: {', '.join(self.keys())} on {self.device}>"
 
 
+class SequenceBatch(Batch):
+    """A minibatch of sequences: `ReplayBuffer.sample_sequences` makes it. Every array has the shape (batch_size,
+    length, ...), the oldest transition of a sequence first, and there are two more:
+
+    mask: (batch_size, length) bool, where there is a transition. Behind a sequence's last one are zeros with id -1
+    is_first: (batch_size, length) bool, where a transition is the first of its episode
+
+    len() counts sequences. The rest is as in `Batch`."""
+
+    def __repr__(self) -> str:
+        return f"<gpureplay.SequenceBatch of {len(self)}: {', '.join(self.keys())} on {self.device}>"
+
+
 def _array_of(handle: int, name: str) -> tuple[int, _c_api.FieldInfo]:
     """The address and the description of an array."""
     info, address = _c_api.FieldInfo(), ctypes.c_void_p()
@@ -322,6 +335,7 @@ class Batches:
         self.nothing: dict[str, Any] = {}
         self._names = names
         self._known: dict[int, tuple[Layout, ...]] = {}
+        self._known_sequences: dict[tuple[int, int], tuple[Layout, ...]] = {}  # by length, too
 
     def of_handle(self, handle: int, count: int, stream: Any = None) -> Batch:
         """Takes over a reference to a batch of `count` transitions."""
@@ -335,15 +349,29 @@ class Batches:
         reference = Reference(handle, stream)
         layouts = self._known.get(last - first)
         if layouts is None:
-            layouts = self._known[last - first] = self._read_layouts(handle, first)
+            layouts = self._known[last - first] = self._read_layouts(handle, first, self._names)
         if self._waits:
             reference.wait(None)
         return Batch(self, reference, first, count, layouts)
 
-    def _read_layouts(self, handle: int, first: int) -> tuple[Layout, ...]:
+    def of_sequences(self, handle: int, count: int, length: int, stream: Any = None) -> SequenceBatch:
+        """Takes over a reference to a batch of `count` sequences."""
+        first, last = _array_of(handle, self._names[0])[0], _array_of(handle, self._names[-1])[0]
+        reference = Reference(handle, stream)
+        layouts = self._known_sequences.get((last - first, length))
+        if layouts is None:
+            layouts = self._read_layouts(handle, first, [*self._names, "mask", "is_first"], (length,))
+            self._known_sequences[last - first, length] = layouts
+        if self._waits:
+            reference.wait(None)
+        return SequenceBatch(self, reference, first, count, layouts)
+
+    def _read_layouts(self, handle: int, first: int, names: list[str],
+                      leading: tuple[int, ...] = ()) -> tuple[Layout, ...]:
+        """leading: the axes between that of the batch and those of a field."""
         found = []
-        for name in self._names:
+        for name in names:
             address, info = _array_of(handle, name)
-            shape, dtype = tuple(info.shape[:info.dims]), NUMPY[info.dtype]
+            shape, dtype = (*leading, *info.shape[:info.dims]), NUMPY[info.dtype]
             found.append(Layout(name, address - first, shape, dtype, math.prod(shape) * dtype.itemsize))
         return tuple(found)

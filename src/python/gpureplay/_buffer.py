@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _c_api
 from ._accelerator import accelerated, fast
-from ._batch import Batch, Batches
+from ._batch import Batch, Batches, SequenceBatch
 from ._config import BUFFER_SETTINGS, Plan, Stats, make_spec, max_batch_of, settings_of_buffer, settings_text
 from ._device import Device, TorchDevice, as_device
 from ._dlpack import DeviceArray
@@ -103,6 +103,9 @@ class ReplayBuffer(Handle):
     observations: "stacks": obs and next_obs are given as batches have them. "frames": only the newest frame is given,
         and `fields` or the spaces describe that; in a batch it has one axis more.
 
+    sequences: True: there is a field "previous", which is not given but filled in, and `sample_sequences` samples
+        successive transitions. It is added to `fields` if it is not there.
+
     With n_step above 1, layout "frames" or a field "previous" `add` tracks episodes: see `Writer.add`. "previous", one
     int64, is the id of the same environment's transition before, if that is of the same episode. An episode's first
     transition has -1, or -2 - the id of the last transition of the episode before.
@@ -122,7 +125,7 @@ class ReplayBuffer(Handle):
                  beta: float | Sequence[float] | None = None, weight_norm: str | None = None,
                  priority_offset: float | None = None, n_step: int | None = None, frame_stack: int | None = None,
                  layout: str | None = None, stack_axis: str | None = None, stack_pad: str | None = None,
-                 extra_frames: int | None = None, observations: str = "stacks"):
+                 extra_frames: int | None = None, observations: str = "stacks", sequences: bool = False):
         given = locals()
         settings = {name: given[name] for name in BUFFER_SETTINGS}
         self._spec = make_spec(fields_of(fields, action_space), capacity, preset, settings)
@@ -220,13 +223,66 @@ class ReplayBuffer(Handle):
         if out is None:
             return self._enqueue(lib.gpur_replay_sample, stream, count, stream_of(stream))
         self._call(lib.gpur_replay_sample_into, stream_of(stream), out._handle)
+        self._hold_refilled(out, stream)
+        return out
+
+    def sample_sequences(self, batch_size: int, length: int, *, min_length: int | None = None,
+                         across_episodes: bool = True, last_ids: Sequence[int] | np.ndarray | None = None,
+                         out: SequenceBatch | None = None, stream: Any = None) -> SequenceBatch:
+        """Samples sequences of successive transitions of an environment, as (batch_size, length, ...) arrays, the
+        oldest transition first, with a mask and the first transitions of episodes: see `SequenceBatch`. The buffer
+        needs sequences=True, or a field "previous" with such values.
+
+        The last transition of a sequence is sampled: uniformly, or by priority, and the ones before it are found. All
+        that have min_length - 1 transitions before them are possible, so complete sequences are uniform. A sequence for
+        which 64 draws find no such transition has a mask of False throughout. By priority, all transitions of a
+        sequence have the importance weight of the last one. `update_priorities(batch.id[:, -1], ...)` sets the
+        priorities of complete sequences.
+
+        batch_size x length: at most max_batch.
+        min_length: the fewest transitions of a sequence. Default: length, so that all are complete.
+        across_episodes: True: sequences go on from one episode of the environment to the next. False: they begin at the
+            first transition of an episode at the earliest.
+        last_ids: (batch_size,) the ids of the last transitions, in place of sampled ones. Fewer than min_length
+            transitions then make a mask of False.
+        out: a batch of as many sequences of this length, to be filled again. stream: see `sample`.
+
+        Errors are as for `sample`, and for last_ids as for `gather`."""
+        count, rows = integer("batch_size", batch_size), integer("length", length)
+        config, ids = _c_api.SequenceConfig(), None if last_ids is None else id_array(last_ids)
+        check(lib.gpur_sequence_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
+        config.batch, config.length = count, rows
+        config.min_length = rows if min_length is None else integer("min_length", min_length, 1)
+        config.across_episodes = flag("across_episodes", across_episodes)
+        if ids is not None and len(ids) != count:
+            raise ValueError(f"last_ids has {len(ids)} ids and batch_size is {count}; they must be equal")
+        config.last_ids = None if ids is None else address_of(ids)
+        if out is not None:
+            return self._sample_sequences_into(config, out, stream)
+        address = ctypes.c_void_p()
+        self._call(lib.gpur_replay_sample_sequences, ctypes.addressof(config), stream_of(stream),
+                   ctypes.addressof(address))
+        return self._batches.of_sequences(address.value or 0, count, rows, stream)
+
+    def _sample_sequences_into(self, config: _c_api.SequenceConfig, out: SequenceBatch, stream: Any) -> SequenceBatch:
+        if not isinstance(out, SequenceBatch) or out._source is not self._batches:
+            raise InvalidArgument(f"out is {out!r}; it must be a batch of sequences that this buffer sampled, or None")
+        if out.id.shape != (config.batch, config.length):
+            raise InvalidArgument(f"batch_size and length are {(config.batch, config.length)} and those of out are "
+                                  f"{out.id.shape}; they must be equal")
+        self._call(lib.gpur_replay_sample_sequences_into, ctypes.addressof(config), stream_of(stream), out._handle)
+        self._hold_refilled(out, stream)
+        return out
+
+    def _hold_refilled(self, out: Batch, stream: Any) -> None:
         out._reference.streams = ()  # the library has waited for them
         out._reference.hold(stream)
         if self._waits:
             out.wait()
-        return out
 
     def _refuse_out(self, out: Batch, count: int) -> None:
+        if isinstance(out, SequenceBatch):
+            raise InvalidArgument(f"out is {out!r}; it must be a batch that `sample` or `gather` made, or None")
         if not isinstance(out, Batch):
             raise TypeError(f"out is a {type(out).__name__}; it must be a batch that this buffer sampled, or None")
         if out._source is not self._batches:

@@ -12,7 +12,7 @@ import numpy as np
 from . import _c_api
 from ._inputs import flag, integer, put, put_count
 from ._library import InvalidArgument, check, lib
-from ._schema import NUMPY, Field, to_c
+from ._schema import NUMPY, PREVIOUS, Field, to_c
 
 Settings = dict[str, Any]
 
@@ -156,11 +156,12 @@ class Spec(NamedTuple):
     fields: list[Field]  # of the library's schema, as batches have them
     given: list[Field]  # as `add` takes them
     observations: int  # _c_api.OBSERVATIONS_*
+    sequences: bool  # whether there is a field "previous" that writers fill in, also of finished transitions
 
 
 _BUFFER_MEMBERS = (*_BUFFER_CHOICES, "beta", "block_rows", "max_batch", "frame_stack", "min_size", "gamma",
                    "reward_clip", "seed", "alpha", "priority_offset", "n_step", "extra_frames")
-BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", *_BUFFER_MEMBERS)
+BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", "sequences", *_BUFFER_MEMBERS)
 
 
 def make_spec(given: list[Field], capacity: Any, preset: Any, settings: Settings) -> Spec:
@@ -176,9 +177,23 @@ def make_spec(given: list[Field], capacity: Any, preset: Any, settings: Settings
         fields = [_stacked(field, config) for field in fields]
     if config.n_step > 1 and all(field.name != "discount" for field in fields):
         fields.append(Field("discount", (), np.dtype(np.float32)))
+    sequences = flag("sequences", settings.get("sequences", False))
+    if sequences:
+        _add_previous(fields)
     config.fields, config.field_count = to_c(fields), len(fields)
     _set_extra_frames(config, fields, settings.get("num_envs", 1))
-    return Spec(config, fields, given, taken)
+    return Spec(config, fields, given, taken, sequences)
+
+
+def _add_previous(fields: list[Field]) -> None:
+    names = [field.name for field in fields]
+    if "previous" not in names:
+        fields.append(PREVIOUS)
+    elif fields[names.index("previous")] != PREVIOUS:
+        raise ValueError("field \"previous\" must be one int64, or be left out, if sequences is True")
+    for name in ("mask", "is_first"):
+        if name in names:
+            raise ValueError(f"there is a field {name!r}, which is the name of an array of every batch of sequences")
 
 
 def _replay_config(preset: Any, capacity: Any, settings: Settings) -> _c_api.ReplayConfig:
@@ -498,7 +513,8 @@ def settings_of_buffer(spec: Spec) -> Settings:
     fields = {field.name: (field.shape, field.dtype.name) for field in spec.given}
     found = _settings_of_replay(spec.config)
     return {"capacity": found.pop("capacity"), "fields": fields, **found,
-            "observations": "frames" if spec.observations == _c_api.OBSERVATIONS_FRAMES else "stacks"}
+            "observations": "frames" if spec.observations == _c_api.OBSERVATIONS_FRAMES else "stacks",
+            "sequences": spec.sequences}
 
 
 def _settings_in(network: _c_api.NetworkConfig,

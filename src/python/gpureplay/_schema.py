@@ -28,6 +28,9 @@ class Field(NamedTuple):
     dtype: np.dtype
 
 
+PREVIOUS = Field("previous", (), np.dtype(np.int64))  # links the transitions of an environment
+
+
 def _dtype(name: str, given: Any) -> np.dtype:
     try:
         dtype: np.dtype = np.dtype(given)

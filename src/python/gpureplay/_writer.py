@@ -21,7 +21,7 @@ from ._dlpack import DeviceArray
 from ._handle import Handle, Owned
 from ._inputs import Columns, address_of, convert, has_nan, integer, producer_stream, refuse_nan, stream_of
 from ._library import Closed, GpureplayError, InvalidArgument, check, lib
-from ._schema import Field
+from ._schema import PREVIOUS, Field
 
 
 class Buffer(Protocol):
@@ -268,7 +268,6 @@ def _leaf_of(one: Any, path: list[str]) -> Any:
 
 _STEP_FIELDS = ("obs", "action", "reward", "next_obs", "terminated")
 _FILLED_FIELDS = ("discount", "previous")  # the library fills these in
-_PREVIOUS = Field("previous", (), np.dtype(np.int64))
 _TRUNCATED = Field("truncated", (), np.dtype(np.bool_))
 # States of an environment. NONE: the next `obs` opens an episode. ENDED: the next step only resets. UNKNOWN: the
 # library must be asked, as at first, and after a load or a Ctrl-C.
@@ -289,7 +288,7 @@ def tracks_episodes(spec: Spec) -> bool:
     if must and missing:
         raise ValueError(f"there is no field {missing[0]!r}; with n_step above 1 or layout \"frames\" steps want "
                          f"{', '.join(_STEP_FIELDS)}, each one array: no Dict or Tuple space")
-    return must or (_PREVIOUS in spec.fields and not missing)
+    return must or (PREVIOUS in spec.fields and not missing)
 
 
 def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
@@ -489,7 +488,12 @@ class Writer(Handle):
 
     def __init__(self, buffer: Buffer, num_envs: int = 1, autoreset: Any = None):
         num_envs = integer("num_envs", num_envs, 1, 2**31 - 1)
-        policy = _autoreset_of(autoreset, num_envs, buffer.fields)
+        self._links = buffer._spec.sequences  # finished transitions: the library fills in "previous"
+        if self._links and num_envs > 1 and not buffer._tracks_episodes:
+            raise ValueError(f"num_envs is {num_envs} and sequences True; steps of several environments are told apart "
+                             f"if there are the fields {', '.join(_STEP_FIELDS)}, each one array")
+        fields = [field for field in buffer.fields if not self._links or field != PREVIOUS]
+        policy = _autoreset_of(autoreset, num_envs, fields)
         self._lock, self._shared = threading.RLock(), SharedState()
         super().__init__(_open_writer(buffer, num_envs, policy.mode), lib.gpur_writer_destroy, buffer._owned)
         self._shared.values[1] = self._handle or 0
@@ -497,15 +501,18 @@ class Writer(Handle):
         buffer._users.add(self)
         self._buffer: Buffer | None = None  # keeps the buffer alive; the buffer's own writer must not
         self.num_envs, self.autoreset, self._policy = num_envs, policy.mode, policy
-        self._fields, self._check_nan = buffer.fields, buffer._check_nan
-        self._columns = Columns(buffer.fields, num_envs, buffer.device._if_cuda)
-        self._is_undecided = _is_undecided(autoreset, num_envs, buffer.fields)
-        self._extender = self._make_appender(-1, buffer.fields)
+        self._fields, self._check_nan = fields, buffer._check_nan
+        self._columns = Columns(fields, num_envs, buffer.device._if_cuda)
+        self._previous = buffer.fields.index(PREVIOUS) if self._links else None
+        self._is_undecided = _is_undecided(autoreset, num_envs, fields)
+        self._extender = None if self._links else self._make_appender(-1, fields)
         self._adder = None if self._is_undecided else self._make_adder()
         self._read_ended()
 
     def _make_adder(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Any:
         """Makes the Appender that does `add`. shapes: those of a row of each field, if they are not the buffer's."""
+        if self._links and self._tracker is None:
+            return None
         fields = self._fields if self._tracker is None else self._tracker.fields
         if shapes is not None:
             fields = [field._replace(shape=shapes[field.name]) for field in fields]
@@ -562,6 +569,9 @@ class Writer(Handle):
         """Adds finished transitions: each field of the schema by name, (count, ...), all in host memory or all in the
         memory of the buffer's CUDA device. Autoreset does not apply to them, and no episode continues with them, so
         "discount" and "previous" must be given, too. Layout "frames" refuses them, because it needs whole episodes.
+
+        In a buffer with sequences=True they are successive transitions of one environment, which goes on with the next
+        call of this writer's `extend`; "previous" is then not given, and the arrays are in host memory.
 
         stream: for device arrays, the stream that made them. It may use their memory again afterwards. A cudaStream_t
         as an int, or a stream of PyTorch or CuPy. None: for tensors PyTorch's current stream; for others the stream
@@ -637,6 +647,8 @@ class Writer(Handle):
             if self._check_nan:
                 refuse_nan(self._fields, arrays)
             addresses = [address_of(array) for array in arrays]
+        if self._previous is not None:
+            addresses.insert(self._previous, 0)
         pointers = (ctypes.c_void_p * len(addresses))(*addresses)
         self._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
         return count
@@ -672,6 +684,7 @@ def _open_writer(buffer: Buffer, num_envs: int, mode: str) -> int | None:
     config, address = _c_api.WriterConfig(), ctypes.c_void_p()
     check(lib.gpur_writer_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
     config.num_envs, config.observations = num_envs, buffer._spec.observations
+    config.link_appends = buffer._spec.sequences
     if buffer._tracks_episodes:
         config.autoreset = _MODES.index(mode)
     check(lib.gpur_writer_open(buffer._open_handle(), ctypes.addressof(config), ctypes.addressof(address)))

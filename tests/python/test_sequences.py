@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""Sequences of successive transitions: of steps of several environments, of finished transitions, and what is refused.
+What the library finds is compared with a search in all transitions in tests/replay/test_sequences.c."""
+
+import gpureplay
+import numpy as np
+import pytest
+from steps_model import MODES, Model, give
+
+ROWS = {"obs": ((3,), "float32"), "terminated": "bool"}
+
+
+def buffer_of(capacity, fields, **settings):
+    return gpureplay.ReplayBuffer(capacity, fields, **{"device": "cpu", "sequences": True, **settings})
+
+
+def blocks(count, ends):
+    """Finished transitions 0 ... count - 1, of which `ends` are the last of episodes."""
+    obs = np.repeat(np.arange(count, dtype=np.float32)[:, np.newaxis], 3, axis=1)
+    return {"obs": obs, "terminated": np.isin(np.arange(count), list(ends))}
+
+
+def extend(buffer, values, *cuts):
+    """Gives the transitions in several calls."""
+    for first, last in zip((0, *cuts), (*cuts, len(values["obs"]))):
+        buffer.extend(**{name: array[first:last] for name, array in values.items()})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("layout", ["rows", "frames"])
+def test_sequences_of_steps_follow_each_other(mode, layout):
+    model = Model(4, num_envs=3, mode=mode, n_step=2, stack=2 if layout == "frames" else 1)
+    with gpureplay.ReplayBuffer(400, model.fields(), sequences=True, layout=layout, **model.settings()) as buffer:
+        give(buffer, model, 200)
+        batch = buffer.sample_sequences(8, 5)
+        assert batch.obs.shape == (8, 5, *model.rows[0]["obs"].shape) and len(batch) == 8
+        assert batch.mask.shape == batch.is_first.shape == batch.weight.shape == batch.discount.shape == (8, 5)
+        assert batch.mask.all()
+        for sequence in range(8):
+            for at in range(5):
+                row = model.rows[batch.id[sequence, at]]
+                assert (batch.obs[sequence, at] == row["obs"]).all()
+                assert batch.is_first[sequence, at] == (row["previous"] < 0)
+            for before, after in zip(batch.id[sequence], batch.id[sequence, 1:]):
+                previous = model.rows[after]["previous"]
+                assert before == (previous if previous >= 0 else -2 - previous)
+
+
+def test_finished_transitions_are_one_environments():
+    values = blocks(200, {20, 21, 90})
+    with buffer_of(1000, ROWS) as buffer:
+        extend(buffer, values, 3, 4, 150)
+        assert "previous" not in buffer.config["fields"] and buffer.config["sequences"]
+        batch = buffer.sample_sequences(64, 7)
+        assert (np.diff(batch.id, axis=1) == 1).all() and (batch.obs[..., 0] == batch.id).all()
+        assert (batch.is_first == np.isin(batch.id, [0, 21, 22, 91])).all()
+        within = buffer.sample_sequences(64, 7, min_length=1, across_episodes=False)
+        assert not within.is_first[:, 1:].any() and not within.mask.all()
+        assert (within.id[~within.mask] == -1).all() and not within.obs[~within.mask].any()
+        last = buffer.sample_sequences(3, 4, last_ids=[199, 30, 2])
+        assert last.id[:2].tolist() == [[196, 197, 198, 199], [27, 28, 29, 30]]
+        assert not last.mask[2].any()
+
+
+def test_steps_of_one_environment_need_no_special_fields():
+    with buffer_of(100, {"x": "int64", "terminated": "bool"}) as buffer:
+        for x in range(20):
+            buffer.add(x=x, terminated=x == 9)
+        batch = buffer.sample_sequences(1, 20)
+        assert batch.x.tolist() == [list(range(20))]
+        assert np.flatnonzero(batch.is_first).tolist() == [0, 10]
+
+
+def test_sequences_by_priority_learn_from_the_last_ids():
+    with buffer_of(1000, ROWS, prioritized=True, alpha=1.0, priority_offset=0) as buffer:
+        extend(buffer, blocks(100, {50}))
+        ids = np.arange(100)
+        buffer.update_priorities(ids, np.where(ids % 10 == 5, 3.0, 0.0))
+        batch = buffer.sample_sequences(64, 4)
+        assert set(batch.id[:, -1]) <= set(range(5, 100, 10)) and (batch.weight == 1).all()
+        buffer.update_priorities(batch.id[:, -1], np.full(64, 6.0))
+        assert buffer.get_priorities(batch.id[:1, -1]).tolist() == [6.0]
+
+
+def test_a_batch_of_sequences_can_be_filled_again():
+    with buffer_of(100, ROWS) as buffer, \
+            buffer_of(100, ROWS) as other:
+        extend(buffer, blocks(100, {50}))
+        extend(other, blocks(100, {50}))
+        batch, single = buffer.sample_sequences(4, 6), buffer.sample(24)
+        ids, memory = batch.id.copy(), batch.obs.ctypes.data
+        assert buffer.sample_sequences(4, 6, out=batch) is batch
+        assert batch.obs.ctypes.data == memory and (batch.id != ids).any()
+        assert (batch.obs[..., 0] == batch.id).all()
+        assert np.from_dlpack(batch.array("obs")).shape == (4, 6, 3)
+        for wrong, size in ((single, (4, 6)), (batch, (6, 4)), (other.sample_sequences(4, 6), (4, 6))):
+            with pytest.raises(gpureplay.InvalidArgument, match="out"):
+                buffer.sample_sequences(*size, out=wrong)
+        for size in (4, 24):
+            with pytest.raises(gpureplay.InvalidArgument, match="out is .*SequenceBatch"):
+                buffer.sample(size, out=batch)
+        with pytest.raises(AttributeError, match="no 'mask'"):
+            getattr(single, "mask")
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="previous.* must be one int64"):
+        buffer_of(100, {**ROWS, "previous": "int32"})
+    with pytest.raises(ValueError, match="a field 'mask'"):
+        buffer_of(100, {**ROWS, "mask": "bool"})
+    with pytest.raises(ValueError, match="num_envs is 2 and sequences True"):
+        buffer_of(100, ROWS, num_envs=2)
+    with buffer_of(100, ROWS, max_batch=32) as buffer:
+        with pytest.raises(gpureplay.TooFew):
+            buffer.sample_sequences(2, 2)
+        extend(buffer, blocks(50, ()))
+        with pytest.raises(TypeError, match="unknown .'previous'"):
+            buffer.extend(**blocks(5, ()), previous=np.zeros(5, np.int64))
+        for sizes, text in (((5, 7), "at most max_batch = 32"), ((0, 7), "batch is 0")):
+            with pytest.raises(gpureplay.InvalidArgument, match=text):
+                buffer.sample_sequences(*sizes)
+        with pytest.raises(gpureplay.InvalidArgument, match="min_length is 8"):
+            buffer.sample_sequences(4, 7, min_length=8)
+        with pytest.raises(ValueError, match="last_ids has 1 ids and batch_size is 2"):
+            buffer.sample_sequences(2, 2, last_ids=[3])
+        extend(buffer, blocks(100, ()))
+        with pytest.raises(gpureplay.Evicted):
+            buffer.sample_sequences(1, 2, last_ids=[3])
+    with buffer_of(100, ROWS, sequences=False) as buffer:
+        extend(buffer, blocks(50, ()))
+        with pytest.raises(gpureplay.InvalidArgument, match="no field \"previous\""):
+            buffer.sample_sequences(2, 2)
