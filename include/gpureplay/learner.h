@@ -183,8 +183,9 @@ enum { GPUR_LAUNCH_STEPS = 256 };
  *
  *   GPUR_INVALID_ARGUMENT  steps below 0, or NULL
  *   GPUR_TOO_FEW           the replay is empty; or fewer than its min_size transitions have become visible so far; or,
- *                          with GPUR_UNIFORM_DISTINCT, fewer than batch_size are visible. The message has the counts.
- *                          Launches that this call has enqueued before stay enqueued
+ *                          with GPUR_UNIFORM_DISTINCT, fewer than batch_size are visible; or the cache of returns has
+ *                          not been filled. The message has the counts. Launches that this call has enqueued before
+ *                          stay enqueued
  */
 GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
 

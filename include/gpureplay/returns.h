@@ -7,6 +7,12 @@
  * the network on them, and computes the return of each transition backward through its block. Train steps then draw
  * their batches from the S entries of the cache and reduce the loss of return - Q(s, a), until the next refresh.
  *
+ * The replay must have n_step 1, the field `previous` (one int64, see gpur_writer_step_ex), and a capacity below
+ * 2^32 - 1. The learner has no target network: double_dqn, target_period and target_copy_first have no effect, and
+ * GPUR_ACT_TARGET, GPUR_WEIGHTS_TARGET, GPUR_STEP_FUSED, host batches, gpur_learner_train_ids and sampling by priority
+ * are refused. A file of the learner does not have the cache: after loading one a refresh must come before the next
+ * train step.
+ *
  * In the formulas t is a transition, s_t its obs, s_{t+1} its next_obs, and v(s) = max_a Q(s, a) with the weights of
  * the refresh. The last transition of a block, of an episode that was truncated or cut off by a reset, has the return
  * r_t + gamma v(s_{t+1}); one that terminated its episode has r_t.
@@ -33,6 +39,7 @@ extern "C" {
  *   PENG_ERROR_BOUND, WATKINS_ERROR_BOUND  of each block, the returns for the largest lambda whose mean of
  *                        (L_t - Q(s_t, a_t))^2 over the block is at most error_bound, found by halving 0 to 1 seven
  *                        times                                               [Daley & Amato 2019, section 4.2]
+ *                        (The papers' code compares with max_a Q(s_t, a) in place of Q(s_t, a_t).)
  */
 enum {
     GPUR_ESTIMATOR_PENG = 0,

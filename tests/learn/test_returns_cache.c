@@ -538,6 +538,8 @@ TEST(calls_that_need_more_transitions_a_refresh_or_a_target_network_are_refused)
     void *rows = NULL;
     returns_fixture f;
     gpur_learner *learner = NULL, *plain = NULL;
+    gpur_policy_config of_policy;
+    gpur_policy *policy = NULL;
     CHECK_OK(returns_fixture_open(&f, device, &one_env));
     gpur_learner_config config = returns_fixture_config(&f, SIZE, LENGTH);
     CHECK_OK(gpur_learner_create(f.replay, &config, &learner));
@@ -555,6 +557,13 @@ TEST(calls_that_need_more_transitions_a_refresh_or_a_target_network_are_refused)
                 GPUR_INVALID_ARGUMENT, "no target network");
     CHECK_FAILS(gpur_learner_write_weights(learner, GPUR_WEIGHTS_TARGET, "trunk.0.bias", values, 16),
                 GPUR_INVALID_ARGUMENT, "no target network");
+    CHECK_OK(gpur_policy_config_init(&of_policy, sizeof of_policy));
+    of_policy.network = config.network;
+    of_policy.obs = (gpur_field){"obs", GPUR_FLOAT32, {RETURNS_NUMBERS}};
+    CHECK_OK(gpur_policy_create(device, &of_policy, &policy));
+    CHECK_FAILS(gpur_policy_pull(policy, learner, GPUR_WEIGHTS_TARGET), GPUR_INVALID_ARGUMENT, "no target network");
+    CHECK_OK(gpur_policy_pull(policy, learner, GPUR_WEIGHTS_ONLINE));
+    gpur_policy_destroy(policy);
     CHECK_FAILS(gpur_learner_refresh(NULL), GPUR_INVALID_ARGUMENT, "learner is NULL");
     config.returns.cache_size = 0;
     config.returns.lambda = -1.0f; /* only a cache reads it */
