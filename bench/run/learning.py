@@ -22,14 +22,21 @@ Two experiments, --experiment NAME:
 `run` does what is not in --out yet, each run in a process with one thread, --jobs at the same time: it can be stopped
 and started again, and begins those anew that were not finished. A result holds the settings.
 
-The systems are compared by the mean return of the episodes that ended in the last 50,000 steps of the training, which
-the network of many moments has played; an evaluation is of one moment, and varies more.
+The systems are compared by two metrics: the mean return of the episodes that ended in the last 50,000 steps of the
+training, which the networks of many moments have played, and an evaluation of the last network. By each, the criterion
+holds for a difference of two systems if the lower end of its 95% interval is above -10% of what the second one gained
+over the random player.
+
+"seconds" of this library's runs are of the whole run with its evaluation at the end; the peer's are without it. The
+file that `collect` writes names commit, time and machine of the collecting: collect where the runs were made, or name
+their commit in GPUREPLAY_COMMIT.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import os
@@ -76,6 +83,8 @@ SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "pre
 RANDOM_EPISODES = 100
 T_975 = {3: 3.182, 7: 2.365, 11: 2.201, 15: 2.131}  # quantiles of Student's t distribution
 BINS = 60  # of a curve
+METRICS = {"last": "the last episodes", "evaluated": "the evaluations"}
+DIFFERENCES = "| game | difference | by | its 95% interval | lowest allowed | criterion |\n" + "|---" * 6 + "|"
 
 
 def _file(out: Path, system: str, game: str, seed: int) -> Path:
@@ -268,8 +277,16 @@ def _collected(one: dict[str, Any]) -> dict[str, Any]:
 
 def collect(given: argparse.Namespace) -> None:
     """One file of all runs."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+    from common import describe_machine
+
     results = [_collected(json.loads(path.read_text())) for path in sorted(Path(given.out).glob("*.json"))]
-    document = {"title": "learning", "experiment": given.experiment, "settings": SETTINGS, "runs": results}
+    machine = describe_machine()
+    commit = machine.pop("commit")
+    document = {"title": "learning", "experiment": given.experiment,
+                "commit": os.environ.get("GPUREPLAY_COMMIT") or commit,
+                "when": time.strftime("%FT%TZ", time.gmtime()), "machine": machine, "settings": SETTINGS,
+                "runs": results}
     Path(given.file).write_text(json.dumps(document).replace('{"system"', '\n{"system"') + "\n")
 
 
@@ -296,46 +313,54 @@ def _choice_table(experiment: Experiment, results: list[dict[str, Any]]) -> None
         return [one for one in results if one["system"] == system and one["seed"] in seeds]
 
     chosen = _chosen(experiment, results)
-    base = [one["last"] for one in of(experiment.base, experiment.seeds)]
-    random = statistics.mean(one["random"] for one in of(experiment.base, experiment.seeds))
+    compared = {system: of(system, experiment.seeds) for system in (chosen, experiment.base)}
+    random = statistics.mean(one["random"] for one in compared[experiment.base])
     rows = [(system, experiment.choice) for system in experiment.systems]
-    print(f"| system | seeds | return of the last episodes, and deviation | minus {experiment.base}'s (95%) | lowest "
-          "allowed | evaluated at the end | seconds a million steps |\n" + "|---" * 7 + "|")
-    for system, seeds in [*rows, (experiment.base, experiment.seeds), (chosen, experiment.seeds)]:
+    print("| system | seeds | return of the last episodes, and deviation | evaluated at the end | seconds a million "
+          "steps |\n" + "|---" * 5 + "|")
+    for system, seeds in [*rows, *((system, experiment.seeds) for system in compared)]:
         mine = of(system, seeds)
-        returns, compared, lowest = [one["last"] for one in mine], "", ""
-        if seeds == experiment.seeds and system == chosen:
-            difference, half = _interval(returns, base)
-            compared = f"{difference:+.2f} ({difference - half:+.2f} to {difference + half:+.2f})"
-            lowest = f"{-0.1 * (statistics.mean(base) - random):+.2f}"
-        seconds = statistics.median(one["seconds"] for one in mine) / SETTINGS["steps"] * 1e6
-        print(f"| {system} | {seeds[0]} to {seeds[-1]} | {_spread(returns)} | {compared} | {lowest} | "
-              f"{_spread([one['evaluated'] for one in mine])} | {seconds:,.0f} |")
-    print(f"| random steps | | {random:.2f} | | | | |")
+        print(f"| {system} | {seeds[0]} to {seeds[-1]} | {_spread([one['last'] for one in mine])} | "
+              f"{_spread([one['evaluated'] for one in mine])} | {_seconds(mine)} |")
+    print(f"| random steps | | {random:.2f} | | |\n")
+    print(DIFFERENCES)
+    _print_differences(experiment.games[0], compared, random)
 
 
 def _peer_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
-    print("| game | system | seeds | return of the last episodes, and deviation | above random by 10 errors | minus "
-          "sb3's (95%) | lowest allowed | evaluated at the end | seconds a million steps |\n" + "|---" * 9 + "|")
+    print("| game | system | seeds | return of the last episodes, and deviation | above random by 10 errors | "
+          "evaluated at the end | seconds a million steps |\n" + "|---" * 7 + "|")
+    games = {}
     for game in experiment.games:
         here = [one for one in results if one["game"] == game]
         random = next(one["returns"] for one in here if one["system"] == "Random")
         base, error = statistics.mean(random), statistics.stdev(random) / math.sqrt(len(random))
-        peer = [one["last"] for one in here if one["system"] == PEER]
-        for system in experiment.systems:
-            mine = [one for one in here if one["system"] == system]
+        systems = {system: [one for one in here if one["system"] == system] for system in experiment.systems}
+        games[game] = systems, base
+        for system, mine in systems.items():
             returns = [one["last"] for one in mine]
             above = sum(value > base + 10 * error for value in returns)
-            difference, half = _interval(returns, peer)
-            seconds = statistics.median(one["seconds"] for one in mine) / SETTINGS["steps"] * 1e6
-            compared = lowest = ""
-            if system != PEER:
-                compared = f"{difference:+.2f} ({difference - half:+.2f} to {difference + half:+.2f})"
-                lowest = f"{-0.1 * (statistics.mean(peer) - base):+.2f}"
-            evaluated = [one["evaluated"] for one in mine]
-            print(f"| {game} | {system} | {len(mine)} | {_spread(returns)} | {above} | {compared} | {lowest} | "
-                  f"{_spread(evaluated)} | {seconds:,.0f} |")
-        print(f"| {game} | random | {len(random)} episodes | {_spread(random)} | | | | | |")
+            print(f"| {game} | {system} | {len(mine)} | {_spread(returns)} | {above} | "
+                  f"{_spread([one['evaluated'] for one in mine])} | {_seconds(mine)} |")
+        print(f"| {game} | random | {len(random)} episodes | {_spread(random)} | | | |")
+    print("\n" + DIFFERENCES)
+    for game, (systems, base) in games.items():
+        _print_differences(game, systems, base)
+
+
+def _seconds(runs: list[dict[str, Any]]) -> str:
+    return f"{statistics.median(one['seconds'] for one in runs) / SETTINGS['steps'] * 1e6:,.0f}"
+
+
+def _print_differences(game: str, systems: dict[str, list[dict[str, Any]]], random: float) -> None:
+    """Each system minus each one after it, by both metrics."""
+    for (first, mine), (second, theirs) in itertools.combinations(systems.items(), 2):
+        for metric, name in METRICS.items():
+            base = [one[metric] for one in theirs]
+            difference, half = _interval([one[metric] for one in mine], base)
+            lowest = -0.1 * (statistics.mean(base) - random)
+            print(f"| {game} | {first} minus {second} | {name} | {difference:+.2f} ({difference - half:+.2f} to "
+                  f"{difference + half:+.2f}) | {lowest:+.2f} | {'holds' if difference - half > lowest else 'fails'} |")
 
 
 def _curve(episodes: list[tuple[int, float]], steps: int) -> list[float]:
