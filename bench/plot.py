@@ -201,7 +201,8 @@ def draw_ablation(pyplot, reports, out):
     axes[0][0].set_ylim(bottom=0)
     for row in axes:
         row[0].set_ylabel("time, % of Standard, W = 1")
-    finish(figure, list(axes.flat), caption_of(reports[0]), out / "ablation.png")
+    acts = "Standard and Synchronized act by the newest weights, Concurrent and Both by the target network."
+    finish(figure, list(axes.flat), f"{caption_of(reports[0])}\n{acts}", out / "ablation.png")
 
 
 def mean_of(values):

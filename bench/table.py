@@ -188,7 +188,8 @@ def print_ablation(report: Case) -> None:
                    f"{100 * mean / first:.1f}%", f"{case['paper_percent']:.1f}%", f"{first / mean:.2f}"]
 
     for name, cases in groups.items():
-        table(f"{name}: {len(cases[0]['seconds'])} runs of {cases[0]['steps']:,.0f} steps",
+        table(f"{name}: {len(cases[0]['seconds'])} runs of {cases[0]['steps']:,.0f} steps; Standard and Synchronized "
+              "act by the newest weights, Concurrent and Both by the target network",
               ["variant", "hours for 50 million steps", "predicted (measured beside it)", "of the first", "the paper's",
                "speed-up"], rows(cases))
 

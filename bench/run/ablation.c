@@ -308,6 +308,7 @@ static void run_group(bench_report *report, const group *g, int trials)
         json_case(&report->json, name);
         json_text(&report->json, "figure", g->name);
         json_text(&report->json, "variant", v->name);
+        json_text(&report->json, "act", v->concurrent ? "target" : "latest"); /* the weights that the lanes act by */
         json_number(&report->json, "num_envs", v->num_envs);
         json_number(&report->json, "steps", (double)g->steps);
         json_numbers(&report->json, "seconds", seconds, trials); /* of a step */

@@ -28,6 +28,9 @@ def measure(program, folder):
     run(program, "--json", path, *SHORT.get(program.name, ("--quick", "--rounds", "6")), folder=folder)
     assert json.loads(path.read_text())["interrupted"] == 0, program
     assert re.search(r'"seconds": *\[?\s*\d*\.?\d*[1-9]', path.read_text()), f"{program}: no time in {path.name}"
+    if program.name == "bench_ablation":
+        acts = {case["variant"]: case["act"] for case in json.loads(path.read_text())["cases"]}
+        assert acts == {"Standard": "latest", "Concurrent": "target", "Synchronized": "latest", "Both": "target"}, acts
     run(program, "--sede", "3", status=2)
 
 
