@@ -91,7 +91,7 @@ static const range ranges[] = {
     {OF(LEARNER, network.input_scale), 'f', (double)-FLT_MAX, (double)FLT_MAX, 0},
     {OF(LEARNER, network.input_layout), 'i', 0, 1, 0},
     RESERVED(LEARNER, "network.reserved", network.reserved, 3),
-    {OF(LEARNER, optimizer.kind), 'i', 0, 4, 0},
+    {OF(LEARNER, optimizer.kind), 'i', 0, 5, 0},
     {OF(LEARNER, optimizer.centered), 'i', 0, 1, 0},
     SCHEDULE(LEARNER, "learning_rate", optimizer.learning_rate, (double)FLT_MAX),
     {OF(LEARNER, optimizer.beta1), 'f', 0, 1, 2},

@@ -32,7 +32,7 @@ TEST(settings_out_of_range_are_refused_with_their_value)
     const gpur_optimizer_config good = defaults();
     gpur_optimizer_config c = good;
     CHECK_OK(gpur_optimizer_check(&c));
-    c.kind = 5, check_refusal(c, "kind is 5");
+    c.kind = 6, check_refusal(c, "kind is 6");
     c = good, c.kind = GPUR_RMSPROP_TORCH, c.centered = 2, check_refusal(c, "centered is 2");
     c = good, c.learning_rate.last = -1, check_refusal(c, "to -1, from step 0 on");
     c = good, c.beta1 = 1, check_refusal(c, "beta1 is 1; it must be at least 0 and below 1");
