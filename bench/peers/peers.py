@@ -3,6 +3,7 @@
 """This repository's replay buffer beside those of other libraries: same transitions, same machine, same threads.
 
     build/peers/bin/python bench/peers/peers.py --json bench_peers.json
+    build/reverb/bin/python bench/peers/peers.py --kinds sequences --json bench_sequences.json
 
 A library that is not here is reported with its error, and so is what one cannot do. Before a buffer is timed, what it
 gives back is checked: rows that belong together, out of those that were added. On a GPU a figure is the time of many

@@ -11,7 +11,7 @@ from .base import Adapter
 
 # Name: module. Ours first.
 LIBRARIES = {"gpureplay": "ours", "cpprb": "cpprb", "sb3": "sb3", "torchrl": "torchrl", "rlox": "rlox",
-             "flashbax": "flashbax"}
+             "flashbax": "flashbax", "reverb": "reverb"}
 KINDS = {"uniform": "uniform samples", "prioritized": "samples by priority", "trees": "priorities without rows",
          "frames": "stacks whose frames are stored once", "returns": "returns of 3 steps, by priority",
          "drop-in": "gpureplay.sb3 in place of Stable-Baselines3's buffer",
