@@ -15,7 +15,7 @@ enum {
     GPUR_TENSOR_DIMS = 8,
     GPUR_METADATA_KEY = 64,
     GPUR_METADATA_VALUE = 192,
-    GPUR_MAX_METADATA = 4096,
+    GPUR_MAX_METADATA = 8192,   /* a replay's file has one for each writer, and a run of 4,096 environments as many */
     GPUR_MAX_HEADER = 16 << 20, /* bytes of JSON; larger headers are refused */
 };
 

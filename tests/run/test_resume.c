@@ -154,6 +154,20 @@ TEST(a_resumed_run_with_whole_episodes_has_none_made_of_two)
     close_and_remove();
 }
 
+/* Each lane has a writer, of which the replay's file has a note and some tensors. */
+TEST(a_run_with_the_most_environments_is_saved_and_loaded)
+{
+    gpur_run_config config = run_fixture_config(4096, 1, 0);
+    gpur_run_stats stats = {.size = sizeof stats};
+    config.threads = 1, config.env_options = "frames";
+    open_and_save(&config, NULL);
+    run_fixture_close(&fixture);
+    open_and_load(&config, NULL);
+    CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
+    CHECK_EQUAL(stats.steps, SAVED_AT);
+    close_and_remove();
+}
+
 static void path_of(const char *name, char path[FOLDER_ROOM + 32])
 {
     snprintf(path, FOLDER_ROOM + 32, "%s/%s", folder, name);
@@ -272,6 +286,7 @@ int main(int argc, char **argv)
     RUN(a_resumed_run_goes_on_with_the_same_bits);
     RUN(environments_that_cannot_be_saved_begin_new_episodes_with_new_seeds);
     RUN(a_resumed_run_with_whole_episodes_has_none_made_of_two);
+    RUN(a_run_with_the_most_environments_is_saved_and_loaded);
     RUN(files_of_different_saves_are_refused);
     RUN(a_load_that_fails_changes_nothing_or_ends_the_run);
     RUN(a_log_that_no_lane_writes_is_refused);
