@@ -186,6 +186,7 @@ GPUR_API void gpur_run_destroy(gpur_run *run);
  *                          environment refused: the message names the lane and the step; or the evaluation; or the
  *                          vector and its steps
  *   GPUR_INTERRUPTED       gpur_run_stop was called
+ *   GPUR_TOO_FEW           the prepopulation gave the replay less than its min_size, as few of its episodes had ended
  *   others                 those of gpur_learner_train and gpur_writer_step_ex
  *
  * An error in any thread stops the others at their next step, the trainer after a refresh and 32 train steps at most.

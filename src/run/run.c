@@ -372,11 +372,29 @@ static gpur_status begin_lanes(gpur_run *run)
     return GPUR_OK;
 }
 
+/* Training begins right after the prepopulation. */
+static gpur_status check_prepopulated(gpur_run *run)
+{
+    gpur_replay_stats stats = {.size = sizeof stats};
+    GPUR_TRY(gpur_replay_get_stats(run->learner->replay, &stats));
+    if (is_stopping(run) || gpur_replay_can_sample(run->learner->replay))
+        return GPUR_OK;
+    return gpur_fail(GPUR_TOO_FEW,
+                     "after %" PRId64 " steps at random (prepopulation is %" PRId64 ") the replay has %" PRId64
+                     " transitions; training needs min_size, %" PRId64 ", and at least 1%s",
+                     run->prepopulated, run->config.prepopulation, stats.appended,
+                     gpur_replay_settings(run->learner->replay)->min_size,
+                     run->config.whole_episodes
+                         ? ": whole_episodes is 1, so that it gets only those of episodes that have ended"
+                         : "");
+}
+
 static gpur_status begin(gpur_run *run)
 {
     run->has_begun = 1;
     GPUR_TRY(begin_lanes(run));
-    return prepopulate(run);
+    GPUR_TRY(prepopulate(run));
+    return check_prepopulated(run);
 }
 
 gpur_status gpur_run_join(gpur_run *run)

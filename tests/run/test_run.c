@@ -697,6 +697,26 @@ TEST(settings_that_do_not_go_together_are_refused)
     vector = NULL;
 }
 
+/* Training begins right after the prepopulation, and would find no transitions. */
+TEST(a_prepopulation_that_leaves_too_few_transitions_is_an_error)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    config.whole_episodes = 1, config.env_options = "endless=0";
+    config.eval_period = config.eval_episodes = 0;
+    CHECK_OK(open_run(&config));
+    CHECK_FAILS(
+        gpur_run_advance(fixture.run, STEPS), GPUR_TOO_FEW,
+        "after 120 steps at random (prepopulation is 60) the replay has 0 transitions; training needs min_size, "
+        "50");
+    CHECK_MESSAGE("whole_episodes is 1");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, "the run has ended");
+    run_fixture_close(&fixture);
+    config.whole_episodes = 0;
+    CHECK_OK(open_run(&config));
+    CHECK_OK(gpur_run_advance(fixture.run, STEPS));
+    run_fixture_close(&fixture);
+}
+
 TEST(a_burst_can_be_stopped)
 {
     gpur_run_config config = config_with_cache(&with_cache[0], 1);
@@ -845,6 +865,7 @@ int main(int argc, char **argv)
     RUN(after_an_error_no_thread_of_the_run_works);
     RUN(an_error_of_the_evaluation_ends_the_run_at_once);
     RUN(a_run_can_be_stopped_from_any_thread);
+    RUN(a_prepopulation_that_leaves_too_few_transitions_is_an_error);
     RUN(a_burst_can_be_stopped);
     RUN(settings_that_do_not_go_together_are_refused);
     RUN(a_learner_in_the_middle_of_a_target_period_is_refused);

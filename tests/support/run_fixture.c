@@ -31,7 +31,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 /* The environment. Its state is a hash of all that has happened. */
 typedef struct hash_env {
     uint64_t state;
-    int64_t steps, fail_at;
+    int64_t steps, fail_at, endless_at;
     int32_t has_frames, has_lives;
 } hash_env;
 
@@ -46,11 +46,12 @@ static void show(const hash_env *e, void *obs)
 static const char *env_init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
 {
     hash_env *const e = calloc(1, sizeof *e);
-    const char *const fail = strstr(options, "fail=");
+    const char *const fail = strstr(options, "fail="), *const endless = strstr(options, "endless=");
     if (!e)
         return "no memory";
     *e = (hash_env){.state = mix(seed, 1),
                     .fail_at = fail ? atoll(fail + 5) : -1,
+                    .endless_at = endless ? atoll(endless + 8) : INT64_MAX,
                     .has_frames = strstr(options, "frames") != NULL,
                     .has_lives = strstr(options, "lives") != NULL};
     info->obs = (gpur_space){.dtype = e->has_frames ? GPUR_UINT8 : GPUR_FLOAT32,
@@ -77,8 +78,9 @@ static const char *env_step(void *env, const void *action, void *obs, gpur_env_r
     e->state = mix(e->state, 3 + (uint64_t) * (const int32_t *)action);
     show(e, obs);
     result->reward = (float)(e->state % 7) - 3.0f;
-    result->terminated = e->state >> 8 & 15 ? 0 : 1;
-    result->truncated = e->state >> 12 & 31 ? 0 : 1;
+    const int is_endless = e->steps > e->endless_at;
+    result->terminated = is_endless || e->state >> 8 & 15 ? 0 : 1;
+    result->truncated = is_endless || e->state >> 12 & 31 ? 0 : 1;
     result->continues = e->has_lives && result->terminated && !result->truncated && e->state >> 20 & 1;
     return NULL;
 }

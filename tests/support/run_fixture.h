@@ -15,6 +15,7 @@
  *   cache=B  the learner has a cache of returns, of 96 entries, or the next multiple of B, in blocks of B; without =B
  *            of 6
  *   fail=N   its step N is refused
+ *   endless=N  from its step N on no episode ends
  */
 extern const gpur_env_type run_fixture_env;
 
