@@ -135,6 +135,7 @@ static int begin_progress(training *t, double seconds)
                              .record = &t->record,
                              .steps = t->settings.steps,
                              .prepopulation = t->settings.run.prepopulation,
+                             .eval_episodes = t->settings.run.eval_episodes,
                              .first_step = t->step,
                              .first_seconds = seconds,
                              .is_quiet = t->options.value[OPTION_QUIET] != NULL};

@@ -20,6 +20,7 @@ typedef struct progress {
     gpur_learner *learner;
     record *record;
     int64_t steps, prepopulation; /* of the whole run */
+    int64_t eval_episodes;        /* of an evaluation */
     int64_t first_step;           /* where this program began or resumed it */
     double first_seconds;
     int is_quiet;

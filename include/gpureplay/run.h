@@ -83,7 +83,8 @@ typedef struct gpur_run_config {
                                  twice as many steps if it has no end; with a cache of returns more than one of its
                                  blocks has (of a vector: in each environment); default 50,000 */
     int64_t eval_period;     /* steps between evaluations, a multiple of C; 0: no evaluations; default 250,000 */
-    int64_t eval_episodes;   /* episodes of an evaluation; default 30 */
+    int64_t eval_episodes;   /* episodes of an evaluation; default 30. Only the environment limits their steps: for an
+                                episode without end the next evaluation, and a save, wait until gpur_run_stop */
     float eval_epsilon;      /* epsilon in evaluations; default 0.05 */
     int32_t burst;           /* 1: before the first of every C steps C / F train steps, for which the lanes wait;
                                  `concurrent` must be 0. Default 0 */
@@ -226,7 +227,8 @@ typedef struct gpur_run_stats {
     double train_seconds;    /* in training and refreshes, in the trainer's thread */
     double publish_seconds;  /* in appending the logs to the replay */
     double copy_seconds;     /* in copying weights for acting */
-    double eval_seconds;     /* in evaluations */
+    double eval_seconds;     /* in evaluations, as far as their episodes have ended */
+    int64_t eval_episode;    /* the episode of an evaluation that is played now, counted from 1; 0: none is */
 } gpur_run_stats;
 
 /* Reads the statistics. Any thread; does not wait for steps. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not

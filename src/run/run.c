@@ -168,9 +168,10 @@ static gpur_status evaluate_step(gpur_run *run, gpur_env_result *result)
     return GPUR_OK;
 }
 
-/* One game. */
+/* One game. Its time is counted at its end, and the evaluation by finish_evaluation. */
 static gpur_status evaluate_episode(gpur_run *run, double *sum, int64_t *length)
 {
+    const double begin = gpur_clock_seconds();
     gpur_env_result result = {0};
     *sum = 0.0;
     GPUR_TRY(gpur_env_error(gpur_player_reset(&run->evaluator.player)));
@@ -180,6 +181,20 @@ static gpur_status evaluate_episode(gpur_run *run, double *sum, int64_t *length)
         *sum += (double)result.reward;
         ++*length;
     }
+    gpur_meter_add(&run->meter, GPUR_PART_EVALUATE, 0, begin);
+    return GPUR_OK;
+}
+
+/* Adds up the returns of all episodes, and their squares. */
+static gpur_status evaluate_episodes(gpur_run *run, double *sum, double *squares)
+{
+    for (int64_t i = 0; i < run->config.eval_episodes && !is_stopping(run); i++) {
+        double found;
+        atomic_store(&run->evaluator.episode, i + 1);
+        GPUR_TRY(evaluate_episode(run, &found, &run->evaluator.result.length));
+        *sum += found;
+        *squares += found * found;
+    }
     return GPUR_OK;
 }
 
@@ -188,21 +203,16 @@ static gpur_status evaluate(void *context, int64_t first, int64_t last)
 {
     gpur_run *const run = context;
     gpur_run_event *const result = &run->evaluator.result;
-    const double begin = gpur_clock_seconds();
     const int64_t episodes = run->config.eval_episodes;
     double sum = 0.0, squares = 0.0;
     (void)first, (void)last; /* the next is begun when this one has been reported */
     result->length = 0;
-    for (int64_t i = 0; i < episodes && !is_stopping(run); i++) {
-        double found;
-        GPUR_TRY(gpur_prefix_error(evaluate_episode(run, &found, &result->length), "the evaluation"));
-        sum += found;
-        squares += found * found;
-    }
+    const gpur_status status = evaluate_episodes(run, &sum, &squares);
+    atomic_store(&run->evaluator.episode, 0);
+    GPUR_TRY(gpur_prefix_error(status, "the evaluation"));
     const double mean = sum / (double)episodes, variance = squares / (double)episodes - mean * mean;
     result->mean_return = mean;
     result->return_deviation = variance > 0.0 ? sqrt(variance) : 0.0;
-    gpur_meter_add(&run->meter, GPUR_PART_EVALUATE, 0, begin); /* finish_evaluation counts it */
     return GPUR_OK;
 }
 
@@ -512,6 +522,7 @@ gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats)
     known.inferences = atomic_load(&meter->calls[GPUR_PART_INFER]);
     known.inferred = atomic_load(&meter->items[GPUR_PART_INFER]);
     known.evaluations = atomic_load(&meter->items[GPUR_PART_EVALUATE]);
+    known.eval_episode = atomic_load(&run->evaluator.episode);
     known.env_seconds = gpur_meter_seconds(meter, GPUR_PART_ENV);
     known.infer_seconds = gpur_meter_seconds(meter, GPUR_PART_INFER);
     known.train_seconds = gpur_meter_seconds(meter, GPUR_PART_TRAIN);

@@ -658,6 +658,35 @@ TEST(a_run_can_be_stopped_from_any_thread)
     run_fixture_close(&fixture);
 }
 
+/* Stops the run when the evaluation has played an episode, whose time is counted. A later one has no end. */
+static void *stop_in_evaluation(void *context)
+{
+    gpur_run_stats *const stats = context;
+    const struct timespec time = {0, 1000000};
+    for (int looks = 0; looks < 10000 && stats->eval_episode < 2; looks++) {
+        nanosleep(&time, NULL);
+        (void)gpur_run_get_stats(fixture.run, stats);
+    }
+    gpur_run_stop(fixture.run);
+    return NULL;
+}
+
+TEST(an_evaluation_without_end_shows_its_episode_and_can_be_stopped)
+{
+    gpur_run_config config = run_fixture_config(4, 1, 1);
+    gpur_run_stats stats = {.size = sizeof stats};
+    pthread_t thread;
+    config.eval_period = 0, config.eval_episodes = 100, config.env_options = "endless=100";
+    CHECK_OK(open_run(&config));
+    CHECK(pthread_create(&thread, NULL, stop_in_evaluation, &stats) == 0);
+    CHECK_FAILS(gpur_run_evaluate(fixture.run), GPUR_INTERRUPTED, "the run was stopped after 0 steps");
+    pthread_join(thread, NULL);
+    CHECK(stats.eval_episode > 1 && stats.eval_episode < 100 && stats.eval_seconds > 0.0);
+    CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
+    CHECK(stats.eval_episode == 0 && stats.evaluations == 0 && fixture.evaluations == 0);
+    run_fixture_close(&fixture);
+}
+
 static void check_refused(gpur_run_config config, const char *message)
 {
     CHECK_FAILS(open_run(&config), GPUR_INVALID_ARGUMENT, message);
@@ -867,6 +896,7 @@ int main(int argc, char **argv)
     RUN(a_run_can_be_stopped_from_any_thread);
     RUN(a_prepopulation_that_leaves_too_few_transitions_is_an_error);
     RUN(a_burst_can_be_stopped);
+    RUN(an_evaluation_without_end_shows_its_episode_and_can_be_stopped);
     RUN(settings_that_do_not_go_together_are_refused);
     RUN(a_learner_in_the_middle_of_a_target_period_is_refused);
     RUN(a_callers_type_without_what_it_must_have_is_refused);

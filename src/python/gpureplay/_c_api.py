@@ -295,7 +295,8 @@ class RunStats(Sized):
     _fields_ = _members((c_uint64, "size"),
                         (c_int64, "steps prepopulated train_steps episodes inferences inferred evaluations"),
                         (c_double, "recent_return evaluated_return seconds env_seconds infer_seconds train_seconds "
-                                   "publish_seconds copy_seconds eval_seconds"))
+                                   "publish_seconds copy_seconds eval_seconds"),
+                        (c_int64, "eval_episode"))
 
 
 STRUCTS: list[type[Struct]] = [

@@ -49,6 +49,7 @@ class Progress:
         self._run, self._agent, self._record, self._prints = run, agent, record, prints
         self._steps, self._first_step, self._first_seconds = steps, first_step, first_seconds
         self._prepopulation: int = run.config["prepopulation"]
+        self._eval_episodes: int = run.config["eval_episodes"]
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self._began = time.monotonic()
         self._rates: dict[str, Number] = dict.fromkeys(COLUMNS["rates"], math.nan)
@@ -112,7 +113,9 @@ class Progress:
             return f"random steps before training: {stats.prepopulated} of {self._prepopulation}"
         speed = _ratio(step - self._first_step, self.seconds - self._first_seconds)
         left = f", {time_text((self._steps - step) / speed)} left" if speed > 0 and step < self._steps else ""
-        return f"{step} of {self._steps} steps, {100 * step / self._steps:.1f}%{left}"
+        episode = stats.eval_episode
+        evaluating = f", evaluating: episode {episode} of {self._eval_episodes}" if episode > 0 else ""
+        return f"{step} of {self._steps} steps, {100 * step / self._steps:.1f}%{left}{evaluating}"
 
 
 def _rates(before: _Sample, now: _Sample, epsilon: float) -> list[Number]:

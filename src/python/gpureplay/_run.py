@@ -57,6 +57,7 @@ class RunStats(NamedTuple):
     publish_seconds: float
     copy_seconds: float
     eval_seconds: float
+    eval_episode: int
 
 
 OnEvent = Callable[[RunEvent], Any]
