@@ -102,7 +102,7 @@ static gpur_status read_player(run_state *state, int32_t i)
                              "the environment could not be saved");
 }
 
-/* Of all their text, which may be longer than an entry of a file's metadata. */
+/* A checksum of the environments' options, whose text may be longer than an entry of a file's metadata. */
 static uint64_t options_of(const gpur_run *run)
 {
     const char *const options = run->config.env_options ? run->config.env_options : "";
@@ -154,18 +154,23 @@ static gpur_status add_state(const run_state *state, gpur_sections *sections)
     return add_bytes(sections, "frames", players, run->obs_shape.frame_bytes, state->frames);
 }
 
-#define SCALAR(name)                                                                                                   \
-    {                                                                                                                  \
-#name, GPUR_SCALAR_I64, &(state)->name                                                                         \
-    }
-#define SCALARS                                                                                                        \
-    {                                                                                                                  \
-        SCALAR(step), SCALAR(prepopulated), SCALAR(episodes), SCALAR(train_steps), SCALAR(evaluations),                \
-            SCALAR(trained), SCALAR(rows),                                                                             \
-        {                                                                                                              \
-            "env_options", GPUR_SCALAR_U64, &(state)->env_options                                                      \
-        }                                                                                                              \
-    }
+enum { SCALARS = 8 };
+
+/* The numbers in the file's notes. */
+static void list_scalars(run_state *state, gpur_scalar scalars[SCALARS])
+{
+    const gpur_scalar all[SCALARS] = {
+        {"step", GPUR_SCALAR_I64, &state->step},
+        {"prepopulated", GPUR_SCALAR_I64, &state->prepopulated},
+        {"episodes", GPUR_SCALAR_I64, &state->episodes},
+        {"train_steps", GPUR_SCALAR_I64, &state->train_steps},
+        {"evaluations", GPUR_SCALAR_I64, &state->evaluations},
+        {"trained", GPUR_SCALAR_I64, &state->trained},
+        {"rows", GPUR_SCALAR_I64, &state->rows},
+        {"env_options", GPUR_SCALAR_U64, &state->env_options},
+    };
+    memcpy(scalars, all, sizeof all);
+}
 
 /* Settings that must match, so that the run goes on as it was. */
 static gpur_status add_settings(const gpur_run *run, gpur_tensors *settings)
@@ -215,15 +220,16 @@ static gpur_status write_file(run_state *state, const char *folder)
     gpur_tensors tensors = {0};
     gpur_checkpoint_options options;
     char path[MAX_PATH];
-    const gpur_scalar scalars[] = SCALARS;
+    gpur_scalar scalars[SCALARS];
     gpur_learner *const learner = state->run->learner;
+    list_scalars(state, scalars);
     GPUR_TRY(path_in(folder, "run.safetensors", path));
     GPUR_TRY(gpur_checkpoint_options_init(&options, sizeof options));
     gpur_status status = gpur_checkpoint_add_kind(&tensors, "run");
     if (status == GPUR_OK)
         status = add_settings(state->run, &tensors);
     if (status == GPUR_OK)
-        status = gpur_scalars_write(&tensors, scalars, sizeof scalars / sizeof *scalars);
+        status = gpur_scalars_write(&tensors, scalars, SCALARS);
     if (status == GPUR_OK)
         status = add_state(state, &sections);
     if (status == GPUR_OK)
@@ -373,12 +379,13 @@ static gpur_status read_file(run_state *state, gpur_checkpoint *file, gpur_secti
 {
     gpur_run *const run = state->run;
     const gpur_tensor_entry *const log = gpur_tensors_find(&file->tensors, "log");
-    const gpur_scalar scalars[] = SCALARS;
+    gpur_scalar scalars[SCALARS];
     gpur_checkpoint_options options;
     int touched = 0;
+    list_scalars(state, scalars);
     GPUR_TRY(gpur_checkpoint_options_init(&options, sizeof options));
     GPUR_TRY(add_settings(run, settings));
-    GPUR_TRY(gpur_checkpoint_compare(file, "run", "this run", settings, scalars, sizeof scalars / sizeof *scalars));
+    GPUR_TRY(gpur_checkpoint_compare(file, "run", "this run", settings, scalars, SCALARS));
     GPUR_REQUIRE(run->config.burst || !gpur_tensors_find_metadata(&file->tensors, "burst"),
                  "%s is of a run with burst 1; this run has 0", file->file.path);
     GPUR_TRY(alloc_state(state, run, log && log->dims > 0 ? log->shape[0] : 0));

@@ -30,7 +30,7 @@ gpur_status gpur_worker_open(gpur_worker *worker, gpur_worker_jobs jobs, void *c
                              const char *what);
 void gpur_worker_close(gpur_worker *worker); /* waits for the job that is carried out; accepts a zeroed one */
 
-/* Sets the number of the job that follows. Only while no job is wanted. */
+/* Sets the number of the last job that was done, which the next one follows. Only while no job is wanted. */
 void gpur_worker_restart_at(gpur_worker *worker, int64_t done);
 
 void gpur_worker_want(gpur_worker *worker, int64_t last);
