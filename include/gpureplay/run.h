@@ -181,7 +181,8 @@ GPUR_API void gpur_run_destroy(gpur_run *run);
 
 /*
  * Takes `steps` more steps, after the prepopulation if this is the first call, and returns when they are taken and no
- * train step runs. The split into calls changes nothing in the results.
+ * train step runs. The split into calls changes nothing in the results. With `concurrent` or `burst` all C / F train
+ * steps of a target period are done once its first step is taken, also in a run that ends before the period does.
  *
  *   GPUR_INVALID_ARGUMENT  steps below 0, NULL, or a run that has ended by an error or by gpur_run_stop; also what an
  *                          environment refused: the message names the lane and the step; or the evaluation; or the

@@ -746,6 +746,18 @@ TEST(a_prepopulation_that_leaves_too_few_transitions_is_an_error)
     run_fixture_close(&fixture);
 }
 
+TEST(a_run_that_ends_inside_a_target_period_does_all_its_train_steps)
+{
+    for (int burst = 0; burst <= 1; burst++) {
+        gpur_run_config config = run_fixture_config(4, !burst, 1);
+        config.burst = burst;
+        CHECK_OK(open_run(&config));
+        CHECK_OK(gpur_run_advance(fixture.run, config.target_period + 4));
+        CHECK_EQUAL(count_train_steps(), 2 * config.target_period / config.train_period);
+        run_fixture_close(&fixture);
+    }
+}
+
 TEST(a_burst_can_be_stopped)
 {
     gpur_run_config config = config_with_cache(&with_cache[0], 1);
@@ -895,6 +907,7 @@ int main(int argc, char **argv)
     RUN(an_error_of_the_evaluation_ends_the_run_at_once);
     RUN(a_run_can_be_stopped_from_any_thread);
     RUN(a_prepopulation_that_leaves_too_few_transitions_is_an_error);
+    RUN(a_run_that_ends_inside_a_target_period_does_all_its_train_steps);
     RUN(a_burst_can_be_stopped);
     RUN(an_evaluation_without_end_shows_its_episode_and_can_be_stopped);
     RUN(settings_that_do_not_go_together_are_refused);
