@@ -336,11 +336,7 @@ static const char *take_env(int *argc, char **argv)
 static const char *preset_for(const gpur_env_type *type)
 {
     gpur_env_info info = {.size = sizeof info};
-    void *env = NULL;
-    const char *const error = type->init("", 1, &info, &env);
-    if (error)
-        fprintf(stderr, "%s: %s\n", type->name, error), exit(1);
-    type->close(env);
+    bench_must(gpur_env_get_info(type, "", &info), "environment");
     const gpur_space *const obs = &info.obs;
     return obs->dtype == GPUR_UINT8 && obs->shape[0] == 84 && obs->shape[1] == 84 && !obs->shape[2] ? "fast-dqn"
                                                                                                     : "fast-dqn-small";

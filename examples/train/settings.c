@@ -33,19 +33,12 @@ static int find_type(const char *name, env_type *type)
     return 0;
 }
 
-/* Makes an environment for a moment, to ask what it shows. */
 static int find_environment(const char *name, const char *env_options, env_type *type, gpur_env_info *info)
 {
-    void *env = NULL;
     TRY(find_type(name, type));
     *info = (gpur_env_info){.size = sizeof *info};
-    const char *const refusal = type->single ? type->single->init(env_options, 0, info, &env)
-                                             : type->vector->init(env_options, 0, 1, info, &env);
-    if (refusal)
-        return fail("%s: %s", name, refusal);
-    if (type->vector)
-        info->save_bytes = 0; /* it has no `save` */
-    (type->single ? type->single->close : type->vector->close)(env);
+    TRY_LIBRARY(type->single ? gpur_env_get_info(type->single, env_options, info)
+                             : gpur_vector_env_get_info(type->vector, env_options, info));
     return 0;
 }
 

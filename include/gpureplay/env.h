@@ -143,6 +143,22 @@ GPUR_API gpur_status gpur_env_find(const char *name, const gpur_env_type **type)
 /* The same for a type that steps many at once: plug-ins only. */
 GPUR_API gpur_status gpur_vector_env_find(const char *name, const gpur_vector_env_type **type);
 
+/*
+ * Reports what environments of a type show and take: makes one (of a vector, one with num_envs 1) and closes it. No
+ * other function of the type is called. Any thread.
+ *
+ *   options  of `init`
+ *   info     `size` is set by the caller
+ *
+ *   GPUR_INVALID_ARGUMENT  options that init refuses, an init that returns no environment, a type without a name, init
+ *                          or close; NULL. info is unchanged
+ */
+GPUR_API gpur_status gpur_env_get_info(const gpur_env_type *type, const char *options, gpur_env_info *info);
+
+/* The same for a type that steps many at once; save_bytes is 0. */
+GPUR_API gpur_status gpur_vector_env_get_info(const gpur_vector_env_type *type, const char *options,
+                                              gpur_env_info *info);
+
 /* The name of a game of this library, for index 0, 1, ...; NULL after the last one. Any thread. */
 GPUR_API const char *gpur_env_name(int32_t index);
 

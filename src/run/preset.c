@@ -3,7 +3,6 @@
 #include "gpureplay/run.h"
 
 #include "base/sized.h"
-#include "run/lane.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -363,21 +362,6 @@ static gpur_status set_copies(const preset *given, int system)
     return gpur_sized_write(given->run, &run, sizeof run, "gpur_run_config");
 }
 
-/* Makes an environment, or a vector of one, for its spaces. No other function of its type is called. */
-static gpur_status read_info(preset *p, const gpur_env_type *type, const gpur_vector_env_type *vector)
-{
-    void (*const close)(void *) = type ? type->close : vector->close;
-    void *env = NULL;
-    GPUR_REQUIRE(p->env_name && (type ? type->init != NULL : vector->init != NULL) && close,
-                 "the type has no name, init or close; it must have all three");
-    const char *const refusal =
-        type ? type->init(p->options, 0, &p->info, &env) : vector->init(p->options, 0, 1, &p->info, &env);
-    GPUR_TRY(gpur_prefix_error(gpur_env_error(refusal), "%s", p->env_name));
-    GPUR_REQUIRE(env, "init of %s returned no environment", p->env_name);
-    close(env);
-    return GPUR_OK;
-}
-
 static gpur_status set_preset(preset *p, const gpur_env_type *type, const gpur_vector_env_type *vector)
 {
     int system;
@@ -386,7 +370,8 @@ static gpur_status set_preset(preset *p, const gpur_env_type *type, const gpur_v
     GPUR_TRY(find_system(p, &system));
     if (systems[system].has_cache)
         GPUR_TRY(check_room(p));
-    GPUR_TRY(read_info(p, type, vector));
+    GPUR_TRY(type ? gpur_env_get_info(type, p->options, &p->info)
+                  : gpur_vector_env_get_info(vector, p->options, &p->info));
     return set_copies(p, system);
 }
 

@@ -299,6 +299,27 @@ def a_plugin_that_steps_many_at_once_is_enough(folder):
     assert "Corridors" in run("--list", "--env", f"{named}/corridors.so:Corridors").stdout
 
 
+NOTHING = """
+#include <gpureplay/env.h>
+static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env) { return *env = 0; }
+static const char *reset(void *env, void *obs) { return 0; }
+static const char *step(void *env, const void *action, void *obs, gpur_env_result *result) { return 0; }
+static void close(void *env) { *(int *)env = 0; }
+static const gpur_env_type type = {.size = sizeof type, .name = "Nothing", .init = init, .reset = reset, .step = step,
+                                   .close = close};
+const gpur_env_type *gpur_env_plugin(const char *name) { return &type; }
+"""
+
+
+def a_plugin_that_makes_no_environment_is_refused(folder):
+    (folder / "nothing.c").write_text(NOTHING)
+    compile_plugin(folder / "nothing.c", folder / "nothing.so")
+    for more in ([], ["--list"]):
+        refused = run("--env", "./nothing.so", *more, status=2, cwd=folder).stderr
+        assert "init of Nothing returned no environment" in refused, refused
+    assert not (folder / "runs/Nothing-1").exists()
+
+
 def bad_options_are_refused_before_anything_is_made(folder, whole):
     game = ["--env", "CartPole-v1", "--device", "cpu"]
     for options, words in (
@@ -397,10 +418,11 @@ def main():
         for part in ("plugin", "vector", "refused"):
             (folder / part).mkdir()
         a_plugin_that_cannot_save_its_state_is_resumed(folder / "plugin")
+        a_plugin_that_makes_no_environment_is_refused(folder / "plugin")
         a_plugin_that_steps_many_at_once_is_enough(folder / "vector")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 16 tests")
+    print(f"test_train {DEVICE}: 17 tests")
 
 
 main()

@@ -367,16 +367,34 @@ static const char *init_nothing(const char *options, uint64_t seed, gpur_env_inf
     return NULL;
 }
 
+static const char *init_no_vector(const char *options, uint64_t seed, int32_t num_envs, gpur_env_info *info, void **env)
+{
+    (void)num_envs;
+    return init_nothing(options, seed, info, env);
+}
+
+static void close_nothing(void *env)
+{
+    *(volatile char *)env = 0;
+}
+
 TEST(a_type_that_makes_no_environment_is_refused)
 {
     const gpur_env_type none = {.size = sizeof none, .name = "None", .close = free};
-    const gpur_env_type nothing = {.size = sizeof nothing, .name = "Nothing", .init = init_nothing, .close = free};
-    const gpur_vector_env_type vector = {.size = sizeof vector, .name = "None", .close = free};
+    const gpur_env_type nothing = {
+        .size = sizeof nothing, .name = "Nothing", .init = init_nothing, .close = close_nothing};
+    gpur_vector_env_type vector = {.size = sizeof vector, .name = "None", .close = close_nothing};
+    gpur_env_info info = {.size = sizeof info, .max_steps = 7};
     system_config c;
     CHECK_FAILS(read_preset("fast-dqn-small", &none, &c), GPUR_INVALID_ARGUMENT, "no name, init or close");
     CHECK_FAILS(read_preset("fast-dqn-small", &nothing, &c), GPUR_INVALID_ARGUMENT, "init of Nothing returned no env");
     CHECK_FAILS(gpur_run_preset_vector("fast-dqn-small", &vector, "", c.fields, &c.replay, &c.learner, &c.run),
                 GPUR_INVALID_ARGUMENT, "no name, init or close");
+    vector.init = init_no_vector;
+    CHECK_FAILS(gpur_env_get_info(&nothing, "", &info), GPUR_INVALID_ARGUMENT, "init of Nothing returned no env");
+    CHECK_FAILS(gpur_vector_env_get_info(&vector, "", &info), GPUR_INVALID_ARGUMENT, "init of None returned no env");
+    CHECK_FAILS(gpur_env_get_info(&nothing, NULL, &info), GPUR_INVALID_ARGUMENT, "type or options is NULL");
+    CHECK(info.max_steps == 7);
 }
 
 /* Creates the run of a preset with its replay made small, and takes the prepopulation and a few steps. `stack`: 0, or

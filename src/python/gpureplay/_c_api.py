@@ -359,8 +359,9 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _P, _P, _P, _P], "gpur_run_create_vector"),
     (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),
     (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info gpur_env_find gpur_vector_env_find"),
-    (_STATUS, [_P, _TEXT, _P], "gpur_replay_save gpur_replay_load gpur_learner_save gpur_learner_load "
-        "gpur_learner_save_weights gpur_learner_load_weights gpur_policy_save gpur_policy_load"),
+    (_STATUS, [_P, _TEXT, _P], "gpur_env_get_info gpur_vector_env_get_info gpur_replay_save gpur_replay_load "
+        "gpur_learner_save gpur_learner_load gpur_learner_save_weights gpur_learner_load_weights gpur_policy_save "
+        "gpur_policy_load"),
 ) for name in names.split()}
 
 

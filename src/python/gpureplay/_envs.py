@@ -55,14 +55,10 @@ def env_type(envs: Envs) -> _c_api.EnvType | _c_api.VectorEnvType:
 
 def env_info(envs: Envs) -> _c_api.EnvInfo:
     """What the environments show and take. Before they are opened."""
-    info, env, functions = _c_api.EnvInfo(), ctypes.c_void_p(), env_type(envs)
-    count = (1,) if isinstance(functions, _c_api.VectorEnvType) else ()
-    refusal = functions.init(envs.options, 0, *count, ctypes.addressof(info), ctypes.addressof(env))
-    if refusal is not None:
-        raise InvalidArgument(f"{envs.name}: {refusal.decode('utf-8', 'replace')}")
-    functions.close(env)
-    if count:
-        info.save_bytes = 0  # a vector has no `save`
+    info = _c_api.EnvInfo()
+    get_info, found = ((lib.gpur_vector_env_get_info, envs.vector_type) if envs.type is None else
+                       (lib.gpur_env_get_info, envs.type))
+    check(get_info(found, envs.options, ctypes.addressof(info)))
     return info
 
 
