@@ -11,14 +11,29 @@ static void print_line(void *user, const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
-static gpur_status open_all(agent *a, const char *device_name, int32_t threads, const settings *s)
+/* Before the replay takes its memory, which may take long, or be more than there is. */
+static gpur_status print_system(gpur_device *device, const options *o, const settings *s)
+{
+    gpur_device_info info = {.size = sizeof info};
+    const gpur_status status = gpur_device_get_info(device, &info);
+    if (status != GPUR_OK || o->value[OPTION_QUIET])
+        return status;
+    printf("%s, %d at a time, by %s on %s: %s\n", s->type.name, (int)s->run.num_envs, o->value[OPTION_PRESET],
+           info.name, info.description);
+    fflush(stdout);
+    return GPUR_OK;
+}
+
+static gpur_status open_all(agent *a, const char *device_name, const options *o, const settings *s)
 {
     gpur_device_config device;
     gpur_status status = gpur_device_config_init(&device, sizeof device);
-    device.threads = threads;
+    device.threads = (int32_t)options_integer(o, OPTION_THREADS);
     device.log = print_line;
     if (status == GPUR_OK)
         status = gpur_device_open(device_name, &device, &a->device);
+    if (status == GPUR_OK)
+        status = print_system(a->device, o, s);
     if (status == GPUR_OK)
         status = gpur_replay_create(a->device, &s->replay, &a->replay);
     if (status == GPUR_OK)
@@ -32,12 +47,11 @@ static gpur_status open_all(agent *a, const char *device_name, int32_t threads, 
 int agent_open(agent *a, const options *o, const settings *s)
 {
     const char *const device = o->value[OPTION_DEVICE];
-    const int32_t threads = (int32_t)options_integer(o, OPTION_THREADS);
-    gpur_status status = open_all(a, device, threads, s);
+    gpur_status status = open_all(a, device, o, s);
     if (status == GPUR_UNAVAILABLE && strcmp(device, "auto") == 0) { /* without cuBLAS a GPU has no learner */
         fprintf(stderr, "%s\nusing the CPU\n", gpur_last_error());
         agent_close(a);
-        status = open_all(a, "cpu", threads, s);
+        status = open_all(a, "cpu", o, s);
     }
     return status == GPUR_OK ? 0 : fail("%s", gpur_last_error());
 }

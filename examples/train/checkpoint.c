@@ -42,6 +42,14 @@ static int settle(const char *folder, const paths *p)
     return folder_remove(p->old);
 }
 
+int checkpoint_exists(const char *folder, int *is_there)
+{
+    paths p;
+    TRY(find_paths(folder, &p));
+    *is_there = path_exists(p.current) || path_exists(p.old);
+    return 0;
+}
+
 static int write_position(const char *folder, const position *at)
 {
     text lines = {0};

@@ -20,6 +20,9 @@ typedef struct position {
  * is removed. INTERRUPTED: the run was stopped before, and the checkpoint is still the one before. */
 int checkpoint_save(const char *folder, gpur_run *run, record *r, position *at);
 
+/* Changes nothing: another process may be writing to the folder. */
+int checkpoint_exists(const char *folder, int *is_there);
+
 /* Reads the position of the last checkpoint; *is_there is 0 if there is none. */
 int checkpoint_find(const char *folder, position *at, int *is_there);
 

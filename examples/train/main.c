@@ -75,6 +75,20 @@ static int choose_folder(training *t)
     return 0;
 }
 
+/* --resume is advised where it works. */
+static int refuse_folder(const training *t, const char *path)
+{
+    int has_checkpoint;
+    TRY(checkpoint_exists(t->folder, &has_checkpoint));
+    return has_checkpoint
+               ? fail("%s is there already; --resume %s goes on with the run of this folder, --out FOLDER begins one "
+                      "in another folder",
+                      path, t->folder)
+               : fail("%s is there already, of a run without a checkpoint to go on from; delete the folder %s to begin "
+                      "anew in it, or --out FOLDER begins in another one",
+                      path, t->folder);
+}
+
 /* What is there is never written over. The options come first, so that a run that is killed at once can be resumed. */
 static int make_folder(training *t)
 {
@@ -85,9 +99,7 @@ static int make_folder(training *t)
         const size_t others = sizeof names / sizeof *names;
         TRY(path_make(path, "%s/%s", t->folder, i < others ? names[i] : record_file_name((int)(i - others))));
         if (path_exists(path))
-            return fail("%s is there already; --resume %s goes on with the run of this folder, --out FOLDER begins one "
-                        "in another folder",
-                        path, t->folder);
+            return refuse_folder(t, path);
     }
     TRY(folder_make(t->folder));
     return options_write(&t->options, t->folder);
@@ -101,9 +113,9 @@ static int resume(training *t, position *at, int *has_checkpoint)
     TRY(path_make(learner, "%s/learner.safetensors", t->folder));
     TRY(checkpoint_find(t->folder, at, has_checkpoint));
     if (!*has_checkpoint && path_exists(learner))
-        return fail("%s is there and no checkpoint: the run has ended before its first one; --out FOLDER begins "
-                    "another run",
-                    learner);
+        return fail("%s is there and no checkpoint: the run has ended before its first one; delete the folder %s to "
+                    "begin anew in it, or --out FOLDER begins in another one",
+                    learner, t->folder);
     if (!*has_checkpoint)
         return 0;
     if (at->step > t->settings.steps)
@@ -116,11 +128,8 @@ static int resume(training *t, position *at, int *has_checkpoint)
 
 static void print_beginning(const training *t, int is_resumed)
 {
-    gpur_device_info info = {.size = sizeof info};
-    if (t->options.value[OPTION_QUIET] || gpur_device_get_info(t->agent.device, &info) != GPUR_OK)
+    if (t->options.value[OPTION_QUIET])
         return;
-    printf("%s, %d at a time, by %s on %s: %s\n", t->settings.type.name, (int)t->settings.run.num_envs,
-           t->options.value[OPTION_PRESET], info.name, info.description);
     if (is_resumed)
         printf("goes on after step %" PRId64 " in %s\n", t->step, t->folder);
     else

@@ -312,6 +312,19 @@ static int shows_atari_frames(const gpur_space *obs)
     return obs->dtype == GPUR_UINT8 && obs->shape[0] == 84 && obs->shape[1] == 84 && obs->shape[2] == 0;
 }
 
+/* The presets' networks are made for images of at most 84 x 84: one that is larger has to be asked for. */
+static int choose_preset(options *o, const settings *s)
+{
+    const gpur_space *const obs = &s->env.obs;
+    const int64_t height = obs->shape[0], width = obs->shape[1];
+    if (!o->value[OPTION_PRESET] && height * width > (int64_t)84 * 84)
+        return fail(
+            "%s shows images of %d x %d and --preset is missing; without it they must be at most 84 x 84. A game "
+            "of Atari has such frames in the plug-in of docs/atari.md: --env build/atari/atari.so:Pong",
+            s->type.name, (int)height, (int)width);
+    return use_text(o, OPTION_PRESET, shows_atari_frames(obs) ? "fast-dqn" : "fast-dqn-small");
+}
+
 /* How long the papers train. */
 static int64_t steps_of(const settings *s, const char *preset, int is_small)
 {
@@ -333,7 +346,7 @@ int settings_find(settings *s, options *o)
     TRY(use_text(o, OPTION_SEED, "1"));
     TRY(use_text(o, OPTION_THREADS, "0"));
     TRY(find_environment(o->value[OPTION_ENV], o->value[OPTION_ENV_OPTIONS], &s->type, &s->env));
-    TRY(use_text(o, OPTION_PRESET, shows_atari_frames(&s->env.obs) ? "fast-dqn" : "fast-dqn-small"));
+    TRY(choose_preset(o, s));
     TRY_LIBRARY(gpur_replay_config_init(&s->replay, sizeof s->replay));
     TRY_LIBRARY(gpur_learner_config_init(&s->learner, sizeof s->learner));
     TRY_LIBRARY(gpur_run_config_init(&s->run, sizeof s->run));

@@ -770,6 +770,7 @@ static gpur_status build(gpur_run *run, gpur_run_types types, const gpur_run_con
                                   .burst = c->burst,
                                   .has_cache = has_cache,
                                   .acts_by_target = (c->concurrent && !has_cache) || c->act == GPUR_ACT_TARGET};
+    GPUR_REQUIRE(!types.vector || c->num_envs != 1, "num_envs is 1; a vector environment needs 2 or more");
     GPUR_TRY(check(run));
     GPUR_TRY(check_types(run, types));
     GPUR_TRY(check_cache(run, types));

@@ -212,6 +212,14 @@ def test_images_of_bytes_and_ids_of_gymnasium(tmp_path):
     assert made.config["options"]["env-options"] == "max_episode_steps=9"
 
 
+def test_large_images_need_a_preset():
+    class Screen(Corridor):
+        observation_space = gymnasium.spaces.Box(0, 255, (210, 160, 3), np.uint8)
+
+    with pytest.raises(gpureplay.InvalidArgument, match="images of 210 x 160 and --preset is missing; .*atari.so"):
+        small(lambda lane: Screen())
+
+
 def test_it_learns_the_corridor():
     result = small(lambda lane: Random(), steps=8000, eval_period=0, eval_episodes=20, learning_rate=3e-3,
                    exploration_steps=4000, env_threads=1)
@@ -305,7 +313,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     with pytest.raises(gpureplay.InvalidArgument, match=f"steps is 1; the run's checkpoint has {step + 80 - step % 80}|"
                                                         f"steps is 1; the run's checkpoint has {step}"):
         gpureplay.train(lambda lane: Random(), resume=tmp_path, steps=1, progress=False)
-    with pytest.raises(FileExistsError, match="options.txt is there already; resume="):
+    with pytest.raises(FileExistsError, match="options.txt is there already; --resume .*resume="):
         gpureplay.train(lambda lane: Random(), **options)
 
 

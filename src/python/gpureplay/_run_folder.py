@@ -200,6 +200,10 @@ class Checkpoint:
             if path.exists():
                 shutil.rmtree(path)
 
+    def exists(self) -> bool:
+        """Nothing is changed: another process may be writing to the folder."""
+        return self.path.exists() or self._old.exists()
+
     def begin(self) -> Path:
         """The folder to which the run is to be saved."""
         self._settle()

@@ -155,6 +155,16 @@ def _shows_atari_frames(info: _c_api.EnvInfo) -> bool:
     return info.obs.dtype == _c_api.UINT8 and tuple(info.obs.shape)[:3] == (84, 84, 0)
 
 
+def _chosen_preset(envs: Envs, info: _c_api.EnvInfo) -> str:
+    """The presets' networks are made for images of at most 84 x 84: one that is larger has to be asked for."""
+    height, width = info.obs.shape[0], info.obs.shape[1]
+    if height * width > 84 * 84:
+        raise InvalidArgument(f"{envs.name} shows images of {height} x {width} and --preset is missing; without it "
+                              "they must be at most 84 x 84. A game of Atari has such frames in the plug-in of "
+                              "docs/atari.md: --env build/atari/atari.so:Pong")
+    return "fast-dqn" if _shows_atari_frames(info) else "fast-dqn-small"
+
+
 def _saves_files() -> bool:
     return "files: none" not in lib.gpur_build_info().decode()
 
@@ -227,7 +237,7 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
         return options[name]
 
     use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
-    name = use("preset", "fast-dqn" if _shows_atari_frames(env_info(envs)) else "fast-dqn-small")
+    name = use("preset", options["preset"] or _chosen_preset(envs, env_info(envs)))
     found, is_small = run_preset(name, envs.type, envs.vector_type, envs.options), "-small" in name
     steps = use("steps", _steps_of(name, found))
     buffer, agent, run = found
@@ -278,9 +288,13 @@ def _schedule_parts(schedule: Any) -> tuple[float, float, int]:
 def _refuse_files(folder: Path) -> None:
     """Raises FileExistsError if the folder has files of a run."""
     for name in (FILE, "config.json", "learner.safetensors", "checkpoint", *RECORD_FILES):
-        if (folder / name).exists():
-            raise FileExistsError(f"{folder / name} is there already; resume={str(folder)!r} goes on with the run of "
-                                  "this folder, out=... begins one in another folder")
+        if not (folder / name).exists():
+            continue
+        if Checkpoint(folder).exists():
+            raise FileExistsError(f"{folder / name} is there already; --resume {folder} (resume={str(folder)!r}) goes "
+                                  "on with the run of this folder, another --out (out) begins one in another folder")
+        raise FileExistsError(f"{folder / name} is there already, of a run without a checkpoint to go on from; delete "
+                              f"the folder {folder} to begin anew in it, or another --out (out) begins in another one")
 
 
 class _Training:
@@ -319,7 +333,7 @@ class _Training:
     def begin(self) -> None:
         preset = _complete(self._options, self._envs)
         if self._is_resumed and not self._options["checkpoint"]:
-            raise InvalidArgument(f"resume is {str(self._folder)!r}, and that run saves no checkpoints: it has "
+            raise InvalidArgument(f"--resume is {str(self._folder)!r}, and that run saves no checkpoints: it has "
                                   "--checkpoint 0")
         try:
             self._open(self._device, preset)
@@ -344,6 +358,8 @@ class _Training:
         elif threads:
             raise InvalidArgument(f"threads is {threads} and device is an open Device, which has its own; leave one of "
                                   "them out")
+        self._print(f"{self._envs.name}, {self._options['num_envs']} at a time, by {self._options['preset']} on "
+                    f"{device.name}: {device.info.description}")
         buffer = ReplayBuffer(device=device, **{**preset.buffer, **self._overrides["buffer"]})
         try:
             self._buffer, self._agent = buffer, DQN(buffer, **{**preset.agent, **self._overrides["agent"]})
@@ -382,7 +398,8 @@ class _Training:
         position = checkpoint.find()
         if position is None and learner.exists():
             raise InvalidArgument(f"{learner} is there and no checkpoint: the run has ended before its first one; "
-                                  "out=... begins another run")
+                                  f"delete the folder {folder} to begin anew in it, or another --out (out) begins in "
+                                  "another one")
         if position is None:
             return None
         if position.step > self._number("steps"):
@@ -393,9 +410,6 @@ class _Training:
         return position
 
     def _say_beginning(self) -> None:
-        device = self._buffer.device
-        self._print(f"{self._envs.name}, {self._options['num_envs']} at a time, by {self._options['preset']} on "
-                    f"{device.name}: {device.info.description}")
         if self._folder is not None:
             self._print(f"goes on after step {self._step} in {self._folder}" if self._is_resumed else
                         f"writes to {self._folder}")
