@@ -110,17 +110,20 @@ static int make_folder(training *t)
 static int resume(training *t, position *at, int *has_checkpoint)
 {
     char learner[MAX_PATH];
+    int64_t taken;
     TRY(path_make(learner, "%s/learner.safetensors", t->folder));
     TRY(checkpoint_find(t->folder, at, has_checkpoint));
     if (!*has_checkpoint && path_exists(learner))
         return fail("%s is there and no checkpoint: the run has ended before its first one; delete the folder %s to "
                     "begin anew in it, or --out FOLDER begins in another one",
                     learner, t->folder);
+    TRY(record_find_last_step(&t->record, &taken));
+    taken = taken > at->step ? taken : at->step;
+    if (t->settings.steps < taken)
+        return fail("--steps is %" PRId64 "; the run has taken %" PRId64 " steps, and no fewer can be asked for",
+                    t->settings.steps, taken);
     if (!*has_checkpoint)
         return 0;
-    if (at->step > t->settings.steps)
-        return fail("--steps is %" PRId64 "; the run's checkpoint has %" PRId64 " steps, and no less can be asked for",
-                    t->settings.steps, at->step);
     TRY(checkpoint_load(t->folder, t->agent.run));
     t->step = t->saved_step = at->step;
     return 0;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -124,6 +125,29 @@ int record_begin(record *r, const int64_t *bytes)
     for (int i = 0; i < RECORD_KINDS && !bytes; i++)
         TRY(write_header(r, i));
     return 0;
+}
+
+/* Both files have the step in their first column. */
+static int find_last_step(const record *r, record_kind kind, int64_t *step)
+{
+    char path[MAX_PATH];
+    text rows = {0};
+    TRY(path_make(path, "%s/%s", r->folder, record_file_name((int)kind)));
+    const int result = file_read(path, &rows);
+    for (const char *row = rows.memory; result == 0 && row; row = strchr(row, '\n')) {
+        row += *row == '\n';
+        const int64_t found = strtoll(row, NULL, 10); /* of the header: 0 */
+        *step = found > *step ? found : *step;
+    }
+    text_free(&rows);
+    return result;
+}
+
+int record_find_last_step(const record *r, int64_t *step)
+{
+    *step = 0;
+    TRY(find_last_step(r, RECORD_EPISODE, step));
+    return find_last_step(r, RECORD_EVALUATION, step);
 }
 
 void record_close(record *r)

@@ -55,6 +55,9 @@ int record_open(record *r, const char *folder);
  * and gives them their header lines. */
 int record_begin(record *r, const int64_t *bytes);
 
+/* The last step of which the files have an episode or an evaluation; 0: there is none. */
+int record_find_last_step(const record *r, int64_t *step);
+
 void record_close(record *r); /* accepts a zeroed one */
 
 /* Appends a row, in any thread. `values` has one number for each column; NaN is no value. */

@@ -148,6 +148,9 @@ def a_run_can_be_made_longer(folder, whole):
     assert [row["step"] for row in rows_of(folder, "evaluations")] == [2000, 4000, 6000, 8000, 8500]
     assert rows_of(folder, "episodes")[-1]["step"] > 8000  # of the target period that has not ended, too
     assert "step 8000\n" in (folder / "checkpoint/position.txt").read_text()
+    before = results_of(folder)
+    less = run("--resume", folder, "--steps", 8200, status=2)  # rows of the steps after the checkpoint would be lost
+    assert "--steps is 8200; the run has taken 8500 steps" in less.stderr and results_of(folder) == before, less.stderr
     run("--resume", folder, "--steps", STEPS)
     assert results_of(folder) == results_of(whole)
     less = run("--resume", folder, "--steps", 3000, status=2)

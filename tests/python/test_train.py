@@ -310,8 +310,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
         gpureplay.train(lambda lane: Random(), resume=tmp_path, num_envs=3)
     with pytest.raises(gpureplay.InvalidArgument, match=r"agent is {'trunk': \[8\]}, and the run that is to be"):
         gpureplay.train(lambda lane: Random(), resume=tmp_path, agent={"trunk": [8]})
-    with pytest.raises(gpureplay.InvalidArgument, match=f"steps is 1; the run's checkpoint has {step + 80 - step % 80}|"
-                                                        f"steps is 1; the run's checkpoint has {step}"):
+    with pytest.raises(gpureplay.InvalidArgument, match=r"--steps is 1; the run has taken \d+ steps, and no fewer"):
         gpureplay.train(lambda lane: Random(), resume=tmp_path, steps=1, progress=False)
     with pytest.raises(FileExistsError, match="options.txt is there already; --resume .*resume="):
         gpureplay.train(lambda lane: Random(), **options)

@@ -82,6 +82,12 @@ class Record:
             self.close()
             raise
 
+    def last_step(self) -> int:
+        """Of all episodes and evaluations in the files, whose first column it is; 0: there are none."""
+        lines = (line for kind in ("episode", "evaluation")
+                 for line in Path(self._folder or "", FILES[kind]).read_text(encoding="utf-8").splitlines())
+        return max((int(step) for step, _, _ in (line.partition(",") for line in lines) if step.isdigit()), default=0)
+
     def begin(self, sizes: Mapping[str, int] | None) -> None:
         """Goes back to where the files had these sizes, in bytes. None: to the beginning. ValueError: a file is
         smaller, so rows are missing."""

@@ -400,11 +400,12 @@ class _Training:
             raise InvalidArgument(f"{learner} is there and no checkpoint: the run has ended before its first one; "
                                   f"delete the folder {folder} to begin anew in it, or another --out (out) begins in "
                                   "another one")
+        taken = max(self._record.last_step(), 0 if position is None else position.step)
+        if self._number("steps") < taken:
+            raise InvalidArgument(f"--steps is {self._options['steps']}; the run has taken {taken} steps, and no fewer "
+                                  "can be asked for")
         if position is None:
             return None
-        if position.step > self._number("steps"):
-            raise InvalidArgument(f"steps is {self._options['steps']}; the run's checkpoint has {position.step} steps, "
-                                  "and no less can be asked for")
         self._run.load(checkpoint.path)
         self._step = self._saved_step = position.step
         return position
