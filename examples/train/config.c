@@ -296,3 +296,37 @@ int config_write(const options *o, const settings *s, gpur_device *device, const
     text_free(&document);
     return result;
 }
+
+/* Compares names as JSON. */
+static int check_env(char *document, const char *folder, const char *name)
+{
+    static const char before[] = "\n  \"environment\": {\n    \"name\": ";
+    char *const found = strstr(document, before);
+    if (!found)
+        return fail("%s/config.json has no name of an environment; it must have one", folder);
+    char *const stored = found + strlen(before);
+    stored[strcspn(stored, "\n")] = '\0';
+    if (*stored && stored[strlen(stored) - 1] == ',')
+        stored[strlen(stored) - 1] = '\0';
+    text given = {0};
+    text_add_string(&given, name);
+    const int result =
+        text_is_whole(&given) && strcmp(stored, given.memory) == 0
+            ? 0
+            : fail("--env is of type \"%s\", and the run that is to be resumed has %s; the types must be the same",
+                   name, stored);
+    text_free(&given);
+    return result;
+}
+
+int config_check_env(const char *folder, const char *name)
+{
+    char path[MAX_PATH];
+    text document = {0};
+    TRY(path_make(path, "%s/config.json", folder));
+    int result = file_read(path, &document);
+    if (result == 0)
+        result = check_env(document.memory, folder, name);
+    text_free(&document);
+    return result;
+}

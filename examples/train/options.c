@@ -250,7 +250,10 @@ static int take_line(options *o, const char *path, const char *line)
     TRY(check(&known[id], space + 1));
     if (!o->value[id])
         return set(o, id, space + 1);
-    if (id != OPTION_STEPS && !are_equal(id, o->value[id], space + 1))
+    const int is_equal = are_equal(id, o->value[id], space + 1);
+    if (id == OPTION_ENV)
+        o->has_other_env = !is_equal;
+    else if (id != OPTION_STEPS && !is_equal)
         return fail("%s is %s, and the run that is to be resumed has %s; leave the option out, or begin another run",
                     known[id].name, o->value[id], space + 1);
     return 0;

@@ -50,6 +50,7 @@ typedef enum option_id {
 /* Values as text, NULL where there is none. They have been checked: a number is one, and in its range. */
 typedef struct options {
     char *value[OPTIONS];
+    int has_other_env; /* 1: the run that is resumed was begun with another value of --env */
 } options;
 
 void options_free(options *o);
@@ -58,7 +59,7 @@ void options_free(options *o);
 int options_parse(options *o, int argc, char **argv);
 
 /* Sets the options of a run from the file that options_write made, and refuses options that were given with another
- * value there. The number of steps may be given: it replaces the one in the file. */
+ * value there. The number of steps and the environment may be given: they replace those in the file. */
 int options_resume(options *o, const char *folder);
 int options_write(const options *o, const char *folder);
 

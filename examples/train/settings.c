@@ -33,9 +33,8 @@ static int find_type(const char *name, env_type *type)
     return 0;
 }
 
-static int find_environment(const char *name, const char *env_options, env_type *type, gpur_env_info *info)
+static int find_info(const env_type *type, const char *env_options, gpur_env_info *info)
 {
-    TRY(find_type(name, type));
     *info = (gpur_env_info){.size = sizeof *info};
     TRY_LIBRARY(type->single ? gpur_env_get_info(type->single, env_options, info)
                              : gpur_vector_env_get_info(type->vector, env_options, info));
@@ -82,7 +81,8 @@ static int print_environment(const char *name, const char *env_options, FILE *fi
 {
     env_type type;
     gpur_env_info info;
-    TRY(find_environment(name, env_options, &type, &info));
+    TRY(find_type(name, &type));
+    TRY(find_info(&type, env_options, &info));
     fprintf(file, "%s\n  observation  ", type.name);
     print_space(&info.obs, file);
     fprintf(file, "  actions      ");
@@ -345,7 +345,10 @@ int settings_find(settings *s, options *o)
     TRY(use_text(o, OPTION_DEVICE, "auto"));
     TRY(use_text(o, OPTION_SEED, "1"));
     TRY(use_text(o, OPTION_THREADS, "0"));
-    TRY(find_environment(o->value[OPTION_ENV], o->value[OPTION_ENV_OPTIONS], &s->type, &s->env));
+    TRY(find_type(o->value[OPTION_ENV], &s->type));
+    if (o->has_other_env)
+        TRY(config_check_env(o->value[OPTION_RESUME], s->type.name));
+    TRY(find_info(&s->type, o->value[OPTION_ENV_OPTIONS], &s->env));
     TRY(choose_preset(o, s));
     TRY_LIBRARY(gpur_replay_config_init(&s->replay, sizeof s->replay));
     TRY_LIBRARY(gpur_learner_config_init(&s->learner, sizeof s->learner));

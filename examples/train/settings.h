@@ -37,3 +37,6 @@ const char *dtype_name(int32_t dtype);
 
 /* Writes config.json: all that the run is made with. */
 int config_write(const options *o, const settings *s, gpur_device *device, const char *folder);
+
+/* Refuses a type of environment that is not named as the one in the folder's config.json. */
+int config_check_env(const char *folder, const char *name);

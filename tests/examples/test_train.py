@@ -276,6 +276,12 @@ def a_plugin_that_cannot_save_its_state_is_resumed(folder):
     assert (environment["name"], environment["options"]) == ("Corridor", "length=5")
     assert f"--env {(folder / 'corridor.so').resolve()}\n" in (out / "options.txt").read_text()
     assert "Corridor" in run("--list", "--env", folder / "corridor.so").stdout
+    (folder / "corridor.so").rename(folder / "moved.so")
+    assert "corridor.so" in run("--resume", out, "--steps", 6000, status=2).stderr
+    other = run("--resume", out, "--env", "CartPole-v1", status=2).stderr
+    assert '--env is of type "CartPole-v1", and the run that is to be resumed has "Corridor"' in other, other
+    run("--resume", out, "--env", folder / "moved.so", "--steps", 6000)
+    assert f"--env {(folder / 'moved.so').resolve()}\n" in (out / "options.txt").read_text()
 
 
 def a_plugin_that_steps_many_at_once_is_enough(folder):

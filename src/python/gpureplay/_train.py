@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import warnings
 from collections.abc import Mapping
@@ -103,7 +104,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         run is never written over. checkpoint: steps between checkpoints, a multiple of target_period; 0: none
         (1 million, 50,000).
     resume: the folder of a run that goes on from its last checkpoint with its options. Options that are given must be
-        equal, except steps, which may be more. env may be left out if it was a name.
+        equal, except steps, which may be more, and env, which must have the same type's name: a plug-in may have
+        moved. env may be left out if it was a name.
     progress: a line of progress on the standard output. on_event: is called with each RunEvent. False ends the training
         and `train` returns; an exception ends it and is raised.
     check_nan: as for `Run`.
@@ -134,13 +136,14 @@ def _given_options(given: Mapping[str, Any]) -> Options:
     return {name: checked(name, texts[name] if name in texts else given[name]) for name in OPTIONS}
 
 
-def _add_stored(folder: Path, options: Options, overrides: Settings) -> None:
-    """Adds what the run in this folder was begun with. InvalidArgument: something else was given."""
+def _add_stored(folder: Path, options: Options, overrides: Settings) -> bool:
+    """Adds what the run in this folder was begun with. Returns whether env was given as something else, which is to be
+    checked. InvalidArgument: another option was."""
     stored, stored_overrides = read_options(folder)
     for name, value in stored.items():
         if options[name] is None:
             options[name] = value
-        elif name != "steps" and options[name] != value:
+        elif name not in ("env", "steps") and options[name] != value:
             raise InvalidArgument(f"{flag_of(name)} is {text_of(options[name])}, and the run that is to be resumed has "
                                   f"{text_of(value)}; leave the option out, or begin another run")
     for name, settings in overrides.items():
@@ -149,6 +152,15 @@ def _add_stored(folder: Path, options: Options, overrides: Settings) -> None:
         elif plain(settings) != stored_overrides[name]:
             raise InvalidArgument(f"{name} is {plain(settings)}, and the run that is to be resumed has "
                                   f"{stored_overrides[name]}; leave it out, or begin another run")
+    return options["env"] != stored["env"]
+
+
+def _check_type(folder: Path, name: str) -> None:
+    """Refuses an environment of another type than the run in this folder has."""
+    stored = json.loads((folder / "config.json").read_text(encoding="utf-8"))["environment"]["name"]
+    if name != stored:
+        raise InvalidArgument(f"--env is of type \"{name}\", and the run that is to be resumed has \"{stored}\"; the "
+                              "types must be the same")
 
 
 def _shows_atari_frames(info: _c_api.EnvInfo) -> bool:
@@ -308,11 +320,13 @@ class _Training:
         self._prints, self._on_event = flag("progress", given["progress"]), given["on_event"]
         self._options = _given_options(given)
         self._overrides: Settings = {name: dict(given[name] or {}) for name in OVERRIDES}
+        self._has_other_env = False
         if is_resumed and folder is not None:
-            _add_stored(folder, self._options, self._overrides)
-        env, env_options = given["env"], given["env_options"]
-        if env is None:
-            env, env_options = self._options["env"], self._options["env_options"] or None
+            self._has_other_env = _add_stored(folder, self._options, self._overrides)
+        env = self._options["env"] if given["env"] is None else given["env"]
+        env_options = given["env_options"]
+        if isinstance(env, str) and env_options is None:
+            env_options = self._options["env_options"] or None
         self._has_name = isinstance(env, str)
         self._device = given["device"] if given["device"] is not None else self._options["device"] or "auto"
         self._step, self._saved_step, self._is_done = 0, -1, False  # saved_step -1: there is no checkpoint
@@ -331,6 +345,8 @@ class _Training:
     # The beginning. Everything that can be refused is refused before the first file is written.
 
     def begin(self) -> None:
+        if self._has_other_env and self._folder is not None:
+            _check_type(self._folder, self._envs.name)
         preset = _complete(self._options, self._envs)
         if self._is_resumed and not self._options["checkpoint"]:
             raise InvalidArgument(f"--resume is {str(self._folder)!r}, and that run saves no checkpoints: it has "
