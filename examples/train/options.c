@@ -29,7 +29,8 @@ static const struct option {
                        "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
                        "dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or vrc-2021-small"},
     [OPTION_DEVICE] = {"--device", "NAME", TEXT, 0, 0, "auto (default: a GPU if there is one), cpu, cuda:N"},
-    [OPTION_THREADS] = {"--threads", "N", INTEGER, 0, 1024, "that compute on the CPU; 0, the default: all cores"},
+    [OPTION_THREADS] = {"--threads", "N", INTEGER, 0, 1024,
+                        "threads that compute on the CPU (0: as many as there are cores)"},
     [OPTION_DETERMINISTIC] = {"--deterministic", "0|1", SWITCH, 0, 1,
                               "1: the same results each time on a GPU, too, by slower kernels (0)"},
     [OPTION_SEED] = {"--seed", "N", INTEGER, 0, INT64_MAX, "of everything random (1)"},
@@ -38,7 +39,7 @@ static const struct option {
                       "vrc-2021 5000000, the small ones 1000000)"},
     [OPTION_NUM_ENVS] = {"--num-envs", "W", INTEGER, 1, 4096, "environments (8; of dqn-lambda and vrc 1)"},
     [OPTION_ENV_THREADS] = {"--env-threads", "N", INTEGER, 0, 4096,
-                            "that step environments; 0, the default: one for each, at most 64"},
+                            "threads that step environments (0: one for each environment, at most 64)"},
     [OPTION_CONCURRENT] = {"--concurrent", "0|1", SWITCH, 0, 1, "train while the environments step (1)"},
     [OPTION_SYNCHRONIZED] = {"--synchronized", "0|1", SWITCH, 0, 1,
                              "one inference for all environments (1; 0 if there is one environment)"},
@@ -48,7 +49,8 @@ static const struct option {
          "of dqn-lambda and vrc 1)",
          .is_optional = 1},
     [OPTION_ACT] = {"--act", "latest|target", TEXT, 0, 0,
-                    "the network to act by with --concurrent 0, which is else the target network (latest)"},
+                    "act by the network that is trained, or by the target network (latest; with --concurrent 1 always "
+                    "target, but for dqn-lambda and vrc)"},
     [OPTION_WHOLE_EPISODES] = {"--whole-episodes", "0|1", SWITCH, 0, 1,
                                "1: only the steps of finished episodes go to the replay (0)"},
     [OPTION_TARGET_PERIOD] = {"--target-period", "C", INTEGER, 1, INT64_MAX / 4,

@@ -184,6 +184,10 @@ static int use_run(options *o, gpur_run_config *run)
     TRY(use_int32(o, OPTION_WHOLE_EPISODES, &run->whole_episodes));
     TRY(use_integer(o, OPTION_TARGET_PERIOD, &run->target_period));
     TRY(use_integer(o, OPTION_TRAIN_PERIOD, &run->train_period));
+    if (run->synchronized && run->target_period % run->num_envs != 0 && run->target_period % run->train_period == 0)
+        return fail("--target-period is %" PRId64 " and --num-envs is %d; with --synchronized 1 the first must be a "
+                    "multiple of the second: change one of them, or give --synchronized 0",
+                    run->target_period, (int)run->num_envs);
     TRY(use_integer(o, OPTION_PREPOPULATION, &run->prepopulation));
     TRY(use_integer(o, OPTION_EVAL_EPISODES, &run->eval_episodes));
     run->eval_period = run->eval_episodes > 0 ? round_up(run->eval_period, run->target_period) : 0;
@@ -267,6 +271,9 @@ static int use_returns(options *o, const settings *s, gpur_returns_config *retur
 static int use_replay(options *o, const gpur_run_config *run, int64_t batch_size, gpur_replay_config *replay)
 {
     TRY(use_integer(o, OPTION_CAPACITY, &replay->capacity));
+    if (replay->capacity <= batch_size)
+        return fail("--capacity is %" PRId64 " and --batch is %" PRId64 "; the first must be larger than the second",
+                    replay->capacity, batch_size);
     if (replay->min_size > run->prepopulation)
         replay->min_size = run->prepopulation;
     if (replay->min_size > replay->capacity)

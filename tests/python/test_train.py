@@ -317,7 +317,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("options, error, text", [
-    ({"num_envs": 3}, gpureplay.InvalidArgument, "target_period is 80 and num_envs is 3"),
+    ({"num_envs": 3}, gpureplay.InvalidArgument, "--target-period is 80 and --num-envs is 3"),
     ({"train_period": 7}, gpureplay.InvalidArgument, "target_period is 80 and train_period is 7"),
     ({"num_envs": 1, "synchronized": True}, gpureplay.InvalidArgument, "synchronized is 1 and num_envs is 1"),
     ({"checkpoint": 100}, gpureplay.InvalidArgument, "checkpoint is 100 and target_period is 80"),

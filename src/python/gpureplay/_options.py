@@ -43,19 +43,20 @@ OPTIONS = {
     "preset": Option(str, "NAME", "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
                                   "dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or vrc-2021-small"),
     "device": Option(str, "NAME", "auto (default: a GPU if there is one), cpu, cuda:N"),
-    "threads": Option(int, "N", "that compute on the CPU; 0, the default: all cores", 0, 1024),
+    "threads": Option(int, "N", "threads that compute on the CPU (0: as many as there are cores)", 0, 1024),
     "deterministic": Option(bool, "0|1", "1: the same results each time on a GPU, too, by slower kernels (0)"),
     "seed": Option(int, "N", "of everything random (1)", 0, 2**63 - 1),
     "steps": Option(int, "N", "environment steps to take (fast-dqn 50000000, dqn-lambda-2019 10000000, for CartPole "
                                 "500000, vrc-2021 5000000, the small ones 1000000)", 1),
     "num_envs": Option(int, "W", "environments (8; of dqn-lambda and vrc 1)", 1, 4096),
-    "env_threads": Option(int, "N", "that step environments; 0, the default: one for each, at most 64", 0, 4096),
+    "env_threads": Option(int, "N", "threads that step environments (0: one for each environment, at most 64)", 0,
+                            4096),
     "concurrent": Option(bool, "0|1", "train while the environments step (1)"),
     "synchronized": Option(bool, "0|1", "one inference for all environments (1; 0 if there is one environment)"),
     "burst": Option(bool, "0|1", "1: the C / F train steps of every C steps are done at their beginning, and "
                                  "--concurrent is 0 (0; of dqn-lambda and vrc 1)", is_optional=True),
-    "act": Option(str, "latest|target", "the network to act by with --concurrent 0, which is else the target network "
-                                        "(latest)"),
+    "act": Option(str, "latest|target", "act by the network that is trained, or by the target network (latest; with "
+                                        "--concurrent 1 always target, but for dqn-lambda and vrc)"),
     "whole_episodes": Option(bool, "0|1", "1: only the steps of finished episodes go to the replay (0)"),
     "target_period": Option(int, "C", "steps between copies to the target network, or refreshes of the cache (10000, "
                                         "1000)", 1),

@@ -265,6 +265,11 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     run["burst"] = use("burst", run["burst"] and not run["concurrent"])
     for member in ("act", "whole_episodes", "target_period", "train_period", "prepopulation"):
         run[member] = use(member, run[member])
+    if (run["synchronized"] and run["target_period"] % run["num_envs"] != 0
+            and run["target_period"] % run["train_period"] == 0):
+        raise InvalidArgument(f"--target-period is {run['target_period']} and --num-envs is {run['num_envs']}; with "
+                              "--synchronized 1 the first must be a multiple of the second: change one of them, or "
+                              "give --synchronized 0")
     run["eval_episodes"] = use("eval_episodes", run["eval_episodes"] if envs.can_evaluate else 0)
     run["eval_period"] = use("eval_period", _rounded_up(run["eval_period"], run["target_period"])
                              if run["eval_episodes"] else 0)
@@ -279,6 +284,9 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     _use_frame_stack(options, buffer, envs.name)
     _use_returns(options, agent)
     buffer["capacity"] = use("capacity", buffer["capacity"])
+    if buffer["capacity"] <= agent["batch_size"]:
+        raise InvalidArgument(f"--capacity is {buffer['capacity']} and --batch is {agent['batch_size']}; the first "
+                              "must be larger than the second")
     buffer["min_size"] = min(buffer["min_size"], run["prepopulation"], buffer["capacity"])
     if agent["batch_size"] > 4096:
         buffer["max_batch"] = agent["batch_size"]
