@@ -86,7 +86,8 @@ static const struct option {
                            "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"},
     [OPTION_OUT] = {"--out", "FOLDER", TEXT, 0, 0, "where the files go (runs/ENV-SEED)"},
     [OPTION_RESUME] = {"--resume", "FOLDER", TEXT, 0, 0,
-                       "go on with the run of this folder, with its options; --steps may be given, to take more"},
+                       "go on with the run of this folder, with its options; --steps may be given, to take more, and "
+                       "--env, where the plug-in has moved"},
     [OPTION_QUIET] = {"--quiet", NULL, FLAG, 0, 0, "show no progress"},
     [OPTION_LIST] = {"--list", NULL, FLAG, 0, 0, "show the environments, or the one of --env, and their options"},
     [OPTION_HELP] = {"--help", NULL, FLAG, 0, 0, "this text"},

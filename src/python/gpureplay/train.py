@@ -56,7 +56,8 @@ def _parser() -> argparse.ArgumentParser:
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--out", metavar="FOLDER", help="where the files go (runs/ENV-SEED)")
     one.add_argument("--resume", metavar="FOLDER", help="go on with the run of this folder, with its options; --steps "
-                                                        "may be given, to take more")
+                                                        "may be given, to take more, and --env, where the plug-in has "
+                                                        "moved")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument("--list", action="store_true", help="show the environments of the library, or the one of "
                                                             "--env, and their options")
