@@ -323,7 +323,7 @@ typedef struct gpur_learner_stats {
     int64_t pinned_bytes;    /* host memory of this learner, pinned on CUDA */
     int64_t refreshes;       /* refreshes of the cache of returns, enqueued */
     int64_t missing_rows;    /* entries of the cache that were drawn and trained nothing, because their transition had
-                                been overwritten */
+                                been overwritten, or because the refresh had found no block for them */
     int64_t cache_bytes;     /* device memory of the cache's entries: 8 bytes each, with GPUR_CACHE_PHYSICAL also obs
                                 and action; part of device_bytes */
 } gpur_learner_stats;

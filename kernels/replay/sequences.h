@@ -85,7 +85,7 @@ GPUR_FN int64_t gpur_sequence_walk(const gpur_sequences_state *state, const gpur
     return found;
 }
 
-/* Moves the rows that were found to the front, and fills in what lies behind them and the other arrays. */
+/* Moves the ids and is_first of a sequence to its front, with -1 and 0 after them. Then writes its mask and leaves. */
 GPUR_FN void gpur_sequence_finish(const gpur_sequences_args *a, int64_t s, int64_t found, uint32_t leaf)
 {
     const int64_t first = s * a->length, skipped = a->length - found;
