@@ -5,11 +5,11 @@
 
 static const gpur_estimator estimators[] = {
     [GPUR_ESTIMATOR_PENG] = {"peng", GPUR_RETURNS_LAMBDA, .needs_lambda = 1},
-    [GPUR_ESTIMATOR_N_STEP] = {"n-step", GPUR_RETURNS_N_STEP, .cuts_traces = 0},
+    [GPUR_ESTIMATOR_N_STEP] = {"n-step", GPUR_RETURNS_N_STEP},
     [GPUR_ESTIMATOR_WATKINS] = {"watkins", GPUR_RETURNS_LAMBDA, .cuts_traces = 1, .needs_lambda = 1},
-    [GPUR_ESTIMATOR_PENG_MEDIAN] = {"peng-median", GPUR_RETURNS_MEDIAN, .cuts_traces = 0},
+    [GPUR_ESTIMATOR_PENG_MEDIAN] = {"peng-median", GPUR_RETURNS_MEDIAN},
     [GPUR_ESTIMATOR_WATKINS_MEDIAN] = {"watkins-median", GPUR_RETURNS_MEDIAN, .cuts_traces = 1},
-    [GPUR_ESTIMATOR_PENG_ERROR_BOUND] = {"peng-error-bound", GPUR_RETURNS_ERROR_BOUND, .cuts_traces = 0},
+    [GPUR_ESTIMATOR_PENG_ERROR_BOUND] = {"peng-error-bound", GPUR_RETURNS_ERROR_BOUND},
     [GPUR_ESTIMATOR_WATKINS_ERROR_BOUND] = {"watkins-error-bound", GPUR_RETURNS_ERROR_BOUND, .cuts_traces = 1},
 };
 
