@@ -29,6 +29,20 @@ static struct {
     atomic_int failures; /* of the program; tests may check on several threads */
 } test_state;
 
+/* IN_RACE_CHECK: the parallel kernel bodies run, with a host thread for each GPU thread. This is slow, so loops are
+ * short, and tests that check no kernel are skipped. IS_WATCHED: ThreadSanitizer is on, and convolutions are skipped
+ * because they take too long. */
+#ifdef GPUR_RACE_CHECK
+enum { IN_RACE_CHECK = 1 };
+#else
+enum { IN_RACE_CHECK = 0 };
+#endif
+#ifdef __SANITIZE_THREAD__
+enum { IS_WATCHED = 1 };
+#else
+enum { IS_WATCHED = 0 };
+#endif
+
 #define TEST(name) static void name(void)
 #define RUN(name) test_run(#name, name)
 

@@ -341,11 +341,7 @@ static void check_end(int threads, int idle, int is_shared)
 
 TEST(batches_may_be_released_while_their_replay_is_destroyed_and_after)
 {
-#ifdef GPUR_RACE_CHECK /* which is about kernels */
-    const int rounds = 3;
-#else
-    const int rounds = test_is_long() ? 4000 : 300;
-#endif
+    const int rounds = IN_RACE_CHECK ? 3 : test_is_long() ? 4000 : 300;
     check_end(THREADS, 0, 1);
     for (int round = 0; round < rounds; round++) {
         check_end(THREADS, 0, 0);

@@ -42,11 +42,7 @@ static void sample(fixture *w)
 /* The race check makes a thread of every row. It looks for races, and statistics are tested without it. */
 static int64_t steps(int64_t count)
 {
-#ifdef GPUR_RACE_CHECK
-    return count / 50 + 50;
-#else
-    return test_is_long() ? 20 * count : count;
-#endif
+    return IN_RACE_CHECK ? count / 50 + 50 : test_is_long() ? 20 * count : count;
 }
 
 /* Counts over all slots, or over 1,000 groups of slots, which differ by a slot where their number is no multiple. */
@@ -148,11 +144,9 @@ TEST(a_distinct_sample_has_no_transition_twice)
 
 enum { PURPOSE = 2, MAX_SIZE = 512 };
 
-#ifdef GPUR_RACE_CHECK
-enum { SAMPLES = 100000 }; /* the race check looks for races, not for bias */
-#else
-enum { SAMPLES = 5000000 }; /* also in long runs: 20 times more would detect the 0.4% bias that eight rounds leave */
-#endif
+/* Also in long runs: 20 times more would detect the 0.4% bias that eight rounds leave. The race check looks for races,
+ * not for bias. */
+enum { SAMPLES = IN_RACE_CHECK ? 100000 : 5000000 };
 
 /* The distance in the window, modulo n, from row 0 of a sample to its row `other`: 1 to n - 1, which the rotation does
  * not affect. All must be equally likely, above all the distance that the two rows have within the sample. */

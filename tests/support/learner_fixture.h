@@ -13,20 +13,6 @@ enum { WIDE_FEATURES = 27, MAX_ROW_BYTES = 640 };
 enum { IMAGE_CHANNELS = 3, IMAGE_HEIGHT = 12, IMAGE_WIDTH = 8, IMAGE_ROWS = 64, IMAGE_BATCH = 8 };
 enum { IMAGE_PIXELS = IMAGE_CHANNELS * IMAGE_HEIGHT * IMAGE_WIDTH };
 
-/* IN_RACE_CHECK: the parallel kernel bodies run, with a host thread for each GPU thread. This is slow, so loops are
- * short, and tests that check no kernel are skipped. IS_WATCHED: ThreadSanitizer is on, and convolutions are skipped
- * because they take too long. */
-#ifdef GPUR_RACE_CHECK
-enum { IN_RACE_CHECK = 1 };
-#else
-enum { IN_RACE_CHECK = 0 };
-#endif
-#ifdef __SANITIZE_THREAD__
-enum { IS_WATCHED = 1 };
-#else
-enum { IS_WATCHED = 0 };
-#endif
-
 /* The kinds of rows. */
 enum {
     ROWS_PLAIN,  /* FIXTURE_FEATURES numbers: learner_fixture_row */

@@ -43,11 +43,7 @@ static void check_priority(replay_fixture *s, int64_t id, float want)
  * other is overwritten before it is visible, and whenever statistics are read. */
 static void check_rows(int64_t part, int read_every, gpur_replay_config config, int by_fields)
 {
-#ifdef GPUR_RACE_CHECK /* a thread for every thread of a block */
-    enum { ROWS = 340 };
-#else
-    enum { ROWS = 1000 };
-#endif
+    enum { ROWS = IN_RACE_CHECK ? 340 : 1000 };
     static float given[ROWS];
     float max = 1.0f;
     int64_t invalid = 0;

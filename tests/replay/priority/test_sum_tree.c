@@ -18,11 +18,7 @@ enum { ROOM = 8192, SLOTS = 40000, BY_LIBRARY = -1 };
 static const double alarm = 1e-6;
 
 /* The race check makes a thread of every lane. It looks for races, and statistics are tested without it. */
-#ifdef GPUR_RACE_CHECK
-enum { RACE = 1, MAX_THREADS = 1 };
-#else
-enum { RACE = 0, MAX_THREADS = 4 };
-#endif
+enum { MAX_THREADS = IN_RACE_CHECK ? 1 : 4 };
 
 /* A leaf for each slot of a ring without rows, and a window of all slots, of which slot 0 has id 0. */
 static struct {
@@ -192,13 +188,13 @@ TEST(every_unit_reaches_its_leaf_in_a_tree_of_any_capacity)
     static const int64_t small[] = {1, 2, 3, 127, 128, 129, 255, 256, 257, 1000, 16383, 16384, 16385};
     static const int64_t large[] = {2097153, 2097151, 2097152, (int64_t)16 << 20, ((int64_t)16 << 20) + 1};
     uint64_t random = 5;
-    for (size_t i = 0; i < (RACE ? 9 : sizeof small / sizeof *small); i++)
+    for (size_t i = 0; i < (IN_RACE_CHECK ? 9 : sizeof small / sizeof *small); i++)
         check_all_slots(small[i], i);
-    for (uint64_t i = 0; i < (RACE ? 1 : 40); i++)
-        check_all_slots(1 + xorshift_below(&random, RACE ? 400 : 20000), i);
-    for (uint64_t i = 0; i < (RACE ? 1 : 5); i++)
+    for (uint64_t i = 0; i < (IN_RACE_CHECK ? 1 : 40); i++)
+        check_all_slots(1 + xorshift_below(&random, IN_RACE_CHECK ? 400 : 20000), i);
+    for (uint64_t i = 0; i < (IN_RACE_CHECK ? 1 : 5); i++)
         check_few_slots(large[i], i);
-    for (uint64_t i = 0; i < (RACE ? 0 : test_is_long() ? 20 : 3); i++)
+    for (uint64_t i = 0; i < (IN_RACE_CHECK ? 0 : test_is_long() ? 20 : 3); i++)
         check_few_slots(1000 + xorshift_below(&random, (int64_t)16 << 20), 6 + i);
 }
 
@@ -351,7 +347,8 @@ static void check_updates(int64_t slots, int32_t norm, gpur_grid grid)
         const int levels = norm == GPUR_WEIGHT_NORM_MEMORY ? t.priorities.tree.levels : 0;
         const int first = by_library ? BY_LIBRARY : grid.blocks == 1 ? GPUR_PHASE_ALL : GPUR_PHASE_CLEAR;
         const int end = grid.blocks > 1 ? GPUR_PHASE_MIN + levels : first + 1;
-        make_update(by_library ? counts[round] : (1 + xorshift_below(&updates.random, ROOM)) / (RACE ? 8 : 1) + 1);
+        make_update(by_library ? counts[round]
+                               : (1 + xorshift_below(&updates.random, ROOM)) / (IN_RACE_CHECK ? 8 : 1) + 1);
         for (int phase = first; phase < end; phase++)
             CHECK_OK(update(updates.count, updates.ids, updates.priorities, phase, grid));
         compare_with_model(0.6);
@@ -366,9 +363,10 @@ static void check_updates(int64_t slots, int32_t norm, gpur_grid grid)
 /* Blocks and threads race for the same leaves, and for the nodes above them. */
 TEST(racing_updates_and_a_new_alpha_keep_every_node_exact_and_the_largest_duplicate)
 {
-    static const int64_t blocks[] = {1, 2, 7, 64}, slots[] = {1, 5, 129, 300, RACE ? SLOTS / 8 : SLOTS};
+    static const int64_t blocks[] = {1, 2, 7, 64}, slots[] = {1, 5, 129, 300, IN_RACE_CHECK ? SLOTS / 8 : SLOTS};
     const int32_t lanes = test_on_cuda() ? 32 : GPUR_WARP, sizes = lanes == 1 ? 1 : 3;
-    for (int i = 0; i < 4 * sizes * 5; i++) {
+    for (int i = 0; i < 4 * sizes * 5;
+         i += IN_RACE_CHECK ? 3 : 1) { /* 3: each size, each number of slots and of blocks comes */
         const gpur_grid grid = {blocks[i / 5 % 4], lanes * (1 + i / 20 * 3), 0};
         check_updates(slots[i % 5], i % 2 ? GPUR_WEIGHT_NORM_MEMORY : GPUR_WEIGHT_NORM_BATCH, grid);
         TEST_REQUIRE(atomic_load(&test_state.failures) == 0, "%d blocks of %d", (int)grid.blocks, (int)grid.threads);
@@ -461,8 +459,8 @@ static void check_parts(int64_t parts, int64_t samples_of_part, int64_t (*counts
         if (cells > 1)
             statistic += sum, freedom += cells - 1;
     }
-    CHECK(RACE || freedom > 0);
-    CHECK(RACE || chi_square_tail(statistic, freedom) >= alarm);
+    CHECK(IN_RACE_CHECK || freedom > 0);
+    CHECK(IN_RACE_CHECK || chi_square_tail(statistic, freedom) >= alarm);
 }
 
 /* Rows of a sample are independent of each other: the pairs (this row, the next) are counted over a grid of 8 x 8 parts
@@ -474,7 +472,7 @@ static void check_proportions(int32_t source, int64_t batch, int kind, uint64_t 
     static uint32_t found[MAX_BATCH];
     const int64_t parts = source == GPUR_PRIORITIZED_STRATIFIED ? batch : 1;
     int64_t pairs[SIDE * SIDE] = {0};
-    rounds = RACE ? rounds / 1000 + 1 : test_is_long() ? 20 * rounds : rounds;
+    rounds = IN_RACE_CHECK ? rounds / 1000 + 1 : test_is_long() ? 20 * rounds : rounds;
     memset(counts, 0, sizeof counts);
     CHECK_OK(open_leaves(test_device(), kind));
     for (int64_t round = 0; round < rounds; round++) {

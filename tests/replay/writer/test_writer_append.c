@@ -133,11 +133,7 @@ static void check_append(const shape *t, int by, int number)
         fprintf(stderr, "  %s, by call %d, number %d\n", t->name, by, number);
 }
 
-#ifdef GPUR_RACE_CHECK /* a thread for every thread of a block takes its time; 0, 3 and 6 have each setting's values */
-enum { STRIDE = 3 };
-#else
-enum { STRIDE = 1 };
-#endif
+enum { STRIDE = IN_RACE_CHECK ? 3 : 1 }; /* 0, 3 and 6 have each setting's values */
 
 TEST(every_append_stores_what_was_given_with_flags_of_0_and_1_and_rewards_in_their_limits)
 {
