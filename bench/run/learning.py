@@ -10,7 +10,7 @@
 
 Two experiments, --experiment NAME:
 
-    fast-dqn    (default) fast DQN and standard DQN of this library, and Stable-Baselines3's DQN, over 16 seeds. The
+    fast-dqn    (default) fast DQN and standard DQN of this library, and Stable-Baselines3's DQN, over 32 seeds. The
                 settings below are those of preset "fast-dqn-small"; an evaluation in Breakout has more episodes, since
                 their returns vary more.
     dqn-lambda  DQN(lambda) for five values of lambda, and DQN. Seeds 1 to 4 choose lambda, that of the highest mean
@@ -69,7 +69,7 @@ EXPERIMENTS = {
     "fast-dqn": Experiment(
         ("MinAtar/Breakout", "MinAtar/Freeway"),
         {"Both, W = 8": [*_SMALL, "--num-envs", "8", "--concurrent", "1", "--synchronized", "1"],
-         "Standard, W = 1": _STANDARD, PEER: []}, PEER, (), tuple(range(1, 17))),
+         "Standard, W = 1": _STANDARD, PEER: []}, PEER, (), tuple(range(1, 33))),
     "dqn-lambda": Experiment(
         ("MinAtar/Breakout",),
         {"DQN": _STANDARD, **{f"lambda {value}": ["--preset", "vrc-2021-small", "--lambda", value]
@@ -81,7 +81,7 @@ SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "pre
             "clip_norm": 10.0, "eval_episodes": {"MinAtar/Breakout": 300, "MinAtar/Freeway": 30}, "eval_epsilon": 0.05,
             "last_steps": 50_000}
 RANDOM_EPISODES = 100
-T_975 = {3: 3.182, 7: 2.365, 11: 2.201, 15: 2.131}  # quantiles of Student's t distribution
+T_975 = {3: 3.182, 7: 2.365, 11: 2.201, 15: 2.131, 31: 2.040}  # quantiles of Student's t distribution
 BINS = 60  # of a curve
 METRICS = {"last": "the last episodes", "evaluated": "the evaluations"}
 DIFFERENCES = "| game | difference | by | its 95% interval | lowest allowed | criterion |\n" + "|---" * 6 + "|"
