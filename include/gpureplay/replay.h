@@ -279,6 +279,19 @@ GPUR_API int64_t gpur_replay_size(gpur_replay *replay);
 GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
 
 /*
+ * Evicts the oldest visible transitions until at most `keep` are visible. A replay whose capacity is larger than the
+ * memory that is wanted, and which is trimmed now and then, has a soft capacity: appends take the room above it, and
+ * overwrite nothing between two trims unless the capacity itself is reached [Horgan et al. 2018, section 4.1: 2 million
+ * transitions, trimmed every 100 train steps]. The evicted transitions are the oldest at this point in the order of
+ * calls, and later launches do not see them. Publishes first, like gpur_replay_update_priorities. Any thread.
+ *
+ *   keep  max_batch to capacity
+ *
+ *   GPUR_INVALID_ARGUMENT  keep out of range, or NULL; nothing is evicted
+ */
+GPUR_API gpur_status gpur_replay_trim(gpur_replay *replay, int64_t keep);
+
+/*
  * Samples `count` transitions of the window and gathers them into a batch [Parr 2018, section 4; by priority: Schaul et
  * al. 2016, eq. 1]. On a GPU the call only enqueues this work.
  *

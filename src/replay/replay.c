@@ -104,6 +104,29 @@ int32_t gpur_replay_can_sample(gpur_replay *replay)
     return size >= 1 && ever >= config->min_size;
 }
 
+typedef struct trim {
+    gpur_replay *replay;
+    int64_t keep;
+} trim;
+
+static gpur_status trim_locked(void *context)
+{
+    const trim *const t = context;
+    return gpur_window_trim(t->replay, t->keep);
+}
+
+gpur_status gpur_replay_trim(gpur_replay *replay, int64_t keep)
+{
+    trim t = {replay, keep};
+    gpur_stream *stream = NULL;
+    GPUR_REQUIRE(replay, "replay is NULL");
+    GPUR_REQUIRE(keep >= replay->config.max_batch && keep <= replay->config.capacity,
+                 "keep = %" PRId64 "; it must be max_batch = %" PRId64 " to capacity = %" PRId64, keep,
+                 replay->config.max_batch, replay->config.capacity);
+    GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_refresh, &stream));
+    return gpur_consumer_end(replay, gpur_with_window_locked(replay, trim_locked, &t));
+}
+
 gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
 {
     GPUR_REQUIRE(replay, "replay is NULL");

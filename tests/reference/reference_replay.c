@@ -135,6 +135,12 @@ void reference_refresh(reference_replay *model)
     move_all(model, ROW_PUBLISH_NEXT, ROW_VISIBLE);
 }
 
+void reference_trim(reference_replay *model, int64_t keep)
+{
+    for (int64_t visible = reference_count(model, ROW_VISIBLE); visible > keep; visible--)
+        model->rows[model->gone++] = ROW_GONE;
+}
+
 int64_t reference_size(const reference_replay *model)
 {
     int64_t size = reference_count(model, ROW_VISIBLE) + reference_count(model, ROW_PUBLISH_NEXT);

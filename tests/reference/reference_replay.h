@@ -35,6 +35,7 @@ void reference_append_arrays(reference_replay *model, int64_t count); /* from de
 void reference_flush(reference_replay *model);
 void reference_launch(reference_replay *model);  /* what a sample publishes first */
 void reference_refresh(reference_replay *model); /* what a call publishes that reads rows but does not sample */
+void reference_trim(reference_replay *model, int64_t keep); /* after reference_refresh */
 void reference_load(reference_replay *model);    /* saved, and loaded into a new replay */
 
 int64_t reference_count(const reference_replay *model, int where);

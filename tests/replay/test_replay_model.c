@@ -504,6 +504,18 @@ static void reload(model *m)
 #endif
 }
 
+/* All replays of the fixture have the same rows, and those with fewer visible ones keep them. */
+static void trim(model *m)
+{
+    layouts_fixture *const w = &m->fixture;
+    const int64_t least = w->config.max_batch,
+                  keep = least + xorshift_below(&w->random, w->config.capacity + 1 - least);
+    for (int r = 0; r < w->replay_count; r++)
+        CHECK_OK(gpur_replay_trim(w->replays[r], keep));
+    refresh(m);
+    reference_trim(&m->window, keep);
+}
+
 static void operate_on_rows(model *m, int64_t dice)
 {
     if (dice < 52)
@@ -537,6 +549,8 @@ static void operate(model *m)
         (xorshift_below(random, 10) < 9 ? update : change_alpha)(m);
     else if (m->kind != ROWS && xorshift_below(random, 5000) == 0)
         reload(m);
+    else if (xorshift_below(random, 40) == 0)
+        trim(m);
     else
         (m->kind == ROWS ? operate_on_rows : operate_on_episodes)(m, dice);
     compare(m);

@@ -204,6 +204,12 @@ void gpur_window_end_launch(gpur_replay *replay)
     replay->window.launch_open = 0;
 }
 
+gpur_status gpur_window_trim(gpur_replay *replay, int64_t keep)
+{
+    const int64_t leaving = replay->window.host.count - keep;
+    return leaving > 0 ? evict(replay, leaving) : GPUR_OK;
+}
+
 gpur_status gpur_window_set(gpur_replay *replay, int64_t first_id, int64_t count)
 {
     gpur_window_state *const window = &replay->window;

@@ -87,6 +87,9 @@ gpur_status gpur_window_begin_refresh(gpur_replay *replay, int publish_all);
 /* Ends what one of these three began. */
 void gpur_window_end_launch(gpur_replay *replay);
 
+/* To be called after gpur_window_begin_refresh: evicts the oldest rows until at most `keep` are visible. */
+gpur_status gpur_window_trim(gpur_replay *replay, int64_t keep);
+
 /* To be called after gpur_window_begin_refresh: declares that the ring now holds `count` rows from first_id on in their
  * slots. The caller sets their priorities with gpur_priorities_restore. */
 gpur_status gpur_window_set(gpur_replay *replay, int64_t first_id, int64_t count);
