@@ -64,7 +64,8 @@ typedef struct gpur_run_event {
  * and section 5. Steps are environment steps of all lanes together, unless a comment says otherwise. */
 typedef struct gpur_run_config {
     uint64_t size;           /* sizeof(gpur_run_config), as the caller was compiled */
-    int32_t num_envs;        /* W: environments, 1 to 4,096; default 8 */
+    int32_t num_envs;        /* W: environments, 1 to 4,096; with a cache of returns the replay's capacity / W must be
+                                 at least twice its block_length; default 8 */
     int32_t threads;         /* threads that step them, each some lanes; 1 to W, and without `synchronized` at most 64;
                                  0, the default: W, and at most 64 */
     int32_t concurrent;      /* 1, the default: concurrent training. 0: a train step every F steps, for which the

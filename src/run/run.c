@@ -710,15 +710,25 @@ static gpur_status open_threads(gpur_run *run)
     return gpur_worker_open(&run->evaluator.worker, evaluate, run, &run->stopping, "the evaluation");
 }
 
-/* The first refresh comes right after the prepopulation, and needs an environment with as many steps as a block. */
+/* Blocks have successive transitions of one environment. The first refresh comes right after the prepopulation, and
+ * needs an environment with as many steps as a block; in later ones the environments share the replay. */
 static gpur_status check_cache(const gpur_run *run, gpur_run_types types)
 {
-    const int32_t envs = types.vector ? run->config.num_envs : 1;
+    const gpur_run_config *const c = &run->config;
+    const int32_t envs = types.vector ? c->num_envs : 1;
     const int64_t block = run->learner->config.returns.block_length;
-    GPUR_REQUIRE(!run->shape.has_cache || run->config.prepopulation / envs > block,
-                 "prepopulation is %" PRId64 ", the steps of %d environments, and the learner's returns.block_length "
+    const int64_t capacity = gpur_replay_settings(run->learner->replay)->capacity;
+    if (!run->shape.has_cache)
+        return GPUR_OK;
+    GPUR_REQUIRE(c->prepopulation / envs > block,
+                 "prepopulation is %" PRId64 ", the steps of %d environment%s, and the learner's returns.block_length "
                  "is %" PRId64 "; each of them must take more steps than a block has",
-                 run->config.prepopulation, (int)envs, block);
+                 c->prepopulation, (int)envs, envs == 1 ? "" : "s", block);
+    GPUR_REQUIRE(capacity / c->num_envs >= 2 * block,
+                 "the replay's capacity is %" PRId64 " and num_envs is %d, which is %" PRId64
+                 " transitions of each environment; with a cache of returns it must be at least 2 x block_length = "
+                 "%" PRId64 " of each",
+                 capacity, (int)c->num_envs, capacity / c->num_envs, 2 * block);
     return GPUR_OK;
 }
 

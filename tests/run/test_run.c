@@ -717,7 +717,11 @@ TEST(settings_that_do_not_go_together_are_refused)
     c = config_with_cache(&with_cache[1], 0), c.act = GPUR_ACT_TARGET;
     check_refused(c, "the learner has a cache of returns and the lanes act by the target network (act 2)");
     c = config_with_cache(&with_cache[1], 1), c.env_options = "cache=60";
-    check_refused(c, "prepopulation is 60, the steps of 1 environments, and the learner's returns.block_length is 60");
+    check_refused(c, "prepopulation is 60, the steps of 1 environment, and the learner's returns.block_length is 60");
+    c = config_with_cache(&with_cache[1], 1), c.env_options = "cache=32"; /* of 31 two blocks have room */
+    check_refused(c,
+                  "the replay's capacity is 250 and num_envs is 4, which is 62 transitions of each environment; with "
+                  "a cache of returns it must be at least 2 x block_length = 64 of each");
     c = run_fixture_config(80, 1, 0), c.threads = 70,
     check_refused(c, "threads is 70 and synchronized is 0; without `synchronized` the first must be at most 64");
     vector = &run_fixture_same_step;
