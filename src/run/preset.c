@@ -82,10 +82,9 @@ static void set_replay(const preset *p, const obs_kind *kind)
     replay->fields = p->fields;
     replay->field_count = has_cache ? GPUR_RUN_FIELDS : GPUR_RUN_FIELDS - 1;
     replay->layout = kind->is_frame ? GPUR_LAYOUT_FRAMES : GPUR_LAYOUT_ROWS;
-    if (kind->is_frame) {
-        replay->frame_stack = kind->stack;
+    replay->frame_stack = kind->is_frame ? kind->stack : 1;
+    if (kind->is_frame)
         replay->stack_axis = GPUR_STACK_FIRST;
-    }
 }
 
 static int is_atari_frame(const gpur_env_info *info, const obs_kind *kind)

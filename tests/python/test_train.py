@@ -24,31 +24,48 @@ import pytest
 from gpureplay import _run_folder, train
 from support import PACKAGE, needs_files, run
 
-# A corridor of 6 cells: action 1 goes right, 0 goes left. The reward is at its right end. Nothing in it is random.
+# A corridor of 6 cells: action 1 goes right, 0 goes left. The reward is at its right end. Nothing in it is random. With
+# FRAMES it is shown in frames like those of Atari. Option fails=N: the step after N steps is refused.
 
 CORRIDOR = """
 #include <gpureplay/env.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-typedef struct corridor { int at, steps; } corridor;
+#ifdef FRAMES
+typedef unsigned char number;
+static const gpur_space space = {.dtype = GPUR_UINT8, .shape = {84, 84}, .high = 255};
+enum { COUNT = 84 * 84 };
+#else
+typedef float number;
+static const gpur_space space = {.dtype = GPUR_FLOAT32, .shape = {6}, .high = 1};
+enum { COUNT = 6 };
+#endif
 
-static void show(const corridor *c, float *obs)
+typedef struct corridor { int at, steps, left; } corridor;
+
+static void show(const corridor *c, number *obs)
 {
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < COUNT; i++)
         obs[i] = i == c->at;
 }
 
 static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
 {
-    info->obs = (gpur_space){.dtype = GPUR_FLOAT32, .shape = {6}, .low = 0, .high = 1};
+    info->obs = space;
     info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = 2, .high = 1};
-    *env = calloc(1, sizeof(corridor));
+    corridor *const c = *env = calloc(1, sizeof(corridor));
+    c->left = INT_MAX;
+    sscanf(options, "fails=%d", &c->left);
     return NULL;
 }
 
 static const char *reset(void *env, void *obs)
 {
-    *(corridor *)env = (corridor){2, 0};
+    corridor *const c = env;
+    c->at = 2;
+    c->steps = 0;
     show(env, obs);
     return NULL;
 }
@@ -56,6 +73,8 @@ static const char *reset(void *env, void *obs)
 static const char *step(void *env, const void *action, void *obs, gpur_env_result *result)
 {
     corridor *const c = env;
+    if (c->left-- == 0)
+        return "enough";
     c->at += *(const int32_t *)action ? 1 : c->at > 0 ? -1 : 0;
     show(c, obs);
     *result = (gpur_env_result){.reward = c->at == 5, .terminated = c->at == 5, .truncated = ++c->steps == 30};
@@ -128,17 +147,26 @@ def outcome(result):
 # Environments in Python.
 
 
-@pytest.fixture(scope="module")
-def plugin(tmp_path_factory):
+def make_plugin(tmp_path_factory, *flags):
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler to make a plug-in with")
     folder = tmp_path_factory.mktemp("plugin")
     (folder / "corridor.c").write_text(CORRIDOR, encoding="utf-8")
     include = PACKAGE.parents[1] / "include"
-    subprocess.run([compiler, "-shared", "-fPIC", "-w", "-I", include, folder / "corridor.c", "-o",
+    subprocess.run([compiler, "-shared", "-fPIC", "-w", "-O2", *flags, "-I", include, folder / "corridor.c", "-o",
                     folder / "corridor.so"], check=True)
     return str(folder / "corridor.so")
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    return make_plugin(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def frames_plugin(tmp_path_factory):
+    return make_plugin(tmp_path_factory, "-DFRAMES")
 
 
 @pytest.mark.parametrize("concurrent, synchronized", VARIANTS)
@@ -487,6 +515,39 @@ def test_the_program_in_c_writes_the_same(cartpole, tmp_path, run_name, flags):
                    check=True, timeout=120)
     for name in ("episodes.csv", "evaluations.csv", "options.txt", "learner.safetensors"):
         assert (tmp_path / "c" / name).read_bytes() == (tmp_path / "python" / name).read_bytes(), name
+
+
+def config_of(folder):
+    """What both programs write alike."""
+    config = json.loads((folder / "config.json").read_text())
+    for name in ("program", "overrides", "python", "build"):
+        config.pop(name, None)
+    return config
+
+
+@pytest.mark.skipif("GPUREPLAY_TRAIN" not in os.environ, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
+@pytest.mark.parametrize("fixture, preset, steps, epsilon", [
+    ("frames_plugin", "dqn-lambda-2019", 10_000_000, (1, 1, 1_000_000)),
+    ("frames_plugin", "vrc-2021", 5_000_000, (0.955, 0, 950_000)),
+    ("plugin", "dqn-lambda-2019", 500_000, (1, 1, 300_000)),
+    ("plugin", "dqn-lambda-2019-small", 1_000_000, (1, 1, 100_000)),
+    ("plugin", "vrc-2021-small", 1_000_000, (0.955, 0, 95_000)),
+])
+def test_a_preset_of_dqn_lambda_is_the_same_in_both_programs(request, tmp_path, fixture, preset, steps, epsilon):
+    """Runs of the preset's length, which end where the environment refuses a step."""
+    random = 5000 if "-small" in preset else 50_000
+    flags = ["--env", request.getfixturevalue(fixture), "--env-options", f"fails={random + 120}", "--preset", preset,
+             "--device", "cpu", "--threads", "1", "--capacity", "1000", "--target-period", "8", "--batch", "4",
+             *(["--lambda", "0.5"] if steps != 500_000 else [])]
+    done = subprocess.run([os.environ["GPUREPLAY_TRAIN"], *flags, "--out", tmp_path / "c"], capture_output=True,
+                          text=True, timeout=120, check=False)
+    assert done.returncode == 2 and "enough" in done.stderr, done.stderr
+    assert "enough" in program(*flags, "--out", tmp_path / "python", wanted=2).stderr
+    c, python = (config_of(tmp_path / name) for name in ("c", "python"))
+    assert c == python and c["options"]["steps"] == steps and c["run"]["prepopulation"] == random
+    assert c["learner"]["exploration"] == {"first": epsilon[0], "last": 0.1, "begin": epsilon[1], "steps": epsilon[2]}
+    episodes = [(tmp_path / name / "episodes.csv").read_text() for name in ("c", "python")]
+    assert episodes[0] == episodes[1] and int(episodes[0].splitlines()[-1].split(",")[0]) > 60
 
 
 def test_the_page_of_dqn_lambda_says_what_works():

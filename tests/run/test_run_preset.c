@@ -273,6 +273,7 @@ TEST(dqn_lambda_2019_has_the_authors_setting_of_cartpole)
         {"capacity", (double)c.replay.capacity, 500000},
         {"rewards are not clipped", (double)c.replay.reward_clip, 0},
         {"layout", c.replay.layout, GPUR_LAYOUT_ROWS},
+        {"stack", c.replay.frame_stack, 1},
         {"K", (double)c.run.prepopulation, 50000},
         {"C", (double)c.run.target_period, 10000},
         {"steps of epsilon", (double)c.learner.exploration.steps, 300000},

@@ -277,10 +277,10 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     agent["deterministic"] = use("deterministic", agent["deterministic"])
     # The run refuses periods of which one is no multiple of the other.
     agent["target_period"] = max(1, run["target_period"] // run["train_period"])
-    first, last, fall = _schedule_parts(agent["exploration"])
+    first, last, fall, *begin = agent["exploration"]
     fall = use("exploration_steps", fall)
-    agent["exploration"] = (first if fall > 0 else last, last, fall)
-    agent["learning_rate"] = use("learning_rate", _schedule_parts(agent["learning_rate"])[0])
+    agent["exploration"] = (first if fall > 0 else last, last, fall, *begin)
+    agent["learning_rate"] = use("learning_rate", agent["learning_rate"])
     _use_frame_stack(options, buffer, envs.name)
     _use_returns(options, agent)
     buffer["capacity"] = use("capacity", buffer["capacity"])
@@ -299,10 +299,6 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
         raise InvalidArgument(f"checkpoint is {checkpoint} and target_period is {run['target_period']}; the first must "
                               "be a multiple of the second, or 0")
     return found
-
-
-def _schedule_parts(schedule: Any) -> tuple[float, float, int]:
-    return tuple(schedule[:3]) if isinstance(schedule, (tuple, list)) else (schedule, schedule, 0)
 
 
 def _refuse_files(folder: Path) -> None:
