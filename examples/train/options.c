@@ -34,9 +34,10 @@ static const struct option {
     [OPTION_DETERMINISTIC] = {"--deterministic", "0|1", SWITCH, 0, 1,
                               "1: the same results each time on a GPU, too, by slower kernels (0)"},
     [OPTION_SEED] = {"--seed", "N", INTEGER, 0, INT64_MAX, "of everything random (1)"},
-    [OPTION_STEPS] = {"--steps", "N", INTEGER, 1, INT64_MAX / 4,
-                      "environment steps to take (fast-dqn 50000000, dqn-lambda-2019 10000000, for CartPole 500000, "
-                      "vrc-2021 5000000, the small ones 1000000)"},
+    [OPTION_STEPS] =
+        {"--steps", "N", INTEGER, 1, INT64_MAX / 4,
+         "environment steps to take after the random ones (fast-dqn 50000000, dqn-lambda-2019 9950000, for "
+         "CartPole 450000, vrc-2021 4950000, the small ones 1000000)"},
     [OPTION_NUM_ENVS] = {"--num-envs", "W", INTEGER, 1, 4096, "environments (8; of dqn-lambda and vrc 1)"},
     [OPTION_ENV_THREADS] = {"--env-threads", "N", INTEGER, 0, 4096,
                             "threads that step environments (0: one for each environment, at most 64)"},
@@ -71,7 +72,8 @@ static const struct option {
                               "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005)"},
     [OPTION_EXPLORATION_STEPS] =
         {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
-         "in which epsilon falls from 1 to 0.1; 0: it is 0.1 from step 1 on (1000000, 100000)"},
+         "in which epsilon falls from 1 to 0.1, of vrc with the random steps; 0: it is 0.1 from step 1 on (1000000, "
+         "100000; of dqn-lambda-2019 for CartPole 300000)"},
     [OPTION_ESTIMATOR] =
         {"--estimator", "NAME", TEXT, 0, 0,
          "of the returns of dqn-lambda and vrc: peng (default), watkins, n-step (default for CartPole by "

@@ -284,12 +284,28 @@ static int use_replay(options *o, const gpur_run_config *run, int64_t batch_size
     return 0;
 }
 
+/* The random steps that count as steps of exploration: with vrc-2021 and its small relative epsilon falls from the
+ * first of them on. */
+static int64_t explored_at_random(const options *o, const gpur_run_config *run)
+{
+    return strncmp(o->value[OPTION_PRESET], "vrc-2021", 8) == 0 ? run->prepopulation : 0;
+}
+
+/* Epsilon falls in a line from 1 to 0.1. The learner's schedule has what is left of the line after the random steps. */
+static int use_exploration(options *o, int64_t random, gpur_schedule *epsilon)
+{
+    int64_t steps = epsilon->steps;
+    TRY(use_integer(o, OPTION_EXPLORATION_STEPS, &steps));
+    const int is_left = steps > random;
+    epsilon->first = is_left ? (float)(1.0 - 0.9 * (double)random / (double)steps) : epsilon->last;
+    epsilon->steps = is_left ? steps - random : 0;
+    return 0;
+}
+
 static int use_learner(options *o, const gpur_run_config *run, gpur_learner_config *learner)
 {
     TRY(use_integer(o, OPTION_BATCH, &learner->batch_size));
-    TRY(use_integer(o, OPTION_EXPLORATION_STEPS, &learner->exploration.steps));
-    if (learner->exploration.steps == 0)
-        learner->exploration.first = learner->exploration.last;
+    TRY(use_exploration(o, explored_at_random(o, run), &learner->exploration));
     TRY(use_int32(o, OPTION_DETERMINISTIC, &learner->deterministic));
     TRY(use_float(o, OPTION_LEARNING_RATE, &learner->optimizer.learning_rate.first));
     learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
@@ -332,15 +348,15 @@ static int choose_preset(options *o, const settings *s)
     return use_text(o, OPTION_PRESET, shows_atari_frames(obs) ? "fast-dqn" : "fast-dqn-small");
 }
 
-/* How long the papers train. */
+/* How long the papers train. Those on DQN(lambda) count the random steps, which --steps does not. */
 static int64_t steps_of(const settings *s, const char *preset, int is_small)
 {
     if (is_small)
         return 1000000;
     if (strcmp(preset, "vrc-2021") == 0)
-        return 5000000;
+        return 5000000 - s->run.prepopulation;
     if (strcmp(preset, "dqn-lambda-2019") == 0)
-        return s->replay.layout == GPUR_LAYOUT_FRAMES ? 10000000 : 500000;
+        return (s->replay.layout == GPUR_LAYOUT_FRAMES ? 10000000 : 500000) - s->run.prepopulation;
     return 50000000;
 }
 
@@ -361,6 +377,7 @@ int settings_find(settings *s, options *o)
     TRY_LIBRARY(gpur_learner_config_init(&s->learner, sizeof s->learner));
     TRY_LIBRARY(gpur_run_config_init(&s->run, sizeof s->run));
     TRY_LIBRARY(find_preset(o, s));
+    s->learner.exploration.steps += explored_at_random(o, &s->run); /* of the whole line, as the option */
     const int is_small = strstr(o->value[OPTION_PRESET], "-small") != NULL;
     s->steps = steps_of(s, o->value[OPTION_PRESET], is_small);
     TRY(use_integer(o, OPTION_STEPS, &s->steps));

@@ -124,7 +124,9 @@ enum { GPUR_RUN_FIELDS = 7 };
  *                      these two systems with the sizes and the learning rate of "fast-dqn-small", and 8,000 returns
  *
  * Except for their CartPole, the papers on DQN(lambda) state no lambda: set learner->returns.lambda, or another
- * estimator, after the call; gpur_learner_create refuses the -1 that is there.
+ * estimator, after the call; gpur_learner_create refuses the -1 that is there. Epsilon of "vrc-2021" and its small
+ * relative falls from 1 at the first step of the prepopulation on: learner->exploration has what is left of that line
+ * after it.
  *
  * An environment that shows one image without channels gets stacks of 4 (GPUR_LAYOUT_FRAMES).
  *

@@ -46,8 +46,8 @@ OPTIONS = {
     "threads": Option(int, "N", "threads that compute on the CPU (0: as many as there are cores)", 0, 1024),
     "deterministic": Option(bool, "0|1", "1: the same results each time on a GPU, too, by slower kernels (0)"),
     "seed": Option(int, "N", "of everything random (1)", 0, 2**63 - 1),
-    "steps": Option(int, "N", "environment steps to take (fast-dqn 50000000, dqn-lambda-2019 10000000, for CartPole "
-                                "500000, vrc-2021 5000000, the small ones 1000000)", 1),
+    "steps": Option(int, "N", "environment steps to take after the random ones (fast-dqn 50000000, dqn-lambda-2019 "
+                                "9950000, for CartPole 450000, vrc-2021 4950000, the small ones 1000000)", 1),
     "num_envs": Option(int, "W", "environments (8; of dqn-lambda and vrc 1)", 1, 4096),
     "env_threads": Option(int, "N", "threads that step environments (0: one for each environment, at most 64)", 0,
                             4096),
@@ -69,8 +69,9 @@ OPTIONS = {
                                     "(4)", 1, _c_api.MAX_STACK, True),
     "batch": Option(int, "N", "transitions of a train step (32)", 1),
     "learning_rate": Option(float, "X", "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005)"),
-    "exploration_steps": Option(int, "N", "in which epsilon falls from 1 to 0.1; 0: it is 0.1 from step 1 on (1000000, "
-                                            "100000)"),
+    "exploration_steps": Option(int, "N", "in which epsilon falls from 1 to 0.1, of vrc with the random steps; 0: it "
+                                            "is 0.1 from step 1 on (1000000, 100000; of dqn-lambda-2019 for CartPole "
+                                            "300000)"),
     "estimator": Option(str, "NAME", "of the returns of dqn-lambda and vrc: peng (default), watkins, n-step (default "
                                      "for CartPole by dqn-lambda-2019), peng-median, watkins-median, peng-error-bound, "
                                      "watkins-error-bound", is_optional=True),

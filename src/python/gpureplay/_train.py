@@ -80,7 +80,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         "fast-dqn-small", for games like CartPole and MinAtar (the default for all others). "dqn-lambda-2019",
         "vrc-2021", "dqn-lambda-2019-small" and "vrc-2021-small" train on returns of several steps
         (docs/dqn-lambda.md): burst is True, num_envs 1, and lambda_ must be given.
-    steps: environment steps to take (50 million, 1 million). num_envs: environments (8; those of a list).
+    steps: environment steps to take after the random ones (50 million, 1 million). num_envs: environments (8; those of
+        a list).
     concurrent: train while the environments step (True). synchronized: one inference for all environments (True, unless
         there is only one). Bad combinations raise an exception with both numbers. act: without `concurrent` the network
         to act by, "latest" or "target" ("latest"). whole_episodes: steps are trained on only when their episodes have
@@ -90,7 +91,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     eval_period: steps between evaluations; 0: only at the end (250,000, 50,000). eval_episodes: episodes of each; 0:
         no evaluations (30).
     capacity: transitions in the buffer (1 million, 100,000). batch: transitions of a train step (32). learning_rate:
-        of the optimizer (0.00025). exploration_steps: in which epsilon falls from 1 to 0.1 (1 million, 100,000).
+        of the optimizer (0.00025). exploration_steps: in which epsilon falls from 1 to 0.1, with "vrc-2021" and its
+        small relative the random steps included (1 million, 100,000).
     estimator: "peng", "watkins", "n-step", "peng-median", "watkins-median", "peng-error-bound" or
         "watkins-error-bound". lambda_: of "peng" and "watkins". n_step: of "n-step". error_bound: of the last two.
         Presets without returns of several steps have none of these. frame_stack: frames of an observation, where the
@@ -186,11 +188,18 @@ def _rounded_up(value: int, multiple_of: int) -> int:
 
 
 def _steps_of(name: str, preset: RunPreset) -> int:
-    """How long the papers train."""
+    """How long the papers train. Those on DQN(lambda) count the random steps, which `steps` does not."""
     if "-small" in name:
         return 1_000_000
+    random: int = preset.run["prepopulation"]
     of_2019 = 10_000_000 if preset.buffer["layout"] == "frames" else 500_000
-    return {"vrc-2021": 5_000_000, "dqn-lambda-2019": of_2019}.get(name, 50_000_000)
+    return {"vrc-2021": 5_000_000 - random, "dqn-lambda-2019": of_2019 - random}.get(name, 50_000_000)
+
+
+def _explored_at_random(name: str, preset: RunPreset) -> int:
+    """The random steps that count as steps of exploration: with vrc-2021 and its small relative epsilon falls from the
+    first of them on."""
+    return int(preset.run["prepopulation"]) if name.startswith("vrc-2021") else 0
 
 
 def _use_frame_stack(options: Options, buffer: Settings, env: str) -> None:
@@ -253,6 +262,8 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     found, is_small = run_preset(name, envs.type, envs.vector_type, envs.options), "-small" in name
     steps = use("steps", _steps_of(name, found))
     buffer, agent, run = found
+    _, last, left, *begin = agent["exploration"]  # of epsilon's line from 1 to 0.1 what is left after random steps
+    explored = use("exploration_steps", left + _explored_at_random(name, found))
     buffer["seed"] = agent["seed"] = run["seed"] = use("seed", 1)
     run["num_envs"] = use("num_envs", run["num_envs"] if envs.count is None else envs.count)
     if envs.vector_type is not None and steps % run["num_envs"] != 0:
@@ -277,9 +288,9 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     agent["deterministic"] = use("deterministic", agent["deterministic"])
     # The run refuses periods of which one is no multiple of the other.
     agent["target_period"] = max(1, run["target_period"] // run["train_period"])
-    first, last, fall, *begin = agent["exploration"]
-    fall = use("exploration_steps", fall)
-    agent["exploration"] = (first if fall > 0 else last, last, fall, *begin)
+    random = _explored_at_random(name, found)
+    agent["exploration"] = (1.0 - 0.9 * random / explored if explored > random else last, last,
+                            max(0, explored - random), *begin)
     agent["learning_rate"] = use("learning_rate", agent["learning_rate"])
     _use_frame_stack(options, buffer, envs.name)
     _use_returns(options, agent)
