@@ -142,12 +142,14 @@ static void print_beginning(const training *t, int is_resumed)
 
 static int begin_progress(training *t, double seconds)
 {
+    const gpur_learner_config *const learner = &t->settings.learner;
     t->progress = (progress){.run = t->agent.run,
                              .learner = t->agent.learner,
                              .record = &t->record,
                              .steps = t->settings.steps,
                              .prepopulation = t->settings.run.prepopulation,
                              .eval_episodes = t->settings.run.eval_episodes,
+                             .drawn_entries = learner->returns.cache_size > 0 ? learner->batch_size : 0,
                              .first_step = t->step,
                              .first_seconds = seconds,
                              .is_quiet = t->options.value[OPTION_QUIET] != NULL};

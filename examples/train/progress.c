@@ -91,6 +91,8 @@ static void find_rates(const progress *p, const progress_sample *from, const pro
     rates[RATES_LOSS] = has_trained ? (double)to->learner.mean_loss : NAN;
     rates[RATES_MEAN_Q] = has_trained ? (double)to->learner.mean_q : NAN;
     rates[RATES_GRADIENT_NORM] = has_trained ? (double)to->learner.gradient_norm : NAN;
+    const int64_t drawn = (to->learner.steps - from->learner.steps) * p->drawn_entries;
+    rates[RATES_MISSING_SHARE] = ratio((double)(to->learner.missing_rows - from->learner.missing_rows), (double)drawn);
 }
 
 static int add_row(progress *p)
@@ -138,6 +140,7 @@ static void build_line(const progress *p, const progress_sample *sample, text *l
     add_value(line, "evaluated", sample->run.evaluated_return);
     add_value(line, "epsilon", (double)gpur_learner_epsilon(p->learner, sample->step));
     add_value(line, "loss", p->rates[RATES_LOSS]);
+    add_value(line, "missing", p->rates[RATES_MISSING_SHARE]);
 }
 
 /* Over the line before on a terminal, where a line that is too long could not be drawn over. */

@@ -21,6 +21,7 @@ typedef struct progress {
     record *record;
     int64_t steps, prepopulation; /* of the whole run */
     int64_t eval_episodes;        /* of an evaluation */
+    int64_t drawn_entries;        /* of the cache of returns, by a train step; 0: there is no cache */
     int64_t first_step;           /* where this program began or resumed it */
     double first_seconds;
     int is_quiet;

@@ -37,6 +37,7 @@ static const char *const rates_columns[RATES_COLUMNS + 1] = {
     [RATES_LOSS] = "loss",
     [RATES_MEAN_Q] = "mean_q",
     [RATES_GRADIENT_NORM] = "gradient_norm",
+    [RATES_MISSING_SHARE] = "missing_share",
 };
 
 /* Measured numbers are rounded; returns are not. */

@@ -110,6 +110,7 @@ def episodes_and_rates_add_up(folder):
     last, busiest = rows[-1], max(rows, key=lambda row: row["train_steps_per_second"])
     assert (last["step"], last["train_steps"], last["episodes"]) == (STEPS, STEPS / 4, len(episodes))
     assert busiest["observations_per_inference"] == 8 and busiest["loss"] > 0 and busiest["env_steps_per_second"] > 0
+    assert all(row["missing_share"] is None for row in rows)  # of a cache of returns
 
 
 def the_same_seed_trains_alike(folder, whole):
@@ -233,12 +234,21 @@ def returns_of_several_steps_are_trained_on(folder):
         assert config["learner"]["returns"]["cache_size"] == 8000 and config["run"]["burst"] == 1
         assert [config["options"].get(option) for option in more] == list(more.values())
         results.add(results_of(folder / name)[2])
+        assert {row["missing_share"] for row in rows_of(folder / name, "rates")} - {None} == {0}
     assert len(results) == 6
     run(*pole(out=folder / "parts", **{**options, "steps": 1000}, **{"lambda": 0.5}))
     run("--resume", folder / "parts", "--steps", 2000)
     assert results_of(folder / "parts") == results_of(folder / "peng")
     run(*pole(out=folder / "beside", **options, **{"lambda": 0.5, "concurrent": 1, "num-envs": 4}))
     assert json.loads((folder / "beside/config.json").read_text())["run"]["burst"] == 0
+
+
+def entries_that_train_nothing_are_reported(folder):
+    """Of a period of 1000 steps, with a train step every 4, each overwrites rows of a replay of 500."""
+    done = run(*pole(out=folder, preset="vrc-2021-small", burst=0, concurrent=0, capacity=500, steps=2000,
+                     **{"lambda": 0.5, "num-envs": 2}))
+    assert max(row["missing_share"] or 0 for row in rows_of(folder, "rates")) > 0.5
+    assert re.search(r"  missing 0\.7\d*\n", done.stdout), done.stdout  # over the whole run
 
 
 def a_checkpoint_that_is_being_saved_is_completed(folder):
@@ -358,6 +368,8 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--preset", "vrc-2021-small", "--lambda", "2"], ["lambda", "2", "0 to 1"]),
         ([*game, "--preset", "vrc-2021-small", "--lambda", "0.5", "--n-step", "3"], ["--n-step is 3", "peng"]),
         ([*game, "--preset", "vrc-2021-small", "--estimator", "sarsa"], ["sarsa", "watkins"]),
+        ([*game, "--preset", "vrc-2021-small", "--lambda", "0.5", "--num-envs", "500", "--capacity", "30000"],
+         ["capacity is 30000 and num_envs is 500, which is 60", "at least 2 x block_length = 200"]),
         ([*game, "--lambda", "0.5"], ["--lambda is 0.5", "fast-dqn-small", "vrc-2021"]),
         ([*game, "--estimator", "peng"], ["--estimator is peng", "fast-dqn-small"]),
         ([*game, "--burst", "1", "--concurrent", "1"], ["burst is 1 and concurrent is 1"]),
@@ -433,6 +445,7 @@ def main():
         the_network_to_act_by_and_whole_episodes_are_options(folder)
         a_burst_is_an_option(folder / "bursts")
         returns_of_several_steps_are_trained_on(folder / "returns")
+        entries_that_train_nothing_are_reported(folder / "missing")
         a_checkpoint_that_is_being_saved_is_completed(folder / "saved")
         for part in ("plugin", "vector", "refused"):
             (folder / part).mkdir()
@@ -441,7 +454,7 @@ def main():
         a_plugin_that_steps_many_at_once_is_enough(folder / "vector")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 17 tests")
+    print(f"test_train {DEVICE}: 18 tests")
 
 
 main()

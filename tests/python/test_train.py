@@ -508,6 +508,8 @@ def test_the_program_in_c_writes_the_same(cartpole, tmp_path, run_name, flags):
     assert python.pop("overrides") == {"buffer": {}, "agent": {}} and python.pop("python")
     c["build"].pop("commit", None)
     assert c == python
+    missing = _run_folder.read_array(whole, "rates")["missing_share"]
+    assert set(missing[~np.isnan(missing)]) == ({0} if run_name == "lambda" else set())
     # Each goes on with the other's run.
     shutil.copytree(whole, tmp_path / "python")
     program("--resume", tmp_path / "c", "--steps", 600, "--quiet")

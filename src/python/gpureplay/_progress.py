@@ -50,6 +50,8 @@ class Progress:
         self._steps, self._first_step, self._first_seconds = steps, first_step, first_seconds
         self._prepopulation: int = run.config["prepopulation"]
         self._eval_episodes: int = run.config["eval_episodes"]
+        # The entries of the cache of returns that a train step draws; 0: there is no cache.
+        self._drawn: int = agent.config["batch_size"] if "cache_size" in agent.config else 0
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self._began = time.monotonic()
         self._rates: dict[str, Number] = dict.fromkeys(COLUMNS["rates"], math.nan)
@@ -92,14 +94,18 @@ class Progress:
 
     def _rates_since(self, sample: _Sample) -> dict[str, Number]:
         """Until the last sample."""
-        return dict(zip(COLUMNS["rates"], _rates(sample, self._last, self._agent.epsilon(self._last.step))))
+        last = self._last
+        missing = _ratio(last.learner.missing_rows - sample.learner.missing_rows,
+                         (last.learner.steps - sample.learner.steps) * self._drawn)
+        return dict(zip(COLUMNS["rates"], [*_rates(sample, last, self._agent.epsilon(last.step)), missing]))
 
     def _print(self, is_last: bool) -> None:
         stats = self._run.stats
         step = self._first_step + stats.steps - self._counted
         values = {"steps/s": self._rates["env_steps_per_second"], "train/s": self._rates["train_steps_per_second"],
                   "return": stats.recent_return, "evaluated": stats.evaluated_return,
-                  "epsilon": self._agent.epsilon(step), "loss": self._rates["loss"]}
+                  "epsilon": self._agent.epsilon(step), "loss": self._rates["loss"],
+                  "missing": self._rates["missing_share"]}
         line = self._position(stats, step) + "".join(f"  {name} {value:.4g}" for name, value in values.items()
                                                      if math.isfinite(value))
         if self._is_terminal:  # a line that is too long could not be drawn over
@@ -119,7 +125,7 @@ class Progress:
 
 
 def _rates(before: _Sample, now: _Sample, epsilon: float) -> list[Number]:
-    """The rates between two samples, and what is known at the second, in the order of the columns."""
+    """The rates between two samples, and what is known at the second, in the order of the columns but the last."""
     seconds, inferences = now.seconds - before.seconds, now.run.inferences - before.run.inferences
     parts = {name: getattr(now.run, f"{name}_seconds") - getattr(before.run, f"{name}_seconds")
              for name in ("env", "infer", "train", "publish", "copy", "eval")}

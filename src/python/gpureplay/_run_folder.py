@@ -27,7 +27,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "rates": ("seconds", "step", "train_steps", "episodes", "env_steps_per_second", "inferences_per_second",
               "observations_per_inference", "train_steps_per_second", "env_share", "infer_share", "train_share",
               "publish_share", "copy_share", "eval_share", "publish_seconds", "copy_seconds", "recent_return",
-              "epsilon", "learning_rate", "loss", "mean_q", "gradient_norm"),
+              "epsilon", "learning_rate", "loss", "mean_q", "gradient_norm", "missing_share"),
 }
 FILES = {"episode": "episodes.csv", "evaluation": "evaluations.csv", "rates": "rates.csv"}
 _LOG = "log.jsonl"
