@@ -268,17 +268,20 @@ static int use_returns(options *o, const settings *s, gpur_returns_config *retur
                                            : 0;
 }
 
+/* By default the replay's largest batch has 4,096 transitions, or as many as half of its capacity has room for if they
+ * share no frames. A larger batch has to be set. */
 static int use_replay(options *o, const gpur_run_config *run, int64_t batch_size, gpur_replay_config *replay)
 {
+    const int64_t frames = replay->layout == GPUR_LAYOUT_FRAMES ? replay->frame_stack + 1 : 1; /* of a transition */
     TRY(use_integer(o, OPTION_CAPACITY, &replay->capacity));
-    if (replay->capacity <= batch_size)
-        return fail("--capacity is %" PRId64 " and --batch is %" PRId64 "; the first must be larger than the second",
+    if (replay->capacity / 2 < batch_size)
+        return fail("--capacity is %" PRId64 " and --batch is %" PRId64 "; the first must be at least twice the second",
                     replay->capacity, batch_size);
     if (replay->min_size > run->prepopulation)
         replay->min_size = run->prepopulation;
     if (replay->min_size > replay->capacity)
         replay->min_size = replay->capacity;
-    if (batch_size > 4096)
+    if (batch_size > 4096 || batch_size > replay->capacity / 2 / frames)
         replay->max_batch = batch_size;
     replay->seed = run->seed;
     return 0;

@@ -357,7 +357,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--learning-rate", "-1"], ["--learning-rate", '"-1"']),
         ([*game, "--target-period", "10"], ["10", "4", "multiple"]),
         ([*game, "--num-envs", "16"], ["--target-period is 1000 and --num-envs is 16", "or give --synchronized 0"]),
-        ([*game, "--capacity", "2"], ["--capacity is 2 and --batch is 32"]),
+        ([*game, "--capacity", "63"], ["--capacity is 63 and --batch is 32; the first must be at least twice"]),
         ([*game, "--checkpoint", "1500"], ["1500", "1000", "multiple"]),
         ([*game, "--num-envs", "1", "--synchronized", "1"], ["synchronized", "num_envs"]),
         ([*game, "--act", "previous"], ["act", "previous", "latest", "target"]),

@@ -530,7 +530,8 @@ def config_of(folder):
 @pytest.mark.skipif("GPUREPLAY_TRAIN" not in os.environ, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
 @pytest.mark.parametrize("fixture, preset, options, steps, epsilon", [
     ("frames_plugin", "dqn-lambda-2019", {"lambda": 0.5}, 10_000_000 - 50_000, (1, 1, 1_000_000)),
-    ("frames_plugin", "vrc-2021", {"lambda": 0.5}, 5_000_000 - 50_000, (0.955, 0, 950_000)),
+    ("frames_plugin", "vrc-2021", {"lambda": 0.5, "batch": 24, "capacity": 200}, 5_000_000 - 50_000,
+     (0.955, 0, 950_000)),
     ("plugin", "dqn-lambda-2019", {}, 500_000 - 50_000, (1, 1, 300_000)),
     ("plugin", "dqn-lambda-2019-small", {"lambda": 0.5}, 1_000_000, (1, 1, 100_000)),
     ("plugin", "vrc-2021-small", {"lambda": 0.5}, 1_000_000, (0.955, 0, 95_000)),

@@ -250,6 +250,17 @@ def _use_returns(options: Options, agent: Settings) -> None:
     options[setting] = agent[setting] = agent[setting] if options[setting] is None else options[setting]
 
 
+def _use_batch(buffer: Settings, size: int) -> None:
+    """By default the buffer's largest batch has 4,096 transitions, or as many as half of its capacity has room for if
+    they share no frames. A larger batch has to be set."""
+    half = buffer["capacity"] // 2
+    if half < size:
+        raise InvalidArgument(f"--capacity is {buffer['capacity']} and --batch is {size}; the first must be at least "
+                              "twice the second")
+    if size > min(4096, half // (buffer["frame_stack"] + 1) if buffer["layout"] == "frames" else half):
+        buffer["max_batch"] = size
+
+
 def _complete(options: Options, envs: Envs) -> RunPreset:
     """Gives every option a value, from the preset if it has none, and the preset those that were given."""
     def use(name: str, otherwise: Value) -> Any:
@@ -295,12 +306,8 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     _use_frame_stack(options, buffer, envs.name)
     _use_returns(options, agent)
     buffer["capacity"] = use("capacity", buffer["capacity"])
-    if buffer["capacity"] <= agent["batch_size"]:
-        raise InvalidArgument(f"--capacity is {buffer['capacity']} and --batch is {agent['batch_size']}; the first "
-                              "must be larger than the second")
+    _use_batch(buffer, agent["batch_size"])
     buffer["min_size"] = min(buffer["min_size"], run["prepopulation"], buffer["capacity"])
-    if agent["batch_size"] > 4096:
-        buffer["max_batch"] = agent["batch_size"]
     checkpoint = use("checkpoint", _rounded_up(50_000 if is_small else 1_000_000, run["target_period"])
                      if _saves_files() else 0)
     if checkpoint > 0 and not _saves_files():
