@@ -100,7 +100,7 @@ def final_obs(next_obs, info):
 
 def learn(buffer, online, target, optimizer):
     """A train step. Sequences do not go on from one episode to the next, and may be shorter than LENGTH."""
-    batch = buffer.sample_sequences(BATCH, LENGTH, min_length=1, across_episodes=False)
+    batch = buffer.sample_sequences(BATCH, LENGTH, across_episodes=False)
     tensors = batch.torch()
     errors, learned = errors_of(tensors, online, target)
     count = learned.sum(1).clamp(min=1)

@@ -54,7 +54,7 @@ def test_finished_transitions_are_one_environments():
         batch = buffer.sample_sequences(64, 7)
         assert (np.diff(batch.id, axis=1) == 1).all() and (batch.obs[..., 0] == batch.id).all()
         assert (batch.is_first == np.isin(batch.id, [0, 21, 22, 91])).all()
-        within = buffer.sample_sequences(64, 7, min_length=1, across_episodes=False)
+        within = buffer.sample_sequences(64, 7, across_episodes=False)
         assert not within.is_first[:, 1:].any() and not within.mask.all()
         assert (within.id[~within.mask] == -1).all() and not within.obs[~within.mask].any()
         last = buffer.sample_sequences(3, 4, last_ids=[199, 30, 2])
@@ -69,6 +69,23 @@ def test_steps_of_one_environment_need_no_special_fields():
         batch = buffer.sample_sequences(1, 20)
         assert batch.x.tolist() == [list(range(20))]
         assert np.flatnonzero(batch.is_first).tolist() == [0, 10]
+
+
+def test_episodes_shorter_than_a_sequence_come_with_a_mask():
+    with buffer_of(100, ROWS) as buffer:
+        extend(buffer, blocks(50, range(4, 50, 5)))  # episodes of 5
+        last_ids = [4, 5, 27, 49]
+        for batch in (buffer.sample_sequences(6, 8, across_episodes=False),
+                      buffer.sample_sequences(4, 8, across_episodes=False, last_ids=last_ids)):
+            last = batch.id.max(axis=1)
+            assert (batch.mask.sum(axis=1) == last % 5 + 1).all() and batch.is_first[:, 0].all()
+            assert (batch.id[:, 0] == last - last % 5).all() and (batch.obs[..., 0] == batch.id)[batch.mask].all()
+        assert last.tolist() == last_ids
+        complete = buffer.sample_sequences(16, 3, min_length=3, across_episodes=False)
+        assert complete.mask.all() and set(complete.id[:, -1] % 5) <= {2, 3, 4}
+        missing = buffer.sample_sequences(4, 8, min_length=6, across_episodes=False)
+        assert not missing.mask.any() and not missing.obs.any() and (missing.id == -1).all()
+        assert not buffer.sample_sequences(1, 49, last_ids=[47]).mask.any()
 
 
 def test_sequences_by_priority_learn_from_the_last_ids():
@@ -116,11 +133,14 @@ def test_what_cannot_be_is_refused():
         extend(buffer, blocks(50, ()))
         with pytest.raises(TypeError, match="unknown .'previous'"):
             buffer.extend(**blocks(5, ()), previous=np.zeros(5, np.int64))
-        for sizes, text in (((5, 7), "at most max_batch = 32"), ((0, 7), "batch is 0")):
+        for sizes, text in (((5, 7), "^batch_size is 5 and length 7; .* at most max_batch = 32"),
+                            ((0, 7), "^batch_size is 0 and length 7"), ((7, 0), "^batch_size is 7 and length 0"),
+                            ((2**40, 2**40), "^batch_size is 1099511627776")):
             with pytest.raises(gpureplay.InvalidArgument, match=text):
                 buffer.sample_sequences(*sizes)
-        with pytest.raises(gpureplay.InvalidArgument, match="min_length is 8"):
-            buffer.sample_sequences(4, 7, min_length=8)
+        for fewest in (0, 8):
+            with pytest.raises(gpureplay.InvalidArgument, match=f"^min_length is {fewest}; it must be 1 to 7"):
+                buffer.sample_sequences(4, 7, min_length=fewest)
         with pytest.raises(ValueError, match="last_ids has 1 ids and batch_size is 2"):
             buffer.sample_sequences(2, 2, last_ids=[3])
         extend(buffer, blocks(100, ()))
@@ -128,5 +148,5 @@ def test_what_cannot_be_is_refused():
             buffer.sample_sequences(1, 2, last_ids=[3])
     with buffer_of(100, ROWS, sequences=False) as buffer:
         extend(buffer, blocks(50, ()))
-        with pytest.raises(gpureplay.InvalidArgument, match="no field \"previous\""):
+        with pytest.raises(gpureplay.InvalidArgument, match="no field \"previous\".*sequences=True"):
             buffer.sample_sequences(2, 2)

@@ -303,7 +303,8 @@ class SequenceBatch(Batch):
     """A minibatch of sequences: `ReplayBuffer.sample_sequences` makes it. Every array has the shape (batch_size,
     length, ...), the oldest transition of a sequence first, and there are two more:
 
-    mask: (batch_size, length) bool, where there is a transition. Behind a sequence's last one are zeros with id -1
+    mask: (batch_size, length) bool, where there is a transition. Behind a sequence's last one are zeros with id -1; a
+        sequence of which nothing was found has only those
     is_first: (batch_size, length) bool, where a transition is the first of its episode
 
     len() counts sequences. The rest is as in `Batch`."""

@@ -234,26 +234,32 @@ class ReplayBuffer(Handle):
         needs sequences=True, or a field "previous" with such values.
 
         The last transition of a sequence is sampled: uniformly, or by priority, and the ones before it are found. All
-        that have min_length - 1 transitions before them are possible, so complete sequences are uniform. A sequence for
-        which 64 draws find no such transition has a mask of False throughout. By priority, all transitions of a
-        sequence have the importance weight of the last one. `update_priorities(batch.id[:, -1], ...)` sets the
-        priorities of complete sequences.
+        that have min_length - 1 transitions before them are possible, so complete sequences are uniform. By priority,
+        all transitions of a sequence have the importance weight of the last one. `update_priorities(batch.id[:, -1],
+        ...)` sets the priorities of complete sequences.
 
         batch_size x length: at most max_batch.
-        min_length: the fewest transitions of a sequence. Default: length, so that all are complete.
+        min_length: the fewest transitions of a sequence. Default: length, so that all are complete; with
+            across_episodes=False 1, so that those near the beginning of an episode are shorter, as the mask shows.
+            Above 1 a sequence can be missing: its arrays are zeros and its mask is False throughout. This happens where
+            64 draws find no transition with so many before it, as when the buffer holds too few, or all episodes are
+            shorter.
         across_episodes: True: sequences go on from one episode of the environment to the next. False: they begin at the
             first transition of an episode at the earliest.
-        last_ids: (batch_size,) the ids of the last transitions, in place of sampled ones. Fewer than min_length
-            transitions then make a mask of False.
+        last_ids: (batch_size,) the ids of the last transitions, in place of sampled ones. Sequences with fewer than
+            min_length transitions are missing. The first transitions cannot be chosen: transitions are linked to those
+            before them alone.
         out: a batch of as many sequences of this length, to be filled again. stream: see `sample`.
 
         Errors are as for `sample`, and for last_ids as for `gather`."""
         count, rows = integer("batch_size", batch_size), integer("length", length)
         config, ids = _c_api.SequenceConfig(), None if last_ids is None else id_array(last_ids)
+        self._refuse_sequences(count, rows)
         check(lib.gpur_sequence_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
         config.batch, config.length = count, rows
-        config.min_length = rows if min_length is None else integer("min_length", min_length, 1)
         config.across_episodes = flag("across_episodes", across_episodes)
+        fewest = (rows if across_episodes else 1) if min_length is None else min_length
+        config.min_length = integer("min_length", fewest, 1, rows)
         if ids is not None and len(ids) != count:
             raise ValueError(f"last_ids has {len(ids)} ids and batch_size is {count}; they must be equal")
         config.last_ids = None if ids is None else address_of(ids)
@@ -263,6 +269,16 @@ class ReplayBuffer(Handle):
         self._call(lib.gpur_replay_sample_sequences, ctypes.addressof(config), stream_of(stream),
                    ctypes.addressof(address))
         return self._batches.of_sequences(address.value or 0, count, rows, stream)
+
+    def _refuse_sequences(self, batch_size: int, length: int) -> None:
+        """Says in Python's words what the library would refuse in those of its C structures."""
+        most = max_batch_of(self._spec.config)
+        if batch_size < 1 or length < 1 or batch_size * length > most:
+            raise InvalidArgument(f"batch_size is {batch_size} and length {length}; both must be 1 or more, and "
+                                  f"batch_size x length at most max_batch = {most} (a setting of the buffer)")
+        if all(field.name != "previous" for field in self.fields):
+            raise InvalidArgument("the buffer has no field \"previous\", which sequences follow; it must be made with "
+                                  "sequences=True")
 
     def _sample_sequences_into(self, config: _c_api.SequenceConfig, out: SequenceBatch, stream: Any) -> SequenceBatch:
         if not isinstance(out, SequenceBatch) or out._source is not self._batches:
