@@ -73,6 +73,14 @@ def print_ratios(report: Case) -> None:
                                                        "goal"], variant_rows(report["cases"]))
 
 
+def print_cache(report: Case) -> None:
+    """The times, and the bytes of the cache's entries and of the learner with them."""
+    print_ratios({**report, "cases": [case for case in report["cases"] if case["name"] != "memory"]})
+    for case in (case for case in report["cases"] if case["name"] == "memory"):
+        table(f"memory of {case['entries']:,} entries", ["", "bytes of the entries", "bytes of the learner"],
+              ([one["name"], f"{one['cache_bytes']:,}", f"{one['device_bytes']:,}"] for one in case["variants"]))
+
+
 def print_priorities(report: Case) -> None:
     """Rows against operation and size, ns a row."""
     cells: dict[int, dict[str, str]] = {}
@@ -194,10 +202,11 @@ def print_ablation(report: Case) -> None:
                "speed-up"], rows(cases))
 
 
-PRINTERS = {"ablation": print_ablation, "priorities": print_priorities, "calls beside busy processes": print_busy,
-            "in-RAM against in-device replay": print_compare, "whole training": print_training,
-            "replay buffers of several libraries": print_libraries, "whole loops of several libraries": print_libraries,
-            "train steps of several libraries": print_libraries, "refresh of a cache of returns": print_libraries}
+PRINTERS = {"ablation": print_ablation, "cache of returns": print_cache, "priorities": print_priorities,
+            "calls beside busy processes": print_busy, "in-RAM against in-device replay": print_compare,
+            "whole training": print_training, "replay buffers of several libraries": print_libraries,
+            "whole loops of several libraries": print_libraries, "train steps of several libraries": print_libraries,
+            "refresh of a cache of returns": print_libraries}
 
 
 def main() -> int:

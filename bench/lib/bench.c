@@ -211,42 +211,37 @@ static const char *name_of(const bench_case *c)
     return c->name ? c->name : name;
 }
 
-/* The samples of the case in progress. */
-typedef struct samples {
-    int rounds;
-    int64_t repeats[BENCH_MAX_VARIANTS];
-    double seconds[BENCH_MAX_VARIANTS][BENCH_MAX_ROUNDS]; /* of one item */
-} samples;
-
 static double items_of(const bench_case *c, const bench_variant *v)
 {
     return v->items > 0 ? v->items : c->items > 0 ? c->items : 1;
 }
 
-static void calibrate(bench_report *report, const bench_case *c, samples *s)
+/* Writes how many repeats a sample of each variant takes. */
+static void calibrate(bench_report *report, const bench_case *c, int64_t repeats[BENCH_MAX_VARIANTS])
 {
     const double seconds = c->seconds > 0 ? c->seconds : report->options->seconds;
     for (int v = 0; v < c->count; v++) {
         const bench_variant *const variant = &c->variants[v];
         bench_show(report, name_of(c), 0);
-        s->repeats[v] = c->single_calls ? 1 : bench_calibrate(variant->body, variant->context, seconds);
+        repeats[v] = c->single_calls ? 1 : bench_calibrate(variant->body, variant->context, seconds);
     }
 }
 
-static void take_samples(bench_report *report, const bench_case *c, samples *s)
+static void take_samples(bench_report *report, const bench_case *c, bench_samples *s)
 {
     const bench_options *const options = report->options;
     const int turn = c->single_calls ? CALLS_A_TURN : 1, each = c->single_calls ? CALLS_A_ROUND : 1;
     const int wanted = each * (int)(c->rounds && c->rounds < options->rounds ? c->rounds : options->rounds);
     const int rounds = wanted < BENCH_MAX_ROUNDS ? wanted : BENCH_MAX_ROUNDS / turn * turn;
-    calibrate(report, c, s);
+    int64_t repeats[BENCH_MAX_VARIANTS];
+    calibrate(report, c, repeats);
     const double end = bench_now() + (options->quick ? quick_limit : c->limit > 0 ? c->limit : default_limit);
     for (s->rounds = 0; s->rounds < rounds && (s->rounds < BENCH_MIN_ROUNDS || bench_now() < end); s->rounds += turn) {
         bench_show(report, name_of(c), (double)s->rounds / rounds);
         for (int v = 0; v < c->count; v++)
             for (int i = 0; i < turn; i++)
-                s->seconds[v][s->rounds + i] = bench_time(c->variants[v].body, c->variants[v].context, s->repeats[v]) /
-                                               items_of(c, &c->variants[v]);
+                s->seconds[v][s->rounds + i] =
+                    bench_time(c->variants[v].body, c->variants[v].context, repeats[v]) / items_of(c, &c->variants[v]);
     }
 }
 
@@ -255,7 +250,7 @@ typedef struct bench_result {
     bench_summary ratio[BENCH_MAX_VARIANTS];
 } bench_result;
 
-static bench_result summarize(const bench_case *c, const samples *s)
+static bench_result summarize(const bench_case *c, const bench_samples *s)
 {
     static double sorted[BENCH_MAX_ROUNDS];
     bench_result result = {0};
@@ -269,7 +264,7 @@ static bench_result summarize(const bench_case *c, const samples *s)
     return result;
 }
 
-static void write_variant(bench_report *report, const bench_case *c, const samples *s, const bench_result *result,
+static void write_variant(bench_report *report, const bench_case *c, const bench_samples *s, const bench_result *result,
                           int v)
 {
     json_file *const json = &report->json;
@@ -290,7 +285,7 @@ static void write_variant(bench_report *report, const bench_case *c, const sampl
         json_numbers(json, "samples", s->seconds[v], s->rounds);
 }
 
-static void write_case(bench_report *report, const bench_case *c, const samples *s, const bench_result *result)
+static void write_case(bench_report *report, const bench_case *c, const bench_samples *s, const bench_result *result)
 {
     json_file *const json = &report->json;
     json_case(json, name_of(c));
@@ -337,10 +332,15 @@ static void print_case(const bench_case *c, const bench_result *result)
 
 void bench_run(bench_report *report, const bench_case *c)
 {
-    static samples s;
+    static bench_samples s;
     take_samples(report, c, &s);
-    const bench_result result = summarize(c, &s);
-    write_case(report, c, &s, &result);
+    bench_sampled(report, c, &s);
+}
+
+void bench_sampled(bench_report *report, const bench_case *c, const bench_samples *s)
+{
+    const bench_result result = summarize(c, s);
+    write_case(report, c, s, &result);
     print_case(c, &result);
     report->done++;
     report->missed += c->goal > 0 && result.ratio[0].median > c->goal;

@@ -86,6 +86,15 @@ bench_report bench_begin(const bench_options *options, const char *title, const 
  * rounds as it then has, and with no fewer than BENCH_MIN_ROUNDS. */
 void bench_run(bench_report *report, const bench_case *c);
 
+/* The samples of a case: seconds of one item. */
+typedef struct bench_samples {
+    int rounds;
+    double seconds[BENCH_MAX_VARIANTS][BENCH_MAX_ROUNDS];
+} bench_samples;
+
+/* Prints and writes a case whose samples the caller has taken. */
+void bench_sampled(bench_report *report, const bench_case *c, const bench_samples *samples);
+
 /* A case that cannot be measured, with the last error as the reason: absent for GPUR_UNAVAILABLE, failed for any other
  * status. */
 void bench_absent(bench_report *report, const char *name, gpur_status status);

@@ -25,7 +25,9 @@ static void put_string(FILE *file, const char *text)
 
 static void put_number(FILE *file, double value)
 {
-    if (isfinite(value))
+    if (fabs(value) < 1e15 && value == rint(value)) /* as bytes and counts are */
+        fprintf(file, "%.0f", value);
+    else if (isfinite(value))
         fprintf(file, "%.6g", value);
     else
         fprintf(file, "null");
