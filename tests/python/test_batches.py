@@ -509,6 +509,21 @@ def test_a_batch_is_not_written_over_by_accident(buffer):
     assert called == [1] and weak() is None
 
 
+def test_a_trimmed_buffer_keeps_the_newest():
+    with gpureplay.ReplayBuffer(64, {"x": "int32"}, device="cpu", prioritized=True, max_batch=8) as buffer:
+        buffer.extend(x=np.arange(60))
+        buffer.trim(40)
+        assert len(buffer) == 40 and set(buffer.sample(8).x.tolist()) <= set(range(20, 60))
+        buffer.trim(50)
+        assert len(buffer) == 40 and buffer.stats.evicted == 20 and buffer.priority_stats.nonzero == 40
+        buffer.extend(x=np.arange(60, 84))
+        assert len(buffer) == 64 and buffer.stats.evicted == 20
+        for keep in (7, 65):
+            with pytest.raises(gpureplay.InvalidArgument, match=f"keep = {keep}; it must be max_batch = 8 to capacity"):
+                buffer.trim(keep)
+        assert len(buffer) == 64
+
+
 @pytest.mark.parametrize("name", ["obs.left", "device", "_arrays", "__name", "keys", "items", "torch", "class", "é",
                                   "of", "_count", "_handle", "weights"])
 def test_a_batch_is_read_by_name_whatever_the_names(name):

@@ -99,6 +99,29 @@ TEST(burn_in_counts_what_has_become_visible)
     close_fixture();
 }
 
+TEST(a_soft_capacity_overwrites_nothing_between_two_trims)
+{
+    const gpur_replay_config config = replay_fixture_plain_config(30, 5, 4, GPUR_FLUSH_AUTO);
+    CHECK(open_fixture(&config, 0));
+    CHECK_FAILS(gpur_replay_trim(NULL, 4), GPUR_INVALID_ARGUMENT, "replay is NULL");
+    CHECK_FAILS(gpur_replay_trim(s.replay, 3), GPUR_INVALID_ARGUMENT,
+                "keep = 3; it must be max_batch = 4 to capacity = 30");
+    CHECK_FAILS(gpur_replay_trim(s.replay, 31), GPUR_INVALID_ARGUMENT,
+                "keep = 31; it must be max_batch = 4 to capacity = 30");
+    CHECK_OK(gpur_replay_trim(s.replay, 4)); /* of an empty replay */
+    for (int64_t rows = 20; rows < 200; rows += 10) {
+        CHECK_OK(replay_fixture_append(&s, rows == 20 ? 20 : 10));
+        CHECK_EQUAL(gpur_replay_size(s.replay), rows == 20 ? 20 : 30);
+        CHECK_EQUAL(replay_fixture_stats(s.replay).evicted, rows == 20 ? 0 : rows - 30);
+        CHECK_OK(gpur_replay_trim(s.replay, 20));
+        CHECK_EQUAL(gpur_replay_size(s.replay), 20);
+        CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){rows - 21}),
+                     rows == 20 ? GPUR_INVALID_ARGUMENT : GPUR_EVICTED);
+        CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){rows - 20, rows - 1}));
+    }
+    close_fixture();
+}
+
 TEST(a_sample_of_distinct_rows_needs_as_many)
 {
     gpur_replay_config config = replay_fixture_plain_config(100, 10, 16, GPUR_FLUSH_AUTO);
@@ -334,6 +357,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(the_papers_blocks_fall_where_its_tests_say);
     RUN(burn_in_counts_what_has_become_visible);
+    RUN(a_soft_capacity_overwrites_nothing_between_two_trims);
     RUN(a_sample_of_distinct_rows_needs_as_many);
     RUN(burn_in_never_waits_for_a_launch);
     RUN(rows_evicted_in_the_midst_of_a_launch_are_gone_for_its_rest);

@@ -472,6 +472,12 @@ class ReplayBuffer(Handle):
 
         call_with_file(self, lib.gpur_replay_load, path, progress, on_end)
 
+    def trim(self, keep: int) -> None:
+        """Evicts the oldest transitions until at most `keep` are left, max_batch to capacity. A buffer that is trimmed
+        now and then to less than its capacity has a soft capacity: adding takes the room above it, and overwrites
+        nothing between two trims unless the capacity itself is reached [Horgan et al. 2018, section 4.1]."""
+        self._call(lib.gpur_replay_trim, integer("keep", keep))
+
     # State.
 
     def __len__(self) -> int:
@@ -490,7 +496,8 @@ class ReplayBuffer(Handle):
     @property
     def is_full(self) -> bool:
         """Whether adding more overwrites the oldest transitions. For layout "frames" that may begin before there are
-        `capacity` transitions: when the room for frames is used up (see extra_frames)."""
+        `capacity` transitions: when the room for frames is used up (see extra_frames). There a buffer that `trim`
+        has made smaller counts as full, too."""
         size, has_frames = len(self), self._spec.config.layout == _c_api.LAYOUT_FRAMES
         return size == self.capacity or (has_frames and size > 0 and self.stats.evicted > 0)
 

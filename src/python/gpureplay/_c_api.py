@@ -352,7 +352,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I32, _P, _P], "gpur_writer_get_episode"),
     (_STATUS, [_P, _P, _P, _P, _P, _P], "gpur_writer_step"),
     (_F32, [_P, _I64], "gpur_schedule_at gpur_learner_epsilon"),
-    (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance"),
+    (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance gpur_replay_trim"),
     (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
     (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_run_preset gpur_run_preset_vector"),
     (_STATUS, [_P, _P, _P, _P], "gpur_run_create gpur_replay_sample_sequences gpur_replay_sample_sequences_into"),
