@@ -8,20 +8,20 @@
  * an action that is not greedy. */
 static int is_last(const gpur_returns_config *config, const ref_step *steps, int64_t t, int cuts)
 {
-    return t + 1 == config->block_length || steps[t].terminated || steps[t].truncated || steps[t + 1].is_first ||
+    return t + 1 == config->block_length || steps[t].discount == 0 || steps[t].truncated || steps[t + 1].is_first ||
            (cuts && !steps[t + 1].is_greedy);
 }
 
-/* r_t + gamma r_{t+1} + ... + gamma^n v(s_{t+n}). */
-static double n_step_return(const gpur_returns_config *config, double gamma, const ref_step *steps, int64_t t,
-                            int64_t n)
+/* r_t + gamma_t r_{t+1} + ... + gamma_t ... gamma_{t+n-1} v(s_{t+n}). */
+static double n_step_return(const gpur_returns_config *config, const ref_step *steps, int64_t t, int64_t n)
 {
-    const ref_step *const last = &steps[t + n - 1];
-    const int ends = last->terminated || (last->truncated && config->truncation_terminates);
-    double sum = ends ? 0 : pow(gamma, (double)n) * last->value;
-    for (int64_t k = 0; k < n; k++)
-        sum += pow(gamma, (double)k) * steps[t + k].reward;
-    return sum;
+    double sum = 0, factor = 1;
+    for (int64_t k = t; k < t + n; k++) {
+        sum += factor * steps[k].reward;
+        factor *= steps[k].discount;
+    }
+    const int ends = steps[t + n - 1].truncated && config->truncation_terminates;
+    return ends ? sum : sum + factor * steps[t + n - 1].value;
 }
 
 /* The steps that the return of step t sees. */
@@ -34,13 +34,13 @@ static int64_t steps_seen(const gpur_returns_config *config, const ref_step *ste
 }
 
 /* (1 - lambda) sum_n lambda^(n-1) G^(n) + lambda^(N-1) G^(N). */
-static double lambda_return(const gpur_returns_config *config, double gamma, const ref_step *steps, int64_t t, int cuts,
+static double lambda_return(const gpur_returns_config *config, const ref_step *steps, int64_t t, int cuts,
                             double lambda)
 {
     const int64_t seen = steps_seen(config, steps, t, cuts);
     double sum = 0;
     for (int64_t n = 1; n <= seen; n++)
-        sum += (n < seen ? 1 - lambda : 1) * pow(lambda, (double)(n - 1)) * n_step_return(config, gamma, steps, t, n);
+        sum += (n < seen ? 1 - lambda : 1) * pow(lambda, (double)(n - 1)) * n_step_return(config, steps, t, n);
     return sum;
 }
 
@@ -50,33 +50,32 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_return(const gpur_returns_config *config, double gamma, const ref_step *steps, int64_t t, int cuts)
+static double median_return(const gpur_returns_config *config, const ref_step *steps, int64_t t, int cuts)
 {
     double all[21];
     for (int i = 0; i < 21; i++)
-        all[i] = lambda_return(config, gamma, steps, t, cuts, i * 0.05);
+        all[i] = lambda_return(config, steps, t, cuts, i * 0.05);
     qsort(all, 21, sizeof *all, compare);
     return all[10];
 }
 
-static double mean_square(const gpur_returns_config *config, double gamma, const ref_step *steps, int cuts,
-                          double lambda)
+static double mean_square(const gpur_returns_config *config, const ref_step *steps, int cuts, double lambda)
 {
     double sum = 0;
     for (int64_t t = 0; t < config->block_length; t++)
-        sum += pow(lambda_return(config, gamma, steps, t, cuts, lambda) - steps[t].taken, 2);
+        sum += pow(lambda_return(config, steps, t, cuts, lambda) - steps[t].taken, 2);
     return sum / (double)config->block_length;
 }
 
 /* 1, else 0 if that is too much already, else the largest of the numbers that seven halvings meet. */
-static double largest_lambda(const gpur_returns_config *config, double gamma, const ref_step *steps, int cuts)
+static double largest_lambda(const gpur_returns_config *config, const ref_step *steps, int cuts)
 {
     double low = 0, high = 1;
-    if (mean_square(config, gamma, steps, cuts, 1) <= (double)config->error_bound)
+    if (mean_square(config, steps, cuts, 1) <= (double)config->error_bound)
         return 1;
-    for (int i = 0; i < 7 && mean_square(config, gamma, steps, cuts, 0) <= (double)config->error_bound; i++) {
+    for (int i = 0; i < 7 && mean_square(config, steps, cuts, 0) <= (double)config->error_bound; i++) {
         const double middle = (low + high) / 2;
-        if (mean_square(config, gamma, steps, cuts, middle) <= (double)config->error_bound)
+        if (mean_square(config, steps, cuts, middle) <= (double)config->error_bound)
             low = middle;
         else
             high = middle;
@@ -84,20 +83,20 @@ static double largest_lambda(const gpur_returns_config *config, double gamma, co
     return low;
 }
 
-void ref_returns(const gpur_returns_config *config, double gamma, const ref_step *steps, double *returns)
+void ref_returns(const gpur_returns_config *config, const ref_step *steps, double *returns)
 {
     const int kind = config->estimator;
     const int cuts = kind == GPUR_ESTIMATOR_WATKINS || kind == GPUR_ESTIMATOR_WATKINS_MEDIAN ||
                      kind == GPUR_ESTIMATOR_WATKINS_ERROR_BOUND;
     const int is_bound = kind == GPUR_ESTIMATOR_PENG_ERROR_BOUND || kind == GPUR_ESTIMATOR_WATKINS_ERROR_BOUND;
-    const double lambda = is_bound ? largest_lambda(config, gamma, steps, cuts) : (double)config->lambda;
+    const double lambda = is_bound ? largest_lambda(config, steps, cuts) : (double)config->lambda;
     for (int64_t t = 0; t < config->block_length; t++) {
         const int64_t seen = steps_seen(config, steps, t, cuts);
         if (kind == GPUR_ESTIMATOR_N_STEP)
-            returns[t] = n_step_return(config, gamma, steps, t, seen < config->n_step ? seen : config->n_step);
+            returns[t] = n_step_return(config, steps, t, seen < config->n_step ? seen : config->n_step);
         else if (kind == GPUR_ESTIMATOR_PENG_MEDIAN || kind == GPUR_ESTIMATOR_WATKINS_MEDIAN)
-            returns[t] = median_return(config, gamma, steps, t, cuts);
+            returns[t] = median_return(config, steps, t, cuts);
         else
-            returns[t] = lambda_return(config, gamma, steps, t, cuts, lambda);
+            returns[t] = lambda_return(config, steps, t, cuts, lambda);
     }
 }

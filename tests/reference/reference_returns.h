@@ -6,10 +6,11 @@
 #include "gpureplay/returns.h"
 
 typedef struct ref_step {
-    double reward, value, taken; /* v(s_{t+1}); Q(s_t, a_t) */
-    int terminated, truncated, is_first, is_greedy;
+    double reward, discount; /* 0: the episode terminated */
+    double value, taken;     /* v(s_{t+1}); Q(s_t, a_t) */
+    int truncated, is_first, is_greedy;
 } ref_step;
 
 /* Returns of (config->block_length) successive steps, at most REF_BLOCK. */
 enum { REF_BLOCK = 256 };
-void ref_returns(const gpur_returns_config *config, double gamma, const ref_step *steps, double *returns);
+void ref_returns(const gpur_returns_config *config, const ref_step *steps, double *returns);

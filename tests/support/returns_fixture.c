@@ -33,18 +33,21 @@ static gpur_status open_writer(returns_fixture *f)
     GPUR_TRY(gpur_writer_config_init(&config, sizeof config));
     config.num_envs = f->setting.envs;
     config.observations = f->setting.is_frames ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
+    config.link_appends = f->setting.schema == RETURNS_DISCOUNTS;
     return gpur_writer_open(f->replay, &config, &f->writer);
 }
 
 gpur_status returns_fixture_open(returns_fixture *f, gpur_device *device, const returns_setting *setting)
 {
+    static const int32_t row_fields[] = {[RETURNS_PLAIN] = 7, [RETURNS_NO_TRUNCATED] = 6, [RETURNS_DISCOUNTS] = 8};
     const gpur_field rows[] = {{"obs", GPUR_FLOAT32, {RETURNS_NUMBERS}},
                                {"action", GPUR_INT32, {0}},
                                {"reward", GPUR_FLOAT32, {0}},
                                {"next_obs", GPUR_FLOAT32, {RETURNS_NUMBERS}},
                                {"terminated", GPUR_BOOL, {0}},
+                               {"previous", GPUR_INT64, {0}},
                                {"truncated", GPUR_BOOL, {0}},
-                               {"previous", GPUR_INT64, {0}}};
+                               {"discount", GPUR_FLOAT32, {0}}};
     const gpur_field frames[] = {{"obs", GPUR_UINT8, {RETURNS_STACK, RETURNS_SIDE, RETURNS_SIDE}},
                                  {"action", GPUR_INT64, {0}},
                                  {"reward", GPUR_FLOAT32, {0}},
@@ -56,10 +59,11 @@ gpur_status returns_fixture_open(returns_fixture *f, gpur_device *device, const 
     f->setting = *setting;
     f->device = device;
     f->random = setting->seed + 1;
-    gpur_replay_config config = replay_fixture_config(setting->is_frames ? frames : rows, 7, setting->capacity, 16, 64);
+    gpur_replay_config config = replay_fixture_config(setting->is_frames ? frames : rows, row_fields[setting->schema],
+                                                      setting->capacity, 16, 64);
     config.layout = setting->is_frames ? GPUR_LAYOUT_FRAMES : GPUR_LAYOUT_ROWS;
     config.frame_stack = setting->is_frames ? RETURNS_STACK : config.frame_stack;
-    config.gamma = 0.9f;
+    config.gamma = RETURNS_GAMMA;
     config.flush = setting->flush;
     GPUR_TRY(gpur_replay_create(device, &config, &f->replay));
     GPUR_TRY(open_writer(f));
@@ -72,6 +76,22 @@ void returns_fixture_close(returns_fixture *f)
 {
     gpur_writer_destroy(f->writer);
     gpur_replay_destroy(f->replay);
+}
+
+/* A step of the one environment, with a discount of 0.5 to 1. Of 24 steps one terminates with discount 0, one
+ * terminates with another discount, one has discount 0 and does not terminate, and one is truncated. */
+static gpur_status append(returns_fixture *f)
+{
+    float obs[RETURNS_NUMBERS], next_obs[RETURNS_NUMBERS], values[2];
+    const int32_t action = (int32_t)xorshift_below(&f->random, RETURNS_ACTIONS);
+    const int64_t end = xorshift_below(&f->random, 24);
+    const uint8_t terminated = end <= 1, truncated = end == 2;
+    random_floats(xorshift_next(&f->random), obs, RETURNS_NUMBERS);
+    random_floats(xorshift_next(&f->random), next_obs, RETURNS_NUMBERS);
+    random_floats(xorshift_next(&f->random), values, 2);
+    const float discount = end == 0 || end == 3 ? 0.0f : 0.75f + 0.25f * values[1];
+    const void *const fields[] = {obs, &action, &values[0], next_obs, &terminated, NULL, &truncated, &discount};
+    return gpur_writer_append_fields(f->writer, 1, fields, NULL, NULL);
 }
 
 /* Of 12 steps one ends its episode: half of them terminate, a third are truncated. After another one in 60 the episode
@@ -101,7 +121,7 @@ static gpur_status step(returns_fixture *f)
 gpur_status returns_fixture_step(returns_fixture *f, int64_t steps)
 {
     for (int64_t i = 0; i < steps; i++)
-        GPUR_TRY(step(f));
+        GPUR_TRY(f->setting.schema == RETURNS_DISCOUNTS ? append(f) : step(f));
     return GPUR_OK;
 }
 
@@ -170,19 +190,26 @@ static gpur_status read_steps(const returns_fixture *f, gpur_learner *learner, i
 {
     static unsigned char obs[64 * RETURNS_OBS], next_obs[64 * RETURNS_OBS];
     float reward[64];
-    uint8_t terminated[64], truncated[64];
+    uint8_t terminated[64], truncated[64] = {0};
     int64_t action[64];
+    float discount[64];
     GPUR_TRY(read_rows(f->replay, "obs", first, count, obs, obs_bytes(f)));
     GPUR_TRY(read_rows(f->replay, "next_obs", first, count, next_obs, obs_bytes(f)));
     GPUR_TRY(read_rows(f->replay, "reward", first, count, reward, sizeof *reward));
     GPUR_TRY(read_rows(f->replay, "terminated", first, count, terminated, 1));
-    GPUR_TRY(read_rows(f->replay, "truncated", first, count, truncated, 1));
+    if (f->setting.schema != RETURNS_NO_TRUNCATED)
+        GPUR_TRY(read_rows(f->replay, "truncated", first, count, truncated, 1));
+    for (int64_t i = 0; i < count; i++)
+        discount[i] = terminated[i] ? 0.0f : RETURNS_GAMMA;
+    if (f->setting.schema == RETURNS_DISCOUNTS)
+        GPUR_TRY(read_rows(f->replay, "discount", first, count, discount, sizeof *discount));
     GPUR_TRY(read_rows(f->replay, "previous", first, count, previous, sizeof *previous));
     GPUR_TRY(read_actions(f, first, count, action));
     GPUR_TRY(evaluate(learner, count, obs, next_obs, action, steps, margin));
     for (int64_t i = 0; i < count; i++) {
         steps[i].reward = (double)reward[i];
-        steps[i].terminated = terminated[i], steps[i].truncated = truncated[i];
+        steps[i].discount = (double)discount[i];
+        steps[i].truncated = truncated[i];
         steps[i].is_first = previous[i] < 0;
     }
     return GPUR_OK;

@@ -19,9 +19,16 @@ enum {
     RETURNS_OBS = RETURNS_STACK * 8 * 8, /* bytes of an observation, at most */
 };
 
+static const float RETURNS_GAMMA = 0.9f;
+
+/* The fields of a replay. With DISCOUNTS each row has a discount of its own, and there is one environment, without
+ * resets. */
+enum { RETURNS_PLAIN, RETURNS_NO_TRUNCATED, RETURNS_DISCOUNTS };
+
 typedef struct returns_setting {
     int32_t is_frames, envs;
     int32_t is_conv; /* with frames: the network begins with a convolution */
+    int32_t schema;  /* RETURNS_*; with frames RETURNS_PLAIN */
     int64_t capacity;
     int32_t flush;
     uint64_t seed;
