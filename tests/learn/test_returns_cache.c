@@ -89,20 +89,63 @@ TEST(virtual_and_physical_entries_train_the_same_weights_bit_for_bit)
     }
 }
 
+static void cut_traces(gpur_learner_config *config)
+{
+    config->returns.estimator = GPUR_ESTIMATOR_WATKINS;
+}
+
+static void draw_by_error(gpur_learner_config *config)
+{
+    config->returns.draw = GPUR_CACHE_REPLACEMENT;
+    config->returns.prioritization.first = 0.8f;
+}
+
+/* What a learner with a cache of `size` entries takes: what it reports, and what the device counts as allocated. */
+typedef struct learner_bytes {
+    int64_t entries, reported, allocated;
+} learner_bytes;
+
+static gpur_status measure(const returns_fixture *f, void (*change)(gpur_learner_config *), int64_t size,
+                           learner_bytes *bytes)
+{
+    gpur_learner *learner = NULL;
+    gpur_learner_config config = returns_fixture_config(f, size, 100);
+    const int64_t before = test_memory_used(device);
+    if (change)
+        change(&config);
+    GPUR_TRY(gpur_learner_create(f->replay, &config, &learner));
+    const gpur_learner_stats stats = learner_fixture_stats(learner);
+    *bytes = (learner_bytes){stats.cache_bytes, stats.device_bytes, test_memory_used(device) - before};
+    gpur_learner_destroy(learner);
+    return GPUR_OK;
+}
+
+/* The chunks of a refresh have as many rows with either size, so that only the entries differ. The arrays of the device
+ * begin at multiples of 256 bytes. */
+static void check_bytes(int32_t is_frames, void (*change)(gpur_learner_config *), int64_t of_entry)
+{
+    enum { FEW = 8000, ALL = 80000, PADDING = 255 };
+    const returns_setting setting = {.is_frames = is_frames, .envs = 1, .capacity = 400, .seed = 2};
+    returns_fixture f;
+    learner_bytes few, all;
+    CHECK_OK(returns_fixture_open(&f, device, &setting));
+    CHECK_OK(measure(&f, change, FEW, &few));
+    CHECK_OK(measure(&f, change, ALL, &all));
+    CHECK_EQUAL(few.entries, FEW * of_entry);
+    CHECK_EQUAL(all.entries, ALL * of_entry);
+    CHECK_NEAR(all.reported - few.reported, (ALL - FEW) * of_entry, PADDING);
+    CHECK_NEAR(all.allocated - few.allocated, (ALL - FEW) * of_entry, PADDING);
+    returns_fixture_close(&f);
+}
+
 TEST(an_entry_takes_8_bytes_and_a_physical_one_a_copy_of_its_transition_more)
 {
-    returns_fixture f;
-    gpur_learner *learner = open_both(&f, &one_env, NULL);
-    CHECK(learner);
-    const gpur_learner_stats small = learner_fixture_stats(learner);
-    CHECK_EQUAL(small.cache_bytes, SIZE * 8);
-    close_both(&f, learner);
-    learner = open_both(&f, &one_env, make_physical);
-    CHECK(learner);
-    const gpur_learner_stats large = learner_fixture_stats(learner);
-    CHECK_EQUAL(large.cache_bytes, SIZE * (8 + 4 + 32)); /* five floats, padded to 16 bytes */
-    CHECK(large.device_bytes >= small.device_bytes + SIZE * (4 + 32));
-    close_both(&f, learner);
+    check_bytes(0, NULL, 8);
+    check_bytes(1, NULL, 8);
+    check_bytes(0, draw_by_error, 8 + 4);
+    check_bytes(0, cut_traces, 8 + 4 + 1);
+    check_bytes(0, make_physical, 8 + 4 + 32); /* five floats, padded to 16 bytes */
+    check_bytes(1, make_physical, 8 + 4 + RETURNS_OBS);
 }
 
 /* Draws. A physical cache records the entries of its last batch. */
