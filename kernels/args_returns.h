@@ -23,6 +23,7 @@ typedef struct gpur_cache_entry {
 } gpur_cache_entry;
 
 #define GPUR_CACHE_MISSING UINT32_MAX
+#define GPUR_CACHE_NO_ERROR (-1.0f) /* in place of the error of a missing entry */
 
 /* What changes from refresh to refresh and from chunk to chunk, in device memory. */
 typedef struct gpur_cache_state {
@@ -31,7 +32,7 @@ typedef struct gpur_cache_state {
     uint64_t block_step;  /* the number of the next draw of blocks */
     int64_t next_entry;   /* the first entry of the chunk in progress */
     float prioritization; /* p */
-    float median;         /* of the errors of all entries */
+    float median;         /* of the errors of all entries but missing ones; 0: there are none */
 } gpur_cache_state;
 
 /* Begins a refresh, or goes on to its next chunk. */
@@ -75,7 +76,8 @@ typedef struct gpur_cache_returns_args {
     const unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch, capacity;
     gpur_cache_entry *entry; /* (S) */
-    float *taken;            /* (S) Q(s, a), and then, if writes_errors, |L - Q(s, a)|; NULL: neither is needed */
+    float *taken;            /* (S) Q(s, a), and then, if writes_errors, |L - Q(s, a)| or
+                                GPUR_CACHE_NO_ERROR; NULL: neither is needed */
     const uint8_t *greedy;   /* (S) for Watkins's returns; NULL: Peng's */
     int64_t blocks, length;  /* S / L; L */
     int32_t reward, terminated, truncated, previous, discount; /* offsets of the fields in a row; -1: there is none */
@@ -86,10 +88,11 @@ typedef struct gpur_cache_returns_args {
     float lambda, error_bound;
 } gpur_cache_returns_args;
 
-/* The median of the errors: of an even number of them the mean of the two in the middle. One block. */
+/* The median of the errors, without missing entries: of an even number of them the mean of the two in the middle. One
+ * block. */
 typedef struct gpur_cache_median_args {
     gpur_cache_state *state;
-    const float *error; /* (S) 0 or more */
+    const float *error; /* (S) 0 or more, or GPUR_CACHE_NO_ERROR */
     int64_t size;
 } gpur_cache_median_args;
 
@@ -97,8 +100,8 @@ typedef struct gpur_cache_median_args {
  * Draws a batch of entries. A pure function of (seed, train step, refresh, cache).
  *
  * With draw 0, draw number k since the refresh takes entry perm(k mod S) of permutation k / S. With draw 1 each is
- * uniform, or, with `error`, accepted with a probability in proportion to its weight 1 + p, 1 or 1 - p, and otherwise
- * drawn again.
+ * uniform, or, with `error`, accepted with a probability in proportion to its weight 1 + p, 1 or 1 - p, or 0 for a
+ * missing entry, and otherwise drawn again.
  */
 typedef struct gpur_cache_draw_args {
     const gpur_cache_state *state;

@@ -195,9 +195,9 @@ GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
  * before the refresh is done, and waits as gpur_learner_train does. Only in the thread that trains.
  *
  * Entries whose transition is overwritten later train nothing when they are drawn (gpur_learner_stats.missing_rows). So
- * do the entries of a block that was not found: where a block would end is drawn up to 64 times, until the block_length
- * transitions of that environment up to there are visible. Have far more transitions of each environment than that. The
- * blocks follow from the seed and from the number of train steps done.
+ * do the entries of a block that was not found, which draws by error leave out: where a block would end is drawn up to
+ * 64 times, until the block_length transitions of that environment up to there are visible. Have far more transitions
+ * of each environment than that. The blocks follow from the seed and from the number of train steps done.
  *
  *   GPUR_TOO_FEW           block_length transitions or fewer are visible, or fewer than the replay's min_size; the
  *                          message has the counts. Nothing changes

@@ -74,9 +74,11 @@ typedef struct gpur_returns_config {
     gpur_schedule prioritization; /* p by train step, 0 to 1, default 0. Above 0 it needs REPLACEMENT: entries whose
                                       |L_t - Q(s_t, a_t)| at the refresh is above the median are drawn with a weight of
                                       1 + p, those below it with 1 - p, those at it with 1 [Daley & Amato 2019,
-                                      section 4.3]. The value at a refresh holds until the next one */
-    int32_t truncation_terminates; /* 1: a truncation counts as terminated, as in the papers' code; 0, the default: its
-                                      return bootstraps from v(s_{t+1}) */
+                                      section 4.3]. Entries for which the refresh found no transition are not drawn and
+                                      do not count for the median. The value at a refresh holds until the next one */
+    int32_t truncation_terminates; /* 1: a truncation counts as terminated, as in the papers' code; 0, the default, and
+                                      where the replay has no field `truncated`: its return bootstraps from
+                                      v(s_{t+1}) */
     int32_t reserved0;             /* 0 */
     int64_t reserved[4];           /* 0 */
 } gpur_returns_config;

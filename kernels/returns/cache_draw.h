@@ -8,7 +8,8 @@
 
 enum {
     GPUR_CACHE_EPOCH_BITS = 20, /* of the number of a permutation: how many there are for a refresh */
-    GPUR_CACHE_DRAWS = 64,      /* draws by priority until one is accepted, each with a probability of 1/2 or more */
+    GPUR_CACHE_DRAWS = 64,      /* draws by priority until one is accepted, each with a probability of 1/2 or more if
+                                   its entry is not missing */
 };
 
 GPUR_FN int64_t gpur_cache_permuted(const gpur_cache_draw_args *a, int64_t b)
@@ -25,6 +26,8 @@ GPUR_FN int64_t gpur_cache_permuted(const gpur_cache_draw_args *a, int64_t b)
 GPUR_FN float gpur_cache_weight(const gpur_cache_draw_args *a, int64_t entry)
 {
     const float error = a->error[entry], median = a->state->median, p = a->state->prioritization;
+    if (error < 0.0f) /* GPUR_CACHE_NO_ERROR */
+        return 0.0f;
     return error > median ? 1.0f + p : error < median ? 1.0f - p : 1.0f;
 }
 

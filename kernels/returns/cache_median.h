@@ -6,12 +6,23 @@
 #include "kernels/args_returns.h"
 #include "kernels/lib/collective.h"
 
-/* The bits of numbers that are not negative are in the order of the numbers. */
+/* The bits of numbers that are not negative are in the order of the numbers. Those of GPUR_CACHE_NO_ERROR, which is
+ * negative, are above them all. */
 GPUR_FN uint32_t gpur_error_bits(float error)
 {
     uint32_t bits;
     memcpy(&bits, &error, sizeof bits);
-    return bits & 0x7fffffffu;
+    return bits;
+}
+
+/* The entries that are not missing. In every thread of the block, which must all call it. */
+GPUR_FN uint64_t gpur_errors_present(gpur_thread at, const gpur_cache_median_args *a)
+{
+    const gpur_span s = gpur_block_span(at, a->size);
+    uint64_t present = 0;
+    for (int64_t i = s.first; i < s.last; i += s.step)
+        present += gpur_error_bits(a->error[i]) >> 31 == 0;
+    return gpur_block_sum_u64(at, present);
 }
 
 /* Number k, from 0 on, of the sorted errors, bit by bit: it is the largest number that at most k errors are below. In
@@ -34,8 +45,11 @@ GPUR_FN float gpur_error_number(gpur_thread at, const gpur_cache_median_args *a,
 
 GPUR_KERNEL(cache_median)
 {
-    const float lower = gpur_error_number(at, a, (uint64_t)(a->size - 1) / 2);
-    const float upper = gpur_error_number(at, a, (uint64_t)a->size / 2);
+    const uint64_t present = gpur_errors_present(at, a);
+    if (present == 0) /* cache_advance has set the median to 0 */
+        return;
+    const float lower = gpur_error_number(at, a, (present - 1) / 2);
+    const float upper = gpur_error_number(at, a, present / 2);
     if (at.block == 0 && at.thread == 0)
         a->state->median = 0.5f * lower + 0.5f * upper;
 }

@@ -92,7 +92,7 @@ GPUR_FN void gpur_return_write(const gpur_cache_returns_args *a, int64_t entry, 
     if (term.is_missing)
         a->entry[entry].address = GPUR_CACHE_MISSING;
     if (a->writes_errors)
-        a->taken[entry] = fabsf(a->entry[entry].value - a->taken[entry]);
+        a->taken[entry] = term.is_missing ? GPUR_CACHE_NO_ERROR : fabsf(value - a->taken[entry]);
 }
 
 GPUR_FN void gpur_returns_lambda(const gpur_cache_returns_args *a, int64_t first, float lambda)

@@ -193,6 +193,63 @@ TEST(entries_of_rows_that_left_the_window_get_no_address)
     CHECK_NEAR(t.entry[3].value, 0, 0);
 }
 
+/* The same rows. An entry that is there has |L - Q(s, a)|. */
+TEST(a_missing_entry_has_no_error)
+{
+    table t = first_table();
+    gpur_cache_returns_args args = table_args(GPUR_RETURNS_LAMBDA, 0.8f, 0);
+    args.writes_errors = 1;
+    t.window = (gpur_window){5, 5, 5};
+    for (int i = 0; i < TABLE_ENTRIES; i++)
+        t.taken[i] = 50;
+    CHECK_OK(compute(&t, args, 0, (gpur_grid){1, 32, 0}));
+    for (int i = 0; i < TABLE_ENTRIES; i++)
+        CHECK_NEAR(t.taken[i], i < 5 ? GPUR_CACHE_NO_ERROR : fabsf(t.entry[i].value - 50), 0);
+}
+
+/* The median. */
+
+enum { ERRORS = 41 };
+
+typedef struct median_case {
+    gpur_cache_state state;
+    float error[ERRORS];
+} median_case;
+
+static gpur_status find_median(median_case *c, int64_t size)
+{
+    median_case *const there = upload_to_device(device, c, sizeof *c);
+    gpur_stream *stream = NULL;
+    if (!there)
+        return GPUR_OUT_OF_MEMORY;
+    const gpur_cache_median_args args = {&there->state, there->error, size};
+    gpur_status status = gpur_stream_create(device, &stream);
+    if (status == GPUR_OK)
+        status = gpur_launch_cache_median(stream, gpur_grid_single(device), &args);
+    if (status == GPUR_OK)
+        status = gpur_stream_sync(stream);
+    if (status == GPUR_OK)
+        status = gpur_device_copy(device, c, there, sizeof *c);
+    gpur_stream_destroy(stream);
+    gpur_device_free(device, there);
+    return status;
+}
+
+/* The errors that are there are 0, 1, ... in another order, so that the median is half of the largest. */
+TEST(the_median_is_of_the_errors_without_missing_entries)
+{
+    for (int missing = 0; missing <= ERRORS; missing++) {
+        median_case c;
+        memset(&c, 0, sizeof c);
+        for (int i = 0; i < ERRORS; i++) {
+            const int number = i * 17 % ERRORS; /* a permutation: 41 is prime */
+            c.error[i] = number < missing ? GPUR_CACHE_NO_ERROR : (float)(number - missing);
+        }
+        CHECK_OK(find_median(&c, ERRORS));
+        CHECK_NEAR(c.state.median, missing < ERRORS ? 0.5 * (ERRORS - 1 - missing) : 0, 0);
+    }
+}
+
 /* Random episodes. */
 
 enum { SIZE = 240, LENGTH = 12, BLOCKS = SIZE / LENGTH };
@@ -391,6 +448,8 @@ int main(int argc, char **argv)
     RUN(a_field_discount_takes_the_place_of_gamma_and_terminated);
     RUN(without_a_field_truncated_no_row_is_truncated);
     RUN(entries_of_rows_that_left_the_window_get_no_address);
+    RUN(a_missing_entry_has_no_error);
+    RUN(the_median_is_of_the_errors_without_missing_entries);
     RUN(every_estimator_follows_the_reference_on_random_episodes);
     RUN(every_estimator_follows_the_reference_with_a_discount_of_each_row_and_without_a_field_truncated);
     RUN(lambda_0_is_one_step_and_lambda_1_is_monte_carlo_up_to_the_bootstrap);

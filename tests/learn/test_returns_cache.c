@@ -300,6 +300,40 @@ TEST(draws_by_error_follow_the_weights_until_p_is_0)
     close_both(&f, learner);
 }
 
+/* Of 100 transitions only the last two end a block of 99, so that 64 draws of its end do not find it in 27% of cases.
+ * Of the entries that are there, the median has as many below it as above. */
+TEST(missing_entries_are_not_drawn_by_error_and_do_not_count_for_the_median)
+{
+    enum { BLOCK = 99, COUNT = 20 * BLOCK };
+    static gpur_cache_entry all[COUNT];
+    static float errors[COUNT];
+    returns_fixture f;
+    gpur_learner *learner = NULL;
+    gpur_cache_state state;
+    int64_t base = 0, missing = 0, below = 0, above = 0;
+    CHECK_OK(returns_fixture_open(&f, device, &one_env));
+    CHECK_OK(returns_fixture_step(&f, 100));
+    gpur_learner_config config = returns_fixture_config(&f, COUNT, BLOCK);
+    prioritize(&config);
+    CHECK_OK(gpur_learner_create(f.replay, &config, &learner));
+    CHECK_OK(gpur_learner_refresh(learner));
+    CHECK_OK(returns_fixture_entries(learner, all, &base));
+    CHECK_OK(gpur_device_copy(device, errors, learner->returns.taken, sizeof errors));
+    CHECK_OK(gpur_device_copy(device, &state, learner->returns.state, sizeof state));
+    for (int i = 0; i < COUNT; i++) {
+        const int is_missing = all[i].address == GPUR_CACHE_MISSING;
+        CHECK(is_missing ? errors[i] < 0 : errors[i] >= 0);
+        missing += is_missing;
+        below += !is_missing && errors[i] < state.median;
+        above += !is_missing && errors[i] > state.median;
+    }
+    CHECK(missing > 0 && missing < COUNT / 2);
+    CHECK(below <= (COUNT - missing) / 2 && above <= (COUNT - missing) / 2);
+    CHECK_OK(gpur_learner_train(learner, 60));
+    CHECK_EQUAL(learner_fixture_stats(learner).missing_rows, 0);
+    close_both(&f, learner);
+}
+
 /* |L - Q(s, a)| of the entries' transitions. */
 TEST(errors_are_those_of_the_returns)
 {
@@ -697,6 +731,7 @@ int main(int argc, char **argv)
     RUN(each_permutation_has_every_entry_once);
     RUN(draws_with_replacement_are_uniform);
     RUN(draws_by_error_follow_the_weights_until_p_is_0);
+    RUN(missing_entries_are_not_drawn_by_error_and_do_not_count_for_the_median);
     RUN(errors_are_those_of_the_returns);
     RUN(of_entries_for_8_percent_of_the_replay_96_percent_are_distinct);
     RUN(the_loss_is_that_of_the_returns);
