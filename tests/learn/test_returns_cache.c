@@ -664,6 +664,7 @@ static void draw_all_copies(gpur_learner_config *config)
  * on; at the end of a round all of them are overwritten, and only copies train. */
 TEST(transitions_may_be_appended_while_the_cache_is_refreshed_and_trained_from)
 {
+    const int rounds = IN_RACE_CHECK ? 2 : IS_WATCHED ? 5 : 20;
     for (int i = 0; i < 4; i++) {
         const returns_setting setting = {.is_frames = i / 2, .envs = ENVS, .capacity = RING, .seed = 8};
         returns_setting larger = setting;
@@ -673,7 +674,7 @@ TEST(transitions_may_be_appended_while_the_cache_is_refreshed_and_trained_from)
         larger.capacity = RETURNS_MAX_ROWS;
         CHECK_OK(returns_fixture_open(&twin, device, &larger));
         CHECK_OK(returns_fixture_step(&twin, 304 / ENVS));
-        for (int round = 0; round < (IN_RACE_CHECK ? 2 : 20); round++)
+        for (int round = 0; round < rounds; round++)
             check_round(&f, &twin, learner);
         returns_fixture_close(&twin);
         close_both(&f, learner);
