@@ -205,7 +205,7 @@ static gpur_status draw(gpur_learner *learner, int32_t *drawn)
 TEST(each_permutation_has_every_entry_once)
 {
     returns_fixture f;
-    int32_t drawn[7], seen[SIZE] = {0}, orders[7][SIZE];
+    int32_t drawn[7], seen[SIZE] = {0}, orders[7][SIZE], again[7];
     gpur_learner *const learner = open_both(&f, &one_env, permute);
     CHECK(learner);
     CHECK_OK(gpur_learner_refresh(learner));
@@ -219,6 +219,9 @@ TEST(each_permutation_has_every_entry_once)
     }
     for (int i = 1; i < 7; i++)
         CHECK(memcmp(orders[i], orders[i - 1], sizeof orders[i]) != 0);
+    CHECK_OK(gpur_learner_refresh(learner));
+    CHECK_OK(draw(learner, again));
+    CHECK(memcmp(again, orders[0], sizeof again) != 0); /* a refresh begins another permutation */
     close_both(&f, learner);
 }
 
@@ -365,7 +368,8 @@ enum {
     OF_BLOCK = 10 * SCALE,
     DRAWN = 800 * OF_BLOCK,
     MANY = 100000 * SCALE,
-    REFRESHES = IN_RACE_CHECK || IS_WATCHED ? 1 : 16
+    REFRESHES = IN_RACE_CHECK || IS_WATCHED ? 2 : 16,
+    STARTS = 50, /* parts of the replay in which blocks begin */
 };
 
 typedef struct packed_row {
@@ -401,9 +405,26 @@ static int64_t distinct_of(const gpur_cache_entry *all)
     return distinct;
 }
 
+/* Counts by part of the replay where blocks begin, and returns how many begin where those of the last refresh did. */
+static int64_t count_starts(const gpur_cache_entry *all, uint32_t *last, int64_t *counts)
+{
+    int64_t same = 0;
+    for (int64_t block = 0; block < DRAWN / OF_BLOCK; block++) {
+        const uint32_t start = all[block * OF_BLOCK].address;
+        same += start == last[block];
+        last[block] = start;
+        counts[(int64_t)start * STARTS / (MANY - OF_BLOCK + 1)]++;
+    }
+    return same;
+}
+
+/* Blocks begin anywhere with equal chances, and each refresh and seed has others: a block begins where another one did
+ * with a chance of 1 in 99,901. A false alarm for one seed in a million. */
 TEST(of_entries_for_8_percent_of_the_replay_96_percent_are_distinct)
 {
     static gpur_cache_entry all[DRAWN];
+    static uint32_t last[DRAWN / OF_BLOCK], first[DRAWN / OF_BLOCK];
+    int64_t starts[STARTS] = {0};
     gpur_replay *replay = NULL;
     gpur_writer *writer = NULL;
     gpur_learner *learner = NULL;
@@ -416,11 +437,25 @@ TEST(of_entries_for_8_percent_of_the_replay_96_percent_are_distinct)
         CHECK_OK(gpur_learner_refresh(learner));
         CHECK_OK(returns_fixture_entries(learner, all, &base));
         distinct += distinct_of(all);
+        CHECK(count_starts(all, last, starts) < 5);
+        if (i == 0)
+            memcpy(first, last, sizeof first);
         CHECK_OK(gpur_learner_train(learner, 1)); /* the next blocks are others */
     }
     const double share = (double)distinct / (REFRESHES * DRAWN), deviation = 0.0058 / sqrt((double)REFRESHES);
     CHECK_NEAR(share, (1 - exp(-0.08)) / 0.08, 5 * deviation);
+    CHECK(chi_square_tail(chi_square_statistic(starts, STARTS), STARTS - 1) >= 1e-6);
     gpur_learner_destroy(learner);
+    memset(starts, 0, sizeof starts);
+    for (int i = 0; i < 2; i++) { /* the first refresh with another seed, and with the same one */
+        config.seed = i ? config.seed : config.seed + 1;
+        CHECK_OK(gpur_learner_create(replay, &config, &learner));
+        CHECK_OK(gpur_learner_refresh(learner));
+        CHECK_OK(returns_fixture_entries(learner, all, &base));
+        const int64_t same = count_starts(all, first, starts);
+        CHECK(i ? same == DRAWN / OF_BLOCK : same < 5);
+        gpur_learner_destroy(learner);
+    }
     gpur_writer_destroy(writer);
     gpur_replay_destroy(replay);
 }

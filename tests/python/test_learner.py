@@ -116,6 +116,10 @@ def test_it_trains_on_returns_of_several_steps(buffer):
         assert learner.q_values(obs[:9])[:, 0].min() > 3  # each return has the rewards of many steps
     with pytest.raises(gpureplay.InvalidArgument, match="cache"):
         gpureplay.DQN(buffer, **NETWORK).refresh()
+    with pytest.raises(gpureplay.InvalidArgument, match="lambda_ is 0.5 and cache_size 0, .* must be above 0"):
+        gpureplay.DQN(buffer, **NETWORK, lambda_=0.5)
+    with pytest.raises(gpureplay.InvalidArgument, match="cache_size is 400 .* must be made with sequences=True"):
+        gpureplay.DQN(buffer, **NETWORK, **cache)
     assert "cache_size" not in gpureplay.DQN(buffer, **NETWORK).config
 
 

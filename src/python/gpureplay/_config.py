@@ -390,6 +390,10 @@ def learner_config(preset: str | None, settings: Settings, index_source: int) ->
             _put_setting(part, name, value, _LEARNER_CHOICES)
         elif name not in _DRAW_SETTINGS:
             raise TypeError(f"{name!r} is no setting; they are {', '.join(LEARNER_SETTINGS)}")
+    unused = [name for name in _RETURNS_MEMBERS if name in settings and name != "cache_size"]
+    if unused and config.returns.cache_size == 0:
+        raise InvalidArgument(f"{unused[0]} is {settings[unused[0]]!r} and cache_size 0, so that there is no cache of "
+                              "returns to use it; cache_size must be above 0")
     config.index_source = _learner_source(settings.get("distinct"), settings.get("prioritized"), index_source,
                                           config.index_source)
     return config

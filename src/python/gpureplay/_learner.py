@@ -132,7 +132,7 @@ class DQN(Handle):
         exponent of the weights by train step: a number, or (first, last, steps[, begin]).
         cache_size above 0 trains on returns of several steps, without a target network: `refresh` computes that many,
         in blocks of block_length successive transitions, and the train steps after it draw from them. The buffer must
-        have n_step 1 and a field "previous", ((), "int64"). estimator "peng" (needs lambda_), "n-step" (n_step),
+        have n_step 1 and sequences=True. estimator "peng" (needs lambda_), "n-step" (n_step),
         "watkins" (lambda_), "peng-median", "watkins-median", "peng-error-bound" or "watkins-error-bound"
         (error_bound); draw "permutation" or "replacement"; storage "virtual" or "physical"; prioritization;
         truncation_terminates (include/gpureplay/returns.h).
@@ -154,6 +154,9 @@ class DQN(Handle):
             raise InvalidArgument("num_actions is None, and the buffer has no Discrete action space; it must be the "
                                   "number of actions")
         config, address = learner_config(preset, settings, index_source_of(buffer._spec.config)), ctypes.c_void_p()
+        if config.returns.cache_size > 0 and all(field.name != "previous" for field in buffer.fields):
+            raise InvalidArgument(f"cache_size is {config.returns.cache_size} and the buffer has no field \"previous\" "
+                                  "to find successive transitions by; it must be made with sequences=True")
         buffer._call(lib.gpur_learner_create, ctypes.addressof(config), ctypes.addressof(address))
         # The runs on this learner. It destroys them before itself, as Python may finalize them later than it.
         self._runs: Owned = {}
