@@ -34,6 +34,9 @@ extern "C" {
  * it meanwhile. */
 typedef struct gpur_apex gpur_apex;
 
+/* The most actors of a run, and the number of the actor that evaluates. */
+enum { GPUR_APEX_MAX_ACTORS = 1024, GPUR_APEX_EVALUATOR = GPUR_APEX_MAX_ACTORS };
+
 /* What happened in a run. */
 enum {
     GPUR_APEX_EPISODE = 0,    /* an episode of an actor has ended: a whole game, also where each life is an episode of
@@ -44,30 +47,34 @@ enum {
 };
 
 typedef struct gpur_apex_event {
-    uint64_t size;       /* sizeof(gpur_apex_event) of the library */
-    int32_t kind;        /* GPUR_APEX_* */
-    int32_t actor;       /* 0 to actors - 1; the one that evaluates is number `actors` */
-    int64_t incarnation; /* how often the actor was started before */
-    int64_t step;        /* environment steps of all actors received so far; of an evaluation's and an episode's end */
-    int64_t train_steps; /* train steps done so far */
-    int64_t length;      /* an episode: its steps. ENDED: environment steps of this incarnation */
+    uint64_t size;         /* sizeof(gpur_apex_event) of the library */
+    int32_t kind;          /* GPUR_APEX_* */
+    int32_t actor;         /* 0 to actors - 1, or GPUR_APEX_EVALUATOR */
+    int64_t incarnation;   /* how often the actor was started before */
+    int64_t step;          /* environment steps of all actors received so far */
+    int64_t train_steps;   /* train steps done so far */
+    int64_t length;        /* an episode: its steps. ENDED: environment steps of this incarnation */
     double episode_return; /* an episode: the sum of its rewards, unclipped and not discounted */
     float epsilon;         /* the actor's */
     int32_t asked;         /* ENDED: 1 if it was asked to end */
-    int64_t lost_blocks;   /* ENDED: blocks that it made, by its own count, and that did not arrive */
-    int64_t lost_rows;     /* ENDED: transitions in them, and in its unfinished block */
-    const char *error;     /* ENDED by an error: what it was; else "". Valid during the call */
+    int64_t lost_blocks;   /* ENDED: blocks that it made, by its own count, and that were not appended */
+    int64_t lost_rows;     /* ENDED: transitions that its steps began, by its own count, and that were not appended: in
+                              these blocks, in its unfinished block, and not complete */
+    const char *error;     /* ENDED by an error: what it was, or how its process ended; else "". Valid during the
+                              call */
 } gpur_apex_event;
 
 /* Settings of gpur_apex_create. gpur_apex_config_init sets the defaults, which are those of Horgan et al. 2018, section
  * 4.1 and appendices C and F, except that there are 8 actors. */
 typedef struct gpur_apex_config {
-    uint64_t size;              /* sizeof(gpur_apex_config), as the caller was compiled */
+    uint64_t size;              /* sizeof(gpur_apex_config), as the caller was compiled. gpur_apex_create copies all
+                                     that members point to */
     int32_t actors;             /* N, 1 to 1,024; default 8 */
     int32_t processes;          /* 1: each actor is a process, which `command` starts. 0, the default: a thread */
     const char *const *command; /* with `processes`: the words of the command, then NULL. The program is searched for
                                      in PATH. It must call gpur_apex_serve with the same settings of the replay and of
-                                     the network */
+                                     the network. It has a process group of its own, so that a terminal's interrupt
+                                     reaches the learner alone */
     float epsilon_base;         /* actor i acts with epsilon_base^(1 + epsilon_exponent i / (N - 1)), if N = 1 with
                                      epsilon_base; 0 to 1, default 0.4 */
     float epsilon_exponent;     /* 0 or more; default 7 */
@@ -90,12 +97,15 @@ typedef struct gpur_apex_config {
                                      ahead waits. 0, the default: nobody waits */
     double limiter_band;        /* how many transitions learned either side may be ahead: at least batch_size and
                                      samples_per_insert x block_rows; 0, the default: 10 times the larger of the two */
-    double limiter_timeout;     /* seconds after which a wait ends all the same, and is counted; above 0, default 10 */
+    double limiter_timeout;     /* seconds after which a wait ends all the same, for one train step or one block, and
+                                     is counted; above 0, default 10 */
     int32_t evaluates;          /* 1: one more actor, which adds nothing to the replay, plays with eval_epsilon; 0, the
                                      default */
     float eval_epsilon;         /* default 0.4^7 = 0.0016384 [appendix B] */
-    int32_t restarts;           /* 1, the default: an actor that died is started again. 0: the run ends with an error
-                                     when an actor fails, and goes on when its process was killed */
+    int32_t restarts;           /* 1, the default: an actor that died is started again; the run ends with an error
+                                     when it died 5 times in a row within its first second and before anything of it
+                                     was received. 0: the run ends with an error when an actor fails, and goes on when
+                                     its process was killed, as long as there is another one */
     int32_t reserved;           /* 0 */
     uint64_t seed;              /* of environments and exploration; default 0 */
     const char *env_options;    /* given to each environment's init; NULL, the default: "" */
@@ -186,7 +196,7 @@ typedef struct gpur_apex_stats {
     int64_t bytes;          /* of these blocks */
     int64_t refused_blocks; /* damaged, of another format, or repeated */
     int64_t lost_blocks;    /* by gaps in their sequence, and at the end of actors by their own count */
-    int64_t lost_rows;      /* in them and in unfinished blocks of actors that died, by the actors' own count */
+    int64_t lost_rows;      /* as in gpur_apex_event, of all actors that have ended */
     int64_t starts, deaths; /* of actors; deaths: not asked to end */
     int64_t actors;         /* that are running now */
     int64_t published;      /* versions of the weights */
