@@ -144,7 +144,7 @@ double gpur_recent_mean(const gpur_recent *recent, int64_t most); /* of at most 
  * lets it in, and appends it. In the thread of the crew, or of the actor.
  *
  *   GPUR_INVALID_ARGUMENT, GPUR_FILE_ERROR  the block is refused, and counted
- *   GPUR_INTERRUPTED                        the run is being destroyed, or the actor, in a thread, is asked to end
+ *   GPUR_INTERRUPTED                        the run is being destroyed, or has ended by an error
  *   others                                  the run cannot go on
  */
 gpur_status gpur_apex_take_block(gpur_member *member, const void *block, int64_t bytes, int64_t steps);

@@ -178,9 +178,6 @@ static void ask(gpur_member *member)
     member->is_asked = 1;
     set_deadline(member);
     atomic_store(&counts_of(member)->is_asked, 1);
-    gpur_mutex_lock(&member->apex->lock);
-    gpur_mutex_notify_all(&member->apex->lock); /* it may wait to insert */
-    gpur_mutex_unlock(&member->apex->lock);
 }
 
 /* What processes send. */

@@ -5,45 +5,32 @@
 #include "base/clock.h"
 
 #include <inttypes.h>
-#include <math.h>
 
-/* Waits end after so many seconds to look whether something has changed that nobody tells of. */
-static const double glance = 0.1;
-
-/* Under the lock. An actor in a thread that is asked to end gives up; one in a process is not kept waiting for long. */
-static int gives_up(const gpur_member *member)
+/* Under the lock. */
+static gpur_status wait_until_open(gpur_apex *apex)
 {
-    const gpur_apex *const apex = member->apex;
-    return apex->is_quitting || apex->status != GPUR_OK ||
-           (!apex->command && atomic_load(&gpur_shared_counts(&apex->shared, member->place)->is_asked));
-}
-
-static gpur_status wait_until_open(gpur_member *member)
-{
-    gpur_apex *const apex = member->apex;
-    while (!apex->is_open && !gives_up(member))
-        gpur_mutex_wait_for(&apex->lock, glance);
-    if (gives_up(member))
+    while (!apex->is_open && !apex->is_quitting && apex->status == GPUR_OK)
+        gpur_mutex_wait(&apex->lock);
+    if (apex->is_quitting || apex->status != GPUR_OK)
         return gpur_fail(GPUR_INTERRUPTED, "the run takes nothing any more");
     return GPUR_OK;
 }
 
-/* Waits until the run is open and the limiter lets these rows in, and counts them as inserted. The time in which the run
- * is not open is no wait for the limiter. */
-static gpur_status wait_to_insert(gpur_member *member, int64_t rows)
+/* Waits until the run is open and the limiter lets these rows in, and counts them as inserted. The time in which the
+ * run is not open is no wait for the limiter. */
+static gpur_status wait_to_insert(gpur_apex *apex, int64_t rows)
 {
-    gpur_apex *const apex = member->apex;
     double waited = 0.0;
-    GPUR_TRY(wait_until_open(member));
+    GPUR_TRY(wait_until_open(apex));
     while (!gpur_limiter_may_insert(&apex->limiter, rows) && waited < apex->config.limiter_timeout) {
         const double begin = gpur_clock_seconds();
-        gpur_mutex_wait_for(&apex->lock, fmin(apex->config.limiter_timeout - waited, glance));
+        gpur_mutex_wait_for(&apex->lock, apex->config.limiter_timeout - waited);
         const double spent = gpur_clock_seconds() - begin;
         waited += spent;
         apex->actor_wait_seconds += spent;
         if (!apex->is_open)
             waited = 0.0;
-        GPUR_TRY(wait_until_open(member));
+        GPUR_TRY(wait_until_open(apex));
     }
     apex->counts.limiter_timeouts += !gpur_limiter_may_insert(&apex->limiter, rows);
     gpur_limiter_count(&apex->limiter, rows, 0);
@@ -91,7 +78,7 @@ static gpur_status insert(gpur_member *member, const void *block, int64_t bytes,
 {
     gpur_apex *const apex = member->apex;
     gpur_mutex_lock(&apex->lock);
-    const gpur_status waited = wait_to_insert(member, info->rows);
+    const gpur_status waited = wait_to_insert(apex, info->rows);
     gpur_mutex_unlock(&apex->lock);
     GPUR_TRY(waited);
     const double begin = gpur_clock_seconds();
@@ -149,7 +136,7 @@ gpur_status gpur_apex_take_episode(gpur_member *member, const gpur_actor_episode
 {
     gpur_apex *const apex = member->apex;
     gpur_mutex_lock(&apex->lock);
-    const gpur_status status = wait_until_open(member);
+    const gpur_status status = wait_until_open(apex);
     if (status == GPUR_OK) {
         count_steps(member, steps);
         member->has_sent = 1;
