@@ -37,7 +37,8 @@ typedef struct gpur_member {
     int64_t blocks, rows;        /* of this incarnation, received and appended */
     int64_t next_sequence, gaps; /* the number of the next block; blocks that were passed over */
     int64_t steps;               /* reported so far */
-    int32_t has_sent;            /* 1: a block or an episode of this incarnation was taken */
+    int32_t has_sent;            /* 1: a block of this incarnation was appended; of the
+                                    one that evaluates: an episode has come */
 
     /* Of the crew's thread. */
     int32_t is_asked;               /* to end */

@@ -139,7 +139,7 @@ gpur_status gpur_apex_take_episode(gpur_member *member, const gpur_actor_episode
     const gpur_status status = wait_until_open(apex);
     if (status == GPUR_OK) {
         count_steps(member, steps);
-        member->has_sent = 1;
+        member->has_sent |= gpur_member_evaluates(member);
         gpur_apex_add_episode(member, episode);
     }
     gpur_mutex_unlock(&apex->lock);
