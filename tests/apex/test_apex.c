@@ -183,31 +183,33 @@ TEST(inserts_that_wait_too_long_go_on)
     settings.apex.samples_per_insert = 1000.0;
     settings.apex.limiter_timeout = 0.02;
     CHECK_OK(open_run());
-    CHECK_OK(gpur_apex_advance(fixture.apex, 600, 0));
-    CHECK_OK(gpur_apex_advance(fixture.apex, 200, 0));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 400, 0));
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     CHECK(stats.limiter_timeouts > 0 && stats.actor_wait_seconds > 0.02);
     apex_fixture_close(&fixture);
 }
 
-static int64_t sizes[64], trims;
-
-/* Trims come at exact multiples, and after each one at most the soft capacity is there. */
+/* A trim leaves the last 300 at most, and between two of them nothing is overwritten. */
 TEST(a_soft_capacity_is_trimmed_at_exact_multiples)
 {
+    gpur_replay_stats before = {.size = sizeof before}, after = before;
     begin("numbers");
     settings.apex.soft_capacity = 300;
     settings.apex.trim_period = 7;
+    settings.apex.samples_per_insert = 8.0;
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_advance(fixture.apex, 600, 0));
-    trims = 0;
     for (int i = 0; i < 64; i++) {
+        CHECK_OK(gpur_replay_get_stats(fixture.replay, &before));
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+        CHECK_OK(gpur_replay_get_stats(fixture.replay, &after));
         const gpur_apex_stats stats = apex_fixture_stats(&fixture);
         CHECK_EQUAL(stats.trims, stats.train_steps / 7);
-        sizes[i] = gpur_replay_size(fixture.replay);
         if (stats.train_steps % 7 == 0)
-            CHECK(sizes[i] <= 300 + 3 * 10 * 10); /* what was appended right after it */
+            CHECK(after.first_id >= before.appended - 300 && after.first_id <= after.appended - 300);
+        else
+            CHECK_EQUAL(after.first_id, before.first_id);
     }
     CHECK(apex_fixture_stats(&fixture).trims > 5);
     apex_fixture_close(&fixture);
@@ -266,7 +268,7 @@ TEST(an_error_of_an_environment_names_the_actor)
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.deaths > 5 && stats.starts >= stats.deaths + 2 && stats.lost_rows > 0);
+    CHECK(stats.deaths > 3 && stats.starts >= stats.deaths && stats.lost_rows > 0);
     CHECK(strcmp(fixture.error, "step 100: the motor is broken") == 0);
     check_all_arrived();
     apex_fixture_close(&fixture);
