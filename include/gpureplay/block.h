@@ -13,12 +13,20 @@
  *                number; the environment step of the first row; the version of the weights; the numbers of rows and
  *                frames; the sizes of the payload, and an XXH3 checksum of header and payload
  *   the payload  (rows, row bytes) rows, then (frames, frame bytes) frames; compressed by Zstandard if the header says
- *                so. A row is packed like a C struct of the schema's fields in order; with GPUR_LAYOUT_FRAMES it has
- *                no obs and next_obs, and at its end (2, frame_stack) uint32 in their place: 0 for no frame, which
- *                reads as zeros, or 1 + the index of a frame of this block
+ *                so. A row is packed like a C struct of the schema's fields in order. With GPUR_LAYOUT_FRAMES it has
+ *                no obs and next_obs, begins with (2, frame_stack) uint32 in their place, and has no gap at its end. The
+ *                numbers are 0 for no frame, which reads as zeros, or 1 + the index of a frame of this block. Frames
+ *                are numbered in the order in which the rows first name them, and each is named
  *
- * All functions but gpur_block_format_destroy and gpur_packer_destroy can also return GPUR_UNAVAILABLE: this build has
- * no xxHash, or a block is compressed and it has no Zstandard; the message names the package.
+ * A block must fit into one staging block of the replay: block_rows rows, and with GPUR_LAYOUT_FRAMES block_rows +
+ * block_rows / 64 + 2 F frames, where F = min(frame_stack + n_step, 2 frame_stack). With block_rows of twice the rows of
+ * a block its frames fit however short the episodes are, as long as they are padded with zeros or with their first
+ * frame. The default block_rows of a replay of 6,400 transitions or more is enough for blocks of 50. Each block stores
+ * the frames again that its rows share with earlier blocks, so such a replay holds fewer transitions than its capacity
+ * unless extra_frames is capacity x (frame_stack + n_step - 1) / rows or more.
+ *
+ * Any function that returns a status can also return GPUR_UNAVAILABLE: this build has no xxHash, or a block is
+ * compressed and it has no Zstandard; the message names the package.
  */
 #ifndef GPUREPLAY_BLOCK_H
 #define GPUREPLAY_BLOCK_H
@@ -69,19 +77,22 @@ typedef struct gpur_block_input {
     uint64_t size; /* sizeof(gpur_block_input), as the caller was compiled */
     int64_t actor, incarnation, sequence, first_step, version; /* as in gpur_block_info; 0 or more */
     int64_t rows;                                              /* 1 to 1,048,576 */
-    const void *const
-        *fields;            /* (field_count) pointers in the order of the schema, each to (rows, ...) elements. Values
-                                  are as gpur_writer_append_fields takes them. With GPUR_LAYOUT_FRAMES those of obs and
-                                  next_obs are not read, with a field `previous` its is not */
-    int64_t frames;         /* GPUR_LAYOUT_FRAMES: 1 to 1,048,576; else 0 */
-    const void *frame_data; /* (frames, ...) each with the shape of obs without its stack axis */
-    const int32_t *links;   /* (rows, 2, frame_stack) the frames of obs, then those of next_obs, the oldest first:
-                                  indices of frame_data, or -1 for no frame */
-    int32_t compression;    /* level of Zstandard, 1 to 19; 0: not compressed */
+    const void *const *fields; /* (field_count) pointers in the order of the schema, each to (rows, ...) elements.
+                                  Values are as gpur_writer_append_fields takes them. With GPUR_LAYOUT_FRAMES those of
+                                  obs and next_obs are not read. Of a field `previous` only signs count: below 0, the
+                                  row begins an episode, else it continues that of the row before. NULL: it begins one
+                                  if terminated or truncated of the row before is not 0 */
+    int64_t frames;            /* GPUR_LAYOUT_FRAMES: 0 to 1,048,576; else 0 */
+    const void *frame_data;    /* (frames, ...) each with the shape of obs without its stack axis */
+    const int32_t *links;      /* (rows, 2, frame_stack) the frames of obs, then those of next_obs, the oldest first:
+                                  indices of frame_data, or -1 for no frame. A row may name at most min(frame_stack +
+                                  n_step, 2 frame_stack) frames that no row before it names */
+    int32_t compression;       /* level of Zstandard, 1 to 19; 0: not compressed */
 } gpur_block_input;
 
 /*
- * Packs finished transitions into a block. Rewards are clipped by the format's reward_clip. Any thread.
+ * Packs finished transitions into a block. Rewards are clipped by the format's reward_clip. Frames that no row names
+ * are left out. Any thread.
  *
  *   block   receives the block (room)
  *   room    gpur_block_max_bytes or more
@@ -111,15 +122,16 @@ GPUR_API gpur_status gpur_block_check(const gpur_block_format *format, const voi
  * Checks a block as gpur_block_check does, and appends all of its rows, or none: their ids follow each other. It does
  * not matter which threads append to the replay meanwhile.
  *
- * A writer with link_appends fills in `previous` of the rows, as in gpur_writer_append: give each actor a writer of its
- * own. The first row of a block that does not follow the one before, by actor, incarnation and sequence, gets -1. Other
- * writers refuse rows that have a field `previous`, since its ids are not known where a block is packed.
+ * A writer with link_appends fills in `previous` of the rows, which are successive transitions of one environment: give
+ * each actor a writer of its own. Where episodes begin, the block says (gpur_block_input.fields). The first row of a
+ * block that does not follow the one before, by actor, incarnation and sequence, gets -1. Other writers refuse rows that
+ * have a field `previous`, since its ids are not known where a block is packed.
  *
- *   block  (bytes) in host memory, at any address; read before the call returns
- *   info   as in gpur_block_check
+ *   block  (bytes) in host memory, at any address; read before the call returns. Must not change during the call
+ *   info   as in gpur_block_check, if the block is appended
  *
- *   GPUR_INVALID_ARGUMENT  also: more rows than block_rows, or more frames than a staging block has room for (the
- *                          message has both numbers)
+ *   GPUR_INVALID_ARGUMENT  also: a field `previous` and a writer without link_appends; more rows than block_rows, or
+ *                          more frames than a staging block has room for (the message has both numbers)
  *   GPUR_WOULD_BLOCK       under GPUR_WHEN_FULL_ERROR: no staging block. Nothing was taken; call again
  *   others                 those of gpur_block_check; nothing was taken
  */
@@ -146,8 +158,8 @@ typedef struct gpur_packer_config {
     int64_t actor;        /* written into blocks; default 0 */
     int64_t incarnation;  /* written into blocks; default 0 */
     int32_t rows;         /* of a block; 1 to 65,536, default 50 */
-    int32_t num_actions;  /* length of Q rows; 0, the default: no initial priorities, and a field "priority", if there
-                             is one, is an extra */
+    int32_t num_actions;  /* length of Q rows, at most 1,048,576; 0, the default: no initial priorities, and a field
+                             "priority", if there is one, is an extra */
     int32_t observations; /* GPUR_OBSERVATIONS_* of obs, next_obs; default STACKS */
     int32_t compression;  /* as in gpur_block_input; default 0 */
 } gpur_packer_config;
@@ -158,6 +170,9 @@ GPUR_API gpur_status gpur_packer_config_init(gpur_packer_config *config, uint64_
  * Creates a packer. All of its memory is allocated here. Any thread.
  *
  *   format  must outlive the packer
+ *
+ * A packer takes rows + n_step rows, twice; with GPUR_LAYOUT_FRAMES also F frames for each, twice, with F as above. The
+ * system gives that memory as it is used: usually one to two frames for each row.
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, num_actions above 0 without a field "priority" of one float32 or
  *                          with actions that are not one int32 or int64, a schema that gpur_writer_step_ex refuses, or
@@ -170,9 +185,12 @@ GPUR_API void gpur_packer_destroy(gpur_packer *packer); /* NULL does nothing. Ro
 
 /*
  * Begins an episode. One that is still open ends as if truncated; its last transitions, whose Q(s') is not known, get
- * the largest priority so far.
+ * the largest priority that this packer has given so far, or 1 before the first.
  *
  *   obs  the first observation, in host memory
+ *
+ *   GPUR_INVALID_ARGUMENT  a block that is full and was not taken, a byte other than 0 and 1 in a GPUR_BOOL, or NULL.
+ *                          Nothing has changed
  */
 GPUR_API gpur_status gpur_packer_reset(gpur_packer *packer, const void *obs);
 

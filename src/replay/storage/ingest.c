@@ -143,12 +143,13 @@ static void close_open(gpur_staging *staging)
     staging->open = NULL;
 }
 
-/* Makes sure that the open block has room. A block without room for more frames is closed although it has free rows. */
-static gpur_status find_room(gpur_replay *replay, int waits)
+/* Makes sure that the open block has room. A block without room for so many frames is closed although it has free rows,
+ * and the other way around. */
+static gpur_status find_room(gpur_replay *replay, int64_t rows, int64_t frames, int waits)
 {
     gpur_staging *const staging = &replay->ingest.staging;
     gpur_ingest_wait_flush(replay);
-    while (!staging->open || !gpur_block_has_room(staging, staging->open)) {
+    while (!staging->open || !gpur_block_has_room(staging, staging->open, rows, frames)) {
         if (staging->open) {
             close_open(staging);
             GPUR_TRY(upload_closed(replay));
@@ -159,24 +160,43 @@ static gpur_status find_room(gpur_replay *replay, int waits)
     return GPUR_OK;
 }
 
-gpur_status gpur_ingest_claim(gpur_replay *replay, int64_t wanted, int waits, gpur_claim *claim)
+/* Claims rows and frames of the open block, which has room for them. */
+static void take(gpur_replay *replay, int64_t rows, int64_t frames, gpur_claim *claim)
 {
     gpur_ingest *const ingest = &replay->ingest;
     gpur_staging *const staging = &ingest->staging;
-    GPUR_TRY(find_room(replay, waits));
     gpur_block *const block = staging->open;
-    const int64_t room = staging->row_frames > 0 ? 1 : staging->block_rows - block->filled;
     claim->block = block;
     claim->rows = block->rows + block->filled * staging->pitch;
-    claim->count = wanted < room ? wanted : room;
+    claim->count = rows;
     claim->first_id = ingest->next_id;
-    ingest->next_id += claim->count;
-    block->filled += claim->count;
+    claim->frames = block->frames + block->frames_filled * staging->frame_pitch;
+    claim->first_frame = replay->frame_index.head;
+    ingest->next_id += rows;
+    replay->frame_index.head += frames;
+    block->filled += rows;
+    block->frames_filled += frames;
     block->writing++;
     ingest->writing++;
-    ingest->staged += claim->count;
+    ingest->staged += rows;
     if (block->filled == staging->block_rows)
         close_open(staging);
+}
+
+gpur_status gpur_ingest_claim(gpur_replay *replay, int64_t wanted, int waits, gpur_claim *claim)
+{
+    const gpur_staging *const staging = &replay->ingest.staging;
+    GPUR_TRY(find_room(replay, 1, staging->row_frames, waits));
+    const int64_t room = staging->row_frames > 0 ? 1 : staging->block_rows - staging->open->filled;
+    take(replay, wanted < room ? wanted : room, 0, claim);
+    return GPUR_OK;
+}
+
+gpur_status gpur_ingest_claim_all(gpur_replay *replay, int64_t rows, int64_t frames, int waits, gpur_claim *claim)
+{
+    assert(rows <= replay->ingest.staging.block_rows && frames <= replay->ingest.staging.block_frames);
+    GPUR_TRY(find_room(replay, rows, frames, waits));
+    take(replay, rows, frames, claim);
     return GPUR_OK;
 }
 

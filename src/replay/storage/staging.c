@@ -65,9 +65,9 @@ gpur_block *gpur_staging_pop_idle(gpur_staging *staging)
     return NULL;
 }
 
-int gpur_block_has_room(const gpur_staging *staging, const gpur_block *block)
+int gpur_block_has_room(const gpur_staging *staging, const gpur_block *block, int64_t rows, int64_t frames)
 {
-    return block->filled < staging->block_rows && block->frames_filled + staging->row_frames <= staging->block_frames;
+    return block->filled + rows <= staging->block_rows && block->frames_filled + frames <= staging->block_frames;
 }
 
 void gpur_block_clear(gpur_block *block)

@@ -52,8 +52,8 @@ gpur_block *gpur_queue_remove(gpur_staging_queue *queue, int32_t index); /* remo
  * last is tried first: the CPU's caches may still hold it. */
 gpur_block *gpur_staging_pop_idle(gpur_staging *staging);
 
-/* 1 if one more row fits into the block, with the most frames that a row can have. */
-int gpur_block_has_room(const gpur_staging *staging, const gpur_block *block);
+/* 1 if so many more rows and frames fit into the block. */
+int gpur_block_has_room(const gpur_staging *staging, const gpur_block *block, int64_t rows, int64_t frames);
 
 /* Makes the block empty. */
 void gpur_block_clear(gpur_block *block);
