@@ -3,6 +3,7 @@
 #include "apex/apex.h"
 
 #include "base/clock.h"
+#include "replay/block/block.h"
 
 #include <inttypes.h>
 
@@ -95,16 +96,14 @@ static gpur_status insert(gpur_member *member, const void *block, int64_t bytes,
     return status;
 }
 
-/* Refuses what is no block of this actor's. A block that was taken before is no error: *is_new becomes 0. */
+/* Refuses what is no block of this actor's, by its header and its checksum; the rest is checked as it is appended. A
+ * block that was taken before is no error: *is_new becomes 0. */
 static gpur_status check(gpur_member *member, const void *block, int64_t bytes, gpur_block_info *info, int *is_new)
 {
     gpur_apex *const apex = member->apex;
-    const double begin = gpur_clock_seconds();
-    const gpur_status status = gpur_block_check(apex->format, block, bytes, info);
-    gpur_mutex_lock(&apex->lock);
-    apex->receive_seconds += gpur_clock_seconds() - begin;
-    gpur_mutex_unlock(&apex->lock);
-    GPUR_TRY(status);
+    gpur_block_header header;
+    GPUR_TRY(gpur_block_read_header(&apex->format->spec, block, bytes, &header));
+    GPUR_TRY(gpur_block_tell(&header, info));
     GPUR_REQUIRE(info->actor == member->place && info->incarnation == member->incarnation &&
                      info->rows <= apex->config.block_rows,
                  "a block is of actor %" PRId64 ", incarnation %" PRId64 ", and has %" PRId64

@@ -80,6 +80,7 @@ TEST(actors_in_processes_fill_the_replay_and_leave_nothing_behind)
     const belongings before = take_stock();
     CHECK_OK(open_run("serve", "numbers"));
     CHECK_OK(gpur_apex_advance(fixture.apex, 2000, 0));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 10));
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     CHECK(stats.actors == 3 && stats.starts == 3 && stats.deaths == 0 && stats.refused_blocks == 0);
     CHECK(stats.rows > 1900 && stats.pulled >= 3 && stats.train_steps > 0);
