@@ -84,6 +84,7 @@ static gpur_status insert(gpur_member *member, const void *block, int64_t bytes,
     GPUR_TRY(waited);
     const double begin = gpur_clock_seconds();
     const gpur_status status = append(member, block, bytes);
+    const int can_sample = gpur_replay_can_sample(apex->replay);
     gpur_mutex_lock(&apex->lock);
     apex->inserting--;
     apex->receive_seconds += gpur_clock_seconds() - begin;
@@ -91,6 +92,7 @@ static gpur_status insert(gpur_member *member, const void *block, int64_t bytes,
         count_block(member, info, steps);
     else
         gpur_limiter_count(&apex->limiter, -info->rows, 0);
+    apex->limiter.has_begun |= can_sample;
     gpur_mutex_notify_all(&apex->lock);
     gpur_mutex_unlock(&apex->lock);
     return status;

@@ -103,7 +103,7 @@ gpur_status apex_fixture_settings(const char *name, apex_settings *s)
     s->apex.actors = 3;
     s->apex.block_rows = 10;
     s->apex.soft_capacity = 0;
-    s->apex.samples_per_insert = 0.0;
+    s->apex.samples_per_insert = name[0] == 'c' ? 8.0 : 0.0;
     s->apex.seed = 3;
     if (name[0] == 'f')
         set_frames(s);

@@ -10,7 +10,7 @@
  *
  *   "numbers"   run_fixture_env, with the options that follow a colon: "numbers:fail=7"
  *   "frames"    frames of 84 x 84 bytes, of which a block of 50 is more than a socket holds
- *   "cartpole"  CartPole-v1
+ *   "cartpole"  CartPole-v1; the limiter is on
  */
 typedef struct apex_settings {
     const gpur_env_type *type;
@@ -21,8 +21,8 @@ typedef struct apex_settings {
     gpur_apex_config apex;
 } apex_settings;
 
-/* Those of "apex-dqn-small", in sizes for a test: 3 actors, blocks of 10, learning from 200 transitions on, nobody
- * waits. */
+/* Those of "apex-dqn-small", in sizes for a test: 3 actors, blocks of 10, learning from 200 transitions on, no
+ * limiter. */
 gpur_status apex_fixture_settings(const char *name, apex_settings *s);
 
 typedef struct apex_fixture {
