@@ -14,13 +14,13 @@
  *                frames; the sizes of the payload, and an XXH3 checksum of header and payload
  *   the payload  (rows, row bytes) rows, then (frames, frame bytes) frames; compressed by Zstandard if the header says
  *                so. A row is packed like a C struct of the schema's fields in order. With GPUR_LAYOUT_FRAMES it has
- *                no obs and next_obs, begins with (2, frame_stack) uint32 in their place, and has no gap at its end. The
- *                numbers are 0 for no frame, which reads as zeros, or 1 + the index of a frame of this block. Frames
- *                are numbered in the order in which the rows first name them, and each is named
+ *                no obs and next_obs, begins with (2, frame_stack) uint32 in their place, and has no gap at its end:
+ *                0 for no frame, which reads as zeros, or 1 + the index of a frame of this block. Frames are numbered
+ *                in the order in which the rows first name them, and each is named
  *
  * A block must fit into one staging block of the replay: block_rows rows, and with GPUR_LAYOUT_FRAMES block_rows +
- * block_rows / 64 + 2 F frames, where F = min(frame_stack + n_step, 2 frame_stack). With block_rows of twice the rows of
- * a block its frames fit however short the episodes are, as long as they are padded with zeros or with their first
+ * block_rows / 64 + 2 F frames, where F = min(frame_stack + n_step, 2 frame_stack). With a block_rows of twice the rows
+ * of a block its frames fit however short the episodes are, as long as they are padded with zeros or with their first
  * frame. The default block_rows of a replay of 6,400 transitions or more is enough for blocks of 50. Each block stores
  * the frames again that its rows share with earlier blocks, so such a replay holds fewer transitions than its capacity
  * unless extra_frames is capacity x (frame_stack + n_step - 1) / rows or more.
@@ -124,8 +124,8 @@ GPUR_API gpur_status gpur_block_check(const gpur_block_format *format, const voi
  *
  * A writer with link_appends fills in `previous` of the rows, which are successive transitions of one environment: give
  * each actor a writer of its own. Where episodes begin, the block says (gpur_block_input.fields). The first row of a
- * block that does not follow the one before, by actor, incarnation and sequence, gets -1. Other writers refuse rows that
- * have a field `previous`, since its ids are not known where a block is packed.
+ * block that does not follow the one before, by actor, incarnation and sequence, gets -1. Other writers refuse rows
+ * that have a field `previous`, since its ids are not known where a block is packed.
  *
  *   block  (bytes) in host memory, at any address; read before the call returns. Must not change during the call
  *   info   as in gpur_block_check, if the block is appended
@@ -211,14 +211,15 @@ typedef struct gpur_packer_step_input {
 /*
  * Records a step, which completes transitions.
  *
- *   GPUR_INVALID_ARGUMENT  no open episode, a flag other than 0 and 1, q NULL with num_actions above 0, an action out of
- *                          range, NULL where an array is needed, a stack whose older frames are not those given before,
- *                          or a block that is full and was not taken. Nothing was taken
+ *   GPUR_INVALID_ARGUMENT  no open episode; a flag, or a byte in a GPUR_BOOL, other than 0 and 1; q NULL with
+ *                          num_actions above 0; an action or version out of range; NULL where an array is needed; a
+ *                          stack whose older frames are not those given before; or a block that is full and was not
+ *                          taken. Nothing was taken
  */
 GPUR_API gpur_status gpur_packer_step(gpur_packer *packer, const gpur_packer_step_input *input);
 
 /*
- * Takes the next block. Call it after each gpur_packer_step, until it has none.
+ * Takes the next block. Call it after each gpur_packer_step and gpur_packer_reset, until it has none.
  *
  *   all    1: also a block that is not full. 0: only a full one
  *   block  receives the block, or NULL if there is none. It belongs to the packer, and is valid until the next call

@@ -34,12 +34,19 @@ gpur_replay_config actors_config(const actors_setting *s, gpur_field fields[ACTO
     return config;
 }
 
+/* The number of the frame, and bytes that follow from it and are not 0; no frame is zeros. */
+static unsigned char byte_of(int64_t frame, int32_t at)
+{
+    if (frame < 0)
+        return 0;
+    return (unsigned char)(at < 4 ? frame >> 8 * at & 255 : frame * 31 % 251 + at % 4 + 1);
+}
+
 void actor_stack(unsigned char *to, int32_t stack, int32_t last, const int64_t *frames)
 {
     for (int32_t j = 0; j < stack; j++)
         for (int32_t i = 0; i < ACTOR_FRAME; i++)
-            to[last ? i * stack + j : j * ACTOR_FRAME + i] =
-                frames[j] < 0 ? 0 : (unsigned char)(i < 4 ? frames[j] >> 8 * i : frames[j] * 31 % 255 + 1 + i % 2);
+            to[last ? i * stack + j : j * ACTOR_FRAME + i] = byte_of(frames[j], i);
 }
 
 static void make_obs(const actors_fixture *w, const actor *a, unsigned char *obs)

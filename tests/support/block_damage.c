@@ -48,23 +48,36 @@ static gpur_status pack(block_kind *k, const actors_setting *s, int32_t level)
     return status;
 }
 
-int block_kind_open(block_kind *k, gpur_device *device, int32_t kind)
+static gpur_replay_config config_of(int32_t kind, gpur_field fields[ACTOR_FIELDS])
 {
-    const actors_setting *const s = &settings[kind / 2];
+    gpur_replay_config config = actors_config(&settings[kind / 2], fields);
+    config.capacity = 128, config.block_rows = 32, config.max_batch = 64;
+    config.extra_frames = kind / 2 ? 100 : 0;
+    return config;
+}
+
+gpur_status block_kind_make(block_kind *k, int32_t kind)
+{
     gpur_field fields[ACTOR_FIELDS];
-    gpur_replay_config config = actors_config(s, fields);
-    const gpur_writer_config links = {.size = sizeof links, .num_envs = 1, .link_appends = 1};
+    const gpur_replay_config config = config_of(kind, fields);
 #ifdef GPUR_HAS_ZSTD
     const int32_t level = kind % 2;
 #else
     const int32_t level = 0;
 #endif
     memset(k, 0, sizeof *k);
-    config.capacity = 128, config.block_rows = 32, config.max_batch = 64;
-    config.extra_frames = s->layout == GPUR_LAYOUT_FRAMES ? 100 : 0;
-    return gpur_replay_create(device, &config, &k->replay) == GPUR_OK &&
+    GPUR_TRY(gpur_block_format_create(&config, &k->format));
+    GPUR_TRY(pack(k, &settings[kind / 2], level));
+    return gpur_block_check(k->format, k->block, k->bytes, NULL);
+}
+
+int block_kind_open(block_kind *k, gpur_device *device, int32_t kind)
+{
+    gpur_field fields[ACTOR_FIELDS];
+    const gpur_replay_config config = config_of(kind, fields);
+    const gpur_writer_config links = {.size = sizeof links, .num_envs = 1, .link_appends = 1};
+    return block_kind_make(k, kind) == GPUR_OK && gpur_replay_create(device, &config, &k->replay) == GPUR_OK &&
            gpur_writer_open(k->replay, &links, &k->writer) == GPUR_OK &&
-           gpur_block_format_create(&config, &k->format) == GPUR_OK && pack(k, s, level) == GPUR_OK && k->bytes > 0 &&
            gpur_writer_append_block(k->writer, k->block, k->bytes, NULL) == GPUR_OK;
 }
 
@@ -90,7 +103,7 @@ block_state block_state_of(gpur_replay *replay)
 {
     gpur_window_lock(replay);
     const gpur_ingest *const ingest = &replay->ingest;
-    const gpur_block *const open = ingest->staging.open;
+    const gpur_staging_block *const open = ingest->staging.open;
     const block_state state = {
         ingest->appended,         ingest->next_id,          ingest->staged,           ingest->writing,
         replay->frame_index.head, replay->frame_index.rows, open ? open->filled : -1, open ? open->frames_filled : -1,

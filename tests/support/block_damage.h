@@ -15,6 +15,9 @@ typedef struct block_kind {
     int64_t bytes;
 } block_kind;
 
+/* A format and a block of it, without a replay. To be closed whatever this returns. */
+gpur_status block_kind_make(block_kind *k, int32_t kind);
+
 /* 1 when it could be made. Kinds: rows; rows, compressed; frames; frames, compressed. */
 int block_kind_open(block_kind *k, gpur_device *device, int32_t kind);
 void block_kind_close(block_kind *k);

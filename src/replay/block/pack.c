@@ -31,7 +31,7 @@ static gpur_status number_frames(const gpur_block_spec *spec, const gpur_block_d
     const int64_t frames = draft->header.frames, most = spec->layout->frame_layout.frames_per_row;
     uint32_t links[GPUR_MAX_LINKS];
     *used = 0;
-    for (int64_t row = 0; row < draft->header.rows; row++) {
+    for (int64_t row = 0; row < draft->header.rows && gpur_block_links(spec) > 0; row++) {
         const int64_t before = *used;
         read_links(spec, draft, row, links);
         for (int32_t i = 0; i < gpur_block_links(spec); i++) {

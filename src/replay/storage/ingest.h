@@ -49,7 +49,7 @@ gpur_status gpur_ingest_pause(gpur_replay *replay);
 void gpur_ingest_resume(gpur_replay *replay);
 
 typedef struct gpur_claim {
-    gpur_block *block;
+    gpur_staging_block *block;
     unsigned char *rows; /* (count, pitch); no other thread uses them before the commit */
     int64_t count;
     int64_t first_id; /* of its rows. Blocks are uploaded in the order of their opening, so ids follow the claims */
@@ -100,7 +100,7 @@ gpur_status gpur_ingest_commit(gpur_replay *replay, const gpur_claim *claim);
 static inline unsigned char *gpur_ingest_claim_under_lock(gpur_ingest *ingest, int64_t count)
 {
     const gpur_staging *const staging = &ingest->staging;
-    gpur_block *const block = staging->open;
+    gpur_staging_block *const block = staging->open;
     if (!block || ingest->flushing > 0 || count >= staging->block_rows - block->filled)
         return NULL;
     unsigned char *const rows = block->rows + block->filled * staging->pitch;

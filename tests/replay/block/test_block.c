@@ -4,6 +4,7 @@
 #include "replay/block/block.h"
 #include "replay/replay.h"
 #include "support/episode_fixture.h"
+#include "support/file_utils.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
@@ -59,7 +60,7 @@ static void fill_in(example *e, int has_frames)
     }
     for (int i = 0; i < FRAMES * FRAME; i++)
         e->frames[i / FRAME][i % FRAME] = (unsigned char)(i * 7 % 5 == 0 ? 9 : 0);
-    *link_at(e, ROWS - 1, 0, 2) = *link_at(e, ROWS - 1, 1, 2) = -1;
+    *link_at(e, ROWS - 1, 0, 2) = *link_at(e, ROWS - 1, 1, 1) = -1; /* row 4 alone names frame 0 */
     const void *const arrays[FIELDS] = {e->flag, e->reward, e->wide, e->terminated};
     memcpy(e->arrays, arrays, sizeof arrays);
     const gpur_block_input input = {.size = sizeof input,
@@ -190,10 +191,10 @@ TEST(old_rows_go_with_their_frames)
     }
     const gpur_replay_stats stats = replay_fixture_stats(e.replay);
     CHECK(stats.visible >= 380 && stats.visible <= 400);
-    const char *const path = "test_block.safetensors";
+    const char *const path = test_file_path("blocks.safetensors");
     CHECK_OK(gpur_replay_save(e.replay, path, NULL));
     CHECK_OK(gpur_replay_load(e.replay, path, NULL));
-    remove(path);
+    test_remove_folder();
     CHECK_EQUAL(count_wrong(&e, (stats.first_id + ROWS - 1) / ROWS * ROWS), 0);
     close_example(&e);
 }
