@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ape-X on one machine [Horgan et al. 2018]: many actors, each with an environment, an epsilon and a copy of the weights
- * of its own, send blocks of transitions (block.h) with initial priorities to a learner, which draws from its replay by
- * priority. Actors and learner run beside each other without waiting for each other, so a run is not the same bits each
- * time: what was acted by which weights depends on the timing.
+ * Ape-X on one machine [Horgan et al. 2018]: many actors, each with an environment, an epsilon and a copy of the
+ * weights of its own, send blocks of transitions (block.h) with initial priorities to a learner, which draws from its
+ * replay by priority. Actors and learner run beside each other without waiting for each other, so a run is not the same
+ * bits each time: what was acted by which weights depends on the timing.
  *
  * Actors are threads of this process, or processes that it starts. A process's connection is a pair of sockets, of
  * which one end is its file descriptor 3; its weights come through shared memory without a name. So when a process
@@ -155,8 +155,8 @@ GPUR_API gpur_status gpur_apex_preset(const char *name, const gpur_env_type *typ
 GPUR_API gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
                                       gpur_apex **apex);
 
-/* Asks all actors to end, kills processes that have not ended after 5 seconds, waits for all of them, and frees the run.
- * NULL does nothing. */
+/* Asks all actors to end, kills processes that have not ended after 5 seconds, waits for all of them, and frees the
+ * run. A thread ends after its step of the environment. NULL does nothing. */
 GPUR_API void gpur_apex_destroy(gpur_apex *apex);
 
 /*
