@@ -63,7 +63,7 @@ TEST(actors_in_threads_fill_the_replay_while_it_is_trained_on)
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_advance(fixture.apex, 2000, 0));
     CHECK(apex_fixture_stats(&fixture).env_steps >= 2000);
-    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 200));
+    CHECK_OK(apex_fixture_await_actors(&fixture, 3));
     gpur_apex_stats stats = apex_fixture_stats(&fixture);
     CHECK(stats.rows <= stats.env_steps && stats.rows > stats.env_steps - 3 * 20);
     CHECK(stats.blocks >= stats.rows / 10 && stats.bytes > stats.rows * 60);

@@ -110,7 +110,7 @@ static void check_shared(const system_config *c)
     CHECK(c->replay.fields == c->fields && strcmp(a->env_options, "") == 0);
 }
 
-/* Horgan et al. 2018, section 4.1 and appendices C and F; where they are silent public code, as the learner's preset. */
+/* Horgan et al. 2018, section 4.1 and appendices C and F; where they are silent, public code. */
 TEST(apex_dqn_has_the_published_constants)
 {
     system_config c;

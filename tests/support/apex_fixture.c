@@ -157,6 +157,23 @@ gpur_apex_stats apex_fixture_stats(const apex_fixture *f)
     return stats;
 }
 
+static int has_sent(apex_fixture *f, int32_t actor)
+{
+    gpur_mutex_lock(&f->apex->lock);
+    const int has = f->apex->members[actor].has_sent;
+    gpur_mutex_unlock(&f->apex->lock);
+    return has;
+}
+
+gpur_status apex_fixture_await_actors(apex_fixture *f, int32_t actors)
+{
+    const double end = gpur_clock_seconds() + 30.0;
+    for (int32_t i = 0; i < actors; i++)
+        while (!has_sent(f, i) && gpur_clock_seconds() < end)
+            GPUR_TRY(gpur_apex_advance(f->apex, 0, 5));
+    return gpur_apex_advance(f->apex, 0, 25);
+}
+
 gpur_status apex_fixture_end_actors(apex_fixture *f)
 {
     const double end = gpur_clock_seconds() + 30.0;

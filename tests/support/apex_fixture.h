@@ -44,6 +44,9 @@ gpur_status apex_fixture_open(apex_fixture *f, const char *device_name, const gp
                               const apex_settings *s);
 void apex_fixture_close(apex_fixture *f);
 
+/* Advances until a block of each of the first so many actors has come, and by some train steps; at most 30 s. */
+gpur_status apex_fixture_await_actors(apex_fixture *f, int32_t actors);
+
 /* Asks all actors to end, and advances until they have; at most 30 s. */
 gpur_status apex_fixture_end_actors(apex_fixture *f);
 
