@@ -41,7 +41,7 @@ static gpur_status send_all(int fd, const void *data, int64_t bytes)
 
 gpur_status gpur_connection_send(int fd, gpur_message_kind kind, int64_t steps, const void *data, int64_t bytes)
 {
-    const gpur_message head = {magic, kind, bytes, steps};
+    const gpur_message head = {magic, (int32_t)kind, bytes, steps};
     GPUR_TRY(send_all(fd, &head, sizeof head));
     return send_all(fd, data, bytes);
 }
