@@ -34,9 +34,14 @@ gpur_status gpur_compressed_check(const void *from, int64_t bytes, int64_t raw)
     const unsigned long long size = ZSTD_getFrameContentSize(from, (size_t)bytes);
     if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
         return gpur_fail(GPUR_FILE_ERROR, "the data are not compressed by Zstandard, or do not say how long they are");
-    if (size != (unsigned long long)raw || raw / MOST_FROM_A_BYTE > bytes)
+    if (size != (unsigned long long)raw)
         return gpur_fail(GPUR_FILE_ERROR, "%" PRId64 " compressed bytes say that they hold %llu; it must be %" PRId64,
                          bytes, size, raw);
+    if (raw / MOST_FROM_A_BYTE > bytes)
+        return gpur_fail(GPUR_FILE_ERROR,
+                         "%" PRId64 " compressed bytes say that they hold %" PRId64
+                         "; a byte of Zstandard's holds at most %d",
+                         bytes, raw, MOST_FROM_A_BYTE);
     return GPUR_OK;
 }
 

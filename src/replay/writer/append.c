@@ -261,8 +261,8 @@ static gpur_status check_packed(const gpur_replay *replay)
     GPUR_REQUIRE(
         replay->config.layout == GPUR_LAYOUT_ROWS,
         "the replay's layout is GPUR_LAYOUT_FRAMES, which stores each frame of an episode once, and finished rows do "
-        "not tell to which episode they belong: use gpur_writer_reset and gpur_writer_step_ex, or "
-        "GPUR_LAYOUT_ROWS");
+        "not tell to which episode they belong: use gpur_writer_reset and gpur_writer_step_ex, "
+        "gpur_writer_append_block, or GPUR_LAYOUT_ROWS");
     return GPUR_OK;
 }
 

@@ -181,21 +181,41 @@ TEST(old_rows_go_with_their_frames)
 {
     example e;
     CHECK(open_example(&e, 1));
-    for (int i = 0; i < 300; i++) {
+    gpur_writer_destroy(e.writer);
+    gpur_replay_destroy(e.replay);
+    e.config.extra_frames = 1;
+    CHECK_OK(gpur_replay_create(e.device, &e.config, &e.replay));
+    CHECK_OK(gpur_writer_create(e.replay, 1, &e.writer));
+    for (int i = 0; i < 300; i++)
         CHECK_OK(gpur_writer_append_block(e.writer, e.block, e.bytes, NULL));
-        if (i % 29 != 0)
-            continue;
-        const gpur_replay_stats stats = replay_fixture_stats(e.replay);
-        CHECK_EQUAL(count_wrong(&e, stats.appended - ROWS), 0);
-        CHECK_EQUAL(count_wrong(&e, (replay_fixture_stats(e.replay).first_id + ROWS - 1) / ROWS * ROWS), 0);
-    }
-    const gpur_replay_stats stats = replay_fixture_stats(e.replay);
-    CHECK(stats.visible >= 380 && stats.visible <= 400);
     const char *const path = test_file_path("blocks.safetensors");
-    CHECK_OK(gpur_replay_save(e.replay, path, NULL));
-    CHECK_OK(gpur_replay_load(e.replay, path, NULL));
+    for (int loaded = 0; loaded < 2; loaded++) {
+        CHECK_EQUAL(count_wrong(&e, 299 * ROWS), 0); /* flushes */
+        const gpur_replay_stats stats = replay_fixture_stats(e.replay);
+        const int64_t most = e.replay->layout.frame_layout.frames / FRAMES * ROWS;
+        CHECK(stats.visible >= most - 2 * 20 - ROWS && stats.visible <= most);
+        for (int64_t first = (stats.first_id + ROWS - 1) / ROWS * ROWS; first < stats.appended; first += ROWS)
+            CHECK_EQUAL(count_wrong(&e, first), 0);
+        CHECK_OK(gpur_replay_save(e.replay, path, NULL));
+        CHECK_OK(gpur_replay_load(e.replay, path, NULL));
+    }
     test_remove_folder();
-    CHECK_EQUAL(count_wrong(&e, (stats.first_id + ROWS - 1) / ROWS * ROWS), 0);
+    close_example(&e);
+}
+
+/* A group of 20 rows begins with row 2 of the fourth block, before which that block's rows name 5 of its frames; of
+ * these the oldest that row 2 or a later one names is number 2. */
+TEST(each_row_is_recorded_with_the_frames_that_it_brings)
+{
+    example e;
+    CHECK(open_example(&e, 1));
+    for (int i = 0; i < 5; i++)
+        CHECK_OK(gpur_writer_append_block(e.writer, e.block, e.bytes, NULL));
+    const gpur_frame_index *const index = &e.replay->frame_index;
+    CHECK(index->group_rows == 20 && index->rows == 30 && index->head == 5 * FRAMES);
+    CHECK(index->groups[0].first == 0 && index->groups[0].oldest == 0);
+    CHECK_EQUAL(index->groups[1].first, 3 * FRAMES + 5);
+    CHECK_EQUAL(index->groups[1].oldest, 3 * FRAMES + 2);
     close_example(&e);
 }
 
@@ -283,6 +303,28 @@ TEST(formats_agree_in_what_both_sides_need_and_in_nothing_else)
     CHECK_EQUAL(gpur_block_format_hash(NULL), 0);
     gpur_block_format_destroy(NULL);
     close_example(&e);
+}
+
+/* Settings of stacks have no effect in the layout of rows. */
+TEST(formats_agree_in_their_stacks_and_steps)
+{
+    static const gpur_field fields[] = {{"obs", GPUR_UINT8, {STACK, 2, STACK}},
+                                        {"next_obs", GPUR_UINT8, {STACK, 2, STACK}},
+                                        {"discount", GPUR_FLOAT32, {0}}};
+    for (int layout = GPUR_LAYOUT_ROWS; layout <= GPUR_LAYOUT_FRAMES; layout++) {
+        uint64_t hashes[4];
+        for (int i = 0; i < 4; i++) {
+            gpur_replay_config config = replay_fixture_config(fields, 3, 400, 20, 16);
+            gpur_block_format *format = NULL;
+            config.layout = layout, config.frame_stack = i == 1 ? 1 : STACK, config.n_step = i == 2 ? 2 : 1;
+            config.stack_axis = i == 3 ? GPUR_STACK_LAST : GPUR_STACK_FIRST;
+            CHECK_OK(gpur_block_format_create(&config, &format));
+            hashes[i] = gpur_block_format_hash(format);
+            gpur_block_format_destroy(format);
+        }
+        CHECK(hashes[2] != hashes[0]);
+        CHECK((hashes[1] != hashes[0]) == layout && (hashes[3] != hashes[0]) == layout);
+    }
 }
 
 TEST(sizes_that_no_block_has_are_0_bytes)
@@ -405,6 +447,11 @@ TEST(compressed_blocks_hold_what_their_headers_say)
     memcpy(bad + HEADER(rows), &rows, 8), memcpy(bad + HEADER(raw_bytes), &raw, 8);
     correct_checksum(bad, e.bytes);
     CHECK_FAILS(gpur_block_check(e.format, bad, e.bytes, NULL), GPUR_FILE_ERROR, "compressed bytes say that they hold");
+    static const unsigned char frame[5] = {0x28, 0xB5, 0x2F, 0xFD, 0xE0}; /* the size of the content follows */
+    memcpy(bad + GPUR_BLOCK_HEADER, frame, 5), memcpy(bad + GPUR_BLOCK_HEADER + 5, &raw, 8);
+    correct_checksum(bad, e.bytes);
+    CHECK_FAILS(gpur_block_check(e.format, bad, e.bytes, NULL), GPUR_FILE_ERROR,
+                "a byte of Zstandard's holds at most 32768");
     CHECK_FAILS(gpur_writer_append_block(e.writer, bad, e.bytes, NULL), GPUR_INVALID_ARGUMENT,
                 "the block has 1000000 rows; a staging block of this replay has block_rows = 20");
     memcpy(bad, e.block, (size_t)e.bytes);
@@ -569,8 +616,10 @@ int main(int argc, char **argv)
     RUN(rows_come_out_of_a_batch_as_they_were_packed);
     RUN(frames_that_no_row_names_are_left_out);
     RUN(old_rows_go_with_their_frames);
+    RUN(each_row_is_recorded_with_the_frames_that_it_brings);
     RUN(bad_input_is_refused_and_nothing_is_written);
     RUN(formats_agree_in_what_both_sides_need_and_in_nothing_else);
+    RUN(formats_agree_in_their_stacks_and_steps);
     RUN(sizes_that_no_block_has_are_0_bytes);
     RUN(damaged_blocks_are_refused_and_change_nothing);
 #ifdef GPUR_HAS_ZSTD
