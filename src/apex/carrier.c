@@ -125,7 +125,7 @@ static gpur_status connect_and_spawn(gpur_member *member, const int ends[2])
 gpur_status gpur_member_start_process(gpur_member *member)
 {
     int ends[2];
-    GPUR_TRY(gpur_connection_make(ends));
+    GPUR_TRY(gpur_connection_make(ends, member->apex->max_message));
     const gpur_status status = connect_and_spawn(member, ends);
     close(ends[1]);
     member->inbox.fd = ends[0];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "apex/connection.h"
 
+#include "base/numbers.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -11,10 +13,13 @@
 
 static const uint32_t magic = 0x41525047; /* "GPRA" */
 
-gpur_status gpur_connection_make(int ends[2])
+/* The system doubles the number, and has limits of its own. */
+gpur_status gpur_connection_make(int ends[2], int64_t bytes)
 {
+    const int room = (int)gpur_min(bytes, INT32_MAX / 2);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no sockets for an actor's process: %s", strerror(errno));
+    (void)setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     return GPUR_OK;
 }
 

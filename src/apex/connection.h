@@ -31,8 +31,9 @@ typedef struct gpur_hello {
 
 enum { GPUR_MESSAGE_TEXT = 512 }; /* the most bytes of an error */
 
-/* Makes both ends, which no process inherits by itself. */
-gpur_status gpur_connection_make(int ends[2]);
+/* Makes both ends, which no process inherits by itself. The second end, the actor's, holds about two messages of so
+ * many bytes that have been sent and not received, as far as the system lets it: what waits there gets old. */
+gpur_status gpur_connection_make(int ends[2], int64_t bytes);
 
 /* Sends a message, and waits until it is on its way. GPUR_INTERRUPTED: the other side is gone. */
 gpur_status gpur_connection_send(int fd, gpur_message_kind kind, int64_t steps, const void *data, int64_t bytes);

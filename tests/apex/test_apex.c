@@ -71,12 +71,12 @@ TEST(actors_in_threads_fill_the_replay_while_it_is_trained_on)
     CHECK_EQUAL(stats.published, 1 + stats.train_steps / 10);
     CHECK(stats.pulled >= 3 && stats.weights_age >= 0.0 && stats.train_seconds > 0.0);
     CHECK(stats.episodes == fixture.kinds[GPUR_APEX_EPISODE] && isfinite(stats.recent_return));
-    CHECK(fixture.kinds[GPUR_APEX_STARTED] == 4 && fixture.kinds[GPUR_APEX_ENDED] == 0);
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 25));
     CHECK_EQUAL(apex_fixture_stats(&fixture).train_steps, stats.train_steps + 25);
     while (fixture.kinds[GPUR_APEX_EVALUATION] == 0)
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 10));
     CHECK(isfinite(apex_fixture_stats(&fixture).evaluated_return));
+    CHECK(fixture.kinds[GPUR_APEX_STARTED] == 4 && fixture.kinds[GPUR_APEX_ENDED] == 0);
     check_all_arrived();
     CHECK(strcmp(fixture.error, "") == 0 && fixture.lost_rows == 0);
     apex_fixture_close(&fixture);

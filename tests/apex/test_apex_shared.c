@@ -113,7 +113,7 @@ TEST(messages_arrive_in_pieces_and_whole)
     gpur_inbox inbox = {0};
     int64_t got = 0, waits = 0;
     gpur_inbox_state state = GPUR_INBOX_WAITS;
-    CHECK_OK(gpur_connection_make(ends));
+    CHECK_OK(gpur_connection_make(ends, 4096));
     inbox.fd = ends[0];
     CHECK_EQUAL(pthread_create(&sender, NULL, send_messages, NULL), 0);
     while ((state = gpur_inbox_read(&inbox, 300000)) != GPUR_INBOX_CLOSED) {
@@ -136,7 +136,7 @@ TEST(messages_arrive_in_pieces_and_whole)
 TEST(a_message_that_is_none_is_refused)
 {
     gpur_inbox inbox = {0};
-    CHECK_OK(gpur_connection_make(ends));
+    CHECK_OK(gpur_connection_make(ends, 4096));
     inbox.fd = ends[0];
     CHECK_OK(gpur_connection_send(ends[1], GPUR_MESSAGE_BLOCK, 0, "0123456789", 10));
     CHECK_EQUAL(gpur_inbox_read(&inbox, 9), GPUR_INBOX_DAMAGED);
@@ -144,7 +144,7 @@ TEST(a_message_that_is_none_is_refused)
     CHECK_MESSAGE("at most 9");
     gpur_inbox_close(&inbox);
     close(ends[1]);
-    CHECK_OK(gpur_connection_make(ends));
+    CHECK_OK(gpur_connection_make(ends, 4096));
     inbox.fd = ends[0];
     CHECK_EQUAL(send(ends[1], "these are no messages of anybody's", 30, 0), 30);
     CHECK_EQUAL(gpur_inbox_read(&inbox, 1000), GPUR_INBOX_DAMAGED);
@@ -160,7 +160,7 @@ TEST(a_hello_carries_a_descriptor)
     gpur_hello hello = {.size = sizeof hello, .format = 5, .weights_bytes = 9}, found;
     int fd = -1;
     struct stat first, second;
-    CHECK_OK(gpur_connection_make(ends));
+    CHECK_OK(gpur_connection_make(ends, 4096));
     CHECK_OK(gpur_shared_create(&shared, 9));
     CHECK_OK(gpur_connection_send_hello(ends[0], &hello, shared.fd));
     CHECK_OK(gpur_connection_receive_hello(ends[1], &found, &fd));
