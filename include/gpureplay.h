@@ -22,6 +22,8 @@
  *   gpureplay/policy.h      acting without a replay and without training
  *   gpureplay/env.h         environments, and plug-ins with more of them
  *   gpureplay/run.h         whole trainings: environments, acting, replay and learner, in threads of their own
+ *   gpureplay/block.h       finished transitions as bytes, which travel between threads, processes and machines
+ *   gpureplay/apex.h        Ape-X: actors in threads or processes, and a learner that draws by priority
  *
  * Errors. Every function that can fail returns a gpur_status. After a failure gpur_last_error() gives the reason, with
  * the value that was given and the values that are allowed. A status above 0 is a refusal: nothing has changed, unless
@@ -66,5 +68,7 @@
 #include "gpureplay/policy.h"
 #include "gpureplay/env.h"
 #include "gpureplay/run.h"
+#include "gpureplay/block.h"
+#include "gpureplay/apex.h"
 
 #endif

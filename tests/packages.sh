@@ -7,8 +7,8 @@
 needed_packages=(gcc:gcc cmake:cmake ninja-build:/ninja-or-make)
 useful_packages=(g++:g++ clang:clang pkg-config:pkg-config python3:python3
     python3-venv:/python3-venv libopenblas-openmp-dev:/openblas libdnnl-dev:/usr/include/oneapi/dnnl/dnnl.h
-    libcjson-dev:/usr/include/cjson/cJSON.h libxxhash-dev:/usr/include/xxhash.h zlib1g-dev:/usr/include/zlib.h
-    shellcheck:shellcheck binutils:readelf)
+    libcjson-dev:/usr/include/cjson/cJSON.h libxxhash-dev:/usr/include/xxhash.h libzstd-dev:/usr/include/zstd.h
+    zlib1g-dev:/usr/include/zlib.h shellcheck:shellcheck binutils:readelf)
 lean_packages=(python3-matplotlib:/matplotlib) # without what they recommend: SciPy, Boost, headers
 
 is_here() {

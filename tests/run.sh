@@ -20,7 +20,7 @@ describe() {
     case $1 in
     gcc) echo "gcc, Release, every optional package, benchmarks, the CUDA device where there is nvcc" ;;
     clang) echo "clang, Release, without CUDA" ;;
-    bare) echo "gcc, Release, without OpenBLAS, oneDNN and CUDA" ;;
+    bare) echo "gcc, Release, without OpenBLAS, oneDNN, Zstandard and CUDA" ;;
     asan) echo "gcc, AddressSanitizer and UndefinedBehaviorSanitizer" ;;
     race-asan) echo "gcc, the same, and kernels in the form that a GPU runs: a thread for every thread of a block" ;;
     tsan) echo "gcc, ThreadSanitizer" ;;
@@ -33,7 +33,7 @@ flags_of() {
     case $1 in
     gcc) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BENCH=ON" ;;
     clang) echo "-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ $lean" ;;
-    bare) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF $lean" ;;
+    bare) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF -DGPUREPLAY_ZSTD=OFF $lean" ;;
     asan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=address,undefined -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
     tsan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=thread -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
     race-asan) echo "-DGPUREPLAY_SANITIZE=address,undefined $race_flags" ;;
@@ -117,7 +117,7 @@ tests_of() {
     # What another compiler could compile wrongly shows before the hundred thousandth random operation.
     clang) echo "-LE once -E test_(.*_model|out_of_memory|checkpoint_refusals)[.]" ;;
     # What uses a product or a convolution: all other code is the first configuration's.
-    bare) echo "-LE once -R act|bf16|conv|cross|dodge|gemm|learn|loss|network|optimi|policy|step|torch" ;;
+    bare) echo "-LE once -R act|bf16|block|conv|cross|dodge|gemm|learn|loss|network|optimi|policy|step|torch" ;;
     *) echo "-LE once" ;;
     esac
 }

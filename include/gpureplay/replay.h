@@ -136,8 +136,8 @@ enum {
     GPUR_LAYOUT_FRAMES = 1, /* each frame of an episode is stored once, in a ring of frames. A row holds all fields
                                except obs and next_obs, and for these two, which must have the same type and shape, the
                                positions of their frames in that ring ("links"). Transitions are also evicted when the
-                               ring of frames is full. Transitions come from steps only (gpur_writer_step), and are
-                               uploaded with GPUR_UPLOAD_COPY */
+                               ring of frames is full. Transitions come from steps (gpur_writer_step) and in blocks
+                               (block.h), and are uploaded with GPUR_UPLOAD_COPY */
 };
 
 /* GPUR_LAYOUT_FRAMES: the axis of obs and next_obs that counts the frames, oldest first. With frame_stack 1, obs need

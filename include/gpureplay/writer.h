@@ -55,12 +55,13 @@ typedef struct gpur_writer_config {
     int32_t autoreset;    /* GPUR_AUTORESET_*; default DISABLED. In every mode the first episode of each environment
                              begins with gpur_writer_reset */
     int32_t observations; /* GPUR_OBSERVATIONS_* of obs, next_obs and final_obs; default STACKS */
-    int32_t link_appends; /* 1: the transitions that gpur_writer_append and gpur_writer_append_fields take are
-                             successive steps of one environment, beside the num_envs that steps advance, and the
-                             writer fills in their field `previous`, as gpur_writer_step_ex describes. An episode ends
-                             with a transition whose terminated or truncated is not 0. The given values of `previous`
-                             are not read, and in arrays of fields it may be NULL. Arrays in device memory are refused.
-                             After gpur_replay_load the next transition has -1. Default 0: rows are stored as given */
+    int32_t link_appends; /* 1: the transitions that gpur_writer_append, gpur_writer_append_fields and
+                             gpur_writer_append_block (block.h) take are successive steps of one environment, beside
+                             the num_envs that steps advance, and the writer fills in their field `previous`, as
+                             gpur_writer_step_ex describes. An episode ends with a transition whose terminated or
+                             truncated is not 0, or where a block says so. The given values of `previous` are not read,
+                             and in arrays of fields it may be NULL. Arrays in device memory are refused. After
+                             gpur_replay_load the next transition has -1. Default 0: rows are stored as given */
 } gpur_writer_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_writer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -223,7 +224,8 @@ GPUR_API gpur_status gpur_writer_set_ended(gpur_writer *writer, const uint8_t *e
  *   rows       (count, row_bytes) in host memory, see gpur_replay_plan
  *   appended   receives the number of rows taken: `count`, unless the call fails. May be NULL
  *
- *   GPUR_INVALID_ARGUMENT  count below 0, NULL, or a replay of GPUR_LAYOUT_FRAMES, which takes steps only
+ *   GPUR_INVALID_ARGUMENT  count below 0, NULL, or a replay of GPUR_LAYOUT_FRAMES, which takes steps and
+ *                          blocks (block.h)
  *   GPUR_WOULD_BLOCK       under GPUR_WHEN_FULL_ERROR: the first `appended` rows were taken; the others were not
  */
 GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended);

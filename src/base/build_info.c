@@ -40,6 +40,12 @@
 #define FILES "none, no saving and loading; install libcjson-dev and libxxhash-dev and configure again"
 #endif
 
+#ifdef GPUR_HAS_ZSTD
+#define ZSTD "Zstandard"
+#else
+#define ZSTD "none, blocks are not compressed; install libzstd-dev and configure again"
+#endif
+
 #if defined(GPUR_RACE_CHECK)
 #define KERNELS "race check"
 #elif defined(GPUR_HAS_CPU_VARIANTS)
@@ -56,5 +62,6 @@ const char *gpur_build_info(void)
            "blas: " BLAS "\n"
            "dnnl: " DNNL "\n"
            "files: " FILES "\n"
+           "zstd: " ZSTD "\n"
            "cpu kernels: " KERNELS "\n";
 }

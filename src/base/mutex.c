@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/mutex.h"
 
+#include <time.h>
+
+/* Waits that end at a moment are by the clock that nobody sets. */
+static int init_timed(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0)
+        return 1;
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    const int error = pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return error;
+}
+
 gpur_status gpur_mutex_open(gpur_mutex *lock, const char *what)
 {
     if (pthread_mutex_init(&lock->mutex, NULL) != 0 || pthread_cond_init(&lock->unlocked, NULL) != 0 ||
-        pthread_cond_init(&lock->notified, NULL) != 0)
+        init_timed(&lock->notified) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for %s: the system has no more of them", what);
     return GPUR_OK;
 }
@@ -41,18 +55,35 @@ void gpur_mutex_unlock_slow(gpur_mutex *lock)
 
 /* A notifier holds the lock, and this thread releases the lock only with `mutex` held. So a notification comes after
  * pthread_cond_wait has begun, and is not lost. */
-void gpur_mutex_wait(gpur_mutex *lock)
+static void wait_until(gpur_mutex *lock, const struct timespec *end)
 {
+    int error = 0;
     lock->waiters++;
     pthread_mutex_lock(&lock->mutex);
     const uint64_t seen = lock->notifications;
     if (atomic_exchange_explicit(&lock->state, GPUR_MUTEX_FREE, memory_order_release) == GPUR_MUTEX_CONTENDED)
         pthread_cond_signal(&lock->unlocked);
-    while (lock->notifications == seen)
-        pthread_cond_wait(&lock->notified, &lock->mutex);
+    while (lock->notifications == seen && error == 0)
+        error = end ? pthread_cond_timedwait(&lock->notified, &lock->mutex, end)
+                    : pthread_cond_wait(&lock->notified, &lock->mutex);
     pthread_mutex_unlock(&lock->mutex);
     gpur_mutex_lock(lock);
     lock->waiters--;
+}
+
+void gpur_mutex_wait(gpur_mutex *lock)
+{
+    wait_until(lock, NULL);
+}
+
+void gpur_mutex_wait_for(gpur_mutex *lock, double seconds)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    const int64_t nanoseconds = end.tv_nsec + (int64_t)(seconds * 1e9);
+    end.tv_sec += (time_t)(nanoseconds / 1000000000);
+    end.tv_nsec = (long)(nanoseconds % 1000000000);
+    wait_until(lock, &end);
 }
 
 void gpur_mutex_notify_slow(gpur_mutex *lock)

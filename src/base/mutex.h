@@ -71,6 +71,9 @@ static inline void gpur_mutex_unlock(gpur_mutex *lock)
  * notification, so the caller tests its condition in a loop. */
 void gpur_mutex_wait(gpur_mutex *lock);
 
+/* The same, but waits for so many seconds at most. */
+void gpur_mutex_wait_for(gpur_mutex *lock, double seconds);
+
 /* Slow path of gpur_mutex_notify_all. Requires the lock. */
 void gpur_mutex_notify_slow(gpur_mutex *lock);
 

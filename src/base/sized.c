@@ -113,6 +113,9 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_run_config),
         STRUCT(gpur_run_event),
         STRUCT(gpur_run_stats),
+        STRUCT(gpur_apex_config),
+        STRUCT(gpur_apex_event),
+        STRUCT(gpur_apex_stats),
     };
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0)

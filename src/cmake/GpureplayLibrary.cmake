@@ -10,6 +10,7 @@ target_compile_definitions(gpureplay_objects PRIVATE
     $<$<BOOL:${GPUREPLAY_RACE_CHECK}>:GPUR_RACE_CHECK>
     $<$<BOOL:${GPUREPLAY_HAS_BLAS}>:GPUR_HAS_BLAS>
     $<$<BOOL:${GPUREPLAY_HAS_FILES}>:GPUR_HAS_FILES>
+    $<$<BOOL:${GPUREPLAY_HAS_ZSTD}>:GPUR_HAS_ZSTD>
     $<$<BOOL:${GPUREPLAY_HAS_DNNL}>:GPUR_HAS_DNNL>
     $<$<BOOL:${GPUREPLAY_HAS_CUDA}>:GPUR_HAS_CUDA>
     $<$<IN_LIST:v4,${gpureplay_cpu_variants}>:GPUR_HAS_CPU_VARIANTS>)
@@ -23,6 +24,9 @@ if(GPUREPLAY_HAS_BLAS)
 endif()
 if(GPUREPLAY_HAS_FILES)
     target_link_libraries(gpureplay_objects PRIVATE gpureplay_files)
+endif()
+if(GPUREPLAY_HAS_ZSTD)
+    target_include_directories(gpureplay_objects SYSTEM PRIVATE ${ZSTD_INCLUDE_DIR})
 endif()
 if(GPUREPLAY_HAS_DNNL)
     target_include_directories(gpureplay_objects SYSTEM PRIVATE ${DNNL_INCLUDE_DIR})
@@ -42,6 +46,10 @@ endif()
 if(GPUREPLAY_HAS_FILES)
     list(APPEND gpureplay_link_libraries ${CJSON_LIBRARY})
     list(APPEND GPUREPLAY_STATIC_NEEDS cjson)
+endif()
+if(GPUREPLAY_HAS_ZSTD)
+    list(APPEND gpureplay_link_libraries ${ZSTD_LIBRARY})
+    list(APPEND GPUREPLAY_STATIC_NEEDS zstd)
 endif()
 if(GPUREPLAY_HAS_DNNL)
     list(APPEND gpureplay_link_libraries ${DNNL_LIBRARY})

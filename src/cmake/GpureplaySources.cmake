@@ -2,7 +2,7 @@
 # Sets gpureplay_sources, the source files of this build: all files of these folders, except that of two alternatives
 # only one is used. A test includes this file, too, with every combination of switches.
 set(folders base env env/minatar file device device/cpu replay replay/priority replay/storage replay/writer
-    replay/sampler replay/checkpoint learn learn/network learn/returns learn/acting learn/fused run)
+    replay/sampler replay/checkpoint replay/block learn learn/network learn/returns learn/acting learn/fused run apex)
 if(GPUREPLAY_HAS_CUDA)
     list(APPEND folders device/cuda)
 endif()
@@ -23,4 +23,5 @@ if(NOT GPUREPLAY_HAS_DNNL)
     list(REMOVE_ITEM gpureplay_sources ${PROJECT_SOURCE_DIR}/src/device/cpu/conv_dnnl.c)
 endif()
 gpureplay_choose(GPUREPLAY_HAS_FILES file/safetensors_json.c file/safetensors_none.c)
+gpureplay_choose(GPUREPLAY_HAS_ZSTD file/compression_zstd.c file/compression_none.c)
 gpureplay_choose(GPUREPLAY_RACE_CHECK device/cpu/launch_race.c device/cpu/launch.c)

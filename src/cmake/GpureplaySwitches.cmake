@@ -42,7 +42,7 @@ function(gpureplay_check_architectures name)
     set(${name} "${words}" PARENT_SCOPE)
 endfunction()
 
-foreach(switch GPUREPLAY_CUDA GPUREPLAY_BLAS GPUREPLAY_FILES GPUREPLAY_DNNL)
+foreach(switch GPUREPLAY_CUDA GPUREPLAY_BLAS GPUREPLAY_FILES GPUREPLAY_ZSTD GPUREPLAY_DNNL)
     gpureplay_check_switch(${switch} "AUTO, ON or OFF")
     set_property(CACHE ${switch} PROPERTY STRINGS AUTO ON OFF) # the values that cmake-gui and ccmake offer
 endforeach()

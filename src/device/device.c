@@ -287,7 +287,7 @@ static void *callers_alloc(const gpur_device *device, size_t bytes)
 
 void *gpur_host_alloc(gpur_device *device, size_t bytes)
 {
-    void *const memory = device->config.alloc ? callers_alloc(device, bytes) : default_alloc(bytes);
+    void *const memory = device && device->config.alloc ? callers_alloc(device, bytes) : default_alloc(bytes);
     if (memory)
         memset(memory, 0, bytes);
     return memory;
@@ -295,7 +295,7 @@ void *gpur_host_alloc(gpur_device *device, size_t bytes)
 
 void gpur_host_free(gpur_device *device, void *memory, size_t bytes)
 {
-    if (memory && device->config.release)
+    if (memory && device && device->config.release)
         device->config.release(device->config.alloc_user, memory, bytes);
     else
         free(memory);

@@ -41,7 +41,7 @@ const gpur_device_traits *gpur_device_get_traits(const gpur_device *device);
 void gpur_log(const gpur_device *device, const char *format, ...) GPUR_PRINTF(2, 3);
 
 /* Host memory from the caller's allocator: zeroed, aligned to 64 bytes; NULL if the allocator fails. gpur_host_free
- * needs the size. */
+ * needs the size. `device` NULL: from the library's own allocator. */
 void *gpur_host_alloc(gpur_device *device, size_t bytes);
 void gpur_host_free(gpur_device *device, void *memory, size_t bytes);
 

@@ -81,5 +81,9 @@ gpur_status gpur_tensors_parse(gpur_tensors *tensors, const char *text, size_t l
  * free(). */
 gpur_status gpur_tensors_print(const gpur_tensors *tensors, unsigned char **head, int64_t *bytes);
 
-/* 64-bit XXH3. */
+/* 64-bit XXH3; of two pieces as if they lay one behind the other. */
 uint64_t gpur_checksum(const void *data, int64_t bytes);
+uint64_t gpur_checksum_of_two(const void *first, int64_t first_bytes, const void *second, int64_t second_bytes);
+
+/* GPUR_OK, or GPUR_UNAVAILABLE with the packages that this build lacks. */
+gpur_status gpur_checksum_available(void);

@@ -24,6 +24,20 @@ uint64_t gpur_checksum(const void *data, int64_t bytes)
     return XXH3_64bits(data, (size_t)bytes);
 }
 
+uint64_t gpur_checksum_of_two(const void *first, int64_t first_bytes, const void *second, int64_t second_bytes)
+{
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, first, (size_t)first_bytes);
+    XXH3_64bits_update(&state, second, (size_t)second_bytes);
+    return XXH3_64bits_digest(&state);
+}
+
+gpur_status gpur_checksum_available(void)
+{
+    return GPUR_OK;
+}
+
 static gpur_status refuse(const char *name, const char *why)
 {
     return gpur_fail(GPUR_FILE_ERROR, "the header's \"%.64s\" %s", name, why);

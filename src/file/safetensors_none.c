@@ -26,3 +26,16 @@ uint64_t gpur_checksum(const void *data, int64_t bytes)
     (void)data, (void)bytes;
     return 0;
 }
+
+uint64_t gpur_checksum_of_two(const void *first, int64_t first_bytes, const void *second, int64_t second_bytes)
+{
+    (void)first, (void)first_bytes, (void)second, (void)second_bytes;
+    return 0;
+}
+
+gpur_status gpur_checksum_available(void)
+{
+    return gpur_fail(GPUR_UNAVAILABLE, "this build has no checksums, and so no blocks: it was made without cJSON or "
+                                       "xxHash. Debian: apt install libcjson-dev libxxhash-dev, then configure and "
+                                       "build again (GPUREPLAY_FILES=ON makes sure)");
+}

@@ -6,15 +6,12 @@
 #include "file/checkpoint_file.h"
 #include "learn/learner.h"
 #include "replay/view.h"
+#include "run/folder.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-enum { MAX_PATH = 4096 };
 
 /* What a lane, or the evaluation, has beside arrays; in the file rows of int64. */
 typedef struct lane_state {
@@ -36,7 +33,7 @@ typedef struct run_state {
     unsigned char *obs, *frames, *envs, *log; /* (players, ...), (log_entries, entry_bytes) */
     int64_t step, prepopulated, episodes, train_steps, evaluations;
     uint64_t env_options;  /* a checksum */
-    int64_t trained, rows; /* the numbers in the learner's file and in the replay's: see read_numbers */
+    int64_t trained, rows; /* the numbers in the learner's file and in the replay's: see gpur_folder_read_trained */
 } run_state;
 
 static int64_t entry_bytes(const gpur_run *run)
@@ -102,13 +99,6 @@ static gpur_status read_player(run_state *state, int32_t i)
                              "the environment could not be saved");
 }
 
-/* A checksum of the environments' options, whose text may be longer than an entry of a file's metadata. */
-static uint64_t options_of(const gpur_run *run)
-{
-    const char *const options = run->config.env_options ? run->config.env_options : "";
-    return gpur_checksum(options, (int64_t)strlen(options));
-}
-
 static gpur_status read_state(run_state *state)
 {
     gpur_run *const run = state->run;
@@ -130,7 +120,7 @@ static gpur_status read_state(run_state *state)
     state->episodes = run->episodes;
     state->train_steps = run->train_steps;
     state->evaluations = run->evaluator.reported;
-    state->env_options = options_of(run);
+    state->env_options = gpur_options_checksum(run->config.env_options);
     return GPUR_OK;
 }
 
@@ -191,39 +181,16 @@ static gpur_status add_settings(const gpur_run *run, gpur_tensors *settings)
     return gpur_tensors_add_metadata(settings, "seed", "%" PRIu64, c->seed);
 }
 
-static gpur_status path_in(const char *folder, const char *name, char path[MAX_PATH])
-{
-    const int length = snprintf(path, MAX_PATH, "%s/%s", folder, name);
-    GPUR_REQUIRE(length < MAX_PATH, "the folder's name is %d bytes long; it must be at most %d", (int)strlen(folder),
-                 MAX_PATH - 32);
-    return GPUR_OK;
-}
-
-/* Reads from the heads of the other two files how far the learner and the replay have come: train steps done, and
- * transitions appended. */
-static gpur_status read_numbers(const char *folder, int64_t *trained, int64_t *rows)
-{
-    gpur_checkpoint_info info = {.size = sizeof info};
-    char path[MAX_PATH];
-    GPUR_TRY(path_in(folder, "learner.safetensors", path));
-    GPUR_TRY(gpur_checkpoint_get_info(path, &info));
-    *trained = info.steps;
-    GPUR_TRY(path_in(folder, "replay.safetensors", path));
-    GPUR_TRY(gpur_checkpoint_get_info(path, &info));
-    *rows = info.first_id + info.rows;
-    return GPUR_OK;
-}
-
 static gpur_status write_file(run_state *state, const char *folder)
 {
     gpur_sections sections = {0};
     gpur_tensors tensors = {0};
     gpur_checkpoint_options options;
-    char path[MAX_PATH];
+    char path[GPUR_FOLDER_PATH];
     gpur_scalar scalars[SCALARS];
     gpur_learner *const learner = state->run->learner;
     list_scalars(state, scalars);
-    GPUR_TRY(path_in(folder, "run.safetensors", path));
+    GPUR_TRY(gpur_folder_path(folder, "run.safetensors", path));
     GPUR_TRY(gpur_checkpoint_options_init(&options, sizeof options));
     gpur_status status = gpur_checkpoint_add_kind(&tensors, "run");
     if (status == GPUR_OK)
@@ -242,13 +209,14 @@ static gpur_status write_file(run_state *state, const char *folder)
 static gpur_status save_all(run_state *state, const char *folder)
 {
     gpur_learner *const learner = state->run->learner;
-    char path[MAX_PATH];
+    char path[GPUR_FOLDER_PATH];
     GPUR_TRY(read_state(state));
-    GPUR_TRY(path_in(folder, "replay.safetensors", path));
+    GPUR_TRY(gpur_folder_path(folder, "replay.safetensors", path));
     GPUR_TRY(gpur_replay_save(learner->replay, path, NULL));
-    GPUR_TRY(path_in(folder, "learner.safetensors", path));
+    GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
     GPUR_TRY(gpur_learner_save(learner, path, NULL));
-    GPUR_TRY(read_numbers(folder, &state->trained, &state->rows));
+    GPUR_TRY(gpur_folder_read_trained(folder, &state->trained));
+    GPUR_TRY(gpur_folder_read_rows(folder, &state->rows));
     return write_file(state, folder);
 }
 
@@ -266,8 +234,7 @@ gpur_status gpur_run_save(gpur_run *run, const char *folder)
     GPUR_TRY(gpur_run_publish(run));
     if (atomic_load(&run->stopping)) /* an evaluation may have been cut off */
         return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps; it is not saved", run->step);
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return gpur_fail(GPUR_FILE_ERROR, "cannot make the folder %s: %s", folder, strerror(errno));
+    GPUR_TRY(gpur_folder_make(folder));
     GPUR_TRY(alloc_state(&state, run, count_logged(run)));
     const gpur_status status = save_all(&state, folder);
     free(state.memory);
@@ -355,7 +322,7 @@ static gpur_status check_state(const run_state *state)
     int64_t logged = 0;
     const int64_t numbers[] = {state->step,        state->prepopulated, state->episodes, state->train_steps,
                                state->evaluations, state->trained,      state->rows};
-    if (state->env_options != options_of(run))
+    if (state->env_options != gpur_options_checksum(run->config.env_options))
         return gpur_fail(GPUR_INVALID_ARGUMENT,
                          "the file is of environments with other options than this run's, \"%.200s\"; they must be the "
                          "same",
@@ -400,8 +367,8 @@ static gpur_status read_run(run_state *state, const char *folder)
     gpur_checkpoint file;
     gpur_sections sections = {0};
     gpur_tensors settings = {0};
-    char path[MAX_PATH];
-    GPUR_TRY(path_in(folder, "run.safetensors", path));
+    char path[GPUR_FOLDER_PATH];
+    GPUR_TRY(gpur_folder_path(folder, "run.safetensors", path));
     GPUR_TRY(gpur_checkpoint_open(&file, path));
     const gpur_status status = read_file(state, &file, &sections, &settings);
     gpur_sections_free(&sections);
@@ -414,7 +381,8 @@ static gpur_status read_run(run_state *state, const char *folder)
 static gpur_status check_files(const run_state *state, const char *folder)
 {
     int64_t trained, rows;
-    GPUR_TRY(read_numbers(folder, &trained, &rows));
+    GPUR_TRY(gpur_folder_read_trained(folder, &trained));
+    GPUR_TRY(gpur_folder_read_rows(folder, &rows));
     if (trained != state->trained || rows != state->rows)
         return gpur_fail(GPUR_FILE_ERROR,
                          "%s: run.safetensors was saved after %" PRId64 " train steps and %" PRId64 " transitions, and "
@@ -428,11 +396,11 @@ static gpur_status check_files(const run_state *state, const char *folder)
 static gpur_status load_all(run_state *state, const char *folder)
 {
     gpur_learner *const learner = state->run->learner;
-    char path[MAX_PATH];
+    char path[GPUR_FOLDER_PATH];
     GPUR_TRY(set_state(state));
-    GPUR_TRY(path_in(folder, "replay.safetensors", path));
+    GPUR_TRY(gpur_folder_path(folder, "replay.safetensors", path));
     GPUR_TRY(gpur_replay_load(learner->replay, path, NULL));
-    GPUR_TRY(path_in(folder, "learner.safetensors", path));
+    GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
     GPUR_TRY(gpur_learner_load(learner, path, NULL));
     return state->run->work.copy(state->run->work.context, state->run->shape.acts_by_target);
 }

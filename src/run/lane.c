@@ -68,11 +68,9 @@ static gpur_status check_obs(const gpur_field_info *field, const gpur_space *spa
     return GPUR_OK;
 }
 
-gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, gpur_replay *replay,
-                                gpur_obs_shape *shape)
+gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, const gpur_schema *schema,
+                                const gpur_replay_config *config, gpur_obs_shape *shape)
 {
-    const gpur_replay_config *const config = gpur_replay_settings(replay);
-    const gpur_schema *const schema = gpur_replay_schema(replay);
     const gpur_field_info *const field = &schema->fields[gpur_schema_find(schema, "obs")];
     const int32_t found = info->action.num_actions;
     GPUR_REQUIRE(found > 0, "the environment's actions are not discrete; a Q network needs discrete actions");
@@ -94,6 +92,19 @@ gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, 
 gpur_status gpur_env_error(const char *sentence)
 {
     return sentence ? gpur_fail(GPUR_INVALID_ARGUMENT, "%s", sentence) : GPUR_OK;
+}
+
+gpur_status gpur_player_take_env(gpur_player *player, void *env, const gpur_env_info *info)
+{
+    const gpur_env_type *const type = player->type;
+    player->env = env;
+    GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
+    GPUR_REQUIRE(info->save_bytes >= 0, "save_bytes of %s is %" PRId64 "; it must be 0 or more", type->name,
+                 info->save_bytes);
+    GPUR_REQUIRE(info->save_bytes == 0 || (type->save && type->load),
+                 "save_bytes of %s is %" PRId64 " and it has no functions save and load; without them it must be 0",
+                 type->name, info->save_bytes);
+    return GPUR_OK;
 }
 
 void gpur_player_close_env(gpur_player *player)

@@ -6,6 +6,7 @@
 #include "gpureplay/env.h"
 #include "gpureplay/run.h"
 #include "gpureplay/writer.h"
+#include "replay/schema.h"
 
 /* How the network sees observations. With GPUR_LAYOUT_FRAMES an observation is a stack of the environment's last
  * frames, padded as the replay pads it. */
@@ -26,9 +27,10 @@ static inline int64_t gpur_obs_bytes(const gpur_obs_shape *shape)
 void gpur_obs_begin(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame);
 void gpur_obs_push(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame);
 
-/* Finds the shape. Refuses an environment whose observations or actions are not those of the replay and the network. */
-gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, gpur_replay *replay,
-                                gpur_obs_shape *shape);
+/* Finds the shape. Refuses an environment whose observations or actions are not those of the network and of a replay
+ * with this schema and these settings. */
+gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, const gpur_schema *schema,
+                                const gpur_replay_config *config, gpur_obs_shape *shape);
 
 /* An environment, and what the network sees of it. */
 typedef struct gpur_player {
@@ -38,6 +40,9 @@ typedef struct gpur_player {
     unsigned char *frame; /* (frame_bytes) what the environment wrote last */
     unsigned char *obs;   /* (stack, frame) what the network sees; memory of the run */
 } gpur_player;
+
+/* Takes over an environment that the init of the player's type has made. Refuses one that cannot be. */
+gpur_status gpur_player_take_env(gpur_player *player, void *env, const gpur_env_info *info);
 
 /* Opens a player whose type and environment are set. */
 gpur_status gpur_player_open(gpur_player *player, const gpur_obs_shape *shape, unsigned char *obs);

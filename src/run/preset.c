@@ -3,17 +3,11 @@
 #include "gpureplay/run.h"
 
 #include "base/sized.h"
+#include "run/system.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
-
-/* What an environment's observations are to a network. */
-typedef struct obs_kind {
-    int32_t dims;
-    int32_t is_frame; /* 1: one image without channels, of which the network sees a stack */
-    int32_t stack;
-} obs_kind;
 
 /* A system by its name, an environment, and the configs that get its settings. */
 typedef struct preset {
@@ -25,79 +19,12 @@ typedef struct preset {
     gpur_run_config *run;
 } preset;
 
-static gpur_status check_info(const char *name, const gpur_env_info *info)
-{
-    GPUR_REQUIRE(info->action.num_actions > 0, "%s: its actions are not discrete; a Q network needs discrete actions",
-                 name);
-    GPUR_REQUIRE(info->obs.dtype == GPUR_FLOAT32 || info->obs.dtype == GPUR_UINT8,
-                 "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32 (%d) or GPUR_UINT8 (%d)", name,
-                 (int)info->obs.dtype, (int)GPUR_FLOAT32, (int)GPUR_UINT8);
-    return GPUR_OK;
-}
-
-static obs_kind kind_of(const gpur_space *obs)
-{
-    obs_kind kind = {.stack = 4};
-    while (kind.dims < GPUR_MAX_DIMS && obs->shape[kind.dims] > 0)
-        kind.dims++;
-    kind.is_frame = kind.dims == 2;
-    return kind;
-}
-
-/* "obs" as the replay stores it: a frame gets the axis of its stack in front. */
-static void set_fields(const gpur_space *obs, const obs_kind *kind, int has_previous, gpur_field *fields)
-{
-    static const gpur_field others[] = {{"action", GPUR_INT32, {0}},
-                                        {"reward", GPUR_FLOAT32, {0}},
-                                        {"terminated", GPUR_BOOL, {0}},
-                                        {"truncated", GPUR_BOOL, {0}},
-                                        {"previous", GPUR_INT64, {0}}};
-    gpur_field field = {.name = "obs", .dtype = obs->dtype};
-    for (int32_t i = 0; i < kind->dims; i++)
-        field.shape[i + kind->is_frame] = obs->shape[i];
-    if (kind->is_frame)
-        field.shape[0] = kind->stack;
-    fields[0] = field;
-    fields[1] = others[0];
-    fields[2] = others[1];
-    fields[3] = field;
-    fields[3].name = "next_obs";
-    fields[4] = others[2];
-    fields[5] = others[3];
-    if (has_previous)
-        fields[6] = others[4];
-}
-
-/* Bytes up to 255 become numbers up to 1. */
-static float scale_of(const gpur_space *obs)
-{
-    return obs->dtype == GPUR_UINT8 && obs->high > 1.0f ? 1.0f / 255.0f : 1.0f;
-}
-
-static void set_replay(const preset *p, const obs_kind *kind)
+static void set_replay(const preset *p, const gpur_obs_kind *kind)
 {
     const int has_cache = p->learner->returns.cache_size > 0;
-    gpur_replay_config *const replay = p->replay;
-    set_fields(&p->info.obs, kind, has_cache, p->fields);
-    replay->fields = p->fields;
-    replay->field_count = has_cache ? GPUR_RUN_FIELDS : GPUR_RUN_FIELDS - 1;
-    replay->layout = kind->is_frame ? GPUR_LAYOUT_FRAMES : GPUR_LAYOUT_ROWS;
-    replay->frame_stack = kind->is_frame ? kind->stack : 1;
-    if (kind->is_frame)
-        replay->stack_axis = GPUR_STACK_FIRST;
-}
-
-static int is_atari_frame(const gpur_env_info *info, const obs_kind *kind)
-{
-    return kind->is_frame && info->obs.dtype == GPUR_UINT8 && info->obs.shape[0] == 84 && info->obs.shape[1] == 84;
-}
-
-static gpur_status check_frames(const preset *p, const obs_kind *kind)
-{
-    GPUR_REQUIRE(is_atari_frame(&p->info, kind),
-                 "%s: preset \"%s\" needs frames of 84 x 84 bytes; \"%s-small\" takes other observations", p->env_name,
-                 p->name, p->name);
-    return GPUR_OK;
+    gpur_system_set_layout(&p->info.obs, kind, p->fields, p->replay);
+    if (has_cache)
+        p->fields[p->replay->field_count++] = (gpur_field){"previous", GPUR_INT64, {0}};
 }
 
 /* A run's defaults are the constants of Daley & Amato 2021. */
@@ -120,23 +47,7 @@ static gpur_status set_run(gpur_run_config *run)
     return GPUR_OK;
 }
 
-/* The network of Young & Tian 2019, section 4 for images: a convolution of 16 filters of 3 x 3, and 128 units; for
- * other observations two layers of 128. The optimizer and the constants are this library's own. */
-static void set_small_network(const gpur_env_info *info, const obs_kind *kind, gpur_network_config *network)
-{
-    const gpur_layer dense = {.kind = GPUR_DENSE, .units = 128, .activation = GPUR_RELU};
-    const gpur_layer conv = {.kind = GPUR_CONV, .units = 16, .activation = GPUR_RELU, .kernel = 3, .stride = 1};
-    network->trunk[0] = kind->dims >= 2 ? conv : dense;
-    network->trunk[1] = dense;
-    network->trunk_count = 2;
-    network->head = GPUR_HEAD_Q;
-    network->hidden = 0;
-    network->init = GPUR_INIT_FAN_IN;
-    network->input_scale = scale_of(&info->obs);
-    network->input_layout = kind->is_frame ? GPUR_CHW : GPUR_HWC;
-}
-
-static void set_small(const preset *p, const obs_kind *kind)
+static void set_small(const preset *p, const gpur_obs_kind *kind)
 {
     gpur_run_config *const run = p->run;
     gpur_replay_config *const replay = p->replay;
@@ -147,7 +58,7 @@ static void set_small(const preset *p, const obs_kind *kind)
     replay->capacity = 100000;
     replay->min_size = run->prepopulation;
     replay->gamma = 0.99f;
-    set_small_network(&p->info, kind, &learner->network);
+    gpur_system_set_small_network(&p->info, kind, &learner->network);
     learner->optimizer.kind = GPUR_ADAM;
     learner->optimizer.learning_rate = (gpur_schedule){.first = 2.5e-4f, .last = 2.5e-4f};
     learner->optimizer.clip_norm = 10.0f;
@@ -159,14 +70,14 @@ static void set_small(const preset *p, const obs_kind *kind)
 }
 
 /* Fast DQN: Daley & Amato 2021. Its replay and learner are those of Mnih et al. 2015. */
-static gpur_status set_fast_dqn(const preset *p, const obs_kind *kind)
+static gpur_status set_fast_dqn(const preset *p, const gpur_obs_kind *kind)
 {
-    GPUR_TRY(check_frames(p, kind));
+    GPUR_TRY(gpur_system_check_frames(p->name, p->env_name, &p->info, kind));
     GPUR_TRY(gpur_replay_config_preset(p->replay, "nature-dqn"));
     return gpur_learner_config_preset(p->learner, "nature-dqn");
 }
 
-static gpur_status set_fast_dqn_small(const preset *p, const obs_kind *kind)
+static gpur_status set_fast_dqn_small(const preset *p, const gpur_obs_kind *kind)
 {
     set_small(p, kind);
     return GPUR_OK;
@@ -225,7 +136,7 @@ static void set_control(const preset *p)
     network->head = GPUR_HEAD_Q;
     network->hidden = 0;
     network->init = GPUR_INIT_GLOROT;
-    network->input_scale = scale_of(&p->info.obs);
+    network->input_scale = gpur_system_input_scale(&p->info.obs);
     p->replay->capacity = 500000;
     p->replay->reward_clip = 0.0f;
     p->learner->optimizer = authors_adam(1e-4f, 1e-8f, 0.0f);
@@ -235,10 +146,10 @@ static void set_control(const preset *p)
 }
 
 /* DQN(lambda) of Daley & Amato 2019, by its code where the paper is silent. */
-static gpur_status set_dqn_lambda(const preset *p, const obs_kind *kind)
+static gpur_status set_dqn_lambda(const preset *p, const gpur_obs_kind *kind)
 {
     if (kind->dims != 1)
-        GPUR_TRY(check_frames(p, kind));
+        GPUR_TRY(gpur_system_check_frames(p->name, p->env_name, &p->info, kind));
     GPUR_TRY(gpur_replay_config_preset(p->replay, "nature-dqn"));
     GPUR_TRY(gpur_learner_config_preset(p->learner, "nature-dqn"));
     set_bursts(p);
@@ -253,9 +164,9 @@ static gpur_status set_dqn_lambda(const preset *p, const obs_kind *kind)
 }
 
 /* The virtual replay cache of Daley & Amato 2021b, by its code where the paper is silent. */
-static gpur_status set_vrc(const preset *p, const obs_kind *kind)
+static gpur_status set_vrc(const preset *p, const gpur_obs_kind *kind)
 {
-    GPUR_TRY(check_frames(p, kind));
+    GPUR_TRY(gpur_system_check_frames(p->name, p->env_name, &p->info, kind));
     GPUR_TRY(gpur_replay_config_preset(p->replay, "nature-dqn"));
     GPUR_TRY(gpur_learner_config_preset(p->learner, "nature-dqn"));
     set_bursts(p);
@@ -267,7 +178,7 @@ static gpur_status set_vrc(const preset *p, const obs_kind *kind)
 }
 
 /* The small relatives: sizes, network and learning rate are those of "fast-dqn-small", the rest is their system's. */
-static gpur_status set_dqn_lambda_small(const preset *p, const obs_kind *kind)
+static gpur_status set_dqn_lambda_small(const preset *p, const gpur_obs_kind *kind)
 {
     set_small(p, kind);
     set_bursts(p);
@@ -277,7 +188,7 @@ static gpur_status set_dqn_lambda_small(const preset *p, const obs_kind *kind)
     return GPUR_OK;
 }
 
-static gpur_status set_vrc_small(const preset *p, const obs_kind *kind)
+static gpur_status set_vrc_small(const preset *p, const gpur_obs_kind *kind)
 {
     set_small(p, kind);
     set_bursts(p);
@@ -288,7 +199,7 @@ static gpur_status set_vrc_small(const preset *p, const obs_kind *kind)
 
 static const struct {
     const char *name;
-    gpur_status (*set)(const preset *p, const obs_kind *kind);
+    gpur_status (*set)(const preset *p, const gpur_obs_kind *kind);
     int has_cache;
 } systems[] = {
     {"fast-dqn", set_fast_dqn, 0},
@@ -326,8 +237,8 @@ static gpur_status check_room(const preset *p)
 
 static gpur_status set_all(const preset *p, int system)
 {
-    GPUR_TRY(check_info(p->env_name, &p->info));
-    const obs_kind kind = kind_of(&p->info.obs);
+    GPUR_TRY(gpur_system_check_info(p->env_name, &p->info));
+    const gpur_obs_kind kind = gpur_obs_kind_of(&p->info.obs);
     GPUR_TRY(set_run(p->run));
     p->learner->returns.cache_size = 0;
     GPUR_TRY(systems[system].set(p, &kind));

@@ -592,14 +592,7 @@ static gpur_status init_env(const gpur_run *run, int32_t lane, gpur_env_info *in
     GPUR_TRY(gpur_env_error(type == &gpur_single_env
                                 ? gpur_single_env_init(run->vector.type, options_of(run), seed, info, &env)
                                 : type->init(options_of(run), seed, info, &env)));
-    player->env = env;
-    GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
-    GPUR_REQUIRE(info->save_bytes >= 0, "save_bytes of %s is %" PRId64 "; it must be 0 or more", type->name,
-                 info->save_bytes);
-    GPUR_REQUIRE(info->save_bytes == 0 || (type->save && type->load),
-                 "save_bytes of %s is %" PRId64 " and it has no functions save and load; without them it must be 0",
-                 type->name, info->save_bytes);
-    return GPUR_OK;
+    return gpur_player_take_env(player, env, info);
 }
 
 /* `lane` W: the environment of the evaluation. */
@@ -679,7 +672,8 @@ static gpur_status open_lanes(gpur_run *run, gpur_run_types types)
     if (run->config.eval_episodes > 0)
         run->evaluator.player.type = types.env ? types.env : &gpur_single_env;
     GPUR_TRY(make_envs(run));
-    GPUR_TRY(gpur_obs_shape_find(&run->info, run->learner->config.network.num_actions, replay, &run->obs_shape));
+    GPUR_TRY(gpur_obs_shape_find(&run->info, run->learner->config.network.num_actions, gpur_replay_schema(replay),
+                                 gpur_replay_settings(replay), &run->obs_shape));
     const int64_t bytes = gpur_obs_bytes(&run->obs_shape);
     run->obs = calloc((size_t)lanes + 1, (size_t)bytes);
     if (!run->obs)

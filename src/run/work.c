@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "run/work.h"
 
-#include "gpureplay/policy.h"
 #include "learn/learner.h"
 #include "replay/view.h"
 
@@ -46,21 +45,27 @@ static gpur_status infer_for_evaluation(void *context, const unsigned char *obs,
     return act(((gpur_learner_work *)context)->evaluating, 1, obs, action);
 }
 
-static gpur_status open_policy(const gpur_learner *learner, int32_t streams, int32_t rows, gpur_policy **policy)
+gpur_status gpur_acting_policy_open(gpur_device *device, const gpur_schema *schema, const gpur_policy_config *settings,
+                                    gpur_policy **policy)
 {
-    const gpur_schema *const schema = gpur_replay_schema(learner->replay);
     const gpur_field_info *const obs = &schema->fields[gpur_schema_find(schema, "obs")];
-    gpur_policy_config config;
-    GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
-    config.network = learner->config.network;
+    gpur_policy_config config = *settings;
     config.obs = (gpur_field){.name = "obs", .dtype = obs->dtype};
     for (int32_t i = 0; i < obs->dims; i++)
         config.obs.shape[i] = obs->shape[i];
+    return gpur_policy_create(device, &config, policy);
+}
+
+gpur_status gpur_learner_policy_open(const gpur_learner *learner, int32_t streams, int32_t rows, gpur_policy **policy)
+{
+    gpur_policy_config config;
+    GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
+    config.network = learner->config.network;
     config.max_batch = rows;
     config.streams = streams;
     config.math = learner->config.math;
     config.deterministic = learner->config.deterministic;
-    return gpur_policy_create(learner->device, &config, policy);
+    return gpur_acting_policy_open(learner->device, gpur_replay_schema(learner->replay), &config, policy);
 }
 
 gpur_status gpur_learner_work_open(gpur_learner_work *work, gpur_learner *learner, int32_t streams, int32_t rows,
@@ -68,8 +73,8 @@ gpur_status gpur_learner_work_open(gpur_learner_work *work, gpur_learner *learne
 {
     work->learner = learner;
     *table = (gpur_run_work){work, infer, copy, train, refresh, copy_for_evaluation, infer_for_evaluation};
-    GPUR_TRY(open_policy(learner, streams, rows, &work->acting));
-    return evaluates ? open_policy(learner, 1, 1, &work->evaluating) : GPUR_OK;
+    GPUR_TRY(gpur_learner_policy_open(learner, streams, rows, &work->acting));
+    return evaluates ? gpur_learner_policy_open(learner, 1, 1, &work->evaluating) : GPUR_OK;
 }
 
 void gpur_learner_work_close(gpur_learner_work *work)

@@ -5,7 +5,9 @@
  */
 #pragma once
 
+#include "gpureplay/policy.h"
 #include "gpureplay/run.h"
+#include "replay/schema.h"
 
 typedef struct gpur_run_work {
     void *context;
@@ -28,9 +30,16 @@ typedef struct gpur_run_work {
     gpur_status (*infer_for_evaluation)(void *context, const unsigned char *obs, int32_t *action);
 } gpur_run_work;
 
+/* Opens a policy, with these settings, for observations of a replay with this schema. */
+gpur_status gpur_acting_policy_open(gpur_device *device, const gpur_schema *schema, const gpur_policy_config *settings,
+                                    gpur_policy **policy);
+
+/* One with a learner's network, on its device. */
+gpur_status gpur_learner_policy_open(const gpur_learner *learner, int32_t streams, int32_t rows, gpur_policy **policy);
+
 typedef struct gpur_learner_work {
     gpur_learner *learner;
-    struct gpur_policy *acting, *evaluating; /* `evaluating` is NULL if there are no evaluations */
+    gpur_policy *acting, *evaluating; /* `evaluating` is NULL if there are no evaluations */
 } gpur_learner_work;
 
 /* `streams`: threads that infer at the same time; `rows`: observations of one inference. After a failure call

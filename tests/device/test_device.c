@@ -136,7 +136,7 @@ TEST(a_device_lives_until_its_last_holder_lets_go)
 TEST(the_build_info_has_a_line_for_each_part)
 {
     static const char *const keys[] = {
-        "\ncompiler: ", "\ncuda: ", "\nblas: ", "\ndnnl: ", "\nfiles: ", "\ncpu kernels: "};
+        "\ncompiler: ", "\ncuda: ", "\nblas: ", "\ndnnl: ", "\nfiles: ", "\nzstd: ", "\ncpu kernels: "};
     const char *line = gpur_build_info();
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         line = strstr(line, keys[i]);

@@ -5,7 +5,7 @@
 cmake_minimum_required(VERSION 3.22)
 set(booleans RACE_CHECK WERROR TESTS EXAMPLES BENCH INSTALL)
 list(TRANSFORM booleans REPLACE "(.+)" "-DGPUREPLAY_\\1=OFF" OUTPUT_VARIABLE plain)
-list(APPEND plain -DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF
+list(APPEND plain -DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF -DGPUREPLAY_ZSTD=OFF
     -DGPUREPLAY_SANITIZE= -DGPUREPLAY_CUDA_ARCHITECTURES=AUTO)
 file(REMOVE_RECURSE ${SCRATCH})
 
@@ -33,15 +33,17 @@ foreach(on ON Yes 1)
 endforeach()
 prints("GPUREPLAY_BLAS=ON" "OpenBLAS: /|GPUREPLAY_BLAS=ON, but ")
 prints("GPUREPLAY_DNNL=ON" "GPUREPLAY_DNNL=ON, but oneDNN was not found|oneDNN: /")
+prints("GPUREPLAY_ZSTD=ON" "GPUREPLAY_ZSTD=ON, but Zstandard was not found|Zstandard: /")
 foreach(off off No 0)
-    prints("GPUREPLAY_CUDA=${off};GPUREPLAY_BLAS=${off};GPUREPLAY_DNNL=${off}" "exit 0" "CUDA: |OpenBLAS|oneDNN")
+    prints("GPUREPLAY_CUDA=${off};GPUREPLAY_BLAS=${off};GPUREPLAY_DNNL=${off};GPUREPLAY_ZSTD=${off}" "exit 0"
+        "CUDA: |OpenBLAS|oneDNN|Zstandard")
     prints("GPUREPLAY_SANITIZE=${off};GPUREPLAY_CUDA=auto" "exit 0.*CUDA: " "sanitizer")
 endforeach()
 prints(GPUREPLAY_BLAS=Auto "OpenBLAS")
 prints("GPUREPLAY_SANITIZE=undefined,Thread;GPUREPLAY_BLAS=AUTO" "so that ThreadSanitizer sees matrix products")
 prints("GPUREPLAY_RACE_CHECK=y;GPUREPLAY_CUDA=AUTO" "CUDA: left out, since sanitizers and the race check")
 
-foreach(switch GPUREPLAY_CUDA GPUREPLAY_BLAS GPUREPLAY_DNNL)
+foreach(switch GPUREPLAY_CUDA GPUREPLAY_BLAS GPUREPLAY_DNNL GPUREPLAY_ZSTD)
     refuses(${switch} atuo "AUTO, ON or OFF")
 endforeach()
 refuses(GPUREPLAY_CUDA "" "AUTO, ON or OFF")

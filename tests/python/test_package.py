@@ -107,9 +107,11 @@ def test_what_was_not_built_in_comes_with_the_command():
     for key, wanted in (
             ("blas", "OpenBLAS, for quick matrix products on the CPU: `sudo apt install libopenblas-openmp-dev`"),
             ("dnnl", "oneDNN, for quick convolutions on the CPU: `sudo apt install libdnnl-dev`"),
-            ("files", "cJSON and xxHash, for saving and loading: `sudo apt install libcjson-dev libxxhash-dev`")):
+            ("files", "cJSON and xxHash, for saving and loading: `sudo apt install libcjson-dev libxxhash-dev`"),
+            ("zstd", "Zstandard, for compressed blocks: `sudo apt install libzstd-dev`")):
         assert key in _show._build()
-        assert _show._missing({"blas": "", "dnnl": "", "files": "", key: "none, because"}, "CUDA 13.0", False) == [
+        build = {"blas": "", "dnnl": "", "files": "", "zstd": "", key: "none, because"}
+        assert _show._missing(build, "CUDA 13.0", False) == [
             f"{wanted} (Debian, Ubuntu), then `pip install --force-reinstall --no-cache-dir .` here"]
 
 

@@ -3,6 +3,7 @@
  * Every call that takes memory, a lock or a thread, with each of these refused in turn: the call does all it should,
  * or returns GPUR_OUT_OF_MEMORY with everything as it was. It works when it is repeated, and nothing leaks.
  */
+#include "support/block_damage.h"
 #include "support/learner_fixture.h"
 #include "support/policy_fixture.h"
 #include "support/faults.h"
@@ -513,6 +514,16 @@ static gpur_status call_host_batches(fixture *w)
     return gpur_learner_release_host_batch(w->learner, rows);
 }
 
+/* A format, a packer, and a compressed block, which is checked. */
+static gpur_status call_make_block(fixture *w)
+{
+    static block_kind kind;
+    (void)w;
+    const gpur_status status = block_kind_make(&kind, BLOCK_KINDS - 1);
+    block_kind_close(&kind);
+    return status;
+}
+
 static const subject subjects[] = {
     {"gpur_device_open", NO_REPLAY, NULL, call_device_open, EVERYTHING, 0},
     {"gpur_device_open", NO_REPLAY, NULL, call_device_open_plain, EVERYTHING, 0},
@@ -567,6 +578,7 @@ static const subject subjects[] = {
     {"loading a policy", CONV_LEARNER, prepare_policy_file, call_load, OURS, POLICY},
     {"loading a learner into a policy", CONV_LEARNER, prepare_policy_learner_file, call_load, OURS, POLICY},
     {"the calls on priorities", 5, NULL, call_priorities, 0, 0},
+    {"blocks and their packer", NO_REPLAY, NULL, call_make_block, EVERYTHING, 0},
     {"the calls on host batches", CONV_LEARNER, NULL, call_host_batches, 0, 0},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };

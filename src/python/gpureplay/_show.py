@@ -58,6 +58,7 @@ _OPTIONAL = (  # key in gpur_build_info, name, purpose, Debian's packages
     ("blas", "OpenBLAS", "quick matrix products on the CPU", "libopenblas-openmp-dev"),
     ("dnnl", "oneDNN", "quick convolutions on the CPU", "libdnnl-dev"),
     ("files", "cJSON and xxHash", "saving and loading", "libcjson-dev libxxhash-dev"),
+    ("zstd", "Zstandard", "compressed blocks", "libzstd-dev"),
 )
 
 

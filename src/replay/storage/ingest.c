@@ -64,7 +64,7 @@ static gpur_status wait_for_block(gpur_replay *replay)
     const double begin = gpur_clock_seconds();
     gpur_status status = GPUR_OK;
     if (staging->spare.count > 0) {
-        gpur_block *const oldest = gpur_queue_remove(&staging->spare, 0);
+        gpur_staging_block *const oldest = gpur_queue_remove(&staging->spare, 0);
         gpur_window_unlock(replay);
         status = gpur_event_sync(oldest->copied);
         gpur_window_lock(replay);
@@ -104,7 +104,7 @@ void gpur_ingest_wait_flush(gpur_replay *replay)
         wait(replay);
 }
 
-static gpur_status upload_block(gpur_replay *replay, gpur_block *block)
+static gpur_status upload_block(gpur_replay *replay, gpur_staging_block *block)
 {
     const int64_t rows = block->filled - block->uploaded;
     if (rows == 0)
@@ -128,9 +128,9 @@ static gpur_status upload_closed(gpur_replay *replay)
 {
     gpur_staging *const staging = &replay->ingest.staging;
     while (staging->closed.count > 0 && staging->closed.blocks[0]->writing == 0) {
-        gpur_block *const block = gpur_queue_remove(&staging->closed, 0);
+        gpur_staging_block *const block = gpur_queue_remove(&staging->closed, 0);
         const gpur_status status = upload_block(replay, block);
-        gpur_block_clear(block);
+        gpur_staging_block_clear(block);
         gpur_queue_push(&staging->spare, block);
         GPUR_TRY(status);
     }
@@ -143,12 +143,13 @@ static void close_open(gpur_staging *staging)
     staging->open = NULL;
 }
 
-/* Makes sure that the open block has room. A block without room for more frames is closed although it has free rows. */
-static gpur_status find_room(gpur_replay *replay, int waits)
+/* Makes sure that the open block has room. A block without room for so many frames is closed although it has free rows,
+ * and the other way around. */
+static gpur_status find_room(gpur_replay *replay, int64_t rows, int64_t frames, int waits)
 {
     gpur_staging *const staging = &replay->ingest.staging;
     gpur_ingest_wait_flush(replay);
-    while (!staging->open || !gpur_block_has_room(staging, staging->open)) {
+    while (!staging->open || !gpur_staging_block_has_room(staging, staging->open, rows, frames)) {
         if (staging->open) {
             close_open(staging);
             GPUR_TRY(upload_closed(replay));
@@ -159,30 +160,49 @@ static gpur_status find_room(gpur_replay *replay, int waits)
     return GPUR_OK;
 }
 
-gpur_status gpur_ingest_claim(gpur_replay *replay, int64_t wanted, int waits, gpur_claim *claim)
+/* Claims rows and frames of the open block, which has room for them. */
+static void take(gpur_replay *replay, int64_t rows, int64_t frames, gpur_claim *claim)
 {
     gpur_ingest *const ingest = &replay->ingest;
     gpur_staging *const staging = &ingest->staging;
-    GPUR_TRY(find_room(replay, waits));
-    gpur_block *const block = staging->open;
-    const int64_t room = staging->row_frames > 0 ? 1 : staging->block_rows - block->filled;
+    gpur_staging_block *const block = staging->open;
     claim->block = block;
     claim->rows = block->rows + block->filled * staging->pitch;
-    claim->count = wanted < room ? wanted : room;
+    claim->count = rows;
     claim->first_id = ingest->next_id;
-    ingest->next_id += claim->count;
-    block->filled += claim->count;
+    claim->frames = block->frames + block->frames_filled * staging->frame_pitch;
+    claim->first_frame = replay->frame_index.head;
+    ingest->next_id += rows;
+    replay->frame_index.head += frames;
+    block->filled += rows;
+    block->frames_filled += frames;
     block->writing++;
     ingest->writing++;
-    ingest->staged += claim->count;
+    ingest->staged += rows;
     if (block->filled == staging->block_rows)
         close_open(staging);
+}
+
+gpur_status gpur_ingest_claim(gpur_replay *replay, int64_t wanted, int waits, gpur_claim *claim)
+{
+    const gpur_staging *const staging = &replay->ingest.staging;
+    GPUR_TRY(find_room(replay, 1, staging->row_frames, waits));
+    const int64_t room = staging->row_frames > 0 ? 1 : staging->block_rows - staging->open->filled;
+    take(replay, wanted < room ? wanted : room, 0, claim);
+    return GPUR_OK;
+}
+
+gpur_status gpur_ingest_claim_all(gpur_replay *replay, int64_t rows, int64_t frames, int waits, gpur_claim *claim)
+{
+    assert(rows <= replay->ingest.staging.block_rows && frames <= replay->ingest.staging.block_frames);
+    GPUR_TRY(find_room(replay, rows, frames, waits));
+    take(replay, rows, frames, claim);
     return GPUR_OK;
 }
 
 int gpur_ingest_has_room(const gpur_ingest *ingest, int64_t wanted)
 {
-    const gpur_block *const open = ingest->staging.open;
+    const gpur_staging_block *const open = ingest->staging.open;
     if (ingest->flushing > 0)
         return 0;
     return (open && wanted <= ingest->staging.block_rows - open->filled) ||
@@ -191,13 +211,13 @@ int gpur_ingest_has_room(const gpur_ingest *ingest, int64_t wanted)
 
 int gpur_ingest_fills_block(const gpur_ingest *ingest, int64_t wanted)
 {
-    const gpur_block *const open = ingest->staging.open;
+    const gpur_staging_block *const open = ingest->staging.open;
     return wanted >= ingest->staging.block_rows - (open ? open->filled : 0);
 }
 
 unsigned char *gpur_ingest_claim_frame(gpur_replay *replay, const gpur_claim *claim, int64_t *id)
 {
-    gpur_block *const block = claim->block;
+    gpur_staging_block *const block = claim->block;
     assert(block->frames_filled < replay->ingest.staging.block_frames);
     *id = replay->frame_index.head++;
     return block->frames + block->frames_filled++ * replay->ingest.staging.frame_pitch;
@@ -215,7 +235,7 @@ gpur_status gpur_ingest_commit(gpur_replay *replay, const gpur_claim *claim)
 
 int gpur_ingest_is_empty(const gpur_ingest *ingest)
 {
-    const gpur_block *const open = ingest->staging.open;
+    const gpur_staging_block *const open = ingest->staging.open;
     return ingest->staged == 0 && ingest->writing == 0 && ingest->flushing == 0 && (!open || open->filled == 0);
 }
 
@@ -239,7 +259,7 @@ gpur_status gpur_ingest_pause(gpur_replay *replay)
     GPUR_TRY(gpur_ingest_flush(replay));
     gpur_window_publish_all_next(replay);
     if (staging->open) {
-        gpur_block_clear(staging->open);
+        gpur_staging_block_clear(staging->open);
         gpur_queue_push(&staging->spare, staging->open);
         staging->open = NULL;
     }

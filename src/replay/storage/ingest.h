@@ -49,10 +49,12 @@ gpur_status gpur_ingest_pause(gpur_replay *replay);
 void gpur_ingest_resume(gpur_replay *replay);
 
 typedef struct gpur_claim {
-    gpur_block *block;
+    gpur_staging_block *block;
     unsigned char *rows; /* (count, pitch); no other thread uses them before the commit */
     int64_t count;
     int64_t first_id; /* of its rows. Blocks are uploaded in the order of their opening, so ids follow the claims */
+    unsigned char *frames; /* GPUR_LAYOUT_FRAMES: those claimed with the rows, of which the first has this id */
+    int64_t first_frame;
 } gpur_claim;
 
 /*
@@ -62,6 +64,10 @@ typedef struct gpur_claim {
  *   GPUR_WOULD_BLOCK  all blocks are in use, and `waits` is 0
  */
 gpur_status gpur_ingest_claim(gpur_replay *replay, int64_t wanted, int waits, gpur_claim *claim);
+
+/* Claims exactly so many rows and frames, 0 to as many as one staging block has room for, and otherwise does what
+ * gpur_ingest_claim does. The caller records the rows in the frame index before it releases the lock. */
+gpur_status gpur_ingest_claim_all(gpur_replay *replay, int64_t rows, int64_t frames, int waits, gpur_claim *claim);
 
 /* GPUR_LAYOUT_FRAMES: claims memory for one more frame of the claimed row; `id` gets the frame's id. To be called
  * between claim and commit without releasing the lock, at most as often as a row can have frames. */
@@ -94,7 +100,7 @@ gpur_status gpur_ingest_commit(gpur_replay *replay, const gpur_claim *claim);
 static inline unsigned char *gpur_ingest_claim_under_lock(gpur_ingest *ingest, int64_t count)
 {
     const gpur_staging *const staging = &ingest->staging;
-    gpur_block *const block = staging->open;
+    gpur_staging_block *const block = staging->open;
     if (!block || ingest->flushing > 0 || count >= staging->block_rows - block->filled)
         return NULL;
     unsigned char *const rows = block->rows + block->filled * staging->pitch;

@@ -23,7 +23,7 @@ gpur_status gpur_staging_build(gpur_staging *staging, gpur_device *device, const
     const int64_t count = config->staging_blocks;
     GPUR_TRY(gpur_pinned_alloc(device, count * (row_bytes + frame_bytes), "staging blocks", (void **)&staging->memory));
     for (int32_t i = 0; i < count; i++) {
-        gpur_block *const block = &staging->blocks[i];
+        gpur_staging_block *const block = &staging->blocks[i];
         block->rows = staging->memory + i * row_bytes;
         block->frames = staging->memory + count * row_bytes + i * frame_bytes;
         GPUR_TRY(gpur_event_create(device, &block->copied));
@@ -40,21 +40,22 @@ void gpur_staging_destroy(gpur_staging *staging)
     gpur_pinned_free(staging->device, staging->memory);
 }
 
-void gpur_queue_push(gpur_staging_queue *queue, gpur_block *block)
+void gpur_queue_push(gpur_staging_queue *queue, gpur_staging_block *block)
 {
     assert(queue->count < GPUR_MAX_STAGING_BLOCKS);
     queue->blocks[queue->count++] = block;
 }
 
-gpur_block *gpur_queue_remove(gpur_staging_queue *queue, int32_t index)
+gpur_staging_block *gpur_queue_remove(gpur_staging_queue *queue, int32_t index)
 {
-    gpur_block *const block = queue->blocks[index];
+    gpur_staging_block *const block = queue->blocks[index];
     queue->count--;
-    memmove(&queue->blocks[index], &queue->blocks[index + 1], (size_t)(queue->count - index) * sizeof(gpur_block *));
+    memmove(&queue->blocks[index], &queue->blocks[index + 1],
+            (size_t)(queue->count - index) * sizeof(gpur_staging_block *));
     return block;
 }
 
-gpur_block *gpur_staging_pop_idle(gpur_staging *staging)
+gpur_staging_block *gpur_staging_pop_idle(gpur_staging *staging)
 {
     gpur_staging_queue *const spare = &staging->spare;
     const int32_t newest = spare->count - 1;
@@ -65,12 +66,13 @@ gpur_block *gpur_staging_pop_idle(gpur_staging *staging)
     return NULL;
 }
 
-int gpur_block_has_room(const gpur_staging *staging, const gpur_block *block)
+int gpur_staging_block_has_room(const gpur_staging *staging, const gpur_staging_block *block, int64_t rows,
+                                int64_t frames)
 {
-    return block->filled < staging->block_rows && block->frames_filled + staging->row_frames <= staging->block_frames;
+    return block->filled + rows <= staging->block_rows && block->frames_filled + frames <= staging->block_frames;
 }
 
-void gpur_block_clear(gpur_block *block)
+void gpur_staging_block_clear(gpur_staging_block *block)
 {
     block->filled = block->uploaded = 0;
     block->frames_filled = block->frames_uploaded = 0;

@@ -126,12 +126,11 @@ static int has_flag(const unsigned char *row, int64_t offset)
     return offset >= 0 && row[offset] != 0;
 }
 
-/* link_appends: fills in `previous` of the rows, of which the first has id `first_id`. */
-static void link_rows(gpur_writer *writer, unsigned char *rows, int64_t count, int64_t first_id)
+void gpur_writer_link_rows(gpur_writer *writer, unsigned char *rows, int64_t count, int64_t first_id)
 {
     const gpur_row_offsets *const at = &writer->offsets;
     for (int64_t i = 0; i < count && writer->config.link_appends; i++) {
-        unsigned char *const row = rows + i * writer->replay->schema.pitch;
+        unsigned char *const row = rows + i * writer->replay->layout.rows.pitch;
         const int ends = has_flag(row, at->terminated) || has_flag(row, at->truncated);
         memcpy(row + at->previous, &writer->append_link, sizeof writer->append_link);
         writer->append_link = ends ? gpur_previous_across(first_id + i) : first_id + i;
@@ -144,7 +143,7 @@ static void fill_rows(const append_job *in, int64_t count, unsigned char *rows, 
     const gpur_replay *const replay = in->writer->replay;
     in->source->fill(in->data, &replay->schema, in->done, count, rows);
     clip_rewards(replay, rows, count);
-    link_rows(in->writer, rows, count, first_id);
+    gpur_writer_link_rows(in->writer, rows, count, first_id);
 }
 
 /* Claims rows, fills them (many bytes: without the lock) and commits them. */
@@ -262,8 +261,8 @@ static gpur_status check_packed(const gpur_replay *replay)
     GPUR_REQUIRE(
         replay->config.layout == GPUR_LAYOUT_ROWS,
         "the replay's layout is GPUR_LAYOUT_FRAMES, which stores each frame of an episode once, and finished rows do "
-        "not tell to which episode they belong: use gpur_writer_reset and gpur_writer_step_ex, or "
-        "GPUR_LAYOUT_ROWS");
+        "not tell to which episode they belong: use gpur_writer_reset and gpur_writer_step_ex, "
+        "gpur_writer_append_block, or GPUR_LAYOUT_ROWS");
     return GPUR_OK;
 }
 

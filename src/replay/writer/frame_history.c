@@ -56,6 +56,15 @@ void gpur_frame_history_invalidate(gpur_frame_history *history)
         history->entries[i].id = -1;
 }
 
+void gpur_frame_history_renumber(gpur_frame_history *history, const uint32_t *numbers)
+{
+    for (int64_t i = 0; i < history->num_envs * history->room; i++) {
+        gpur_frame_entry *const entry = &history->entries[i];
+        entry->link = entry->id < 0 ? 0 : numbers[entry->id];
+        entry->id = (int64_t)entry->link - 1;
+    }
+}
+
 static gpur_frame_entry *entry_of(const gpur_frame_history *h, int64_t env, int64_t frame)
 {
     return &h->entries[env * h->room + (frame & (h->room - 1))];
@@ -186,35 +195,34 @@ void gpur_frame_history_get(const gpur_frame_history *h, int64_t env, unsigned c
 /* The state while the links of one row are built. */
 typedef struct link_builder {
     gpur_frame_history *history;
-    gpur_replay *replay;
-    const gpur_claim *claim;
-    int64_t env, head, oldest;
+    const gpur_frame_store *store;
+    int64_t env, oldest;
 } link_builder;
 
 static uint32_t link_of(link_builder *l, int64_t frame)
 {
-    const gpur_frame_layout *const frame_layout = l->history->layout;
+    const gpur_frame_store *const store = l->store;
     const int64_t alias = entry_of(l->history, l->env, frame)->alias_of;
     if (alias == GPUR_FRAME_NONE)
         return 0;
     gpur_frame_entry *const entry = entry_of(l->history, l->env, alias);
-    if (entry->id < 0 || l->head - entry->id > frame_layout->reach) {
-        unsigned char *const to = gpur_ingest_claim_frame(l->replay, l->claim, &entry->id);
-        memcpy(to, frame_of(l->history, l->env, alias), (size_t)frame_layout->frame_bytes);
-        entry->link = (uint32_t)(entry->id % frame_layout->frames) + 1;
+    if (entry->id < 0 || store->head - entry->id > store->reach) {
+        unsigned char *const to = store->claim(store, &entry->id);
+        memcpy(to, frame_of(l->history, l->env, alias), (size_t)l->history->layout->frame_bytes);
+        entry->link = (uint32_t)(entry->id % store->slots) + 1;
     }
     l->oldest = entry->id < l->oldest ? entry->id : l->oldest;
     return entry->link;
 }
 
-void gpur_frame_history_link(gpur_frame_history *h, gpur_replay *replay, const gpur_claim *claim, int64_t env,
-                             int64_t steps, uint32_t *links)
+int64_t gpur_frame_history_link(gpur_frame_history *h, const gpur_frame_store *store, int64_t env, int64_t steps,
+                                uint32_t *links)
 {
-    const int64_t head = replay->frame_index.head, stack = h->layout->stack, next = h->last[env] - stack + 1;
-    link_builder l = {h, replay, claim, env, head, head};
+    const int64_t stack = h->layout->stack, next = h->last[env] - stack + 1;
+    link_builder l = {h, store, env, store->head};
     for (int64_t j = 0; j < stack; j++)
         links[j] = link_of(&l, next - steps + j);
     for (int64_t j = 0; j < stack; j++)
         links[stack + j] = link_of(&l, next + j);
-    gpur_frame_index_record(&replay->frame_index, head, l.oldest);
+    return l.oldest;
 }

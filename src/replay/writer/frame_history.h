@@ -41,6 +41,9 @@ void gpur_frame_history_destroy(gpur_frame_history *history); /* also after a fa
 /* Marks all frames as not stored, so that later rows store them again. */
 void gpur_frame_history_invalidate(gpur_frame_history *history);
 
+/* Changes the ids of stored frames: that with id f gets numbers[f] - 1, and with 0 is no longer stored. */
+void gpur_frame_history_renumber(gpur_frame_history *history, const uint32_t *numbers);
+
 /* Begins an episode of an environment with its first observation. */
 void gpur_frame_history_begin(gpur_frame_history *history, int64_t env, const unsigned char *obs);
 
@@ -54,10 +57,19 @@ void gpur_frame_history_add(gpur_frame_history *history, int64_t env, const unsi
 gpur_status gpur_frame_history_check(const gpur_frame_history *history, int64_t env, const unsigned char *obs,
                                      const char *what);
 
+/* Where the frames of rows are stored: with the ring's layout, or in the blocks of a packer. */
+typedef struct gpur_frame_store {
+    unsigned char *(*claim)(const struct gpur_frame_store *store, int64_t *id); /* memory and id of one more frame */
+    void *owner;
+    const gpur_claim *rows; /* of a replay: the claim of the row */
+    int64_t head;           /* id that the next frame has before the row */
+    int64_t slots, reach;   /* as in gpur_frame_layout: a link is 1 + id % slots */
+} gpur_frame_store;
+
 /*
- * Writes the links of a row that spans the last `steps` steps, and records the row in the frame index. With the row's
- * claim it stores frames that are not stored yet, and again those that are more than gpur_frame_layout.reach ids old,
- * since a link to such a frame would delay the reuse of its slot.
+ * Writes the links of a row that spans the last `steps` steps. Stores frames that are not stored yet, and again those
+ * that are more than `reach` ids old, since a link to such a frame would delay the reuse of its slot. Returns the
+ * smallest id that the row links to; the store's head if that is smaller.
  */
-void gpur_frame_history_link(gpur_frame_history *history, gpur_replay *replay, const gpur_claim *claim, int64_t env,
-                             int64_t steps, uint32_t *links);
+int64_t gpur_frame_history_link(gpur_frame_history *history, const gpur_frame_store *store, int64_t env, int64_t steps,
+                                uint32_t *links);

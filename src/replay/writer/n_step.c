@@ -5,10 +5,7 @@
 
 #include <inttypes.h>
 
-/* The return of `steps` rewards, from number `first` on, in a ring buffer of `room` floats, a power of two. A single
- * reward is returned bit for bit; sums are computed in double and rounded once. */
-static gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int64_t first, int32_t steps,
-                                                float gamma)
+gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma)
 {
     double reward = (double)rewards[first & (room - 1)], discount = (double)gamma;
     for (int32_t i = 1; i < steps; i++) {
@@ -73,17 +70,32 @@ typedef struct n_step_row {
     unsigned char *row;
 } n_step_row;
 
+static unsigned char *claim_frame(const gpur_frame_store *store, int64_t *id)
+{
+    return gpur_ingest_claim_frame(store->owner, store->rows, id);
+}
+
+/* Writes the links of obs and next_obs, stores their frames with the row's claim, and records the row. */
+static void link_frames(const gpur_row_emitter *emitter, const n_step_row *m)
+{
+    gpur_replay *const replay = emitter->writer->replay;
+    const gpur_frame_layout *const layout = &replay->layout.frame_layout;
+    const int64_t head = replay->frame_index.head;
+    const gpur_frame_store store = {claim_frame, replay, &emitter->claim, head, layout->frames, layout->reach};
+    const int64_t oldest = gpur_frame_history_link(&emitter->writer->frame_history, &store, m->env, m->steps,
+                                                   (uint32_t *)(void *)(m->row + emitter->writer->offsets.links));
+    gpur_frame_index_record(&replay->frame_index, head, oldest);
+}
+
 /* Writes next_obs or, with GPUR_LAYOUT_FRAMES, the links of obs and next_obs. Without links, write_row copies obs. */
 static void write_observations(const gpur_row_emitter *emitter, const n_step_row *m)
 {
-    gpur_writer *const writer = emitter->writer;
-    const gpur_row_offsets *const at = &writer->offsets;
-    if (at->links < 0)
-        gpur_copy_value(m->row + at->next_obs, gpur_env_state_obs(&writer->env_state, m->env),
+    const gpur_writer *const writer = emitter->writer;
+    if (writer->offsets.links < 0)
+        gpur_copy_value(m->row + writer->offsets.next_obs, gpur_env_state_obs(&writer->env_state, m->env),
                         writer->env_state.obs_bytes);
     else
-        gpur_frame_history_link(&writer->frame_history, writer->replay, &emitter->claim, m->env, m->steps,
-                                (uint32_t *)(void *)(m->row + at->links));
+        link_frames(emitter, m);
 }
 
 static void write_row(const gpur_row_emitter *emitter, const n_step_row *m, const gpur_episode_end *episode_end)

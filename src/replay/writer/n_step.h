@@ -26,6 +26,10 @@ typedef struct gpur_n_step_return {
     float discount; /* gamma^m, whether or not the last step terminated */
 } gpur_n_step_return;
 
+/* The return of `steps` rewards, from number `first` on, in a ring buffer of `room` floats, a power of two. A single
+ * reward is returned bit for bit; sums are computed in double and rounded once. */
+gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma);
+
 /* Emits a known number of rows, between gpur_row_emitter_begin and gpur_row_emitter_end. */
 typedef struct gpur_row_emitter {
     gpur_writer *writer;

@@ -31,7 +31,7 @@ static int64_t offset_of(const gpur_ring_layout *layout, int32_t field)
     return stored < 0 ? -1 : layout->rows.fields[stored].offset;
 }
 
-static gpur_row_offsets find_offsets(const gpur_ring_layout *layout, const gpur_step_fields *f)
+gpur_row_offsets gpur_row_offsets_find(const gpur_ring_layout *layout, const gpur_step_fields *f)
 {
     const gpur_row_offsets offsets = {
         .reward = offset_of(layout, f->reward),
@@ -58,7 +58,7 @@ static gpur_status writer_build(gpur_writer *writer)
     gpur_replay *const replay = writer->replay;
     writer->fields = gpur_step_fields_find(&replay->schema);
     writer->bools = count_bools(&replay->schema, &writer->fields);
-    writer->offsets = find_offsets(&replay->layout, &writer->fields);
+    writer->offsets = gpur_row_offsets_find(&replay->layout, &writer->fields);
     GPUR_TRY(gpur_env_state_build(&writer->env_state, replay->device, writer->config.num_envs, replay->config.n_step,
                                   &writer->fields, &replay->schema, &replay->layout));
     return gpur_frame_history_build(&writer->frame_history, replay->device, &replay->layout, writer->config.num_envs,
@@ -189,6 +189,7 @@ gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *give
     writer->replay = replay;
     writer->config = config;
     writer->append_link = -1;
+    writer->last_block.actor = -1;
     gpur_status status = writer_build(writer);
     if (status == GPUR_OK)
         status = register_writer(writer);

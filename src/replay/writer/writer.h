@@ -13,6 +13,13 @@ typedef struct gpur_row_offsets {
     int64_t reward, next_obs, terminated, truncated, discount, previous, links;
 } gpur_row_offsets;
 
+gpur_row_offsets gpur_row_offsets_find(const gpur_ring_layout *layout, const gpur_step_fields *fields);
+
+/* Who made a block, and which of its blocks it was. */
+typedef struct gpur_block_source {
+    int64_t actor, incarnation, sequence;
+} gpur_block_source;
+
 struct gpur_writer {
     gpur_replay *replay; /* must outlive the writer */
     gpur_writer *next;   /* in the replay's list of writers */
@@ -24,6 +31,7 @@ struct gpur_writer {
     gpur_env_state env_state;
     gpur_frame_history frame_history; /* with GPUR_LAYOUT_FRAMES */
     int64_t append_link;              /* link_appends: `previous` of the next appended row */
+    gpur_block_source last_block;     /* link_appends: the block appended last; actor -1: none */
 };
 
 /* The observation of environment `env` in a caller's array. */
@@ -48,6 +56,9 @@ gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, 
 
 /* Begins an episode of an environment with its first observation. */
 void gpur_writer_begin_episode(gpur_writer *writer, int64_t env, const unsigned char *obs);
+
+/* link_appends: fills in `previous` of rows as they lie in the ring, of which the first has id `first_id`. */
+void gpur_writer_link_rows(gpur_writer *writer, unsigned char *rows, int64_t count, int64_t first_id);
 
 /* Gives a new writer the oldest waiting state of a loaded file (checkpoint/writers.c), if num_envs, autoreset and
  * observations are the same. */

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ape-X on one machine [Horgan et al. 2018]: many actors, each with an environment, an epsilon and a copy of the
+ * weights of its own, send blocks of transitions (block.h) with initial priorities to a learner, which draws from its
+ * replay by priority. Actors and learner run beside each other without waiting for each other, so a run is not the same
+ * bits each time: what was acted by which weights depends on the timing.
+ *
+ * Actors are threads of this process, or processes that it starts. A process's connection is a pair of sockets, of
+ * which one end is its file descriptor 3; its weights come through shared memory without a name. So when a process
+ * dies, at whatever moment, nothing of it is left behind, and what it had not sent is counted as lost.
+ *
+ *     actor                                                    learner
+ *     reset, act, step, n-step returns, initial priorities
+ *     a block of 50 transitions  ── socket or call ──────────► check, append ─► replay
+ *     every 100 steps: newest weights ◄── shared memory ────── train, publish weights, trim
+ *
+ * Three kinds of threads belong to a run: the one that calls gpur_apex_advance trains; a receiver takes blocks from
+ * processes; and each actor of this process has one.
+ */
+#ifndef GPUREPLAY_APEX_H
+#define GPUREPLAY_APEX_H
+
+#include "gpureplay/block.h"
+#include "gpureplay/env.h"
+#include "gpureplay/learner.h"
+#include "gpureplay/policy.h"
+#include "gpureplay/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A run. One thread at a time advances and saves it; any thread may read statistics, set the number of actors and stop
+ * it meanwhile. */
+typedef struct gpur_apex gpur_apex;
+
+/* The most actors of a run, and the number of the actor that evaluates. */
+enum { GPUR_APEX_MAX_ACTORS = 1024, GPUR_APEX_EVALUATOR = GPUR_APEX_MAX_ACTORS };
+
+/* What happened in a run. */
+enum {
+    GPUR_APEX_EPISODE = 0,    /* an episode of an actor has ended: a whole game, also where each life is an episode of
+                                 the replay */
+    GPUR_APEX_EVALUATION = 1, /* an episode of the actor that evaluates has ended */
+    GPUR_APEX_STARTED = 2,    /* an actor has begun */
+    GPUR_APEX_ENDED = 3,      /* an actor has ended: asked to, by an error, or as its process died */
+};
+
+typedef struct gpur_apex_event {
+    uint64_t size;         /* sizeof(gpur_apex_event) of the library */
+    int32_t kind;          /* GPUR_APEX_* */
+    int32_t actor;         /* 0 to actors - 1, or GPUR_APEX_EVALUATOR */
+    int64_t incarnation;   /* how often the actor was started before */
+    int64_t step;          /* environment steps of all actors received so far */
+    int64_t train_steps;   /* train steps done so far */
+    int64_t length;        /* an episode: its steps. ENDED: environment steps of this incarnation */
+    double episode_return; /* an episode: the sum of its rewards, unclipped and not discounted */
+    float epsilon;         /* the actor's */
+    int32_t asked;         /* ENDED: 1 if it was asked to end */
+    int64_t lost_blocks;   /* ENDED: blocks that it made, by its own count, and that were not appended */
+    int64_t lost_rows;     /* ENDED: transitions that its steps began, by its own count, and that were not appended: in
+                              these blocks, in its unfinished block, and not complete */
+    const char *error;     /* ENDED by an error: what it was, or how its process ended; else "". Valid during the
+                              call */
+} gpur_apex_event;
+
+/* Settings of gpur_apex_create. gpur_apex_config_init sets the defaults, which are those of Horgan et al. 2018, section
+ * 4.1 and appendices C and F, except that there are 8 actors. */
+typedef struct gpur_apex_config {
+    uint64_t size;              /* sizeof(gpur_apex_config), as the caller was compiled. gpur_apex_create copies all
+                                     that members point to */
+    int32_t actors;             /* N, 1 to 1,024; default 8 */
+    int32_t processes;          /* 1: each actor is a process, which `command` starts. 0, the default: a thread */
+    const char *const *command; /* with `processes`: the words of the command, then NULL. The program is searched for
+                                     in PATH. It must call gpur_apex_serve with the same settings of the replay and of
+                                     the network. It has a process group of its own, so that a terminal's interrupt
+                                     reaches the learner alone */
+    float epsilon_base;         /* actor i acts with epsilon_base^(1 + epsilon_exponent i / (N - 1)), if N = 1 with
+                                     epsilon_base; 0 to 1, default 0.4 */
+    float epsilon_exponent;     /* 0 or more; default 7 */
+    const float *epsilons;      /* (epsilon_count) actor i acts with epsilons[i mod epsilon_count] instead [appendix
+                                     B]; NULL, the default: the ladder */
+    int32_t epsilon_count;
+    int32_t block_rows;         /* transitions of a block, 1 to 65,536; default 50 */
+    int32_t compression;        /* level of Zstandard for blocks, 1 to 19; 0, the default: none */
+    int32_t initial_priorities; /* 1, the default: |TD error| by the actor. 0: the largest priority so far, as in
+                                     Schaul et al. 2016 */
+    int32_t replicate;          /* each block is appended so often [appendix A]; 1 to 64, default 1 */
+    int64_t pull_period;        /* an actor takes the newest weights after so many of its steps; default 100 */
+    int64_t max_episode_steps;  /* an actor truncates episodes after so many steps; 0: never. Default 12,500, which
+                                     are 50,000 frames of Atari */
+    int64_t publish_period;     /* train steps between two publications of weights; default 10 */
+    int64_t soft_capacity;      /* gpur_replay_trim is called with it every trim_period train steps; 0, the default:
+                                     only the replay's capacity limits it */
+    int64_t trim_period;        /* default 100 */
+    double samples_per_insert;  /* transitions learned for each transition received, after min_size; the side that is
+                                     ahead waits. 0, the default: nobody waits */
+    double limiter_band;        /* how many transitions learned either side may be ahead: at least batch_size and
+                                     samples_per_insert x block_rows; 0, the default: 10 times the larger of the two */
+    double limiter_timeout;     /* seconds after which a wait ends all the same, for one train step or one block, and
+                                     is counted; above 0, default 10 */
+    int32_t evaluates;          /* 1: one more actor, which adds nothing to the replay, plays with eval_epsilon; 0, the
+                                     default */
+    float eval_epsilon;         /* default 0.4^7 = 0.0016384 [appendix B] */
+    int32_t restarts;           /* 1, the default: an actor that died is started again; the run ends with an error
+                                     when it died 5 times in a row within its first second and before anything of it
+                                     was received. 0: the run ends with an error when an actor fails, and goes on when
+                                     its process was killed, as long as there is another one */
+    int32_t reserved;           /* 0 */
+    uint64_t seed;              /* of environments and exploration; default 0 */
+    const char *env_options;    /* given to each environment's init; NULL, the default: "" */
+    void (*on_event)(void *user, const gpur_apex_event *event); /* called in the thread that advances; NULL: not
+                                                                    called */
+    void *user;                                                 /* given to on_event */
+} gpur_apex_config;
+
+/* Sets every member to its default. `size` is sizeof(gpur_apex_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
+ * size below 8 or above 65,536. */
+GPUR_API gpur_status gpur_apex_config_init(gpur_apex_config *config, uint64_t size);
+
+/* The most fields of a replay that a preset specifies: obs, action, reward, next_obs, terminated, truncated, discount,
+ * priority. */
+enum { GPUR_APEX_FIELDS = 8 };
+
+/*
+ * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
+ * to ask for its spaces. Of `apex` these are all but actors, processes, command, seed, on_event and user. Other members
+ * keep their values. Any thread.
+ *
+ *   "apex-dqn"        all constants of Horgan et al. 2018, section 4.1 and appendices C and F, for frames of 84 x 84
+ *                     bytes. The replay's capacity is 1/16 above the soft capacity of 2,000,000
+ *   "apex-dqn-small"  this library's own, for games like CartPole and MinAtar on a few cores: the same system with the
+ *                     network and the sizes of "fast-dqn-small"
+ *
+ *   type, options  the environment; apex->env_options becomes `options`, which must exist until gpur_apex_create
+ *   fields         (GPUR_APEX_FIELDS) receives the schema; replay->fields points to it until gpur_replay_create
+ *
+ *   GPUR_INVALID_ARGUMENT  no such name, an environment that the preset cannot take, or NULL
+ */
+GPUR_API gpur_status gpur_apex_preset(const char *name, const gpur_env_type *type, const char *options,
+                                      gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay,
+                                      gpur_learner_config *learner, gpur_apex_config *apex);
+
+/*
+ * Creates a run, and starts its actors at the first gpur_apex_advance. The learner, its replay and the type of
+ * environment must outlive the run. While the run exists, no other code may write to the replay or train the learner.
+ *
+ *   type  with `processes` used for its spaces alone; each process finds its own
+ *
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, settings that do not go together (the message has both), a replay
+ *                          without a field that is needed or that is not prioritized with initial_priorities, an
+ *                          environment whose observations or actions are not the replay's and the network's, or NULL
+ *   GPUR_OUT_OF_MEMORY     not enough memory, or no more threads or descriptors
+ */
+GPUR_API gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
+                                      gpur_apex **apex);
+
+/* Asks all actors to end, kills processes that have not ended after 5 seconds, waits for all of them, and frees the
+ * run. A thread ends after its step of the environment. NULL does nothing. */
+GPUR_API void gpur_apex_destroy(gpur_apex *apex);
+
+/*
+ * Receives and trains until so many more environment steps of actors have been received, or so many more train steps
+ * were done, whichever is first; 0: no limit of this kind. Training begins when the replay has its min_size. Actors go
+ * on between calls until their blocks fill what the connection holds, and then wait.
+ *
+ *   GPUR_INVALID_ARGUMENT  both limits 0, one below 0, NULL, a run that has ended by an error; without `restarts` also
+ *                          what an environment refused: the message names the actor
+ *   GPUR_INTERRUPTED       gpur_apex_stop was called; the run can be advanced again
+ *   GPUR_DEVICE_ERROR, ... those of gpur_learner_train and gpur_writer_append_block
+ *
+ * A block that gpur_writer_append_block refuses is counted and dropped, and its actor started again.
+ */
+GPUR_API gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_steps);
+
+/* Makes gpur_apex_advance return soon, after 32 train steps at most. Any thread; also safe in a signal handler. NULL
+ * does nothing. */
+GPUR_API void gpur_apex_stop(gpur_apex *apex);
+
+/* Changes the number of actors while the run goes on: the actors of higher numbers are asked to end, or new ones start.
+ * The others keep their epsilons. Any thread. GPUR_INVALID_ARGUMENT: not 0 to 1,024, or NULL. */
+GPUR_API gpur_status gpur_apex_set_actors(gpur_apex *apex, int32_t actors);
+
+/* The process of an actor, to watch or to kill it; -1: it has none now. Any thread. */
+GPUR_API int64_t gpur_apex_actor_process(gpur_apex *apex, int32_t actor);
+
+/* What gpur_apex_get_stats reports. Counts of steps, episodes and blocks go on from a loaded file; seconds do not. */
+typedef struct gpur_apex_stats {
+    uint64_t size;          /* sizeof(gpur_apex_stats), as the caller was compiled: set it before the call */
+    int64_t env_steps;      /* environment steps of actors, as far as they are reported with blocks */
+    int64_t episodes;       /* that have ended; those of the evaluating actor are not counted */
+    int64_t train_steps;    /* done */
+    int64_t learned;        /* transitions in them: train_steps x batch_size */
+    int64_t blocks;         /* received and appended */
+    int64_t rows;           /* transitions in them, each counted once, also with `replicate` */
+    int64_t bytes;          /* of these blocks */
+    int64_t refused_blocks; /* damaged, of another format, or repeated */
+    int64_t lost_blocks;    /* by gaps in their sequence, and at the end of actors by their own count */
+    int64_t lost_rows;      /* as in gpur_apex_event, of all actors that have ended */
+    int64_t starts, deaths; /* of actors; deaths: not asked to end */
+    int64_t actors;         /* that are running now */
+    int64_t published;      /* versions of the weights */
+    int64_t pulled;         /* copies of them that actors took */
+    int64_t trims;          /* calls of gpur_replay_trim */
+    int64_t limiter_timeouts;
+    double recent_return;    /* mean return of the last 100 episodes of the actor with the smallest epsilon; NaN before
+                                the first one */
+    double evaluated_return; /* mean return of the last 30 episodes of the actor that evaluates; NaN before the first */
+    double seconds;          /* time in gpur_apex_advance */
+    double train_seconds;    /* in training */
+    double publish_seconds;  /* in publishing weights */
+    double receive_seconds;  /* in checking and appending blocks */
+    double learner_wait_seconds; /* the learner's, for min_size and for the limiter */
+    double actor_wait_seconds;   /* the limiter's, of those that append */
+    double weights_age;          /* mean age of the weights that acted, in train steps, over the blocks received last */
+} gpur_apex_stats;
+
+/* Reads the statistics. Any thread. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not set. */
+GPUR_API gpur_status gpur_apex_get_stats(gpur_apex *apex, gpur_apex_stats *stats);
+
+/*
+ * Saves the run to a folder, which is created if it is not there: the replay ("replay.safetensors"), the learner
+ * ("learner.safetensors"), and counters ("apex.safetensors", written last). Only between two calls of
+ * gpur_apex_advance.
+ *
+ * gpur_apex_load restores it into a run with the same settings, before its first gpur_apex_advance: with `refill` 0 the
+ * replay, too; with 1 the replay stays empty, and training goes on when actors have filled it to its min_size again
+ * [appendix F, Failure Tolerance]. Actors begin new episodes, with seeds that were not used before.
+ *
+ *   errors  those of gpur_run_save and gpur_run_load
+ */
+GPUR_API gpur_status gpur_apex_save(gpur_apex *apex, const char *folder);
+GPUR_API gpur_status gpur_apex_load(gpur_apex *apex, const char *folder, int32_t refill);
+
+/*
+ * What an actor's process does: reads its number, epsilon and seed from the connection, and acts until it is asked to
+ * end, or until the learner's process is gone.
+ *
+ *   connection  file descriptor of the connection: 3 in processes that `command` starts. Closed on return
+ *   replay      settings of the learner's replay: the format of its blocks
+ *   network     of the learner
+ *   threads     of the CPU device that the actor opens; 0: 1
+ *
+ *   GPUR_INVALID_ARGUMENT  another format or network than the learner's, an environment that does not fit or that
+ *                          refused; the learner reports the message, too. Or a descriptor that is no connection; NULL
+ *   GPUR_INTERRUPTED       the learner's process is gone
+ */
+GPUR_API gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const char *env_options,
+                                     const gpur_replay_config *replay, const gpur_network_config *network,
+                                     int32_t threads);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

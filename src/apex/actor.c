@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+#include "apex/actor.h"
+
+#include "env/type.h"
+#include "kernels/lib/random.h"
+#include "run/lane.h"
+#include "run/work.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+typedef struct actor {
+    const gpur_actor_parts *parts;
+    const gpur_actor_settings *settings;
+    const gpur_actor_carrier *carrier;
+    gpur_actor_counts *counts;
+    gpur_obs_shape obs_shape;
+    gpur_player player;
+    gpur_policy *policy;
+    gpur_packer *packer;          /* NULL: it evaluates */
+    unsigned char *obs, *weights; /* what the network sees; (weights_bytes) */
+    float *q, *final_q;           /* (num_actions) */
+    const void **extras;          /* (fields of the schema) */
+    int64_t steps;                /* of the environment */
+    int64_t pulled;               /* the publication whose weights it has */
+    gpur_actor_episode episode;   /* the game so far */
+    int32_t action_is_int64;
+} actor;
+
+/* A priority that is none: the transition gets the largest one so far. */
+static const float no_priority = -1.0f;
+
+static int is_asked(const actor *a)
+{
+    return atomic_load_explicit(&a->counts->is_asked, memory_order_relaxed);
+}
+
+static int64_t int64_of(uint32_t low, uint32_t high)
+{
+    return (int64_t)((uint64_t)high << 32 | low);
+}
+
+/* Opening. */
+
+static gpur_status open_env(actor *a, uint64_t seed)
+{
+    const gpur_actor_parts *const p = a->parts;
+    gpur_env_info info = {.size = sizeof info};
+    void *env = NULL;
+    GPUR_TRY(gpur_env_type_check(p->type));
+    a->player.type = p->type;
+    GPUR_TRY(gpur_env_error(p->type->init(p->env_options, seed, &info, &env)));
+    GPUR_TRY(gpur_player_take_env(&a->player, env, &info));
+    return gpur_obs_shape_find(&info, p->network->num_actions, p->schema, p->replay, &a->obs_shape);
+}
+
+static gpur_status open_policy(actor *a, uint64_t seed)
+{
+    gpur_policy_config config;
+    GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
+    config.network = *a->parts->network;
+    config.max_batch = 1;
+    config.seed = seed;
+    GPUR_TRY(gpur_acting_policy_open(a->parts->device, a->parts->schema, &config, &a->policy));
+    GPUR_REQUIRE(gpur_policy_weights_bytes(a->policy) == a->parts->shared->weights_bytes,
+                 "the weights of this actor's network have %" PRId64 " bytes, and those of the learner's %" PRId64
+                 "; the networks must be the same",
+                 gpur_policy_weights_bytes(a->policy), a->parts->shared->weights_bytes);
+    return GPUR_OK;
+}
+
+static gpur_status open_packer(actor *a)
+{
+    const gpur_actor_settings *const s = a->settings;
+    gpur_packer_config config;
+    if (s->place == GPUR_APEX_EVALUATOR)
+        return GPUR_OK;
+    GPUR_TRY(gpur_packer_config_init(&config, sizeof config));
+    config.actor = s->place;
+    config.incarnation = s->incarnation;
+    config.rows = s->block_rows;
+    config.num_actions = s->initial_priorities ? a->parts->network->num_actions : 0;
+    config.observations =
+        a->parts->replay->layout == GPUR_LAYOUT_FRAMES ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
+    config.compression = s->compression;
+    return gpur_packer_create(a->parts->format, &config, &a->packer);
+}
+
+static gpur_status alloc_arrays(actor *a)
+{
+    const size_t actions = (size_t)a->parts->network->num_actions;
+    a->obs = calloc(1, (size_t)gpur_obs_bytes(&a->obs_shape));
+    a->weights = malloc((size_t)a->parts->shared->weights_bytes);
+    a->q = calloc(2 * actions, sizeof *a->q);
+    a->extras = calloc((size_t)a->parts->schema->count, sizeof *a->extras);
+    if (!a->obs || !a->weights || !a->q || !a->extras)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor's observation and weights");
+    a->final_q = a->q + actions;
+    return GPUR_OK;
+}
+
+static gpur_status pull(actor *a)
+{
+    if (a->carrier->is_gone(a->carrier->context))
+        return gpur_fail(GPUR_INTERRUPTED, "the learner is gone");
+    if (gpur_shared_published(a->parts->shared) == a->pulled)
+        return GPUR_OK;
+    a->pulled = gpur_shared_read(a->parts->shared, a->weights);
+    GPUR_TRY(gpur_policy_set_weights(a->policy, a->weights, a->parts->shared->weights_bytes));
+    atomic_fetch_add_explicit(&a->counts->pulls, 1, memory_order_relaxed);
+    return GPUR_OK;
+}
+
+/* Environment and exploration of each incarnation have seeds of their own. */
+static gpur_status open_actor(actor *a)
+{
+    const gpur_actor_settings *const s = a->settings;
+    const gpur_schema *const schema = a->parts->schema;
+    const gpur_u32x4 bits =
+        gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)s->place);
+    GPUR_TRY(open_env(a, (uint64_t)int64_of(bits.v[0], bits.v[1])));
+    GPUR_TRY(open_policy(a, (uint64_t)int64_of(bits.v[2], bits.v[3])));
+    GPUR_TRY(open_packer(a));
+    GPUR_TRY(alloc_arrays(a));
+    const int32_t priority = gpur_schema_find(schema, "priority");
+    if (priority >= 0)
+        a->extras[priority] = &no_priority;
+    a->action_is_int64 = schema->fields[gpur_schema_find(schema, "action")].dtype == GPUR_INT64;
+    GPUR_TRY(gpur_player_open(&a->player, &a->obs_shape, a->obs));
+    return pull(a);
+}
+
+static void close_actor(actor *a)
+{
+    gpur_packer_destroy(a->packer);
+    gpur_policy_destroy(a->policy);
+    gpur_player_close(&a->player);
+    free(a->obs);
+    free(a->weights);
+    free(a->q);
+    free(a->extras);
+}
+
+/* Acting. */
+
+static gpur_status send_blocks(actor *a, int32_t all)
+{
+    const void *block;
+    int64_t bytes;
+    while (a->packer) {
+        GPUR_TRY(gpur_packer_take(a->packer, all, &block, &bytes));
+        if (!block)
+            break;
+        atomic_fetch_add_explicit(&a->counts->blocks, 1, memory_order_relaxed);
+        GPUR_TRY(a->carrier->take_block(a->carrier->context, block, bytes, a->steps));
+    }
+    return GPUR_OK;
+}
+
+static gpur_status choose(actor *a, int32_t *action, int64_t *version)
+{
+    const uint32_t lane = (uint32_t)a->settings->place;
+    const uint64_t step = (uint64_t)a->steps;
+    const gpur_policy_input input = {.size = sizeof input,
+                                     .count = 1,
+                                     .obs = a->obs,
+                                     .epsilon = &a->settings->epsilon,
+                                     .lane = &lane,
+                                     .step = &step};
+    const gpur_policy_output output = {.size = sizeof output, .actions = action, .q = a->q, .version = version};
+    return gpur_policy_act(a->policy, &input, &output);
+}
+
+/* The Q values of the last observation of an episode that is cut off: its transitions bootstrap from it. */
+static gpur_status value_end(actor *a)
+{
+    const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = a->obs};
+    const gpur_policy_output output = {.size = sizeof output, .q = a->final_q};
+    return gpur_policy_act(a->policy, &input, &output);
+}
+
+static gpur_status record(actor *a, int32_t action, int64_t version, const gpur_env_result *result)
+{
+    const int64_t wide = action;
+    const int has_priorities = a->settings->initial_priorities, cut = result->truncated && !result->terminated;
+    if (!a->packer)
+        return GPUR_OK;
+    if (has_priorities && cut)
+        GPUR_TRY(value_end(a));
+    const gpur_packer_step_input input = {
+        .size = sizeof input,
+        .action = a->action_is_int64 ? (const void *)&wide : (const void *)&action,
+        .reward = result->reward,
+        .terminated = result->terminated != 0,
+        .truncated = result->truncated != 0,
+        .next_obs = a->player.frame,
+        .q = has_priorities ? a->q : NULL,
+        .final_q = has_priorities && cut ? a->final_q : NULL,
+        .extras = a->extras,
+        .version = version,
+    };
+    return gpur_packer_step(a->packer, &input);
+}
+
+static gpur_status begin_episode(actor *a)
+{
+    GPUR_TRY(gpur_env_error(gpur_player_reset(&a->player)));
+    return a->packer ? gpur_packer_reset(a->packer, a->player.frame) : GPUR_OK;
+}
+
+/* Cuts off a game that is too long; where a life was lost just now, at the next step. */
+static void limit_episode(const actor *a, gpur_env_result *result)
+{
+    const int64_t most = a->settings->max_episode_steps;
+    if (most == 0 || a->episode.length < most || result->terminated)
+        return;
+    result->truncated = 1;
+    result->continues = 0;
+}
+
+static gpur_status end_episode(actor *a, const gpur_env_result *result)
+{
+    if (!result->continues) {
+        const gpur_actor_episode episode = a->episode;
+        a->episode = (gpur_actor_episode){0};
+        GPUR_TRY(a->carrier->take_episode(a->carrier->context, &episode, a->steps));
+    }
+    return begin_episode(a);
+}
+
+static gpur_status take_step(actor *a)
+{
+    gpur_env_result result;
+    int32_t action;
+    int64_t version;
+    GPUR_TRY(choose(a, &action, &version));
+    GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, action, &result)));
+    a->episode.length++;
+    a->episode.episode_return += (double)result.reward;
+    limit_episode(a, &result);
+    GPUR_TRY(record(a, action, version, &result));
+    atomic_store_explicit(&a->counts->steps, ++a->steps, memory_order_relaxed);
+    GPUR_TRY(send_blocks(a, 0));
+    return result.terminated || result.truncated ? end_episode(a, &result) : GPUR_OK;
+}
+
+/* The open episode is closed as if cut off, so that nothing of it is lost. */
+static gpur_status finish(actor *a)
+{
+    if (!a->packer)
+        return GPUR_OK;
+    GPUR_TRY(gpur_packer_reset(a->packer, a->player.frame));
+    return send_blocks(a, 1);
+}
+
+static gpur_status act(actor *a)
+{
+    GPUR_TRY(open_actor(a));
+    GPUR_TRY(begin_episode(a));
+    while (!is_asked(a)) {
+        if (a->steps % a->settings->pull_period == 0)
+            GPUR_TRY(pull(a));
+        GPUR_TRY(gpur_prefix_error(take_step(a), "step %" PRId64, a->steps));
+    }
+    return finish(a);
+}
+
+gpur_status gpur_actor_run(const gpur_actor_parts *parts, const gpur_actor_settings *settings,
+                           const gpur_actor_carrier *carrier)
+{
+    actor a = {.parts = parts,
+               .settings = settings,
+               .carrier = carrier,
+               .counts = gpur_shared_counts(parts->shared, settings->place)};
+    const gpur_status status = act(&a);
+    close_actor(&a);
+    return status;
+}

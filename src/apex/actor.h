@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* An actor [Horgan et al. 2018, algorithm 1]: an environment, a policy with a copy of the weights of its own, and a
+ * packer of blocks. It is the same in a thread and in a process; a carrier takes away what it makes. */
+#pragma once
+
+#include "apex/shared.h"
+#include "gpureplay/block.h"
+#include "gpureplay/network.h"
+#include "replay/schema.h"
+
+/* Who it is and how it acts. Travels to processes as it is. */
+typedef struct gpur_actor_settings {
+    int32_t place; /* its number, or GPUR_APEX_EVALUATOR */
+    float epsilon;
+    int64_t incarnation;
+    uint64_t seed; /* of the run */
+    int64_t pull_period, max_episode_steps;
+    int32_t block_rows, compression, initial_priorities;
+    int32_t reserved; /* 0 */
+} gpur_actor_settings;
+
+typedef struct gpur_actor_episode {
+    double episode_return;
+    int64_t length;
+} gpur_actor_episode;
+
+/* Takes away what an actor has made, with the number of its steps so far. May wait. GPUR_INTERRUPTED ends the actor. */
+typedef struct gpur_actor_carrier {
+    void *context;
+    gpur_status (*take_block)(void *context, const void *block, int64_t bytes, int64_t steps);
+    gpur_status (*take_episode)(void *context, const gpur_actor_episode *episode, int64_t steps);
+    int (*is_gone)(void *context); /* 1: nobody takes anything any more. Asked before each pull of weights */
+} gpur_actor_carrier;
+
+/* What it acts with. */
+typedef struct gpur_actor_parts {
+    const gpur_env_type *type;
+    const char *env_options;
+    gpur_device *device;
+    const gpur_schema *schema;        /* of the replay */
+    const gpur_replay_config *replay; /* as checked */
+    const gpur_block_format *format;
+    const gpur_network_config *network;
+    const gpur_shared *shared; /* has weights */
+} gpur_actor_parts;
+
+/* Acts until its counts say that it is asked to end; what it has packed is then taken away, too. An error of the
+ * environment has the step. */
+gpur_status gpur_actor_run(const gpur_actor_parts *parts, const gpur_actor_settings *settings,
+                           const gpur_actor_carrier *carrier);

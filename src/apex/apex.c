@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* The public run: create, destroy, stop, statistics. */
+#include "apex/apex.h"
+
+#include "base/sized.h"
+#include "replay/view.h"
+#include "run/work.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The replay's settings with its fields, as gpur_replay_create had them. */
+static gpur_replay_config settings_of(gpur_apex *apex)
+{
+    const gpur_schema *const schema = gpur_replay_schema(apex->replay);
+    gpur_replay_config config = *gpur_replay_settings(apex->replay);
+    for (int32_t i = 0; i < schema->count; i++) {
+        const gpur_field_info *const field = &schema->fields[i];
+        apex->fields[i] = (gpur_field){.name = field->name, .dtype = field->dtype};
+        memcpy(apex->fields[i].shape, field->shape, sizeof field->shape);
+    }
+    config.size = sizeof config;
+    config.fields = apex->fields;
+    config.field_count = schema->count;
+    return config;
+}
+
+/* A row links to at most so many frames that no other row of its block does. */
+static int64_t max_frames(const gpur_apex *apex)
+{
+    enum { MOST = 1048576 };
+    const gpur_replay_config *const c = gpur_replay_settings(apex->replay);
+    const int64_t of_row = gpur_min(c->frame_stack + c->n_step, 2 * c->frame_stack);
+    return c->layout == GPUR_LAYOUT_FRAMES ? gpur_min(apex->config.block_rows * of_row, MOST) : 0;
+}
+
+static gpur_status open_format(gpur_apex *apex)
+{
+    const gpur_replay_config config = settings_of(apex);
+    GPUR_TRY(gpur_block_format_create(&config, &apex->format));
+    const int64_t block = gpur_block_max_bytes(apex->format, apex->config.block_rows, max_frames(apex));
+    apex->max_message = gpur_max(block, GPUR_MESSAGE_TEXT);
+    return GPUR_OK;
+}
+
+static gpur_status open_weights(gpur_apex *apex)
+{
+    GPUR_TRY(gpur_learner_policy_open(apex->learner, 1, 1, &apex->policy));
+    const int64_t bytes = gpur_policy_weights_bytes(apex->policy);
+    apex->weights = malloc((size_t)bytes);
+    if (!apex->weights)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of weights", bytes);
+    return gpur_shared_create(&apex->shared, bytes);
+}
+
+/* Actors in threads share a device whose calls are the work of the calling thread alone. */
+static gpur_status open_device(gpur_apex *apex)
+{
+    gpur_device_config config;
+    GPUR_TRY(gpur_device_config_init(&config, sizeof config));
+    config.threads = 1;
+    return apex->command ? GPUR_OK : gpur_device_open("cpu", &config, &apex->device);
+}
+
+static gpur_status build(gpur_apex *apex, const gpur_apex_config *config)
+{
+    GPUR_TRY(gpur_mutex_open(&apex->lock, "a run of Ape-X"));
+    GPUR_TRY(gpur_mutex_open(&apex->set_lock, "a run of Ape-X"));
+    GPUR_TRY(gpur_apex_configure(apex, config));
+    GPUR_TRY(open_format(apex));
+    GPUR_TRY(open_weights(apex));
+    GPUR_TRY(open_device(apex));
+    apex->base_steps = gpur_train_stats_steps_enqueued(&apex->learner->train_stats);
+    return gpur_crew_open(apex);
+}
+
+gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
+                             gpur_apex **out)
+{
+    GPUR_REQUIRE(out, "apex, which gets the handle, is NULL");
+    *out = NULL;
+    GPUR_REQUIRE(learner && type, "learner and type must not be NULL");
+    gpur_apex *const apex = calloc(1, sizeof *apex);
+    if (!apex)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *apex);
+    apex->learner = learner;
+    apex->replay = learner->replay;
+    apex->type = type;
+    apex->wake = apex->shared.fd = -1;
+    const gpur_status status = build(apex, config);
+    if (status != GPUR_OK) {
+        gpur_apex_destroy(apex);
+        return status;
+    }
+    *out = apex;
+    return GPUR_OK;
+}
+
+void gpur_apex_destroy(gpur_apex *apex)
+{
+    if (!apex)
+        return;
+    gpur_crew_close(apex);
+    gpur_shared_close(&apex->shared);
+    gpur_policy_destroy(apex->policy);
+    gpur_device_close(apex->device);
+    gpur_block_format_destroy(apex->format);
+    gpur_apex_free_config(apex);
+    gpur_mutex_close(&apex->set_lock);
+    gpur_mutex_close(&apex->lock);
+    free(apex->queue.entries);
+    free(apex->weights);
+    free(apex);
+}
+
+gpur_status gpur_apex_check_open(gpur_apex *apex)
+{
+    GPUR_REQUIRE(apex, "apex is NULL");
+    gpur_mutex_lock(&apex->lock);
+    const gpur_status status = apex->status;
+    gpur_mutex_unlock(&apex->lock);
+    GPUR_REQUIRE(status == GPUR_OK, "the run has ended by an error, and can only be destroyed: %s", apex->error);
+    return GPUR_OK;
+}
+
+void gpur_apex_stop(gpur_apex *apex)
+{
+    if (apex)
+        atomic_store(&apex->stopping, 1);
+}
+
+gpur_status gpur_apex_set_actors(gpur_apex *apex, int32_t actors)
+{
+    GPUR_REQUIRE(apex, "apex is NULL");
+    GPUR_REQUIRE(actors >= 0 && actors <= GPUR_APEX_MAX_ACTORS, "actors is %d; it must be 0 to %d", (int)actors,
+                 GPUR_APEX_MAX_ACTORS);
+    gpur_mutex_lock(&apex->set_lock);
+    const gpur_status status = gpur_crew_set(apex, actors);
+    gpur_mutex_unlock(&apex->set_lock);
+    return status;
+}
+
+int64_t gpur_apex_actor_process(gpur_apex *apex, int32_t actor)
+{
+    if (!apex || actor < 0 || actor >= GPUR_APEX_PLACES)
+        return -1;
+    gpur_mutex_lock(&apex->lock);
+    const int64_t process = apex->members[actor].process;
+    gpur_mutex_unlock(&apex->lock);
+    return process;
+}
+
+/* Copies of weights that actors have taken, by their own counts. */
+static int64_t count_pulls(const gpur_apex *apex)
+{
+    int64_t pulls = apex->counts.pulled;
+    for (int32_t i = 0; i < GPUR_APEX_PLACES; i++)
+        pulls += atomic_load(&gpur_shared_counts(&apex->shared, i)->pulls);
+    return pulls;
+}
+
+static gpur_apex_stats read_stats(const gpur_apex *apex)
+{
+    const gpur_apex_counts *const c = &apex->counts;
+    return (gpur_apex_stats){
+        .env_steps = c->env_steps,
+        .episodes = c->episodes,
+        .train_steps = c->train_steps,
+        .learned = c->train_steps * apex->limiter.batch,
+        .blocks = c->blocks,
+        .rows = c->rows,
+        .bytes = c->bytes,
+        .refused_blocks = c->refused_blocks,
+        .lost_blocks = c->lost_blocks,
+        .lost_rows = c->lost_rows,
+        .starts = c->starts,
+        .deaths = c->deaths,
+        .actors = apex->running,
+        .published = c->published,
+        .pulled = count_pulls(apex),
+        .trims = c->trims,
+        .limiter_timeouts = c->limiter_timeouts,
+        .recent_return = gpur_recent_mean(&apex->returns, GPUR_APEX_RECENT),
+        .evaluated_return = gpur_recent_mean(&apex->evaluated, GPUR_APEX_EVALUATED),
+        .seconds = apex->seconds,
+        .train_seconds = apex->train_seconds,
+        .publish_seconds = apex->publish_seconds,
+        .receive_seconds = apex->receive_seconds,
+        .learner_wait_seconds = apex->learner_wait_seconds,
+        .actor_wait_seconds = apex->actor_wait_seconds,
+        .weights_age = gpur_recent_mean(&apex->ages, GPUR_APEX_RECENT),
+    };
+}
+
+gpur_status gpur_apex_get_stats(gpur_apex *apex, gpur_apex_stats *stats)
+{
+    GPUR_REQUIRE(apex && stats, "apex and stats must not be NULL");
+    gpur_mutex_lock(&apex->lock);
+    const gpur_apex_stats known = read_stats(apex);
+    gpur_mutex_unlock(&apex->lock);
+    return gpur_sized_write(stats, &known, sizeof known, "gpur_apex_stats");
+}

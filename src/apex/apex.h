@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The Ape-X handle. Three kinds of threads work on it: the one that advances (learn.c) trains and delivers events; the
+ * crew's (crew.c) starts actors, takes what processes send, and sees to those that end; and actors in threads of their
+ * own, which append for themselves. What they share is under one lock; the time under it is that of counting.
+ */
+#pragma once
+
+#include "apex/connection.h"
+#include "apex/limiter.h"
+#include "apex/shared.h"
+#include "base/mutex.h"
+#include "learn/learner.h"
+#include "run/lane.h"
+
+#include <sys/types.h>
+
+enum { GPUR_APEX_RECENT = 100, GPUR_APEX_EVALUATED = 30, GPUR_APEX_ERROR = 512 };
+
+/* The last so many values, of which the mean is reported. */
+typedef struct gpur_recent {
+    double values[GPUR_APEX_RECENT];
+    int64_t count; /* ever added */
+} gpur_recent;
+
+/* An actor: its place in the crew, where one incarnation follows another. */
+typedef struct gpur_member {
+    gpur_apex *apex;
+    int32_t place;
+    gpur_writer *writer; /* opened before it is wanted, and kept */
+
+    /* Under the lock. */
+    int32_t is_wanted, is_running;
+    float epsilon;
+    int64_t incarnation;         /* the one that runs; else the next one */
+    int64_t process;             /* -1: none */
+    int64_t blocks, rows;        /* of this incarnation, received and appended */
+    int64_t next_sequence, gaps; /* the number of the next block; blocks that were passed over */
+    int64_t steps;               /* reported so far */
+    int32_t has_sent;            /* 1: a block of this incarnation was appended; of the
+                                    one that evaluates: an episode has come */
+
+    /* Of the crew's thread. */
+    int32_t is_asked;               /* to end */
+    int32_t quick_deaths;           /* in a row */
+    double started, deadline, next; /* seconds: when it began, is killed, and may begin again */
+    gpur_inbox inbox;               /* fd -1: it has no process, or that has closed its end */
+    pthread_t thread;
+    _Atomic int has_returned;    /* 1: the thread can be joined */
+    gpur_status status;          /* of a thread, or of what a process has sent */
+    char error[GPUR_APEX_ERROR]; /* "": none */
+} gpur_member;
+
+/* An event that has not been delivered yet. */
+typedef struct gpur_apex_entry {
+    gpur_apex_event event;
+    char error[GPUR_APEX_ERROR];
+} gpur_apex_entry;
+
+typedef struct gpur_apex_queue {
+    gpur_apex_entry *entries; /* (count) */
+    int64_t count, room;
+} gpur_apex_queue;
+
+/* Counters that a saved run goes on from. */
+typedef struct gpur_apex_counts {
+    int64_t env_steps, episodes, train_steps, blocks, rows, bytes, refused_blocks, lost_blocks, lost_rows;
+    int64_t starts, deaths, published, pulled, trims, limiter_timeouts;
+} gpur_apex_counts;
+
+struct gpur_apex {
+    gpur_apex_config config; /* pointers are to memory of the run */
+    gpur_learner *learner;
+    gpur_replay *replay;
+    const gpur_env_type *type;
+    char *env_options;
+    char **command; /* NULL: threads */
+    float *epsilons;
+    gpur_field fields[GPUR_MAX_FIELDS]; /* the schema again, as configs have it */
+    gpur_block_format *format;
+    int64_t max_message;    /* bytes of the longest one that an actor may send */
+    gpur_device *device;    /* of actors in threads: the CPU */
+    gpur_policy *policy;    /* of the learner's device: through it weights are published */
+    unsigned char *weights; /* (weights_bytes) */
+    gpur_shared shared;
+    gpur_member *members; /* (GPUR_APEX_PLACES) */
+
+    pthread_t crew;
+    int has_crew;
+    int wake; /* an eventfd on which the crew waits */
+
+    gpur_mutex lock;                     /* protects what follows, and of members what they say */
+    int32_t actors;                      /* wanted, without the one that evaluates */
+    int32_t running;                     /* likewise */
+    int has_begun, is_open, is_quitting; /* open: advancing. Else all that comes waits */
+    int32_t inserting;                   /* threads that are appending now */
+    gpur_limiter limiter;
+    gpur_apex_counts counts;
+    gpur_recent returns, evaluated, ages;
+    int64_t base_steps; /* train steps of the learner before those that are counted */
+    double seconds, train_seconds, publish_seconds, receive_seconds, learner_wait_seconds, actor_wait_seconds;
+    gpur_apex_queue queue;
+    gpur_status status; /* of the run, with its message */
+    char error[GPUR_APEX_ERROR];
+
+    gpur_mutex set_lock; /* one call of gpur_apex_set_actors at a time */
+    _Atomic int stopping;
+};
+
+static inline int gpur_member_evaluates(const gpur_member *member)
+{
+    return member->place == GPUR_APEX_EVALUATOR;
+}
+
+/* config.c */
+
+/* Reads and checks the settings, with the learner, its replay and the type of environment, and copies what they point
+ * to. */
+gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_apex_config *given);
+void gpur_apex_free_config(gpur_apex *apex);
+
+/* The epsilon of actor i of n. */
+float gpur_apex_epsilon(const gpur_apex_config *config, int32_t i, int32_t n);
+
+/* events.c: what happened, in the order in which it did. All under the lock. */
+
+void gpur_apex_add_episode(gpur_member *member, const gpur_actor_episode *episode);
+void gpur_apex_add_started(gpur_member *member);
+void gpur_apex_add_ended(gpur_member *member, int64_t steps, int64_t lost_blocks, int64_t lost_rows, int32_t asked,
+                         const char *error);
+
+/* Ends the run, if it has not ended before. */
+void gpur_apex_end(gpur_apex *apex, gpur_status status, const char *error);
+
+/* Without the lock, in the thread that advances. */
+void gpur_apex_deliver_events(gpur_apex *apex);
+
+void gpur_recent_add(gpur_recent *recent, double value);
+double gpur_recent_mean(const gpur_recent *recent, int64_t most); /* of at most so many; NaN if there are none */
+
+/* intake.c */
+
+/*
+ * Takes a block of an actor's: checks it and its place in the sequence, waits until the run is open and the limiter
+ * lets it in, and appends it. In the thread of the crew, or of the actor.
+ *
+ *   GPUR_INVALID_ARGUMENT, GPUR_FILE_ERROR  the block is refused, and counted
+ *   GPUR_INTERRUPTED                        the run is being destroyed, or has ended by an error
+ *   others                                  the run cannot go on
+ */
+gpur_status gpur_apex_take_block(gpur_member *member, const void *block, int64_t bytes, int64_t steps);
+
+/* Takes an episode, when the run is open. */
+gpur_status gpur_apex_take_episode(gpur_member *member, const gpur_actor_episode *episode, int64_t steps);
+
+/* Takes the last number of steps. */
+void gpur_apex_take_end(gpur_member *member, int64_t steps);
+
+/* crew.c */
+
+gpur_status gpur_crew_open(gpur_apex *apex);
+void gpur_crew_close(gpur_apex *apex); /* ends all actors, and the crew's thread; also after a failed open */
+void gpur_crew_wake(gpur_apex *apex);
+
+/* Makes the first `actors` wanted, and the others not. */
+gpur_status gpur_crew_set(gpur_apex *apex, int32_t actors);
+
+/* What an actor is told. */
+gpur_actor_settings gpur_member_settings(const gpur_member *member);
+
+/* carrier.c: how actors are started. In the crew's thread. */
+
+gpur_status gpur_member_start_thread(gpur_member *member);
+gpur_status gpur_member_start_process(gpur_member *member);
+
+/* learn.c */
+
+gpur_status gpur_apex_publish(gpur_apex *apex);
+
+/* apex.c */
+
+/* Refuses NULL, and a run that has ended. */
+gpur_status gpur_apex_check_open(gpur_apex *apex);

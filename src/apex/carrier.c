@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* How actors are started and what carries away their blocks: a thread of this process, or a process of their own. */
+#include "apex/apex.h"
+
+#include "base/thread.h"
+#include "replay/view.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Threads. */
+
+static gpur_status take_block(void *context, const void *block, int64_t bytes, int64_t steps)
+{
+    return gpur_apex_take_block(context, block, bytes, steps);
+}
+
+static gpur_status take_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
+{
+    return gpur_apex_take_episode(context, episode, steps);
+}
+
+/* The run does not end before its threads have. */
+static int is_gone(void *context)
+{
+    (void)context;
+    return 0;
+}
+
+static void *act(void *context)
+{
+    gpur_member *const member = context;
+    gpur_apex *const apex = member->apex;
+    const gpur_actor_settings settings = gpur_member_settings(member);
+    const gpur_actor_carrier carrier = {member, take_block, take_episode, is_gone};
+    const gpur_actor_parts parts = {.type = apex->type,
+                                    .env_options = apex->env_options,
+                                    .device = apex->device,
+                                    .schema = gpur_replay_schema(apex->replay),
+                                    .replay = gpur_replay_settings(apex->replay),
+                                    .format = apex->format,
+                                    .network = &apex->learner->config.network,
+                                    .shared = &apex->shared};
+    member->status = gpur_actor_run(&parts, &settings, &carrier);
+    if (member->status != GPUR_OK && member->status != GPUR_INTERRUPTED)
+        snprintf(member->error, sizeof member->error, "%s", gpur_last_error());
+    gpur_apex_take_end(member, atomic_load(&gpur_shared_counts(&apex->shared, member->place)->steps));
+    atomic_store(&member->has_returned, 1);
+    gpur_crew_wake(apex);
+    return NULL;
+}
+
+gpur_status gpur_member_start_thread(gpur_member *member)
+{
+    return gpur_thread_start(&member->thread, act, member, "an actor");
+}
+
+/* Processes. */
+
+/* What the process has of this one: its end of the connection as descriptor 3, the environment, and what the caller's
+ * program leaves open for its children. The signals that the library's threads block are open to it. */
+static gpur_status set_attributes(posix_spawnattr_t *attributes, posix_spawn_file_actions_t *actions, int end)
+{
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    int error = posix_spawnattr_setsigmask(attributes, &none);
+    error = error ? error : posix_spawnattr_setsigdefault(attributes, &all);
+    error = error ? error : posix_spawnattr_setpgroup(attributes, 0);
+    error = error ? error
+                  : posix_spawnattr_setflags(attributes,
+                                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    error = error ? error : posix_spawn_file_actions_adddup2(actions, end, 3);
+    return error ? gpur_fail(GPUR_OUT_OF_MEMORY, "an actor's process cannot be prepared: %s", strerror(error))
+                 : GPUR_OK;
+}
+
+static gpur_status spawn(char *const *command, int end, pid_t *process)
+{
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    if (posix_spawnattr_init(&attributes) != 0)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory to start an actor's process");
+    if (posix_spawn_file_actions_init(&actions) != 0) {
+        posix_spawnattr_destroy(&attributes);
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory to start an actor's process");
+    }
+    gpur_status status = set_attributes(&attributes, &actions, end);
+    const int error =
+        status == GPUR_OK ? posix_spawnp(process, command[0], &actions, &attributes, command, environ) : 0;
+    if (error)
+        status = gpur_fail(GPUR_INVALID_ARGUMENT, "\"%.200s\" could not be started: %s", command[0], strerror(error));
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return status;
+}
+
+static gpur_hello hello_of(const gpur_member *member)
+{
+    gpur_hello hello;
+    memset(&hello, 0, sizeof hello);
+    hello.size = sizeof hello;
+    hello.format = gpur_block_format_hash(member->apex->format);
+    hello.weights_bytes = member->apex->shared.weights_bytes;
+    hello.settings = gpur_member_settings(member);
+    return hello;
+}
+
+static gpur_status connect_and_spawn(gpur_member *member, const int ends[2])
+{
+    const gpur_hello hello = hello_of(member);
+    pid_t process;
+    GPUR_TRY(gpur_connection_send_hello(ends[0], &hello, member->apex->shared.fd));
+    GPUR_TRY(spawn(member->apex->command, ends[1], &process));
+    gpur_mutex_lock(&member->apex->lock);
+    member->process = process;
+    gpur_mutex_unlock(&member->apex->lock);
+    return GPUR_OK;
+}
+
+gpur_status gpur_member_start_process(gpur_member *member)
+{
+    int ends[2];
+    GPUR_TRY(gpur_connection_make(ends, member->apex->max_message));
+    const gpur_status status = connect_and_spawn(member, ends);
+    close(ends[1]);
+    member->inbox.fd = ends[0];
+    if (status != GPUR_OK)
+        gpur_inbox_close(&member->inbox);
+    return status;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* The settings of a run: defaults, checks, and the ladder of epsilons. */
+#include "apex/apex.h"
+
+#include "base/sized.h"
+#include "env/type.h"
+#include "replay/config.h"
+#include "replay/view.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BLOCK_ROWS = 65536, MAX_LEVEL = 19, MAX_REPLICATE = 64 };
+
+static const gpur_apex_config defaults = {
+    .size = sizeof(gpur_apex_config),
+    .actors = 8,
+    .epsilon_base = 0.4f,
+    .epsilon_exponent = 7.0f,
+    .block_rows = 50,
+    .initial_priorities = 1,
+    .replicate = 1,
+    .pull_period = 100,
+    .max_episode_steps = 12500,
+    .publish_period = 10,
+    .trim_period = 100,
+    .limiter_timeout = 10.0,
+    .eval_epsilon = 0.0016384f,
+    .restarts = 1,
+};
+
+gpur_status gpur_apex_config_init(gpur_apex_config *config, uint64_t size)
+{
+    GPUR_REQUIRE(config, "gpur_apex_config is NULL");
+    GPUR_REQUIRE(size >= sizeof size && size <= 65536, "size is %" PRIu64 "; it must be sizeof(gpur_apex_config)",
+                 size);
+    config->size = size;
+    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_apex_config");
+}
+
+/* Horgan et al. 2018, section 4.1; with one actor the formula has 0 / 0. */
+float gpur_apex_epsilon(const gpur_apex_config *config, int32_t i, int32_t n)
+{
+    const double base = (double)config->epsilon_base, exponent = (double)config->epsilon_exponent;
+    if (config->epsilons)
+        return config->epsilons[i % config->epsilon_count];
+    return n > 1 ? (float)pow(base, 1.0 + exponent * (double)i / (double)(n - 1)) : config->epsilon_base;
+}
+
+static gpur_status check_positive(int64_t value, const char *name)
+{
+    GPUR_REQUIRE(value >= 1, "%s is %" PRId64 "; it must be 1 or more", name, value);
+    return GPUR_OK;
+}
+
+static gpur_status check_range(int64_t value, int64_t first, int64_t last, const char *name)
+{
+    GPUR_REQUIRE(value >= first && value <= last, "%s is %" PRId64 "; it must be %" PRId64 " to %" PRId64, name, value,
+                 first, last);
+    return GPUR_OK;
+}
+
+static gpur_status check_epsilon(float value, const char *name)
+{
+    GPUR_REQUIRE(value >= 0.0f && value <= 1.0f, "%s is %g; it must be 0 to 1", name, (double)value);
+    return GPUR_OK;
+}
+
+static gpur_status check_epsilons(const gpur_apex_config *c)
+{
+    GPUR_TRY(check_epsilon(c->epsilon_base, "epsilon_base"));
+    GPUR_TRY(check_epsilon(c->eval_epsilon, "eval_epsilon"));
+    GPUR_REQUIRE(c->epsilon_exponent >= 0.0f && c->epsilon_exponent < INFINITY,
+                 "epsilon_exponent is %g; it must be 0 or more, and finite", (double)c->epsilon_exponent);
+    GPUR_REQUIRE(!c->epsilons || c->epsilon_count >= 1,
+                 "epsilon_count is %d and epsilons is not NULL; the first must "
+                 "be 1 or more",
+                 (int)c->epsilon_count);
+    for (int32_t i = 0; c->epsilons && i < c->epsilon_count; i++)
+        GPUR_TRY(check_epsilon(c->epsilons[i], "one of the epsilons"));
+    return GPUR_OK;
+}
+
+static gpur_status check_switches(const gpur_apex_config *c)
+{
+    GPUR_TRY(gpur_choice_check(c->processes, 1, "processes", "0 or 1"));
+    GPUR_TRY(gpur_choice_check(c->initial_priorities, 1, "initial_priorities", "0 or 1"));
+    GPUR_TRY(gpur_choice_check(c->evaluates, 1, "evaluates", "0 or 1"));
+    GPUR_TRY(gpur_choice_check(c->restarts, 1, "restarts", "0 or 1"));
+    GPUR_TRY(gpur_reserved_check(&(const int64_t){c->reserved}, 1, "gpur_apex_config"));
+    GPUR_REQUIRE(!c->processes || (c->command && c->command[0]),
+                 "processes is 1 and command is %s; it must have at least the name of a program",
+                 c->command ? "empty" : "NULL");
+    return GPUR_OK;
+}
+
+static gpur_status check_periods(const gpur_apex_config *c)
+{
+    GPUR_TRY(check_range(c->actors, 1, GPUR_APEX_MAX_ACTORS, "actors"));
+    GPUR_TRY(check_range(c->block_rows, 1, MAX_BLOCK_ROWS, "block_rows"));
+    GPUR_TRY(check_range(c->compression, 0, MAX_LEVEL, "compression"));
+    GPUR_TRY(check_range(c->replicate, 1, MAX_REPLICATE, "replicate"));
+    GPUR_TRY(check_positive(c->pull_period, "pull_period"));
+    GPUR_TRY(check_positive(c->publish_period, "publish_period"));
+    GPUR_TRY(check_positive(c->trim_period, "trim_period"));
+    return check_range(c->max_episode_steps, 0, INT64_MAX / 4, "max_episode_steps");
+}
+
+/* Both sides of the limiter could wait for each other within a narrower band. */
+static gpur_status set_limiter(gpur_apex *apex)
+{
+    gpur_apex_config *const c = &apex->config;
+    const int64_t batch = apex->learner->config.batch_size;
+    const double least = fmax((double)batch, c->samples_per_insert * (double)c->block_rows);
+    GPUR_REQUIRE(c->samples_per_insert >= 0.0 && c->samples_per_insert < HUGE_VAL,
+                 "samples_per_insert is %g; it must be 0 (nobody waits) or more, and finite", c->samples_per_insert);
+    GPUR_REQUIRE(c->limiter_timeout > 0.0 && c->limiter_timeout < 1e9,
+                 "limiter_timeout is %g seconds; it must be above 0, and below 1e9", c->limiter_timeout);
+    if (c->limiter_band == 0.0)
+        c->limiter_band = 10.0 * least;
+    GPUR_REQUIRE(c->limiter_band >= least && c->limiter_band < HUGE_VAL,
+                 "limiter_band is %g; it must be at least batch_size, %" PRId64
+                 ", and samples_per_insert x block_rows, %g x %d",
+                 c->limiter_band, batch, c->samples_per_insert, (int)c->block_rows);
+    apex->limiter =
+        (gpur_limiter){.samples_per_insert = c->samples_per_insert, .band = c->limiter_band, .batch = batch};
+    return GPUR_OK;
+}
+
+static int is_filled_in(const char *name)
+{
+    static const char *const names[] = {"obs",       "action",   "reward",   "next_obs", "terminated",
+                                        "truncated", "discount", "previous", "priority"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+static gpur_status check_replay(const gpur_apex *apex)
+{
+    const gpur_apex_config *const c = &apex->config;
+    const gpur_replay_config *const replay = gpur_replay_settings(apex->replay);
+    const gpur_schema *const schema = gpur_replay_schema(apex->replay);
+    for (int32_t i = 0; i < schema->count; i++)
+        GPUR_REQUIRE(is_filled_in(schema->fields[i].name), "the replay has a field \"%s\", which actors cannot fill in",
+                     schema->fields[i].name);
+    GPUR_REQUIRE(!c->initial_priorities || (replay->prioritized && gpur_schema_find(schema, "priority") >= 0),
+                 "initial_priorities is 1, the replay's prioritized is %d, and it has %s field \"priority\"; for "
+                 "initial priorities it must be prioritized and have one",
+                 (int)replay->prioritized, gpur_schema_find(schema, "priority") >= 0 ? "a" : "no");
+    GPUR_REQUIRE(c->block_rows <= replay->block_rows,
+                 "block_rows is %d and that of the replay %" PRId64 "; the first must be at most the second",
+                 (int)c->block_rows, replay->block_rows);
+    GPUR_REQUIRE(replay->when_full == GPUR_WHEN_FULL_WAIT,
+                 "the replay's when_full is %d; it must be GPUR_WHEN_FULL_WAIT (0)", (int)replay->when_full);
+    GPUR_REQUIRE(c->soft_capacity == 0 ||
+                     (c->soft_capacity >= replay->max_batch && c->soft_capacity <= replay->capacity),
+                 "soft_capacity is %" PRId64 "; it must be 0 (none), or max_batch to capacity of the replay, %" PRId64
+                 " to %" PRId64,
+                 c->soft_capacity, replay->max_batch, replay->capacity);
+    return GPUR_OK;
+}
+
+static gpur_status check_learner(const gpur_apex *apex)
+{
+    GPUR_REQUIRE(apex->learner->config.returns.cache_size == 0,
+                 "the learner's returns.cache_size is %" PRId64 "; it must be 0: actors give their transitions n-step "
+                 "returns",
+                 apex->learner->config.returns.cache_size);
+    return GPUR_OK;
+}
+
+static gpur_status check_env(const gpur_apex *apex)
+{
+    gpur_env_info info = {.size = sizeof info};
+    gpur_obs_shape shape;
+    GPUR_TRY(gpur_env_type_check(apex->type));
+    GPUR_TRY(gpur_env_get_info(apex->type, apex->env_options, &info));
+    return gpur_obs_shape_find(&info, apex->learner->config.network.num_actions, gpur_replay_schema(apex->replay),
+                               gpur_replay_settings(apex->replay), &shape);
+}
+
+/* Copies. */
+
+static gpur_status copy_text(const char *from, char **to)
+{
+    *to = strdup(from);
+    return *to ? GPUR_OK : gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %zu bytes of text", strlen(from));
+}
+
+static gpur_status copy_command(gpur_apex *apex, const char *const *command)
+{
+    size_t words = 0;
+    while (command[words])
+        words++;
+    apex->command = calloc(words + 1, sizeof *apex->command);
+    if (!apex->command)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a command of %zu words", words);
+    for (size_t i = 0; i < words; i++)
+        GPUR_TRY(copy_text(command[i], &apex->command[i]));
+    return GPUR_OK;
+}
+
+static gpur_status copy_epsilons(gpur_apex *apex)
+{
+    gpur_apex_config *const c = &apex->config;
+    const size_t bytes = (size_t)c->epsilon_count * sizeof *apex->epsilons;
+    apex->epsilons = malloc(bytes);
+    if (!apex->epsilons)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %d epsilons", (int)c->epsilon_count);
+    memcpy(apex->epsilons, c->epsilons, bytes);
+    c->epsilons = apex->epsilons;
+    return GPUR_OK;
+}
+
+static gpur_status copy_pointers(gpur_apex *apex)
+{
+    gpur_apex_config *const c = &apex->config;
+    GPUR_TRY(copy_text(c->env_options ? c->env_options : "", &apex->env_options));
+    if (c->processes)
+        GPUR_TRY(copy_command(apex, c->command));
+    if (c->epsilons)
+        GPUR_TRY(copy_epsilons(apex));
+    c->env_options = NULL, c->command = NULL;
+    return GPUR_OK;
+}
+
+gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_apex_config *given)
+{
+    gpur_apex_config *const c = &apex->config;
+    *c = defaults;
+    GPUR_TRY(gpur_sized_read(c, sizeof *c, given, "gpur_apex_config"));
+    GPUR_TRY(check_switches(c));
+    GPUR_TRY(check_periods(c));
+    GPUR_TRY(check_epsilons(c));
+    GPUR_TRY(check_learner(apex));
+    GPUR_TRY(check_replay(apex));
+    GPUR_TRY(set_limiter(apex));
+    GPUR_TRY(copy_pointers(apex));
+    return check_env(apex);
+}
+
+void gpur_apex_free_config(gpur_apex *apex)
+{
+    for (size_t i = 0; apex->command && apex->command[i]; i++)
+        free(apex->command[i]);
+    free(apex->command);
+    free(apex->epsilons);
+    free(apex->env_options);
+}

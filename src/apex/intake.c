@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* What comes from actors, on its way into the replay. */
+#include "apex/apex.h"
+
+#include "base/clock.h"
+#include "replay/block/block.h"
+
+#include <inttypes.h>
+
+/* Under the lock. */
+static gpur_status wait_until_open(gpur_apex *apex)
+{
+    while (!apex->is_open && !apex->is_quitting && apex->status == GPUR_OK)
+        gpur_mutex_wait(&apex->lock);
+    if (apex->is_quitting || apex->status != GPUR_OK)
+        return gpur_fail(GPUR_INTERRUPTED, "the run takes nothing any more");
+    return GPUR_OK;
+}
+
+/* Waits until the run is open and the limiter lets these rows in, and counts them as inserted. The time in which the
+ * run is not open is no wait for the limiter. */
+static gpur_status wait_to_insert(gpur_apex *apex, int64_t rows)
+{
+    double waited = 0.0;
+    GPUR_TRY(wait_until_open(apex));
+    while (!gpur_limiter_may_insert(&apex->limiter, rows) && waited < apex->config.limiter_timeout) {
+        const double begin = gpur_clock_seconds();
+        gpur_mutex_wait_for(&apex->lock, apex->config.limiter_timeout - waited);
+        const double spent = gpur_clock_seconds() - begin;
+        waited += spent;
+        apex->actor_wait_seconds += spent;
+        if (!apex->is_open)
+            waited = 0.0;
+        GPUR_TRY(wait_until_open(apex));
+    }
+    apex->counts.limiter_timeouts += !gpur_limiter_may_insert(&apex->limiter, rows);
+    gpur_limiter_count(&apex->limiter, rows, 0);
+    apex->inserting++;
+    return GPUR_OK;
+}
+
+static gpur_status append(gpur_member *member, const void *block, int64_t bytes)
+{
+    gpur_block_info info = {.size = sizeof info};
+    for (int32_t i = 0; i < member->apex->config.replicate; i++)
+        GPUR_TRY(gpur_writer_append_block(member->writer, block, bytes, &info));
+    return GPUR_OK;
+}
+
+/* Environment steps as the actor reports them. Under the lock. */
+static void count_steps(gpur_member *member, int64_t steps)
+{
+    const int64_t more = gpur_max(steps - member->steps, 0);
+    member->steps += more;
+    if (!gpur_member_evaluates(member))
+        member->apex->counts.env_steps += more;
+}
+
+/* Under the lock. */
+static void count_block(gpur_member *member, const gpur_block_info *info, int64_t steps)
+{
+    gpur_apex *const apex = member->apex;
+    const int64_t gap = info->sequence - member->next_sequence;
+    member->next_sequence = info->sequence + 1;
+    member->gaps += gap;
+    member->blocks++;
+    member->rows += info->rows;
+    member->has_sent = 1;
+    apex->counts.lost_blocks += gap;
+    apex->counts.blocks++;
+    apex->counts.rows += info->rows;
+    apex->counts.bytes += info->bytes;
+    gpur_recent_add(&apex->ages, (double)(apex->base_steps + apex->counts.train_steps - info->version));
+    count_steps(member, steps);
+}
+
+static gpur_status insert(gpur_member *member, const void *block, int64_t bytes, const gpur_block_info *info,
+                          int64_t steps)
+{
+    gpur_apex *const apex = member->apex;
+    gpur_mutex_lock(&apex->lock);
+    const gpur_status waited = wait_to_insert(apex, info->rows);
+    gpur_mutex_unlock(&apex->lock);
+    GPUR_TRY(waited);
+    const double begin = gpur_clock_seconds();
+    const gpur_status status = append(member, block, bytes);
+    const int can_sample = gpur_replay_can_sample(apex->replay);
+    gpur_mutex_lock(&apex->lock);
+    apex->inserting--;
+    apex->receive_seconds += gpur_clock_seconds() - begin;
+    if (status == GPUR_OK)
+        count_block(member, info, steps);
+    else
+        gpur_limiter_count(&apex->limiter, -info->rows, 0);
+    apex->limiter.has_begun |= can_sample;
+    gpur_mutex_notify_all(&apex->lock);
+    gpur_mutex_unlock(&apex->lock);
+    return status;
+}
+
+/* Refuses what is no block of this actor's, by its header and its checksum; the rest is checked as it is appended. A
+ * block that was taken before is no error: *is_new becomes 0. */
+static gpur_status check(gpur_member *member, const void *block, int64_t bytes, gpur_block_info *info, int *is_new)
+{
+    gpur_apex *const apex = member->apex;
+    gpur_block_header header;
+    GPUR_TRY(gpur_block_read_header(&apex->format->spec, block, bytes, &header));
+    GPUR_TRY(gpur_block_tell(&header, info));
+    GPUR_REQUIRE(info->actor == member->place && info->incarnation == member->incarnation &&
+                     info->rows <= apex->config.block_rows,
+                 "a block is of actor %" PRId64 ", incarnation %" PRId64 ", and has %" PRId64
+                 " rows; it must be of actor %d, incarnation %" PRId64 ", and have at most %d",
+                 info->actor, info->incarnation, info->rows, (int)member->place, member->incarnation,
+                 (int)apex->config.block_rows);
+    *is_new = info->sequence >= member->next_sequence;
+    return GPUR_OK;
+}
+
+gpur_status gpur_apex_take_block(gpur_member *member, const void *block, int64_t bytes, int64_t steps)
+{
+    gpur_apex *const apex = member->apex;
+    gpur_block_info info = {.size = sizeof info};
+    int is_new = 0;
+    gpur_status status = check(member, block, bytes, &info, &is_new);
+    if (status == GPUR_OK && is_new)
+        status = insert(member, block, bytes, &info, steps);
+    const int is_refused = status == GPUR_INVALID_ARGUMENT || status == GPUR_FILE_ERROR;
+    if (!is_refused && is_new)
+        return status;
+    gpur_mutex_lock(&apex->lock);
+    apex->counts.refused_blocks += is_refused || status == GPUR_OK;
+    gpur_mutex_unlock(&apex->lock);
+    return status;
+}
+
+gpur_status gpur_apex_take_episode(gpur_member *member, const gpur_actor_episode *episode, int64_t steps)
+{
+    gpur_apex *const apex = member->apex;
+    gpur_mutex_lock(&apex->lock);
+    const gpur_status status = wait_until_open(apex);
+    if (status == GPUR_OK) {
+        count_steps(member, steps);
+        member->has_sent |= gpur_member_evaluates(member);
+        gpur_apex_add_episode(member, episode);
+    }
+    gpur_mutex_unlock(&apex->lock);
+    return status;
+}
+
+void gpur_apex_take_end(gpur_member *member, int64_t steps)
+{
+    gpur_mutex_lock(&member->apex->lock);
+    count_steps(member, steps);
+    gpur_mutex_unlock(&member->apex->lock);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* What an actor's process does. */
+#include "apex/connection.h"
+
+#include "base/sized.h"
+#include "replay/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+static gpur_status take_block(void *context, const void *block, int64_t bytes, int64_t steps)
+{
+    return gpur_connection_send(*(const int *)context, GPUR_MESSAGE_BLOCK, steps, block, bytes);
+}
+
+static gpur_status take_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
+{
+    return gpur_connection_send(*(const int *)context, GPUR_MESSAGE_EPISODE, steps, episode, sizeof *episode);
+}
+
+static int is_gone(void *context)
+{
+    return gpur_connection_is_gone(*(const int *)context);
+}
+
+/* What the actor acts with, as far as it is this function's to free. */
+typedef struct server {
+    int connection;
+    gpur_shared shared;
+    gpur_device *device;
+    gpur_block_format *format;
+    gpur_schema schema;
+    gpur_replay_config replay;
+} server;
+
+static gpur_status open_device(server *s, int32_t threads)
+{
+    gpur_device_config config;
+    GPUR_TRY(gpur_device_config_init(&config, sizeof config));
+    config.threads = threads > 0 ? threads : 1;
+    return gpur_device_open("cpu", &config, &s->device);
+}
+
+static gpur_status read_replay(server *s, const gpur_replay_config *given, uint64_t format)
+{
+    GPUR_TRY(gpur_replay_config_init(&s->replay, sizeof s->replay));
+    GPUR_TRY(gpur_sized_read(&s->replay, sizeof s->replay, given, "gpur_replay_config"));
+    GPUR_TRY(gpur_schema_build(&s->schema, s->replay.fields, s->replay.field_count));
+    GPUR_TRY(gpur_block_format_create(&s->replay, &s->format));
+    GPUR_REQUIRE(gpur_block_format_hash(s->format) == format,
+                 "the format of this actor's blocks has the hash %016" PRIx64 ", and the learner's %016" PRIx64
+                 "; the settings of the replay must be the same",
+                 gpur_block_format_hash(s->format), format);
+    return GPUR_OK;
+}
+
+static gpur_status act(server *s, const gpur_hello *hello, gpur_actor_parts *parts)
+{
+    const gpur_actor_carrier carrier = {&s->connection, take_block, take_episode, is_gone};
+    parts->device = s->device;
+    parts->schema = &s->schema;
+    parts->replay = &s->replay;
+    parts->format = s->format;
+    parts->shared = &s->shared;
+    GPUR_TRY(gpur_actor_run(parts, &hello->settings, &carrier));
+    const int64_t steps = atomic_load(&gpur_shared_counts(&s->shared, hello->settings.place)->steps);
+    return gpur_connection_send(s->connection, GPUR_MESSAGE_END, steps, NULL, 0);
+}
+
+static gpur_status check_hello(const gpur_hello *hello)
+{
+    const gpur_actor_settings *const a = &hello->settings;
+    GPUR_REQUIRE(a->place >= 0 && a->place < GPUR_APEX_PLACES && a->pull_period > 0 && hello->weights_bytes > 0,
+                 "the learner gives the actor the number %d, a pull_period of %" PRId64 " and weights of %" PRId64
+                 " bytes; they must be 0 to %d, above 0 and above 0",
+                 (int)a->place, a->pull_period, hello->weights_bytes, GPUR_APEX_PLACES - 1);
+    return GPUR_OK;
+}
+
+static gpur_status serve(server *s, gpur_actor_parts *parts, const gpur_replay_config *replay, int32_t threads)
+{
+    gpur_hello hello;
+    int shared = -1;
+    const gpur_status received = gpur_connection_receive_hello(s->connection, &hello, &shared);
+    s->shared.fd = shared;
+    GPUR_TRY(received);
+    GPUR_TRY(check_hello(&hello));
+    s->shared.fd = -1;
+    GPUR_TRY(gpur_shared_map(&s->shared, shared, hello.weights_bytes));
+    GPUR_TRY(read_replay(s, replay, hello.format));
+    GPUR_TRY(open_device(s, threads));
+    return act(s, &hello, parts);
+}
+
+/* The learner reports why an actor ends, too. The message of the caller's stays what it was. */
+static void send_error(int connection, gpur_status status)
+{
+    char error[GPUR_MESSAGE_TEXT];
+    strncpy(error, gpur_last_error(), sizeof error - 1);
+    error[sizeof error - 1] = 0;
+    (void)gpur_connection_send(connection, GPUR_MESSAGE_ERROR, 0, error, (int64_t)strlen(error));
+    (void)gpur_fail(status, "%s", error);
+}
+
+static gpur_status check(int32_t connection, const gpur_env_type *type, const gpur_replay_config *replay,
+                         const gpur_network_config *network, int32_t threads)
+{
+    GPUR_REQUIRE(type && replay && network, "type, replay and network must not be NULL");
+    GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
+    GPUR_REQUIRE(fcntl(connection, F_SETFD, FD_CLOEXEC) == 0, "descriptor %d is no connection to a learner: %s",
+                 (int)connection, strerror(errno));
+    return GPUR_OK;
+}
+
+gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const char *env_options,
+                            const gpur_replay_config *replay, const gpur_network_config *network, int32_t threads)
+{
+    server s = {.connection = connection, .shared.fd = -1};
+    gpur_actor_parts parts = {.type = type, .env_options = env_options ? env_options : "", .network = network};
+    gpur_status status = check(connection, type, replay, network, threads);
+    if (status == GPUR_OK)
+        status = serve(&s, &parts, replay, threads);
+    if (status != GPUR_OK && status != GPUR_INTERRUPTED)
+        send_error(connection, status);
+    gpur_block_format_destroy(s.format);
+    gpur_device_close(s.device);
+    gpur_shared_close(&s.shared);
+    close(connection);
+    return status;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the learner and its actors share in memory: the newest weights, and what each actor has done by its own count,
+ * which is there when the actor is not any more. The memory is a file without a name: it is gone with the last process
+ * that has it, however that ends. Nobody waits for anybody.
+ *
+ * There are two places for weights, which publications use in turn. A reader copies the newest, and copies again if its
+ * place was written meanwhile [a sequence lock: Boehm 2012]. For that two publications must happen during one copy.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "gpureplay/apex.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+/* The places of actors: those of their numbers, and that of the actor that evaluates. */
+enum { GPUR_APEX_PLACES = GPUR_APEX_MAX_ACTORS + 1 };
+
+/* Of one actor. All but `pulls` begin at 0 with each incarnation. */
+typedef struct gpur_actor_counts {
+    _Alignas(64) _Atomic int64_t steps; /* of the environment. Each begins a transition */
+    _Atomic int64_t blocks;             /* made */
+    _Atomic int64_t pulls;              /* copies of weights taken, by all incarnations */
+    _Atomic int32_t is_asked;           /* 1: it is to end */
+} gpur_actor_counts;
+
+typedef struct gpur_shared {
+    int fd; /* -1: none */
+    void *memory;
+    size_t bytes;
+    int64_t weights_bytes;
+} gpur_shared;
+
+/* Makes the memory, with all counts 0 and no weights. After a failure call gpur_shared_close. */
+gpur_status gpur_shared_create(gpur_shared *shared, int64_t weights_bytes);
+
+/* Maps the memory that another process has made. Takes over the descriptor, also if the call fails. */
+gpur_status gpur_shared_map(gpur_shared *shared, int fd, int64_t weights_bytes);
+void gpur_shared_close(gpur_shared *shared);
+
+gpur_actor_counts *gpur_shared_counts(const gpur_shared *shared, int32_t place);
+
+/* Publishes (weights_bytes) of weights. One thread at a time. */
+void gpur_shared_publish(const gpur_shared *shared, const void *weights);
+
+/* How often weights were published. */
+int64_t gpur_shared_published(const gpur_shared *shared);
+
+/* Copies the newest weights, of which there must be some, and returns the number of their publication: 1, 2, ... */
+int64_t gpur_shared_read(const gpur_shared *shared, void *weights);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#include "run/system.h"
+
+#include <string.h>
+
+gpur_obs_kind gpur_obs_kind_of(const gpur_space *obs)
+{
+    gpur_obs_kind kind = {.stack = 4};
+    while (kind.dims < GPUR_MAX_DIMS && obs->shape[kind.dims] > 0)
+        kind.dims++;
+    kind.is_frame = kind.dims == 2;
+    return kind;
+}
+
+gpur_status gpur_system_check_info(const char *env_name, const gpur_env_info *info)
+{
+    GPUR_REQUIRE(info->action.num_actions > 0, "%s: its actions are not discrete; a Q network needs discrete actions",
+                 env_name);
+    GPUR_REQUIRE(info->obs.dtype == GPUR_FLOAT32 || info->obs.dtype == GPUR_UINT8,
+                 "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32 (%d) or GPUR_UINT8 (%d)", env_name,
+                 (int)info->obs.dtype, (int)GPUR_FLOAT32, (int)GPUR_UINT8);
+    return GPUR_OK;
+}
+
+gpur_status gpur_system_check_frames(const char *preset, const char *env_name, const gpur_env_info *info,
+                                     const gpur_obs_kind *kind)
+{
+    GPUR_REQUIRE(kind->is_frame && info->obs.dtype == GPUR_UINT8 && info->obs.shape[0] == 84 &&
+                     info->obs.shape[1] == 84,
+                 "%s: preset \"%s\" needs frames of 84 x 84 bytes; \"%s-small\" takes other observations", env_name,
+                 preset, preset);
+    return GPUR_OK;
+}
+
+/* "obs" as the replay stores it: a frame gets the axis of its stack in front. */
+static gpur_field field_of(const char *name, const gpur_space *obs, const gpur_obs_kind *kind)
+{
+    gpur_field field = {.name = name, .dtype = obs->dtype};
+    for (int32_t i = 0; i < kind->dims; i++)
+        field.shape[i + kind->is_frame] = obs->shape[i];
+    if (kind->is_frame)
+        field.shape[0] = kind->stack;
+    return field;
+}
+
+void gpur_system_set_layout(const gpur_space *obs, const gpur_obs_kind *kind, gpur_field *fields,
+                            gpur_replay_config *replay)
+{
+    const gpur_field all[GPUR_SYSTEM_FIELDS] = {field_of("obs", obs, kind),     {"action", GPUR_INT32, {0}},
+                                                {"reward", GPUR_FLOAT32, {0}},  field_of("next_obs", obs, kind),
+                                                {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}}};
+    memcpy(fields, all, sizeof all);
+    replay->fields = fields;
+    replay->field_count = GPUR_SYSTEM_FIELDS;
+    replay->layout = kind->is_frame ? GPUR_LAYOUT_FRAMES : GPUR_LAYOUT_ROWS;
+    replay->frame_stack = kind->is_frame ? kind->stack : 1;
+    if (kind->is_frame)
+        replay->stack_axis = GPUR_STACK_FIRST;
+}
+
+float gpur_system_input_scale(const gpur_space *obs)
+{
+    return obs->dtype == GPUR_UINT8 && obs->high > 1.0f ? 1.0f / 255.0f : 1.0f;
+}
+
+void gpur_system_set_small_network(const gpur_env_info *info, const gpur_obs_kind *kind, gpur_network_config *network)
+{
+    const gpur_layer dense = {.kind = GPUR_DENSE, .units = 128, .activation = GPUR_RELU};
+    const gpur_layer conv = {.kind = GPUR_CONV, .units = 16, .activation = GPUR_RELU, .kernel = 3, .stride = 1};
+    network->trunk[0] = kind->dims >= 2 ? conv : dense;
+    network->trunk[1] = dense;
+    network->trunk_count = 2;
+    network->head = GPUR_HEAD_Q;
+    network->hidden = 0;
+    network->init = GPUR_INIT_FAN_IN;
+    network->input_scale = gpur_system_input_scale(&info->obs);
+    network->input_layout = kind->is_frame ? GPUR_CHW : GPUR_HWC;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* What the presets of runs and of Ape-X share: what an environment's observations are to a network and a replay. */
+#pragma once
+
+#include "base/status.h"
+#include "gpureplay/env.h"
+#include "gpureplay/network.h"
+
+/* The fields that every system has: obs, action, reward, next_obs, terminated, truncated. */
+enum { GPUR_SYSTEM_FIELDS = 6 };
+
+typedef struct gpur_obs_kind {
+    int32_t dims;
+    int32_t is_frame; /* 1: one image without channels, of which the network sees a stack */
+    int32_t stack;
+} gpur_obs_kind;
+
+gpur_obs_kind gpur_obs_kind_of(const gpur_space *obs);
+
+/* Refuses environments without discrete actions, or whose observations are neither float32 nor uint8. */
+gpur_status gpur_system_check_info(const char *env_name, const gpur_env_info *info);
+
+/* Refuses observations that are not frames of 84 x 84 bytes, for a preset that has a relative for others. */
+gpur_status gpur_system_check_frames(const char *preset, const char *env_name, const gpur_env_info *info,
+                                     const gpur_obs_kind *kind);
+
+/* Sets the first GPUR_SYSTEM_FIELDS fields, and of the replay the fields, layout and stack. */
+void gpur_system_set_layout(const gpur_space *obs, const gpur_obs_kind *kind, gpur_field *fields,
+                            gpur_replay_config *replay);
+
+/* Bytes up to 255 become numbers up to 1. */
+float gpur_system_input_scale(const gpur_space *obs);
+
+/* The network of Young & Tian 2019, section 4 for images: a convolution of 16 filters of 3 x 3, and 128 units; for
+ * other observations two layers of 128. */
+void gpur_system_set_small_network(const gpur_env_info *info, const gpur_obs_kind *kind, gpur_network_config *network);

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs of Ape-X with actors in threads: what is counted and reported, the limiter, the soft capacity, and errors. */
+#include "base/clock.h"
+#include "support/apex_fixture.h"
+#include "test.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <time.h>
+
+static apex_fixture fixture;
+static apex_settings settings;
+
+static gpur_status open_run(void)
+{
+    const gpur_device_config device = test_device_config();
+    return apex_fixture_open(&fixture, test_device_name(), &device, &settings);
+}
+
+static void begin(const char *name)
+{
+    CHECK_OK(apex_fixture_settings(name, &settings));
+}
+
+TEST(epsilons_are_a_ladder_or_a_fixed_set)
+{
+    static const float set[] = {0.5f, 0.25f, 0.125f};
+    gpur_apex_config config;
+    CHECK_OK(gpur_apex_config_init(&config, sizeof config));
+    for (int32_t i = 0; i < 360; i++)
+        CHECK_NEAR(gpur_apex_epsilon(&config, i, 360), pow(0.4, 1.0 + 7.0 * i / 359.0), 1e-7);
+    CHECK_NEAR(gpur_apex_epsilon(&config, 359, 360), 6.5536e-4, 1e-9);
+    CHECK_NEAR(gpur_apex_epsilon(&config, 0, 1), 0.4, 1e-7);
+    config.epsilons = set;
+    config.epsilon_count = 3;
+    for (int32_t i = 0; i < 8; i++)
+        CHECK(gpur_apex_epsilon(&config, i, 8) == set[i % 3]);
+}
+
+/* All that was made has arrived, and is in the replay, each transition with the limits of an episode that its fields
+ * say. */
+static void check_all_arrived(void)
+{
+    gpur_replay_stats replay = {.size = sizeof replay};
+    CHECK_OK(apex_fixture_end_actors(&fixture));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_replay_get_stats(fixture.replay, &replay));
+    CHECK_EQUAL(stats.actors, 0);
+    CHECK_EQUAL(stats.rows + stats.lost_rows, fixture.steps);
+    CHECK_EQUAL(replay.appended, stats.rows * settings.apex.replicate);
+    CHECK_EQUAL(stats.lost_rows, fixture.lost_rows);
+    CHECK_EQUAL(stats.lost_blocks, fixture.lost_blocks);
+    CHECK_EQUAL(stats.starts, fixture.kinds[GPUR_APEX_STARTED]);
+    CHECK_EQUAL(stats.deaths, fixture.kinds[GPUR_APEX_ENDED] - fixture.asked);
+    CHECK_EQUAL(stats.episodes, fixture.kinds[GPUR_APEX_EPISODE]);
+}
+
+/* Nothing of an actor that is asked to end is lost. */
+TEST(actors_in_threads_fill_the_replay_while_it_is_trained_on)
+{
+    begin("numbers");
+    settings.apex.evaluates = 1;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 2000, 0));
+    CHECK(apex_fixture_stats(&fixture).env_steps >= 2000);
+    CHECK_OK(apex_fixture_await_actors(&fixture, 3));
+    gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.rows <= stats.env_steps && stats.rows > stats.env_steps - 3 * 20);
+    CHECK(stats.blocks >= stats.rows / 10 && stats.bytes > stats.rows * 60);
+    CHECK(stats.train_steps > 0 && stats.learned == 32 * stats.train_steps && stats.actors == 3);
+    CHECK_EQUAL(stats.published, 1 + stats.train_steps / 10);
+    CHECK(stats.pulled >= 3 && stats.weights_age >= 0.0 && stats.train_seconds > 0.0);
+    CHECK(stats.episodes == fixture.kinds[GPUR_APEX_EPISODE] && isfinite(stats.recent_return));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 25));
+    CHECK_EQUAL(apex_fixture_stats(&fixture).train_steps, stats.train_steps + 25);
+    while (fixture.kinds[GPUR_APEX_EVALUATION] == 0)
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 10));
+    CHECK(isfinite(apex_fixture_stats(&fixture).evaluated_return));
+    CHECK(fixture.kinds[GPUR_APEX_STARTED] == 4 && fixture.kinds[GPUR_APEX_ENDED] == 0);
+    check_all_arrived();
+    CHECK(strcmp(fixture.error, "") == 0 && fixture.lost_rows == 0);
+    apex_fixture_close(&fixture);
+}
+
+TEST(a_block_can_be_appended_several_times)
+{
+    begin("numbers");
+    settings.apex.replicate = 4;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    check_all_arrived();
+    apex_fixture_close(&fixture);
+}
+
+TEST(frames_and_uniform_draws_and_other_priorities_work)
+{
+    begin("frames");
+    settings.apex.initial_priorities = 0;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
+    check_all_arrived();
+    apex_fixture_close(&fixture);
+    begin("numbers");
+    settings.apex.initial_priorities = 0;
+    settings.replay.prioritized = 0;
+    settings.learner.index_source = GPUR_UNIFORM;
+    settings.replay.field_count = GPUR_APEX_FIELDS - 1;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
+    check_all_arrived();
+    apex_fixture_close(&fixture);
+}
+
+TEST(cartpole_is_learned_a_little)
+{
+    begin("cartpole");
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, (int64_t)test_rounds(6000) + 400, 0));
+    CHECK(fixture.best_return > 20.0);
+    check_all_arrived();
+    apex_fixture_close(&fixture);
+}
+
+/* Between two calls nothing changes. */
+TEST(actors_wait_while_nobody_advances)
+{
+    gpur_replay_stats before = {.size = sizeof before}, after = before;
+    begin("numbers");
+    settings.apex.evaluates = 1;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    CHECK_OK(gpur_replay_get_stats(fixture.replay, &before));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    CHECK_OK(gpur_replay_get_stats(fixture.replay, &after));
+    CHECK_EQUAL(after.appended, before.appended);
+    const gpur_apex_stats later = apex_fixture_stats(&fixture);
+    CHECK(later.rows == stats.rows && later.episodes == stats.episodes && later.env_steps == stats.env_steps);
+    apex_fixture_close(&fixture);
+}
+
+static int64_t limiter_timeouts(double seconds)
+{
+    const double end = gpur_clock_seconds() + seconds;
+    while (gpur_clock_seconds() < end && gpur_apex_advance(fixture.apex, 0, 1) == GPUR_OK)
+        ;
+    return apex_fixture_stats(&fixture).limiter_timeouts;
+}
+
+/* The ratio after min_size is within the band, and neither side has waited too long. Without actors the learner waits,
+ * and goes on one step at a time. */
+TEST(the_limiter_holds_its_band_and_times_out)
+{
+    begin("numbers");
+    settings.apex.samples_per_insert = 4.0;
+    settings.apex.limiter_band = 200.0;
+    CHECK_OK(open_run());
+    for (int i = 0; i < 20; i++) {
+        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+        gpur_mutex_lock(&fixture.apex->lock);
+        const double ahead = gpur_limiter_ahead(&fixture.apex->limiter);
+        gpur_mutex_unlock(&fixture.apex->lock);
+        TEST_REQUIRE(fabs(ahead) <= 200.0, "the learner is ahead by %g transitions", ahead);
+    }
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.limiter_timeouts == 0 && stats.learned == fixture.apex->limiter.learned);
+    CHECK(fixture.apex->limiter.inserted <= stats.rows - 200 && stats.learned > 1000);
+    apex_fixture_close(&fixture);
+    settings.apex.limiter_timeout = 0.05;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 400, 0));
+    CHECK_OK(apex_fixture_end_actors(&fixture));
+    const int64_t before = apex_fixture_stats(&fixture).limiter_timeouts;
+    CHECK(limiter_timeouts(0.5) > before + 2);
+    CHECK(apex_fixture_stats(&fixture).learner_wait_seconds > 0.1);
+    apex_fixture_close(&fixture);
+}
+
+/* The learner is held up in the thread that advances: those that append wait no longer than their time. */
+TEST(inserts_that_wait_too_long_go_on)
+{
+    begin("numbers");
+    settings.apex.samples_per_insert = 1000.0;
+    settings.apex.limiter_timeout = 0.02;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 400, 0));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.limiter_timeouts > 0 && stats.actor_wait_seconds > 0.02);
+    apex_fixture_close(&fixture);
+}
+
+/* A trim leaves the last 300 at most, and between two of them nothing is overwritten. */
+TEST(a_soft_capacity_is_trimmed_at_exact_multiples)
+{
+    gpur_replay_stats before = {.size = sizeof before}, after = before;
+    begin("numbers");
+    settings.apex.soft_capacity = 300;
+    settings.apex.trim_period = 7;
+    settings.apex.samples_per_insert = 8.0;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 600, 0));
+    for (int i = 0; i < 64; i++) {
+        CHECK_OK(gpur_replay_get_stats(fixture.replay, &before));
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+        CHECK_OK(gpur_replay_get_stats(fixture.replay, &after));
+        const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+        CHECK_EQUAL(stats.trims, stats.train_steps / 7);
+        if (stats.train_steps % 7 == 0)
+            CHECK(after.first_id >= before.appended - 300 && after.first_id <= after.appended - 300);
+        else
+            CHECK_EQUAL(after.first_id, before.first_id);
+    }
+    CHECK(apex_fixture_stats(&fixture).trims > 5);
+    apex_fixture_close(&fixture);
+}
+
+TEST(actors_can_be_more_and_fewer_while_it_runs)
+{
+    begin("numbers");
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    CHECK_OK(gpur_apex_set_actors(fixture.apex, 6));
+    while (fixture.most_actor < 5)
+        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    CHECK_EQUAL(apex_fixture_stats(&fixture).actors, 6);
+    CHECK_NEAR(fixture.apex->members[2].epsilon, 6.5536e-4, 1e-8); /* the last of three */
+    CHECK_NEAR(fixture.apex->members[4].epsilon, pow(0.4, 1.0 + 7.0 * 4.0 / 5.0), 1e-7);
+    CHECK_OK(gpur_apex_set_actors(fixture.apex, 1));
+    while (apex_fixture_stats(&fixture).actors > 1)
+        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    CHECK_OK(gpur_apex_set_actors(fixture.apex, 2));
+    while (apex_fixture_stats(&fixture).actors < 2)
+        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    CHECK_EQUAL(fixture.apex->members[1].incarnation, 1);
+    check_all_arrived();
+    CHECK_FAILS(gpur_apex_set_actors(fixture.apex, 1025), GPUR_INVALID_ARGUMENT,
+                "actors is 1025; it must be 0 to 1024");
+    apex_fixture_close(&fixture);
+}
+
+static void *stop_soon(void *context)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    gpur_apex_stop(context);
+    return NULL;
+}
+
+TEST(a_run_can_be_stopped_and_goes_on)
+{
+    pthread_t thread;
+    begin("numbers");
+    CHECK_OK(open_run());
+    CHECK_EQUAL(pthread_create(&thread, NULL, stop_soon, fixture.apex), 0);
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000000000, 0), GPUR_INTERRUPTED, "the run was stopped after");
+    pthread_join(thread, NULL);
+    const int64_t before = apex_fixture_stats(&fixture).env_steps;
+    CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    CHECK(apex_fixture_stats(&fixture).env_steps >= before + 100);
+    apex_fixture_close(&fixture);
+}
+
+/* With `restarts` it begins again; an environment that always fails at once ends the run, and without restarts the
+ * first error does. */
+TEST(an_error_of_an_environment_names_the_actor)
+{
+    begin("numbers:fail=100");
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.deaths > 3 && stats.starts >= stats.deaths && stats.lost_rows > 0);
+    CHECK(strcmp(fixture.error, "step 100: the motor is broken") == 0);
+    check_all_arrived();
+    apex_fixture_close(&fixture);
+    begin("numbers:fail=3");
+    CHECK_OK(open_run());
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000, 0), GPUR_INVALID_ARGUMENT, ": step 3: the motor is broken");
+    CHECK_MESSAGE("actor ");
+    CHECK_MESSAGE("it died 5 times in a row within its first second");
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000, 0), GPUR_INVALID_ARGUMENT, "the run has ended by an error");
+    apex_fixture_close(&fixture);
+    begin("numbers:fail=100");
+    settings.apex.restarts = 0;
+    settings.apex.actors = 1;
+    CHECK_OK(open_run());
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000, 0), GPUR_INVALID_ARGUMENT, "actor 0: step 100: the motor");
+    apex_fixture_close(&fixture);
+}
+
+TEST(a_run_that_never_advances_can_be_destroyed)
+{
+    begin("numbers");
+    CHECK_OK(open_run());
+    apex_fixture_close(&fixture);
+    gpur_apex_destroy(NULL);
+}
+
+static const char *const no_command[] = {NULL};
+
+/* Sets one member that is refused, and names what the message must have. */
+#define REFUSED(part, ...)                                                                                             \
+    do {                                                                                                               \
+        begin("numbers");                                                                                              \
+        __VA_ARGS__;                                                                                                   \
+        CHECK_FAILS(open_run(), GPUR_INVALID_ARGUMENT, part);                                                          \
+        CHECK(!fixture.apex);                                                                                          \
+        apex_fixture_close(&fixture);                                                                                  \
+    } while (0)
+
+TEST(settings_that_do_not_go_together_are_refused)
+{
+    static const float bad[] = {0.1f, 2.0f};
+    gpur_apex_config *const c = &settings.apex;
+    REFUSED("actors is 0; it must be 1 to 1024", c->actors = 0);
+    REFUSED("processes is 2; it must be 0 or 1", c->processes = 2);
+    REFUSED("processes is 1 and command is NULL", c->processes = 1);
+    REFUSED("command is empty", c->processes = 1; c->command = no_command);
+    REFUSED("epsilon_base is 1.5; it must be 0 to 1", c->epsilon_base = 1.5f);
+    REFUSED("epsilon_exponent is -1", c->epsilon_exponent = -1.0f);
+    REFUSED("one of the epsilons is 2", c->epsilons = bad; c->epsilon_count = 2);
+    REFUSED("epsilon_count is 0", c->epsilons = bad);
+    REFUSED("block_rows is 0; it must be 1 to 65536", c->block_rows = 0);
+    REFUSED("block_rows is 65 and that of the replay 64", c->block_rows = 65);
+    REFUSED("compression is 20; it must be 0 to 19", c->compression = 20);
+    REFUSED("initial_priorities is 2", c->initial_priorities = 2);
+    REFUSED("and it has no field \"priority\"", settings.replay.field_count--);
+    REFUSED("the replay's prioritized is 0", settings.replay.prioritized = 0;
+            settings.learner.index_source = GPUR_UNIFORM);
+    REFUSED("replicate is 65; it must be 1 to 64", c->replicate = 65);
+    REFUSED("pull_period is 0; it must be 1 or more", c->pull_period = 0);
+    REFUSED("max_episode_steps is -1", c->max_episode_steps = -1);
+    REFUSED("publish_period is 0", c->publish_period = 0);
+    REFUSED("soft_capacity is 10; it must be 0 (none), or max_batch to capacity of the replay, 64 to 4000",
+            c->soft_capacity = 10);
+    REFUSED("trim_period is 0", c->trim_period = 0);
+    REFUSED("samples_per_insert is -1", c->samples_per_insert = -1.0);
+    REFUSED("limiter_band is 31; it must be at least batch_size, 32", c->limiter_band = 31.0);
+    REFUSED("8 x 10", c->samples_per_insert = 8.0; c->limiter_band = 79.0);
+    REFUSED("limiter_timeout is 0 seconds", c->limiter_timeout = 0.0);
+    REFUSED("evaluates is -1", c->evaluates = -1);
+    REFUSED("eval_epsilon is -1", c->eval_epsilon = -1.0f);
+    REFUSED("restarts is 3", c->restarts = 3);
+    REFUSED("reserved is 1", c->reserved = 1);
+    REFUSED("when_full is 1", settings.replay.when_full = GPUR_WHEN_FULL_ERROR);
+    REFUSED("a field \"mood\", which actors cannot fill in", settings.fields[5].name = "mood");
+    REFUSED("the environment has 4 actions and the learner's network 5", settings.learner.network.num_actions = 5);
+}
+
+TEST(calls_with_wrong_arguments_are_refused)
+{
+    gpur_apex *apex = NULL;
+    gpur_apex_stats stats = {0};
+    gpur_apex_config config;
+    CHECK_FAILS(gpur_apex_config_init(NULL, sizeof config), GPUR_INVALID_ARGUMENT, "is NULL");
+    CHECK_FAILS(gpur_apex_config_init(&config, 7), GPUR_INVALID_ARGUMENT, "size is 7");
+    begin("numbers");
+    CHECK_OK(open_run());
+    CHECK_FAILS(gpur_apex_create(NULL, settings.type, &settings.apex, &apex), GPUR_INVALID_ARGUMENT, "learner");
+    CHECK_FAILS(gpur_apex_create(fixture.learner, NULL, &settings.apex, &apex), GPUR_INVALID_ARGUMENT, "type");
+    CHECK_FAILS(gpur_apex_create(fixture.learner, settings.type, &settings.apex, NULL), GPUR_INVALID_ARGUMENT, "apex");
+    CHECK_FAILS(gpur_apex_advance(NULL, 1, 1), GPUR_INVALID_ARGUMENT, "apex is NULL");
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 0, 0), GPUR_INVALID_ARGUMENT, "env_steps is 0 and train_steps 0");
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, -1, 5), GPUR_INVALID_ARGUMENT, "env_steps is -1");
+    CHECK_FAILS(gpur_apex_get_stats(fixture.apex, &stats), GPUR_INVALID_ARGUMENT, "gpur_apex_stats.size is 0");
+    CHECK_FAILS(gpur_apex_get_stats(fixture.apex, NULL), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(gpur_apex_set_actors(NULL, 1), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_EQUAL(gpur_apex_actor_process(NULL, 0), -1);
+    CHECK_EQUAL(gpur_apex_actor_process(fixture.apex, 0), -1);
+    CHECK_EQUAL(gpur_apex_actor_process(fixture.apex, 5000), -1);
+    gpur_apex_stop(NULL);
+    apex_fixture_close(&fixture);
+    CHECK_FAILS(gpur_apex_serve(-1, settings.type, "", &settings.replay, &settings.learner.network, 0),
+                GPUR_INVALID_ARGUMENT, "descriptor -1 is no connection to a learner");
+    CHECK_FAILS(gpur_apex_serve(0, NULL, "", &settings.replay, &settings.learner.network, 0), GPUR_INVALID_ARGUMENT,
+                "must not be NULL");
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(epsilons_are_a_ladder_or_a_fixed_set);
+    RUN(actors_in_threads_fill_the_replay_while_it_is_trained_on);
+    RUN(a_block_can_be_appended_several_times);
+    RUN(frames_and_uniform_draws_and_other_priorities_work);
+    RUN(cartpole_is_learned_a_little);
+    RUN(actors_wait_while_nobody_advances);
+    RUN(the_limiter_holds_its_band_and_times_out);
+    RUN(inserts_that_wait_too_long_go_on);
+    RUN(a_soft_capacity_is_trimmed_at_exact_multiples);
+    RUN(actors_can_be_more_and_fewer_while_it_runs);
+    RUN(a_run_can_be_stopped_and_goes_on);
+    RUN(an_error_of_an_environment_names_the_actor);
+    RUN(a_run_that_never_advances_can_be_destroyed);
+    RUN(settings_that_do_not_go_together_are_refused);
+    RUN(calls_with_wrong_arguments_are_refused);
+    return test_main_end();
+}

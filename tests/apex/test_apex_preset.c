@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/* The settings of the whole systems: each constant beside its published value, and runs of both presets. */
+#include "gpureplay/apex.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { SIDE = 84 };
+
+/* Frames of 84 x 84 bytes, which show the number of the step. An episode has 20 steps. */
+static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    (void)options, (void)seed;
+    info->obs = (gpur_space){.dtype = GPUR_UINT8, .shape = {SIDE, SIDE}, .high = 255.0f};
+    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = 4, .high = 3.0f};
+    *env = calloc(1, sizeof(int32_t));
+    return *env ? NULL : "no memory";
+}
+
+static const char *reset(void *env, void *obs)
+{
+    *(int32_t *)env = 0;
+    memset(obs, 0, (size_t)SIDE * SIDE);
+    return NULL;
+}
+
+static const char *step(void *env, const void *action, void *obs, gpur_env_result *result)
+{
+    const int32_t steps = ++*(int32_t *)env;
+    result->reward = *(const int32_t *)action == 0 ? 1.0f : 0.0f;
+    result->terminated = steps == 20;
+    memset(obs, steps, (size_t)SIDE * SIDE);
+    return NULL;
+}
+
+static const gpur_env_type frames = {
+    .size = sizeof frames, .name = "counted frames", .init = init, .reset = reset, .step = step, .close = free};
+
+typedef struct system_config {
+    gpur_field fields[GPUR_APEX_FIELDS];
+    gpur_replay_config replay;
+    gpur_learner_config learner;
+    gpur_apex_config apex;
+} system_config;
+
+/* The members of Ape-X's config that a preset does not set get other values than the defaults, and so do some that it
+ * does. */
+static gpur_status read_preset(const char *name, const gpur_env_type *type, system_config *c)
+{
+    (void)gpur_replay_config_init(&c->replay, sizeof c->replay);
+    (void)gpur_learner_config_init(&c->learner, sizeof c->learner);
+    (void)gpur_apex_config_init(&c->apex, sizeof c->apex);
+    c->apex.actors = 3, c->apex.seed = 7;
+    c->apex.epsilon_base = 0.1f, c->apex.epsilon_exponent = 1.0f, c->apex.block_rows = 3, c->apex.compression = 2;
+    c->apex.initial_priorities = 0, c->apex.replicate = 2, c->apex.pull_period = 3, c->apex.max_episode_steps = 5;
+    c->apex.publish_period = 9, c->apex.soft_capacity = 5, c->apex.trim_period = 3, c->apex.limiter_band = 9.0;
+    c->apex.samples_per_insert = 3.0, c->apex.limiter_timeout = 3.0, c->apex.evaluates = 1, c->apex.restarts = 0;
+    c->apex.eval_epsilon = 0.9f;
+    return gpur_apex_preset(name, type, "", c->fields, &c->replay, &c->learner, &c->apex);
+}
+
+typedef struct constant {
+    const char *name;
+    double got, want;
+} constant;
+
+static void check_constants(const constant *constants, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        TEST_REQUIRE(constants[i].got == constants[i].want, "%s: %g; wanted %g", constants[i].name, constants[i].got,
+                     constants[i].want);
+}
+
+static void check_shared(const system_config *c)
+{
+    const gpur_apex_config *const a = &c->apex;
+    const constant constants[] = {
+        {"actors", a->actors, 3},
+        {"seed", (double)a->seed, 7},
+        {"epsilon's base", (double)a->epsilon_base, (double)0.4f},
+        {"epsilon's exponent", (double)a->epsilon_exponent, 7},
+        {"transitions of a block", a->block_rows, 50},
+        {"compression", a->compression, 0},
+        {"initial priorities", a->initial_priorities, 1},
+        {"copies of a block", a->replicate, 1},
+        {"steps between pulls", (double)a->pull_period, 400 / 4},
+        {"steps of an episode", (double)a->max_episode_steps, 50000 / 4},
+        {"train steps between publications", (double)a->publish_period, 10},
+        {"train steps between trims", (double)a->trim_period, 100},
+        {"band of the limiter", a->limiter_band, 0},
+        {"time of the limiter", a->limiter_timeout, 10},
+        {"evaluates", a->evaluates, 0},
+        {"epsilon of the evaluation", (double)a->eval_epsilon, (double)0.0016384f},
+        {"restarts", a->restarts, 1},
+        {"fields", c->replay.field_count, GPUR_APEX_FIELDS},
+        {"n", c->replay.n_step, 3},
+        {"gamma", (double)c->replay.gamma, (double)0.99f},
+        {"prioritized", c->replay.prioritized, 1},
+        {"alpha", (double)c->replay.alpha, (double)0.6f},
+        {"beta", (double)c->learner.beta.first, (double)0.4f},
+        {"last beta", (double)c->learner.beta.last, (double)0.4f},
+        {"added to priorities", (double)c->replay.priority_offset, (double)1e-6f},
+        {"double DQN", c->learner.double_dqn, 1},
+        {"head", c->learner.network.head, GPUR_HEAD_DUELING},
+        {"draws", c->learner.index_source, GPUR_PRIORITIZED_STRATIFIED},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+    CHECK(strcmp(c->fields[6].name, "discount") == 0 && strcmp(c->fields[7].name, "priority") == 0);
+    CHECK(c->replay.fields == c->fields && strcmp(a->env_options, "") == 0);
+}
+
+/* Horgan et al. 2018, section 4.1 and appendices C and F; where they are silent, public code. */
+TEST(apex_dqn_has_the_published_constants)
+{
+    system_config c;
+    CHECK_OK(read_preset("apex-dqn", &frames, &c));
+    const gpur_network_config *const n = &c.learner.network;
+    const constant constants[] = {
+        {"layers", n->trunk_count, 3},
+        {"filters 1", n->trunk[0].units, 32},
+        {"filters 2", n->trunk[1].units, 64},
+        {"filters 3", n->trunk[2].units, 64},
+        {"units of a branch", n->hidden, 512},
+        {"actions", n->num_actions, 4},
+        {"input scale", (double)n->input_scale, (double)(1.0f / 255.0f)},
+        {"optimizer", c.learner.optimizer.kind, GPUR_RMSPROP_DEEPMIND},
+        {"centered", c.learner.optimizer.centered, 1},
+        {"learning rate", (double)c.learner.optimizer.learning_rate.first, (double)(0.00025f / 4.0f)},
+        {"last learning rate", (double)c.learner.optimizer.learning_rate.last, (double)(0.00025f / 4.0f)},
+        {"decay", (double)c.learner.optimizer.decay, (double)0.95f},
+        {"optimizer's epsilon", (double)c.learner.optimizer.epsilon, (double)1.5e-7f},
+        {"momentum", (double)c.learner.optimizer.momentum, 0},
+        {"clipping by norm", (double)c.learner.optimizer.clip_norm, 40},
+        {"loss", c.learner.loss, GPUR_LOSS_SQUARED},
+        {"batch", (double)c.learner.batch_size, 512},
+        {"target period", (double)c.learner.target_period, 2500},
+        {"soft capacity", (double)c.apex.soft_capacity, 2000000},
+        {"capacity", (double)c.replay.capacity, 2125000},
+        {"transitions before training", (double)c.replay.min_size, 50000},
+        {"samples per insert", c.apex.samples_per_insert, 0},
+        {"rewards clipped at", (double)c.replay.reward_clip, 1},
+        {"layout", c.replay.layout, GPUR_LAYOUT_FRAMES},
+        {"frames of a stack", c.replay.frame_stack, 4},
+        {"first axis", c.fields[0].shape[0], 4},
+        {"second axis", c.fields[0].shape[1], SIDE},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+    check_shared(&c);
+}
+
+/* Sizes, optimizer and loss of "fast-dqn-small", and a train step every 4 environment steps. */
+TEST(apex_dqn_small_is_like_fast_dqn_small_but_for_its_system)
+{
+    const gpur_env_type *cartpole = NULL;
+    gpur_field fields[GPUR_RUN_FIELDS];
+    gpur_replay_config replay;
+    gpur_learner_config learner;
+    gpur_run_config run;
+    system_config c;
+    CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
+    CHECK_OK(gpur_replay_config_init(&replay, sizeof replay));
+    CHECK_OK(gpur_learner_config_init(&learner, sizeof learner));
+    CHECK_OK(gpur_run_config_init(&run, sizeof run));
+    CHECK_OK(gpur_run_preset("fast-dqn-small", cartpole, "", fields, &replay, &learner, &run));
+    CHECK_OK(read_preset("apex-dqn-small", cartpole, &c));
+    const constant constants[] = {
+        {"units", c.learner.network.trunk[0].units, learner.network.trunk[0].units},
+        {"units of a branch", c.learner.network.hidden, learner.network.trunk[1].units},
+        {"layers", c.learner.network.trunk_count, 1},
+        {"optimizer", c.learner.optimizer.kind, learner.optimizer.kind},
+        {"learning rate", (double)c.learner.optimizer.learning_rate.first,
+         (double)learner.optimizer.learning_rate.first},
+        {"clipping by norm", (double)c.learner.optimizer.clip_norm, (double)learner.optimizer.clip_norm},
+        {"loss", c.learner.loss, learner.loss},
+        {"batch", (double)c.learner.batch_size, (double)learner.batch_size},
+        {"target period", (double)c.learner.target_period, (double)learner.target_period},
+        {"soft capacity", (double)c.apex.soft_capacity, (double)replay.capacity},
+        {"capacity", (double)c.replay.capacity, 106250},
+        {"transitions before training", (double)c.replay.min_size, (double)replay.min_size},
+        {"samples per insert", c.apex.samples_per_insert, (double)learner.batch_size / (double)run.train_period},
+        {"layout", c.replay.layout, GPUR_LAYOUT_ROWS},
+        {"actions", c.learner.network.num_actions, 2},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+    check_shared(&c);
+}
+
+TEST(a_refused_preset_changes_nothing)
+{
+    const gpur_env_type *cartpole = NULL;
+    system_config c, before;
+    CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
+    memset(&c, 0, sizeof c);
+    CHECK_OK(read_preset("apex-dqn-small", cartpole, &c));
+    before = c;
+    CHECK_FAILS(gpur_apex_preset("apex-dqn", cartpole, "", c.fields, &c.replay, &c.learner, &c.apex),
+                GPUR_INVALID_ARGUMENT, "\"apex-dqn\" needs frames of 84 x 84 bytes; \"apex-dqn-small\" takes");
+    CHECK_FAILS(gpur_apex_preset("apex", cartpole, "", c.fields, &c.replay, &c.learner, &c.apex), GPUR_INVALID_ARGUMENT,
+                "preset is \"apex\"; it must be \"apex-dqn\" or \"apex-dqn-small\"");
+    CHECK_FAILS(gpur_apex_preset("apex-dqn", NULL, "", c.fields, &c.replay, &c.learner, &c.apex), GPUR_INVALID_ARGUMENT,
+                "an argument is NULL");
+    CHECK_FAILS(gpur_apex_preset("apex-dqn-small", cartpole, "speed=3", c.fields, &c.replay, &c.learner, &c.apex),
+                GPUR_INVALID_ARGUMENT, "speed");
+    CHECK(memcmp(&before, &c, sizeof c) == 0);
+}
+
+static void check_runs(const char *name, const gpur_env_type *type)
+{
+    gpur_device *const device = test_device();
+    gpur_replay *replay = NULL;
+    gpur_learner *learner = NULL;
+    gpur_apex *apex = NULL;
+    system_config c;
+    CHECK_OK(read_preset(name, type, &c));
+    c.replay.capacity = 3000, c.replay.min_size = 100, c.replay.block_rows = 100, c.replay.max_batch = 64;
+    c.apex.soft_capacity = 1000, c.apex.actors = 2;
+    c.learner.batch_size = 8;
+    CHECK_OK(gpur_replay_create(device, &c.replay, &replay));
+    CHECK_OK(gpur_learner_create(replay, &c.learner, &learner));
+    CHECK_OK(gpur_apex_create(learner, type, &c.apex, &apex));
+    CHECK_OK(gpur_apex_advance(apex, 0, 2));
+    gpur_apex_destroy(apex);
+    gpur_learner_destroy(learner);
+    gpur_replay_destroy(replay);
+    gpur_device_close(device);
+}
+
+TEST(runs_can_be_made_of_both_presets)
+{
+    const gpur_env_type *cartpole = NULL;
+    CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
+    check_runs("apex-dqn", &frames);
+    check_runs("apex-dqn-small", &frames);
+    check_runs("apex-dqn-small", cartpole);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(apex_dqn_has_the_published_constants);
+    RUN(apex_dqn_small_is_like_fast_dqn_small_but_for_its_system);
+    RUN(a_refused_preset_changes_nothing);
+    RUN(runs_can_be_made_of_both_presets);
+    return test_main_end();
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/* Ape-X with actors in processes: this program itself. They are killed at random moments and amid a send, send what is
+ * no block, another one's or the same again, and leave nothing behind. */
+#include "base/clock.h"
+#include "support/apex_fixture.h"
+#include "test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+/* Under ThreadSanitizer a process takes half a second to begin. */
+#if defined(__SANITIZE_THREAD__)
+enum { KILLS = 20 };
+#else
+enum { KILLS = 50 };
+#endif
+
+static apex_fixture fixture;
+static apex_settings settings;
+
+static gpur_status open_run(const char *kind, const char *name)
+{
+    const gpur_device_config device = test_device_config();
+    GPUR_TRY(apex_fixture_settings(name, &settings));
+    settings.apex.processes = 1;
+    settings.apex.command = apex_fixture_command("test_apex_processes", kind, name);
+    return apex_fixture_open(&fixture, test_device_name(), &device, &settings);
+}
+
+static void sleep_for(double seconds)
+{
+    nanosleep(&(struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (int)seconds) * 1e9)}, NULL);
+}
+
+static int count_entries(const char *folder)
+{
+    int count = 0;
+    DIR *const entries = opendir(folder);
+    while (entries && readdir(entries))
+        count++;
+    if (entries)
+        closedir(entries);
+    return count;
+}
+
+/* What the process has: descriptors, threads, and no children. */
+typedef struct belongings {
+    int descriptors, threads;
+} belongings;
+
+static belongings take_stock(void)
+{
+    return (belongings){count_entries("/proc/self/fd"), count_entries("/proc/self/task")};
+}
+
+static void check_nothing_left(belongings before)
+{
+    int status;
+    belongings after = take_stock();
+    for (int i = 0; i < 100 && after.threads != before.threads; i++) {
+        sleep_for(0.01); /* a thread is joined a moment before its folder is gone */
+        after = take_stock();
+    }
+    CHECK_EQUAL(after.descriptors, before.descriptors);
+    CHECK_EQUAL(after.threads, before.threads);
+    CHECK_EQUAL(waitpid(-1, &status, WNOHANG), -1);
+    CHECK_EQUAL(errno, ECHILD);
+}
+
+/* All that was made has arrived or is counted as lost. */
+static void check_counts(void)
+{
+    gpur_replay_stats replay = {.size = sizeof replay};
+    CHECK_OK(apex_fixture_end_actors(&fixture));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_replay_get_stats(fixture.replay, &replay));
+    CHECK_EQUAL(stats.actors, 0);
+    CHECK_EQUAL(replay.appended, stats.rows);
+    CHECK_EQUAL(stats.rows + stats.lost_rows, fixture.steps);
+    CHECK_EQUAL(stats.lost_rows, fixture.lost_rows);
+    CHECK_EQUAL(stats.lost_blocks, fixture.lost_blocks);
+    CHECK_EQUAL(stats.deaths, fixture.kinds[GPUR_APEX_ENDED] - fixture.asked);
+}
+
+/* A first run, as libraries below this one start threads when they are first needed, and keep them. */
+static void warm_up(void)
+{
+    CHECK_OK(open_run("serve", "frames"));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
+    apex_fixture_close(&fixture);
+}
+
+TEST(actors_in_processes_fill_the_replay_and_leave_nothing_behind)
+{
+    warm_up();
+    const belongings before = take_stock();
+    CHECK_OK(open_run("serve", "numbers"));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 2000, 0));
+    CHECK_OK(apex_fixture_await_actors(&fixture, 3));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.actors == 3 && stats.starts == 3 && stats.deaths == 0 && stats.refused_blocks == 0);
+    CHECK(stats.rows > 1900 && stats.pulled >= 3 && stats.train_steps > 0);
+    for (int32_t i = 0; i < 3; i++)
+        CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.apex, i), 0), 0);
+    check_counts();
+    CHECK(fixture.lost_rows == 0 && fixture.asked == 3);
+    CHECK(strcmp(fixture.error, "") == 0);
+    CHECK_OK(gpur_apex_set_actors(fixture.apex, 2));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 200, 0));
+    apex_fixture_close(&fixture); /* while they act */
+    check_nothing_left(before);
+}
+
+TEST(cartpole_is_learned_a_little_by_processes)
+{
+    CHECK_OK(open_run("serve", "cartpole"));
+    CHECK_OK(gpur_apex_advance(fixture.apex, (int64_t)test_rounds(6000) + 400, 0));
+    CHECK(fixture.best_return > 20.0);
+    apex_fixture_close(&fixture);
+}
+
+static _Atomic int has_killed_all;
+
+/* 1 if another incarnation of the actor runs than that which was killed before, and, if it is wanted, has sent
+ * something. */
+static int is_ready(int32_t actor, int64_t killed, int must_have_sent)
+{
+    gpur_mutex_lock(&fixture.apex->lock);
+    const gpur_member *const member = &fixture.apex->members[actor];
+    const int is = member->process > 0 && member->incarnation > killed && (member->has_sent || !must_have_sent);
+    gpur_mutex_unlock(&fixture.apex->lock);
+    return is;
+}
+
+/* Two of three are killed after they have sent something, and the third wherever it may be. */
+static void *kill_actors(void *context)
+{
+    const int kills = *(const int *)context;
+    int64_t killed[4] = {-1, -1, -1, -1};
+    uint32_t random = 7;
+    for (int k = 0; k < kills; k++) {
+        const int32_t actor = k % 4;
+        random = random * 1664525u + 1013904223u; /* Knuth, The Art of Computer Programming, 3.3.4 */
+        for (int i = 0; i < 30000 && !is_ready(actor, killed[actor], k % 3 != 0); i++)
+            sleep_for(0.001);
+        sleep_for((double)(random >> 24) * 5e-5);
+        gpur_mutex_lock(&fixture.apex->lock);
+        killed[actor] = fixture.apex->members[actor].incarnation;
+        gpur_mutex_unlock(&fixture.apex->lock);
+        const int64_t process = gpur_apex_actor_process(fixture.apex, actor);
+        if (process > 0)
+            kill((pid_t)process, SIGKILL);
+    }
+    atomic_store(&has_killed_all, 1);
+    return NULL;
+}
+
+/* Blocks are larger than a socket, so that many sends are partial. */
+TEST(a_run_goes_on_when_actors_are_killed_at_random_moments)
+{
+    const belongings before = take_stock();
+    int kills = KILLS;
+    pthread_t killer;
+    CHECK_OK(open_run("serve", "frames"));
+    CHECK_OK(gpur_apex_set_actors(fixture.apex, 4));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
+    atomic_store(&has_killed_all, 0);
+    CHECK_EQUAL(pthread_create(&killer, NULL, kill_actors, &kills), 0);
+    gpur_status status = GPUR_OK;
+    while (!atomic_load(&has_killed_all) && status == GPUR_OK)
+        status = gpur_apex_advance(fixture.apex, 100, 10);
+    pthread_join(killer, NULL);
+    CHECK_OK(status);
+    for (int i = 0; i < 3000 && apex_fixture_stats(&fixture).deaths < kills; i++)
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+    CHECK_OK(apex_fixture_await_actors(&fixture, 4));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    TEST_REQUIRE(stats.deaths == kills, "%d deaths of %d kills; the last: %s", (int)stats.deaths, kills, fixture.error);
+    CHECK_EQUAL(stats.refused_blocks, 0);
+    check_counts();
+    CHECK(fixture.lost_rows > 0);
+    CHECK(strstr(fixture.error, "killed by signal 9"));
+    apex_fixture_close(&fixture);
+    check_nothing_left(before);
+}
+
+/* Of all actors, by their own count. */
+static int64_t count_steps(void)
+{
+    int64_t steps = 0;
+    for (int32_t i = 0; i < 3; i++)
+        steps += atomic_load(&gpur_shared_counts(&fixture.apex->shared, i)->steps);
+    return steps;
+}
+
+/* While nobody advances, every actor is soon amid a send, but for one whose block the crew may hold. */
+TEST(an_actor_that_is_killed_amid_a_send_loses_what_it_had_made)
+{
+    CHECK_OK(open_run("serve", "frames"));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    for (int64_t steps = -1; steps != count_steps();) {
+        steps = count_steps();
+        sleep_for(0.3);
+    }
+    for (int32_t i = 0; i < 3; i++)
+        CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.apex, i), SIGKILL), 0);
+    while (fixture.kinds[GPUR_APEX_ENDED] < 3)
+        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    CHECK(fixture.lost_blocks >= 2 && fixture.lost_rows >= 2 * 50);
+    check_counts();
+    CHECK_EQUAL(apex_fixture_stats(&fixture).deaths, 3);
+    apex_fixture_close(&fixture);
+}
+
+TEST(a_process_that_does_not_end_is_killed)
+{
+    const belongings before = take_stock();
+    CHECK_OK(open_run("serve", "numbers"));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.apex, 1), SIGSTOP), 0);
+    const double begin = gpur_clock_seconds();
+    apex_fixture_close(&fixture);
+    CHECK_NEAR(gpur_clock_seconds() - begin, 7.5, 2.7); /* 5 seconds, and some for a busy machine */
+    check_nothing_left(before);
+}
+
+TEST(blocks_that_come_again_are_refused_and_counted)
+{
+    CHECK_OK(open_run("again", "numbers"));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.refused_blocks >= stats.blocks - 3 && stats.refused_blocks <= stats.blocks && stats.deaths == 0);
+    check_counts();
+    CHECK_EQUAL(fixture.lost_rows, 0);
+    apex_fixture_close(&fixture);
+}
+
+TEST(gaps_in_the_sequence_are_lost_blocks)
+{
+    CHECK_OK(open_run("gaps", "numbers"));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.lost_blocks >= stats.blocks - 3 && stats.lost_blocks < stats.blocks && stats.deaths == 0);
+    check_counts();
+    apex_fixture_close(&fixture);
+}
+
+/* Each incarnation sends four good blocks before. */
+static void check_restarts(const char *kind, const char *error, int64_t least_refused)
+{
+    CHECK_OK(open_run(kind, "numbers"));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.deaths >= 3 && stats.refused_blocks >= least_refused);
+    TEST_REQUIRE(strstr(fixture.error, error), "the actor's error is \"%s\"; wanted \"%s\" in it", fixture.error,
+                 error);
+    check_counts();
+    apex_fixture_close(&fixture);
+}
+
+TEST(an_actor_that_sends_a_damaged_block_is_started_again)
+{
+    check_restarts("damaged", "checksum", 3);
+    check_restarts("noise", "a message has magic number", 0);
+}
+
+TEST(an_actor_that_sends_anothers_block_ends_the_run_at_last)
+{
+    CHECK_OK(open_run("foreign", "numbers"));
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 100000, 0), GPUR_INVALID_ARGUMENT, "a block is of actor ");
+    CHECK_EQUAL(apex_fixture_stats(&fixture).rows, 0);
+    apex_fixture_close(&fixture);
+}
+
+TEST(a_command_that_fails_ends_the_run_with_what_is_known_of_it)
+{
+    static const char *const missing[] = {"/nowhere/at-all", NULL};
+    const gpur_device_config device = test_device_config();
+    CHECK_OK(open_run("exit", "numbers"));
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "its process ended with status 7");
+    apex_fixture_close(&fixture);
+    CHECK_OK(apex_fixture_settings("numbers", &settings));
+    settings.apex.processes = 1;
+    settings.apex.command = missing;
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT,
+                "\"/nowhere/at-all\" could not be started: No such file");
+    apex_fixture_close(&fixture);
+    CHECK_OK(open_run("serve", "numbers:fail=3"));
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "step 3: the motor is broken");
+    apex_fixture_close(&fixture);
+}
+
+/* The learner's replay or network is another one than the actor's. */
+TEST(an_actor_of_other_settings_ends_the_run_with_both)
+{
+    const gpur_device_config device = test_device_config();
+    CHECK_OK(apex_fixture_settings("numbers", &settings));
+    settings.apex.processes = 1;
+    settings.apex.command = apex_fixture_command("test_apex_processes", "serve", "numbers");
+    settings.replay.n_step = 2;
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "the settings of the replay must be");
+    apex_fixture_close(&fixture);
+    settings.replay.n_step = 3;
+    settings.learner.network.hidden = 48;
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "the networks must be the same");
+    apex_fixture_close(&fixture);
+}
+
+TEST(without_restarts_killed_actors_stay_away)
+{
+    const gpur_device_config device = test_device_config();
+    CHECK_OK(apex_fixture_settings("numbers", &settings));
+    settings.apex.processes = 1;
+    settings.apex.restarts = 0;
+    settings.apex.actors = 2;
+    settings.apex.command = apex_fixture_command("test_apex_processes", "serve", "numbers");
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.apex, 0), SIGKILL), 0);
+    while (apex_fixture_stats(&fixture).deaths == 0)
+        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    CHECK(apex_fixture_stats(&fixture).starts == 2 && gpur_apex_actor_process(fixture.apex, 0) == -1);
+    CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.apex, 1), SIGKILL), 0);
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000000000, 0), GPUR_INVALID_ARGUMENT, "no actor is left");
+    apex_fixture_close(&fixture);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 3 && strcmp(argv[1], "actor") == 0)
+        return apex_fixture_serve(argv[2], argv[3]);
+    test_main_begin(argc, argv);
+    RUN(actors_in_processes_fill_the_replay_and_leave_nothing_behind);
+    RUN(cartpole_is_learned_a_little_by_processes);
+    RUN(a_run_goes_on_when_actors_are_killed_at_random_moments);
+    RUN(an_actor_that_is_killed_amid_a_send_loses_what_it_had_made);
+    RUN(a_process_that_does_not_end_is_killed);
+    RUN(blocks_that_come_again_are_refused_and_counted);
+    RUN(gaps_in_the_sequence_are_lost_blocks);
+    RUN(an_actor_that_sends_a_damaged_block_is_started_again);
+    RUN(an_actor_that_sends_anothers_block_ends_the_run_at_last);
+    RUN(a_command_that_fails_ends_the_run_with_what_is_known_of_it);
+    RUN(an_actor_of_other_settings_ends_the_run_with_both);
+    RUN(without_restarts_killed_actors_stay_away);
+    return test_main_end();
+}

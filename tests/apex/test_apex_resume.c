@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Saved runs of Ape-X: resumed with their replay, and by filling it again; and folders that are refused. */
+#include "support/apex_fixture.h"
+#include "support/file_utils.h"
+#include "test.h"
+
+#include <math.h>
+
+static apex_fixture fixture;
+static apex_settings settings;
+static char folder[4096];
+
+static gpur_status open_run(void)
+{
+    const gpur_device_config device = test_device_config();
+    return apex_fixture_open(&fixture, test_device_name(), &device, &settings);
+}
+
+static gpur_apex_stats saved;
+
+/* A run of 700 steps and more, saved, and gone on with. */
+static void open_and_save(void)
+{
+    snprintf(folder, sizeof folder, "%s", test_file_path("apex.safetensors"));
+    *strrchr(folder, '/') = 0;
+    (void)test_file_path("learner.safetensors");
+    (void)test_file_path("replay.safetensors");
+    CHECK_OK(apex_fixture_settings("numbers", &settings));
+    settings.apex.samples_per_insert = 8.0;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 700, 0));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 15));
+    CHECK_OK(gpur_apex_save(fixture.apex, folder));
+    saved = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    apex_fixture_close(&fixture);
+}
+
+static void check_loaded(const gpur_apex_stats *loaded)
+{
+    CHECK_EQUAL(loaded->env_steps, saved.env_steps);
+    CHECK_EQUAL(loaded->train_steps, saved.train_steps);
+    CHECK_EQUAL(loaded->rows, saved.rows);
+    CHECK_EQUAL(loaded->episodes, saved.episodes);
+    CHECK(loaded->pulled >= 3 && loaded->pulled <= saved.pulled); /* actors may have taken more since */
+    CHECK_EQUAL(loaded->published, saved.published);
+    CHECK(loaded->recent_return == saved.recent_return || (isnan(loaded->recent_return) && isnan(saved.recent_return)));
+    CHECK_EQUAL(loaded->actors, 0);
+}
+
+TEST(a_run_is_resumed_with_its_replay)
+{
+    gpur_learner_stats learner = {.size = sizeof learner};
+    open_and_save();
+    settings.apex.actors = 5;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_load(fixture.apex, folder, 0));
+    const gpur_apex_stats loaded = apex_fixture_stats(&fixture);
+    check_loaded(&loaded);
+    CHECK_EQUAL(gpur_replay_size(fixture.replay), saved.rows < 4000 ? saved.rows : 4000);
+    CHECK_EQUAL(fixture.apex->members[2].incarnation, 1);
+    CHECK_EQUAL(fixture.apex->members[3].incarnation, 0);
+    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    CHECK_OK(gpur_learner_get_stats(fixture.learner, &learner));
+    const gpur_apex_stats later = apex_fixture_stats(&fixture);
+    CHECK(later.env_steps >= saved.env_steps + 300 && later.train_steps == learner.steps);
+    CHECK(later.weights_age >= 0.0 && later.weights_age < 200.0);
+    CHECK_FAILS(gpur_apex_load(fixture.apex, folder, 0), GPUR_INVALID_ARGUMENT, "load before the first");
+    apex_fixture_close(&fixture);
+    test_remove_folder();
+}
+
+/* Training goes on when the replay has its min_size again. */
+TEST(a_run_is_resumed_by_filling_its_replay_again)
+{
+    open_and_save();
+    CHECK_EQUAL(remove(test_file_path("replay.safetensors")), 0);
+    CHECK_OK(open_run());
+    CHECK_FAILS(gpur_apex_load(fixture.apex, folder, 0), GPUR_FILE_ERROR, "replay.safetensors");
+    CHECK_OK(gpur_apex_load(fixture.apex, folder, 1));
+    const gpur_apex_stats loaded = apex_fixture_stats(&fixture);
+    check_loaded(&loaded);
+    CHECK_EQUAL(gpur_replay_size(fixture.replay), 0);
+    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+    CHECK(gpur_replay_size(fixture.replay) >= 200);
+    CHECK_EQUAL(apex_fixture_stats(&fixture).train_steps, saved.train_steps + 1);
+    apex_fixture_close(&fixture);
+    test_remove_folder();
+}
+
+TEST(folders_of_other_runs_are_refused)
+{
+    open_and_save();
+    settings.apex.seed = 9;
+    CHECK_OK(open_run());
+    CHECK_FAILS(gpur_apex_load(fixture.apex, folder, 0), GPUR_INVALID_ARGUMENT, "seed");
+    CHECK_FAILS(gpur_apex_load(fixture.apex, folder, 2), GPUR_INVALID_ARGUMENT, "refill is 2; it must be 0 or 1");
+    CHECK_FAILS(gpur_apex_load(fixture.apex, NULL, 0), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(gpur_apex_load(fixture.apex, "/nowhere", 0), GPUR_FILE_ERROR, "/nowhere/apex.safetensors");
+    CHECK_FAILS(gpur_apex_save(NULL, folder), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(gpur_apex_save(fixture.apex, "/nowhere/at/all"), GPUR_FILE_ERROR, "cannot make the folder");
+    apex_fixture_close(&fixture);
+    settings.apex.seed = 3;
+    settings.apex.env_options = "lives";
+    CHECK_OK(open_run());
+    CHECK_FAILS(gpur_apex_load(fixture.apex, folder, 0), GPUR_INVALID_ARGUMENT, "environments with other options");
+    apex_fixture_close(&fixture);
+    test_remove_folder();
+}
+
+/* A learner's file of another save. */
+TEST(a_folder_of_two_saves_is_refused)
+{
+    open_and_save();
+    settings.apex.env_options = "";
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_learner_save(fixture.learner, test_file_path("learner.safetensors"), NULL));
+    CHECK_FAILS(gpur_apex_load(fixture.apex, folder, 0), GPUR_FILE_ERROR, "they are of different saves");
+    CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    apex_fixture_close(&fixture);
+    test_remove_folder();
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(a_run_is_resumed_with_its_replay);
+    RUN(a_run_is_resumed_by_filling_its_replay_again);
+    RUN(folders_of_other_runs_are_refused);
+    RUN(a_folder_of_two_saves_is_refused);
+    return test_main_end();
+}

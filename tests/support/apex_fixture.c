@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/apex_fixture.h"
+
+#include "base/clock.h"
+#include "support/run_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { SIDE = 84 };
+
+/* Frames: each shows its step and a number of the episode. Episodes have 40 to 103 steps; some are cut off. */
+typedef struct frames_env {
+    uint64_t state;
+    int32_t step, length;
+} frames_env;
+
+static const char *frames_init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    (void)options;
+    info->obs = (gpur_space){.dtype = GPUR_UINT8, .shape = {SIDE, SIDE}, .high = 255.0f};
+    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = 4, .high = 3.0f};
+    frames_env *const e = calloc(1, sizeof *e);
+    *env = e;
+    if (!e)
+        return "no memory";
+    e->state = seed;
+    return NULL;
+}
+
+static void show(const frames_env *e, unsigned char *obs)
+{
+    memset(obs, e->step, (size_t)SIDE * SIDE);
+    obs[0] = (unsigned char)(e->state >> 32);
+}
+
+static const char *frames_reset(void *env, void *obs)
+{
+    frames_env *const e = env;
+    e->state = e->state * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
+    e->step = 0;
+    e->length = 40 + (int32_t)(e->state >> 58);
+    show(e, obs);
+    return NULL;
+}
+
+static const char *frames_step(void *env, const void *action, void *obs, gpur_env_result *result)
+{
+    frames_env *const e = env;
+    e->step++;
+    result->reward = *(const int32_t *)action == e->step % 4 ? 1.0f : 0.0f;
+    result->terminated = e->step == e->length && e->length % 4 != 0;
+    result->truncated = e->step == e->length && e->length % 4 == 0;
+    show(e, obs);
+    return NULL;
+}
+
+static const gpur_env_type frames = {.size = sizeof frames,
+                                     .name = "frames of 84 x 84",
+                                     .init = frames_init,
+                                     .reset = frames_reset,
+                                     .step = frames_step,
+                                     .close = free};
+
+static gpur_status find_type(const char *name, apex_settings *s)
+{
+    const char *const colon = strchr(name, ':');
+    s->options = colon ? colon + 1 : "";
+    s->type = name[0] == 'f' ? &frames : &run_fixture_env;
+    return name[0] == 'c' ? gpur_env_find("CartPole-v1", &s->type) : GPUR_OK;
+}
+
+/* A small convolution, so that a step takes little longer than sending its frame. */
+static void set_frames(apex_settings *s)
+{
+    gpur_network_config *const network = &s->learner.network;
+    network->trunk[0] = (gpur_layer){.kind = GPUR_CONV, .units = 4, .activation = GPUR_RELU, .kernel = 8, .stride = 8};
+    network->hidden = 16;
+    s->replay.capacity = 2000;
+    s->replay.block_rows = 100;
+    s->replay.max_batch = 32;
+    s->apex.block_rows = 50;
+}
+
+gpur_status apex_fixture_settings(const char *name, apex_settings *s)
+{
+    *s = (apex_settings){0};
+    GPUR_TRY(find_type(name, s));
+    GPUR_TRY(gpur_replay_config_init(&s->replay, sizeof s->replay));
+    GPUR_TRY(gpur_learner_config_init(&s->learner, sizeof s->learner));
+    GPUR_TRY(gpur_apex_config_init(&s->apex, sizeof s->apex));
+    GPUR_TRY(gpur_apex_preset("apex-dqn-small", s->type, s->options, s->fields, &s->replay, &s->learner, &s->apex));
+    s->replay.capacity = 4000;
+    s->replay.min_size = 200;
+    s->replay.block_rows = 64;
+    s->replay.max_batch = 64;
+    s->learner.network.hidden = 32;
+    if (name[0] != 'f')
+        s->learner.network.trunk[0].units = 32;
+    s->apex.actors = 3;
+    s->apex.block_rows = 10;
+    s->apex.soft_capacity = 0;
+    s->apex.samples_per_insert = name[0] == 'c' ? 8.0 : 0.0;
+    s->apex.seed = 3;
+    if (name[0] == 'f')
+        set_frames(s);
+    return GPUR_OK;
+}
+
+static void on_event(void *user, const gpur_apex_event *event)
+{
+    apex_fixture *const f = user;
+    f->kinds[event->kind]++;
+    if (event->kind == GPUR_APEX_EPISODE && event->episode_return > f->best_return)
+        f->best_return = event->episode_return;
+    if (event->kind == GPUR_APEX_EPISODE && event->actor > f->most_actor)
+        f->most_actor = event->actor;
+    if (event->kind != GPUR_APEX_ENDED)
+        return;
+    f->asked += event->asked;
+    f->lost_blocks += event->lost_blocks;
+    f->lost_rows += event->lost_rows;
+    f->steps += event->actor != GPUR_APEX_EVALUATOR ? event->length : 0;
+    if (event->error[0])
+        snprintf(f->error, sizeof f->error, "%s", event->error);
+}
+
+gpur_status apex_fixture_open(apex_fixture *f, const char *device_name, const gpur_device_config *device,
+                              const apex_settings *s)
+{
+    gpur_apex_config apex = s->apex;
+    *f = (apex_fixture){0};
+    apex.on_event = on_event;
+    apex.user = f;
+    GPUR_TRY(gpur_device_open(device_name, device, &f->device));
+    GPUR_TRY(gpur_replay_create(f->device, &s->replay, &f->replay));
+    GPUR_TRY(gpur_learner_create(f->replay, &s->learner, &f->learner));
+    return gpur_apex_create(f->learner, s->type, &apex, &f->apex);
+}
+
+void apex_fixture_close(apex_fixture *f)
+{
+    gpur_apex_destroy(f->apex);
+    gpur_learner_destroy(f->learner);
+    gpur_replay_destroy(f->replay);
+    gpur_device_close(f->device);
+    f->apex = NULL, f->learner = NULL, f->replay = NULL, f->device = NULL;
+}
+
+gpur_apex_stats apex_fixture_stats(const apex_fixture *f)
+{
+    gpur_apex_stats stats = {.size = sizeof stats};
+    (void)gpur_apex_get_stats(f->apex, &stats);
+    return stats;
+}
+
+static int has_sent(apex_fixture *f, int32_t actor)
+{
+    gpur_mutex_lock(&f->apex->lock);
+    const int has = f->apex->members[actor].has_sent;
+    gpur_mutex_unlock(&f->apex->lock);
+    return has;
+}
+
+gpur_status apex_fixture_await_actors(apex_fixture *f, int32_t actors)
+{
+    const double end = gpur_clock_seconds() + 30.0;
+    for (int32_t i = 0; i < actors; i++)
+        while (!has_sent(f, i) && gpur_clock_seconds() < end)
+            GPUR_TRY(gpur_apex_advance(f->apex, 0, 5));
+    return gpur_apex_advance(f->apex, 0, 25);
+}
+
+gpur_status apex_fixture_end_actors(apex_fixture *f)
+{
+    const double end = gpur_clock_seconds() + 30.0;
+    GPUR_TRY(gpur_apex_set_actors(f->apex, 0));
+    while (apex_fixture_stats(f).actors > 0 && gpur_clock_seconds() < end)
+        GPUR_TRY(gpur_apex_advance(f->apex, 0, 1));
+    return gpur_apex_advance(f->apex, 0, 1); /* delivers the last events */
+}
+
+/* The other process. */
+
+const char *const *apex_fixture_command(const char *test, const char *kind, const char *name)
+{
+    static const char *words[6];
+    const char *const all[6] = {"/proc/self/exe", test, "actor", kind, name, NULL};
+    memcpy(words, all, sizeof words);
+    return words;
+}
+
+typedef struct liar {
+    const char *kind;
+    int connection;
+    int64_t blocks;
+} liar;
+
+static gpur_status send_block(const liar *l, const void *block, int64_t bytes, int64_t steps)
+{
+    return gpur_connection_send(l->connection, GPUR_MESSAGE_BLOCK, steps, block, bytes);
+}
+
+static gpur_status send_damaged(const liar *l, const void *block, int64_t bytes, int64_t steps)
+{
+    unsigned char *const copy = malloc((size_t)bytes);
+    memcpy(copy, block, (size_t)bytes);
+    copy[bytes / 2] ^= 16;
+    const gpur_status status = send_block(l, copy, bytes, steps);
+    free(copy);
+    return status;
+}
+
+static gpur_status send_noise(const liar *l)
+{
+    unsigned char noise[4096];
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (unsigned char)(i * 31 + 7);
+    return send(l->connection, noise, sizeof noise, MSG_NOSIGNAL) > 0 ? GPUR_OK : GPUR_INTERRUPTED;
+}
+
+static gpur_status take_block(void *context, const void *block, int64_t bytes, int64_t steps)
+{
+    liar *const l = context;
+    const int64_t number = l->blocks++;
+    if (strcmp(l->kind, "gaps") == 0 && number % 2 == 1)
+        return GPUR_OK;
+    if (strcmp(l->kind, "damaged") == 0 && number == 4)
+        return send_damaged(l, block, bytes, steps);
+    if (strcmp(l->kind, "noise") == 0 && number == 4)
+        return send_noise(l);
+    GPUR_TRY(send_block(l, block, bytes, steps));
+    return strcmp(l->kind, "again") == 0 ? send_block(l, block, bytes, steps) : GPUR_OK;
+}
+
+static gpur_status take_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
+{
+    return gpur_connection_send(((const liar *)context)->connection, GPUR_MESSAGE_EPISODE, steps, episode,
+                                sizeof *episode);
+}
+
+static int is_gone(void *context)
+{
+    return gpur_connection_is_gone(((const liar *)context)->connection);
+}
+
+static gpur_status lie(liar *l, const apex_settings *s)
+{
+    gpur_hello hello;
+    int fd = -1;
+    gpur_shared shared;
+    gpur_schema schema;
+    gpur_block_format *format = NULL;
+    gpur_device *device = NULL;
+    gpur_device_config config;
+    const gpur_actor_carrier carrier = {l, take_block, take_episode, is_gone};
+    GPUR_TRY(gpur_connection_receive_hello(l->connection, &hello, &fd));
+    GPUR_TRY(gpur_shared_map(&shared, fd, hello.weights_bytes));
+    GPUR_TRY(gpur_schema_build(&schema, s->replay.fields, s->replay.field_count));
+    GPUR_TRY(gpur_block_format_create(&s->replay, &format));
+    GPUR_TRY(gpur_device_config_init(&config, sizeof config));
+    config.threads = 1;
+    GPUR_TRY(gpur_device_open("cpu", &config, &device));
+    const gpur_actor_parts parts = {s->type, s->options,          device, &schema, &s->replay,
+                                    format,  &s->learner.network, &shared};
+    if (strcmp(l->kind, "foreign") == 0)
+        hello.settings.place++;
+    const gpur_status status = gpur_actor_run(&parts, &hello.settings, &carrier);
+    if (status == GPUR_OK)
+        GPUR_TRY(gpur_connection_send(l->connection, GPUR_MESSAGE_END, 0, NULL, 0));
+    gpur_block_format_destroy(format);
+    gpur_device_close(device);
+    gpur_shared_close(&shared);
+    return status;
+}
+
+int apex_fixture_serve(const char *kind, const char *name)
+{
+    apex_settings s;
+    liar l = {.kind = kind, .connection = 3};
+    if (strcmp(kind, "exit") == 0)
+        return 7;
+    gpur_status status = apex_fixture_settings(name, &s);
+    if (status == GPUR_OK && strcmp(kind, "serve") == 0)
+        status = gpur_apex_serve(3, s.type, s.options, &s.replay, &s.learner.network, 0);
+    else if (status == GPUR_OK)
+        status = lie(&l, &s);
+    return status == GPUR_OK || status == GPUR_INTERRUPTED ? 0 : 1;
+}

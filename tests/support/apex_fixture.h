@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Fixture of the tests of Ape-X: a device, a replay, a learner and a run on it, for one of three environments; and the
+ * actors' side of it, for the same test program in another process. */
+#pragma once
+
+#include "apex/apex.h"
+
+/*
+ * The environments, by their name:
+ *
+ *   "numbers"   run_fixture_env, with the options that follow a colon: "numbers:fail=7"
+ *   "frames"    frames of 84 x 84 bytes, of which a block of 50 is more than a socket holds
+ *   "cartpole"  CartPole-v1; the limiter is on
+ */
+typedef struct apex_settings {
+    const gpur_env_type *type;
+    const char *options;
+    gpur_field fields[GPUR_APEX_FIELDS];
+    gpur_replay_config replay;
+    gpur_learner_config learner;
+    gpur_apex_config apex;
+} apex_settings;
+
+/* Those of "apex-dqn-small", in sizes for a test: 3 actors, blocks of 10, learning from 200 transitions on, no
+ * limiter. */
+gpur_status apex_fixture_settings(const char *name, apex_settings *s);
+
+typedef struct apex_fixture {
+    gpur_device *device;
+    gpur_replay *replay;
+    gpur_learner *learner;
+    gpur_apex *apex;
+    /* Of the events so far. */
+    int64_t kinds[4];
+    int64_t steps, lost_blocks, lost_rows; /* sums of those of ENDED; without the actor that evaluates */
+    int64_t asked;                         /* ENDED as asked */
+    double best_return;                    /* of an episode */
+    int32_t most_actor;                    /* the largest number of an actor that ended an episode */
+    char error[512];                       /* of the last ENDED that had one */
+} apex_fixture;
+
+/* Opens all of it, with on_event set. Returns the first error; the caller always calls apex_fixture_close. */
+gpur_status apex_fixture_open(apex_fixture *f, const char *device_name, const gpur_device_config *device,
+                              const apex_settings *s);
+void apex_fixture_close(apex_fixture *f);
+
+/* Advances until a block of each of the first so many actors has come, and by some train steps; at most 30 s. */
+gpur_status apex_fixture_await_actors(apex_fixture *f, int32_t actors);
+
+/* Asks all actors to end, and advances until they have; at most 30 s. */
+gpur_status apex_fixture_end_actors(apex_fixture *f);
+
+gpur_apex_stats apex_fixture_stats(const apex_fixture *f);
+
+/* The command of a process whose main() of test program `test` gets "actor", `kind` and the name of the environment. It
+ * is valid until the next call. */
+const char *const *apex_fixture_command(const char *test, const char *kind, const char *name);
+
+/* What such a process does: as gpur_apex_serve of "serve" if it is that; otherwise blocks are changed on their way:
+ *   "again"    each is sent twice
+ *   "gaps"     every second one is not sent
+ *   "damaged"  the 5th has a wrong byte
+ *   "foreign"  all are of another actor
+ *   "noise"    in place of the 5th come bytes that are no message
+ *   "exit"     the process ends at once with status 7 */
+int apex_fixture_serve(const char *kind, const char *name);
