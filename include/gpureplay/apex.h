@@ -35,7 +35,7 @@ extern "C" {
 typedef struct gpur_apex gpur_apex;
 
 /* The most actors of a run, and the number of the actor that evaluates. */
-enum { GPUR_APEX_MAX_ACTORS = 1024, GPUR_APEX_EVALUATOR = GPUR_APEX_MAX_ACTORS };
+enum { GPUR_APEX_MAX_ACTORS = 1024, GPUR_APEX_EVALUATOR = 1024 };
 
 /* What happened in a run. */
 enum {

@@ -30,6 +30,8 @@ OBSERVATIONS_STACKS, OBSERVATIONS_FRAMES = 0, 1
 AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
 EPISODE_NONE, EPISODE_OPEN, EPISODE_ENDED = 0, 1, 2
 RUN_EPISODE, RUN_EVALUATION, RUN_FIELDS = 0, 1, 7
+APEX_EPISODE, APEX_EVALUATION, APEX_STARTED, APEX_ENDED = 0, 1, 2, 3
+APEX_MAX_ACTORS, APEX_EVALUATOR, APEX_FIELDS = 1024, 1024, 8
 LINEAR, RELU, TANH = 0, 1, 2
 DENSE, CONV = 0, 1
 CHW, HWC = 0, 1
@@ -299,11 +301,66 @@ class RunStats(Sized):
                         (c_int64, "eval_episode"))
 
 
+class BlockInfo(Sized):
+    c_name = "gpur_block_info"
+    _fields_ = _members((c_uint64, "size format"),
+                        (c_int64, "actor incarnation sequence first_step version rows frames bytes raw_bytes"))
+
+
+class BlockInput(Sized):
+    c_name = "gpur_block_input"
+    _fields_ = _members((c_uint64, "size"), (c_int64, "actor incarnation sequence first_step version rows"),
+                        (c_void_p, "fields"), (c_int64, "frames"), (c_void_p, "frame_data links"),
+                        (c_int32, "compression"))
+
+
+class PackerConfig(Sized):
+    c_name = "gpur_packer_config"
+    _fields_ = _members((c_uint64, "size"), (c_int64, "actor incarnation"),
+                        (c_int32, "rows num_actions observations compression"))
+
+
+class PackerStepInput(Sized):
+    c_name = "gpur_packer_step_input"
+    _fields_ = _members((c_uint64, "size"), (c_void_p, "action"), (c_float, "reward"),
+                        (c_uint8, "terminated truncated"), (c_void_p, "next_obs q final_q extras"),
+                        (c_int64, "version"))
+
+
+class ApexEvent(Sized):
+    c_name = "gpur_apex_event"
+    _fields_ = _members((c_uint64, "size"), (c_int32, "kind actor"), (c_int64, "incarnation step train_steps length"),
+                        (c_double, "episode_return"), (c_float, "epsilon"), (c_int32, "asked"),
+                        (c_int64, "lost_blocks lost_rows"), (c_char_p, "error"))
+
+
+class ApexConfig(Sized):
+    c_name = "gpur_apex_config"
+    _fields_ = _members((c_uint64, "size"), (c_int32, "actors processes"), (c_void_p, "command"),
+                        (c_float, "epsilon_base epsilon_exponent"), (c_void_p, "epsilons"),
+                        (c_int32, "epsilon_count block_rows compression initial_priorities replicate"),
+                        (c_int64, "pull_period max_episode_steps publish_period soft_capacity trim_period"),
+                        (c_double, "samples_per_insert limiter_band limiter_timeout"), (c_int32, "evaluates"),
+                        (c_float, "eval_epsilon"), (c_int32, "restarts reserved"), (c_uint64, "seed"),
+                        (c_char_p, "env_options"), (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"),
+                        (c_void_p, "user"))
+
+
+class ApexStats(Sized):
+    c_name = "gpur_apex_stats"
+    _fields_ = _members((c_uint64, "size"),
+                        (c_int64, "env_steps episodes train_steps learned blocks rows bytes refused_blocks lost_blocks "
+                                  "lost_rows starts deaths actors published pulled trims limiter_timeouts"),
+                        (c_double, "recent_return evaluated_return seconds train_seconds publish_seconds "
+                                   "receive_seconds learner_wait_seconds actor_wait_seconds weights_age"))
+
+
 STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, SequenceConfig, ReplayConfig, ReplayPlan, ReplayStats,
     PriorityStats, WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, ReturnsConfig,
     LearnerConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, CheckpointOptions,
     CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent, RunConfig, RunStats,
+    BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexStats,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -319,29 +376,40 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_I64, [_TEXT], "gpur_struct_size"),
     (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
         "gpur_sequence_config_init "
-        "gpur_learner_config_init gpur_policy_config_init gpur_run_config_init gpur_checkpoint_options_init"),
+        "gpur_learner_config_init gpur_policy_config_init gpur_run_config_init gpur_checkpoint_options_init "
+        "gpur_packer_config_init gpur_apex_config_init"),
     (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
     (None, [_P], "gpur_device_close gpur_replay_destroy gpur_batch_retain gpur_batch_release gpur_writer_destroy "
-        "gpur_learner_destroy gpur_policy_destroy gpur_run_destroy gpur_run_stop"),
+        "gpur_learner_destroy gpur_policy_destroy gpur_run_destroy gpur_run_stop "
+        "gpur_block_format_destroy gpur_packer_destroy gpur_apex_destroy gpur_apex_stop"),
     (_STATUS, [_P, _P], "gpur_device_get_info gpur_device_wait_stream gpur_replay_plan_bytes gpur_replay_get_stats "
         "gpur_replay_get_priority_stats gpur_replay_check_priorities gpur_batch_get_view gpur_batch_wait "
         "gpur_writer_set_ended gpur_writer_step_ex gpur_learner_train_ids gpur_learner_acquire_host_batch "
         "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats gpur_policy_get_stats "
-        "gpur_run_get_stats"),
+        "gpur_run_get_stats gpur_block_format_create gpur_packer_reset gpur_packer_step gpur_apex_get_stats"),
     (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
     (None, [_P, _P], "gpur_device_free"),
     (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
     (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush gpur_learner_sync "
         "gpur_learner_refresh gpur_learner_weight_count gpur_run_evaluate"),
     (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset gpur_policy_config_preset "
-        "gpur_run_save gpur_run_load"),
+        "gpur_run_save gpur_run_load gpur_apex_save"),
     (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_sample_into gpur_writer_open gpur_learner_create "
-        "gpur_policy_create gpur_policy_act"),
+        "gpur_policy_create gpur_policy_act gpur_packer_create"),
     (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "
         "gpur_learner_get_weight_info"),
     (_STATUS, [_P, _P, _I32], "gpur_policy_pull"),
     (_STATUS, [_P, _P, _I64], "gpur_policy_get_weights gpur_policy_set_weights"),
     (_I64, [_P], "gpur_replay_size gpur_batch_count gpur_batch_length gpur_policy_version gpur_policy_weights_bytes"),
+    (_U64, [_P], "gpur_block_format_hash"),
+    (_I64, [_P, _I64, _I64], "gpur_block_max_bytes"),
+    (_STATUS, [_P, _P, _P, _I64, _P], "gpur_block_pack"),
+    (_STATUS, [_P, _P, _I64, _P], "gpur_block_check gpur_writer_append_block"),
+    (_STATUS, [_P, _I64, _I64], "gpur_apex_advance"),
+    (_STATUS, [_P, _I32], "gpur_apex_set_actors"),
+    (_I64, [_P, _I32], "gpur_apex_actor_process"),
+    (_STATUS, [_P, _TEXT, _I32], "gpur_apex_load"),
+    (_STATUS, [_I32, _P, _TEXT, _P, _P, _I32], "gpur_apex_serve"),
     (_STATUS, [_P, _I64, _P, _P], "gpur_replay_sample gpur_replay_get_priorities gpur_writer_append"),
     (_STATUS, [_P, _I64, _P, _P, _P], "gpur_replay_gather gpur_replay_update_priorities gpur_writer_append_fields "
         "gpur_learner_q_values"),
@@ -349,13 +417,14 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _TEXT, _P, _P], "gpur_batch_get_array"),
     (_STATUS, [_P, _TEXT, _P, _I64], "gpur_batch_read"),
     (_STATUS, [_P, _TEXT, _I32, _P], "gpur_batch_to_dlpack"),
-    (_STATUS, [_P, _I32, _P, _P], "gpur_writer_get_episode"),
+    (_STATUS, [_P, _I32, _P, _P], "gpur_writer_get_episode gpur_packer_take"),
     (_STATUS, [_P, _P, _P, _P, _P, _P], "gpur_writer_step"),
     (_F32, [_P, _I64], "gpur_schedule_at gpur_learner_epsilon"),
     (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance gpur_replay_trim"),
     (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
-    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_run_preset gpur_run_preset_vector"),
-    (_STATUS, [_P, _P, _P, _P], "gpur_run_create gpur_replay_sample_sequences gpur_replay_sample_sequences_into"),
+    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_run_preset gpur_run_preset_vector gpur_apex_preset"),
+    (_STATUS, [_P, _P, _P, _P], "gpur_run_create gpur_apex_create gpur_replay_sample_sequences "
+        "gpur_replay_sample_sequences_into"),
     (_STATUS, [_P, _P, _P, _P, _P], "gpur_run_create_vector"),
     (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),
     (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info gpur_env_find gpur_vector_env_find"),
