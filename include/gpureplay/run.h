@@ -168,9 +168,9 @@ GPUR_API gpur_status gpur_run_create(gpur_learner *learner, const gpur_env_type 
 
 /*
  * The same with one environment that steps all lanes at once, and is made with a seed drawn from the run's. It needs
- * `synchronized`, and without `concurrent` a train_period that is a multiple of num_envs. The prepopulation takes
- * random steps of all lanes; gpur_run_advance takes multiples of num_envs; after gpur_run_load all lanes begin new
- * episodes.
+ * `synchronized`, and without `concurrent` and `burst` a train_period that is a multiple of num_envs. The prepopulation
+ * takes random steps of all lanes; gpur_run_advance takes multiples of num_envs; after gpur_run_load all lanes begin
+ * new episodes.
  *
  *   eval_type  for evaluations; NULL: `type` again, with one environment
  */

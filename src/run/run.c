@@ -742,9 +742,9 @@ static gpur_status check_types(const gpur_run *run, gpur_run_types types)
         GPUR_TRY(gpur_vector_env_type_check(types.vector));
     GPUR_REQUIRE(!types.vector || c->synchronized,
                  "synchronized is 0; a vector environment, which steps all at once, needs synchronized 1");
-    GPUR_REQUIRE(!types.vector || c->concurrent || c->train_period % c->num_envs == 0,
-                 "train_period is %" PRId64 " and num_envs is %d; for a vector environment without `concurrent` the "
-                 "first must be a multiple of the second",
+    GPUR_REQUIRE(!types.vector || c->concurrent || c->burst || c->train_period % c->num_envs == 0,
+                 "train_period is %" PRId64 " and num_envs is %d; for a vector environment without `concurrent` and "
+                 "`burst` the first must be a multiple of the second",
                  c->train_period, (int)c->num_envs);
     return GPUR_OK;
 }

@@ -372,12 +372,17 @@ TEST(bursts_and_caches_do_what_the_algorithm_written_out_does)
         }
 }
 
+/* With concurrent training, and with bursts, it may be wider than the train period. */
 TEST(a_vector_environment_does_what_its_environments_do)
 {
+    static const struct {
+        int num_envs, concurrent, burst;
+    } orders[] = {{4, 0, 0}, {8, 1, 0}, {8, 0, 1}};
     static const gpur_vector_env_type *const types[] = {&run_fixture_same_step, &run_fixture_next_step};
     for (int i = 0; i < 2; i++)
-        for (int concurrent = 0; concurrent <= 1; concurrent++) {
-            gpur_run_config config = run_fixture_config(concurrent ? 8 : 4, concurrent, 1);
+        for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
+            gpur_run_config config = run_fixture_config(orders[k].num_envs, orders[k].concurrent, 1);
+            config.burst = orders[k].burst;
             vector = types[i];
             check_variant(&config);
             check_against_algorithm(&config);
@@ -726,7 +731,7 @@ TEST(settings_that_do_not_go_together_are_refused)
     check_refused(c, "threads is 70 and synchronized is 0; without `synchronized` the first must be at most 64");
     vector = &run_fixture_same_step;
     c = run_fixture_config(4, 1, 0), check_refused(c, "synchronized is 0; a vector environment");
-    c = run_fixture_config(8, 0, 1), check_refused(c, "train_period is 4 and num_envs is 8");
+    c = run_fixture_config(8, 0, 1), check_refused(c, "train_period is 4 and num_envs is 8; for a vector environment");
     vector = NULL;
 }
 
