@@ -278,10 +278,11 @@ gpur_status gpur_run_publish(gpur_run *run)
 /* Lets the lanes take the steps that were dispatched. Steps in a row are passed on together. */
 static void release_lanes(gpur_run *run)
 {
-    if (run->dispatched == run->step)
-        return;
-    for (int32_t i = 0; i < run->threads; i++)
-        gpur_worker_want(&run->env_threads[i].worker, run->step);
+    const int64_t last_round = run->step - run->shape.lanes; /* in which each lane has a step */
+    for (int64_t step = gpur_max(run->dispatched, last_round) + 1; step <= run->step; step++) {
+        const int32_t lane = gpur_run_lane_of(&run->shape, step);
+        gpur_worker_want(&run->env_threads[lane % run->threads].worker, run->step);
+    }
     run->dispatched = run->step;
 }
 

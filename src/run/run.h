@@ -10,7 +10,8 @@
 #include "run/work.h"
 #include "run/worker.h"
 
-/* A thread that steps the lanes `index`, index + threads, ... Its jobs are the global steps. */
+/* A thread that steps the lanes `index`, index + threads, ... Its jobs are the global steps; it is woken for those of
+ * its lanes, and passes over the others. */
 typedef struct gpur_env_thread {
     gpur_run *run;
     int32_t index;

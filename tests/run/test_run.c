@@ -636,6 +636,20 @@ TEST(after_an_error_no_thread_of_the_run_works)
     run_fixture_close(&fixture);
 }
 
+/* Standard DQN waits for its lanes every 4 steps, which half of them have none of. */
+TEST(only_threads_that_have_a_step_are_woken)
+{
+    static const int64_t done[][2] = {{4, 0}, {4, 8}, {12, 8}}; /* as the first and the last four threads know */
+    const gpur_run_config config = run_fixture_config(8, 0, 0);
+    CHECK_OK(open_run(&config));
+    for (int time = 0; time < 3; time++) {
+        CHECK_OK(gpur_run_advance(fixture.run, 4));
+        for (int i = 0; i < 8; i++)
+            CHECK_EQUAL(fixture.run->env_threads[i].worker.done, done[time][i / 4]);
+    }
+    run_fixture_close(&fixture);
+}
+
 static void *stop(void *context)
 {
     const struct timespec time = {0, 20000000};
@@ -925,3 +939,4 @@ int main(int argc, char **argv)
     RUN(environments_that_differ_are_refused);
     return test_main_end();
 }
+    RUN(only_threads_that_have_a_step_are_woken);
