@@ -265,7 +265,8 @@ gpur_status gpur_run_save(gpur_run *run, const char *folder)
     GPUR_TRY(gpur_run_join(run));
     GPUR_TRY(gpur_run_publish(run));
     if (atomic_load(&run->stopping)) /* an evaluation may have been cut off */
-        return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps; it is not saved", run->step);
+        return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps; it is not saved",
+                         gpur_run_steps_taken(run));
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return gpur_fail(GPUR_FILE_ERROR, "cannot make the folder %s: %s", folder, strerror(errno));
     GPUR_TRY(alloc_state(&state, run, count_logged(run)));

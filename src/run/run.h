@@ -87,6 +87,9 @@ gpur_status gpur_run_check_open(const gpur_run *run);
  * begins an episode of every lane. */
 gpur_status gpur_run_remake_envs(gpur_run *run);
 
+/* Steps that the lanes have taken. In a run that was stopped fewer than were dispatched: run->step. */
+int64_t gpur_run_steps_taken(gpur_run *run);
+
 /* Waits for every thread, the evaluator included, and reports finished evaluations. */
 gpur_status gpur_run_join(gpur_run *run);
 

@@ -706,6 +706,24 @@ TEST(an_evaluation_without_end_shows_its_episode_and_can_be_stopped)
     run_fixture_close(&fixture);
 }
 
+/* Stops the run in its fifth step, when eight are dispatched. */
+static void stop_at_step_5(void *context, gpur_run_part part, int64_t step)
+{
+    (void)context;
+    if (part == GPUR_PART_ENV && step == 5)
+        gpur_run_stop(fixture.run);
+}
+
+TEST(a_stopped_run_says_how_many_steps_it_took)
+{
+    gpur_run_config config = run_fixture_config(8, 1, 1);
+    config.threads = 1;
+    CHECK_OK(open_run(&config));
+    fixture.run->delay = stop_at_step_5;
+    CHECK_FAILS(gpur_run_advance(fixture.run, 100), GPUR_INTERRUPTED, "the run was stopped after 5 steps");
+    run_fixture_close(&fixture);
+}
+
 static void check_refused(gpur_run_config config, const char *message)
 {
     CHECK_FAILS(open_run(&config), GPUR_INVALID_ARGUMENT, message);
@@ -928,7 +946,9 @@ int main(int argc, char **argv)
     RUN(an_error_of_a_refresh_ends_the_run);
     RUN(after_an_error_no_thread_of_the_run_works);
     RUN(an_error_of_the_evaluation_ends_the_run_at_once);
+    RUN(only_threads_that_have_a_step_are_woken);
     RUN(a_run_can_be_stopped_from_any_thread);
+    RUN(a_stopped_run_says_how_many_steps_it_took);
     RUN(a_prepopulation_that_leaves_too_few_transitions_is_an_error);
     RUN(a_run_that_ends_inside_a_target_period_does_all_its_train_steps);
     RUN(a_burst_can_be_stopped);
@@ -939,4 +959,3 @@ int main(int argc, char **argv)
     RUN(environments_that_differ_are_refused);
     return test_main_end();
 }
-    RUN(only_threads_that_have_a_step_are_woken);
