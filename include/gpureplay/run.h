@@ -128,7 +128,9 @@ enum { GPUR_RUN_FIELDS = 7 };
  * relative falls from 1 at the first step of the prepopulation on: learner->exploration has what is left of that line
  * after it.
  *
- * An environment that shows one image without channels gets stacks of 4 (GPUR_LAYOUT_FRAMES).
+ * An environment that shows one image without channels gets stacks of 4 (GPUR_LAYOUT_FRAMES). The axes of an image with
+ * channels must be (height, width, channels); one that looks like (channels, height, width), as its first axis has at
+ * most 4 and fewer than both others, is refused.
  *
  *   type, options  the environment; run->env_options becomes `options`, which must exist until gpur_run_create
  *   fields         (GPUR_RUN_FIELDS) receives the schema, of replay->field_count fields; replay->fields points to it

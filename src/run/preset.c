@@ -44,6 +44,17 @@ static obs_kind kind_of(const gpur_space *obs)
     return kind;
 }
 
+/* A convolution over (channels, height, width) would train, on what is no image. */
+static gpur_status check_axes(const char *name, const gpur_space *obs)
+{
+    const int32_t *const shape = obs->shape;
+    GPUR_REQUIRE(kind_of(obs).dims != 3 || shape[0] > 4 || shape[0] >= shape[1] || shape[0] >= shape[2],
+                 "%s: its observations are (%d, %d, %d), as if channels came first; the axes of an image must be "
+                 "(height, width, channels)",
+                 name, (int)shape[0], (int)shape[1], (int)shape[2]);
+    return GPUR_OK;
+}
+
 /* "obs" as the replay stores it: a frame gets the axis of its stack in front. */
 static void set_fields(const gpur_space *obs, const obs_kind *kind, int has_previous, gpur_field *fields)
 {
@@ -327,6 +338,7 @@ static gpur_status check_room(const preset *p)
 static gpur_status set_all(const preset *p, int system)
 {
     GPUR_TRY(check_info(p->env_name, &p->info));
+    GPUR_TRY(check_axes(p->env_name, &p->info.obs));
     const obs_kind kind = kind_of(&p->info.obs);
     GPUR_TRY(set_run(p->run));
     p->learner->returns.cache_size = 0;
