@@ -359,6 +359,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--num-envs", "16"], ["--target-period is 1000 and --num-envs is 16", "or give --synchronized 0"]),
         ([*game, "--capacity", "63"], ["--capacity is 63 and --batch is 32; the first must be at least twice"]),
         ([*game, "--checkpoint", "1500"], ["1500", "1000", "multiple"]),
+        ([*game, "--env-threads", "16"], ["--env-threads is 16 and --num-envs is 8; the first must be 0 (as many)"]),
         ([*game, "--num-envs", "1", "--synchronized", "1"], ["synchronized", "num_envs"]),
         ([*game, "--act", "previous"], ["act", "previous", "latest", "target"]),
         ([*game, "--preset", "fast-dqn"], ["84"]),

@@ -372,6 +372,7 @@ def test_options_that_are_refused(options, error, text):
 
 @pytest.mark.parametrize("env, error, text", [
     (3, TypeError, "env is 3; it must be the name of a game"),
+    ({"env_threads": 3, "num_envs": 2}, gpureplay.InvalidArgument, "--env-threads is 3 and --num-envs is 2; the first"),
     (Corridor, TypeError, "a function that .*; lambda lane: Corridor\\(\\) makes those of a class"),
     ([], ValueError, "env has 0 environments"),
     ("Nothing-v9", ValueError, "no game of the library .*CartPole-v1.*; Gymnasium says: .*Nothing"),

@@ -282,6 +282,9 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
                               "once, so the first must be a multiple of the second")
     run["threads"] = use("env_threads", run["threads"])
     # Of two switches that exclude each other the one that is given decides, and not the preset.
+    if run["threads"] > run["num_envs"]:
+        raise InvalidArgument(f"--env-threads is {run['threads']} and --num-envs is {run['num_envs']}; the first must "
+                              "be 0 (as many) or 1 to the second")
     run["concurrent"] = use("concurrent", run["concurrent"] and not options["burst"])
     run["synchronized"] = use("synchronized", run["synchronized"] and run["num_envs"] > 1)
     run["burst"] = use("burst", run["burst"] and not run["concurrent"])
