@@ -246,9 +246,9 @@ GPUR_API gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats);
  * ("learner.safetensors"), and the lanes ("run.safetensors", written last). Only between two calls of gpur_run_advance,
  * where the steps taken are a multiple of C.
  *
- * gpur_run_load restores it into a run with the same settings on a replay and a learner with the same settings, before
- * its first gpur_run_advance. Environments that can save their state go on with the same bits. Others are closed and
- * made again, with seeds drawn from the run's seed, the lane and the steps taken, so that the episodes before the save
+ * gpur_run_load restores it into a run with the same settings (`threads` may differ) on a replay and a learner with the
+ * same settings, before its first gpur_run_advance. Environments that can save their state go on with the same bits.
+ * Others are closed and made again, with seeds drawn from the run's seed, the lane and the steps taken, so that the episodes before the save
  * are not repeated. They begin a new episode in each lane; the open one ends in the replay as if truncated, or with
  * `whole_episodes` is dropped.
  *
