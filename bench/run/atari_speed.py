@@ -34,13 +34,18 @@ SYSTEMS = {"Both, W = 8": ["--num-envs", "8", "--concurrent", "1", "--synchroniz
 PEER = "Stable-Baselines3"
 
 
+def target_period(steps: int) -> int:
+    """C: a fourth of a short training, in whole rounds of the eight environments."""
+    return min(10_000, steps // 4 // 8 * 8)
+
+
 def ours(given: argparse.Namespace, system: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         subprocess.run([given.train, "--env", f"{os.path.abspath(given.plugin)}:{given.game}", "--preset", "fast-dqn",
                         "--steps", str(given.steps), "--out", str(out), "--device", given.device, "--prepopulation",
                         str(RANDOM_STEPS), "--capacity", str(CAPACITY), "--exploration-steps", "1", "--target-period",
-                        str(min(10_000, given.steps // 4 // 8 * 8)), "--eval-episodes", "0", "--checkpoint", "0",
+                        str(target_period(given.steps)), "--eval-episodes", "0", "--checkpoint", "0",
                         "--quiet", *SYSTEMS[system]], check=True)
         with open(out / "rates.csv", newline="") as file:
             last = list(csv.DictReader(file))[-1]
@@ -88,7 +93,9 @@ def main() -> None:
     parser.add_argument("--plugin", default="build/atari/atari.so")
     parser.add_argument("--game", default="Pong")
     parser.add_argument("--device", default="cpu", help="cpu, cuda:0 or auto")
-    parser.add_argument("--steps", type=int, default=8_000, help="environment steps of a training")
+    parser.add_argument("--steps", type=int, default=8_000,
+                        help="environment steps of a training, rounded down to whole "
+                        "target periods: of one that is begun concurrent training does all train steps")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", help="file for the result")
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
@@ -96,6 +103,9 @@ def main() -> None:
     if given.peer:
         run_peer(given)
         return
+    if given.steps < 32:
+        parser.error(f"--steps is {given.steps}; it must be 32 or more")
+    given.steps -= given.steps % target_period(given.steps)
     found: dict[str, list[float]] = {name: [] for name in SYSTEMS}
     if importlib.util.find_spec("stable_baselines3") is None:
         print(f"{sys.executable} has no stable_baselines3: nothing to compare with")

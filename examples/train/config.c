@@ -104,7 +104,8 @@ static void add_environment(json *j, const settings *s)
     json_end(j, '}');
 }
 
-static void add_run(json *j, const gpur_run_config *run)
+/* `act` is that by which the run acts: with `concurrent` the target network, if there is one. */
+static void add_run(json *j, const gpur_run_config *run, int has_target)
 {
     json_begin(j, "run", '{');
     json_integer(j, "num_envs", run->num_envs);
@@ -112,7 +113,7 @@ static void add_run(json *j, const gpur_run_config *run)
     json_integer(j, "concurrent", run->concurrent);
     json_integer(j, "synchronized", run->synchronized);
     json_integer(j, "burst", run->burst);
-    NAMED(j, "act", run->act, "latest", "previous", "target");
+    NAMED(j, "act", run->concurrent && has_target ? GPUR_ACT_TARGET : run->act, "latest", "previous", "target");
     json_integer(j, "whole_episodes", run->whole_episodes);
     json_integer(j, "target_period", run->target_period);
     json_integer(j, "train_period", run->train_period);
@@ -287,7 +288,7 @@ int config_write(const options *o, const settings *s, gpur_device *device, const
         result = add_device(&j, device);
     add_options(&j, o);
     add_environment(&j, s);
-    add_run(&j, &s->run);
+    add_run(&j, &s->run, s->learner.returns.cache_size == 0);
     add_replay(&j, &s->replay);
     add_learner(&j, &s->learner, &s->replay);
     json_end(&j, '}');

@@ -179,6 +179,9 @@ static int use_run(options *o, gpur_run_config *run)
 {
     TRY(use_int32(o, OPTION_NUM_ENVS, &run->num_envs));
     TRY(use_int32(o, OPTION_ENV_THREADS, &run->threads));
+    if (run->threads > run->num_envs)
+        return fail("--env-threads is %d and --num-envs is %d; the first must be 0 (as many) or 1 to the second",
+                    (int)run->threads, (int)run->num_envs);
     TRY(use_order(o, run));
     TRY(use_act(o, &run->act));
     TRY(use_int32(o, OPTION_WHOLE_EPISODES, &run->whole_episodes));

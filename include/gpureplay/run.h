@@ -128,7 +128,9 @@ enum { GPUR_RUN_FIELDS = 7 };
  * relative falls from 1 at the first step of the prepopulation on: learner->exploration has what is left of that line
  * after it.
  *
- * An environment that shows one image without channels gets stacks of 4 (GPUR_LAYOUT_FRAMES).
+ * An environment that shows one image without channels gets stacks of 4 (GPUR_LAYOUT_FRAMES). The axes of an image with
+ * channels must be (height, width, channels); one that looks like (channels, height, width), as its first axis has at
+ * most 4 and fewer than both others, is refused.
  *
  *   type, options  the environment; run->env_options becomes `options`, which must exist until gpur_run_create
  *   fields         (GPUR_RUN_FIELDS) receives the schema, of replay->field_count fields; replay->fields points to it
@@ -168,9 +170,9 @@ GPUR_API gpur_status gpur_run_create(gpur_learner *learner, const gpur_env_type 
 
 /*
  * The same with one environment that steps all lanes at once, and is made with a seed drawn from the run's. It needs
- * `synchronized`, and without `concurrent` a train_period that is a multiple of num_envs. The prepopulation takes
- * random steps of all lanes; gpur_run_advance takes multiples of num_envs; after gpur_run_load all lanes begin new
- * episodes.
+ * `synchronized`, and without `concurrent` and `burst` a train_period that is a multiple of num_envs. The prepopulation
+ * takes random steps of all lanes; gpur_run_advance takes multiples of num_envs; after gpur_run_load all lanes begin
+ * new episodes.
  *
  *   eval_type  for evaluations; NULL: `type` again, with one environment
  */
@@ -244,9 +246,9 @@ GPUR_API gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats);
  * ("learner.safetensors"), and the lanes ("run.safetensors", written last). Only between two calls of gpur_run_advance,
  * where the steps taken are a multiple of C.
  *
- * gpur_run_load restores it into a run with the same settings on a replay and a learner with the same settings, before
- * its first gpur_run_advance. Environments that can save their state go on with the same bits. Others are closed and
- * made again, with seeds drawn from the run's seed, the lane and the steps taken, so that the episodes before the save
+ * gpur_run_load restores it into a run with the same settings (`threads` may differ) on a replay and a learner with the
+ * same settings, before its first gpur_run_advance. Environments that can save their state go on with the same bits.
+ * Others are closed and made again, with seeds drawn from the run's seed, the lane and the steps taken, so that the episodes before the save
  * are not repeated. They begin a new episode in each lane; the open one ends in the replay as if truncated, or with
  * `whole_episodes` is dropped.
  *

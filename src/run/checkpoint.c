@@ -181,6 +181,15 @@ static gpur_status add_settings(const gpur_run *run, gpur_tensors *settings)
     return gpur_tensors_add_metadata(settings, "seed", "%" PRIu64, c->seed);
 }
 
+/* Those of the evaluations must match, too. Files of older versions do not have them. */
+static gpur_status add_eval_settings(const gpur_run *run, gpur_tensors *settings)
+{
+    const gpur_run_config *const c = &run->config;
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "eval_period", "%" PRId64, c->eval_period));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "eval_episodes", "%" PRId64, c->eval_episodes));
+    return gpur_tensors_add_metadata(settings, "eval_epsilon", "%.9g", (double)c->eval_epsilon);
+}
+
 static gpur_status write_file(run_state *state, const char *folder)
 {
     gpur_sections sections = {0};
@@ -195,6 +204,8 @@ static gpur_status write_file(run_state *state, const char *folder)
     gpur_status status = gpur_checkpoint_add_kind(&tensors, "run");
     if (status == GPUR_OK)
         status = add_settings(state->run, &tensors);
+    if (status == GPUR_OK)
+        status = add_eval_settings(state->run, &tensors);
     if (status == GPUR_OK)
         status = gpur_scalars_write(&tensors, scalars, SCALARS);
     if (status == GPUR_OK)
@@ -233,7 +244,8 @@ gpur_status gpur_run_save(gpur_run *run, const char *folder)
     GPUR_TRY(gpur_run_join(run));
     GPUR_TRY(gpur_run_publish(run));
     if (atomic_load(&run->stopping)) /* an evaluation may have been cut off */
-        return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps; it is not saved", run->step);
+        return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps; it is not saved",
+                         gpur_run_steps_taken(run));
     GPUR_TRY(gpur_folder_make(folder));
     GPUR_TRY(alloc_state(&state, run, count_logged(run)));
     const gpur_status status = save_all(&state, folder);
@@ -352,6 +364,8 @@ static gpur_status read_file(run_state *state, gpur_checkpoint *file, gpur_secti
     list_scalars(state, scalars);
     GPUR_TRY(gpur_checkpoint_options_init(&options, sizeof options));
     GPUR_TRY(add_settings(run, settings));
+    if (gpur_tensors_find_metadata(&file->tensors, "eval_period"))
+        GPUR_TRY(add_eval_settings(run, settings));
     GPUR_TRY(gpur_checkpoint_compare(file, "run", "this run", settings, scalars, SCALARS));
     GPUR_REQUIRE(run->config.burst || !gpur_tensors_find_metadata(&file->tensors, "burst"),
                  "%s is of a run with burst 1; this run has 0", file->file.path);

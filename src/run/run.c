@@ -275,13 +275,15 @@ gpur_status gpur_run_publish(gpur_run *run)
     return GPUR_OK;
 }
 
-/* Lets the lanes take the steps that were dispatched. Steps in a row are passed on together. */
+/* Lets the lanes take the steps that were dispatched. Steps in a row are passed on together. A thread that has none of
+ * them sleeps on: waking it costs more than a short step. */
 static void release_lanes(gpur_run *run)
 {
-    if (run->dispatched == run->step)
-        return;
-    for (int32_t i = 0; i < run->threads; i++)
-        gpur_worker_want(&run->env_threads[i].worker, run->step);
+    const int64_t last_round = run->step - run->shape.lanes; /* in which each lane has a step */
+    for (int64_t step = gpur_max(run->dispatched, last_round) + 1; step <= run->step; step++) {
+        const int32_t lane = gpur_run_lane_of(&run->shape, step);
+        gpur_worker_want(&run->env_threads[lane % run->threads].worker, run->step);
+    }
     run->dispatched = run->step;
 }
 
@@ -407,6 +409,11 @@ static gpur_status begin(gpur_run *run)
     return check_prepopulated(run);
 }
 
+int64_t gpur_run_steps_taken(gpur_run *run)
+{
+    return atomic_load(&run->meter.items[GPUR_PART_ENV]);
+}
+
 gpur_status gpur_run_join(gpur_run *run)
 {
     wait_for_lanes(run);
@@ -421,7 +428,7 @@ gpur_status gpur_run_join(gpur_run *run)
 static gpur_status why_stopping(gpur_run *run)
 {
     GPUR_TRY(gpur_run_join(run));
-    return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps", run->step);
+    return gpur_fail(GPUR_INTERRUPTED, "the run was stopped after %" PRId64 " steps", gpur_run_steps_taken(run));
 }
 
 static gpur_status take_steps(gpur_run *run, int64_t last)
@@ -517,7 +524,7 @@ gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats)
     known.episodes = run->episodes;
     known.seconds = run->seconds;
     gpur_mutex_unlock(&run->stats_lock);
-    known.steps = atomic_load(&meter->items[GPUR_PART_ENV]);
+    known.steps = gpur_run_steps_taken(run);
     known.train_steps = atomic_load(&meter->items[GPUR_PART_TRAIN]);
     known.inferences = atomic_load(&meter->calls[GPUR_PART_INFER]);
     known.inferred = atomic_load(&meter->items[GPUR_PART_INFER]);
@@ -736,9 +743,9 @@ static gpur_status check_types(const gpur_run *run, gpur_run_types types)
         GPUR_TRY(gpur_vector_env_type_check(types.vector));
     GPUR_REQUIRE(!types.vector || c->synchronized,
                  "synchronized is 0; a vector environment, which steps all at once, needs synchronized 1");
-    GPUR_REQUIRE(!types.vector || c->concurrent || c->train_period % c->num_envs == 0,
-                 "train_period is %" PRId64 " and num_envs is %d; for a vector environment without `concurrent` the "
-                 "first must be a multiple of the second",
+    GPUR_REQUIRE(!types.vector || c->concurrent || c->burst || c->train_period % c->num_envs == 0,
+                 "train_period is %" PRId64 " and num_envs is %d; for a vector environment without `concurrent` and "
+                 "`burst` the first must be a multiple of the second",
                  c->train_period, (int)c->num_envs);
     return GPUR_OK;
 }

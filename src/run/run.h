@@ -10,7 +10,8 @@
 #include "run/work.h"
 #include "run/worker.h"
 
-/* A thread that steps the lanes `index`, index + threads, ... Its jobs are the global steps. */
+/* A thread that steps the lanes `index`, index + threads, ... Its jobs are the global steps; it is woken for those of
+ * its lanes, and passes over the others. */
 typedef struct gpur_env_thread {
     gpur_run *run;
     int32_t index;
@@ -85,6 +86,9 @@ gpur_status gpur_run_check_open(const gpur_run *run);
 /* After a load: makes environments that cannot be saved again, with the seeds that follow from the steps taken, and
  * begins an episode of every lane. */
 gpur_status gpur_run_remake_envs(gpur_run *run);
+
+/* Steps that the lanes have taken. In a run that was stopped fewer than were dispatched: run->step. */
+int64_t gpur_run_steps_taken(gpur_run *run);
 
 /* Waits for every thread, the evaluator included, and reports finished evaluations. */
 gpur_status gpur_run_join(gpur_run *run);

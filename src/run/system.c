@@ -12,6 +12,17 @@ gpur_obs_kind gpur_obs_kind_of(const gpur_space *obs)
     return kind;
 }
 
+/* A convolution over (channels, height, width) would train, on what is no image. */
+static gpur_status check_axes(const char *env_name, const gpur_space *obs)
+{
+    const int32_t *const shape = obs->shape;
+    GPUR_REQUIRE(gpur_obs_kind_of(obs).dims != 3 || shape[0] > 4 || shape[0] >= shape[1] || shape[0] >= shape[2],
+                 "%s: its observations are (%d, %d, %d), as if channels came first; the axes of an image must be "
+                 "(height, width, channels)",
+                 env_name, (int)shape[0], (int)shape[1], (int)shape[2]);
+    return GPUR_OK;
+}
+
 gpur_status gpur_system_check_info(const char *env_name, const gpur_env_info *info)
 {
     GPUR_REQUIRE(info->action.num_actions > 0, "%s: its actions are not discrete; a Q network needs discrete actions",
@@ -19,7 +30,7 @@ gpur_status gpur_system_check_info(const char *env_name, const gpur_env_info *in
     GPUR_REQUIRE(info->obs.dtype == GPUR_FLOAT32 || info->obs.dtype == GPUR_UINT8,
                  "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32 (%d) or GPUR_UINT8 (%d)", env_name,
                  (int)info->obs.dtype, (int)GPUR_FLOAT32, (int)GPUR_UINT8);
-    return GPUR_OK;
+    return check_axes(env_name, &info->obs);
 }
 
 gpur_status gpur_system_check_frames(const char *preset, const char *env_name, const gpur_env_info *info,

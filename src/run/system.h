@@ -17,7 +17,8 @@ typedef struct gpur_obs_kind {
 
 gpur_obs_kind gpur_obs_kind_of(const gpur_space *obs);
 
-/* Refuses environments without discrete actions, or whose observations are neither float32 nor uint8. */
+/* Refuses environments without discrete actions, and observations that are neither float32 nor uint8, or that are
+ * images with channels first. */
 gpur_status gpur_system_check_info(const char *env_name, const gpur_env_info *info);
 
 /* Refuses observations that are not frames of 84 x 84 bytes, for a preset that has a relative for others. */

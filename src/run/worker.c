@@ -71,6 +71,8 @@ void gpur_worker_restart_at(gpur_worker *worker, int64_t done)
 
 void gpur_worker_want(gpur_worker *worker, int64_t last)
 {
+    if (worker->wanted == last) /* which only the owner writes */
+        return;
     gpur_mutex_lock(&worker->lock);
     worker->wanted = last;
     gpur_mutex_notify_all(&worker->lock);

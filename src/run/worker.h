@@ -33,6 +33,7 @@ void gpur_worker_close(gpur_worker *worker); /* waits for the job that is carrie
 /* Sets the number of the last job that was done, which the next one follows. Only while no job is wanted. */
 void gpur_worker_restart_at(gpur_worker *worker, int64_t done);
 
+/* Lets it go as far as job `last`. Does nothing if it may already. */
 void gpur_worker_want(gpur_worker *worker, int64_t last);
 
 /* Waits until all wanted jobs are done. Accepts a zeroed worker. */

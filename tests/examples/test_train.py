@@ -186,6 +186,8 @@ def the_network_to_act_by_and_whole_episodes_are_options(folder):
         run(*pole(out=folder / name, steps=4000, **options))
     made = json.loads((folder / "chosen/config.json").read_text())["run"]
     assert (made["act"], made["whole_episodes"]) == ("target", 1)
+    latest = json.loads((folder / "latest/config.json").read_text())["run"]
+    assert (latest["act"], latest["concurrent"]) == ("latest", 0)
     assert len({results_of(folder / name)[2] for name in ("chosen", "latest", "steps")}) == 3
     run(*pole(out=folder / "parts", steps=2000, **chosen))
     run("--resume", folder / "parts", "--steps", 4000)
@@ -357,6 +359,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--learning-rate", "-1"], ["--learning-rate", '"-1"']),
         ([*game, "--target-period", "10"], ["10", "4", "multiple"]),
         ([*game, "--num-envs", "16"], ["--target-period is 1000 and --num-envs is 16", "or give --synchronized 0"]),
+        ([*game, "--env-threads", "16"], ["--env-threads is 16 and --num-envs is 8; the first must be 0 (as many)"]),
         ([*game, "--capacity", "63"], ["--capacity is 63 and --batch is 32; the first must be at least twice"]),
         ([*game, "--checkpoint", "1500"], ["1500", "1000", "multiple"]),
         ([*game, "--num-envs", "1", "--synchronized", "1"], ["synchronized", "num_envs"]),

@@ -240,6 +240,33 @@ def test_images_of_bytes_and_ids_of_gymnasium(tmp_path):
     assert made.config["options"]["env-options"] == "max_episode_steps=9"
 
 
+@pytest.mark.parametrize("name, value", [("config", {"a": 1, "b": 2}), ("config", [1, 2]), ("x", "200"), ("x", "True"),
+                                         ("x", "a,b"), ("x", float("nan"))])
+def test_env_options_that_a_text_cannot_hold_are_refused(name, value, tmp_path):
+    options = {"max_episode_steps": 9, name: value}
+    with pytest.raises(gpureplay.InvalidArgument) as refused:
+        small("gymnasium:CartPole-v1", env_options=options, out=tmp_path / "run")
+    assert f"env_options[{name!r}] is {value!r}" in str(refused.value) and not (tmp_path / "run").exists()
+
+
+def test_env_options_come_back_equal(tmp_path):
+    options = {"max_episode_steps": 9, "sutton_barto_reward": True, "render_mode": None}
+    small("gymnasium:CartPole-v1", env_options=options, out=tmp_path, checkpoint=80, steps=80)
+    assert "--env-options max_episode_steps=9,sutton_barto_reward=True,render_mode=None\n" in \
+        (tmp_path / "options.txt").read_text()
+    again = gpureplay.train(resume=tmp_path, steps=160, progress=False)
+    assert again.episodes["length"].max() <= 9 and again.episodes["return"].max() <= 0  # Sutton and Barto's rewards
+    gpureplay.train(resume=tmp_path, env_options=options, progress=False)
+    with pytest.raises(gpureplay.InvalidArgument, match="is max_episode_steps=8, and the run that is to be resumed"):
+        gpureplay.train(resume=tmp_path, env_options={"max_episode_steps": 8}, progress=False)
+
+
+def test_config_has_the_network_that_the_run_acts_by():
+    by = {concurrent: small(lambda lane: Random(), concurrent=concurrent, steps=80).config["run"]["act"]
+          for concurrent in (True, False)}
+    assert by == {True: "target", False: "latest"}
+
+
 def test_large_images_need_a_preset():
     class Screen(Corridor):
         observation_space = gymnasium.spaces.Box(0, 255, (210, 160, 3), np.uint8)
@@ -346,6 +373,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
 
 @pytest.mark.parametrize("options, error, text", [
     ({"num_envs": 3}, gpureplay.InvalidArgument, "--target-period is 80 and --num-envs is 3"),
+    ({"env_threads": 3, "num_envs": 2}, gpureplay.InvalidArgument, "--env-threads is 3 and --num-envs is 2; the first"),
     ({"train_period": 7}, gpureplay.InvalidArgument, "target_period is 80 and train_period is 7"),
     ({"num_envs": 1, "synchronized": True}, gpureplay.InvalidArgument, "synchronized is 1 and num_envs is 1"),
     ({"checkpoint": 100}, gpureplay.InvalidArgument, "checkpoint is 100 and target_period is 80"),

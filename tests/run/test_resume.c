@@ -226,7 +226,13 @@ TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
     CHECK_OK(gpur_run_advance(fixture.run, 48));
     run_fixture_close(&fixture);
 
-    config.env_options = NULL, config.concurrent = 0;
+    config.env_options = NULL, config.eval_epsilon = 0.5f;
+    CHECK_OK(open_run(&config, NULL));
+    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "eval_epsilon");
+    check_nothing_loaded();
+    run_fixture_close(&fixture);
+
+    config = run_fixture_config(4, 1, 1), config.concurrent = 0;
     for (config.burst = 0; config.burst <= 1; config.burst++) { /* a file of one is not one of the other */
         open_and_save(&config, NULL);
         run_fixture_close(&fixture);

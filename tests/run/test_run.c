@@ -372,12 +372,17 @@ TEST(bursts_and_caches_do_what_the_algorithm_written_out_does)
         }
 }
 
+/* With concurrent training, and with bursts, it may be wider than the train period. */
 TEST(a_vector_environment_does_what_its_environments_do)
 {
+    static const struct {
+        int num_envs, concurrent, burst;
+    } orders[] = {{4, 0, 0}, {8, 1, 0}, {8, 0, 1}};
     static const gpur_vector_env_type *const types[] = {&run_fixture_same_step, &run_fixture_next_step};
     for (int i = 0; i < 2; i++)
-        for (int concurrent = 0; concurrent <= 1; concurrent++) {
-            gpur_run_config config = run_fixture_config(concurrent ? 8 : 4, concurrent, 1);
+        for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
+            gpur_run_config config = run_fixture_config(orders[k].num_envs, orders[k].concurrent, 1);
+            config.burst = orders[k].burst;
             vector = types[i];
             check_variant(&config);
             check_against_algorithm(&config);
@@ -631,6 +636,20 @@ TEST(after_an_error_no_thread_of_the_run_works)
     run_fixture_close(&fixture);
 }
 
+/* Standard DQN waits for its lanes every 4 steps, which half of them have none of. */
+TEST(only_threads_that_have_a_step_are_woken)
+{
+    static const int64_t done[][2] = {{4, 0}, {4, 8}, {12, 8}}; /* as the first and the last four threads know */
+    const gpur_run_config config = run_fixture_config(8, 0, 0);
+    CHECK_OK(open_run(&config));
+    for (int time = 0; time < 3; time++) {
+        CHECK_OK(gpur_run_advance(fixture.run, 4));
+        for (int i = 0; i < 8; i++)
+            CHECK_EQUAL(fixture.run->env_threads[i].worker.done, done[time][i / 4]);
+    }
+    run_fixture_close(&fixture);
+}
+
 static void *stop(void *context)
 {
     const struct timespec time = {0, 20000000};
@@ -687,6 +706,24 @@ TEST(an_evaluation_without_end_shows_its_episode_and_can_be_stopped)
     run_fixture_close(&fixture);
 }
 
+/* Stops the run in its fifth step, when eight are dispatched. */
+static void stop_at_step_5(void *context, gpur_run_part part, int64_t step)
+{
+    (void)context;
+    if (part == GPUR_PART_ENV && step == 5)
+        gpur_run_stop(fixture.run);
+}
+
+TEST(a_stopped_run_says_how_many_steps_it_took)
+{
+    gpur_run_config config = run_fixture_config(8, 1, 1);
+    config.threads = 1;
+    CHECK_OK(open_run(&config));
+    fixture.run->delay = stop_at_step_5;
+    CHECK_FAILS(gpur_run_advance(fixture.run, 100), GPUR_INTERRUPTED, "the run was stopped after 5 steps");
+    run_fixture_close(&fixture);
+}
+
 static void check_refused(gpur_run_config config, const char *message)
 {
     CHECK_FAILS(open_run(&config), GPUR_INVALID_ARGUMENT, message);
@@ -726,7 +763,7 @@ TEST(settings_that_do_not_go_together_are_refused)
     check_refused(c, "threads is 70 and synchronized is 0; without `synchronized` the first must be at most 64");
     vector = &run_fixture_same_step;
     c = run_fixture_config(4, 1, 0), check_refused(c, "synchronized is 0; a vector environment");
-    c = run_fixture_config(8, 0, 1), check_refused(c, "train_period is 4 and num_envs is 8");
+    c = run_fixture_config(8, 0, 1), check_refused(c, "train_period is 4 and num_envs is 8; for a vector environment");
     vector = NULL;
 }
 
@@ -909,7 +946,9 @@ int main(int argc, char **argv)
     RUN(an_error_of_a_refresh_ends_the_run);
     RUN(after_an_error_no_thread_of_the_run_works);
     RUN(an_error_of_the_evaluation_ends_the_run_at_once);
+    RUN(only_threads_that_have_a_step_are_woken);
     RUN(a_run_can_be_stopped_from_any_thread);
+    RUN(a_stopped_run_says_how_many_steps_it_took);
     RUN(a_prepopulation_that_leaves_too_few_transitions_is_an_error);
     RUN(a_run_that_ends_inside_a_target_period_does_all_its_train_steps);
     RUN(a_burst_can_be_stopped);

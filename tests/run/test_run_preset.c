@@ -361,6 +361,25 @@ TEST(a_refused_preset_changes_nothing)
     CHECK_FAILS(read_preset("slow-dqn-small", cartpole, &c), GPUR_INVALID_ARGUMENT, "preset is \"slow-dqn-small\"");
 }
 
+/* Images of three colors, or narrow ones of two. */
+static const char *init_image(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    const char *const error = init(options, seed, info, env);
+    info->obs = (gpur_space){.dtype = GPUR_UINT8, .shape = {3, 10, strcmp(options, "narrow") == 0 ? 2 : 12}};
+    return error;
+}
+
+TEST(an_image_with_its_channels_first_is_refused)
+{
+    gpur_env_type type = frames;
+    system_config c;
+    type.init = init_image;
+    CHECK_FAILS(read_preset("fast-dqn-small", &type, &c), GPUR_INVALID_ARGUMENT,
+                "its observations are (3, 10, 12), as if channels came first; the axes of an image must be (height, "
+                "width, channels)");
+    CHECK_OK(gpur_run_preset("fast-dqn-small", &type, "narrow", c.fields, &c.replay, &c.learner, &c.run));
+}
+
 static const char *init_nothing(const char *options, uint64_t seed, gpur_env_info *info, void **env)
 {
     (void)options, (void)seed, (void)info;
@@ -462,6 +481,7 @@ int main(int argc, char **argv)
     RUN(an_older_programs_configs_are_not_written_beyond_their_end);
     RUN(the_small_preset_sets_all_of_a_run);
     RUN(a_refused_preset_changes_nothing);
+    RUN(an_image_with_its_channels_first_is_refused);
     RUN(a_type_that_makes_no_environment_is_refused);
     RUN(runs_can_be_made_of_all_presets);
     return test_main_end();

@@ -162,11 +162,26 @@ def _of_vector(envs: Any, num_envs: int | None, eval_env: Any, check_nan: bool) 
 # Options of an environment.
 
 
-def options_text(options: EnvOptions) -> str:
-    """As the library takes them, and files have them: "name=value,name=value"."""
+def options_text(options: EnvOptions, env: Any = None) -> str:
+    """As the library takes them, and files have them: "name=value,name=value". Gymnasium's `env` has True where the
+    library has 1."""
     if isinstance(options, Mapping):
-        return ",".join(f"{name}={int(value) if isinstance(value, bool) else value}" for name, value in options.items())
+        has_words = isinstance(env, str) and not _is_native(env)
+        return ",".join(f"{name}={int(value) if isinstance(value, bool) and not has_words else value}"
+                        for name, value in options.items())
     return options or ""
+
+
+def check_text(options: EnvOptions, env: Any) -> None:
+    """InvalidArgument: a file's text of the options would give Gymnasium's `env` other ones when the run is resumed."""
+    if not isinstance(options, Mapping) or not isinstance(env, str) or _is_native(env):
+        return
+    for name, value in options.items():
+        found = _options_dict(options_text({name: value}, env))
+        if [*found] != [name] or type(found[name]) is not type(value) or found[name] != value:
+            raise InvalidArgument(f"env_options[{name!r}] is {value!r}, which the text in the run's files does not "
+                                  "give back; it must be a number, True, False, None, or a text without commas that is "
+                                  "none of these: leave out= out, or give env as a function make_env(lane)")
 
 
 def _options_dict(options: EnvOptions) -> dict[str, Any]:

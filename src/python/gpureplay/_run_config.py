@@ -74,6 +74,11 @@ def _environment(envs: Envs) -> dict[str, Any]:
             "num_actions": info.action.num_actions, "max_steps": info.max_steps, "save_bytes": info.save_bytes}
 
 
+def _run(run: _c_api.RunConfig, has_target: bool) -> dict[str, Any]:
+    """`act` is that by which the run acts: with `concurrent` the target network, if there is one."""
+    return {**_members(run), **({"act": "target"} if run.concurrent and has_target else {})}
+
+
 def _device(device: Device) -> dict[str, Any]:
     info = device.info
     return {name: getattr(info, name) for name in ("name", "description", "threads", "memory_total")}
@@ -89,7 +94,8 @@ def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], de
         "build": {key: value for key, _, value in lines}, "device": _device(device),
         "options": {flag_of(name)[2:]: int(value) if isinstance(value, bool) else value
                     for name, value in options.items() if value is not None},
-        "overrides": overrides, "environment": _environment(envs), "run": _members(run),
+        "overrides": overrides, "environment": _environment(envs),
+        "run": _run(run, has_target=learner.returns.cache_size == 0),
         "replay": {**_members(replay), "fields": [_field(replay.fields[i]) for i in range(replay.field_count)]},
         "learner": _members(learner),
     }

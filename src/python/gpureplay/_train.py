@@ -18,7 +18,7 @@ from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import RunPreset, Settings, run_config, run_preset
 from ._device import Device, TorchDevice
-from ._envs import EnvOptions, absolute, env_info, open_envs, options_text
+from ._envs import EnvOptions, absolute, check_text, env_info, open_envs, options_text
 from ._handle import encoded_path
 from ._inputs import flag
 from ._learner import DQN
@@ -103,8 +103,9 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         (0). env_threads: that step environments; 0: one for each, at most 64 (0). deterministic: the same results each
         time on a GPU, too, by slower kernels (False). seed: of everything random (1).
     out: the folder of the run's files, which docs/training.md describes; None: nothing is written. A folder that has a
-        run is never written over. checkpoint: steps between checkpoints, a multiple of target_period; 0: none
-        (1 million, 50,000).
+        run is never written over. env_options of an id of Gymnasium must then be such that a text can hold them:
+        numbers, True, False, None, and texts without commas. checkpoint: steps between checkpoints, a multiple of
+        target_period; 0: none (1 million, 50,000).
     resume: the folder of a run that goes on from its last checkpoint with its options. Options that are given must be
         equal, except steps, which may be more, and env, which must have the same type's name: a plug-in may have
         moved. env may be left out if it was a name.
@@ -129,11 +130,12 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         training.close()
 
 
-def _given_options(given: Mapping[str, Any]) -> Options:
+def _given_options(given: Mapping[str, Any], stored_env: Value) -> Options:
     """The options that belong to the file, from the arguments of `train`. None: not given."""
     device, env, env_options = given["device"], given["env"], given["env_options"]
+    of = stored_env if env is None else env
     texts = {"env": absolute(env) if isinstance(env, str) else None,
-             "env_options": None if env_options is None else options_text(env_options),
+             "env_options": None if env_options is None else options_text(env_options, of),
              "device": device.name if isinstance(device, Device) else None if device is None else str(device)}
     return {name: checked(name, texts[name] if name in texts else given[name]) for name in OPTIONS}
 
@@ -281,6 +283,9 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
         raise InvalidArgument(f"steps is {steps} and num_envs is {run['num_envs']}; a vector environment steps all at "
                               "once, so the first must be a multiple of the second")
     run["threads"] = use("env_threads", run["threads"])
+    if run["threads"] > run["num_envs"]:
+        raise InvalidArgument(f"--env-threads is {run['threads']} and --num-envs is {run['num_envs']}; the first must "
+                              "be 0 (as many) or 1 to the second")
     # Of two switches that exclude each other the one that is given decides, and not the preset.
     run["concurrent"] = use("concurrent", run["concurrent"] and not options["burst"])
     run["synchronized"] = use("synchronized", run["synchronized"] and run["num_envs"] > 1)
@@ -340,7 +345,8 @@ class _Training:
     def __init__(self, given: Mapping[str, Any], folder: Path | None, is_resumed: bool):
         self._folder, self._is_resumed = folder, is_resumed
         self._prints, self._on_event = flag("progress", given["progress"]), given["on_event"]
-        self._options = _given_options(given)
+        stored_env = read_options(folder)[0]["env"] if is_resumed and folder is not None else None
+        self._options = _given_options(given, stored_env)
         self._overrides: Settings = {name: dict(given[name] or {}) for name in OVERRIDES}
         self._has_other_env = False
         if is_resumed and folder is not None:
@@ -350,6 +356,8 @@ class _Training:
         if isinstance(env, str) and env_options is None:
             env_options = self._options["env_options"] or None
         self._has_name = isinstance(env, str)
+        if folder is not None:
+            check_text(env_options, env)
         self._device = given["device"] if given["device"] is not None else self._options["device"] or "auto"
         self._step, self._saved_step, self._is_done = 0, -1, False  # saved_step -1: there is no checkpoint
         self._closing = contextlib.ExitStack()
