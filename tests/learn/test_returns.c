@@ -207,8 +207,8 @@ TEST(a_missing_entry_has_no_error)
         CHECK_NEAR(t.taken[i], i < 5 ? GPUR_CACHE_NO_ERROR : fabsf(t.entry[i].value - 50), 0);
 }
 
-/* The window has lost rows 0 to 3. Of the second block, entry 3 is missing, the error of entry 5 is 0, and that of entry
- * 4 is 126 lambda: (126 lambda)^2 / 2 is at most 6,000 up to lambda = 111 / 128. */
+/* The window has lost rows 0 to 3. Of the second block, entry 3 is missing, the error of entry 4 is 126 lambda, and
+ * that of entry 5 is 0: (126 lambda)^2 / 2 is at most 6,000 up to lambda = 111 / 128. */
 TEST(missing_entries_do_not_count_for_the_error_bound)
 {
     static const float missing[] = {0, 1e6f};
