@@ -716,8 +716,8 @@ static void draw_all_copies(gpur_learner_config *config)
 
 /* ThreadSanitizer watches. The returns of each round, and the loss of its first step, are those that the same steps
  * give without anything beside them. Rows that were overwritten before they were gathered are counted, and not trained
- * on; at the end of a round all of them are overwritten, and only copies train. In every other round appends are sure to
- * come between the refresh and the train step, however busy the machine is. */
+ * on; at the end of a round all of them are overwritten, and only copies train. In every other round appends are sure
+ * to come between the refresh and the train step, however busy the machine is. */
 TEST(transitions_may_be_appended_while_the_cache_is_refreshed_and_trained_from)
 {
     const int rounds = IN_RACE_CHECK ? 2 : IS_WATCHED ? 5 : 20;
