@@ -673,8 +673,8 @@ static int64_t missing_addresses(void)
     return missing;
 }
 
-/* `twin` has taken the same steps without a learner beside it, and has all rows that the round can have seen. Counts the
- * round in *overlaps if appends came between the beginning of the refresh and the end of the first train step. */
+/* `twin` has taken the same steps without a learner beside it, and has all rows that the round can have seen. Counts
+ * the round in *overlaps if appends came between the beginning of the refresh and the end of the first train step. */
 static void check_round(returns_fixture *f, returns_fixture *twin, gpur_learner *learner, int is_forced, int *overlaps)
 {
     static ref_step steps[RETURNS_MAX_ROWS];
