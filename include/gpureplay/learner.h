@@ -199,8 +199,10 @@ GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
  * 64 times, until the block_length transitions of that environment up to there are visible. Have far more transitions
  * of each environment than that. The blocks follow from the seed and from the number of train steps done.
  *
- *   GPUR_TOO_FEW           block_length transitions or fewer are visible, or fewer than the replay's min_size; the
- *                          message has the counts. Nothing changes
+ *   GPUR_TOO_FEW           block_length transitions or fewer of all environments together are visible, or fewer than
+ *                          the replay's min_size; the message has the counts. Nothing changes. Where no environment has
+ *                          block_length of them the call succeeds: all entries are missing and train nothing, which
+ *                          missing_rows shows
  *   GPUR_INVALID_ARGUMENT  the learner has cache_size 0, or NULL
  */
 GPUR_API gpur_status gpur_learner_refresh(gpur_learner *learner);

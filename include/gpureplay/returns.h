@@ -5,7 +5,9 @@
  *
  * gpur_learner_refresh fills the cache: it draws S / B blocks of B successive transitions of an environment, evaluates
  * the network on them, and computes the return of each transition backward through its block. Train steps then draw
- * their batches from the S entries of the cache and reduce the loss of return - Q(s, a), until the next refresh.
+ * their batches from the S entries of the cache and reduce the loss of return - Q(s, a), until the next refresh. Where
+ * no environment has B visible transitions a refresh finds no blocks: entries are missing and train nothing, which
+ * missing_rows of gpur_learner_stats shows.
  *
  * The replay must have n_step 1, the field `previous` (one int64, see gpur_writer_step_ex), and a capacity below
  * 2^32 - 1. The learner has no target network: double_dqn, target_period and target_copy_first have no effect, and
@@ -14,8 +16,10 @@
  * train step.
  *
  * In the formulas t is a transition, s_t its obs, s_{t+1} its next_obs, and v(s) = max_a Q(s, a) with the weights of
- * the refresh. The last transition of a block, of an episode that was truncated or cut off by a reset, has the return
- * r_t + gamma v(s_{t+1}); one that terminated its episode has r_t.
+ * the refresh. The return of a transition that terminated its episode is r_t. A transition after which its block ends,
+ * or after which its episode was truncated or reset, has r_t + gamma v(s_{t+1}): the return does not go on behind it.
+ * If the replay has a field `discount`, that number of transition t takes the place of gamma, and a discount of 0 that
+ * of terminated.
  */
 #ifndef GPUREPLAY_RETURNS_H
 #define GPUREPLAY_RETURNS_H
@@ -39,7 +43,8 @@ extern "C" {
  *   PENG_ERROR_BOUND, WATKINS_ERROR_BOUND  of each block, the returns for the largest lambda whose mean of
  *                        (L_t - Q(s_t, a_t))^2 over the block is at most error_bound, found by halving 0 to 1 seven
  *                        times                                               [Daley & Amato 2019, section 4.2]
- *                        (The papers' code compares with max_a Q(s_t, a) in place of Q(s_t, a_t).)
+ *                        (The papers' code compares with max_a Q(s_t, a) in place of Q(s_t, a_t). Missing entries do
+ *                        not count.)
  */
 enum {
     GPUR_ESTIMATOR_PENG = 0,

@@ -59,9 +59,10 @@ typedef struct gpur_writer_config {
                              gpur_writer_append_block (block.h) take are successive steps of one environment, beside
                              the num_envs that steps advance, and the writer fills in their field `previous`, as
                              gpur_writer_step_ex describes. An episode ends with a transition whose terminated or
-                             truncated is not 0, or where a block says so. The given values of `previous` are not read,
-                             and in arrays of fields it may be NULL. Arrays in device memory are refused. After
-                             gpur_replay_load the next transition has -1. Default 0: rows are stored as given */
+                             truncated is not 0, with gpur_writer_end_appended_episode, or where a block says so. The
+                             given values of `previous` are not read, and in arrays of fields it may be NULL. Arrays in
+                             device memory are refused. After gpur_replay_load the next transition has -1. Default 0:
+                             rows are stored as given */
 } gpur_writer_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_writer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -272,6 +273,15 @@ GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t coun
  *   GPUR_WOULD_BLOCK       another thread is in the way, or there is no room now. Nothing was taken; call again later
  */
 GPUR_API gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, const void *const *fields);
+
+/*
+ * With link_appends: the transition appended last was the last one of its episode, though neither terminated nor
+ * truncated says so, because the caller has reset the environment since. The next transition is the first of an
+ * episode. Before the first transition, and after the end of an episode, nothing changes.
+ *
+ *   GPUR_INVALID_ARGUMENT  a writer without link_appends, or NULL
+ */
+GPUR_API gpur_status gpur_writer_end_appended_episode(gpur_writer *writer);
 
 /*
  * Flushes the open staging block, including rows from other writers, so that the next launch sees them, as do the next

@@ -152,16 +152,21 @@ GPUR_FN void gpur_returns_medians(gpur_thread at, const gpur_cache_returns_args 
         }
 }
 
-/* 1 if the mean squared error of the block's returns for this lambda is within the bound. */
+/* 1 if the mean squared error of the block's returns for this lambda, without missing entries, is within the bound. */
 GPUR_FN int gpur_returns_within_bound(const gpur_cache_returns_args *a, int64_t first, float lambda)
 {
     float next = 0.0f, sum = 0.0f;
+    int64_t count = 0;
     for (int64_t i = a->length - 1; i >= 0; i--) {
-        next = gpur_return_of(gpur_return_term_of(a, first + i, i == a->length - 1), next, lambda);
+        const gpur_return_term term = gpur_return_term_of(a, first + i, i == a->length - 1);
+        next = gpur_return_of(term, next, lambda);
+        if (term.is_missing)
+            continue;
         const float error = next - a->taken[first + i];
         sum += error * error;
+        count++;
     }
-    return sum / (float)a->length <= a->error_bound;
+    return count == 0 || sum / (float)count <= a->error_bound;
 }
 
 GPUR_FN float gpur_returns_largest_lambda(const gpur_cache_returns_args *a, int64_t first)

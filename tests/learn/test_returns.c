@@ -207,6 +207,25 @@ TEST(a_missing_entry_has_no_error)
         CHECK_NEAR(t.taken[i], i < 5 ? GPUR_CACHE_NO_ERROR : fabsf(t.entry[i].value - 50), 0);
 }
 
+/* The window has lost rows 0 to 3. Of the second block, entry 3 is missing, the error of entry 4 is 126 lambda, and
+ * that of entry 5 is 0: (126 lambda)^2 / 2 is at most 6,000 up to lambda = 111 / 128. */
+TEST(missing_entries_do_not_count_for_the_error_bound)
+{
+    static const float missing[] = {0, 1e6f};
+    gpur_cache_returns_args args = table_args(GPUR_RETURNS_ERROR_BOUND, 0, 0);
+    args.error_bound = 6000;
+    for (int i = 0; i < 2; i++) {
+        table t = first_table();
+        t.window = (gpur_window){4, 4, 6};
+        t.taken[3] = missing[i], t.taken[4] = 210, t.taken[5] = 60;
+        CHECK_OK(compute(&t, args, 0, (gpur_grid){1, 32, 0}));
+        CHECK_NEAR(t.entry[4].value, 210 - 126 * 111.0 / 128, 1e-3);
+        CHECK_NEAR(t.entry[5].value, 60, 1e-4);
+        for (int k = 0; k < 4; k++)
+            CHECK_EQUAL(t.entry[k].address, GPUR_CACHE_MISSING);
+    }
+}
+
 /* The median. */
 
 enum { ERRORS = 41 };
@@ -258,10 +277,10 @@ static ref_step steps[RETURNS_MAX_ROWS];
 static int64_t previous[RETURNS_MAX_ROWS];
 static gpur_cache_entry entries[SIZE];
 
-/* 1 if the entry's row follows the row of the entry before it. */
-static int follows(int64_t entry, int64_t at)
+/* 1 if the entry's row follows the row of the entry before it. Addresses count from id `base`. */
+static int follows(int64_t entry, int64_t at, int64_t base)
 {
-    const int64_t before = entries[entry - 1].address, link = previous[at];
+    const int64_t before = base + entries[entry - 1].address, link = previous[at];
     return (link >= 0 ? link : -2 - link) == before;
 }
 
@@ -295,18 +314,20 @@ static void check_returns(gpur_learner *learner, const returns_fixture *f, const
     CHECK_OK(returns_fixture_entries(learner, entries, &base));
     const int64_t rows = returns_fixture_steps(f, learner, steps, &first, previous, &margin);
     CHECK(rows > LENGTH);
-    CHECK_EQUAL(base, first); /* ids in `previous` count from 0, as addresses do here */
+    CHECK_EQUAL(base, first);
+    CHECK_EQUAL(first > 0, f->setting.capacity < 496);
+    CHECK(!cuts || margin >= 1e-5); /* else rounding may decide whether an action is greedy */
     for (int64_t block = 0; block < BLOCKS; block++) {
         ref_step one[LENGTH];
         for (int64_t i = 0; i < LENGTH; i++) {
             const int64_t entry = block * LENGTH + i, at = entries[entry].address;
             TEST_REQUIRE(at < rows, "%s: entry %d has address %u of %d rows", what, (int)entry,
                          (unsigned)entries[entry].address, (int)rows);
-            TEST_REQUIRE(i == 0 || follows(entry, at), "%s: entry %d does not follow the one before", what, (int)entry);
+            TEST_REQUIRE(i == 0 || follows(entry, at, base), "%s: entry %d does not follow the one before", what,
+                         (int)entry);
             one[i] = steps[at];
         }
-        /* An action is greedy or not up to the rounding of two forward passes. */
-        const double worst = cuts && margin < 1e-5 ? 0 : difference(config, one, block * LENGTH);
+        const double worst = difference(config, one, block * LENGTH);
         TEST_REQUIRE(worst < 2e-5, "%s: a return of block %d is wrong by %g", what, (int)block, worst);
     }
 }
@@ -316,26 +337,28 @@ static void check_estimator(const returns_fixture *f, int32_t estimator, int32_t
 {
     gpur_learner_config config = returns_fixture_config(f, SIZE, LENGTH);
     gpur_learner *learner = NULL;
-    char what[80];
+    char what[96];
     config.returns.estimator = estimator;
     config.returns.error_bound = 0.6f;
     config.returns.n_step = 5;
     config.returns.truncation_terminates = truncation_terminates;
-    snprintf(what, sizeof what, "estimator %d, %s, %d environments, schema %d", (int)estimator,
-             f->setting.is_frames ? "frames" : "rows", (int)f->setting.envs, (int)f->setting.schema);
+    snprintf(what, sizeof what, "estimator %d, %s, %d environments, schema %d, capacity %d", (int)estimator,
+             f->setting.is_frames ? "frames" : "rows", (int)f->setting.envs, (int)f->setting.schema,
+             (int)f->setting.capacity);
     CHECK_OK(gpur_learner_create(f->replay, &config, &learner));
     CHECK_OK(gpur_learner_refresh(learner));
     check_returns(learner, f, what);
     gpur_learner_destroy(learner);
 }
 
-static void check_estimators(int32_t is_frames, int32_t envs, int32_t schema)
+/* Of 496 transitions or 500; a ring of fewer has wrapped. */
+static void check_estimators(int32_t is_frames, int32_t envs, int32_t schema, int64_t capacity)
 {
     const returns_setting setting = {.is_frames = is_frames,
                                      .envs = envs,
                                      .is_conv = is_frames && envs == 1 && !IS_WATCHED,
                                      .schema = schema,
-                                     .capacity = 600,
+                                     .capacity = capacity,
                                      .seed = 7};
     const int is_short = IN_RACE_CHECK && (is_frames || envs > 1 || schema != RETURNS_PLAIN);
     const int32_t last = is_short ? GPUR_ESTIMATOR_WATKINS : GPUR_ESTIMATOR_WATKINS_ERROR_BOUND;
@@ -353,14 +376,20 @@ TEST(every_estimator_follows_the_reference_on_random_episodes)
 {
     for (int32_t is_frames = 0; is_frames < 2; is_frames++)
         for (int32_t envs = 1; envs <= 8; envs += 7)
-            check_estimators(is_frames, envs, RETURNS_PLAIN);
+            check_estimators(is_frames, envs, RETURNS_PLAIN, 600);
 }
 
 TEST(every_estimator_follows_the_reference_with_a_discount_of_each_row_and_without_a_field_truncated)
 {
-    check_estimators(0, 1, RETURNS_DISCOUNTS);
-    check_estimators(0, 1, RETURNS_NO_TRUNCATED);
-    check_estimators(0, 8, RETURNS_NO_TRUNCATED);
+    check_estimators(0, 1, RETURNS_DISCOUNTS, 600);
+    check_estimators(0, 1, RETURNS_NO_TRUNCATED, 600);
+    check_estimators(0, 8, RETURNS_NO_TRUNCATED, 600);
+}
+
+TEST(every_estimator_follows_the_reference_in_a_ring_that_has_wrapped)
+{
+    check_estimators(0, 8, RETURNS_PLAIN, 300);
+    check_estimators(1, 1, RETURNS_PLAIN, 300);
 }
 
 /* r_t + gamma v(s_{t+1}). */
@@ -449,9 +478,11 @@ int main(int argc, char **argv)
     RUN(without_a_field_truncated_no_row_is_truncated);
     RUN(entries_of_rows_that_left_the_window_get_no_address);
     RUN(a_missing_entry_has_no_error);
+    RUN(missing_entries_do_not_count_for_the_error_bound);
     RUN(the_median_is_of_the_errors_without_missing_entries);
     RUN(every_estimator_follows_the_reference_on_random_episodes);
     RUN(every_estimator_follows_the_reference_with_a_discount_of_each_row_and_without_a_field_truncated);
+    RUN(every_estimator_follows_the_reference_in_a_ring_that_has_wrapped);
     RUN(lambda_0_is_one_step_and_lambda_1_is_monte_carlo_up_to_the_bootstrap);
     RUN(chunks_of_any_size_fill_the_cache);
     gpur_device_close(device);

@@ -552,9 +552,12 @@ TEST(entries_of_overwritten_transitions_train_nothing_and_are_counted)
 /* Steps beside a round, and after it: these, of all environments, fill the ring. */
 enum { BESIDE = 60, AFTER = 80, ENVS = 4, RING = AFTER * ENVS };
 
+/* Half of its steps are taken beside the refresh, and half after the refresh is enqueued: before the train steps if
+ * `is_forced`, else beside them. */
 typedef struct appender {
     returns_fixture *f;
-    pthread_barrier_t begin;
+    pthread_barrier_t begin, refreshed, appended;
+    int is_forced;
     gpur_status status;
 } appender;
 
@@ -562,7 +565,12 @@ static void *append(void *context)
 {
     appender *const a = context;
     pthread_barrier_wait(&a->begin);
-    a->status = returns_fixture_step(a->f, BESIDE);
+    a->status = returns_fixture_step(a->f, BESIDE / 2);
+    pthread_barrier_wait(&a->refreshed);
+    if (a->status == GPUR_OK)
+        a->status = returns_fixture_step(a->f, BESIDE - BESIDE / 2);
+    if (a->is_forced)
+        pthread_barrier_wait(&a->appended);
     return NULL;
 }
 
@@ -571,14 +579,20 @@ typedef struct first_step {
     int64_t base, ids[SIZE]; /* the id that addresses count from; ids trained on, and -1 for each missing row */
     double loss;
     int64_t missing; /* rows, as the statistics count them */
+    int has_moved;   /* 1: rows of the refresh's window were overwritten before the first train step was done */
 } first_step;
 
-static gpur_status refresh_and_train(gpur_learner *learner, first_step *step)
+static gpur_status refresh_and_train(appender *a, gpur_learner *learner, first_step *step)
 {
     const int64_t before = learner_fixture_stats(learner).missing_rows;
-    GPUR_TRY(gpur_learner_refresh(learner));
+    const gpur_status refreshed = gpur_learner_refresh(learner);
+    pthread_barrier_wait(&a->refreshed);
+    if (a->is_forced)
+        pthread_barrier_wait(&a->appended);
+    GPUR_TRY(refreshed);
     GPUR_TRY(gpur_learner_train(learner, 1));
     GPUR_TRY(returns_fixture_entries(learner, entries, &step->base));
+    step->has_moved = replay_fixture_stats(a->f->replay).first_id > step->base;
     GPUR_TRY(gpur_device_copy(device, step->ids, learner->step.batch.id, sizeof step->ids));
     const gpur_learner_stats stats = learner_fixture_stats(learner);
     step->loss = (double)stats.loss;
@@ -586,16 +600,19 @@ static gpur_status refresh_and_train(gpur_learner *learner, first_step *step)
     return gpur_learner_train(learner, 9);
 }
 
-static gpur_status run_round(returns_fixture *f, gpur_learner *learner, first_step *step)
+static gpur_status run_round(returns_fixture *f, gpur_learner *learner, int is_forced, first_step *step)
 {
-    appender a = {.f = f, .status = GPUR_OK};
+    appender a = {.f = f, .is_forced = is_forced, .status = GPUR_OK};
     pthread_t thread;
-    if (pthread_barrier_init(&a.begin, NULL, 2) != 0 || pthread_create(&thread, NULL, append, &a) != 0)
+    if (pthread_barrier_init(&a.begin, NULL, 2) != 0 || pthread_barrier_init(&a.refreshed, NULL, 2) != 0 ||
+        pthread_barrier_init(&a.appended, NULL, 2) != 0 || pthread_create(&thread, NULL, append, &a) != 0)
         return GPUR_OUT_OF_MEMORY;
     pthread_barrier_wait(&a.begin);
-    const gpur_status status = refresh_and_train(learner, step);
+    const gpur_status status = refresh_and_train(&a, learner, step);
     pthread_join(thread, NULL);
     pthread_barrier_destroy(&a.begin);
+    pthread_barrier_destroy(&a.refreshed);
+    pthread_barrier_destroy(&a.appended);
     GPUR_TRY(a.status);
     GPUR_TRY(status);
     return gpur_learner_sync(learner);
@@ -656,8 +673,9 @@ static int64_t missing_addresses(void)
     return missing;
 }
 
-/* `twin` has taken the same steps without a learner beside it, and has all rows that the round can have seen. */
-static void check_round(returns_fixture *f, returns_fixture *twin, gpur_learner *learner)
+/* `twin` has taken the same steps without a learner beside it, and has all rows that the round can have seen. Counts
+ * the round in *overlaps if appends came between the beginning of the refresh and the end of the first train step. */
+static void check_round(returns_fixture *f, returns_fixture *twin, gpur_learner *learner, int is_forced, int *overlaps)
 {
     static ref_step steps[RETURNS_MAX_ROWS];
     static int64_t previous[RETURNS_MAX_ROWS];
@@ -667,7 +685,9 @@ static void check_round(returns_fixture *f, returns_fixture *twin, gpur_learner 
     double margin = 0, wrong = 1;
     CHECK_OK(returns_fixture_step(twin, BESIDE));
     const int64_t rows = returns_fixture_steps(twin, learner, steps, &first, previous, &margin);
-    CHECK_OK(run_round(f, learner, &step));
+    CHECK_OK(run_round(f, learner, is_forced, &step));
+    CHECK(step.has_moved || !is_forced);
+    *overlaps += step.has_moved;
     CHECK(are_among(&step, first, rows));
     const double loss = loss_of(learner, &step, steps, first, &wrong);
     CHECK_NEAR(wrong, 0, 2e-5);
@@ -696,7 +716,8 @@ static void draw_all_copies(gpur_learner_config *config)
 
 /* ThreadSanitizer watches. The returns of each round, and the loss of its first step, are those that the same steps
  * give without anything beside them. Rows that were overwritten before they were gathered are counted, and not trained
- * on; at the end of a round all of them are overwritten, and only copies train. */
+ * on; at the end of a round all of them are overwritten, and only copies train. In every other round appends are sure
+ * to come between the refresh and the train step, however busy the machine is. */
 TEST(transitions_may_be_appended_while_the_cache_is_refreshed_and_trained_from)
 {
     const int rounds = IN_RACE_CHECK ? 2 : IS_WATCHED ? 5 : 20;
@@ -704,13 +725,15 @@ TEST(transitions_may_be_appended_while_the_cache_is_refreshed_and_trained_from)
         const returns_setting setting = {.is_frames = i / 2, .envs = ENVS, .capacity = RING, .seed = 8};
         returns_setting larger = setting;
         returns_fixture f, twin;
+        int overlaps = 0;
         gpur_learner *const learner = open_both(&f, &setting, i % 2 ? draw_all_copies : draw_all);
         CHECK(learner);
         larger.capacity = RETURNS_MAX_ROWS;
         CHECK_OK(returns_fixture_open(&twin, device, &larger));
         CHECK_OK(returns_fixture_step(&twin, 304 / ENVS));
         for (int round = 0; round < rounds; round++)
-            check_round(&f, &twin, learner);
+            check_round(&f, &twin, learner, round % 2, &overlaps);
+        CHECK(overlaps >= rounds / 2);
         returns_fixture_close(&twin);
         close_both(&f, learner);
     }

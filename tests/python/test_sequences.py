@@ -71,6 +71,21 @@ def test_steps_of_one_environment_need_no_special_fields():
         assert np.flatnonzero(batch.is_first).tolist() == [0, 10]
 
 
+def test_a_reset_amid_an_episode_begins_another_one():
+    with buffer_of(100, {"x": "int64", "terminated": "bool"}) as buffer:
+        buffer.reset()
+        for x in range(20):
+            buffer.add(x=x, terminated=x == 9)
+            if x in {4, 9}:
+                buffer.reset()
+            buffer.reset(envs=[])  # none
+        batch = buffer.sample_sequences(1, 20)
+        assert batch.x.tolist() == [list(range(20))]
+        assert np.flatnonzero(batch.is_first).tolist() == [0, 5, 10]
+        within = buffer.sample_sequences(2, 20, across_episodes=False, last_ids=[7, 19])
+        assert within.mask.sum(axis=1).tolist() == [3, 10]
+
+
 def test_episodes_shorter_than_a_sequence_come_with_a_mask():
     with buffer_of(100, ROWS) as buffer:
         extend(buffer, blocks(50, range(4, 50, 5)))  # episodes of 5

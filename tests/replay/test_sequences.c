@@ -477,6 +477,10 @@ TEST(appended_rows_are_linked)
             ids += count;
             CHECK_OK(append_tagged(&s.row_tags, s.writer, ids, 1)); /* of another writer */
             previous[ids++] = 0;
+            for (int i = 0; i < round % 3; i++) { /* a reset, or two, which is the same */
+                CHECK_OK(gpur_writer_end_appended_episode(writer));
+                want = want >= 0 ? -2 - want : want;
+            }
         }
         for (int64_t id = 0; id < ids; id++) {
             int64_t got = 0, tag = 0;
@@ -501,6 +505,8 @@ TEST(links_need_the_field_previous)
                 "link_appends is 1 and the schema has no field \"previous\"");
     linked.link_appends = 2;
     CHECK_FAILS(gpur_writer_open(s.replay, &linked, &writer), GPUR_INVALID_ARGUMENT, "link_appends is 2");
+    CHECK_FAILS(gpur_writer_end_appended_episode(s.writer), GPUR_INVALID_ARGUMENT, "link_appends is 0");
+    CHECK_FAILS(gpur_writer_end_appended_episode(NULL), GPUR_INVALID_ARGUMENT, "writer is NULL");
     replay_fixture_close(&s);
 }
 

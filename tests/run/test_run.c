@@ -533,6 +533,8 @@ TEST(stacks_are_acted_on_as_the_replay_rebuilds_them)
     check_stacks("frames,last");
     check_stacks("frames,repeat");
     check_stacks("frames,last,repeat");
+    check_stacks("frames,lives");
+    check_stacks("frames,lives,repeat");
 }
 
 /* An environment fails in its step 66, which is one of the run. Returns the number of the run's step, if each of its

@@ -235,8 +235,8 @@ class ReplayBuffer(Handle):
 
         The last transition of a sequence is sampled: uniformly, or by priority, and the ones before it are found. All
         that have min_length - 1 transitions before them are possible, so complete sequences are uniform. By priority,
-        all transitions of a sequence have the importance weight of the last one. `update_priorities(batch.id[:, -1],
-        ...)` sets the priorities of complete sequences.
+        all transitions of a sequence have the importance weight of the last one.
+        `update_priorities(np.asarray(batch.id)[:, -1], ...)` sets the priorities of complete sequences.
 
         batch_size x length: at most max_batch.
         min_length: the fewest transitions of a sequence. Default: length, so that all are complete; with

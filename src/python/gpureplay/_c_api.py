@@ -390,8 +390,9 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
     (None, [_P, _P], "gpur_device_free"),
     (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
-    (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush gpur_learner_sync "
-        "gpur_learner_refresh gpur_learner_weight_count gpur_run_evaluate"),
+    (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush "
+        "gpur_writer_end_appended_episode gpur_learner_sync gpur_learner_refresh "
+        "gpur_learner_weight_count gpur_run_evaluate"),
     (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset gpur_policy_config_preset "
         "gpur_run_save gpur_run_load gpur_apex_save"),
     (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_sample_into gpur_writer_open gpur_learner_create "

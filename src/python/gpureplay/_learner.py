@@ -218,7 +218,11 @@ class DQN(Handle):
 
     def refresh(self) -> None:
         """Enqueues one refresh of the cache of returns, from which the train steps that follow draw. In the thread that
-        trains. InvalidArgument: cache_size is 0. TooFew: the buffer has too few successive transitions for a block."""
+        trains.
+
+        InvalidArgument: cache_size is 0. TooFew: the buffer has block_length transitions or fewer, of all environments
+        together, or has had fewer than its min_size. Where no environment has block_length of them, entries are missing
+        and train nothing: read `stats.missing_rows`."""
         self._call(lib.gpur_learner_refresh)
 
     def train_ids(self, ids: Any) -> None:

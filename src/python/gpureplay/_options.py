@@ -76,7 +76,7 @@ OPTIONS = {
                                      "for CartPole by dqn-lambda-2019), peng-median, watkins-median, peng-error-bound, "
                                      "watkins-error-bound", is_optional=True),
     "lambda_": Option(float, "X", "of peng and watkins, 0 to 1; it must be given", is_optional=True),
-    "n_step": Option(int, "N", "of n-step (3; of dqn-lambda-2019 5)", 1, 2**31 - 1, True),
+    "n_step": Option(int, "N", "of n-step (3; of dqn-lambda-2019 for CartPole 5)", 1, 2**31 - 1, True),
     "error_bound": Option(float, "X", "of the two with error-bound (0.025)", is_optional=True),
     "checkpoint": Option(int, "N", "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"),
 }

@@ -611,6 +611,8 @@ class Writer(Handle):
             self._policy.restart(numbers)
             if self._tracker is not None:
                 self._tracker.restart(numbers)
+            elif self._links and len(numbers) > 0:
+                self._call(lib.gpur_writer_end_appended_episode)
 
     def _after_load(self, in_full: bool) -> None:
         """What is known here of episodes is out of date. After a load that failed it may still be right."""

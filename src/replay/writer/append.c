@@ -393,3 +393,14 @@ gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, co
                          count);
     return status;
 }
+
+gpur_status gpur_writer_end_appended_episode(gpur_writer *writer)
+{
+    GPUR_REQUIRE(writer, "writer is NULL");
+    GPUR_REQUIRE(writer->config.link_appends,
+                 "gpur_writer_config.link_appends is 0, so the writer stores `previous` as given");
+    gpur_ingest_begin_call(writer->replay);
+    writer->append_link = gpur_previous_across(writer->append_link);
+    gpur_ingest_end_call(writer->replay);
+    return GPUR_OK;
+}
