@@ -248,9 +248,9 @@ GPUR_API gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats);
  *
  * gpur_run_load restores it into a run with the same settings (`threads` may differ) on a replay and a learner with the
  * same settings, before its first gpur_run_advance. Environments that can save their state go on with the same bits.
- * Others are closed and made again, with seeds drawn from the run's seed, the lane and the steps taken, so that the episodes before the save
- * are not repeated. They begin a new episode in each lane; the open one ends in the replay as if truncated, or with
- * `whole_episodes` is dropped.
+ * Others are closed and made again, with seeds drawn from the run's seed, the lane and the steps taken, so that the
+ * episodes before the save are not repeated. They begin a new episode in each lane; the open one ends in the replay as
+ * if truncated, or with `whole_episodes` is dropped.
  *
  *   GPUR_INVALID_ARGUMENT  the steps taken are no multiple of C; load: the run has taken steps, or has other settings
  *                          than the one that was saved, env_options included; NULL
