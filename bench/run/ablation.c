@@ -220,6 +220,32 @@ static double time_env(const group *g, int repeats)
     return seconds;
 }
 
+static gpur_status do_nothing(void *context, int64_t first, int64_t last)
+{
+    (void)context, (void)first, (void)last;
+    return GPUR_OK;
+}
+
+/* Waking so many threads that have nothing to do, and waiting for all of them: a thread's share. */
+static double time_hand_over(int32_t threads, int repeats)
+{
+    gpur_worker workers[MAX_LANES];
+    _Atomic int stopping = 0;
+    for (int32_t i = 0; i < threads; i++)
+        bench_must(gpur_worker_open(&workers[i], do_nothing, NULL, &stopping, "bench"), "thread");
+    const double begin = bench_now();
+    for (int64_t job = 1; job <= repeats; job++) {
+        for (int32_t i = 0; i < threads; i++)
+            gpur_worker_want(&workers[i], job);
+        for (int32_t i = 0; i < threads; i++)
+            bench_must(gpur_worker_join(&workers[i]), "join");
+    }
+    const double seconds = (bench_now() - begin) / repeats / threads;
+    for (int32_t i = 0; i < threads; i++)
+        gpur_worker_close(&workers[i]);
+    return seconds;
+}
+
 static gpur_run_stats stats_of(const trial *t)
 {
     gpur_run_stats stats = {.size = sizeof stats};
@@ -245,6 +271,7 @@ static double predict(const bench_options *options, const group *g, const varian
                                .train = time_train(&t, repeats),
                                .copy = g->sleeps ? 0.0 : time_copy(&t, repeats),
                                .publish = stats.publish_seconds / (double)stats.prepopulated,
+                               .hand_over = time_hand_over(v->num_envs, repeats),
                                .explored = (double)epsilon,
                                .cores = g->sleeps ? 0 : (int)sysconf(_SC_NPROCESSORS_ONLN),
                                .env_sleeps = g->timed && !g->timed->spins};

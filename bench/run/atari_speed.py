@@ -5,6 +5,7 @@ network and the rules of the game of Mnih et al. 2015, batches of 32, a train st
 epsilon 0.1. Each has the optimizer that it has by default: centered RMSProp, and Adam.
 
     bash src/plugins/atari/build.sh build/atari
+    build/peers/bin/pip install ale-py opencv-python-headless
     build/peers/bin/python bench/run/atari_speed.py --train build/examples/gpureplay-train \\
         --plugin build/atari/atari.so --device auto --json atari_speed.json
 
@@ -55,7 +56,7 @@ def ours(given: argparse.Namespace, system: str) -> float:
 def peer(given: argparse.Namespace) -> float:
     command = [sys.executable, __file__, "--peer", "--game", given.game, "--steps", str(min(given.steps, PEER_STEPS)),
                "--device", given.device]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1])
 
 
 def run_peer(given: argparse.Namespace) -> None:

@@ -8,9 +8,9 @@
     build/peers/bin/python bench/run/learning.py table learning.json
     build/peers/bin/python bench/run/learning.py plot learning.json
 
-Two experiments, --experiment NAME:
+Experiments, --experiment NAME:
 
-    fast-dqn    (default) fast DQN and standard DQN of this library, and Stable-Baselines3's DQN, over 32 seeds. The
+    fast-dqn    (default) fast DQN and standard DQN of this library, and Stable-Baselines3's DQN, over 16 seeds. The
                 settings below are those of preset "fast-dqn-small"; an evaluation in Breakout has more episodes, since
                 their returns vary more.
     dqn-lambda  DQN(lambda) for five values of lambda, and DQN. Seeds 1 to 4 choose lambda, that of the highest mean
@@ -18,6 +18,9 @@ Two experiments, --experiment NAME:
                 switch. DQN(lambda) is "vrc-2021-small", whose Adam has the same learning rate and no large epsilon, as
                 DQN's, and whose minibatches have each entry of the cache once. It needs no other package, but
                 Matplotlib for the picture.
+    ape-x       "apex-dqn-small" with eight actors, each a process, over eight seeds: as it is; with the largest
+                priority so far as the initial one; with uniform draws; and with 100 kills of actors at random moments.
+                Episodes are those of the actor with the smallest epsilon, so there is no evaluation.
 
 `run` does what is not in --out yet, each run in a process with one thread, --jobs at the same time: it can be stopped
 and started again, and begins those anew that were not finished. A result holds the settings.
@@ -41,16 +44,21 @@ import json
 import math
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 PEER = "Stable-Baselines3"
 _SMALL = ["--preset", "fast-dqn-small"]
+APEX_ACTORS = 8
+_APEX = ["--preset", "apex-dqn-small", "--actors", str(APEX_ACTORS), "--processes", "1", "--evaluator", "0"]
+KILLED, KILLS = "100 kills", 100
 _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]
 
 
@@ -69,12 +77,16 @@ EXPERIMENTS = {
     "fast-dqn": Experiment(
         ("MinAtar/Breakout", "MinAtar/Freeway"),
         {"Both, W = 8": [*_SMALL, "--num-envs", "8", "--concurrent", "1", "--synchronized", "1"],
-         "Standard, W = 1": _STANDARD, PEER: []}, PEER, (), tuple(range(1, 33))),
+         "Standard, W = 1": _STANDARD, PEER: []}, PEER, (), tuple(range(1, 17))),
     "dqn-lambda": Experiment(
         ("MinAtar/Breakout",),
         {"DQN": _STANDARD, **{f"lambda {value}": ["--preset", "vrc-2021-small", "--lambda", value]
                               for value in ("0", "0.25", "0.5", "0.75", "1")}}, "DQN", (1, 2, 3, 4),
         tuple(range(5, 13))),
+    "ape-x": Experiment(
+        ("MinAtar/Breakout",),
+        {KILLED: _APEX, "Ape-X": _APEX, "largest priority so far": [*_APEX, "--initial-priorities", "max"],
+         "uniform": [*_APEX, "--prioritized", "0"]}, "Ape-X", (), tuple(range(1, 9))),
 }
 SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "prepopulation": 5_000, "batch": 32,
             "gamma": 0.99, "train_period": 4, "target_period": 1_000, "exploration_steps": 100_000, "epsilon": 0.1,
@@ -106,6 +118,46 @@ def _run_ours(train: str, out: Path, options: list[str], system: str, game: str,
     with open(folder / "rates.csv", newline="") as file:
         seconds = float(list(csv.DictReader(file))[-1]["seconds"])
     return {"episodes": episodes, "evaluated": float(last["mean_return"]), "seconds": seconds}
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    if not file.exists():
+        return []
+    with open(file, newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def _kill_actors(process: subprocess.Popen[bytes], rates: Path, seed: int) -> None:
+    """Kills a random one of its actors at each of KILLS random steps, some moment after the run has reported it."""
+    draw = Random(seed)
+    moments = sorted(draw.uniform(0, SETTINGS["steps"]) for _ in range(KILLS))
+    while moments and process.poll() is None:
+        rows = _rows(rates)
+        if rows and int(rows[-1]["step"]) >= moments[0]:
+            actors = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            if actors:
+                os.kill(int(draw.choice(actors)), signal.SIGKILL)
+                moments.pop(0)
+        time.sleep(draw.uniform(0.0, 1.0))
+
+
+def _run_apex(train: str, out: Path, options: list[str], system: str, game: str, seed: int) -> dict[str, Any]:
+    """The episodes of the actor with the smallest epsilon, and what the run says of its actors' ends."""
+    s, folder = SETTINGS, _file(out, system, game, seed).with_suffix("")
+    command = [train, "--env", game, *options, "--steps", str(s["steps"]), "--seed", str(seed), "--out", str(folder),
+               "--device", "cpu", "--threads", "1", "--quiet", "--checkpoint", "0"]
+    shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
+    with subprocess.Popen(command) as process:
+        if system == KILLED:
+            _kill_actors(process, folder / "rates.csv", seed)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    greediest = [row for row in _rows(folder / "episodes.csv") if int(row["actor"]) == APEX_ACTORS - 1]
+    ends = [row for row in _rows(folder / "actors.csv") if row["event"] == "ended" and row["asked"] == "0"]
+    rates = _rows(folder / "rates.csv")
+    return {"episodes": [(int(row["step"]), float(row["return"])) for row in greediest], "deaths": len(ends),
+            "lost_blocks": sum(int(row["lost_blocks"]) for row in ends),
+            "lost_rows": sum(int(row["lost_rows"]) for row in ends), "seconds": float(rates[-1]["seconds"])}
 
 
 def _make_env(game: str) -> Any:
@@ -209,14 +261,14 @@ def _one(given: argparse.Namespace, system: str, game: str, seed: int) -> None:
                given.out, "--system", system, "--game", game, "--seed", str(seed)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     subprocess.run(command, check=True, env=environment)
-    print(f"{system}, {game}, seed {seed}: {json.loads(_file(out, system, game, seed).read_text())['evaluated']:.2f}",
-          flush=True)
+    found = _collected(json.loads(_file(out, system, game, seed).read_text()))
+    print(f"{system}, {game}, seed {seed}: {found['last']:.2f}", flush=True)
 
 
 def run(given: argparse.Namespace) -> None:
     out, experiment = Path(given.out), EXPERIMENTS[given.experiment]
     out.mkdir(parents=True, exist_ok=True)
-    for game in experiment.games if PEER in experiment.systems else ():
+    for game in () if experiment.choice else experiment.games:
         path = _file(out, "Random", game, 0)
         if not path.exists():
             path.write_text(json.dumps({"system": "Random", "game": game, "returns": _random_returns(game)}))
@@ -247,11 +299,12 @@ def _chosen(experiment: Experiment, results: list[dict[str, Any]]) -> str:
 
 def one(given: argparse.Namespace) -> None:
     out = Path(given.out)
+    options = EXPERIMENTS[given.experiment].systems[given.system]
+    run_one = _run_apex if given.experiment == "ape-x" else _run_ours
     found = _run_peer(given.game, given.seed) if given.system == PEER else \
-        _run_ours(given.train, out, EXPERIMENTS[given.experiment].systems[given.system], given.system, given.game,
-                  given.seed)
+        run_one(given.train, out, options, given.system, given.game, given.seed)
     result = {"system": given.system, "game": given.game, "seed": given.seed, "settings": SETTINGS,
-              "options": EXPERIMENTS[given.experiment].systems[given.system], **found}
+              "options": options, **found}
     path = _file(out, given.system, given.game, given.seed)
     path.with_suffix(".part").write_text(json.dumps(result))
     path.with_suffix(".part").rename(path)
@@ -269,7 +322,9 @@ def _collected(one: dict[str, Any]) -> dict[str, Any]:
     if "episodes" in one:
         episodes, steps = one.pop("episodes"), one.pop("settings")["steps"]
         one["curve"] = [round(value, 3) for value in _curve(episodes, steps)]
-        one["random"] = statistics.mean(gain for step, gain in episodes if step <= 0)
+        first = [gain for step, gain in episodes if step <= 0]
+        if first:
+            one["random"] = statistics.mean(first)
         one["last"] = statistics.mean(gain for step, gain in episodes
                                       if steps - SETTINGS["last_steps"] < step <= steps)
     return one
@@ -341,11 +396,15 @@ def _peer_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
             returns = [one["last"] for one in mine]
             above = sum(value > base + 10 * error for value in returns)
             print(f"| {game} | {system} | {len(mine)} | {_spread(returns)} | {above} | "
-                  f"{_spread([one['evaluated'] for one in mine])} | {_seconds(mine)} |")
+                  f"{_evaluated(mine)} | {_seconds(mine)} |")
         print(f"| {game} | random | {len(random)} episodes | {_spread(random)} | | | |")
     print("\n" + DIFFERENCES)
     for game, (systems, base) in games.items():
         _print_differences(game, systems, base)
+
+
+def _evaluated(runs: list[dict[str, Any]]) -> str:
+    return _spread([one["evaluated"] for one in runs]) if "evaluated" in runs[0] else ""
 
 
 def _seconds(runs: list[dict[str, Any]]) -> str:
@@ -356,6 +415,8 @@ def _print_differences(game: str, systems: dict[str, list[dict[str, Any]]], rand
     """Each system minus each one after it, by both metrics."""
     for (first, mine), (second, theirs) in itertools.combinations(systems.items(), 2):
         for metric, name in METRICS.items():
+            if metric not in mine[0]:
+                continue
             base = [one[metric] for one in theirs]
             difference, half = _interval([one[metric] for one in mine], base)
             lowest = -0.1 * (statistics.mean(base) - random)

@@ -110,19 +110,35 @@ static void join(simulation *s, int32_t first, int32_t last)
             pass_time(s);
 }
 
-static void dispatch(simulation *s, int64_t step, int32_t lane)
-{
-    const predict_times *const t = s->times;
-    if (!s->shape->synchronized)
-        push(&s->workers[lane], (1.0 - t->explored) * t->infer_one, network_needs(t));
-    push(&s->workers[lane], t->env(t->context, lane, step), t->env_sleeps ? NOTHING : CORE);
-}
-
 /* The thread that orders the others waits for its own work. */
 static void work_alone(simulation *s, double seconds, resource needs)
 {
     push(&s->workers[s->count - 1], seconds, needs);
     join(s, s->count - 1, s->count - 1);
+}
+
+/* The thread that orders the others wakes one that has nothing to do. */
+static void wake(simulation *s, int32_t which)
+{
+    if (s->workers[which].count == 0)
+        work_alone(s, s->times->hand_over, s->times->cores > 0 ? CORE : NOTHING);
+}
+
+static void dispatch(simulation *s, int64_t step, int32_t lane)
+{
+    const predict_times *const t = s->times;
+    wake(s, lane);
+    if (!s->shape->synchronized)
+        push(&s->workers[lane], (1.0 - t->explored) * t->infer_one, network_needs(t));
+    push(&s->workers[lane], t->env(t->context, lane, step), t->env_sleeps ? NOTHING : CORE);
+}
+
+static void train(simulation *s, int64_t steps)
+{
+    const int32_t trainer = s->shape->lanes;
+    wake(s, trainer);
+    for (int64_t i = 0; i < steps; i++)
+        push(&s->workers[trainer], s->times->train, network_needs(s->times));
 }
 
 double predict_seconds(const gpur_run_shape *shape, const predict_times *times, int64_t steps)
@@ -145,8 +161,7 @@ double predict_seconds(const gpur_run_shape *shape, const predict_times *times, 
             else if (task == GPUR_RUN_COPY)
                 work_alone(&s, times->copy, own);
             else if (task == GPUR_RUN_TRAIN)
-                for (int64_t step = 0; step < ops[i].count; step++)
-                    push(&s.workers[trainer], times->train, network_needs(times));
+                train(&s, ops[i].count);
             else if (task == GPUR_RUN_INFER)
                 work_alone(&s, times->infer_all, network_needs(times));
             else if (task == GPUR_RUN_DISPATCH)

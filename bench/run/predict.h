@@ -11,6 +11,7 @@ typedef struct predict_times {
     double infer_one, infer_all; /* one observation; all lanes' at once */
     double train;                /* a train step */
     double publish, copy;        /* an environment step's share; a copy of the weights */
+    double hand_over;            /* waking a thread that waits for work, and waiting for it, a thread's share */
     double explored;             /* share of the steps that need no inference of their own: epsilon */
     int cores;                   /* that computing parts share; 0: all parts sleep, and inference and training take
                                     turns at one device */

@@ -128,7 +128,8 @@ enum { GPUR_APEX_FIELDS = 8 };
  * keep their values. Any thread.
  *
  *   "apex-dqn"        all constants of Horgan et al. 2018, section 4.1 and appendices C and F, for frames of 84 x 84
- *                     bytes. The replay's capacity is 1/16 above the soft capacity of 2,000,000
+ *                     bytes. The replay's capacity is 1/16 above the soft capacity of 2,000,000. With another one
+ *                     scale extra_frames, too: room for the frames that each block repeats
  *   "apex-dqn-small"  this library's own, for games like CartPole and MinAtar on a few cores: the same system with the
  *                     network and the sizes of "fast-dqn-small"
  *

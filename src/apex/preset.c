@@ -101,6 +101,14 @@ static void add_fields(preset *p)
     p->replay.field_count = GPUR_APEX_FIELDS;
 }
 
+/* Each block repeats frames of the one before, so that the ring has fewer transitions without these. */
+static void set_extra_frames(preset *p)
+{
+    const gpur_replay_config *const c = &p->replay;
+    const int64_t repeated = c->capacity * (c->frame_stack + c->n_step - 1) / p->apex.block_rows;
+    p->replay.extra_frames = c->layout == GPUR_LAYOUT_FRAMES ? repeated + c->capacity / 64 : 0;
+}
+
 static gpur_status set_system(preset *p)
 {
     const gpur_obs_kind kind = gpur_obs_kind_of(&p->info.obs);
@@ -110,6 +118,7 @@ static gpur_status set_system(preset *p)
     GPUR_TRY(strcmp(p->name, "apex-dqn") == 0 ? set_apex_dqn(p, &kind) : set_apex_dqn_small(p, &kind));
     p->learner.network.num_actions = p->info.action.num_actions;
     gpur_system_set_layout(&p->info.obs, &kind, p->fields, &p->replay);
+    set_extra_frames(p);
     add_fields(p);
     return GPUR_OK;
 }
