@@ -18,10 +18,21 @@ static gpur_status print_system(gpur_device *device, const options *o, const set
     const gpur_status status = gpur_device_get_info(device, &info);
     if (status != GPUR_OK || o->value[OPTION_QUIET])
         return status;
-    printf("%s, %d at a time, by %s on %s: %s\n", s->type.name, (int)s->run.num_envs, o->value[OPTION_PRESET],
-           info.name, info.description);
+    if (s->is_apex)
+        printf("%s, %d actors in %s", s->type.name, (int)s->apex.actors, s->apex.processes ? "processes" : "threads");
+    else
+        printf("%s, %d at a time", s->type.name, (int)s->run.num_envs);
+    printf(", by %s on %s: %s\n", o->value[OPTION_PRESET], info.name, info.description);
     fflush(stdout);
     return GPUR_OK;
+}
+
+static gpur_status open_run(agent *a, const settings *s)
+{
+    if (s->is_apex)
+        return gpur_apex_create(a->learner, s->type.single, &s->apex, &a->apex);
+    return s->type.single ? gpur_run_create(a->learner, s->type.single, &s->run, &a->run)
+                          : gpur_run_create_vector(a->learner, s->type.vector, NULL, &s->run, &a->run);
 }
 
 static gpur_status open_all(agent *a, const char *device_name, const options *o, const settings *s)
@@ -38,10 +49,7 @@ static gpur_status open_all(agent *a, const char *device_name, const options *o,
         status = gpur_replay_create(a->device, &s->replay, &a->replay);
     if (status == GPUR_OK)
         status = gpur_learner_create(a->replay, &s->learner, &a->learner);
-    if (status == GPUR_OK)
-        status = s->type.single ? gpur_run_create(a->learner, s->type.single, &s->run, &a->run)
-                                : gpur_run_create_vector(a->learner, s->type.vector, NULL, &s->run, &a->run);
-    return status;
+    return status == GPUR_OK ? open_run(a, s) : status;
 }
 
 int agent_open(agent *a, const options *o, const settings *s)
@@ -58,9 +66,31 @@ int agent_open(agent *a, const options *o, const settings *s)
 
 void agent_close(agent *a)
 {
+    gpur_apex_destroy(a->apex);
     gpur_run_destroy(a->run);
     gpur_learner_destroy(a->learner);
     gpur_replay_destroy(a->replay);
     gpur_device_close(a->device);
     *a = (agent){0};
+}
+
+gpur_status agent_advance(agent *a, int64_t steps)
+{
+    return a->apex ? gpur_apex_advance(a->apex, steps, 0) : gpur_run_advance(a->run, steps);
+}
+
+void agent_stop(const agent *a)
+{
+    gpur_apex_stop(a->apex);
+    gpur_run_stop(a->run);
+}
+
+gpur_status agent_save(agent *a, const char *folder)
+{
+    return a->apex ? gpur_apex_save(a->apex, folder) : gpur_run_save(a->run, folder);
+}
+
+gpur_status agent_load(agent *a, const char *folder, int refill)
+{
+    return a->apex ? gpur_apex_load(a->apex, folder, refill) : gpur_run_load(a->run, folder);
 }

@@ -50,30 +50,31 @@ int checkpoint_exists(const char *folder, int *is_there)
     return 0;
 }
 
-static int write_position(const char *folder, const position *at)
+static int write_position(const char *folder, const record *r, const position *at)
 {
     text lines = {0};
     text_add(&lines, "step %" PRId64 "\nseconds ", at->step);
     text_add_exactly(&lines, at->seconds, "0");
     text_add(&lines, "\n");
     for (int i = 0; i < RECORD_FILES; i++)
-        text_add(&lines, "%s %" PRId64 "\n", record_file_name(i), at->bytes[i]);
+        if (record_file_name(r, i))
+            text_add(&lines, "%s %" PRId64 "\n", record_file_name(r, i), at->bytes[i]);
     const int result = file_write(folder, position_name, &lines);
     text_free(&lines);
     return result;
 }
 
-int checkpoint_save(const char *folder, gpur_run *run, record *r, position *at)
+int checkpoint_save(const char *folder, agent *a, record *r, position *at)
 {
     paths p;
     TRY(find_paths(folder, &p));
     TRY(settle(folder, &p));
-    const gpur_status status = gpur_run_save(run, p.new); /* it may still report episodes and an evaluation */
+    const gpur_status status = agent_save(a, p.new); /* it may still report episodes and an evaluation */
     if (status == GPUR_INTERRUPTED)
         return INTERRUPTED;
     TRY_LIBRARY(status);
     TRY(record_sync(r, at->bytes));
-    TRY(write_position(p.new, at));
+    TRY(write_position(p.new, r, at));
     return put_in_place(folder, &p);
 }
 
@@ -91,20 +92,22 @@ static int read_line(const char **line, const char *name, double *number)
     return 0;
 }
 
-static int read_lines(const char *line, position *at)
+static int read_lines(const char *line, const record *r, position *at)
 {
     double number;
     TRY(read_line(&line, "step", &number));
     at->step = (int64_t)number;
     TRY(read_line(&line, "seconds", &at->seconds));
     for (int i = 0; i < RECORD_FILES; i++) {
-        TRY(read_line(&line, record_file_name(i), &number));
+        if (!record_file_name(r, i))
+            continue;
+        TRY(read_line(&line, record_file_name(r, i), &number));
         at->bytes[i] = (int64_t)number;
     }
     return 0;
 }
 
-int checkpoint_find(const char *folder, position *at, int *is_there)
+int checkpoint_find(const char *folder, const record *r, position *at, int *is_there)
 {
     paths p;
     char path[MAX_PATH];
@@ -116,7 +119,7 @@ int checkpoint_find(const char *folder, position *at, int *is_there)
         return 0;
     TRY(path_make(path, "%s/%s", p.current, position_name));
     int result = file_read(path, &lines);
-    if (result == 0 && read_lines(lines.memory, at) != 0)
+    if (result == 0 && read_lines(lines.memory, r, at) != 0)
         result = fail("%s is damaged; it must have the lines \"step N\", \"seconds X\" and one for each file of the "
                       "record",
                       path);
@@ -124,10 +127,10 @@ int checkpoint_find(const char *folder, position *at, int *is_there)
     return result;
 }
 
-int checkpoint_load(const char *folder, gpur_run *run)
+int checkpoint_load(const char *folder, agent *a, int refill)
 {
     paths p;
     TRY(find_paths(folder, &p));
-    TRY_LIBRARY(gpur_run_load(run, p.current));
+    TRY_LIBRARY(agent_load(a, p.current, refill));
     return 0;
 }

@@ -91,7 +91,7 @@ static void add_environment(json *j, const settings *s)
     const gpur_space *const obs = &s->env.obs;
     json_begin(j, "environment", '{');
     json_string(j, "name", s->type.name);
-    json_string(j, "options", s->run.env_options);
+    json_string(j, "options", s->is_apex ? s->apex.env_options : s->run.env_options);
     json_begin(j, "observation", '{');
     json_string(j, "dtype", dtype_name(obs->dtype));
     add_shape(j, obs->shape);
@@ -122,6 +122,32 @@ static void add_run(json *j, const gpur_run_config *run, int has_target)
     json_integer(j, "eval_episodes", run->eval_episodes);
     json_float(j, "eval_epsilon", run->eval_epsilon);
     json_integer(j, "seed", (int64_t)run->seed);
+    json_end(j, '}');
+}
+
+static void add_apex(json *j, const gpur_apex_config *apex)
+{
+    json_begin(j, "apex", '{');
+    json_integer(j, "actors", apex->actors);
+    json_integer(j, "processes", apex->processes);
+    json_float(j, "epsilon_base", apex->epsilon_base);
+    json_float(j, "epsilon_exponent", apex->epsilon_exponent);
+    json_integer(j, "block_rows", apex->block_rows);
+    json_integer(j, "compression", apex->compression);
+    NAMED(j, "initial_priorities", apex->initial_priorities, "max", "td");
+    json_integer(j, "replicate", apex->replicate);
+    json_integer(j, "pull_period", apex->pull_period);
+    json_integer(j, "max_episode_steps", apex->max_episode_steps);
+    json_integer(j, "publish_period", apex->publish_period);
+    json_integer(j, "soft_capacity", apex->soft_capacity);
+    json_integer(j, "trim_period", apex->trim_period);
+    json_float(j, "samples_per_insert", (float)apex->samples_per_insert);
+    json_float(j, "limiter_band", (float)apex->limiter_band);
+    json_float(j, "limiter_timeout", (float)apex->limiter_timeout);
+    json_integer(j, "evaluates", apex->evaluates);
+    json_float(j, "eval_epsilon", apex->eval_epsilon);
+    json_integer(j, "restarts", apex->restarts);
+    json_integer(j, "seed", (int64_t)apex->seed);
     json_end(j, '}');
 }
 
@@ -288,7 +314,10 @@ int config_write(const options *o, const settings *s, gpur_device *device, const
         result = add_device(&j, device);
     add_options(&j, o);
     add_environment(&j, s);
-    add_run(&j, &s->run, s->learner.returns.cache_size == 0);
+    if (s->is_apex)
+        add_apex(&j, &s->apex);
+    else
+        add_run(&j, &s->run, s->learner.returns.cache_size == 0);
     add_replay(&j, &s->replay);
     add_learner(&j, &s->learner, &s->replay);
     json_end(&j, '}');

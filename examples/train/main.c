@@ -3,7 +3,7 @@
  * gpureplay-train: trains a DQN agent in environments of this library or of plug-ins. docs/training.md describes its
  * options and the files that it writes. The thread that advances the run is the main thread.
  */
-#include "agent.h"
+#include "apex.h"
 #include "checkpoint.h"
 #include "failure.h"
 #include "progress.h"
@@ -21,13 +21,15 @@ typedef struct training {
     agent agent;
     record record;
     progress progress;
+    apex_evaluation evaluation;
+    const char *command[APEX_MAX_WORDS]; /* of actors' processes */
     char folder[MAX_PATH];
     int64_t step;       /* environment steps taken */
     int64_t saved_step; /* those of the last checkpoint; -1: there is none */
 } training;
 
 /* The first Ctrl-C stops the run, which waits for a checkpoint that is being saved. A second one ends the program. */
-static _Atomic(gpur_run *) running;
+static _Atomic(const agent *) running;
 static volatile sig_atomic_t interrupts;
 
 static void on_signal(int number)
@@ -36,14 +38,16 @@ static void on_signal(int number)
     (void)number;
     if (interrupts++ > 0)
         _exit(INTERRUPTED);
-    gpur_run_stop(atomic_load(&running));
+    const agent *const a = atomic_load(&running);
+    if (a)
+        agent_stop(a);
     (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
 }
 
-static void listen_to_signals(gpur_run *run)
+static void listen_to_signals(const agent *a)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    atomic_store(&running, run);
+    atomic_store(&running, a);
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -59,7 +63,14 @@ static void on_event(void *user, const gpur_run_event *event)
     const int result = event->kind == GPUR_RUN_EPISODE ? record_add(&t->record, RECORD_EPISODE, episode)
                                                        : record_add(&t->record, RECORD_EVALUATION, evaluation);
     if (result)
-        gpur_run_stop(t->agent.run);
+        agent_stop(&t->agent);
+}
+
+static void on_apex_event(void *user, const gpur_apex_event *event)
+{
+    training *const t = user;
+    if (apex_record(&t->record, &t->evaluation, event))
+        agent_stop(&t->agent);
 }
 
 /* "runs/MinAtar-Breakout-1". */
@@ -95,9 +106,10 @@ static int make_folder(training *t)
     static const char *const names[] = {"options.txt", "config.json", "learner.safetensors", "checkpoint"};
     char path[MAX_PATH];
     TRY(choose_folder(t));
+    const record all = {.is_apex = 1}; /* and also those that only Ape-X has */
     for (size_t i = 0; i < sizeof names / sizeof *names + RECORD_FILES; i++) {
         const size_t others = sizeof names / sizeof *names;
-        TRY(path_make(path, "%s/%s", t->folder, i < others ? names[i] : record_file_name((int)(i - others))));
+        TRY(path_make(path, "%s/%s", t->folder, i < others ? names[i] : record_file_name(&all, (int)(i - others))));
         if (path_exists(path))
             return refuse_folder(t, path);
     }
@@ -112,19 +124,19 @@ static int resume(training *t, position *at, int *has_checkpoint)
     char learner[MAX_PATH];
     int64_t taken;
     TRY(path_make(learner, "%s/learner.safetensors", t->folder));
-    TRY(checkpoint_find(t->folder, at, has_checkpoint));
+    TRY(checkpoint_find(t->folder, &t->record, at, has_checkpoint));
     if (!*has_checkpoint && path_exists(learner))
         return fail("%s is there and no checkpoint: the run has ended before its first one; delete the folder %s to "
                     "begin anew in it, or --out FOLDER begins in another one",
                     learner, t->folder);
     TRY(record_find_last_step(&t->record, &taken));
     taken = taken > at->step ? taken : at->step;
-    if (t->settings.steps < taken)
+    if (t->settings.steps < taken && !t->settings.is_apex) /* which may receive more than were asked for */
         return fail("--steps is %" PRId64 "; the run has taken %" PRId64 " steps, and no fewer can be asked for",
                     t->settings.steps, taken);
     if (!*has_checkpoint)
         return 0;
-    TRY(checkpoint_load(t->folder, t->agent.run));
+    TRY(checkpoint_load(t->folder, &t->agent, t->options.value[OPTION_REFILL] != NULL));
     t->step = t->saved_step = at->step;
     return 0;
 }
@@ -143,16 +155,16 @@ static void print_beginning(const training *t, int is_resumed)
 static int begin_progress(training *t, double seconds)
 {
     const gpur_learner_config *const learner = &t->settings.learner;
-    t->progress = (progress){.run = t->agent.run,
-                             .learner = t->agent.learner,
-                             .record = &t->record,
-                             .steps = t->settings.steps,
-                             .prepopulation = t->settings.run.prepopulation,
-                             .eval_episodes = t->settings.run.eval_episodes,
-                             .drawn_entries = learner->returns.cache_size > 0 ? learner->batch_size : 0,
-                             .first_step = t->step,
-                             .first_seconds = seconds,
-                             .is_quiet = t->options.value[OPTION_QUIET] != NULL};
+    t->progress =
+        (progress){.agent = &t->agent,
+                   .record = &t->record,
+                   .steps = t->settings.steps,
+                   .prepopulation = t->settings.is_apex ? t->settings.replay.min_size : t->settings.run.prepopulation,
+                   .eval_episodes = t->settings.run.eval_episodes,
+                   .drawn_entries = learner->returns.cache_size > 0 ? learner->batch_size : 0,
+                   .first_step = t->step,
+                   .first_seconds = seconds,
+                   .is_quiet = t->options.value[OPTION_QUIET] != NULL};
     return progress_start(&t->progress);
 }
 
@@ -171,12 +183,15 @@ static int begin(training *t)
     if (resumed && t->settings.checkpoint == 0)
         return fail("--resume is \"%s\", and that run saves no checkpoints: it has --checkpoint 0", resumed);
     t->settings.run.on_event = on_event;
-    t->settings.run.user = t;
+    t->settings.apex.on_event = on_apex_event;
+    t->settings.run.user = t->settings.apex.user = t;
+    apex_find_command(&t->options, t->command);
+    t->settings.apex.command = t->settings.apex.processes ? t->command : NULL;
     TRY(agent_open(&t->agent, &t->options, &t->settings));
-    listen_to_signals(t->agent.run);
+    listen_to_signals(&t->agent);
     if (!resumed)
         TRY(make_folder(t));
-    TRY(record_open(&t->record, t->folder));
+    TRY(record_open(&t->record, t->folder, t->settings.is_apex));
     if (resumed)
         TRY(resume(t, &at, &has_checkpoint));
     TRY(record_begin(&t->record, has_checkpoint ? at.bytes : NULL));
@@ -200,30 +215,48 @@ static int outcome(gpur_status status)
 static int save_checkpoint(training *t)
 {
     position at = {.step = t->step, .seconds = progress_seconds(&t->progress)};
-    TRY(checkpoint_save(t->folder, t->agent.run, &t->record, &at));
+    TRY(checkpoint_save(t->folder, &t->agent, &t->record, &at));
     t->saved_step = t->step;
     return outcome(GPUR_OK);
 }
 
-/* Where the next checkpoint is due, and then the end. The last checkpoint is at the last multiple of C, so that any run
- * can be made longer. */
+/* A checkpoint of a run is between two target periods. */
+static int64_t checkpoints_at(const training *t)
+{
+    return t->settings.is_apex ? 1 : t->settings.run.target_period;
+}
+
+/* Where the next checkpoint is due, and then the end. The last checkpoint is at the last step where there can be one,
+ * so that any run can be made longer. */
 static int64_t next_stop(const training *t)
 {
     const int64_t every = t->settings.checkpoint, steps = t->settings.steps;
-    const int64_t last = every > 0 ? steps - steps % t->settings.run.target_period : 0;
+    const int64_t last = every > 0 ? steps - steps % checkpoints_at(t) : 0;
     if (t->step >= last)
         return steps;
     const int64_t due = (t->step / every + 1) * every;
     return due < last ? due : last;
 }
 
+/* Steps that are taken, and of Ape-X received. */
+static int find_step(training *t, int64_t wanted)
+{
+    gpur_apex_stats stats = {.size = sizeof stats};
+    t->step = wanted;
+    if (t->agent.apex) {
+        TRY_LIBRARY(gpur_apex_get_stats(t->agent.apex, &stats));
+        t->step = stats.env_steps;
+    }
+    return 0;
+}
+
 static int take_steps(training *t)
 {
     while (t->step < t->settings.steps) {
         const int64_t next = next_stop(t);
-        TRY(outcome(gpur_run_advance(t->agent.run, next - t->step)));
-        t->step = next;
-        if (t->settings.checkpoint > 0 && next % t->settings.run.target_period == 0)
+        TRY(outcome(agent_advance(&t->agent, next - t->step)));
+        TRY(find_step(t, next));
+        if (t->settings.checkpoint > 0 && next % checkpoints_at(t) == 0)
             TRY(save_checkpoint(t));
     }
     return 0;
@@ -234,6 +267,8 @@ static int take_steps(training *t)
 static int train(training *t)
 {
     TRY(take_steps(t));
+    if (t->agent.apex)
+        return 0;
     if (t->settings.run.eval_episodes > 0)
         TRY(outcome(gpur_run_evaluate(t->agent.run)));
     gpur_run_stop(t->agent.run);
@@ -290,7 +325,7 @@ int main(int argc, char **argv)
     else if (result == 0 && t.options.value[OPTION_LIST])
         result = environments_print(t.options.value[OPTION_ENV], t.options.value[OPTION_ENV_OPTIONS], stdout);
     else if (result == 0)
-        result = run(&t);
+        result = t.options.value[OPTION_SERVE] ? apex_serve(&t.options) : run(&t);
     if (result == FAILED)
         fprintf(stderr, "gpureplay-train: %s\n", failure());
     atomic_store(&running, NULL);

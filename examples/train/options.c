@@ -16,84 +16,129 @@
 
 static const char file_name[] = "options.txt";
 
+/* Of the two systems, the runs of run.h and Ape-X, those that have an option. */
+enum { BOTH, RUN, APEX };
+
 static const struct option {
     const char *name, *value;
     option_kind kind;
     int64_t low, high; /* of integers */
     const char *meaning;
     int is_optional; /* 1: a run may have no value of it */
+    int system;
 } known[OPTIONS] = {
     [OPTION_ENV] = {"--env", "NAME", TEXT, 0, 0, "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"},
     [OPTION_ENV_OPTIONS] = {"--env-options", "LIST", TEXT, 0, 0, "the environment's: a=1,b=2"},
     [OPTION_PRESET] = {"--preset", "NAME", TEXT, 0, 0,
                        "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
-                       "dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or vrc-2021-small"},
+                       "dqn-lambda-2019, vrc-2021, apex-dqn, or these three with -small"},
     [OPTION_DEVICE] = {"--device", "NAME", TEXT, 0, 0, "auto (default: a GPU if there is one), cpu, cuda:N"},
     [OPTION_THREADS] = {"--threads", "N", INTEGER, 0, 1024,
                         "threads that compute on the CPU (0: as many as there are cores)"},
     [OPTION_DETERMINISTIC] = {"--deterministic", "0|1", SWITCH, 0, 1,
-                              "1: the same results each time on a GPU, too, by slower kernels (0)"},
+                              "1: the same results each time on a GPU, too, by slower kernels (0)", .system = RUN},
     [OPTION_SEED] = {"--seed", "N", INTEGER, 0, INT64_MAX, "of everything random (1)"},
     [OPTION_STEPS] =
         {"--steps", "N", INTEGER, 1, INT64_MAX / 4,
          "environment steps to take after the random ones (fast-dqn 50000000, dqn-lambda-2019 9950000, for "
          "CartPole 450000, vrc-2021 4950000, the small ones 1000000)"},
-    [OPTION_NUM_ENVS] = {"--num-envs", "W", INTEGER, 1, 4096, "environments (8; of dqn-lambda and vrc 1)"},
+    [OPTION_NUM_ENVS] = {"--num-envs", "W", INTEGER, 1, 4096, "environments (8; of dqn-lambda and vrc 1)",
+                         .system = RUN},
     [OPTION_ENV_THREADS] = {"--env-threads", "N", INTEGER, 0, 4096,
-                            "threads that step environments (0: one for each environment, at most 64)"},
-    [OPTION_CONCURRENT] = {"--concurrent", "0|1", SWITCH, 0, 1, "train while the environments step (1)"},
+                            "threads that step environments (0: one for each environment, at most 64)", .system = RUN},
+    [OPTION_CONCURRENT] = {"--concurrent", "0|1", SWITCH, 0, 1, "train while the environments step (1)", .system = RUN},
     [OPTION_SYNCHRONIZED] = {"--synchronized", "0|1", SWITCH, 0, 1,
-                             "one inference for all environments (1; 0 if there is one environment)"},
+                             "one inference for all environments (1; 0 if there is one environment)", .system = RUN},
     [OPTION_BURST] =
         {"--burst", "0|1", SWITCH, 0, 1,
          "1: the C / F train steps of every C steps are done at their beginning, and --concurrent is 0 (0; "
          "of dqn-lambda and vrc 1)",
-         .is_optional = 1},
+         .is_optional = 1, .system = RUN},
     [OPTION_ACT] = {"--act", "latest|target", TEXT, 0, 0,
                     "act by the network that is trained, or by the target network (latest; with --concurrent 1 always "
-                    "target, but for dqn-lambda and vrc)"},
+                    "target, but for dqn-lambda and vrc)",
+                    .system = RUN},
     [OPTION_WHOLE_EPISODES] = {"--whole-episodes", "0|1", SWITCH, 0, 1,
-                               "1: only the steps of finished episodes go to the replay (0)"},
-    [OPTION_TARGET_PERIOD] = {"--target-period", "C", INTEGER, 1, INT64_MAX / 4,
-                              "steps between copies to the target network, or refreshes of the cache (10000, 1000)"},
-    [OPTION_TRAIN_PERIOD] = {"--train-period", "F", INTEGER, 1, INT64_MAX / 4, "steps for each train step (4)"},
-    [OPTION_PREPOPULATION] = {"--prepopulation", "N", INTEGER, 1, INT64_MAX / 4,
-                              "random steps before the first step (50000, 5000)"},
+                               "1: only the steps of finished episodes go to the replay (0)", .system = RUN},
+    [OPTION_TARGET_PERIOD] =
+        {"--target-period", "C", INTEGER, 1, INT64_MAX / 4,
+         "steps between copies to the target network, or refreshes of the cache (10000, 1000); of Ape-X "
+         "train steps (2500, 250)"},
+    [OPTION_TRAIN_PERIOD] = {"--train-period", "F", INTEGER, 1, INT64_MAX / 4, "steps for each train step (4)",
+                             .system = RUN},
+    [OPTION_PREPOPULATION] =
+        {"--prepopulation", "N", INTEGER, 1, INT64_MAX / 4,
+         "random steps before the first step, of Ape-X transitions before the first train step (50000, "
+         "5000)"},
     [OPTION_EVAL_PERIOD] = {"--eval-period", "N", INTEGER, 0, INT64_MAX / 4,
-                            "steps between evaluations; 0: only at the end (250000, 50000)"},
+                            "steps between evaluations; 0: only at the end (250000, 50000)", .system = RUN},
     [OPTION_EVAL_EPISODES] = {"--eval-episodes", "N", INTEGER, 0, INT64_MAX / 4,
-                              "episodes of an evaluation; 0: no evaluations (30)"},
-    [OPTION_CAPACITY] = {"--capacity", "N", INTEGER, 2, INT64_MAX / 4, "transitions in the replay (1000000, 100000)"},
+                              "episodes of an evaluation; 0: no evaluations (30)", .system = RUN},
+    [OPTION_CAPACITY] =
+        {"--capacity", "N", INTEGER, 2, INT64_MAX / 4,
+         "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, to which it is trimmed "
+         "(2000000, 100000)"},
     [OPTION_FRAME_STACK] = {"--frame-stack", "N", INTEGER, 1, GPUR_MAX_STACK,
                             "frames of an observation, where the environment shows one image without channels (4)",
                             .is_optional = 1},
-    [OPTION_BATCH] = {"--batch", "N", INTEGER, 1, INT64_MAX / 4, "transitions of a train step (32)"},
+    [OPTION_BATCH] = {"--batch", "N", INTEGER, 1, INT64_MAX / 4, "transitions of a train step (32; of apex-dqn 512)"},
     [OPTION_LEARNING_RATE] = {"--learning-rate", "X", NUMBER, 0, 0,
-                              "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005)"},
+                              "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005, of apex-dqn "
+                              "0.0000625)"},
     [OPTION_EXPLORATION_STEPS] =
         {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
          "in which epsilon falls from 1 to 0.1, of vrc with the random steps; 0: it is 0.1 from step 1 on (1000000, "
-         "100000; of dqn-lambda-2019 for CartPole 300000)"},
+         "100000; of dqn-lambda-2019 for CartPole 300000)",
+         .system = RUN},
     [OPTION_ESTIMATOR] =
         {"--estimator", "NAME", TEXT, 0, 0,
          "of the returns of dqn-lambda and vrc: peng (default), watkins, n-step (default for CartPole by "
          "dqn-lambda-2019), peng-median, watkins-median, peng-error-bound, watkins-error-bound",
-         .is_optional = 1},
-    [OPTION_LAMBDA] = {"--lambda", "X", NUMBER, 0, 0, "of peng and watkins, 0 to 1; it must be given",
-                       .is_optional = 1},
+         .is_optional = 1, .system = RUN},
+    [OPTION_LAMBDA] = {"--lambda", "X", NUMBER, 0, 0, "of peng and watkins, 0 to 1; it must be given", .is_optional = 1,
+                       .system = RUN},
     [OPTION_N_STEP] = {"--n-step", "N", INTEGER, 1, INT32_MAX, "of n-step (3; of dqn-lambda-2019 for CartPole 5)",
-                       .is_optional = 1},
-    [OPTION_ERROR_BOUND] = {"--error-bound", "X", NUMBER, 0, 0, "of the two with error-bound (0.025)",
-                            .is_optional = 1},
+                       .is_optional = 1, .system = RUN},
+    [OPTION_ERROR_BOUND] = {"--error-bound", "X", NUMBER, 0, 0, "of the two with error-bound (0.025)", .is_optional = 1,
+                            .system = RUN},
     [OPTION_CHECKPOINT] = {"--checkpoint", "N", INTEGER, 0, INT64_MAX / 4,
-                           "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"},
+                           "steps between checkpoints, a multiple of C but for Ape-X; 0: none (1000000, 50000)"},
+    [OPTION_ACTORS] = {"--actors", "N", INTEGER, 1, GPUR_APEX_MAX_ACTORS,
+                       "of Ape-X: actors, each with an environment and an epsilon of its own (8)", .system = APEX},
+    [OPTION_PROCESSES] = {"--processes", "0|1", SWITCH, 0, 1, "of Ape-X: 1: each actor is a process (0: a thread)",
+                          .system = APEX},
+    [OPTION_SAMPLES_PER_INSERT] = {"--samples-per-insert", "X", NUMBER, 0, 0,
+                                   "of Ape-X: transitions learned for each one received; 0: not limited (0, 8)",
+                                   .system = APEX},
+    [OPTION_INITIAL_PRIORITIES] = {"--initial-priorities", "td|max", TEXT, 0, 0,
+                                   "of Ape-X: the actors' TD errors, or the largest priority so far (td)",
+                                   .system = APEX},
+    [OPTION_PRIORITIZED] = {"--prioritized", "0|1", SWITCH, 0, 1,
+                            "of Ape-X: 0: the learner draws uniformly, and not by priority (1)", .system = APEX},
+    [OPTION_REPLICATE] = {"--replicate", "K", INTEGER, 1, 64,
+                          "of Ape-X: each transition is stored so often, as if there were K times as many actors (1)",
+                          .system = APEX},
+    [OPTION_EPSILONS] = {"--epsilons", "LIST", TEXT, 0, 0,
+                         "of Ape-X: a,b,...: actor i acts with that of place i mod their number, instead of with "
+                         "0.4^(1 + 7 i / (N - 1))",
+                         .is_optional = 1, .system = APEX},
+    [OPTION_EVALUATOR] = {"--evaluator", "0|1", SWITCH, 0, 1,
+                          "of Ape-X: one more actor adds nothing to the replay and plays with 0.4^7 (1)",
+                          .system = APEX},
+    [OPTION_COMPRESSION] = {"--compression", "LEVEL", INTEGER, 0, 19, "of Ape-X: of blocks by Zstandard; 0: none (0)",
+                            .system = APEX},
+    [OPTION_PULL_PERIOD] = {"--pull-period", "N", INTEGER, 1, INT64_MAX / 4,
+                            "of Ape-X: steps of an actor between two looks for newer weights (100)", .system = APEX},
     [OPTION_OUT] = {"--out", "FOLDER", TEXT, 0, 0, "where the files go (runs/ENV-SEED)"},
     [OPTION_RESUME] = {"--resume", "FOLDER", TEXT, 0, 0,
                        "go on with the run of this folder, with its options; --steps may be given, to take more, and "
                        "--env, where the plug-in has moved"},
+    [OPTION_REFILL] = {"--refill", NULL, FLAG, 0, 0,
+                       "with --resume, of Ape-X: the replay stays empty, and actors fill it again"},
     [OPTION_QUIET] = {"--quiet", NULL, FLAG, 0, 0, "show no progress"},
     [OPTION_LIST] = {"--list", NULL, FLAG, 0, 0, "show the environments, or the one of --env, and their options"},
     [OPTION_HELP] = {"--help", NULL, FLAG, 0, 0, "this text"},
+    [OPTION_SERVE] = {"--serve", NULL, FLAG, 0, 0, NULL},
 };
 
 const char *option_name(option_id id)
@@ -104,6 +149,32 @@ const char *option_name(option_id id)
 option_kind option_kind_of(option_id id)
 {
     return known[id].kind;
+}
+
+int options_are_apex(const options *o)
+{
+    const char *const preset = o->value[OPTION_PRESET];
+    return preset && strncmp(preset, "apex-dqn", strlen("apex-dqn")) == 0;
+}
+
+static int is_of_system(option_id id, const options *o)
+{
+    return known[id].system == BOTH || known[id].system == (options_are_apex(o) ? APEX : RUN);
+}
+
+int options_check_system(const options *o)
+{
+    for (int i = 0; i < OPTIONS_OF_A_RUN; i++)
+        if (o->value[i] && !is_of_system((option_id)i, o))
+            return fail("%s is %s and --preset is %s, which does not have it; leave the option out, or take a preset "
+                        "of %s",
+                        known[i].name, o->value[i], o->value[OPTION_PRESET],
+                        options_are_apex(o) ? "fast-dqn, dqn-lambda or vrc" : "Ape-X: apex-dqn or apex-dqn-small");
+    if (o->value[OPTION_REFILL] && !options_are_apex(o))
+        return fail("--refill is given and --preset is %s; only a run of apex-dqn or apex-dqn-small fills its replay "
+                    "again",
+                    o->value[OPTION_PRESET]);
+    return 0;
 }
 
 void options_free(options *o)
@@ -228,6 +299,8 @@ int options_parse(options *o, int argc, char **argv)
         if (taken == 0)
             return FAILED;
     }
+    if (o->value[OPTION_REFILL] && !o->value[OPTION_RESUME])
+        return fail("--refill is given and --resume is missing; it must be the folder of a run");
     if (o->value[OPTION_OUT] && o->value[OPTION_RESUME])
         return fail("--out is \"%s\" and --resume is \"%s\"; a run that is resumed stays in its folder, so only one "
                     "of the two may be given",
@@ -272,7 +345,7 @@ static int take_lines(options *o, const char *path, char *lines)
         if (*line)
             TRY(take_line(o, path, line));
     for (int i = 0; i < OPTIONS_OF_A_RUN; i++)
-        if (!o->value[i] && !known[i].is_optional)
+        if (!o->value[i] && !known[i].is_optional && is_of_system((option_id)i, o))
             return fail("%s has no %s; it must have every option of a run", path, known[i].name);
     return 0;
 }
@@ -310,14 +383,67 @@ double options_number(const options *o, option_id id)
     return strtod(o->value[id], NULL);
 }
 
+int use_integer(options *o, option_id id, int64_t *setting)
+{
+    if (!o->value[id])
+        return options_set(o, id, "%" PRId64, *setting);
+    *setting = options_integer(o, id);
+    return 0;
+}
+
+int use_int32(options *o, option_id id, int32_t *setting)
+{
+    int64_t value = *setting;
+    TRY(use_integer(o, id, &value));
+    *setting = (int32_t)value;
+    return 0;
+}
+
+/* With as many digits as give the same number when they are read. */
+static int set_number(options *o, option_id id, double setting, int is_float)
+{
+    text value = {0};
+    if (is_float)
+        text_add_float(&value, (float)setting, "0");
+    else
+        text_add_exactly(&value, setting, "0");
+    const int result = text_is_whole(&value) ? options_set(o, id, "%s", value.memory)
+                                             : fail("there is no memory for the value of %s", option_name(id));
+    text_free(&value);
+    return result;
+}
+
+int use_float(options *o, option_id id, float *setting)
+{
+    if (!o->value[id])
+        return set_number(o, id, (double)*setting, 1);
+    *setting = (float)options_number(o, id);
+    return 0;
+}
+
+int use_double(options *o, option_id id, double *setting)
+{
+    if (!o->value[id])
+        return set_number(o, id, *setting, 0);
+    *setting = options_number(o, id);
+    return 0;
+}
+
+int use_text(options *o, option_id id, const char *otherwise)
+{
+    return o->value[id] ? 0 : options_set(o, id, "%s", otherwise);
+}
+
 void options_print_help(FILE *file)
 {
     fprintf(file, "usage: gpureplay-train --env NAME [options]\n"
                   "       gpureplay-train --resume FOLDER\n\n"
                   "Trains a DQN agent in W environments, by default with both switches of fast DQN [Daley & Amato\n"
-                  "2021]. Ctrl-C ends it with what there is. In brackets: the default, of fast-dqn and of\n"
-                  "fast-dqn-small where they differ, which is mostly that of the other presets, too.\n\n");
-    for (int i = 0; i < OPTIONS; i++) {
+                  "2021]; or by Ape-X [Horgan et al. 2018], with presets apex-dqn and apex-dqn-small. Ctrl-C ends\n"
+                  "it with what there is. In brackets: the default, of fast-dqn and of fast-dqn-small where they\n"
+                  "differ, which is mostly that of the other presets, too; of options of Ape-X that of apex-dqn\n"
+                  "and of apex-dqn-small.\n\n");
+    for (int i = 0; i < OPTIONS && known[i].meaning; i++) {
         char words[40];
         snprintf(words, sizeof words, "%s %s", known[i].name, known[i].value ? known[i].value : "");
         fprintf(file, "  %-24s %s\n", words, known[i].meaning);

@@ -38,12 +38,24 @@ typedef enum option_id {
     OPTION_N_STEP,
     OPTION_ERROR_BOUND,
     OPTION_CHECKPOINT,
+    OPTION_ACTORS,
+    OPTION_PROCESSES,
+    OPTION_SAMPLES_PER_INSERT,
+    OPTION_INITIAL_PRIORITIES,
+    OPTION_PRIORITIZED,
+    OPTION_REPLICATE,
+    OPTION_EPSILONS,
+    OPTION_EVALUATOR,
+    OPTION_COMPRESSION,
+    OPTION_PULL_PERIOD,
     OPTIONS_OF_A_RUN, /* all above belong to the run, and are saved in its folder */
     OPTION_OUT = OPTIONS_OF_A_RUN,
     OPTION_RESUME,
+    OPTION_REFILL,
     OPTION_QUIET,
     OPTION_LIST,
     OPTION_HELP,
+    OPTION_SERVE, /* what an actor's process is started with; not for users */
     OPTIONS
 } option_id;
 
@@ -63,12 +75,27 @@ int options_parse(options *o, int argc, char **argv);
 int options_resume(options *o, const char *folder);
 int options_write(const options *o, const char *folder);
 
+/* 1: the preset is one of Ape-X. */
+int options_are_apex(const options *o);
+
+/* Refuses options that were given and that the preset's system does not have. */
+int options_check_system(const options *o);
+
 /* Sets a value that was not given. */
 int options_set(options *o, option_id id, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Of an option that has a value. */
 int64_t options_integer(const options *o, option_id id);
 double options_number(const options *o, option_id id);
+
+/* A value that was given goes to the setting; otherwise the setting becomes the option's value. */
+int use_integer(options *o, option_id id, int64_t *setting);
+int use_int32(options *o, option_id id, int32_t *setting);
+int use_float(options *o, option_id id, float *setting);
+int use_double(options *o, option_id id, double *setting);
+
+/* The same for text, whose setting is the value itself. */
+int use_text(options *o, option_id id, const char *otherwise);
 
 typedef enum option_kind { TEXT, INTEGER, NUMBER, SWITCH, FLAG } option_kind;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "progress.h"
 
+#include "apex.h"
 #include "failure.h"
 
 #include <inttypes.h>
@@ -42,12 +43,14 @@ static void print_time(char *words, size_t bytes, double seconds)
 static int read_sample(const progress *p, int with_learner, progress_sample *sample)
 {
     sample->run = (gpur_run_stats){.size = sizeof sample->run};
+    sample->apex = (gpur_apex_stats){.size = sizeof sample->apex};
     sample->learner = (gpur_learner_stats){.size = sizeof sample->learner};
     sample->seconds = progress_seconds(p);
-    TRY_LIBRARY(gpur_run_get_stats(p->run, &sample->run));
+    TRY_LIBRARY(p->agent->apex ? gpur_apex_get_stats(p->agent->apex, &sample->apex)
+                               : gpur_run_get_stats(p->agent->run, &sample->run));
     if (with_learner)
-        TRY_LIBRARY(gpur_learner_get_stats(p->learner, &sample->learner));
-    sample->step = p->first_step + sample->run.steps - p->counted;
+        TRY_LIBRARY(gpur_learner_get_stats(p->agent->learner, &sample->learner));
+    sample->step = p->agent->apex ? sample->apex.env_steps : p->first_step + sample->run.steps - p->counted;
     return 0;
 }
 
@@ -69,14 +72,20 @@ static void find_shares(const gpur_run_stats *from, const gpur_run_stats *to, do
     rates[RATES_COPY_SECONDS] = to->copy_seconds - from->copy_seconds;
 }
 
-/* The rates between two samples, and what is known at the second. */
-static void find_rates(const progress *p, const progress_sample *from, const progress_sample *to, double *rates)
+static void find_learning(const progress_sample *from, const progress_sample *to, double *rates)
+{
+    const int has_trained = to->learner.steps > from->learner.steps;
+    rates[0] = has_trained ? (double)to->learner.learning_rate : NAN;
+    rates[1] = has_trained ? (double)to->learner.mean_loss : NAN;
+    rates[2] = has_trained ? (double)to->learner.mean_q : NAN;
+    rates[3] = has_trained ? (double)to->learner.gradient_norm : NAN;
+}
+
+static void find_run_rates(const progress *p, const progress_sample *from, const progress_sample *to, double *rates)
 {
     const double seconds = to->seconds - from->seconds;
     const double inferences = (double)(to->run.inferences - from->run.inferences);
     const double trained = (double)(to->run.train_steps - from->run.train_steps);
-    rates[RATES_SECONDS] = to->seconds;
-    rates[RATES_STEP] = (double)to->step;
     rates[RATES_TRAIN_STEPS] = (double)to->learner.steps;
     rates[RATES_EPISODES] = (double)to->run.episodes;
     rates[RATES_ENV_STEPS_PER_SECOND] = ratio((double)(to->step - from->step), seconds);
@@ -85,14 +94,23 @@ static void find_rates(const progress *p, const progress_sample *from, const pro
     rates[RATES_TRAIN_STEPS_PER_SECOND] = ratio(trained, seconds);
     find_shares(&from->run, &to->run, seconds, rates);
     rates[RATES_RECENT_RETURN] = to->run.recent_return;
-    rates[RATES_EPSILON] = (double)gpur_learner_epsilon(p->learner, to->step);
-    const int has_trained = to->learner.steps > from->learner.steps;
-    rates[RATES_LEARNING_RATE] = has_trained ? (double)to->learner.learning_rate : NAN;
-    rates[RATES_LOSS] = has_trained ? (double)to->learner.mean_loss : NAN;
-    rates[RATES_MEAN_Q] = has_trained ? (double)to->learner.mean_q : NAN;
-    rates[RATES_GRADIENT_NORM] = has_trained ? (double)to->learner.gradient_norm : NAN;
+    rates[RATES_EPSILON] = (double)gpur_learner_epsilon(p->agent->learner, to->step);
+    find_learning(from, to, rates + RATES_LEARNING_RATE);
     const int64_t drawn = (to->learner.steps - from->learner.steps) * p->drawn_entries;
     rates[RATES_MISSING_SHARE] = ratio((double)(to->learner.missing_rows - from->learner.missing_rows), (double)drawn);
+}
+
+/* The rates between two samples, and what is known at the second. */
+static void find_rates(const progress *p, const progress_sample *from, const progress_sample *to, double *rates)
+{
+    rates[RATES_SECONDS] = to->seconds; /* these two columns come first in both systems */
+    rates[RATES_STEP] = (double)to->step;
+    if (!p->agent->apex) {
+        find_run_rates(p, from, to, rates);
+        return;
+    }
+    apex_find_rates(&from->apex, &to->apex, to->seconds - from->seconds, rates);
+    find_learning(from, to, rates + APEX_LEARNING_RATE);
 }
 
 static int add_row(progress *p)
@@ -115,7 +133,11 @@ static void add_value(text *line, const char *name, double value)
 static void add_position(const progress *p, const progress_sample *sample, text *line)
 {
     char left[32] = "";
-    if (sample->run.prepopulated < p->prepopulation && sample->step == 0) {
+    if (p->agent->apex && sample->apex.train_steps == 0) {
+        text_add(line, "transitions before training: %" PRId64 " of %" PRId64, sample->apex.rows, p->prepopulation);
+        return;
+    }
+    if (!p->agent->apex && sample->run.prepopulated < p->prepopulation && sample->step == 0) {
         text_add(line, "random steps before training: %" PRId64 " of %" PRId64, sample->run.prepopulated,
                  p->prepopulation);
         return;
@@ -133,12 +155,25 @@ static void add_position(const progress *p, const progress_sample *sample, text 
 
 static void build_line(const progress *p, const progress_sample *sample, text *line)
 {
+    const gpur_apex_stats *const apex = &sample->apex;
+    const gpur_run_stats *const run = &sample->run;
     add_position(p, sample, line);
-    add_value(line, "steps/s", p->rates[RATES_ENV_STEPS_PER_SECOND]);
-    add_value(line, "train/s", p->rates[RATES_TRAIN_STEPS_PER_SECOND]);
-    add_value(line, "return", sample->run.recent_return);
-    add_value(line, "evaluated", sample->run.evaluated_return);
-    add_value(line, "epsilon", (double)gpur_learner_epsilon(p->learner, sample->step));
+    if (p->agent->apex) {
+        add_value(line, "steps/s", p->rates[APEX_ENV_STEPS_PER_SECOND]);
+        add_value(line, "in/s", p->rates[APEX_TRANSITIONS_PER_SECOND]);
+        add_value(line, "learned/s", p->rates[APEX_LEARNED_PER_SECOND]);
+    } else {
+        add_value(line, "steps/s", p->rates[RATES_ENV_STEPS_PER_SECOND]);
+        add_value(line, "train/s", p->rates[RATES_TRAIN_STEPS_PER_SECOND]);
+    }
+    add_value(line, "return", p->agent->apex ? apex->recent_return : run->recent_return);
+    add_value(line, "evaluated", p->agent->apex ? apex->evaluated_return : run->evaluated_return);
+    if (p->agent->apex) {
+        add_value(line, "loss", p->rates[APEX_LOSS]);
+        add_value(line, "actors", (double)apex->actors);
+        return;
+    }
+    add_value(line, "epsilon", (double)gpur_learner_epsilon(p->agent->learner, sample->step));
     add_value(line, "loss", p->rates[RATES_LOSS]);
     add_value(line, "missing", p->rates[RATES_MISSING_SHARE]);
 }
@@ -180,7 +215,10 @@ static int look(progress *p, int is_last)
         TRY(add_row(p));
     if (is_last)
         find_rates(p, &p->first, &p->last, p->rates);
-    return show(p, is_last);
+    TRY(show(p, is_last));
+    if (is_last && p->agent->apex && !p->is_quiet)
+        apex_print_rates(&p->first.apex, &p->last.apex, p->rates);
+    return 0;
 }
 
 /* Waits until the next look is due. Returns 0 if the thread is to end. */
@@ -205,7 +243,7 @@ static void *show_progress(void *context)
     if (result == 0)
         result = look(p, 1);
     if (result)
-        gpur_run_stop(p->run);
+        agent_stop(p->agent);
     return NULL;
 }
 
@@ -215,7 +253,7 @@ int progress_start(progress *p)
     p->began = now();
     p->is_terminal = isatty(STDOUT_FILENO);
     p->printed = p->first_seconds;
-    for (int i = 0; i < RATES_COLUMNS; i++)
+    for (int i = 0; i < MAX_COLUMNS; i++)
         p->rates[i] = NAN;
     TRY(read_sample(p, 1, &p->last));
     p->counted = p->last.run.steps;

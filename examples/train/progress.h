@@ -3,21 +3,20 @@
  * rates.csv. */
 #pragma once
 
+#include "agent.h"
 #include "record.h"
-
-#include <gpureplay.h>
 
 /* What the statistics of the run and of the learner were at a moment. */
 typedef struct progress_sample {
     double seconds; /* that the run has taken */
     int64_t step;
     gpur_run_stats run;
+    gpur_apex_stats apex; /* of Ape-X, in the place of `run` */
     gpur_learner_stats learner;
 } progress_sample;
 
 typedef struct progress {
-    gpur_run *run;
-    gpur_learner *learner;
+    const agent *agent;
     record *record;
     int64_t steps, prepopulation; /* of the whole run */
     int64_t eval_episodes;        /* of an evaluation */
@@ -32,7 +31,7 @@ typedef struct progress {
     int is_terminal, rows;
     double printed;              /* seconds of the last line, where there is no terminal */
     progress_sample first, last; /* of the beginning, and of the last row */
-    double rates[RATES_COLUMNS]; /* that are shown */
+    double rates[MAX_COLUMNS];   /* that are shown */
     pthread_t thread;
     int has_thread;
     pthread_mutex_t lock; /* protects quits */

@@ -3,6 +3,8 @@
 
 #include "failure.h"
 
+#include <gpureplay.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -40,27 +42,73 @@ static const char *const rates_columns[RATES_COLUMNS + 1] = {
     [RATES_MISSING_SHARE] = "missing_share",
 };
 
+static const char *const apex_episode_columns[] = {"step", "actor", "length", "return", "epsilon", NULL};
+static const char *const actor_columns[] = {"step",  "actor",       "incarnation", "event",
+                                            "asked", "lost_blocks", "lost_rows",   NULL};
+static const char *const apex_rates_columns[APEX_COLUMNS + 1] = {
+    [APEX_SECONDS] = "seconds",
+    [APEX_STEP] = "step",
+    [APEX_TRAIN_STEPS] = "train_steps",
+    [APEX_EPISODES] = "episodes",
+    [APEX_ENV_STEPS_PER_SECOND] = "env_steps_per_second",
+    [APEX_TRANSITIONS_PER_SECOND] = "transitions_per_second",
+    [APEX_MEGABYTES_PER_SECOND] = "megabytes_per_second",
+    [APEX_TRAIN_STEPS_PER_SECOND] = "train_steps_per_second",
+    [APEX_LEARNED_PER_SECOND] = "learned_per_second",
+    [APEX_SAMPLES_PER_INSERT] = "samples_per_insert",
+    [APEX_WEIGHTS_AGE] = "weights_age",
+    [APEX_ACTORS] = "actors",
+    [APEX_DEATHS] = "deaths",
+    [APEX_LOST_TRANSITIONS] = "lost_transitions",
+    [APEX_REFUSED_BLOCKS] = "refused_blocks",
+    [APEX_LIMITER_TIMEOUTS] = "limiter_timeouts",
+    [APEX_TRAIN_SHARE] = "train_share",
+    [APEX_PUBLISH_SHARE] = "publish_share",
+    [APEX_RECEIVE_SHARE] = "receive_share",
+    [APEX_LEARNER_WAIT_SHARE] = "learner_wait_share",
+    [APEX_ACTOR_WAIT_SHARE] = "actor_wait_share",
+    [APEX_RECENT_RETURN] = "recent_return",
+    [APEX_EVALUATED_RETURN] = "evaluated_return",
+    [APEX_LEARNING_RATE] = "learning_rate",
+    [APEX_LOSS] = "loss",
+    [APEX_MEAN_Q] = "mean_q",
+    [APEX_GRADIENT_NORM] = "gradient_norm",
+};
+
 /* Measured numbers are rounded; returns are not. */
-static const struct kind {
+typedef struct kind {
     const char *file, *name;
     const char *const *columns;
     int is_rounded;
-} kinds[RECORD_KINDS] = {
+} kind;
+
+static const kind run_kinds[RECORD_KINDS] = {
     [RECORD_EPISODE] = {"episodes.csv", "episode", episode_columns, 0},
     [RECORD_EVALUATION] = {"evaluations.csv", "evaluation", evaluation_columns, 0},
     [RECORD_RATES] = {"rates.csv", "rates", rates_columns, 1},
 };
+static const kind apex_kinds[RECORD_KINDS] = {
+    [RECORD_EPISODE] = {"episodes.csv", "episode", apex_episode_columns, 0},
+    [RECORD_EVALUATION] = {"evaluations.csv", "evaluation", evaluation_columns, 0},
+    [RECORD_RATES] = {"rates.csv", "rates", apex_rates_columns, 1},
+    [RECORD_ACTOR] = {"actors.csv", "actor", actor_columns, 0},
+};
 
-const char *record_file_name(int file)
+static const kind *kind_of(const record *r, int file)
 {
-    return file < RECORD_KINDS ? kinds[file].file : "log.jsonl";
+    return r->is_apex ? &apex_kinds[file] : &run_kinds[file];
+}
+
+const char *record_file_name(const record *r, int file)
+{
+    return file < RECORD_KINDS ? kind_of(r, file)->file : "log.jsonl";
 }
 
 /* Writes the row that was built. */
 static int write_row(record *r, int file)
 {
     char path[MAX_PATH];
-    TRY(path_make(path, "%s/%s", r->folder, record_file_name(file)));
+    TRY(path_make(path, "%s/%s", r->folder, record_file_name(r, file)));
     if (!text_is_whole(&r->row))
         return fail("there is no memory for a row of %s", path);
     return write_all(r->file[file], r->row.memory, r->row.length, path);
@@ -69,8 +117,9 @@ static int write_row(record *r, int file)
 static int write_header(record *r, int file)
 {
     text_clear(&r->row);
-    for (const char *const *column = kinds[file].columns; *column; column++)
-        text_add(&r->row, "%s%s", column == kinds[file].columns ? "" : ",", *column);
+    const char *const *const columns = kind_of(r, file)->columns;
+    for (const char *const *column = columns; *column; column++)
+        text_add(&r->row, "%s%s", column == columns ? "" : ",", *column);
     text_add(&r->row, "\n");
     return write_row(r, file);
 }
@@ -78,7 +127,7 @@ static int write_header(record *r, int file)
 static int open_file(record *r, int file)
 {
     char path[MAX_PATH];
-    TRY(path_make(path, "%s/%s", r->folder, record_file_name(file)));
+    TRY(path_make(path, "%s/%s", r->folder, record_file_name(r, file)));
     r->file[file] = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (r->file[file] < 0)
         return fail("cannot write %s: %s", path, strerror(errno));
@@ -90,7 +139,7 @@ static int open_file(record *r, int file)
 static int check_size(record *r, int file, int64_t bytes)
 {
     struct stat found;
-    const char *const name = record_file_name(file);
+    const char *const name = record_file_name(r, file);
     if (fstat(r->file[file], &found) != 0)
         return fail("cannot read the size of %s/%s: %s", r->folder, name, strerror(errno));
     if (found.st_size < bytes)
@@ -103,37 +152,43 @@ static int check_size(record *r, int file, int64_t bytes)
 static int cut(record *r, int file, int64_t bytes)
 {
     if (ftruncate(r->file[file], (off_t)bytes) != 0)
-        return fail("cannot cut off the end of %s/%s: %s", r->folder, record_file_name(file), strerror(errno));
+        return fail("cannot cut off the end of %s/%s: %s", r->folder, record_file_name(r, file), strerror(errno));
     return 0;
 }
 
-int record_open(record *r, const char *folder)
+int record_open(record *r, const char *folder, int is_apex)
 {
-    *r = (record){.file = {-1, -1, -1, -1}};
+    *r = (record){.is_apex = is_apex};
+    for (int i = 0; i < RECORD_FILES; i++)
+        r->file[i] = -1;
     pthread_mutex_init(&r->lock, NULL);
     TRY(path_make(r->folder, "%s", folder));
     for (int i = 0; i < RECORD_FILES; i++)
-        TRY(open_file(r, i));
+        if (record_file_name(r, i))
+            TRY(open_file(r, i));
     return 0;
 }
 
 int record_begin(record *r, const int64_t *bytes)
 {
     for (int i = 0; i < RECORD_FILES && bytes; i++)
-        TRY(check_size(r, i, bytes[i]));
+        if (record_file_name(r, i))
+            TRY(check_size(r, i, bytes[i]));
     for (int i = 0; i < RECORD_FILES; i++)
-        TRY(cut(r, i, bytes ? bytes[i] : 0));
+        if (record_file_name(r, i))
+            TRY(cut(r, i, bytes ? bytes[i] : 0));
     for (int i = 0; i < RECORD_KINDS && !bytes; i++)
-        TRY(write_header(r, i));
+        if (record_file_name(r, i))
+            TRY(write_header(r, i));
     return 0;
 }
 
 /* Both files have the step in their first column. */
-static int find_last_step(const record *r, record_kind kind, int64_t *step)
+static int find_last_step(const record *r, record_kind which, int64_t *step)
 {
     char path[MAX_PATH];
     text rows = {0};
-    TRY(path_make(path, "%s/%s", r->folder, record_file_name((int)kind)));
+    TRY(path_make(path, "%s/%s", r->folder, record_file_name(r, (int)which)));
     const int result = file_read(path, &rows);
     for (const char *row = rows.memory; result == 0 && row; row = strchr(row, '\n')) {
         row += *row == '\n';
@@ -163,21 +218,32 @@ void record_close(record *r)
     *r = (record){0};
 }
 
-static void add_value(text *row, const struct kind *kind, double value, const char *none)
+static void add_number(text *row, const kind *k, double value, const char *none)
 {
-    if (kind->is_rounded)
+    if (k->is_rounded)
         text_add_rounded(row, value, none);
     else
         text_add_exactly(row, value, none);
 }
 
+/* The event is the one column of an actor's row that is a word. */
+static void add_value(text *row, const kind *k, int column, double value, int is_json)
+{
+    if (k->columns == actor_columns && strcmp(k->columns[column], "event") == 0) {
+        const char *const word = value == GPUR_APEX_STARTED ? "started" : "ended";
+        text_add(row, is_json ? "\"%s\"" : "%s", word);
+        return;
+    }
+    add_number(row, k, value, is_json ? "null" : "");
+}
+
 static int add_csv(record *r, record_kind which, const double *values)
 {
-    const struct kind *const kind = &kinds[which];
+    const kind *const k = kind_of(r, (int)which);
     text_clear(&r->row);
-    for (int i = 0; kind->columns[i]; i++) {
+    for (int i = 0; k->columns[i]; i++) {
         text_add(&r->row, "%s", i ? "," : "");
-        add_value(&r->row, kind, values[i], "");
+        add_value(&r->row, k, i, values[i], 0);
     }
     text_add(&r->row, "\n");
     return write_row(r, (int)which);
@@ -185,23 +251,23 @@ static int add_csv(record *r, record_kind which, const double *values)
 
 static int add_json(record *r, record_kind which, const double *values)
 {
-    const struct kind *const kind = &kinds[which];
+    const kind *const k = kind_of(r, (int)which);
     text_clear(&r->row);
-    text_add(&r->row, "{\"kind\": \"%s\"", kind->name);
-    for (int i = 0; kind->columns[i]; i++) {
-        text_add(&r->row, ", \"%s\": ", kind->columns[i]);
-        add_value(&r->row, kind, values[i], "null");
+    text_add(&r->row, "{\"kind\": \"%s\"", k->name);
+    for (int i = 0; k->columns[i]; i++) {
+        text_add(&r->row, ", \"%s\": ", k->columns[i]);
+        add_value(&r->row, k, i, values[i], 1);
     }
     text_add(&r->row, "}\n");
     return write_row(r, RECORD_KINDS);
 }
 
-int record_add(record *r, record_kind kind, const double *values)
+int record_add(record *r, record_kind which, const double *values)
 {
     pthread_mutex_lock(&r->lock);
-    int result = add_csv(r, kind, values);
+    int result = add_csv(r, which, values);
     if (result == 0)
-        result = add_json(r, kind, values);
+        result = add_json(r, which, values);
     pthread_mutex_unlock(&r->lock);
     return result;
 }
@@ -210,7 +276,7 @@ static int sync_file(record *r, int file, int64_t *bytes)
 {
     struct stat found;
     if (fsync(r->file[file]) != 0 || fstat(r->file[file], &found) != 0)
-        return fail("cannot sync %s/%s: %s", r->folder, record_file_name(file), strerror(errno));
+        return fail("cannot sync %s/%s: %s", r->folder, record_file_name(r, file), strerror(errno));
     *bytes = (int64_t)found.st_size;
     return 0;
 }
@@ -220,7 +286,8 @@ int record_sync(record *r, int64_t *bytes)
     int result = 0;
     pthread_mutex_lock(&r->lock);
     for (int i = 0; i < RECORD_FILES && result == 0; i++)
-        result = sync_file(r, i, &bytes[i]);
+        if (record_file_name(r, i))
+            result = sync_file(r, i, &bytes[i]);
     pthread_mutex_unlock(&r->lock);
     return result;
 }

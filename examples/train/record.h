@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files that a run fills: episodes.csv, evaluations.csv and rates.csv, and log.jsonl with the rows of all three. A
- * row is written by one call of write(2), so that a run that is killed leaves whole rows.
+ * The files that a run fills: episodes.csv, evaluations.csv and rates.csv, of Ape-X actors.csv, too, and log.jsonl with
+ * the rows of all of them. A row is written by one call of write(2), so that a run that is killed leaves whole rows.
  */
 #pragma once
 
@@ -10,9 +10,9 @@
 #include <pthread.h>
 
 /* Kinds of rows; each has a CSV file of its own. */
-typedef enum record_kind { RECORD_EPISODE, RECORD_EVALUATION, RECORD_RATES, RECORD_KINDS } record_kind;
+typedef enum record_kind { RECORD_EPISODE, RECORD_EVALUATION, RECORD_RATES, RECORD_ACTOR, RECORD_KINDS } record_kind;
 
-/* Columns of rates.csv. */
+/* Columns of rates.csv of a run. */
 enum {
     RATES_SECONDS,
     RATES_STEP,
@@ -40,17 +40,52 @@ enum {
     RATES_COLUMNS
 };
 
+/* Columns of rates.csv of Ape-X. */
+enum {
+    APEX_SECONDS,
+    APEX_STEP,
+    APEX_TRAIN_STEPS,
+    APEX_EPISODES,
+    APEX_ENV_STEPS_PER_SECOND,
+    APEX_TRANSITIONS_PER_SECOND,
+    APEX_MEGABYTES_PER_SECOND,
+    APEX_TRAIN_STEPS_PER_SECOND,
+    APEX_LEARNED_PER_SECOND,
+    APEX_SAMPLES_PER_INSERT,
+    APEX_WEIGHTS_AGE,
+    APEX_ACTORS,
+    APEX_DEATHS,
+    APEX_LOST_TRANSITIONS,
+    APEX_REFUSED_BLOCKS,
+    APEX_LIMITER_TIMEOUTS,
+    APEX_TRAIN_SHARE,
+    APEX_PUBLISH_SHARE,
+    APEX_RECEIVE_SHARE,
+    APEX_LEARNER_WAIT_SHARE,
+    APEX_ACTOR_WAIT_SHARE,
+    APEX_RECENT_RETURN,
+    APEX_EVALUATED_RETURN,
+    APEX_LEARNING_RATE,
+    APEX_LOSS,
+    APEX_MEAN_Q,
+    APEX_GRADIENT_NORM,
+    APEX_COLUMNS
+};
+
+enum { MAX_COLUMNS = (int)APEX_COLUMNS > (int)RATES_COLUMNS ? (int)APEX_COLUMNS : (int)RATES_COLUMNS };
+
 enum { RECORD_FILES = RECORD_KINDS + 1 }; /* and the log */
 
 typedef struct record {
     char folder[MAX_PATH];
+    int is_apex;
     int file[RECORD_FILES];
     pthread_mutex_t lock; /* rows of two threads */
     text row;
 } record;
 
 /* Opens the files, and keeps other processes from doing so. Nothing in them changes. */
-int record_open(record *r, const char *folder);
+int record_open(record *r, const char *folder, int is_apex);
 
 /* Cuts off what the files have beyond `bytes` (RECORD_FILES), as record_sync reported them. NULL: all that they have,
  * and gives them their header lines. */
@@ -61,10 +96,12 @@ int record_find_last_step(const record *r, int64_t *step);
 
 void record_close(record *r); /* accepts a zeroed one */
 
-/* Appends a row, in any thread. `values` has one number for each column; NaN is no value. */
-int record_add(record *r, record_kind kind, const double *values);
+/* Appends a row, in any thread. `values` has one number for each column; NaN is no value. The event of an actor is
+ * GPUR_APEX_STARTED or GPUR_APEX_ENDED. */
+int record_add(record *r, record_kind which, const double *values);
 
 /* Waits until all rows are on the disk, and reports the bytes (RECORD_FILES) that the files have now. */
 int record_sync(record *r, int64_t *bytes);
 
-const char *record_file_name(int file);
+/* NULL: the system has no such file. */
+const char *record_file_name(const record *r, int file);

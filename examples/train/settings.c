@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *dtype_name(int32_t dtype)
@@ -107,42 +108,6 @@ int environments_print(const char *name, const char *env_options, FILE *file)
     for (int32_t i = 0; gpur_env_name(i); i++)
         TRY(print_environment(gpur_env_name(i), "", file));
     return 0;
-}
-
-/* A value that was given goes to the setting; otherwise the setting becomes the option's value. */
-static int use_integer(options *o, option_id id, int64_t *setting)
-{
-    if (!o->value[id])
-        return options_set(o, id, "%" PRId64, *setting);
-    *setting = options_integer(o, id);
-    return 0;
-}
-
-static int use_int32(options *o, option_id id, int32_t *setting)
-{
-    int64_t value = *setting;
-    TRY(use_integer(o, id, &value));
-    *setting = (int32_t)value;
-    return 0;
-}
-
-static int use_float(options *o, option_id id, float *setting)
-{
-    if (!o->value[id]) {
-        text value = {0};
-        text_add_float(&value, *setting, "0");
-        const int result = text_is_whole(&value) ? options_set(o, id, "%s", value.memory)
-                                                 : fail("there is no memory for the value of %s", option_name(id));
-        text_free(&value);
-        return result;
-    }
-    *setting = (float)options_number(o, id);
-    return 0;
-}
-
-static int use_text(options *o, option_id id, const char *otherwise)
-{
-    return o->value[id] ? 0 : options_set(o, id, "%s", otherwise);
 }
 
 static int64_t round_up(int64_t value, int64_t multiple_of)
@@ -273,19 +238,25 @@ static int use_returns(options *o, const settings *s, gpur_returns_config *retur
 
 /* By default the replay's largest batch has 4,096 transitions, or as many as half of its capacity has room for if they
  * share no frames. A larger batch has to be set. */
-static int use_replay(options *o, const gpur_run_config *run, int64_t batch_size, gpur_replay_config *replay)
+static int use_batch(int64_t capacity, int64_t batch_size, gpur_replay_config *replay)
 {
     const int64_t frames = replay->layout == GPUR_LAYOUT_FRAMES ? replay->frame_stack + 1 : 1; /* of a transition */
-    TRY(use_integer(o, OPTION_CAPACITY, &replay->capacity));
-    if (replay->capacity / 2 < batch_size)
+    if (capacity / 2 < batch_size)
         return fail("--capacity is %" PRId64 " and --batch is %" PRId64 "; the first must be at least twice the second",
-                    replay->capacity, batch_size);
+                    capacity, batch_size);
+    if (batch_size > 4096 || batch_size > capacity / 2 / frames)
+        replay->max_batch = batch_size;
+    return 0;
+}
+
+static int use_replay(options *o, const gpur_run_config *run, int64_t batch_size, gpur_replay_config *replay)
+{
+    TRY(use_integer(o, OPTION_CAPACITY, &replay->capacity));
+    TRY(use_batch(replay->capacity, batch_size, replay));
     if (replay->min_size > run->prepopulation)
         replay->min_size = run->prepopulation;
     if (replay->min_size > replay->capacity)
         replay->min_size = replay->capacity;
-    if (batch_size > 4096 || batch_size > replay->capacity / 2 / frames)
-        replay->max_batch = batch_size;
     replay->seed = run->seed;
     return 0;
 }
@@ -321,18 +292,18 @@ static int use_learner(options *o, const gpur_run_config *run, gpur_learner_conf
     return 0;
 }
 
-static int use_checkpoint(options *o, const gpur_run_config *run, int is_small, int64_t *checkpoint)
+static int use_checkpoint(options *o, int64_t multiple_of, int is_small, int64_t *checkpoint)
 {
-    *checkpoint = can_save_files() ? round_up(is_small ? 50000 : 1000000, run->target_period) : 0;
+    *checkpoint = can_save_files() ? round_up(is_small ? 50000 : 1000000, multiple_of) : 0;
     TRY(use_integer(o, OPTION_CHECKPOINT, checkpoint));
     if (*checkpoint > 0 && !can_save_files())
         return fail("--checkpoint is %" PRId64 ", and this build of the library cannot save to files; it must be 0, or "
                     "the library built with libcjson-dev and libxxhash-dev",
                     *checkpoint);
-    if (*checkpoint % run->target_period != 0)
+    if (*checkpoint % multiple_of != 0)
         return fail("--checkpoint is %" PRId64 " and --target-period is %" PRId64
                     "; the first must be a multiple of the second, or 0",
-                    *checkpoint, run->target_period);
+                    *checkpoint, multiple_of);
     return 0;
 }
 
@@ -366,6 +337,124 @@ static int64_t steps_of(const settings *s, const char *preset, int is_small)
     return 50000000;
 }
 
+static int find_run(settings *s, options *o, int is_small)
+{
+    TRY_LIBRARY(gpur_run_config_init(&s->run, sizeof s->run));
+    TRY_LIBRARY(find_preset(o, s));
+    s->learner.exploration.steps += explored_at_random(o, &s->run); /* of the whole line, as the option */
+    s->steps = steps_of(s, o->value[OPTION_PRESET], is_small);
+    TRY(use_integer(o, OPTION_STEPS, &s->steps));
+    TRY(use_run(o, &s->run));
+    if (s->type.vector && s->steps % s->run.num_envs != 0)
+        return fail("--steps is %" PRId64 " and --num-envs is %d; a vector environment steps all at once, so the first "
+                    "must be a multiple of the second",
+                    s->steps, (int)s->run.num_envs);
+    TRY(use_learner(o, &s->run, &s->learner));
+    TRY(use_frame_stack(o, s));
+    TRY(use_returns(o, s, &s->learner.returns));
+    TRY(use_replay(o, &s->run, s->learner.batch_size, &s->replay));
+    return use_checkpoint(o, s->run.target_period, is_small, &s->checkpoint);
+}
+
+/* Ape-X. */
+
+static int use_epsilons(const options *o, settings *s)
+{
+    const char *at = o->value[OPTION_EPSILONS];
+    int32_t count = 0;
+    for (char *end; at && *at; at = end) {
+        const double epsilon = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !(epsilon >= 0.0 && epsilon <= 1.0) || count == GPUR_APEX_MAX_ACTORS)
+            return fail("--epsilons is \"%s\"; it must be numbers of 0 to 1, at most %d, with commas between them",
+                        o->value[OPTION_EPSILONS], GPUR_APEX_MAX_ACTORS);
+        s->epsilons[count++] = (float)epsilon;
+        end += *end == ',';
+    }
+    s->apex.epsilons = count > 0 ? s->epsilons : NULL;
+    s->apex.epsilon_count = count;
+    return 0;
+}
+
+static int use_initial_priorities(options *o, int32_t *are_td)
+{
+    TRY(use_text(o, OPTION_INITIAL_PRIORITIES, *are_td ? "td" : "max"));
+    const char *const value = o->value[OPTION_INITIAL_PRIORITIES];
+    *are_td = strcmp(value, "td") == 0;
+    return *are_td || strcmp(value, "max") == 0 ? 0
+                                                : fail("--initial-priorities is \"%s\"; it must be td or max", value);
+}
+
+static int use_actors(options *o, settings *s)
+{
+    gpur_apex_config *const apex = &s->apex;
+    apex->evaluates = 1;
+    TRY(use_int32(o, OPTION_ACTORS, &apex->actors));
+    TRY(use_int32(o, OPTION_PROCESSES, &apex->processes));
+    TRY(use_double(o, OPTION_SAMPLES_PER_INSERT, &apex->samples_per_insert));
+    TRY(use_initial_priorities(o, &apex->initial_priorities));
+    TRY(use_int32(o, OPTION_REPLICATE, &apex->replicate));
+    TRY(use_epsilons(o, s));
+    TRY(use_int32(o, OPTION_EVALUATOR, &apex->evaluates));
+    TRY(use_int32(o, OPTION_COMPRESSION, &apex->compression));
+    TRY(use_integer(o, OPTION_PULL_PERIOD, &apex->pull_period));
+    apex->seed = (uint64_t)options_integer(o, OPTION_SEED);
+    return 0;
+}
+
+static int use_apex_learner(options *o, gpur_learner_config *learner)
+{
+    int32_t is_prioritized = 1;
+    TRY(use_int32(o, OPTION_PRIORITIZED, &is_prioritized));
+    if (!is_prioritized)
+        learner->index_source = GPUR_UNIFORM;
+    TRY(use_integer(o, OPTION_TARGET_PERIOD, &learner->target_period));
+    TRY(use_integer(o, OPTION_BATCH, &learner->batch_size));
+    TRY(use_float(o, OPTION_LEARNING_RATE, &learner->optimizer.learning_rate.first));
+    learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
+    learner->seed = (uint64_t)options_integer(o, OPTION_SEED);
+    return 0;
+}
+
+/* The ring is 1/16 above the soft capacity, and has room for as large a part of frames that blocks repeat. */
+static int use_apex_replay(options *o, settings *s)
+{
+    gpur_replay_config *const replay = &s->replay;
+    const int64_t preset = replay->capacity;
+    int64_t *const soft = &s->apex.soft_capacity;
+    TRY(use_integer(o, OPTION_CAPACITY, soft));
+    TRY(use_batch(*soft, s->learner.batch_size, replay));
+    replay->capacity = *soft + *soft / 16;
+    replay->extra_frames = round_up(replay->extra_frames * replay->capacity, preset) / preset;
+    if (replay->min_size > *soft)
+        replay->min_size = *soft;
+    TRY(use_integer(o, OPTION_PREPOPULATION, &replay->min_size));
+    if (replay->min_size > *soft)
+        return fail("--prepopulation is %" PRId64 " and --capacity is %" PRId64
+                    "; the first must be at most the second",
+                    replay->min_size, *soft);
+    replay->seed = (uint64_t)options_integer(o, OPTION_SEED);
+    return 0;
+}
+
+static int find_apex(settings *s, options *o, int is_small)
+{
+    if (!s->type.single)
+        return fail("%s steps all environments at once, and --preset is %s, whose actors step one each; it must be a "
+                    "type that steps one at a time",
+                    s->type.name, o->value[OPTION_PRESET]);
+    s->is_apex = 1;
+    TRY_LIBRARY(gpur_apex_config_init(&s->apex, sizeof s->apex));
+    TRY_LIBRARY(gpur_apex_preset(o->value[OPTION_PRESET], s->type.single, o->value[OPTION_ENV_OPTIONS], s->fields,
+                                 &s->replay, &s->learner, &s->apex));
+    s->steps = is_small ? 1000000 : 50000000;
+    TRY(use_integer(o, OPTION_STEPS, &s->steps));
+    TRY(use_actors(o, s));
+    TRY(use_apex_learner(o, &s->learner));
+    TRY(use_frame_stack(o, s));
+    TRY(use_apex_replay(o, s));
+    return use_checkpoint(o, 1, is_small, &s->checkpoint);
+}
+
 int settings_find(settings *s, options *o)
 {
     if (!o->value[OPTION_ENV])
@@ -379,22 +468,9 @@ int settings_find(settings *s, options *o)
         TRY(config_check_env(o->value[OPTION_RESUME], s->type.name));
     TRY(find_info(&s->type, o->value[OPTION_ENV_OPTIONS], &s->env));
     TRY(choose_preset(o, s));
+    TRY(options_check_system(o));
     TRY_LIBRARY(gpur_replay_config_init(&s->replay, sizeof s->replay));
     TRY_LIBRARY(gpur_learner_config_init(&s->learner, sizeof s->learner));
-    TRY_LIBRARY(gpur_run_config_init(&s->run, sizeof s->run));
-    TRY_LIBRARY(find_preset(o, s));
-    s->learner.exploration.steps += explored_at_random(o, &s->run); /* of the whole line, as the option */
     const int is_small = strstr(o->value[OPTION_PRESET], "-small") != NULL;
-    s->steps = steps_of(s, o->value[OPTION_PRESET], is_small);
-    TRY(use_integer(o, OPTION_STEPS, &s->steps));
-    TRY(use_run(o, &s->run));
-    if (s->type.vector && s->steps % s->run.num_envs != 0)
-        return fail("--steps is %" PRId64 " and --num-envs is %d; a vector environment steps all at once, so the first "
-                    "must be a multiple of the second",
-                    s->steps, (int)s->run.num_envs);
-    TRY(use_learner(o, &s->run, &s->learner));
-    TRY(use_frame_stack(o, s));
-    TRY(use_returns(o, s, &s->learner.returns));
-    TRY(use_replay(o, &s->run, s->learner.batch_size, &s->replay));
-    return use_checkpoint(o, &s->run, is_small, &s->checkpoint);
+    return options_are_apex(o) ? find_apex(s, o, is_small) : find_run(s, o, is_small);
 }

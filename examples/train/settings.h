@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the options mean: the environment, and the settings of replay, learner and run. */
+/* What the options mean: the environment, and the settings of replay, learner, and run or Ape-X. */
 #pragma once
 
 #include "options.h"
@@ -16,11 +16,14 @@ typedef struct env_type {
 typedef struct settings {
     env_type type;
     gpur_env_info env;
-    gpur_field fields[GPUR_RUN_FIELDS]; /* of the replay, which points to them */
+    gpur_field fields[GPUR_APEX_FIELDS]; /* of the replay, which points to them */
     gpur_replay_config replay;
     gpur_learner_config learner;
+    int is_apex; /* 1: `apex` is used, else `run` */
     gpur_run_config run;
-    int64_t steps, checkpoint; /* environment steps; checkpoint 0: no checkpoints */
+    gpur_apex_config apex;
+    float epsilons[GPUR_APEX_MAX_ACTORS]; /* those that `apex` points to */
+    int64_t steps, checkpoint;            /* environment steps; checkpoint 0: no checkpoints */
 } settings;
 
 /* Finds the settings. Options without a value get that of the preset. */

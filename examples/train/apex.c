@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "apex.h"
+
+#include "failure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVALUATED = 30, CONNECTION = 3 };
+
+/* The number with the fewest digits that is the same float. */
+static double shortest(float value)
+{
+    text digits = {0};
+    text_add_float(&digits, value, "0");
+    const double number = text_is_whole(&digits) ? strtod(digits.memory, NULL) : (double)value;
+    text_free(&digits);
+    return number;
+}
+
+static int record_evaluation(record *r, apex_evaluation *e, const gpur_apex_event *event)
+{
+    e->episodes++;
+    e->length += event->length;
+    e->sum += event->episode_return;
+    e->squares += event->episode_return * event->episode_return;
+    if (e->episodes < EVALUATED)
+        return 0;
+    const double count = (double)e->episodes, mean = e->sum / count, variance = e->squares / count - mean * mean;
+    const double row[] = {(double)event->step, count, (double)e->length, mean, variance > 0.0 ? sqrt(variance) : 0.0};
+    *e = (apex_evaluation){0};
+    return record_add(r, RECORD_EVALUATION, row);
+}
+
+static void print_end(const gpur_apex_event *event)
+{
+    if (event->actor == GPUR_APEX_EVALUATOR)
+        fprintf(stderr, "the actor that evaluates ended: %s\n", event->error);
+    else
+        fprintf(stderr, "actor %d ended: %s\n", (int)event->actor, event->error);
+}
+
+int apex_record(record *r, apex_evaluation *evaluation, const gpur_apex_event *event)
+{
+    const double step = (double)event->step, actor = event->actor;
+    const double episode[] = {step, actor, (double)event->length, event->episode_return, shortest(event->epsilon)};
+    const double row[] = {step,
+                          actor,
+                          (double)event->incarnation,
+                          event->kind,
+                          event->asked,
+                          (double)event->lost_blocks,
+                          (double)event->lost_rows};
+    if (event->kind == GPUR_APEX_EPISODE)
+        return record_add(r, RECORD_EPISODE, episode);
+    if (event->kind == GPUR_APEX_EVALUATION)
+        return record_evaluation(r, evaluation, event);
+    if (event->kind == GPUR_APEX_ENDED && !event->asked)
+        print_end(event);
+    return record_add(r, RECORD_ACTOR, row);
+}
+
+/* Options that decide the format of blocks and the network. */
+void apex_find_command(const options *o, const char *words[APEX_MAX_WORDS])
+{
+    static const option_id passed[] = {OPTION_ENV,   OPTION_ENV_OPTIONS, OPTION_PRESET,
+                                       OPTION_BATCH, OPTION_CAPACITY,    OPTION_FRAME_STACK};
+    int count = 0;
+    words[count++] = "/proc/self/exe";
+    words[count++] = option_name(OPTION_SERVE);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        if (o->value[passed[i]]) {
+            words[count++] = option_name(passed[i]);
+            words[count++] = o->value[passed[i]];
+        }
+    words[count] = NULL;
+}
+
+int apex_serve(options *o)
+{
+    static settings s;
+    TRY(settings_find(&s, o));
+    const gpur_status status =
+        gpur_apex_serve(CONNECTION, s.type.single, s.apex.env_options, &s.replay, &s.learner.network, 1);
+    return status == GPUR_OK || status == GPUR_INTERRUPTED ? 0 : fail("%s", gpur_last_error());
+}
+
+static double ratio(double a, double b)
+{
+    return b > 0.0 ? a / b : NAN;
+}
+
+void apex_find_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, double seconds, double *rates)
+{
+    const double rows = (double)(to->rows - from->rows), learned = (double)(to->learned - from->learned);
+    rates[APEX_TRAIN_STEPS] = (double)to->train_steps;
+    rates[APEX_EPISODES] = (double)to->episodes;
+    rates[APEX_ENV_STEPS_PER_SECOND] = ratio((double)(to->env_steps - from->env_steps), seconds);
+    rates[APEX_TRANSITIONS_PER_SECOND] = ratio(rows, seconds);
+    rates[APEX_MEGABYTES_PER_SECOND] = ratio(1e-6 * (double)(to->bytes - from->bytes), seconds);
+    rates[APEX_TRAIN_STEPS_PER_SECOND] = ratio((double)(to->train_steps - from->train_steps), seconds);
+    rates[APEX_LEARNED_PER_SECOND] = ratio(learned, seconds);
+    rates[APEX_SAMPLES_PER_INSERT] = ratio(learned, rows);
+    rates[APEX_WEIGHTS_AGE] = to->weights_age;
+    rates[APEX_ACTORS] = (double)to->actors;
+    rates[APEX_DEATHS] = (double)(to->deaths - from->deaths);
+    rates[APEX_LOST_TRANSITIONS] = (double)(to->lost_rows - from->lost_rows);
+    rates[APEX_REFUSED_BLOCKS] = (double)(to->refused_blocks - from->refused_blocks);
+    rates[APEX_LIMITER_TIMEOUTS] = (double)(to->limiter_timeouts - from->limiter_timeouts);
+    rates[APEX_TRAIN_SHARE] = ratio(to->train_seconds - from->train_seconds, seconds);
+    rates[APEX_PUBLISH_SHARE] = ratio(to->publish_seconds - from->publish_seconds, seconds);
+    rates[APEX_RECEIVE_SHARE] = ratio(to->receive_seconds - from->receive_seconds, seconds);
+    rates[APEX_LEARNER_WAIT_SHARE] = ratio(to->learner_wait_seconds - from->learner_wait_seconds, seconds);
+    rates[APEX_ACTOR_WAIT_SHARE] = ratio(to->actor_wait_seconds - from->actor_wait_seconds, seconds);
+    rates[APEX_RECENT_RETURN] = to->recent_return;
+    rates[APEX_EVALUATED_RETURN] = to->evaluated_return;
+}
+
+static void print_rate(const char *name, double value, const char *unit, const char *paper)
+{
+    char number[32] = "-";
+    if (isfinite(value))
+        snprintf(number, sizeof number, value >= 1000.0 ? "%.0f" : "%.4g", value);
+    printf("%-28s%12s  %-14s%10s\n", name, number, unit, paper);
+}
+
+void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, const double *rates)
+{
+    const double seconds = to->seconds - from->seconds;
+    static const char share[] = "% of the time";
+    printf("%-28s%12s  %-14s%10s\n", "", "this run", "", "the paper");
+    print_rate("environment steps", rates[APEX_ENV_STEPS_PER_SECOND], "/s", "");
+    print_rate("transitions received", rates[APEX_TRANSITIONS_PER_SECOND], "/s", "12,500");
+    print_rate("data received", rates[APEX_MEGABYTES_PER_SECOND], "MB/s", "");
+    print_rate("train steps", rates[APEX_TRAIN_STEPS_PER_SECOND], "/s", "");
+    print_rate("transitions learned", rates[APEX_LEARNED_PER_SECOND], "/s", "9,700");
+    print_rate("learned for each received", rates[APEX_SAMPLES_PER_INSERT], "", "");
+    print_rate("weights published", ratio((double)(to->published - from->published), seconds), "/s", "");
+    print_rate("weights taken by actors", ratio((double)(to->pulled - from->pulled), seconds), "/s", "");
+    print_rate("age of weights that acted", rates[APEX_WEIGHTS_AGE], "train steps", "");
+    print_rate("learner trains", 100.0 * rates[APEX_TRAIN_SHARE], share, "");
+    print_rate("learner publishes weights", 100.0 * rates[APEX_PUBLISH_SHARE], share, "");
+    print_rate("learner waits", 100.0 * rates[APEX_LEARNER_WAIT_SHARE], share, "");
+    print_rate("blocks are received", 100.0 * rates[APEX_RECEIVE_SHARE], share, "");
+    print_rate("actors wait for the learner", 100.0 * rates[APEX_ACTOR_WAIT_SHARE], share, "");
+    print_rate("actors that died", rates[APEX_DEATHS], "", "");
+    print_rate("transitions lost", rates[APEX_LOST_TRANSITIONS], "", "");
+    print_rate("blocks refused", rates[APEX_REFUSED_BLOCKS], "", "");
+}

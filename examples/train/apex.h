@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* What Ape-X has of its own: rows of events, rates, and what an actor's process does. */
+#pragma once
+
+#include "record.h"
+#include "settings.h"
+
+/* Episodes of the actor that evaluates, until they are enough for a row. */
+typedef struct apex_evaluation {
+    int64_t episodes, length;
+    double sum, squares; /* of returns */
+} apex_evaluation;
+
+/* Adds the row of an event, if it makes one. */
+int apex_record(record *r, apex_evaluation *evaluation, const gpur_apex_event *event);
+
+/* The command of actors' processes, for the program that runs now: words, then NULL, which point into `o`. */
+enum { APEX_MAX_WORDS = 32 };
+void apex_find_command(const options *o, const char *words[APEX_MAX_WORDS]);
+
+/* Acts until the learner's process ends it. */
+int apex_serve(options *o);
+
+/* Rates between two moments, of which `seconds` are between them: the columns of rates.csv up to those of the
+ * learner. */
+void apex_find_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, double seconds, double *rates);
+
+/* Prints them as a table, beside those of the paper. */
+void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, const double *rates);
