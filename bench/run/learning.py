@@ -134,7 +134,8 @@ def _kill_actors(process: subprocess.Popen[bytes], rates: Path, seed: int) -> No
     while moments and process.poll() is None:
         rows = _rows(rates)
         if rows and int(rows[-1]["step"]) >= moments[0]:
-            actors = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            threads = Path(f"/proc/{process.pid}/task").glob("*/children")  # of the thread that started them
+            actors = [child for thread in threads for child in thread.read_text().split()]
             if actors:
                 os.kill(int(draw.choice(actors)), signal.SIGKILL)
                 moments.pop(0)
