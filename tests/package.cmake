@@ -25,6 +25,8 @@ if(TARGET gpureplay_examples_env)
     add_python_test(test_scripts package/test_scripts.py $<TARGET_FILE:cartpole_dqn>)
     foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
         add_python_test(test_train.${device} examples/test_train.py ${device} $<TARGET_FILE:gpureplay-train>)
+        add_python_test(test_train_apex.${device} examples/test_train_apex.py ${device} $<TARGET_FILE:gpureplay-train>)
+        set_property(TEST test_train_apex.${device} APPEND PROPERTY LABELS "${device}")
         add_python_test(test_train_in_python.${device} examples/test_train.py ${device} ${Python3_EXECUTABLE} -m
             gpureplay.train)
         set_property(TEST test_train.${device} test_train_in_python.${device} APPEND PROPERTY LABELS "${device}")

@@ -460,4 +460,5 @@ def main():
     print(f"test_train {DEVICE}: 18 tests")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""A program that trains by Ape-X, gpureplay-train or python -m gpureplay.train, as a user runs it: its files, actors
+that are killed, both ways to go on after the program was, Ctrl-C, and what it refuses.
+
+usage: test_train_apex.py device program [words of its command]
+"""
+
+import json
+import math
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from test_train import DEVICE, log_of, rows_of, run, start, wait_for, why_not
+
+ACTORS, EVALUATOR = 3, 1024
+MOST = 10**9
+
+
+def pole(**changes):
+    """The options of a run on CartPole."""
+    options = {"env": "CartPole-v1", "preset": "apex-dqn-small", "device": DEVICE, "threads": 1, "actors": ACTORS,
+               "prepopulation": 1000, "checkpoint": 2000, "seed": 7, "steps": 6000, **changes}
+    return [word for name, value in options.items() for word in (f"--{name}", value)]
+
+
+def actor_rows(folder):
+    """Those of actors.csv, which has a word among its numbers."""
+    lines = [line.split(",") for line in (folder / "actors.csv").read_text().splitlines()]
+    return [dict(zip(lines[0], line)) for line in lines[1:]]
+
+
+def children_of(process):
+    """Also of threads other than the first."""
+    return [int(child) for task in Path(f"/proc/{process.pid}/task").glob("*/children")
+            for child in task.read_text().split()]
+
+
+def wait_until(condition):
+    for _ in range(6000):
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{condition.__doc__} did not come true in 120 s")
+
+
+def a_run_has_all_its_files(folder):
+    done = run(*pole(out=folder))
+    assert "transitions learned" in done.stdout and "9,700" in done.stdout and "12,500" in done.stdout, done.stdout
+    names = {"config.json", "options.txt", "episodes.csv", "evaluations.csv", "rates.csv", "actors.csv", "log.jsonl",
+             "checkpoint", "learner.safetensors"}
+    assert {path.name for path in folder.iterdir()} == names
+    saved = {"replay.safetensors", "learner.safetensors", "apex.safetensors", "position.txt"}
+    assert {path.name for path in (folder / "checkpoint").iterdir()} == saved
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["apex"]["actors"], config["apex"]["soft_capacity"], config["options"]["actors"]) == (3, 100000, 3)
+    assert config["replay"]["capacity"] == 106250 and "run" not in config
+
+    for kind, name in (("episodes", "episode"), ("evaluations", "evaluation"), ("rates", "rates")):
+        assert rows_of(folder, kind) == log_of(folder, name), kind
+    episodes, rates = rows_of(folder, "episodes"), rows_of(folder, "rates")
+    for row in episodes:
+        assert math.isclose(row["epsilon"], 0.4 ** (1 + 7 * row["actor"] / (ACTORS - 1)), rel_tol=1e-5), row
+    last = rates[-1]
+    assert 6000 <= last["step"] < 6000 + 50 * ACTORS + 500 and last["episodes"] == len(episodes)
+    assert 0 <= last["step"] - sum(row["length"] for row in episodes) <= ACTORS * 500  # the open ones
+    assert all(row["return"] == row["length"] for row in episodes)
+    # 8 transitions are learned for each one after the first 1,000, within the limiter's band of 4,000.
+    assert abs(last["train_steps"] * 32 - 8 * (last["step"] - 1000)) < 4000 + 32 + 8 * 50 * ACTORS, last
+    assert all(row["episodes"] == 30 and row["length"] == round(30 * row["mean_return"])
+               for row in rows_of(folder, "evaluations"))
+    started = [row["actor"] for row in actor_rows(folder) if row["event"] == "started"]
+    assert sorted(started, key=int) == ["0", "1", "2", str(EVALUATOR)]
+
+
+def killed_actors_are_started_again(folder):
+    process = start(*pole(out=folder, steps=MOST, processes=1, **{"samples-per-insert": 0}))
+    wait_for(folder / "checkpoint")
+    assert len(children_of(process)) == ACTORS + 1
+    for kills in (1, 2, 3):
+        os.kill(children_of(process)[0], signal.SIGKILL)
+
+        def is_counted(kills=kills):
+            """A row of the killed actor"""
+            return sum(row["event"] == "ended" for row in actor_rows(folder)) >= kills
+        wait_until(is_counted)
+    ended = [row for row in actor_rows(folder) if row["event"] == "ended"]
+    assert all(row["asked"] == "0" and int(row["lost_rows"]) >= 0 for row in ended)
+
+    def all_are_back():
+        """Another incarnation of each actor that was killed"""
+        begun = {(row["actor"], int(row["incarnation"])) for row in actor_rows(folder) if row["event"] == "started"}
+        return all((row["actor"], int(row["incarnation"]) + 1) in begun for row in ended)
+    wait_until(all_are_back)
+    return process
+
+
+def a_killed_program_goes_on(folder, process):
+    """From its file, and with an empty replay; its actors end by themselves."""
+    left = children_of(process)
+    process.kill()
+    process.communicate()
+
+    def all_have_ended():
+        """The end of a killed learner's actors"""
+        return not any(Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes()
+                       for child in left)
+    wait_until(all_have_ended)
+    step = int((folder / "checkpoint/position.txt").read_text().split()[1])
+    done = run("--resume", folder, "--steps", step + 2000)
+    assert f"goes on after step {step}" in done.stdout, done.stdout
+    rates = [row for row in rows_of(folder, "rates") if row["step"] > step]
+    assert rates[0]["train_steps"] > 0 and rates[-1]["step"] >= step + 2000
+    saved = int((folder / "checkpoint/position.txt").read_text().split()[1])
+    before = rows_of(folder, "rates")[-1]["train_steps"]
+    run("--resume", folder, "--steps", saved + 900, "--refill")  # fewer than are needed before training
+    assert rows_of(folder, "rates")[-1]["train_steps"] == before
+    saved = int((folder / "checkpoint/position.txt").read_text().split()[1])
+    run("--resume", folder, "--steps", saved + 3000, "--refill")
+    assert rows_of(folder, "rates")[-1]["train_steps"] > before
+
+
+def an_interrupted_run_ends_with_what_there_is(folder):
+    process = start(*pole(out=folder, steps=MOST, processes=1))
+    wait_for(folder / "checkpoint")
+    children = children_of(process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and f"--resume {folder}" in out, (process.returncode, out, err)
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert (folder / "learner.safetensors").exists() and rows_of(folder, "episodes")
+
+
+def the_experiments_are_options(folder):
+    run(*pole(out=folder, steps=3000, capacity=2000, replicate=2, epsilons="0.5,0.25", prioritized=0, evaluator=0,
+              **{"initial-priorities": "max"}))
+    assert {(row["actor"], row["epsilon"]) for row in rows_of(folder, "episodes")} == {(0, 0.5), (1, 0.25), (2, 0.5)}
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["apex"]["replicate"], config["learner"]["index_source"]) == (2, "uniform")
+    assert (config["apex"]["soft_capacity"], config["replay"]["capacity"]) == (2000, 2125)
+    assert rows_of(folder, "evaluations") == []
+
+
+def other_options_are_refused(folder):
+    game = ["--env", "CartPole-v1", "--device", "cpu", "--out", folder / "refused"]
+    small = ["--preset", "apex-dqn-small"]
+    for options, words in (
+        ([*small, "--num-envs", 4], ["num", "4", "apex-dqn-small"]),
+        ([*small, "--exploration-steps", 4], ["exploration", "4", "apex-dqn-small"]),
+        ([*small, "--lambda", 0.5], ["lambda", "0.5", "apex-dqn-small"]),
+        (["--actors", 4], ["actors", "4", "fast-dqn-small"]),
+        (["--preset", "fast-dqn-small", "--samples-per-insert", 4], ["samples", "4", "fast-dqn-small"]),
+        ([*small, "--refill"], ["refill", "resume"]),
+        ([*small, "--actors", 0], ["actors", "0", "1024"]),
+        ([*small, "--epsilons", "0.5,2"], ["epsilons", "0.5,2"]),
+        ([*small, "--initial-priorities", "none"], ["none", "td", "max"]),
+        ([*small, "--prepopulation", 3000, "--capacity", 2000], ["3000", "2000"]),
+        (["--preset", "apex-dqn"], ["84", "apex-dqn-small"]),
+    ):
+        refused = run(*game, *options, status=2).stderr
+        assert all(word in refused for word in words), (options, refused)
+        assert not (folder / "refused").exists(), options
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        reason = why_not(folder / "tried")
+        if reason is not None:
+            print(f"skipped: {reason}")
+            sys.exit(77)
+        a_run_has_all_its_files(folder / "whole")
+        process = killed_actors_are_started_again(folder / "killed")
+        a_killed_program_goes_on(folder / "killed", process)
+        an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
+        the_experiments_are_options(folder / "experiments")
+        other_options_are_refused(folder)
+    print(f"test_train_apex {DEVICE}: 6 tests")
+
+
+main()
