@@ -88,13 +88,16 @@ def test_actors_in_threads():
         assert run.config["epsilons"] == [0.5, 0.25] and run.config["initial_priorities"] == "td"
         assert run.config["processes"] is False and "actors=3" in repr(run) and run.actor_process(0) is None
         run.advance(2000)
+        while len({event.actor for event in events if event.kind == "episode"}) < 3 or run.stats.starts < 4:
+            run.advance(500)
         stats = run.stats
         assert stats.env_steps >= 2000 and stats.train_steps > 0 and stats.actors == 3 and stats.starts == 4
         check_counts(run)
         run.advance(train_steps=10)
         assert run.stats.train_steps == stats.train_steps + 10
         run.set_actors(1)
-        run.advance(500)
+        while run.stats.actors > 1:
+            run.advance(500)
         run.stop()
         with pytest.raises(gpureplay.Interrupted):
             run.advance(10**9)
@@ -157,7 +160,7 @@ def test_a_run_is_saved_and_loaded(tmp_path):
         with gpureplay.Apex(agent, "CartPole-v1", actors=3) as run:
             run.load(tmp_path, refill=refill)
             assert run.stats.env_steps == saved.env_steps and run.stats.train_steps == saved.train_steps
-            assert len(agent._buffer) == (0 if refill else saved.rows)
+            assert len(agent._buffer) == (0 if refill else min(2000, saved.rows))
             run.advance(400)
             assert run.stats.env_steps >= saved.env_steps + 400
     with gpureplay.Apex(learner(), "CartPole-v1", seed=5) as run:
@@ -207,7 +210,7 @@ def lines_of(folder, name):
 def trained(tmp_path_factory):
     """A run with files, and its result."""
     folder = tmp_path_factory.mktemp("apex") / "run"
-    return folder, small(out=folder, checkpoint=500, env_options={"max_steps": 40})
+    return folder, small(out=folder, checkpoint=2000, steps=5000, env_options={"max_steps": 40})
 
 
 def test_a_training_writes_its_files(trained):
@@ -218,7 +221,7 @@ def test_a_training_writes_its_files(trained):
         assert all(np.allclose(found[name], rows[name], rtol=1e-5, equal_nan=True) for name in found.dtype.names)
     assert set(np.round(result.episodes["epsilon"], 5)) == {0.4, round(0.4**8, 5)}
     assert set(result.evaluations["episodes"]) == {30} and result.evaluations["mean_return"].min() > 5
-    assert result.stats.env_steps >= 1500 and result.rates["step"][-1] == result.stats.env_steps
+    assert result.stats.env_steps >= 5000 and result.rates["step"][-1] == result.stats.env_steps
     assert result.rates["samples_per_insert"][-1] >= 0 and result.rates["transitions_per_second"].max() > 0
     actors = _run_folder.read_array(folder, "actor")
     assert sorted(actors["actor"]) == [0, 1, 1024] and set(actors["event"]) == {"started"}
@@ -279,7 +282,7 @@ def test_settings_reach_the_run():
     apex = result.config["apex"]
     assert (apex["replicate"], apex["pull_period"], apex["evaluates"], apex["initial_priorities"]) == (2, 7, 0, 0)
     assert result.config["options"]["epsilons"] == "0.1,0.2" and len(result.evaluations) == 0
-    assert set(np.round(result.episodes["epsilon"], 6)) == {0.1, 0.2}
+    assert set(np.round(result.episodes["epsilon"], 6)) <= {0.1, 0.2}
     agent = result.agent.config
     assert (agent["prioritized"], agent["batch_size"], agent["target_period"]) == (False, 16, 20)
     with pytest.raises(TypeError, match="env is .*; for Ape-X it must be a name"):
@@ -327,7 +330,7 @@ def test_the_curves_for_tensorboard(trained):
             values.setdefault(tag, []).append((step, value))
     greediest = result.episodes[result.episodes["actor"] == 1]
     assert values["episode/return"] == list(zip(greediest["step"].tolist(), greediest["return"].tolist()))
-    assert len(values["evaluation/mean_return"]) == len(result.evaluations)
+    assert len(values["evaluation/mean_return"]) == (result.evaluations["step"] > 0).sum()
     assert {"rates/learned_per_second", "rates/weights_age"} <= values.keys()
 
 
