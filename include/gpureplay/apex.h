@@ -103,7 +103,7 @@ typedef struct gpur_apex_config {
                                      default */
     float eval_epsilon;         /* default 0.4^7 = 0.0016384 [appendix B] */
     int32_t restarts;           /* 1, the default: an actor that died is started again; the run ends with an error
-                                     when it died 5 times in a row within its first second and before anything of it
+                                     when it died 5 times in a row within its first minute and before anything of it
                                      was received. 0: the run ends with an error when an actor fails, and goes on when
                                      its process was killed, as long as there is another one */
     int32_t reserved;           /* 0 */

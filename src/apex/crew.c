@@ -23,7 +23,8 @@ enum {
     QUICK_DEATHS = 5, /* in a row, after which the run ends */
     READS = 4,        /* messages of one actor in a row */
 };
-static const double patience = 5.0; /* seconds from asking an actor to end to killing its process */
+static const double patience = 5.0;  /* seconds from asking an actor to end to killing its process */
+static const double hopeless = 60.0; /* seconds of an actor that died with nothing sent; programs begin slowly */
 
 gpur_actor_settings gpur_member_settings(const gpur_member *member)
 {
@@ -69,7 +70,7 @@ static void count_losses(gpur_member *member)
 static void plan_restart(gpur_member *member)
 {
     const double now = gpur_clock_seconds();
-    const int is_quick = now - member->started < 1.0 && !member->has_sent;
+    const int is_quick = now - member->started < hopeless && !member->has_sent;
     member->quick_deaths = is_quick ? member->quick_deaths + 1 : 0;
     member->next = is_quick ? now + 0.025 * (double)(1 << member->quick_deaths) : now;
 }
@@ -94,7 +95,7 @@ static void judge_death(gpur_member *member, int was_killed)
     else if (!apex->config.restarts)
         member->is_wanted = 0;
     else if (member->quick_deaths >= QUICK_DEATHS)
-        end_run(member, " (it died 5 times in a row within its first second)");
+        end_run(member, " (it died 5 times in a row within its first minute)");
     if (!apex->config.restarts && apex->running == 0)
         end_run(member, "; no actor is left, and restarts is 0");
 }

@@ -276,7 +276,7 @@ TEST(an_error_of_an_environment_names_the_actor)
     CHECK_OK(open_run());
     CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000, 0), GPUR_INVALID_ARGUMENT, ": step 3: the motor is broken");
     CHECK_MESSAGE("actor ");
-    CHECK_MESSAGE("it died 5 times in a row within its first second");
+    CHECK_MESSAGE("it died 5 times in a row within its first minute");
     CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000, 0), GPUR_INVALID_ARGUMENT, "the run has ended by an error");
     apex_fixture_close(&fixture);
     begin("numbers:fail=100");

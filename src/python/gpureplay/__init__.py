@@ -34,6 +34,7 @@ The main names:
     DQN             the learner: act, train, stats, weights, save, load, config
     train           a whole training: environments, buffer, learner, files, evaluations
     Run             the same over a buffer and a learner of your own: advance, evaluate, save, load, stats
+    Apex            Ape-X over a buffer and a learner of your own: actors in threads or processes, advance, save, stats
     Policy          a network that acts beside a learner, or without one: act, pull, save, load, get_weights
     Batch, Array    what `sample` returns, and one of its arrays on CUDA
     SequenceBatch   what `sample_sequences` returns: (batch_size, length, ...) arrays for recurrent agents
@@ -49,6 +50,7 @@ Every exception that the library raises is a GpureplayError, and beside that the
 MemoryError, LookupError, OSError, RuntimeError).
 """
 
+from ._apex import Apex, ApexEvent, ApexStats
 from ._batch import Array, Batch, SequenceBatch
 from ._buffer import PriorityStats, ReplayBuffer
 from ._device import Device, DeviceInfo
@@ -65,9 +67,9 @@ from ._writer import Writer
 
 __version__: str = lib.gpur_version().decode()
 __all__ = [
-    "Acted", "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted",
-    "FileError", "FileInfo", "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan",
-    "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent", "RunStats",
-    "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info",
-    "preset", "show_config", "train",
+    "Acted", "Apex", "ApexEvent", "ApexStats", "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo",
+    "EnvError", "Evicted", "FileError", "FileInfo", "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats",
+    "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent",
+    "RunStats", "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer",
+    "file_info", "preset", "show_config", "train",
 ]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
-from ._inputs import flag, integer, put, put_count
+from ._inputs import flag, integer, put, put_count, real
 from ._library import InvalidArgument, check, lib
 from ._schema import NUMPY, PREVIOUS, Field, to_c
 
@@ -52,7 +52,7 @@ _LEARNER_CHOICES = {
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")  # settings that only a prioritized buffer has
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
 _FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
-          "whole_episodes", "burst", "truncation_terminates")
+          "whole_episodes", "burst", "truncation_terminates", "processes", "evaluates", "restarts")
 
 
 # Setting members of structs.
@@ -461,6 +461,36 @@ def run_config(settings: Settings) -> _c_api.RunConfig:
     return config
 
 
+# Ape-X.
+
+_APEX_CHOICES = {"initial_priorities": {"td": 1, "max": 0}}
+_APEX_MEMBERS = ("actors", "processes", "epsilon_base", "epsilon_exponent", "block_rows", "compression",
+                 "initial_priorities", "replicate", "pull_period", "max_episode_steps", "publish_period",
+                 "soft_capacity", "trim_period", "samples_per_insert", "limiter_band", "limiter_timeout", "evaluates",
+                 "eval_epsilon", "restarts", "seed")
+
+
+def apex_config(settings: Settings) -> _c_api.ApexConfig:
+    """The defaults, overridden by `settings`."""
+    config = _c_api.ApexConfig()
+    check(lib.gpur_apex_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
+    for name, value in settings.items():
+        if name == "epsilons":
+            _set_epsilons(config, value)
+        elif name in _APEX_MEMBERS:
+            _put_setting(config, name, value, _APEX_CHOICES)
+        else:
+            raise TypeError(f"{name!r} is no setting; they are {', '.join((*_APEX_MEMBERS, 'epsilons'))}")
+    return config
+
+
+def _set_epsilons(config: _c_api.ApexConfig, values: Sequence[float] | None) -> None:
+    """None: the ladder."""
+    numbers = [real("one of the epsilons", value) for value in values or ()]
+    config.kept = array = (ctypes.c_float * len(numbers))(*numbers)
+    config.epsilons, config.epsilon_count = ctypes.addressof(array) if numbers else None, len(numbers)
+
+
 # Reading settings back from structs.
 
 
@@ -552,6 +582,13 @@ def settings_of_run(config: _c_api.RunConfig) -> Settings:
             for name in _RUN_MEMBERS}
 
 
+def settings_of_apex(config: _c_api.ApexConfig) -> Settings:
+    epsilons = (ctypes.c_float * config.epsilon_count).from_address(config.epsilons) if config.epsilons else None
+    return {**{name: _word(_APEX_CHOICES[name], getattr(config, name)) if name in _APEX_CHOICES else
+               _value_of(config, name) for name in _APEX_MEMBERS},
+            "epsilons": None if epsilons is None else [shortest(value) for value in epsilons]}
+
+
 def settings_text(settings: Settings, names: str) -> str:
     """Some of the settings, written as in a call."""
     return ", ".join(f"{name}={settings[name]!r}" for name in names.split())
@@ -601,7 +638,7 @@ def preset(name: str) -> Preset:
 
 
 class RunPreset(NamedTuple):
-    """The settings of a system for an environment, as keywords of `ReplayBuffer`, `DQN` and `Run`."""
+    """The settings of a system for an environment, as keywords of `ReplayBuffer`, `DQN`, and `Run` or `Apex`."""
 
     buffer: Settings
     agent: Settings
@@ -611,21 +648,35 @@ class RunPreset(NamedTuple):
 def run_preset(name: str, env_type: int | None, vector_type: int | None, options: bytes) -> RunPreset:
     """env_type: the address of a gpur_env_type; None: vector_type is that of a gpur_vector_env_type. options: of its
     init. InvalidArgument: there is no preset of that name, or it cannot take the environment."""
-    replay, learner, run = _c_api.ReplayConfig(), _c_api.LearnerConfig(), run_config({})
-    fields = (_c_api.Field * _c_api.RUN_FIELDS)()
+    run, function = run_config({}), lib.gpur_run_preset_vector if env_type is None else lib.gpur_run_preset
+    buffer, agent = _preset_of(function, name, vector_type if env_type is None else env_type, options,
+                               (_c_api.Field * _c_api.RUN_FIELDS)(), run)
+    return RunPreset(buffer, agent, settings_of_run(run))
+
+
+def apex_preset(name: str, env_type: int | None, options: bytes) -> RunPreset:
+    """The same for Ape-X."""
+    apex = apex_config({})
+    buffer, agent = _preset_of(lib.gpur_apex_preset, name, env_type, options,
+                               (_c_api.Field * _c_api.APEX_FIELDS)(), apex)
+    return RunPreset(buffer, agent, settings_of_apex(apex))
+
+
+def _preset_of(function: Any, name: str, env_type: int | None, options: bytes, fields: ctypes.Array[_c_api.Field],
+               run: _c_api.Sized) -> tuple[Settings, Settings]:
+    """Fills in `run`. Returns the settings of the buffer and of the agent."""
+    replay, learner = _c_api.ReplayConfig(), _c_api.LearnerConfig()
     for config, init in ((replay, lib.gpur_replay_config_init), (learner, lib.gpur_learner_config_init)):
         check(init(ctypes.addressof(config), ctypes.sizeof(config)))
     if "\0" in name:
         raise ValueError(f"preset is {name!r}; it must have no NUL")
-    function = lib.gpur_run_preset_vector if env_type is None else lib.gpur_run_preset
-    check(function(name.encode(), vector_type if env_type is None else env_type, options,
-                   *map(ctypes.addressof, (fields, replay, learner, run))))
+    check(function(name.encode(), env_type, options, *map(ctypes.addressof, (fields, replay, learner, run))))
     buffer = {key: value for key, value in _settings_of_replay(replay).items() if value is not None}
     for key in ("max_batch", "block_rows", "extra_frames"):
         if getattr(replay, key) == 0:
             buffer.pop(key, None)  # the library chooses it by other settings, which the caller may change
-    return RunPreset({**buffer, "fields": dict(map(_field_of, fields[:replay.field_count]))},
-                     _without_neutral_draw(settings_of_learner(learner)), settings_of_run(run))
+    return ({**buffer, "fields": dict(map(_field_of, fields[:replay.field_count]))},
+            _without_neutral_draw(settings_of_learner(learner)))
 
 
 def _field_of(field: _c_api.Field) -> tuple[str, tuple[tuple[int, ...], str]]:

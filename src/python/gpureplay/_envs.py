@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import ctypes
+import functools
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +18,8 @@ from ._python_envs import Envs, PythonEnvs, PythonVector
 
 EnvOptions = Optional[Union[str, Mapping[str, Any]]]
 _WANTED = ("the name of a game (\"CartPole-v1\", \"MinAtar/Breakout\"), a plug-in's file, an id of Gymnasium, a "
-           "function that makes the environment of a lane, make_env(lane), a list of environments, or a vector "
-           "environment")
+           "function that makes the environment of a lane, make_env(lane), or where it is (\"module:make_env\"), a "
+           "list of environments, or a vector environment")
 
 
 class NativeEnvs(Envs):
@@ -74,7 +75,7 @@ def open_envs(env: Any, *, num_envs: int | None = None, eval_env: Any = None, op
                         "environment need an eval_env")
     if isinstance(env, str):
         return (NativeEnvs(env, options) if _is_native(env) else
-                PythonEnvs(_maker_of_id(env, _options_dict(options)), True, check_nan))
+                PythonEnvs(_maker_of_name(env, _options_dict(options)), True, check_nan))
     if options is not None:
         raise TypeError(f"env_options is {options!r} and env is {env!r}; options go with a name")
     if callable(env) and not hasattr(env, "reset"):
@@ -115,6 +116,16 @@ def absolute(name: str) -> str:
 def name_of(name: str) -> str:
     """The name of an environment of the library or of a plug-in, without the file. Ids of Gymnasium are their names."""
     return NativeEnvs(name, None).name if _is_native(name) else name
+
+
+def _maker_of_name(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:
+    """Of "module:function" or of an id of Gymnasium, which may be "module:Id-v0"."""
+    module, _, function = name.partition(":")
+    if function.isidentifier():
+        make = getattr(importlib.import_module(module), function, None)
+        if callable(make):
+            return functools.partial(make, **options)
+    return _maker_of_id(name, options)
 
 
 def _maker_of_id(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:

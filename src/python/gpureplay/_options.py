@@ -4,6 +4,7 @@ of the program gpureplay-train, which reads the same file options.txt in the fol
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -23,9 +24,12 @@ OVERRIDES = ("buffer", "agent")  # parameters of `train` with other settings by 
 _MOST = (2**63 - 1) // 4
 
 
+APEX_PRESETS = ("apex-dqn", "apex-dqn-small")
+
+
 class Option(NamedTuple):
     """An option. `kind` is the type of its values. Integers are `low` to `high`. A run may have no value of one that
-    is optional."""
+    is optional. `of`: whose it is: that of the presets of Ape-X, of all others, or of both."""
 
     kind: type
     metavar: str
@@ -33,53 +37,88 @@ class Option(NamedTuple):
     low: int = 0
     high: int = _MOST
     is_optional: bool = False
+    of: str = "both"  # or "apex", "others"
 
 
-# In the order of the file. Where there are two defaults, they are those of fast-dqn and of fast-dqn-small.
+_other, _apex = functools.partial(Option, of="others"), functools.partial(Option, of="apex")
+
+# In the order of the file. Where there are two defaults, they are those of fast-dqn and of fast-dqn-small, or of
+# apex-dqn and of apex-dqn-small.
 OPTIONS = {
     "env": Option(str, "NAME", "a game of the library, a plug-in (./games.so or ./games.so:Corridor), or an id of "
                                "Gymnasium"),
     "env_options": Option(str, "LIST", "the environment's: a=1,b=2"),
     "preset": Option(str, "NAME", "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
-                                  "dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small or vrc-2021-small"),
+                                  "dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small, vrc-2021-small, apex-dqn or "
+                                  "apex-dqn-small"),
     "device": Option(str, "NAME", "auto (default: a GPU if there is one), cpu, cuda:N"),
     "threads": Option(int, "N", "threads that compute on the CPU (0: as many as there are cores)", 0, 1024),
-    "deterministic": Option(bool, "0|1", "1: the same results each time on a GPU, too, by slower kernels (0)"),
+    "deterministic": _other(bool, "0|1", "1: the same results each time on a GPU, too, by slower kernels (0)"),
     "seed": Option(int, "N", "of everything random (1)", 0, 2**63 - 1),
     "steps": Option(int, "N", "environment steps to take after the random ones (fast-dqn 50000000, dqn-lambda-2019 "
-                                "9950000, for CartPole 450000, vrc-2021 4950000, the small ones 1000000)", 1),
-    "num_envs": Option(int, "W", "environments (8; of dqn-lambda and vrc 1)", 1, 4096),
-    "env_threads": Option(int, "N", "threads that step environments (0: one for each environment, at most 64)", 0,
+                                "9950000, for CartPole 450000, vrc-2021 4950000, the small ones 1000000); of Ape-X "
+                                "those of all actors", 1),
+    "num_envs": _other(int, "W", "environments (8; of dqn-lambda and vrc 1)", 1, 4096),
+    "env_threads": _other(int, "N", "threads that step environments (0: one for each environment, at most 64)", 0,
                             4096),
-    "concurrent": Option(bool, "0|1", "train while the environments step (1)"),
-    "synchronized": Option(bool, "0|1", "one inference for all environments (1; 0 if there is one environment)"),
-    "burst": Option(bool, "0|1", "1: the C / F train steps of every C steps are done at their beginning, and "
+    "concurrent": _other(bool, "0|1", "train while the environments step (1)"),
+    "synchronized": _other(bool, "0|1", "one inference for all environments (1; 0 if there is one environment)"),
+    "burst": _other(bool, "0|1", "1: the C / F train steps of every C steps are done at their beginning, and "
                                  "--concurrent is 0 (0; of dqn-lambda and vrc 1)", is_optional=True),
-    "act": Option(str, "latest|target", "act by the network that is trained, or by the target network (latest; with "
+    "act": _other(str, "latest|target", "act by the network that is trained, or by the target network (latest; with "
                                         "--concurrent 1 always target, but for dqn-lambda and vrc)"),
-    "whole_episodes": Option(bool, "0|1", "1: only the steps of finished episodes go to the replay (0)"),
+    "whole_episodes": _other(bool, "0|1", "1: only the steps of finished episodes go to the replay (0)"),
     "target_period": Option(int, "C", "steps between copies to the target network, or refreshes of the cache (10000, "
-                                        "1000)", 1),
-    "train_period": Option(int, "F", "steps for each train step (4)", 1),
-    "prepopulation": Option(int, "N", "random steps before the first step (50000, 5000)", 1),
-    "eval_period": Option(int, "N", "steps between evaluations; 0: only at the end (250000, 50000)"),
-    "eval_episodes": Option(int, "N", "episodes of an evaluation; 0: no evaluations (30)"),
-    "capacity": Option(int, "N", "transitions in the replay (1000000, 100000)", 2),
+                                        "1000); of Ape-X train steps (2500, 250)", 1),
+    "train_period": _other(int, "F", "steps for each train step (4)", 1),
+    "prepopulation": Option(int, "N", "random steps before the first step (50000, 5000); of Ape-X transitions before "
+                                        "training begins", 1),
+    "eval_period": _other(int, "N", "steps between evaluations; 0: only at the end (250000, 50000)"),
+    "eval_episodes": _other(int, "N", "episodes of an evaluation; 0: no evaluations (30)"),
+    "capacity": Option(int, "N", "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, and the "
+                                   "ring is 1/16 larger (2000000, 100000)", 2),
     "frame_stack": Option(int, "N", "frames of an observation, where the environment shows one image without channels "
                                     "(4)", 1, _c_api.MAX_STACK, True),
-    "batch": Option(int, "N", "transitions of a train step (32)", 1),
-    "learning_rate": Option(float, "X", "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005)"),
-    "exploration_steps": Option(int, "N", "in which epsilon falls from 1 to 0.1, of vrc with the random steps; 0: it "
+    "batch": Option(int, "N", "transitions of a train step (32; of apex-dqn 512)", 1),
+    "learning_rate": Option(float, "X", "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005, of "
+                                          "apex-dqn 0.0000625)"),
+    "exploration_steps": _other(int, "N", "in which epsilon falls from 1 to 0.1, of vrc with the random steps; 0: it "
                                             "is 0.1 from step 1 on (1000000, 100000; of dqn-lambda-2019 for CartPole "
                                             "300000)"),
-    "estimator": Option(str, "NAME", "of the returns of dqn-lambda and vrc: peng (default), watkins, n-step (default "
+    "estimator": _other(str, "NAME", "of the returns of dqn-lambda and vrc: peng (default), watkins, n-step (default "
                                      "for CartPole by dqn-lambda-2019), peng-median, watkins-median, peng-error-bound, "
                                      "watkins-error-bound", is_optional=True),
-    "lambda_": Option(float, "X", "of peng and watkins, 0 to 1; it must be given", is_optional=True),
-    "n_step": Option(int, "N", "of n-step (3; of dqn-lambda-2019 for CartPole 5)", 1, 2**31 - 1, True),
-    "error_bound": Option(float, "X", "of the two with error-bound (0.025)", is_optional=True),
-    "checkpoint": Option(int, "N", "steps between checkpoints, a multiple of C; 0: none (1000000, 50000)"),
+    "lambda_": _other(float, "X", "of peng and watkins, 0 to 1; it must be given", is_optional=True),
+    "n_step": _other(int, "N", "of n-step (3; of dqn-lambda-2019 for CartPole 5)", 1, 2**31 - 1, True),
+    "error_bound": _other(float, "X", "of the two with error-bound (0.025)", is_optional=True),
+    "checkpoint": Option(int, "N", "steps between checkpoints, a multiple of C but for Ape-X; 0: none (1000000, "
+                                   "50000)"),
+    "actors": _apex(int, "N", "actors, each with an environment and an epsilon (8)", 1, _c_api.APEX_MAX_ACTORS),
+    "processes": _apex(bool, "0|1", "each actor is a process (0: a thread; 1 for environments in Python)"),
+    "samples_per_insert": _apex(float, "X", "transitions learned for each one received; 0: not limited (0, 8)"),
+    "initial_priorities": _apex(str, "td|max", "by the actor's TD errors, or the largest one so far (td)"),
+    "prioritized": _apex(bool, "0|1", "0: the learner draws uniformly (1)"),
+    "replicate": _apex(int, "K", "how often each block is appended (1)", 1, 64),
+    "epsilons": _apex(str, "LIST", "\"0.4,0.1,...\": of the actors by turns, instead of the ladder", is_optional=True),
+    "evaluator": _apex(bool, "0|1", "one more actor, which adds nothing and plays with epsilon 0.4^7 (1)"),
+    "compression": _apex(int, "LEVEL", "of Zstandard for blocks, 1 to 19; 0: none (0)", 0, 19),
+    "pull_period": _apex(int, "N", "steps of an actor after which it takes the newest weights (100)", 1),
 }
+
+
+def others_of(preset: Value) -> str:
+    """The options that this preset does not have, by Option.of."""
+    return "others" if preset in APEX_PRESETS else "apex"
+
+
+def refuse_others(options: Mapping[str, Value], preset: str) -> None:
+    """Refuses options that this preset does not have."""
+    others = others_of(preset)
+    for name, option in OPTIONS.items():
+        if option.of == others and options[name] is not None:
+            what = f", or take {' or '.join(APEX_PRESETS)}" if others == "apex" else ""
+            raise InvalidArgument(f"{flag_of(name)} is {text_of(options[name])} and --preset is {preset}, which does "
+                                  f"not have it; leave one of them out{what}")
 
 
 def flag_of(name: str) -> str:
@@ -147,7 +186,8 @@ def read_options(folder: str | os.PathLike[str]) -> tuple[dict[str, Value], dict
         if flag not in names or not space:
             raise ValueError(f"{path} has the line \"{line}\"; its lines must be options of a run with their values")
         found[names[flag]] = parsed(names[flag], text)
-    for name in OPTIONS:
-        if name not in found and not OPTIONS[name].is_optional:
+    others = others_of(found.get("preset"))
+    for name, option in OPTIONS.items():
+        if name not in found and not option.is_optional and option.of != others:
             raise ValueError(f"{path} has no {flag_of(name)}; it must have every option of a run")
     return found, overrides

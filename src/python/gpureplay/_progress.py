@@ -7,27 +7,27 @@ import math
 import shutil
 import sys
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ._learner import DQN, LearnerStats
-from ._run import Run, RunStats
-from ._run_folder import COLUMNS, Number, Record
+from ._run import Advanced, Run
+from ._run_folder import Number, Record
 
 _ROW_SECONDS = 5.0  # between rows of rates; the first one comes at the first look
 _LOOK_SECONDS = 1.0  # between two looks at the statistics
 _PRINT_SECONDS = 30.0  # between lines where there is no terminal
 
 
-class _Sample(NamedTuple):
+class Sample(NamedTuple):
     """The statistics at a moment."""
 
     seconds: float  # that the run has taken
     step: int
-    run: RunStats
+    run: Any  # of Run or Apex
     learner: LearnerStats
 
 
-def _ratio(one: float, other: float) -> float:
+def ratio(one: float, other: float) -> float:
     return one / other if other > 0 else math.nan
 
 
@@ -39,35 +39,48 @@ def time_text(seconds: float) -> str:
 
 
 class Progress:
-    """Call `look` now and then, and `finish` at the end.
+    """Call `look` now and then, and `finish` at the end. Its subclasses know the statistics of their kind of run.
 
     first_step, first_seconds: where the run was when it was resumed, or 0. prints: whether the line is shown.
     """
 
-    def __init__(self, run: Run, agent: DQN, record: Record, steps: int, first_step: int, first_seconds: float,
+    def __init__(self, run: Advanced, agent: DQN, record: Record, steps: int, first_step: int, first_seconds: float,
                  prints: bool):
-        self._run, self._agent, self._record, self._prints = run, agent, record, prints
+        self._run: Any = run
+        self._agent, self._record, self._prints = agent, record, prints
         self._steps, self._first_step, self._first_seconds = steps, first_step, first_seconds
-        self._prepopulation: int = run.config["prepopulation"]
-        self._eval_episodes: int = run.config["eval_episodes"]
-        # The entries of the cache of returns that a train step draws; 0: there is no cache.
-        self._drawn: int = agent.config["batch_size"] if "cache_size" in agent.config else 0
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self._began = time.monotonic()
-        self._rates: dict[str, Number] = dict.fromkeys(COLUMNS["rates"], math.nan)
-        self._counted = run.stats.steps  # when it was resumed
+        self._rates: dict[str, Number] = dict.fromkeys(record.columns["rates"], math.nan)
         self._first = self._last = self._sample()
         self._looked = self._printed = first_seconds
         self._has_row = False
+
+    # Of the kind of run.
+
+    def _step_of(self, stats: Any) -> int:
+        raise NotImplementedError
+
+    def _rates_between(self, before: Sample, now: Sample) -> list[Number]:
+        """The rates between two samples, and what is known at the second, in the order of the columns."""
+        raise NotImplementedError
+
+    def _shown(self, stats: Any, step: int) -> dict[str, float]:
+        """What the line has after the position, by name."""
+        raise NotImplementedError
+
+    def _beginning(self, stats: Any, step: int) -> str:
+        """The position while nothing trains yet; then nothing."""
+        raise NotImplementedError
 
     @property
     def seconds(self) -> float:
         """That the run has taken, also before it was resumed."""
         return self._first_seconds + time.monotonic() - self._began
 
-    def _sample(self) -> _Sample:
+    def _sample(self) -> Sample:
         stats = self._run.stats
-        return _Sample(self.seconds, self._first_step + stats.steps - self._counted, stats, self._agent.stats)
+        return Sample(self.seconds, self._step_of(stats), stats, self._agent.stats)
 
     def look(self, is_last: bool = False) -> None:
         """Adds a row and shows the line, if it is time."""
@@ -86,53 +99,87 @@ class Progress:
     def finish(self) -> None:
         self.look(is_last=True)
 
+    def say(self, line: str) -> None:
+        """Prints a line of its own."""
+        if self._prints:
+            print(f"\r\033[K{line}" if self._is_terminal else line, flush=True)
+
     def _add_row(self) -> None:
         """The learner's mean loss is over the time since the last sample, so samples are taken for rows only."""
         before, self._last, self._has_row = self._last, self._sample(), True
         self._rates = self._rates_since(before)
         self._record.add("rates", list(self._rates.values()))
 
-    def _rates_since(self, sample: _Sample) -> dict[str, Number]:
+    def _rates_since(self, sample: Sample) -> dict[str, Number]:
         """Until the last sample."""
-        last = self._last
-        missing = _ratio(last.learner.missing_rows - sample.learner.missing_rows,
-                         (last.learner.steps - sample.learner.steps) * self._drawn)
-        return dict(zip(COLUMNS["rates"], [*_rates(sample, last, self._agent.epsilon(last.step)), missing]))
+        return dict(zip(self._record.columns["rates"], self._rates_between(sample, self._last)))
 
     def _print(self, is_last: bool) -> None:
         stats = self._run.stats
-        step = self._first_step + stats.steps - self._counted
-        values = {"steps/s": self._rates["env_steps_per_second"], "train/s": self._rates["train_steps_per_second"],
-                  "return": stats.recent_return, "evaluated": stats.evaluated_return,
-                  "epsilon": self._agent.epsilon(step), "loss": self._rates["loss"],
-                  "missing": self._rates["missing_share"]}
-        line = self._position(stats, step) + "".join(f"  {name} {value:.4g}" for name, value in values.items()
-                                                     if math.isfinite(value))
+        step = self._step_of(stats)
+        line = self._position(stats, step) + "".join(f"  {name} {value:.4g}" for name, value in
+                                                     self._shown(stats, step).items() if math.isfinite(value))
         if self._is_terminal:  # a line that is too long could not be drawn over
             width = shutil.get_terminal_size().columns
             print(f"\r\033[K{line[:width - 1]}", end="\n" if is_last else "", flush=True)
         else:
             print(line, flush=True)
 
-    def _position(self, stats: RunStats, step: int) -> str:
+    def _position(self, stats: Any, step: int) -> str:
+        beginning = self._beginning(stats, step)
+        if beginning:
+            return beginning
+        speed = ratio(step - self._first_step, self.seconds - self._first_seconds)
+        left = f", {time_text((self._steps - step) / speed)} left" if speed > 0 and step < self._steps else ""
+        return f"{step} of {self._steps} steps, {100 * step / self._steps:.1f}%{left}"
+
+
+class RunProgress(Progress):
+    """Of a `Run`."""
+
+    def __init__(self, run: Run, agent: DQN, record: Record, steps: int, first_step: int, first_seconds: float,
+                 prints: bool):
+        self._prepopulation: int = run.config["prepopulation"]
+        self._eval_episodes: int = run.config["eval_episodes"]
+        # The entries of the cache of returns that a train step draws; 0: there is no cache.
+        self._drawn: int = agent.config["batch_size"] if "cache_size" in agent.config else 0
+        self._counted = run.stats.steps  # when it was resumed
+        super().__init__(run, agent, record, steps, first_step, first_seconds, prints)
+
+    def _step_of(self, stats: Any) -> int:
+        return int(self._first_step + stats.steps - self._counted)
+
+    def _rates_between(self, before: Sample, now: Sample) -> list[Number]:
+        seconds, inferences = now.seconds - before.seconds, now.run.inferences - before.run.inferences
+        parts = {name: getattr(now.run, f"{name}_seconds") - getattr(before.run, f"{name}_seconds")
+                 for name in ("env", "infer", "train", "publish", "copy", "eval")}
+        missing = ratio(now.learner.missing_rows - before.learner.missing_rows,
+                        (now.learner.steps - before.learner.steps) * self._drawn)
+        return [now.seconds, now.step, now.learner.steps, now.run.episodes, ratio(now.step - before.step, seconds),
+                ratio(inferences, seconds), ratio(now.run.inferred - before.run.inferred, inferences),
+                ratio(now.run.train_steps - before.run.train_steps, seconds),
+                *(ratio(part, seconds) for part in parts.values()), parts["publish"], parts["copy"],
+                now.run.recent_return, self._agent.epsilon(now.step), *learning(before, now), missing]
+
+    def _shown(self, stats: Any, step: int) -> dict[str, float]:
+        return {"steps/s": self._rates["env_steps_per_second"], "train/s": self._rates["train_steps_per_second"],
+                "return": stats.recent_return, "evaluated": stats.evaluated_return,
+                "epsilon": self._agent.epsilon(step), "loss": self._rates["loss"],
+                "missing": self._rates["missing_share"]}
+
+    def _beginning(self, stats: Any, step: int) -> str:
         if stats.prepopulated < self._prepopulation and step == 0:
             return f"random steps before training: {stats.prepopulated} of {self._prepopulation}"
-        speed = _ratio(step - self._first_step, self.seconds - self._first_seconds)
-        left = f", {time_text((self._steps - step) / speed)} left" if speed > 0 and step < self._steps else ""
+        return ""
+
+    def _position(self, stats: Any, step: int) -> str:
         episode = stats.eval_episode
         evaluating = f", evaluating: episode {episode} of {self._eval_episodes}" if episode > 0 else ""
-        return f"{step} of {self._steps} steps, {100 * step / self._steps:.1f}%{left}{evaluating}"
+        return super()._position(stats, step) + evaluating
 
 
-def _rates(before: _Sample, now: _Sample, epsilon: float) -> list[Number]:
-    """The rates between two samples, and what is known at the second, in the order of the columns but the last."""
-    seconds, inferences = now.seconds - before.seconds, now.run.inferences - before.run.inferences
-    parts = {name: getattr(now.run, f"{name}_seconds") - getattr(before.run, f"{name}_seconds")
-             for name in ("env", "infer", "train", "publish", "copy", "eval")}
-    has_trained = now.learner.steps > before.learner.steps
-    learner = [now.learner.learning_rate, now.learner.mean_loss, now.learner.mean_q, now.learner.gradient_norm]
-    return [now.seconds, now.step, now.learner.steps, now.run.episodes, _ratio(now.step - before.step, seconds),
-            _ratio(inferences, seconds), _ratio(now.run.inferred - before.run.inferred, inferences),
-            _ratio(now.run.train_steps - before.run.train_steps, seconds),
-            *(_ratio(part, seconds) for part in parts.values()), parts["publish"], parts["copy"],
-            now.run.recent_return, epsilon, *(learner if has_trained else [math.nan] * len(learner))]
+def learning(before: Sample, now: Sample) -> list[float]:
+    """Learning rate, loss, mean Q value and the gradient's norm; NaN if nothing was trained."""
+    stats = now.learner
+    known = [stats.learning_rate, stats.mean_loss, stats.mean_q, stats.gradient_norm]
+    return known if stats.steps > before.learner.steps else [math.nan] * len(known)

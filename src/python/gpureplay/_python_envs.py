@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
+import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -141,7 +143,11 @@ class _PythonType(Envs):
     """What all types in Python share: the spaces, and the exceptions of environments.
 
     An exception cannot pass through C. It is stored, and the library gets a sentence instead, with which the run ends.
+
+    tells_place: whether the sentence has the file and the line, for those who get nothing else.
     """
+
+    tells_place = False
 
     def __init__(self, first: Any, spaces: Spaces, box: Any, check_nan: bool):
         """first: the environment that names the type. box: the observation space of one environment."""
@@ -189,6 +195,9 @@ class _PythonType(Envs):
     def _refusal(self, label: str, error: BaseException) -> int:
         """Stores the exception. Returns the address of a sentence."""
         text = f"{type(error).__name__}: {error}"[:_MAX_SENTENCE]
+        if self.tells_place:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            text += f" ({os.path.basename(place.filename)}, line {place.lineno})"
         self._raised.setdefault(label, error)
         sentence = self._sentences[label] = ctypes.create_string_buffer(text.encode("utf-8", "replace"))
         return ctypes.addressof(sentence)

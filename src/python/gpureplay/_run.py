@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from . import _c_api
 from ._config import Settings, run_config, settings_of_run, settings_text
@@ -20,6 +21,7 @@ from ._python_envs import Envs
 
 _KINDS = {_c_api.RUN_EPISODE: "episode", _c_api.RUN_EVALUATION: "evaluation"}
 _WAIT = 0.1  # seconds between two looks at signals
+_Run = TypeVar("_Run", bound="Advanced")
 
 
 class EnvError(GpureplayError, RuntimeError):
@@ -63,30 +65,103 @@ class RunStats(NamedTuple):
 OnEvent = Callable[[RunEvent], Any]
 
 
-class _Reporter:
-    """Passes a run's events on. The run stops if `on_event` raises an exception, or returns False."""
+def _event_at(address: int) -> RunEvent:
+    given = _c_api.RunEvent.from_address(address)
+    kind, *others = (getattr(given, name) for name in RunEvent._fields)
+    return RunEvent(_KINDS[kind], *others)
 
-    def __init__(self, on_event: OnEvent | None):
-        self.run: int | None = None  # the address of the run
+
+class Reporter:
+    """Passes a run's events on. The run stops if `on_event` raises an exception, or returns False.
+
+    event_at: an event from the address of the library's.
+    """
+
+    def __init__(self, on_event: Callable[[Any], Any] | None, event_at: Callable[[int], Any]):
         self.raised: list[BaseException] = []
         self.says_stop = False
-        self._on_event = on_event
+        self.stop: Callable[[], None] = lambda: None  # stops the run
+        self._on_event, self._event_at = on_event, event_at
         self.function = dict(_c_api.RunConfig._fields_)["on_event"](self._report)
 
     def _report(self, _user: int | None, address: int) -> None:
         if self._on_event is None or self.raised:
             return
-        given = _c_api.RunEvent.from_address(address)
-        kind, *others = (getattr(given, name) for name in RunEvent._fields)
         try:
-            self.says_stop |= says_stop(self._on_event(RunEvent(_KINDS[kind], *others)))
+            self.says_stop |= says_stop(self._on_event(self._event_at(address)))
         except BaseException as error:
             self.raised.append(error)
         if self.raised or self.says_stop:
-            lib.gpur_run_stop(self.run)
+            self.stop()
 
 
-class Run(Handle):
+class Advanced(Handle):
+    """What `Run` and `Apex` share: a run on a learner that one thread advances, which calls on_event, while others may
+    look at it and stop it."""
+
+    _stop: Any  # the library's functions
+    _save: Any
+    _agent: DQN
+    _envs: Envs
+    _reporter: Reporter
+
+    def _own(self, address: int | None, destroy: Callable[[int | None], None]) -> None:
+        """Takes the library's run as its own. From now on nobody else adds to the buffer."""
+        super().__init__(address, destroy, self._agent._runs)
+        self._agent._users.add(self)
+        self._agent._buffer._close_writer(f"gave way to those of a gpureplay.{type(self).__name__}")
+        self._reporter.stop = functools.partial(type(self)._stop, address)
+
+    def _failure(self, error: Exception) -> BaseException:
+        """What is raised for the library's error."""
+        return error
+
+    @property
+    def was_stopped_by_event(self) -> bool:
+        """Whether on_event has returned False."""
+        return self._reporter.says_stop
+
+    def _call_watched(self, function: Any, *arguments: Any, tick: Callable[[], None] | None = None,
+                      then: Callable[[], None] | None = None) -> None:
+        """Calls the library's function in another thread, because Python runs the handlers of signals in the main one:
+        what they raise, as Ctrl-C does, stops the run and is raised then. tick: is called now and then. then: is called
+        if the function succeeded, before such an exception is raised."""
+        self._open_handle()
+        call = _Call(self, function, arguments)
+        with DeferredSignals() as signals:
+            call.start()
+            try:
+                while not call.ended.wait(_WAIT):
+                    if signals.raised:
+                        self._invoke(self._stop)
+                    if tick is not None:
+                        tick()
+            finally:
+                if not call.ended.is_set():  # tick has raised an exception
+                    self._invoke(self._stop)
+                    call.ended.wait()
+            if then is not None and not call.raised:
+                then()
+        refusals = [] if call.was_stopped and signals.raised else call.raised
+        for error in (*self._reporter.raised, *refusals, *signals.raised):
+            raise error
+
+    def close(self) -> None:
+        """Stops the threads and processes, and closes the environments that the run has made. Buffer and learner stay
+        open."""
+        if self._handle in self._owned:  # not if a learner in the same garbage was destroyed before, with its runs
+            self._invoke(self._stop)
+        super().close()
+        self._envs.close()
+
+    def __enter__(self: _Run) -> _Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Run(Advanced):
     """Environments that act by a learner's network, each in a lane of its own, with the learner's training, in threads
     of the library. `train` makes buffer, learner and run in one call.
 
@@ -96,10 +171,11 @@ class Run(Handle):
     env: the name of a game of the library ("CartPole-v1", "MinAtar/Breakout"), or a plug-in's file ("./games.so",
         "./games.so:Corridor"); or an id of Gymnasium ("gymnasium:CartPole-v1" if the library has a game of that name,
         too); or a function make_env(lane) that makes an environment, for lanes 0 to num_envs - 1 and num_envs, the one
-        of evaluations; or a list of environments, which the caller closes. Observations must be a Box, actions
-        Discrete. In Python only one environment steps at a time, unless it releases the interpreter's lock: with
-        threads=1 the lanes then cost the least. Or a vector environment of Gymnasium, which needs `synchronized`, whose
-        steps are taken all at once, and which the caller closes.
+        of evaluations, or where it is ("module:make_env", which gets env_options as keywords); or a list of
+        environments, which the caller closes. Observations must be a Box, actions Discrete. In Python only one
+        environment steps at a time, unless it releases the interpreter's lock: with threads=1 the lanes then cost the
+        least. Or a vector environment of Gymnasium, which needs `synchronized`, whose steps are taken all at once, and
+        which the caller closes.
     env_options: for a name: "name=value,name=value", or a dict.
     eval_env: beside a list or a vector environment: the environment of evaluations. None: there are none.
     on_event: is called with each RunEvent, in the thread that advances the run. False stops the run, an exception does,
@@ -118,6 +194,7 @@ class Run(Handle):
     """
 
     _kind = "run"
+    _stop, _save = lib.gpur_run_stop, lib.gpur_run_save
 
     def __init__(self, agent: DQN, env: Any, *, env_options: EnvOptions = None, eval_env: Any = None,
                  on_event: OnEvent | None = None, check_nan: bool = True, **settings: Any):
@@ -142,7 +219,8 @@ class Run(Handle):
 
     def _create(self, agent: DQN, envs: Envs, on_event: OnEvent | None, settings: Settings) -> None:
         config = _config_of(agent, envs, settings)
-        self._agent, self._envs, self._config, self._reporter = agent, envs, config, _Reporter(on_event)
+        self._agent, self._envs, self._config = agent, envs, config
+        self._reporter = Reporter(on_event, _event_at)
         config.env_options, config.on_event = envs.options, self._reporter.function
         address = ctypes.c_void_p()
         note_library_threads()
@@ -157,10 +235,7 @@ class Run(Handle):
             failure = None if status == 0 else self._failure(agent._explain(failed(status)))
         if failure is not None:
             raise signals.raised[0] if signals.raised else failure
-        super().__init__(address.value, lib.gpur_run_destroy, agent._runs)
-        agent._users.add(self)
-        agent._buffer._close_writer("gave way to those of a gpureplay.Run")
-        self._reporter.run = address.value
+        self._own(address.value, lib.gpur_run_destroy)
         if signals.raised:
             self.close()
             raise signals.raised[0]
@@ -194,37 +269,7 @@ class Run(Handle):
     def stop(self) -> None:
         """Makes `advance` return after the steps that the environments are taking now. The run has then ended, and
         on_event has got all episodes, those of a target period that has not ended, too. Any thread."""
-        self._invoke(lib.gpur_run_stop)
-
-    @property
-    def was_stopped_by_event(self) -> bool:
-        """Whether on_event has returned False."""
-        return self._reporter.says_stop
-
-    def _call_watched(self, function: Any, *arguments: Any, tick: Callable[[], None] | None = None,
-                      then: Callable[[], None] | None = None) -> None:
-        """Calls the library's function in another thread, because Python runs the handlers of signals in the main one:
-        what they raise, as Ctrl-C does, stops the run and is raised then. tick: is called now and then. then: is called
-        if the function succeeded, before such an exception is raised."""
-        self._open_handle()
-        call = _Call(self, function, arguments)
-        with DeferredSignals() as signals:
-            call.start()
-            try:
-                while not call.ended.wait(_WAIT):
-                    if signals.raised:
-                        self.stop()
-                    if tick is not None:
-                        tick()
-            finally:
-                if not call.ended.is_set():  # tick has raised an exception
-                    self.stop()
-                    call.ended.wait()
-            if then is not None and not call.raised:
-                then()
-        refusals = [] if call.was_stopped and signals.raised else call.raised
-        for error in (*self._reporter.raised, *refusals, *signals.raised):
-            raise error
+        self._invoke(self._stop)
 
     # Files.
 
@@ -235,7 +280,7 @@ class Run(Handle):
 
         It waits for an evaluation that runs. Ctrl-C cuts that off, and nothing is written; while the files are written,
         it is raised when they are complete."""
-        self._call_watched(lib.gpur_run_save, encoded_path(folder))
+        self._call_watched(self._save, encoded_path(folder))
 
     def load(self, folder: str | os.PathLike[str]) -> None:
         """Restores such a folder, before the first `advance`, into a run with the same settings on a buffer and a
@@ -262,19 +307,6 @@ class Run(Handle):
         """The settings by name, including the defaults. A copy."""
         return settings_of_run(self._config)
 
-    def close(self) -> None:
-        """Stops the threads, and closes the environments that the run has made. Buffer and learner stay open."""
-        if self._handle in self._owned:  # not if a learner in the same garbage was destroyed before, with its runs
-            self.stop()
-        super().close()
-        self._envs.close()
-
-    def __enter__(self) -> Run:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         if self.closed:
             return f"<gpureplay.Run, {self._envs.name}, closed>"
@@ -285,8 +317,8 @@ class Run(Handle):
 class _Call(threading.Thread):
     """A call of a run's function."""
 
-    def __init__(self, run: Run, function: Any, arguments: tuple[Any, ...]):
-        super().__init__(name="gpureplay.Run", daemon=True)
+    def __init__(self, run: Advanced, function: Any, arguments: tuple[Any, ...]):
+        super().__init__(name="gpureplay", daemon=True)
         self._run, self._function, self._arguments = run, function, arguments
         self.ended, self.raised, self.was_stopped = threading.Event(), list[BaseException](), False
 

@@ -36,7 +36,8 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "gpur_optimizer_config.kind": ("adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind",
                                    "adam_tf"),
 }
-_LEFT_OUT = ("size", "reserved", "reserved0", "fields", "field_count", "trunk_count", "env_options", "on_event", "user")
+_LEFT_OUT = ("size", "reserved", "reserved0", "fields", "field_count", "trunk_count", "env_options", "on_event", "user",
+             "command", "epsilons")
 
 
 def _number(value: float) -> float | None:
@@ -74,9 +75,11 @@ def _environment(envs: Envs) -> dict[str, Any]:
             "num_actions": info.action.num_actions, "max_steps": info.max_steps, "save_bytes": info.save_bytes}
 
 
-def _run(run: _c_api.RunConfig, has_target: bool) -> dict[str, Any]:
-    """`act` is that by which the run acts: with `concurrent` the target network, if there is one."""
-    return {**_members(run), **({"act": "target"} if run.concurrent and has_target else {})}
+def _run(run: _c_api.RunConfig | _c_api.ApexConfig, has_target: bool) -> dict[str, Any]:
+    """`act` is that by which a run acts: with `concurrent` the target network, if there is one."""
+    if isinstance(run, _c_api.ApexConfig):
+        return {"apex": _members(run)}
+    return {"run": {**_members(run), **({"act": "target"} if run.concurrent and has_target else {})}}
 
 
 def _device(device: Device) -> dict[str, Any]:
@@ -86,7 +89,7 @@ def _device(device: Device) -> dict[str, Any]:
 
 def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], device: Device, envs: Envs,
                     replay: _c_api.ReplayConfig, learner: _c_api.LearnerConfig,
-                    run: _c_api.RunConfig) -> dict[str, Any]:
+                    run: _c_api.RunConfig | _c_api.ApexConfig) -> dict[str, Any]:
     """options: by the names of `train`. overrides: settings of the buffer and the agent that were given beside them."""
     lines = (line.partition(": ") for line in lib.gpur_build_info().decode().splitlines() if ": " in line)
     return {
@@ -95,7 +98,7 @@ def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], de
         "options": {flag_of(name)[2:]: int(value) if isinstance(value, bool) else value
                     for name, value in options.items() if value is not None},
         "overrides": overrides, "environment": _environment(envs),
-        "run": _run(run, has_target=learner.returns.cache_size == 0),
+        **_run(run, has_target=learner.returns.cache_size == 0),
         "replay": {**_members(replay), "fields": [_field(replay.fields[i]) for i in range(replay.field_count)]},
         "learner": _members(learner),
     }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The folder of a run, whose files are those of the program gpureplay-train (docs/training.md): the record in
-episodes.csv, evaluations.csv, rates.csv and log.jsonl, and the checkpoint."""
+episodes.csv, evaluations.csv, rates.csv, of Ape-X actors.csv, and log.jsonl, and the checkpoint."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from typing import IO, Any, NamedTuple, Union
 import numpy as np
 
 Number = Union[int, float]
+Cell = Union[Number, str]
 
 # The kinds of rows: the file and the columns of each.
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -29,35 +30,59 @@ COLUMNS: dict[str, tuple[str, ...]] = {
               "publish_share", "copy_share", "eval_share", "publish_seconds", "copy_seconds", "recent_return",
               "epsilon", "learning_rate", "loss", "mean_q", "gradient_norm", "missing_share"),
 }
-FILES = {"episode": "episodes.csv", "evaluation": "evaluations.csv", "rates": "rates.csv"}
+# The same of Ape-X.
+APEX_COLUMNS: dict[str, tuple[str, ...]] = {
+    "episode": ("step", "actor", "length", "return", "epsilon"),
+    "evaluation": COLUMNS["evaluation"],
+    "rates": ("seconds", "step", "train_steps", "episodes", "env_steps_per_second", "transitions_per_second",
+              "megabytes_per_second", "train_steps_per_second", "learned_per_second", "samples_per_insert",
+              "weights_age", "actors", "deaths", "lost_transitions", "refused_blocks", "limiter_timeouts",
+              "train_share", "publish_share", "receive_share", "learner_wait_share", "actor_wait_share",
+              "recent_return", "evaluated_return", "learning_rate", "loss", "mean_q", "gradient_norm"),
+    "actor": ("step", "actor", "incarnation", "event", "asked", "lost_blocks", "lost_rows"),
+}
+_FILES = {"episode": "episodes.csv", "evaluation": "evaluations.csv", "rates": "rates.csv", "actor": "actors.csv"}
 _LOG = "log.jsonl"
-RECORD_FILES = (*FILES.values(), _LOG)  # in the order of position.txt
-_INTEGERS = ("step", "lane", "length", "episodes", "train_steps")
+_TYPES = {**dict.fromkeys(("step", "lane", "length", "episodes", "train_steps", "actor", "incarnation", "asked",
+                           "lost_blocks", "lost_rows"), int), "event": str}
 
 
-def rows_to_array(kind: str, rows: Sequence[Sequence[Number]]) -> np.ndarray:
+def files_of(columns: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """The files of a record, in the order of position.txt."""
+    return [*(_FILES[kind] for kind in columns), _LOG]
+
+
+def rows_to_array(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> np.ndarray:
     """(count,) with the columns as fields: array["step"]."""
-    return np.array([tuple(row) for row in rows], [(name, np.int64 if name in _INTEGERS else np.float64)
-                                                   for name in COLUMNS[kind]])
+    dtypes = {int: np.int64, str: "U7", float: np.float64}
+    return np.array([tuple(row) for row in rows], [(name, dtypes[_TYPES.get(name, float)]) for name in columns])
 
 
-def read_rows(folder: str | os.PathLike[str], kind: str) -> list[list[Number]]:
-    """The rows of a kind. An empty cell is NaN. ValueError: the file has other columns."""
-    path = Path(folder, FILES[kind])
+def _read(folder: str | os.PathLike[str], kind: str) -> tuple[list[str], list[list[Cell]]]:
+    """The columns and rows of a kind. An empty cell is NaN. ValueError: the file has other columns."""
+    path, known = Path(folder, _FILES[kind]), [found[kind] for found in (COLUMNS, APEX_COLUMNS) if kind in found]
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     header, *rows = csv.reader(line for line in lines if line.endswith("\n"))  # the last one may be incomplete
-    if tuple(header) != COLUMNS[kind]:
-        raise ValueError(f"{path} has the columns {', '.join(header)}; they must be {', '.join(COLUMNS[kind])}")
-    return [[int(cell) if name in _INTEGERS else float(cell or "nan") for name, cell in zip(header, row)]
-            for row in rows]
+    if tuple(header) not in known:
+        raise ValueError(f"{path} has the columns {', '.join(header)}; they must be "
+                         f"{', or '.join(map(', '.join, dict.fromkeys(known)))}")
+    types = [_TYPES.get(name, float) for name in header]
+    return header, [[make(cell or "nan") for make, cell in zip(types, row)] for row in rows]
 
 
 def read_array(folder: str | os.PathLike[str], kind: str) -> np.ndarray:
-    return rows_to_array(kind, read_rows(folder, kind))
+    return rows_to_array(*_read(folder, kind))
 
 
-def _cell(value: Number, digits: int | None, none: str) -> str:
+def is_apex(folder: str | os.PathLike[str]) -> bool:
+    """Whether the run is one of Ape-X."""
+    return Path(folder, _FILES["actor"]).exists()
+
+
+def _cell(value: Cell, digits: int | None, none: str) -> str:
     """A number with all of its digits, or rounded to some; whole numbers keep theirs. NaN and infinity are `none`."""
+    if isinstance(value, str):
+        return value
     if not math.isfinite(value):
         return none
     if value == math.floor(value) and abs(value) < 1e15:
@@ -69,13 +94,14 @@ class Record:
     """The rows of a run, in memory and, if there is a folder, in its files. A row is written by one call of the
     system, so that a run that is killed leaves whole rows."""
 
-    def __init__(self, folder: Path | None):
+    def __init__(self, folder: Path | None, columns: Mapping[str, tuple[str, ...]] = COLUMNS):
         """OSError: a file cannot be opened, or another process writes to it. Files keep what they have."""
-        self._rows: dict[str, list[Sequence[Number]]] = {kind: [] for kind in COLUMNS}
+        self.columns, self.files = columns, files_of(columns)
+        self._rows: dict[str, list[Sequence[Cell]]] = {kind: [] for kind in columns}
         self._lock, self._folder = threading.Lock(), folder  # rows come from two threads
         self._files: dict[str, IO[bytes]] = {}
         try:
-            for path in [folder / name for name in RECORD_FILES] if folder is not None else ():
+            for path in [folder / name for name in self.files] if folder is not None else ():
                 file = self._files[path.name] = open(path, "ab", buffering=0)
                 _lock(file)
         except OSError:
@@ -85,7 +111,7 @@ class Record:
     def last_step(self) -> int:
         """Of all episodes and evaluations in the files, whose first column it is; 0: there are none."""
         lines = (line for kind in ("episode", "evaluation")
-                 for line in Path(self._folder or "", FILES[kind]).read_text(encoding="utf-8").splitlines())
+                 for line in Path(self._folder or "", _FILES[kind]).read_text(encoding="utf-8").splitlines())
         return max((int(step) for step, _, _ in (line.partition(",") for line in lines) if step.isdigit()), default=0)
 
     def begin(self, sizes: Mapping[str, int] | None) -> None:
@@ -98,27 +124,28 @@ class Record:
                                  "checkpoint was saved, and must have no less")
         for name, file in self._files.items():
             os.ftruncate(file.fileno(), (sizes or {}).get(name, 0))
-        for kind, name in FILES.items() if self._files else ():
+        for kind, columns in self.columns.items() if self._files else ():
             if not sizes:
-                self._files[name].write((",".join(COLUMNS[kind]) + "\n").encode())
-            self._rows[kind] = list(read_rows(self._folder or "", kind))
+                self._files[_FILES[kind]].write((",".join(columns) + "\n").encode())
+            self._rows[kind] = list(_read(self._folder or "", kind)[1])
 
-    def add(self, kind: str, row: Sequence[Number]) -> None:
+    def add(self, kind: str, row: Sequence[Cell]) -> None:
         """Any thread. One number for each column; NaN is no value."""
         digits = 6 if kind == "rates" else None  # measured numbers are rounded
         with self._lock:
             self._rows[kind].append(row)
             if not self._files:
                 return
-            cells = zip(COLUMNS[kind], [_cell(value, digits, "null") for value in row])
+            cells = zip(self.columns[kind], [f'"{value}"' if isinstance(value, str) else _cell(value, digits, "null")
+                                             for value in row])
             members = "".join(f', "{name}": {cell}' for name, cell in cells)
             line = ",".join(_cell(value, digits, "") for value in row) + "\n"
-            self._files[FILES[kind]].write(line.encode())
+            self._files[_FILES[kind]].write(line.encode())
             self._files[_LOG].write(f'{{"kind": "{kind}"{members}}}\n'.encode())
 
     def array(self, kind: str) -> np.ndarray:
         with self._lock:
-            return rows_to_array(kind, self._rows[kind])
+            return rows_to_array(self.columns[kind], self._rows[kind])
 
     def sync(self) -> dict[str, int]:
         """Waits until all rows are on the disk. Returns the sizes of the files."""
@@ -222,15 +249,15 @@ class Checkpoint:
         write_file(self._new / _POSITION, "".join(f"{name} {value}\n" for name, value in lines))
         self._put_in_place()
 
-    def find(self) -> Position | None:
-        """The position of the last checkpoint. None: there is none. ValueError: it is damaged."""
+    def find(self, files: Sequence[str] = tuple(files_of(COLUMNS))) -> Position | None:
+        """The position of the last checkpoint. None: there is none. ValueError: it is damaged. files: of the record."""
         self._settle()
         if not self.path.exists():
             return None
         path = self.path / _POSITION
         pairs = dict(line.partition(" ")[::2] for line in path.read_text(encoding="utf-8").splitlines())
         try:
-            sizes = {name: int(pairs[name]) for name in RECORD_FILES}
+            sizes = {name: int(pairs[name]) for name in files}
             return Position(int(pairs["step"]), float(pairs["seconds"]), sizes)
         except (KeyError, ValueError):
             raise ValueError(f"{path} is damaged; it must have the lines \"step N\", \"seconds X\" and one for each "

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -20,15 +20,16 @@ from ._config import RunPreset, Settings, run_config, run_preset
 from ._device import Device, TorchDevice
 from ._envs import EnvOptions, absolute, check_text, env_info, open_envs, options_text
 from ._handle import encoded_path
-from ._inputs import flag
+from ._inputs import flag, real
 from ._learner import DQN
 from ._library import Interrupted, InvalidArgument, Unavailable, lib
-from ._options import FILE, OPTIONS, OVERRIDES, Value, checked, flag_of, lines_of, read_options, text_of
-from ._progress import Progress
+from ._options import (APEX_PRESETS, FILE, OPTIONS, OVERRIDES, Value, checked, flag_of, lines_of, read_options,
+                       refuse_others, text_of)
+from ._progress import Progress, RunProgress
 from ._python_envs import Envs
-from ._run import OnEvent, Run, RunEvent, RunStats
+from ._run import Run
 from ._run_config import config_document, plain
-from ._run_folder import RECORD_FILES, Checkpoint, Position, Record, write_file, write_json
+from ._run_folder import APEX_COLUMNS, COLUMNS, Checkpoint, Position, Record, files_of, write_file, write_json
 
 Options = dict[str, Value]
 
@@ -38,9 +39,10 @@ class TrainResult:
     """What a training leaves. The arrays have named columns, as the run's files have: result.episodes["return"].
 
     agent: the learner, which acts: result.agent.act(obs). buffer: its transitions. episodes: (count,) with step, lane,
-    length, return; evaluations: (count,) with step, episodes, length, mean_return, return_deviation; rates: (count,)
-    with the columns of rates.csv. stats: the counts and times of the run since it was begun or resumed. config: all
-    settings, as in config.json. folder: of the run's files, or None.
+    length, return, of Ape-X step, actor, length, return, epsilon; evaluations: (count,) with step, episodes, length,
+    mean_return, return_deviation; rates: (count,) with the columns of rates.csv. stats: the counts and times of the run
+    since it was begun or resumed, a RunStats or of Ape-X an ApexStats. config: all settings, as in config.json. folder:
+    of the run's files, or None.
     """
 
     agent: DQN
@@ -48,7 +50,7 @@ class TrainResult:
     episodes: np.ndarray
     evaluations: np.ndarray
     rates: np.ndarray
-    stats: RunStats
+    stats: Any
     config: dict[str, Any]
     folder: Path | None
 
@@ -57,8 +59,9 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
           concurrent: bool | None = None, synchronized: bool | None = None, burst: bool | None = None,
           device: str | TorchDevice | Device | None = None, seed: int | None = None,
           out: str | os.PathLike[str] | None = None, resume: str | os.PathLike[str] | None = None,
-          progress: bool = True, on_event: OnEvent | None = None, env_options: EnvOptions = None, eval_env: Any = None,
-          eval_period: int | None = None, eval_episodes: int | None = None, target_period: int | None = None,
+          progress: bool = True, on_event: Callable[[Any], Any] | None = None, env_options: EnvOptions = None,
+          eval_env: Any = None, eval_period: int | None = None, eval_episodes: int | None = None,
+          target_period: int | None = None,
           train_period: int | None = None, prepopulation: int | None = None, capacity: int | None = None,
           batch: int | None = None, learning_rate: float | None = None, exploration_steps: int | None = None,
           estimator: str | None = None, lambda_: float | None = None, n_step: int | None = None,
@@ -66,7 +69,11 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
           whole_episodes: bool | None = None, checkpoint: int | None = None,
           threads: int | None = None, env_threads: int | None = None,
           deterministic: bool | None = None, check_nan: bool = True, buffer: Mapping[str, Any] | None = None,
-          agent: Mapping[str, Any] | None = None) -> TrainResult:
+          agent: Mapping[str, Any] | None = None, actors: int | None = None, processes: bool | None = None,
+          samples_per_insert: float | None = None, initial_priorities: str | None = None,
+          prioritized: bool | None = None, replicate: int | None = None,
+          epsilons: str | Sequence[float] | None = None, evaluator: bool | None = None,
+          compression: int | None = None, pull_period: int | None = None, refill: bool = False) -> TrainResult:
     """Trains a DQN agent in num_envs environments, by default with both switches of fast DQN [Daley & Amato 2021]:
 
         result = gpureplay.train("MinAtar/Breakout", steps=300_000, out="runs/breakout")
@@ -79,7 +86,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     preset: "fast-dqn", all constants of the paper ("fast-dqn" is the default for frames of 84 x 84 bytes), or
         "fast-dqn-small", for games like CartPole and MinAtar (the default for all others). "dqn-lambda-2019",
         "vrc-2021", "dqn-lambda-2019-small" and "vrc-2021-small" train on returns of several steps
-        (docs/dqn-lambda.md): burst is True, num_envs 1, and lambda_ must be given.
+        (docs/dqn-lambda.md): burst is True, num_envs 1, and lambda_ must be given. "apex-dqn" and "apex-dqn-small" are
+        Ape-X [Horgan et al. 2018]: see below.
     steps: environment steps to take after the random ones (50 million, 1 million). num_envs: environments (8; those of
         a list).
     concurrent: train while the environments step (True). synchronized: one inference for all environments (True, unless
@@ -113,16 +121,37 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         and `train` returns; an exception ends it and is raised.
     check_nan: as for `Run`.
 
+    Ape-X (docs/ape-x.md) takes env as `Apex` does, env_options, steps (of all actors: 50 million, 1 million), device,
+    threads, seed, frame_stack, batch (512, 32), learning_rate, checkpoint, out and resume, and of those above these
+    with another meaning, the defaults being those of "apex-dqn" and of "apex-dqn-small": target_period, in train steps
+    (2,500, 250); prepopulation, the transitions before training begins (50,000, 5,000); capacity, the soft capacity, to
+    which a ring 1/16 larger is trimmed (2 million, 100,000). The options that follow are Ape-X's alone. on_event gets
+    each ApexEvent.
+
+    actors: 8. processes: each actor is a process (False, and True for environments in Python). samples_per_insert:
+        transitions learned for each one received; 0: not limited (0, 8). initial_priorities: "td" or "max" ("td").
+        prioritized: False: the learner draws uniformly (True). replicate: how often each block is appended (1).
+        epsilons: of the actors by turns, instead of the ladder (None). evaluator: one more actor that adds nothing and
+        plays with epsilon 0.4^7 (True). compression: level of Zstandard for blocks; 0: none (0). pull_period: steps of
+        an actor after which it takes the newest weights (100).
+    refill: with resume: the buffer stays empty, and training goes on when actors have filled it again.
+
     Results are the same bits each time, whatever the timing of threads, except on a GPU without `deterministic`, and
-    with another number of threads. Ctrl-C ends the training after the steps that the environments are taking now. The
-    learner is saved, and KeyboardInterrupt is raised. EnvError: an environment in Python raised an exception, which is
-    the cause; the text names the lane."""
+    with another number of threads; those of Ape-X never are. Ctrl-C ends the training after the steps that the
+    environments are taking now. The learner is saved, and KeyboardInterrupt is raised. EnvError: an environment in
+    Python raised an exception, which is the cause; the text names the lane."""
     given = locals()
     if out is not None and resume is not None:
         raise InvalidArgument(f"out is {os.fspath(out)!r} and resume is {os.fspath(resume)!r}; a run that is resumed "
                               "stays in its folder, so only one of the two may be given")
     folder = out if resume is None else resume
-    training = _Training(given, None if folder is None else Path(folder), is_resumed=resume is not None)
+    name = read_options(resume)[0]["preset"] if resume is not None and preset is None else preset
+    kind = Training
+    if name in APEX_PRESETS:
+        from ._train_apex import ApexTraining as kind
+    elif refill:
+        raise InvalidArgument(f"refill is True and preset is {name!r}; only a run of Ape-X can be refilled")
+    training = kind(given, None if folder is None else Path(folder), is_resumed=resume is not None)
     try:
         training.begin()
         return training.run_to_the_end()
@@ -137,6 +166,8 @@ def _given_options(given: Mapping[str, Any], stored_env: Value) -> Options:
     texts = {"env": absolute(env) if isinstance(env, str) else None,
              "env_options": None if env_options is None else options_text(env_options, of),
              "device": device.name if isinstance(device, Device) else None if device is None else str(device)}
+    if isinstance(given["epsilons"], (list, tuple)):
+        texts["epsilons"] = ",".join(text_of(real("one of the epsilons", value)) for value in given["epsilons"])
     return {name: checked(name, texts[name] if name in texts else given[name]) for name in OPTIONS}
 
 
@@ -189,6 +220,17 @@ def _rounded_up(value: int, multiple_of: int) -> int:
     return -(-value // multiple_of) * multiple_of
 
 
+def use_checkpoint(options: Options, otherwise: int) -> int:
+    """The steps between checkpoints."""
+    if options["checkpoint"] is None:
+        options["checkpoint"] = otherwise if _saves_files() else 0
+    checkpoint = cast(int, options["checkpoint"])
+    if checkpoint > 0 and not _saves_files():
+        raise InvalidArgument(f"checkpoint is {checkpoint}, and this build of the library cannot save to files; it "
+                              "must be 0, or the library built with cJSON and xxHash")
+    return checkpoint
+
+
 def _steps_of(name: str, preset: RunPreset) -> int:
     """How long the papers train. Those on DQN(lambda) count the random steps, which `steps` does not."""
     if "-small" in name:
@@ -204,7 +246,7 @@ def _explored_at_random(name: str, preset: RunPreset) -> int:
     return int(preset.run["prepopulation"]) if name.startswith("vrc-2021") else 0
 
 
-def _use_frame_stack(options: Options, buffer: Settings, env: str) -> None:
+def use_frame_stack(options: Options, buffer: Settings, env: str) -> None:
     """Stacks of other frames than the preset's."""
     count = options["frame_stack"]
     if buffer["layout"] != "frames":
@@ -252,7 +294,7 @@ def _use_returns(options: Options, agent: Settings) -> None:
     options[setting] = agent[setting] = agent[setting] if options[setting] is None else options[setting]
 
 
-def _use_batch(buffer: Settings, size: int) -> None:
+def use_batch(buffer: Settings, size: int) -> None:
     """By default the buffer's largest batch has 4,096 transitions, or as many as half of its capacity has room for if
     they share no frames. A larger batch has to be set."""
     half = buffer["capacity"] // 2
@@ -272,6 +314,7 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
 
     use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
     name = use("preset", options["preset"] or _chosen_preset(envs, env_info(envs)))
+    refuse_others(options, name)
     found, is_small = run_preset(name, envs.type, envs.vector_type, envs.options), "-small" in name
     steps = use("steps", _steps_of(name, found))
     buffer, agent, run = found
@@ -308,16 +351,12 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     agent["exploration"] = (1.0 - 0.9 * random / explored if explored > random else last, last,
                             max(0, explored - random), *begin)
     agent["learning_rate"] = use("learning_rate", agent["learning_rate"])
-    _use_frame_stack(options, buffer, envs.name)
+    use_frame_stack(options, buffer, envs.name)
     _use_returns(options, agent)
     buffer["capacity"] = use("capacity", buffer["capacity"])
-    _use_batch(buffer, agent["batch_size"])
+    use_batch(buffer, agent["batch_size"])
     buffer["min_size"] = min(buffer["min_size"], run["prepopulation"], buffer["capacity"])
-    checkpoint = use("checkpoint", _rounded_up(50_000 if is_small else 1_000_000, run["target_period"])
-                     if _saves_files() else 0)
-    if checkpoint > 0 and not _saves_files():
-        raise InvalidArgument(f"checkpoint is {checkpoint}, and this build of the library cannot save to files; it "
-                              "must be 0, or the library built with cJSON and xxHash")
+    checkpoint = use_checkpoint(options, _rounded_up(50_000 if is_small else 1_000_000, run["target_period"]))
     if checkpoint % run["target_period"] != 0:
         raise InvalidArgument(f"checkpoint is {checkpoint} and target_period is {run['target_period']}; the first must "
                               "be a multiple of the second, or 0")
@@ -326,7 +365,8 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
 
 def _refuse_files(folder: Path) -> None:
     """Raises FileExistsError if the folder has files of a run."""
-    for name in (FILE, "config.json", "learner.safetensors", "checkpoint", *RECORD_FILES):
+    for name in (FILE, "config.json", "learner.safetensors", "checkpoint",
+                 *dict.fromkeys((*files_of(COLUMNS), *files_of(APEX_COLUMNS)))):
         if not (folder / name).exists():
             continue
         if Checkpoint(folder).exists():
@@ -336,11 +376,17 @@ def _refuse_files(folder: Path) -> None:
                               f"the folder {folder} to begin anew in it, or another --out (out) begins in another one")
 
 
-class _Training:
+class Training:
     """A training, from its options to its result.
 
     given: the arguments of `train`. folder: of the run's files. is_resumed: whether it has them already.
     """
+
+    columns = COLUMNS
+    _make_config: Any = staticmethod(run_config)
+    _make_progress: Any = RunProgress
+    _run: Any  # a Run
+    _progress: Progress
 
     def __init__(self, given: Mapping[str, Any], folder: Path | None, is_resumed: bool):
         self._folder, self._is_resumed = folder, is_resumed
@@ -377,7 +423,7 @@ class _Training:
     def begin(self) -> None:
         if self._has_other_env and self._folder is not None:
             _check_type(self._folder, self._envs.name)
-        preset = _complete(self._options, self._envs)
+        preset = self._complete()
         if self._is_resumed and not self._options["checkpoint"]:
             raise InvalidArgument(f"--resume is {str(self._folder)!r}, and that run saves no checkpoints: it has "
                                   "--checkpoint 0")
@@ -389,13 +435,23 @@ class _Training:
             warnings.warn(f"{error}; using the CPU", RuntimeWarning, stacklevel=3)
             self._open("cpu", preset)
         config = config_document(self._options, plain(self._overrides), self._buffer.device, self._envs,
-                                 self._buffer._spec.config, self._agent._config, run_config(preset.run))
-        self._run = Run._of(self._agent, self._envs, self._note_event, preset.run)
+                                 self._buffer._spec.config, self._agent._config, self._make_config(preset.run))
+        self._run = self._make_run(preset.run)
         self._closing.callback(self._run.close)
         self._config, seconds = config, self._open_folder(config)
         self._say_beginning()
-        self._progress = Progress(self._run, self._agent, self._record, self._number("steps"), self._step, seconds,
-                                  self._prints)
+        self._progress = self._make_progress(self._run, self._agent, self._record, self._number("steps"), self._step,
+                                             seconds, self._prints)
+
+    def _complete(self) -> RunPreset:
+        return _complete(self._options, self._envs)
+
+    def _make_run(self, settings: Settings) -> Any:
+        return Run._of(self._agent, self._envs, self._note_event, settings)
+
+    def _say_what(self, device: Device) -> None:
+        self._print(f"{self._envs.name}, {self._options['num_envs']} at a time, by {self._options['preset']} on "
+                    f"{device.name}: {device.info.description}")
 
     def _open(self, device: Any, preset: RunPreset) -> None:
         threads = self._number("threads")
@@ -404,8 +460,7 @@ class _Training:
         elif threads:
             raise InvalidArgument(f"threads is {threads} and device is an open Device, which has its own; leave one of "
                                   "them out")
-        self._print(f"{self._envs.name}, {self._options['num_envs']} at a time, by {self._options['preset']} on "
-                    f"{device.name}: {device.info.description}")
+        self._say_what(device)
         buffer = ReplayBuffer(device=device, **{**preset.buffer, **self._overrides["buffer"]})
         try:
             self._buffer, self._agent = buffer, DQN(buffer, **{**preset.agent, **self._overrides["agent"]})
@@ -425,7 +480,7 @@ class _Training:
             _refuse_files(folder)
             folder.mkdir(parents=True, exist_ok=True)
             self._write_settings(folder, config)  # with which a run can be resumed that is killed at once
-        self._record = Record(folder)
+        self._record = Record(folder, self.columns)
         self._closing.callback(self._record.close)
         if folder is not None and self._is_resumed:
             position = self._load(folder)
@@ -441,20 +496,27 @@ class _Training:
         """None: the run was killed before its first checkpoint, and begins again. A run that has ended without a
         checkpoint does not, because that would remove its results."""
         checkpoint, learner = Checkpoint(folder), folder / "learner.safetensors"
-        position = checkpoint.find()
+        position = checkpoint.find(self._record.files)
         if position is None and learner.exists():
             raise InvalidArgument(f"{learner} is there and no checkpoint: the run has ended before its first one; "
                                   f"delete the folder {folder} to begin anew in it, or another --out (out) begins in "
                                   "another one")
-        taken = max(self._record.last_step(), 0 if position is None else position.step)
+        taken = self._taken(position)
         if self._number("steps") < taken:
             raise InvalidArgument(f"--steps is {self._options['steps']}; the run has taken {taken} steps, and no fewer "
                                   "can be asked for")
         if position is None:
             return None
-        self._run.load(checkpoint.path)
+        self._load_run(checkpoint.path)
         self._step = self._saved_step = position.step
         return position
+
+    def _taken(self, position: Position | None) -> int:
+        """The steps that the run has taken."""
+        return max(self._record.last_step(), 0 if position is None else position.step)
+
+    def _load_run(self, path: Path) -> None:
+        self._run.load(path)
 
     def _say_beginning(self) -> None:
         if self._folder is not None:
@@ -463,7 +525,7 @@ class _Training:
 
     # Training.
 
-    def _note_event(self, event: RunEvent) -> Any:
+    def _note_event(self, event: Any) -> Any:
         if event.kind == "episode":
             self._record.add("episode", (event.step, event.lane, event.length, event.mean_return))
         else:
@@ -471,16 +533,19 @@ class _Training:
                                             event.return_deviation))
         return None if self._on_event is None else self._on_event(event)
 
+    def _train(self) -> None:
+        self._take_steps()
+        # The checkpoint comes before: a run of more steps makes this evaluation, too.
+        if self._options["eval_episodes"]:
+            self._run._call_watched(lib.gpur_run_evaluate, tick=self._progress.look)
+        self._run.stop()  # for the episodes of a target period that has not ended
+        with contextlib.suppress(Interrupted):
+            self._run.advance(0)
+
     def run_to_the_end(self) -> TrainResult:
         try:
             try:
-                self._take_steps()
-                # The checkpoint comes before: a run of more steps makes this evaluation, too.
-                if self._options["eval_episodes"]:
-                    self._run._call_watched(lib.gpur_run_evaluate, tick=self._progress.look)
-                self._run.stop()  # for the episodes of a target period that has not ended
-                with contextlib.suppress(Interrupted):
-                    self._run.advance(0)
+                self._train()
             finally:
                 self._progress.finish()
         except Interrupted:
@@ -518,7 +583,7 @@ class _Training:
             checkpoint.complete(self._record, self._step, self._progress.seconds)
             self._saved_step = self._step
 
-        self._run._call_watched(lib.gpur_run_save, encoded_path(checkpoint.begin()), then=complete)
+        self._run._call_watched(self._run._save, encoded_path(checkpoint.begin()), then=complete)
 
     def _save_learner(self) -> None:
         if self._folder is not None and _saves_files():

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Draws the learning curves of runs: python -m gpureplay.plot RUN [RUN ...] [--out FILE]. Needs matplotlib.
 
-One run is drawn as the mean return of its last 100 episodes, and its evaluations with the standard deviation over their
-episodes. Runs whose settings differ only in their seeds and devices are drawn as one curve: the mean over the runs,
-with the 95% interval of that mean. There is one picture by environment steps and one by seconds."""
+One run is drawn as the mean return of its last 100 episodes, of Ape-X those of the actor with the smallest epsilon, and
+its evaluations with the standard deviation over their episodes. Runs whose settings differ only in their seeds and
+devices are drawn as one curve: the mean over the runs, with the 95% interval of that mean. There is one picture by
+environment steps and one by seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._run_folder import read_array
+from . import _c_api
+from ._run_folder import is_apex, read_array
 
 _EPISODES = 100  # of a mean
 _POINTS = 200  # of a mean over runs
@@ -60,9 +62,20 @@ def _running_mean(values: np.ndarray) -> np.ndarray:
     return means
 
 
+def episode_rows(folder: Path) -> np.ndarray:
+    """By the order of their ends: a run reports them lane by lane. Of Ape-X those of the actor with the smallest
+    epsilon, of several the first."""
+    rows = read_array(folder, "episode")
+    if is_apex(folder):
+        greediest = rows["actor"][rows["epsilon"] == rows["epsilon"].min(initial=np.inf)]
+        rows = rows[rows["actor"] == greediest.min(initial=_c_api.APEX_MAX_ACTORS)]
+    names: list[str] = list(rows.dtype.fields or {})
+    sorted_rows: np.ndarray = np.sort(rows, order=names[:2], kind="stable")
+    return sorted_rows
+
+
 def _episodes_of(folder: Path) -> Curve:
-    """By the order of their ends: a run reports them lane by lane."""
-    rows = np.sort(read_array(folder, "episode"), order=["step", "lane"], kind="stable")
+    rows = episode_rows(folder)
     steps = np.maximum(0, rows["step"])
     return Curve(steps, seconds_at(folder, steps), _running_mean(rows["return"]), None)
 
@@ -74,13 +87,15 @@ def _evaluations_of(folder: Path) -> Curve:
 
 def _settings_of(config: dict[str, Any]) -> str:
     """What runs of one curve have in common."""
-    parts = {name: dict(config[name]) for name in ("environment", "run", "replay", "learner")}
+    parts = {name: dict(config[name]) for name in ("environment", "run", "apex", "replay", "learner") if name in config}
     for part in parts.values():
         part.pop("seed", None)
     return json.dumps(parts, sort_keys=True)
 
 
 def _label_of(config: dict[str, Any]) -> str:
+    if "apex" in config:
+        return f"{config['environment']['name']}, Ape-X, {config['apex']['actors']} actors"
     run = config["run"]
     words = {(0, 0): "standard", (1, 0): "concurrent", (0, 1): "synchronized", (1, 1): "concurrent, synchronized"}
     mode = words[bool(run["concurrent"]), bool(run["synchronized"])]

@@ -4,7 +4,7 @@ tensorboard, and neither TensorFlow nor PyTorch.
 
 Each RUN gets a folder "tensorboard", which is made anew: `tensorboard --logdir RUN` shows it. Curves are by environment
 step: episode/return, evaluation/mean_return, rates/env_steps_per_second, ... Episodes of the prepopulation, which end
-before step 1, are left out."""
+before step 1, and of Ape-X those of all actors but the one with the smallest epsilon, are left out."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from ._run_folder import COLUMNS, read_array
-from .plot import seconds_at
+from .plot import episode_rows, seconds_at
 
-_NOT_CURVES = ("seconds", "step", "lane", "episodes")
+_NOT_CURVES = ("seconds", "step", "lane", "actor", "episodes")
 
 
 def _curves(folder: Path) -> Iterator[tuple[float, int, dict[str, float]]]:
     """(seconds, step, {tag: value}) of each row."""
-    for kind, columns in COLUMNS.items():
-        rows = read_array(folder, kind)
+    for kind in COLUMNS:
+        rows = episode_rows(folder) if kind == "episode" else read_array(folder, kind)
         rows = rows[rows["step"] > 0]
-        tags = [name for name in columns if name not in _NOT_CURVES]
+        tags = [name for name in rows.dtype.names or () if name not in _NOT_CURVES]
         for seconds, row in zip(seconds_at(folder, rows["step"]), rows):
             values = {f"{kind}/{name}": float(row[name]) for name in tags}
             yield float(seconds), int(row["step"]), {tag: value for tag, value in values.items()

@@ -47,17 +47,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=_PROGRAM, allow_abbrev=False, usage=f"{_PROGRAM} --env NAME [options]\n       {_PROGRAM} --resume FOLDER",
         description="Trains a DQN agent in W environments, by default with both switches of fast DQN [Daley & Amato "
-                    "2021]. Ctrl-C ends it with what there is. In brackets: the default, of fast-dqn and of "
-                    "fast-dqn-small where they differ, which is mostly that of the other presets, too.",
+                    "2021], or with --preset apex-dqn by Ape-X [Horgan et al. 2018]. Ctrl-C ends it with what there "
+                    "is. In brackets: the default, of fast-dqn and of fast-dqn-small where they differ, which is "
+                    "mostly that of the other presets, too; of options of Ape-X alone that of apex-dqn and of "
+                    "apex-dqn-small.",
         epilog="Exit status: 0 done, 130 interrupted, 2 an error.")
     for name, option in OPTIONS.items():
         parser.add_argument(flag_of(name), dest=name, metavar=option.metavar, type=functools.partial(_value, name),
-                            help=option.meaning)
+                            help=f"of Ape-X: {option.meaning}" if option.of == "apex" else option.meaning)
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--out", metavar="FOLDER", help="where the files go (runs/ENV-SEED)")
     one.add_argument("--resume", metavar="FOLDER", help="go on with the run of this folder, with its options; --steps "
                                                         "may be given, to take more, and --env, where the plug-in has "
                                                         "moved")
+    parser.add_argument("--refill", action="store_true", help="of Ape-X, with --resume: the replay stays empty, and "
+                                                              "actors fill it again before training goes on")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument("--list", action="store_true", help="show the environments of the library, or the one of "
                                                             "--env, and their options")

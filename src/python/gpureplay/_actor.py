@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+"""An actor's process: python -m gpureplay._actor SETTINGS, as `gpureplay.Apex` starts it. Its connection to the learner
+is descriptor 3."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+
+from . import _c_api
+from ._config import make_spec, policy_config
+from ._envs import open_envs
+from ._library import lib
+from ._python_envs import PythonEnvs
+from ._schema import fields_of
+
+_CONNECTION = 3
+
+
+def main() -> int:
+    given = json.loads(sys.argv[1])
+    buffer = given["buffer"]
+    fields = fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
+    spec = make_spec(fields, buffer.pop("capacity"), None, buffer)
+    network = policy_config(None, given["network"]).network
+    envs = open_envs(given["env"], options=given["env_options"], check_nan=given["check_nan"])
+    if isinstance(envs, PythonEnvs):
+        envs.tells_place = True
+    envs.open(1)
+    status = lib.gpur_apex_serve(_CONNECTION, envs.type, envs.options, ctypes.addressof(spec.config),
+                                 ctypes.addressof(network), 0)
+    envs.close()
+    return 0 if status in (_c_api.OK, _c_api.INTERRUPTED) else 1  # the learner has got the message
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""Ape-X on one machine [Horgan et al. 2018]: many actors, in threads or in processes, and one learner."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import _c_api
+from ._config import Settings, apex_config, network_settings, settings_of_apex, settings_of_buffer, settings_text
+from ._envs import EnvOptions, open_envs
+from ._handle import encoded_path, note_library_threads, refuse_after_fork
+from ._inputs import flag, integer
+from ._learner import DQN
+from ._library import InvalidArgument, lib
+from ._python_envs import Envs, PythonEnvs
+from ._run import Advanced, Reporter
+
+EVALUATOR = _c_api.APEX_EVALUATOR
+_KINDS = {_c_api.APEX_EPISODE: "episode", _c_api.APEX_EVALUATION: "evaluation", _c_api.APEX_STARTED: "started",
+          _c_api.APEX_ENDED: "ended"}
+
+
+class ApexEvent(NamedTuple):
+    """What happened to an actor. include/gpureplay/apex.h describes each member."""
+
+    kind: str  # "episode", "evaluation" (an episode of the actor that evaluates), "started" or "ended"
+    actor: int  # 1024: the one that evaluates
+    incarnation: int
+    step: int
+    train_steps: int
+    length: int
+    episode_return: float
+    epsilon: float
+    asked: int
+    lost_blocks: int
+    lost_rows: int
+    error: str
+
+
+class ApexStats(NamedTuple):
+    """Counts, and seconds where the name says so. include/gpureplay/apex.h describes each."""
+
+    env_steps: int
+    episodes: int
+    train_steps: int
+    learned: int
+    blocks: int
+    rows: int
+    bytes: int
+    refused_blocks: int
+    lost_blocks: int
+    lost_rows: int
+    starts: int
+    deaths: int
+    actors: int
+    published: int
+    pulled: int
+    trims: int
+    limiter_timeouts: int
+    recent_return: float
+    evaluated_return: float
+    seconds: float
+    train_seconds: float
+    publish_seconds: float
+    receive_seconds: float
+    learner_wait_seconds: float
+    actor_wait_seconds: float
+    weights_age: float
+
+
+OnApexEvent = Callable[[ApexEvent], Any]
+
+
+def _event_at(address: int) -> ApexEvent:
+    given = _c_api.ApexEvent.from_address(address)
+    values = {name: getattr(given, name) for name in ApexEvent._fields}
+    return ApexEvent(**{**values, "kind": _KINDS[given.kind], "error": (given.error or b"").decode("utf-8", "replace")})
+
+
+class Apex(Advanced):
+    """Actors, each with an environment, an epsilon and a copy of a learner's weights, and the learner's training by
+    priority, beside each other. `train(preset="apex-dqn")` makes buffer, learner and run in one call.
+
+    agent: the learner. Its buffer must be prioritized, and have the fields obs, action, reward, next_obs, terminated,
+        truncated, discount (with n_step above 1) and priority (float32, with initial_priorities "td"). Nobody else adds
+        to it or trains the learner meanwhile: the buffer's own writer is closed.
+    env: the name of a game of the library, a plug-in's file, an id of Gymnasium, or "module:function", where
+        function(lane) makes an environment. Environments in Python are always in processes.
+    env_options: "name=value,name=value", or a dict.
+    on_event: is called with each ApexEvent, in the thread that advances the run. False stops the run, an exception
+        does, too, and is raised by `advance`.
+    check_nan: observations and rewards of environments in Python are searched for NaN, which ends the actor.
+    settings: the members of gpur_apex_config by name (include/gpureplay/apex.h): actors, processes (by default True for
+        environments in Python, else False: threads), initial_priorities "td" or "max", epsilons (a list), and so on.
+        None is the library's default.
+
+    An actor's process is `python -m gpureplay._actor` with this process's sys.path. What an environment raises ends the
+    actor; its text, with the file and the line, is the event's `error`. The actor is started again, with other seeds,
+    unless restarts is False, or it died 5 times in a row before anything of it was received: then `advance` raises
+    InvalidArgument with that text.
+
+    One thread at a time advances and saves a run. Any thread may read `stats` and call `stop` and `set_actors`.
+    """
+
+    _kind = "run"
+    _stop, _save = lib.gpur_apex_stop, lib.gpur_apex_save
+
+    def __init__(self, agent: DQN, env: str, *, env_options: EnvOptions = None, on_event: OnApexEvent | None = None,
+                 check_nan: bool = True, **settings: Any):
+        if not isinstance(agent, DQN):
+            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN")
+        refuse_other_envs(env)
+        refuse_after_fork()
+        check_nan = flag("check_nan", check_nan)
+        envs = open_envs(env, options=env_options, check_nan=check_nan)
+        try:
+            self._create(agent, envs, actor_command(agent, env, env_options, check_nan), on_event, settings)
+        except BaseException:
+            envs.close()
+            raise
+
+    @classmethod
+    def _of(cls, agent: DQN, envs: Envs, command: list[str], on_event: OnApexEvent | None, settings: Settings) -> Apex:
+        """With environments that are known already."""
+        run = cls.__new__(cls)
+        run._create(agent, envs, command, on_event, settings)
+        return run
+
+    def _create(self, agent: DQN, envs: Envs, command: list[str], on_event: OnApexEvent | None,
+                settings: Settings) -> None:
+        given = {name: value for name, value in settings.items() if value is not None}
+        config = apex_config({"processes": processes_of(envs, given.get("processes")), **given})
+        self._agent, self._envs, self._config = agent, envs, config
+        self._reporter = Reporter(on_event, _event_at)
+        words = (ctypes.c_char_p * (len(command) + 1))(*map(os.fsencode, command))
+        config.command, config.env_options = ctypes.addressof(words), envs.options
+        config.on_event = self._reporter.function
+        address = ctypes.c_void_p()
+        note_library_threads()
+        agent._call(lib.gpur_apex_create, envs.type, ctypes.addressof(config), ctypes.addressof(address))
+        self._own(address.value, lib.gpur_apex_destroy)
+
+    # Taking steps.
+
+    def advance(self, env_steps: int = 0, train_steps: int = 0) -> None:
+        """Receives and trains until so many more environment steps were received, or so many more train steps done,
+        whichever is first; 0: no limit of this kind. Actors begin at the first call, and go on between calls until
+        what they send has no room.
+
+        Ctrl-C stops the run, as `stop` does, and is raised then. Interrupted: `stop` was called, or on_event said so.
+        After both the run can be advanced again. InvalidArgument: actors died again and again, or with restarts=False
+        one did; the run has then ended, and the learner stays usable."""
+        self._call_watched(lib.gpur_apex_advance, integer("env_steps", env_steps, 0),
+                           integer("train_steps", train_steps, 0))
+
+    def stop(self) -> None:
+        """Makes `advance` return soon, after 32 train steps at most. Any thread."""
+        self._invoke(self._stop)
+
+    def set_actors(self, actors: int) -> None:
+        """Changes the number of actors while the run goes on, 0 to 1,024. Those that stay keep their epsilons. Any
+        thread."""
+        self._call(lib.gpur_apex_set_actors, integer("actors", actors))
+
+    def actor_process(self, actor: int) -> int | None:
+        """The id of an actor's process; None: it has none now."""
+        found: int = self._invoke(lib.gpur_apex_actor_process, integer("actor", actor))
+        return None if found < 0 else found
+
+    # Files.
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the run to a folder, which is made if it is not there: replay.safetensors, learner.safetensors and
+        apex.safetensors. Between two calls of `advance`. FileError: a file cannot be written. Unavailable: the library
+        was built without cJSON or xxHash."""
+        self._call_watched(self._save, encoded_path(folder))
+
+    def load(self, folder: str | os.PathLike[str], refill: bool = False) -> None:
+        """Restores such a folder, before the first `advance`, into a run with the same settings; the number of actors
+        may be another. refill: the buffer stays empty, and training goes on when actors have filled it to its min_size
+        again. Actors begin new episodes."""
+        self._call_watched(lib.gpur_apex_load, encoded_path(folder), int(flag("refill", refill)))
+
+    # State.
+
+    @property
+    def stats(self) -> ApexStats:
+        """Counts and times. Does not wait for steps."""
+        stats = _c_api.ApexStats()
+        self._call(lib.gpur_apex_get_stats, ctypes.addressof(stats))
+        return ApexStats(*(getattr(stats, name) for name in ApexStats._fields))
+
+    @property
+    def config(self) -> Settings:
+        """The settings by name, including the defaults. A copy."""
+        return settings_of_apex(self._config)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<gpureplay.Apex, {self._envs.name}, closed>"
+        names = "actors processes samples_per_insert seed"
+        return f"<gpureplay.Apex, {self._envs.name}, {self.stats.env_steps} steps; {settings_text(self.config, names)}>"
+
+
+def refuse_other_envs(env: Any) -> None:
+    """Refuses what an actor's process could not make."""
+    if not isinstance(env, str):
+        raise TypeError(f"env is {env!r}; for Ape-X it must be a name, by which each actor makes its own: that of a "
+                        "game, a plug-in's file, an id of Gymnasium, or \"module:make_env\", where a function "
+                        "make_env(lane) is")
+
+
+def processes_of(envs: Envs, given: bool | None) -> bool:
+    """Whether actors are processes."""
+    if envs.type is None:
+        raise InvalidArgument(f"{envs.name} steps all its environments at once; for Ape-X it must step one at a time")
+    if isinstance(envs, PythonEnvs) and given is not None and not given:
+        raise InvalidArgument(f"processes is 0 and env is {envs.name}, an environment in Python, of which threads "
+                              "would step only one at a time; processes must be 1, or left out")
+    return isinstance(envs, PythonEnvs) if given is None else flag("processes", given)
+
+
+def actor_command(agent: DQN, env: str, env_options: EnvOptions, check_nan: bool) -> list[str]:
+    """The command of an actor's process, which finds the modules that this process finds."""
+    given = {"env": env, "env_options": env_options, "check_nan": check_nan,
+             "buffer": settings_of_buffer(agent._buffer._spec), "network": network_settings(agent.config)}
+    try:
+        text = json.dumps(given)
+    except TypeError as error:
+        raise InvalidArgument(f"env_options is {env_options!r}; for Ape-X its values must be such that JSON has them: "
+                              f"{error}") from error
+    path = os.pathsep.join(map(os.path.abspath, sys.path))
+    return ["env", f"PYTHONPATH={path}", sys.executable, "-m", f"{__package__}._actor", text]

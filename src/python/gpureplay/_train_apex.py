@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""A training of Ape-X: what it has of its own beside the other trainings."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any, cast
+
+from . import _c_api
+from ._apex import Apex, ApexEvent, actor_command, processes_of, refuse_other_envs
+from ._config import RunPreset, Settings, apex_config, apex_preset, shortest
+from ._device import Device
+from ._inputs import flag
+from ._library import InvalidArgument, lib
+from ._options import Value, read_options, refuse_others
+from ._progress import Progress, Sample, learning, ratio
+from ._run_folder import APEX_COLUMNS, Checkpoint, Number, Position
+from ._train import Training, use_batch, use_checkpoint, use_frame_stack
+
+_EVALUATED = 30  # episodes of the evaluator in a row of evaluations.csv
+_PAPER = {"transitions received": "12,500", "transitions learned": "9,700"}  # [Horgan et al. 2018, section 4.1]
+
+
+class ApexProgress(Progress):
+    """Of an `Apex`."""
+
+    def _step_of(self, stats: Any) -> int:
+        return int(stats.env_steps)
+
+    def _rates_between(self, before: Sample, now: Sample) -> list[Number]:
+        seconds, old, new = now.seconds - before.seconds, before.run, now.run
+
+        def more(name: str) -> Number:
+            return cast("Number", getattr(new, name) - getattr(old, name))
+
+        rates = [ratio(more(name), seconds) for name in ("env_steps", "rows", "bytes", "train_steps", "learned")]
+        shares = [ratio(more(f"{part}_seconds"), seconds) for part in ("train", "publish", "receive", "learner_wait",
+                                                                       "actor_wait")]
+        return [now.seconds, now.step, new.train_steps, new.episodes, *rates[:2], rates[2] / 1e6, *rates[3:],
+                ratio(more("learned"), more("rows")), new.weights_age, new.actors, more("deaths"), more("lost_rows"),
+                more("refused_blocks"), more("limiter_timeouts"), *shares, new.recent_return, new.evaluated_return,
+                *learning(before, now)]
+
+    def _shown(self, stats: Any, step: int) -> dict[str, float]:
+        return {"steps/s": self._rates["env_steps_per_second"], "in/s": self._rates["transitions_per_second"],
+                "learned/s": self._rates["learned_per_second"], "return": stats.recent_return,
+                "evaluated": stats.evaluated_return, "loss": self._rates["loss"], "actors": stats.actors}
+
+    def _beginning(self, stats: Any, step: int) -> str:
+        if stats.train_steps > 0:
+            return ""
+        return f"transitions before training: {stats.rows} of {self._agent._buffer.config['min_size']}"
+
+    def finish(self) -> None:
+        super().finish()
+        if self._prints:
+            print(self._table(), flush=True)
+
+    def _table(self) -> str:
+        """The rates of the whole time."""
+        rates, seconds = self._rates, self._last.seconds - self._first.seconds
+        old, new = self._first.run, self._last.run
+        rows = [("environment steps", rates["env_steps_per_second"], "/s"),
+                ("transitions received", rates["transitions_per_second"], "/s"),
+                ("data received", rates["megabytes_per_second"], "MB/s"),
+                ("train steps", rates["train_steps_per_second"], "/s"),
+                ("transitions learned", rates["learned_per_second"], "/s"),
+                ("learned for each received", rates["samples_per_insert"], ""),
+                ("weights published", ratio(new.published - old.published, seconds), "/s"),
+                ("weights taken by actors", ratio(new.pulled - old.pulled, seconds), "/s"),
+                ("age of weights that acted", rates["weights_age"], "train steps"),
+                ("learner trains", 100 * rates["train_share"], "% of the time"),
+                ("learner publishes weights", 100 * rates["publish_share"], "% of the time"),
+                ("learner waits", 100 * rates["learner_wait_share"], "% of the time"),
+                ("blocks are received", 100 * rates["receive_share"], "% of the time"),
+                ("actors wait for the learner", 100 * rates["actor_wait_share"], "% of the time"),
+                ("actors that died", rates["deaths"], ""), ("transitions lost", rates["lost_transitions"], ""),
+                ("blocks refused", rates["refused_blocks"], "")]
+        head = f"{'':28}{'this run':>12}  {'':14}{'the paper':>10}"
+        return "\n".join([head, *(f"{name:28}{_short(value):>12}  {unit:14}{_PAPER.get(name, ''):>10}".rstrip()
+                                  for name, value, unit in rows)])
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+class ApexTraining(Training):
+    """As its base."""
+
+    columns = APEX_COLUMNS
+    _make_config = staticmethod(apex_config)
+    _make_progress = ApexProgress
+
+    def __init__(self, given: Any, folder: Path | None, is_resumed: bool):
+        self._refills, self._evaluated = flag("refill", given["refill"]), list[ApexEvent]()
+        if self._refills and not is_resumed:
+            raise InvalidArgument("refill is True and resume is None; only a run that goes on can be refilled")
+        if given["env"] is not None:
+            refuse_other_envs(given["env"])
+        super().__init__(given, folder, is_resumed)
+        self._command_parts = (self._options["env"], given["env_options"], given["check_nan"])
+
+    def _complete(self) -> RunPreset:
+        """Gives every option a value, from the preset if it has none, and the preset those that were given."""
+        options, envs = self._options, self._envs
+        name = cast(str, options["preset"])
+        refuse_others(options, name)
+        found, is_small = apex_preset(name, envs.type, envs.options), "-small" in name
+        buffer, agent, apex = found
+
+        def use(option: str, otherwise: Value) -> Any:
+            if options[option] is None:
+                options[option] = otherwise
+            return options[option]
+
+        use("env_options", ""), use("device", "auto"), use("threads", 0), use("steps", 10**6 if is_small else 5 * 10**7)
+        buffer["seed"] = agent["seed"] = apex["seed"] = use("seed", 1)
+        for member in ("actors", "samples_per_insert", "initial_priorities", "replicate", "compression", "pull_period"):
+            apex[member] = use(member, apex[member])
+        apex["processes"] = options["processes"] = processes_of(envs, cast("bool | None", options["processes"]))
+        apex["evaluates"], apex["epsilons"] = use("evaluator", True), _epsilons_of(options["epsilons"])
+        agent["prioritized"] = use("prioritized", True)
+        for option, member in (("target_period", "target_period"), ("batch", "batch_size"),
+                               ("learning_rate", "learning_rate")):
+            agent[member] = use(option, agent[member])
+        use_frame_stack(options, buffer, envs.name)
+        _use_capacity(buffer, apex, use("capacity", apex["soft_capacity"]), agent["batch_size"])
+        buffer["min_size"] = use("prepopulation", min(buffer["min_size"], apex["soft_capacity"]))
+        if buffer["min_size"] > apex["soft_capacity"]:
+            raise InvalidArgument(f"--prepopulation is {buffer['min_size']} and --capacity is {apex['soft_capacity']}; "
+                                  "the first must be at most the second")
+        use_checkpoint(options, 50_000 if is_small else 1_000_000)
+        return found
+
+    def _say_what(self, device: Device) -> None:
+        kind = "processes" if self._options["processes"] else "threads"
+        self._print(f"{self._envs.name}, {self._options['actors']} actors in {kind}, by {self._options['preset']} on "
+                    f"{device.name}: {device.info.description}")
+
+    def _make_run(self, settings: Settings) -> Apex:
+        env, env_options, check_nan = self._command_parts
+        if env_options is None:
+            env_options = self._options["env_options"] or None
+        return Apex._of(self._agent, self._envs, actor_command(self._agent, cast(str, env), env_options, check_nan),
+                        self._note_event, settings)
+
+    def _taken(self, position: Position | None) -> int:
+        """What a run received beyond its last step is no reason to refuse as many steps as it had."""
+        stored = cast(int, read_options(cast(Path, self._folder))[0]["steps"])
+        return min(super()._taken(position), stored)
+
+    def _load_run(self, path: Path) -> None:
+        self._run.load(path, self._refills)
+
+    # Training.
+
+    def _note_event(self, event: ApexEvent) -> Any:
+        if event.kind == "episode":
+            self._record.add("episode", (event.step, event.actor, event.length, event.episode_return,
+                                         shortest(event.epsilon)))
+        elif event.kind == "evaluation":
+            self._note_evaluation(event)
+        else:
+            self._record.add("actor", (event.step, event.actor, event.incarnation, event.kind, event.asked,
+                                       event.lost_blocks, event.lost_rows))
+        if event.kind == "ended" and not event.asked:
+            who = "the actor that evaluates" if event.actor == _c_api.APEX_EVALUATOR else f"actor {event.actor}"
+            self._progress.say(f"{who} ended: {event.error}")
+        return None if self._on_event is None else self._on_event(event)
+
+    def _note_evaluation(self, event: ApexEvent) -> None:
+        self._evaluated.append(event)
+        if len(self._evaluated) == _EVALUATED:
+            returns = [one.episode_return for one in self._evaluated]
+            length = sum(one.length for one in self._evaluated)
+            self._record.add("evaluation", (event.step, _EVALUATED, length, statistics.fmean(returns),
+                                            statistics.pstdev(returns)))
+            self._evaluated.clear()
+
+    def _train(self) -> None:
+        steps, every = self._number("steps"), 0 if self._folder is None else self._number("checkpoint")
+        while self._step < steps:
+            end = min(steps, (self._step // every + 1) * every) if every else steps
+            self._run._call_watched(lib.gpur_apex_advance, end - self._step, 0, tick=self._progress.look)
+            self._step = self._run.stats.env_steps
+            if every:
+                self._save_checkpoint(Checkpoint(cast(Path, self._folder)))
+
+
+def _epsilons_of(text: Value) -> list[float] | None:
+    try:
+        return None if text is None else [float(part) for part in str(text).split(",")]
+    except ValueError:
+        raise InvalidArgument(f"--epsilons is \"{text}\"; it must be numbers of 0 to 1, with commas between "
+                              "them") from None
+
+
+def _use_capacity(buffer: Settings, apex: Settings, soft: int, batch: int) -> None:
+    """The ring is 1/16 above the soft capacity, and has room for as large a part of frames that blocks repeat."""
+    old, new = buffer["capacity"], soft + soft // 16
+    buffer["capacity"] = apex["soft_capacity"] = soft
+    use_batch(buffer, batch)
+    buffer["capacity"] = new
+    if "extra_frames" in buffer:
+        buffer["extra_frames"] = -(-buffer["extra_frames"] * new // old)
