@@ -117,34 +117,34 @@ void apex_find_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, dou
     rates[APEX_EVALUATED_RETURN] = to->evaluated_return;
 }
 
-static void print_rate(const char *name, double value, const char *unit, const char *paper)
+static void print_rate(const char *name, double value, const char *unit, const char *paper, const char *rllib)
 {
     char number[32] = "-";
     if (isfinite(value))
         snprintf(number, sizeof number, value >= 1000.0 ? "%.0f" : "%.4g", value);
-    printf("%-28s%12s  %-14s%10s\n", name, number, unit, paper);
+    printf("%-28s%12s  %-14s%10s%10s\n", name, number, unit, paper, rllib);
 }
 
 void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, const double *rates)
 {
     const double seconds = to->seconds - from->seconds;
     static const char share[] = "% of the time";
-    printf("%-28s%12s  %-14s%10s\n", "", "this run", "", "the paper");
-    print_rate("environment steps", rates[APEX_ENV_STEPS_PER_SECOND], "/s", "");
-    print_rate("transitions received", rates[APEX_TRANSITIONS_PER_SECOND], "/s", "12,500");
-    print_rate("data received", rates[APEX_MEGABYTES_PER_SECOND], "MB/s", "");
-    print_rate("train steps", rates[APEX_TRAIN_STEPS_PER_SECOND], "/s", "");
-    print_rate("transitions learned", rates[APEX_LEARNED_PER_SECOND], "/s", "9,700");
-    print_rate("learned for each received", rates[APEX_SAMPLES_PER_INSERT], "", "");
-    print_rate("weights published", ratio((double)(to->published - from->published), seconds), "/s", "");
-    print_rate("weights taken by actors", ratio((double)(to->pulled - from->pulled), seconds), "/s", "");
-    print_rate("age of weights that acted", rates[APEX_WEIGHTS_AGE], "train steps", "");
-    print_rate("learner trains", 100.0 * rates[APEX_TRAIN_SHARE], share, "");
-    print_rate("learner publishes weights", 100.0 * rates[APEX_PUBLISH_SHARE], share, "");
-    print_rate("learner waits", 100.0 * rates[APEX_LEARNER_WAIT_SHARE], share, "");
-    print_rate("blocks are received", 100.0 * rates[APEX_RECEIVE_SHARE], share, "");
-    print_rate("actors wait for the learner", 100.0 * rates[APEX_ACTOR_WAIT_SHARE], share, "");
-    print_rate("actors that died", rates[APEX_DEATHS], "", "");
-    print_rate("transitions lost", rates[APEX_LOST_TRANSITIONS], "", "");
-    print_rate("blocks refused", rates[APEX_REFUSED_BLOCKS], "", "");
+    printf("%-28s%12s  %-14s%10s%10s\n", "", "this run", "", "the paper", "RLlib");
+    print_rate("environment steps", rates[APEX_ENV_STEPS_PER_SECOND], "/s", "", "");
+    print_rate("transitions received", rates[APEX_TRANSITIONS_PER_SECOND], "/s", "12,500", "5,134");
+    print_rate("data received", rates[APEX_MEGABYTES_PER_SECOND], "MB/s", "", "");
+    print_rate("train steps", rates[APEX_TRAIN_STEPS_PER_SECOND], "/s", "", "");
+    print_rate("transitions learned", rates[APEX_LEARNED_PER_SECOND], "/s", "9,700", "4,081");
+    print_rate("learned for each received", rates[APEX_SAMPLES_PER_INSERT], "", "", "");
+    print_rate("weights published", ratio((double)(to->published - from->published), seconds), "/s", "", "");
+    print_rate("weights taken by actors", ratio((double)(to->pulled - from->pulled), seconds), "/s", "", "");
+    print_rate("age of weights that acted", rates[APEX_WEIGHTS_AGE], "train steps", "", "");
+    print_rate("learner trains", 100.0 * rates[APEX_TRAIN_SHARE], share, "", "");
+    print_rate("learner publishes weights", 100.0 * rates[APEX_PUBLISH_SHARE], share, "", "");
+    print_rate("learner waits", 100.0 * rates[APEX_LEARNER_WAIT_SHARE], share, "", "");
+    print_rate("blocks are received", 100.0 * rates[APEX_RECEIVE_SHARE], share, "", "");
+    print_rate("actors wait for the learner", 100.0 * rates[APEX_ACTOR_WAIT_SHARE], share, "", "");
+    print_rate("actors that died", rates[APEX_DEATHS], "", "", "");
+    print_rate("transitions lost", rates[APEX_LOST_TRANSITIONS], "", "", "");
+    print_rate("blocks refused", rates[APEX_REFUSED_BLOCKS], "", "", "");
 }

@@ -155,7 +155,7 @@ def other_options_are_refused(folder):
         (["--preset", "fast-dqn-small", "--samples-per-insert", 4], ["samples", "4", "fast-dqn-small"]),
         ([*small, "--refill"], ["refill", "resume"]),
         ([*small, "--actors", 0], ["actors", "0", "1024"]),
-        ([*small, "--epsilons", "0.5,2"], ["epsilons", "0.5,2"]),
+        ([*small, "--epsilons", "0.5,2"], ["epsilons", "2", "0 to 1"]),
         ([*small, "--initial-priorities", "none"], ["none", "td", "max"]),
         ([*small, "--prepopulation", 3000, "--capacity", 2000], ["3000", "2000"]),
         (["--preset", "apex-dqn"], ["84", "apex-dqn-small"]),

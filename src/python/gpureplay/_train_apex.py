@@ -19,7 +19,8 @@ from ._run_folder import APEX_COLUMNS, Checkpoint, Number, Position
 from ._train import Training, use_batch, use_checkpoint, use_frame_stack
 
 _EVALUATED = 30  # episodes of the evaluator in a row of evaluations.csv
-_PAPER = {"transitions received": "12,500", "transitions learned": "9,700"}  # [Horgan et al. 2018, section 4.1]
+# Of the paper [Horgan et al. 2018, section 4.1], and of RLlib's Ape-X with 32 workers of 8 environments.
+_OTHERS = {"transitions received": ("12,500", "5,134"), "transitions learned": ("9,700", "4,081")}
 
 
 class ApexProgress(Progress):
@@ -77,9 +78,10 @@ class ApexProgress(Progress):
                 ("actors wait for the learner", 100 * rates["actor_wait_share"], "% of the time"),
                 ("actors that died", rates["deaths"], ""), ("transitions lost", rates["lost_transitions"], ""),
                 ("blocks refused", rates["refused_blocks"], "")]
-        head = f"{'':28}{'this run':>12}  {'':14}{'the paper':>10}"
-        return "\n".join([head, *(f"{name:28}{_short(value):>12}  {unit:14}{_PAPER.get(name, ''):>10}".rstrip()
-                                  for name, value, unit in rows)])
+        table = [("", "this run", "", "the paper", "RLlib"),
+                 *((name, _short(value), unit, *_OTHERS.get(name, ("", ""))) for name, value, unit in rows)]
+        return "\n".join(f"{name:28}{value:>12}  {unit:14}{paper:>10}{rllib:>10}".rstrip()
+                         for name, value, unit, paper, rllib in table)
 
 
 def _short(value: float) -> str:
