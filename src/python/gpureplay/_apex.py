@@ -20,7 +20,6 @@ from ._library import InvalidArgument, lib
 from ._python_envs import Envs, PythonEnvs
 from ._run import Advanced, Reporter
 
-EVALUATOR = _c_api.APEX_EVALUATOR
 _KINDS = {_c_api.APEX_EPISODE: "episode", _c_api.APEX_EVALUATION: "evaluation", _c_api.APEX_STARTED: "started",
           _c_api.APEX_ENDED: "ended"}
 
