@@ -202,9 +202,25 @@ def print_ablation(report: Case) -> None:
                "speed-up"], rows(cases))
 
 
+def print_feed(report: Case) -> None:
+    """Transitions and megabytes a second: what was offered, and what was accepted beside how many train steps."""
+
+    def rows() -> Rows:
+        for case in (case for case in report["cases"] if "accepted" in case):
+            mega, mebi = case["row_bytes"] / 1e6, 2**20
+            yield [case["name"], f"{case['offered']:,.0f}, {case['offered'] * mega:.1f}" if case["offered"] else "all",
+                   f"{case['accepted']:,.0f}, {case['accepted'] * mega:.1f}", f"{case['train_steps']:.1f}",
+                   *(f"{case[key] / mebi:,.0f}" for key in ("start_bytes", "highest_bytes", "end_bytes"))]
+
+    table(f"{report['title']}: {report['settings']}", ["", "offered, rows/s, MB/s", "accepted, rows/s, MB/s",
+                                                       "train steps/s", "memory at the start, MiB", "highest",
+                                                       "at the end"], rows())
+
+
 PRINTERS = {"ablation": print_ablation, "cache of returns": print_cache, "priorities": print_priorities,
             "calls beside busy processes": print_busy, "in-RAM against in-device replay": print_compare,
-            "whole training": print_training, "replay buffers of several libraries": print_libraries,
+            "whole training": print_training, "blocks of frames while training": print_feed,
+            "replay buffers of several libraries": print_libraries,
             "whole loops of several libraries": print_libraries, "train steps of several libraries": print_libraries,
             "refresh of a cache of returns": print_libraries}
 
