@@ -130,8 +130,8 @@ enum { GPUR_APEX_FIELDS = 8 };
 
 /*
  * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
- * to ask for its spaces. Of `apex` these are all but actors, processes, command, seed, folder, on_event and user. Other members
- * keep their values. Any thread.
+ * to ask for its spaces. Of `apex` these are all but actors, processes, command, seed, folder, on_event and user. Other
+ * members keep their values. Any thread.
  *
  *   "apex-dqn"        all constants of Horgan et al. 2018, section 4.1 and appendices C and F, for frames of 84 x 84
  *                     bytes. The replay's capacity is 1/16 above the soft capacity of 2,000,000

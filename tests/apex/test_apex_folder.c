@@ -331,7 +331,8 @@ static struct stat model_now(void)
     return found;
 }
 
-/* Puts `count` good blocks, and a bad one after them: once that is refused, all that follows from the others is done. */
+/* Puts `count` good blocks, and a bad one after them: once that is refused, all that follows from the others is
+ * done. */
 static void feed(int64_t first, int64_t count)
 {
     char name[32];
