@@ -14,8 +14,11 @@
  *     a block of 50 transitions  ── socket or call ──────────► check, append ─► replay
  *     every 100 steps: newest weights ◄── shared memory ────── train, publish weights, trim
  *
+ * Blocks may also come as files in a folder, from workers: processes that anybody starts (gpur_apex_work), on this
+ * machine or on another one that sees the folder.
+ *
  * Three kinds of threads belong to a run: the one that calls gpur_apex_advance trains; a receiver takes blocks from
- * processes; and each actor of this process has one.
+ * processes and files; and each actor of this process has one.
  */
 #ifndef GPUREPLAY_APEX_H
 #define GPUREPLAY_APEX_H
@@ -69,7 +72,8 @@ typedef struct gpur_apex_event {
 typedef struct gpur_apex_config {
     uint64_t size;              /* sizeof(gpur_apex_config), as the caller was compiled. gpur_apex_create copies all
                                      that members point to */
-    int32_t actors;             /* N, 1 to 1,024; default 8 */
+    int32_t actors;             /* N, 1 to 1,024; with `folder` also 0: only files. For a worker the number of all
+                                   workers, to which its epsilon belongs. Default 8 */
     int32_t processes;          /* 1: each actor is a process, which `command` starts. 0, the default: a thread */
     const char *const *command; /* with `processes`: the words of the command, then NULL. The program is searched for
                                      in PATH. It must call gpur_apex_serve with the same settings of the replay and of
@@ -112,6 +116,8 @@ typedef struct gpur_apex_config {
     void (*on_event)(void *user, const gpur_apex_event *event); /* called in the thread that advances; NULL: not
                                                                     called */
     void *user;                                                 /* given to on_event */
+    const char *folder; /* where blocks of workers come from: see gpur_apex_work. It is made if it is not there. NULL,
+                           the default: none */
 } gpur_apex_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_apex_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -124,8 +130,8 @@ enum { GPUR_APEX_FIELDS = 8 };
 
 /*
  * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
- * to ask for its spaces. Of `apex` these are all but actors, processes, command, seed, on_event and user. Other members
- * keep their values. Any thread.
+ * to ask for its spaces. Of `apex` these are all but actors, processes, command, seed, folder, on_event and user. Other
+ * members keep their values. Any thread.
  *
  *   "apex-dqn"        all constants of Horgan et al. 2018, section 4.1 and appendices C and F, for frames of 84 x 84
  *                     bytes. The replay's capacity is 1/16 above the soft capacity of 2,000,000. With another one
@@ -188,7 +194,8 @@ GPUR_API int64_t gpur_apex_actor_process(gpur_apex *apex, int32_t actor);
 /* What gpur_apex_get_stats reports. Counts of steps, episodes and blocks go on from a loaded file; seconds do not. */
 typedef struct gpur_apex_stats {
     uint64_t size;          /* sizeof(gpur_apex_stats), as the caller was compiled: set it before the call */
-    int64_t env_steps;      /* environment steps of actors, as far as they are reported with blocks */
+    int64_t env_steps;      /* environment steps of actors, as far as they are reported with blocks; of workers those
+                               that begin the transitions of their blocks */
     int64_t episodes;       /* that have ended; those of the evaluating actor are not counted */
     int64_t train_steps;    /* done */
     int64_t learned;        /* transitions in them: train_steps x batch_size */
@@ -197,7 +204,7 @@ typedef struct gpur_apex_stats {
     int64_t bytes;          /* of these blocks */
     int64_t refused_blocks; /* damaged, of another format, or repeated */
     int64_t lost_blocks;    /* by gaps in their sequence, and at the end of actors by their own count */
-    int64_t lost_rows;      /* as in gpur_apex_event, of all actors that have ended */
+    int64_t lost_rows;      /* as in gpur_apex_event, of all actors that have ended; not of workers */
     int64_t starts, deaths; /* of actors; deaths: not asked to end */
     int64_t actors;         /* that are running now */
     int64_t published;      /* versions of the weights */
@@ -249,6 +256,41 @@ GPUR_API gpur_status gpur_apex_load(gpur_apex *apex, const char *folder, int32_t
 GPUR_API gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const char *env_options,
                                      const gpur_replay_config *replay, const gpur_network_config *network,
                                      int32_t threads);
+
+/*
+ * What a worker does: acts as one actor, and leaves its blocks as files in config->folder, for a learner whose config
+ * has the same folder [Parr, Dilipkumar & Liu 2017]. It needs nothing else of the learner. Workers and learner begin
+ * and end in any order, and may be killed; what a worker had not written then is lost.
+ *
+ *     FOLDER/blocks/ACTOR-TIME-NUMBER.block   a block. The worker writes it under another name (.part), and renames
+ *                                             it; the learner appends its rows and deletes it
+ *     FOLDER/blocks/....bad                   a file that was no block of these settings: the learner has skipped it,
+ *                                             counted it in refused_blocks, and told the device's log why. It keeps 64
+ *     FOLDER/model.safetensors                the weights, of gpur_policy_save. The learner writes them when it begins
+ *                                             and after every 15 files that it took; a worker reads them if they have
+ *                                             changed, every pull_period steps
+ *
+ * A worker waits for the first weights, and while two files of its actor are in the folder, so there are at most so
+ * many for each. The learner looks for files 20 times a second, appends as its limiter lets it, and deletes unfinished
+ * files that nobody has written to for a minute. Its events and its mean returns do not have the episodes of workers:
+ * let an actor evaluate. A learner that is killed may have appended the last file and not deleted it, so that the next
+ * one appends it again.
+ *
+ *   config   folder, actors, the epsilons, block_rows, compression, initial_priorities, pull_period,
+ *            max_episode_steps, seed and env_options; other members are only checked
+ *   actor    0 to config->actors - 1. No two workers of a folder may be the same actor at the same time
+ *   replay, network, threads  as in gpur_apex_serve
+ *   stop     called with `user`: 1 to end. Asked with each block, each look at the weights, and while waiting. The
+ *            worker then closes its episode and writes what is left, if it need not wait. NULL: it does not end
+ *
+ *   GPUR_OK                it was asked to end
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, no folder, weights of another network, an environment that does
+ *                          not fit or that refused, or NULL
+ *   GPUR_FILE_ERROR        the folder cannot be made, read or written
+ */
+GPUR_API gpur_status gpur_apex_work(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
+                                    const gpur_replay_config *replay, const gpur_network_config *network,
+                                    int32_t threads, int (*stop)(void *user), void *user);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "apex/actor.h"
 
+#include "base/sized.h"
 #include "env/type.h"
 #include "kernels/lib/random.h"
+#include "replay/config.h"
 #include "run/lane.h"
 #include "run/work.h"
 
@@ -17,13 +19,12 @@ typedef struct actor {
     gpur_obs_shape obs_shape;
     gpur_player player;
     gpur_policy *policy;
-    gpur_packer *packer;          /* NULL: it evaluates */
-    unsigned char *obs, *weights; /* what the network sees; (weights_bytes) */
-    float *q, *final_q;           /* (num_actions) */
-    const void **extras;          /* (fields of the schema) */
-    int64_t steps;                /* of the environment */
-    int64_t pulled;               /* the publication whose weights it has */
-    gpur_actor_episode episode;   /* the game so far */
+    gpur_packer *packer;        /* NULL: it evaluates */
+    unsigned char *obs;         /* what the network sees */
+    float *q, *final_q;         /* (num_actions) */
+    const void **extras;        /* (fields of the schema) */
+    int64_t steps;              /* of the environment */
+    gpur_actor_episode episode; /* the game so far */
     int32_t action_is_int64;
 } actor;
 
@@ -61,12 +62,7 @@ static gpur_status open_policy(actor *a, uint64_t seed)
     config.network = *a->parts->network;
     config.max_batch = 1;
     config.seed = seed;
-    GPUR_TRY(gpur_acting_policy_open(a->parts->device, a->parts->schema, &config, &a->policy));
-    GPUR_REQUIRE(gpur_policy_weights_bytes(a->policy) == a->parts->shared->weights_bytes,
-                 "the weights of this actor's network have %" PRId64 " bytes, and those of the learner's %" PRId64
-                 "; the networks must be the same",
-                 gpur_policy_weights_bytes(a->policy), a->parts->shared->weights_bytes);
-    return GPUR_OK;
+    return gpur_acting_policy_open(a->parts->device, a->parts->schema, &config, &a->policy);
 }
 
 static gpur_status open_packer(actor *a)
@@ -90,24 +86,19 @@ static gpur_status alloc_arrays(actor *a)
 {
     const size_t actions = (size_t)a->parts->network->num_actions;
     a->obs = calloc(1, (size_t)gpur_obs_bytes(&a->obs_shape));
-    a->weights = malloc((size_t)a->parts->shared->weights_bytes);
     a->q = calloc(2 * actions, sizeof *a->q);
     a->extras = calloc((size_t)a->parts->schema->count, sizeof *a->extras);
-    if (!a->obs || !a->weights || !a->q || !a->extras)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor's observation and weights");
+    if (!a->obs || !a->q || !a->extras)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor's observation");
     a->final_q = a->q + actions;
     return GPUR_OK;
 }
 
 static gpur_status pull(actor *a)
 {
-    if (a->carrier->is_gone(a->carrier->context))
-        return gpur_fail(GPUR_INTERRUPTED, "the learner is gone");
-    if (gpur_shared_published(a->parts->shared) == a->pulled)
-        return GPUR_OK;
-    a->pulled = gpur_shared_read(a->parts->shared, a->weights);
-    GPUR_TRY(gpur_policy_set_weights(a->policy, a->weights, a->parts->shared->weights_bytes));
-    atomic_fetch_add_explicit(&a->counts->pulls, 1, memory_order_relaxed);
+    int is_newer = 0;
+    GPUR_TRY(a->carrier->pull(a->carrier->context, a->policy, &is_newer));
+    atomic_fetch_add_explicit(&a->counts->pulls, is_newer, memory_order_relaxed);
     return GPUR_OK;
 }
 
@@ -136,7 +127,6 @@ static void close_actor(actor *a)
     gpur_policy_destroy(a->policy);
     gpur_player_close(&a->player);
     free(a->obs);
-    free(a->weights);
     free(a->q);
     free(a->extras);
 }
@@ -268,11 +258,33 @@ static gpur_status act(actor *a)
 gpur_status gpur_actor_run(const gpur_actor_parts *parts, const gpur_actor_settings *settings,
                            const gpur_actor_carrier *carrier)
 {
-    actor a = {.parts = parts,
-               .settings = settings,
-               .carrier = carrier,
-               .counts = gpur_shared_counts(parts->shared, settings->place)};
+    actor a = {.parts = parts, .settings = settings, .carrier = carrier, .counts = parts->counts};
     const gpur_status status = act(&a);
     close_actor(&a);
     return status;
+}
+
+/* Outside of the learner's threads. */
+
+static gpur_status open_device(gpur_actor_kit *kit, int32_t threads)
+{
+    gpur_device_config config;
+    GPUR_TRY(gpur_device_config_init(&config, sizeof config));
+    config.threads = threads > 0 ? threads : 1;
+    return gpur_device_open("cpu", &config, &kit->device);
+}
+
+gpur_status gpur_actor_kit_open(gpur_actor_kit *kit, const gpur_replay_config *replay, int32_t threads)
+{
+    GPUR_TRY(gpur_replay_config_init(&kit->replay, sizeof kit->replay));
+    GPUR_TRY(gpur_sized_read(&kit->replay, sizeof kit->replay, replay, "gpur_replay_config"));
+    GPUR_TRY(gpur_schema_build(&kit->schema, kit->replay.fields, kit->replay.field_count));
+    GPUR_TRY(gpur_block_format_create(&kit->replay, &kit->format));
+    return open_device(kit, threads);
+}
+
+void gpur_actor_kit_close(gpur_actor_kit *kit)
+{
+    gpur_block_format_destroy(kit->format);
+    gpur_device_close(kit->device);
 }

@@ -6,6 +6,7 @@
 #include "apex/shared.h"
 #include "gpureplay/block.h"
 #include "gpureplay/network.h"
+#include "gpureplay/policy.h"
 #include "replay/schema.h"
 
 /* Who it is and how it acts. Travels to processes as it is. */
@@ -24,12 +25,15 @@ typedef struct gpur_actor_episode {
     int64_t length;
 } gpur_actor_episode;
 
-/* Takes away what an actor has made, with the number of its steps so far. May wait. GPUR_INTERRUPTED ends the actor. */
+/* Takes away what an actor has made, with the number of its steps so far, and brings it weights. May wait.
+ * GPUR_INTERRUPTED ends the actor. */
 typedef struct gpur_actor_carrier {
     void *context;
     gpur_status (*take_block)(void *context, const void *block, int64_t bytes, int64_t steps);
     gpur_status (*take_episode)(void *context, const gpur_actor_episode *episode, int64_t steps);
-    int (*is_gone)(void *context); /* 1: nobody takes anything any more. Asked before each pull of weights */
+    /* Gives the policy the newest weights if it has older ones: *is_newer becomes 1. Comes before the first step, too,
+     * and then there must be some. */
+    gpur_status (*pull)(void *context, gpur_policy *policy, int *is_newer);
 } gpur_actor_carrier;
 
 /* What it acts with. */
@@ -41,8 +45,20 @@ typedef struct gpur_actor_parts {
     const gpur_replay_config *replay; /* as checked */
     const gpur_block_format *format;
     const gpur_network_config *network;
-    const gpur_shared *shared; /* has weights */
+    gpur_actor_counts *counts;
 } gpur_actor_parts;
+
+/* What an actor outside of the learner's threads opens for itself. */
+typedef struct gpur_actor_kit {
+    gpur_device *device; /* the CPU */
+    gpur_block_format *format;
+    gpur_schema schema;
+    gpur_replay_config replay;
+} gpur_actor_kit;
+
+/* `kit` is zeroed before, and to be closed whatever this returns. `threads` 0: 1. */
+gpur_status gpur_actor_kit_open(gpur_actor_kit *kit, const gpur_replay_config *replay, int32_t threads);
+void gpur_actor_kit_close(gpur_actor_kit *kit);
 
 /* Acts until its counts say that it is asked to end; what it has packed is then taken away, too. An error of the
  * environment has the step. */

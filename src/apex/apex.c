@@ -71,6 +71,8 @@ static gpur_status build(gpur_apex *apex, const gpur_apex_config *config)
     GPUR_TRY(open_format(apex));
     GPUR_TRY(open_weights(apex));
     GPUR_TRY(open_device(apex));
+    if (apex->folder_name)
+        GPUR_TRY(gpur_folder_open(apex, apex->folder_name));
     apex->base_steps = gpur_train_stats_steps_enqueued(&apex->learner->train_stats);
     return gpur_crew_open(apex);
 }
@@ -102,6 +104,7 @@ void gpur_apex_destroy(gpur_apex *apex)
     if (!apex)
         return;
     gpur_crew_close(apex);
+    gpur_folder_close(apex);
     gpur_shared_close(&apex->shared);
     gpur_policy_destroy(apex->policy);
     gpur_device_close(apex->device);

@@ -17,6 +17,8 @@
 
 enum { GPUR_APEX_RECENT = 100, GPUR_APEX_EVALUATED = 30, GPUR_APEX_ERROR = 512 };
 
+typedef struct gpur_apex_folder gpur_apex_folder; /* folder.h */
+
 /* The last so many values, of which the mean is reported. */
 typedef struct gpur_recent {
     double values[GPUR_APEX_RECENT];
@@ -85,6 +87,9 @@ struct gpur_apex {
     gpur_shared shared;
     gpur_member *members; /* (GPUR_APEX_PLACES) */
 
+    char *folder_name;
+    gpur_apex_folder *folder; /* NULL: none */
+
     pthread_t crew;
     int has_crew;
     int wake; /* an eventfd on which the crew waits */
@@ -119,6 +124,9 @@ static inline int gpur_member_evaluates(const gpur_member *member)
 gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_apex_config *given);
 void gpur_apex_free_config(gpur_apex *apex);
 
+/* Reads the settings, and checks those that need nothing else. */
+gpur_status gpur_apex_read_config(const gpur_apex_config *given, gpur_apex_config *config);
+
 /* The epsilon of actor i of n. */
 float gpur_apex_epsilon(const gpur_apex_config *config, int32_t i, int32_t n);
 
@@ -150,6 +158,9 @@ double gpur_recent_mean(const gpur_recent *recent, int64_t most); /* of at most 
  */
 gpur_status gpur_apex_take_block(gpur_member *member, const void *block, int64_t bytes, int64_t steps);
 
+/* Counts a block that was refused before it came here. */
+void gpur_apex_count_refused(gpur_apex *apex);
+
 /* Takes an episode, when the run is open. */
 gpur_status gpur_apex_take_episode(gpur_member *member, const gpur_actor_episode *episode, int64_t steps);
 
@@ -165,6 +176,9 @@ void gpur_crew_wake(gpur_apex *apex);
 /* Makes the first `actors` wanted, and the others not. */
 gpur_status gpur_crew_set(gpur_apex *apex, int32_t actors);
 
+/* Opens the member's writer, if it has none. */
+gpur_status gpur_member_open_writer(gpur_member *member);
+
 /* What an actor is told. */
 gpur_actor_settings gpur_member_settings(const gpur_member *member);
 
@@ -172,6 +186,14 @@ gpur_actor_settings gpur_member_settings(const gpur_member *member);
 
 gpur_status gpur_member_start_thread(gpur_member *member);
 gpur_status gpur_member_start_process(gpur_member *member);
+
+/* folder.c: the learner's side of a folder of blocks. gpur_folder_close accepts a half opened one. */
+
+gpur_status gpur_folder_open(gpur_apex *apex, const char *folder);
+void gpur_folder_close(gpur_apex *apex);
+
+/* Takes what is there, if it is time to look. In the crew's thread. An error that is not a file's ends the run. */
+void gpur_folder_look(gpur_apex *apex);
 
 /* learn.c */
 

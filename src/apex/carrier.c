@@ -14,21 +14,24 @@
 
 /* Threads. */
 
+typedef struct thread_actor {
+    gpur_member *member;
+    gpur_shared_reader reader;
+} thread_actor;
+
 static gpur_status take_block(void *context, const void *block, int64_t bytes, int64_t steps)
 {
-    return gpur_apex_take_block(context, block, bytes, steps);
+    return gpur_apex_take_block(((const thread_actor *)context)->member, block, bytes, steps);
 }
 
 static gpur_status take_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
 {
-    return gpur_apex_take_episode(context, episode, steps);
+    return gpur_apex_take_episode(((const thread_actor *)context)->member, episode, steps);
 }
 
-/* The run does not end before its threads have. */
-static int is_gone(void *context)
+static gpur_status pull(void *context, gpur_policy *policy, int *is_newer)
 {
-    (void)context;
-    return 0;
+    return gpur_shared_pull(&((thread_actor *)context)->reader, policy, is_newer);
 }
 
 static void *act(void *context)
@@ -36,7 +39,9 @@ static void *act(void *context)
     gpur_member *const member = context;
     gpur_apex *const apex = member->apex;
     const gpur_actor_settings settings = gpur_member_settings(member);
-    const gpur_actor_carrier carrier = {member, take_block, take_episode, is_gone};
+    gpur_actor_counts *const counts = gpur_shared_counts(&apex->shared, member->place);
+    thread_actor actor = {member, {.shared = &apex->shared}};
+    const gpur_actor_carrier carrier = {&actor, take_block, take_episode, pull};
     const gpur_actor_parts parts = {.type = apex->type,
                                     .env_options = apex->env_options,
                                     .device = apex->device,
@@ -44,11 +49,12 @@ static void *act(void *context)
                                     .replay = gpur_replay_settings(apex->replay),
                                     .format = apex->format,
                                     .network = &apex->learner->config.network,
-                                    .shared = &apex->shared};
+                                    .counts = counts};
     member->status = gpur_actor_run(&parts, &settings, &carrier);
+    gpur_shared_reader_close(&actor.reader);
     if (member->status != GPUR_OK && member->status != GPUR_INTERRUPTED)
         snprintf(member->error, sizeof member->error, "%s", gpur_last_error());
-    gpur_apex_take_end(member, atomic_load(&gpur_shared_counts(&apex->shared, member->place)->steps));
+    gpur_apex_take_end(member, atomic_load(&counts->steps));
     atomic_store(&member->has_returned, 1);
     gpur_crew_wake(apex);
     return NULL;

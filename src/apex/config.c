@@ -98,7 +98,7 @@ static gpur_status check_switches(const gpur_apex_config *c)
 
 static gpur_status check_periods(const gpur_apex_config *c)
 {
-    GPUR_TRY(check_range(c->actors, 1, GPUR_APEX_MAX_ACTORS, "actors"));
+    GPUR_TRY(check_range(c->actors, c->folder ? 0 : 1, GPUR_APEX_MAX_ACTORS, "actors"));
     GPUR_TRY(check_range(c->block_rows, 1, MAX_BLOCK_ROWS, "block_rows"));
     GPUR_TRY(check_range(c->compression, 0, MAX_LEVEL, "compression"));
     GPUR_TRY(check_range(c->replicate, 1, MAX_REPLICATE, "replicate"));
@@ -220,22 +220,28 @@ static gpur_status copy_pointers(gpur_apex *apex)
 {
     gpur_apex_config *const c = &apex->config;
     GPUR_TRY(copy_text(c->env_options ? c->env_options : "", &apex->env_options));
+    if (c->folder)
+        GPUR_TRY(copy_text(c->folder, &apex->folder_name));
     if (c->processes)
         GPUR_TRY(copy_command(apex, c->command));
     if (c->epsilons)
         GPUR_TRY(copy_epsilons(apex));
-    c->env_options = NULL, c->command = NULL;
+    c->env_options = NULL, c->command = NULL, c->folder = NULL;
     return GPUR_OK;
+}
+
+gpur_status gpur_apex_read_config(const gpur_apex_config *given, gpur_apex_config *config)
+{
+    *config = defaults;
+    GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_apex_config"));
+    GPUR_TRY(check_switches(config));
+    GPUR_TRY(check_periods(config));
+    return check_epsilons(config);
 }
 
 gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_apex_config *given)
 {
-    gpur_apex_config *const c = &apex->config;
-    *c = defaults;
-    GPUR_TRY(gpur_sized_read(c, sizeof *c, given, "gpur_apex_config"));
-    GPUR_TRY(check_switches(c));
-    GPUR_TRY(check_periods(c));
-    GPUR_TRY(check_epsilons(c));
+    GPUR_TRY(gpur_apex_read_config(given, &apex->config));
     GPUR_TRY(check_learner(apex));
     GPUR_TRY(check_replay(apex));
     GPUR_TRY(set_limiter(apex));
@@ -250,4 +256,5 @@ void gpur_apex_free_config(gpur_apex *apex)
     free(apex->command);
     free(apex->epsilons);
     free(apex->env_options);
+    free(apex->folder_name);
 }

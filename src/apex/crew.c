@@ -341,6 +341,7 @@ static void *work(void *context)
     for (int is_quitting = 0; !is_quitting || count_running(apex) > 0;) {
         for (int32_t i = 0; i < GPUR_APEX_PLACES; i++)
             look_after(&apex->members[i]);
+        gpur_folder_look(apex);
         wait_and_receive(apex, ends, places);
         gpur_mutex_lock(&apex->lock);
         is_quitting = apex->is_quitting;
@@ -357,7 +358,7 @@ void gpur_crew_wake(gpur_apex *apex)
     (void)!write(apex->wake, &one, sizeof one);
 }
 
-static gpur_status open_writer(gpur_member *member)
+gpur_status gpur_member_open_writer(gpur_member *member)
 {
     gpur_writer_config config;
     gpur_replay *const replay = member->apex->replay;
@@ -371,7 +372,7 @@ static gpur_status open_writer(gpur_member *member)
 gpur_status gpur_crew_set(gpur_apex *apex, int32_t actors)
 {
     for (int32_t i = 0; i < actors; i++)
-        GPUR_TRY(open_writer(&apex->members[i]));
+        GPUR_TRY(gpur_member_open_writer(&apex->members[i]));
     gpur_mutex_lock(&apex->lock);
     for (int32_t i = 0; i < GPUR_APEX_MAX_ACTORS; i++) {
         gpur_member *const member = &apex->members[i];

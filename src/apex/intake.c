@@ -116,20 +116,23 @@ static gpur_status check(gpur_member *member, const void *block, int64_t bytes, 
     return GPUR_OK;
 }
 
+void gpur_apex_count_refused(gpur_apex *apex)
+{
+    gpur_mutex_lock(&apex->lock);
+    apex->counts.refused_blocks++;
+    gpur_mutex_unlock(&apex->lock);
+}
+
 gpur_status gpur_apex_take_block(gpur_member *member, const void *block, int64_t bytes, int64_t steps)
 {
-    gpur_apex *const apex = member->apex;
     gpur_block_info info = {.size = sizeof info};
     int is_new = 0;
     gpur_status status = check(member, block, bytes, &info, &is_new);
     if (status == GPUR_OK && is_new)
         status = insert(member, block, bytes, &info, steps);
     const int is_refused = status == GPUR_INVALID_ARGUMENT || status == GPUR_FILE_ERROR;
-    if (!is_refused && is_new)
-        return status;
-    gpur_mutex_lock(&apex->lock);
-    apex->counts.refused_blocks += is_refused || status == GPUR_OK;
-    gpur_mutex_unlock(&apex->lock);
+    if (is_refused || (status == GPUR_OK && !is_new))
+        gpur_apex_count_refused(member->apex);
     return status;
 }
 

@@ -87,6 +87,7 @@ static gpur_status set_apex(gpur_apex_config *apex)
     paper.processes = apex->processes;
     paper.command = apex->command;
     paper.seed = apex->seed;
+    paper.folder = apex->folder;
     paper.on_event = apex->on_event;
     paper.user = apex->user;
     *apex = paper;

@@ -2,72 +2,61 @@
 /* What an actor's process does. */
 #include "apex/connection.h"
 
-#include "base/sized.h"
-#include "replay/config.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
-static gpur_status take_block(void *context, const void *block, int64_t bytes, int64_t steps)
-{
-    return gpur_connection_send(*(const int *)context, GPUR_MESSAGE_BLOCK, steps, block, bytes);
-}
-
-static gpur_status take_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
-{
-    return gpur_connection_send(*(const int *)context, GPUR_MESSAGE_EPISODE, steps, episode, sizeof *episode);
-}
-
-static int is_gone(void *context)
-{
-    return gpur_connection_is_gone(*(const int *)context);
-}
-
 /* What the actor acts with, as far as it is this function's to free. */
 typedef struct server {
     int connection;
     gpur_shared shared;
-    gpur_device *device;
-    gpur_block_format *format;
-    gpur_schema schema;
-    gpur_replay_config replay;
+    gpur_shared_reader reader;
+    gpur_actor_kit kit;
 } server;
 
-static gpur_status open_device(server *s, int32_t threads)
+static gpur_status take_block(void *context, const void *block, int64_t bytes, int64_t steps)
 {
-    gpur_device_config config;
-    GPUR_TRY(gpur_device_config_init(&config, sizeof config));
-    config.threads = threads > 0 ? threads : 1;
-    return gpur_device_open("cpu", &config, &s->device);
+    return gpur_connection_send(((const server *)context)->connection, GPUR_MESSAGE_BLOCK, steps, block, bytes);
 }
 
-static gpur_status read_replay(server *s, const gpur_replay_config *given, uint64_t format)
+static gpur_status take_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
 {
-    GPUR_TRY(gpur_replay_config_init(&s->replay, sizeof s->replay));
-    GPUR_TRY(gpur_sized_read(&s->replay, sizeof s->replay, given, "gpur_replay_config"));
-    GPUR_TRY(gpur_schema_build(&s->schema, s->replay.fields, s->replay.field_count));
-    GPUR_TRY(gpur_block_format_create(&s->replay, &s->format));
-    GPUR_REQUIRE(gpur_block_format_hash(s->format) == format,
+    const server *const s = context;
+    return gpur_connection_send(s->connection, GPUR_MESSAGE_EPISODE, steps, episode, sizeof *episode);
+}
+
+static gpur_status pull(void *context, gpur_policy *policy, int *is_newer)
+{
+    server *const s = context;
+    if (gpur_connection_is_gone(s->connection))
+        return gpur_fail(GPUR_INTERRUPTED, "the learner is gone");
+    return gpur_shared_pull(&s->reader, policy, is_newer);
+}
+
+static gpur_status open_kit(server *s, const gpur_replay_config *replay, int32_t threads, uint64_t format)
+{
+    GPUR_TRY(gpur_actor_kit_open(&s->kit, replay, threads));
+    const uint64_t ours = gpur_block_format_hash(s->kit.format);
+    GPUR_REQUIRE(ours == format,
                  "the format of this actor's blocks has the hash %016" PRIx64 ", and the learner's %016" PRIx64
                  "; the settings of the replay must be the same",
-                 gpur_block_format_hash(s->format), format);
+                 ours, format);
     return GPUR_OK;
 }
 
 static gpur_status act(server *s, const gpur_hello *hello, gpur_actor_parts *parts)
 {
-    const gpur_actor_carrier carrier = {&s->connection, take_block, take_episode, is_gone};
-    parts->device = s->device;
-    parts->schema = &s->schema;
-    parts->replay = &s->replay;
-    parts->format = s->format;
-    parts->shared = &s->shared;
+    const gpur_actor_carrier carrier = {s, take_block, take_episode, pull};
+    s->reader.shared = &s->shared;
+    parts->device = s->kit.device;
+    parts->schema = &s->kit.schema;
+    parts->replay = &s->kit.replay;
+    parts->format = s->kit.format;
+    parts->counts = gpur_shared_counts(&s->shared, hello->settings.place);
     GPUR_TRY(gpur_actor_run(parts, &hello->settings, &carrier));
-    const int64_t steps = atomic_load(&gpur_shared_counts(&s->shared, hello->settings.place)->steps);
-    return gpur_connection_send(s->connection, GPUR_MESSAGE_END, steps, NULL, 0);
+    return gpur_connection_send(s->connection, GPUR_MESSAGE_END, atomic_load(&parts->counts->steps), NULL, 0);
 }
 
 static gpur_status check_hello(const gpur_hello *hello)
@@ -90,8 +79,7 @@ static gpur_status serve(server *s, gpur_actor_parts *parts, const gpur_replay_c
     GPUR_TRY(check_hello(&hello));
     s->shared.fd = -1;
     GPUR_TRY(gpur_shared_map(&s->shared, shared, hello.weights_bytes));
-    GPUR_TRY(read_replay(s, replay, hello.format));
-    GPUR_TRY(open_device(s, threads));
+    GPUR_TRY(open_kit(s, replay, threads, hello.format));
     return act(s, &hello, parts);
 }
 
@@ -125,8 +113,8 @@ gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const
         status = serve(&s, &parts, replay, threads);
     if (status != GPUR_OK && status != GPUR_INTERRUPTED)
         send_error(connection, status);
-    gpur_block_format_destroy(s.format);
-    gpur_device_close(s.device);
+    gpur_actor_kit_close(&s.kit);
+    gpur_shared_reader_close(&s.reader);
     gpur_shared_close(&s.shared);
     close(connection);
     return status;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -144,4 +145,27 @@ int64_t gpur_shared_read(const gpur_shared *shared, void *weights)
         if (atomic_load_explicit(&place->state, memory_order_relaxed) == 2 * publication)
             return publication;
     }
+}
+
+gpur_status gpur_shared_pull(gpur_shared_reader *reader, gpur_policy *policy, int *is_newer)
+{
+    const int64_t bytes = reader->shared->weights_bytes;
+    GPUR_REQUIRE(gpur_policy_weights_bytes(policy) == bytes,
+                 "the weights of this actor's network have %" PRId64 " bytes, and those of the learner's %" PRId64
+                 "; the networks must be the same",
+                 gpur_policy_weights_bytes(policy), bytes);
+    if (!reader->weights)
+        reader->weights = malloc((size_t)bytes);
+    if (!reader->weights)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of weights", bytes);
+    if (gpur_shared_published(reader->shared) == reader->pulled)
+        return GPUR_OK;
+    reader->pulled = gpur_shared_read(reader->shared, reader->weights);
+    *is_newer = 1;
+    return gpur_policy_set_weights(policy, reader->weights, bytes);
+}
+
+void gpur_shared_reader_close(gpur_shared_reader *reader)
+{
+    free(reader->weights);
 }

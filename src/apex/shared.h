@@ -50,3 +50,15 @@ int64_t gpur_shared_published(const gpur_shared *shared);
 
 /* Copies the newest weights, of which there must be some, and returns the number of their publication: 1, 2, ... */
 int64_t gpur_shared_read(const gpur_shared *shared, void *weights);
+
+/* Whoever takes the weights again and again. Zeroed but for `shared` it has taken none. */
+typedef struct gpur_shared_reader {
+    const gpur_shared *shared;
+    unsigned char *weights; /* (weights_bytes) */
+    int64_t pulled;         /* the publication that was taken last */
+} gpur_shared_reader;
+
+/* Gives a policy the newest weights, of which there must be some, if they are newer than those taken before: *is_newer
+ * becomes 1. GPUR_INVALID_ARGUMENT: they are of another network. */
+gpur_status gpur_shared_pull(gpur_shared_reader *reader, gpur_policy *policy, int *is_newer);
+void gpur_shared_reader_close(gpur_shared_reader *reader);

@@ -48,10 +48,12 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
     return GPUR_OK;
 }
 
-static int is_gone(void *context)
+static gpur_shared_reader reader;
+
+static gpur_status pull(void *context, gpur_policy *to, int *is_newer)
 {
     (void)context;
-    return 0;
+    return gpur_shared_pull(&reader, to, is_newer);
 }
 
 /* The model: everything that happened, and then one transition at a time. */
@@ -209,10 +211,19 @@ static void close_all(void)
 
 static gpur_status act(gpur_actor_settings *s)
 {
-    const gpur_actor_carrier carrier = {s, take_block, take_episode, is_gone};
-    const gpur_actor_parts parts = {settings.type, settings.options,          device, &schema, &settings.replay,
-                                    format,        &settings.learner.network, &shared};
-    return gpur_actor_run(&parts, s, &carrier);
+    const gpur_actor_carrier carrier = {s, take_block, take_episode, pull};
+    const gpur_actor_parts parts = {settings.type,
+                                    settings.options,
+                                    device,
+                                    &schema,
+                                    &settings.replay,
+                                    format,
+                                    &settings.learner.network,
+                                    gpur_shared_counts(&shared, s->place)};
+    reader = (gpur_shared_reader){.shared = &shared};
+    const gpur_status status = gpur_actor_run(&parts, s, &carrier);
+    gpur_shared_reader_close(&reader);
+    return status;
 }
 
 static gpur_actor_settings settings_of_actor(void)

@@ -197,6 +197,7 @@ typedef struct liar {
     const char *kind;
     int connection;
     int64_t blocks;
+    gpur_shared_reader reader;
 } liar;
 
 static gpur_status send_block(const liar *l, const void *block, int64_t bytes, int64_t steps)
@@ -242,9 +243,12 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
                                 sizeof *episode);
 }
 
-static int is_gone(void *context)
+static gpur_status pull(void *context, gpur_policy *policy, int *is_newer)
 {
-    return gpur_connection_is_gone(((const liar *)context)->connection);
+    liar *const l = context;
+    if (gpur_connection_is_gone(l->connection))
+        return gpur_fail(GPUR_INTERRUPTED, "the learner is gone");
+    return gpur_shared_pull(&l->reader, policy, is_newer);
 }
 
 static gpur_status lie(liar *l, const apex_settings *s)
@@ -256,7 +260,7 @@ static gpur_status lie(liar *l, const apex_settings *s)
     gpur_block_format *format = NULL;
     gpur_device *device = NULL;
     gpur_device_config config;
-    const gpur_actor_carrier carrier = {l, take_block, take_episode, is_gone};
+    const gpur_actor_carrier carrier = {l, take_block, take_episode, pull};
     GPUR_TRY(gpur_connection_receive_hello(l->connection, &hello, &fd));
     GPUR_TRY(gpur_shared_map(&shared, fd, hello.weights_bytes));
     GPUR_TRY(gpur_schema_build(&schema, s->replay.fields, s->replay.field_count));
@@ -264,8 +268,15 @@ static gpur_status lie(liar *l, const apex_settings *s)
     GPUR_TRY(gpur_device_config_init(&config, sizeof config));
     config.threads = 1;
     GPUR_TRY(gpur_device_open("cpu", &config, &device));
-    const gpur_actor_parts parts = {s->type, s->options,          device, &schema, &s->replay,
-                                    format,  &s->learner.network, &shared};
+    l->reader.shared = &shared;
+    const gpur_actor_parts parts = {s->type,
+                                    s->options,
+                                    device,
+                                    &schema,
+                                    &s->replay,
+                                    format,
+                                    &s->learner.network,
+                                    gpur_shared_counts(&shared, hello.settings.place)};
     if (strcmp(l->kind, "foreign") == 0)
         hello.settings.place++;
     const gpur_status status = gpur_actor_run(&parts, &hello.settings, &carrier);
@@ -273,6 +284,7 @@ static gpur_status lie(liar *l, const apex_settings *s)
         GPUR_TRY(gpur_connection_send(l->connection, GPUR_MESSAGE_END, 0, NULL, 0));
     gpur_block_format_destroy(format);
     gpur_device_close(device);
+    gpur_shared_reader_close(&l->reader);
     gpur_shared_close(&shared);
     return status;
 }

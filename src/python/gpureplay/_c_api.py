@@ -343,7 +343,7 @@ class ApexConfig(Sized):
                         (c_double, "samples_per_insert limiter_band limiter_timeout"), (c_int32, "evaluates"),
                         (c_float, "eval_epsilon"), (c_int32, "restarts reserved"), (c_uint64, "seed"),
                         (c_char_p, "env_options"), (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"),
-                        (c_void_p, "user"))
+                        (c_void_p, "user"), (c_char_p, "folder"))
 
 
 class ApexStats(Sized):
@@ -411,6 +411,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_I64, [_P, _I32], "gpur_apex_actor_process"),
     (_STATUS, [_P, _TEXT, _I32], "gpur_apex_load"),
     (_STATUS, [_I32, _P, _TEXT, _P, _P, _I32], "gpur_apex_serve"),
+    (_STATUS, [_P, _I32, _P, _P, _P, _I32, _P, _P], "gpur_apex_work"),
     (_STATUS, [_P, _I64, _P, _P], "gpur_replay_sample gpur_replay_get_priorities gpur_writer_append"),
     (_STATUS, [_P, _I64, _P, _P, _P], "gpur_replay_gather gpur_replay_update_priorities gpur_writer_append_fields "
         "gpur_learner_q_values"),

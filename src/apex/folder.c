@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* The learner's side of a folder of blocks [Parr, Dilipkumar & Liu 2017: workers write files of gameplay, the model is
+ * published every 15 files, and bad files are skipped]. All in the crew's thread. */
+#include "apex/folder.h"
+
+#include "base/clock.h"
+#include "device/device.h"
+#include "file/file_reader.h"
+#include "replay/block/block.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    FILES_A_MODEL = 15,
+    MOST_SET_ASIDE = 64, /* bad files that are kept by one run */
+    ABANDONED = 60,      /* seconds after which an unfinished file that nobody has locked is deleted */
+};
+static const double period = 0.05; /* seconds between two looks */
+
+gpur_status gpur_apex_paths_open(const char *folder, gpur_apex_paths *paths)
+{
+    GPUR_TRY(gpur_folder_path(folder, "blocks", paths->blocks));
+    GPUR_TRY(gpur_folder_path(folder, "model.safetensors", paths->model));
+    GPUR_TRY(gpur_folder_make(folder));
+    return gpur_folder_make(paths->blocks);
+}
+
+int gpur_apex_name_ends(const char *name, const char *end)
+{
+    const size_t length = strlen(name), least = strlen(end);
+    return length >= least && strcmp(name + length - least, end) == 0;
+}
+
+/* Weights. */
+
+static gpur_status publish_when_due(gpur_apex *apex)
+{
+    gpur_apex_folder *const f = apex->folder;
+    if (f->taken < f->next_model)
+        return GPUR_OK;
+    f->next_model = f->taken + FILES_A_MODEL;
+    GPUR_TRY(gpur_policy_pull(apex->policy, apex->learner, GPUR_WEIGHTS_ONLINE));
+    return gpur_policy_save(apex->policy, f->paths.model, NULL);
+}
+
+/* Blocks. */
+
+static gpur_status read_block(const gpur_apex *apex, const char *path, int64_t *bytes)
+{
+    gpur_file_reader file;
+    GPUR_TRY(gpur_file_reader_open(&file, path));
+    *bytes = file.bytes;
+    const gpur_status status =
+        file.bytes <= apex->max_message
+            ? gpur_file_reader_read(&file, apex->folder->block, file.bytes, 0)
+            : gpur_fail(GPUR_FILE_ERROR, "it has %" PRId64 " bytes; a block of this run has at most %" PRId64,
+                        file.bytes, apex->max_message);
+    gpur_file_reader_close(&file);
+    return status;
+}
+
+static gpur_status read_header(const gpur_apex *apex, int64_t bytes, gpur_block_header *header)
+{
+    GPUR_TRY(gpur_block_read_header(&apex->format->spec, apex->folder->block, bytes, header));
+    GPUR_REQUIRE(header->actor < GPUR_APEX_MAX_ACTORS && header->first_step <= INT64_MAX - header->rows,
+                 "the block is of actor %" PRId64 " and begins with its step %" PRId64
+                 "; the first must be below %d, and the second a number of steps",
+                 header->actor, header->first_step, (int)GPUR_APEX_MAX_ACTORS);
+    return GPUR_OK;
+}
+
+/* A worker that was started again, or that this run has not met, goes on from the block that came: what came before is
+ * not missed, since another run of the learner may have taken it. */
+static gpur_status meet(gpur_apex *apex, gpur_member *worker, const gpur_block_header *header)
+{
+    if (worker->writer && worker->incarnation == header->incarnation)
+        return GPUR_OK;
+    worker->apex = apex;
+    worker->place = (int32_t)header->actor;
+    GPUR_TRY(gpur_member_open_writer(worker));
+    worker->incarnation = header->incarnation;
+    worker->next_sequence = header->sequence;
+    worker->steps = header->first_step;
+    return GPUR_OK;
+}
+
+static gpur_status delete_file(const char *path)
+{
+    if (unlink(path) != 0)
+        return gpur_fail(GPUR_FILE_ERROR, "%s cannot be deleted: %s", path, strerror(errno));
+    return GPUR_OK;
+}
+
+/* Bad files are kept under another name, so that somebody can look at them; not too many. */
+static gpur_status set_aside(gpur_apex *apex, const char *path)
+{
+    char bad[GPUR_FOLDER_PATH];
+    gpur_log(apex->learner->device, "%s is not taken: %s", path, gpur_last_error());
+    if (apex->folder->set_aside++ >= MOST_SET_ASIDE)
+        return delete_file(path);
+    snprintf(bad, sizeof bad, "%.*s.bad", (int)(strlen(path) - strlen(".block")), path);
+    if (rename(path, bad) != 0)
+        return gpur_fail(GPUR_FILE_ERROR, "%s cannot be renamed: %s", path, strerror(errno));
+    return GPUR_OK;
+}
+
+static int is_bad(gpur_status status)
+{
+    return status == GPUR_INVALID_ARGUMENT || status == GPUR_FILE_ERROR;
+}
+
+/* The steps that count are those that begin the rows. A block that was taken before is counted as refused and deleted.
+ * The file stays until its rows are in the replay. */
+static gpur_status take_file(gpur_apex *apex, const char *path)
+{
+    gpur_block_header header;
+    int64_t bytes = 0;
+    gpur_status status = read_block(apex, path, &bytes);
+    if (status == GPUR_OK)
+        status = read_header(apex, bytes, &header);
+    if (status != GPUR_OK) {
+        gpur_apex_count_refused(apex);
+        return is_bad(status) ? set_aside(apex, path) : status;
+    }
+    gpur_member *const worker = &apex->folder->workers[header.actor];
+    GPUR_TRY(meet(apex, worker, &header));
+    const int is_new = header.sequence >= worker->next_sequence;
+    status = gpur_apex_take_block(worker, apex->folder->block, bytes, header.first_step + header.rows);
+    if (is_bad(status))
+        return set_aside(apex, path);
+    GPUR_TRY(status);
+    apex->folder->taken += is_new;
+    GPUR_TRY(delete_file(path));
+    return publish_when_due(apex);
+}
+
+/* A worker that was killed leaves an unfinished file. Whoever writes one has locked it. */
+static void delete_if_abandoned(const char *path)
+{
+    struct stat there;
+    if (lstat(path, &there) != 0 || time(NULL) - there.st_mtime < ABANDONED)
+        return;
+    const int file = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0)
+        (void)unlink(path);
+    if (file >= 0)
+        close(file);
+}
+
+static gpur_status look_at(gpur_apex *apex, const char *name)
+{
+    char path[GPUR_FOLDER_PATH];
+    GPUR_TRY(gpur_folder_path(apex->folder->paths.blocks, name, path));
+    if (gpur_apex_name_ends(name, ".block"))
+        return take_file(apex, path);
+    if (gpur_apex_name_ends(name, ".part"))
+        delete_if_abandoned(path);
+    return GPUR_OK;
+}
+
+/* The files of a worker come in the order of their names. */
+static gpur_status look_at_all(gpur_apex *apex)
+{
+    struct dirent **entries;
+    GPUR_TRY(publish_when_due(apex));
+    const int count = scandir(apex->folder->paths.blocks, &entries, NULL, alphasort);
+    if (count < 0)
+        return gpur_fail(GPUR_FILE_ERROR, "%s cannot be read: %s", apex->folder->paths.blocks, strerror(errno));
+    gpur_status status = GPUR_OK;
+    for (int i = 0; i < count; i++) {
+        if (status == GPUR_OK)
+            status = look_at(apex, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+void gpur_folder_look(gpur_apex *apex)
+{
+    if (!apex->folder || gpur_clock_seconds() < apex->folder->next)
+        return;
+    gpur_mutex_lock(&apex->lock);
+    const int may_look = apex->has_begun && !apex->is_quitting && apex->status == GPUR_OK;
+    gpur_mutex_unlock(&apex->lock);
+    const gpur_status status = may_look ? look_at_all(apex) : GPUR_OK;
+    apex->folder->next = gpur_clock_seconds() + period;
+    if (status == GPUR_OK || status == GPUR_INTERRUPTED)
+        return;
+    gpur_mutex_lock(&apex->lock);
+    gpur_apex_end(apex, status, gpur_last_error());
+    gpur_mutex_unlock(&apex->lock);
+}
+
+gpur_status gpur_folder_open(gpur_apex *apex, const char *folder)
+{
+    gpur_apex_folder *const f = apex->folder = calloc(1, sizeof *f);
+    if (f)
+        f->workers = calloc(GPUR_APEX_MAX_ACTORS, sizeof *f->workers);
+    if (f)
+        f->block = malloc((size_t)apex->max_message);
+    if (!f || !f->workers || !f->block)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the workers of a folder");
+    return gpur_apex_paths_open(folder, &f->paths);
+}
+
+void gpur_folder_close(gpur_apex *apex)
+{
+    if (!apex->folder)
+        return;
+    for (int32_t i = 0; apex->folder->workers && i < GPUR_APEX_MAX_ACTORS; i++)
+        gpur_writer_destroy(apex->folder->workers[i].writer);
+    free(apex->folder->workers);
+    free(apex->folder->block);
+    free(apex->folder);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* What a worker does: an actor whose carrier is a folder. */
+#include "apex/folder.h"
+
+#include "file/atomic_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { MOST_WAITING = 2 }; /* files of an actor */
+static const struct timespec glance = {.tv_nsec = 20 * 1000 * 1000};
+
+typedef struct worker {
+    gpur_apex_paths paths;
+    gpur_actor_kit kit;
+    gpur_actor_settings settings;
+    gpur_actor_counts counts;
+    struct stat model; /* the file whose weights it has; zeroed: none */
+    int (*stop)(void *user);
+    void *user;
+} worker;
+
+/* Asks whether the worker is to end; then the actor ends, too. */
+static int is_stopping(worker *w)
+{
+    if (w->stop && w->stop(w->user))
+        atomic_store(&w->counts.is_asked, 1);
+    return atomic_load(&w->counts.is_asked);
+}
+
+static gpur_status wait_a_little(worker *w)
+{
+    if (is_stopping(w))
+        return gpur_fail(GPUR_INTERRUPTED, "the worker is asked to end");
+    nanosleep(&glance, NULL);
+    return GPUR_OK;
+}
+
+/* The files of this actor that were not taken yet, also those of earlier incarnations. */
+static gpur_status count_waiting(const worker *w, int *count)
+{
+    char begin[16];
+    DIR *const entries = opendir(w->paths.blocks);
+    if (!entries)
+        return gpur_fail(GPUR_FILE_ERROR, "%s cannot be read: %s", w->paths.blocks, strerror(errno));
+    const int length = snprintf(begin, sizeof begin, "%04d-", (int)w->settings.place);
+    *count = 0;
+    for (const struct dirent *e = readdir(entries); e; e = readdir(entries))
+        *count += strncmp(e->d_name, begin, (size_t)length) == 0 && gpur_apex_name_ends(e->d_name, ".block");
+    closedir(entries);
+    return GPUR_OK;
+}
+
+static gpur_status wait_for_room(worker *w)
+{
+    for (int count = MOST_WAITING;;) {
+        GPUR_TRY(count_waiting(w, &count));
+        if (count < MOST_WAITING)
+            return GPUR_OK;
+        GPUR_TRY(wait_a_little(w));
+    }
+}
+
+static gpur_status write_block(const char *path, const void *block, int64_t bytes)
+{
+    gpur_atomic_file file;
+    GPUR_TRY(gpur_atomic_file_begin(&file, path, bytes));
+    const gpur_status status = gpur_atomic_file_write(&file, block, bytes, 0);
+    if (status == GPUR_OK)
+        return gpur_atomic_file_commit(&file);
+    gpur_atomic_file_discard(&file);
+    return status;
+}
+
+/* Names in alphabetical order are in the order in which an actor made the blocks. */
+static gpur_status take_block(void *context, const void *block, int64_t bytes, int64_t steps)
+{
+    worker *const w = context;
+    char name[64], path[GPUR_FOLDER_PATH];
+    (void)steps;
+    GPUR_TRY(wait_for_room(w));
+    (void)is_stopping(w);
+    snprintf(name, sizeof name, "%04d-%020" PRId64 "-%010" PRId64 ".block", (int)w->settings.place,
+             w->settings.incarnation, (int64_t)atomic_load(&w->counts.blocks) - 1);
+    GPUR_TRY(gpur_folder_path(w->paths.blocks, name, path));
+    return write_block(path, block, bytes);
+}
+
+/* What episodes return travels in no file. */
+static gpur_status take_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
+{
+    (void)context, (void)episode, (void)steps;
+    return GPUR_OK;
+}
+
+static int is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Waits for the first weights. A later file that cannot be read is passed over, as the next one may be better. */
+static gpur_status pull(void *context, gpur_policy *policy, int *is_newer)
+{
+    worker *const w = context;
+    const int has_weights = w->model.st_ino != 0;
+    struct stat there;
+    while (stat(w->paths.model, &there) != 0) {
+        if (has_weights)
+            return GPUR_OK;
+        GPUR_TRY(wait_a_little(w));
+    }
+    (void)is_stopping(w);
+    if (is_same(&there, &w->model))
+        return GPUR_OK;
+    const gpur_status status = gpur_policy_load(policy, w->paths.model, NULL);
+    if (status == GPUR_FILE_ERROR && has_weights)
+        return GPUR_OK;
+    GPUR_TRY(status);
+    w->model = there;
+    *is_newer = 1;
+    return GPUR_OK;
+}
+
+static int64_t microseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Nobody counts the starts of a worker, so its incarnation is the time of this one. */
+static gpur_status read_settings(const gpur_apex_config *given, int32_t actor, worker *w, const char **env_options)
+{
+    gpur_apex_config c;
+    GPUR_TRY(gpur_apex_read_config(given, &c));
+    GPUR_REQUIRE(c.folder, "folder is NULL; a worker must have one");
+    GPUR_REQUIRE(actor >= 0 && actor < c.actors, "actor is %d and actors, of all workers, %d; it must be below that",
+                 (int)actor, (int)c.actors);
+    w->settings = (gpur_actor_settings){.place = actor,
+                                        .epsilon = gpur_apex_epsilon(&c, actor, c.actors),
+                                        .incarnation = microseconds(),
+                                        .seed = c.seed,
+                                        .pull_period = c.pull_period,
+                                        .max_episode_steps = c.max_episode_steps,
+                                        .block_rows = c.block_rows,
+                                        .compression = c.compression,
+                                        .initial_priorities = c.initial_priorities};
+    *env_options = c.env_options ? c.env_options : "";
+    return gpur_apex_paths_open(c.folder, &w->paths);
+}
+
+static gpur_status work(worker *w, gpur_actor_parts *parts, const gpur_replay_config *replay, int32_t threads)
+{
+    const gpur_actor_carrier carrier = {w, take_block, take_episode, pull};
+    GPUR_TRY(gpur_actor_kit_open(&w->kit, replay, threads));
+    parts->device = w->kit.device;
+    parts->schema = &w->kit.schema;
+    parts->replay = &w->kit.replay;
+    parts->format = w->kit.format;
+    parts->counts = &w->counts;
+    return gpur_actor_run(parts, &w->settings, &carrier);
+}
+
+gpur_status gpur_apex_work(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
+                           const gpur_replay_config *replay, const gpur_network_config *network, int32_t threads,
+                           int (*stop)(void *user), void *user)
+{
+    worker w = {.stop = stop, .user = user};
+    gpur_actor_parts parts = {.type = type, .network = network};
+    GPUR_REQUIRE(type && replay && network, "type, replay and network must not be NULL");
+    GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
+    GPUR_TRY(read_settings(config, actor, &w, &parts.env_options));
+    const gpur_status status = work(&w, &parts, replay, threads);
+    gpur_actor_kit_close(&w.kit);
+    return status == GPUR_INTERRUPTED ? GPUR_OK : status;
+}

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: MIT */
+/* Ape-X with a folder: workers in processes, which are this program itself, and files that are written here: good,
+ * damaged, of others, and unfinished. */
+#include "apex/folder.h"
+#include "base/clock.h"
+#include "replay/block/block.h"
+#include "support/apex_fixture.h"
+#include "support/file_utils.h"
+#include "support/run_fixture.h"
+#include "test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROWS = 10, WORKERS = 3 };
+static const double patience = 120.0; /* seconds for what takes one or two: the machine may be busy */
+
+static apex_fixture fixture;
+static apex_settings settings;
+static gpur_apex_paths paths;
+static char folder[256];
+
+/* The folder. */
+
+static const char *path_of(const char *name)
+{
+    static char path[GPUR_FOLDER_PATH];
+    (void)gpur_folder_path(paths.blocks, name, path);
+    return path;
+}
+
+/* The files whose names end so, and the last of their names. */
+static int count_files(const char *end, char last[256])
+{
+    int count = 0;
+    DIR *const entries = opendir(paths.blocks);
+    for (struct dirent *e = entries ? readdir(entries) : NULL; e; e = readdir(entries)) {
+        if (e->d_name[0] == '.' || !gpur_apex_name_ends(e->d_name, end))
+            continue;
+        count++;
+        if (last)
+            snprintf(last, 256, "%s", e->d_name);
+    }
+    if (entries)
+        closedir(entries);
+    return count;
+}
+
+static void make_folder(void)
+{
+    snprintf(folder, sizeof folder, "%s", test_file_path("apex"));
+    CHECK_OK(gpur_apex_paths_open(folder, &paths));
+}
+
+/* All that may be in it. */
+static void remove_folder(void)
+{
+    for (char name[256]; count_files("", name) > 0;)
+        if (unlink(path_of(name)) != 0 && rmdir(path_of(name)) != 0)
+            break;
+    (void)unlink(paths.model);
+    CHECK_EQUAL(rmdir(paths.blocks), 0);
+    CHECK_EQUAL(rmdir(folder), 0);
+    test_remove_folder();
+}
+
+/* The settings of both sides. */
+static gpur_status read_settings(const char *name, const char *where)
+{
+    GPUR_TRY(apex_fixture_settings(name, &settings));
+    settings.replay.min_size = ROWS;
+    settings.apex.actors = WORKERS;
+    settings.apex.folder = where;
+    return GPUR_OK;
+}
+
+static gpur_status open_run(const char *name)
+{
+    const gpur_device_config device = test_device_config();
+    GPUR_TRY(read_settings(name, folder));
+    settings.apex.actors = 0;
+    return apex_fixture_open(&fixture, test_device_name(), &device, &settings);
+}
+
+/* Workers. */
+
+static volatile sig_atomic_t is_asked;
+
+static void on_signal(int number)
+{
+    (void)number;
+    is_asked = 1;
+}
+
+static int stop(void *user)
+{
+    (void)user;
+    return is_asked;
+}
+
+static int run_worker(const char *where, const char *actor, const char *name)
+{
+    signal(SIGTERM, on_signal);
+    gpur_status status = read_settings(name, where);
+    if (status == GPUR_OK)
+        status = gpur_apex_work(&settings.apex, (int32_t)strtol(actor, NULL, 10), settings.type, &settings.replay,
+                                &settings.learner.network, 0, stop, NULL);
+    if (status != GPUR_OK)
+        fprintf(stderr, "worker %s: %s\n", actor, gpur_last_error());
+    return status != GPUR_OK;
+}
+
+static pid_t start_worker(int actor, const char *name)
+{
+    char number[16];
+    pid_t process = -1;
+    snprintf(number, sizeof number, "%d", actor);
+    char *const command[] = {
+        (char *)"/proc/self/exe", (char *)"test_apex_folder", (char *)"worker", folder, number, (char *)name, NULL};
+    return posix_spawn(&process, command[0], NULL, NULL, command, environ) == 0 ? process : -1;
+}
+
+/* Its status; -1: it ended by itself before. */
+static int end_worker(pid_t process, int number)
+{
+    int status = -1;
+    if (kill(process, number) != 0)
+        return -1;
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return status;
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* Blocks that are written here, of zeros. */
+
+static unsigned char block[1 << 16];
+
+static int64_t make_block(const gpur_replay_config *replay, int64_t actor, int64_t sequence, int64_t rows)
+{
+    static const unsigned char zeros[64 * RUN_FEATURES * sizeof(float)];
+    const void *fields[GPUR_APEX_FIELDS];
+    gpur_block_format *format = NULL;
+    int64_t bytes = -1;
+    for (int i = 0; i < GPUR_APEX_FIELDS; i++)
+        fields[i] = zeros;
+    const gpur_block_input input = {.size = sizeof input,
+                                    .actor = actor,
+                                    .incarnation = 7,
+                                    .sequence = sequence,
+                                    .first_step = ROWS * sequence,
+                                    .rows = rows,
+                                    .fields = fields};
+    if (gpur_block_format_create(replay, &format) == GPUR_OK)
+        (void)gpur_block_pack(format, &input, block, sizeof block, &bytes);
+    gpur_block_format_destroy(format);
+    return bytes;
+}
+
+static void put(const char *name, int64_t bytes)
+{
+    CHECK(bytes >= 0);
+    CHECK_EQUAL(write_file(path_of(name), block, bytes), 0);
+}
+
+static void put_block(const char *name, int64_t sequence)
+{
+    put(name, make_block(&settings.replay, 5, sequence, ROWS));
+}
+
+static int is_waiting(double begin)
+{
+    return gpur_clock_seconds() - begin < patience;
+}
+
+/* Advances until so many blocks were taken and so many refused. */
+static void take_all(int64_t blocks, int64_t refused)
+{
+    gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    for (const double begin = gpur_clock_seconds();
+         (stats.blocks < blocks || stats.refused_blocks < refused) && is_waiting(begin);) {
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+        stats = apex_fixture_stats(&fixture);
+    }
+    CHECK_EQUAL(stats.blocks, blocks);
+    CHECK_EQUAL(stats.refused_blocks, refused);
+}
+
+/* The tests. */
+
+static int64_t version_of(const char *name)
+{
+    gpur_block_header header = {0};
+    const int file = open(path_of(name), O_RDONLY);
+    const ssize_t got = file >= 0 ? read(file, &header, sizeof header) : -1;
+    if (file >= 0)
+        close(file);
+    return got == (ssize_t)sizeof header ? header.weights_version : 0;
+}
+
+/* Two workers begin before the learner does. Each row that is in a file arrives once. */
+TEST(workers_feed_a_learner_and_act_by_its_newest_weights)
+{
+    pid_t workers[WORKERS];
+    gpur_replay_stats replay = {.size = sizeof replay};
+    int64_t version = 0;
+    char name[256];
+    make_folder();
+    for (int i = 0; i < WORKERS - 1; i++)
+        workers[i] = start_worker(i, "numbers");
+    CHECK_OK(open_run("numbers"));
+    workers[WORKERS - 1] = start_worker(WORKERS - 1, "numbers");
+    CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
+    for (const double begin = gpur_clock_seconds(); version == 0 && is_waiting(begin);) {
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 10));
+        version = count_files(".block", name) > 0 ? version_of(name) : 0;
+    }
+    CHECK(version > 0);
+    for (int i = 0; i < WORKERS; i++)
+        CHECK_EQUAL(end_worker(workers[i], SIGTERM), 0);
+    CHECK_EQUAL(count_files(".part", NULL), 0);
+    for (const double begin = gpur_clock_seconds(); count_files("", NULL) > 0 && is_waiting(begin);)
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+    CHECK_EQUAL(count_files("", NULL), 0);
+    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1)); /* what is deleted has been counted */
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_replay_get_stats(fixture.replay, &replay));
+    CHECK(stats.refused_blocks == 0 && stats.lost_blocks == 0 && stats.actors == 0 && stats.starts == 0);
+    CHECK(stats.rows > 900 && stats.env_steps == stats.rows && replay.appended == stats.rows);
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
+/* All in one folder: the files are taken in the order of their names. */
+TEST(bad_files_are_skipped_and_counted)
+{
+    gpur_replay_config foreign;
+    make_folder();
+    CHECK_OK(open_run("numbers"));
+    foreign = settings.replay;
+    foreign.gamma = 0.5f;
+    put_block("a good.block", 0);
+    const int64_t bytes = make_block(&settings.replay, 5, 1, ROWS);
+    put("b truncated.block", bytes - 1);
+    put("c truncated in its header.block", 100);
+    put("d empty.block", 0);
+    put("e with more.block", bytes + 1);
+    block[bytes / 2] ^= 16;
+    put("f damaged.block", bytes);
+    put("g foreign.block", make_block(&foreign, 5, 1, ROWS));
+    put("h of nobody.block", make_block(&settings.replay, GPUR_APEX_MAX_ACTORS, 1, ROWS));
+    put("i with too many rows.block", make_block(&settings.replay, 5, 1, ROWS + 1));
+    put("j too large.block", sizeof block);
+    CHECK_EQUAL(mkdir(path_of("k a folder.block"), 0777), 0);
+    CHECK_EQUAL(symlink("a good.block", path_of("l a link.block")), 0);
+    put_block("m the same again.block", 0);
+    put_block("n unfinished.block.part", 1);
+    put("o noise", bytes);
+    put_block("p good.block", 1);
+    put_block("q good after a lost one.block", 3);
+    take_all(3, 12);
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.rows == 3 * ROWS && stats.env_steps == 4 * ROWS && stats.lost_blocks == 1 && stats.deaths == 0);
+    CHECK_EQUAL(count_files(".bad", NULL), 11);
+    CHECK_EQUAL(count_files("", NULL), 13);
+    CHECK(access(path_of("n unfinished.block.part"), F_OK) == 0 && access(path_of("o noise"), F_OK) == 0);
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
+/* Bad files do not fill the disk. */
+TEST(not_too_many_bad_files_are_kept)
+{
+    char name[32];
+    make_folder();
+    CHECK_OK(open_run("numbers"));
+    for (int i = 0; i < 70; i++) {
+        snprintf(name, sizeof name, "%d.block", i);
+        put(name, 5);
+    }
+    put_block("good.block", 0);
+    take_all(1, 70);
+    CHECK_EQUAL(count_files(".bad", NULL), 64);
+    CHECK_EQUAL(count_files("", NULL), 64);
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
+static void age(const char *name)
+{
+    const struct timespec times[2] = {{.tv_sec = time(NULL) - 120}, {.tv_sec = time(NULL) - 120}};
+    CHECK_EQUAL(utimensat(AT_FDCWD, path_of(name), times, 0), 0);
+}
+
+TEST(unfinished_files_are_deleted_once_nobody_writes_them)
+{
+    make_folder();
+    CHECK_OK(open_run("numbers"));
+    put("a new.block.part", make_block(&settings.replay, 5, 0, ROWS));
+    put("b old.block.part", 100);
+    put("c old and locked.block.part", 100);
+    age("b old.block.part");
+    age("c old and locked.block.part");
+    const int file = open(path_of("c old and locked.block.part"), O_RDWR);
+    CHECK_EQUAL(flock(file, LOCK_EX), 0);
+    put_block("d.block", 0);
+    take_all(1, 0);
+    CHECK(access(path_of("a new.block.part"), F_OK) == 0 && access(path_of("b old.block.part"), F_OK) != 0);
+    CHECK_EQUAL(access(path_of("c old and locked.block.part"), F_OK), 0);
+    close(file);
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
+static struct stat model_now(void)
+{
+    struct stat found = {0};
+    (void)stat(paths.model, &found);
+    return found;
+}
+
+/* Puts `count` good blocks, and a bad one after them: once that is refused, all that follows from the others is
+ * done. */
+static void feed(int64_t first, int64_t count)
+{
+    char name[32];
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    for (int64_t i = first; i < first + count; i++) {
+        snprintf(name, sizeof name, "%04d.part", (int)i);
+        put_block(name, i);
+        char from[GPUR_FOLDER_PATH];
+        snprintf(from, sizeof from, "%s", path_of(name));
+        snprintf(name, sizeof name, "%04d.block", (int)i);
+        CHECK_EQUAL(rename(from, path_of(name)), 0);
+    }
+    take_all(stats.blocks + count, stats.refused_blocks);
+    put("bad.block", 5);
+    take_all(stats.blocks + count, stats.refused_blocks + 1);
+}
+
+TEST(weights_are_published_at_the_beginning_and_every_15_files)
+{
+    gpur_checkpoint_info info = {.size = sizeof info};
+    make_folder();
+    CHECK_OK(open_run("numbers"));
+    feed(0, 14);
+    const struct stat first = model_now();
+    CHECK_OK(gpur_checkpoint_get_info(paths.model, &info));
+    CHECK(first.st_ino != 0 && info.steps == 0);
+    feed(14, 1);
+    const struct stat second = model_now();
+    CHECK_OK(gpur_checkpoint_get_info(paths.model, &info));
+    CHECK(second.st_ino != first.st_ino && info.steps > 0);
+    feed(15, 14);
+    CHECK_EQUAL(model_now().st_ino, second.st_ino);
+    feed(29, 1);
+    CHECK(model_now().st_ino != second.st_ino);
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
+/* A learner that has trained, for its weights: workers need no other part of it. */
+static void write_model(void)
+{
+    CHECK_OK(gpur_learner_save_weights(fixture.learner, paths.model, NULL));
+}
+
+TEST(a_worker_waits_while_two_of_its_files_do)
+{
+    make_folder();
+    CHECK_OK(open_run("numbers"));
+    const pid_t worker = start_worker(0, "numbers"); /* the weights come later */
+    write_model();
+    for (const double begin = gpur_clock_seconds(); count_files(".block", NULL) < 2 && is_waiting(begin);)
+        nap();
+    for (int i = 0; i < 300; i++) {
+        CHECK_EQUAL(count_files("", NULL), 2);
+        nap();
+    }
+    CHECK_EQUAL(end_worker(worker, SIGTERM), 0);
+    CHECK_EQUAL(count_files("", NULL), 2);
+    take_all(2, 0);
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
+/* Files are taken away as they come, until one is seen that is not finished: then its writer is killed. Whether it is
+ * in time is seen by what remains. */
+static int kill_amid_a_write(void)
+{
+    char name[256];
+    const pid_t worker = start_worker(0, "frames");
+    for (const double begin = gpur_clock_seconds(); count_files(".part", NULL) == 0 && is_waiting(begin);)
+        if (count_files(".block", name) > 0)
+            (void)unlink(path_of(name));
+    (void)end_worker(worker, SIGKILL);
+    return count_files(".part", NULL);
+}
+
+/* The next worker of the same actor goes on, and the learner takes nothing of what was not finished. */
+TEST(a_worker_that_is_killed_amid_a_write_leaves_nothing_that_counts)
+{
+    char name[256];
+    make_folder();
+    CHECK_OK(open_run("frames"));
+    write_model();
+    for (const double begin = gpur_clock_seconds(); kill_amid_a_write() == 0 && is_waiting(begin);)
+        continue;
+    CHECK_EQUAL(count_files(".part", name), 1);
+    while (count_files(".block", name) > 0)
+        (void)unlink(path_of(name));
+    CHECK_EQUAL(count_files(".part", name), 1);
+    age(name);
+    const pid_t worker = start_worker(0, "frames");
+    CHECK_OK(gpur_apex_advance(fixture.apex, 200, 0));
+    CHECK(access(path_of(name), F_OK) != 0);
+    CHECK_EQUAL(end_worker(worker, SIGTERM), 0);
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.refused_blocks == 0 && stats.lost_blocks == 0 && stats.rows >= 200);
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
+static gpur_status work(int32_t actor)
+{
+    return gpur_apex_work(&settings.apex, actor, settings.type, &settings.replay, &settings.learner.network, 0, stop,
+                          NULL);
+}
+
+TEST(a_worker_refuses_what_it_cannot_use)
+{
+    make_folder();
+    CHECK_OK(open_run("numbers"));
+    write_model();
+    CHECK_FAILS(work(0), GPUR_INVALID_ARGUMENT, "actor is 0 and actors, of all workers, 0");
+    settings.apex.actors = WORKERS;
+    CHECK_FAILS(work(WORKERS), GPUR_INVALID_ARGUMENT, "actor is 3");
+    settings.apex.folder = NULL;
+    CHECK_FAILS(work(0), GPUR_INVALID_ARGUMENT, "folder is NULL");
+    settings.apex.folder = "/proc/nowhere";
+    CHECK_FAILS(work(0), GPUR_FILE_ERROR, "cannot make the folder /proc/nowhere");
+    settings.apex.folder = folder;
+    settings.learner.network.hidden = 48;
+    CHECK_FAILS(work(0), GPUR_INVALID_ARGUMENT, "");
+    is_asked = 1; /* of a worker that waits for its first weights */
+    CHECK_EQUAL(unlink(paths.model), 0);
+    CHECK_OK(work(0));
+    is_asked = 0;
+    CHECK_EQUAL(count_files("", NULL), 0);
+    apex_fixture_close(&fixture);
+    CHECK_OK(read_settings("numbers", NULL));
+    settings.apex.actors = 0;
+    const gpur_device_config device = test_device_config();
+    CHECK_FAILS(apex_fixture_open(&fixture, test_device_name(), &device, &settings), GPUR_INVALID_ARGUMENT,
+                "actors is 0");
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
+TEST(a_folder_that_is_gone_ends_the_run)
+{
+    make_folder();
+    CHECK_OK(open_run("numbers"));
+    feed(0, 1);
+    CHECK_EQUAL(unlink(path_of("bad.bad")), 0);
+    CHECK_EQUAL(rmdir(paths.blocks), 0);
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 1, 0), GPUR_FILE_ERROR, "blocks cannot be read: No such file");
+    CHECK_EQUAL(mkdir(paths.blocks, 0777), 0);
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 4 && strcmp(argv[1], "worker") == 0)
+        return run_worker(argv[2], argv[3], argv[4]);
+    test_main_begin(argc, argv);
+    RUN(workers_feed_a_learner_and_act_by_its_newest_weights);
+    RUN(bad_files_are_skipped_and_counted);
+    RUN(not_too_many_bad_files_are_kept);
+    RUN(unfinished_files_are_deleted_once_nobody_writes_them);
+    RUN(weights_are_published_at_the_beginning_and_every_15_files);
+    RUN(a_worker_waits_while_two_of_its_files_do);
+    RUN(a_worker_that_is_killed_amid_a_write_leaves_nothing_that_counts);
+    RUN(a_worker_refuses_what_it_cannot_use);
+    RUN(a_folder_that_is_gone_ends_the_run);
+    return test_main_end();
+}
