@@ -86,6 +86,18 @@ int apex_serve(options *o)
     return status == GPUR_OK || status == GPUR_INTERRUPTED ? 0 : fail("%s", gpur_last_error());
 }
 
+int apex_work(options *o, int (*stop)(void *))
+{
+    static settings s;
+    TRY(settings_find(&s, o));
+    if (!s.is_apex || !s.apex.folder)
+        return fail("--work is %s and %s; a worker needs --preset apex-dqn or apex-dqn-small, and --folder",
+                    o->value[OPTION_WORK], s.is_apex ? "--folder is missing" : "--preset is not one of Ape-X");
+    TRY_LIBRARY(gpur_apex_work(&s.apex, (int32_t)options_integer(o, OPTION_WORK), s.type.single, &s.replay,
+                               &s.learner.network, (int32_t)options_integer(o, OPTION_THREADS), stop, NULL));
+    return 0;
+}
+
 static double ratio(double a, double b)
 {
     return b > 0.0 ? a / b : NAN;

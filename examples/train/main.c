@@ -316,6 +316,21 @@ static int run(training *t)
     return result;
 }
 
+static int was_interrupted(void *user)
+{
+    (void)user;
+    return interrupts > 0;
+}
+
+/* A process that acts for the learner of another one. */
+static int act(training *t)
+{
+    if (t->options.value[OPTION_SERVE])
+        return apex_serve(&t->options);
+    listen_to_signals(NULL);
+    return apex_work(&t->options, was_interrupted);
+}
+
 int main(int argc, char **argv)
 {
     static training t;
@@ -325,7 +340,7 @@ int main(int argc, char **argv)
     else if (result == 0 && t.options.value[OPTION_LIST])
         result = environments_print(t.options.value[OPTION_ENV], t.options.value[OPTION_ENV_OPTIONS], stdout);
     else if (result == 0)
-        result = t.options.value[OPTION_SERVE] ? apex_serve(&t.options) : run(&t);
+        result = t.options.value[OPTION_SERVE] || t.options.value[OPTION_WORK] ? act(&t) : run(&t);
     if (result == FAILED)
         fprintf(stderr, "gpureplay-train: %s\n", failure());
     atomic_store(&running, NULL);

@@ -103,7 +103,7 @@ static const struct option {
                             .system = RUN},
     [OPTION_CHECKPOINT] = {"--checkpoint", "N", INTEGER, 0, INT64_MAX / 4,
                            "steps between checkpoints, a multiple of C but for Ape-X; 0: none (1000000, 50000)"},
-    [OPTION_ACTORS] = {"--actors", "N", INTEGER, 1, GPUR_APEX_MAX_ACTORS,
+    [OPTION_ACTORS] = {"--actors", "N", INTEGER, 0, GPUR_APEX_MAX_ACTORS,
                        "of Ape-X: actors, each with an environment and an epsilon of its own (8)", .system = APEX},
     [OPTION_PROCESSES] = {"--processes", "0|1", SWITCH, 0, 1, "of Ape-X: 1: each actor is a process (0: a thread)",
                           .system = APEX},
@@ -129,12 +129,17 @@ static const struct option {
                             .system = APEX},
     [OPTION_PULL_PERIOD] = {"--pull-period", "N", INTEGER, 1, INT64_MAX / 4,
                             "of Ape-X: steps of an actor between two looks for newer weights (100)", .system = APEX},
+    [OPTION_FOLDER] = {"--folder", "FOLDER", TEXT, 0, 0,
+                       "of Ape-X: where blocks of workers come from, as files; --actors may then be 0",
+                       .is_optional = 1, .system = APEX},
     [OPTION_OUT] = {"--out", "FOLDER", TEXT, 0, 0, "where the files go (runs/ENV-SEED)"},
     [OPTION_RESUME] = {"--resume", "FOLDER", TEXT, 0, 0,
                        "go on with the run of this folder, with its options; --steps may be given, to take more, and "
                        "--env, where the plug-in has moved"},
     [OPTION_REFILL] = {"--refill", NULL, FLAG, 0, 0,
                        "with --resume, of Ape-X: the replay stays empty, and actors fill it again"},
+    [OPTION_WORK] = {"--work", "I", INTEGER, 0, GPUR_APEX_MAX_ACTORS - 1,
+                     "be worker I, of --actors workers, for a learner with the same --folder, until Ctrl-C"},
     [OPTION_QUIET] = {"--quiet", NULL, FLAG, 0, 0, "show no progress"},
     [OPTION_LIST] = {"--list", NULL, FLAG, 0, 0, "show the environments, or the one of --env, and their options"},
     [OPTION_HELP] = {"--help", NULL, FLAG, 0, 0, "this text"},
@@ -437,7 +442,8 @@ int use_text(options *o, option_id id, const char *otherwise)
 void options_print_help(FILE *file)
 {
     fprintf(file, "usage: gpureplay-train --env NAME [options]\n"
-                  "       gpureplay-train --resume FOLDER\n\n"
+                  "       gpureplay-train --resume FOLDER\n"
+                  "       gpureplay-train --work I --folder FOLDER --env NAME --preset apex-dqn [options]\n\n"
                   "Trains a DQN agent in W environments, by default with both switches of fast DQN [Daley & Amato\n"
                   "2021]; or by Ape-X [Horgan et al. 2018], with presets apex-dqn and apex-dqn-small. Ctrl-C ends\n"
                   "it with what there is. In brackets: the default, of fast-dqn and of fast-dqn-small where they\n"

@@ -48,10 +48,12 @@ typedef enum option_id {
     OPTION_EVALUATOR,
     OPTION_COMPRESSION,
     OPTION_PULL_PERIOD,
+    OPTION_FOLDER,
     OPTIONS_OF_A_RUN, /* all above belong to the run, and are saved in its folder */
     OPTION_OUT = OPTIONS_OF_A_RUN,
     OPTION_RESUME,
     OPTION_REFILL,
+    OPTION_WORK,
     OPTION_QUIET,
     OPTION_LIST,
     OPTION_HELP,

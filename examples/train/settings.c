@@ -397,6 +397,7 @@ static int use_actors(options *o, settings *s)
     TRY(use_int32(o, OPTION_EVALUATOR, &apex->evaluates));
     TRY(use_int32(o, OPTION_COMPRESSION, &apex->compression));
     TRY(use_integer(o, OPTION_PULL_PERIOD, &apex->pull_period));
+    apex->folder = o->value[OPTION_FOLDER];
     apex->seed = (uint64_t)options_integer(o, OPTION_SEED);
     return 0;
 }

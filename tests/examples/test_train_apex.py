@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from test_train import DEVICE, log_of, rows_of, run, start, wait_for, why_not
+from test_train import DEVICE, PROGRAM, log_of, rows_of, run, start, wait_for, why_not
 
 ACTORS, EVALUATOR = 3, 1024
 MOST = 10**9
@@ -144,6 +144,28 @@ def the_experiments_are_options(folder):
     assert rows_of(folder, "evaluations") == []
 
 
+def workers_fill_the_replay_by_files(folder):
+    """A learner without actors of its own. Workers are processes of the program in C."""
+    common = {"folder": folder / "shared", "evaluator": 0}
+    learner = start(*pole(out=folder / "run", actors=0, steps=4000, **common))
+    if "python" in Path(PROGRAM[0]).name:
+        wait_for(folder / "shared/model.safetensors")
+        learner.send_signal(signal.SIGINT)
+        learner.communicate(timeout=120)
+        return
+    workers = [start("--env", "CartPole-v1", "--preset", "apex-dqn-small", "--actors", 2, "--folder", common["folder"],
+                     "--work", i) for i in (0, 1)]
+    out, err = learner.communicate(timeout=300)
+    assert learner.returncode == 0, (out, err)
+    for worker in workers:
+        worker.send_signal(signal.SIGINT)
+        _, err = worker.communicate(timeout=120)
+        assert worker.returncode == 0, err
+    last = rows_of(folder / "run", "rates")[-1]
+    assert last["step"] >= 4000 and last["train_steps"] > 0 and last["refused_blocks"] == 0
+    assert "--folder" in run("--env", "CartPole-v1", "--preset", "apex-dqn-small", "--work", 0, status=2).stderr
+
+
 def other_options_are_refused(folder):
     game = ["--env", "CartPole-v1", "--device", "cpu", "--out", folder / "refused"]
     small = ["--preset", "apex-dqn-small"]
@@ -154,7 +176,7 @@ def other_options_are_refused(folder):
         (["--actors", 4], ["actors", "4", "fast-dqn-small"]),
         (["--preset", "fast-dqn-small", "--samples-per-insert", 4], ["samples", "4", "fast-dqn-small"]),
         ([*small, "--refill"], ["refill", "resume"]),
-        ([*small, "--actors", 0], ["actors", "0", "1024"]),
+        ([*small, "--actors", 0], ["actors", "0", "1"]),
         ([*small, "--epsilons", "0.5,2"], ["epsilons", "2", "0 to 1"]),
         ([*small, "--initial-priorities", "none"], ["none", "td", "max"]),
         ([*small, "--prepopulation", 3000, "--capacity", 2000], ["3000", "2000"]),
@@ -177,8 +199,9 @@ def main():
         a_killed_program_goes_on(folder / "killed", process)
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         the_experiments_are_options(folder / "experiments")
+        workers_fill_the_replay_by_files(folder)
         other_options_are_refused(folder)
-    print(f"test_train_apex {DEVICE}: 6 tests")
+    print(f"test_train_apex {DEVICE}: 7 tests")
 
 
 main()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -477,10 +478,12 @@ def apex_config(settings: Settings) -> _c_api.ApexConfig:
     for name, value in settings.items():
         if name == "epsilons":
             _set_epsilons(config, value)
+        elif name == "folder":
+            config.folder = None if value is None else os.fsencode(value)
         elif name in _APEX_MEMBERS:
             _put_setting(config, name, value, _APEX_CHOICES)
         else:
-            raise TypeError(f"{name!r} is no setting; they are {', '.join((*_APEX_MEMBERS, 'epsilons'))}")
+            raise TypeError(f"{name!r} is no setting; they are {', '.join((*_APEX_MEMBERS, 'epsilons', 'folder'))}")
     return config
 
 
@@ -586,7 +589,8 @@ def settings_of_apex(config: _c_api.ApexConfig) -> Settings:
     epsilons = (ctypes.c_float * config.epsilon_count).from_address(config.epsilons) if config.epsilons else None
     return {**{name: _word(_APEX_CHOICES[name], getattr(config, name)) if name in _APEX_CHOICES else
                _value_of(config, name) for name in _APEX_MEMBERS},
-            "epsilons": None if epsilons is None else [shortest(value) for value in epsilons]}
+            "epsilons": None if epsilons is None else [shortest(value) for value in epsilons],
+            "folder": None if config.folder is None else os.fsdecode(config.folder)}
 
 
 def settings_text(settings: Settings, names: str) -> str:

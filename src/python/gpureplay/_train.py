@@ -73,7 +73,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
           samples_per_insert: float | None = None, initial_priorities: str | None = None,
           prioritized: bool | None = None, replicate: int | None = None,
           epsilons: str | Sequence[float] | None = None, evaluator: bool | None = None,
-          compression: int | None = None, pull_period: int | None = None, refill: bool = False) -> TrainResult:
+          compression: int | None = None, pull_period: int | None = None, folder: str | None = None,
+          refill: bool = False) -> TrainResult:
     """Trains a DQN agent in num_envs environments, by default with both switches of fast DQN [Daley & Amato 2021]:
 
         result = gpureplay.train("MinAtar/Breakout", steps=300_000, out="runs/breakout")
@@ -133,7 +134,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         prioritized: False: the learner draws uniformly (True). replicate: how often each block is appended (1).
         epsilons: of the actors by turns, instead of the ladder (None). evaluator: one more actor that adds nothing and
         plays with epsilon 0.4^7 (True). compression: level of Zstandard for blocks; 0: none (0). pull_period: steps of
-        an actor after which it takes the newest weights (100).
+        an actor after which it takes the newest weights (100). folder: where blocks of workers come from, as files
+        (None).
     refill: with resume: the buffer stays empty, and training goes on when actors have filled it again.
 
     Results are the same bits each time, whatever the timing of threads, except on a GPU without `deterministic`, and

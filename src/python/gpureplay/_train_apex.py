@@ -122,6 +122,7 @@ class ApexTraining(Training):
         for member in ("actors", "samples_per_insert", "initial_priorities", "replicate", "compression", "pull_period"):
             apex[member] = use(member, apex[member])
         apex["processes"] = options["processes"] = processes_of(envs, cast("bool | None", options["processes"]))
+        apex["folder"] = options["folder"]
         apex["evaluates"], apex["epsilons"] = use("evaluator", True), _epsilons_of(options["epsilons"])
         agent["prioritized"] = use("prioritized", True)
         for option, member in (("target_period", "target_period"), ("batch", "batch_size"),
