@@ -128,7 +128,7 @@ def _rows(file: Path) -> list[dict[str, str]]:
 
 
 def _kill_actors(process: subprocess.Popen[bytes], rates: Path, seed: int) -> None:
-    """Kills a random one of its actors at each of KILLS random steps, some moment after the run has reported it. None are
+    """Kills a random one of its actors at each of KILLS random steps, soon after the run has reported it. None is
     in the last tenth, so that the run reports all of them."""
     draw = Random(seed)
     moments = sorted(draw.uniform(0, 0.9 * SETTINGS["steps"]) for _ in range(KILLS))
