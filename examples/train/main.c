@@ -131,7 +131,9 @@ static int resume(training *t, position *at, int *has_checkpoint)
                     learner, t->folder);
     TRY(record_find_last_step(&t->record, &taken));
     taken = taken > at->step ? taken : at->step;
-    if (t->settings.steps < taken && !t->settings.is_apex) /* which may receive more than were asked for */
+    if (taken > t->options.stored_steps) /* Ape-X may receive more than were asked for */
+        taken = t->options.stored_steps;
+    if (t->settings.steps < taken)
         return fail("--steps is %" PRId64 "; the run has taken %" PRId64 " steps, and no fewer can be asked for",
                     t->settings.steps, taken);
     if (!*has_checkpoint)

@@ -332,6 +332,8 @@ static int take_line(options *o, const char *path, const char *line)
     if (!space || id >= OPTIONS_OF_A_RUN)
         return fail("%s has the line \"%s\"; its lines must be options of a run with their values", path, line);
     TRY(check(&known[id], space + 1));
+    if (id == OPTION_STEPS)
+        o->stored_steps = strtoll(space + 1, NULL, 10);
     if (!o->value[id])
         return set(o, id, space + 1);
     const int is_equal = are_equal(id, o->value[id], space + 1);

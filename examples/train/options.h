@@ -64,7 +64,8 @@ typedef enum option_id {
 /* Values as text, NULL where there is none. They have been checked: a number is one, and in its range. */
 typedef struct options {
     char *value[OPTIONS];
-    int has_other_env; /* 1: the run that is resumed was begun with another value of --env */
+    int has_other_env;    /* 1: the run that is resumed was begun with another value of --env */
+    int64_t stored_steps; /* --steps of the run that is resumed, as its file has it */
 } options;
 
 void options_free(options *o);

@@ -8,13 +8,14 @@ usage: test_train_apex.py device program [words of its command]
 import json
 import math
 import os
+import re
 import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from test_train import DEVICE, PROGRAM, log_of, rows_of, run, start, wait_for, why_not
+from test_train import DEVICE, PROGRAM, ROOT, compile_plugin, log_of, rows_of, run, start, wait_for, why_not
 
 ACTORS, EVALUATOR = 3, 1024
 MOST = 10**9
@@ -98,6 +99,27 @@ def killed_actors_are_started_again(folder):
     return process
 
 
+def actors_in_processes_find_a_plugin(folder):
+    """By its file, also when the run is resumed from another folder. Fewer steps than were taken are refused, and what
+    came beyond those that were asked for does not count."""
+    page = (ROOT / "docs/environments.md").read_text()
+    source = re.search(r"```c\n(#include <gpureplay/env.h>.*?)```", page, flags=re.S).group(1)
+    (folder / "corridor.c").write_text(source)
+    compile_plugin(folder / "corridor.c", folder / "corridor.so")
+    options = pole(env="./corridor.so", actors=2, processes=1, prepopulation=500, steps=3000, out="out",
+                   **{"env-options": "length=5"})
+    run(*options, cwd=folder)
+    run("--resume", folder / "out", "--steps", 5000)
+    episodes, before = rows_of(folder / "out", "episodes"), actor_rows(folder / "out")
+    assert {row["actor"] for row in episodes} == {0, 1} and 3000 < episodes[-1]["step"]
+    assert min(row["length"] for row in episodes) == 4  # steps to the end; of a corridor without options 7
+    fewer = run("--resume", folder / "out", "--steps", 4000, status=2).stderr
+    assert "--steps is 4000; the run has taken 5000 steps" in fewer, fewer
+    assert rows_of(folder / "out", "episodes") == episodes
+    run("--resume", folder / "out", "--steps", 5000)
+    assert rows_of(folder / "out", "episodes") == episodes and actor_rows(folder / "out") == before
+
+
 def a_killed_program_goes_on(folder, process):
     """From its file, and with an empty replay; its actors end by themselves."""
     left = children_of(process)
@@ -110,10 +132,11 @@ def a_killed_program_goes_on(folder, process):
                        for child in left)
     wait_until(all_have_ended)
     step = int((folder / "checkpoint/position.txt").read_text().split()[1])
-    done = run("--resume", folder, "--steps", step + 2000)
+    taken = int(rows_of(folder, "episodes")[-1]["step"])  # fewer cannot be asked for
+    done = run("--resume", folder, "--steps", taken + 2000)
     assert f"goes on after step {step}" in done.stdout, done.stdout
     rates = [row for row in rows_of(folder, "rates") if row["step"] > step]
-    assert rates[0]["train_steps"] > 0 and rates[-1]["step"] >= step + 2000
+    assert rates[0]["train_steps"] > 0 and rates[-1]["step"] >= taken + 2000
     saved = int((folder / "checkpoint/position.txt").read_text().split()[1])
     before = rows_of(folder, "rates")[-1]["train_steps"]
     run("--resume", folder, "--steps", saved + 900, "--refill")  # fewer than are needed before training
@@ -197,11 +220,13 @@ def main():
         a_run_has_all_its_files(folder / "whole")
         process = killed_actors_are_started_again(folder / "killed")
         a_killed_program_goes_on(folder / "killed", process)
+        (folder / "plugin").mkdir()
+        actors_in_processes_find_a_plugin(folder / "plugin")
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         the_experiments_are_options(folder / "experiments")
         workers_fill_the_replay_by_files(folder)
         other_options_are_refused(folder)
-    print(f"test_train_apex {DEVICE}: 7 tests")
+    print(f"test_train_apex {DEVICE}: 8 tests")
 
 
 main()
