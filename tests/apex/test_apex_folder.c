@@ -201,12 +201,14 @@ static int is_waiting(double begin)
     return gpur_clock_seconds() - begin < patience;
 }
 
-/* Advances until so many blocks were taken and so many refused. */
+/* Advances until so many blocks were taken and so many refused, and no file is left: it is deleted or renamed after it
+ * was counted. */
 static void take_all(int64_t blocks, int64_t refused)
 {
     gpur_apex_stats stats = apex_fixture_stats(&fixture);
     for (const double begin = gpur_clock_seconds();
-         (stats.blocks < blocks || stats.refused_blocks < refused) && is_waiting(begin);) {
+         (stats.blocks < blocks || stats.refused_blocks < refused || count_files(".block", NULL) > 0) &&
+         is_waiting(begin);) {
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
         stats = apex_fixture_stats(&fixture);
     }
