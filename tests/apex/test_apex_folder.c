@@ -54,12 +54,6 @@ static int count_files(const char *end, char last[256])
     return count;
 }
 
-static void make_folder(void)
-{
-    snprintf(folder, sizeof folder, "%s", test_file_path("apex"));
-    CHECK_OK(gpur_apex_paths_open(folder, &paths));
-}
-
 /* All that may be in it. */
 static void remove_folder(void)
 {
@@ -93,6 +87,7 @@ static gpur_status open_run(const char *name)
 /* Workers. */
 
 static volatile sig_atomic_t is_asked;
+static pid_t parent; /* of a worker */
 
 static void on_signal(int number)
 {
@@ -103,12 +98,13 @@ static void on_signal(int number)
 static int stop(void *user)
 {
     (void)user;
-    return is_asked;
+    return is_asked || (parent && getppid() != parent);
 }
 
 static int run_worker(const char *where, const char *actor, const char *name)
 {
     signal(SIGTERM, on_signal);
+    parent = getppid();
     gpur_status status = read_settings(name, where);
     if (status == GPUR_OK)
         status = gpur_apex_work(&settings.apex, (int32_t)strtol(actor, NULL, 10), settings.type, &settings.replay,
@@ -118,25 +114,45 @@ static int run_worker(const char *where, const char *actor, const char *name)
     return status != GPUR_OK;
 }
 
+static pid_t living[WORKERS]; /* the process of each worker; 0: none */
+
 static pid_t start_worker(int actor, const char *name)
 {
     char number[16];
-    pid_t process = -1;
     snprintf(number, sizeof number, "%d", actor);
     char *const command[] = {
         (char *)"/proc/self/exe", (char *)"test_apex_folder", (char *)"worker", folder, number, (char *)name, NULL};
-    return posix_spawn(&process, command[0], NULL, NULL, command, environ) == 0 ? process : -1;
+    if (posix_spawn(&living[actor], command[0], NULL, NULL, command, environ) != 0)
+        living[actor] = 0;
+    return living[actor];
 }
 
-/* Its status; -1: it ended by itself before. */
+/* Its status; -1: it was not started. */
 static int end_worker(pid_t process, int number)
 {
     int status = -1;
-    if (kill(process, number) != 0)
+    if (process <= 0 || kill(process, number) != 0)
         return -1;
     while (waitpid(process, &status, 0) < 0 && errno == EINTR)
         continue;
+    for (int i = 0; i < WORKERS; i++)
+        living[i] = living[i] == process ? 0 : living[i];
     return status;
+}
+
+/* Before a test: those of one that failed go on. */
+static void end_all(void)
+{
+    for (int i = 0; i < WORKERS; i++)
+        (void)end_worker(living[i], SIGKILL);
+    apex_fixture_close(&fixture);
+}
+
+static void make_folder(void)
+{
+    end_all();
+    snprintf(folder, sizeof folder, "%s", test_file_path("apex"));
+    CHECK_OK(gpur_apex_paths_open(folder, &paths));
 }
 
 static void nap(void)
@@ -185,12 +201,14 @@ static int is_waiting(double begin)
     return gpur_clock_seconds() - begin < patience;
 }
 
-/* Advances until so many blocks were taken and so many refused. */
+/* Advances until so many blocks were taken and so many refused, and no file is left: it is deleted or renamed after it
+ * was counted. */
 static void take_all(int64_t blocks, int64_t refused)
 {
     gpur_apex_stats stats = apex_fixture_stats(&fixture);
     for (const double begin = gpur_clock_seconds();
-         (stats.blocks < blocks || stats.refused_blocks < refused) && is_waiting(begin);) {
+         (stats.blocks < blocks || stats.refused_blocks < refused || count_files(".block", NULL) > 0) &&
+         is_waiting(begin);) {
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
         stats = apex_fixture_stats(&fixture);
     }
