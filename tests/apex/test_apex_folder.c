@@ -349,6 +349,15 @@ static struct stat model_now(void)
     return found;
 }
 
+/* While a run looks. */
+static void put_whole_block(const char *name, int64_t sequence)
+{
+    char from[GPUR_FOLDER_PATH];
+    put_block("next.part", sequence);
+    snprintf(from, sizeof from, "%s", path_of("next.part"));
+    CHECK_EQUAL(rename(from, path_of(name)), 0);
+}
+
 /* Puts `count` good blocks, and a bad one after them: once that is refused, all that follows from the others is
  * done. */
 static void feed(int64_t first, int64_t count)
@@ -356,12 +365,8 @@ static void feed(int64_t first, int64_t count)
     char name[32];
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     for (int64_t i = first; i < first + count; i++) {
-        snprintf(name, sizeof name, "%04d.part", (int)i);
-        put_block(name, i);
-        char from[GPUR_FOLDER_PATH];
-        snprintf(from, sizeof from, "%s", path_of(name));
         snprintf(name, sizeof name, "%04d.block", (int)i);
-        CHECK_EQUAL(rename(from, path_of(name)), 0);
+        put_whole_block(name, i);
     }
     take_all(stats.blocks + count, stats.refused_blocks);
     put("bad.block", 5);
@@ -487,6 +492,28 @@ TEST(a_worker_refuses_what_it_cannot_use)
     remove_folder();
 }
 
+/* Between two calls the run holds the first file, and has seen the second. */
+TEST(a_file_that_is_deleted_by_others_is_no_error)
+{
+    int64_t blocks = 1;
+    make_folder();
+    CHECK_OK(open_run("numbers"));
+    feed(0, 1);
+    for (int64_t i = 1; blocks == 1 && i < 100; i += 2) {
+        put_whole_block("b.block", i + 1);
+        put_whole_block("a.block", i);
+        for (int k = 0; k < 200; k++)
+            nap();
+        CHECK(unlink(path_of("a.block")) == 0 && unlink(path_of("b.block")) == 0);
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
+        blocks = apex_fixture_stats(&fixture).blocks;
+    }
+    CHECK(blocks > 1);
+    feed(200, 1);
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
 TEST(a_folder_that_is_gone_ends_the_run)
 {
     make_folder();
@@ -513,6 +540,7 @@ int main(int argc, char **argv)
     RUN(a_worker_waits_while_two_of_its_files_do);
     RUN(a_worker_that_is_killed_amid_a_write_leaves_nothing_that_counts);
     RUN(a_worker_refuses_what_it_cannot_use);
+    RUN(a_file_that_is_deleted_by_others_is_no_error);
     RUN(a_folder_that_is_gone_ends_the_run);
     return test_main_end();
 }
