@@ -94,9 +94,10 @@ static gpur_status meet(gpur_apex *apex, gpur_member *worker, const gpur_block_h
     return GPUR_OK;
 }
 
+/* A file may be gone meanwhile: somebody empties the folder, or another learner reads it, too. */
 static gpur_status delete_file(const char *path)
 {
-    if (unlink(path) != 0)
+    if (unlink(path) != 0 && errno != ENOENT)
         return gpur_fail(GPUR_FILE_ERROR, "%s cannot be deleted: %s", path, strerror(errno));
     return GPUR_OK;
 }
@@ -109,7 +110,7 @@ static gpur_status set_aside(gpur_apex *apex, const char *path)
     if (apex->folder->set_aside++ >= MOST_SET_ASIDE)
         return delete_file(path);
     snprintf(bad, sizeof bad, "%.*s.bad", (int)(strlen(path) - strlen(".block")), path);
-    if (rename(path, bad) != 0)
+    if (rename(path, bad) != 0 && errno != ENOENT)
         return gpur_fail(GPUR_FILE_ERROR, "%s cannot be renamed: %s", path, strerror(errno));
     return GPUR_OK;
 }

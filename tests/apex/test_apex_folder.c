@@ -54,12 +54,6 @@ static int count_files(const char *end, char last[256])
     return count;
 }
 
-static void make_folder(void)
-{
-    snprintf(folder, sizeof folder, "%s", test_file_path("apex"));
-    CHECK_OK(gpur_apex_paths_open(folder, &paths));
-}
-
 /* All that may be in it. */
 static void remove_folder(void)
 {
@@ -93,6 +87,7 @@ static gpur_status open_run(const char *name)
 /* Workers. */
 
 static volatile sig_atomic_t is_asked;
+static pid_t parent; /* of a worker */
 
 static void on_signal(int number)
 {
@@ -103,12 +98,13 @@ static void on_signal(int number)
 static int stop(void *user)
 {
     (void)user;
-    return is_asked;
+    return is_asked || (parent && getppid() != parent);
 }
 
 static int run_worker(const char *where, const char *actor, const char *name)
 {
     signal(SIGTERM, on_signal);
+    parent = getppid();
     gpur_status status = read_settings(name, where);
     if (status == GPUR_OK)
         status = gpur_apex_work(&settings.apex, (int32_t)strtol(actor, NULL, 10), settings.type, &settings.replay,
@@ -118,25 +114,45 @@ static int run_worker(const char *where, const char *actor, const char *name)
     return status != GPUR_OK;
 }
 
+static pid_t living[WORKERS]; /* the process of each worker; 0: none */
+
 static pid_t start_worker(int actor, const char *name)
 {
     char number[16];
-    pid_t process = -1;
     snprintf(number, sizeof number, "%d", actor);
     char *const command[] = {
         (char *)"/proc/self/exe", (char *)"test_apex_folder", (char *)"worker", folder, number, (char *)name, NULL};
-    return posix_spawn(&process, command[0], NULL, NULL, command, environ) == 0 ? process : -1;
+    if (posix_spawn(&living[actor], command[0], NULL, NULL, command, environ) != 0)
+        living[actor] = 0;
+    return living[actor];
 }
 
-/* Its status; -1: it ended by itself before. */
+/* Its status; -1: it was not started. */
 static int end_worker(pid_t process, int number)
 {
     int status = -1;
-    if (kill(process, number) != 0)
+    if (process <= 0 || kill(process, number) != 0)
         return -1;
     while (waitpid(process, &status, 0) < 0 && errno == EINTR)
         continue;
+    for (int i = 0; i < WORKERS; i++)
+        living[i] = living[i] == process ? 0 : living[i];
     return status;
+}
+
+/* Before a test: those of one that failed go on. */
+static void end_all(void)
+{
+    for (int i = 0; i < WORKERS; i++)
+        (void)end_worker(living[i], SIGKILL);
+    apex_fixture_close(&fixture);
+}
+
+static void make_folder(void)
+{
+    end_all();
+    snprintf(folder, sizeof folder, "%s", test_file_path("apex"));
+    CHECK_OK(gpur_apex_paths_open(folder, &paths));
 }
 
 static void nap(void)
@@ -185,12 +201,14 @@ static int is_waiting(double begin)
     return gpur_clock_seconds() - begin < patience;
 }
 
-/* Advances until so many blocks were taken and so many refused. */
+/* Advances until so many blocks were taken and so many refused, and no file is left: it is deleted or renamed after it
+ * was counted. */
 static void take_all(int64_t blocks, int64_t refused)
 {
     gpur_apex_stats stats = apex_fixture_stats(&fixture);
     for (const double begin = gpur_clock_seconds();
-         (stats.blocks < blocks || stats.refused_blocks < refused) && is_waiting(begin);) {
+         (stats.blocks < blocks || stats.refused_blocks < refused || count_files(".block", NULL) > 0) &&
+         is_waiting(begin);) {
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
         stats = apex_fixture_stats(&fixture);
     }
@@ -331,6 +349,15 @@ static struct stat model_now(void)
     return found;
 }
 
+/* While a run looks. */
+static void put_whole_block(const char *name, int64_t sequence)
+{
+    char from[GPUR_FOLDER_PATH];
+    put_block("next.part", sequence);
+    snprintf(from, sizeof from, "%s", path_of("next.part"));
+    CHECK_EQUAL(rename(from, path_of(name)), 0);
+}
+
 /* Puts `count` good blocks, and a bad one after them: once that is refused, all that follows from the others is
  * done. */
 static void feed(int64_t first, int64_t count)
@@ -338,12 +365,8 @@ static void feed(int64_t first, int64_t count)
     char name[32];
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     for (int64_t i = first; i < first + count; i++) {
-        snprintf(name, sizeof name, "%04d.part", (int)i);
-        put_block(name, i);
-        char from[GPUR_FOLDER_PATH];
-        snprintf(from, sizeof from, "%s", path_of(name));
         snprintf(name, sizeof name, "%04d.block", (int)i);
-        CHECK_EQUAL(rename(from, path_of(name)), 0);
+        put_whole_block(name, i);
     }
     take_all(stats.blocks + count, stats.refused_blocks);
     put("bad.block", 5);
@@ -469,6 +492,28 @@ TEST(a_worker_refuses_what_it_cannot_use)
     remove_folder();
 }
 
+/* Between two calls the run holds the first file, and has seen the second. */
+TEST(a_file_that_is_deleted_by_others_is_no_error)
+{
+    int64_t blocks = 1;
+    make_folder();
+    CHECK_OK(open_run("numbers"));
+    feed(0, 1);
+    for (int64_t i = 1; blocks == 1 && i < 100; i += 2) {
+        put_whole_block("b.block", i + 1);
+        put_whole_block("a.block", i);
+        for (int k = 0; k < 200; k++)
+            nap();
+        CHECK(unlink(path_of("a.block")) == 0 && unlink(path_of("b.block")) == 0);
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
+        blocks = apex_fixture_stats(&fixture).blocks;
+    }
+    CHECK(blocks > 1);
+    feed(200, 1);
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
 TEST(a_folder_that_is_gone_ends_the_run)
 {
     make_folder();
@@ -495,6 +540,7 @@ int main(int argc, char **argv)
     RUN(a_worker_waits_while_two_of_its_files_do);
     RUN(a_worker_that_is_killed_amid_a_write_leaves_nothing_that_counts);
     RUN(a_worker_refuses_what_it_cannot_use);
+    RUN(a_file_that_is_deleted_by_others_is_no_error);
     RUN(a_folder_that_is_gone_ends_the_run);
     return test_main_end();
 }

@@ -61,7 +61,8 @@ def ctypes_type(declared):
 
 
 def argument_types(arguments):
-    """Of "int32_t a, void *b, int32_t c[4]", where the last is a pointer, too."""
+    """Of "int32_t a, void *b, int32_t c[4], int (*d)(void *e)", where the last two are pointers, too."""
+    arguments = re.sub(r"\w+ \(\*(\w+)\)\([^()]*\)", r"void *\1", arguments)
     parts = [re.sub(r"(\w+)\[\w*\]", r"*\1", part) for part in arguments.split(",") if part.strip() != "void"]
     return [ctypes_type(re.sub(r"\w+\s*$", "", part)) for part in parts]
 
@@ -88,7 +89,7 @@ def header_structs(text, constants):
 def header_functions(text):
     """{"gpur_version": (result, [arguments])}."""
     found = {}
-    for result, name, arguments in re.findall(r"GPUR_API ([\w ]+?[ *]+)(gpur_\w+)\(([^)]*)\);", text):
+    for result, name, arguments in re.findall(r"GPUR_API ([\w ]+?[ *]+)(gpur_\w+)\(((?:[^()]|\([^()]*\))*)\);", text):
         found[name] = ctypes_type(result), argument_types(arguments)
     assert len(found) == len(re.findall(r"^GPUR_API ", text, flags=re.M)), "a function that this does not read"
     return found
