@@ -27,10 +27,13 @@ if(TARGET gpureplay_examples_env)
         add_python_test(test_train.${device} examples/test_train.py ${device} $<TARGET_FILE:gpureplay-train>)
         add_python_test(test_train_apex.${device} examples/test_train_apex.py ${device} $<TARGET_FILE:gpureplay-train>)
         set_property(TEST test_train_apex.${device} APPEND PROPERTY LABELS "${device}")
+        add_python_test(test_train_apex_in_python.${device} examples/test_train_apex.py ${device} ${Python3_EXECUTABLE}
+            -m gpureplay.train)
+        set_property(TEST test_train_apex_in_python.${device} APPEND PROPERTY LABELS "${device}")
         add_python_test(test_train_in_python.${device} examples/test_train.py ${device} ${Python3_EXECUTABLE} -m
             gpureplay.train)
         set_property(TEST test_train.${device} test_train_in_python.${device} APPEND PROPERTY LABELS "${device}")
-        set_property(TEST test_train_in_python.${device} APPEND PROPERTY ENVIRONMENT
+        set_property(TEST test_train_in_python.${device} test_train_apex_in_python.${device} APPEND PROPERTY ENVIRONMENT
             PYTHONPATH=${PROJECT_SOURCE_DIR}/src/python GPUREPLAY_LIBRARY=$<TARGET_FILE:gpureplay>)
         register(test_minimal.${device} "${device}" minimal ${device})
         set_tests_properties(test_minimal.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)

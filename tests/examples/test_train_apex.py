@@ -142,7 +142,7 @@ def a_killed_program_goes_on(folder, process):
     run("--resume", folder, "--steps", saved + 900, "--refill")  # fewer than are needed before training
     assert rows_of(folder, "rates")[-1]["train_steps"] == before
     saved = int((folder / "checkpoint/position.txt").read_text().split()[1])
-    run("--resume", folder, "--steps", saved + 3000, "--refill")
+    run("--resume", folder, "--steps", saved + 100000, "--refill")
     assert rows_of(folder, "rates")[-1]["train_steps"] > before
 
 

@@ -37,7 +37,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
                                    "adam_tf"),
 }
 _LEFT_OUT = ("size", "reserved", "reserved0", "fields", "field_count", "trunk_count", "env_options", "on_event", "user",
-             "command", "epsilons")
+             "command", "epsilons", "folder")
 
 
 def _number(value: float) -> float | None:
