@@ -132,6 +132,8 @@ typedef struct gpur_gradient_norm_args {
 typedef struct gpur_weight_update_args {
     float *weights;        /* (P) */
     float *target;         /* (P) */
+    uint16_t *bf16;        /* (P) out: the new weights, rounded to bfloat16; NULL: not wanted */
+    uint16_t *target_bf16; /* (P) the same of the target */
     const float *gradient; /* (P) */
     float *mean;           /* (P) running mean of g: ADAM, centered RMSPROP; else NULL */
     float *square;         /* (P) running mean of g^2 */

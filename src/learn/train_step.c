@@ -23,7 +23,7 @@ static gpur_status open(void *part, const gpur_part_context *context)
     gpur_train_batch_open(&step->batch, step->device, context->replay, step->network, &step->config, context->fields,
                           gpur_return_cache_is_physical(step->cache) ? step->algorithm->wants | GPUR_WANTS_RAW
                                                                      : step->algorithm->wants);
-    gpur_optimizer_open(&step->optimizer, step->device, &step->config, step->network->params.count);
+    gpur_optimizer_open(&step->optimizer, step->device, &step->config, &step->network->params);
     GPUR_TRY(step->algorithm->open(step));
     if (step->cache)
         return GPUR_OK;

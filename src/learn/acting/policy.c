@@ -75,7 +75,7 @@ static gpur_status open_inferences(gpur_policy *policy, const gpur_inference_spe
 {
     const int32_t count = policy->config.streams;
     GPUR_TRY(gpur_mutex_open(&policy->lock, "a policy"));
-    GPUR_TRY(gpur_acting_copies_open(&policy->copies, policy->device, policy->network.params.count, count));
+    GPUR_TRY(gpur_acting_copies_open(&policy->copies, policy->device, &policy->network.params, count));
     policy->inferences = gpur_host_alloc(policy->device, (size_t)count * sizeof *policy->inferences);
     if (!policy->inferences)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the %" PRId32 " streams of a policy", count);
@@ -92,7 +92,7 @@ static int64_t assign(gpur_policy *policy, void *base)
 {
     gpur_arena arena = {base, 0};
     for (int c = 0; c < 2; c++)
-        policy->copies.weights[c] = gpur_arena_floats(&arena, policy->copies.count);
+        policy->copies.weights[c] = gpur_arena_alloc(&arena, gpur_params_bytes(policy->copies.params));
     for (int32_t i = 0; i < policy->config.streams; i++)
         gpur_inference_assign(&policy->inferences[i], &arena);
     return arena.used;
