@@ -78,7 +78,7 @@ enum { GPUR_MAX_THREADS = 1024 }; /* most that gpur_device_config allows */
     X(void, gemm_destroy, (gpur_gemm *gemm))                                                                           \
     X(int64_t, gemm_workspace_bytes, (const gpur_gemm *gemm))                                                          \
     X(gpur_status, gemm_run,                                                                                           \
-      (gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b, float *c,                   \
+      (gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const void *a, const void *b, float *c,                     \
        const float *bias, void *workspace))                                                                            \
     X(const char *, gemm_library, (gpur_device *device))
 

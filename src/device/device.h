@@ -31,7 +31,7 @@ typedef struct gpur_device_traits {
     int32_t has_native_streams;  /* 1: the caller may have streams, and ours are ordered with them */
     int32_t has_launch_overhead; /* 1: several train steps in one launch are faster than one launch for each */
     int32_t uses_host_cores;     /* 1: kernels run on the cores that other threads of the program need */
-    int32_t wants_bf16_input;    /* 1: under GPUR_MATH_BF16 the first convolution should read bfloat16 */
+    int32_t has_bf16;            /* 1: GPUR_MATH_BF16 is faster than float32: networks should compute in it */
     int32_t dlpack_type;         /* DLPack's number of this type of device */
     int64_t im2col_bytes;        /* limit on the columns of a convolution by im2col that are in memory at a time */
 } gpur_device_traits;

@@ -58,8 +58,8 @@ static float *array_of(gpur_learner *learner, int32_t which)
 }
 
 /* Copies a tensor in either direction, holding the consumer lock: enqueues the copy after the last launch and waits for
- * it, even after a failure, because an enqueued copy uses the caller's memory. `is_write` 1: to the device. `patched`: (P)
- * array from which the acting copies get the same tensor; NULL: they are left alone. */
+ * it, even after a failure, because an enqueued copy uses the caller's memory. `is_write` 1: to the device. `patched`:
+ * (P) array from which the acting copies get the same tensor; NULL: they are left alone. */
 static gpur_status copy_locked(gpur_learner *learner, float *to, const float *from, const gpur_tensor *tensor,
                                int is_write, const float *patched)
 {

@@ -2,7 +2,7 @@
 #include "learn/acting/acting_copies.h"
 
 gpur_status gpur_acting_copies_open(gpur_acting_copies *copies, gpur_device *device, const gpur_params *params,
-                                     int readers)
+                                    int readers)
 {
     copies->params = params;
     copies->writing = -1;

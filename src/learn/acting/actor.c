@@ -8,8 +8,8 @@ static gpur_status open(void *part, const gpur_part_context *context)
     gpur_actor *const actor = part;
     const gpur_learner_config *const config = context->config;
     gpur_inference_spec spec = {.device = context->device, .network = context->network};
-    spec.input = gpur_input_of(spec.device, spec.network, &context->fields->obs_format, &config->network, config->math);
-    spec.options = gpur_input_options(&spec.input, config->math, config->deterministic);
+    spec.input = gpur_input_of(spec.network, &context->fields->obs_format, &config->network);
+    spec.options = gpur_pass_options_of(config->math, config->deterministic);
     actor->mode = config->act;
     actor->seed = config->seed;
     if (pthread_mutex_init(&actor->act_lock, NULL) != 0)

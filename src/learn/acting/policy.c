@@ -64,10 +64,11 @@ static gpur_status build_network(gpur_policy *policy, gpur_inference_spec *spec)
     const gpur_input_shape input_shape = gpur_input_shape_find(&obs, &config->network);
     GPUR_TRY(gpur_network_build(&policy->network, &config->network, &input_shape));
     GPUR_TRY(gpur_inference_check_head(config->network.head, "a policy"));
+    gpur_network_choose_bf16(&policy->network, policy->device, config->math);
     spec->device = policy->device;
     spec->network = &policy->network;
-    spec->input = gpur_input_of(policy->device, &policy->network, &obs, &config->network, config->math);
-    spec->options = gpur_input_options(&spec->input, config->math, config->deterministic);
+    spec->input = gpur_input_of(&policy->network, &obs, &config->network);
+    spec->options = gpur_pass_options_of(config->math, config->deterministic);
     return GPUR_OK;
 }
 

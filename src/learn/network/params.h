@@ -40,9 +40,9 @@ static inline int64_t gpur_params_bytes(const gpur_params *params)
 
 /* Returns the copy of `weights` in bfloat16, (count), which the products of a network in bfloat16 read; NULL: there is
  * none. A train step writes both. */
-static inline uint16_t *gpur_params_bf16(const gpur_params *params, float *weights)
+static inline uint16_t *gpur_params_bf16(const gpur_params *params, const float *weights)
 {
-    return params->bf16 && weights ? (uint16_t *)(void *)(weights + params->count) : NULL;
+    return params->bf16 && weights ? (uint16_t *)(uintptr_t)(weights + params->count) : NULL;
 }
 
 /* Enqueues the rounding of `weights` to their copy in bfloat16, which must follow any other write of theirs. Does
