@@ -205,17 +205,15 @@ static const gpur_gemm_shape layers[] = {
     {.m = 64, .n = 128, .k = 1024, .lda = 1024, .ldb = 128, .ldc = 128},
 };
 
-static void *narrow(float *x, int64_t count)
+/* Cuts numbers to bfloat16, in place. */
+static void narrow(float *x, int64_t count)
 {
-    uint16_t *const to = (uint16_t *)malloc((size_t)count * sizeof *to);
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &x[i], sizeof bits);
-        to[i] = (uint16_t)(bits >> 16);
-        bits &= 0xffff0000u;
-        memcpy(&x[i], &bits, sizeof bits);
+        const uint16_t bf16 = (uint16_t)(bits >> 16);
+        memcpy((char *)x + 2 * i, &bf16, sizeof bf16);
     }
-    return to;
 }
 
 /* Of operands that bfloat16 holds exactly, products are as exact as those of float32. */
@@ -224,14 +222,11 @@ static void check_bf16(gpur_device *device, gpur_gemm_shape shape)
     problem p;
     shape.bf16 = 1;
     open_problem(&p, shape);
-    float *const a = p.a, *const b = p.b;
-    uint16_t *const narrow_a = narrow(a, p.a_count), *const narrow_b = narrow(b, p.b_count);
-    p.a = (float *)(void *)narrow_a, p.b = (float *)(void *)narrow_b;
+    narrow(p.a, p.a_count), narrow(p.b, p.b_count);
     const gpur_status status = run_on_device(device, &p, shape.m);
-    p.a = a, p.b = b;
     if (status == GPUR_OK)
         check_product(&p, shape.m);
-    free(a), free(narrow_a), free(narrow_b);
+    free(p.a);
     CHECK(status == GPUR_OK || (status == GPUR_UNAVAILABLE && shape.epilogue != GPUR_EPILOGUE_NONE));
 }
 

@@ -113,7 +113,8 @@ static gpur_status open(fixture *f)
     place(f, &arena);
     GPUR_TRY(upload(f));
     GPUR_TRY(gpur_pass_forward(&f->pass, f->stream, ROWS, f->weights, f->workspace));
-    GPUR_TRY(gpur_backward_run(&f->backward, f->stream, f->weights, f->gradient, f->workspace));
+    GPUR_TRY(gpur_backward_run(&f->backward, &(gpur_track){f->stream, f->workspace}, &(gpur_side){NULL}, f->weights,
+                               f->gradient));
     return gpur_stream_sync(f->stream);
 }
 

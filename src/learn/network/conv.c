@@ -195,25 +195,27 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
     return sum_runs(backward, stream, i, bias_gradient);
 }
 
-static gpur_status conv_backward(const gpur_backward *backward, gpur_stream *stream, int32_t i, const float *weights,
-                                 float *gradient, void *workspace)
+static gpur_status conv_backward(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                                 int32_t i, const float *weights, float *gradient)
 {
     const gpur_convolution *const c = &backward->pass->network->conv[i];
     void *const dy = gpur_backward_gradient(backward, i + 1);
     const gpur_conv_arrays to_weight = {backward->pass->activations[i], gradient + c->weight, dy, NULL};
-    GPUR_TRY(through_activation(backward, stream, i, gradient + c->bias));
-    GPUR_TRY(gpur_conv_run(backward->conv_to_weight[i], stream, backward->rows, &to_weight, workspace));
+    gpur_track beside;
+    GPUR_TRY(through_activation(backward, track->stream, i, gradient + c->bias));
+    GPUR_TRY(gpur_side_fork(side, track, &beside));
+    GPUR_TRY(gpur_conv_run(backward->conv_to_weight[i], beside.stream, backward->rows, &to_weight, beside.workspace));
     if (!backward->conv_to_input[i])
         return GPUR_OK;
     const gpur_conv_arrays to_input = {backward->gradients[i], gpur_pass_parameter(backward->pass, weights, c->weight),
                                        dy, NULL};
-    return gpur_conv_run(backward->conv_to_input[i], stream, backward->rows, &to_input, workspace);
+    return gpur_conv_run(backward->conv_to_input[i], track->stream, backward->rows, &to_input, track->workspace);
 }
 
-gpur_status gpur_conv_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights,
-                                   float *gradient, void *workspace)
+gpur_status gpur_conv_backward_run(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                                   const float *weights, float *gradient)
 {
     for (int32_t i = backward->pass->network->conv_count - 1; i >= 0; i--)
-        GPUR_TRY(conv_backward(backward, stream, i, weights, gradient, workspace));
+        GPUR_TRY(conv_backward(backward, track, side, i, weights, gradient));
     return GPUR_OK;
 }

@@ -220,30 +220,35 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
     return gpur_launch_layer_backward(stream, grid, &args);
 }
 
-static gpur_status dense_backward(const gpur_backward *backward, gpur_stream *stream, int32_t i, const float *weights,
-                                  float *gradient, void *workspace)
+static gpur_status dense_backward(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                                  int32_t i, const float *weights, float *gradient)
 {
-    const gpur_dense *const d = &backward->pass->network->dense[i];
-    const void *const dy = reads_bf16(backward->pass, d) ? gpur_backward_gradient(backward, d->to)
-                                                         : backward->gradients[d->to] + d->to_column;
-    const float *const x = backward->pass->activations[d->from] + d->from_column;
+    const gpur_pass *const pass = backward->pass;
+    const gpur_dense *const d = &pass->network->dense[i];
+    const void *const dy =
+        reads_bf16(pass, d) ? gpur_backward_gradient(backward, d->to) : backward->gradients[d->to] + d->to_column;
+    const float *const x = pass->activations[d->from] + d->from_column;
+    gpur_track beside;
     if (d->bias >= 0)
-        GPUR_TRY(through_activation(backward, stream, d->to, d->activation, gradient + d->bias));
-    GPUR_TRY(gpur_gemm_run(backward->to_weight[i], stream, d->units, dy, x, gradient + d->weight, NULL, workspace));
+        GPUR_TRY(through_activation(backward, track->stream, d->to, d->activation, gradient + d->bias));
+    GPUR_TRY(gpur_side_fork(side, track, &beside));
+    GPUR_TRY(gpur_gemm_run(backward->to_weight[i], beside.stream, d->units, dy, x, gradient + d->weight, NULL,
+                           beside.workspace));
     if (!backward->to_input[i])
         return GPUR_OK;
     float *const dx = backward->gradients[d->from] + d->from_column;
-    return gpur_gemm_run(backward->to_input[i], stream, backward->rows, dy, weight_of(backward->pass, d, weights), dx,
-                         NULL, workspace);
+    return gpur_gemm_run(backward->to_input[i], track->stream, backward->rows, dy, weight_of(pass, d, weights), dx,
+                         NULL, track->workspace);
 }
 
-gpur_status gpur_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights, float *gradient,
-                              void *workspace)
+gpur_status gpur_backward_run(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                              const float *weights, float *gradient)
 {
     const gpur_network *const network = backward->pass->network;
-    GPUR_TRY(through_activation(backward, stream, network->activation_count - 1, GPUR_LINEAR,
+    GPUR_TRY(through_activation(backward, track->stream, network->activation_count - 1, GPUR_LINEAR,
                                 gradient + network->head_bias));
     for (int32_t i = network->dense_count - 1; i >= 0; i--)
-        GPUR_TRY(dense_backward(backward, stream, i, weights, gradient, workspace));
-    return gpur_conv_backward_run(backward, stream, weights, gradient, workspace);
+        GPUR_TRY(dense_backward(backward, track, side, i, weights, gradient));
+    GPUR_TRY(gpur_conv_backward_run(backward, track, side, weights, gradient));
+    return gpur_side_join(side, track->stream);
 }

@@ -14,6 +14,7 @@
 #include "device/gemm.h"
 #include "base/arena.h"
 #include "learn/network/network.h"
+#include "learn/network/side.h"
 
 typedef struct gpur_pass_options {
     int32_t math;          /* GPUR_MATH_* */
@@ -114,9 +115,10 @@ void gpur_backward_close(gpur_backward *backward);
 void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena);
 int64_t gpur_backward_workspace(const gpur_backward *backward);
 
-/* Computes the gradient of every parameter from that of the last activations. Overwrites all activation gradients. */
-gpur_status gpur_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights, float *gradient,
-                              void *workspace);
+/* Computes the gradient of every parameter from that of the last activations. Overwrites all activation gradients.
+ * Those of weights are computed on the side, which is joined in the end; its workspace is as large as the track's. */
+gpur_status gpur_backward_run(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                              const float *weights, float *gradient);
 
 /* The convolutions, which come before the dense layers. Each function does a part of the function above with the same
  * name without `conv_`, which calls it. All do nothing for a network without convolutions. */
@@ -130,5 +132,5 @@ gpur_status gpur_conv_backward_open(gpur_backward *backward);
 void gpur_conv_backward_close(gpur_backward *backward);
 void gpur_conv_backward_assign(gpur_backward *backward, gpur_arena *arena);
 int64_t gpur_conv_backward_workspace(const gpur_backward *backward);
-gpur_status gpur_conv_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights,
-                                   float *gradient, void *workspace);
+gpur_status gpur_conv_backward_run(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                                   const float *weights, float *gradient);
