@@ -176,6 +176,8 @@ static void check_engine(const gpur_conv_shape *s)
         on_tensor_cores += has_note(plan, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
     }
     CHECK(!s->deterministic || !has_note(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+    if (s->math == GPUR_MATH_BF16 && s->pass == GPUR_CONV_FORWARD)
+        CHECK(plan->workspace_bytes < 4096); /* no copy of an array in another order */
     plan_destroy(plan);
 }
 
