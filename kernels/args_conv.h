@@ -46,8 +46,8 @@ typedef struct gpur_conv_geometry {
  * padding are 0. */
 typedef struct gpur_im2col_args {
     gpur_conv_geometry geometry;
-    const void *x;  /* (N, H, W, C) float32, or bfloat16 */
-    float *columns; /* (N H' W', K K C) out */
+    const void *x; /* (N, H, W, C) float32, or bfloat16 */
+    void *columns; /* (N H' W', K K C) out, of the same type */
     int32_t bf16;
 } gpur_im2col_args;
 
@@ -56,7 +56,8 @@ typedef struct gpur_im2col_args {
 typedef struct gpur_col2im_args {
     gpur_conv_geometry geometry;
     const float *columns; /* (N H' W', K K C) */
-    float *x;             /* (N, H, W, C) out */
+    void *x;              /* (N, H, W, C) out, float32, or bfloat16, to which each sum is rounded */
+    int32_t bf16;
 } gpur_col2im_args;
 
 /* Rows in one partial sum, whatever the launch shape. */
@@ -66,26 +67,28 @@ enum { GPUR_CONV_BIAS_ROWS = 128 };
  * partial sum adds up dy over a run of GPUR_CONV_BIAS_ROWS rows. The caller adds the partial sums to the bias gradient.
  */
 typedef struct gpur_conv_bias_backward_args {
-    float *dy;      /* (rows, F) */
-    const float *y; /* (rows, F); not read when linear */
-    float *partial; /* (ceil(rows / GPUR_CONV_BIAS_ROWS), F) out */
+    void *dy;          /* (rows, F), as of gpur_layer_backward_args, as are the types */
+    const void *y;     /* (rows, F); not read when linear */
+    uint16_t *rounded; /* (rows, F), or NULL */
+    float *partial;    /* (ceil(rows / GPUR_CONV_BIAS_ROWS), F) out */
     int64_t rows, features;
     int32_t activation;
+    int32_t dy_bf16, y_bf16;
 } gpur_conv_bias_backward_args;
 
-/* Converts float32 to bfloat16. */
+/* Converts float32 to bfloat16, rounded to nearest, ties to even. With a bias, it rounds activation(x + bias). */
 typedef struct gpur_round_bf16_args {
-    const float *from; /* (n) */
-    uint16_t *to;      /* (n) bfloat16, rounded to nearest, ties to even */
-    int64_t count;     /* n */
+    const float *from;    /* (n), n a multiple of F */
+    uint16_t *to;         /* (n) */
+    const uint16_t *bias; /* (F) bfloat16, added to each run of F numbers; NULL: no bias and no activation */
+    int64_t count;        /* n */
+    int64_t features;     /* F; not read without a bias */
+    int32_t activation;
 } gpur_round_bf16_args;
 
-/* Converts bfloat16 to float32, which is exact. With a bias, it also computes activation(x + bias). */
+/* Converts bfloat16 to float32, which is exact. */
 typedef struct gpur_widen_bf16_args {
-    const uint16_t *from; /* (n) bfloat16, n a multiple of F */
+    const uint16_t *from; /* (n) */
     float *to;            /* (n) */
-    const float *bias;    /* (F), added to each run of F numbers; NULL: no bias and no activation */
     int64_t count;        /* n */
-    int64_t features;     /* F */
-    int32_t activation;
 } gpur_widen_bf16_args;

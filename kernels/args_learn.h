@@ -39,13 +39,16 @@ typedef struct gpur_bias_activation_args {
     int32_t activation;
 } gpur_bias_activation_args;
 
-/* dy *= activation'(y), in place, and the bias gradient: the sum of dy over the batch. */
+/* dy *= activation'(y), in place or, if `rounded` is given, there, rounded to bfloat16. And the bias gradient: the sum
+ * over the batch, of what was not rounded yet. */
 typedef struct gpur_layer_backward_args {
-    float *dy;            /* (B, F), rows `dy_pitch` floats apart */
-    const float *y;       /* (B, F), rows `y_pitch` floats apart; not read when linear */
+    void *dy;             /* (B, F), rows `dy_pitch` numbers apart: float32, or bfloat16 if dy_bf16 */
+    const void *y;        /* (B, F), rows `y_pitch` numbers apart, likewise; not read when linear */
+    uint16_t *rounded;    /* (B, F) out, rows `dy_pitch` apart, may be dy; NULL: dy, of float32, gets the result */
     float *bias_gradient; /* (F) out */
     int64_t batch, features, dy_pitch, y_pitch;
     int32_t activation;
+    int32_t dy_bf16, y_bf16;
 } gpur_layer_backward_args;
 
 /*
@@ -132,6 +135,8 @@ typedef struct gpur_gradient_norm_args {
 typedef struct gpur_weight_update_args {
     float *weights;        /* (P) */
     float *target;         /* (P) */
+    uint16_t *bf16;        /* (P) out: the new weights, rounded to bfloat16; NULL: not wanted */
+    uint16_t *target_bf16; /* (P) the same of the target */
     const float *gradient; /* (P) */
     float *mean;           /* (P) running mean of g: ADAM, centered RMSPROP; else NULL */
     float *square;         /* (P) running mean of g^2 */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Whole train steps, from the sample to the last kernel. A case compares the variants of one decision: how many steps a
- * graph holds, dependent launches, arithmetic, a graph of kernels or one kernel. The first steps of each variant are
- * compared with the float32 graph of the same seed. Also what a node of a graph costs that does nothing.
+ * graph holds, dependent launches, one stream or two, arithmetic, a graph of kernels or one kernel. The first steps of
+ * each variant are compared with those of the first, of the same seed. Also what a node of a graph costs that does
+ * nothing.
  */
 #include "bench/device/parts.h"
 
@@ -24,6 +25,7 @@ typedef struct step_variant {
     int32_t is_fused;     /* 1: whole steps are one kernel */
     int32_t blocks;       /* of that kernel; 0: as the library chooses */
     int32_t as_grid;      /* 1: as a cooperative grid, 0: as a cluster where the device can hold it */
+    int32_t has_second;   /* 1: a second stream for the target network's pass and the gradients of weights */
 } step_variant;
 
 enum { FP32 = GPUR_MATH_FP32, TF32 = GPUR_MATH_TF32, BF16 = GPUR_MATH_BF16 };
@@ -72,8 +74,10 @@ static gpur_status open_variant(gpur_replay *replay, const decision *d, const st
     config.unroll = w->unroll;
     config.step_kernel = w->is_fused ? GPUR_STEP_FUSED : GPUR_STEP_LIBRARIES;
     gpur_device_dependent_launches(device, w->is_dependent); /* for what is recorded from here on */
+    gpur_device_second_streams(device, w->has_second);
     const gpur_status status = gpur_learner_create(replay, &config, &c->learner);
     gpur_device_dependent_launches(device, 0);
+    gpur_device_second_streams(device, 0);
     if (status == GPUR_OK && w->blocks > 0)
         return set_shape(c->learner, w);
     return status;
@@ -132,6 +136,7 @@ static const decision small_decisions[] = {
      0,
      {{"graph of 8", FP32, 8, 0, 0, 0, 0}, {"graph of 1", FP32, 1, 0, 0, 0, 0}, {"graph of 32", FP32, 32, 0, 0, 0, 0}}},
     {"dependent launches", "melee-gpu", 0, {{"off", FP32, 32, 0, 0, 0, 0}, {"on", FP32, 32, 1, 0, 0, 0}}},
+    {"streams", "melee-gpu", 0, {{"one", FP32, 32, 0, 0, 0, 0, 0}, {"two", FP32, 32, 0, 0, 0, 0, 1}}},
     {"arithmetic", "melee-gpu", 0, {{"FP32", FP32, 32, 0, 0, 0, 0}, {"TF32", TF32, 32, 0, 0, 0, 0}}},
     {"graph or one kernel",
      "melee-gpu",
@@ -141,8 +146,14 @@ static const decision small_decisions[] = {
       {"one kernel, cluster of 16", FP32, 32, 0, 1, 16, 0},
       {"one kernel, grid of 132", FP32, 32, 0, 1, 132, 1}}},
 };
-static const decision nature_decision = {
-    "dependent launches", "nature-dueling", 0, {{"off", BF16, 8, 0, 0, 0, 0}, {"on", BF16, 8, 1, 0, 0, 0}}};
+static const decision nature_decisions[] = {
+    {"dependent launches", "nature-dueling", 0, {{"off", BF16, 8, 0, 0, 0, 0}, {"on", BF16, 8, 1, 0, 0, 0}}},
+    {"arithmetic",
+     "nature-dueling",
+     0,
+     {{"FP32", FP32, 8, 0, 0, 0, 0}, {"TF32", TF32, 8, 0, 0, 0, 0}, {"BF16", BF16, 8, 0, 0, 0, 0}}},
+    {"streams", "nature-dueling", 0, {{"one", BF16, 8, 0, 0, 0, 0, 0}, {"two", BF16, 8, 0, 0, 0, 0, 1}}},
+};
 
 /* A chain of kernels y += 1, each of which needs the one before: what a node costs that does nothing. */
 typedef struct chain {
@@ -199,11 +210,12 @@ void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay)
         return;
     }
     gpur_replay *const frames = bench_frames_replay(device, FRAMES, GPUR_STACK_FIRST);
-    for (int b = 0; b < 2; b++) {
-        decision d = nature_decision;
-        d.batch = nature_batches[b];
-        run_decision(report, frames, &d);
-    }
+    for (size_t i = 0; i < sizeof nature_decisions / sizeof *nature_decisions; i++)
+        for (int b = 0; b < 2; b++) {
+            decision d = nature_decisions[i];
+            d.batch = nature_batches[b];
+            run_decision(report, frames, &d);
+        }
     gpur_replay_destroy(frames);
     for (size_t i = 0; i < sizeof small_decisions / sizeof *small_decisions; i++)
         for (int b = 0; b < 3; b++) {

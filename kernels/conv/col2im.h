@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/args_conv.h"
-#include "kernels/target/thread.h"
+#include "kernels/lib/bf16.h"
 
 /* Along one axis: the output positions whose patch holds position `i` of the image. In the patch of output position o
  * it is at offset i + padding - o * stride. */
@@ -30,38 +30,52 @@ GPUR_FN const float *gpur_col2im_source(const gpur_col2im_args *a, int64_t n, in
     return a->columns + ((row * p->kernel + ky) * p->kernel + kx) * p->channels;
 }
 
-/* Computes these channels of pixel `i`, counted over all images. */
-GPUR_FN void gpur_col2im_pixel(const gpur_col2im_args *a, int64_t i, gpur_span channels)
+/* Computes channel c of pixel `i`, counted over all images. */
+GPUR_FN void gpur_col2im_channel(const gpur_col2im_args *a, int64_t i, int64_t c)
 {
     const gpur_conv_geometry *const p = &a->geometry;
     const int64_t line = i / p->width, n = line / p->height, x = i - line * p->width, y = line - n * p->height;
     const gpur_span rows = gpur_col2im_positions(y, p, p->out_height),
                     columns = gpur_col2im_positions(x, p, p->out_width);
-    float *const to = a->x + i * p->channels;
-    for (int64_t c = channels.first; c < channels.last; c += channels.step)
+    float sum = 0.0f;
+    for (int64_t oy = rows.first; oy < rows.last; oy++)
+        for (int64_t ox = columns.first; ox < columns.last; ox++)
+            sum += gpur_col2im_source(a, n, oy, ox, y, x)[c];
+    if (a->bf16)
+        ((uint16_t *)a->x)[i * p->channels + c] = gpur_bf16_round(sum);
+    else
+        ((float *)a->x)[i * p->channels + c] = sum;
+}
+
+/* Computes all channels of pixel `i`, in float32. */
+GPUR_FN void gpur_col2im_pixel(const gpur_col2im_args *a, int64_t i)
+{
+    const gpur_conv_geometry *const p = &a->geometry;
+    const int64_t line = i / p->width, n = line / p->height, x = i - line * p->width, y = line - n * p->height;
+    const gpur_span rows = gpur_col2im_positions(y, p, p->out_height),
+                    columns = gpur_col2im_positions(x, p, p->out_width);
+    float *const to = (float *)a->x + i * p->channels;
+    for (int64_t c = 0; c < p->channels; c++)
         to[c] = 0.0f;
     for (int64_t oy = rows.first; oy < rows.last; oy++)
         for (int64_t ox = columns.first; ox < columns.last; ox++) {
             const float *const from = gpur_col2im_source(a, n, oy, ox, y, x);
-            for (int64_t c = channels.first; c < channels.last; c += channels.step)
+            for (int64_t c = 0; c < p->channels; c++)
                 to[c] += from[c];
         }
 }
 
-/* On a GPU a thread computes one channel of a pixel, so C neighboring threads share a pixel. On a CPU a thread
- * computes all channels of its pixels. */
+/* A thread computes one channel of a pixel, so on a GPU C neighboring threads share a pixel. On a CPU a thread computes
+ * whole pixels where the sums can be in x itself. */
 GPUR_KERNEL(col2im)
 {
     const int64_t pixels = a->geometry.images * a->geometry.height * a->geometry.width, channels = a->geometry.channels;
-    gpur_span all;
-    all.first = 0, all.last = channels, all.step = 1;
-    const gpur_span s = gpur_grid_span(at, gpur_is_parallel() ? pixels * channels : pixels);
+    const int whole = !gpur_is_parallel() && !a->bf16;
+    const gpur_span s = gpur_grid_span(at, whole ? pixels : pixels * channels);
     for (int64_t i = s.first; i < s.last; i += s.step) {
-        const int64_t pixel = gpur_is_parallel() ? i / channels : i;
-        if (gpur_is_parallel()) {
-            all.first = i - pixel * channels;
-            all.last = all.first + 1;
-        }
-        gpur_col2im_pixel(a, pixel, all);
+        if (whole)
+            gpur_col2im_pixel(a, i);
+        else
+            gpur_col2im_channel(a, i / channels, i % channels);
     }
 }

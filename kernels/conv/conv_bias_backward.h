@@ -19,12 +19,14 @@ GPUR_KERNEL_OF(conv_bias_backward, 512)
         gpur_span tile;
         tile.first = i - run * tiles, tile.last = tile.first + 1, tile.step = 1;
         const int64_t first = run * GPUR_CONV_BIAS_ROWS, left = a->rows - first;
-        run_args.dy = a->dy + first * a->features;
-        run_args.y = a->y + first * a->features;
+        run_args.dy = (char *)a->dy + first * a->features * (a->dy_bf16 ? 2 : 4);
+        run_args.y = (const char *)a->y + first * a->features * (a->y_bf16 ? 2 : 4);
+        run_args.rounded = a->rounded ? a->rounded + first * a->features : NULL;
         run_args.bias_gradient = a->partial + run * a->features;
         run_args.batch = left < GPUR_CONV_BIAS_ROWS ? left : GPUR_CONV_BIAS_ROWS;
         run_args.features = run_args.dy_pitch = run_args.y_pitch = a->features;
         run_args.activation = a->activation;
+        run_args.dy_bf16 = a->dy_bf16, run_args.y_bf16 = a->y_bf16;
         gpur_columns_backward(at, &run_args, tile);
     }
 }

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/args_conv.h"
-#include "kernels/lib/bf16.h"
+#include "kernels/target/thread.h"
 
 /* Row `ky` of the filter at one output position: a run of K C numbers that are contiguous in the image. Numbers
  * `first` to last - 1 of it are in the image, the others in the padding. */
@@ -29,26 +29,29 @@ GPUR_FN gpur_im2col_run gpur_im2col_run_of(const gpur_conv_geometry *p, int64_t 
     return run;
 }
 
-GPUR_FN float gpur_im2col_read(const gpur_im2col_args *a, const gpur_im2col_run *run, int64_t j)
+/* Copies number j of the run to column i. */
+GPUR_FN void gpur_im2col_copy(const gpur_im2col_args *a, const gpur_im2col_run *run, int64_t j, int64_t i)
 {
-    if (j < run->first || j >= run->last)
-        return 0.0f;
-    return a->bf16 ? gpur_bf16_widen(((const uint16_t *)a->x)[run->from + j]) : ((const float *)a->x)[run->from + j];
+    const int is_in = j >= run->first && j < run->last;
+    if (a->bf16)
+        ((uint16_t *)a->columns)[i] = is_in ? ((const uint16_t *)a->x)[run->from + j] : (uint16_t)0;
+    else
+        ((float *)a->columns)[i] = is_in ? ((const float *)a->x)[run->from + j] : 0.0f;
 }
 
 /* The serial body: copies whole runs. */
 GPUR_FN void gpur_im2col_rows(const gpur_im2col_args *a, gpur_span rows)
 {
     const int64_t run_length = a->geometry.kernel * a->geometry.channels;
-    float *to = a->columns + rows.first * a->geometry.kernel * run_length;
+    int64_t i = rows.first * a->geometry.kernel * run_length;
     for (int64_t row = rows.first; row < rows.last; row++)
-        for (int64_t ky = 0; ky < a->geometry.kernel; ky++, to += run_length) {
+        for (int64_t ky = 0; ky < a->geometry.kernel; ky++, i += run_length) {
             const gpur_im2col_run run = gpur_im2col_run_of(&a->geometry, row, ky);
             if (!a->bf16 && run.first == 0 && run.last == run_length)
-                memcpy(to, (const float *)a->x + run.from, (size_t)run_length * sizeof *to);
+                memcpy((float *)a->columns + i, (const float *)a->x + run.from, (size_t)run_length * sizeof(float));
             else
                 for (int64_t j = 0; j < run_length; j++)
-                    to[j] = gpur_im2col_read(a, &run, j);
+                    gpur_im2col_copy(a, &run, j, i + j);
         }
 }
 
@@ -64,6 +67,6 @@ GPUR_KERNEL(im2col)
     for (int64_t i = s.first; i < s.last; i += s.step) {
         const int64_t row = i / width, within = i - row * width, ky = within / run_length;
         const gpur_im2col_run run = gpur_im2col_run_of(&a->geometry, row, ky);
-        a->columns[i] = gpur_im2col_read(a, &run, within - ky * run_length);
+        gpur_im2col_copy(a, &run, within - ky * run_length, i);
     }
 }

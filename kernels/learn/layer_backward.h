@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/args_learn.h"
+#include "kernels/lib/bf16.h"
 #include "kernels/target/thread.h"
 
 /*
@@ -35,8 +36,8 @@ GPUR_FN void gpur_layer_backward_run(const gpur_layer_backward_args *a, gpur_spa
     for (int64_t i = 0; i < n; i++)
         sum[i] = 0.0f;
     for (int64_t b = rows.first; b < rows.last; b++) {
-        float *__restrict__ const dy = a->dy + b * a->dy_pitch + f;
-        const float *__restrict__ const y = a->y + b * a->y_pitch + f;
+        float *__restrict__ const dy = (float *)a->dy + b * a->dy_pitch + f;
+        const float *__restrict__ const y = (const float *)a->y + b * a->y_pitch + f;
         if (a->activation == GPUR_ACTIVATION_LINEAR) {
             for (int64_t i = 0; i < n; i++)
                 sum[i] += dy[i];
@@ -49,22 +50,47 @@ GPUR_FN void gpur_layer_backward_run(const gpur_layer_backward_args *a, gpur_spa
     }
 }
 
-/* The same for one column. Several rows are loaded before the first of them is stored. */
+/* activation'(y) of number i of y. */
+GPUR_FN float gpur_layer_backward_slope(const gpur_layer_backward_args *a, int64_t i)
+{
+    return gpur_activation_derivative(gpur_bf16_or_float(a->y, i, a->y_bf16), a->activation);
+}
+
+/* The same with bfloat16. */
+GPUR_FN void gpur_layer_backward_rounded(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
+                                         float *sum)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] = 0.0f;
+    for (int64_t b = rows.first; b < rows.last; b++)
+        for (int64_t i = 0; i < n; i++) {
+            float dy = gpur_bf16_or_float(a->dy, b * a->dy_pitch + f + i, a->dy_bf16);
+            if (a->activation != GPUR_ACTIVATION_LINEAR)
+                dy *= gpur_layer_backward_slope(a, b * a->y_pitch + f + i);
+            a->rounded[b * a->dy_pitch + f + i] = gpur_bf16_round(dy);
+            sum[i] += dy;
+        }
+}
+
+/* The same for one column, of either type. Several rows are loaded before the first of them is stored. */
 GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur_span rows, int64_t f)
 {
     const int is_linear = a->activation == GPUR_ACTIVATION_LINEAR;
     float sum = 0.0f;
     for (int64_t b = rows.first; b < rows.last; b += GPUR_COLUMN_ROWS) {
-        float *const to = a->dy + b * a->dy_pitch + f;
-        const int64_t n = rows.last - b;
+        const int64_t first = b * a->dy_pitch + f, n = rows.last - b;
         float dy[GPUR_COLUMN_ROWS], y[GPUR_COLUMN_ROWS];
         for (int r = 0; r < GPUR_COLUMN_ROWS; r++) {
-            dy[r] = r < n ? to[r * a->dy_pitch] : 0.0f;
-            y[r] = r < n && !is_linear ? a->y[(b + r) * a->y_pitch + f] : 0.0f;
+            dy[r] = r < n ? gpur_bf16_or_float(a->dy, first + r * a->dy_pitch, a->dy_bf16) : 0.0f;
+            y[r] = r < n && !is_linear ? gpur_bf16_or_float(a->y, (b + r) * a->y_pitch + f, a->y_bf16) : 0.0f;
         }
         for (int r = 0; r < GPUR_COLUMN_ROWS && r < n; r++) {
             if (!is_linear)
-                to[r * a->dy_pitch] = dy[r] *= gpur_activation_derivative(y[r], a->activation);
+                dy[r] *= gpur_activation_derivative(y[r], a->activation);
+            if (a->rounded)
+                a->rounded[first + r * a->dy_pitch] = gpur_bf16_round(dy[r]);
+            else if (!is_linear)
+                ((float *)a->dy)[first + r * a->dy_pitch] = dy[r];
             sum += dy[r];
         }
     }
@@ -76,7 +102,9 @@ GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur
 GPUR_FN void gpur_layer_backward_share(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
                                        float *sum)
 {
-    if (GPUR_COLUMN_RUN > 1 && n == 32)
+    if (GPUR_COLUMN_RUN > 1 && a->rounded)
+        gpur_layer_backward_rounded(a, rows, f, n, sum);
+    else if (GPUR_COLUMN_RUN > 1 && n == 32)
         gpur_layer_backward_run(a, rows, f, 32, sum);
     else if (GPUR_COLUMN_RUN > 1 && n == 64)
         gpur_layer_backward_run(a, rows, f, 64, sum);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "kernels/args_learn.h"
+#include "kernels/lib/bf16.h"
 #include "kernels/lib/fixed_sum.h"
 #include "kernels/learn/gradient_norm.h"
 #include "kernels/target/thread.h"
@@ -56,6 +57,7 @@ GPUR_FN void gpur_weight_update_adam(const gpur_weight_update_args *a, gpur_span
 {
     float *__restrict__ const w = a->weights, *__restrict__ const mean = a->mean;
     float *__restrict__ const square = a->square;
+    uint16_t *__restrict__ const bf16 = a->bf16;
     const float *__restrict__ const gradient = a->gradient;
     const float mean_decay = a->mean_decay, square_decay = a->square_decay, epsilon = a->epsilon_outside;
     for (int64_t i = s.first; i < s.last; i += s.step) {
@@ -64,7 +66,10 @@ GPUR_FN void gpur_weight_update_adam(const gpur_weight_update_args *a, gpur_span
         const float v = square_decay * square[i] + r.one_minus_square_decay * g * g;
         mean[i] = m;
         square[i] = v;
-        w[i] -= r.outer * m / (sqrtf(v) * r.root_scale + epsilon);
+        const float next = w[i] - r.outer * m / (sqrtf(v) * r.root_scale + epsilon);
+        w[i] = next;
+        if (bf16)
+            bf16[i] = gpur_bf16_round(next);
     }
 }
 
@@ -74,6 +79,7 @@ GPUR_FN void gpur_weight_update_rmsprop(const gpur_weight_update_args *a, gpur_s
 {
     float *__restrict__ const w = a->weights, *__restrict__ const mean = a->mean;
     float *__restrict__ const square = a->square, *__restrict__ const velocity = a->velocity;
+    uint16_t *__restrict__ const bf16 = a->bf16;
     const float *__restrict__ const gradient = a->gradient;
     const float decay = a->square_decay, momentum = a->momentum;
     const float inside = a->epsilon_inside, outside = a->epsilon_outside;
@@ -92,7 +98,10 @@ GPUR_FN void gpur_weight_update_rmsprop(const gpur_weight_update_args *a, gpur_s
             u += momentum * velocity[i];
             velocity[i] = u;
         }
-        w[i] -= r.outer * u;
+        const float next = w[i] - r.outer * u;
+        w[i] = next;
+        if (bf16)
+            bf16[i] = gpur_bf16_round(next);
     }
 }
 
@@ -111,4 +120,7 @@ GPUR_KERNEL(weight_update)
     if (a->state->copy_due)
         for (int64_t i = s.first; i < s.last; i += s.step)
             a->target[i] = a->weights[i];
+    if (a->state->copy_due && a->bf16)
+        for (int64_t i = s.first; i < s.last; i += s.step)
+            a->target_bf16[i] = a->bf16[i];
 }

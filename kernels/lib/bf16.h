@@ -35,6 +35,12 @@ GPUR_FN float gpur_bf16_widen(uint16_t x)
     return wide;
 }
 
+/* Number i of an array of float32 or, if bf16, of bfloat16. */
+GPUR_FN float gpur_bf16_or_float(const void *x, int64_t i, int32_t bf16)
+{
+    return bf16 ? gpur_bf16_widen(((const uint16_t *)x)[i]) : ((const float *)x)[i];
+}
+
 /* 1: a thread should convert four numbers at a time, since the target is a GPU and both arrays are aligned for it. */
 GPUR_FN int gpur_bf16_in_quads(const float *wide, const uint16_t *narrow)
 {

@@ -50,6 +50,7 @@ enum { GPUR_MAX_THREADS = 1024 }; /* most that gpur_device_config allows */
     X(gpur_status, memory_locate, (gpur_device *device, const void *memory, int *on_device))                           \
     X(gpur_status, sync, (gpur_device *device))                                                                        \
     X(gpur_status, stream_create, (gpur_device *device, void *native, gpur_stream **stream))                           \
+    X(gpur_status, stream_create_unlisted, (gpur_device *device, gpur_stream **stream))                                \
     X(void, stream_destroy, (gpur_stream *stream))                                                                     \
     X(gpur_status, stream_sync, (gpur_stream *stream))                                                                 \
     X(void *, stream_native, (gpur_stream *stream))                                                                    \
@@ -78,7 +79,7 @@ enum { GPUR_MAX_THREADS = 1024 }; /* most that gpur_device_config allows */
     X(void, gemm_destroy, (gpur_gemm *gemm))                                                                           \
     X(int64_t, gemm_workspace_bytes, (const gpur_gemm *gemm))                                                          \
     X(gpur_status, gemm_run,                                                                                           \
-      (gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b, float *c,                   \
+      (gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const void *a, const void *b, float *c,                     \
        const float *bias, void *workspace))                                                                            \
     X(const char *, gemm_library, (gpur_device *device))
 
@@ -115,6 +116,7 @@ struct gpur_device {
     gpur_stream *copy_stream; /* of gpur_device_copy */
     gpur_grid forced_grid;    /* for tests; 0 blocks: not forced */
     int dependent_launches;   /* gpur_device_dependent_launches */
+    int second_streams;       /* gpur_device_second_streams */
     void *backend_data;       /* owned by the backend from open to close */
 };
 

@@ -17,7 +17,10 @@ static gpur_status check_choices(const gpur_conv_shape *s)
                  GPUR_EPILOGUE_BIAS_RELU);
     GPUR_REQUIRE(s->math >= GPUR_MATH_FP32 && s->math <= GPUR_MATH_BF16,
                  "math of a convolution is %d; it must be 0 to %d", (int)s->math, GPUR_MATH_BF16);
-    GPUR_REQUIRE(!s->x_bf16 || s->pass != GPUR_CONV_TO_INPUT, "the gradient by the input is float32, not bfloat16");
+    GPUR_REQUIRE(s->math != GPUR_MATH_BF16 || (s->channels % 8 == 0 && s->filters % 8 == 0),
+                 "a convolution in bfloat16 of %" PRId64 " channels by %" PRId64
+                 " filters; both must be multiples of 8",
+                 s->channels, s->filters);
     return GPUR_OK;
 }
 
@@ -58,13 +61,14 @@ static gpur_status create_by_im2col(gpur_device *device, const gpur_conv_shape *
 }
 
 /* The library's convolution followed by an epilogue kernel is faster than im2col with a fused epilogue. So this asks
- * whether the library has the convolution without its epilogue. GPUR_UNAVAILABLE: it has not. */
+ * whether the library has the convolution without its epilogue. GPUR_UNAVAILABLE: it has not, or the epilogue kernel
+ * would round the result of bfloat16 a second time. */
 static gpur_status find_plan_without_epilogue(gpur_device *device, const gpur_conv_shape *shape)
 {
     gpur_conv_shape bare = *shape;
     gpur_conv *conv = NULL;
     bare.epilogue = GPUR_EPILOGUE_NONE;
-    if (shape->epilogue == GPUR_EPILOGUE_NONE)
+    if (shape->epilogue == GPUR_EPILOGUE_NONE || shape->math == GPUR_MATH_BF16)
         return GPUR_UNAVAILABLE;
     GPUR_TRY(device->backend->conv_create(device, &bare, &conv));
     device->backend->conv_destroy(conv);

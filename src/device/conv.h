@@ -5,7 +5,8 @@
  * and run many times.
  *
  * Axes: N images, input of H x W pixels with C channels, output of H' x W' pixels with F filters, kernels of K x K. All
- * arrays are contiguous: x (N, H, W, C), w (F, K, K, C), y (N, H', W', F), bias (F).
+ * arrays are contiguous: x (N, H, W, C), w (F, K, K, C), y (N, H', W', F), bias (F). They are float32; under
+ * GPUR_MATH_BF16 all but dw are bfloat16, to which each number of y and dx is rounded once, after the epilogue.
  */
 #pragma once
 
@@ -27,8 +28,7 @@ typedef struct gpur_conv_shape {
     int64_t height, width, channels, filters;
     int64_t kernel, stride, padding;
     int32_t epilogue;      /* GPUR_EPILOGUE_*; NONE unless forward */
-    int32_t math;          /* GPUR_MATH_* */
-    int32_t x_bf16;        /* 1: x is bfloat16; not with GPUR_CONV_TO_INPUT */
+    int32_t math;          /* GPUR_MATH_*; BF16 needs C and F that are multiples of 8 */
     int32_t deterministic; /* 1: only bitwise reproducible algorithms */
     int32_t by_im2col;     /* 1: im2col, even if there is a library */
 } gpur_conv_shape;
@@ -36,9 +36,8 @@ typedef struct gpur_conv_shape {
 /* Addresses of the arrays. x and y also stand for dx and dy, w for dw. A pass writes its result and reads the other
  * two. bias may be NULL without an epilogue. */
 typedef struct gpur_conv_arrays {
-    void *x; /* float32, or bfloat16 if the shape has x_bf16; dx is float32 */
-    float *w, *y;
-    const float *bias;
+    void *x, *w, *y;
+    const void *bias;
 } gpur_conv_arrays;
 
 static inline int64_t gpur_conv_out(int64_t size, int64_t kernel, int64_t stride, int64_t padding)

@@ -31,7 +31,7 @@ typedef struct gpur_device_traits {
     int32_t has_native_streams;  /* 1: the caller may have streams, and ours are ordered with them */
     int32_t has_launch_overhead; /* 1: several train steps in one launch are faster than one launch for each */
     int32_t uses_host_cores;     /* 1: kernels run on the cores that other threads of the program need */
-    int32_t wants_bf16_input;    /* 1: under GPUR_MATH_BF16 the first convolution should read bfloat16 */
+    int32_t has_bf16;            /* 1: GPUR_MATH_BF16 is faster than float32: networks should compute in it */
     int32_t dlpack_type;         /* DLPack's number of this type of device */
     int64_t im2col_bytes;        /* limit on the columns of a convolution by im2col that are in memory at a time */
 } gpur_device_traits;
@@ -60,9 +60,12 @@ gpur_status gpur_memory_locate(gpur_device *device, const void *memory, int *on_
 
 /* Streams. gpur_stream_sync blocks the host, and reports errors of earlier asynchronous work. gpur_stream_destroy
  * accepts NULL and synchronizes first. gpur_stream_native is the cudaStream_t, or NULL on the CPU.
- * gpur_stream_create_main wraps the stream that the caller gave to gpur_device_open, or creates a new one. */
+ * gpur_stream_create_main wraps the stream that the caller gave to gpur_device_open, or creates a new one.
+ * gpur_stream_create_unlisted creates one that gpur_device_sync does not wait for, because it may be captured; all its
+ * work must be ordered before work of another stream. */
 gpur_status gpur_stream_create(gpur_device *device, gpur_stream **stream);
 gpur_status gpur_stream_create_main(gpur_device *device, gpur_stream **stream);
+gpur_status gpur_stream_create_unlisted(gpur_device *device, gpur_stream **stream);
 void gpur_stream_destroy(gpur_stream *stream);
 gpur_status gpur_stream_sync(gpur_stream *stream);
 void *gpur_stream_native(gpur_stream *stream);
@@ -133,6 +136,14 @@ void gpur_device_force_grid(gpur_device *device, gpur_grid grid);
 void gpur_device_dependent_launches(gpur_device *device, int on);
 
 /*
+ * Whether train steps of learners that are created from then on have a second stream (learn/network/side.h). No result
+ * depends on it. It is off by default: on a CPU the second stream would take the same cores, and on a GPU nobody has
+ * measured yet which is faster.
+ */
+void gpur_device_second_streams(gpur_device *device, int on);
+int gpur_device_has_second_streams(const gpur_device *device);
+
+/*
  * gpur_launch_NAME(stream, grid, &args) for every kernel of the list. The arguments are copied and the launch is
  * checked.
  *
@@ -152,8 +163,9 @@ GPUR_KERNEL_LIST(GPUR_DECLARE_LAUNCH)
 /*
  * Captures the work that `record` enqueues, and launches it any number of times. CUDA: `record` is captured on a
  * private stream, into one graph of `unroll` repetitions and one of a single repetition. CPU: `record` is called again
- * for each repetition. `record` must enqueue the same work each time, only on the stream it is given; values that
- * change from step to step must be read from device memory.
+ * for each repetition. `record` must enqueue the same work each time, only on the stream it is given, and on unlisted
+ * ones that wait for an event of it and for which it waits in the end. Values that change from step to step must be
+ * read from device memory.
  *
  * The caller must have run `record` once on an ordinary stream before: cuBLAS and cuDNN load code at its first use, and
  * CUDA forbids loading during capture. Creating a graph runs nothing on the device.

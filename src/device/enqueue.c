@@ -16,6 +16,11 @@ gpur_status gpur_stream_create_main(gpur_device *device, gpur_stream **stream)
     return device->backend->stream_create(device, device->config.stream, stream);
 }
 
+gpur_status gpur_stream_create_unlisted(gpur_device *device, gpur_stream **stream)
+{
+    return device->backend->stream_create_unlisted(device, stream);
+}
+
 void gpur_stream_destroy(gpur_stream *stream)
 {
     if (stream)
@@ -140,6 +145,16 @@ void gpur_device_force_grid(gpur_device *device, gpur_grid grid)
 void gpur_device_dependent_launches(gpur_device *device, int on)
 {
     device->dependent_launches = on != 0;
+}
+
+void gpur_device_second_streams(gpur_device *device, int on)
+{
+    device->second_streams = on != 0;
+}
+
+int gpur_device_has_second_streams(const gpur_device *device)
+{
+    return device->second_streams;
 }
 
 /* Blocks that wait for each other at a grid sync but cannot all run at the same time would deadlock. */

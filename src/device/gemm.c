@@ -32,6 +32,11 @@ static gpur_status check_shape(const gpur_gemm_shape *s)
     GPUR_TRY(check_flag("accumulate", s->accumulate, 1));
     GPUR_TRY(check_flag("epilogue", s->epilogue, GPUR_EPILOGUE_BIAS_RELU));
     GPUR_TRY(check_flag("math", s->math, GPUR_MATH_BF16));
+    GPUR_TRY(check_flag("bf16", s->bf16, 1));
+    GPUR_REQUIRE(!s->bf16 || (s->lda % 8 == 0 && s->ldb % 8 == 0),
+                 "rows of bfloat16 of a matrix product are %" PRId64 " and %" PRId64
+                 " numbers apart; it must be multiples of 8",
+                 s->lda, s->ldb);
     GPUR_TRY(check_pitch("A", s->lda, s->transpose_a ? s->m : s->k));
     GPUR_TRY(check_pitch("B", s->ldb, s->transpose_b ? s->k : s->n));
     GPUR_TRY(check_pitch("C", s->ldc, s->n));
@@ -59,7 +64,7 @@ int64_t gpur_gemm_workspace_bytes(const gpur_gemm *gemm)
     return gemm->device->backend->gemm_workspace_bytes(gemm);
 }
 
-gpur_status gpur_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b, float *c,
+gpur_status gpur_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const void *a, const void *b, float *c,
                           const float *bias, void *workspace)
 {
     const gpur_gemm_shape *const s = &gemm->shape;
@@ -69,6 +74,8 @@ gpur_status gpur_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, co
                  "%" PRId64 " of %" PRId64 " rows of a matrix product whose A is transposed; it must be all of them",
                  rows, s->m);
     GPUR_REQUIRE(a && b && c, "matrix %s of a matrix product is NULL", !a ? "A" : !b ? "B" : "C");
+    GPUR_REQUIRE(!s->bf16 || ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 16 == 0,
+                 "matrices of a product of bfloat16 are at %p, %p, %p; it must be multiples of 16", a, b, (void *)c);
     GPUR_REQUIRE(bias || s->epilogue == GPUR_EPILOGUE_NONE, "the bias of a matrix product with one is NULL");
     return gemm->device->backend->gemm_run(gemm, stream, rows, a, b, c, bias, workspace);
 }

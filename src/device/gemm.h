@@ -17,9 +17,9 @@ enum {
 };
 
 /*
- * C (m, n) = op(A) (m, k) op(B) (k, n) + accumulate * C, all row-major float32. lda, ldb, ldc are the distances between
- * rows of the matrices as stored: a transposed A is stored as (k, m). `m` is a maximum: a run may ask for fewer rows if
- * A is not transposed.
+ * C (m, n) = op(A) (m, k) op(B) (k, n) + accumulate * C, all row-major. lda, ldb, ldc are the distances between rows of
+ * the matrices as stored: a transposed A is stored as (k, m). `m` is a maximum: a run may ask for fewer rows if A is
+ * not transposed. All matrices are float32; or A and B are bfloat16, and the addresses of all three multiples of 16.
  */
 typedef struct gpur_gemm_shape {
     int64_t m, n, k;
@@ -27,7 +27,8 @@ typedef struct gpur_gemm_shape {
     int32_t transpose_a, transpose_b;
     int32_t accumulate; /* 0 or 1 */
     int32_t epilogue;
-    int32_t math; /* GPUR_MATH_*; A, B and C are float32 in any case */
+    int32_t math; /* GPUR_MATH_* of float32 matrices */
+    int32_t bf16; /* 1: A and B are bfloat16, with rows that are multiples of 16 bytes apart */
 } gpur_gemm_shape;
 
 /* GPUR_UNAVAILABLE: this device lacks the epilogue at this shape; make the plan with NONE and launch a kernel after it.
@@ -39,7 +40,7 @@ int64_t gpur_gemm_workspace_bytes(const gpur_gemm *gemm);
 
 /* Enqueues the GEMM for the first `rows` rows of C, 1 to m. On CUDA all m rows are computed, so the arrays must hold m
  * rows. */
-gpur_status gpur_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b, float *c,
+gpur_status gpur_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const void *a, const void *b, float *c,
                           const float *bias, void *workspace);
 
 /* Returns the device's GEMM library: "OpenBLAS 0.3.21 (openmp)", "cuBLASLt 13.1.0", "plain (slow: no BLAS in this

@@ -191,6 +191,7 @@ static gpur_status enqueue_upload(const loading *load, gpur_learner *learner, gp
     const int32_t last = arrays.count - 1;
     for (int32_t i = 0; i < last; i++)
         GPUR_TRY(gpur_copy(stream, arrays.list[i].memory, load->host + i * weights, weights * (int64_t)sizeof(float)));
+    GPUR_TRY(gpur_optimizer_round(&learner->step.optimizer, stream));
     GPUR_TRY(gpur_actor_publish(&learner->actor, stream, load->host + last * weights));
     GPUR_TRY(gpur_actor_publish(&learner->actor, stream, gpur_learner_acting_weights(learner)));
     return gpur_copy(stream, learner->step.optimizer.state, &load->state.train, sizeof load->state.train);

@@ -32,7 +32,7 @@ static gpur_status open(gpur_train_step *step)
     gpur_dqn *const dqn = &step->dqn;
     const gpur_train_batch *const batch = &step->batch;
     const int64_t online_rows = step->config.double_dqn && !step->cache ? 2 * batch->rows : batch->rows;
-    const gpur_pass_options options = gpur_input_options(&batch->input, step->config.math, step->config.deterministic);
+    const gpur_pass_options options = gpur_pass_options_of(step->config.math, step->config.deterministic);
     GPUR_TRY(gpur_pass_open(&dqn->online, step->device, step->network, online_rows, batch->x_pitch, &options));
     if (!step->cache)
         GPUR_TRY(gpur_pass_open(&dqn->target, step->device, step->network, batch->rows, batch->x_pitch, &options));
@@ -103,18 +103,30 @@ static int64_t workspace(const gpur_train_step *step)
     return most;
 }
 
+/* The target network's pass, if there is one, and beside it the online network's. */
+static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
+{
+    const gpur_dqn *const dqn = &step->dqn;
+    const gpur_optimizer *const o = &step->optimizer;
+    gpur_track beside;
+    GPUR_TRY(gpur_side_fork(&step->side, track, &beside));
+    if (!step->cache)
+        GPUR_TRY(gpur_pass_forward(&dqn->target, beside.stream, step->batch.rows, o->target, beside.workspace));
+    GPUR_TRY(gpur_pass_forward(&dqn->online, track->stream, dqn->online.rows, o->weights, track->workspace));
+    return gpur_side_join(&step->side, track->stream);
+}
+
 static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const gpur_window *window)
 {
     const gpur_dqn *const dqn = &step->dqn;
     const int64_t rows = step->batch.rows;
     const gpur_train_step_results results = {dqn->td.loss, dqn->td.q_taken, dqn->td.invalid, dqn->td.missing, rows};
+    const gpur_track track = {stream, step->workspace};
     gpur_optimizer optimizer = step->optimizer;
     optimizer.window = window;
-    GPUR_TRY(gpur_pass_forward(&dqn->online, stream, dqn->online.rows, optimizer.weights, step->workspace));
-    if (!step->cache)
-        GPUR_TRY(gpur_pass_forward(&dqn->target, stream, rows, optimizer.target, step->workspace));
+    GPUR_TRY(forward(step, &track));
     GPUR_TRY(gpur_launch_td_error(stream, gpur_grid_elements(step->device, rows), &dqn->td));
-    GPUR_TRY(gpur_backward_run(&dqn->backward, stream, optimizer.weights, optimizer.gradient, step->workspace));
+    GPUR_TRY(gpur_backward_run(&dqn->backward, &track, &step->side, optimizer.weights, optimizer.gradient));
     return gpur_optimizer_step(&optimizer, stream, &results);
 }
 

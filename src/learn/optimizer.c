@@ -70,7 +70,7 @@ gpur_status gpur_optimizer_check(const gpur_optimizer_config *config)
 }
 
 void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const gpur_learner_config *config,
-                         int64_t count)
+                         const gpur_params *params)
 {
     memset(optimizer, 0, sizeof *optimizer);
     optimizer->device = device;
@@ -78,17 +78,18 @@ void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const g
     optimizer->has_target = config->returns.cache_size == 0;
     optimizer->target_period = optimizer->has_target ? config->target_period : INT64_MAX;
     optimizer->target_phase = optimizer->has_target && config->target_copy_first ? 1 % config->target_period : 0;
-    optimizer->count = count;
-    optimizer->partials = (count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK;
+    optimizer->params = params;
+    optimizer->count = params->count;
+    optimizer->partials = (params->count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK;
 }
 
 void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena)
 {
     const update_rule *const f = &update_rules[optimizer->config.kind];
     const int64_t count = optimizer->count;
-    optimizer->weights = gpur_arena_floats(arena, count);
+    optimizer->weights = gpur_arena_alloc(arena, gpur_params_bytes(optimizer->params));
     if (optimizer->has_target)
-        optimizer->target = gpur_arena_floats(arena, count);
+        optimizer->target = gpur_arena_alloc(arena, gpur_params_bytes(optimizer->params));
     optimizer->gradient = gpur_arena_floats(arena, count);
     optimizer->square = gpur_arena_floats(arena, count);
     if (f->centered || optimizer->config.centered)
@@ -112,6 +113,12 @@ static gpur_train_state first_state(const gpur_optimizer *optimizer)
     return state;
 }
 
+gpur_status gpur_optimizer_round(const gpur_optimizer *optimizer, gpur_stream *stream)
+{
+    GPUR_TRY(gpur_params_round(optimizer->params, optimizer->device, stream, optimizer->weights));
+    return gpur_params_round(optimizer->params, optimizer->device, stream, optimizer->target);
+}
+
 /* Enqueues the first values of all arrays. `weights`, `square` and `state` are in host memory. */
 static gpur_status enqueue_first(const gpur_optimizer *optimizer, gpur_stream *stream, const float *weights,
                                  const float *square, const gpur_train_state *state)
@@ -120,6 +127,7 @@ static gpur_status enqueue_first(const gpur_optimizer *optimizer, gpur_stream *s
     GPUR_TRY(gpur_copy(stream, optimizer->weights, weights, bytes));
     if (optimizer->target)
         GPUR_TRY(gpur_copy(stream, optimizer->target, weights, bytes));
+    GPUR_TRY(gpur_optimizer_round(optimizer, stream));
     GPUR_TRY(gpur_fill(stream, optimizer->gradient, 0, bytes));
     if (optimizer->mean)
         GPUR_TRY(gpur_fill(stream, optimizer->mean, 0, bytes));
@@ -163,6 +171,8 @@ gpur_weight_update_args gpur_optimizer_update(const gpur_optimizer *optimizer)
     gpur_weight_update_args args;
     memset(&args, 0, sizeof args);
     args.weights = optimizer->weights, args.target = optimizer->target, args.gradient = optimizer->gradient;
+    args.bf16 = gpur_params_bf16(optimizer->params, optimizer->weights);
+    args.target_bf16 = gpur_params_bf16(optimizer->params, optimizer->target);
     args.mean = optimizer->mean, args.square = optimizer->square, args.velocity = optimizer->velocity;
     args.partial = optimizer->clipped ? optimizer->clipped : optimizer->partial;
     args.partials = optimizer->partials;

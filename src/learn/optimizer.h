@@ -5,16 +5,19 @@
 #include "device/device.h"
 #include "gpureplay/learner.h"
 #include "base/arena.h"
+#include "learn/network/params.h"
 
 typedef struct gpur_optimizer {
     gpur_device *device;
+    const gpur_params *params;
     gpur_optimizer_config config;
     int32_t has_target; /* 0: no target network, as a learner with a cache of returns */
     int64_t target_period;
     int64_t target_phase;               /* step n, from 1 on, ends in a target copy if n % target_period is this */
     int64_t count;                      /* P: weights, padding included */
     int64_t partials;                   /* number of partial sums of squares: one per GPUR_NORM_CHUNK weights */
-    float *weights, *target, *gradient; /* (P); target NULL: there is no target network */
+    float *weights, *target, *gradient; /* (P); the first two may have copies in bfloat16 behind them: gpur_params_bf16;
+                                           target NULL: there is no target network */
     float *mean, *square, *velocity;    /* (P) or NULL */
     float *partial;                     /* (partials) sums of squares of the gradient */
     float *clipped;                     /* (partials) the same after clipping by value; NULL: no clip_value */
@@ -24,12 +27,15 @@ typedef struct gpur_optimizer {
 
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config);
 void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const gpur_learner_config *config,
-                         int64_t count);
+                         const gpur_params *params);
 void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena);
 
 /* Copies `weights`, (P) in host memory, to the weights and the target network, and resets moments, gradient and
  * counters to what they are before the first step. Waits. */
 gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights);
+
+/* Enqueues what must follow any write of the weights or the target other than a train step's: gpur_params_round. */
+gpur_status gpur_optimizer_round(const gpur_optimizer *optimizer, gpur_stream *stream);
 
 /* Outputs of td_error, (batch) each. The end of the step averages `loss` and `q_taken`, and counts `invalid` and
  * `missing`. */

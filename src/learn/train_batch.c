@@ -16,7 +16,7 @@ void gpur_train_batch_open(gpur_train_batch *batch, gpur_device *device, gpur_re
     batch->wants = wants;
     batch->observations = !!(wants & GPUR_WANTS_OBS) + !!(wants & GPUR_WANTS_NEXT_OBS);
     batch->fields = *fields;
-    batch->input = gpur_input_of(device, network, &fields->obs_format, &config->network, config->math);
+    batch->input = gpur_input_of(network, &fields->obs_format, &config->network);
     batch->x_pitch = gpur_input_pitch(network);
     batch->is_preprocessed = !batch->input.direct && gpur_replay_links(replay) > 0 && !(wants & GPUR_WANTS_RAW);
     if (!batch->input.direct && (!batch->is_preprocessed || config->host_batches > 0))

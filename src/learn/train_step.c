@@ -23,7 +23,8 @@ static gpur_status open(void *part, const gpur_part_context *context)
     gpur_train_batch_open(&step->batch, step->device, context->replay, step->network, &step->config, context->fields,
                           gpur_return_cache_is_physical(step->cache) ? step->algorithm->wants | GPUR_WANTS_RAW
                                                                      : step->algorithm->wants);
-    gpur_optimizer_open(&step->optimizer, step->device, &step->config, step->network->params.count);
+    gpur_optimizer_open(&step->optimizer, step->device, &step->config, &step->network->params);
+    GPUR_TRY(gpur_side_open(&step->side, step->device));
     GPUR_TRY(step->algorithm->open(step));
     if (step->cache)
         return GPUR_OK;
@@ -39,6 +40,7 @@ static void close(void *part)
     gpur_graph_destroy(step->sampled.train);
     gpur_graph_destroy(step->by_ids.train);
     step->algorithm->close(step);
+    gpur_side_close(&step->side);
     gpur_event_destroy(step->ids_copied);
     gpur_pinned_free(step->device, step->host_ids);
 }
@@ -54,6 +56,8 @@ static void assign(void *part, gpur_arena *arena)
         step->leaf = gpur_arena_alloc(arena, step->batch.rows * (int64_t)sizeof *step->leaf);
     step->algorithm->assign(step, arena);
     step->workspace = gpur_arena_alloc(arena, step->algorithm->workspace(step));
+    if (step->side.stream)
+        step->side.workspace = gpur_arena_alloc(arena, step->algorithm->workspace(step));
 }
 
 static gpur_status connect_cache(gpur_train_step *step)

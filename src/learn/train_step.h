@@ -35,6 +35,7 @@ typedef struct gpur_train_step {
     gpur_optimizer optimizer; /* of the network's weights */
     gpur_dqn dqn;             /* the algorithm's own */
     void *workspace;
+    gpur_side side; /* with a workspace as large */
     gpur_batch_source sampled, by_ids; /* with a cache: `sampled` is drawn from it, and there is no `by_ids` */
     uint32_t *leaf;                    /* (B) of rows sampled by priority; NULL: they are not */
     int64_t *ids;                      /* (B) device: the ids of `by_ids`; NULL, as is the next: there is none */

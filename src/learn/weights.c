@@ -58,15 +58,17 @@ static float *array_of(gpur_learner *learner, int32_t which)
 }
 
 /* Copies a tensor in either direction, holding the consumer lock: enqueues the copy after the last launch and waits for
- * it, even after a failure, because an enqueued copy uses the caller's memory. `patched`: (P) array from which the
- * acting copies get the same tensor; NULL: they are left alone. */
+ * it, even after a failure, because an enqueued copy uses the caller's memory. `is_write` 1: to the device. `patched`:
+ * (P) array from which the acting copies get the same tensor; NULL: they are left alone. */
 static gpur_status copy_locked(gpur_learner *learner, float *to, const float *from, const gpur_tensor *tensor,
-                               const float *patched)
+                               int is_write, const float *patched)
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream));
     const int64_t count = gpur_tensor_count(tensor);
     gpur_status status = gpur_copy(stream, to, from, count * (int64_t)sizeof(float));
+    if (status == GPUR_OK && is_write)
+        status = gpur_optimizer_round(&learner->step.optimizer, stream);
     if (status == GPUR_OK && patched)
         status = gpur_actor_patch(&learner->actor, stream, patched, tensor->offset, count);
     const gpur_status done = gpur_stream_sync(stream);
@@ -101,7 +103,7 @@ gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, cons
     float *device_order = NULL;
     GPUR_TRY(alloc_device_order(learner, tensor, &device_order));
     const gpur_status status = copy_locked(learner, device_order ? device_order : values,
-                                           array_of(learner, which) + tensor->offset, tensor, NULL);
+                                           array_of(learner, which) + tensor->offset, tensor, 0, NULL);
     if (device_order && status == GPUR_OK)
         gpur_tensor_to_shape_order(tensor, device_order, values);
     free_device_order(learner, tensor, device_order);
@@ -124,7 +126,7 @@ gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, con
     if (device_order)
         gpur_tensor_to_device_order(tensor, values, device_order);
     const gpur_status status = copy_locked(learner, array + tensor->offset, device_order ? device_order : values,
-                                           tensor, array == acting ? array : NULL);
+                                           tensor, 1, array == acting ? array : NULL);
     free_device_order(learner, tensor, device_order);
     return status;
 }
@@ -165,6 +167,8 @@ static gpur_status upload(gpur_learner *learner, const float *weights)
     status = gpur_copy(stream, optimizer->weights, weights, bytes);
     if (status == GPUR_OK && optimizer->target)
         status = gpur_copy(stream, optimizer->target, weights, bytes);
+    if (status == GPUR_OK)
+        status = gpur_optimizer_round(optimizer, stream);
     if (status == GPUR_OK)
         status = gpur_actor_patch(&learner->actor, stream, weights, 0, optimizer->count);
     const gpur_status done = gpur_stream_sync(stream);

@@ -73,11 +73,11 @@ static void check_product(const problem *p, int64_t rows)
         }
 }
 
-static gpur_status upload(gpur_device *device, const float *host, int64_t count, int64_t offset, float **memory)
+static gpur_status upload(gpur_device *device, const float *host, int64_t bytes, int64_t offset, float **memory)
 {
-    GPUR_TRY(gpur_device_alloc(device, (count + offset) * 4, (void **)memory));
+    GPUR_TRY(gpur_device_alloc(device, bytes + offset * 4, (void **)memory));
     *memory += offset;
-    return gpur_device_copy(device, *memory, host, count * 4);
+    return gpur_device_copy(device, *memory, host, bytes);
 }
 
 /* Runs the GEMM by the device's library on device memory. Memory that is left after a failure goes with the device. */
@@ -87,12 +87,13 @@ static gpur_status run_on_device(gpur_device *device, problem *p, int64_t rows)
     gpur_stream *stream = NULL;
     float *arrays[4] = {NULL};
     const float *const host[4] = {p->a, p->b, p->c, p->bias};
-    const int64_t counts[4] = {p->a_count, p->b_count, p->c_count, p->shape.n};
+    const int64_t operand = p->shape.bf16 ? 2 : 4;
+    const int64_t bytes[4] = {p->a_count * operand, p->b_count * operand, p->c_count * 4, p->shape.n * 4};
     void *workspace = NULL;
     GPUR_TRY(gpur_gemm_create(device, &p->shape, &gemm));
     GPUR_TRY(gpur_stream_create(device, &stream));
     for (int i = 0; i < 4; i++)
-        GPUR_TRY(upload(device, host[i], counts[i], p->offset, &arrays[i]));
+        GPUR_TRY(upload(device, host[i], bytes[i], p->offset, &arrays[i]));
     if (gpur_gemm_workspace_bytes(gemm))
         GPUR_TRY(gpur_device_alloc(device, gpur_gemm_workspace_bytes(gemm), &workspace));
     GPUR_TRY(gpur_gemm_run(gemm, stream, rows, arrays[0], arrays[1], arrays[2], arrays[3], workspace));
@@ -204,6 +205,45 @@ static const gpur_gemm_shape layers[] = {
     {.m = 64, .n = 128, .k = 1024, .lda = 1024, .ldb = 128, .ldc = 128},
 };
 
+/* Cuts numbers to bfloat16, in place. */
+static void narrow(float *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        const uint16_t bf16 = (uint16_t)(bits >> 16);
+        memcpy((char *)x + 2 * i, &bf16, sizeof bf16);
+    }
+}
+
+/* Of operands that bfloat16 holds exactly, products are as exact as those of float32. */
+static void check_bf16(gpur_device *device, gpur_gemm_shape shape)
+{
+    problem p;
+    shape.bf16 = 1;
+    open_problem(&p, shape);
+    narrow(p.a, p.a_count), narrow(p.b, p.b_count);
+    const gpur_status status = run_on_device(device, &p, shape.m);
+    if (status == GPUR_OK)
+        check_product(&p, shape.m);
+    free(p.a);
+    CHECK(status == GPUR_OK || (status == GPUR_UNAVAILABLE && shape.epilogue != GPUR_EPILOGUE_NONE));
+}
+
+TEST(products_of_bfloat16_agree_with_the_definition)
+{
+    static const int64_t multiples[][3] = {{8, 8, 8}, {32, 64, 24}, {40, 16, 136}, {256, 512, 64}};
+    gpur_device *const device = test_device();
+    for (int i = 0; i < 4 * VARIANTS; i++) {
+        const int64_t *const size = multiples[i / VARIANTS];
+        gpur_gemm_shape s = reference_gemm_shape(size[0], size[1], size[2], i % VARIANTS, 0);
+        check_bf16(device, s);
+        s.epilogue = s.accumulate ? GPUR_EPILOGUE_NONE : GPUR_EPILOGUE_BIAS_RELU;
+        check_bf16(device, s);
+    }
+    gpur_device_close(device);
+}
+
 /* With an offset, arrays are aligned as floats only. */
 TEST(layers_agree_in_every_arithmetic_and_epilogue_at_any_address)
 {
@@ -314,6 +354,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(every_transpose_size_and_pitch_agrees_with_the_definition);
     RUN(a_product_that_several_threads_share_agrees_with_the_definition);
+    RUN(products_of_bfloat16_agree_with_the_definition);
     RUN(layers_agree_in_every_arithmetic_and_epilogue_at_any_address);
     RUN(the_host_programs_thread_counts_stay_as_found);
     RUN(the_library_has_a_name_and_a_slow_one_is_logged_once);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernels round_bf16, to bfloat16, and widen_bf16, back to float32 with optional bias and activation, at every
+/* The kernels round_bf16, to bfloat16 with optional bias and activation, and widen_bf16, back to float32, at every
  * launch shape. */
 #include "support/replay_fixture.h"
 #include "test.h"
@@ -31,7 +31,8 @@ TEST(rounding_to_bfloat16_is_to_nearest_even)
         a.from[i] = roundings[i].from;
     for (int g = 0; g < 3; g++) {
         unsigned char *const there = upload_to_device(device, &a, sizeof a);
-        const gpur_round_bf16_args args = {(void *)there, (void *)(there + sizeof a.from), ROUNDINGS};
+        const gpur_round_bf16_args args = {
+            .from = (void *)there, .to = (void *)(there + sizeof a.from), .count = ROUNDINGS};
         CHECK_OK(gpur_launch_round_bf16(stream, grids[g], &args));
         CHECK_OK(gpur_stream_sync(stream));
         CHECK_OK(gpur_device_copy(device, &a, there, sizeof a));
@@ -50,8 +51,8 @@ typedef struct rows_case {
 } rows_case;
 
 typedef struct rows_arrays {
-    uint16_t narrow[LIMIT], again[LIMIT];
-    float wide[LIMIT], bias[MAX_COLUMNS];
+    uint16_t narrow[LIMIT], again[LIMIT], bias[MAX_COLUMNS];
+    float wide[LIMIT];
 } rows_arrays;
 
 static void fill(rows_arrays *a)
@@ -60,7 +61,15 @@ static void fill(rows_arrays *a)
     for (int i = 0; i < LIMIT; i++)
         a->narrow[i] = (uint16_t)((i % 50 ? 0x3f80 + i % 97 : 0) + (i % 3 == 0 ? 0x8000 : 0));
     for (int f = 0; f < MAX_COLUMNS; f++)
-        a->bias[f] = 0.0625f * (float)f - 0.5f;
+        a->bias[f] = (uint16_t)(0x3f80 + f + (f % 2 ? 0x8000 : 0));
+}
+
+static float widened(uint16_t number)
+{
+    const uint32_t bits = (uint32_t)number << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 /* Widens `narrow` to `wide`, and rounds `wide` back to `again`. */
@@ -68,13 +77,10 @@ static void run(const rows_case *c, rows_arrays *a, gpur_grid grid)
 {
     rows_arrays *const there = upload_to_device(device, a, sizeof *a);
     const int64_t count = (int64_t)ROWS * c->columns;
-    const gpur_widen_bf16_args widen = {there->narrow + c->shift,
-                                        there->wide + c->shift,
-                                        c->biased ? there->bias : NULL,
-                                        count,
-                                        c->columns,
-                                        c->activation};
-    const gpur_round_bf16_args round = {there->wide + c->shift, there->again + c->shift, count};
+    const gpur_widen_bf16_args widen = {there->narrow + c->shift, there->wide + c->shift, count};
+    const gpur_round_bf16_args round = {
+        there->wide + c->shift, there->again + c->shift, c->biased ? there->bias : NULL, count, c->columns,
+        c->activation};
     CHECK_OK(gpur_launch_widen_bf16(stream, grid, &widen));
     CHECK_OK(gpur_launch_round_bf16(stream, grid, &round));
     CHECK_OK(gpur_stream_sync(stream));
@@ -82,7 +88,8 @@ static void run(const rows_case *c, rows_arrays *a, gpur_grid grid)
     gpur_device_free(device, there);
 }
 
-/* Widening is exact, adds the bias of the column and applies the activation; nothing around the rows is written. */
+/* Widening is exact; rounding adds the bias of the column, applies the activation, and gives one of the nearest numbers
+ * of 8 bits. Nothing around the rows is written. */
 static void check_rows(const rows_case *c, gpur_grid grid)
 {
     static rows_arrays a;
@@ -90,12 +97,12 @@ static void check_rows(const rows_case *c, gpur_grid grid)
     run(c, &a, grid);
     for (int i = 0; i < LIMIT; i++) {
         const int is_in = i >= c->shift && i < c->shift + ROWS * c->columns;
-        const uint32_t bits = is_in ? (uint32_t)a.narrow[i] << 16 : 0;
-        float x;
-        memcpy(&x, &bits, sizeof x);
-        const float sum = x + (is_in && c->biased ? a.bias[(i - c->shift) % c->columns] : 0.0f);
-        CHECK_NEAR(a.wide[i], c->activation == GPUR_RELU && sum < 0 ? 0.0f : sum, 0);
-        if (!c->biased && c->activation == GPUR_LINEAR)
+        const float x = is_in ? widened(a.narrow[i]) : 0.0f;
+        const float sum = x + (is_in && c->biased ? widened(a.bias[(i - c->shift) % c->columns]) : 0.0f);
+        const float want = c->activation == GPUR_RELU && sum < 0 ? 0.0f : sum;
+        CHECK_NEAR(a.wide[i], x, 0);
+        CHECK_NEAR(widened(a.again[i]), want, want == 0 ? 0 : ldexp(1, ilogb(want) - 8));
+        if (!c->biased)
             CHECK_EQUAL(a.again[i], is_in ? a.narrow[i] : 0);
     }
 }

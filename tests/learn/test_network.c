@@ -184,8 +184,8 @@ static gpur_status net_backward(net_fixture *fixture, const float *dz, float *gr
     for (int64_t b = 0; b < fixture->rows; b++)
         GPUR_TRY(gpur_device_copy(device, fixture->backward.gradients[last] + b * fixture->pass.pitch[last],
                                   dz + b * width, row));
-    GPUR_TRY(gpur_backward_run(&fixture->backward, fixture->stream, fixture->weights, fixture->gradient,
-                               fixture->workspace));
+    GPUR_TRY(gpur_backward_run(&fixture->backward, &(gpur_track){fixture->stream, fixture->workspace},
+                               &(gpur_side){NULL}, fixture->weights, fixture->gradient));
     GPUR_TRY(gpur_stream_sync(fixture->stream));
     return gpur_device_copy(device, gradient, fixture->gradient,
                             fixture->network.params.count * (int64_t)sizeof(float));

@@ -14,6 +14,7 @@ static gpur_device *device;
 typedef struct optimizer_fixture {
     gpur_stream *stream;
     gpur_optimizer optimizer;
+    gpur_params params;
     void *memory;
     gpur_window *window; /* device */
     float *loss;         /* device (BATCH) */
@@ -44,7 +45,8 @@ static gpur_status optimizer_open(optimizer_fixture *f, const gpur_learner_confi
     gpur_arena arena = {NULL, 0};
     memset(f, 0, sizeof *f);
     GPUR_TRY(gpur_stream_create(device, &f->stream));
-    gpur_optimizer_open(&f->optimizer, device, config, P);
+    f->params = (gpur_params){.count = P, .bf16 = config->optimizer.centered};
+    gpur_optimizer_open(&f->optimizer, device, config, &f->params);
     gpur_optimizer_assign(&f->optimizer, &arena);
     GPUR_TRY(gpur_device_alloc(device, arena.used, &f->memory));
     arena = (gpur_arena){f->memory, 0};
@@ -105,6 +107,25 @@ static double clip(const gpur_optimizer_config *config, const float *g, double *
     return raw;
 }
 
+/* Behind the weights and the target lie the nearest numbers with 8 bits of mantissa. */
+static void check_bf16(const optimizer_fixture *f)
+{
+    static struct {
+        float w[P];
+        uint16_t bf16[P];
+    } got;
+    float *const arrays[2] = {f->optimizer.weights, f->optimizer.target};
+    for (int a = 0; a < 2; a++) {
+        CHECK_OK(gpur_device_copy(device, &got, arrays[a], gpur_params_bytes(&f->params)));
+        for (int i = 0; i < P; i++) {
+            const uint32_t bits = (uint32_t)got.bf16[i] << 16;
+            float wide;
+            memcpy(&wide, &bits, sizeof wide);
+            CHECK_NEAR(wide, got.w[i], ldexp(1, ilogb(got.w[i]) - 8));
+        }
+    }
+}
+
 /* Each step has another launch shape. */
 static void check_steps(optimizer_fixture *f, const gpur_optimizer_config *config, const float *first)
 {
@@ -127,6 +148,8 @@ static void check_steps(optimizer_fixture *f, const gpur_optimizer_config *confi
         CHECK_NEAR(state.gradient_norm, norm, 1e-6 * norm);
         for (int i = 0; i < P; i++)
             CHECK_NEAR(got[i], w[i], 1e-6 * (1 + fabs(w[i])));
+        if (f->params.bf16)
+            check_bf16(f);
     }
 }
 

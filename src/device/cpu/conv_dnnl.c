@@ -5,6 +5,7 @@
 
 #include "base/numbers.h"
 #include "device/cpu/openmp.h"
+#include "gpureplay/math.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <string.h>
@@ -345,8 +346,8 @@ static gpur_status make_for_one_thread(dnnl_plan *c)
 
 gpur_status gpur_cpu_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **out)
 {
-    if (shape->x_bf16)
-        return gpur_fail(GPUR_UNAVAILABLE, "the CPU's library convolves float32; the input is bfloat16");
+    if (shape->math == GPUR_MATH_BF16)
+        return gpur_fail(GPUR_UNAVAILABLE, "the CPU's library convolves float32, not bfloat16");
     dnnl_plan *const c = (dnnl_plan *)gpur_host_alloc(device, sizeof *c);
     if (!c)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a convolution's plan of %zu bytes", sizeof *c);
@@ -423,7 +424,7 @@ static dnnl_status_t set_addresses(const conv_run *r, const plan_size *size, con
         dnnl_memory_t memory;
         void *at;
     } handles[] = {{own->x, (float *)r->op->arrays.x + images * floats_x(&c->base.shape)},
-                   {own->y, r->op->arrays.y + images * floats_y(&c->base.shape)},
+                   {own->y, (float *)r->op->arrays.y + images * floats_y(&c->base.shape)},
                    {own->w, w_of(r, size, piece)},
                    {own->scratch, scratch}};
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {

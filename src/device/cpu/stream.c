@@ -262,6 +262,12 @@ gpur_status gpur_cpu_stream_create(gpur_device *device, void *native, gpur_strea
     return GPUR_OK;
 }
 
+/* Nothing is captured here. */
+gpur_status gpur_cpu_stream_create_unlisted(gpur_device *device, gpur_stream **out)
+{
+    return gpur_cpu_stream_create(device, NULL, out);
+}
+
 void gpur_cpu_stream_destroy(gpur_stream *base)
 {
     gpur_cpu *const cpu = gpur_cpu_of(base->device);

@@ -26,6 +26,7 @@ struct gpur_cuda_stream {
     gpur_stream base;
     cudaStream_t native;
     int owned;               /* 0: the caller's stream */
+    int listed;              /* 1: in the device's list of streams */
     atomic_int after_kernel; /* 1: the last operation is a kernel of ours, which a dependent launch may follow */
     gpur_cuda_stream *next;  /* in the device's list of streams */
 };

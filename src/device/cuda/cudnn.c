@@ -52,7 +52,7 @@ static int is_same(const gpur_conv_shape *a, const gpur_conv_shape *b)
 {
     return a->pass == b->pass && a->images == b->images && a->height == b->height && a->width == b->width &&
            a->channels == b->channels && a->filters == b->filters && a->kernel == b->kernel && a->stride == b->stride &&
-           a->padding == b->padding && a->epilogue == b->epilogue && a->math == b->math && a->x_bf16 == b->x_bf16 &&
+           a->padding == b->padding && a->epilogue == b->epilogue && a->math == b->math &&
            a->deterministic == b->deterministic && a->by_im2col == b->by_im2col;
 }
 

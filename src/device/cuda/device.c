@@ -74,6 +74,7 @@ static gpur_status describe(gpur_device *device)
     GPUR_TRY(gpur_cuda_leave(before, error, "opening a CUDA device"));
     cuda->multiprocessors = properties.multiProcessorCount;
     cuda->has_clusters = properties.major >= 9;
+    device->traits.has_bf16 = properties.major >= 8;
     device->threads = properties.multiProcessorCount;
     snprintf(device->description, sizeof device->description,
              "%.64s, compute capability %d.%d, CUDA %d.%d, driver for %d.%d", properties.name, properties.major,
@@ -95,7 +96,6 @@ static const gpur_device_traits traits = {
     .has_own_memory = 1,
     .has_native_streams = 1,
     .has_launch_overhead = 1,
-    .wants_bf16_input = 1,
     .dlpack_type = 2,                  /* kDLCUDA */
     .im2col_bytes = (int64_t)64 << 20, /* a launch has work for all multiprocessors */
 };

@@ -99,7 +99,7 @@ static gpur_status run(const cuda_gemm *gemm, gpur_stream *stream, const gpur_cu
 }
 
 /* Computes all planned rows whatever `rows` is: a plan has one algorithm, and the arrays hold all rows. */
-gpur_status gpur_cuda_gemm_run(gpur_gemm *base, gpur_stream *stream, int64_t rows, const float *a, const float *b,
+gpur_status gpur_cuda_gemm_run(gpur_gemm *base, gpur_stream *stream, int64_t rows, const void *a, const void *b,
                                float *c, const float *bias, void *workspace)
 {
     const cuda_gemm *const gemm = (const cuda_gemm *)base;

@@ -14,6 +14,7 @@ static void list_stream(gpur_cuda_stream *stream)
     gpur_cuda *const cuda = gpur_cuda_of(stream->base.device);
     pthread_mutex_lock(&cuda->streams_mutex);
     stream->next = cuda->streams;
+    stream->listed = 1;
     cuda->streams = stream;
     pthread_mutex_unlock(&cuda->streams_mutex);
 }
@@ -22,6 +23,8 @@ static void unlist_stream(gpur_cuda_stream *stream)
 {
     gpur_cuda *const cuda = gpur_cuda_of(stream->base.device);
     gpur_cuda_stream **link = &cuda->streams;
+    if (!stream->listed)
+        return;
     pthread_mutex_lock(&cuda->streams_mutex);
     while (*link != stream)
         link = &(*link)->next;
@@ -29,7 +32,7 @@ static void unlist_stream(gpur_cuda_stream *stream)
     pthread_mutex_unlock(&cuda->streams_mutex);
 }
 
-gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stream **out)
+static gpur_status create(gpur_device *device, void *native, gpur_stream **out)
 {
     *out = NULL;
     gpur_cuda_stream *const stream = (gpur_cuda_stream *)gpur_host_alloc(device, sizeof *stream);
@@ -47,9 +50,20 @@ gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stre
         gpur_host_free(device, stream, sizeof *stream);
         return status;
     }
-    list_stream(stream);
     *out = &stream->base;
     return GPUR_OK;
+}
+
+gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stream **out)
+{
+    GPUR_TRY(create(device, native, out));
+    list_stream((gpur_cuda_stream *)*out);
+    return GPUR_OK;
+}
+
+gpur_status gpur_cuda_stream_create_unlisted(gpur_device *device, gpur_stream **out)
+{
+    return create(device, NULL, out);
 }
 
 void gpur_cuda_stream_destroy(gpur_stream *base)

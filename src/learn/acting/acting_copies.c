@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/acting/acting_copies.h"
 
-gpur_status gpur_acting_copies_open(gpur_acting_copies *copies, gpur_device *device, int64_t count, int readers)
+gpur_status gpur_acting_copies_open(gpur_acting_copies *copies, gpur_device *device, const gpur_params *params,
+                                    int readers)
 {
-    copies->count = count;
+    copies->params = params;
     copies->writing = -1;
     GPUR_TRY(gpur_mutex_open(&copies->lock, "the weights for acting"));
     for (int c = 0; c < 2; c++) {

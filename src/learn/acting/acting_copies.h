@@ -11,7 +11,7 @@
 #pragma once
 
 #include "base/mutex.h"
-#include "device/device.h"
+#include "learn/network/params.h"
 
 enum { GPUR_MAX_COPY_READERS = 64 };
 
@@ -19,8 +19,8 @@ enum { GPUR_MAX_COPY_READERS = 64 };
 enum { GPUR_COPY_LATEST = 0, GPUR_COPY_OLDER = 1 };
 
 typedef struct gpur_acting_copies {
-    int64_t count;     /* P: weights, padding included */
-    float *weights[2]; /* (P) device */
+    const gpur_params *params;
+    float *weights[2]; /* (P) device; behind each may lie its copy in bfloat16: gpur_params_bf16 */
     gpur_event *written[2];
     gpur_event *read[2][GPUR_MAX_COPY_READERS]; /* (readers) of each copy: the last read by each reader */
     int readers;
@@ -32,7 +32,8 @@ typedef struct gpur_acting_copies {
 
 /* `readers`: 1 to GPUR_MAX_COPY_READERS. The owner assigns `weights`. After a failure call gpur_acting_copies_close,
  * which also accepts a zeroed one. It waits for enqueued writes; the owner has waited for reads. */
-gpur_status gpur_acting_copies_open(gpur_acting_copies *copies, gpur_device *device, int64_t count, int readers);
+gpur_status gpur_acting_copies_open(gpur_acting_copies *copies, gpur_device *device, const gpur_params *params,
+                                     int readers);
 void gpur_acting_copies_close(gpur_acting_copies *copies);
 
 /* Waits for a write in progress of this copy, and makes `stream` wait for its last write. `age`: GPUR_COPY_*. `copy`

@@ -8,13 +8,13 @@ static gpur_status open(void *part, const gpur_part_context *context)
     gpur_actor *const actor = part;
     const gpur_learner_config *const config = context->config;
     gpur_inference_spec spec = {.device = context->device, .network = context->network};
-    spec.input = gpur_input_of(spec.device, spec.network, &context->fields->obs_format, &config->network, config->math);
-    spec.options = gpur_input_options(&spec.input, config->math, config->deterministic);
+    spec.input = gpur_input_of(spec.network, &context->fields->obs_format, &config->network);
+    spec.options = gpur_pass_options_of(config->math, config->deterministic);
     actor->mode = config->act;
     actor->seed = config->seed;
     if (pthread_mutex_init(&actor->act_lock, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no mutex could be made for acting");
-    GPUR_TRY(gpur_acting_copies_open(&actor->copies, spec.device, spec.network->params.count, 1));
+    GPUR_TRY(gpur_acting_copies_open(&actor->copies, spec.device, &spec.network->params, 1));
     return gpur_inference_open(&actor->inference, &spec, config->max_act_batch);
 }
 
@@ -30,7 +30,7 @@ static void assign(void *part, gpur_arena *arena)
 {
     gpur_actor *const actor = part;
     for (int i = 0; i < 2; i++)
-        actor->copies.weights[i] = gpur_arena_floats(arena, actor->copies.count);
+        actor->copies.weights[i] = gpur_arena_alloc(arena, gpur_params_bytes(actor->copies.params));
     gpur_inference_assign(&actor->inference, arena);
 }
 
@@ -61,14 +61,16 @@ static gpur_status overwrite(gpur_actor *actor, int age, int publishes, gpur_str
     gpur_acting_copies *const copies = &actor->copies;
     int copy = 0;
     GPUR_TRY(gpur_acting_copies_begin_write(copies, age, stream, &copy));
-    const gpur_status status =
+    gpur_status status =
         gpur_copy(stream, copies->weights[copy] + offset, weights + offset, count * (int64_t)sizeof *weights);
+    if (status == GPUR_OK)
+        status = gpur_params_round(copies->params, actor->inference.device, stream, copies->weights[copy]);
     return gpur_acting_copies_end_write(copies, copy, publishes, stream, status);
 }
 
 gpur_status gpur_actor_publish(gpur_actor *actor, gpur_stream *stream, const float *weights)
 {
-    return overwrite(actor, GPUR_COPY_OLDER, 1, stream, weights, 0, actor->copies.count);
+    return overwrite(actor, GPUR_COPY_OLDER, 1, stream, weights, 0, actor->copies.params->count);
 }
 
 gpur_status gpur_actor_patch(gpur_actor *actor, gpur_stream *stream, const float *weights, int64_t offset,

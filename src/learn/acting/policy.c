@@ -64,10 +64,11 @@ static gpur_status build_network(gpur_policy *policy, gpur_inference_spec *spec)
     const gpur_input_shape input_shape = gpur_input_shape_find(&obs, &config->network);
     GPUR_TRY(gpur_network_build(&policy->network, &config->network, &input_shape));
     GPUR_TRY(gpur_inference_check_head(config->network.head, "a policy"));
+    gpur_network_choose_bf16(&policy->network, policy->device, config->math);
     spec->device = policy->device;
     spec->network = &policy->network;
-    spec->input = gpur_input_of(policy->device, &policy->network, &obs, &config->network, config->math);
-    spec->options = gpur_input_options(&spec->input, config->math, config->deterministic);
+    spec->input = gpur_input_of(&policy->network, &obs, &config->network);
+    spec->options = gpur_pass_options_of(config->math, config->deterministic);
     return GPUR_OK;
 }
 
@@ -75,7 +76,7 @@ static gpur_status open_inferences(gpur_policy *policy, const gpur_inference_spe
 {
     const int32_t count = policy->config.streams;
     GPUR_TRY(gpur_mutex_open(&policy->lock, "a policy"));
-    GPUR_TRY(gpur_acting_copies_open(&policy->copies, policy->device, policy->network.params.count, count));
+    GPUR_TRY(gpur_acting_copies_open(&policy->copies, policy->device, &policy->network.params, count));
     policy->inferences = gpur_host_alloc(policy->device, (size_t)count * sizeof *policy->inferences);
     if (!policy->inferences)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the %" PRId32 " streams of a policy", count);
@@ -92,7 +93,7 @@ static int64_t assign(gpur_policy *policy, void *base)
 {
     gpur_arena arena = {base, 0};
     for (int c = 0; c < 2; c++)
-        policy->copies.weights[c] = gpur_arena_floats(&arena, policy->copies.count);
+        policy->copies.weights[c] = gpur_arena_alloc(&arena, gpur_params_bytes(policy->copies.params));
     for (int32_t i = 0; i < policy->config.streams; i++)
         gpur_inference_assign(&policy->inferences[i], &arena);
     return arena.used;

@@ -12,7 +12,7 @@
 
 static int64_t copy_bytes(const gpur_policy *policy)
 {
-    return policy->copies.count * (int64_t)sizeof(float);
+    return policy->network.params.count * (int64_t)sizeof(float);
 }
 
 /* Enqueues on `stream` a copy of `weights` over the older acting copy, which becomes the latest. */
@@ -22,7 +22,9 @@ static gpur_status enqueue_write(gpur_policy *policy, gpur_stream *stream, const
     int copy = 0;
     GPUR_TRY(gpur_acting_copies_begin_write(copies, GPUR_COPY_OLDER, stream, &copy));
     atomic_store(&policy->version[copy], version);
-    const gpur_status status = gpur_copy(stream, copies->weights[copy], weights, copy_bytes(policy));
+    gpur_status status = gpur_copy(stream, copies->weights[copy], weights, copy_bytes(policy));
+    if (status == GPUR_OK)
+        status = gpur_params_round(copies->params, policy->device, stream, copies->weights[copy]);
     return gpur_acting_copies_end_write(copies, copy, 1, stream, status);
 }
 

@@ -34,7 +34,7 @@ gpur_status gpur_fused_step_check(const gpur_part_context *context)
     const gpur_learner_config *const config = context->config;
     const int64_t links = gpur_replay_links(context->replay);
     const gpur_obs_format *const obs = &context->fields->obs_format;
-    const gpur_input input = gpur_input_of(context->device, context->network, obs, &config->network, config->math);
+    const gpur_input input = gpur_input_of(context->network, obs, &config->network);
     if (config->step_kernel != GPUR_STEP_FUSED)
         return GPUR_OK;
     GPUR_TRY(check_network(context->network));

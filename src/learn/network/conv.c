@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: MIT */
+#include "gpureplay/math.h"
 #include "learn/network/pass.h"
 
 #include <string.h>
+
+/* A network that does not suit bfloat16 has the next best arithmetic. */
+static int32_t math_of(const gpur_pass *pass)
+{
+    const int32_t math = pass->options.math;
+    return math == GPUR_MATH_BF16 && !pass->network->params.bf16 ? GPUR_MATH_TF32 : math;
+}
 
 /* The shape of convolution i for a plan in `direction` (GPUR_CONV_*); all plans of a convolution share it. */
 static gpur_conv_shape conv_shape_of(const gpur_pass *pass, int32_t i, int32_t direction, int64_t rows)
@@ -13,17 +21,17 @@ static gpur_conv_shape conv_shape_of(const gpur_pass *pass, int32_t i, int32_t d
     shape.images = rows;
     shape.height = c->height, shape.width = c->width, shape.channels = c->channels, shape.filters = c->filters;
     shape.kernel = c->kernel, shape.stride = c->stride, shape.padding = c->padding;
-    shape.math = pass->options.math;
-    shape.x_bf16 = i == 0 && pass->options.input_bf16;
+    shape.math = math_of(pass);
     shape.deterministic = pass->options.deterministic;
     shape.by_im2col = pass->options.by_im2col;
     return shape;
 }
 
+/* In bfloat16 every device has the epilogues, and the kernel for those without is of float32. */
 static int32_t wanted_epilogue(const gpur_pass *pass, int32_t i)
 {
     const int32_t activation = pass->network->conv[i].activation;
-    if (!pass->options.fuse || activation == GPUR_TANH)
+    if (activation == GPUR_TANH || !(pass->options.fuse || pass->network->params.bf16))
         return GPUR_EPILOGUE_NONE;
     return activation == GPUR_RELU ? GPUR_EPILOGUE_BIAS_RELU : GPUR_EPILOGUE_BIAS;
 }
@@ -84,8 +92,9 @@ gpur_status gpur_conv_pass_forward(const gpur_pass *pass, gpur_stream *stream, i
     for (int32_t i = 0; i < pass->network->conv_count; i++) {
         const gpur_convolution *const c = &pass->network->conv[i];
         const int fused = pass->conv_epilogue[i] != GPUR_EPILOGUE_NONE;
-        const gpur_conv_arrays arrays = {pass->activations[i], (float *)(uintptr_t)(weights + c->weight),
-                                         pass->activations[i + 1], fused ? weights + c->bias : NULL};
+        const gpur_conv_arrays arrays = {pass->activations[i], gpur_pass_parameter(pass, weights, c->weight),
+                                         pass->activations[i + 1],
+                                         fused ? gpur_pass_parameter(pass, weights, c->bias) : NULL};
         GPUR_TRY(gpur_conv_run(pass->conv[i], stream, rows, &arrays, workspace));
         if (!fused)
             GPUR_TRY(add_bias(pass, stream, rows, i, weights + c->bias));
@@ -98,8 +107,7 @@ gpur_status gpur_conv_backward_open(gpur_backward *backward)
     const gpur_pass *const pass = backward->pass;
     for (int32_t i = 0; i < pass->network->conv_count; i++) {
         const gpur_conv_shape to_weight = conv_shape_of(pass, i, GPUR_CONV_TO_WEIGHT, backward->rows);
-        gpur_conv_shape to_input = conv_shape_of(pass, i, GPUR_CONV_TO_INPUT, backward->rows);
-        to_input.x_bf16 = 0;
+        const gpur_conv_shape to_input = conv_shape_of(pass, i, GPUR_CONV_TO_INPUT, backward->rows);
         GPUR_TRY(gpur_conv_create(pass->device, &to_weight, &backward->conv_to_weight[i]));
         if (i > 0)
             GPUR_TRY(gpur_conv_create(pass->device, &to_input, &backward->conv_to_input[i]));
@@ -153,8 +161,8 @@ int64_t gpur_conv_backward_workspace(const gpur_backward *backward)
 static gpur_status sum_runs(const gpur_backward *backward, gpur_stream *stream, int32_t i, float *bias_gradient)
 {
     gpur_layer_backward_args args;
+    memset(&args, 0, sizeof args);
     args.dy = backward->partial;
-    args.y = NULL;
     args.bias_gradient = bias_gradient;
     args.batch = runs_of(backward, i);
     args.features = args.dy_pitch = args.y_pitch = backward->pass->network->conv[i].filters;
@@ -170,8 +178,12 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
 {
     const gpur_convolution *const c = &backward->pass->network->conv[i];
     gpur_conv_bias_backward_args args;
+    memset(&args, 0, sizeof args);
     args.dy = backward->gradients[i + 1];
     args.y = backward->pass->activations[i + 1];
+    args.rounded = backward->rounded[i + 1];
+    args.dy_bf16 = gpur_pass_is_bf16(backward->pass, i + 1) && i + 1 < backward->pass->network->conv_count;
+    args.y_bf16 = gpur_pass_is_bf16(backward->pass, i + 1);
     args.partial = backward->partial;
     args.rows = pixels_of(backward, i);
     args.features = c->filters;
@@ -183,25 +195,27 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
     return sum_runs(backward, stream, i, bias_gradient);
 }
 
-static gpur_status conv_backward(const gpur_backward *backward, gpur_stream *stream, int32_t i, const float *weights,
-                                 float *gradient, void *workspace)
+static gpur_status conv_backward(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                                 int32_t i, const float *weights, float *gradient)
 {
     const gpur_convolution *const c = &backward->pass->network->conv[i];
-    const gpur_conv_arrays to_weight = {backward->pass->activations[i], gradient + c->weight,
-                                        backward->gradients[i + 1], NULL};
-    GPUR_TRY(through_activation(backward, stream, i, gradient + c->bias));
-    GPUR_TRY(gpur_conv_run(backward->conv_to_weight[i], stream, backward->rows, &to_weight, workspace));
+    void *const dy = gpur_backward_gradient(backward, i + 1);
+    const gpur_conv_arrays to_weight = {backward->pass->activations[i], gradient + c->weight, dy, NULL};
+    gpur_track beside;
+    GPUR_TRY(through_activation(backward, track->stream, i, gradient + c->bias));
+    GPUR_TRY(gpur_side_fork(side, track, &beside));
+    GPUR_TRY(gpur_conv_run(backward->conv_to_weight[i], beside.stream, backward->rows, &to_weight, beside.workspace));
     if (!backward->conv_to_input[i])
         return GPUR_OK;
-    const gpur_conv_arrays to_input = {backward->gradients[i], (float *)(uintptr_t)(weights + c->weight),
-                                       backward->gradients[i + 1], NULL};
-    return gpur_conv_run(backward->conv_to_input[i], stream, backward->rows, &to_input, workspace);
+    const gpur_conv_arrays to_input = {backward->gradients[i], gpur_pass_parameter(backward->pass, weights, c->weight),
+                                       dy, NULL};
+    return gpur_conv_run(backward->conv_to_input[i], track->stream, backward->rows, &to_input, track->workspace);
 }
 
-gpur_status gpur_conv_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights,
-                                   float *gradient, void *workspace)
+gpur_status gpur_conv_backward_run(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                                   const float *weights, float *gradient)
 {
     for (int32_t i = backward->pass->network->conv_count - 1; i >= 0; i--)
-        GPUR_TRY(conv_backward(backward, stream, i, weights, gradient, workspace));
+        GPUR_TRY(conv_backward(backward, track, side, i, weights, gradient));
     return GPUR_OK;
 }

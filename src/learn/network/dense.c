@@ -3,6 +3,17 @@
 
 #include <string.h>
 
+/* 1: the products of this layer read bfloat16: it follows the convolutions. */
+static int reads_bf16(const gpur_pass *pass, const gpur_dense *d)
+{
+    return gpur_pass_is_bf16(pass, d->from);
+}
+
+static const void *weight_of(const gpur_pass *pass, const gpur_dense *d, const float *weights)
+{
+    return reads_bf16(pass, d) ? gpur_pass_parameter(pass, weights, d->weight) : weights + d->weight;
+}
+
 /* Y (rows, units) = X (rows, inputs) W^T. */
 static gpur_gemm_shape forward_shape(const gpur_pass *pass, const gpur_dense *d)
 {
@@ -11,6 +22,7 @@ static gpur_gemm_shape forward_shape(const gpur_pass *pass, const gpur_dense *d)
     shape.m = pass->rows, shape.n = d->units, shape.k = d->inputs;
     shape.lda = pass->pitch[d->from], shape.ldb = d->inputs, shape.ldc = pass->pitch[d->to];
     shape.transpose_b = 1;
+    shape.bf16 = reads_bf16(pass, d);
     shape.math = gpur_dense_math(d, pass->options.math);
     return shape;
 }
@@ -62,7 +74,8 @@ void gpur_pass_close(gpur_pass *pass)
 void gpur_pass_assign(gpur_pass *pass, gpur_arena *arena)
 {
     for (int32_t s = 1; s < pass->network->activation_count; s++)
-        pass->activations[s] = gpur_arena_floats(arena, pass->rows * pass->pitch[s]);
+        pass->activations[s] =
+            gpur_arena_alloc(arena, pass->rows * pass->pitch[s] * (gpur_pass_is_bf16(pass, s) ? 2 : 4));
 }
 
 int64_t gpur_pass_workspace(const gpur_pass *pass)
@@ -99,7 +112,7 @@ gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_
         const int32_t fused = pass->epilogue[i] != GPUR_EPILOGUE_NONE;
         const float *const bias = fused ? weights + d->bias : NULL;
         GPUR_TRY(gpur_gemm_run(pass->product[i], stream, rows, pass->activations[d->from] + d->from_column,
-                               weights + d->weight, y, bias, workspace));
+                               weight_of(pass, d, weights), y, bias, workspace));
         if (!fused && d->bias >= 0)
             GPUR_TRY(add_bias(pass, stream, rows, d, y, weights + d->bias));
     }
@@ -114,6 +127,7 @@ static gpur_gemm_shape weight_shape(const gpur_backward *backward, const gpur_de
     shape.m = d->units, shape.n = d->inputs, shape.k = backward->rows;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = backward->pass->pitch[d->from], shape.ldc = d->inputs;
     shape.transpose_a = 1;
+    shape.bf16 = reads_bf16(backward->pass, d);
     shape.math = gpur_dense_math(d, backward->pass->options.math);
     return shape;
 }
@@ -125,6 +139,7 @@ static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_den
     memset(&shape, 0, sizeof shape);
     shape.m = backward->rows, shape.n = d->inputs, shape.k = d->units;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = d->inputs, shape.ldc = backward->pass->pitch[d->from];
+    shape.bf16 = reads_bf16(backward->pass, d);
     shape.math = gpur_dense_math(d, backward->pass->options.math);
     return shape;
 }
@@ -153,10 +168,23 @@ void gpur_backward_close(gpur_backward *backward)
     gpur_conv_backward_close(backward);
 }
 
+/* The gradient by the input of a convolution arrives rounded, and is then multiplied in place. */
+static void assign_bf16(gpur_backward *backward, int32_t s, gpur_arena *arena)
+{
+    const int64_t count = backward->rows * backward->pass->pitch[s];
+    const int is_in_place = s < backward->pass->network->conv_count;
+    backward->rounded[s] = gpur_arena_alloc(arena, count * (int64_t)sizeof(uint16_t));
+    backward->gradients[s] = is_in_place ? (float *)(void *)backward->rounded[s] : gpur_arena_floats(arena, count);
+}
+
 void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena)
 {
-    for (int32_t s = 1; s < backward->pass->network->activation_count; s++)
-        backward->gradients[s] = gpur_arena_floats(arena, backward->rows * backward->pass->pitch[s]);
+    const gpur_pass *const pass = backward->pass;
+    for (int32_t s = 1; s < pass->network->activation_count; s++)
+        if (gpur_pass_is_bf16(pass, s - 1))
+            assign_bf16(backward, s, arena);
+        else
+            backward->gradients[s] = gpur_arena_floats(arena, backward->rows * pass->pitch[s]);
     gpur_conv_backward_assign(backward, arena);
 }
 
@@ -179,7 +207,9 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
 {
     const gpur_pass *const pass = backward->pass;
     gpur_layer_backward_args args;
+    memset(&args, 0, sizeof args);
     args.dy = backward->gradients[s];
+    args.rounded = backward->rounded[s];
     args.y = pass->activations[s];
     args.bias_gradient = bias_gradient;
     args.batch = backward->rows;
@@ -190,28 +220,35 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
     return gpur_launch_layer_backward(stream, grid, &args);
 }
 
-static gpur_status dense_backward(const gpur_backward *backward, gpur_stream *stream, int32_t i, const float *weights,
-                                  float *gradient, void *workspace)
+static gpur_status dense_backward(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                                  int32_t i, const float *weights, float *gradient)
 {
-    const gpur_dense *const d = &backward->pass->network->dense[i];
-    const float *const dy = backward->gradients[d->to] + d->to_column;
-    const float *const x = backward->pass->activations[d->from] + d->from_column;
+    const gpur_pass *const pass = backward->pass;
+    const gpur_dense *const d = &pass->network->dense[i];
+    const void *const dy =
+        reads_bf16(pass, d) ? gpur_backward_gradient(backward, d->to) : backward->gradients[d->to] + d->to_column;
+    const float *const x = pass->activations[d->from] + d->from_column;
+    gpur_track beside;
     if (d->bias >= 0)
-        GPUR_TRY(through_activation(backward, stream, d->to, d->activation, gradient + d->bias));
-    GPUR_TRY(gpur_gemm_run(backward->to_weight[i], stream, d->units, dy, x, gradient + d->weight, NULL, workspace));
+        GPUR_TRY(through_activation(backward, track->stream, d->to, d->activation, gradient + d->bias));
+    GPUR_TRY(gpur_side_fork(side, track, &beside));
+    GPUR_TRY(gpur_gemm_run(backward->to_weight[i], beside.stream, d->units, dy, x, gradient + d->weight, NULL,
+                           beside.workspace));
     if (!backward->to_input[i])
         return GPUR_OK;
     float *const dx = backward->gradients[d->from] + d->from_column;
-    return gpur_gemm_run(backward->to_input[i], stream, backward->rows, dy, weights + d->weight, dx, NULL, workspace);
+    return gpur_gemm_run(backward->to_input[i], track->stream, backward->rows, dy, weight_of(pass, d, weights), dx,
+                         NULL, track->workspace);
 }
 
-gpur_status gpur_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights, float *gradient,
-                              void *workspace)
+gpur_status gpur_backward_run(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                              const float *weights, float *gradient)
 {
     const gpur_network *const network = backward->pass->network;
-    GPUR_TRY(through_activation(backward, stream, network->activation_count - 1, GPUR_LINEAR,
+    GPUR_TRY(through_activation(backward, track->stream, network->activation_count - 1, GPUR_LINEAR,
                                 gradient + network->head_bias));
     for (int32_t i = network->dense_count - 1; i >= 0; i--)
-        GPUR_TRY(dense_backward(backward, stream, i, weights, gradient, workspace));
-    return gpur_conv_backward_run(backward, stream, weights, gradient, workspace);
+        GPUR_TRY(dense_backward(backward, track, side, i, weights, gradient));
+    GPUR_TRY(gpur_conv_backward_run(backward, track, side, weights, gradient));
+    return gpur_side_join(side, track->stream);
 }

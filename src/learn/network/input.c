@@ -51,29 +51,17 @@ static gpur_preprocess_args args_of(const gpur_input *input, const gpur_network 
     return args;
 }
 
-gpur_input gpur_input_of(gpur_device *device, const gpur_network *network, const gpur_obs_format *obs,
-                         const gpur_network_config *config, int32_t math)
+gpur_input gpur_input_of(const gpur_network *network, const gpur_obs_format *obs, const gpur_network_config *config)
 {
     const int is_image = network->conv_count > 0;
     gpur_input input;
     memset(&input, 0, sizeof input);
     input.direct = !is_image && obs->is_float && config->input_scale == 1.0f;
-    input.bf16 = is_image && math == GPUR_MATH_BF16 && gpur_device_get_traits(device)->wants_bf16_input;
+    input.bf16 = network->params.bf16;
     input.row_bytes = obs->bytes;
     input.raw_pitch = input.direct ? 0 : (obs->bytes + 15) / 16 * 16;
     input.args = args_of(&input, network, obs, config);
     return input;
-}
-
-gpur_pass_options gpur_input_options(const gpur_input *input, int32_t math, int32_t deterministic)
-{
-    gpur_pass_options options;
-    memset(&options, 0, sizeof options);
-    options.math = math;
-    options.fuse = 1;
-    options.deterministic = deterministic;
-    options.input_bf16 = input->bf16;
-    return options;
 }
 
 float *gpur_input_row(const gpur_input *input, float *activations, int64_t row, int64_t pitch)

@@ -22,18 +22,13 @@ gpur_input_shape gpur_input_shape_find(const gpur_obs_format *obs, const gpur_ne
 
 typedef struct gpur_input {
     int32_t direct;            /* 1: observations are the input, unchanged */
-    int32_t bf16;              /* 1: the input is bfloat16 */
+    int32_t bf16;              /* 1: the input is bfloat16: params.bf16 of the network */
     int64_t row_bytes;         /* of one observation */
     int64_t raw_pitch;         /* bytes from one raw observation to the next in a train step; 0: direct */
     gpur_preprocess_args args; /* except the addresses, obs_pitch and the count */
 } gpur_input;
 
-/* `math`: GPUR_MATH_* of the network's passes. */
-gpur_input gpur_input_of(gpur_device *device, const gpur_network *network, const gpur_obs_format *obs,
-                         const gpur_network_config *config, int32_t math);
-
-/* The options of passes on this input. */
-gpur_pass_options gpur_input_options(const gpur_input *input, int32_t math, int32_t deterministic);
+gpur_input gpur_input_of(const gpur_network *network, const gpur_obs_format *obs, const gpur_network_config *config);
 
 /* The address of row `row` of the input, whose rows are `pitch` numbers apart. */
 float *gpur_input_row(const gpur_input *input, float *activations, int64_t row, int64_t pitch);

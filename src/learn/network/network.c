@@ -338,6 +338,22 @@ gpur_status gpur_network_build(gpur_network *network, const gpur_network_config 
     return GPUR_OK;
 }
 
+static int suits_bf16(const gpur_network *network)
+{
+    const gpur_dense *const first = &network->dense[0];
+    int suits = network->conv_count > 0 && first->bias >= 0 && first->units % 8 == 0;
+    for (int32_t i = 0; i < network->conv_count; i++) {
+        const gpur_convolution *const c = &network->conv[i];
+        suits = suits && c->channels % 8 == 0 && c->filters % 8 == 0 && c->activation != GPUR_TANH;
+    }
+    return suits;
+}
+
+void gpur_network_choose_bf16(gpur_network *network, gpur_device *device, int32_t math)
+{
+    network->params.bf16 = math == GPUR_MATH_BF16 && gpur_device_get_traits(device)->has_bf16 && suits_bf16(network);
+}
+
 /* As in the config: without space-to-depth, which divides the first convolution's image and stride. */
 static gpur_convolution as_configured(const gpur_network *network, int32_t i)
 {

@@ -63,6 +63,14 @@ typedef struct gpur_network {
 gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config,
                                const gpur_input_shape *input_shape);
 
+/*
+ * Makes the network compute in bfloat16, which sets params.bf16, if `math` is GPUR_MATH_BF16, the device has it, and
+ * the network's layers suit: convolutions without tanh, then a dense layer below the last, all of them with multiples
+ * of 8 channels, filters and units. Its convolutions' activations and their gradients are then stored in bfloat16, and
+ * the products of the first dense layer read bfloat16, too. To be called before anything else is made of the network.
+ */
+void gpur_network_choose_bf16(gpur_network *network, gpur_device *device, int32_t math);
+
 /* Refuses to copy a learner's weights to a policy if the tensors of their networks differ, or the images, strides and
  * paddings of convolutions, or activations. */
 gpur_status gpur_network_check_equal(const gpur_network *policy, const gpur_network *learner);

@@ -16,6 +16,13 @@ int64_t gpur_params_add_group(gpur_params *params, int64_t count)
     return offset;
 }
 
+gpur_status gpur_params_round(const gpur_params *params, gpur_device *device, gpur_stream *stream, float *weights)
+{
+    uint16_t *const to = gpur_params_bf16(params, weights);
+    const gpur_round_bf16_args args = {.from = weights, .to = to, .count = params->count};
+    return to ? gpur_launch_round_bf16(stream, gpur_grid_elements(device, args.count), &args) : GPUR_OK;
+}
+
 static gpur_tensor *add(gpur_params *params, const char *name, const char *suffix)
 {
     assert(params->tensor_count < GPUR_MAX_TENSORS);

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "base/status.h"
+#include "device/device.h"
 
 enum { GPUR_MAX_TENSORS = 32 };
 
@@ -26,10 +26,28 @@ typedef struct gpur_params {
     gpur_tensor tensor[GPUR_MAX_TENSORS];
     int32_t tensor_count;
     int64_t count; /* floats of the array, padding included */
+    int32_t bf16;  /* 1: behind an array of weights lies its copy in bfloat16: see gpur_params_bf16 */
 } gpur_params;
 
 /* Adds a group of `count` floats, and returns its offset in floats. */
 int64_t gpur_params_add_group(gpur_params *params, int64_t count);
+
+/* Bytes of an array of weights, with its copy in bfloat16 if there is one. */
+static inline int64_t gpur_params_bytes(const gpur_params *params)
+{
+    return params->count * (int64_t)(sizeof(float) + (params->bf16 ? sizeof(uint16_t) : 0));
+}
+
+/* Returns the copy of `weights` in bfloat16, (count), which the products of a network in bfloat16 read; NULL: there is
+ * none. A train step writes both. */
+static inline uint16_t *gpur_params_bf16(const gpur_params *params, const float *weights)
+{
+    return params->bf16 && weights ? (uint16_t *)(uintptr_t)(weights + params->count) : NULL;
+}
+
+/* Enqueues the rounding of `weights` to their copy in bfloat16, which must follow any other write of theirs. Does
+ * nothing if there is none. */
+gpur_status gpur_params_round(const gpur_params *params, gpur_device *device, gpur_stream *stream, float *weights);
 
 /* The shape of a convolution's weight: `kernel` and `channels` as in its config, and `space_to_depth`, the side of the
  * space-to-depth blocks that it reads (1: none). */

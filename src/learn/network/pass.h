@@ -1,20 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* Forward and backward pass of a batch through a network. Plans and activations are created once, for a maximum number
- * of rows. */
+/*
+ * Forward and backward pass of a batch through a network. Plans and activations are created once, for a maximum number
+ * of rows.
+ *
+ * In a network that computes in bfloat16 (params.bf16), the activations of convolutions and their gradients are
+ * bfloat16 numbers, in spite of the type of their addresses here; each is rounded once, from what was computed in
+ * float32. What the dense layers compute is float32, but the products of the first read operands in bfloat16. All
+ * weights that it and the convolutions read are the copies in bfloat16, and all gradients of weights are float32.
+ */
 #pragma once
 
 #include "device/conv.h"
 #include "device/gemm.h"
 #include "base/arena.h"
 #include "learn/network/network.h"
+#include "learn/network/side.h"
 
 typedef struct gpur_pass_options {
     int32_t math;          /* GPUR_MATH_* */
     int32_t fuse;          /* 1: GEMMs and convolutions add bias and ReLU themselves (epilogue) if the device can */
     int32_t deterministic; /* 1: only convolution algorithms that give the same bits each time */
-    int32_t input_bf16;    /* 1: the input is bfloat16; only if the first layer is a convolution */
     int32_t by_im2col;     /* 1: convolutions by im2col even if there is a library for them */
 } gpur_pass_options;
+
+static inline gpur_pass_options gpur_pass_options_of(int32_t math, int32_t deterministic)
+{
+    const gpur_pass_options options = {.math = math, .fuse = 1, .deterministic = deterministic};
+    return options;
+}
 
 /* Forward pass. Activations are (rows, width), their rows `pitch` floats apart. */
 typedef struct gpur_pass {
@@ -35,6 +48,10 @@ typedef struct gpur_backward {
     const gpur_pass *pass;
     int64_t rows;
     float *gradients[GPUR_MAX_ACTIVATIONS]; /* gradients, with the shapes of the pass's activations; [0] is NULL */
+    uint16_t
+        *rounded[GPUR_MAX_ACTIVATIONS]; /* in bfloat16, those of all convolutions' and the first dense layer's, which
+                                                their products read; else NULL. The last convolution's and the dense
+                                                layer's arrive in `gradients` in float32 */
     gpur_gemm *to_weight[GPUR_MAX_DENSE];
     gpur_gemm *to_input[GPUR_MAX_DENSE]; /* NULL if the layer reads the observations */
     gpur_conv *conv_to_weight[GPUR_MAX_LAYERS];
@@ -61,6 +78,25 @@ static inline int64_t gpur_input_pitch(const gpur_network *network)
     return network->conv_count ? network->width[0] : gpur_activation_pitch(network->width[0]);
 }
 
+/* The parameter at `offset`, as convolutions and the first dense layer's products read it. */
+static inline void *gpur_pass_parameter(const gpur_pass *pass, const float *weights, int64_t offset)
+{
+    uint16_t *const bf16 = gpur_params_bf16(&pass->network->params, weights);
+    return bf16 ? (void *)(bf16 + offset) : (void *)(uintptr_t)(weights + offset);
+}
+
+/* The gradient of activations s, as those products read it. */
+static inline void *gpur_backward_gradient(const gpur_backward *backward, int32_t s)
+{
+    return backward->rounded[s] ? (void *)backward->rounded[s] : (void *)backward->gradients[s];
+}
+
+/* 1: activations s are bfloat16. */
+static inline int gpur_pass_is_bf16(const gpur_pass *pass, int32_t s)
+{
+    return pass->network->params.bf16 && s <= pass->network->conv_count;
+}
+
 /* Creates the plans of GEMMs and convolutions. `input_pitch` is that of the input; it must be the input's width if the
  * first layer is a convolution. After a failure call gpur_pass_close. */
 gpur_status gpur_pass_open(gpur_pass *pass, gpur_device *device, const gpur_network *network, int64_t rows,
@@ -79,9 +115,10 @@ void gpur_backward_close(gpur_backward *backward);
 void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena);
 int64_t gpur_backward_workspace(const gpur_backward *backward);
 
-/* Computes the gradient of every parameter from that of the last activations. Overwrites all activation gradients. */
-gpur_status gpur_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights, float *gradient,
-                              void *workspace);
+/* Computes the gradient of every parameter from that of the last activations. Overwrites all activation gradients.
+ * Those of weights are computed on the side, which is joined in the end; its workspace is as large as the track's. */
+gpur_status gpur_backward_run(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                              const float *weights, float *gradient);
 
 /* The convolutions, which come before the dense layers. Each function does a part of the function above with the same
  * name without `conv_`, which calls it. All do nothing for a network without convolutions. */
@@ -95,5 +132,5 @@ gpur_status gpur_conv_backward_open(gpur_backward *backward);
 void gpur_conv_backward_close(gpur_backward *backward);
 void gpur_conv_backward_assign(gpur_backward *backward, gpur_arena *arena);
 int64_t gpur_conv_backward_workspace(const gpur_backward *backward);
-gpur_status gpur_conv_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights,
-                                   float *gradient, void *workspace);
+gpur_status gpur_conv_backward_run(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
+                                   const float *weights, float *gradient);

@@ -73,6 +73,8 @@ static void check_nodes(const step_case *c, const gpur_graph *graph)
 {
     gpur_cuda_nodes nodes = {0, 0, 0, 0, 0};
     CHECK_OK(gpur_cuda_graph_count_nodes(graph, &nodes));
+    printf("%s, %s: %lld kernels, %lld copies, %lld fills\n", c->preset, c->words, (long long)nodes.kernels,
+           (long long)nodes.copies, (long long)nodes.fills);
     TEST_REQUIRE(nodes.kernels > 0 && nodes.hosts == 0 && nodes.others == 0,
                  "%s, %s: %lld kernels, %lld host functions, %lld others", c->preset, c->words,
                  (long long)nodes.kernels, (long long)nodes.hosts, (long long)nodes.others);

@@ -145,8 +145,15 @@ typedef struct fake_graph {
 } fake_graph;
 
 typedef struct fake_stream {
-    fake_graph *capture; /* NULL: not capturing */
+    fake_graph *capture;      /* NULL: not capturing */
+    struct fake_stream *next; /* another stream of the same capture; the first one began it */
+    int is_unjoined;          /* 1: it has work in the capture that the first stream has not waited for */
 } fake_stream;
+
+typedef struct fake_event {
+    fake_stream *stream; /* where it was recorded during a capture; NULL: it was not */
+    fake_graph *capture;
+} fake_event;
 
 static cudaError_t fake_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *given)
 {
@@ -178,6 +185,7 @@ static cudaError_t enqueue(cudaStream_t handle, work_fn work, const void *payloa
         return cudaErrorMemoryAllocation;
     made->work = work;
     memcpy(made->payload, payload, bytes);
+    s->is_unjoined = 1;
     *s->capture->end = made;
     s->capture->end = &made->next;
     s->capture->count++;
@@ -221,15 +229,34 @@ static cudaError_t fake_cudaStreamIsCapturing(cudaStream_t handle, enum cudaStre
     return cudaSuccess;
 }
 
-/* No captured train step waits for events, so the fake refuses that during a capture. */
+static fake_event *event_of(cudaEvent_t handle)
+{
+    return (fake_event *)(void *)handle;
+}
+
+/* A stream that waits for an event of a capture belongs to the capture from then on; its work is captured in the order
+ * in which it is enqueued. Work that was enqueued before an event and after it are not told apart: the library records
+ * an event just before a stream waits for it. */
 static cudaError_t fake_cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags)
 {
-    return stream_of(handle)->capture || !event ? cudaErrorStreamCaptureIsolation : cudaSuccess;
+    fake_stream *const s = stream_of(handle), *const from = event ? event_of(event)->stream : NULL;
+    if (!event || (s->capture && (!from || from->capture != s->capture)))
+        return cudaErrorStreamCaptureIsolation;
+    if (!from)
+        return cudaSuccess;
+    if (!from->capture || from->capture != event_of(event)->capture)
+        return cudaErrorCapturedEvent;
+    if (!s->capture) {
+        s->capture = from->capture, s->next = from->next, from->next = s;
+        s->is_unjoined = 1;
+    }
+    from->is_unjoined = 0;
+    return cudaSuccess;
 }
 
 static cudaError_t fake_cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    *event = (cudaEvent_t)calloc(1, 1);
+    *event = (cudaEvent_t)calloc(1, sizeof(fake_event));
     alive++;
     return cudaSuccess;
 }
@@ -243,12 +270,19 @@ static cudaError_t fake_cudaEventDestroy(cudaEvent_t event)
 
 static cudaError_t fake_cudaEventRecord(cudaEvent_t event, cudaStream_t handle)
 {
-    return stream_of(handle)->capture || !event ? cudaErrorStreamCaptureIsolation : cudaSuccess;
+    fake_stream *const s = stream_of(handle);
+    if (!event)
+        return cudaErrorInvalidResourceHandle;
+    event_of(event)->stream = s->capture ? s : NULL;
+    event_of(event)->capture = s->capture;
+    return cudaSuccess;
 }
 
 static cudaError_t fake_cudaEventSynchronize(cudaEvent_t event)
 {
-    return event ? cudaSuccess : cudaErrorInvalidResourceHandle;
+    if (!event)
+        return cudaErrorInvalidResourceHandle;
+    return event_of(event)->stream ? cudaErrorCapturedEvent : cudaSuccess;
 }
 
 static cudaError_t fake_cudaEventQuery(cudaEvent_t event)
@@ -271,11 +305,23 @@ static cudaError_t fake_cudaStreamBeginCapture(cudaStream_t handle, enum cudaStr
 static cudaError_t fake_cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *out)
 {
     fake_stream *const s = stream_of(handle);
-    *out = (cudaGraph_t)(void *)s->capture;
-    if (!s->capture)
+    fake_graph *const captured = s->capture;
+    int unjoined = 0;
+    *out = (cudaGraph_t)(void *)captured;
+    if (!captured)
         return cudaErrorIllegalState;
-    s->capture = NULL;
+    s->is_unjoined = 0;
+    for (fake_stream *each = s, *next; each; each = next) {
+        unjoined += each->is_unjoined;
+        next = each->next;
+        *each = (fake_stream){NULL};
+    }
     captures--;
+    if (unjoined) {
+        release_graph(captured);
+        *out = NULL;
+        return cudaErrorStreamCaptureUnjoined;
+    }
     alive++;
     return cudaSuccess;
 }

@@ -18,7 +18,7 @@ static const uint64_t workspace_limit = (uint64_t)32 << 20;
 /* Vector loads and tensor cores need aligned addresses, and a plan does not know the addresses of its runs: the second
  * head of a dueling network starts one float after the first. So a plan has two algorithms: one for addresses that are
  * all multiples of 16 bytes, and one for any float addresses, which is always FP32. A plan without both is refused, so
- * that no run can fail for its addresses. */
+ * that no run can fail for its addresses. Operands in bfloat16 are always aligned. */
 enum { ALIGNED, ANY, ALGORITHMS };
 static const uint32_t alignments[ALGORITHMS] = {16, 4};
 
@@ -57,11 +57,12 @@ static void close_library(void *handle)
         (void)cublasLtDestroy((cublasLtHandle_t)handle);
 }
 
-static gpur_status make_layout(gpur_colmajor_matrix matrix, gpur_fail_fn fail, cublasLtMatrixLayout_t *layout)
+static gpur_status make_layout(gpur_colmajor_matrix matrix, cudaDataType type, gpur_fail_fn fail,
+                               cublasLtMatrixLayout_t *layout)
 {
     return check(
-        cublasLtMatrixLayoutCreate(layout, CUDA_R_32F, (uint64_t)matrix.rows, (uint64_t)matrix.columns, matrix.pitch),
-        fail, "cublasLtMatrixLayoutCreate");
+        cublasLtMatrixLayoutCreate(layout, type, (uint64_t)matrix.rows, (uint64_t)matrix.columns, matrix.pitch), fail,
+        "cublasLtMatrixLayoutCreate");
 }
 
 static gpur_status set(gpur_cudamath_plan *plan, cublasLtMatmulDescAttributes_t attribute, const void *value,
@@ -83,7 +84,8 @@ static gpur_status set_arithmetic(gpur_cudamath_plan *plan, int which, gpur_fail
     static const cublasComputeType_t fast[] = {[GPUR_MATH_FP32] = CUBLAS_COMPUTE_32F,
                                                [GPUR_MATH_TF32] = CUBLAS_COMPUTE_32F_FAST_TF32,
                                                [GPUR_MATH_BF16] = CUBLAS_COMPUTE_32F_FAST_16BF};
-    const cublasComputeType_t arithmetic = which == ALIGNED ? fast[plan->shape.math] : CUBLAS_COMPUTE_32F;
+    const cublasComputeType_t arithmetic =
+        which == ALIGNED && !plan->shape.bf16 ? fast[plan->shape.math] : CUBLAS_COMPUTE_32F;
     return set(plan, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, &arithmetic, sizeof arithmetic, fail);
 }
 
@@ -103,14 +105,15 @@ static gpur_status describe(gpur_cudamath_plan *plan, gpur_fail_fn fail)
 {
     const gpur_colmajor_gemm product = gpur_colmajor_gemm_of(&plan->shape);
     const cublasLtEpilogue_t epilogue = epilogue_of(plan->shape.epilogue);
+    const cudaDataType operand = plan->shape.bf16 ? CUDA_R_16BF : CUDA_R_32F;
     GPUR_TRY(check(cublasLtMatmulDescCreate(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), fail,
                    "cublasLtMatmulDescCreate"));
     GPUR_TRY(set_transposition(plan, CUBLASLT_MATMUL_DESC_TRANSA, product.left.transpose, fail));
     GPUR_TRY(set_transposition(plan, CUBLASLT_MATMUL_DESC_TRANSB, product.right.transpose, fail));
     GPUR_TRY(set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue, fail));
-    GPUR_TRY(make_layout(product.left, fail, &plan->left));
-    GPUR_TRY(make_layout(product.right, fail, &plan->right));
-    return make_layout(product.out, fail, &plan->out);
+    GPUR_TRY(make_layout(product.left, operand, fail, &plan->left));
+    GPUR_TRY(make_layout(product.right, operand, fail, &plan->right));
+    return make_layout(product.out, CUDA_R_32F, fail, &plan->out);
 }
 
 static void plan_destroy(gpur_cudamath_plan *plan)
@@ -170,7 +173,7 @@ static gpur_status fail_no_algorithm(const gpur_gemm_shape *s, cublasStatus_t st
                 "cuBLASLt has no algorithm for (%" PRId64 ", %" PRId64 ") by (%" PRId64 ", %" PRId64
                 ") with rows %" PRId64 ", %" PRId64 ", %" PRId64 " apart, transposed %d %d, epilogue %s, %s (%s)",
                 s->m, s->k, s->k, s->n, s->lda, s->ldb, s->ldc, (int)s->transpose_a, (int)s->transpose_b,
-                epilogues[s->epilogue], maths[s->math], cublasLtGetStatusName(status));
+                epilogues[s->epilogue], s->bf16 ? "bfloat16" : maths[s->math], cublasLtGetStatusName(status));
 }
 
 /* The heuristic only reads the alignment of the bias pointer and never dereferences it (cublasLt.h), so an address with
@@ -202,7 +205,7 @@ static gpur_status plan_choose(void *handle, gpur_cudamath_plan *plan, gpur_fail
     cublasLtMatmulPreference_t preference = NULL;
     GPUR_TRY(check(cublasLtMatmulPreferenceCreate(&preference), fail, "cublasLtMatmulPreferenceCreate"));
     gpur_status status = choose((cublasLtHandle_t)handle, plan, preference, ALIGNED, fail);
-    if (status == GPUR_OK)
+    if (status == GPUR_OK && !plan->shape.bf16)
         status = choose((cublasLtHandle_t)handle, plan, preference, ANY, fail);
     (void)cublasLtMatmulPreferenceDestroy(preference);
     return status;
@@ -213,17 +216,17 @@ static int64_t plan_workspace_bytes(const gpur_cudamath_plan *plan)
     return (int64_t)plan->workspace_bytes;
 }
 
-static int algorithm_for(const gpur_cudamath_gemm *p)
+static int algorithm_for(const gpur_cudamath_plan *plan, const gpur_cudamath_gemm *p)
 {
     const uintptr_t bits = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->c | (uintptr_t)p->bias;
-    return bits % alignments[ALIGNED] == 0 ? ALIGNED : ANY;
+    return plan->shape.bf16 || bits % alignments[ALIGNED] == 0 ? ALIGNED : ANY;
 }
 
 static gpur_status plan_run(void *handle, gpur_cudamath_plan *plan, const gpur_cudamath_gemm *p, void *stream,
                             gpur_fail_fn fail)
 {
     const float one = 1.0f, old = plan->shape.accumulate ? 1.0f : 0.0f;
-    const int which = algorithm_for(p);
+    const int which = algorithm_for(plan, p);
     GPUR_TRY(set_arithmetic(plan, which, fail));
     if (plan->shape.epilogue != GPUR_EPILOGUE_NONE)
         GPUR_TRY(set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias, fail));

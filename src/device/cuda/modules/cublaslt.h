@@ -12,13 +12,14 @@
 #include "device/gemm.h"
 #include "device/cuda/modules/module.h"
 
-enum { GPUR_CUDAMATH_VERSION = 2 }; /* of this table; the core refuses a module with another one */
+enum { GPUR_CUDAMATH_VERSION = 3 }; /* of this table; the core refuses a module with another one */
 #define GPUR_CUDAMATH_SYMBOL "gpur_cudamath_table"
 
 typedef struct gpur_cudamath_plan gpur_cudamath_plan;
 
 typedef struct gpur_cudamath_gemm {
-    const float *a, *b, *bias;
+    const void *a, *b;
+    const float *bias;
     float *c;
     void *workspace; /* plan_workspace_bytes bytes, aligned to 256 */
 } gpur_cudamath_gemm;

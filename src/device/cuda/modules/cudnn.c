@@ -335,7 +335,7 @@ static inline gpur_status make_pointwise(gpur_cudadnn_plan *plan, cudnnPointwise
 }
 
 /* Adds bias and, if the epilogue has it, ReLU after the virtual tensor `y` of kind `y_kind`; the result is stored as
- * ID_Y. */
+ * ID_Y, of the bias's type. */
 static inline gpur_status make_epilogue(gpur_cudadnn_plan *plan, int32_t epilogue, const tensor_kind *bias_kind,
                                         const tensor_kind *y_kind, descriptor y, operations *graph)
 {
@@ -345,11 +345,13 @@ static inline gpur_status make_epilogue(gpur_cudadnn_plan *plan, int32_t epilogu
     plan->has_bias = 1;
     GPUR_TRY(make_tensor(plan, bias_kind, &bias));
     kind.id = has_relu ? ID_VIRTUAL + 1 : ID_Y;
+    kind.type = has_relu ? kind.type : bias_kind->type;
     GPUR_TRY(make_tensor(plan, &kind, &biased));
     GPUR_TRY(make_pointwise(plan, CUDNN_POINTWISE_ADD, y, bias, biased, &graph->list[graph->count++]));
     if (!has_relu)
         return GPUR_OK;
     kind.id = ID_Y;
+    kind.type = bias_kind->type;
     GPUR_TRY(make_tensor(plan, &kind, &out));
     return make_pointwise(plan, CUDNN_POINTWISE_RELU_FWD, biased, NULL, out, &graph->list[graph->count++]);
 }
@@ -445,14 +447,19 @@ static inline gpur_status make_conv_operation(gpur_cudadnn_plan *plan, const gpu
     return finalize(plan, *out);
 }
 
-/* Makes x, w and y. With an epilogue y is virtual: it is never stored. */
+static inline cudnnDataType_t array_type(const gpur_conv_shape *s)
+{
+    return s->math == GPUR_MATH_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
+
+/* Makes x, w and y. With an epilogue y is virtual: it is never stored, and float32. */
 static inline gpur_status make_conv_arrays(gpur_cudadnn_plan *plan, const gpur_conv_shape *s, descriptor arrays[3],
                                            tensor_kind *y)
 {
-    const cudnnDataType_t type = s->math == GPUR_MATH_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    const cudnnDataType_t type = array_type(s);
     const tensor_kind x = image_kind(ID_X, type, s->images, s->channels, s->height, s->width);
     const tensor_kind w = image_kind(ID_W, type, s->filters, s->channels, s->kernel, s->kernel);
-    *y = image_kind(s->epilogue ? ID_VIRTUAL : ID_Y, type, s->images, s->filters,
+    *y = image_kind(s->epilogue ? ID_VIRTUAL : ID_Y, s->epilogue ? CUDNN_DATA_FLOAT : type, s->images, s->filters,
                     gpur_conv_out(s->height, s->kernel, s->stride, s->padding),
                     gpur_conv_out(s->width, s->kernel, s->stride, s->padding));
     GPUR_TRY(make_tensor(plan, &x, &arrays[0]));
@@ -476,12 +483,10 @@ static inline gpur_status describe_conv(gpur_cudadnn_plan *plan, const gpur_conv
     operations graph = {{NULL}, 1};
     name_conv(plan, s);
     plan->math = s->math, plan->deterministic = s->deterministic;
-    if (s->math == GPUR_MATH_BF16 && s->epilogue != GPUR_EPILOGUE_NONE)
-        return plan->fail(GPUR_UNAVAILABLE, "no convolution of bfloat16 with a bias is planned by cuDNN here");
     GPUR_TRY(make_conv_arrays(plan, s, arrays, &y));
     GPUR_TRY(make_conv_operation(plan, s, arrays, &graph.list[0]));
     if (s->epilogue != GPUR_EPILOGUE_NONE) {
-        const tensor_kind bias = image_kind(ID_BIAS, CUDNN_DATA_FLOAT, 1, s->filters, 1, 1);
+        const tensor_kind bias = image_kind(ID_BIAS, array_type(s), 1, s->filters, 1, 1);
         GPUR_TRY(make_epilogue(plan, s->epilogue, &bias, &y, arrays[2], &graph));
     }
     return make_graph(plan, &graph);

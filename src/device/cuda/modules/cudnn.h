@@ -4,16 +4,16 @@
  * finds the library and loads the module when the first of them is planned; without it convolutions run as im2col.
  *
  * The module exports one function, gpur_cudadnn_table. A plan reads and writes float32, except a convolution under
- * GPUR_MATH_BF16: all of its arrays are bfloat16, and it has no epilogue. That is a restriction of this module: cuDNN
- * has many engines for bfloat16 with bias and ReLU if the bias is bfloat16, too. What cuDNN lacks is float32 results
- * from bfloat16 operands: no engine for the weights' gradient, and one slow fallback forward (cuDNN 9.19, sm_90).
+ * GPUR_MATH_BF16: all of its arrays are bfloat16. For a bias in bfloat16 cuDNN has compiled engines; for one in float32
+ * it would compile them at run time, for seconds each. And it lacks float32 results from bfloat16 operands: it has no
+ * engine for the weights' gradient, and one slow fallback forward (cuDNN 9.19, sm_90).
  */
 #pragma once
 
 #include "device/conv.h"
 #include "device/cuda/modules/cublaslt.h"
 
-enum { GPUR_CUDADNN_VERSION = 3 }; /* of this table; the core refuses a module with another one */
+enum { GPUR_CUDADNN_VERSION = 4 }; /* of this table; the core refuses a module with another one */
 #define GPUR_CUDADNN_SYMBOL "gpur_cudadnn_table"
 
 typedef struct gpur_cudadnn_plan gpur_cudadnn_plan;

@@ -105,10 +105,35 @@ TEST(each_run_takes_the_algorithm_of_its_addresses_and_tf32_only_the_aligned_one
     }
 }
 
+static cudaDataType type_of(cublasLtMatrixLayout_t layout)
+{
+    cudaDataType type = CUDA_R_8I;
+    size_t written = 0;
+    (void)cublasLtMatrixLayoutGetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_TYPE, &type, sizeof type, &written);
+    return type;
+}
+
+/* There need be no algorithm for other addresses: operands in bfloat16 are always aligned, whatever the bias is. */
+TEST(operands_of_bfloat16_have_a_result_of_float32_and_one_algorithm)
+{
+    gpur_cudamath_plan *plan = NULL;
+    const gpur_gemm_shape shape = {.m = 8, .n = 8, .k = 16, .lda = 16, .ldb = 8, .ldc = 8, .bf16 = 1};
+    fake.min_alignment = 16;
+    CHECK_OK(plan_describe(&shape, gpur_fail, &plan));
+    CHECK_OK(plan_choose(NULL, plan, gpur_fail));
+    CHECK(type_of(plan->left) == CUDA_R_16BF && type_of(plan->right) == CUDA_R_16BF);
+    CHECK(type_of(plan->out) == CUDA_R_32F);
+    CHECK_OK(run_plan(plan, 0));
+    CHECK_EQUAL(fake.algorithm, 16);
+    CHECK_EQUAL(fake.arithmetic, CUBLAS_COMPUTE_32F);
+    plan_destroy(plan);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(a_plan_needs_an_algorithm_for_any_address);
+    RUN(operands_of_bfloat16_have_a_result_of_float32_and_one_algorithm);
     RUN(each_run_takes_the_algorithm_of_its_addresses_and_tf32_only_the_aligned_ones);
     return test_main_end();
 }
