@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char file_name[] = "options.txt";
 
@@ -297,6 +298,20 @@ static int make_absolute(options *o)
                                                          : 0;
 }
 
+/* So is the folder of workers, so that the run can be resumed from any folder. */
+static int make_folder_absolute(options *o)
+{
+    const char *const folder = o->value[OPTION_FOLDER];
+    char here[PATH_MAX], path[MAX_PATH];
+    if (!folder || *folder == '/')
+        return 0;
+    if (!getcwd(here, sizeof here))
+        return fail("--folder is \"%s\" and the folder that it is relative to is not known: %s", folder,
+                    strerror(errno));
+    TRY(path_make(path, "%s/%s", here, folder));
+    return options_set(o, OPTION_FOLDER, "%s", path);
+}
+
 int options_parse(options *o, int argc, char **argv)
 {
     for (int i = 1, taken; i < argc; i += taken) {
@@ -310,6 +325,7 @@ int options_parse(options *o, int argc, char **argv)
         return fail("--out is \"%s\" and --resume is \"%s\"; a run that is resumed stays in its folder, so only one "
                     "of the two may be given",
                     o->value[OPTION_OUT], o->value[OPTION_RESUME]);
+    TRY(make_folder_absolute(o));
     return make_absolute(o);
 }
 

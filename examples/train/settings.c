@@ -368,6 +368,8 @@ static int use_epsilons(const options *o, settings *s)
             return fail("--epsilons is \"%s\"; it must be numbers of 0 to 1, at most %d, with commas between them",
                         o->value[OPTION_EPSILONS], GPUR_APEX_MAX_ACTORS);
         s->epsilons[count++] = (float)epsilon;
+        if (*end == ',' && !end[1])
+            return fail("--epsilons is \"%s\"; it must not end with a comma", o->value[OPTION_EPSILONS]);
         end += *end == ',';
     }
     s->apex.epsilons = count > 0 ? s->epsilons : NULL;

@@ -116,8 +116,8 @@ typedef struct gpur_apex_config {
     void (*on_event)(void *user, const gpur_apex_event *event); /* called in the thread that advances; NULL: not
                                                                     called */
     void *user;                                                 /* given to on_event */
-    const char *folder; /* where blocks of workers come from: see gpur_apex_work. It is made if it is not there. NULL,
-                           the default: none */
+    const char *folder; /* where blocks of workers come from: see gpur_apex_work. It is made if it is not there, and
+                           belongs to one learner at a time. NULL, the default: none */
 } gpur_apex_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_apex_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a

@@ -96,7 +96,7 @@ static void judge_death(gpur_member *member, int was_killed)
         member->is_wanted = 0;
     else if (member->quick_deaths >= QUICK_DEATHS)
         end_run(member, " (it died 5 times in a row within its first minute)");
-    if (!apex->config.restarts && apex->running == 0)
+    if (!apex->config.restarts && apex->running == 0 && !apex->folder)
         end_run(member, "; no actor is left, and restarts is 0");
 }
 

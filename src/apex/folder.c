@@ -203,16 +203,31 @@ void gpur_folder_look(gpur_apex *apex)
     gpur_mutex_unlock(&apex->lock);
 }
 
+/* Two learners would each take a part of the blocks. */
+static gpur_status lock_folder(gpur_apex_folder *f, const char *folder)
+{
+    f->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (f->lock < 0)
+        return gpur_fail(GPUR_FILE_ERROR, "the folder %s cannot be opened: %s", folder, strerror(errno));
+    GPUR_REQUIRE(flock(f->lock, LOCK_EX | LOCK_NB) == 0,
+                 "the folder %s has a learner already (%s); each learner must have a folder of its own", folder,
+                 strerror(errno));
+    return GPUR_OK;
+}
+
 gpur_status gpur_folder_open(gpur_apex *apex, const char *folder)
 {
     gpur_apex_folder *const f = apex->folder = calloc(1, sizeof *f);
+    if (f)
+        f->lock = -1;
     if (f)
         f->workers = calloc(GPUR_APEX_MAX_ACTORS, sizeof *f->workers);
     if (f)
         f->block = malloc((size_t)apex->max_message);
     if (!f || !f->workers || !f->block)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the workers of a folder");
-    return gpur_apex_paths_open(folder, &f->paths);
+    GPUR_TRY(gpur_apex_paths_open(folder, &f->paths));
+    return lock_folder(f, folder);
 }
 
 void gpur_folder_close(gpur_apex *apex)
@@ -221,6 +236,8 @@ void gpur_folder_close(gpur_apex *apex)
         return;
     for (int32_t i = 0; apex->folder->workers && i < GPUR_APEX_MAX_ACTORS; i++)
         gpur_writer_destroy(apex->folder->workers[i].writer);
+    if (apex->folder->lock >= 0)
+        close(apex->folder->lock);
     free(apex->folder->workers);
     free(apex->folder->block);
     free(apex->folder);

@@ -24,5 +24,6 @@ struct gpur_apex_folder {
     unsigned char *block;      /* (max_message) the file that is being taken */
     int64_t taken, next_model; /* files so far; so many when the model is published again */
     int32_t set_aside;         /* files */
+    int lock;                  /* descriptor of the folder, which is locked; -1: none */
     double next;               /* seconds: when it looks again */
 };

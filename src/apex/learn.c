@@ -224,7 +224,9 @@ gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_
                  "env_steps is %" PRId64 " and train_steps %" PRId64 "; they must be 0 or more, and one above 0",
                  env_steps, train_steps);
     const double started = gpur_clock_seconds();
+    gpur_mutex_lock(&apex->lock); /* an actor may be ending */
     const target to = {limit_of(apex->counts.env_steps, env_steps), limit_of(apex->counts.train_steps, train_steps)};
+    gpur_mutex_unlock(&apex->lock);
     gpur_status status = begin(apex);
     if (status == GPUR_OK) {
         open_gate(apex);

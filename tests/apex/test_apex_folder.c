@@ -514,6 +514,20 @@ TEST(a_file_that_is_deleted_by_others_is_no_error)
     remove_folder();
 }
 
+TEST(a_folder_has_one_learner)
+{
+    gpur_apex *second = NULL;
+    make_folder();
+    CHECK_OK(open_run("numbers"));
+    CHECK_FAILS(gpur_apex_create(fixture.learner, settings.type, &settings.apex, &second), GPUR_INVALID_ARGUMENT,
+                "has a learner already");
+    CHECK(!second);
+    apex_fixture_close(&fixture);
+    CHECK_OK(open_run("numbers"));
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
 TEST(a_folder_that_is_gone_ends_the_run)
 {
     make_folder();
@@ -541,6 +555,7 @@ int main(int argc, char **argv)
     RUN(a_worker_that_is_killed_amid_a_write_leaves_nothing_that_counts);
     RUN(a_worker_refuses_what_it_cannot_use);
     RUN(a_file_that_is_deleted_by_others_is_no_error);
+    RUN(a_folder_has_one_learner);
     RUN(a_folder_that_is_gone_ends_the_run);
     return test_main_end();
 }

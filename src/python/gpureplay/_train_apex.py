@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from pathlib import Path
 from typing import Any, cast
@@ -122,6 +123,8 @@ class ApexTraining(Training):
         for member in ("actors", "samples_per_insert", "initial_priorities", "replicate", "compression", "pull_period"):
             apex[member] = use(member, apex[member])
         apex["processes"] = options["processes"] = processes_of(envs, cast("bool | None", options["processes"]))
+        if options["folder"] is not None:
+            options["folder"] = os.path.abspath(cast(str, options["folder"]))
         apex["folder"] = options["folder"]
         apex["evaluates"], apex["epsilons"] = use("evaluator", True), _epsilons_of(options["epsilons"])
         agent["prioritized"] = use("prioritized", True)
