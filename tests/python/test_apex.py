@@ -261,7 +261,7 @@ def test_a_training_is_resumed(tmp_path, refill):
     ({"preset": None}, "--actors is 2 and --preset is fast-dqn-small, .* or take apex-dqn or apex-dqn-small"),
     ({"preset": "vrc-2021-small", "lambda_": 0.5}, "--actors is 2 and --preset is vrc-2021-small"),
     ({"preset": "apex-dqn"}, "\"apex-dqn\" needs frames of 84 x 84 bytes"),
-    ({"actors": 1025}, "actors is 1025; it must be 1 to 1024"),
+    ({"actors": 1025}, "actors is 1025; it must be 0 to 1024"),
     ({"epsilons": "0.4,x"}, "--epsilons is \"0.4,x\"; it must be numbers"),
     ({"epsilons": [0.4, 2.0]}, "one of the epsilons is 2; it must be 0 to 1"),
     ({"initial_priorities": "mean"}, "initial_priorities is 'mean'; it must be one of 'td', 'max'"),

@@ -146,14 +146,14 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     if out is not None and resume is not None:
         raise InvalidArgument(f"out is {os.fspath(out)!r} and resume is {os.fspath(resume)!r}; a run that is resumed "
                               "stays in its folder, so only one of the two may be given")
-    folder = out if resume is None else resume
+    place = out if resume is None else resume
     name = read_options(resume)[0]["preset"] if resume is not None and preset is None else preset
     kind = Training
     if name in APEX_PRESETS:
         from ._train_apex import ApexTraining as kind
     elif refill:
         raise InvalidArgument(f"refill is True and preset is {name!r}; only a run of Ape-X can be refilled")
-    training = kind(given, None if folder is None else Path(folder), is_resumed=resume is not None)
+    training = kind(given, None if place is None else Path(place), is_resumed=resume is not None)
     try:
         training.begin()
         return training.run_to_the_end()
