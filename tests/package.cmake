@@ -103,7 +103,8 @@ endif()
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
 foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
         test_headers_alone test_install_add_subdirectory_CXX test_minatar test_papers_md test_plugin test_python
-        test_python_without_fast test_scripts test_sources test_switches test_train.cpu test_train_in_python.cpu)
+        test_python_without_fast test_scripts test_sources test_switches test_train.cpu test_train_apex.cpu
+        test_train_apex_in_python.cpu test_train_in_python.cpu)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)
     endif()
