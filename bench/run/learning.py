@@ -84,7 +84,7 @@ EXPERIMENTS = {
                               for value in ("0", "0.25", "0.5", "0.75", "1")}}, "DQN", (1, 2, 3, 4),
         tuple(range(5, 13))),
     "ape-x": Experiment(
-        ("MinAtar/Breakout",),
+        ("MinAtar/Breakout", "MinAtar/Freeway"),
         {KILLED: _APEX, "Ape-X": _APEX, "largest priority so far": [*_APEX, "--initial-priorities", "max"],
          "uniform": [*_APEX, "--prioritized", "0"]}, "Ape-X", (), tuple(range(1, 9))),
 }

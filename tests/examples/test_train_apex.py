@@ -34,6 +34,11 @@ def actor_rows(folder):
     return [dict(zip(lines[0], line)) for line in lines[1:]]
 
 
+def saved_step(folder):
+    """The step of the last checkpoint."""
+    return int((folder / "checkpoint/position.txt").read_text().split()[1])
+
+
 def children_of(process):
     """Also of threads other than the first."""
     return [int(child) for task in Path(f"/proc/{process.pid}/task").glob("*/children")
@@ -131,18 +136,17 @@ def a_killed_program_goes_on(folder, process):
         return not any(Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes()
                        for child in left)
     wait_until(all_have_ended)
-    step = int((folder / "checkpoint/position.txt").read_text().split()[1])
+    step = saved_step(folder)
     taken = int(rows_of(folder, "episodes")[-1]["step"])  # fewer cannot be asked for
     done = run("--resume", folder, "--steps", taken + 2000)
     assert f"goes on after step {step}" in done.stdout, done.stdout
     rates = [row for row in rows_of(folder, "rates") if row["step"] > step]
     assert rates[0]["train_steps"] > 0 and rates[-1]["step"] >= taken + 2000
-    saved = int((folder / "checkpoint/position.txt").read_text().split()[1])
+    stored = (folder / "checkpoint/replay.safetensors").stat().st_size
+    run("--resume", folder, "--steps", saved_step(folder) + 1, "--refill")
+    assert (folder / "checkpoint/replay.safetensors").stat().st_size < stored  # it began with an empty replay
     before = rows_of(folder, "rates")[-1]["train_steps"]
-    run("--resume", folder, "--steps", saved + 900, "--refill")  # fewer than are needed before training
-    assert rows_of(folder, "rates")[-1]["train_steps"] == before
-    saved = int((folder / "checkpoint/position.txt").read_text().split()[1])
-    run("--resume", folder, "--steps", saved + 100000, "--refill")
+    run("--resume", folder, "--steps", saved_step(folder) + 100000, "--refill")
     assert rows_of(folder, "rates")[-1]["train_steps"] > before
 
 
