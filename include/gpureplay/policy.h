@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Policies: inference without a replay and without training. A policy is a network and its weights, which come from a
- * learner, from a file, or from memory; it chooses actions epsilon-greedily [Mnih et al. 2015, algorithm 1].
+ * learner, from a file, or from memory. One with Q values chooses actions epsilon-greedily [Mnih et al. 2015,
+ * algorithm 1]; one with GPUR_HEAD_SOFTMAX_VALUE draws them from its probabilities.
  *
  * A learner acts by itself (gpur_learner_act). A policy is for everything that acts beside it: sampler threads that use
  * the target network for a whole target period while the learner trains [Daley & Amato 2021, section 3], an evaluation
@@ -46,7 +47,7 @@ enum { GPUR_MAX_POLICY_STREAMS = 64 };
  * set. */
 typedef struct gpur_policy_config {
     uint64_t size;               /* sizeof(gpur_policy_config), as the caller was compiled */
-    gpur_network_config network; /* its head must be GPUR_HEAD_Q or GPUR_HEAD_DUELING */
+    gpur_network_config network; /* its head must be GPUR_HEAD_Q, GPUR_HEAD_DUELING or GPUR_HEAD_SOFTMAX_VALUE */
     gpur_field obs;              /* an observation: float32 or uint8, of any shape. If the first layer is a convolution,
                                     it must have three axes, in the order of network.input_layout. The name is not
                                     read */
@@ -113,16 +114,22 @@ typedef struct gpur_policy_input {
     const uint64_t *step; /* (count) in host memory; NULL: for all rows the number of earlier calls that chose actions
                              with NULL here */
     void *stream;         /* CUDA, obs in device memory: the cudaStream_t that wrote them, as in gpur_learner_act */
+    int32_t greedy;       /* GPUR_HEAD_SOFTMAX_VALUE. 1: the most probable action, the first if several are equal; 0:
+                             an action drawn from the probabilities. In both cases with probability epsilon a uniformly
+                             random one. Q values: 0 */
+    int32_t reserved;     /* 0 */
 } gpur_policy_input;
 
 /* What gpur_policy_act computes. All arrays are the caller's, in host memory, and filled in when the call returns. At
- * least one of `actions` and `q` must be given. Set all members to 0 before. */
+ * least one of them other than `version` must be given. Set all members to 0 before. */
 typedef struct gpur_policy_output {
     uint64_t size;    /* sizeof(gpur_policy_output), as the caller was compiled */
     int32_t *actions; /* (count) with probability epsilon uniformly random, otherwise argmax_a Q(obs, a), the first if
-                         several are equal; NULL: not wanted */
-    float *q;         /* (count, num_actions) Q(obs, a); NULL: not wanted */
+                         several are equal, or as `greedy` says; NULL: not wanted */
+    float *q;         /* (count, num_actions) Q(obs, a); NULL: not wanted, as with GPUR_HEAD_SOFTMAX_VALUE */
     int64_t *version; /* (1) the version of the weights that were used, the same for all rows; NULL: not wanted */
+    float *probabilities; /* GPUR_HEAD_SOFTMAX_VALUE: (count, num_actions); NULL: not wanted */
+    float *values;        /* GPUR_HEAD_SOFTMAX_VALUE: (count) V(obs); NULL: not wanted */
 } gpur_policy_output;
 
 /*
