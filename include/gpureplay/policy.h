@@ -59,6 +59,9 @@ typedef struct gpur_policy_config {
     int32_t deterministic;       /* CUDA. 1: only convolution algorithms that give the same bits in each run. 0, the
                                     default: the fastest */
     uint64_t seed;               /* of exploration and of the initial weights; default 0 */
+    float policy_floor;          /* GPUR_HEAD_SOFTMAX_VALUE, f: the probabilities are (softmax(logits) + f) / (1 + f
+                                    num_actions); 0 or more, below 1, default 0 */
+    int32_t reserved;            /* 0 */
 } gpur_policy_config;
 
 /*

@@ -549,9 +549,8 @@ TEST(settings_that_do_not_fit_are_refused_with_the_reason)
     gpur_policy_config c;
     check_refused(NULL, "gpur_policy_config is NULL");
     c = good, c.size = 3, check_refused(&c, "was the struct initialized?");
-    c = good, c.network.head = GPUR_HEAD_SOFTMAX_VALUE;
-    check_refused(&c, "network.head is 2; a policy needs GPUR_HEAD_Q (0) or GPUR_HEAD_DUELING (1)");
     c = good, c.network.head = GPUR_HEAD_TANH_ACTION, check_refused(&c, "network.head is 3; a policy needs");
+    c = good, c.policy_floor = 1.0f, check_refused(&c, "policy_floor is 1; it must be at least 0 and below 1");
     c = good, c.network.num_actions = 0, check_refused(&c, "num_actions is 0; it must be the number of actions");
     c = good, c.obs.dtype = GPUR_INT32, check_refused(&c, "field \"obs\" is int32; a network reads float32 or uint8");
     c = good, c.obs.dtype = 0, check_refused(&c, "field \"obs\" has dtype 0; it must be GPUR_FLOAT32 (1)");
@@ -602,7 +601,10 @@ TEST(bad_calls_are_refused_and_compute_nothing)
     REFUSED(in.count = 0, "count is 0; it must be 1 to max_batch, 64");
     REFUSED(in.count = 65, "count is 65; it must be 1 to max_batch, 64");
     REFUSED(in.obs = NULL, "obs is NULL");
-    REFUSED((out.actions = NULL, out.q = NULL), "actions and q, which get the results, are both NULL");
+    REFUSED((out.actions = NULL, out.q = NULL), "actions, q, probabilities and values, which get the results, are all");
+    REFUSED(in.greedy = 1, "probabilities, values or greedy is given; a policy with network.head 0 has q");
+    REFUSED(out.values = q, "probabilities, values or greedy is given; a policy with network.head 0 has q");
+    REFUSED(in.greedy = 2, "greedy is 2; it must be 0 or 1");
     REFUSED(in.size = 0, "gpur_policy_input.size is 0");
     REFUSED(out.size = 4, "gpur_policy_output.size is 4");
     REFUSED((epsilon[1] = 1.5f), "epsilon[1] is 1.5; it must be 0 to 1");

@@ -20,6 +20,15 @@ gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *fo
     return GPUR_OK;
 }
 
+gpur_status gpur_obs_format_read(const gpur_field *given, gpur_obs_format *format)
+{
+    gpur_field field = *given;
+    gpur_schema schema;
+    field.name = "obs";
+    GPUR_TRY(gpur_schema_build(&schema, &field, 1));
+    return gpur_obs_format_of(&schema.fields[0], format);
+}
+
 gpur_input_shape gpur_input_shape_find(const gpur_obs_format *obs, const gpur_network_config *config)
 {
     gpur_input_shape input_shape = gpur_input_shape_of(obs->features);
