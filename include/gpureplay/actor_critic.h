@@ -145,8 +145,8 @@ GPUR_API gpur_status gpur_actor_critic_get_weight_info(gpur_actor_critic *learne
                                                        gpur_weight_info *info);
 GPUR_API gpur_status gpur_actor_critic_read_weights(gpur_actor_critic *learner, int32_t which, const char *name,
                                                     float *values, int64_t count);
-GPUR_API gpur_status gpur_actor_critic_write_weights(gpur_actor_critic *learner, const char *name, const float *values,
-                                                     int64_t count);
+GPUR_API gpur_status gpur_actor_critic_write_weights(gpur_actor_critic *learner, int32_t which, const char *name,
+                                                     const float *values, int64_t count);
 
 /*
  * Writes the weights, the state of the optimizer and the number of train steps to a file, from which

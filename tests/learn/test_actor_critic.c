@@ -552,8 +552,10 @@ TEST(bad_batches_are_refused_and_train_nothing)
     CHECK_FAILS(gpur_actor_critic_publish(learner, policy), GPUR_INVALID_ARGUMENT, "trunk.0.weight");
     CHECK_FAILS(gpur_actor_critic_read_weights(learner, 1, "policy.out.bias", before, ACTIONS), GPUR_INVALID_ARGUMENT,
                 "which is 1; GPUR_WEIGHTS_ONLINE (0) and GRADIENT (2) can be read");
-    CHECK_FAILS(gpur_actor_critic_write_weights(learner, "policy.out.bias", (float[]){0, NAN, 0}, ACTIONS),
+    CHECK_FAILS(gpur_actor_critic_write_weights(learner, 0, "policy.out.bias", (float[]){0, NAN, 0}, ACTIONS),
                 GPUR_INVALID_ARGUMENT, "policy.out.bias");
+    CHECK_FAILS(gpur_actor_critic_write_weights(learner, 2, "policy.out.bias", before, ACTIONS), GPUR_INVALID_ARGUMENT,
+                "which is 2; only GPUR_WEIGHTS_ONLINE (0) can be written");
     gpur_policy_destroy(policy);
     gpur_actor_critic_destroy(learner);
 }

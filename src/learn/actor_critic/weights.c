@@ -62,12 +62,14 @@ gpur_status gpur_actor_critic_read_weights(gpur_actor_critic *learner, int32_t w
     return status;
 }
 
-gpur_status gpur_actor_critic_write_weights(gpur_actor_critic *learner, const char *name, const float *values,
-                                            int64_t count)
+gpur_status gpur_actor_critic_write_weights(gpur_actor_critic *learner, int32_t which, const char *name,
+                                            const float *values, int64_t count)
 {
     const gpur_tensor *tensor = NULL;
     float *order = NULL;
     GPUR_TRY(find(learner, name, values, count, &tensor));
+    GPUR_REQUIRE(which == GPUR_WEIGHTS_ONLINE, "which is %" PRId32 "; only GPUR_WEIGHTS_ONLINE (0) can be written",
+                 which);
     GPUR_TRY(gpur_tensor_check_numbers(tensor, "", values, 0, GPUR_INVALID_ARGUMENT));
     const gpur_params *const params = &learner->network.params;
     GPUR_TRY(gpur_weights_alloc(learner->device, params, &order));
