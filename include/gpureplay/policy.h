@@ -161,8 +161,8 @@ GPUR_API int64_t gpur_policy_version(gpur_policy *policy);
  * launch waits there for calls of gpur_policy_act that still read the weights before the current ones. Any thread.
  *
  *   learner  must be on the device of the policy, opened by the same gpur_device_open. Its network must have the same
- *            tensors, and the same activation, stride and padding in each layer. Its obs may differ in type, scale and
- *            order of axes
+ *            tensors, and the same activation, stride and padding in each layer. Its obs may differ in type, scale,
+ *            shift and order of axes
  *   which    GPUR_WEIGHTS_ONLINE or GPUR_WEIGHTS_TARGET
  *
  *   GPUR_INVALID_ARGUMENT  another device, another network (the message has the first tensor that differs, and both

@@ -57,6 +57,7 @@ static gpur_preprocess_args args_of(const gpur_input *input, const gpur_network 
     args.space_to_depth = is_image ? network->space_to_depth : 1;
     args.bf16 = input->bf16;
     args.scale = config->input_scale;
+    args.shift = config->input_shift == 0.0f ? -0.0f : config->input_shift;
     return args;
 }
 
@@ -65,7 +66,7 @@ gpur_input gpur_input_of(const gpur_network *network, const gpur_obs_format *obs
     const int is_image = network->conv_count > 0;
     gpur_input input;
     memset(&input, 0, sizeof input);
-    input.direct = !is_image && obs->is_float && config->input_scale == 1.0f;
+    input.direct = !is_image && obs->is_float && config->input_scale == 1.0f && config->input_shift == 0.0f;
     input.bf16 = network->params.bf16;
     input.row_bytes = obs->bytes;
     input.raw_pitch = input.direct ? 0 : (obs->bytes + 15) / 16 * 16;

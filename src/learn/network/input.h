@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Converts observations, as the replay stores them, to a network's input (activations 0). A dense network reads float32
- * observations directly, without conversion, if input_scale is 1. */
+ * observations directly, without conversion, if input_scale is 1 and input_shift 0. */
 #pragma once
 
 #include "gpureplay/replay.h"

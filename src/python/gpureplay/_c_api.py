@@ -34,6 +34,7 @@ APEX_EPISODE, APEX_EVALUATION, APEX_STARTED, APEX_ENDED = 0, 1, 2, 3
 APEX_MAX_ACTORS, APEX_EVALUATOR, APEX_FIELDS = 1024, 1024, 8
 LINEAR, RELU, TANH = 0, 1, 2
 DENSE, CONV = 0, 1
+SAME = -1
 CHW, HWC = 0, 1
 HEAD_Q, HEAD_DUELING, HEAD_SOFTMAX_VALUE, HEAD_TANH_ACTION = 0, 1, 2, 3
 INIT_FAN_IN, INIT_GLOROT, INIT_NORMAL = 0, 1, 2
@@ -163,7 +164,8 @@ class NetworkConfig(Struct):
     c_name = "gpur_network_config"
     _fields_ = _members((Layer * MAX_LAYERS, "trunk"),
                         (c_int32, "trunk_count head hidden hidden_activation num_actions init"),
-                        (c_float, "init_scale input_scale"), (c_int32, "input_layout"), (c_int64 * 4, "reserved"))
+                        (c_float, "init_scale input_scale"), (c_int32, "input_layout"), (c_float, "input_shift"),
+                        (c_int64 * 4, "reserved"))
 
 
 class OptimizerConfig(Struct):

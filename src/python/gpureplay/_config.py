@@ -308,7 +308,7 @@ def _layer_of_tuple(layer: Any, parts: tuple[Any, ...]) -> tuple[str, Settings]:
     kind = "dense"
     if isinstance(parts[0], str) and parts[0] in _LAYER_KINDS and len(parts) > 1:
         kind, parts = parts[0], parts[1:]
-    has_activation = len(parts) > 1 and isinstance(parts[-1], str)
+    has_activation = len(parts) > 1 and isinstance(parts[-1], str) and parts[-1] != "same"
     numbers, names = parts[:-1] if has_activation else parts, list(_LAYER_MEMBERS[kind])[:-1]
     if len(numbers) > len(names):
         raise _layer_error(layer)
@@ -330,6 +330,10 @@ def _set_layer(struct: _c_api.Layer, layer: Any) -> None:
     values = {**_LAYER_MEMBERS[kind], **named}
     if None in values.values():
         raise _layer_error(layer)
+    if isinstance(values.get("padding"), str):
+        if values["padding"] != "same":
+            raise TypeError(f"padding is {values['padding']!r}; it must be an integer or 'same'")
+        values["padding"] = _c_api.SAME
     struct.kind = _LAYER_KINDS[kind]
     put(struct, "units", values[kind])
     for member in ("kernel", "stride", "padding"):
@@ -354,7 +358,8 @@ def _trunk_of(network: _c_api.NetworkConfig) -> list[Any]:
     activation)."""
     layers = network.trunk[:network.trunk_count]
     return [(layer.units, _word(ACTIVATIONS, layer.activation)) if layer.kind == _c_api.DENSE else
-            ("conv", layer.units, layer.kernel, layer.stride, layer.padding, _word(ACTIVATIONS, layer.activation))
+            ("conv", layer.units, layer.kernel, layer.stride,
+             "same" if layer.padding == _c_api.SAME else layer.padding, _word(ACTIVATIONS, layer.activation))
             for layer in layers]
 
 
@@ -362,7 +367,7 @@ def _trunk_of(network: _c_api.NetworkConfig) -> list[Any]:
 
 # The settings in each part of the struct: the network, the optimizer, and the struct itself.
 _NETWORK_MEMBERS = ("trunk", "head", "hidden", "hidden_activation", "num_actions", "init", "init_scale", "input_scale",
-                    "input_layout")
+                    "input_shift", "input_layout")
 _OPTIMIZER_MEMBERS = ("optimizer", "learning_rate", "centered", "beta1", "beta2", "decay", "momentum", "epsilon",
                       "clip_norm", "clip_value")
 _LEARNER_MEMBERS = ("exploration", "beta", "loss", "act", "math", "step_kernel", "double_dqn", "huber_delta",

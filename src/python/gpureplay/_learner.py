@@ -129,8 +129,9 @@ class DQN(Handle):
         target_period, act "latest", "previous" or "target", math "fp32", "tf32" or "bf16" (on CUDA), step_kernel
         "auto", "libraries" or "fused" (whole train steps in one kernel, for small networks on a GPU), seed.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
-        {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}; input_layout "chw" or "hwc" is the
-        order of the axes of an obs with three, and input_scale what it is multiplied by (1 / 255 for uint8 frames).
+        {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}, where padding may be "same", as in
+        TensorFlow; input_layout "chw" or "hwc" is the order of the axes of an obs with three. The network reads
+        obs * input_scale + input_shift (for uint8 frames 1 / 255 and 0, or 1 / 128 and -1).
         prioritized None (as the buffer), True, "independent" or False, and distinct say how train steps sample. By
         priority, each transition's loss is weighted, and its |TD error| is written back as its priority; beta is the
         exponent of the weights by train step: a number, or (first, last, steps[, begin]).

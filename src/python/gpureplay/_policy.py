@@ -68,7 +68,7 @@ class Policy(Handle):
         deterministic: CUDA: only algorithms that give the same bits in each run.
     check_nan: observations in host memory are searched for NaN, and refused if they have one.
     settings: those of the network, as for `DQN`: trunk, head, hidden, hidden_activation, init, init_scale, input_scale,
-        input_layout. And policy_floor (include/gpureplay/policy.h).
+        input_shift, input_layout. And policy_floor (include/gpureplay/policy.h).
 
     Any number of threads may call. Calls that have begun finish with the weights that they began with.
     """
