@@ -72,5 +72,6 @@
 #include "gpureplay/run.h"
 #include "gpureplay/block.h"
 #include "gpureplay/apex.h"
+#include "gpureplay/ga3c.h"
 
 #endif

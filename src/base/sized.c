@@ -123,6 +123,9 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_apex_config),
         STRUCT(gpur_apex_event),
         STRUCT(gpur_apex_stats),
+        STRUCT(gpur_ga3c_config),
+        STRUCT(gpur_ga3c_event),
+        STRUCT(gpur_ga3c_stats),
     };
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0)

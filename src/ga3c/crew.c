@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* Starts and ends the threads of a run. All under set_lock. */
+#include "ga3c/ga3c.h"
+
+#include "base/thread.h"
+
+/* Agents. */
+
+static gpur_status start_agent(gpur_agent_place *place)
+{
+    gpur_ga3c *const run = place->run;
+    atomic_store(&place->is_asked, 0);
+    gpur_mutex_lock(&run->lock);
+    place->is_running = 1;
+    run->running++;
+    run->active++;
+    gpur_mutex_unlock(&run->lock);
+    const gpur_status status = gpur_thread_start(&place->thread, gpur_ga3c_agent, place, "an agent");
+    place->has_thread = status == GPUR_OK;
+    if (status == GPUR_OK)
+        return GPUR_OK;
+    gpur_mutex_lock(&run->lock);
+    place->is_running = 0;
+    run->running--;
+    run->active--;
+    gpur_mutex_unlock(&run->lock);
+    return status;
+}
+
+/* Agents that are asked wake up at the gate, before a full queue, and before the conductor; all others end by
+ * themselves. */
+static void end_agents(gpur_ga3c *run, int32_t from)
+{
+    gpur_mutex_lock(&run->lock);
+    for (int32_t i = from; i < GPUR_GA3C_MAX_AGENTS; i++) {
+        atomic_store(&run->places[i].is_asked, 1);
+        sem_post(&run->places[i].waiter.admitted);
+    }
+    gpur_mutex_notify_all(&run->lock);
+    gpur_mutex_unlock(&run->lock);
+    for (int32_t i = from; i < GPUR_GA3C_MAX_AGENTS; i++) {
+        if (run->places[i].has_thread)
+            pthread_join(run->places[i].thread, NULL);
+        run->places[i].has_thread = 0;
+    }
+}
+
+/* Predictors, trainers and the conductor. */
+
+static gpur_status start_worker(gpur_ga3c_worker *worker, void *(*work)(void *), int trains)
+{
+    const gpur_ga3c *const run = worker->run;
+    atomic_store(&worker->is_asked, 0);
+    const int predicts = work != gpur_ga3c_trainer;
+    if (predicts && !worker->requests.obs)
+        GPUR_TRY(gpur_predict_room_open(run, &worker->requests));
+    if (trains && !worker->batch.obs)
+        GPUR_TRY(gpur_train_room_open(run, &worker->batch));
+    GPUR_TRY(gpur_thread_start(&worker->thread, work, worker, predicts ? "a predictor" : "a trainer"));
+    worker->has_thread = 1;
+    return GPUR_OK;
+}
+
+static void end_workers(gpur_ga3c *run, gpur_ga3c_worker *workers, int32_t from, int32_t most, gpur_queue *queue)
+{
+    for (int32_t i = from; i < most; i++)
+        atomic_store(&workers[i].is_asked, 1);
+    gpur_queue_wake(queue);
+    gpur_mutex_lock(&run->lock);
+    gpur_mutex_notify_all(&run->lock);
+    gpur_mutex_unlock(&run->lock);
+    for (int32_t i = from; i < most; i++) {
+        if (workers[i].has_thread)
+            pthread_join(workers[i].thread, NULL);
+        workers[i].has_thread = 0;
+        gpur_predict_room_close(&workers[i].requests);
+        gpur_train_room_close(&workers[i].batch);
+    }
+}
+
+/* All. */
+
+/* The threads of a system for these numbers. */
+static gpur_ga3c_numbers threads_of(const gpur_ga3c *run, gpur_ga3c_numbers numbers)
+{
+    if (run->config.system == GPUR_A3C)
+        return (gpur_ga3c_numbers){numbers.agents, 0, 0};
+    return run->config.system == GPUR_A2C ? (gpur_ga3c_numbers){numbers.agents, 1, 0} : numbers;
+}
+
+static gpur_status start_missing(gpur_ga3c *run, gpur_ga3c_numbers threads)
+{
+    const int is_a2c = run->config.system == GPUR_A2C;
+    for (int32_t i = 0; i < threads.predictors; i++)
+        if (!run->predictors[i].has_thread)
+            GPUR_TRY(start_worker(&run->predictors[i], is_a2c ? gpur_ga3c_conductor : gpur_ga3c_predictor, is_a2c));
+    for (int32_t i = 0; i < threads.trainers; i++)
+        if (!run->trainers[i].has_thread)
+            GPUR_TRY(start_worker(&run->trainers[i], gpur_ga3c_trainer, 1));
+    for (int32_t i = 0; i < threads.agents; i++)
+        if (!run->places[i].has_thread)
+            GPUR_TRY(start_agent(&run->places[i]));
+    return GPUR_OK;
+}
+
+/* Agents that end still get replies, so predictors end after them. */
+static void end_surplus(gpur_ga3c *run, gpur_ga3c_numbers threads)
+{
+    end_agents(run, threads.agents);
+    end_workers(run, run->predictors, threads.predictors, GPUR_GA3C_MAX_PREDICTORS, &run->requests);
+    end_workers(run, run->trainers, threads.trainers, GPUR_GA3C_MAX_TRAINERS, &run->rollouts);
+}
+
+static int32_t larger(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+gpur_status gpur_ga3c_set(gpur_ga3c *run, gpur_ga3c_numbers numbers)
+{
+    gpur_ga3c_numbers *const largest = &run->largest;
+    gpur_mutex_lock(&run->lock);
+    run->numbers = numbers;
+    largest->agents = larger(largest->agents, numbers.agents);
+    largest->trainers = larger(largest->trainers, numbers.trainers);
+    gpur_mutex_unlock(&run->lock);
+    if (!run->has_begun)
+        return GPUR_OK;
+    end_surplus(run, threads_of(run, numbers));
+    return start_missing(run, threads_of(run, numbers));
+}
+
+gpur_status gpur_ga3c_begin(gpur_ga3c *run)
+{
+    gpur_status status = GPUR_OK;
+    gpur_mutex_lock(&run->set_lock);
+    if (!run->has_begun) {
+        run->has_begun = 1;
+        status = gpur_ga3c_set(run, run->numbers);
+    }
+    gpur_mutex_unlock(&run->set_lock);
+    return status;
+}
+
+void gpur_ga3c_end_threads(gpur_ga3c *run)
+{
+    if (run->places && run->predictors && run->trainers && run->has_begun)
+        end_surplus(run, (gpur_ga3c_numbers){0});
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* What agents, predictors and trainers need of a model, as a table of functions, so that tests and benchmarks can use
+ * one that only takes time. */
+#pragma once
+
+#include "base/status.h"
+#include "device/device.h"
+#include "gpureplay/actor_critic.h"
+
+typedef struct gpur_ga3c_model {
+    void *context; /* given to all functions that have no `local` */
+
+    /* What it takes and gives. */
+    gpur_field obs;        /* an observation */
+    int32_t stack_is_last; /* 1: channels are the last axis of an observation */
+    int32_t num_actions;
+    int64_t max_batch;   /* rows of a train step */
+    gpur_device *device; /* through which files are written */
+
+    /* Computes the actions and values of observations, with the newest weights that were published. Up to
+     * GPUR_GA3C_MAX_PREDICTORS threads at the same time, each with its own number. *version: train steps that the
+     * weights had. */
+    gpur_status (*predict)(void *context, int32_t predictor, int64_t count, const void *obs, const uint32_t *lanes,
+                           const uint64_t *steps, int32_t greedy, int32_t *actions, float *values, int64_t *version);
+
+    /* Trains, and publishes the new weights. Any number of threads. losses->step is the number of the train step. */
+    gpur_status (*train)(void *context, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses);
+
+    /* Publishes the present weights: train steps may have been done by others. */
+    gpur_status (*publish)(void *context);
+
+    /* An agent's own copy of the model, for A3C; used by one thread. Its gradients are applied to the shared weights.
+     * NULL where there is no A3C. */
+    gpur_status (*local_open)(void *context, int32_t agent, void **local);
+    void (*local_close)(void *local);
+    gpur_status (*local_pull)(void *local); /* copies the shared weights */
+    gpur_status (*local_predict)(void *local, const void *obs, uint32_t lane, uint64_t step, int32_t *action,
+                                 float *value);
+    gpur_status (*local_train)(void *local, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses);
+
+    int64_t (*steps)(void *context); /* train steps done */
+    gpur_status (*save)(void *context, const char *path);
+    gpur_status (*load)(void *context, const char *path);
+    void (*close)(void *context);
+} gpur_ga3c_model;

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "ga3c/tuner.h"
+
+#include "gpureplay/ga3c.h"
+#include "kernels/lib/random.h"
+
+/* Rates of equal numbers differ by so much from window to window. Without this, one window that was fast by chance
+ * would reject all that comes after it, and nothing could be changed to no effect, as a way to other changes needs. */
+static const double noise = 0.02;
+
+void gpur_tuner_begin(gpur_tuner *tuner, int32_t kind, uint64_t seed, gpur_ga3c_numbers most)
+{
+    *tuner = (gpur_tuner){.kind = kind, .seed = seed, .most = most, .rate = -1.0};
+}
+
+/* Many small falls in a row must not add up: so the rate may not be below the best by more than the noise, either. */
+int gpur_tuner_judge(gpur_tuner *tuner, gpur_ga3c_numbers measured, double rate)
+{
+    const double least = tuner->rate > tuner->best * (1.0 - noise) ? tuner->rate : tuner->best;
+    if (tuner->rate >= 0.0 && rate < least * (1.0 - noise))
+        return 0;
+    tuner->accepted = measured;
+    tuner->rate = rate;
+    tuner->best = rate > tuner->best ? rate : tuner->best;
+    return 1;
+}
+
+static uint64_t draw(gpur_tuner *tuner, uint64_t n)
+{
+    return gpur_random_below(gpur_random_bits(tuner->seed, GPUR_RANDOM_GA3C_TUNER, tuner->draws++, 0), n);
+}
+
+static int32_t within(int32_t number, int32_t most)
+{
+    return number < 1 ? 1 : number > most ? most : number;
+}
+
+static gpur_ga3c_numbers change(const gpur_tuner *tuner, int32_t agents, int32_t predictors, int32_t trainers)
+{
+    const gpur_ga3c_numbers a = tuner->accepted;
+    return (gpur_ga3c_numbers){within(a.agents + agents, tuner->most.agents),
+                               within(a.predictors + predictors, tuner->most.predictors),
+                               within(a.trainers + trainers, tuner->most.trainers)};
+}
+
+static int are_equal(gpur_ga3c_numbers a, gpur_ga3c_numbers b)
+{
+    return a.agents == b.agents && a.predictors == b.predictors && a.trainers == b.trainers;
+}
+
+static gpur_ga3c_numbers propose(gpur_tuner *tuner)
+{
+    if (tuner->kind == GPUR_TUNER_CODE) {
+        const int32_t agents = (int32_t)draw(tuner, 3) - 1, predictors = (int32_t)draw(tuner, 3) - 1;
+        return change(tuner, agents, predictors, (int32_t)draw(tuner, 3) - 1);
+    }
+    const uint64_t which = draw(tuner, 3);
+    const int32_t by = draw(tuner, 2) ? 1 : -1;
+    return change(tuner, which == 0 ? by : 0, which == 1 ? by : 0, which == 2 ? by : 0);
+}
+
+/* A change that the limits take back would be no change: another one is drawn, if there is one. */
+gpur_ga3c_numbers gpur_tuner_propose(gpur_tuner *tuner)
+{
+    gpur_ga3c_numbers next = propose(tuner);
+    for (int i = 0; i < 64 && are_equal(next, tuner->accepted); i++)
+        next = propose(tuner);
+    return next;
+}

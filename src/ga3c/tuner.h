@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The adjustment of the numbers of threads [Babaeizadeh et al. 2017, section 4.3]: a random change, which stays if the
+ * rate did not fall. It is compared with what was measured of the numbers that were accepted last, and a fall by less
+ * than a measurement's noise is none. Decisions follow from the seed and the rates.
+ */
+#pragma once
+
+#include <stdint.h>
+
+typedef struct gpur_ga3c_numbers {
+    int32_t agents, predictors, trainers;
+} gpur_ga3c_numbers;
+
+typedef struct gpur_tuner {
+    int32_t kind; /* GPUR_TUNER_* */
+    uint64_t seed;
+    gpur_ga3c_numbers most;
+    uint64_t draws;             /* of random numbers so far */
+    gpur_ga3c_numbers accepted; /* the numbers to which a rejected change goes back */
+    double rate;                /* measured of them; below 0: not yet */
+    double best;                /* the largest rate of numbers that were accepted */
+} gpur_tuner;
+
+void gpur_tuner_begin(gpur_tuner *tuner, int32_t kind, uint64_t seed, gpur_ga3c_numbers most);
+
+/* Judges numbers of which a rate was measured: 1 if they are accepted. */
+int gpur_tuner_judge(gpur_tuner *tuner, gpur_ga3c_numbers measured, double rate);
+
+/* The numbers to measure next: the accepted ones, changed. */
+gpur_ga3c_numbers gpur_tuner_propose(gpur_tuner *tuner);
