@@ -31,8 +31,8 @@ class ActorCriticLosses(NamedTuple):
 
 
 class ActorCritic(Handle):
-    """An actor-critic learner: a network with a policy and a value, which trains on batches of observations, actions and
-    returns that the caller computes. Policies act by its weights:
+    """An actor-critic learner: a network with a policy and a value, which trains on batches of observations, actions
+    and returns that the caller computes. Policies act by its weights:
 
         learner = gpureplay.ActorCritic(env.observation_space, 6, trunk=[128], learning_rate=3e-4)
         policy = learner.policy()
