@@ -64,8 +64,8 @@ class Policy(Handle):
         `device` of the learner's buffer: `Policy.for_learner` sees to that.
     max_batch: the most observations of one call; default 64. streams: how many calls run at the same time, in as many
         threads, over one set of weights; default 1.
-    seed: the seed of the actions that are drawn and of the initial weights; default 0. math: "fp32", "tf32" or "bf16" (on CUDA).
-        deterministic: CUDA: only algorithms that give the same bits in each run.
+    seed: the seed of the actions that are drawn and of the initial weights; default 0. math: "fp32", "tf32" or "bf16"
+        (on CUDA). deterministic: CUDA: only algorithms that give the same bits in each run.
     check_nan: observations in host memory are searched for NaN, and refused if they have one.
     settings: those of the network, as for `DQN`: trunk, head, hidden, hidden_activation, init, init_scale, input_scale,
         input_shift, input_layout. And policy_floor (include/gpureplay/policy.h).
