@@ -41,9 +41,9 @@ enum {
 /* The systems. */
 enum {
     GPUR_GA3C = 0, /* Babaeizadeh et al. 2017, section 4.1 */
-    GPUR_A3C = 1,  /* Mnih et al. 2016, algorithm S3: at a rollout's beginning an agent copies the weights, acts with the
+    GPUR_A3C = 1, /* Mnih et al. 2016, algorithm S3: at a rollout's beginning an agent copies the weights, acts with the
                       copy, and applies its gradients to the shared weights. No queues, predictors or trainers */
-    GPUR_A2C = 2,  /* all agents step together. After every t_max-th step all of their rollouts are trained on as one
+    GPUR_A2C = 2, /* all agents step together. After every t_max-th step all of their rollouts are trained on as one
                       batch, in the order of the agents, before anybody acts again. With one predictor, which also
                       trains. Equal seeds give equal batches */
 };
@@ -56,7 +56,7 @@ enum {
 };
 
 /* How the numbers of agents, predictors and trainers are adjusted while the run goes on, to train on more rollouts a
- * second [section 4.3]. */
+ * second [section 4.3]: at random. A change stays if its rate is at least 95 % of the largest that stayed. */
 enum {
     GPUR_TUNER_NONE = 0,
     GPUR_TUNER_PAPER = 1, /* one of the three by +1 or -1 */
@@ -70,13 +70,13 @@ enum {
 };
 
 typedef struct gpur_ga3c_event {
-    uint64_t size;         /* sizeof(gpur_ga3c_event) of the library */
-    int32_t kind;          /* GPUR_GA3C_EPISODE or TUNED */
-    int32_t agent;         /* EPISODE: 0 to agents - 1 */
-    int64_t step;          /* environment steps of all agents so far */
-    int64_t train_steps;   /* train steps so far */
-    int64_t length;        /* EPISODE: its steps */
-    double episode_return; /* EPISODE: the sum of its rewards, unclipped and not discounted */
+    uint64_t size;                        /* sizeof(gpur_ga3c_event) of the library */
+    int32_t kind;                         /* GPUR_GA3C_EPISODE or TUNED */
+    int32_t agent;                        /* EPISODE: 0 to agents - 1 */
+    int64_t step;                         /* environment steps of all agents so far */
+    int64_t train_steps;                  /* train steps so far */
+    int64_t length;                       /* EPISODE: its steps */
+    double episode_return;                /* EPISODE: the sum of its rewards, unclipped and not discounted */
     int32_t agents, predictors, trainers; /* TUNED: the numbers that were measured */
     int32_t accepted;                     /* TUNED: 1: they stay; 0: those before come back */
     double rate;                          /* TUNED: rollouts trained on a second */
@@ -223,17 +223,17 @@ typedef struct gpur_ga3c_stats {
                                              action and those that the update began with */
     double mean_lag;
     int64_t largest_lag;
-    int64_t queue_lag;           /* the largest number of updates while a rollout was in the training queue */
-    int64_t queue_lag_bound;     /* with GPUR_QUEUE_WAIT it is never above this [section 4.4]: queue_room, agents that
+    int64_t queue_lag;          /* the largest number of updates while a rollout was in the training queue */
+    int64_t queue_lag_bound;    /* with GPUR_QUEUE_WAIT it is never above this [section 4.4]: queue_room, agents that
                                     wait, and batches of trainers. 0 without a queue */
-    double seconds;              /* in gpur_ga3c_advance */
-    double environment_seconds;  /* of agents in their environments */
-    double wait_seconds;         /* of agents waiting for replies, or acting with their own model */
-    double queue_seconds;        /* of agents waiting for room in the training queue */
-    double predict_seconds;      /* of predictors in forward passes */
-    double predictor_seconds;    /* of predictors with requests at hand, outside of forward passes */
-    double train_seconds;        /* in train steps */
-    double recent_return;        /* mean return of the last 100 games; NaN before the first */
+    double seconds;             /* in gpur_ga3c_advance */
+    double environment_seconds; /* of agents in their environments */
+    double wait_seconds;        /* of agents waiting for replies, or acting with their own model */
+    double queue_seconds;       /* of agents waiting for room in the training queue */
+    double predict_seconds;     /* of predictors in forward passes */
+    double predictor_seconds;   /* of predictors with requests at hand, outside of forward passes */
+    double train_seconds;       /* in train steps */
+    double recent_return;       /* mean return of the last 100 games; NaN before the first */
     double policy_loss, value_loss, entropy, mean_value, gradient_norm, learning_rate; /* of the last train step, as in
                                                                                           gpur_actor_critic_losses */
 } gpur_ga3c_stats;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The adjustment of the numbers of threads [Babaeizadeh et al. 2017, section 4.3]: a random change, which stays if the
- * rate did not fall. It is compared with what was measured of the numbers that were accepted last, and a fall by less
- * than a measurement's noise is none. Decisions follow from the seed and the rates.
+ * rate did not fall. It is compared with what was measured of accepted numbers, never of rejected ones, and a fall by
+ * a little is none. Decisions follow from the seed and the rates.
  */
 #pragma once
 
@@ -18,8 +18,7 @@ typedef struct gpur_tuner {
     gpur_ga3c_numbers most;
     uint64_t draws;             /* of random numbers so far */
     gpur_ga3c_numbers accepted; /* the numbers to which a rejected change goes back */
-    double rate;                /* measured of them; below 0: not yet */
-    double best;                /* the largest rate of numbers that were accepted */
+    double rate;                /* the largest one measured of numbers that were accepted */
 } gpur_tuner;
 
 void gpur_tuner_begin(gpur_tuner *tuner, int32_t kind, uint64_t seed, gpur_ga3c_numbers most);

@@ -50,8 +50,9 @@ typedef struct fake_env {
 static void show(const fake_env *e, void *obs)
 {
     const float numbers[] = {(float)e->id, (float)e->episode, (float)e->t, (float)e->total};
-    const unsigned char bytes[] = {(unsigned char)e->id,      (unsigned char)(e->id >> 8), (unsigned char)e->episode,
-                                   (unsigned char)e->t,       0,                           (unsigned char)e->total};
+    const unsigned char bytes[] = {
+        (unsigned char)e->id,   (unsigned char)(e->id >> 8), (unsigned char)e->episode, (unsigned char)e->t, 0,
+        (unsigned char)e->total};
     if (e->has_frames)
         memcpy(obs, bytes, sizeof bytes);
     else
@@ -389,7 +390,8 @@ uint64_t ga3c_fixture_hash(const ga3c_fixture *f)
         const ga3c_row *const row = &f->fake.rows[i];
         uint32_t bits;
         memcpy(&bits, &row->returned, sizeof bits);
-        hash = mix(mix(hash, (uint64_t)row->id << 32 | (uint32_t)row->total), (uint64_t)row->batch << 8 | (uint64_t)row->at);
+        hash = mix(mix(hash, (uint64_t)row->id << 32 | (uint32_t)row->total),
+                   (uint64_t)row->batch << 8 | (uint64_t)row->at);
         hash = mix(hash, (uint64_t)row->action << 32 | bits);
     }
     return hash;

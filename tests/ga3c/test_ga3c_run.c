@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs of GA3C: exact numbers of steps, stopping, errors, lags, threads that come and go, and what is saved. */
+#include "support/file_utils.h"
+#include "support/ga3c_fixture.h"
+#include "test.h"
+
+#include <time.h>
+
+static ga3c_fixture fixture;
+static gpur_ga3c_config config;
+
+static void open_run(void)
+{
+    CHECK_OK(ga3c_fixture_open(&fixture, &config));
+}
+
+static void close_run(void)
+{
+    ga3c_fixture_close(&fixture);
+    ga3c_fixture_free(&fixture);
+}
+
+static void pause_for(int64_t microseconds)
+{
+    const struct timespec time = {0, microseconds * 1000};
+    nanosleep(&time, NULL);
+}
+
+static int64_t sum_of_lags(const gpur_ga3c_stats *stats)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < GPUR_GA3C_LAGS; i++)
+        sum += stats->lags[i];
+    return sum;
+}
+
+static void check_stats(int64_t steps)
+{
+    const gpur_ga3c_stats s = ga3c_fixture_stats(&fixture);
+    CHECK_EQUAL(s.steps, steps);
+    CHECK(s.episodes == fixture.episodes && fixture.lengths <= steps && isfinite(s.recent_return));
+    CHECK_EQUAL(s.trained_rows, fixture.fake.count);
+    CHECK_EQUAL(s.train_steps, atomic_load(&fixture.fake.steps));
+    CHECK_EQUAL(sum_of_lags(&s), s.trained_rows);
+    CHECK(s.predictions >= steps && s.prediction_batches <= s.predictions && s.training_batches >= s.train_steps);
+    CHECK(s.largest_lag >= 0 && s.mean_lag <= (double)s.largest_lag);
+    CHECK(s.queue_lag >= 0 && s.queue_lag <= s.queue_lag_bound);
+    CHECK(s.training_queue > 0.0 && s.training_queue <= config.queue_room && s.prediction_queue >= 1.0);
+    CHECK(s.seconds > 0.0 && s.environment_seconds > 0.0 && s.wait_seconds > 0.0 && s.predict_seconds > 0.0);
+    CHECK(s.predictor_seconds > 0.0 && s.train_seconds > 0.0);
+    CHECK_NEAR(s.value_loss, 0.25, 0.0);
+}
+
+TEST(exactly_as_many_steps_are_taken_as_were_asked_for)
+{
+    static const int64_t steps[] = {1, 2, 3, 97, 1, 400, 5};
+    int64_t sum = 0;
+    config = ga3c_fixture_config("");
+    config.agents = 7;
+    config.predictors = 2;
+    config.trainers = 3;
+    open_run();
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        CHECK_OK(gpur_ga3c_advance(fixture.run, steps[i]));
+        sum += steps[i];
+        CHECK_EQUAL(ga3c_fixture_stats(&fixture).steps, sum);
+        CHECK_EQUAL(ga3c_fixture_stats(&fixture).trained_rows, fixture.fake.count);
+    }
+    check_stats(sum);
+    close_run();
+}
+
+/* A game goes on where a life is lost. */
+TEST(an_episode_is_a_whole_game)
+{
+    config = ga3c_fixture_config("lives,length=3");
+    config.agents = 1;
+    open_run();
+    CHECK_OK(gpur_ga3c_advance(fixture.run, 61));
+    CHECK_EQUAL(fixture.episodes, 10);
+    CHECK_EQUAL(fixture.lengths, 60);
+    CHECK_EQUAL(ga3c_fixture_stats(&fixture).episodes, 10);
+    close_run();
+}
+
+/* Batches. */
+
+TEST(trainers_join_rollouts_until_they_have_more_than_the_least_number)
+{
+    config = ga3c_fixture_config("length=10");
+    config.min_train_batch = 20;
+    open_run();
+    CHECK_OK(gpur_ga3c_advance(fixture.run, 1000));
+    const gpur_ga3c_stats s = ga3c_fixture_stats(&fixture);
+    CHECK_EQUAL(s.trained_rows / 25, s.train_steps - (s.trained_rows % 25 > 0));
+    for (int64_t i = 0; i < fixture.fake.count; i++)
+        CHECK_EQUAL(fixture.fake.rows[i].batch, 1 + i / 25);
+    close_run();
+}
+
+TEST(predictors_take_all_that_wait_at_once_up_to_the_most)
+{
+    config = ga3c_fixture_config("");
+    config.agents = 24;
+    config.max_prediction_batch = 8;
+    fixture.fake.predict_sleep = 2000;
+    open_run();
+    CHECK_OK(gpur_ga3c_advance(fixture.run, 600));
+    CHECK_EQUAL(atomic_load(&fixture.fake.largest_prediction), 8);
+    CHECK(ga3c_fixture_stats(&fixture).prediction_queue > 8.0);
+    close_run();
+}
+
+/* The trainer is slow: what is in the queue grows old, by as many updates as section 4.4 says at most. */
+static void try_full_queue(int32_t when_full)
+{
+    config = ga3c_fixture_config("length=10");
+    config.agents = 8;
+    config.queue_room = 3;
+    config.when_full = when_full;
+    fixture.fake.train_sleep = 1000;
+    open_run();
+    CHECK_OK(gpur_ga3c_advance(fixture.run, 1600));
+    const gpur_ga3c_stats s = ga3c_fixture_stats(&fixture);
+    CHECK_EQUAL(s.queue_lag_bound, 3 + 8 + 1);
+    CHECK(s.queue_lag > 0 && s.queue_lag <= s.queue_lag_bound && s.training_queue <= 3.0);
+    CHECK_EQUAL(s.refused_rollouts > 0, when_full == GPUR_QUEUE_REFUSE);
+    CHECK_EQUAL(s.overwritten_rollouts > 0, when_full == GPUR_QUEUE_DROP_OLDEST);
+    CHECK_EQUAL(s.dropped_rows, 5 * (s.refused_rollouts + s.overwritten_rollouts));
+    CHECK(1600 - s.trained_rows - s.dropped_rows >= 0 && 1600 - s.trained_rows - s.dropped_rows <= 8 * 4);
+    CHECK(s.mean_lag > 0.0 && s.largest_lag >= s.queue_lag - 1);
+    close_run();
+}
+
+TEST(a_full_training_queue_waits_refuses_or_drops)
+{
+    try_full_queue(GPUR_QUEUE_WAIT);
+    try_full_queue(GPUR_QUEUE_REFUSE);
+    try_full_queue(GPUR_QUEUE_DROP_OLDEST);
+}
+
+/* One agent acts on its fifth step's reply before the rollout is trained on, and else never on older weights. */
+TEST(the_lag_is_counted_in_updates)
+{
+    config = ga3c_fixture_config("length=10");
+    config.agents = 1;
+    open_run();
+    for (int i = 0; i < 20; i++)
+        CHECK_OK(gpur_ga3c_advance(fixture.run, 5));
+    const gpur_ga3c_stats s = ga3c_fixture_stats(&fixture);
+    CHECK_EQUAL(s.trained_rows, 100);
+    CHECK_EQUAL(s.lags[0], 90);
+    CHECK_EQUAL(s.lags[1], 10);
+    close_run();
+}
+
+/* Stopping. */
+
+static void *stop_soon(void *context)
+{
+    pause_for(*(const int64_t *)context);
+    gpur_ga3c_stop(fixture.run);
+    return NULL;
+}
+
+static void try_stop(int32_t system)
+{
+    static const int64_t soon = 20000;
+    pthread_t stopper;
+    config = ga3c_fixture_config("slow");
+    config.system = system;
+    open_run();
+    CHECK(pthread_create(&stopper, NULL, stop_soon, (void *)(intptr_t)&soon) == 0);
+    const gpur_status status = gpur_ga3c_advance(fixture.run, 1000000000);
+    pthread_join(stopper, NULL);
+    CHECK_EQUAL(status, GPUR_INTERRUPTED);
+    CHECK_MESSAGE("environment steps");
+    const int64_t steps = ga3c_fixture_stats(&fixture).steps;
+    CHECK_OK(gpur_ga3c_advance(fixture.run, 100));
+    CHECK_EQUAL(ga3c_fixture_stats(&fixture).steps, steps + 100);
+    gpur_ga3c_stop(fixture.run);
+    CHECK_STATUS(gpur_ga3c_advance(fixture.run, 100), GPUR_INTERRUPTED);
+    CHECK_EQUAL(ga3c_fixture_stats(&fixture).steps, steps + 100);
+    CHECK_OK(gpur_ga3c_advance(fixture.run, 4));
+    close_run();
+}
+
+TEST(a_run_can_be_stopped_and_goes_on)
+{
+    for (int32_t system = GPUR_GA3C; system <= GPUR_A2C; system++)
+        try_stop(system);
+}
+
+/* Errors. */
+
+static void try_error(int32_t system, const char *options, int64_t predict, int64_t train, const char *message)
+{
+    config = ga3c_fixture_config(options);
+    config.system = system;
+    fixture.fake.predict_fails_at = predict;
+    fixture.fake.train_fails_at = train;
+    open_run();
+    CHECK_STATUS(gpur_ga3c_advance(fixture.run, 100000),
+                 predict + train > 0 ? GPUR_DEVICE_ERROR : GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(message);
+    CHECK_FAILS(gpur_ga3c_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, message);
+    CHECK_MESSAGE("can only be destroyed");
+    close_run();
+}
+
+TEST(the_first_error_of_any_thread_ends_the_run)
+{
+    for (int32_t system = GPUR_GA3C; system <= GPUR_A2C; system++) {
+        try_error(system, "fail=17", 0, 0, "step 17: the motor is broken");
+        try_error(system, "", 50, 0, "the network is broken");
+        try_error(system, "", 0, 9, "a train step: the optimizer is broken");
+    }
+}
+
+TEST(settings_are_checked)
+{
+    double mean;
+    config = ga3c_fixture_config("");
+    open_run();
+    CHECK_FAILS(gpur_ga3c_advance(fixture.run, 0), GPUR_INVALID_ARGUMENT, "steps is 0; it must be 1 or more");
+    CHECK_FAILS(gpur_ga3c_advance(NULL, 1), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(gpur_ga3c_set_counts(fixture.run, 0, 1, 1), GPUR_INVALID_ARGUMENT, "agents is 0; it must be 1 to 1024");
+    CHECK_FAILS(gpur_ga3c_set_counts(fixture.run, 1, 65, 1), GPUR_INVALID_ARGUMENT, "predictors is 65");
+    CHECK_FAILS(gpur_ga3c_set_counts(fixture.run, 1, 1, 0), GPUR_INVALID_ARGUMENT, "trainers is 0");
+    CHECK_FAILS(gpur_ga3c_evaluate(fixture.run, 0, 1, &mean), GPUR_INVALID_ARGUMENT, "episodes is 0");
+    CHECK_FAILS(gpur_ga3c_evaluate(fixture.run, 1, 2, &mean), GPUR_INVALID_ARGUMENT, "greedy is 2");
+    close_run();
+#define REFUSES(setting, message)                                                                                      \
+    config = ga3c_fixture_config("");                                                                                  \
+    config.setting;                                                                                                    \
+    CHECK_FAILS(ga3c_fixture_open(&fixture, &config), GPUR_INVALID_ARGUMENT, message);                                 \
+    close_run()
+    REFUSES(system = 3, "system is 3");
+    REFUSES(agents = 1025, "agents is 1025; it must be 1 to 1024");
+    REFUSES(t_max = 0, "t_max is 0; it must be 1 to 256");
+    REFUSES(discount = 1.5f, "discount is 1.5; it must be 0 to 1");
+    REFUSES(reward_clip = -1.0f, "reward_clip is -1");
+    REFUSES(queue_room = 0, "queue_room is 0");
+    REFUSES(when_full = 3, "when_full is 3");
+    REFUSES(min_train_batch = 5996, "min_train_batch is 5996 and t_max 5, and the learner's max_batch 6000");
+    REFUSES(tuner_period = 0.0, "tuner_period is 0");
+    REFUSES(reserved = 1, "reserved");
+    config = ga3c_fixture_config("");
+    config.system = GPUR_A2C;
+    config.tuner = GPUR_TUNER_PAPER;
+    CHECK_FAILS(ga3c_fixture_open(&fixture, &config), GPUR_INVALID_ARGUMENT, "tuner is 1 and system 2");
+    close_run();
+    config.tuner = GPUR_TUNER_NONE;
+    config.agents = 8;
+    fixture.fake.max_batch = 39;
+    CHECK_FAILS(ga3c_fixture_open(&fixture, &config), GPUR_INVALID_ARGUMENT, "agents is 8 and t_max 5");
+    close_run();
+}
+
+/* Threads that come and go. */
+
+static _Atomic int is_over;
+
+static void *change_numbers(void *unused)
+{
+    (void)unused;
+    for (int32_t i = 0; !atomic_load(&is_over); i++)
+        if (gpur_ga3c_set_counts(fixture.run, 1 + i * 7 % 40, 1 + i % 3, 1 + i % 2) != GPUR_OK)
+            break;
+    return NULL;
+}
+
+static int64_t agents_so_far(void)
+{
+    int64_t agents = 0;
+    gpur_mutex_lock(&fixture.run->lock);
+    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++)
+        agents += fixture.run->places[i].incarnation;
+    gpur_mutex_unlock(&fixture.run->lock);
+    return agents;
+}
+
+static void try_changes(int32_t system, int64_t agents)
+{
+    pthread_t changer;
+    int64_t steps = 0;
+    gpur_status status = GPUR_OK;
+    config = ga3c_fixture_config("");
+    config.system = system;
+    config.queue_room = 2;
+    config.min_train_batch = system == GPUR_GA3C ? 6 : 0;
+    open_run();
+    atomic_store(&is_over, 0);
+    CHECK(pthread_create(&changer, NULL, change_numbers, NULL) == 0);
+    for (; status == GPUR_OK && agents_so_far() < agents; steps += 200)
+        status = gpur_ga3c_advance(fixture.run, 200);
+    atomic_store(&is_over, 1);
+    pthread_join(changer, NULL);
+    CHECK_OK(status);
+    CHECK_OK(gpur_ga3c_set_counts(fixture.run, 3, 1, 1));
+    CHECK_OK(gpur_ga3c_advance(fixture.run, 300));
+    const gpur_ga3c_stats s = ga3c_fixture_stats(&fixture);
+    CHECK_EQUAL(s.steps, steps + 300);
+    CHECK_EQUAL(s.agents, 3);
+    CHECK_EQUAL(s.trained_rows, fixture.fake.count);
+    const int64_t open = s.steps - s.trained_rows - s.dropped_rows;
+    CHECK(open >= 0 && open <= 3 * 4);
+    close_run();
+    CHECK_EQUAL(atomic_load(&fixture.fake.locals), 0);
+}
+
+TEST(a_thousand_agents_come_and_go)
+{
+    for (int32_t system = GPUR_GA3C; system <= GPUR_A2C; system++)
+        try_changes(system, (int64_t)(IS_WATCHED ? 200 : 1000));
+}
+
+/* Agents that wait for room leave at once, though the trainer takes 20 ms for each rollout. */
+TEST(an_agent_leaves_a_full_queue)
+{
+    static const int64_t soon = 100000;
+    pthread_t stopper, changer;
+    config = ga3c_fixture_config("length=10");
+    config.queue_room = 1;
+    fixture.fake.train_sleep = 20000;
+    open_run();
+    atomic_store(&is_over, 0);
+    CHECK(pthread_create(&stopper, NULL, stop_soon, (void *)(intptr_t)&soon) == 0);
+    CHECK(pthread_create(&changer, NULL, change_numbers, NULL) == 0);
+    const gpur_status status = gpur_ga3c_advance(fixture.run, 1000000);
+    atomic_store(&is_over, 1);
+    pthread_join(changer, NULL);
+    pthread_join(stopper, NULL);
+    CHECK_EQUAL(status, GPUR_INTERRUPTED);
+    const gpur_ga3c_stats s = ga3c_fixture_stats(&fixture);
+    CHECK(s.left_rollouts > 0 && s.queue_lag <= s.queue_lag_bound);
+    close_run();
+}
+
+TEST(a_run_ends_at_any_moment)
+{
+    const int rounds = IS_WATCHED ? 100 : 1000;
+    for (int i = 0; i < rounds; i++) {
+        const int64_t soon = i * 37 % 900;
+        pthread_t stopper;
+        config = ga3c_fixture_config(i % 2 ? "length=5" : "");
+        config.system = i % 3;
+        config.agents = 1 + i % 12;
+        config.predictors = 1 + i % 3;
+        config.trainers = 1 + i % 2;
+        config.queue_room = 1 + i % 4;
+        open_run();
+        CHECK(pthread_create(&stopper, NULL, stop_soon, (void *)(intptr_t)&soon) == 0);
+        const gpur_status status = gpur_ga3c_advance(fixture.run, i % 7 == 0 ? 3 : 1000000);
+        pthread_join(stopper, NULL);
+        CHECK(status == GPUR_OK || status == GPUR_INTERRUPTED);
+        close_run();
+    }
+}
+
+/* The tuner, at work. */
+
+TEST(the_tuner_changes_the_numbers_while_the_run_goes_on)
+{
+    config = ga3c_fixture_config("");
+    config.tuner = GPUR_TUNER_CODE;
+    config.tuner_period = 0.02;
+    config.tuner_settling = 0.005;
+    config.max_agents = 6;
+    open_run();
+    for (int i = 0; fixture.tuned < 5 && i < 1000; i++)
+        CHECK_OK(gpur_ga3c_advance(fixture.run, 500));
+    CHECK(fixture.tuned >= 5);
+    const gpur_ga3c_stats s = ga3c_fixture_stats(&fixture);
+    CHECK(s.agents >= 1 && s.agents <= 6 && s.predictors >= 1 && s.trainers >= 1);
+    close_run();
+}
+
+/* Evaluation, and files. */
+
+static double expected_return(int32_t id, int64_t games)
+{
+    double sum = 0.0;
+    int32_t total = 0;
+    for (int32_t episode = 0; episode < games; episode++) {
+        const int32_t length = ga3c_env_length("", id, episode);
+        for (int32_t t = 0; t < length; t++, total++)
+            sum += (double)ga3c_env_reward("", id, total, t + 1 == length);
+    }
+    return sum / (double)games;
+}
+
+TEST(an_evaluation_plays_whole_games_beside_the_run)
+{
+    double mean = 0.0;
+    config = ga3c_fixture_config("");
+    open_run();
+    CHECK_OK(gpur_ga3c_advance(fixture.run, 100));
+    CHECK_OK(gpur_ga3c_evaluate(fixture.run, 20, 1, &mean));
+    const int32_t id = (int32_t)(gpur_ga3c_env_seed(fixture.run, 0, GPUR_GA3C_MAX_AGENTS) & 0xfffff);
+    CHECK_NEAR(mean, expected_return(id, 20), 1e-9);
+    CHECK(atomic_load(&fixture.fake.greedy) >= 20 && ga3c_fixture_stats(&fixture).steps == 100);
+    CHECK_OK(gpur_ga3c_advance(fixture.run, 100));
+    CHECK_EQUAL(ga3c_fixture_stats(&fixture).steps, 200);
+    close_run();
+}
+
+#ifdef GPUR_HAS_FILES
+TEST(a_saved_run_goes_on)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", test_file_path("ga3c.safetensors"));
+    *strrchr(folder, '/') = 0;
+    (void)test_file_path("learner.safetensors");
+    config = ga3c_fixture_config("");
+    open_run();
+    CHECK_OK(gpur_ga3c_set_counts(fixture.run, 5, 2, 3));
+    CHECK_OK(gpur_ga3c_advance(fixture.run, 500));
+    const gpur_ga3c_stats saved = ga3c_fixture_stats(&fixture);
+    CHECK_OK(gpur_ga3c_save(fixture.run, folder));
+    CHECK_FAILS(gpur_ga3c_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "the run has taken 500 steps");
+    close_run();
+    open_run();
+    CHECK_OK(gpur_ga3c_load(fixture.run, folder));
+    const gpur_ga3c_stats loaded = ga3c_fixture_stats(&fixture);
+    CHECK(loaded.agents == 5 && loaded.predictors == 2 && loaded.trainers == 3);
+    CHECK(loaded.steps == 500 && loaded.episodes == saved.episodes && loaded.trained_rows == saved.trained_rows);
+    CHECK(memcmp(loaded.lags, saved.lags, sizeof saved.lags) == 0 && loaded.largest_lag == saved.largest_lag);
+    CHECK_NEAR(loaded.recent_return, saved.recent_return, 0.0);
+    CHECK_EQUAL(atomic_load(&fixture.fake.steps), saved.train_steps);
+    CHECK_OK(gpur_ga3c_advance(fixture.run, 100));
+    CHECK_EQUAL(ga3c_fixture_stats(&fixture).steps, 600);
+    for (int64_t i = 0; i < fixture.fake.count; i++)
+        for (int32_t agent = 0; agent < 5; agent++)
+            CHECK(fixture.fake.rows[i].id != (int32_t)(gpur_ga3c_env_seed(fixture.run, 0, agent) & 0xfffff));
+    close_run();
+    config.seed++;
+    open_run();
+    CHECK_FAILS(gpur_ga3c_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "seed");
+    close_run();
+    test_remove_folder();
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(exactly_as_many_steps_are_taken_as_were_asked_for);
+    RUN(an_episode_is_a_whole_game);
+    RUN(trainers_join_rollouts_until_they_have_more_than_the_least_number);
+    RUN(predictors_take_all_that_wait_at_once_up_to_the_most);
+    RUN(a_full_training_queue_waits_refuses_or_drops);
+    RUN(the_lag_is_counted_in_updates);
+    RUN(a_run_can_be_stopped_and_goes_on);
+    RUN(the_first_error_of_any_thread_ends_the_run);
+    RUN(settings_are_checked);
+    RUN(a_thousand_agents_come_and_go);
+    RUN(an_agent_leaves_a_full_queue);
+    RUN(a_run_ends_at_any_moment);
+    RUN(the_tuner_changes_the_numbers_while_the_run_goes_on);
+    RUN(an_evaluation_plays_whole_games_beside_the_run);
+#ifdef GPUR_HAS_FILES
+    RUN(a_saved_run_goes_on);
+#endif
+    return test_main_end();
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* The tuner's decisions, on rates that are computed by a formula. */
+#include "ga3c/tuner.h"
+#include "gpureplay/ga3c.h"
+#include "kernels/lib/random.h"
+#include "test.h"
+
+static const gpur_ga3c_numbers most = {12, 4, 4}, one = {1, 1, 1};
+
+/* Surfaces with an optimum inside of the grid: rollouts a second. */
+typedef double surface(gpur_ga3c_numbers n);
+
+/* The slowest of three stages, and each thread costs a little of all. */
+static double stages(gpur_ga3c_numbers n)
+{
+    const double agents = 10.0 * n.agents, predictors = 35.0 * n.predictors, trainers = 30.0 * n.trainers;
+    const double squares = n.predictors * n.predictors + n.trainers * n.trainers;
+    return fmin(agents, fmin(predictors, trainers)) / (1.0 + 0.02 * n.agents + 0.05 * squares);
+}
+
+/* An agent's round trip: its environment, a reply that is later the more agents a predictor has, and the wait for
+ * trainers; more than 9 threads slow all down. */
+static double round_trip(gpur_ga3c_numbers n)
+{
+    const double threads = n.agents + n.predictors + n.trainers, slow = fmax(1.0, threads / 9.0);
+    const double predict = 0.5 + 0.4 * n.agents / n.predictors, train = 0.6 * n.agents / n.trainers;
+    return 1000.0 * n.agents / (5.0 * (1.0 + predict) + train) / (slow * slow);
+}
+
+/* Predictors and trainers share a device, of which more of them use more, and switch more often. */
+static double shared_device(gpur_ga3c_numbers n)
+{
+    const double predicts = 300.0 * (1.0 - pow(0.6, n.predictors)) * (1.0 - pow(0.7, n.agents));
+    const double trains = 250.0 * (1.0 - pow(0.6, n.trainers));
+    return fmin(predicts, trains) / (1.0 + 0.1 * (n.predictors + n.trainers - 2) + 0.03 * n.agents);
+}
+
+static double best_of(surface *rate, gpur_ga3c_numbers *at)
+{
+    double best = 0.0;
+    for (int32_t a = 1; a <= most.agents; a++)
+        for (int32_t p = 1; p <= most.predictors; p++)
+            for (int32_t t = 1; t <= most.trainers; t++) {
+                const gpur_ga3c_numbers n = {a, p, t};
+                *at = rate(n) > best ? n : *at;
+                best = fmax(best, rate(n));
+            }
+    return best;
+}
+
+/* The rate of the numbers that are accepted after 200 windows. Each measurement is off by up to `noise`. */
+static double run_tuner(surface *rate, int32_t kind, uint64_t seed, double noise)
+{
+    gpur_tuner tuner;
+    gpur_ga3c_numbers now = one;
+    gpur_tuner_begin(&tuner, kind, seed, most);
+    for (int i = 0; i < 200; i++) {
+        const double chance = (double)gpur_random_uniform(gpur_random_bits(seed, 99, (uint64_t)i, 0).v[0]);
+        (void)gpur_tuner_judge(&tuner, now, rate(now) * (1.0 + noise * (2.0 * chance - 1.0)));
+        now = gpur_tuner_propose(&tuner);
+    }
+    return rate(tuner.accepted);
+}
+
+static void check_reaches(int32_t kind, double noise)
+{
+    static surface *const surfaces[] = {stages, round_trip, shared_device};
+    for (size_t s = 0; s < sizeof surfaces / sizeof *surfaces; s++) {
+        gpur_ga3c_numbers at = one;
+        const double best = best_of(surfaces[s], &at);
+        int good = 0;
+        for (uint64_t seed = 0; seed < 10; seed++)
+            good += run_tuner(surfaces[s], kind, seed, noise) >= 0.9 * best;
+        CHECK(at.agents > 1 && at.agents < most.agents && surfaces[s](one) < 0.6 * best);
+        CHECK(at.predictors < most.predictors && at.trainers < most.trainers && at.predictors * at.trainers > 1);
+        CHECK(good >= 9);
+    }
+}
+
+TEST(the_paper_s_rule_reaches_the_best_numbers)
+{
+    check_reaches(GPUR_TUNER_PAPER, 0.0);
+    check_reaches(GPUR_TUNER_PAPER, 0.01);
+}
+
+TEST(the_code_s_rule_reaches_the_best_numbers)
+{
+    check_reaches(GPUR_TUNER_CODE, 0.0);
+    check_reaches(GPUR_TUNER_CODE, 0.01);
+}
+
+static int distance(int32_t a, int32_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* From the accepted numbers, within the limits, and each change that is possible comes. */
+static void check_changes(int32_t kind)
+{
+    gpur_tuner tuner;
+    int64_t seen[27] = {0};
+    int kinds = 0;
+    gpur_tuner_begin(&tuner, kind, 3, most);
+    (void)gpur_tuner_judge(&tuner, (gpur_ga3c_numbers){1, 2, 4}, 1.0);
+    for (int i = 0; i < 2000; i++) {
+        const gpur_ga3c_numbers n = gpur_tuner_propose(&tuner);
+        CHECK(n.agents >= 1 && n.agents <= 2 && n.predictors >= 1 && n.predictors <= 3 && n.trainers >= 3);
+        CHECK(n.trainers <= 4);
+        const int by = distance(n.agents, 1) + distance(n.predictors, 2) + distance(n.trainers, 4);
+        CHECK(by >= 1 && (kind == GPUR_TUNER_CODE || by == 1));
+        seen[9 * (n.agents - 1) + 3 * (n.predictors - 1) + n.trainers - 3]++;
+    }
+    for (int i = 0; i < 27; i++)
+        kinds += seen[i] > 0;
+    CHECK_EQUAL(kinds, kind == GPUR_TUNER_CODE ? 11 : 4);
+}
+
+TEST(changes_keep_within_the_limits)
+{
+    check_changes(GPUR_TUNER_PAPER);
+    check_changes(GPUR_TUNER_CODE);
+}
+
+/* The authors' code compares with the window before, also if that was rejected. */
+TEST(numbers_are_compared_with_the_accepted_ones)
+{
+    gpur_tuner tuner;
+    gpur_tuner_begin(&tuner, GPUR_TUNER_PAPER, 0, most);
+    CHECK(gpur_tuner_judge(&tuner, (gpur_ga3c_numbers){2, 2, 2}, 100.0));
+    CHECK(!gpur_tuner_judge(&tuner, (gpur_ga3c_numbers){3, 2, 2}, 50.0));
+    CHECK(!gpur_tuner_judge(&tuner, (gpur_ga3c_numbers){2, 3, 2}, 90.0));
+    CHECK_EQUAL(tuner.accepted.agents, 2);
+    CHECK_EQUAL(tuner.accepted.predictors, 2);
+    CHECK(gpur_tuner_judge(&tuner, (gpur_ga3c_numbers){2, 2, 3}, 99.0));
+    CHECK(gpur_tuner_judge(&tuner, (gpur_ga3c_numbers){2, 2, 4}, 95.1));
+    CHECK(!gpur_tuner_judge(&tuner, (gpur_ga3c_numbers){2, 1, 4}, 94.5));
+    CHECK(gpur_tuner_judge(&tuner, (gpur_ga3c_numbers){3, 2, 4}, 101.0));
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(the_paper_s_rule_reaches_the_best_numbers);
+    RUN(the_code_s_rule_reaches_the_best_numbers);
+    RUN(changes_keep_within_the_limits);
+    RUN(numbers_are_compared_with_the_accepted_ones);
+    return test_main_end();
+}
