@@ -20,6 +20,7 @@
  *   gpureplay/learner.h     a DQN learner, which trains on a replay or on batches in host memory
  *   gpureplay/checkpoint.h  saving and loading of replays, learners and weights
  *   gpureplay/policy.h      acting without a replay and without training
+ *   gpureplay/actor_critic.h  an actor-critic learner, which trains on batches in host memory
  *   gpureplay/env.h         environments, and plug-ins with more of them
  *   gpureplay/run.h         whole trainings: environments, acting, replay and learner, in threads of their own
  *   gpureplay/block.h       finished transitions as bytes, which travel between threads, processes and machines
@@ -66,6 +67,7 @@
 #include "gpureplay/learner.h"
 #include "gpureplay/checkpoint.h"
 #include "gpureplay/policy.h"
+#include "gpureplay/actor_critic.h"
 #include "gpureplay/env.h"
 #include "gpureplay/run.h"
 #include "gpureplay/block.h"

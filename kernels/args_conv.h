@@ -14,8 +14,8 @@
     X(widen_bf16)
 
 /*
- * Preprocessing: converts observations as the replay stores them to the first layer's input, x = obs * scale. Within
- * an image of x the channels of a pixel are contiguous, then come the pixels of a row, then the rows.
+ * Preprocessing: converts observations as the replay stores them to the first layer's input, x = obs * scale + shift.
+ * Within an image of x the channels of a pixel are contiguous, then come the pixels of a row, then the rows.
  *
  * Space-to-depth, for b > 1: each block of b x b pixels becomes one pixel of b b C channels, ordered by row, column
  * and channel in the block. A convolution of kernel 2 b and stride b then becomes one of kernel 2 and stride 1.
@@ -32,18 +32,19 @@ typedef struct gpur_preprocess_args {
     int32_t planes;                  /* 1: obs is (C, H, W); 0: (H, W, C) */
     int32_t space_to_depth;          /* b; 1: no space-to-depth */
     int32_t bf16;                    /* 1: x is bfloat16; 0: float32 */
-    float scale;
+    float scale, shift;              /* a shift of -0 changes no bit of obs * scale */
 } gpur_preprocess_args;
 
 /* Geometry of a convolution, for im2col and col2im. */
 typedef struct gpur_conv_geometry {
     int64_t images, height, width, channels; /* N, H, W, C */
     int64_t out_height, out_width;           /* H', W' */
-    int64_t kernel, stride, padding;
+    int64_t kernel, stride;
+    int64_t top, left; /* rows of zeros above each image, columns of zeros to its left */
 } gpur_conv_geometry;
 
-/* im2col: row (n, y, x) of the result holds the K x K x C inputs of output pixel (y, x) of image n; inputs in the
- * padding are 0. */
+/* im2col: row (n, y, x) of the result holds the K x K x C inputs of output pixel (y, x) of image n; inputs outside
+ * the image are 0. */
 typedef struct gpur_im2col_args {
     gpur_conv_geometry geometry;
     const void *x; /* (N, H, W, C) float32, or bfloat16 */

@@ -18,6 +18,8 @@
     X(weight_update)                                                                                                   \
     X(finish_step)                                                                                                     \
     X(epsilon_greedy)                                                                                                  \
+    X(softmax_choice)                                                                                                  \
+    X(actor_critic_loss)                                                                                               \
     X(fused_train_steps)
 
 /* Activation of a layer; the values are those of GPUR_LINEAR, GPUR_RELU, GPUR_TANH in the public header. */
@@ -191,6 +193,59 @@ typedef struct gpur_epsilon_greedy_args {
     uint64_t step;
     float epsilon;
 } gpur_epsilon_greedy_args;
+
+/* Chooses actions from the outputs of a SOFTMAX_VALUE head, by random numbers that are a pure function as above. */
+typedef struct gpur_softmax_choice_args {
+    const float *z;       /* (B, A + 1), rows `z_pitch` floats apart, without bias */
+    const float *bias;    /* (A + 1) */
+    float *probabilities; /* (B, A) out */
+    float *value;         /* (B) out */
+    int32_t *action;      /* (B) out */
+    int64_t batch, z_pitch;
+    int32_t num_actions;
+    int32_t greedy; /* 1: the most probable action; 0: one drawn from the probabilities */
+    float floor;    /* f: p = (softmax + f) / (1 + f A) */
+    uint64_t seed;
+    const gpur_explore_row *rows; /* as in gpur_epsilon_greedy_args */
+    uint64_t step;
+    float epsilon;
+} gpur_softmax_choice_args;
+
+/* How log(p) is computed; the values are those of GPUR_LOG_* in the public header. */
+enum { GPUR_LOG_KIND_ADD = 0, GPUR_LOG_KIND_MAX = 1, GPUR_LOG_KIND_SOFTMAX = 2 };
+
+/* The parts of the loss whose gradient is wanted. */
+enum { GPUR_LOSS_OF_POLICY = 1, GPUR_LOSS_OF_VALUE = 2 };
+
+/* What a row of an actor-critic batch gives: arrays of B, one after another. */
+enum {
+    GPUR_ROW_POLICY_LOSS = 0, /* -log(p_a) (R - V) */
+    GPUR_ROW_VALUE_LOSS = 1,  /* (R - V)^2 */
+    GPUR_ROW_ENTROPY = 2,
+    GPUR_ROW_VALUE = 3,
+    GPUR_ROW_RESULTS = 4,
+};
+
+/* Loss of an actor-critic and its gradient, row by row. The formulas are in kernels/learn/actor_critic_loss.h. */
+typedef struct gpur_actor_critic_loss_args {
+    const float *z;               /* (B, A + 1), rows `z_pitch` floats apart, without bias */
+    const float *bias;            /* (A + 1) */
+    const int32_t *action;        /* (B) 0 to A - 1 */
+    const float *returns;         /* (B) R */
+    const int64_t *count;         /* (1) device: rows that train; the gradient of the others is 0 */
+    const gpur_train_state *state; /* of the entropy's schedule */
+    float *p;                     /* (B, A) out: probabilities */
+    float *dp;                    /* (B, A) out: gradients by them */
+    float *dz;                    /* (B, A + 1) out, rows `z_pitch` floats apart */
+    float *results;               /* (GPUR_ROW_RESULTS, B) out; 0 in rows that do not train */
+    int64_t batch, z_pitch;
+    int32_t num_actions;
+    int32_t parts; /* GPUR_LOSS_OF_*: others add nothing to dz */
+    int32_t log;   /* GPUR_LOG_KIND_* */
+    float log_epsilon, floor, value_coefficient;
+    float entropy_first, entropy_last;
+    int64_t entropy_begin, entropy_steps;
+} gpur_actor_critic_loss_args;
 
 /* One operand of a matrix product: element (i, k) is x[i * row + k * step]. If x was computed in several splits, it
  * is the sum of that element over the splits, in their order. */

@@ -227,7 +227,10 @@ static void add_network(json *j, const gpur_network_config *network)
         NAMED(j, "activation", layer->activation, "linear", "relu", "tanh");
         json_integer(j, "kernel", layer->kernel);
         json_integer(j, "stride", layer->stride);
-        json_integer(j, "padding", layer->padding);
+        if (layer->padding == GPUR_SAME)
+            json_string(j, "padding", "same");
+        else
+            json_integer(j, "padding", layer->padding);
         json_end(j, '}');
     }
     json_end(j, ']');
@@ -239,6 +242,7 @@ static void add_network(json *j, const gpur_network_config *network)
     json_float(j, "init_scale", network->init_scale);
     NAMED(j, "input_layout", network->input_layout, "chw", "hwc");
     json_float(j, "input_scale", network->input_scale);
+    json_float(j, "input_shift", network->input_shift);
     json_end(j, '}');
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Actor-critic learners: a network with a policy and a value, which trains on the caller's own batches of observations,
- * actions and returns. There is no replay and no target network. Policies (policy.h) with the same network act; they get
- * its weights by gpur_actor_critic_publish.
+ * actions and returns. There is no replay and no target network. Policies (policy.h) with the same network act; they
+ * get its weights by gpur_actor_critic_publish.
  *
  *     gpur_actor_critic_config_init(&config, sizeof config);
  *     config.network.num_actions = 6;
@@ -37,8 +37,8 @@ typedef struct gpur_actor_critic gpur_actor_critic;
 
 /* How log(p) is computed in the loss, with e = log_epsilon. */
 enum {
-    GPUR_LOG_ADD = 0,     /* log(p + e), and in H(p) both p are p + e [Babaeizadeh et al. 2017, eq. 5]: the gradient by p
-                             is at most 1 / e */
+    GPUR_LOG_ADD = 0,     /* log(p + e), and in H(p) both p are p + e [Babaeizadeh et al. 2017, eq. 5]: the gradient by
+                             p is at most 1 / e */
     GPUR_LOG_MAX = 1,     /* log(max(p, e)), as in the authors' code: the gradient of an action with p < e is 0 */
     GPUR_LOG_SOFTMAX = 2, /* z - log(sum over a of exp(z_a)) of the logits z, which is never infinite: without e, and
                              without policy_floor */
@@ -56,13 +56,13 @@ typedef struct gpur_actor_critic_config {
     gpur_field obs;                  /* as in gpur_policy_config */
     gpur_optimizer_config optimizer; /* learning rate and clipping by train step; default RMSPROP_TF with 3e-4, decay
                                         0.99 and epsilon 0.1 under the root [eq. 3] */
-    int32_t dual_optimizer;          /* 1: the gradients of the policy, with its entropy, and of the value are clipped and
-                                        applied apart, each with mean squares of its own, and the layers that both share
-                                        are changed by both. 0, the default: their sum is applied */
+    int32_t dual_optimizer;          /* 1: the gradients of the policy, with its entropy, and of the value are clipped
+                                        and applied apart, each with mean squares of its own, and the layers that both
+                                        share are changed by both. 0, the default: their sum is applied */
     int32_t log;                     /* GPUR_LOG_*; default ADD */
     float log_epsilon;               /* e; above 0, below 1, default 1e-6 */
-    float policy_floor;              /* f: p = (softmax(logits) + f) / (1 + f num_actions) in the loss and in acting with
-                                        gpur_actor_critic_publish's policies; 0 or more, below 1, default 0 */
+    float policy_floor;              /* f: p = (softmax(logits) + f) / (1 + f num_actions); 0 or more, below 1, default
+                                        0. Policies that act should have the same */
     float value_coefficient;         /* 0 or more; default 0.5 */
     gpur_schedule entropy;           /* by train step, 0 or more; default 0.01 throughout */
     int32_t max_batch;               /* the most rows of a train step, 1 to GPUR_MAX_ACTOR_CRITIC_BATCH; default 128 */
@@ -126,8 +126,8 @@ GPUR_API gpur_status gpur_actor_critic_train(gpur_actor_critic *learner, const g
                                              gpur_actor_critic_losses *losses);
 
 /*
- * Copies the weights to a policy, as gpur_policy_pull does; their version is the number of train steps done. Waits for a
- * train step of another thread. Any thread.
+ * Copies the weights to a policy, as gpur_policy_pull does; their version is the number of train steps done. Waits for
+ * a train step of another thread. Any thread.
  *
  *   policy  on the device of the learner, with an equal network
  *
@@ -145,8 +145,8 @@ GPUR_API gpur_status gpur_actor_critic_get_weight_info(gpur_actor_critic *learne
                                                        gpur_weight_info *info);
 GPUR_API gpur_status gpur_actor_critic_read_weights(gpur_actor_critic *learner, int32_t which, const char *name,
                                                     float *values, int64_t count);
-GPUR_API gpur_status gpur_actor_critic_write_weights(gpur_actor_critic *learner, const char *name, const float *values,
-                                                     int64_t count);
+GPUR_API gpur_status gpur_actor_critic_write_weights(gpur_actor_critic *learner, int32_t which, const char *name,
+                                                     const float *values, int64_t count);
 
 /*
  * Writes the weights, the state of the optimizer and the number of train steps to a file, from which

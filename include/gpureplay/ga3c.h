@@ -119,6 +119,28 @@ typedef struct gpur_ga3c_config {
 GPUR_API gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t size);
 
 /*
+ * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
+ * to ask for its spaces. Of `learner` these are all but max_batch, math, deterministic and seed; of `run` all but
+ * agents, predictors, trainers, the tuner's, seed, on_event and user. Other members keep their values. Any thread.
+ *
+ *   "ga3c"            all constants of Babaeizadeh et al. 2017 and of its code: two convolutions and 256 units on four
+ *                     frames of 84 x 84 bytes, padded, scaled and initialized as in the code
+ *   "ga3c-large-4", "ga3c-large-3", "ga3c-large-2", "ga3c-large-1"
+ *                     the four networks of its Table 2: 32 filters in the first layer with this stride, and a third
+ *                     convolution
+ *   "a3c-cpu", "a2c"  the network of "ga3c" with GPUR_A3C and GPUR_A2C
+ *   "ga3c-small", "a3c-small", "a2c-small"
+ *                     this library's own, for games like CartPole and MinAtar on a few cores: the network of
+ *                     "fast-dqn-small", and Adam
+ *
+ *   type, options  the environment; run->env_options becomes `options`, which must exist until gpur_ga3c_create
+ *
+ *   GPUR_INVALID_ARGUMENT  no such name, an environment that the preset cannot take, or NULL
+ */
+GPUR_API gpur_status gpur_ga3c_preset(const char *name, const gpur_env_type *type, const char *options,
+                                      gpur_actor_critic_config *learner, gpur_ga3c_config *run);
+
+/*
  * Creates a run, and starts its threads at the first gpur_ga3c_advance. The learner and the type of environment must
  * outlive the run. Where the learner's observation has one axis more than the environment's, it is a stack of the last
  * frames on the axis of channels (network.input_layout), filled with zeros at an episode's beginning.

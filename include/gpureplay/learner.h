@@ -57,8 +57,8 @@ enum {
  *   GPUR_STEP_LIBRARIES   with matrix products and convolutions from libraries
  *   GPUR_STEP_FUSED       whole steps in one kernel, for small networks on a GPU. Acting may have to wait for such a
  *                         launch. It requires two dense layers before the output layer (the head's hidden layer
- *                         counts), GPUR_MATH_FP32, a replay of GPUR_LAYOUT_ROWS, obs of float32, and input_scale 1.
- *                         Other learners are refused, and the message says what is required
+ *                         counts), GPUR_MATH_FP32, a replay of GPUR_LAYOUT_ROWS, obs of float32, input_scale 1 and
+ *                         input_shift 0. Other learners are refused, and the message says what is required
  *   GPUR_STEP_AUTO        the default; at present the same as GPUR_STEP_LIBRARIES
  *
  * gpur_learner_train_ids and gpur_learner_train_host_batch always use the libraries.

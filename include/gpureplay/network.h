@@ -24,6 +24,14 @@ enum { GPUR_LINEAR = 0, GPUR_RELU = 1, GPUR_TANH = 2 };
  */
 enum { GPUR_DENSE = 0, GPUR_CONV = 1 };
 
+/*
+ * SAME padding, as TensorFlow computes it. The output has height / stride rows, rounded up, for which
+ * max((rows - 1) * stride + kernel - height, 0) rows of zeros are added to the image: half of them, rounded down, above
+ * it and the others below. Columns are added likewise to its left and right. 21 x 21 pixels, kernel 4 and stride 2
+ * give 11 x 11, with 1 row above and 2 below.
+ */
+enum { GPUR_SAME = -1 };
+
 /* One layer of the trunk. */
 typedef struct gpur_layer {
     int32_t kind;        /* GPUR_DENSE or GPUR_CONV */
@@ -31,7 +39,7 @@ typedef struct gpur_layer {
     int32_t activation;  /* GPUR_LINEAR, GPUR_RELU or GPUR_TANH */
     int32_t kernel;      /* GPUR_CONV: height and width of the kernel, 1 to 64. GPUR_DENSE: 0 */
     int32_t stride;      /* GPUR_CONV: 1 to 64. GPUR_DENSE: 0 */
-    int32_t padding;     /* GPUR_CONV: zeros added on each side, 0 to kernel - 1. GPUR_DENSE: 0 */
+    int32_t padding;     /* GPUR_CONV: zeros added on each side, 0 to kernel - 1, or GPUR_SAME. GPUR_DENSE: 0 */
     int64_t reserved[2]; /* 0; see gpur_schedule */
 } gpur_layer;
 
@@ -68,6 +76,8 @@ typedef struct gpur_network_config {
     float init_scale;                  /* GPUR_INIT_NORMAL: the standard deviation, 0 to 1,000,000 */
     float input_scale;                 /* obs is multiplied by this: 1/255 for frames of bytes; not 0; default 1 */
     int32_t input_layout;              /* GPUR_CHW or GPUR_HWC. Only used if the first layer is a convolution */
+    float input_shift;                 /* added to obs * input_scale: -1 with a scale of 1/128 gives bytes as -1 to 1;
+                                          finite; default 0 */
     int64_t reserved[4];               /* 0; see gpur_schedule */
 } gpur_network_config;
 

@@ -59,6 +59,9 @@ typedef struct gpur_policy_config {
     int32_t deterministic;       /* CUDA. 1: only convolution algorithms that give the same bits in each run. 0, the
                                     default: the fastest */
     uint64_t seed;               /* of exploration and of the initial weights; default 0 */
+    float policy_floor;          /* GPUR_HEAD_SOFTMAX_VALUE, f: the probabilities are (softmax(logits) + f) / (1 + f
+                                    num_actions); 0 or more, below 1, default 0 */
+    int32_t reserved;            /* 0 */
 } gpur_policy_config;
 
 /*
@@ -158,8 +161,8 @@ GPUR_API int64_t gpur_policy_version(gpur_policy *policy);
  * launch waits there for calls of gpur_policy_act that still read the weights before the current ones. Any thread.
  *
  *   learner  must be on the device of the policy, opened by the same gpur_device_open. Its network must have the same
- *            tensors, and the same activation, stride and padding in each layer. Its obs may differ in type, scale and
- *            order of axes
+ *            tensors, and the same activation, stride and padding in each layer. Its obs may differ in type, scale,
+ *            shift and order of axes
  *   which    GPUR_WEIGHTS_ONLINE or GPUR_WEIGHTS_TARGET
  *
  *   GPUR_INVALID_ARGUMENT  another device, another network (the message has the first tensor that differs, and both

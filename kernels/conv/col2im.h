@@ -8,13 +8,13 @@
 #include "kernels/lib/bf16.h"
 
 /* Along one axis: the output positions whose patch holds position `i` of the image. In the patch of output position o
- * it is at offset i + padding - o * stride. */
-GPUR_FN gpur_span gpur_col2im_positions(int64_t i, const gpur_conv_geometry *p, int64_t out)
+ * it is at offset i + before - o * stride, with `before` zeros before the image. */
+GPUR_FN gpur_span gpur_col2im_positions(int64_t i, const gpur_conv_geometry *p, int64_t before, int64_t out)
 {
     gpur_span s;
-    const int64_t reach = i + p->padding - p->kernel + 1;
+    const int64_t reach = i + before - p->kernel + 1;
     s.first = reach <= 0 ? 0 : (reach + p->stride - 1) / p->stride;
-    s.last = (i + p->padding) / p->stride + 1;
+    s.last = (i + before) / p->stride + 1;
     s.last = s.last < out ? s.last : out;
     s.step = 1;
     return s;
@@ -26,7 +26,7 @@ GPUR_FN const float *gpur_col2im_source(const gpur_col2im_args *a, int64_t n, in
 {
     const gpur_conv_geometry *const p = &a->geometry;
     const int64_t row = (n * p->out_height + oy) * p->out_width + ox;
-    const int64_t ky = y + p->padding - oy * p->stride, kx = x + p->padding - ox * p->stride;
+    const int64_t ky = y + p->top - oy * p->stride, kx = x + p->left - ox * p->stride;
     return a->columns + ((row * p->kernel + ky) * p->kernel + kx) * p->channels;
 }
 
@@ -35,8 +35,8 @@ GPUR_FN void gpur_col2im_channel(const gpur_col2im_args *a, int64_t i, int64_t c
 {
     const gpur_conv_geometry *const p = &a->geometry;
     const int64_t line = i / p->width, n = line / p->height, x = i - line * p->width, y = line - n * p->height;
-    const gpur_span rows = gpur_col2im_positions(y, p, p->out_height),
-                    columns = gpur_col2im_positions(x, p, p->out_width);
+    const gpur_span rows = gpur_col2im_positions(y, p, p->top, p->out_height),
+                    columns = gpur_col2im_positions(x, p, p->left, p->out_width);
     float sum = 0.0f;
     for (int64_t oy = rows.first; oy < rows.last; oy++)
         for (int64_t ox = columns.first; ox < columns.last; ox++)
@@ -52,8 +52,8 @@ GPUR_FN void gpur_col2im_pixel(const gpur_col2im_args *a, int64_t i)
 {
     const gpur_conv_geometry *const p = &a->geometry;
     const int64_t line = i / p->width, n = line / p->height, x = i - line * p->width, y = line - n * p->height;
-    const gpur_span rows = gpur_col2im_positions(y, p, p->out_height),
-                    columns = gpur_col2im_positions(x, p, p->out_width);
+    const gpur_span rows = gpur_col2im_positions(y, p, p->top, p->out_height),
+                    columns = gpur_col2im_positions(x, p, p->left, p->out_width);
     float *const to = (float *)a->x + i * p->channels;
     for (int64_t c = 0; c < p->channels; c++)
         to[c] = 0.0f;

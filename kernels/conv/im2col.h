@@ -18,8 +18,8 @@ GPUR_FN gpur_im2col_run gpur_im2col_run_of(const gpur_conv_geometry *p, int64_t 
 {
     gpur_im2col_run run;
     const int64_t line = row / p->out_width, n = line / p->out_height;
-    const int64_t y = (line - n * p->out_height) * p->stride - p->padding + ky;
-    const int64_t x = (row - line * p->out_width) * p->stride - p->padding;
+    const int64_t y = (line - n * p->out_height) * p->stride - p->top + ky;
+    const int64_t x = (row - line * p->out_width) * p->stride - p->left;
     const int64_t left = p->width - x;
     run.from = ((n * p->height + y) * p->width + x) * p->channels;
     run.first = (x < 0 ? -x : 0) * p->channels;

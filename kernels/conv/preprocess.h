@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Preprocessing of observations for the first layer: x = obs * scale, as (H, W, C), with space-to-depth blocks.
+/* Preprocessing of observations for the first layer: x = obs * scale + shift, as (H, W, C), with space-to-depth blocks.
  * Arguments, shapes and layouts: gpur_preprocess_args. */
 #pragma once
 
@@ -19,18 +19,18 @@ GPUR_FN gpur_preprocess_strides gpur_preprocess_strides_of(const gpur_preprocess
     return steps;
 }
 
-GPUR_FN float gpur_preprocess_value(float x, float scale)
+GPUR_FN float gpur_preprocess_value(float x, float scale, float shift)
 {
-    return x * scale;
+    return x * scale + shift;
 }
 
 GPUR_FN float gpur_preprocess_read(const gpur_preprocess_args *a, const unsigned char *image, int64_t i)
 {
     float x;
     if (!a->floats)
-        return gpur_preprocess_value((float)image[i], a->scale);
+        return gpur_preprocess_value((float)image[i], a->scale, a->shift);
     memcpy(&x, image + i * (int64_t)sizeof x, sizeof x);
-    return gpur_preprocess_value(x, a->scale);
+    return gpur_preprocess_value(x, a->scale, a->shift);
 }
 
 GPUR_FN void gpur_preprocess_write(const gpur_preprocess_args *a, void *x, int64_t i, float value)

@@ -8,7 +8,7 @@
 
 enum { GPUR_INTERLEAVED_BYTES = 16384 }; /* bytes of a row of blocks, at most */
 
-/* Number i of the stack of these links, scaled. */
+/* Number i of the stack of these links, scaled and shifted. */
 GPUR_FN float gpur_preprocessed_number(const gpur_gather_preprocessed_args *a, const uint32_t *links, int64_t i)
 {
     const gpur_gather_frames_args *const f = &a->frames;
@@ -16,7 +16,7 @@ GPUR_FN float gpur_preprocessed_number(const gpur_gather_preprocessed_args *a, c
     const uint32_t each = (uint32_t)(is_last ? f->stack : f->units), q = (uint32_t)i / each, r = (uint32_t)i - q * each;
     const unsigned char *const frame = gpur_frame_at(f, links[is_last ? r : q]);
     return frame ? gpur_preprocess_read(&a->preprocess, frame, is_last ? q : r)
-                 : gpur_preprocess_value(0, a->preprocess.scale);
+                 : gpur_preprocess_value(0, a->preprocess.scale, a->preprocess.shift);
 }
 
 /* Converts all channels of pixel (y, x) of the stack of these links. */
@@ -33,13 +33,13 @@ GPUR_FN void gpur_preprocessed_pixel(const gpur_gather_preprocessed_args *a, voi
 
 /* Converts a row of blocks. `interleaved` holds its lines of pixels one after the other. */
 GPUR_FN void gpur_preprocessed_blocks(float *x, const unsigned char *interleaved, int64_t columns, int64_t block,
-                                      int64_t channels, float scale)
+                                      int64_t channels, float scale, float shift)
 {
     const int64_t run = block * channels, line = columns * run;
     for (int64_t column = 0; column < columns; column++)
         for (int64_t y = 0; y < block; y++, x += run)
             for (int64_t i = 0; i < run; i++)
-                x[i] = gpur_preprocess_value((float)interleaved[y * line + column * run + i], scale);
+                x[i] = gpur_preprocess_value((float)interleaved[y * line + column * run + i], scale, shift);
 }
 
 /* Converts a whole image, row of blocks by row of blocks. In the usual shape the sizes are constants, and a line of a
@@ -57,9 +57,9 @@ GPUR_FN void gpur_preprocessed_image(const gpur_gather_preprocessed_args *a, flo
         float *const x = image + gpur_preprocess_offset(o, (uint32_t)o->space_to_depth, (uint32_t)y, 0);
         gpur_frames_interleave(interleaved, lines, stack, pixels, 1);
         if (o->space_to_depth == 4 && stack == 4)
-            gpur_preprocessed_blocks(x, interleaved, columns, 4, 4, o->scale);
+            gpur_preprocessed_blocks(x, interleaved, columns, 4, 4, o->scale, o->shift);
         else
-            gpur_preprocessed_blocks(x, interleaved, columns, o->space_to_depth, stack, o->scale);
+            gpur_preprocessed_blocks(x, interleaved, columns, o->space_to_depth, stack, o->scale, o->shift);
         for (int32_t p = 0; p < stack; p++)
             lines[p] = lines[p] ? lines[p] + pixels : lines[p];
     }

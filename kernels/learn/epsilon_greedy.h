@@ -7,14 +7,15 @@
 #include "kernels/target/thread.h"
 #include "kernels/lib/random.h"
 
-GPUR_FN gpur_explore_row gpur_explore_row_of(const gpur_epsilon_greedy_args *a, int64_t b)
+/* What decides about row b: `rows`, or if that is NULL, `step` and `epsilon` of all rows. */
+GPUR_FN gpur_explore_row gpur_explore_row_of(const gpur_explore_row *rows, uint64_t step, float epsilon, int64_t b)
 {
     gpur_explore_row row;
-    if (a->rows)
-        return a->rows[b];
-    row.step = a->step;
+    if (rows)
+        return rows[b];
+    row.step = step;
     row.lane = (uint32_t)b;
-    row.epsilon = a->epsilon;
+    row.epsilon = epsilon;
     return row;
 }
 
@@ -23,7 +24,7 @@ GPUR_KERNEL(epsilon_greedy)
 {
     const gpur_span s = gpur_grid_span(at, a->batch);
     for (int64_t b = s.first; b < s.last; b += s.step) {
-        const gpur_explore_row row = gpur_explore_row_of(a, b);
+        const gpur_explore_row row = gpur_explore_row_of(a->rows, a->step, a->epsilon, b);
         float *const q = a->q + b * a->num_actions;
         const gpur_u32x4 bits = gpur_random_bits(a->seed, GPUR_RANDOM_EXPLORE, row.step, row.lane);
         gpur_values_forward_row(a->head, a->num_actions, a->z + b * a->z_pitch, a->bias, q);

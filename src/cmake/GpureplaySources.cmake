@@ -2,8 +2,8 @@
 # Sets gpureplay_sources, the source files of this build: all files of these folders, except that of two alternatives
 # only one is used. A test includes this file, too, with every combination of switches.
 set(folders base env env/minatar file device device/cpu replay replay/priority replay/storage replay/writer
-    replay/sampler replay/checkpoint replay/block learn learn/network learn/returns learn/acting learn/fused run apex
-    ga3c)
+    replay/sampler replay/checkpoint replay/block learn learn/network learn/returns learn/acting learn/fused
+    learn/actor_critic run apex ga3c)
 if(GPUREPLAY_HAS_CUDA)
     list(APPEND folders device/cuda)
 endif()

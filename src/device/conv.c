@@ -26,20 +26,22 @@ static gpur_status check_choices(const gpur_conv_shape *s)
 
 static gpur_status check_shape(const gpur_conv_shape *s)
 {
-    const int64_t shortest = s->height < s->width ? s->height : s->width;
+    const int64_t padding[4] = {s->top, s->left, s->bottom, s->right};
     GPUR_TRY(check_choices(s));
-    GPUR_REQUIRE(s->images >= 1 && shortest >= 1 && s->channels >= 1 && s->filters >= 1,
+    GPUR_REQUIRE(s->images >= 1 && s->height >= 1 && s->width >= 1 && s->channels >= 1 && s->filters >= 1,
                  "a convolution of %" PRId64 " images of (%" PRId64 ", %" PRId64 ", %" PRId64 ") by %" PRId64
                  " filters; each must be 1 or more",
                  s->images, s->height, s->width, s->channels, s->filters);
-    GPUR_REQUIRE(s->kernel >= 1 && s->stride >= 1 && s->padding >= 0 && s->padding < s->kernel,
-                 "a convolution of kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64
-                 "; kernel and stride must be 1 or more, padding 0 to kernel - 1",
-                 s->kernel, s->stride, s->padding);
-    GPUR_REQUIRE(shortest + 2 * s->padding >= s->kernel,
-                 "a kernel of %" PRId64 " on an image of %" PRId64 " x %" PRId64 " with padding %" PRId64
-                 "; it must not be larger",
-                 s->kernel, s->height, s->width, s->padding);
+    for (int i = 0; i < 4; i++)
+        GPUR_REQUIRE(s->kernel >= 1 && s->stride >= 1 && padding[i] >= 0 && padding[i] < s->kernel,
+                     "a convolution of kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64
+                     "; kernel and stride must be 1 or more, padding 0 to kernel - 1",
+                     s->kernel, s->stride, padding[i]);
+    const int64_t height = s->height + s->top + s->bottom, width = s->width + s->left + s->right;
+    GPUR_REQUIRE(height >= s->kernel && width >= s->kernel,
+                 "a kernel of %" PRId64 " on an image that with its padding has %" PRId64 " x %" PRId64
+                 " pixels; it must not be larger",
+                 s->kernel, height, width);
     return GPUR_OK;
 }
 

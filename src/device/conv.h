@@ -26,11 +26,12 @@ typedef struct gpur_conv_shape {
     int32_t pass;   /* GPUR_CONV_* */
     int64_t images; /* N; a forward run may ask for fewer */
     int64_t height, width, channels, filters;
-    int64_t kernel, stride, padding;
-    int32_t epilogue;      /* GPUR_EPILOGUE_*; NONE unless forward */
-    int32_t math;          /* GPUR_MATH_*; BF16 needs C and F that are multiples of 8 */
-    int32_t deterministic; /* 1: only bitwise reproducible algorithms */
-    int32_t by_im2col;     /* 1: im2col, even if there is a library */
+    int64_t kernel, stride;
+    int64_t top, left, bottom, right; /* rows or columns of zeros around the image, 0 to kernel - 1 */
+    int32_t epilogue;                 /* GPUR_EPILOGUE_*; NONE unless forward */
+    int32_t math;                     /* GPUR_MATH_*; BF16 needs C and F that are multiples of 8 */
+    int32_t deterministic;            /* 1: only bitwise reproducible algorithms */
+    int32_t by_im2col;                /* 1: im2col, even if there is a library */
 } gpur_conv_shape;
 
 /* Addresses of the arrays. x and y also stand for dx and dy, w for dw. A pass writes its result and reads the other
@@ -40,9 +41,16 @@ typedef struct gpur_conv_arrays {
     const void *bias;
 } gpur_conv_arrays;
 
-static inline int64_t gpur_conv_out(int64_t size, int64_t kernel, int64_t stride, int64_t padding)
+/* H' */
+static inline int64_t gpur_conv_out_height(const gpur_conv_shape *s)
 {
-    return (size + 2 * padding - kernel) / stride + 1;
+    return (s->height + s->top + s->bottom - s->kernel) / s->stride + 1;
+}
+
+/* W' */
+static inline int64_t gpur_conv_out_width(const gpur_conv_shape *s)
+{
+    return (s->width + s->left + s->right - s->kernel) / s->stride + 1;
 }
 
 /* GPUR_UNAVAILABLE: this device lacks the epilogue; make the plan with NONE and launch a kernel after it. NONE is

@@ -73,9 +73,9 @@ static void describe(gpur_im2col_conv *c)
     const gpur_conv_shape *const s = &c->shape;
     gpur_conv_geometry *const p = &c->geometry;
     p->height = s->height, p->width = s->width, p->channels = s->channels;
-    p->kernel = s->kernel, p->stride = s->stride, p->padding = s->padding;
-    p->out_height = gpur_conv_out(s->height, s->kernel, s->stride, s->padding);
-    p->out_width = gpur_conv_out(s->width, s->kernel, s->stride, s->padding);
+    p->kernel = s->kernel, p->stride = s->stride, p->top = s->top, p->left = s->left;
+    p->out_height = gpur_conv_out_height(s);
+    p->out_width = gpur_conv_out_width(s);
     choose_images(c);
 }
 

@@ -25,15 +25,18 @@ static gpur_status add_array(const gpur_params *params, const gpur_saved_array *
     return GPUR_OK;
 }
 
-/* Adds the sections of all arrays. The padding is always zero and not in the file. `host`, (arrays, P), replaces their
- * memory; NULL: their own, on the device. */
+gpur_status gpur_saved_arrays_add_sections(const gpur_saved_arrays *arrays, const gpur_params *params, float *host,
+                                           gpur_sections *sections)
+{
+    for (int32_t i = 0; i < arrays->count; i++)
+        GPUR_TRY(add_array(params, &arrays->list[i], host ? host + i * params->count : NULL, sections));
+    return GPUR_OK;
+}
+
 static gpur_status add_sections(const gpur_learner *learner, float *host, gpur_sections *sections)
 {
     const gpur_saved_arrays arrays = gpur_learner_saved_arrays(learner);
-    const gpur_params *const params = &learner->network.params;
-    for (int32_t i = 0; i < arrays.count; i++)
-        GPUR_TRY(add_array(params, &arrays.list[i], host ? host + i * params->count : NULL, sections));
-    return GPUR_OK;
+    return gpur_saved_arrays_add_sections(&arrays, &learner->network.params, host, sections);
 }
 
 typedef struct learner_state {
@@ -85,13 +88,21 @@ static gpur_status add_network(const gpur_network_config *network, gpur_tensors 
     return gpur_tensors_add_metadata(settings, "input_layout", "%d", (int)network->input_layout);
 }
 
-static gpur_status add_settings(const gpur_learner *learner, gpur_tensors *settings, int has_activation)
+gpur_status gpur_learn_file_add_settings(const gpur_network_config *network, const gpur_params *params,
+                                         int32_t optimizer, gpur_tensors *settings, int has_activation)
 {
     static const char *const kinds[] = {"adam",          "rmsprop-tf",       "rmsprop-keras2",
                                         "rmsprop-torch", "rmsprop-deepmind", "adam-tf"};
-    GPUR_TRY(gpur_tensors_add_metadata(settings, "optimizer", "%s", kinds[learner->config.optimizer.kind]));
-    GPUR_TRY(add_network(&learner->config.network, settings, has_activation));
-    return gpur_tensors_add_metadata(settings, "weights", "%" PRId64, gpur_params_weights(&learner->network.params));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "optimizer", "%s", kinds[optimizer]));
+    GPUR_TRY(add_network(network, settings, has_activation));
+    return gpur_tensors_add_metadata(settings, "weights", "%" PRId64, gpur_params_weights(params));
+}
+
+static gpur_status add_settings(const gpur_learner *learner, gpur_tensors *settings, int has_activation)
+{
+    const gpur_learner_config *const config = &learner->config;
+    return gpur_learn_file_add_settings(&config->network, &learner->network.params, config->optimizer.kind, settings,
+                                        has_activation);
 }
 
 /* Reads the state after the last launch. Waits for it. */
@@ -172,14 +183,19 @@ static gpur_status check_array(const gpur_params *params, const gpur_saved_array
     return GPUR_OK;
 }
 
+gpur_status gpur_saved_arrays_check(const gpur_saved_arrays *arrays, const gpur_params *params, const float *host,
+                                    const gpur_checkpoint *file)
+{
+    gpur_status status = GPUR_OK;
+    for (int32_t i = 0; i < arrays->count && status == GPUR_OK; i++)
+        status = check_array(params, &arrays->list[i], host + i * params->count);
+    return gpur_checkpoint_add_path_to_error(file, status);
+}
+
 static gpur_status check_arrays(const loading *load, const gpur_learner *learner)
 {
-    const gpur_params *const params = &learner->network.params;
     const gpur_saved_arrays arrays = gpur_learner_saved_arrays(learner);
-    gpur_status status = GPUR_OK;
-    for (int32_t i = 0; i < arrays.count && status == GPUR_OK; i++)
-        status = check_array(params, &arrays.list[i], load->host + i * params->count);
-    return gpur_checkpoint_add_path_to_error(&load->file, status);
+    return gpur_saved_arrays_check(&arrays, &learner->network.params, load->host, &load->file);
 }
 
 /* Publishing overwrites the older acting copy. So the file's older copy is published first, and becomes the older one
@@ -258,16 +274,17 @@ static gpur_status read_online(gpur_checkpoint *file, gpur_device *device, gpur_
                                              gpur_params_check_numbers(params, "online.", weights, GPUR_FILE_ERROR));
 }
 
-gpur_status gpur_learner_file_load_weights(gpur_checkpoint *file, gpur_device *device, gpur_stream *stream,
-                                           const gpur_network_config *config, const gpur_params *params,
-                                           const gpur_checkpoint_options *options, float *weights, int64_t *steps)
+gpur_status gpur_learner_file_load_weights(gpur_checkpoint *file, const char *kind, gpur_device *device,
+                                           gpur_stream *stream, const gpur_network_config *config,
+                                           const gpur_params *params, const gpur_checkpoint_options *options,
+                                           float *weights, int64_t *steps)
 {
     const gpur_scalar scalar = {"steps_enqueued", GPUR_SCALAR_I64, steps};
     const int has_activation = gpur_tensors_find_metadata(&file->tensors, HIDDEN_ACTIVATION) != NULL;
     gpur_tensors settings = {0};
     gpur_status status = add_network(config, &settings, has_activation);
     if (status == GPUR_OK)
-        status = gpur_checkpoint_compare(file, "learner", "this policy", &settings, &scalar, 1);
+        status = gpur_checkpoint_compare(file, kind, "this policy", &settings, &scalar, 1);
     if (status == GPUR_OK)
         status = read_online(file, device, stream, params, options, weights);
     gpur_tensors_free(&settings);

@@ -69,25 +69,30 @@ gpur_status gpur_optimizer_check(const gpur_optimizer_config *config)
     return check_limit(config->clip_value, "clip_value");
 }
 
-void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const gpur_learner_config *config,
+void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const gpur_optimizer_config *config,
                          const gpur_params *params)
 {
     memset(optimizer, 0, sizeof *optimizer);
     optimizer->device = device;
-    optimizer->config = config->optimizer;
-    optimizer->has_target = config->returns.cache_size == 0;
-    optimizer->target_period = optimizer->has_target ? config->target_period : INT64_MAX;
-    optimizer->target_phase = optimizer->has_target && config->target_copy_first ? 1 % config->target_period : 0;
+    optimizer->config = *config;
+    optimizer->target_period = INT64_MAX;
     optimizer->params = params;
     optimizer->count = params->count;
     optimizer->partials = (params->count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK;
 }
 
-void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena)
+void gpur_optimizer_set_target(gpur_optimizer *optimizer, int64_t period, int32_t first)
+{
+    optimizer->has_target = 1;
+    optimizer->target_period = period;
+    optimizer->target_phase = first ? 1 % period : 0;
+}
+
+void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena, float *weights)
 {
     const update_rule *const f = &update_rules[optimizer->config.kind];
     const int64_t count = optimizer->count;
-    optimizer->weights = gpur_arena_alloc(arena, gpur_params_bytes(optimizer->params));
+    optimizer->weights = weights ? weights : gpur_arena_alloc(arena, gpur_params_bytes(optimizer->params));
     if (optimizer->has_target)
         optimizer->target = gpur_arena_alloc(arena, gpur_params_bytes(optimizer->params));
     optimizer->gradient = gpur_arena_floats(arena, count);

@@ -11,7 +11,7 @@ typedef struct gpur_optimizer {
     gpur_device *device;
     const gpur_params *params;
     gpur_optimizer_config config;
-    int32_t has_target; /* 0: no target network, as a learner with a cache of returns */
+    int32_t has_target; /* 0: no target network */
     int64_t target_period;
     int64_t target_phase;               /* step n, from 1 on, ends in a target copy if n % target_period is this */
     int64_t count;                      /* P: weights, padding included */
@@ -26,9 +26,17 @@ typedef struct gpur_optimizer {
 } gpur_optimizer;
 
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config);
-void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const gpur_learner_config *config,
+
+/* Opens one without a target network. */
+void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const gpur_optimizer_config *config,
                          const gpur_params *params);
-void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena);
+
+/* Gives it a target network, which is copied after steps period, 2 period, ..., or with `first` 1 after steps 1,
+ * period + 1, ... Before gpur_optimizer_assign. */
+void gpur_optimizer_set_target(gpur_optimizer *optimizer, int64_t period, int32_t first);
+
+/* Places all arrays. `weights` NULL: the weights, too; else it changes those of another optimizer. */
+void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena, float *weights);
 
 /* Copies `weights`, (P) in host memory, to the weights and the target network, and resets moments, gradient and
  * counters to what they are before the first step. Waits. */

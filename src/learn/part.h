@@ -28,7 +28,7 @@ typedef struct gpur_saved_array {
     const char *name; /* prefix of the tensors' names */
     float *memory;    /* (P) device */
 } gpur_saved_array;
-enum { GPUR_MAX_SAVED_ARRAYS = 6 };
+enum { GPUR_MAX_SAVED_ARRAYS = 7 };
 
 typedef struct gpur_saved_arrays {
     gpur_saved_array list[GPUR_MAX_SAVED_ARRAYS];

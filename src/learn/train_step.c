@@ -23,7 +23,9 @@ static gpur_status open(void *part, const gpur_part_context *context)
     gpur_train_batch_open(&step->batch, step->device, context->replay, step->network, &step->config, context->fields,
                           gpur_return_cache_is_physical(step->cache) ? step->algorithm->wants | GPUR_WANTS_RAW
                                                                      : step->algorithm->wants);
-    gpur_optimizer_open(&step->optimizer, step->device, &step->config, &step->network->params);
+    gpur_optimizer_open(&step->optimizer, step->device, &step->config.optimizer, &step->network->params);
+    if (!step->cache)
+        gpur_optimizer_set_target(&step->optimizer, step->config.target_period, step->config.target_copy_first);
     GPUR_TRY(gpur_side_open(&step->side, step->device));
     GPUR_TRY(step->algorithm->open(step));
     if (step->cache)
@@ -48,7 +50,7 @@ static void close(void *part)
 static void assign(void *part, gpur_arena *arena)
 {
     gpur_train_step *const step = part;
-    gpur_optimizer_assign(&step->optimizer, arena);
+    gpur_optimizer_assign(&step->optimizer, arena, NULL);
     gpur_train_batch_assign(&step->batch, arena);
     if (!step->cache)
         step->ids = gpur_arena_alloc(arena, ids_bytes(step));

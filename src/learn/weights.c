@@ -16,12 +16,17 @@ int32_t gpur_learner_weight_count(gpur_learner *learner)
 
 gpur_status gpur_learner_get_weight_info(gpur_learner *learner, int32_t index, gpur_weight_info *info)
 {
+    GPUR_REQUIRE(learner && info, "learner and info must not be NULL");
+    return gpur_weight_info_write(&learner->network.params, index, info);
+}
+
+gpur_status gpur_weight_info_write(const gpur_params *params, int32_t index, gpur_weight_info *info)
+{
     gpur_weight_info known;
     int64_t shape[4];
-    GPUR_REQUIRE(learner && info, "learner and info must not be NULL");
-    GPUR_REQUIRE(index >= 0 && index < learner->network.params.tensor_count,
-                 "index is %" PRId32 "; it must be 0 to %" PRId32, index, learner->network.params.tensor_count - 1);
-    const gpur_tensor *const tensor = &learner->network.params.tensor[index];
+    GPUR_REQUIRE(index >= 0 && index < params->tensor_count, "index is %" PRId32 "; it must be 0 to %" PRId32, index,
+                 params->tensor_count - 1);
+    const gpur_tensor *const tensor = &params->tensor[index];
     memset(&known, 0, sizeof known);
     memcpy(known.name, tensor->name, sizeof known.name);
     known.dims = gpur_tensor_shape(tensor, shape);

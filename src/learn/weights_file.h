@@ -6,6 +6,7 @@
 #pragma once
 
 #include "file/checkpoint_file.h"
+#include "gpureplay/learner.h"
 #include "learn/network/params.h"
 
 /* Writes `weights`, the array of all parameters in host memory, and the number that goes with them. */
@@ -16,6 +17,9 @@ gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *param
  * written. `version` gets the number that the file has, 0 if it has none. A refusal leaves part of the weights set. */
 gpur_status gpur_weights_file_load(gpur_device *device, const gpur_params *params, const gpur_checkpoint *file,
                                    const gpur_checkpoint_options *options, float *weights, int64_t *version);
+
+/* Describes a tensor to the caller. */
+gpur_status gpur_weight_info_write(const gpur_params *params, int32_t index, gpur_weight_info *info);
 
 /* Host memory for all parameters, zeroed; gpur_weights_free accepts NULL. */
 gpur_status gpur_weights_alloc(gpur_device *device, const gpur_params *params, float **weights);

@@ -23,9 +23,14 @@ typedef struct conv_problem {
     int64_t made_count;
 } conv_problem;
 
+enum { SAME = -1 };
+
 /* Channels C, filters F, kernel K, stride, padding; `pass` is GPUR_CONV_*. */
 static gpur_conv_shape conv_shape_of(int pass, int64_t images, int64_t height, int64_t width, const int numbers[5])
 {
+    ref_conv c = {.height = (int)height, .width = (int)width, .kernel = numbers[2], .stride = numbers[3]};
+    c.padding = numbers[4];
+    ref_conv_size(&c);
     return (gpur_conv_shape){.pass = pass,
                              .images = images,
                              .height = height,
@@ -34,7 +39,10 @@ static gpur_conv_shape conv_shape_of(int pass, int64_t images, int64_t height, i
                              .filters = numbers[1],
                              .kernel = numbers[2],
                              .stride = numbers[3],
-                             .padding = numbers[4]};
+                             .top = c.top,
+                             .left = c.left,
+                             .bottom = c.bottom,
+                             .right = c.right};
 }
 
 /* Cuts numbers to 8 bits of mantissa, which bfloat16 holds exactly; returns them. */
@@ -61,8 +69,10 @@ static void conv_problem_open(conv_problem *p, const gpur_conv_shape *shape)
                                 .filters = (int)s.filters,
                                 .kernel = (int)s.kernel,
                                 .stride = (int)s.stride,
-                                .padding = (int)s.padding}};
-    ref_conv_size(&p->one);
+                                .top = (int)s.top,
+                                .left = (int)s.left,
+                                .rows = (int)gpur_conv_out_height(&s),
+                                .columns = (int)gpur_conv_out_width(&s)}};
     p->count[0] = s.images * s.height * s.width * s.channels;
     p->count[1] = s.filters * s.kernel * s.kernel * s.channels;
     p->count[2] = s.images * p->one.rows * p->one.columns * s.filters;
@@ -171,20 +181,24 @@ static double *expected(const conv_problem *p, int magnitudes)
 }
 
 /* Images, height, width; channels, filters, kernel, stride, padding. The first three are the Nature network's layers,
- * smaller; the fourth is its first layer as blocks of 4 x 4 pixels. The last but two needs several chunks of im2col.
- * The last two are enough work for several threads. */
+ * smaller; the fourth is its first layer as blocks of 4 x 4 pixels. The one of 12 images needs several chunks of
+ * im2col. The two behind it are enough work for several threads. The others have SAME padding, most of them more of it
+ * behind the image than before it; the first two are those of an 84 x 84 screen. */
 typedef struct conv_case {
     int images, height, width;
     int numbers[5];
 } conv_case;
 static const conv_case cases[] = {
-    {2, 20, 20, {4, 32, 8, 4, 0}}, {3, 9, 9, {32, 64, 4, 2, 0}},   {2, 7, 7, {64, 64, 3, 1, 0}},
-    {4, 5, 5, {64, 32, 2, 1, 0}},  {1, 1, 1, {1, 1, 1, 1, 0}},     {1, 5, 4, {3, 2, 1, 1, 0}},
-    {5, 6, 9, {1, 7, 2, 2, 1}},    {2, 11, 7, {5, 3, 3, 2, 1}},    {1, 13, 13, {2, 9, 5, 3, 2}},
-    {3, 8, 10, {16, 16, 4, 4, 3}}, {2, 9, 9, {3, 17, 6, 1, 5}},    {1, 10, 21, {8, 4, 7, 4, 0}},
-    {2, 16, 16, {4, 8, 8, 3, 1}},  {7, 4, 4, {10, 33, 4, 1, 0}},   {13, 3, 5, {2, 3, 2, 1, 1}},
-    {64, 6, 6, {8, 16, 3, 2, 1}},  {33, 12, 12, {4, 16, 4, 2, 0}}, {97, 21, 3, {16, 32, 2, 1, 0}},
-    {12, 16, 16, {8, 8, 5, 1, 2}}, {33, 20, 20, {4, 32, 8, 4, 0}}, {24, 9, 9, {32, 64, 4, 2, 0}},
+    {2, 20, 20, {4, 32, 8, 4, 0}},    {3, 9, 9, {32, 64, 4, 2, 0}},      {2, 7, 7, {64, 64, 3, 1, 0}},
+    {4, 5, 5, {64, 32, 2, 1, 0}},     {1, 1, 1, {1, 1, 1, 1, 0}},        {1, 5, 4, {3, 2, 1, 1, 0}},
+    {5, 6, 9, {1, 7, 2, 2, 1}},       {2, 11, 7, {5, 3, 3, 2, 1}},       {1, 13, 13, {2, 9, 5, 3, 2}},
+    {3, 8, 10, {16, 16, 4, 4, 3}},    {2, 9, 9, {3, 17, 6, 1, 5}},       {1, 10, 21, {8, 4, 7, 4, 0}},
+    {2, 16, 16, {4, 8, 8, 3, 1}},     {7, 4, 4, {10, 33, 4, 1, 0}},      {13, 3, 5, {2, 3, 2, 1, 1}},
+    {64, 6, 6, {8, 16, 3, 2, 1}},     {33, 12, 12, {4, 16, 4, 2, 0}},    {97, 21, 3, {16, 32, 2, 1, 0}},
+    {12, 16, 16, {8, 8, 5, 1, 2}},    {33, 20, 20, {4, 32, 8, 4, 0}},    {24, 9, 9, {32, 64, 4, 2, 0}},
+    {1, 84, 84, {4, 16, 8, 4, SAME}}, {2, 21, 21, {16, 32, 4, 2, SAME}}, {3, 10, 12, {8, 8, 4, 3, SAME}},
+    {2, 7, 9, {5, 3, 4, 1, SAME}},    {2, 13, 18, {3, 6, 8, 4, SAME}},   {1, 5, 3, {2, 3, 2, 4, SAME}},
+    {4, 2, 1, {3, 4, 8, 1, SAME}},
 };
 #if defined(GPUR_RACE_CHECK) && defined(__SANITIZE_THREAD__) /* slow: every GPU thread is a real, instrumented thread */
 enum { CASES = sizeof cases / sizeof *cases / 2 };
@@ -200,9 +214,9 @@ static void check_result(const conv_problem *p, const char *method, const double
     for (int64_t i = 0; i < p->made_count; i++)
         TEST_REQUIRE(
             fabs(p->made[i] - want[i]) <= 1e-6 + 1e-6 * size[i] + (is_rounded ? 0x1p-8 * fabs(want[i]) : 0),
-            "pass %d by %s, %d x %d x %d by %d, kernel %d, stride %d, padding %d: number %d is %.9g, wanted %.9g",
+            "pass %d by %s, %d x %d x %d by %d, kernel %d, stride %d, padding %d, %d: number %d is %.9g, wanted %.9g",
             (int)p->shape.pass, method, p->one.height, p->one.width, p->one.channels, p->one.filters, p->one.kernel,
-            p->one.stride, p->one.padding, (int)i, (double)p->made[i], want[i]);
+            p->one.stride, p->one.top, p->one.left, (int)i, (double)p->made[i], want[i]);
 }
 
 /* The library and im2col must both be correct; an epilogue may be unavailable. Counts the runs by im2col. */
@@ -307,8 +321,10 @@ TEST(shapes_out_of_range_are_refused_with_their_values)
     static const int numbers[5] = {4, 8, 3, 1, 0};
     const gpur_conv_shape good = conv_shape_of(GPUR_CONV_FORWARD, 2, 5, 5, numbers);
     gpur_conv_shape s = good;
-    s.height = 2, check_refused(s, "a kernel of 3 on an image of 2 x 5 with padding 0");
-    s = good, s.padding = 3, check_refused(s, "kernel 3, stride 1, padding 3");
+    s.height = 2, check_refused(s, "a kernel of 3 on an image that with its padding has 2 x 5 pixels");
+    s = good, s.width = 1, s.right = 1, check_refused(s, "with its padding has 5 x 2 pixels");
+    s = good, s.bottom = 3, check_refused(s, "kernel 3, stride 1, padding 3");
+    s = good, s.left = -1, check_refused(s, "kernel 3, stride 1, padding -1");
     s = good, s.pass = GPUR_CONV_TO_WEIGHT, s.epilogue = GPUR_EPILOGUE_BIAS, check_refused(s, "");
     s = good, s.images = 0, check_refused(s, "a convolution of 0 images");
     s = good, s.math = 3, check_refused(s, "3");

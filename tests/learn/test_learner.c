@@ -40,7 +40,7 @@ typedef struct training {
     int trunk[2], hidden; /* units; hidden NONE: no hidden layer in the head */
     int32_t activation, hidden_activation;
     int32_t loss;
-    float delta, input_scale;
+    float delta, input_scale, input_shift;
     int32_t optimizer, centered, copy_first, period;
     float momentum, epsilon, clip_norm, clip_value;
 } training;
@@ -57,6 +57,7 @@ static void set_network(gpur_learner_config *c, const training *t)
     }
     c->network.head = head;
     c->network.input_scale *= t->input_scale > 0 ? t->input_scale : 1;
+    c->network.input_shift = t->input_shift;
     if (t->hidden) {
         c->network.hidden = t->hidden == NONE ? 0 : t->hidden;
         c->network.hidden_activation = t->hidden_activation;
@@ -385,6 +386,8 @@ static const training by_libraries[] = {
     {"rows, ids and samples in turns", 60, DOUBLE_DUELING, .source = IN_TURNS, .period = 7, .empty = 1},
     {"rows of another layout", 60, ROWS_WIDE, BY_ROWS, DOUBLE_DUELING, .period = 1},
     {"observations that are scaled", 20, .input_scale = 2},
+    {"observations that are shifted", 20, .input_shift = -1},
+    {"images that are scaled and shifted", 20, ROWS_PLANES, BY_SAMPLE, DOUBLE_DUELING, .input_shift = -0.5f},
     {"distinct samples", 40, .source = BY_SAMPLE, .distribution = GPUR_UNIFORM_DISTINCT, .period = 1, .copy_first = 1},
     {"images of planes", 40, ROWS_PLANES, .source = BY_IDS, DOUBLE_DUELING},
     {"images of pixels", 40, ROWS_PIXELS, .source = BY_IDS, DOUBLE_DUELING},

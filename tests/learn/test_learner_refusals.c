@@ -37,7 +37,11 @@ TEST(settings_that_do_not_fit_together_are_refused_with_the_reason)
     c = good, c.network = network_fixture_config(9, 8, GPUR_RELU, GPUR_HEAD_DUELING, 12, FIXTURE_ACTIONS);
     check_refused(&c, "this network has 0 convolutions and 3 dense layers there");
     c = good, c.network.input_scale = 0.5f;
-    check_refused(&c, "obs of float32 and network.input_scale 1; obs is float32 and input_scale 0.5");
+    check_refused(&c, "obs is float32, input_scale 0.5 and input_shift 0");
+    c = good, c.network.input_shift = -1.0f;
+    check_refused(
+        &c,
+        "obs of float32, network.input_scale 1 and input_shift 0; obs is float32, input_scale 1 and input_shift -1");
     for (int32_t kernel = GPUR_STEP_AUTO; kernel <= GPUR_STEP_FUSED; kernel++) { /* AUTO: LIBRARIES at present */
         c = good, c.step_kernel = kernel;
         CHECK_OK(gpur_learner_create(fixture.replay, &c, &learner));
@@ -105,7 +109,7 @@ TEST(a_schema_that_cannot_be_learned_from_is_refused)
          {"next_obs", GPUR_UINT8, {84, 84, 4}},
          0,
          "GPUR_CHW takes obs of (84, 84, 4) as (channels, height, width); GPUR_HWC takes it as"},
-        {FUSED, 0, {"obs", GPUR_UINT8, {2, 3}}, {"next_obs", GPUR_UINT8, {2, 3}}, 0, "obs is uint8 and input_scale 1"},
+        {FUSED, 0, {"obs", GPUR_UINT8, {2, 3}}, {"next_obs", GPUR_UINT8, {2, 3}}, 0, "obs is uint8, input_scale 1"},
         {FUSED,
          0,
          {"obs", GPUR_FLOAT32, {2, 3}},

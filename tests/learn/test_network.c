@@ -37,6 +37,18 @@ static const net_case cases[] = {
     {9, 8, 2, {{6, 4, 3, 1}, {7, 1, 1, 0}}, {10}, GPUR_RELU, GPUR_HEAD_DUELING, 8, 3, 33},
     {8, 12, 2, {{5, 4, 2, 0}, {6, 3, 1, 1}}, {0}, GPUR_TANH, GPUR_HEAD_SOFTMAX_VALUE, 6, 3, 2},
     {4, 4, 3, {{33, 4, 4, 0}}, {0}, GPUR_RELU, GPUR_HEAD_TANH_ACTION, 0, 3, 1},
+    /* SAME padding: 84 x 19 pixels become 21 x 5, then 11 x 3; 21 x 18 become 7 x 6, 7 x 6 and 2 x 2 */
+    {84, 19, 1, {{4, 8, 4, GPUR_SAME}, {6, 4, 2, GPUR_SAME}}, {8}, GPUR_RELU, GPUR_HEAD_SOFTMAX_VALUE, 0, 6, 2},
+    {21,
+     18,
+     3,
+     {{4, 8, 3, GPUR_SAME}, {5, 4, 1, GPUR_SAME}, {3, 4, 4, GPUR_SAME}},
+     {0},
+     GPUR_TANH,
+     GPUR_HEAD_Q,
+     6,
+     3,
+     4},
     {24, 25, 1, {{2, 3, 1, 1}}, {0}, GPUR_RELU, GPUR_HEAD_Q, 0, 3, 6}, /* more than one run of pixels a channel */
 };
 enum { CASES = sizeof cases / sizeof *cases, WIDEST = 6 };

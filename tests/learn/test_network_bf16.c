@@ -150,7 +150,7 @@ static ref_conv geometry_of(const fixture *f, int32_t i)
                       .filters = c->filters,
                       .kernel = c->kernel,
                       .stride = c->stride,
-                      .padding = c->padding};
+                      .padding = c->top};
 }
 
 static layer fetch_layer(const fixture *f, int32_t i)

@@ -46,11 +46,12 @@ static gpur_status optimizer_open(optimizer_fixture *f, const gpur_learner_confi
     memset(f, 0, sizeof *f);
     GPUR_TRY(gpur_stream_create(device, &f->stream));
     f->params = (gpur_params){.count = P, .bf16 = config->optimizer.centered};
-    gpur_optimizer_open(&f->optimizer, device, config, &f->params);
-    gpur_optimizer_assign(&f->optimizer, &arena);
+    gpur_optimizer_open(&f->optimizer, device, &config->optimizer, &f->params);
+    gpur_optimizer_set_target(&f->optimizer, config->target_period, config->target_copy_first);
+    gpur_optimizer_assign(&f->optimizer, &arena, NULL);
     GPUR_TRY(gpur_device_alloc(device, arena.used, &f->memory));
     arena = (gpur_arena){f->memory, 0};
-    gpur_optimizer_assign(&f->optimizer, &arena);
+    gpur_optimizer_assign(&f->optimizer, &arena, NULL);
     f->window = upload_to_device(device, &full, sizeof full);
     f->loss = upload_to_device(device, loss, sizeof loss);
     f->optimizer.window = f->window;

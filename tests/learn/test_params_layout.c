@@ -92,7 +92,7 @@ TEST(layers_that_do_not_fit_are_refused_with_their_values)
         {{CONV(3, 1, 3), DENSE(GPUR_DENSE, 0)},
          {48, 4, 4, 3},
          GPUR_CHW,
-         "trunk[0].padding is 3; it must be 0 to kernel - 1, 2"},
+         "trunk[0].padding is 3; it must be 0 to kernel - 1, 2, or GPUR_SAME (-1)"},
         {{CONV(3, 1, 0), DENSE(2, 0)}, {48, 4, 4, 3}, GPUR_CHW, "trunk[1].kind is 2"},
         {{CONV(3, 1, 0), DENSE(GPUR_DENSE, 2)}, {48, 4, 4, 3}, GPUR_CHW, "trunk[1] is dense, with kernel 0, stride 2"},
         {{DENSE(GPUR_DENSE, 0), DENSE(GPUR_DENSE, 0)}, {0, 0, 0, 0}, GPUR_CHW, ""},

@@ -549,9 +549,8 @@ TEST(settings_that_do_not_fit_are_refused_with_the_reason)
     gpur_policy_config c;
     check_refused(NULL, "gpur_policy_config is NULL");
     c = good, c.size = 3, check_refused(&c, "was the struct initialized?");
-    c = good, c.network.head = GPUR_HEAD_SOFTMAX_VALUE;
-    check_refused(&c, "network.head is 2; a policy needs GPUR_HEAD_Q (0) or GPUR_HEAD_DUELING (1)");
     c = good, c.network.head = GPUR_HEAD_TANH_ACTION, check_refused(&c, "network.head is 3; a policy needs");
+    c = good, c.policy_floor = 1.0f, check_refused(&c, "policy_floor is 1; it must be at least 0 and below 1");
     c = good, c.network.num_actions = 0, check_refused(&c, "num_actions is 0; it must be the number of actions");
     c = good, c.obs.dtype = GPUR_INT32, check_refused(&c, "field \"obs\" is int32; a network reads float32 or uint8");
     c = good, c.obs.dtype = 0, check_refused(&c, "field \"obs\" has dtype 0; it must be GPUR_FLOAT32 (1)");
@@ -602,7 +601,10 @@ TEST(bad_calls_are_refused_and_compute_nothing)
     REFUSED(in.count = 0, "count is 0; it must be 1 to max_batch, 64");
     REFUSED(in.count = 65, "count is 65; it must be 1 to max_batch, 64");
     REFUSED(in.obs = NULL, "obs is NULL");
-    REFUSED((out.actions = NULL, out.q = NULL), "actions and q, which get the results, are both NULL");
+    REFUSED((out.actions = NULL, out.q = NULL), "actions, q, probabilities and values, which get the results, are all");
+    REFUSED(in.greedy = 1, "probabilities, values or greedy is given; a policy with network.head 0 has q");
+    REFUSED(out.values = q, "probabilities, values or greedy is given; a policy with network.head 0 has q");
+    REFUSED(in.greedy = 2, "greedy is 2; it must be 0 or 1");
     REFUSED(in.size = 0, "gpur_policy_input.size is 0");
     REFUSED(out.size = 4, "gpur_policy_output.size is 4");
     REFUSED((epsilon[1] = 1.5f), "epsilon[1] is 1.5; it must be 0 to 1");
@@ -673,33 +675,56 @@ TEST(weights_of_another_network_are_refused_with_the_first_difference)
     CHECK_OK(conv_fixture_open(&images, device, &learned));
     c = policy_fixture_config(&learned, ROWS_PLANES, 1), c.obs.shape[1] = 13;
     check_pull_refused(c, images.learner,
-                       "trunk[0] of the learner reads 12 x 8 pixels with stride 2, padding 0 and "
-                       "activation 1, that of this policy 13 x 8 with 2, 0 and 1");
+                       "trunk[0] of the learner reads 12 x 8 pixels with stride 2 and activation 1, "
+                       "that of this policy 13 x 8 with 2 and 1");
     c = policy_fixture_config(&learned, ROWS_PLANES, 1), c.network.trunk[1].activation = GPUR_RELU;
     check_pull_refused(c, images.learner,
-                       "trunk[1] of the learner reads 5 x 3 pixels with stride 1, padding 1 and "
-                       "activation 2, that of this policy 5 x 3 with 1, 1 and 1");
+                       "trunk[1] of the learner reads 5 x 3 pixels with stride 1 and activation 2, "
+                       "that of this policy 5 x 3 with 1 and 1");
     conv_fixture_close(&images);
 }
 
-/* Frames of the learner as (C, H, W), and of the policy as (H, W, C) in float32 that is scaled already. */
-TEST(observations_may_differ_in_type_scale_and_order)
+/* 12 x 8 pixels become 6 x 4 by kernel 3 and stride 2, with 1 row and column of zeros on each side or, as SAME, only
+ * behind them. Kernel 3 and stride 1 keep the size with 1 on each side, which SAME is, too. */
+TEST(padding_is_compared_by_the_zeros_that_it_adds)
+{
+    gpur_learner_config learned = conv_config(GPUR_CHW);
+    gpur_policy *policy = NULL;
+    conv_fixture s;
+    learned.network.trunk[0].kernel = 3, learned.network.trunk[0].padding = 1;
+    gpur_policy_config c = policy_fixture_config(&learned, ROWS_PLANES, 1);
+    CHECK_OK(conv_fixture_open(&s, device, &learned));
+    c.network.trunk[1].padding = GPUR_SAME;
+    CHECK_OK(gpur_policy_create(device, &c, &policy));
+    CHECK_OK(gpur_policy_pull(policy, s.learner, GPUR_WEIGHTS_ONLINE));
+    gpur_policy_destroy(policy);
+    c.network.trunk[0].padding = GPUR_SAME;
+    check_pull_refused(c, s.learner,
+                       "trunk[0] of the learner has padding 1, 1, 1, 1 (top, left, bottom, right), that of this policy "
+                       "0, 0, 1, 1; their networks must be equal");
+    conv_fixture_close(&s);
+}
+
+/* Frames of the learner as (C, H, W), and of the policy as (H, W, C) in float32 that is scaled already, and shifted too
+ * far. */
+TEST(observations_may_differ_in_type_scale_shift_and_order)
 {
     static float obs[IMAGE_PIXELS];
-    const gpur_learner_config learned = conv_config(GPUR_CHW);
+    gpur_learner_config learned = conv_config(GPUR_CHW);
+    learned.network.input_shift = -0.5f;
     gpur_policy_config config = policy_fixture_config(&learned, ROWS_PIXELS, 1);
     gpur_policy *policy = NULL;
     conv_fixture s;
     float q[FIXTURE_ACTIONS], wanted[FIXTURE_ACTIONS];
     config.obs.dtype = GPUR_FLOAT32;
-    config.network.input_layout = GPUR_HWC, config.network.input_scale = 1.0f;
+    config.network.input_layout = GPUR_HWC, config.network.input_scale = 1.0f, config.network.input_shift = 0.5f;
     CHECK_OK(conv_fixture_open(&s, device, &learned));
     CHECK_OK(gpur_policy_create(device, &config, &policy));
     CHECK_OK(gpur_learner_train(s.learner, 3));
     CHECK_OK(gpur_policy_pull(policy, s.learner, GPUR_WEIGHTS_ONLINE));
     for (int i = 0; i < IMAGE_PIXELS; i++) {
         const int channel = i / (IMAGE_HEIGHT * IMAGE_WIDTH), pixel = i % (IMAGE_HEIGHT * IMAGE_WIDTH);
-        obs[pixel * IMAGE_CHANNELS + channel] = (float)conv_rows[0].obs[i] * learned.network.input_scale;
+        obs[pixel * IMAGE_CHANNELS + channel] = (float)conv_rows[0].obs[i] * learned.network.input_scale - 1;
     }
     CHECK_OK(policy_fixture_q(policy, 1, obs, q, NULL));
     CHECK_OK(gpur_learner_q_values(s.learner, 1, conv_rows[0].obs, wanted, NULL));
@@ -740,7 +765,8 @@ int main(int argc, char **argv)
         RUN(a_preset_sets_the_network_alone);
         RUN(bad_calls_are_refused_and_compute_nothing);
         RUN(weights_of_another_network_are_refused_with_the_first_difference);
-        RUN(observations_may_differ_in_type_scale_and_order);
+        RUN(padding_is_compared_by_the_zeros_that_it_adds);
+        RUN(observations_may_differ_in_type_scale_shift_and_order);
         RUN(memory_is_counted_and_returned);
     }
     gpur_device_close(device);

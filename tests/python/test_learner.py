@@ -235,6 +235,27 @@ def test_layers_are_written_in_many_forms():
             assert np.array_equal(first.q_values(images[:5]), other.q_values(images[:5]))
 
 
+def test_same_padding_and_a_shift_are_as_numpy_computes_them():
+    buffer, images = make()
+    with buffer:
+        forms = [("conv", 4, 4, 3, "same"), ("conv", 4, 4, 3, "same", "relu"),
+                 {"conv": 4, "kernel": 4, "stride": 3, "padding": "same"}]
+        first, *others = (gpureplay.DQN(buffer, **net(trunk=[layer, 8])) for layer in forms)
+        assert first.config["trunk"][0] == ("conv", 4, 4, 3, "same", "relu") and first.config["input_shift"] == 0
+        values = first.q_values(images[:5])
+        for other in others:
+            assert np.array_equal(values, other.q_values(images[:5]))
+        shifted = gpureplay.DQN(buffer, **net(trunk=[forms[0], 8], input_scale=1 / 128, input_shift=-1))
+        assert shifted.config["input_shift"] == -1
+        w = {name: np.asarray(tensor) for name, tensor in shifted.weights.items()}
+        # 10 rows become 4 with 1 above and 2 below; 12 columns become 4 with 1 behind them.
+        x = np.pad(images[:5] / 128 - 1, ((0, 0), (0, 0), (1, 2), (0, 1)))
+        patches = np.lib.stride_tricks.sliding_window_view(x, (4, 4), axis=(2, 3))[:, :, ::3, ::3]
+        y = np.einsum("ncijuv,fuvc->nijf", patches, w["trunk.0.weight"]) + w["trunk.0.bias"]
+        y = np.maximum(np.maximum(y, 0).reshape(5, -1) @ w["trunk.1.weight"].T + w["trunk.1.bias"], 0)
+        np.testing.assert_allclose(shifted.q_values(images[:5]), y @ w["q.out.weight"].T + w["q.out.bias"], atol=1e-5)
+
+
 BAD_IMAGES = {
     "no kernel": ({"trunk": [("conv", 8)]}, TypeError, r"trunk has \('conv', 8\); it must be a list of units"),
     "no filters": ({"trunk": [("conv",)]}, TypeError, "units is 'conv'; it must be an integer"),
@@ -250,6 +271,9 @@ BAD_IMAGES = {
     "activation": ({"trunk": [("conv", 8, 3, "gelu")]}, ValueError, "activation in trunk is 'gelu'; it must be one of"),
     "stride": ({"trunk": [("conv", 8, 3, 0)]}, gpureplay.InvalidArgument, "stride is 0"),
     "padding": ({"trunk": [("conv", 8, 3, 1, 3)]}, gpureplay.InvalidArgument, "padding is 3"),
+    "padding of a word": ({"trunk": [("conv", 8, 3, 1, "full", "relu")]}, TypeError,
+                          "padding is 'full'; it must be an integer or 'same'"),
+    "shift": ({"input_shift": float("nan")}, gpureplay.InvalidArgument, "input_shift is nan; it must be finite"),
     "order": ({"trunk": [8, ("conv", 8, 3)]}, gpureplay.InvalidArgument, "trunk"),
     "layout": ({"input_layout": "nchw"}, ValueError, "input_layout is 'nchw'; it must be one of 'chw', 'hwc'"),
     "too large": ({"trunk": [("conv", 8, 11)]}, gpureplay.InvalidArgument, "kernel"),

@@ -4,13 +4,23 @@
 #include <math.h>
 #include <string.h>
 
+/* Returns the size of y along one axis. SAME padding is kernel - stride in all, or kernel - size % stride if the stride
+ * does not divide the size. */
+static int size_of(const ref_conv *c, int size, int *before, int *after)
+{
+    const int rest = size % c->stride, total = c->kernel - (rest ? rest : c->stride);
+    int count = 0;
+    *before = c->padding >= 0 ? c->padding : total > 0 ? total / 2 : 0;
+    *after = c->padding >= 0 ? c->padding : total > 0 ? total - *before : 0;
+    for (int first = -*before; first + c->kernel <= size + *after; first += c->stride)
+        count++;
+    return count;
+}
+
 void ref_conv_size(ref_conv *c)
 {
-    c->rows = c->columns = 0;
-    for (int top = -c->padding; top + c->kernel <= c->height + c->padding; top += c->stride)
-        c->rows++;
-    for (int left = -c->padding; left + c->kernel <= c->width + c->padding; left += c->stride)
-        c->columns++;
+    c->rows = size_of(c, c->height, &c->top, &c->bottom);
+    c->columns = size_of(c, c->width, &c->left, &c->right);
 }
 
 /* The arrays of a convolution. Those that are NULL are neither read nor written. */
@@ -24,7 +34,7 @@ static void add_products(const ref_conv *c, int i, int j, int f, int at, const r
 {
     for (int u = 0; u < c->kernel; u++)
         for (int v = 0; v < c->kernel; v++) {
-            const int row = i * c->stride - c->padding + u, column = j * c->stride - c->padding + v;
+            const int row = i * c->stride - c->top + u, column = j * c->stride - c->left + v;
             if (row < 0 || row >= c->height || column < 0 || column >= c->width)
                 continue;
             for (int k = 0; k < c->channels; k++) {

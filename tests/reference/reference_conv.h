@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions by their definition, in double: y[n, i, j, f] = sum x[n, i s - p + u, j s - p + v, c] w[f, u, v, c]. */
+/* Convolutions by their definition, in double: y[n, i, j, f] is the sum of x[n, i s - top + u, j s - left + v, c]
+ * w[f, u, v, c], where x is 0 outside the image. */
 #pragma once
 
 #include <stdint.h>
 
 /* One image: x (height, width, channels), w (filters, kernel, kernel, channels), y (rows, columns, filters). */
 typedef struct ref_conv {
-    int height, width, channels, filters, kernel, stride, padding;
-    int rows, columns; /* of y: filled in by ref_conv_size */
+    int height, width, channels, filters, kernel, stride;
+    int padding; /* on each side; -1: SAME, as TensorFlow's guide to convolutions has it */
+    int top, left, bottom, right, rows, columns; /* the padding of each side, and the size of y: by ref_conv_size */
 } ref_conv;
 
 void ref_conv_size(ref_conv *c);

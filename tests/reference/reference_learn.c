@@ -195,7 +195,7 @@ void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape)
     ref_conv_pixels(net->height, net->columns, net->channels, net->trunk[0].is_conv && config->input_layout == GPUR_CHW,
                     x, tape->x);
     for (int i = 0; i < net->features; i++)
-        tape->x[i] *= config->input_scale;
+        tape->x[i] = tape->x[i] * config->input_scale + config->input_shift;
     const double *at = tape->x;
     for (int i = 0; i < config->trunk_count; i++) {
         layer_forward(&net->trunk[i], target, at, tape->trunk[i]);

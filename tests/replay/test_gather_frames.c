@@ -221,16 +221,16 @@ static void put_images(fixture *f, const view *v, const gpur_preprocess_args *to
                     float number = stack[from];
                     if (v->floats)
                         memcpy(&number, stack + from * 4, sizeof number);
-                    number *= 0.25f;
+                    number = number * 0.25f - 1;
                     memcpy(at, (unsigned char *)&number + 4 - size, (size_t)size);
                 }
     }
 }
 
-/* A quarter, which is exact; and then what is rounded, to the same bits as by two kernels. */
+/* A quarter, less 1, which is exact; and then what is rounded, to the same bits as by two kernels. */
 static void check_view(fixture *f, const view *v, int bf16, int is_plane, gpur_grid grid)
 {
-    static const float scales[] = {0.25f, 1.0f / 255, -0.3f};
+    static const float scales[] = {0.25f, 1.0f / 255, -0.3f}, shifts[] = {-1, -0.0f, 0.7f};
     for (int i = 0; i < 3; i++) {
         const gpur_preprocess_args to = {.x_pitch = numbers_of(v) + v->gap,
                                          .height = v->height,
@@ -240,7 +240,8 @@ static void check_view(fixture *f, const view *v, int bf16, int is_plane, gpur_g
                                          .planes = v->planes,
                                          .space_to_depth = v->block,
                                          .bf16 = bf16,
-                                         .scale = scales[i]};
+                                         .scale = scales[i],
+                                         .shift = shifts[i]};
         CHECK_OK(convert_by_one(f, v, &to, is_plane, grid));
         CHECK_OK(convert_by_two(f, v, &to, grid));
         CHECK_OK(gpur_copy(f->stream, f->got, f->x, bytes_of(&to)));

@@ -81,8 +81,7 @@ static gpur_status describe(const gpur_conv_shape *s, int64_t images, layouts *l
 {
     const dnnl_dims_t x = {images, s->channels, s->height, s->width};
     const dnnl_dims_t w = {s->filters, s->channels, s->kernel, s->kernel};
-    const dnnl_dims_t y = {images, s->filters, gpur_conv_out(s->height, s->kernel, s->stride, s->padding),
-                           gpur_conv_out(s->width, s->kernel, s->stride, s->padding)};
+    const dnnl_dims_t y = {images, s->filters, gpur_conv_out_height(s), gpur_conv_out_width(s)};
     const dnnl_dims_t bias = {s->filters};
     TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->x, 4, x, dnnl_f32, dnnl_nhwc));
     TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->w, 4, w, dnnl_f32, dnnl_ohwi));
@@ -110,11 +109,11 @@ static gpur_status describe_forward(const dnnl_plan *c, const layouts *l, dnnl_p
                                     dnnl_primitive_desc_t *out)
 {
     const gpur_conv_shape *const s = &c->base.shape;
-    const dnnl_dims_t strides = {s->stride, s->stride}, padding = {s->padding, s->padding};
+    const dnnl_dims_t strides = {s->stride, s->stride}, before = {s->top, s->left}, after = {s->bottom, s->right};
     const dnnl_memory_desc_t *const bias = s->epilogue == GPUR_EPILOGUE_NONE ? NULL : &l->bias;
     dnnl_convolution_desc_t d;
     TRY_DNNL(dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, &l->x, &l->w_any,
-                                                bias, &l->y, strides, padding, padding));
+                                                bias, &l->y, strides, before, after));
     return check_call(dnnl_primitive_desc_create(out, &d, attributes, c->engine, NULL), "dnnl_primitive_desc_create");
 }
 
@@ -123,15 +122,15 @@ static gpur_status describe_backward(const dnnl_plan *c, const layouts *l, dnnl_
                                      dnnl_primitive_desc_t *out)
 {
     const gpur_conv_shape *const s = &c->base.shape;
-    const dnnl_dims_t strides = {s->stride, s->stride}, padding = {s->padding, s->padding};
+    const dnnl_dims_t strides = {s->stride, s->stride}, before = {s->top, s->left}, after = {s->bottom, s->right};
     dnnl_primitive_desc_t forward = NULL;
     dnnl_convolution_desc_t d;
     if (s->pass == GPUR_CONV_TO_INPUT)
         TRY_DNNL(dnnl_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &l->x, &l->w_any, &l->y, strides,
-                                                          padding, padding));
+                                                          before, after));
     else
         TRY_DNNL(dnnl_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &l->x, &l->w_any, NULL, &l->y,
-                                                             strides, padding, padding));
+                                                             strides, before, after));
     GPUR_TRY(describe_forward(c, l, NULL, &forward));
     const gpur_status status =
         check_call(dnnl_primitive_desc_create(out, &d, attributes, c->engine, forward), "dnnl_primitive_desc_create");
@@ -242,8 +241,7 @@ enum { PIECE_OPERATIONS = 2000000, PIECES_A_THREAD = 4 };
 static int64_t images_of_a_piece(const dnnl_plan *c)
 {
     const gpur_conv_shape *const s = &c->base.shape;
-    const double outputs = (double)gpur_conv_out(s->height, s->kernel, s->stride, s->padding) *
-                           (double)gpur_conv_out(s->width, s->kernel, s->stride, s->padding) * (double)s->filters;
+    const double outputs = (double)gpur_conv_out_height(s) * (double)gpur_conv_out_width(s) * (double)s->filters;
     const double operations = 2.0 * outputs * (double)(s->kernel * s->kernel * s->channels);
     const int64_t pieces = (int64_t)c->base.device->threads * PIECES_A_THREAD;
     const int64_t allowed = pieces < MAX_PIECES ? pieces : MAX_PIECES;
@@ -411,8 +409,7 @@ static int64_t floats_x(const gpur_conv_shape *s)
 
 static int64_t floats_y(const gpur_conv_shape *s)
 {
-    return gpur_conv_out(s->height, s->kernel, s->stride, s->padding) *
-           gpur_conv_out(s->width, s->kernel, s->stride, s->padding) * s->filters;
+    return gpur_conv_out_height(s) * gpur_conv_out_width(s) * s->filters;
 }
 
 static dnnl_status_t set_addresses(const conv_run *r, const plan_size *size, const plan_piece *own, int64_t piece)

@@ -52,8 +52,9 @@ static int is_same(const gpur_conv_shape *a, const gpur_conv_shape *b)
 {
     return a->pass == b->pass && a->images == b->images && a->height == b->height && a->width == b->width &&
            a->channels == b->channels && a->filters == b->filters && a->kernel == b->kernel && a->stride == b->stride &&
-           a->padding == b->padding && a->epilogue == b->epilogue && a->math == b->math &&
-           a->deterministic == b->deterministic && a->by_im2col == b->by_im2col;
+           a->top == b->top && a->left == b->left && a->bottom == b->bottom && a->right == b->right &&
+           a->epilogue == b->epilogue && a->math == b->math && a->deterministic == b->deterministic &&
+           a->by_im2col == b->by_im2col;
 }
 
 /* Returns the link to the entry; if there is none, the link at the end of the list, which is NULL. */

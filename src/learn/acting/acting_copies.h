@@ -33,7 +33,7 @@ typedef struct gpur_acting_copies {
 /* `readers`: 1 to GPUR_MAX_COPY_READERS. The owner assigns `weights`. After a failure call gpur_acting_copies_close,
  * which also accepts a zeroed one. It waits for enqueued writes; the owner has waited for reads. */
 gpur_status gpur_acting_copies_open(gpur_acting_copies *copies, gpur_device *device, const gpur_params *params,
-                                     int readers);
+                                    int readers);
 void gpur_acting_copies_close(gpur_acting_copies *copies);
 
 /* Waits for a write in progress of this copy, and makes `stream` wait for its last write. `age`: GPUR_COPY_*. `copy`

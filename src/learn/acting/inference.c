@@ -10,37 +10,76 @@
 typedef gpur_status (*choose_fn)(const gpur_inference *inference, const gpur_inference_call *call,
                                  const float *weights);
 
+/* The rows on the device, if the call has numbers of each row; else NULL. */
+static const gpur_explore_row *rows_of(const gpur_inference *inference, const gpur_exploration *exploration)
+{
+    const int is_by_row = exploration->steps || exploration->lanes || exploration->epsilons;
+    return is_by_row ? inference->buffers.rows : NULL;
+}
+
 static gpur_status choose_by_values(const gpur_inference *inference, const gpur_inference_call *call,
                                     const float *weights)
 {
     const gpur_network *const network = inference->network;
     const gpur_inference_buffers *const b = &inference->buffers;
     const gpur_exploration *const exploration = &call->exploration;
-    const int is_by_row = exploration->steps || exploration->lanes || exploration->epsilons;
     const int32_t last = network->activation_count - 1;
     gpur_epsilon_greedy_args args;
     args.z = b->pass.activations[last], args.z_pitch = b->pass.pitch[last];
     args.bias = weights + network->head_bias;
     args.q = b->q, args.action = b->action, args.batch = call->count;
     args.head = network->head, args.num_actions = network->num_actions;
-    args.seed = exploration->seed, args.rows = is_by_row ? b->rows : NULL;
+    args.seed = exploration->seed, args.rows = rows_of(inference, exploration);
     args.step = exploration->step, args.epsilon = exploration->epsilon;
     return gpur_launch_epsilon_greedy(inference->stream, gpur_grid_elements(inference->device, call->count), &args);
+}
+
+static gpur_status choose_by_probabilities(const gpur_inference *inference, const gpur_inference_call *call,
+                                           const float *weights)
+{
+    const gpur_network *const network = inference->network;
+    const gpur_inference_buffers *const b = &inference->buffers;
+    const int32_t last = network->activation_count - 1;
+    const gpur_softmax_choice_args args = {
+        .z = b->pass.activations[last],
+        .z_pitch = b->pass.pitch[last],
+        .bias = weights + network->head_bias,
+        .probabilities = b->q,
+        .value = b->value,
+        .action = b->action,
+        .batch = call->count,
+        .num_actions = network->num_actions,
+        .greedy = call->greedy,
+        .floor = inference->policy_floor,
+        .seed = call->exploration.seed,
+        .rows = rows_of(inference, &call->exploration),
+        .step = call->exploration.step,
+        .epsilon = call->exploration.epsilon,
+    };
+    return gpur_launch_softmax_choice(inference->stream, gpur_grid_elements(inference->device, call->count), &args);
 }
 
 /* By head; NULL: none yet. */
 static const choose_fn choices[] = {
     [GPUR_HEAD_Q] = choose_by_values,
     [GPUR_HEAD_DUELING] = choose_by_values,
-    [GPUR_HEAD_SOFTMAX_VALUE] = NULL,
+    [GPUR_HEAD_SOFTMAX_VALUE] = choose_by_probabilities,
     [GPUR_HEAD_TANH_ACTION] = NULL,
 };
 
-gpur_status gpur_inference_check_head(int32_t head, const char *who)
+gpur_status gpur_inference_check_head(int32_t head)
 {
-    GPUR_REQUIRE(choices[head], "network.head is %" PRId32 "; %s needs GPUR_HEAD_Q (0) or GPUR_HEAD_DUELING (1)", head,
-                 who);
+    GPUR_REQUIRE(choices[head],
+                 "network.head is %" PRId32 "; a policy needs GPUR_HEAD_Q (0), GPUR_HEAD_DUELING (1) or "
+                 "GPUR_HEAD_SOFTMAX_VALUE (2)",
+                 head);
     return GPUR_OK;
+}
+
+/* Floats of the values of `rows` observations. */
+static int64_t values_of(const gpur_inference *inference, int64_t rows)
+{
+    return inference->network->head == GPUR_HEAD_SOFTMAX_VALUE ? rows : 0;
 }
 
 static gpur_status open_pinned(const gpur_inference *inference, gpur_inference_buffers *b)
@@ -50,6 +89,7 @@ static gpur_status open_pinned(const gpur_inference *inference, gpur_inference_b
         b->host_obs = gpur_arena_alloc(&arena, b->capacity * inference->input.row_bytes);
         b->host_rows = gpur_arena_alloc(&arena, b->capacity * (int64_t)sizeof *b->host_rows);
         b->host_q = gpur_arena_floats(&arena, b->capacity * inference->network->num_actions);
+        b->host_value = gpur_arena_floats(&arena, values_of(inference, b->capacity));
         b->host_action = gpur_arena_alloc(&arena, b->capacity * (int64_t)sizeof *b->host_action);
         b->pinned_bytes = arena.used;
         if (!placing)
@@ -82,6 +122,7 @@ static void assign_buffers(const gpur_inference *inference, gpur_inference_buffe
     gpur_pass_assign(&b->pass, arena);
     b->rows = gpur_arena_alloc(arena, b->capacity * (int64_t)sizeof *b->rows);
     b->q = gpur_arena_floats(arena, b->capacity * inference->network->num_actions);
+    b->value = gpur_arena_floats(arena, values_of(inference, b->capacity));
     b->action = gpur_arena_alloc(arena, b->capacity * (int64_t)sizeof *b->action);
     b->workspace = gpur_arena_alloc(arena, gpur_pass_workspace(&b->pass));
 }
@@ -93,6 +134,7 @@ gpur_status gpur_inference_open(gpur_inference *inference, const gpur_inference_
     inference->input = spec->input;
     inference->input.args.x_pitch = spec->network->width[0];
     inference->options = spec->options;
+    inference->policy_floor = spec->policy_floor;
     GPUR_TRY(gpur_stream_create(inference->device, &inference->stream));
     GPUR_TRY(open_buffers(inference, capacity, &inference->buffers));
     atomic_init(&inference->pinned_bytes, inference->buffers.pinned_bytes);
@@ -217,10 +259,11 @@ gpur_status gpur_inference_run(const gpur_inference *inference, const gpur_infer
     return choices[inference->network->head](inference, call, weights);
 }
 
-static gpur_status enqueue_download(const gpur_inference *inference, int64_t actions, int64_t q)
+static gpur_status enqueue_download(const gpur_inference *inference, int64_t actions, int64_t q, int64_t values)
 {
     const gpur_inference_buffers *const b = &inference->buffers;
     GPUR_TRY(gpur_copy(inference->stream, b->host_action, b->action, actions));
+    GPUR_TRY(gpur_copy(inference->stream, b->host_value, b->value, values));
     return gpur_copy(inference->stream, b->host_q, b->q, q);
 }
 
@@ -229,7 +272,8 @@ gpur_status gpur_inference_download(gpur_inference *inference, const gpur_infere
     const gpur_inference_buffers *const b = &inference->buffers;
     const int64_t actions = call->actions ? call->count * (int64_t)sizeof *b->action : 0;
     const int64_t q = call->q ? call->count * inference->network->num_actions * (int64_t)sizeof *b->q : 0;
-    const gpur_status copied = status == GPUR_OK ? enqueue_download(inference, actions, q) : status;
+    const int64_t values = call->values ? call->count * (int64_t)sizeof *b->value : 0;
+    const gpur_status copied = status == GPUR_OK ? enqueue_download(inference, actions, q, values) : status;
     const gpur_status done = gpur_stream_sync(inference->stream);
     GPUR_TRY(copied);
     GPUR_TRY(done);
@@ -237,5 +281,7 @@ gpur_status gpur_inference_download(gpur_inference *inference, const gpur_infere
         memcpy(call->actions, b->host_action, (size_t)actions);
     if (call->q)
         memcpy(call->q, b->host_q, (size_t)q);
+    if (call->values)
+        memcpy(call->values, b->host_value, (size_t)values);
     return GPUR_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inference: the forward pass and the epsilon-greedy choice for a batch of observations, on a stream and in buffers of
+ * Inference: the forward pass and the choice of actions for a batch of observations, on a stream and in buffers of
  * its own. A call of it uploads the observations, runs, and downloads the results, in the order of the functions below.
  * One thread at a time may use an inference; others may use other inferences of the same network meanwhile.
  */
@@ -16,7 +16,8 @@ typedef struct gpur_inference_buffers {
     gpur_pass pass;
     void *raw;              /* (N, obs) device, contiguous; if the input is direct, the network's input itself */
     gpur_explore_row *rows; /* (N) device */
-    float *q;               /* (N, A) device */
+    float *q;               /* (N, A) device: of each action its value, or its probability */
+    float *value;           /* (N) device: V of a SOFTMAX_VALUE head; of other heads (0) */
     int32_t *action;        /* (N) device */
     void *workspace;
     void *memory; /* device memory of all the above; NULL: it is in the owner's */
@@ -25,6 +26,7 @@ typedef struct gpur_inference_buffers {
     void *host_obs;              /* pinned: (N, obs) */
     gpur_explore_row *host_rows; /* pinned: (N) */
     float *host_q;               /* pinned: (N, A) */
+    float *host_value;           /* pinned: as `value` */
     int32_t *host_action;        /* pinned: (N) */
 } gpur_inference_buffers;
 
@@ -33,14 +35,15 @@ typedef struct gpur_inference {
     const gpur_network *network;
     gpur_input input;
     gpur_pass_options options;
+    float policy_floor; /* of a SOFTMAX_VALUE head: see gpur_policy_config */
     gpur_stream *stream;
     gpur_inference_buffers buffers;
     _Atomic int64_t pinned_bytes; /* of the buffers */
     _Atomic int64_t grown_bytes;  /* device memory of the buffers, outside the owner's */
 } gpur_inference;
 
-/* Refuses a head from whose outputs no action can be chosen. `who` needs it: "a policy". */
-gpur_status gpur_inference_check_head(int32_t head, const char *who);
+/* Refuses a policy's head from whose outputs no action can be chosen. */
+gpur_status gpur_inference_check_head(int32_t head);
 
 /* What the inferences of one network share. */
 typedef struct gpur_inference_spec {
@@ -48,6 +51,7 @@ typedef struct gpur_inference_spec {
     const gpur_network *network; /* must not move */
     gpur_input input;
     gpur_pass_options options;
+    float policy_floor;
 } gpur_inference_spec;
 
 /* Creates the stream and the buffers, except their device memory, which `assign` places. After a failure call
@@ -75,8 +79,10 @@ typedef struct gpur_inference_call {
     const void *obs; /* (count, obs) in host or device memory */
     void *native;    /* CUDA, obs in device memory: the stream that writes them; NULL: they are complete */
     gpur_exploration exploration;
+    int32_t greedy;   /* of a SOFTMAX_VALUE head: see gpur_policy_input */
     int32_t *actions; /* (count) host out; NULL: not wanted */
-    float *q;         /* (count, num_actions) host out; NULL: not wanted */
+    float *q;         /* (count, num_actions) host out: values, or probabilities; NULL: not wanted */
+    float *values;    /* (count) host out: V of a SOFTMAX_VALUE head; NULL: not wanted */
 } gpur_inference_call;
 
 /* Refuses a call of more than `most` observations, named `limit` in the message, and bad pointers and epsilons. */

@@ -7,7 +7,6 @@
 #include "learn/network/init.h"
 #include "learn/weights_file.h"
 #include "replay/config.h"
-#include "replay/schema.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -42,33 +41,26 @@ static gpur_status check_config(const gpur_policy_config *config)
                  "max_batch is %" PRId32 "; it must be 1 to %d", config->max_batch, GPUR_MAX_ACT_BATCH);
     GPUR_REQUIRE(config->streams >= 1 && config->streams <= GPUR_MAX_POLICY_STREAMS,
                  "streams is %" PRId32 "; it must be 1 to %d", config->streams, GPUR_MAX_POLICY_STREAMS);
+    GPUR_REQUIRE(config->policy_floor >= 0.0f && config->policy_floor < 1.0f,
+                 "policy_floor is %g; it must be at least 0 and below 1", (double)config->policy_floor);
     GPUR_TRY(gpur_choice_check(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
     return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
-}
-
-/* Checks the observation as the replay checks the fields of a schema. */
-static gpur_status read_obs(const gpur_field *given, gpur_obs_format *format)
-{
-    gpur_field field = *given;
-    gpur_schema schema;
-    field.name = "obs";
-    GPUR_TRY(gpur_schema_build(&schema, &field, 1));
-    return gpur_obs_format_of(&schema.fields[0], format);
 }
 
 static gpur_status build_network(gpur_policy *policy, gpur_inference_spec *spec)
 {
     const gpur_policy_config *const config = &policy->config;
     gpur_obs_format obs;
-    GPUR_TRY(read_obs(&config->obs, &obs));
+    GPUR_TRY(gpur_obs_format_read(&config->obs, &obs));
     const gpur_input_shape input_shape = gpur_input_shape_find(&obs, &config->network);
     GPUR_TRY(gpur_network_build(&policy->network, &config->network, &input_shape));
-    GPUR_TRY(gpur_inference_check_head(config->network.head, "a policy"));
+    GPUR_TRY(gpur_inference_check_head(config->network.head));
     gpur_network_choose_bf16(&policy->network, policy->device, config->math);
     spec->device = policy->device;
     spec->network = &policy->network;
     spec->input = gpur_input_of(&policy->network, &obs, &config->network);
     spec->options = gpur_pass_options_of(config->math, config->deterministic);
+    spec->policy_floor = config->policy_floor;
     return GPUR_OK;
 }
 
@@ -204,6 +196,21 @@ static gpur_status act(gpur_policy *policy, const gpur_inference_call *call, int
     return status;
 }
 
+/* Refuses outputs that the head has not, and `greedy` of one that is greedy always. */
+static gpur_status check_outputs(const gpur_policy *policy, const gpur_policy_input *in, const gpur_policy_output *out)
+{
+    const int has_probabilities = policy->config.network.head == GPUR_HEAD_SOFTMAX_VALUE;
+    GPUR_TRY(gpur_choice_check(in->greedy, 1, "greedy", "0 or 1"));
+    GPUR_REQUIRE(out->actions || out->q || out->probabilities || out->values,
+                 "actions, q, probabilities and values, which get the results, are all NULL; one of them must not be");
+    GPUR_REQUIRE(!has_probabilities || !out->q,
+                 "q is given; a policy with GPUR_HEAD_SOFTMAX_VALUE has probabilities and values");
+    GPUR_REQUIRE(has_probabilities || !(out->probabilities || out->values || in->greedy),
+                 "probabilities, values or greedy is given; a policy with network.head %" PRId32 " has q",
+                 policy->config.network.head);
+    return GPUR_OK;
+}
+
 gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input, const gpur_policy_output *output)
 {
     gpur_policy_input in = {.size = sizeof in};
@@ -212,9 +219,16 @@ gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input,
     GPUR_REQUIRE(policy, "policy is NULL");
     GPUR_TRY(gpur_sized_read(&in, sizeof in, input, "gpur_policy_input"));
     GPUR_TRY(gpur_sized_read(&out, sizeof out, output, "gpur_policy_output"));
-    GPUR_REQUIRE(out.actions || out.q, "actions and q, which get the results, are both NULL; one of them must not be");
+    GPUR_TRY(check_outputs(policy, &in, &out));
     gpur_inference_call call = {
-        .count = in.count, .obs = in.obs, .native = in.stream, .actions = out.actions, .q = out.q};
+        .count = in.count,
+        .obs = in.obs,
+        .native = in.stream,
+        .greedy = in.greedy,
+        .actions = out.actions,
+        .q = out.probabilities ? out.probabilities : out.q,
+        .values = out.values,
+    };
     call.exploration =
         (gpur_exploration){.seed = policy->config.seed, .steps = in.step, .lanes = in.lane, .epsilons = in.epsilon};
     GPUR_TRY(gpur_inference_check(&policy->inferences[0], &call, policy->config.max_batch, "max_batch, "));

@@ -30,5 +30,8 @@ int32_t gpur_policy_acquire(gpur_policy *policy);
 /* Counts a call of gpur_policy_act with so many observations; 0: another call, or one that failed. */
 void gpur_policy_release(gpur_policy *policy, int32_t index, int64_t observations);
 
+/* Enqueues on `stream` a copy of `weights`, (P) device, over the older acting copy, which becomes the latest. */
+gpur_status gpur_policy_enqueue_write(gpur_policy *policy, gpur_stream *stream, const float *weights, int64_t version);
+
 /* Replaces the policy's weights by `weights`, (P) in host memory, and waits for the copy. */
 gpur_status gpur_policy_upload(gpur_policy *policy, const float *weights, int64_t version);

@@ -15,8 +15,7 @@ static int64_t copy_bytes(const gpur_policy *policy)
     return policy->network.params.count * (int64_t)sizeof(float);
 }
 
-/* Enqueues on `stream` a copy of `weights` over the older acting copy, which becomes the latest. */
-static gpur_status enqueue_write(gpur_policy *policy, gpur_stream *stream, const float *weights, int64_t version)
+gpur_status gpur_policy_enqueue_write(gpur_policy *policy, gpur_stream *stream, const float *weights, int64_t version)
 {
     gpur_acting_copies *const copies = &policy->copies;
     int copy = 0;
@@ -33,7 +32,7 @@ gpur_status gpur_policy_upload(gpur_policy *policy, const float *weights, int64_
 {
     const int32_t index = gpur_policy_acquire(policy);
     gpur_stream *const stream = policy->inferences[index].stream;
-    const gpur_status status = enqueue_write(policy, stream, weights, version);
+    const gpur_status status = gpur_policy_enqueue_write(policy, stream, weights, version);
     const gpur_status done = gpur_stream_sync(stream);
     gpur_policy_release(policy, index, 0);
     return status != GPUR_OK ? status : done;
@@ -76,17 +75,19 @@ gpur_status gpur_policy_pull(gpur_policy *policy, gpur_learner *learner, int32_t
     GPUR_REQUIRE(weights, "which is GPUR_WEIGHTS_TARGET (1); a learner with a cache of returns has no target network");
     gpur_consumer_lock(learner->replay);
     const int64_t version = gpur_train_stats_steps_enqueued(&learner->train_stats);
-    const gpur_status status = enqueue_write(policy, learner->stream, weights, version);
+    const gpur_status status = gpur_policy_enqueue_write(policy, learner->stream, weights, version);
     gpur_consumer_unlock(learner->replay);
     return status;
 }
 
 /* Files. */
 
-static int is_learner_file(const gpur_checkpoint *file)
+/* The kind of the file, if it is a learner's; else NULL. */
+static const char *learner_kind(const gpur_checkpoint *file)
 {
     const char *const kind = gpur_tensors_find_metadata(&file->tensors, "gpureplay.kind");
-    return gpur_checkpoint_is_ours(file) && kind && strcmp(kind, "learner") == 0;
+    const int is_learners = kind && (strcmp(kind, "learner") == 0 || strcmp(kind, "actor-critic") == 0);
+    return is_learners && gpur_checkpoint_is_ours(file) ? kind : NULL;
 }
 
 /* Reads the file on the stream of an inference, which a learner's file needs. */
@@ -94,12 +95,13 @@ static gpur_status read_file(gpur_policy *policy, gpur_checkpoint *file, const g
                              float *weights, int64_t *version)
 {
     const gpur_params *const params = &policy->network.params;
-    if (!is_learner_file(file))
+    const char *const kind = learner_kind(file);
+    if (!kind)
         return gpur_weights_file_load(policy->device, params, file, options, weights, version);
     const int32_t index = gpur_policy_acquire(policy);
     const gpur_status status =
-        gpur_learner_file_load_weights(file, policy->device, policy->inferences[index].stream, &policy->config.network,
-                                       params, options, weights, version);
+        gpur_learner_file_load_weights(file, kind, policy->device, policy->inferences[index].stream,
+                                       &policy->config.network, params, options, weights, version);
     gpur_policy_release(policy, index, 0);
     return status;
 }

@@ -41,8 +41,11 @@ gpur_status gpur_fused_step_check(const gpur_part_context *context)
     GPUR_REQUIRE(config->math == GPUR_MATH_FP32, REFUSAL "GPUR_MATH_FP32 (0); math is %" PRId32, config->math);
     GPUR_REQUIRE(links == 0, REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one has %" PRId64 " links to frames in a row",
                  links);
-    GPUR_REQUIRE(input.direct, REFUSAL "obs of float32 and network.input_scale 1; obs is %s and input_scale %g",
-                 obs->is_float ? "float32" : "uint8", (double)config->network.input_scale);
+    GPUR_REQUIRE(input.direct,
+                 REFUSAL "obs of float32, network.input_scale 1 and input_shift 0; obs is %s, input_scale %g and "
+                         "input_shift %g",
+                 obs->is_float ? "float32" : "uint8", (double)config->network.input_scale,
+                 (double)config->network.input_shift);
     return GPUR_OK;
 }
 

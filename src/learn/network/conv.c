@@ -20,7 +20,8 @@ static gpur_conv_shape conv_shape_of(const gpur_pass *pass, int32_t i, int32_t d
     shape.pass = direction;
     shape.images = rows;
     shape.height = c->height, shape.width = c->width, shape.channels = c->channels, shape.filters = c->filters;
-    shape.kernel = c->kernel, shape.stride = c->stride, shape.padding = c->padding;
+    shape.kernel = c->kernel, shape.stride = c->stride;
+    shape.top = c->top, shape.left = c->left, shape.bottom = c->bottom, shape.right = c->right;
     shape.math = math_of(pass);
     shape.deterministic = pass->options.deterministic;
     shape.by_im2col = pass->options.by_im2col;

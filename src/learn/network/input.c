@@ -20,6 +20,15 @@ gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *fo
     return GPUR_OK;
 }
 
+gpur_status gpur_obs_format_read(const gpur_field *given, gpur_obs_format *format)
+{
+    gpur_field field = *given;
+    gpur_schema schema;
+    field.name = "obs";
+    GPUR_TRY(gpur_schema_build(&schema, &field, 1));
+    return gpur_obs_format_of(&schema.fields[0], format);
+}
+
 gpur_input_shape gpur_input_shape_find(const gpur_obs_format *obs, const gpur_network_config *config)
 {
     gpur_input_shape input_shape = gpur_input_shape_of(obs->features);
@@ -48,6 +57,7 @@ static gpur_preprocess_args args_of(const gpur_input *input, const gpur_network 
     args.space_to_depth = is_image ? network->space_to_depth : 1;
     args.bf16 = input->bf16;
     args.scale = config->input_scale;
+    args.shift = config->input_shift == 0.0f ? -0.0f : config->input_shift;
     return args;
 }
 
@@ -56,7 +66,7 @@ gpur_input gpur_input_of(const gpur_network *network, const gpur_obs_format *obs
     const int is_image = network->conv_count > 0;
     gpur_input input;
     memset(&input, 0, sizeof input);
-    input.direct = !is_image && obs->is_float && config->input_scale == 1.0f;
+    input.direct = !is_image && obs->is_float && config->input_scale == 1.0f && config->input_shift == 0.0f;
     input.bf16 = network->params.bf16;
     input.row_bytes = obs->bytes;
     input.raw_pitch = input.direct ? 0 : (obs->bytes + 15) / 16 * 16;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Converts observations, as the replay stores them, to a network's input (activations 0). A dense network reads float32
- * observations directly, without conversion, if input_scale is 1. */
+ * observations directly, without conversion, if input_scale is 1 and input_shift 0. */
 #pragma once
 
 #include "gpureplay/replay.h"
@@ -16,6 +16,9 @@ typedef struct gpur_obs_format {
 
 /* Refuses a field of a type that networks do not read. */
 gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *format);
+
+/* The same of a field that is of no schema, whose name is not read; checks it as the replay checks its fields. */
+gpur_status gpur_obs_format_read(const gpur_field *given, gpur_obs_format *format);
 
 /* The input shape that observations give: an image if the first layer is a convolution and they have three axes. */
 gpur_input_shape gpur_input_shape_find(const gpur_obs_format *obs, const gpur_network_config *config);

@@ -46,9 +46,10 @@ static gpur_status check_conv(const gpur_layer *layer, int32_t i)
                  "network.trunk[%" PRId32 "].kernel is %" PRId32 "; it must be 1 to %d", i, layer->kernel, MAX_KERNEL);
     GPUR_REQUIRE(layer->stride >= 1 && layer->stride <= MAX_KERNEL,
                  "network.trunk[%" PRId32 "].stride is %" PRId32 "; it must be 1 to %d", i, layer->stride, MAX_KERNEL);
-    GPUR_REQUIRE(layer->padding >= 0 && layer->padding < layer->kernel,
-                 "network.trunk[%" PRId32 "].padding is %" PRId32 "; it must be 0 to kernel - 1, %" PRId32, i,
-                 layer->padding, layer->kernel - 1);
+    GPUR_REQUIRE(layer->padding >= GPUR_SAME && layer->padding < layer->kernel,
+                 "network.trunk[%" PRId32 "].padding is %" PRId32 "; it must be 0 to kernel - 1, %" PRId32
+                 ", or GPUR_SAME (-1)",
+                 i, layer->padding, layer->kernel - 1);
     return GPUR_OK;
 }
 
@@ -97,6 +98,8 @@ static gpur_status check_input(const gpur_network_config *config, const gpur_inp
     GPUR_REQUIRE(isfinite(config->input_scale) && config->input_scale != 0.0f,
                  "network.input_scale is %g; it must be finite and not 0: was the config initialized?",
                  (double)config->input_scale);
+    GPUR_REQUIRE(isfinite(config->input_shift), "network.input_shift is %g; it must be finite",
+                 (double)config->input_shift);
     GPUR_REQUIRE(config->input_layout == GPUR_CHW || config->input_layout == GPUR_HWC,
                  "network.input_layout is %" PRId32 "; it must be GPUR_CHW or GPUR_HWC (0, 1)", config->input_layout);
     return GPUR_OK;
@@ -114,8 +117,28 @@ gpur_status gpur_network_check(const gpur_network_config *config, const gpur_inp
     return gpur_reserved_check(config->reserved, 4, "network");
 }
 
+/* Zeros before and after an image along one axis, and the output's size along it. */
+typedef struct axis {
+    int32_t before, after, out;
+} axis;
+
+static axis axis_of(const gpur_layer *layer, int32_t size)
+{
+    axis a = {layer->padding, layer->padding, 0};
+    if (layer->padding == GPUR_SAME) {
+        const int32_t total = (size - 1) / layer->stride * layer->stride + layer->kernel - size;
+        a.before = total > 0 ? total / 2 : 0;
+        a.after = total > 0 ? total - a.before : 0;
+    }
+    a.out = (size + a.before + a.after - layer->kernel) / layer->stride + 1;
+    return a;
+}
+
+/* With GPUR_SAME any kernel fits. */
 static int32_t max_kernel(const gpur_layer *layer, const gpur_input_shape *seen)
 {
+    if (layer->padding == GPUR_SAME)
+        return MAX_KERNEL;
     return (seen->height < seen->width ? seen->height : seen->width) + 2 * layer->padding;
 }
 
@@ -154,8 +177,7 @@ static gpur_status check_convolution(const gpur_network_config *config, int32_t 
 {
     const gpur_layer *const layer = &config->trunk[i];
     GPUR_TRY(i == 0 ? check_image(config, seen) : check_size(layer, i, seen));
-    const int64_t rows = (seen->height + 2 * layer->padding - layer->kernel) / layer->stride + 1;
-    const int64_t columns = (seen->width + 2 * layer->padding - layer->kernel) / layer->stride + 1;
+    const int64_t rows = axis_of(layer, seen->height).out, columns = axis_of(layer, seen->width).out;
     GPUR_REQUIRE(rows * columns * layer->units <= MAX_FEATURES,
                  "network.trunk[%" PRId32 "] makes (%" PRId64 ", %" PRId64 ", %" PRId32 "); at most %d numbers", i,
                  rows, columns, layer->units, MAX_FEATURES);
@@ -220,16 +242,20 @@ static int32_t space_to_depth_of(const gpur_layer *first, const gpur_input_shape
 
 static gpur_convolution conv_of(const gpur_layer *layer, const gpur_input_shape *seen, int32_t block)
 {
+    const axis y = axis_of(layer, seen->height), x = axis_of(layer, seen->width);
     const gpur_convolution conv = {
         .height = seen->height / block,
         .width = seen->width / block,
         .channels = seen->channels * block * block,
-        .out_height = (seen->height + 2 * layer->padding - layer->kernel) / layer->stride + 1,
-        .out_width = (seen->width + 2 * layer->padding - layer->kernel) / layer->stride + 1,
+        .out_height = y.out,
+        .out_width = x.out,
         .filters = layer->units,
         .kernel = layer->kernel / block,
         .stride = layer->stride / block,
-        .padding = layer->padding,
+        .top = y.before,
+        .left = x.before,
+        .bottom = y.after,
+        .right = x.after,
         .activation = layer->activation,
     };
     return conv;
@@ -368,12 +394,18 @@ static gpur_status check_equal_conv(const gpur_network *policy, const gpur_netwo
 {
     const gpur_convolution ours = as_configured(policy, i), theirs = as_configured(learner, i);
     GPUR_REQUIRE(ours.height == theirs.height && ours.width == theirs.width && ours.stride == theirs.stride &&
-                     ours.padding == theirs.padding && ours.activation == theirs.activation,
+                     ours.activation == theirs.activation,
                  "trunk[%" PRId32 "] of the learner reads %" PRId32 " x %" PRId32 " pixels with stride %" PRId32
-                 ", padding %" PRId32 " and activation %" PRId32 ", that of this policy %" PRId32 " x %" PRId32
-                 " with %" PRId32 ", %" PRId32 " and %" PRId32 "; their networks must be equal",
-                 i, theirs.height, theirs.width, theirs.stride, theirs.padding, theirs.activation, ours.height,
-                 ours.width, ours.stride, ours.padding, ours.activation);
+                 " and activation %" PRId32 ", that of this policy %" PRId32 " x %" PRId32 " with %" PRId32
+                 " and %" PRId32 "; their networks must be equal",
+                 i, theirs.height, theirs.width, theirs.stride, theirs.activation, ours.height, ours.width, ours.stride,
+                 ours.activation);
+    GPUR_REQUIRE(ours.top == theirs.top && ours.left == theirs.left && ours.bottom == theirs.bottom &&
+                     ours.right == theirs.right,
+                 "trunk[%" PRId32 "] of the learner has padding %" PRId32 ", %" PRId32 ", %" PRId32 ", %" PRId32
+                 " (top, left, bottom, right), that of this policy %" PRId32 ", %" PRId32 ", %" PRId32 ", %" PRId32
+                 "; their networks must be equal",
+                 i, theirs.top, theirs.left, theirs.bottom, theirs.right, ours.top, ours.left, ours.bottom, ours.right);
     return GPUR_OK;
 }
 

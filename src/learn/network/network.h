@@ -32,7 +32,8 @@ typedef struct gpur_dense {
 typedef struct gpur_convolution {
     int32_t height, width, channels; /* of x */
     int32_t out_height, out_width, filters;
-    int32_t kernel, stride, padding;
+    int32_t kernel, stride;
+    int32_t top, left, bottom, right; /* rows or columns of zeros around x */
     int32_t activation;
     int64_t weight; /* offset of W (filters, kernel, kernel, channels) in the parameters */
     int64_t bias;   /* offset of b (filters) */

@@ -35,6 +35,7 @@ The main names:
     train           a whole training: environments, buffer, learner, files, evaluations
     Run             the same over a buffer and a learner of your own: advance, evaluate, save, load, stats
     Apex            Ape-X over a buffer and a learner of your own: actors in threads or processes, advance, save, stats
+    ActorCritic     a learner of a policy and a value on batches of your own: train, policy, weights, save, load
     Policy          a network that acts beside a learner, or without one: act, pull, save, load, get_weights
     Batch, Array    what `sample` returns, and one of its arrays on CUDA
     SequenceBatch   what `sample_sequences` returns: (batch_size, length, ...) arrays for recurrent agents
@@ -50,6 +51,7 @@ Every exception that the library raises is a GpureplayError, and beside that the
 MemoryError, LookupError, OSError, RuntimeError).
 """
 
+from ._actor_critic import ActorCritic, ActorCriticLosses
 from ._apex import Apex, ApexEvent, ApexStats
 from ._batch import Array, Batch, SequenceBatch
 from ._buffer import PriorityStats, ReplayBuffer
@@ -59,7 +61,7 @@ from ._learner import DQN, LearnerStats, Weights
 from ._library import (Closed, DeviceError, Evicted, FileError, GpureplayError, Interrupted, InvalidArgument,
                        OutOfMemory, TooFew, Unavailable, WouldBlock, lib)
 from ._config import Plan, Preset, Stats, preset
-from ._policy import Acted, Policy, PolicyStats
+from ._policy import Acted, ActedByPolicy, Policy, PolicyStats
 from ._run import EnvError, Run, RunEvent, RunStats
 from ._show import show_config
 from ._train import TrainResult, train
@@ -67,9 +69,9 @@ from ._writer import Writer
 
 __version__: str = lib.gpur_version().decode()
 __all__ = [
-    "Acted", "Apex", "ApexEvent", "ApexStats", "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo",
-    "EnvError", "Evicted", "FileError", "FileInfo", "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats",
-    "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent",
-    "RunStats", "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer",
-    "file_info", "preset", "show_config", "train",
+    "Acted", "ActedByPolicy", "ActorCritic", "ActorCriticLosses", "Apex", "ApexEvent", "ApexStats", "Array", "Batch",
+    "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted", "FileError", "FileInfo",
+    "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "Policy", "PolicyStats",
+    "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent", "RunStats", "SequenceBatch", "Stats", "TooFew",
+    "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "preset", "show_config", "train",
 ]

@@ -34,9 +34,11 @@ APEX_EPISODE, APEX_EVALUATION, APEX_STARTED, APEX_ENDED = 0, 1, 2, 3
 APEX_MAX_ACTORS, APEX_EVALUATOR, APEX_FIELDS = 1024, 1024, 8
 LINEAR, RELU, TANH = 0, 1, 2
 DENSE, CONV = 0, 1
+SAME = -1
 CHW, HWC = 0, 1
 HEAD_Q, HEAD_DUELING, HEAD_SOFTMAX_VALUE, HEAD_TANH_ACTION = 0, 1, 2, 3
 INIT_FAN_IN, INIT_GLOROT, INIT_NORMAL = 0, 1, 2
+LOG_ADD, LOG_MAX, LOG_SOFTMAX = 0, 1, 2
 LOSS_HUBER, LOSS_SQUARED = 0, 1
 ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND, ADAM_TF = 0, 1, 2, 3, 4, 5
 ESTIMATOR_PENG, ESTIMATOR_N_STEP, ESTIMATOR_WATKINS, ESTIMATOR_PENG_MEDIAN, ESTIMATOR_WATKINS_MEDIAN = 0, 1, 2, 3, 4
@@ -162,7 +164,8 @@ class NetworkConfig(Struct):
     c_name = "gpur_network_config"
     _fields_ = _members((Layer * MAX_LAYERS, "trunk"),
                         (c_int32, "trunk_count head hidden hidden_activation num_actions init"),
-                        (c_float, "init_scale input_scale"), (c_int32, "input_layout"), (c_int64 * 4, "reserved"))
+                        (c_float, "init_scale input_scale"), (c_int32, "input_layout"), (c_float, "input_shift"),
+                        (c_int64 * 4, "reserved"))
 
 
 class OptimizerConfig(Struct):
@@ -207,22 +210,42 @@ class WeightInfo(Sized):
 class PolicyConfig(Sized):
     c_name = "gpur_policy_config"
     _fields_ = _members((c_uint64, "size"), (NetworkConfig, "network"), (Field, "obs"),
-                        (c_int32, "max_batch streams math deterministic"), (c_uint64, "seed"))
+                        (c_int32, "max_batch streams math deterministic"), (c_uint64, "seed"),
+                        (c_float, "policy_floor"), (c_int32, "reserved"))
 
 
 class PolicyInput(Sized):
     c_name = "gpur_policy_input"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "count"), (c_void_p, "obs epsilon lane step stream"))
+    _fields_ = _members((c_uint64, "size"), (c_int64, "count"), (c_void_p, "obs epsilon lane step stream"),
+                        (c_int32, "greedy reserved"))
 
 
 class PolicyOutput(Sized):
     c_name = "gpur_policy_output"
-    _fields_ = _members((c_uint64, "size"), (c_void_p, "actions q version"))
+    _fields_ = _members((c_uint64, "size"), (c_void_p, "actions q version probabilities values"))
 
 
 class PolicyStats(Sized):
     c_name = "gpur_policy_stats"
     _fields_ = _members((c_uint64, "size"), (c_int64, "calls observations version device_bytes pinned_bytes"))
+
+
+class ActorCriticConfig(Sized):
+    c_name = "gpur_actor_critic_config"
+    _fields_ = _members((c_uint64, "size"), (NetworkConfig, "network"), (Field, "obs"), (OptimizerConfig, "optimizer"),
+                        (c_int32, "dual_optimizer log"), (c_float, "log_epsilon policy_floor value_coefficient"),
+                        (Schedule, "entropy"), (c_int32, "max_batch math deterministic"), (c_uint64, "seed"))
+
+
+class ActorCriticBatch(Sized):
+    c_name = "gpur_actor_critic_batch"
+    _fields_ = _members((c_uint64, "size"), (c_int64, "count"), (c_void_p, "obs actions returns"))
+
+
+class ActorCriticLosses(Sized):
+    c_name = "gpur_actor_critic_losses"
+    _fields_ = _members((c_uint64, "size"), (c_int64, "step"),
+                        (c_double, "policy value entropy mean_value gradient_norm learning_rate"))
 
 
 class CheckpointOptions(Sized):
@@ -358,7 +381,8 @@ class ApexStats(Sized):
 STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, SequenceConfig, ReplayConfig, ReplayPlan, ReplayStats,
     PriorityStats, WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, ReturnsConfig,
-    LearnerConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, CheckpointOptions,
+    LearnerConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, ActorCriticConfig,
+    ActorCriticBatch, ActorCriticLosses, CheckpointOptions,
     CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent, RunConfig, RunStats,
     BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexStats,
 ]
@@ -377,31 +401,33 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
         "gpur_sequence_config_init "
         "gpur_learner_config_init gpur_policy_config_init gpur_run_config_init gpur_checkpoint_options_init "
-        "gpur_packer_config_init gpur_apex_config_init"),
+        "gpur_packer_config_init gpur_apex_config_init gpur_actor_critic_config_init"),
     (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
     (None, [_P], "gpur_device_close gpur_replay_destroy gpur_batch_retain gpur_batch_release gpur_writer_destroy "
         "gpur_learner_destroy gpur_policy_destroy gpur_run_destroy gpur_run_stop "
-        "gpur_block_format_destroy gpur_packer_destroy gpur_apex_destroy gpur_apex_stop"),
+        "gpur_block_format_destroy gpur_packer_destroy gpur_apex_destroy gpur_apex_stop gpur_actor_critic_destroy"),
     (_STATUS, [_P, _P], "gpur_device_get_info gpur_device_wait_stream gpur_replay_plan_bytes gpur_replay_get_stats "
         "gpur_replay_get_priority_stats gpur_replay_check_priorities gpur_batch_get_view gpur_batch_wait "
         "gpur_writer_set_ended gpur_writer_step_ex gpur_learner_train_ids gpur_learner_acquire_host_batch "
         "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats gpur_policy_get_stats "
-        "gpur_run_get_stats gpur_block_format_create gpur_packer_reset gpur_packer_step gpur_apex_get_stats"),
+        "gpur_run_get_stats gpur_block_format_create gpur_packer_reset gpur_packer_step gpur_apex_get_stats "
+        "gpur_actor_critic_publish"),
     (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
     (None, [_P, _P], "gpur_device_free"),
     (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
     (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush "
         "gpur_writer_end_appended_episode gpur_learner_sync gpur_learner_refresh "
-        "gpur_learner_weight_count gpur_run_evaluate"),
+        "gpur_learner_weight_count gpur_run_evaluate gpur_actor_critic_weight_count"),
     (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset gpur_policy_config_preset "
         "gpur_run_save gpur_run_load gpur_apex_save"),
     (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_sample_into gpur_writer_open gpur_learner_create "
-        "gpur_policy_create gpur_policy_act gpur_packer_create"),
+        "gpur_policy_create gpur_policy_act gpur_packer_create gpur_actor_critic_create gpur_actor_critic_train"),
     (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "
-        "gpur_learner_get_weight_info"),
+        "gpur_learner_get_weight_info gpur_actor_critic_get_weight_info"),
     (_STATUS, [_P, _P, _I32], "gpur_policy_pull"),
     (_STATUS, [_P, _P, _I64], "gpur_policy_get_weights gpur_policy_set_weights"),
-    (_I64, [_P], "gpur_replay_size gpur_batch_count gpur_batch_length gpur_policy_version gpur_policy_weights_bytes"),
+    (_I64, [_P], "gpur_replay_size gpur_batch_count gpur_batch_length gpur_policy_version gpur_policy_weights_bytes "
+        "gpur_actor_critic_steps"),
     (_U64, [_P], "gpur_block_format_hash"),
     (_I64, [_P, _I64, _I64], "gpur_block_max_bytes"),
     (_STATUS, [_P, _P, _P, _I64, _P], "gpur_block_pack"),
@@ -428,11 +454,12 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _P, _P, _P], "gpur_run_create gpur_apex_create gpur_replay_sample_sequences "
         "gpur_replay_sample_sequences_into"),
     (_STATUS, [_P, _P, _P, _P, _P], "gpur_run_create_vector"),
-    (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),
+    (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights "
+        "gpur_actor_critic_read_weights gpur_actor_critic_write_weights"),
     (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info gpur_env_find gpur_vector_env_find"),
     (_STATUS, [_P, _TEXT, _P], "gpur_env_get_info gpur_vector_env_get_info gpur_replay_save gpur_replay_load "
         "gpur_learner_save gpur_learner_load gpur_learner_save_weights gpur_learner_load_weights gpur_policy_save "
-        "gpur_policy_load"),
+        "gpur_policy_load gpur_actor_critic_save gpur_actor_critic_load"),
 ) for name in names.split()}
 
 

@@ -39,11 +39,12 @@ _LEARNER_CHOICES = {
                   "watkins-error-bound": _c_api.ESTIMATOR_WATKINS_ERROR_BOUND},
     "storage": {"virtual": _c_api.CACHE_VIRTUAL, "physical": _c_api.CACHE_PHYSICAL},
     "draw": {"permutation": _c_api.CACHE_PERMUTATION, "replacement": _c_api.CACHE_REPLACEMENT},
-    "head": {"q": _c_api.HEAD_Q, "dueling": _c_api.HEAD_DUELING},
+    "head": {"q": _c_api.HEAD_Q, "dueling": _c_api.HEAD_DUELING, "softmax_value": _c_api.HEAD_SOFTMAX_VALUE},
     "hidden_activation": ACTIVATIONS,
     "init": {"fan_in": _c_api.INIT_FAN_IN, "glorot": _c_api.INIT_GLOROT, "normal": _c_api.INIT_NORMAL},
     "input_layout": {"chw": _c_api.CHW, "hwc": _c_api.HWC},
     "optimizer": _OPTIMIZERS,
+    "log": {"add": _c_api.LOG_ADD, "max": _c_api.LOG_MAX, "softmax": _c_api.LOG_SOFTMAX},
     "loss": {"huber": _c_api.LOSS_HUBER, "squared": _c_api.LOSS_SQUARED},
     "act": {"latest": _c_api.ACT_LATEST, "previous": _c_api.ACT_PREVIOUS, "target": _c_api.ACT_TARGET},
     "math": {"fp32": _c_api.MATH_FP32, "tf32": _c_api.MATH_TF32, "bf16": _c_api.MATH_BF16},
@@ -53,7 +54,7 @@ _LEARNER_CHOICES = {
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")  # settings that only a prioritized buffer has
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
 _FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
-          "whole_episodes", "burst", "truncation_terminates", "processes", "evaluates", "restarts")
+          "whole_episodes", "burst", "truncation_terminates", "processes", "evaluates", "restarts", "dual_optimizer")
 
 
 # Setting members of structs.
@@ -307,7 +308,7 @@ def _layer_of_tuple(layer: Any, parts: tuple[Any, ...]) -> tuple[str, Settings]:
     kind = "dense"
     if isinstance(parts[0], str) and parts[0] in _LAYER_KINDS and len(parts) > 1:
         kind, parts = parts[0], parts[1:]
-    has_activation = len(parts) > 1 and isinstance(parts[-1], str)
+    has_activation = len(parts) > 1 and isinstance(parts[-1], str) and parts[-1] != "same"
     numbers, names = parts[:-1] if has_activation else parts, list(_LAYER_MEMBERS[kind])[:-1]
     if len(numbers) > len(names):
         raise _layer_error(layer)
@@ -329,6 +330,10 @@ def _set_layer(struct: _c_api.Layer, layer: Any) -> None:
     values = {**_LAYER_MEMBERS[kind], **named}
     if None in values.values():
         raise _layer_error(layer)
+    if isinstance(values.get("padding"), str):
+        if values["padding"] != "same":
+            raise TypeError(f"padding is {values['padding']!r}; it must be an integer or 'same'")
+        values["padding"] = _c_api.SAME
     struct.kind = _LAYER_KINDS[kind]
     put(struct, "units", values[kind])
     for member in ("kernel", "stride", "padding"):
@@ -353,7 +358,8 @@ def _trunk_of(network: _c_api.NetworkConfig) -> list[Any]:
     activation)."""
     layers = network.trunk[:network.trunk_count]
     return [(layer.units, _word(ACTIVATIONS, layer.activation)) if layer.kind == _c_api.DENSE else
-            ("conv", layer.units, layer.kernel, layer.stride, layer.padding, _word(ACTIVATIONS, layer.activation))
+            ("conv", layer.units, layer.kernel, layer.stride,
+             "same" if layer.padding == _c_api.SAME else layer.padding, _word(ACTIVATIONS, layer.activation))
             for layer in layers]
 
 
@@ -361,7 +367,7 @@ def _trunk_of(network: _c_api.NetworkConfig) -> list[Any]:
 
 # The settings in each part of the struct: the network, the optimizer, and the struct itself.
 _NETWORK_MEMBERS = ("trunk", "head", "hidden", "hidden_activation", "num_actions", "init", "init_scale", "input_scale",
-                    "input_layout")
+                    "input_shift", "input_layout")
 _OPTIMIZER_MEMBERS = ("optimizer", "learning_rate", "centered", "beta1", "beta2", "decay", "momentum", "epsilon",
                       "clip_norm", "clip_value")
 _LEARNER_MEMBERS = ("exploration", "beta", "loss", "act", "math", "step_kernel", "double_dqn", "huber_delta",
@@ -418,7 +424,7 @@ def _learner_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: 
 
 # Policies.
 
-_POLICY_MEMBERS = ("max_batch", "streams", "math", "deterministic", "seed")
+_POLICY_MEMBERS = ("max_batch", "streams", "math", "deterministic", "seed", "policy_floor")
 
 
 def policy_config(preset: str | None, settings: Settings) -> _c_api.PolicyConfig:
@@ -442,6 +448,32 @@ def policy_config(preset: str | None, settings: Settings) -> _c_api.PolicyConfig
 def network_settings(settings: Settings) -> Settings:
     """Those of a learner's settings that are its network's."""
     return {name: settings[name] for name in _NETWORK_MEMBERS}
+
+
+# Actor-critics.
+
+_ACTOR_CRITIC_MEMBERS = ("dual_optimizer", "log", "log_epsilon", "policy_floor", "value_coefficient", "entropy",
+                         "max_batch", "math", "deterministic", "seed")
+
+
+def _actor_critic_parts(config: _c_api.ActorCriticConfig) -> tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]:
+    return ((config.network, _NETWORK_MEMBERS), (config.optimizer, _OPTIMIZER_MEMBERS), (config, _ACTOR_CRITIC_MEMBERS))
+
+
+def actor_critic_config(settings: Settings) -> _c_api.ActorCriticConfig:
+    """The defaults, overridden by `settings`. `obs` remains to be set."""
+    config = _c_api.ActorCriticConfig()
+    check(lib.gpur_actor_critic_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
+    for name, value in settings.items():
+        part = next((part for part, members in _actor_critic_parts(config) if name in members), None)
+        if name == "trunk":
+            _set_trunk(config.network, value)
+        elif part is not None:
+            _put_setting(part, name, value, _LEARNER_CHOICES)
+        else:
+            names = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_ACTOR_CRITIC_MEMBERS)
+            raise TypeError(f"{name!r} is no setting; they are {', '.join(names)}")
+    return config
 
 
 # Runs.
@@ -578,6 +610,10 @@ def settings_of_learner(config: _c_api.LearnerConfig) -> Settings:
 
 def settings_of_policy(config: _c_api.PolicyConfig) -> Settings:
     return _settings_in(config.network, ((config.network, _NETWORK_MEMBERS), (config, _POLICY_MEMBERS)))
+
+
+def settings_of_actor_critic(config: _c_api.ActorCriticConfig) -> Settings:
+    return _settings_in(config.network, _actor_critic_parts(config))
 
 
 def settings_of_run(config: _c_api.RunConfig) -> Settings:

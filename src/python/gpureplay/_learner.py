@@ -31,7 +31,20 @@ class Weights(_Tensors):
     def __init__(self, learner: Handle, which: int):
         self._learner, self._which = learner, which
         learner._open_handle()
-        self._shapes: dict[str, tuple[int, ...]] = dict(learner._invoke(_shapes_of))
+        self._shapes: dict[str, tuple[int, ...]] = dict(learner._invoke(self._shapes_of))
+
+    def _function(self, name: str) -> Any:
+        """The library's function for this kind of learner."""
+        kind = "learner" if isinstance(self._learner, DQN) else "actor_critic"
+        return getattr(lib, f"gpur_{kind}_{name}")
+
+    def _shapes_of(self, handle: int) -> list[tuple[str, tuple[int, ...]]]:
+        found = []
+        for index in range(self._function("weight_count")(handle)):
+            info = _c_api.WeightInfo()
+            check(self._function("get_weight_info")(handle, index, ctypes.addressof(info)))
+            found.append((info.name.decode(), tuple(info.shape[:info.dims])))
+        return found
 
     def _shape(self, name: str) -> tuple[int, ...]:
         if name not in self._shapes:
@@ -40,7 +53,7 @@ class Weights(_Tensors):
 
     def __getitem__(self, name: str) -> np.ndarray:
         out = np.empty(self._shape(name), _FLOAT32)
-        self._learner._call(lib.gpur_learner_read_weights, self._which, name.encode(), out.ctypes.data, out.size)
+        self._learner._call(self._function("read_weights"), self._which, name.encode(), out.ctypes.data, out.size)
         return out
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -73,19 +86,10 @@ class Weights(_Tensors):
         return array
 
     def _write(self, name: str, array: np.ndarray) -> None:
-        self._learner._call(lib.gpur_learner_write_weights, self._which, name.encode(), array.ctypes.data, array.size)
+        self._learner._call(self._function("write_weights"), self._which, name.encode(), array.ctypes.data, array.size)
 
     def __repr__(self) -> str:
         return f"<gpureplay weights: {', '.join(f'{name} {shape}' for name, shape in self._shapes.items())}>"
-
-
-def _shapes_of(handle: int) -> list[tuple[str, tuple[int, ...]]]:
-    found = []
-    for index in range(lib.gpur_learner_weight_count(handle)):
-        info = _c_api.WeightInfo()
-        check(lib.gpur_learner_get_weight_info(handle, index, ctypes.addressof(info)))
-        found.append((info.name.decode(), tuple(info.shape[:info.dims])))
-    return found
 
 
 class LearnerStats(NamedTuple):
@@ -125,8 +129,9 @@ class DQN(Handle):
         target_period, act "latest", "previous" or "target", math "fp32", "tf32" or "bf16" (on CUDA), step_kernel
         "auto", "libraries" or "fused" (whole train steps in one kernel, for small networks on a GPU), seed.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
-        {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}; input_layout "chw" or "hwc" is the
-        order of the axes of an obs with three, and input_scale what it is multiplied by (1 / 255 for uint8 frames).
+        {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}, where padding may be "same", as in
+        TensorFlow; input_layout "chw" or "hwc" is the order of the axes of an obs with three. The network reads
+        obs * input_scale + input_shift (for uint8 frames 1 / 255 and 0, or 1 / 128 and -1).
         prioritized None (as the buffer), True, "independent" or False, and distinct say how train steps sample. By
         priority, each transition's loss is weighted, and its |TD error| is written back as its priority; beta is the
         exponent of the weights by train step: a number, or (first, last, steps[, begin]).

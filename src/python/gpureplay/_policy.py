@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from ._learner import DQN
 from ._library import InvalidArgument, lib
 from ._schema import obs_field, to_c
 
-_FLOAT32, _UINT32, _UINT64 = (np.dtype(kind) for kind in (np.float32, np.uint32, np.uint64))
+if TYPE_CHECKING:
+    from ._actor_critic import ActorCritic
+
+FLOAT32, INT32, _UINT32, _UINT64 = (np.dtype(kind) for kind in (np.float32, np.int32, np.uint32, np.uint64))
 BytesLike = Union[bytes, bytearray, memoryview]
 
 
@@ -27,6 +30,15 @@ class Acted(NamedTuple):
 
     actions: np.ndarray  # (count,) int32
     q_values: np.ndarray  # (count, num_actions) float32
+    version: int  # of the weights that were used for all rows
+
+
+class ActedByPolicy(NamedTuple):
+    """What `Policy.act_with_values` gives."""
+
+    actions: np.ndarray  # (count,) int32
+    probabilities: np.ndarray  # (count, num_actions) float32
+    values: np.ndarray  # (count,) float32
     version: int  # of the weights that were used for all rows
 
 
@@ -52,11 +64,11 @@ class Policy(Handle):
         `device` of the learner's buffer: `Policy.for_learner` sees to that.
     max_batch: the most observations of one call; default 64. streams: how many calls run at the same time, in as many
         threads, over one set of weights; default 1.
-    seed: the seed of random actions and of the initial weights; default 0. math: "fp32", "tf32" or "bf16" (on CUDA).
-        deterministic: CUDA: only algorithms that give the same bits in each run.
+    seed: the seed of the actions that are drawn and of the initial weights; default 0. math: "fp32", "tf32" or "bf16"
+        (on CUDA). deterministic: CUDA: only algorithms that give the same bits in each run.
     check_nan: observations in host memory are searched for NaN, and refused if they have one.
     settings: those of the network, as for `DQN`: trunk, head, hidden, hidden_activation, init, init_scale, input_scale,
-        input_layout.
+        input_shift, input_layout. And policy_floor (include/gpureplay/policy.h).
 
     Any number of threads may call. Calls that have begun finish with the weights that they began with.
     """
@@ -81,65 +93,81 @@ class Policy(Handle):
         super().__init__(address.value, lib.gpur_policy_destroy)
 
     @classmethod
-    def for_learner(cls, agent: DQN, **options: Any) -> Policy:
+    def for_learner(cls, agent: DQN | ActorCritic, **options: Any) -> Policy:
         """A policy with the network, the seed, the device and the online weights of a learner. `options` are other
         arguments of the constructor."""
-        config, buffer = agent.config, agent._buffer
+        config, source = agent.config, agent._buffer if isinstance(agent, DQN) else agent
         shared = {"seed": config["seed"], "math": config["math"], "deterministic": config["deterministic"],
-                  "device": buffer.device, "check_nan": buffer.check_nan, **network_settings(config)}
+                  "policy_floor": config.get("policy_floor", 0.0), "device": source.device,
+                  "check_nan": source.check_nan, **network_settings(config)}
         policy = cls(agent._obs[1:], **{**shared, **options})
         policy.pull(agent)
         return policy
 
     # Acting.
 
-    def act(self, obs: Any, epsilon: Any = 0.0, lanes: Any = None, steps: Any = None, *,
+    def act(self, obs: Any, epsilon: Any = 0.0, lanes: Any = None, steps: Any = None, *, greedy: bool = False,
             stream: Any = None) -> np.ndarray:
         """Actions, (count,) int32, for observations (count, ...) in host or device memory: with probability epsilon a
-        random action, else argmax Q. One observation without the first axis is accepted, too.
+        random action, else argmax Q. With head "softmax_value" an action is drawn from the probabilities, or with
+        `greedy` the most probable one. One observation without the first axis is accepted, too.
 
         epsilon: a number, or (count,) of them.
         lanes, steps: (count,) integers, or one for all: the number of each row's environment, and of that environment's
             step. A random action is a pure function of the seed and these two, whatever the calls and threads. lanes
             None: 0, 1, 2, ... steps None: the number of earlier calls, so that each draws new actions.
         stream: for observations in device memory, the stream that made them, as for `ReplayBuffer.extend`."""
-        return self._run(obs, stream, (epsilon, lanes, steps), wants_q=False).actions
+        return self._run(obs, stream, (epsilon, lanes, steps), greedy, "")[0]
 
     def act_with_q(self, obs: Any, epsilon: Any = 0.0, lanes: Any = None, steps: Any = None, *,
                    stream: Any = None) -> Acted:
         """Like `act`, with the Q values and the version of the weights, from one forward pass."""
-        return self._run(obs, stream, (epsilon, lanes, steps))
+        actions, q, _, version = self._run(obs, stream, (epsilon, lanes, steps), False, "q")
+        return Acted(actions, q, version)
+
+    def act_with_values(self, obs: Any, epsilon: Any = 0.0, lanes: Any = None, steps: Any = None, *,
+                        greedy: bool = False, stream: Any = None) -> ActedByPolicy:
+        """Like `act` with head "softmax_value", with the probabilities, the values and the version of the weights."""
+        return ActedByPolicy(*self._run(obs, stream, (epsilon, lanes, steps), greedy, "probabilities"))
 
     def q_values(self, obs: Any, *, stream: Any = None) -> np.ndarray:
         """The Q value of every action: (count, num_actions) float32."""
-        return self._run(obs, stream, wants_actions=False).q_values
+        return self._run(obs, stream, (0.0, None, None), False, "q", wants_actions=False)[1]
 
-    def _run(self, obs: Any, stream: Any, exploration: tuple[Any, Any, Any] = (0.0, None, None),
-             wants_actions: bool = True, wants_q: bool = True) -> Acted:
+    def _run(self, obs: Any, stream: Any, exploration: tuple[Any, Any, Any], greedy: bool, numbers: str,
+             wants_actions: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """Actions, what `numbers` names of each action ("q", "probabilities" or ""), values and version."""
         held, address, count, stream = read_observations(self._obs, obs, self.device._if_cuda, stream, self.check_nan)
         epsilon, lanes, steps = exploration
-        is_greedy = isinstance(epsilon, float) and epsilon == 0.0
-        rows = (column("epsilon", None if is_greedy else epsilon, count, _FLOAT32),
+        is_zero = isinstance(epsilon, float) and epsilon == 0.0
+        rows = (column("epsilon", None if is_zero else epsilon, count, FLOAT32),
                 column("lanes", lanes, count, _UINT32), column("steps", steps, count, _UINT64))
-        actions, q = np.empty(count, np.int32), np.empty((count if wants_q else 0, self._num_actions), np.float32)
+        actions, values = np.empty(count, np.int32), np.empty(count if numbers == "probabilities" else 0, np.float32)
+        of_actions = np.empty((count if numbers else 0, self._num_actions), np.float32)
         given, out, version = _c_api.PolicyInput(), _c_api.PolicyOutput(), ctypes.c_int64()
         given.count, given.obs, given.stream = count, address, stream
         given.epsilon, given.lane, given.step = (None if row is None else address_of(row) for row in rows)
         out.actions = address_of(actions) if wants_actions and count else None
-        out.q = address_of(q) if wants_q and count else None
-        out.version = ctypes.addressof(version)
+        given.greedy, out.version = flag("greedy", greedy), ctypes.addressof(version)
+        if numbers and count:
+            setattr(out, numbers, address_of(of_actions))
+        out.values = address_of(values) if values.size else None
         self._call(lib.gpur_policy_act, ctypes.addressof(given), ctypes.addressof(out))
         del held
-        return Acted(actions, q, version.value)
+        return actions, of_actions, values, version.value
 
     # Weights.
 
-    def pull(self, agent: DQN, target: bool = False) -> None:
+    def pull(self, agent: DQN | ActorCritic, target: bool = False) -> None:
         """Copies the weights of a learner with the same network, on the device, as they are after the last train step
-        that was enqueued before. They are the online weights, or with `target` those of the target network. Returns
-        before they are copied; later calls use them. InvalidArgument: another network or device."""
+        that was enqueued before. They are the online weights, or with `target` those of the target network of a `DQN`.
+        Returns before they are copied; later calls use them. InvalidArgument: another network or device."""
+        if isinstance(agent, Handle) and agent._kind == "learner" and not isinstance(agent, DQN):
+            agent._open_handle()
+            self._call(lambda policy: agent._invoke(lambda learner: lib.gpur_actor_critic_publish(learner, policy)))
+            return
         if not isinstance(agent, DQN):
-            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN")
+            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN or a gpureplay.ActorCritic")
         which = _c_api.WEIGHTS_TARGET if flag("target", target) else _c_api.WEIGHTS_ONLINE
         agent._open_handle()
         self._call(lambda policy: agent._invoke(lambda learner: lib.gpur_policy_pull(policy, learner, which)))

@@ -388,16 +388,16 @@ static inline tensor_kind image_kind(int64_t id, cudnnDataType_t type, int64_t n
 
 static inline gpur_status make_convolution(gpur_cudadnn_plan *plan, const gpur_conv_shape *s, descriptor *out)
 {
-    const int64_t two = 2, strides[2] = {s->stride, s->stride}, padding[2] = {s->padding, s->padding};
-    const int64_t dilations[2] = {1, 1};
+    const int64_t two = 2, strides[2] = {s->stride, s->stride}, dilations[2] = {1, 1};
+    const int64_t before[2] = {s->top, s->left}, after[2] = {s->bottom, s->right};
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     GPUR_TRY(make(plan, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out));
     GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &two));
     GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type));
     GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode));
-    GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, padding));
-    GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, padding));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, after));
     GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations));
     GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides));
     return finalize(plan, *out);
@@ -460,8 +460,7 @@ static inline gpur_status make_conv_arrays(gpur_cudadnn_plan *plan, const gpur_c
     const tensor_kind x = image_kind(ID_X, type, s->images, s->channels, s->height, s->width);
     const tensor_kind w = image_kind(ID_W, type, s->filters, s->channels, s->kernel, s->kernel);
     *y = image_kind(s->epilogue ? ID_VIRTUAL : ID_Y, s->epilogue ? CUDNN_DATA_FLOAT : type, s->images, s->filters,
-                    gpur_conv_out(s->height, s->kernel, s->stride, s->padding),
-                    gpur_conv_out(s->width, s->kernel, s->stride, s->padding));
+                    gpur_conv_out_height(s), gpur_conv_out_width(s));
     GPUR_TRY(make_tensor(plan, &x, &arrays[0]));
     GPUR_TRY(make_tensor(plan, &w, &arrays[1]));
     return make_tensor(plan, y, &arrays[2]);
@@ -471,9 +470,11 @@ static inline void name_conv(gpur_cudadnn_plan *plan, const gpur_conv_shape *s)
 {
     static const char *const names[] = {"forward", "to input", "to weight"};
     snprintf(plan->words, sizeof plan->words,
-             "a convolution %s of %d x (%d, %d, %d) by %d filters, kernel %d, stride %d, padding %d, epilogue %d",
+             "a convolution %s of %d x (%d, %d, %d) by %d filters, kernel %d, stride %d, padding %d + %d "
+             "rows and %d + %d columns, epilogue %d",
              names[s->pass], (int)s->images, (int)s->height, (int)s->width, (int)s->channels, (int)s->filters,
-             (int)s->kernel, (int)s->stride, (int)s->padding, (int)s->epilogue);
+             (int)s->kernel, (int)s->stride, (int)s->top, (int)s->bottom, (int)s->left, (int)s->right,
+             (int)s->epilogue);
 }
 
 static inline gpur_status describe_conv(gpur_cudadnn_plan *plan, const gpur_conv_shape *s)

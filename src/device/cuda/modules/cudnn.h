@@ -13,7 +13,7 @@
 #include "device/conv.h"
 #include "device/cuda/modules/cublaslt.h"
 
-enum { GPUR_CUDADNN_VERSION = 4 }; /* of this table; the core refuses a module with another one */
+enum { GPUR_CUDADNN_VERSION = 5 }; /* of this table; the core refuses a module with another one */
 #define GPUR_CUDADNN_SYMBOL "gpur_cudadnn_table"
 
 typedef struct gpur_cudadnn_plan gpur_cudadnn_plan;

@@ -123,14 +123,18 @@ static cudnnStatus_t set_for_test(cudnnBackendDescriptor_t to, cudnnBackendAttri
     }
 }
 
-/* The Nature network's convolutions, the first on blocks of 4 x 4 pixels; and an unusual one. */
+/* The Nature network's convolutions, the first on blocks of 4 x 4 pixels; an unusual one; and two with SAME
+ * padding, the second of which has more of it behind the image than before it. */
+#define PADDING(before, after) .top = before, .left = before, .bottom = after, .right = after
 static const gpur_conv_shape layers[] = {
     {.height = 21, .width = 21, .channels = 64, .filters = 32, .kernel = 2, .stride = 1},
     {.height = 20, .width = 20, .channels = 32, .filters = 64, .kernel = 4, .stride = 2},
     {.height = 9, .width = 9, .channels = 64, .filters = 64, .kernel = 3, .stride = 1},
-    {.height = 13, .width = 11, .channels = 3, .filters = 5, .kernel = 5, .stride = 3, .padding = 2},
+    {.height = 13, .width = 11, .channels = 3, .filters = 5, .kernel = 5, .stride = 3, PADDING(2, 2)},
+    {.height = 84, .width = 84, .channels = 4, .filters = 16, .kernel = 8, .stride = 4, PADDING(2, 2)},
+    {.height = 21, .width = 21, .channels = 16, .filters = 32, .kernel = 4, .stride = 2, PADDING(1, 2)},
 };
-enum { LAYERS = sizeof layers / sizeof *layers, NATURE = 3 };
+enum { LAYERS = sizeof layers / sizeof *layers, NATURE = 3, UNUSUAL = 3 };
 
 static const device_source nobody = {NULL, NULL};
 
@@ -201,6 +205,22 @@ TEST(every_convolution_of_the_nature_network_has_an_engine_of_its_arithmetic)
     }
 }
 
+/* Where cuDNN has no engine the status is GPUR_UNAVAILABLE, at which the caller takes im2col. */
+TEST(padded_convolutions_have_an_engine_or_are_unavailable)
+{
+    const device_source device = {NULL, described};
+    for (int layer = UNUSUAL; layer < LAYERS; layer++)
+        for (int pass = GPUR_CONV_FORWARD; pass <= GPUR_CONV_TO_WEIGHT; pass++)
+            for (int i = 0; i < 4; i++) {
+                gpur_cudadnn_plan *plan = NULL;
+                const gpur_conv_shape s = shape_of(layer, 32, pass, i / 2 ? GPUR_MATH_TF32 : GPUR_MATH_FP32, i % 2);
+                CHECK_OK(plan_conv(&s, gpur_fail, &plan));
+                const gpur_status status = choose(plan, &device);
+                CHECK(status == GPUR_OK || status == GPUR_UNAVAILABLE);
+                plan_destroy(plan);
+            }
+}
+
 /* The heuristics find engines only if they know the device. A cuDNN without descriptors of devices gets it from the
  * graph; in this test it gets none, and the message says so. */
 TEST(an_engine_is_found_by_the_handle_of_a_device)
@@ -252,6 +272,7 @@ int main(int argc, char **argv)
     RUN(errors_of_cudnn_become_statuses);
     if (argc > 1 && describe(argv[1])) {
         RUN(every_convolution_of_the_nature_network_has_an_engine_of_its_arithmetic);
+        RUN(padded_convolutions_have_an_engine_or_are_unavailable);
         RUN(an_engine_is_found_by_the_handle_of_a_device);
     }
     return test_main_end();

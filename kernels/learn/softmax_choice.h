@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Actions of a policy with probabilities: drawn from them, or the most probable ones. Arguments and shapes:
+ * gpur_softmax_choice_args. */
+#pragma once
+
+#include "kernels/args_learn.h"
+#include "kernels/learn/epsilon_greedy.h"
+#include "kernels/learn/head.h"
+#include "kernels/lib/random.h"
+#include "kernels/target/thread.h"
+
+/* The probabilities p (A) of a row, from logits z; `floor` as in gpur_softmax_choice_args. The largest logit is
+ * subtracted first, so that no exponential overflows. Returns log(sum of exp(z)) of the unfloored ones. */
+GPUR_FN float gpur_floored_softmax(int32_t outputs, const float *z, const float *bias, float floor, float *p)
+{
+    float largest = z[0] + bias[0], sum = 0.0f;
+    for (int32_t k = 1; k < outputs; k++)
+        largest = z[k] + bias[k] > largest ? z[k] + bias[k] : largest;
+    for (int32_t k = 0; k < outputs; k++) {
+        p[k] = expf(z[k] + bias[k] - largest);
+        sum += p[k];
+    }
+    const float scale = 1.0f / (1.0f + floor * (float)outputs);
+    for (int32_t k = 0; k < outputs; k++)
+        p[k] = (p[k] / sum + floor) * scale;
+    return largest + logf(sum);
+}
+
+/* The first action whose cumulated probability exceeds u. Rounding may leave the sum of all below u: then the last
+ * action that is possible. */
+GPUR_FN int32_t gpur_draw_action(int32_t outputs, const float *p, float u)
+{
+    float sum = 0.0f;
+    int32_t last = 0;
+    for (int32_t k = 0; k < outputs; k++) {
+        sum += p[k];
+        if (u < sum)
+            return k;
+        last = p[k] > 0.0f ? k : last;
+    }
+    return last;
+}
+
+GPUR_FN int32_t gpur_softmax_action(const gpur_softmax_choice_args *a, const float *p, gpur_explore_row row)
+{
+    const gpur_u32x4 bits = gpur_random_bits(a->seed, GPUR_RANDOM_EXPLORE, row.step, row.lane);
+    if (gpur_random_uniform(bits.v[2]) < row.epsilon)
+        return (int32_t)gpur_random_below(bits, (uint64_t)a->num_actions);
+    return a->greedy ? gpur_argmax_action(a->num_actions, p)
+                     : gpur_draw_action(a->num_actions, p, gpur_random_uniform(bits.v[3]));
+}
+
+GPUR_KERNEL(softmax_choice)
+{
+    const gpur_span s = gpur_grid_span(at, a->batch);
+    for (int64_t b = s.first; b < s.last; b += s.step) {
+        const float *const z = a->z + b * a->z_pitch;
+        float *const p = a->probabilities + b * a->num_actions;
+        gpur_floored_softmax(a->num_actions, z, a->bias, a->floor, p);
+        a->value[b] = z[a->num_actions] + a->bias[a->num_actions];
+        a->action[b] = gpur_softmax_action(a, p, gpur_explore_row_of(a->rows, a->step, a->epsilon, b));
+    }
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/actor_critic/local.h"
+
+#include "base/sized.h"
+#include "learn/acting/inference.h"
+#include "learn/actor_critic/actor_critic.h"
+
+struct gpur_local_model {
+    gpur_actor_critic *learner;
+    uint64_t seed;
+    gpur_gradient gradient;
+    gpur_inference inference;
+    float *weights, *to[2]; /* (P) its own, and the gradients by them */
+    gpur_train_state *state;
+    void *memory; /* device */
+};
+
+/* Returns the bytes used. */
+static int64_t assign(gpur_local_model *local, void *base)
+{
+    const gpur_params *const params = &local->learner->network.params;
+    gpur_arena arena = {base, 0};
+    local->weights = gpur_arena_alloc(&arena, gpur_params_bytes(params));
+    for (int i = 0; i < gpur_actor_critic_optimizers(local->learner); i++)
+        local->to[i] = gpur_arena_floats(&arena, params->count);
+    local->state = gpur_arena_alloc(&arena, sizeof *local->state);
+    gpur_inference_assign(&local->inference, &arena);
+    gpur_gradient_assign(&local->gradient, &arena);
+    return arena.used;
+}
+
+static gpur_status build(gpur_local_model *local)
+{
+    gpur_actor_critic *const learner = local->learner;
+    const gpur_actor_critic_config *const config = &learner->config;
+    const gpur_inference_spec spec = {
+        .device = learner->device,
+        .network = &learner->network,
+        .input = gpur_input_of(&learner->network, &learner->obs, &config->network),
+        .options = gpur_pass_options_of(config->math, config->deterministic),
+        .policy_floor = config->policy_floor,
+    };
+    GPUR_TRY(gpur_inference_open(&local->inference, &spec, 1));
+    GPUR_TRY(gpur_gradient_open(&local->gradient, learner->device, &learner->network, &learner->obs, config));
+    GPUR_TRY(gpur_memory_alloc(learner->device, assign(local, NULL), "an agent's copy of a network", &local->memory));
+    assign(local, local->memory);
+    local->gradient.weights = local->weights;
+    local->gradient.state = local->state;
+    for (int i = 0; i < 2; i++)
+        local->gradient.to[i] = local->to[i];
+    GPUR_TRY(gpur_local_model_pull(local));
+    return gpur_gradient_start(&local->gradient);
+}
+
+gpur_status gpur_local_model_create(gpur_actor_critic *learner, uint64_t seed, gpur_local_model **out)
+{
+    gpur_local_model *const local = gpur_host_alloc(learner->device, sizeof *local);
+    *out = NULL;
+    if (!local)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an agent's copy of a network");
+    local->learner = learner;
+    local->seed = seed;
+    const gpur_status status = build(local);
+    if (status != GPUR_OK) {
+        gpur_local_model_destroy(local);
+        return status;
+    }
+    *out = local;
+    return GPUR_OK;
+}
+
+void gpur_local_model_destroy(gpur_local_model *local)
+{
+    if (!local)
+        return;
+    gpur_device *const device = local->learner->device;
+    gpur_inference_close(&local->inference);
+    gpur_gradient_close(&local->gradient);
+    gpur_memory_free(device, local->memory);
+    gpur_host_free(device, local, sizeof *local);
+}
+
+/* Its own work is done when any of its functions returns, and the copies when this one does. */
+gpur_status gpur_local_model_pull(gpur_local_model *local)
+{
+    gpur_actor_critic *const learner = local->learner;
+    gpur_stream *const stream = learner->gradient.stream;
+    gpur_ticket_lock_lock(&learner->lock);
+    gpur_status status = gpur_actor_critic_copy_weights(learner, local->weights);
+    if (status == GPUR_OK)
+        status = gpur_copy(stream, local->state, learner->optimizers[0].state, sizeof *local->state);
+    const gpur_status done = gpur_stream_sync(stream);
+    gpur_ticket_lock_unlock(&learner->lock);
+    return status != GPUR_OK ? status : done;
+}
+
+gpur_status gpur_local_model_predict(gpur_local_model *local, const void *obs, uint32_t lane, uint64_t step,
+                                     int32_t *action, float *value)
+{
+    const gpur_inference_call call = {
+        .count = 1,
+        .obs = obs,
+        .exploration = {.seed = local->seed, .steps = &step, .lanes = &lane},
+        .actions = action,
+        .values = value,
+    };
+    gpur_status status = gpur_inference_upload(&local->inference, &call);
+    if (status == GPUR_OK)
+        status = gpur_inference_run(&local->inference, &call, local->weights);
+    return gpur_inference_download(&local->inference, &call, status);
+}
+
+gpur_status gpur_local_model_train(gpur_local_model *local, const gpur_actor_critic_batch *given,
+                                   gpur_actor_critic_losses *losses)
+{
+    gpur_actor_critic_batch batch = {.size = sizeof batch};
+    gpur_actor_critic_losses known = {.size = sizeof known};
+    GPUR_TRY(gpur_sized_read(&batch, sizeof batch, given, "gpur_actor_critic_batch"));
+    GPUR_TRY(gpur_gradient_check(&local->gradient, &batch));
+    GPUR_TRY(gpur_gradient_run(&local->gradient, &batch, &known));
+    gpur_ticket_lock_lock(&local->learner->lock);
+    const gpur_status status = gpur_actor_critic_apply(local->learner, local->to, &known);
+    gpur_ticket_lock_unlock(&local->learner->lock);
+    GPUR_TRY(status);
+    return losses ? gpur_sized_write(losses, &known, sizeof known, "gpur_actor_critic_losses") : GPUR_OK;
+}

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""The actor-critic learner: a policy and a value, trained on the caller's own batches."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, NamedTuple
+
+from . import _c_api
+from ._config import actor_critic_config, settings_of_actor_critic, settings_text
+from ._device import Device, TorchDevice, as_device
+from ._handle import Handle, Progress, call_with_file, note_library_threads
+from ._inputs import address_of, column, flag, integer, read_observations
+from ._learner import Weights
+from ._library import lib
+from ._policy import FLOAT32, INT32, Policy
+from ._schema import obs_field, to_c
+
+
+class ActorCriticLosses(NamedTuple):
+    """What a train step computed. include/gpureplay/actor_critic.h describes each."""
+
+    step: int
+    policy: float
+    value: float
+    entropy: float
+    mean_value: float
+    gradient_norm: float
+    learning_rate: float
+
+
+class ActorCritic(Handle):
+    """An actor-critic learner: a network with a policy and a value, which trains on batches of observations, actions
+    and returns that the caller computes. Policies act by its weights:
+
+        learner = gpureplay.ActorCritic(env.observation_space, 6, trunk=[128], learning_rate=3e-4)
+        policy = learner.policy()
+        acted = policy.act_with_values(obs)
+        losses = learner.train(obs, acted.actions, returns)
+        policy.pull(learner)
+
+    The loss is that of Babaeizadeh et al. 2017, summed over the rows of a batch.
+
+    obs: an observation: a Box space of Gymnasium, or (shape, dtype) with the dtype float32 or uint8.
+    num_actions: the number of actions.
+    device: as for `Policy`.
+    check_nan: observations are searched for NaN, and refused if they have one.
+    settings: the members of gpur_actor_critic_config by name (include/gpureplay/actor_critic.h), written as for `DQN`:
+        trunk, hidden, ... of the network; optimizer, learning_rate, decay, epsilon, clip_norm, ...; dual_optimizer, log
+        "add", "max" or "softmax", log_epsilon, policy_floor, value_coefficient, entropy (a number or (first, last,
+        steps)), max_batch, math, deterministic, seed.
+
+    Any number of threads may call; their train steps are done one after another.
+    """
+
+    _kind = "learner"
+
+    def __init__(self, obs: Any, num_actions: int, *, device: str | TorchDevice | Device = "auto",
+                 check_nan: bool = True, **settings: Any):
+        settings["num_actions"] = integer("num_actions", num_actions)
+        self._config, self._obs = actor_critic_config(settings), obs_field(obs)
+        self._config.obs = to_c([self._obs])[0]
+        self._config.obs.name = None  # which the library does not read; Python's bytes are freed
+        self.check_nan, self.device = flag("check_nan", check_nan), as_device(device)
+        self._num_actions: int = self._config.network.num_actions
+        address = ctypes.c_void_p()
+        note_library_threads()
+        self.device._call(lib.gpur_actor_critic_create, ctypes.addressof(self._config), ctypes.addressof(address))
+        super().__init__(address.value, lib.gpur_actor_critic_destroy)
+
+    def train(self, obs: Any, actions: Any, returns: Any) -> ActorCriticLosses:
+        """Trains on a batch, and returns when that is done.
+
+        obs: (count, ...) in host memory, of 1 to max_batch rows. actions: (count,) integers. returns: (count,), the
+        discounted return R that each observation's value is trained towards.
+
+        InvalidArgument, TypeError, ValueError: a shape, an action or a return that does not fit; nothing is trained."""
+        held, address, count, _ = read_observations(self._obs, obs, None, None, self.check_nan)
+        columns = column("actions", actions, count, INT32), column("returns", returns, count, FLOAT32)
+        batch, losses = _c_api.ActorCriticBatch(), _c_api.ActorCriticLosses()
+        batch.count, batch.obs = count, address
+        batch.actions, batch.returns = (None if part is None else address_of(part) for part in columns)
+        self._call(lib.gpur_actor_critic_train, ctypes.addressof(batch), ctypes.addressof(losses))
+        del held
+        return ActorCriticLosses(*(getattr(losses, name) for name in ActorCriticLosses._fields))
+
+    def policy(self, **options: Any) -> Policy:
+        """A policy with the network, the seed, the device and the present weights. `options` are other arguments of
+        `Policy`."""
+        return Policy.for_learner(self, **options)
+
+    @property
+    def steps(self) -> int:
+        """Train steps done."""
+        self._open_handle()
+        return int(self._invoke(lib.gpur_actor_critic_steps))
+
+    def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Writes weights, optimizer state and the number of train steps. progress and errors are as for
+        `ReplayBuffer.save`."""
+        call_with_file(self, lib.gpur_actor_critic_save, path, progress)
+
+    def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Reads such a file; training goes on bit for bit. InvalidArgument: another network or kind of optimizer."""
+        call_with_file(self, lib.gpur_actor_critic_load, path, progress)
+
+    @property
+    def weights(self) -> Weights:
+        """The network's tensors by name. Assigning writes one."""
+        return Weights(self, _c_api.WEIGHTS_ONLINE)
+
+    @property
+    def gradients(self) -> Weights:
+        """The gradients of the last train step. They are read-only."""
+        return Weights(self, _c_api.WEIGHTS_GRADIENT)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings by name, including the defaults. A copy."""
+        return settings_of_actor_critic(self._config)
+
+    def close(self) -> None:
+        """Waits for the learner's work and frees its memory."""
+        super().close()
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<gpureplay.ActorCritic, {self._num_actions} actions, closed>"
+        state = f"{self._num_actions} actions, on {self.device.name}, {self.steps} train steps"
+        return (f"<gpureplay.ActorCritic, {state}; "
+                f"{settings_text(self.config, 'trunk hidden optimizer learning_rate entropy seed')}>")
