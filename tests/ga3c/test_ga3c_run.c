@@ -111,7 +111,7 @@ TEST(predictors_take_all_that_wait_at_once_up_to_the_most)
     close_run();
 }
 
-/* The trainer waits until the queue is full: what is in it grows old, by as many updates as section 4.4 says at most. */
+/* The trainer waits until the queue is full: what is in it grows old, by the updates of section 4.4 at most. */
 static void try_full_queue(int32_t when_full)
 {
     config = ga3c_fixture_config("length=10");
