@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 /* The struct that a setting belongs to. */
-typedef enum owner { DEVICE, REPLAY, WRITER, LEARNER, POLICY } owner;
+typedef enum owner { DEVICE, REPLAY, WRITER, LEARNER, POLICY, ACTOR_CRITIC } owner;
 
 /* The allowed values are `min` to `max`, except an end that is open. An integer without a limit of its own has its
  * type's. */
@@ -31,6 +31,7 @@ typedef struct range {
 #define OFFSET_WRITER(member) offsetof(gpur_writer_config, member)
 #define OFFSET_LEARNER(member) offsetof(gpur_learner_config, member)
 #define OFFSET_POLICY(member) offsetof(gpur_policy_config, member)
+#define OFFSET_ACTOR_CRITIC(member) offsetof(gpur_actor_critic_config, member)
 #define NAMED(owner, name, member) owner, name, OFFSET_##owner(member)
 #define OF(owner, member) NAMED(owner, #member, member)
 #define SCHEDULE(owner, name, member, max)                                                                             \
@@ -120,7 +121,7 @@ static const range ranges[] = {
     SCHEDULE(LEARNER, "beta", beta, 10),
     {OF(LEARNER, step_kernel), 'i', 0, 2, 0},
     {OF(POLICY, network.trunk_count), 'i', 0, 8, 0},
-    {OF(POLICY, network.head), 'i', 0, 1, 0},
+    {OF(POLICY, network.head), 'i', 0, 2, 0},
     {OF(POLICY, network.input_scale), 'f', (double)-FLT_MAX, (double)FLT_MAX, 0},
     {OF(POLICY, network.input_shift), 'f', (double)-FLT_MAX, (double)FLT_MAX, 0},
     RESERVED(POLICY, "network.reserved", network.reserved, 3),
@@ -128,6 +129,18 @@ static const range ranges[] = {
     {OF(POLICY, streams), 'i', 1, 64, 0},
     {OF(POLICY, math), 'i', 0, 2, 0},
     {OF(POLICY, deterministic), 'i', 0, 1, 0},
+    {OF(POLICY, policy_floor), 'f', 0, 1, 2},
+    {OF(ACTOR_CRITIC, network.head), 'i', 2, 2, 0},
+    {OF(ACTOR_CRITIC, optimizer.epsilon), 'f', 0, (double)FLT_MAX, 1},
+    {OF(ACTOR_CRITIC, dual_optimizer), 'i', 0, 1, 0},
+    {OF(ACTOR_CRITIC, log), 'i', 0, 2, 0},
+    {OF(ACTOR_CRITIC, log_epsilon), 'f', 0, 1, 1},
+    {OF(ACTOR_CRITIC, policy_floor), 'f', 0, 1, 2},
+    {OF(ACTOR_CRITIC, value_coefficient), 'f', 0, (double)FLT_MAX, 0},
+    SCHEDULE(ACTOR_CRITIC, "entropy", entropy, 1e6),
+    {OF(ACTOR_CRITIC, max_batch), 'i', 1, 65536, 0},
+    {OF(ACTOR_CRITIC, math), 'i', 0, 2, 0},
+    {OF(ACTOR_CRITIC, deterministic), 'i', 0, 1, 0},
 };
 enum { RANGES = sizeof ranges / sizeof *ranges };
 
@@ -142,6 +155,7 @@ static union {
     gpur_writer_config writer;
     gpur_learner_config learner;
     gpur_policy_config policy;
+    gpur_actor_critic_config actor_critic;
 } good, given;
 
 static gpur_status use(owner o)
@@ -151,6 +165,7 @@ static gpur_status use(owner o)
     gpur_writer *writer = NULL;
     gpur_learner *learner = NULL;
     gpur_policy *policy = NULL;
+    gpur_actor_critic *actor_critic = NULL;
     gpur_status status = GPUR_OK;
     if (o == DEVICE)
         status = gpur_device_open("cpu", &given.device, &opened);
@@ -160,8 +175,11 @@ static gpur_status use(owner o)
         status = gpur_writer_open(replay_of_writers.replay, &given.writer, &writer);
     else if (o == LEARNER)
         status = gpur_learner_create(fixture.replay, &given.learner, &learner);
-    else
+    else if (o == POLICY)
         status = gpur_policy_create(device, &given.policy, &policy);
+    else
+        status = gpur_actor_critic_create(device, &given.actor_critic, &actor_critic);
+    gpur_actor_critic_destroy(actor_critic);
     gpur_device_close(opened);
     gpur_writer_destroy(writer);
     gpur_learner_destroy(learner);
@@ -290,6 +308,15 @@ TEST(settings_of_a_policy_out_of_range_are_refused)
     check_all(POLICY);
 }
 
+TEST(settings_of_an_actor_critic_out_of_range_are_refused)
+{
+    memset(&good, 0, sizeof good);
+    CHECK_OK(gpur_actor_critic_config_init(&good.actor_critic, sizeof good.actor_critic));
+    good.actor_critic.network.num_actions = 3;
+    good.actor_critic.obs = (gpur_field){"obs", GPUR_FLOAT32, {5}};
+    check_all(ACTOR_CRITIC);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -298,6 +325,7 @@ int main(int argc, char **argv)
     RUN(settings_of_a_replay_and_its_writers_out_of_range_are_refused_and_the_ends_of_the_ranges_are_accepted);
     RUN(settings_of_a_learner_out_of_range_are_refused);
     RUN(settings_of_a_policy_out_of_range_are_refused);
+    RUN(settings_of_an_actor_critic_out_of_range_are_refused);
     gpur_device_close(device);
     return test_main_end();
 }
