@@ -218,7 +218,7 @@ typedef struct gpur_ga3c_stats {
     int64_t left_rollouts;                /* open or waiting ones of agents that were asked to end */
     int64_t dropped_rows;                 /* steps of all of these, and with drop_terminal terminal steps */
     int32_t agents, predictors, trainers; /* now */
-    double prediction_queue;              /* mean of requests that a predictor found, without the batch before */
+    double prediction_queue;              /* mean number of requests that a predictor found */
     double training_queue;                /* mean length before a rollout was removed, at most queue_room */
     int64_t lags[GPUR_GA3C_LAGS];         /* trained steps by policy lag: updates between the weights that chose the
                                              action and those that the update began with */

@@ -96,6 +96,27 @@ TEST(a2c_learns_cartpole)
     close_run();
 }
 
+TEST(environments_that_do_not_fit_are_refused)
+{
+    const gpur_env_type *cartpole, *breakout;
+    gpur_ga3c_config config;
+    gpur_ga3c *other;
+    CHECK_OK(open_run("ga3c-small", 1));
+    CHECK_OK(gpur_ga3c_config_init(&config, sizeof config));
+    CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
+    CHECK_OK(gpur_env_find("MinAtar/Breakout", &breakout));
+    CHECK_FAILS(gpur_ga3c_create(learner, breakout, &config, &other), GPUR_INVALID_ARGUMENT, "discrete actions and");
+    CHECK(other == NULL);
+    CHECK_FAILS(gpur_ga3c_create(learner, NULL, &config, &other), GPUR_INVALID_ARGUMENT, "must not be NULL");
+    CHECK_FAILS(gpur_ga3c_create(learner, cartpole, &config, NULL), GPUR_INVALID_ARGUMENT, "is NULL");
+    config.predictors = 65;
+    CHECK_FAILS(gpur_ga3c_create(learner, cartpole, &config, &other), GPUR_INVALID_ARGUMENT, "predictors is 65");
+    config.predictors = 1;
+    config.env_options = "nothing=1";
+    CHECK_FAILS(gpur_ga3c_create(learner, cartpole, &config, &other), GPUR_INVALID_ARGUMENT, "nothing");
+    close_run();
+}
+
 #ifdef GPUR_HAS_FILES
 TEST(a_saved_learner_goes_on_in_another_run)
 {
@@ -127,6 +148,7 @@ int main(int argc, char **argv)
     RUN(a2c_gives_the_same_bits_again);
     if (!IS_WATCHED)
         RUN(a2c_learns_cartpole);
+    RUN(environments_that_do_not_fit_are_refused);
 #ifdef GPUR_HAS_FILES
     RUN(a_saved_learner_goes_on_in_another_run);
 #endif
