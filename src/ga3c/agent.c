@@ -5,6 +5,7 @@
 #include "base/thread.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 typedef struct agent {
@@ -121,7 +122,7 @@ static gpur_status ask(agent *a, int32_t asks)
         ask_conductor(a, asks);
     else
         ask_predictor(a);
-    a->report.wait_seconds += gpur_clock_seconds() - begin;
+    a->report.wait_seconds += gpur_clock_seconds() - fmax(begin, a->place->since);
     return a->place->is_dismissed ? GPUR_INTERRUPTED : status;
 }
 
@@ -292,7 +293,6 @@ void *gpur_ga3c_agent(void *context)
     close_agent(&a);
     gpur_mutex_lock(&run->lock);
     gpur_ga3c_take_report(place, &a.report);
-    place->is_running = 0;
     run->running--;
     run->active--;
     gpur_mutex_notify_all(&run->lock);
