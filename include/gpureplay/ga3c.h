@@ -132,7 +132,7 @@ GPUR_API gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t si
  *   "a3c-cpu", "a2c"  the network of "ga3c" with GPUR_A3C and GPUR_A2C
  *   "ga3c-small", "a3c-small", "a2c-small"
  *                     this library's own, for games like CartPole and MinAtar on a few cores: the network of
- *                     "fast-dqn-small", and Adam
+ *                     "fast-dqn-small", trained on rollouts of more than 40 steps together
  *
  *   type, options  the environment; run->env_options becomes `options`, which must exist until gpur_ga3c_create
  *
