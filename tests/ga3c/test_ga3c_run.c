@@ -304,7 +304,8 @@ static void try_changes(int32_t system, int64_t agents)
     CHECK_EQUAL(s.agents, 3);
     CHECK_EQUAL(s.trained_rows, fixture.fake.count);
     const int64_t open = s.steps - s.trained_rows - s.dropped_rows;
-    CHECK(open >= 0 && open <= 3 * 4);
+    /* With A2C an advance can end within a round, in which some rollouts are complete, and wait for the others. */
+    CHECK(open >= 0 && open <= 3 * (system == GPUR_A2C ? 5 : 4));
     close_run();
     CHECK_EQUAL(atomic_load(&fixture.fake.locals), 0);
 }
