@@ -160,7 +160,7 @@ GPUR_API void gpur_ga3c_destroy(gpur_ga3c *run);
 /*
  * Takes exactly so many more environment steps, of all agents together; then trains on the rollouts that are complete,
  * also where they are fewer than min_train_batch, and returns when no thread does anything. Rollouts that are not
- * complete go on in the next call.
+ * complete go on in the next call; with GPUR_A2C also complete ones, if other agents have not taken that step yet.
  *
  *   GPUR_INVALID_ARGUMENT  steps below 1, NULL, a run that has ended by an error, or what an environment refused: the
  *                          message names the agent and its step
