@@ -217,7 +217,7 @@ static int look(progress *p, int is_last)
         find_rates(p, &p->first, &p->last, p->rates);
     TRY(show(p, is_last));
     if (is_last && p->agent->apex && !p->is_quiet)
-        apex_print_rates(&p->first.apex, &p->last.apex, p->rates);
+        apex_print_rates(&p->first.apex, &p->last.apex, p->last.seconds - p->first.seconds, p->rates);
     return 0;
 }
 

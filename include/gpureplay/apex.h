@@ -201,6 +201,8 @@ typedef struct gpur_apex_stats {
     int64_t learned;        /* transitions in them: train_steps x batch_size */
     int64_t blocks;         /* received and appended */
     int64_t rows;           /* transitions in them, each counted once, also with `replicate` */
+    int64_t inserted;       /* those of them that came when training could begin, or later; after a load with `refill`
+                               since the replay was full again */
     int64_t bytes;          /* of these blocks */
     int64_t refused_blocks; /* damaged, of another format, or repeated */
     int64_t lost_blocks;    /* by gaps in their sequence, and at the end of actors by their own count */
@@ -219,7 +221,12 @@ typedef struct gpur_apex_stats {
     double publish_seconds;  /* in publishing weights */
     double receive_seconds;  /* in checking and appending blocks */
     double learner_wait_seconds; /* the learner's, for min_size and for the limiter */
-    double actor_wait_seconds;   /* the limiter's, of those that append */
+    double actor_seconds;        /* that all actors together have lived, by their own clocks, which go on between calls
+                                    of gpur_apex_advance; without the one that evaluates, and workers */
+    double actor_env_seconds;    /* of these in their environments */
+    double actor_infer_seconds;  /* in inference */
+    double actor_wait_seconds;   /* in handing over blocks: waiting for the limiter or for room; and, of actors in
+                                    threads, appending them */
     double weights_age;          /* mean age of the weights that acted, in train steps, over the blocks received last */
 } gpur_apex_stats;
 

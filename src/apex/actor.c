@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "apex/actor.h"
 
+#include "base/clock.h"
 #include "base/sized.h"
 #include "env/type.h"
 #include "kernels/lib/random.h"
@@ -25,6 +26,7 @@ typedef struct actor {
     const void **extras;        /* (fields of the schema) */
     int64_t steps;              /* of the environment */
     gpur_actor_episode episode; /* the game so far */
+    double clock;               /* seconds: until then its time is counted */
     int32_t action_is_int64;
 } actor;
 
@@ -34,6 +36,17 @@ static const float no_priority = -1.0f;
 static int is_asked(const actor *a)
 {
     return atomic_load_explicit(&a->counts->is_asked, memory_order_relaxed);
+}
+
+/* Counts the time since the last call as the part's, or with NULL as that of none. */
+static void lap(actor *a, _Atomic int64_t *part)
+{
+    const double now = gpur_clock_seconds();
+    const int64_t spent = (int64_t)((now - a->clock) * 1e9);
+    a->clock = now;
+    atomic_fetch_add(&a->counts->nanoseconds, spent);
+    if (part)
+        atomic_fetch_add(part, spent);
 }
 
 static int64_t int64_of(uint32_t low, uint32_t high)
@@ -142,8 +155,18 @@ static gpur_status send_blocks(actor *a, int32_t all)
         if (!block)
             break;
         atomic_fetch_add_explicit(&a->counts->blocks, 1, memory_order_relaxed);
+        lap(a, NULL);
         GPUR_TRY(a->carrier->take_block(a->carrier->context, block, bytes, a->steps));
+        lap(a, &a->counts->wait_nanoseconds);
     }
+    return GPUR_OK;
+}
+
+static gpur_status infer(actor *a, const gpur_policy_input *input, const gpur_policy_output *output)
+{
+    lap(a, NULL);
+    GPUR_TRY(gpur_policy_act(a->policy, input, output));
+    lap(a, &a->counts->infer_nanoseconds);
     return GPUR_OK;
 }
 
@@ -158,7 +181,7 @@ static gpur_status choose(actor *a, int32_t *action, int64_t *version)
                                      .lane = &lane,
                                      .step = &step};
     const gpur_policy_output output = {.size = sizeof output, .actions = action, .q = a->q, .version = version};
-    return gpur_policy_act(a->policy, &input, &output);
+    return infer(a, &input, &output);
 }
 
 /* The Q values of the last observation of an episode that is cut off: its transitions bootstrap from it. */
@@ -166,7 +189,7 @@ static gpur_status value_end(actor *a)
 {
     const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = a->obs};
     const gpur_policy_output output = {.size = sizeof output, .q = a->final_q};
-    return gpur_policy_act(a->policy, &input, &output);
+    return infer(a, &input, &output);
 }
 
 static gpur_status record(actor *a, int32_t action, int64_t version, const gpur_env_result *result)
@@ -194,7 +217,9 @@ static gpur_status record(actor *a, int32_t action, int64_t version, const gpur_
 
 static gpur_status begin_episode(actor *a)
 {
+    lap(a, NULL);
     GPUR_TRY(gpur_env_error(gpur_player_reset(&a->player)));
+    lap(a, &a->counts->env_nanoseconds);
     return a->packer ? gpur_packer_reset(a->packer, a->player.frame) : GPUR_OK;
 }
 
@@ -213,7 +238,9 @@ static gpur_status end_episode(actor *a, const gpur_env_result *result)
     if (!result->continues) {
         const gpur_actor_episode episode = a->episode;
         a->episode = (gpur_actor_episode){0};
+        lap(a, NULL);
         GPUR_TRY(a->carrier->take_episode(a->carrier->context, &episode, a->steps));
+        lap(a, &a->counts->wait_nanoseconds);
     }
     return begin_episode(a);
 }
@@ -225,6 +252,7 @@ static gpur_status take_step(actor *a)
     int64_t version;
     GPUR_TRY(choose(a, &action, &version));
     GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, action, &result)));
+    lap(a, &a->counts->env_nanoseconds);
     a->episode.length++;
     a->episode.episode_return += (double)result.reward;
     limit_episode(a, &result);
@@ -258,7 +286,11 @@ static gpur_status act(actor *a)
 gpur_status gpur_actor_run(const gpur_actor_parts *parts, const gpur_actor_settings *settings,
                            const gpur_actor_carrier *carrier)
 {
-    actor a = {.parts = parts, .settings = settings, .carrier = carrier, .counts = parts->counts};
+    actor a = {.parts = parts,
+               .settings = settings,
+               .carrier = carrier,
+               .counts = parts->counts,
+               .clock = gpur_clock_seconds()};
     const gpur_status status = act(&a);
     close_actor(&a);
     return status;

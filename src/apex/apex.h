@@ -103,7 +103,7 @@ struct gpur_apex {
     gpur_apex_counts counts;
     gpur_recent returns, evaluated, ages;
     int64_t base_steps; /* train steps of the learner before those that are counted */
-    double seconds, train_seconds, publish_seconds, receive_seconds, learner_wait_seconds, actor_wait_seconds;
+    double seconds, train_seconds, publish_seconds, receive_seconds, learner_wait_seconds;
     gpur_apex_queue queue;
     gpur_status status; /* of the run, with its message */
     char error[GPUR_APEX_ERROR];

@@ -26,9 +26,7 @@ static gpur_status wait_to_insert(gpur_apex *apex, int64_t rows)
     while (!gpur_limiter_may_insert(&apex->limiter, rows) && waited < apex->config.limiter_timeout) {
         const double begin = gpur_clock_seconds();
         gpur_mutex_wait_for(&apex->lock, apex->config.limiter_timeout - waited);
-        const double spent = gpur_clock_seconds() - begin;
-        waited += spent;
-        apex->actor_wait_seconds += spent;
+        waited += gpur_clock_seconds() - begin;
         if (!apex->is_open)
             waited = 0.0;
         GPUR_TRY(wait_until_open(apex));

@@ -70,6 +70,9 @@ TEST(actors_in_threads_fill_the_replay_while_it_is_trained_on)
     CHECK(stats.train_steps > 0 && stats.learned == 32 * stats.train_steps && stats.actors == 3);
     CHECK_EQUAL(stats.published, 1 + stats.train_steps / 10);
     CHECK(stats.pulled >= 3 && stats.weights_age >= 0.0 && stats.train_seconds > 0.0);
+    CHECK(stats.inserted > 0 && stats.inserted <= stats.rows - 200);
+    CHECK(stats.actor_env_seconds > 0.0 && stats.actor_infer_seconds > 0.0 && stats.actor_wait_seconds > 0.0);
+    CHECK(stats.actor_env_seconds + stats.actor_infer_seconds + stats.actor_wait_seconds <= stats.actor_seconds);
     CHECK(stats.episodes == fixture.kinds[GPUR_APEX_EPISODE] && isfinite(stats.recent_return));
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 25));
     CHECK_EQUAL(apex_fixture_stats(&fixture).train_steps, stats.train_steps + 25);

@@ -111,6 +111,8 @@ TEST(actors_in_processes_fill_the_replay_and_leave_nothing_behind)
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     CHECK(stats.actors == 3 && stats.starts == 3 && stats.deaths == 0 && stats.refused_blocks == 0);
     CHECK(stats.rows > 1900 && stats.pulled >= 3 && stats.train_steps > 0);
+    CHECK(stats.actor_env_seconds > 0.0 && stats.actor_infer_seconds > 0.0 && stats.actor_wait_seconds > 0.0);
+    CHECK(stats.actor_env_seconds + stats.actor_infer_seconds + stats.actor_wait_seconds <= stats.actor_seconds);
     for (int32_t i = 0; i < 3; i++)
         CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.apex, i), 0), 0);
     check_counts();

@@ -222,7 +222,9 @@ def test_a_training_writes_its_files(trained):
     assert set(np.round(result.episodes["epsilon"], 5)) == {0.4, round(0.4**8, 5)}
     assert set(result.evaluations["episodes"]) == {30} and result.evaluations["mean_return"].min() > 5
     assert result.stats.env_steps >= 5000 and result.rates["step"][-1] == result.stats.env_steps
-    assert result.rates["samples_per_insert"][-1] >= 0 and result.rates["transitions_per_second"].max() > 0
+    assert np.nanmin(result.rates["samples_per_insert"]) >= 0 and result.rates["transitions_per_second"].max() > 0
+    shares = sum(result.rates[f"actor_{part}_share"] for part in ("env", "infer", "wait"))
+    assert 0 < np.nanmin(shares) and np.nanmax(shares) < 1.01
     actors = _run_folder.read_array(folder, "actor")
     assert sorted(actors["actor"]) == [0, 1, 1024] and set(actors["event"]) == {"started"}
     kinds = [json.loads(line)["kind"] for line in lines_of(folder, "log.jsonl")]

@@ -50,6 +50,7 @@ class ApexStats(NamedTuple):
     learned: int
     blocks: int
     rows: int
+    inserted: int
     bytes: int
     refused_blocks: int
     lost_blocks: int
@@ -68,6 +69,9 @@ class ApexStats(NamedTuple):
     publish_seconds: float
     receive_seconds: float
     learner_wait_seconds: float
+    actor_seconds: float
+    actor_env_seconds: float
+    actor_infer_seconds: float
     actor_wait_seconds: float
     weights_age: float
 

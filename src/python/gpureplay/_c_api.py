@@ -349,10 +349,11 @@ class ApexConfig(Sized):
 class ApexStats(Sized):
     c_name = "gpur_apex_stats"
     _fields_ = _members((c_uint64, "size"),
-                        (c_int64, "env_steps episodes train_steps learned blocks rows bytes refused_blocks lost_blocks "
-                                  "lost_rows starts deaths actors published pulled trims limiter_timeouts"),
+                        (c_int64, "env_steps episodes train_steps learned blocks rows inserted bytes refused_blocks "
+                                  "lost_blocks lost_rows starts deaths actors published pulled trims limiter_timeouts"),
                         (c_double, "recent_return evaluated_return seconds train_seconds publish_seconds "
-                                   "receive_seconds learner_wait_seconds actor_wait_seconds weights_age"))
+                                   "receive_seconds learner_wait_seconds actor_seconds actor_env_seconds "
+                                   "actor_infer_seconds actor_wait_seconds weights_age"))
 
 
 STRUCTS: list[type[Struct]] = [

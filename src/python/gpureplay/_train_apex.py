@@ -37,12 +37,12 @@ class ApexProgress(Progress):
             return cast("Number", getattr(new, name) - getattr(old, name))
 
         rates = [ratio(more(name), seconds) for name in ("env_steps", "rows", "bytes", "train_steps", "learned")]
-        shares = [ratio(more(f"{part}_seconds"), seconds) for part in ("train", "publish", "receive", "learner_wait",
-                                                                       "actor_wait")]
+        shares = [ratio(more(f"{part}_seconds"), seconds) for part in ("train", "publish", "receive", "learner_wait")]
+        shares += [ratio(more(f"actor_{part}_seconds"), more("actor_seconds")) for part in ("env", "infer", "wait")]
         return [now.seconds, now.step, new.train_steps, new.episodes, *rates[:2], rates[2] / 1e6, *rates[3:],
-                ratio(more("learned"), more("rows")), new.weights_age, new.actors, more("deaths"), more("lost_rows"),
-                more("refused_blocks"), more("limiter_timeouts"), *shares, new.recent_return, new.evaluated_return,
-                *learning(before, now)]
+                ratio(more("learned"), more("inserted")), new.weights_age, new.actors, more("deaths"),
+                more("lost_rows"), more("refused_blocks"), more("limiter_timeouts"), *shares, new.recent_return,
+                new.evaluated_return, *learning(before, now)]
 
     def _shown(self, stats: Any, step: int) -> dict[str, float]:
         return {"steps/s": self._rates["env_steps_per_second"], "in/s": self._rates["transitions_per_second"],
@@ -76,7 +76,9 @@ class ApexProgress(Progress):
                 ("learner publishes weights", 100 * rates["publish_share"], "% of the time"),
                 ("learner waits", 100 * rates["learner_wait_share"], "% of the time"),
                 ("blocks are received", 100 * rates["receive_share"], "% of the time"),
-                ("actors wait for the learner", 100 * rates["actor_wait_share"], "% of the time"),
+                ("an actor steps", 100 * rates["actor_env_share"], "% of its time"),
+                ("an actor infers", 100 * rates["actor_infer_share"], "% of its time"),
+                ("an actor waits", 100 * rates["actor_wait_share"], "% of its time"),
                 ("actors that died", rates["deaths"], ""), ("transitions lost", rates["lost_transitions"], ""),
                 ("blocks refused", rates["refused_blocks"], "")]
         table = [("", "this run", "", "the paper", "RLlib"),
