@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVALUATED = 30, CONNECTION = 3 };
+enum { CONNECTION = 3 };
 
 /* The number with the fewest digits that is the same float. */
 static double shortest(float value)
@@ -19,20 +19,6 @@ static double shortest(float value)
     return number;
 }
 
-static int record_evaluation(record *r, apex_evaluation *e, const gpur_apex_event *event)
-{
-    e->episodes++;
-    e->length += event->length;
-    e->sum += event->episode_return;
-    e->squares += event->episode_return * event->episode_return;
-    if (e->episodes < EVALUATED)
-        return 0;
-    const double count = (double)e->episodes, mean = e->sum / count, variance = e->squares / count - mean * mean;
-    const double row[] = {(double)event->step, count, (double)e->length, mean, variance > 0.0 ? sqrt(variance) : 0.0};
-    *e = (apex_evaluation){0};
-    return record_add(r, RECORD_EVALUATION, row);
-}
-
 static void print_end(const gpur_apex_event *event)
 {
     if (event->actor == GPUR_APEX_EVALUATOR)
@@ -41,10 +27,12 @@ static void print_end(const gpur_apex_event *event)
         fprintf(stderr, "actor %d ended: %s\n", (int)event->actor, event->error);
 }
 
-int apex_record(record *r, apex_evaluation *evaluation, const gpur_apex_event *event)
+int apex_record(record *r, const gpur_apex_event *event)
 {
     const double step = (double)event->step, actor = event->actor;
     const double episode[] = {step, actor, (double)event->length, event->episode_return, shortest(event->epsilon)};
+    const double evaluation[] = {step, (double)event->episodes, (double)event->length, event->episode_return,
+                                 event->return_deviation};
     const double row[] = {step,
                           actor,
                           (double)event->incarnation,
@@ -55,7 +43,7 @@ int apex_record(record *r, apex_evaluation *evaluation, const gpur_apex_event *e
     if (event->kind == GPUR_APEX_EPISODE)
         return record_add(r, RECORD_EPISODE, episode);
     if (event->kind == GPUR_APEX_EVALUATION)
-        return record_evaluation(r, evaluation, event);
+        return record_add(r, RECORD_EVALUATION, evaluation);
     if (event->kind == GPUR_APEX_ENDED && !event->asked)
         print_end(event);
     return record_add(r, RECORD_ACTOR, row);

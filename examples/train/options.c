@@ -72,9 +72,9 @@ static const struct option {
          "random steps before the first step, of Ape-X transitions before the first train step (50000, "
          "5000)"},
     [OPTION_EVAL_PERIOD] = {"--eval-period", "N", INTEGER, 0, INT64_MAX / 4,
-                            "steps between evaluations; 0: only at the end (250000, 50000)", .system = RUN},
+                            "steps between evaluations; 0: only at the end (250000, 50000)"},
     [OPTION_EVAL_EPISODES] = {"--eval-episodes", "N", INTEGER, 0, INT64_MAX / 4,
-                              "episodes of an evaluation; 0: no evaluations (30)", .system = RUN},
+                              "episodes of an evaluation; 0: no evaluations (30)"},
     [OPTION_CAPACITY] =
         {"--capacity", "N", INTEGER, 2, INT64_MAX / 4,
          "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, to which it is trimmed "
@@ -123,9 +123,6 @@ static const struct option {
                          "of Ape-X: a,b,...: actor i acts with that of place i mod their number, instead of with "
                          "0.4^(1 + 7 i / (N - 1))",
                          .is_optional = 1, .system = APEX},
-    [OPTION_EVALUATOR] = {"--evaluator", "0|1", SWITCH, 0, 1,
-                          "of Ape-X: one more actor adds nothing to the replay and plays with 0.4^7 (1)",
-                          .system = APEX},
     [OPTION_COMPRESSION] = {"--compression", "LEVEL", INTEGER, 0, 19, "of Ape-X: of blocks by Zstandard; 0: none (0)",
                             .system = APEX},
     [OPTION_PULL_PERIOD] = {"--pull-period", "N", INTEGER, 1, INT64_MAX / 4,

@@ -149,8 +149,9 @@ static void add_position(const progress *p, const progress_sample *sample, text 
         print_time(left, sizeof left, (double)(p->steps - sample->step) / speed);
         text_add(line, ", %s left", left);
     }
-    if (sample->run.eval_episode > 0)
-        text_add(line, ", evaluating: episode %" PRId64 " of %" PRId64, sample->run.eval_episode, p->eval_episodes);
+    const int64_t episode = p->agent->apex ? sample->apex.eval_episode : sample->run.eval_episode;
+    if (episode > 0)
+        text_add(line, ", evaluating: episode %" PRId64 " of %" PRId64, episode, p->eval_episodes);
 }
 
 static void build_line(const progress *p, const progress_sample *sample, text *line)

@@ -389,14 +389,16 @@ static int use_initial_priorities(options *o, int32_t *are_td)
 static int use_actors(options *o, settings *s)
 {
     gpur_apex_config *const apex = &s->apex;
-    apex->evaluates = 1;
     TRY(use_int32(o, OPTION_ACTORS, &apex->actors));
     TRY(use_int32(o, OPTION_PROCESSES, &apex->processes));
     TRY(use_double(o, OPTION_SAMPLES_PER_INSERT, &apex->samples_per_insert));
     TRY(use_initial_priorities(o, &apex->initial_priorities));
     TRY(use_int32(o, OPTION_REPLICATE, &apex->replicate));
     TRY(use_epsilons(o, s));
-    TRY(use_int32(o, OPTION_EVALUATOR, &apex->evaluates));
+    TRY(use_integer(o, OPTION_EVAL_EPISODES, &apex->eval_episodes));
+    if (apex->eval_episodes == 0)
+        apex->eval_period = 0;
+    TRY(use_integer(o, OPTION_EVAL_PERIOD, &apex->eval_period));
     TRY(use_int32(o, OPTION_COMPRESSION, &apex->compression));
     TRY(use_integer(o, OPTION_PULL_PERIOD, &apex->pull_period));
     apex->folder = o->value[OPTION_FOLDER];

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct actor {
     const gpur_actor_parts *parts;
@@ -26,9 +27,13 @@ typedef struct actor {
     const void **extras;        /* (fields of the schema) */
     int64_t steps;              /* of the environment */
     gpur_actor_episode episode; /* the game so far */
+    int64_t evaluation;         /* that is played; 0: none */
     double clock;               /* seconds: until then its time is counted */
     int32_t action_is_int64;
 } actor;
+
+/* Between two looks whether there is something to evaluate. */
+static const struct timespec glance = {.tv_nsec = 50 * 1000 * 1000};
 
 /* A priority that is none: the transition gets the largest one so far. */
 static const float no_priority = -1.0f;
@@ -236,7 +241,8 @@ static void limit_episode(const actor *a, gpur_env_result *result)
 static gpur_status end_episode(actor *a, const gpur_env_result *result)
 {
     if (!result->continues) {
-        const gpur_actor_episode episode = a->episode;
+        gpur_actor_episode episode = a->episode;
+        episode.evaluation = a->evaluation;
         a->episode = (gpur_actor_episode){0};
         lap(a, NULL);
         GPUR_TRY(a->carrier->take_episode(a->carrier->context, &episode, a->steps));
@@ -271,12 +277,32 @@ static gpur_status finish(actor *a)
     return send_blocks(a, 1);
 }
 
+/* An evaluation begins with a new episode and the newest weights, and keeps them. Where there is none to play, this
+ * waits; it pulls meanwhile, since a carrier notices so that the learner is gone. */
+static gpur_status await_evaluation(actor *a)
+{
+    int64_t wanted = atomic_load(&a->counts->evaluation);
+    for (; wanted == 0 && !is_asked(a); wanted = atomic_load(&a->counts->evaluation)) {
+        GPUR_TRY(pull(a));
+        nanosleep(&glance, NULL);
+    }
+    if (wanted == a->evaluation)
+        return GPUR_OK;
+    a->evaluation = wanted;
+    a->episode = (gpur_actor_episode){0};
+    GPUR_TRY(pull(a));
+    return begin_episode(a);
+}
+
 static gpur_status act(actor *a)
 {
+    const int evaluates = a->settings->place == GPUR_APEX_EVALUATOR;
     GPUR_TRY(open_actor(a));
     GPUR_TRY(begin_episode(a));
     while (!is_asked(a)) {
-        if (a->steps % a->settings->pull_period == 0)
+        if (evaluates)
+            GPUR_TRY(await_evaluation(a));
+        else if (a->steps % a->settings->pull_period == 0)
             GPUR_TRY(pull(a));
         GPUR_TRY(gpur_prefix_error(take_step(a), "step %" PRId64, a->steps));
     }

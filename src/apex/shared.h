@@ -25,7 +25,8 @@ typedef struct gpur_actor_counts {
     _Atomic int64_t pulls;              /* copies of weights taken */
     _Atomic int64_t nanoseconds;        /* that it has lived; and of these in parts: */
     _Atomic int64_t env_nanoseconds, infer_nanoseconds, wait_nanoseconds;
-    _Atomic int32_t is_asked;           /* 1: it is to end */
+    _Atomic int64_t evaluation; /* of the one that evaluates: the number of what it is to play; 0: nothing */
+    _Atomic int32_t is_asked;   /* 1: it is to end */
 } gpur_actor_counts;
 
 typedef struct gpur_shared {

@@ -124,13 +124,19 @@ TEST(actors_in_processes_fill_the_replay_and_leave_nothing_behind)
     check_nothing_left(before);
 }
 
-TEST(cartpole_is_played_by_processes)
+TEST(cartpole_is_played_and_evaluated_by_processes)
 {
-    CHECK_OK(open_run("serve", "cartpole"));
+    const gpur_device_config device = test_device_config();
+    CHECK_OK(apex_fixture_settings("cartpole", &settings));
+    settings.apex.processes = 1;
+    settings.apex.command = apex_fixture_command("test_apex_processes", "serve", "cartpole");
+    settings.apex.eval_episodes = 5;
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
     CHECK_OK(gpur_apex_advance(fixture.apex, (int64_t)test_rounds(6000) + 400, 0));
-    const double best = fixture.best_return;
+    CHECK_OK(gpur_apex_finish(fixture.apex, 1));
+    CHECK(fixture.evaluation.episodes == 5 && fixture.evaluation.length >= 5 * 8 && fixture.lost_rows == 0);
+    CHECK(fixture.asked == 4 && fixture.best_return >= 8.0); /* no pole falls sooner */
     apex_fixture_close(&fixture);
-    CHECK(best >= 8.0); /* no pole falls sooner */
 }
 
 static _Atomic int has_killed_all;
@@ -376,7 +382,7 @@ int main(int argc, char **argv)
         return apex_fixture_serve(argv[2], argv[3]);
     test_main_begin(argc, argv);
     RUN(actors_in_processes_fill_the_replay_and_leave_nothing_behind);
-    RUN(cartpole_is_played_by_processes);
+    RUN(cartpole_is_played_and_evaluated_by_processes);
     RUN(a_run_goes_on_when_actors_are_killed_at_random_moments);
     RUN(an_actor_that_is_killed_amid_a_send_loses_what_it_had_made);
     RUN(a_process_that_does_not_end_is_killed);

@@ -101,6 +101,7 @@ gpur_status apex_fixture_settings(const char *name, apex_settings *s)
     if (name[0] != 'f')
         s->learner.network.trunk[0].units = 32;
     s->apex.actors = 3;
+    s->apex.eval_episodes = 0;
     s->apex.block_rows = 10;
     s->apex.soft_capacity = 0;
     s->apex.samples_per_insert = name[0] == 'c' ? 8.0 : 0.0;
@@ -114,6 +115,8 @@ static void on_event(void *user, const gpur_apex_event *event)
 {
     apex_fixture *const f = user;
     f->kinds[event->kind]++;
+    if (event->kind == GPUR_APEX_EVALUATION)
+        f->evaluation = *event;
     if (event->kind == GPUR_APEX_EPISODE && event->episode_return > f->best_return)
         f->best_return = event->episode_return;
     if (event->kind == GPUR_APEX_EPISODE && event->actor > f->most_actor)

@@ -34,6 +34,7 @@ typedef struct apex_fixture {
     int64_t kinds[4];
     int64_t steps, lost_blocks, lost_rows; /* sums of those of ENDED; without the actor that evaluates */
     int64_t asked;                         /* ENDED as asked */
+    gpur_apex_event evaluation;            /* the last one */
     double best_return;                    /* of an episode */
     int32_t most_actor;                    /* the largest number of an actor that ended an episode */
     char error[512];                       /* of the last ENDED that had one */

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import statistics
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,6 @@ from ._progress import Progress, Sample, learning, ratio
 from ._run_folder import APEX_COLUMNS, Checkpoint, Number, Position
 from ._train import Training, use_batch, use_checkpoint, use_frame_stack
 
-_EVALUATED = 30  # episodes of the evaluator in a row of evaluations.csv
 # Of the paper [Horgan et al. 2018, section 4.1], and of RLlib's Ape-X with 32 workers of 8 environments.
 _OTHERS = {"transitions received": ("12,500", "5,134"), "transitions learned": ("9,700", "4,081")}
 
@@ -99,7 +98,7 @@ class ApexTraining(Training):
     _make_progress = ApexProgress
 
     def __init__(self, given: Any, folder: Path | None, is_resumed: bool):
-        self._refills, self._evaluated = flag("refill", given["refill"]), list[ApexEvent]()
+        self._refills = flag("refill", given["refill"])
         if self._refills and not is_resumed:
             raise InvalidArgument("refill is True and resume is None; only a run that goes on can be refilled")
         if given["env"] is not None:
@@ -128,7 +127,9 @@ class ApexTraining(Training):
         if options["folder"] is not None:
             options["folder"] = os.path.abspath(cast(str, options["folder"]))
         apex["folder"] = options["folder"]
-        apex["evaluates"], apex["epsilons"] = use("evaluator", True), _epsilons_of(options["epsilons"])
+        apex["eval_episodes"], apex["epsilons"] = use("eval_episodes", apex["eval_episodes"]), \
+            _epsilons_of(options["epsilons"])
+        apex["eval_period"] = use("eval_period", apex["eval_period"] if apex["eval_episodes"] else 0)
         agent["prioritized"] = use("prioritized", True)
         for option, member in (("target_period", "target_period"), ("batch", "batch_size"),
                                ("learning_rate", "learning_rate")):
@@ -169,7 +170,8 @@ class ApexTraining(Training):
             self._record.add("episode", (event.step, event.actor, event.length, event.episode_return,
                                          shortest(event.epsilon)))
         elif event.kind == "evaluation":
-            self._note_evaluation(event)
+            self._record.add("evaluation", (event.step, event.episodes, event.length, event.episode_return,
+                                            event.return_deviation))
         else:
             self._record.add("actor", (event.step, event.actor, event.incarnation, event.kind, event.asked,
                                        event.lost_blocks, event.lost_rows))
@@ -178,23 +180,23 @@ class ApexTraining(Training):
             self._progress.say(f"{who} ended: {event.error}")
         return None if self._on_event is None else self._on_event(event)
 
-    def _note_evaluation(self, event: ApexEvent) -> None:
-        self._evaluated.append(event)
-        if len(self._evaluated) == _EVALUATED:
-            returns = [one.episode_return for one in self._evaluated]
-            length = sum(one.length for one in self._evaluated)
-            self._record.add("evaluation", (event.step, _EVALUATED, length, statistics.fmean(returns),
-                                            statistics.pstdev(returns)))
-            self._evaluated.clear()
-
     def _train(self) -> None:
         steps, every = self._number("steps"), 0 if self._folder is None else self._number("checkpoint")
         while self._step < steps:
             end = min(steps, (self._step // every + 1) * every) if every else steps
             self._run._call_watched(lib.gpur_apex_advance, end - self._step, 0, tick=self._progress.look)
+            if self._run.stats.env_steps >= steps:  # actors end first, so that it has all that they sent
+                self._run.finish(evaluate=False)
             self._step = self._run.stats.env_steps
             if every:
                 self._save_checkpoint(Checkpoint(cast(Path, self._folder)))
+        # The checkpoint comes before: a run of more steps makes this evaluation, too.
+        self._run._call_watched(lib.gpur_apex_finish, int(self._number("eval_episodes") > 0), tick=self._progress.look)
+
+    def _end_early(self) -> None:
+        """Actors that end have a row, too. What on_event has raised is raised by the caller."""
+        with contextlib.suppress(BaseException):
+            self._run.finish(evaluate=False)
 
 
 def _epsilons_of(text: Value) -> list[float] | None:
