@@ -420,6 +420,16 @@ static int use_apex_learner(options *o, gpur_learner_config *learner)
     return 0;
 }
 
+/* Blocks repeat so many more frames as stacks are longer. */
+static int use_apex_frames(options *o, settings *s)
+{
+    gpur_replay_config *const replay = &s->replay;
+    const int64_t before = replay->frame_stack;
+    TRY(use_frame_stack(o, s));
+    replay->extra_frames += replay->capacity * (replay->frame_stack - before) / s->apex.block_rows;
+    return 0;
+}
+
 /* The ring is 1/16 above the soft capacity, and has room for as large a part of frames that blocks repeat. */
 static int use_apex_replay(options *o, settings *s)
 {
@@ -428,6 +438,9 @@ static int use_apex_replay(options *o, settings *s)
     int64_t *const soft = &s->apex.soft_capacity;
     TRY(use_integer(o, OPTION_CAPACITY, soft));
     TRY(use_batch(*soft, s->learner.batch_size, replay));
+    const int64_t most = INT64_MAX / 2 / (replay->extra_frames + 1); /* so that the product below is a number */
+    if (*soft > most)
+        return fail("--capacity is %" PRId64 "; it must be at most %" PRId64, *soft, most);
     replay->capacity = *soft + *soft / 16;
     replay->extra_frames = round_up(replay->extra_frames * replay->capacity, preset) / preset;
     if (replay->min_size > *soft)
@@ -455,7 +468,7 @@ static int find_apex(settings *s, options *o, int is_small)
     TRY(use_integer(o, OPTION_STEPS, &s->steps));
     TRY(use_actors(o, s));
     TRY(use_apex_learner(o, &s->learner));
-    TRY(use_frame_stack(o, s));
+    TRY(use_apex_frames(o, s));
     TRY(use_apex_replay(o, s));
     return use_checkpoint(o, 1, is_small, &s->checkpoint);
 }

@@ -82,7 +82,8 @@ typedef struct gpur_apex_config {
     const char *const *command; /* with `processes`: the words of the command, then NULL. The program is searched for
                                      in PATH. It must call gpur_apex_serve with the same settings of the replay and of
                                      the network. It has a process group of its own, so that a terminal's interrupt
-                                     reaches the learner alone */
+                                     reaches the learner alone. If the program is /proc/self/exe, argv[0] becomes
+                                     "gpureplay actor 3", say, or "gpureplay evaluator" */
     float epsilon_base;         /* actor i acts with epsilon_base^(1 + epsilon_exponent i / (N - 1)), if N = 1 with
                                      epsilon_base; 0 to 1, default 0.4 */
     float epsilon_exponent;     /* 0 or more; default 7 */

@@ -93,7 +93,8 @@ OPTIONS = {
     "error_bound": _other(float, "X", "of the two with error-bound (0.025)", is_optional=True),
     "checkpoint": Option(int, "N", "steps between checkpoints, a multiple of C but for Ape-X; 0: none (1000000, "
                                    "50000)"),
-    "actors": _apex(int, "N", "actors, each with an environment and an epsilon (8)", 0, _c_api.APEX_MAX_ACTORS),
+    "actors": _apex(int, "N", "how many actors this program starts, each with an environment and an epsilon of its own "
+                              "(8); with --folder it may be 0", 0, _c_api.APEX_MAX_ACTORS),
     "processes": _apex(bool, "0|1", "each actor is a process (0: a thread; 1 for environments in Python)"),
     "samples_per_insert": _apex(float, "X", "transitions learned for each one received; 0: not limited (0, 8)"),
     "initial_priorities": _apex(str, "td|max", "by the actor's TD errors, or the largest one so far (td)"),
@@ -102,7 +103,7 @@ OPTIONS = {
     "epsilons": _apex(str, "LIST", "\"0.4,0.1,...\": of the actors by turns, instead of the ladder", is_optional=True),
     "compression": _apex(int, "LEVEL", "of Zstandard for blocks, 1 to 19; 0: none (0)", 0, 19),
     "pull_period": _apex(int, "N", "steps of an actor after which it takes the newest weights (100)", 1),
-    "folder": _apex(str, "FOLDER", "where blocks of workers come from, as files; --actors may then be 0",
+    "folder": _apex(str, "FOLDER", "the learner also takes what workers (gpureplay-train --work) leave in this folder",
                     is_optional=True),
 }
 

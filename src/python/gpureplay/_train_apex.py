@@ -134,7 +134,10 @@ class ApexTraining(Training):
         for option, member in (("target_period", "target_period"), ("batch", "batch_size"),
                                ("learning_rate", "learning_rate")):
             agent[member] = use(option, agent[member])
+        before = buffer.get("frame_stack", 1)
         use_frame_stack(options, buffer, envs.name)
+        if "extra_frames" in buffer:  # blocks repeat so many more frames as stacks are longer
+            buffer["extra_frames"] += buffer["capacity"] * (buffer["frame_stack"] - before) // apex["block_rows"]
         _use_capacity(buffer, apex, use("capacity", apex["soft_capacity"]), agent["batch_size"])
         buffer["min_size"] = use("prepopulation", min(buffer["min_size"], apex["soft_capacity"]))
         if buffer["min_size"] > apex["soft_capacity"]:
