@@ -294,12 +294,15 @@ static gpur_status lie(liar *l, const apex_settings *s)
 
 int apex_fixture_serve(const char *kind, const char *name)
 {
+    const int narrow = 4096, is_narrow = strcmp(kind, "narrow") == 0;
     apex_settings s;
     liar l = {.kind = kind, .connection = 3};
     if (strcmp(kind, "exit") == 0)
         return 7;
     gpur_status status = apex_fixture_settings(name, &s);
-    if (status == GPUR_OK && strcmp(kind, "serve") == 0)
+    if (is_narrow && setsockopt(3, SOL_SOCKET, SO_SNDBUF, &narrow, sizeof narrow) != 0)
+        return 1;
+    if (status == GPUR_OK && (is_narrow || strcmp(kind, "serve") == 0))
         status = gpur_apex_serve(3, s.type, s.options, &s.replay, &s.learner.network, 0);
     else if (status == GPUR_OK)
         status = lie(&l, &s);
