@@ -206,8 +206,9 @@ gpur_status gpur_member_start_process(gpur_member *member);
 gpur_status gpur_folder_open(gpur_apex *apex, const char *folder);
 void gpur_folder_close(gpur_apex *apex);
 
-/* Takes what is there, if it is time to look. In the crew's thread. An error that is not a file's ends the run. */
-void gpur_folder_look(gpur_apex *apex);
+/* Takes what is there, if it is time to look. Returns 1 if it took a block: then more may be there soon. In the crew's
+ * thread. An error that is not a file's ends the run. */
+int gpur_folder_look(gpur_apex *apex);
 
 /* learn.c */
 

@@ -20,6 +20,7 @@
 
 enum {
     TICK = 50,        /* milliseconds between two looks at processes */
+    HURRY = 5,        /* the same while a folder has blocks */
     QUICK_DEATHS = 5, /* in a row, after which the run ends */
     READS = 4,        /* messages of one actor in a row */
 };
@@ -316,7 +317,7 @@ static int count_running(const gpur_apex *apex)
 }
 
 /* Waits for something to happen, and takes what has been sent. */
-static void wait_and_receive(gpur_apex *apex, struct pollfd *ends, int32_t *places)
+static void wait_and_receive(gpur_apex *apex, int milliseconds, struct pollfd *ends, int32_t *places)
 {
     uint64_t wakes;
     nfds_t count = 1;
@@ -327,7 +328,7 @@ static void wait_and_receive(gpur_apex *apex, struct pollfd *ends, int32_t *plac
         places[count] = i;
         ends[count++] = (struct pollfd){.fd = apex->members[i].inbox.fd, .events = POLLIN};
     }
-    if (poll(ends, count, TICK) <= 0)
+    if (poll(ends, count, milliseconds) <= 0)
         return;
     if (ends[0].revents)
         (void)!read(apex->wake, &wakes, sizeof wakes);
@@ -345,8 +346,8 @@ static void *work(void *context)
     for (int is_quitting = 0; !is_quitting || count_running(apex) > 0;) {
         for (int32_t i = 0; i < GPUR_APEX_PLACES; i++)
             look_after(&apex->members[i]);
-        gpur_folder_look(apex);
-        wait_and_receive(apex, ends, places);
+        const int has_taken = gpur_folder_look(apex);
+        wait_and_receive(apex, has_taken ? HURRY : TICK, ends, places);
         gpur_mutex_lock(&apex->lock);
         is_quitting = apex->is_quitting;
         gpur_mutex_unlock(&apex->lock);
