@@ -109,12 +109,38 @@ def killed_actors_are_started_again(folder):
     return process
 
 
+def corridor_source():
+    """That of the plug-in of the page."""
+    page = (ROOT / "docs/environments.md").read_text()
+    return re.search(r"```c\n(#include <gpureplay/env.h>.*?)```", page, flags=re.S).group(1)
+
+
+def there_is_room_for_the_frames_that_blocks_repeat(folder):
+    """Also with longer stacks. The corridor shows images."""
+    source = corridor_source().replace("#include <stdlib.h>", "#include <stdlib.h>\n#include <string.h>")
+    for old, new in (("GPUR_FLOAT32, .shape = {1}, .low = 0, .high = 1", "GPUR_UINT8, .shape = {9, 9}, .high = 255"),
+                     ("*(float *)obs = (float)(c->position = c->steps = 0);",
+                      "memset(obs, c->position = c->steps = 0, 81);"),
+                     ("*(float *)obs = (float)c->position / (float)(c->length - 1);", "memset(obs, c->position, 81);")):
+        assert old in source, old
+        source = source.replace(old, new)
+    (folder / "images.c").write_text(source)
+    compile_plugin(folder / "images.c", folder / "images.so")
+    for stack in (4, 8):
+        out = folder / f"images-{stack}"
+        few = {"env": folder / "images.so", "steps": 400, "prepopulation": 300, "capacity": 20000, "frame-stack": stack}
+        run(*pole(**few, **{"eval-episodes": 0, "checkpoint": 0}, out=out))
+        extra = json.loads((out / "config.json").read_text())["replay"]["extra_frames"]
+        capacity = 21250  # a block of 50 repeats the frames of its first stack, and those of n = 3 steps
+        assert abs(extra - (capacity * (stack + 2) / 50 + capacity / 64)) < 2, (stack, extra)
+    refused = run(*pole(**{**few, "capacity": 10**15}, out=folder / "refused"), status=2).stderr
+    assert "capacity is 10" in refused and not (folder / "refused").exists(), refused
+
+
 def actors_in_processes_find_a_plugin(folder):
     """By its file, also when the run is resumed from another folder. Fewer steps than were taken are refused, and what
     came beyond those that were asked for does not count."""
-    page = (ROOT / "docs/environments.md").read_text()
-    source = re.search(r"```c\n(#include <gpureplay/env.h>.*?)```", page, flags=re.S).group(1)
-    (folder / "corridor.c").write_text(source)
+    (folder / "corridor.c").write_text(corridor_source())
     compile_plugin(folder / "corridor.c", folder / "corridor.so")
     options = pole(env="./corridor.so", actors=2, processes=1, prepopulation=500, steps=3000, out="out",
                    **{"env-options": "length=5"})
@@ -232,12 +258,13 @@ def main():
         process = killed_actors_are_started_again(folder / "killed")
         a_killed_program_goes_on(folder / "killed", process)
         (folder / "plugin").mkdir()
+        there_is_room_for_the_frames_that_blocks_repeat(folder / "plugin")
         actors_in_processes_find_a_plugin(folder / "plugin")
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         the_experiments_are_options(folder / "experiments")
         workers_fill_the_replay_by_files(folder)
         other_options_are_refused(folder)
-    print(f"test_train_apex {DEVICE}: 8 tests")
+    print(f"test_train_apex {DEVICE}: 9 tests")
 
 
 main()

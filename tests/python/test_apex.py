@@ -314,37 +314,6 @@ def test_ctrl_c_ends_the_program_with_what_there_is(tmp_path):
     assert (tmp_path / "run/learner.safetensors").exists()
 
 
-FRAMES = """
-import gymnasium
-import numpy as np
-
-class Frames(gymnasium.Env):
-    observation_space = gymnasium.spaces.Box(0, 255, (9, 9), np.uint8)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        self.step_count = 0
-        return np.zeros((9, 9), np.uint8), {}
-
-    def step(self, action):
-        self.step_count += 1
-        return np.full((9, 9), self.step_count, np.uint8), 1.0, self.step_count == 20, False, {}
-
-def make_env(lane):
-    return Frames()
-"""
-
-
-def test_longer_stacks_and_other_capacities_have_room_for_the_frames_that_blocks_repeat(tmp_path, monkeypatch):
-    (tmp_path / "some_frames.py").write_text(FRAMES, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    extra = {stack: small("some_frames:make_env", steps=400, eval_episodes=0, frame_stack=stack, capacity=20_000,
-                          agent=None).config["replay"]["extra_frames"] for stack in (4, 8)}
-    capacity = 21_250  # a block of 50 repeats the frames of its first stack, and those of n = 3 steps
-    assert abs(extra[4] - (capacity * (4 + 2) / 50 + capacity / 64)) < 2
-    assert abs(extra[8] - (capacity * (8 + 2) / 50 + capacity / 64)) < 2
-
-
 # What reads the files.
 
 
