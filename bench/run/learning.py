@@ -57,7 +57,7 @@ from typing import Any, NamedTuple
 PEER = "Stable-Baselines3"
 _SMALL = ["--preset", "fast-dqn-small"]
 APEX_ACTORS = 8
-_APEX = ["--preset", "apex-dqn-small", "--actors", str(APEX_ACTORS), "--processes", "1", "--evaluator", "0"]
+_APEX = ["--preset", "apex-dqn-small", "--actors", str(APEX_ACTORS), "--processes", "1", "--eval-episodes", "0"]
 KILLED, KILLS = "100 kills", 100
 _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]
 
