@@ -66,7 +66,7 @@ static gpur_status tune(gpur_ga3c *run, double now)
 
 /* The call. */
 
-static gpur_status work(gpur_ga3c *run, double started)
+static gpur_status work(gpur_ga3c *run)
 {
     int is_over = 0;
     while (!is_over) {
@@ -74,7 +74,7 @@ static gpur_status work(gpur_ga3c *run, double started)
         if (run->events.count == 0 && !is_done(run))
             gpur_mutex_wait_for(&run->lock, glance);
         is_over = is_done(run);
-        const double now = run->seconds + gpur_clock_seconds() - started;
+        const double now = run->seconds + gpur_clock_seconds() - run->started;
         gpur_mutex_unlock(&run->lock);
         gpur_ga3c_deliver_events(run);
         if (!is_over)
@@ -106,8 +106,13 @@ static void wait_until_parked(gpur_ga3c *run)
     drain(run);
 }
 
+/* The learner may have been trained or loaded since the last call. */
 static gpur_status begin(gpur_ga3c *run)
 {
+    gpur_mutex_lock(&run->lock);
+    run->started = gpur_clock_seconds();
+    gpur_mutex_unlock(&run->lock);
+    atomic_store(&run->updates, run->model.steps(run->model.context));
     GPUR_TRY(run->model.publish(run->model.context));
     return gpur_ga3c_begin(run);
 }
@@ -131,17 +136,16 @@ gpur_status gpur_ga3c_advance(gpur_ga3c *run, int64_t steps)
 {
     GPUR_TRY(gpur_ga3c_check_open(run));
     GPUR_REQUIRE(steps >= 1, "steps is %" PRId64 "; it must be 1 or more", steps);
-    const double started = gpur_clock_seconds();
     gpur_status status = begin(run);
     if (status == GPUR_OK) {
         set_remaining(run, steps);
-        status = work(run, started);
+        status = work(run);
     }
     if (status != GPUR_OK)
         gpur_ga3c_fail(run, status);
     wait_until_parked(run);
     gpur_mutex_lock(&run->lock);
-    run->seconds += gpur_clock_seconds() - started;
+    run->seconds += gpur_clock_seconds() - run->started;
     gpur_mutex_unlock(&run->lock);
     gpur_ga3c_deliver_events(run);
     return result_of(run);

@@ -5,6 +5,7 @@
 #include "base/thread.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 typedef struct agent {
@@ -121,7 +122,7 @@ static gpur_status ask(agent *a, int32_t asks)
         ask_conductor(a, asks);
     else
         ask_predictor(a);
-    a->report.wait_seconds += gpur_clock_seconds() - begin;
+    a->report.wait_seconds += gpur_clock_seconds() - fmax(begin, a->place->since);
     return a->place->is_dismissed ? GPUR_INTERRUPTED : status;
 }
 

@@ -220,7 +220,6 @@ static void set_state(gpur_ga3c *run, const run_state *state)
     gpur_mutex_unlock(&run->lock);
     run->eval_steps = (uint64_t)state->eval_steps;
     run->eval_games = state->eval_games;
-    atomic_store(&run->updates, state->trained);
 }
 
 /* The files are replaced one after another, so a save that was interrupted leaves one of an older one. */

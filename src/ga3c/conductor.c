@@ -52,6 +52,7 @@ static void reply(gpur_agent_place *place, int is_dismissed)
     place->run->waiting--;
     place->asks = GPUR_ASK_NOTHING;
     place->is_in_round = 0;
+    place->since = place->run->started;
     place->is_dismissed = is_dismissed;
     sem_post(&place->replied);
 }

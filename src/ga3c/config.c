@@ -73,6 +73,12 @@ static gpur_status check_values(const gpur_ga3c_config *c)
     return check_reals(c);
 }
 
+gpur_ga3c_numbers gpur_ga3c_numbers_of(const gpur_ga3c *run, int32_t agents, int32_t predictors, int32_t trainers)
+{
+    const int is_ga3c = run->config.system == GPUR_GA3C;
+    return (gpur_ga3c_numbers){agents, is_ga3c ? predictors : 1, is_ga3c ? trainers : 1};
+}
+
 gpur_status gpur_ga3c_check_numbers(const gpur_ga3c *run, gpur_ga3c_numbers numbers)
 {
     const gpur_ga3c_config *const c = &run->config;
@@ -171,7 +177,7 @@ gpur_status gpur_ga3c_configure(gpur_ga3c *run, const gpur_ga3c_config *given)
 {
     gpur_ga3c_config *const c = &run->config;
     GPUR_TRY(gpur_ga3c_read_config(given, c));
-    run->numbers = (gpur_ga3c_numbers){c->agents, c->predictors, c->trainers};
+    run->numbers = gpur_ga3c_numbers_of(run, c->agents, c->predictors, c->trainers);
     run->largest = run->numbers;
     GPUR_TRY(gpur_ga3c_check_numbers(run, run->numbers));
     GPUR_TRY(set_batch(run));

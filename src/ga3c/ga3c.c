@@ -76,7 +76,6 @@ gpur_status gpur_ga3c_create_with(const gpur_ga3c_model *model, const gpur_env_t
     }
     run->model = *model;
     run->type = type;
-    atomic_store(&run->updates, model->steps(model->context));
     const gpur_status status = build(run, config);
     if (status != GPUR_OK) {
         gpur_ga3c_destroy(run);
@@ -138,8 +137,8 @@ gpur_status gpur_ga3c_check_open(gpur_ga3c *run)
 
 gpur_status gpur_ga3c_set_counts(gpur_ga3c *run, int32_t agents, int32_t predictors, int32_t trainers)
 {
-    const gpur_ga3c_numbers numbers = {agents, predictors, trainers};
     GPUR_REQUIRE(run, "run is NULL");
+    const gpur_ga3c_numbers numbers = gpur_ga3c_numbers_of(run, agents, predictors, trainers);
     GPUR_TRY(gpur_ga3c_check_numbers(run, numbers));
     gpur_mutex_lock(&run->set_lock);
     const gpur_status status = gpur_ga3c_set(run, numbers);

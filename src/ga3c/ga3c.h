@@ -46,6 +46,7 @@ typedef struct gpur_agent_place {
     int32_t is_dismissed; /* 1: there is no reply, and the agent ends */
     float value;
     int64_t version;
+    double since; /* A2C: when the advance began in which the reply comes */
     sem_t replied;
     gpur_queue_waiter waiter; /* for room in the training queue */
     int32_t has_semaphores;
@@ -131,6 +132,7 @@ struct gpur_ga3c {
     gpur_ga3c_numbers numbers; /* wanted */
     gpur_ga3c_numbers largest; /* that there were at the same time */
     int64_t remaining;         /* steps that may still begin */
+    double started;            /* the time at which this or the last advance began */
     int32_t running, active;   /* agents that have a thread; of these, not waiting at the gate */
     int64_t untrained;         /* rollouts that were handed over, and not trained on yet */
     int32_t waiting, in_round; /* A2C: agents that have asked; of these, those in the open round */
@@ -160,6 +162,8 @@ gpur_status gpur_ga3c_read_config(const gpur_ga3c_config *given, gpur_ga3c_confi
 
 /* Reads and checks the settings with the model and the type of environment, and copies what they point to. */
 gpur_status gpur_ga3c_configure(gpur_ga3c *run, const gpur_ga3c_config *given);
+/* The numbers as this system has them. */
+gpur_ga3c_numbers gpur_ga3c_numbers_of(const gpur_ga3c *run, int32_t agents, int32_t predictors, int32_t trainers);
 gpur_status gpur_ga3c_check_numbers(const gpur_ga3c *run, gpur_ga3c_numbers numbers);
 
 /* ga3c.c */

@@ -32,6 +32,7 @@ void gpur_predict_room_close(gpur_predict_room *room)
 
 gpur_status gpur_ga3c_predict(gpur_ga3c_worker *worker, int64_t count)
 {
+    const double began = gpur_clock_seconds();
     gpur_ga3c *const run = worker->run;
     gpur_predict_room *const room = &worker->requests;
     int64_t version = 0;
@@ -53,7 +54,7 @@ gpur_status gpur_ga3c_predict(gpur_ga3c_worker *worker, int64_t count)
     run->counts.predictions += count;
     run->counts.prediction_batches++;
     run->predict_seconds += spent;
-    run->predictor_seconds -= spent;
+    run->predictor_seconds += gpur_clock_seconds() - began - spent;
     gpur_mutex_unlock(&run->lock);
     return GPUR_OK;
 }
@@ -62,7 +63,6 @@ gpur_status gpur_ga3c_predict(gpur_ga3c_worker *worker, int64_t count)
 static void answer(gpur_ga3c_worker *worker, int64_t count)
 {
     gpur_ga3c *const run = worker->run;
-    const double begin = gpur_clock_seconds();
     int has_failed = gpur_ga3c_has_failed(run);
     if (!has_failed) {
         const gpur_status status = gpur_ga3c_predict(worker, count);
@@ -70,6 +70,7 @@ static void answer(gpur_ga3c_worker *worker, int64_t count)
             gpur_ga3c_fail(run, gpur_prefix_error(status, "predictor %d", (int)worker->number));
         has_failed = status != GPUR_OK;
     }
+    const double begin = gpur_clock_seconds();
     for (int64_t i = 0; i < count; i++) {
         worker->requests.asked[i]->is_dismissed = has_failed;
         sem_post(&worker->requests.asked[i]->replied);

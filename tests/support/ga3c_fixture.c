@@ -65,7 +65,7 @@ static const char *env_init(const char *options, uint64_t seed, gpur_env_info *i
     const char *const fail = strstr(options, "fail=");
     if (!e)
         return "no memory";
-    snprintf(e->options, sizeof e->options, "%s", options);
+    strncpy(e->options, options, sizeof e->options - 1);
     e->has_frames = strstr(options, "frames") != NULL;
     e->id = (int32_t)(seed & (e->has_frames ? 0xffff : 0xfffff));
     e->episode = -1;
@@ -157,13 +157,31 @@ static void read_obs(const ga3c_fake *fake, const void *obs, ga3c_row *row)
     row->t = (int32_t)numbers[2], row->total = (int32_t)numbers[3];
 }
 
+static int64_t count_entries(gpur_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    const int64_t count = queue->count;
+    pthread_mutex_unlock(&queue->lock);
+    return count;
+}
+
+static int64_t count_rollouts(gpur_ga3c *run)
+{
+    gpur_mutex_lock(&run->lock);
+    const int64_t dropped = run->counts.refused_rollouts + run->counts.overwritten_rollouts;
+    gpur_mutex_unlock(&run->lock);
+    return dropped + count_entries(&run->rollouts);
+}
+
 static gpur_status predict(void *context, int32_t predictor, int64_t count, const void *obs, const uint32_t *lanes,
                            const uint64_t *steps, int32_t greedy, int32_t *actions, float *values, int64_t *version)
 {
     ga3c_fake *const fake = context;
     (void)predictor;
     *version = atomic_load(&fake->steps);
-    sleep_for(fake->predict_sleep);
+    for (int i = 0; i < 20000 && count_entries(&(*fake->run)->requests) < fake->awaited_requests; i++)
+        sleep_for(1000);
+    fake->awaited_requests = 0;
     if (atomic_fetch_add(&fake->predictions, 1) + 1 == fake->predict_fails_at)
         return gpur_fail(GPUR_DEVICE_ERROR, "the network is broken");
     for (int64_t i = 0; i < count; i++) {
@@ -197,6 +215,9 @@ static gpur_status train(void *context, const gpur_actor_critic_batch *batch, gp
     gpur_status status = GPUR_OK;
     pthread_mutex_lock(&fake->lock);
     sleep_for(fake->train_sleep);
+    for (int i = 0; i < 20000 && count_rollouts(*fake->run) < fake->awaited_rollouts; i++)
+        sleep_for(1000);
+    fake->awaited_rollouts = 0;
     const int64_t number = atomic_load(&fake->steps) + 1;
     if (batch->count < 1 || batch->count > fake->max_batch)
         status = gpur_fail(GPUR_INVALID_ARGUMENT, "a batch of %lld", (long long)batch->count);
@@ -337,6 +358,7 @@ gpur_status ga3c_fixture_open(ga3c_fixture *f, const gpur_ga3c_config *config)
         GPUR_TRY(gpur_device_open("cpu", NULL, &f->device));
     pthread_mutex_init(&fake->lock, NULL);
     fake->device = f->device;
+    fake->run = &f->run;
     fake->has_frames = strstr(config->env_options, "frames") != NULL;
     if (fake->max_batch == 0)
         fake->max_batch = 6000;
