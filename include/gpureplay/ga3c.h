@@ -13,8 +13,8 @@
  * Agents do not wait for train steps, so a rollout may be trained on with newer weights than it was acted with: the
  * policy lag [section 4.4]. A run is not the same bits each time.
  *
- * The same agents, environments and rollouts also run as two systems to compare with: A3C [Mnih et al. 2016], where each
- * agent has a copy of the model and trains by itself, and its synchronous form, A2C, which is deterministic.
+ * The same agents, environments and rollouts also run as two systems to compare with: A3C [Mnih et al. 2016], where
+ * each agent has a copy of the model and trains by itself, and its synchronous form, A2C, which is deterministic.
  */
 #ifndef GPUREPLAY_GA3C_H
 #define GPUREPLAY_GA3C_H
@@ -41,9 +41,9 @@ enum {
 /* The systems. */
 enum {
     GPUR_GA3C = 0, /* Babaeizadeh et al. 2017, section 4.1 */
-    GPUR_A3C = 1, /* Mnih et al. 2016, algorithm S3: at a rollout's beginning an agent copies the weights, acts with the
-                      copy, and applies its gradients to the shared weights. No queues, predictors or trainers */
-    GPUR_A2C = 2, /* all agents step together. After every t_max-th step all of their rollouts are trained on as one
+    GPUR_A3C = 1,  /* Mnih et al. 2016, algorithm S3: at a rollout's beginning an agent copies the weights, acts with
+                      the copy, and applies its gradients to the shared weights. No queues, predictors or trainers */
+    GPUR_A2C = 2,  /* all agents step together. After every t_max-th step all of their rollouts are trained on as one
                       batch, in the order of the agents, before anybody acts again. With one predictor, which also
                       trains. Equal seeds give equal batches */
 };
@@ -70,13 +70,13 @@ enum {
 };
 
 typedef struct gpur_ga3c_event {
-    uint64_t size;                        /* sizeof(gpur_ga3c_event) of the library */
-    int32_t kind;                         /* GPUR_GA3C_EPISODE or TUNED */
-    int32_t agent;                        /* EPISODE: 0 to agents - 1 */
-    int64_t step;                         /* environment steps of all agents so far */
-    int64_t train_steps;                  /* train steps so far */
-    int64_t length;                       /* EPISODE: its steps */
-    double episode_return;                /* EPISODE: the sum of its rewards, unclipped and not discounted */
+    uint64_t size;         /* sizeof(gpur_ga3c_event) of the library */
+    int32_t kind;          /* GPUR_GA3C_EPISODE or TUNED */
+    int32_t agent;         /* EPISODE: 0 to agents - 1 */
+    int64_t step;          /* environment steps of all agents so far */
+    int64_t train_steps;   /* train steps so far */
+    int64_t length;        /* EPISODE: its steps */
+    double episode_return; /* EPISODE: the sum of its rewards, unclipped and not discounted */
     int32_t agents, predictors, trainers; /* TUNED: the numbers that were measured */
     int32_t accepted;                     /* TUNED: 1: they stay; 0: those before come back */
     double rate;                          /* TUNED: rollouts trained on a second */
@@ -90,7 +90,8 @@ typedef struct gpur_ga3c_config {
     int32_t agents;               /* 1 to GPUR_GA3C_MAX_AGENTS; default 32 */
     int32_t predictors;           /* GPUR_GA3C: 1 to GPUR_GA3C_MAX_PREDICTORS; default 2. As many forward passes run at
                                      the same time, or with a tuner the most; further predictors wait for them */
-    int32_t trainers;             /* GPUR_GA3C: 1 to GPUR_GA3C_MAX_TRAINERS; default 2 */
+    int32_t trainers;             /* GPUR_GA3C: 1 to GPUR_GA3C_MAX_TRAINERS; default 2. Their train steps are done one
+                                     after another */
     int32_t t_max;                /* steps of a rollout, 1 to GPUR_GA3C_MAX_ROLLOUT; default 5 */
     float discount;               /* gamma, 0 to 1; default 0.99 */
     float reward_clip;            /* rewards are clipped to [-reward_clip, reward_clip]; 0: they are not; default 1 */
@@ -175,8 +176,8 @@ GPUR_API void gpur_ga3c_stop(gpur_ga3c *run);
 /*
  * Changes the numbers of threads while the run goes on: those of higher numbers end, or new ones start. The call waits
  * for those that end: agents after their step of the environment, predictors and trainers after their batch. The steps
- * of an agent's open rollout are lost. Predictors and trainers are those of GPUR_GA3C; other systems do not read them.
- * Any thread, also in on_event.
+ * of an agent's open rollout are lost. GPUR_A3C and GPUR_A2C do not read predictors and trainers, and report 1 of each.
+ * A tuner goes on from its own numbers. Any thread, also in on_event.
  *
  *   GPUR_INVALID_ARGUMENT  a number out of its range, for GPUR_A2C too many agents for the learner's max_batch, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory or no more threads; there are then as many as could be started
@@ -217,23 +218,23 @@ typedef struct gpur_ga3c_stats {
     int64_t left_rollouts;                /* open or waiting ones of agents that were asked to end */
     int64_t dropped_rows;                 /* steps of all of these, and with drop_terminal terminal steps */
     int32_t agents, predictors, trainers; /* now */
-    double prediction_queue;              /* mean of requests that a predictor found, without the batch before */
+    double prediction_queue;              /* mean number of requests that a predictor found */
     double training_queue;                /* mean length before a rollout was removed, at most queue_room */
     int64_t lags[GPUR_GA3C_LAGS];         /* trained steps by policy lag: updates between the weights that chose the
                                              action and those that the update began with */
     double mean_lag;
     int64_t largest_lag;
-    int64_t queue_lag;          /* the largest number of updates while a rollout was in the training queue */
-    int64_t queue_lag_bound;    /* with GPUR_QUEUE_WAIT it is never above this [section 4.4]: queue_room, agents that
+    int64_t queue_lag;           /* the largest number of updates while a rollout was in the training queue */
+    int64_t queue_lag_bound;     /* with GPUR_QUEUE_WAIT it is never above this [section 4.4]: queue_room, agents that
                                     wait, and batches of trainers. 0 without a queue */
-    double seconds;             /* in gpur_ga3c_advance */
-    double environment_seconds; /* of agents in their environments */
-    double wait_seconds;        /* of agents waiting for replies, or acting with their own model */
-    double queue_seconds;       /* of agents waiting for room in the training queue */
-    double predict_seconds;     /* of predictors in forward passes */
-    double predictor_seconds;   /* of predictors with requests at hand, outside of forward passes */
-    double train_seconds;       /* in train steps */
-    double recent_return;       /* mean return of the last 100 games; NaN before the first */
+    double seconds;              /* in gpur_ga3c_advance */
+    double environment_seconds;  /* of agents in their environments */
+    double wait_seconds;         /* of agents waiting for replies, or acting with their own model */
+    double queue_seconds;        /* of agents waiting for room in the training queue */
+    double predict_seconds;      /* of predictors in forward passes */
+    double predictor_seconds;    /* of predictors with requests at hand, outside of forward passes */
+    double train_seconds;        /* in train steps */
+    double recent_return;        /* mean return of the last 100 games; NaN before the first */
     double policy_loss, value_loss, entropy, mean_value, gradient_norm, learning_rate; /* of the last train step, as in
                                                                                           gpur_actor_critic_losses */
 } gpur_ga3c_stats;

@@ -293,7 +293,6 @@ void *gpur_ga3c_agent(void *context)
     close_agent(&a);
     gpur_mutex_lock(&run->lock);
     gpur_ga3c_take_report(place, &a.report);
-    place->is_running = 0;
     run->running--;
     run->active--;
     gpur_mutex_notify_all(&run->lock);

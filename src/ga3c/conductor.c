@@ -17,19 +17,13 @@ typedef enum job { JOB_NONE, JOB_VALUES, JOB_TRAIN, JOB_ROUND, JOB_RELEASE } job
 
 /* From the agents' threads. */
 
-static void wake_if_all_wait(gpur_ga3c *run)
-{
-    if (run->waiting == run->running)
-        gpur_mutex_notify_all(&run->lock);
-}
-
 void gpur_a2c_ask(gpur_agent_place *place, int32_t asks)
 {
     gpur_ga3c *const run = place->run;
     gpur_mutex_lock(&run->lock);
     place->asks = asks;
-    run->waiting++;
-    wake_if_all_wait(run);
+    if (++run->waiting == run->running)
+        gpur_mutex_notify_all(&run->lock);
     gpur_mutex_unlock(&run->lock);
     gpur_semaphore_wait(&place->replied);
 }

@@ -11,7 +11,6 @@ static gpur_status start_agent(gpur_agent_place *place)
     gpur_ga3c *const run = place->run;
     atomic_store(&place->is_asked, 0);
     gpur_mutex_lock(&run->lock);
-    place->is_running = 1;
     run->running++;
     run->active++;
     gpur_mutex_unlock(&run->lock);
@@ -20,7 +19,6 @@ static gpur_status start_agent(gpur_agent_place *place)
     if (status == GPUR_OK)
         return GPUR_OK;
     gpur_mutex_lock(&run->lock);
-    place->is_running = 0;
     run->running--;
     run->active--;
     gpur_mutex_unlock(&run->lock);
@@ -34,7 +32,8 @@ static void end_agents(gpur_ga3c *run, int32_t from)
     gpur_mutex_lock(&run->lock);
     for (int32_t i = from; i < GPUR_GA3C_MAX_AGENTS; i++) {
         atomic_store(&run->places[i].is_asked, 1);
-        sem_post(&run->places[i].waiter.admitted);
+        if (run->places[i].has_thread)
+            sem_post(&run->places[i].waiter.admitted);
     }
     gpur_mutex_notify_all(&run->lock);
     gpur_mutex_unlock(&run->lock);

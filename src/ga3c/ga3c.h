@@ -52,7 +52,6 @@ typedef struct gpur_agent_place {
     int32_t has_semaphores;
 
     /* Under the lock. */
-    int32_t is_running;
     int64_t incarnation; /* agents that have begun here before */
 
     /* A2C, under the lock. */

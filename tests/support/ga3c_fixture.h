@@ -49,9 +49,10 @@ typedef struct ga3c_fake {
     _Atomic int64_t greedy, pulls, locals, published, largest_prediction;
     int64_t predict_fails_at, train_fails_at; /* the number of a call, from 1 on; 0: never */
     _Atomic int64_t predictions;
-    int32_t train_sleep;      /* microseconds */
-    int64_t awaited_requests; /* the first prediction waits until so many are in the queue; for 20 s at most */
-    int64_t awaited_rollouts; /* likewise the first train step until so many were put into the queue or dropped */
+    int32_t train_sleep;              /* microseconds */
+    _Atomic int64_t awaited_requests; /* the first prediction waits until so many are in the queue; for 20 s at most */
+    _Atomic int64_t
+        awaited_rollouts; /* likewise the first train step until so many were put into the queue or dropped */
     gpur_ga3c **run;
     int64_t max_batch;
     gpur_device *device;
