@@ -85,6 +85,11 @@ class Reporter:
         self._on_event, self._event_at = on_event, event_at
         self.function = dict(_c_api.RunConfig._fields_)["on_event"](self._report)
 
+    def begin(self) -> None:
+        """A call begins. What stopped one before does not stop it."""
+        self.raised.clear()
+        self.says_stop = False
+
     def _report(self, _user: int | None, address: int) -> None:
         if self._on_event is None or self.raised:
             return
@@ -123,7 +128,7 @@ class Advanced(Handle):
 
     @property
     def was_stopped_by_event(self) -> bool:
-        """Whether on_event has returned False."""
+        """Whether on_event returned False in the last call."""
         return self._reporter.says_stop
 
     def _call_watched(self, function: Any, *arguments: Any, tick: Callable[[], None] | None = None,
@@ -132,13 +137,15 @@ class Advanced(Handle):
         what they raise, as Ctrl-C does, stops the run and is raised then. tick: is called now and then. then: is called
         if the function succeeded, before such an exception is raised."""
         self._open_handle()
-        call = _Call(self, function, arguments)
+        self._reporter.begin()
+        call, is_stopped = _Call(self, function, arguments), False
         with DeferredSignals() as signals:
             call.start()
             try:
                 while not call.ended.wait(_WAIT):
-                    if signals.raised:
+                    if signals.raised and not is_stopped:  # a second stop would be that of the next call
                         self._invoke(self._stop)
+                        is_stopped = True
                     if tick is not None:
                         tick()
             finally:
