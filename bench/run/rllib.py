@@ -92,9 +92,10 @@ def run_ours(env: str, batch: int, seconds: float) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
         rates = Path(folder) / "run/rates.csv"
         command = [sys.executable, "-m", "gpureplay.train", "--env", env, "--preset", "apex-dqn-small", "--actors",
-                   str(ACTORS), "--processes", "1", "--evaluator", "0", "--batch", str(batch), "--samples-per-insert",
-                   str(SAMPLES_PER_INSERT), "--prepopulation", str(MIN_SIZE), "--steps", "1000000000", "--checkpoint",
-                   "0", "--device", "cpu", "--threads", "1", "--seed", "1", "--quiet", "--out", str(rates.parent)]
+                   str(ACTORS), "--processes", "1", "--eval-episodes", "0", "--batch", str(batch),
+                   "--samples-per-insert", str(SAMPLES_PER_INSERT), "--prepopulation", str(MIN_SIZE), "--steps",
+                   "1000000000", "--checkpoint", "0", "--device", "cpu", "--threads", "1", "--seed", "1", "--quiet",
+                   "--out", str(rates.parent)]
         with subprocess.Popen(command) as process:
             moments: list[tuple[dict[str, str], float]] = []
             while process.poll() is None:

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVALUATED = 30, CONNECTION = 3 };
+enum { CONNECTION = 3 };
 
 /* The number with the fewest digits that is the same float. */
 static double shortest(float value)
@@ -19,20 +19,6 @@ static double shortest(float value)
     return number;
 }
 
-static int record_evaluation(record *r, apex_evaluation *e, const gpur_apex_event *event)
-{
-    e->episodes++;
-    e->length += event->length;
-    e->sum += event->episode_return;
-    e->squares += event->episode_return * event->episode_return;
-    if (e->episodes < EVALUATED)
-        return 0;
-    const double count = (double)e->episodes, mean = e->sum / count, variance = e->squares / count - mean * mean;
-    const double row[] = {(double)event->step, count, (double)e->length, mean, variance > 0.0 ? sqrt(variance) : 0.0};
-    *e = (apex_evaluation){0};
-    return record_add(r, RECORD_EVALUATION, row);
-}
-
 static void print_end(const gpur_apex_event *event)
 {
     if (event->actor == GPUR_APEX_EVALUATOR)
@@ -41,10 +27,12 @@ static void print_end(const gpur_apex_event *event)
         fprintf(stderr, "actor %d ended: %s\n", (int)event->actor, event->error);
 }
 
-int apex_record(record *r, apex_evaluation *evaluation, const gpur_apex_event *event)
+int apex_record(record *r, const gpur_apex_event *event)
 {
     const double step = (double)event->step, actor = event->actor;
     const double episode[] = {step, actor, (double)event->length, event->episode_return, shortest(event->epsilon)};
+    const double evaluation[] = {step, (double)event->episodes, (double)event->length, event->episode_return,
+                                 event->return_deviation};
     const double row[] = {step,
                           actor,
                           (double)event->incarnation,
@@ -55,7 +43,7 @@ int apex_record(record *r, apex_evaluation *evaluation, const gpur_apex_event *e
     if (event->kind == GPUR_APEX_EPISODE)
         return record_add(r, RECORD_EPISODE, episode);
     if (event->kind == GPUR_APEX_EVALUATION)
-        return record_evaluation(r, evaluation, event);
+        return record_add(r, RECORD_EVALUATION, evaluation);
     if (event->kind == GPUR_APEX_ENDED && !event->asked)
         print_end(event);
     return record_add(r, RECORD_ACTOR, row);
@@ -106,6 +94,7 @@ static double ratio(double a, double b)
 void apex_find_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, double seconds, double *rates)
 {
     const double rows = (double)(to->rows - from->rows), learned = (double)(to->learned - from->learned);
+    const double lived = to->actor_seconds - from->actor_seconds;
     rates[APEX_TRAIN_STEPS] = (double)to->train_steps;
     rates[APEX_EPISODES] = (double)to->episodes;
     rates[APEX_ENV_STEPS_PER_SECOND] = ratio((double)(to->env_steps - from->env_steps), seconds);
@@ -113,7 +102,7 @@ void apex_find_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, dou
     rates[APEX_MEGABYTES_PER_SECOND] = ratio(1e-6 * (double)(to->bytes - from->bytes), seconds);
     rates[APEX_TRAIN_STEPS_PER_SECOND] = ratio((double)(to->train_steps - from->train_steps), seconds);
     rates[APEX_LEARNED_PER_SECOND] = ratio(learned, seconds);
-    rates[APEX_SAMPLES_PER_INSERT] = ratio(learned, rows);
+    rates[APEX_SAMPLES_PER_INSERT] = ratio(learned, (double)(to->inserted - from->inserted));
     rates[APEX_WEIGHTS_AGE] = to->weights_age;
     rates[APEX_ACTORS] = (double)to->actors;
     rates[APEX_DEATHS] = (double)(to->deaths - from->deaths);
@@ -124,7 +113,9 @@ void apex_find_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, dou
     rates[APEX_PUBLISH_SHARE] = ratio(to->publish_seconds - from->publish_seconds, seconds);
     rates[APEX_RECEIVE_SHARE] = ratio(to->receive_seconds - from->receive_seconds, seconds);
     rates[APEX_LEARNER_WAIT_SHARE] = ratio(to->learner_wait_seconds - from->learner_wait_seconds, seconds);
-    rates[APEX_ACTOR_WAIT_SHARE] = ratio(to->actor_wait_seconds - from->actor_wait_seconds, seconds);
+    rates[APEX_ACTOR_ENV_SHARE] = ratio(to->actor_env_seconds - from->actor_env_seconds, lived);
+    rates[APEX_ACTOR_INFER_SHARE] = ratio(to->actor_infer_seconds - from->actor_infer_seconds, lived);
+    rates[APEX_ACTOR_WAIT_SHARE] = ratio(to->actor_wait_seconds - from->actor_wait_seconds, lived);
     rates[APEX_RECENT_RETURN] = to->recent_return;
     rates[APEX_EVALUATED_RETURN] = to->evaluated_return;
 }
@@ -137,10 +128,9 @@ static void print_rate(const char *name, double value, const char *unit, const c
     printf("%-28s%12s  %-14s%10s%10s\n", name, number, unit, paper, rllib);
 }
 
-void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, const double *rates)
+void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, double seconds, const double *rates)
 {
-    const double seconds = to->seconds - from->seconds;
-    static const char share[] = "% of the time";
+    static const char share[] = "% of the time", actor_share[] = "% of its time";
     printf("%-28s%12s  %-14s%10s%10s\n", "", "this run", "", "the paper", "RLlib");
     print_rate("environment steps", rates[APEX_ENV_STEPS_PER_SECOND], "/s", "", "");
     print_rate("transitions received", rates[APEX_TRANSITIONS_PER_SECOND], "/s", "12,500", "5,134");
@@ -155,7 +145,9 @@ void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, co
     print_rate("learner publishes weights", 100.0 * rates[APEX_PUBLISH_SHARE], share, "", "");
     print_rate("learner waits", 100.0 * rates[APEX_LEARNER_WAIT_SHARE], share, "", "");
     print_rate("blocks are received", 100.0 * rates[APEX_RECEIVE_SHARE], share, "", "");
-    print_rate("actors wait for the learner", 100.0 * rates[APEX_ACTOR_WAIT_SHARE], share, "", "");
+    print_rate("an actor steps", 100.0 * rates[APEX_ACTOR_ENV_SHARE], actor_share, "", "");
+    print_rate("an actor infers", 100.0 * rates[APEX_ACTOR_INFER_SHARE], actor_share, "", "");
+    print_rate("an actor waits", 100.0 * rates[APEX_ACTOR_WAIT_SHARE], actor_share, "", "");
     print_rate("actors that died", rates[APEX_DEATHS], "", "", "");
     print_rate("transitions lost", rates[APEX_LOST_TRANSITIONS], "", "", "");
     print_rate("blocks refused", rates[APEX_REFUSED_BLOCKS], "", "", "");

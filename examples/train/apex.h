@@ -5,14 +5,8 @@
 #include "record.h"
 #include "settings.h"
 
-/* Episodes of the actor that evaluates, until they are enough for a row. */
-typedef struct apex_evaluation {
-    int64_t episodes, length;
-    double sum, squares; /* of returns */
-} apex_evaluation;
-
 /* Adds the row of an event, if it makes one. */
-int apex_record(record *r, apex_evaluation *evaluation, const gpur_apex_event *event);
+int apex_record(record *r, const gpur_apex_event *event);
 
 /* The command of actors' processes, for the program that runs now: words, then NULL, which point into `o`. */
 enum { APEX_MAX_WORDS = 32 };
@@ -29,4 +23,4 @@ int apex_work(options *o, int (*stop)(void *));
 void apex_find_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, double seconds, double *rates);
 
 /* Prints them as a table, beside those of the paper. */
-void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, const double *rates);
+void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, double seconds, const double *rates);

@@ -144,7 +144,8 @@ static void add_apex(json *j, const gpur_apex_config *apex)
     json_float(j, "samples_per_insert", (float)apex->samples_per_insert);
     json_float(j, "limiter_band", (float)apex->limiter_band);
     json_float(j, "limiter_timeout", (float)apex->limiter_timeout);
-    json_integer(j, "evaluates", apex->evaluates);
+    json_integer(j, "eval_episodes", apex->eval_episodes);
+    json_integer(j, "eval_period", apex->eval_period);
     json_float(j, "eval_epsilon", apex->eval_epsilon);
     json_integer(j, "restarts", apex->restarts);
     json_integer(j, "seed", (int64_t)apex->seed);

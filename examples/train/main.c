@@ -21,7 +21,6 @@ typedef struct training {
     agent agent;
     record record;
     progress progress;
-    apex_evaluation evaluation;
     const char *command[APEX_MAX_WORDS]; /* of actors' processes */
     char folder[MAX_PATH];
     int64_t step;       /* environment steps taken */
@@ -69,7 +68,7 @@ static void on_event(void *user, const gpur_run_event *event)
 static void on_apex_event(void *user, const gpur_apex_event *event)
 {
     training *const t = user;
-    if (apex_record(&t->record, &t->evaluation, event))
+    if (apex_record(&t->record, event))
         agent_stop(&t->agent);
 }
 
@@ -157,16 +156,16 @@ static void print_beginning(const training *t, int is_resumed)
 static int begin_progress(training *t, double seconds)
 {
     const gpur_learner_config *const learner = &t->settings.learner;
-    t->progress =
-        (progress){.agent = &t->agent,
-                   .record = &t->record,
-                   .steps = t->settings.steps,
-                   .prepopulation = t->settings.is_apex ? t->settings.replay.min_size : t->settings.run.prepopulation,
-                   .eval_episodes = t->settings.run.eval_episodes,
-                   .drawn_entries = learner->returns.cache_size > 0 ? learner->batch_size : 0,
-                   .first_step = t->step,
-                   .first_seconds = seconds,
-                   .is_quiet = t->options.value[OPTION_QUIET] != NULL};
+    t->progress = (progress){
+        .agent = &t->agent,
+        .record = &t->record,
+        .steps = t->settings.steps,
+        .prepopulation = t->settings.is_apex ? t->settings.replay.min_size : t->settings.run.prepopulation,
+        .eval_episodes = t->settings.is_apex ? t->settings.apex.eval_episodes : t->settings.run.eval_episodes,
+        .drawn_entries = learner->returns.cache_size > 0 ? learner->batch_size : 0,
+        .first_step = t->step,
+        .first_seconds = seconds,
+        .is_quiet = t->options.value[OPTION_QUIET] != NULL};
     return progress_start(&t->progress);
 }
 
@@ -252,12 +251,18 @@ static int find_step(training *t, int64_t wanted)
     return 0;
 }
 
+/* Actors of Ape-X end before the last checkpoint, so that it has all that they sent, and their rows. */
 static int take_steps(training *t)
 {
     while (t->step < t->settings.steps) {
         const int64_t next = next_stop(t);
         TRY(outcome(agent_advance(&t->agent, next - t->step)));
         TRY(find_step(t, next));
+        if (t->agent.apex && t->step >= t->settings.steps) {
+            if (outcome(gpur_apex_finish(t->agent.apex, 0)) == FAILED)
+                return FAILED;
+            TRY(find_step(t, next));
+        }
         if (t->settings.checkpoint > 0 && next % checkpoints_at(t) == 0)
             TRY(save_checkpoint(t));
     }
@@ -269,8 +274,9 @@ static int take_steps(training *t)
 static int train(training *t)
 {
     TRY(take_steps(t));
+    TRY(outcome(GPUR_OK));
     if (t->agent.apex)
-        return 0;
+        return outcome(gpur_apex_finish(t->agent.apex, t->settings.apex.eval_episodes > 0));
     if (t->settings.run.eval_episodes > 0)
         TRY(outcome(gpur_run_evaluate(t->agent.run)));
     gpur_run_stop(t->agent.run);
@@ -308,6 +314,8 @@ static int run(training *t)
     int result = begin(t);
     if (result == 0)
         result = train(t);
+    if (result == INTERRUPTED && t->agent.apex)
+        (void)gpur_apex_finish(t->agent.apex, 0); /* for the rows of its actors' ends */
     progress_stop(&t->progress);
     if (failure())
         result = FAILED; /* of a row that could not be written */

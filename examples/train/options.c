@@ -72,9 +72,9 @@ static const struct option {
          "random steps before the first step, of Ape-X transitions before the first train step (50000, "
          "5000)"},
     [OPTION_EVAL_PERIOD] = {"--eval-period", "N", INTEGER, 0, INT64_MAX / 4,
-                            "steps between evaluations; 0: only at the end (250000, 50000)", .system = RUN},
+                            "steps between evaluations; 0: only at the end (250000, 50000)"},
     [OPTION_EVAL_EPISODES] = {"--eval-episodes", "N", INTEGER, 0, INT64_MAX / 4,
-                              "episodes of an evaluation; 0: no evaluations (30)", .system = RUN},
+                              "episodes of an evaluation; 0: no evaluations (30)"},
     [OPTION_CAPACITY] =
         {"--capacity", "N", INTEGER, 2, INT64_MAX / 4,
          "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, to which it is trimmed "
@@ -105,7 +105,9 @@ static const struct option {
     [OPTION_CHECKPOINT] = {"--checkpoint", "N", INTEGER, 0, INT64_MAX / 4,
                            "steps between checkpoints, a multiple of C but for Ape-X; 0: none (1000000, 50000)"},
     [OPTION_ACTORS] = {"--actors", "N", INTEGER, 0, GPUR_APEX_MAX_ACTORS,
-                       "of Ape-X: actors, each with an environment and an epsilon of its own (8)", .system = APEX},
+                       "of Ape-X: how many actors this program starts, each with an environment and an epsilon of its "
+                       "own (8). With --folder it may be 0. With --work: how many workers there are in all",
+                       .system = APEX},
     [OPTION_PROCESSES] = {"--processes", "0|1", SWITCH, 0, 1, "of Ape-X: 1: each actor is a process (0: a thread)",
                           .system = APEX},
     [OPTION_SAMPLES_PER_INSERT] = {"--samples-per-insert", "X", NUMBER, 0, 0,
@@ -123,15 +125,12 @@ static const struct option {
                          "of Ape-X: a,b,...: actor i acts with that of place i mod their number, instead of with "
                          "0.4^(1 + 7 i / (N - 1))",
                          .is_optional = 1, .system = APEX},
-    [OPTION_EVALUATOR] = {"--evaluator", "0|1", SWITCH, 0, 1,
-                          "of Ape-X: one more actor adds nothing to the replay and plays with 0.4^7 (1)",
-                          .system = APEX},
     [OPTION_COMPRESSION] = {"--compression", "LEVEL", INTEGER, 0, 19, "of Ape-X: of blocks by Zstandard; 0: none (0)",
                             .system = APEX},
     [OPTION_PULL_PERIOD] = {"--pull-period", "N", INTEGER, 1, INT64_MAX / 4,
                             "of Ape-X: steps of an actor between two looks for newer weights (100)", .system = APEX},
     [OPTION_FOLDER] = {"--folder", "FOLDER", TEXT, 0, 0,
-                       "of Ape-X: where blocks of workers come from, as files; --actors may then be 0",
+                       "of Ape-X: the learner also takes what workers leave in this folder; see --work",
                        .is_optional = 1, .system = APEX},
     [OPTION_OUT] = {"--out", "FOLDER", TEXT, 0, 0, "where the files go (runs/ENV-SEED)"},
     [OPTION_RESUME] = {"--resume", "FOLDER", TEXT, 0, 0,
@@ -140,7 +139,10 @@ static const struct option {
     [OPTION_REFILL] = {"--refill", NULL, FLAG, 0, 0,
                        "with --resume, of Ape-X: the replay stays empty, and actors fill it again"},
     [OPTION_WORK] = {"--work", "I", INTEGER, 0, GPUR_APEX_MAX_ACTORS - 1,
-                     "be worker I, of --actors workers, for a learner with the same --folder, until Ctrl-C"},
+                     "train nothing; be a worker: actor I of the N of --actors, counted from 0, who plays for the "
+                     "learner that another gpureplay-train with the same --env, --preset and --folder is. It waits "
+                     "for the learner's first weights, leaves what it plays as files in --folder, waits while two of "
+                     "its files were not taken yet, prints nothing, and ends at Ctrl-C"},
     [OPTION_QUIET] = {"--quiet", NULL, FLAG, 0, 0, "show no progress"},
     [OPTION_LIST] = {"--list", NULL, FLAG, 0, 0, "show the environments, or the one of --env, and their options"},
     [OPTION_HELP] = {"--help", NULL, FLAG, 0, 0, "this text"},

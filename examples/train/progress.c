@@ -149,8 +149,9 @@ static void add_position(const progress *p, const progress_sample *sample, text 
         print_time(left, sizeof left, (double)(p->steps - sample->step) / speed);
         text_add(line, ", %s left", left);
     }
-    if (sample->run.eval_episode > 0)
-        text_add(line, ", evaluating: episode %" PRId64 " of %" PRId64, sample->run.eval_episode, p->eval_episodes);
+    const int64_t episode = p->agent->apex ? sample->apex.eval_episode : sample->run.eval_episode;
+    if (episode > 0)
+        text_add(line, ", evaluating: episode %" PRId64 " of %" PRId64, episode, p->eval_episodes);
 }
 
 static void build_line(const progress *p, const progress_sample *sample, text *line)
@@ -217,7 +218,7 @@ static int look(progress *p, int is_last)
         find_rates(p, &p->first, &p->last, p->rates);
     TRY(show(p, is_last));
     if (is_last && p->agent->apex && !p->is_quiet)
-        apex_print_rates(&p->first.apex, &p->last.apex, p->rates);
+        apex_print_rates(&p->first.apex, &p->last.apex, p->last.seconds - p->first.seconds, p->rates);
     return 0;
 }
 

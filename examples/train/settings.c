@@ -389,14 +389,16 @@ static int use_initial_priorities(options *o, int32_t *are_td)
 static int use_actors(options *o, settings *s)
 {
     gpur_apex_config *const apex = &s->apex;
-    apex->evaluates = 1;
     TRY(use_int32(o, OPTION_ACTORS, &apex->actors));
     TRY(use_int32(o, OPTION_PROCESSES, &apex->processes));
     TRY(use_double(o, OPTION_SAMPLES_PER_INSERT, &apex->samples_per_insert));
     TRY(use_initial_priorities(o, &apex->initial_priorities));
     TRY(use_int32(o, OPTION_REPLICATE, &apex->replicate));
     TRY(use_epsilons(o, s));
-    TRY(use_int32(o, OPTION_EVALUATOR, &apex->evaluates));
+    TRY(use_integer(o, OPTION_EVAL_EPISODES, &apex->eval_episodes));
+    if (apex->eval_episodes == 0)
+        apex->eval_period = 0;
+    TRY(use_integer(o, OPTION_EVAL_PERIOD, &apex->eval_period));
     TRY(use_int32(o, OPTION_COMPRESSION, &apex->compression));
     TRY(use_integer(o, OPTION_PULL_PERIOD, &apex->pull_period));
     apex->folder = o->value[OPTION_FOLDER];
@@ -418,6 +420,16 @@ static int use_apex_learner(options *o, gpur_learner_config *learner)
     return 0;
 }
 
+/* Blocks repeat so many more frames as stacks are longer. */
+static int use_apex_frames(options *o, settings *s)
+{
+    gpur_replay_config *const replay = &s->replay;
+    const int64_t before = replay->frame_stack;
+    TRY(use_frame_stack(o, s));
+    replay->extra_frames += replay->capacity * (replay->frame_stack - before) / s->apex.block_rows;
+    return 0;
+}
+
 /* The ring is 1/16 above the soft capacity, and has room for as large a part of frames that blocks repeat. */
 static int use_apex_replay(options *o, settings *s)
 {
@@ -426,6 +438,9 @@ static int use_apex_replay(options *o, settings *s)
     int64_t *const soft = &s->apex.soft_capacity;
     TRY(use_integer(o, OPTION_CAPACITY, soft));
     TRY(use_batch(*soft, s->learner.batch_size, replay));
+    const int64_t most = INT64_MAX / 2 / (replay->extra_frames + 1); /* so that the product below is a number */
+    if (*soft > most)
+        return fail("--capacity is %" PRId64 "; it must be at most %" PRId64, *soft, most);
     replay->capacity = *soft + *soft / 16;
     replay->extra_frames = round_up(replay->extra_frames * replay->capacity, preset) / preset;
     if (replay->min_size > *soft)
@@ -453,7 +468,7 @@ static int find_apex(settings *s, options *o, int is_small)
     TRY(use_integer(o, OPTION_STEPS, &s->steps));
     TRY(use_actors(o, s));
     TRY(use_apex_learner(o, &s->learner));
-    TRY(use_frame_stack(o, s));
+    TRY(use_apex_frames(o, s));
     TRY(use_apex_replay(o, s));
     return use_checkpoint(o, 1, is_small, &s->checkpoint);
 }

@@ -44,27 +44,31 @@ enum { GPUR_APEX_MAX_ACTORS = 1024, GPUR_APEX_EVALUATOR = 1024 };
 enum {
     GPUR_APEX_EPISODE = 0,    /* an episode of an actor has ended: a whole game, also where each life is an episode of
                                  the replay */
-    GPUR_APEX_EVALUATION = 1, /* an episode of the actor that evaluates has ended */
+    GPUR_APEX_EVALUATION = 1, /* an evaluation has ended */
     GPUR_APEX_STARTED = 2,    /* an actor has begun */
     GPUR_APEX_ENDED = 3,      /* an actor has ended: asked to, by an error, or as its process died */
 };
 
 typedef struct gpur_apex_event {
-    uint64_t size;         /* sizeof(gpur_apex_event) of the library */
-    int32_t kind;          /* GPUR_APEX_* */
-    int32_t actor;         /* 0 to actors - 1, or GPUR_APEX_EVALUATOR */
-    int64_t incarnation;   /* how often the actor was started before */
-    int64_t step;          /* environment steps of all actors received so far */
-    int64_t train_steps;   /* train steps done so far */
-    int64_t length;        /* an episode: its steps. ENDED: environment steps of this incarnation */
-    double episode_return; /* an episode: the sum of its rewards, unclipped and not discounted */
-    float epsilon;         /* the actor's */
-    int32_t asked;         /* ENDED: 1 if it was asked to end */
-    int64_t lost_blocks;   /* ENDED: blocks that it made, by its own count, and that were not appended */
-    int64_t lost_rows;     /* ENDED: transitions that its steps began, by its own count, and that were not appended: in
-                              these blocks, in its unfinished block, and not complete */
-    const char *error;     /* ENDED by an error: what it was, or how its process ended; else "". Valid during the
-                              call */
+    uint64_t size;           /* sizeof(gpur_apex_event) of the library */
+    int32_t kind;            /* GPUR_APEX_* */
+    int32_t actor;           /* 0 to actors - 1, or GPUR_APEX_EVALUATOR */
+    int64_t incarnation;     /* how often the actor was started before */
+    int64_t step;            /* environment steps of all actors received so far; an evaluation: when it was begun */
+    int64_t train_steps;     /* train steps done so far; likewise */
+    int64_t length;          /* an episode: its steps. An evaluation: of all its episodes. ENDED: environment steps of
+                                this incarnation */
+    int64_t episodes;        /* 1; an evaluation: its episodes */
+    double episode_return;   /* an episode: the sum of its rewards, unclipped and not discounted; an evaluation: mean
+                                over its episodes */
+    double return_deviation; /* an evaluation: standard deviation over its episodes; else 0 */
+    float epsilon;           /* the actor's */
+    int32_t asked;           /* ENDED: 1 if it was asked to end */
+    int64_t lost_blocks;     /* ENDED: blocks that it made, by its own count, and that were not appended */
+    int64_t lost_rows;       /* ENDED: transitions that its steps began, by its own count, and that were not appended:
+                                in these blocks, in its unfinished block, and not complete */
+    const char *error;       /* ENDED by an error: what it was, or how its process ended; else "". Valid during the
+                                call */
 } gpur_apex_event;
 
 /* Settings of gpur_apex_create. gpur_apex_config_init sets the defaults, which are those of Horgan et al. 2018, section
@@ -78,7 +82,8 @@ typedef struct gpur_apex_config {
     const char *const *command; /* with `processes`: the words of the command, then NULL. The program is searched for
                                      in PATH. It must call gpur_apex_serve with the same settings of the replay and of
                                      the network. It has a process group of its own, so that a terminal's interrupt
-                                     reaches the learner alone */
+                                     reaches the learner alone. If the program is /proc/self/exe, argv[0] becomes
+                                     "gpureplay actor 3", say, or "gpureplay evaluator" */
     float epsilon_base;         /* actor i acts with epsilon_base^(1 + epsilon_exponent i / (N - 1)), if N = 1 with
                                      epsilon_base; 0 to 1, default 0.4 */
     float epsilon_exponent;     /* 0 or more; default 7 */
@@ -103,14 +108,16 @@ typedef struct gpur_apex_config {
                                      samples_per_insert x block_rows; 0, the default: 10 times the larger of the two */
     double limiter_timeout;     /* seconds after which a wait ends all the same, for one train step or one block, and
                                      is counted; above 0, default 10 */
-    int32_t evaluates;          /* 1: one more actor, which adds nothing to the replay, plays with eval_epsilon; 0, the
-                                     default */
+    int64_t eval_episodes;      /* episodes of an evaluation. They are played by one more actor, which adds nothing to
+                                     the replay, with the weights that were the newest when the evaluation began; it
+                                     waits in between. 0, the default: there is none */
+    int64_t eval_period;        /* environment steps between the beginnings of evaluations, if the one before has ended;
+                                     0: only gpur_apex_finish evaluates. Default 250,000 */
     float eval_epsilon;         /* default 0.4^7 = 0.0016384 [appendix B] */
     int32_t restarts;           /* 1, the default: an actor that died is started again; the run ends with an error
-                                     when it died 5 times in a row within its first minute and before anything of it
-                                     was received. 0: the run ends with an error when an actor fails, and goes on when
-                                     its process was killed, as long as there is another one */
-    int32_t reserved;           /* 0 */
+                                     when 5 times in a row it died within a minute after its start and before anything
+                                     of it was received. 0: the run ends with an error when an actor fails, and goes on
+                                     when its process was killed, as long as there is another one */
     uint64_t seed;              /* of environments and exploration; default 0 */
     const char *env_options;    /* given to each environment's init; NULL, the default: "" */
     void (*on_event)(void *user, const gpur_apex_event *event); /* called in the thread that advances; NULL: not
@@ -171,8 +178,9 @@ GPUR_API void gpur_apex_destroy(gpur_apex *apex);
  * were done, whichever is first; 0: no limit of this kind. Training begins when the replay has its min_size. Actors go
  * on between calls until their blocks fill what the connection holds, and then wait.
  *
- *   GPUR_INVALID_ARGUMENT  both limits 0, one below 0, NULL, a run that has ended by an error; without `restarts` also
- *                          what an environment refused: the message names the actor
+ *   GPUR_INVALID_ARGUMENT  both limits 0, one below 0, NULL, a run that has ended by an error, no train_steps in a run
+ *                          of 0 actors without a folder, which would never return; without `restarts` also what an
+ *                          environment refused: the message names the actor
  *   GPUR_INTERRUPTED       gpur_apex_stop was called; the run can be advanced again
  *   GPUR_DEVICE_ERROR, ... those of gpur_learner_train and gpur_writer_append_block
  *
@@ -180,12 +188,25 @@ GPUR_API void gpur_apex_destroy(gpur_apex *apex);
  */
 GPUR_API gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_steps);
 
-/* Makes gpur_apex_advance return soon, after 32 train steps at most. Any thread; also safe in a signal handler. NULL
- * does nothing. */
+/*
+ * Ends a run: asks all actors to end, takes what they still send, without training and without waiting for the limiter,
+ * and delivers their events. With `evaluates` 1 the actor that evaluates plays one whole evaluation with the learner's
+ * weights before it ends; one that goes on is cut off. Only after the last call of gpur_apex_advance. The
+ * run can then be saved, read, destroyed, and finished once more, for an evaluation after a save.
+ *
+ *   errors  those of gpur_apex_advance; GPUR_INVALID_ARGUMENT also if `evaluates` is not 0, or 1 with eval_episodes
+ *           above 0. After GPUR_INTERRUPTED actors may still be ending, and the evaluation is missing
+ */
+GPUR_API gpur_status gpur_apex_finish(gpur_apex *apex, int32_t evaluates);
+
+/* Makes gpur_apex_advance and gpur_apex_finish return soon, after 32 train steps at most. Any thread; also safe in a
+ * signal handler. NULL does nothing. */
 GPUR_API void gpur_apex_stop(gpur_apex *apex);
 
 /* Changes the number of actors while the run goes on: the actors of higher numbers are asked to end, or new ones start.
- * The others keep their epsilons. Any thread. GPUR_INVALID_ARGUMENT: not 0 to 1,024, or NULL. */
+ * The others keep their epsilons. With 0 actors no environment steps come any more: a gpur_apex_advance that waits for
+ * them goes on until gpur_apex_stop is called or there are actors again. Any thread. GPUR_INVALID_ARGUMENT: not 0 to
+ * 1,024, or NULL. */
 GPUR_API gpur_status gpur_apex_set_actors(gpur_apex *apex, int32_t actors);
 
 /* The process of an actor, to watch or to kill it; -1: it has none now. Any thread. */
@@ -196,11 +217,13 @@ typedef struct gpur_apex_stats {
     uint64_t size;          /* sizeof(gpur_apex_stats), as the caller was compiled: set it before the call */
     int64_t env_steps;      /* environment steps of actors, as far as they are reported with blocks; of workers those
                                that begin the transitions of their blocks */
-    int64_t episodes;       /* that have ended; those of the evaluating actor are not counted */
+    int64_t episodes;       /* that have ended; those of evaluations are not counted */
     int64_t train_steps;    /* done */
     int64_t learned;        /* transitions in them: train_steps x batch_size */
     int64_t blocks;         /* received and appended */
     int64_t rows;           /* transitions in them, each counted once, also with `replicate` */
+    int64_t inserted;       /* those of them that came when training could begin, or later; after a load with `refill`
+                               since the replay was full again */
     int64_t bytes;          /* of these blocks */
     int64_t refused_blocks; /* damaged, of another format, or repeated */
     int64_t lost_blocks;    /* by gaps in their sequence, and at the end of actors by their own count */
@@ -210,16 +233,22 @@ typedef struct gpur_apex_stats {
     int64_t published;      /* versions of the weights */
     int64_t pulled;         /* copies of them that actors took */
     int64_t trims;          /* calls of gpur_replay_trim */
+    int64_t eval_episode;   /* the episode of an evaluation that is played now, counted from 1; 0: none is */
     int64_t limiter_timeouts;
     double recent_return;    /* mean return of the last 100 episodes of the actor with the smallest epsilon; NaN before
                                 the first one */
-    double evaluated_return; /* mean return of the last 30 episodes of the actor that evaluates; NaN before the first */
+    double evaluated_return; /* mean return of the last evaluation; NaN before the first one */
     double seconds;          /* time in gpur_apex_advance */
     double train_seconds;    /* in training */
     double publish_seconds;  /* in publishing weights */
     double receive_seconds;  /* in checking and appending blocks */
     double learner_wait_seconds; /* the learner's, for min_size and for the limiter */
-    double actor_wait_seconds;   /* the limiter's, of those that append */
+    double actor_seconds;        /* that all actors together have lived, by their own clocks, which go on between calls
+                                    of gpur_apex_advance; without the one that evaluates, and workers */
+    double actor_env_seconds;    /* of these in their environments */
+    double actor_infer_seconds;  /* in inference */
+    double actor_wait_seconds;   /* in handing over blocks: waiting for the limiter or for room; and, of actors in
+                                    threads, appending them */
     double weights_age;          /* mean age of the weights that acted, in train steps, over the blocks received last */
 } gpur_apex_stats;
 
@@ -271,10 +300,10 @@ GPUR_API gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *ty
  *                                             changed, every pull_period steps
  *
  * A worker waits for the first weights, and while two files of its actor are in the folder, so there are at most so
- * many for each. The learner looks for files 20 times a second, appends as its limiter lets it, and deletes unfinished
- * files that nobody has written to for a minute. Its events and its mean returns do not have the episodes of workers:
- * let an actor evaluate. A learner that is killed may have appended the last file and not deleted it, so that the next
- * one appends it again.
+ * many for each. The learner looks for files 20 times a second, and 200 times while it finds some, appends as its
+ * limiter lets it, and deletes unfinished files that nobody has written to for a minute. Its events and mean returns
+ * do not have the episodes of workers: let an actor evaluate. A learner that is killed may have appended the last file
+ * and not deleted it, so that the next one appends it again.
  *
  *   config   folder, actors, the epsilons, block_rows, compression, initial_priorities, pull_period,
  *            max_episode_steps, seed and env_options; other members are only checked

@@ -132,7 +132,7 @@ GPUR_API gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t si
  *   "a3c-cpu", "a2c"  the network of "ga3c" with GPUR_A3C and GPUR_A2C
  *   "ga3c-small", "a3c-small", "a2c-small"
  *                     this library's own, for games like CartPole and MinAtar on a few cores: the network of
- *                     "fast-dqn-small", and Adam
+ *                     "fast-dqn-small", trained on rollouts of more than 40 steps together
  *
  *   type, options  the environment; run->env_options becomes `options`, which must exist until gpur_ga3c_create
  *
@@ -160,7 +160,7 @@ GPUR_API void gpur_ga3c_destroy(gpur_ga3c *run);
 /*
  * Takes exactly so many more environment steps, of all agents together; then trains on the rollouts that are complete,
  * also where they are fewer than min_train_batch, and returns when no thread does anything. Rollouts that are not
- * complete go on in the next call.
+ * complete go on in the next call; with GPUR_A2C also complete ones, if other agents have not taken that step yet.
  *
  *   GPUR_INVALID_ARGUMENT  steps below 1, NULL, a run that has ended by an error, or what an environment refused: the
  *                          message names the agent and its step

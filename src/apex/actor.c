@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "apex/actor.h"
 
+#include "base/clock.h"
 #include "base/sized.h"
 #include "env/type.h"
 #include "kernels/lib/random.h"
@@ -10,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct actor {
     const gpur_actor_parts *parts;
@@ -25,8 +27,13 @@ typedef struct actor {
     const void **extras;        /* (fields of the schema) */
     int64_t steps;              /* of the environment */
     gpur_actor_episode episode; /* the game so far */
+    int64_t evaluation;         /* that is played; 0: none */
+    double clock;               /* seconds: until then its time is counted */
     int32_t action_is_int64;
 } actor;
+
+/* Between two looks whether there is something to evaluate. */
+static const struct timespec glance = {.tv_nsec = 50 * 1000 * 1000};
 
 /* A priority that is none: the transition gets the largest one so far. */
 static const float no_priority = -1.0f;
@@ -34,6 +41,17 @@ static const float no_priority = -1.0f;
 static int is_asked(const actor *a)
 {
     return atomic_load_explicit(&a->counts->is_asked, memory_order_relaxed);
+}
+
+/* Counts the time since the last call as the part's, or with NULL as that of none. */
+static void lap(actor *a, _Atomic int64_t *part)
+{
+    const double now = gpur_clock_seconds();
+    const int64_t spent = (int64_t)((now - a->clock) * 1e9);
+    a->clock = now;
+    atomic_fetch_add(&a->counts->nanoseconds, spent);
+    if (part)
+        atomic_fetch_add(part, spent);
 }
 
 static int64_t int64_of(uint32_t low, uint32_t high)
@@ -142,8 +160,18 @@ static gpur_status send_blocks(actor *a, int32_t all)
         if (!block)
             break;
         atomic_fetch_add_explicit(&a->counts->blocks, 1, memory_order_relaxed);
+        lap(a, NULL);
         GPUR_TRY(a->carrier->take_block(a->carrier->context, block, bytes, a->steps));
+        lap(a, &a->counts->wait_nanoseconds);
     }
+    return GPUR_OK;
+}
+
+static gpur_status infer(actor *a, const gpur_policy_input *input, const gpur_policy_output *output)
+{
+    lap(a, NULL);
+    GPUR_TRY(gpur_policy_act(a->policy, input, output));
+    lap(a, &a->counts->infer_nanoseconds);
     return GPUR_OK;
 }
 
@@ -158,7 +186,7 @@ static gpur_status choose(actor *a, int32_t *action, int64_t *version)
                                      .lane = &lane,
                                      .step = &step};
     const gpur_policy_output output = {.size = sizeof output, .actions = action, .q = a->q, .version = version};
-    return gpur_policy_act(a->policy, &input, &output);
+    return infer(a, &input, &output);
 }
 
 /* The Q values of the last observation of an episode that is cut off: its transitions bootstrap from it. */
@@ -166,7 +194,7 @@ static gpur_status value_end(actor *a)
 {
     const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = a->obs};
     const gpur_policy_output output = {.size = sizeof output, .q = a->final_q};
-    return gpur_policy_act(a->policy, &input, &output);
+    return infer(a, &input, &output);
 }
 
 static gpur_status record(actor *a, int32_t action, int64_t version, const gpur_env_result *result)
@@ -194,7 +222,9 @@ static gpur_status record(actor *a, int32_t action, int64_t version, const gpur_
 
 static gpur_status begin_episode(actor *a)
 {
+    lap(a, NULL);
     GPUR_TRY(gpur_env_error(gpur_player_reset(&a->player)));
+    lap(a, &a->counts->env_nanoseconds);
     return a->packer ? gpur_packer_reset(a->packer, a->player.frame) : GPUR_OK;
 }
 
@@ -211,9 +241,12 @@ static void limit_episode(const actor *a, gpur_env_result *result)
 static gpur_status end_episode(actor *a, const gpur_env_result *result)
 {
     if (!result->continues) {
-        const gpur_actor_episode episode = a->episode;
+        gpur_actor_episode episode = a->episode;
+        episode.evaluation = a->evaluation;
         a->episode = (gpur_actor_episode){0};
+        lap(a, NULL);
         GPUR_TRY(a->carrier->take_episode(a->carrier->context, &episode, a->steps));
+        lap(a, &a->counts->wait_nanoseconds);
     }
     return begin_episode(a);
 }
@@ -225,6 +258,7 @@ static gpur_status take_step(actor *a)
     int64_t version;
     GPUR_TRY(choose(a, &action, &version));
     GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, action, &result)));
+    lap(a, &a->counts->env_nanoseconds);
     a->episode.length++;
     a->episode.episode_return += (double)result.reward;
     limit_episode(a, &result);
@@ -243,12 +277,32 @@ static gpur_status finish(actor *a)
     return send_blocks(a, 1);
 }
 
+/* An evaluation begins with a new episode and the newest weights, and keeps them. Where there is none to play, this
+ * waits; it pulls meanwhile, since a carrier notices so that the learner is gone. */
+static gpur_status await_evaluation(actor *a)
+{
+    int64_t wanted = atomic_load(&a->counts->evaluation);
+    for (; wanted == 0 && !is_asked(a); wanted = atomic_load(&a->counts->evaluation)) {
+        GPUR_TRY(pull(a));
+        nanosleep(&glance, NULL);
+    }
+    if (wanted == a->evaluation)
+        return GPUR_OK;
+    a->evaluation = wanted;
+    a->episode = (gpur_actor_episode){0};
+    GPUR_TRY(pull(a));
+    return begin_episode(a);
+}
+
 static gpur_status act(actor *a)
 {
+    const int evaluates = a->settings->place == GPUR_APEX_EVALUATOR;
     GPUR_TRY(open_actor(a));
     GPUR_TRY(begin_episode(a));
     while (!is_asked(a)) {
-        if (a->steps % a->settings->pull_period == 0)
+        if (evaluates)
+            GPUR_TRY(await_evaluation(a));
+        else if (a->steps % a->settings->pull_period == 0)
             GPUR_TRY(pull(a));
         GPUR_TRY(gpur_prefix_error(take_step(a), "step %" PRId64, a->steps));
     }
@@ -258,7 +312,11 @@ static gpur_status act(actor *a)
 gpur_status gpur_actor_run(const gpur_actor_parts *parts, const gpur_actor_settings *settings,
                            const gpur_actor_carrier *carrier)
 {
-    actor a = {.parts = parts, .settings = settings, .carrier = carrier, .counts = parts->counts};
+    actor a = {.parts = parts,
+               .settings = settings,
+               .carrier = carrier,
+               .counts = parts->counts,
+               .clock = gpur_clock_seconds()};
     const gpur_status status = act(&a);
     close_actor(&a);
     return status;

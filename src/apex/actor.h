@@ -23,6 +23,7 @@ typedef struct gpur_actor_settings {
 typedef struct gpur_actor_episode {
     double episode_return;
     int64_t length;
+    int64_t evaluation; /* the number of the evaluation that it belongs to; 0: none */
 } gpur_actor_episode;
 
 /* Takes away what an actor has made, with the number of its steps so far, and brings it weights. May wait.
@@ -60,7 +61,8 @@ typedef struct gpur_actor_kit {
 gpur_status gpur_actor_kit_open(gpur_actor_kit *kit, const gpur_replay_config *replay, int32_t threads);
 void gpur_actor_kit_close(gpur_actor_kit *kit);
 
-/* Acts until its counts say that it is asked to end; what it has packed is then taken away, too. An error of the
- * environment has the step. */
+/* Acts until its counts say that it is asked to end; what it has packed is then taken away, too. The actor that
+ * evaluates plays by one set of weights for as long as its counts have the number of an evaluation, and else waits. An
+ * error of the environment has the step. */
 gpur_status gpur_actor_run(const gpur_actor_parts *parts, const gpur_actor_settings *settings,
                            const gpur_actor_carrier *carrier);

@@ -154,13 +154,25 @@ int64_t gpur_apex_actor_process(gpur_apex *apex, int32_t actor)
     return process;
 }
 
-/* Copies of weights that actors have taken, by their own counts. */
-static int64_t count_pulls(const gpur_apex *apex)
+static double seconds_of(const _Atomic int64_t *nanoseconds)
 {
-    int64_t pulls = apex->counts.pulled;
-    for (int32_t i = 0; i < GPUR_APEX_PLACES; i++)
-        pulls += atomic_load(&gpur_shared_counts(&apex->shared, i)->pulls);
-    return pulls;
+    return 1e-9 * (double)atomic_load(nanoseconds);
+}
+
+/* What actors count for themselves: copies of weights that they have taken, and without the one that evaluates their
+ * times. */
+static void add_counts(const gpur_apex *apex, gpur_apex_stats *stats)
+{
+    for (int32_t i = 0; i < GPUR_APEX_PLACES; i++) {
+        const gpur_actor_counts *const c = gpur_shared_counts(&apex->shared, i);
+        stats->pulled += atomic_load(&c->pulls);
+        if (i == GPUR_APEX_EVALUATOR)
+            continue;
+        stats->actor_env_seconds += seconds_of(&c->env_nanoseconds);
+        stats->actor_infer_seconds += seconds_of(&c->infer_nanoseconds);
+        stats->actor_wait_seconds += seconds_of(&c->wait_nanoseconds);
+        stats->actor_seconds += seconds_of(&c->nanoseconds); /* last, so that it is no less than the parts */
+    }
 }
 
 static gpur_apex_stats read_stats(const gpur_apex *apex)
@@ -173,6 +185,7 @@ static gpur_apex_stats read_stats(const gpur_apex *apex)
         .learned = c->train_steps * apex->limiter.batch,
         .blocks = c->blocks,
         .rows = c->rows,
+        .inserted = apex->limiter.inserted,
         .bytes = c->bytes,
         .refused_blocks = c->refused_blocks,
         .lost_blocks = c->lost_blocks,
@@ -181,17 +194,17 @@ static gpur_apex_stats read_stats(const gpur_apex *apex)
         .deaths = c->deaths,
         .actors = apex->running,
         .published = c->published,
-        .pulled = count_pulls(apex),
+        .pulled = c->pulled,
         .trims = c->trims,
+        .eval_episode = apex->evaluation.is_played ? apex->evaluation.episodes + 1 : 0,
         .limiter_timeouts = c->limiter_timeouts,
         .recent_return = gpur_recent_mean(&apex->returns, GPUR_APEX_RECENT),
-        .evaluated_return = gpur_recent_mean(&apex->evaluated, GPUR_APEX_EVALUATED),
+        .evaluated_return = gpur_recent_mean(&apex->evaluated, 1),
         .seconds = apex->seconds,
         .train_seconds = apex->train_seconds,
         .publish_seconds = apex->publish_seconds,
         .receive_seconds = apex->receive_seconds,
         .learner_wait_seconds = apex->learner_wait_seconds,
-        .actor_wait_seconds = apex->actor_wait_seconds,
         .weights_age = gpur_recent_mean(&apex->ages, GPUR_APEX_RECENT),
     };
 }
@@ -200,7 +213,8 @@ gpur_status gpur_apex_get_stats(gpur_apex *apex, gpur_apex_stats *stats)
 {
     GPUR_REQUIRE(apex && stats, "apex and stats must not be NULL");
     gpur_mutex_lock(&apex->lock);
-    const gpur_apex_stats known = read_stats(apex);
+    gpur_apex_stats known = read_stats(apex);
     gpur_mutex_unlock(&apex->lock);
+    add_counts(apex, &known);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_apex_stats");
 }

@@ -15,7 +15,7 @@
 
 #include <sys/types.h>
 
-enum { GPUR_APEX_RECENT = 100, GPUR_APEX_EVALUATED = 30, GPUR_APEX_ERROR = 512 };
+enum { GPUR_APEX_RECENT = 100, GPUR_APEX_ERROR = 512 };
 
 typedef struct gpur_apex_folder gpur_apex_folder; /* folder.h */
 
@@ -43,7 +43,6 @@ typedef struct gpur_member {
                                     one that evaluates: an episode has come */
 
     /* Of the crew's thread. */
-    int32_t is_asked;               /* to end */
     int32_t quick_deaths;           /* in a row */
     double started, deadline, next; /* seconds: when it began, is killed, and may begin again */
     gpur_inbox inbox;               /* fd -1: it has no process, or that has closed its end */
@@ -63,6 +62,15 @@ typedef struct gpur_apex_queue {
     gpur_apex_entry *entries; /* (count) */
     int64_t count, room;
 } gpur_apex_queue;
+
+/* The evaluation that was asked for last. */
+typedef struct gpur_apex_evaluation {
+    int32_t is_played;         /* 1: some of its episodes are missing */
+    int64_t number;            /* counts up from 1 */
+    int64_t step, train_steps; /* of the run when it was asked for */
+    int64_t episodes, length;  /* so far, and their steps */
+    double sum, squares;       /* of their returns */
+} gpur_apex_evaluation;
 
 /* Counters that a saved run goes on from. */
 typedef struct gpur_apex_counts {
@@ -98,12 +106,15 @@ struct gpur_apex {
     int32_t actors;                      /* wanted, without the one that evaluates */
     int32_t running;                     /* likewise */
     int has_begun, is_open, is_quitting; /* open: advancing. Else all that comes waits */
+    int is_finishing;                    /* 1: what comes waits for nothing */
     int32_t inserting;                   /* threads that are appending now */
     gpur_limiter limiter;
     gpur_apex_counts counts;
-    gpur_recent returns, evaluated, ages;
-    int64_t base_steps; /* train steps of the learner before those that are counted */
-    double seconds, train_seconds, publish_seconds, receive_seconds, learner_wait_seconds, actor_wait_seconds;
+    gpur_recent returns, evaluated, ages; /* evaluated: the mean of each evaluation */
+    gpur_apex_evaluation evaluation;
+    int64_t next_evaluation; /* environment steps of the run when it is due; 0: not known yet */
+    int64_t base_steps;      /* train steps of the learner before those that are counted */
+    double seconds, train_seconds, publish_seconds, receive_seconds, learner_wait_seconds;
     gpur_apex_queue queue;
     gpur_status status; /* of the run, with its message */
     char error[GPUR_APEX_ERROR];
@@ -136,6 +147,9 @@ void gpur_apex_add_episode(gpur_member *member, const gpur_actor_episode *episod
 void gpur_apex_add_started(gpur_member *member);
 void gpur_apex_add_ended(gpur_member *member, int64_t steps, int64_t lost_blocks, int64_t lost_rows, int32_t asked,
                          const char *error);
+
+/* Has an evaluation played, in the place of one that is not complete; or with 0 none. */
+void gpur_apex_ask_to_evaluate(gpur_apex *apex, int is_wanted);
 
 /* Ends the run, if it has not ended before. */
 void gpur_apex_end(gpur_apex *apex, gpur_status status, const char *error);
@@ -192,8 +206,9 @@ gpur_status gpur_member_start_process(gpur_member *member);
 gpur_status gpur_folder_open(gpur_apex *apex, const char *folder);
 void gpur_folder_close(gpur_apex *apex);
 
-/* Takes what is there, if it is time to look. In the crew's thread. An error that is not a file's ends the run. */
-void gpur_folder_look(gpur_apex *apex);
+/* Takes what is there, if it is time to look. Returns 1 if it took a block: then more may be there soon. In the crew's
+ * thread. An error that is not a file's ends the run. */
+int gpur_folder_look(gpur_apex *apex);
 
 /* learn.c */
 

@@ -85,7 +85,21 @@ static gpur_status set_attributes(posix_spawnattr_t *attributes, posix_spawn_fil
                  : GPUR_OK;
 }
 
-static gpur_status spawn(char *const *command, int end, pid_t *process)
+/* Starts the command. A program that starts itself by /proc/self/exe is shown in lists of processes by what it does. */
+static int start_command(const gpur_member *member, const posix_spawnattr_t *attributes,
+                         const posix_spawn_file_actions_t *actions, pid_t *process)
+{
+    char **const command = member->apex->command, *const program = command[0];
+    char name[32] = "gpureplay evaluator";
+    if (!gpur_member_evaluates(member))
+        snprintf(name, sizeof name, "gpureplay actor %d", (int)member->place);
+    command[0] = strcmp(program, "/proc/self/exe") == 0 ? name : program;
+    const int error = posix_spawnp(process, program, actions, attributes, command, environ);
+    command[0] = program;
+    return error;
+}
+
+static gpur_status spawn(const gpur_member *member, int end, pid_t *process)
 {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
@@ -96,10 +110,10 @@ static gpur_status spawn(char *const *command, int end, pid_t *process)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory to start an actor's process");
     }
     gpur_status status = set_attributes(&attributes, &actions, end);
-    const int error =
-        status == GPUR_OK ? posix_spawnp(process, command[0], &actions, &attributes, command, environ) : 0;
+    const int error = status == GPUR_OK ? start_command(member, &attributes, &actions, process) : 0;
     if (error)
-        status = gpur_fail(GPUR_INVALID_ARGUMENT, "\"%.200s\" could not be started: %s", command[0], strerror(error));
+        status = gpur_fail(GPUR_INVALID_ARGUMENT, "\"%.200s\" could not be started: %s", member->apex->command[0],
+                           strerror(error));
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     return status;
@@ -121,7 +135,7 @@ static gpur_status connect_and_spawn(gpur_member *member, const int ends[2])
     const gpur_hello hello = hello_of(member);
     pid_t process;
     GPUR_TRY(gpur_connection_send_hello(ends[0], &hello, member->apex->shared.fd));
-    GPUR_TRY(spawn(member->apex->command, ends[1], &process));
+    GPUR_TRY(spawn(member, ends[1], &process));
     gpur_mutex_lock(&member->apex->lock);
     member->process = process;
     gpur_mutex_unlock(&member->apex->lock);

@@ -27,6 +27,7 @@ static const gpur_apex_config defaults = {
     .publish_period = 10,
     .trim_period = 100,
     .limiter_timeout = 10.0,
+    .eval_period = 250000,
     .eval_epsilon = 0.0016384f,
     .restarts = 1,
 };
@@ -87,9 +88,7 @@ static gpur_status check_switches(const gpur_apex_config *c)
 {
     GPUR_TRY(gpur_choice_check(c->processes, 1, "processes", "0 or 1"));
     GPUR_TRY(gpur_choice_check(c->initial_priorities, 1, "initial_priorities", "0 or 1"));
-    GPUR_TRY(gpur_choice_check(c->evaluates, 1, "evaluates", "0 or 1"));
     GPUR_TRY(gpur_choice_check(c->restarts, 1, "restarts", "0 or 1"));
-    GPUR_TRY(gpur_reserved_check(&(const int64_t){c->reserved}, 1, "gpur_apex_config"));
     GPUR_REQUIRE(!c->processes || (c->command && c->command[0]),
                  "processes is 1 and command is %s; it must have at least the name of a program",
                  c->command ? "empty" : "NULL");
@@ -105,6 +104,8 @@ static gpur_status check_periods(const gpur_apex_config *c)
     GPUR_TRY(check_positive(c->pull_period, "pull_period"));
     GPUR_TRY(check_positive(c->publish_period, "publish_period"));
     GPUR_TRY(check_positive(c->trim_period, "trim_period"));
+    GPUR_TRY(check_range(c->eval_episodes, 0, INT64_MAX / 4, "eval_episodes"));
+    GPUR_TRY(check_range(c->eval_period, 0, INT64_MAX / 4, "eval_period"));
     return check_range(c->max_episode_steps, 0, INT64_MAX / 4, "max_episode_steps");
 }
 

@@ -20,6 +20,7 @@
 
 enum {
     TICK = 50,        /* milliseconds between two looks at processes */
+    HURRY = 5,        /* the same while a folder has blocks */
     QUICK_DEATHS = 5, /* in a row, after which the run ends */
     READS = 4,        /* messages of one actor in a row */
 };
@@ -45,6 +46,11 @@ static gpur_actor_counts *counts_of(const gpur_member *member)
     return gpur_shared_counts(&member->apex->shared, member->place);
 }
 
+static int was_asked(const gpur_member *member)
+{
+    return atomic_load(&counts_of(member)->is_asked);
+}
+
 /* Endings. */
 
 static void set_error(gpur_member *member, gpur_status status, const char *error)
@@ -63,14 +69,16 @@ static void count_losses(gpur_member *member)
     const int64_t lost_rows = gpur_member_evaluates(member) ? 0 : steps - member->rows;
     apex->counts.lost_blocks += lost_blocks - member->gaps;
     apex->counts.lost_rows += lost_rows;
-    gpur_apex_add_ended(member, steps, lost_blocks, lost_rows, member->is_asked, member->error);
+    gpur_apex_add_ended(member, steps, lost_blocks, lost_rows, was_asked(member), member->error);
 }
 
-/* An actor that dies at once again and again is started after longer and longer waits, and at last not any more. */
-static void plan_restart(gpur_member *member)
+/* An actor that dies at once again and again is started after longer and longer waits, and at last not any more. The
+ * one that evaluates sends nothing while it waits, and may be killed then. */
+static void plan_restart(gpur_member *member, int was_killed)
 {
     const double now = gpur_clock_seconds();
-    const int is_quick = now - member->started < hopeless && !member->has_sent;
+    const int was_waiting = was_killed && gpur_member_evaluates(member);
+    const int is_quick = now - member->started < hopeless && !member->has_sent && !was_waiting;
     member->quick_deaths = is_quick ? member->quick_deaths + 1 : 0;
     member->next = is_quick ? now + 0.025 * (double)(1 << member->quick_deaths) : now;
 }
@@ -89,13 +97,13 @@ static void judge_death(gpur_member *member, int was_killed)
 {
     gpur_apex *const apex = member->apex;
     apex->counts.deaths++;
-    plan_restart(member);
+    plan_restart(member, was_killed);
     if (!apex->config.restarts && !was_killed)
         end_run(member, "");
     else if (!apex->config.restarts)
         member->is_wanted = 0;
     else if (member->quick_deaths >= QUICK_DEATHS)
-        end_run(member, " (it died 5 times in a row within its first minute)");
+        end_run(member, " (for the 5th time in a row it died within a minute after its start)");
     if (!apex->config.restarts && apex->running == 0 && !apex->folder)
         end_run(member, "; no actor is left, and restarts is 0");
 }
@@ -109,7 +117,7 @@ static void finish(gpur_member *member, int was_killed)
     member->process = -1;
     apex->running -= !gpur_member_evaluates(member);
     count_losses(member);
-    if (!member->is_asked)
+    if (!was_asked(member))
         judge_death(member, was_killed);
     else
         member->quick_deaths = 0;
@@ -128,7 +136,7 @@ static void note_exit(gpur_member *member, int found, int status)
                  strsignal(WTERMSIG(status)));
     else
         snprintf(error, sizeof error, "its process ended with status %d", WEXITSTATUS(status));
-    if (!member->is_asked || !found || WIFSIGNALED(status))
+    if (!was_asked(member) || !found || WIFSIGNALED(status))
         set_error(member, member->status, error);
 }
 
@@ -139,7 +147,7 @@ static void reset_member(gpur_member *member)
 {
     gpur_actor_counts *const counts = counts_of(member);
     member->blocks = member->rows = member->next_sequence = member->gaps = member->steps = 0;
-    member->is_asked = member->has_sent = 0;
+    member->has_sent = 0;
     member->status = GPUR_OK;
     member->error[0] = 0;
     member->started = gpur_clock_seconds();
@@ -174,9 +182,6 @@ static void set_deadline(gpur_member *member)
 
 static void ask(gpur_member *member)
 {
-    if (member->is_asked)
-        return;
-    member->is_asked = 1;
     set_deadline(member);
     atomic_store(&counts_of(member)->is_asked, 1);
 }
@@ -312,7 +317,7 @@ static int count_running(const gpur_apex *apex)
 }
 
 /* Waits for something to happen, and takes what has been sent. */
-static void wait_and_receive(gpur_apex *apex, struct pollfd *ends, int32_t *places)
+static void wait_and_receive(gpur_apex *apex, int milliseconds, struct pollfd *ends, int32_t *places)
 {
     uint64_t wakes;
     nfds_t count = 1;
@@ -323,7 +328,7 @@ static void wait_and_receive(gpur_apex *apex, struct pollfd *ends, int32_t *plac
         places[count] = i;
         ends[count++] = (struct pollfd){.fd = apex->members[i].inbox.fd, .events = POLLIN};
     }
-    if (poll(ends, count, TICK) <= 0)
+    if (poll(ends, count, milliseconds) <= 0)
         return;
     if (ends[0].revents)
         (void)!read(apex->wake, &wakes, sizeof wakes);
@@ -341,8 +346,8 @@ static void *work(void *context)
     for (int is_quitting = 0; !is_quitting || count_running(apex) > 0;) {
         for (int32_t i = 0; i < GPUR_APEX_PLACES; i++)
             look_after(&apex->members[i]);
-        gpur_folder_look(apex);
-        wait_and_receive(apex, ends, places);
+        const int has_taken = gpur_folder_look(apex);
+        wait_and_receive(apex, has_taken ? HURRY : TICK, ends, places);
         gpur_mutex_lock(&apex->lock);
         is_quitting = apex->is_quitting;
         gpur_mutex_unlock(&apex->lock);
@@ -398,7 +403,7 @@ static gpur_status alloc_members(gpur_apex *apex)
         member->process = -1;
         member->inbox.fd = -1;
     }
-    apex->members[GPUR_APEX_EVALUATOR].is_wanted = apex->config.evaluates;
+    apex->members[GPUR_APEX_EVALUATOR].is_wanted = apex->config.eval_episodes > 0;
     apex->members[GPUR_APEX_EVALUATOR].epsilon = apex->config.eval_epsilon;
     return GPUR_OK;
 }

@@ -54,8 +54,8 @@ static void add_event(gpur_member *member, gpur_apex_event event, const char *er
     event.size = sizeof event;
     event.actor = member->place;
     event.incarnation = member->incarnation;
-    event.step = apex->counts.env_steps;
-    event.train_steps = apex->counts.train_steps;
+    event.step = event.kind == GPUR_APEX_EVALUATION ? apex->evaluation.step : apex->counts.env_steps;
+    event.train_steps = event.kind == GPUR_APEX_EVALUATION ? apex->evaluation.train_steps : apex->counts.train_steps;
     event.epsilon = member->epsilon;
     entry->event = event;
     snprintf(entry->error, sizeof entry->error, "%s", error);
@@ -71,18 +71,55 @@ static int is_greediest(const gpur_member *member)
     return 1;
 }
 
+void gpur_apex_ask_to_evaluate(gpur_apex *apex, int is_wanted)
+{
+    gpur_apex_evaluation *const e = &apex->evaluation;
+    *e = (gpur_apex_evaluation){.is_played = is_wanted,
+                                .number = e->number + is_wanted,
+                                .step = apex->counts.env_steps,
+                                .train_steps = apex->counts.train_steps};
+    atomic_store(&gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR)->evaluation, is_wanted ? e->number : 0);
+}
+
+/* An episode of another evaluation was on its way when this one was asked for. */
+static void add_evaluated(gpur_member *member, const gpur_actor_episode *episode)
+{
+    gpur_apex *const apex = member->apex;
+    gpur_apex_evaluation *const e = &apex->evaluation;
+    if (!e->is_played || episode->evaluation != e->number)
+        return;
+    e->episodes++;
+    e->length += episode->length;
+    e->sum += episode->episode_return;
+    e->squares += episode->episode_return * episode->episode_return;
+    if (e->episodes < apex->config.eval_episodes)
+        return;
+    const double count = (double)e->episodes, mean = e->sum / count;
+    const gpur_apex_event event = {.kind = GPUR_APEX_EVALUATION,
+                                   .length = e->length,
+                                   .episodes = e->episodes,
+                                   .episode_return = mean,
+                                   .return_deviation = sqrt(fmax(e->squares / count - mean * mean, 0.0))};
+    e->is_played = 0;
+    atomic_store(&gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR)->evaluation, 0);
+    gpur_recent_add(&apex->evaluated, mean);
+    add_event(member, event, "");
+}
+
 void gpur_apex_add_episode(gpur_member *member, const gpur_actor_episode *episode)
 {
     gpur_apex *const apex = member->apex;
-    const int evaluates = gpur_member_evaluates(member);
-    if (evaluates)
-        gpur_recent_add(&apex->evaluated, episode->episode_return);
-    else if (is_greediest(member))
+    if (gpur_member_evaluates(member)) {
+        add_evaluated(member, episode);
+        return;
+    }
+    if (is_greediest(member))
         gpur_recent_add(&apex->returns, episode->episode_return);
-    apex->counts.episodes += !evaluates;
+    apex->counts.episodes++;
     add_event(member,
-              (gpur_apex_event){.kind = evaluates ? GPUR_APEX_EVALUATION : GPUR_APEX_EPISODE,
+              (gpur_apex_event){.kind = GPUR_APEX_EPISODE,
                                 .length = episode->length,
+                                .episodes = 1,
                                 .episode_return = episode->episode_return},
               "");
 }

@@ -25,7 +25,7 @@ enum {
     MOST_SET_ASIDE = 64, /* bad files that are kept by one run */
     ABANDONED = 60,      /* seconds after which an unfinished file that nobody has locked is deleted */
 };
-static const double period = 0.05; /* seconds between two looks */
+static const double period = 0.05; /* seconds between two looks, if the first found no block */
 
 gpur_status gpur_apex_paths_open(const char *folder, gpur_apex_paths *paths)
 {
@@ -187,20 +187,23 @@ static gpur_status look_at_all(gpur_apex *apex)
     return status;
 }
 
-void gpur_folder_look(gpur_apex *apex)
+int gpur_folder_look(gpur_apex *apex)
 {
     if (!apex->folder || gpur_clock_seconds() < apex->folder->next)
-        return;
+        return 0;
+    const int64_t before = apex->folder->taken;
     gpur_mutex_lock(&apex->lock);
     const int may_look = apex->has_begun && !apex->is_quitting && apex->status == GPUR_OK;
     gpur_mutex_unlock(&apex->lock);
     const gpur_status status = may_look ? look_at_all(apex) : GPUR_OK;
-    apex->folder->next = gpur_clock_seconds() + period;
+    const int has_taken = apex->folder->taken > before;
+    apex->folder->next = gpur_clock_seconds() + (has_taken ? 0.0 : period);
     if (status == GPUR_OK || status == GPUR_INTERRUPTED)
-        return;
+        return has_taken;
     gpur_mutex_lock(&apex->lock);
     gpur_apex_end(apex, status, gpur_last_error());
     gpur_mutex_unlock(&apex->lock);
+    return 0;
 }
 
 /* Two learners would each take a part of the blocks. */

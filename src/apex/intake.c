@@ -17,23 +17,26 @@ static gpur_status wait_until_open(gpur_apex *apex)
     return GPUR_OK;
 }
 
+static int may_insert(const gpur_apex *apex, int64_t rows)
+{
+    return apex->is_finishing || gpur_limiter_may_insert(&apex->limiter, rows);
+}
+
 /* Waits until the run is open and the limiter lets these rows in, and counts them as inserted. The time in which the
  * run is not open is no wait for the limiter. */
 static gpur_status wait_to_insert(gpur_apex *apex, int64_t rows)
 {
     double waited = 0.0;
     GPUR_TRY(wait_until_open(apex));
-    while (!gpur_limiter_may_insert(&apex->limiter, rows) && waited < apex->config.limiter_timeout) {
+    while (!may_insert(apex, rows) && waited < apex->config.limiter_timeout) {
         const double begin = gpur_clock_seconds();
         gpur_mutex_wait_for(&apex->lock, apex->config.limiter_timeout - waited);
-        const double spent = gpur_clock_seconds() - begin;
-        waited += spent;
-        apex->actor_wait_seconds += spent;
+        waited += gpur_clock_seconds() - begin;
         if (!apex->is_open)
             waited = 0.0;
         GPUR_TRY(wait_until_open(apex));
     }
-    apex->counts.limiter_timeouts += !gpur_limiter_may_insert(&apex->limiter, rows);
+    apex->counts.limiter_timeouts += !may_insert(apex, rows);
     gpur_limiter_count(&apex->limiter, rows, 0);
     apex->inserting++;
     return GPUR_OK;

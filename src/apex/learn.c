@@ -141,11 +141,28 @@ static int has_reached(gpur_apex *apex, const target *to)
     return has;
 }
 
+/* An evaluation that is due while another one is played comes after it. */
+static void evaluate_when_due(gpur_apex *apex)
+{
+    const int64_t period = apex->config.eval_period;
+    if (apex->config.eval_episodes == 0 || period == 0)
+        return;
+    gpur_mutex_lock(&apex->lock);
+    const int64_t done = apex->counts.env_steps;
+    const int is_due = apex->next_evaluation > 0 && done >= apex->next_evaluation && !apex->evaluation.is_played;
+    if (is_due)
+        gpur_apex_ask_to_evaluate(apex, 1);
+    if (is_due || apex->next_evaluation == 0)
+        apex->next_evaluation = done + left_of(period, done);
+    gpur_mutex_unlock(&apex->lock);
+}
+
 static gpur_status work(gpur_apex *apex, const target *to)
 {
     double waited = 0.0;
     while (!has_reached(apex, to) && !is_stopping(apex)) {
         int trained = 0;
+        evaluate_when_due(apex);
         gpur_apex_deliver_events(apex);
         GPUR_TRY(status_of(apex));
         const int can_sample = gpur_replay_can_sample(apex->replay);
@@ -225,8 +242,13 @@ gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_
                  env_steps, train_steps);
     const double started = gpur_clock_seconds();
     gpur_mutex_lock(&apex->lock); /* an actor may be ending */
+    const int32_t actors = apex->actors;
     const target to = {limit_of(apex->counts.env_steps, env_steps), limit_of(apex->counts.train_steps, train_steps)};
     gpur_mutex_unlock(&apex->lock);
+    GPUR_REQUIRE(train_steps > 0 || actors > 0 || apex->folder,
+                 "env_steps is %" PRId64 ", train_steps 0, and the run has 0 actors and no folder, so that no steps "
+                 "would come; give train_steps, or actors by gpur_apex_set_actors",
+                 env_steps);
     gpur_status status = begin(apex);
     if (status == GPUR_OK) {
         open_gate(apex);
@@ -234,5 +256,60 @@ gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_
         close_gate(apex);
     }
     add_seconds(apex, &apex->seconds, started);
+    return end(apex, status);
+}
+
+/* 1 if all actors have ended, and the last evaluation, if there is somebody to play it. Under the lock. */
+static int has_finished(gpur_apex *apex)
+{
+    gpur_member *const evaluator = &apex->members[GPUR_APEX_EVALUATOR];
+    evaluator->is_wanted &= apex->evaluation.is_played;
+    return apex->running == 0 && !evaluator->is_running && !evaluator->is_wanted;
+}
+
+static gpur_status await_ends(gpur_apex *apex)
+{
+    for (int is_done = 0; !is_done && !is_stopping(apex);) {
+        gpur_apex_deliver_events(apex);
+        GPUR_TRY(status_of(apex));
+        gpur_mutex_lock(&apex->lock);
+        is_done = has_finished(apex);
+        if (!is_done && apex->queue.count == 0 && apex->status == GPUR_OK)
+            gpur_mutex_wait_for(&apex->lock, glance);
+        gpur_mutex_unlock(&apex->lock);
+    }
+    return GPUR_OK;
+}
+
+/* Actors are asked here, too, and not by the crew alone: it may come later, and the limiter holds up nobody now. */
+static void begin_to_finish(gpur_apex *apex, int32_t evaluates)
+{
+    gpur_mutex_lock(&apex->lock);
+    apex->is_finishing = 1;
+    for (int32_t i = 0; i < GPUR_APEX_MAX_ACTORS; i++)
+        atomic_store(&gpur_shared_counts(&apex->shared, i)->is_asked, 1);
+    apex->members[GPUR_APEX_EVALUATOR].is_wanted = evaluates;
+    gpur_apex_ask_to_evaluate(apex, evaluates);
+    gpur_mutex_unlock(&apex->lock);
+    gpur_crew_wake(apex);
+}
+
+gpur_status gpur_apex_finish(gpur_apex *apex, int32_t evaluates)
+{
+    GPUR_TRY(gpur_apex_check_open(apex));
+    GPUR_REQUIRE(evaluates == 0 || (evaluates == 1 && apex->config.eval_episodes > 0),
+                 "evaluates is %d and eval_episodes %" PRId64 "; the first must be 0, or 1 if the second is above 0",
+                 (int)evaluates, apex->config.eval_episodes);
+    GPUR_TRY(gpur_apex_set_actors(apex, 0));
+    gpur_status status = !evaluates ? GPUR_OK : apex->has_begun ? gpur_apex_publish(apex) : begin(apex);
+    if (status == GPUR_OK) {
+        begin_to_finish(apex, evaluates);
+        open_gate(apex);
+        status = await_ends(apex);
+        close_gate(apex);
+        gpur_mutex_lock(&apex->lock);
+        apex->is_finishing = 0;
+        gpur_mutex_unlock(&apex->lock);
+    }
     return end(apex, status);
 }

@@ -75,10 +75,11 @@ static gpur_status set_apex_dqn_small(preset *p, const gpur_obs_kind *kind)
     set_small_replay(p);
     set_small_learner(p, kind);
     p->apex.samples_per_insert = (double)p->learner.batch_size / 4.0;
+    p->apex.eval_period = 50000;
     return GPUR_OK;
 }
 
-/* The defaults are the constants of Horgan et al. 2018. */
+/* The defaults are the constants of Horgan et al. 2018; evaluations are those of the other presets. */
 static gpur_status set_apex(gpur_apex_config *apex)
 {
     gpur_apex_config paper;
@@ -90,6 +91,7 @@ static gpur_status set_apex(gpur_apex_config *apex)
     paper.folder = apex->folder;
     paper.on_event = apex->on_event;
     paper.user = apex->user;
+    paper.eval_episodes = 30;
     *apex = paper;
     return GPUR_OK;
 }

@@ -18,12 +18,15 @@
 /* The places of actors: those of their numbers, and that of the actor that evaluates. */
 enum { GPUR_APEX_PLACES = GPUR_APEX_MAX_ACTORS + 1 };
 
-/* Of one actor. All but `pulls` begin at 0 with each incarnation. */
+/* Of one actor. Steps and blocks begin at 0 with each incarnation, the others count all incarnations. */
 typedef struct gpur_actor_counts {
     _Alignas(64) _Atomic int64_t steps; /* of the environment. Each begins a transition */
     _Atomic int64_t blocks;             /* made */
-    _Atomic int64_t pulls;              /* copies of weights taken, by all incarnations */
-    _Atomic int32_t is_asked;           /* 1: it is to end */
+    _Atomic int64_t pulls;              /* copies of weights taken */
+    _Atomic int64_t nanoseconds;        /* that it has lived; and of these in parts: */
+    _Atomic int64_t env_nanoseconds, infer_nanoseconds, wait_nanoseconds;
+    _Atomic int64_t evaluation; /* of the one that evaluates: the number of what it is to play; 0: nothing */
+    _Atomic int32_t is_asked;   /* 1: it is to end */
 } gpur_actor_counts;
 
 typedef struct gpur_shared {

@@ -13,7 +13,7 @@
 #include <time.h>
 
 enum { MOST_WAITING = 2 }; /* files of an actor */
-static const struct timespec glance = {.tv_nsec = 20 * 1000 * 1000};
+static const struct timespec glance = {.tv_nsec = 10 * 1000 * 1000};
 
 typedef struct worker {
     gpur_apex_paths paths;

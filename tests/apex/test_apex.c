@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs of Ape-X with actors in threads: what is counted and reported, the limiter, the soft capacity, and errors. */
-#include "base/clock.h"
 #include "support/apex_fixture.h"
 #include "test.h"
 
@@ -59,7 +58,8 @@ static void check_all_arrived(void)
 TEST(actors_in_threads_fill_the_replay_while_it_is_trained_on)
 {
     begin("numbers");
-    settings.apex.evaluates = 1;
+    settings.apex.eval_episodes = 3;
+    settings.apex.eval_period = 500;
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_advance(fixture.apex, 2000, 0));
     CHECK(apex_fixture_stats(&fixture).env_steps >= 2000);
@@ -70,12 +70,16 @@ TEST(actors_in_threads_fill_the_replay_while_it_is_trained_on)
     CHECK(stats.train_steps > 0 && stats.learned == 32 * stats.train_steps && stats.actors == 3);
     CHECK_EQUAL(stats.published, 1 + stats.train_steps / 10);
     CHECK(stats.pulled >= 3 && stats.weights_age >= 0.0 && stats.train_seconds > 0.0);
+    CHECK(stats.inserted > 0 && stats.inserted <= stats.rows - 200);
+    CHECK(stats.actor_env_seconds > 0.0 && stats.actor_infer_seconds > 0.0 && stats.actor_wait_seconds > 0.0);
+    CHECK(stats.actor_env_seconds + stats.actor_infer_seconds + stats.actor_wait_seconds <= stats.actor_seconds);
     CHECK(stats.episodes == fixture.kinds[GPUR_APEX_EPISODE] && isfinite(stats.recent_return));
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 25));
     CHECK_EQUAL(apex_fixture_stats(&fixture).train_steps, stats.train_steps + 25);
     while (fixture.kinds[GPUR_APEX_EVALUATION] == 0)
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 10));
-    CHECK(isfinite(apex_fixture_stats(&fixture).evaluated_return));
+    CHECK(apex_fixture_stats(&fixture).evaluated_return == fixture.evaluation.episode_return);
+    CHECK(fixture.evaluation.episodes == 3 && fixture.evaluation.step >= 500 && fixture.evaluation.length >= 3);
     CHECK(fixture.kinds[GPUR_APEX_STARTED] == 4 && fixture.kinds[GPUR_APEX_ENDED] == 0);
     check_all_arrived();
     CHECK(strcmp(fixture.error, "") == 0 && fixture.lost_rows == 0);
@@ -127,7 +131,8 @@ TEST(actors_wait_while_nobody_advances)
 {
     gpur_replay_stats before = {.size = sizeof before}, after = before;
     begin("numbers");
-    settings.apex.evaluates = 1;
+    settings.apex.eval_episodes = 1;
+    settings.apex.eval_period = 1;
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
     CHECK_OK(gpur_replay_get_stats(fixture.replay, &before));
@@ -138,14 +143,6 @@ TEST(actors_wait_while_nobody_advances)
     const gpur_apex_stats later = apex_fixture_stats(&fixture);
     CHECK(later.rows == stats.rows && later.episodes == stats.episodes && later.env_steps == stats.env_steps);
     apex_fixture_close(&fixture);
-}
-
-static int64_t limiter_timeouts(double seconds)
-{
-    const double end = gpur_clock_seconds() + seconds;
-    while (gpur_clock_seconds() < end && gpur_apex_advance(fixture.apex, 0, 1) == GPUR_OK)
-        ;
-    return apex_fixture_stats(&fixture).limiter_timeouts;
 }
 
 /* The ratio after min_size is within the band, and neither side has waited too long. Without actors the learner waits,
@@ -171,9 +168,10 @@ TEST(the_limiter_holds_its_band_and_times_out)
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_advance(fixture.apex, 400, 0));
     CHECK_OK(apex_fixture_end_actors(&fixture));
-    const int64_t before = apex_fixture_stats(&fixture).limiter_timeouts;
-    CHECK(limiter_timeouts(0.5) > before + 2);
-    CHECK(apex_fixture_stats(&fixture).learner_wait_seconds > 0.1);
+    const gpur_apex_stats before = apex_fixture_stats(&fixture);
+    while (apex_fixture_stats(&fixture).limiter_timeouts < before.limiter_timeouts + 3)
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+    CHECK(apex_fixture_stats(&fixture).learner_wait_seconds >= before.learner_wait_seconds + 3 * 0.05);
     apex_fixture_close(&fixture);
 }
 
@@ -277,7 +275,7 @@ TEST(an_error_of_an_environment_names_the_actor)
     CHECK_OK(open_run());
     CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000, 0), GPUR_INVALID_ARGUMENT, ": step 3: the motor is broken");
     CHECK_MESSAGE("actor ");
-    CHECK_MESSAGE("it died 5 times in a row within its first minute");
+    CHECK_MESSAGE("for the 5th time in a row it died within a minute after its start");
     CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000, 0), GPUR_INVALID_ARGUMENT, "the run has ended by an error");
     apex_fixture_close(&fixture);
     begin("numbers:fail=100");
@@ -285,6 +283,50 @@ TEST(an_error_of_an_environment_names_the_actor)
     settings.apex.actors = 1;
     CHECK_OK(open_run());
     CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000, 0), GPUR_INVALID_ARGUMENT, "actor 0: step 100: the motor");
+    apex_fixture_close(&fixture);
+}
+
+/* The limiter holds up nobody then. */
+TEST(a_run_is_finished_by_the_ends_of_its_actors_and_a_whole_evaluation)
+{
+    begin("numbers");
+    settings.apex.eval_episodes = 3;
+    settings.apex.eval_period = 0;
+    settings.apex.samples_per_insert = 8.0;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
+    CHECK_EQUAL(fixture.kinds[GPUR_APEX_EVALUATION], 0);
+    const gpur_apex_stats before = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_apex_finish(fixture.apex, 1));
+    const gpur_apex_stats after = apex_fixture_stats(&fixture);
+    CHECK_EQUAL(fixture.kinds[GPUR_APEX_EVALUATION], 1);
+    CHECK(fixture.evaluation.episodes == 3 && fixture.evaluation.step >= before.env_steps);
+    CHECK_EQUAL(fixture.evaluation.train_steps, before.train_steps);
+    CHECK(after.train_steps == before.train_steps && after.published == before.published + 1);
+    CHECK(fixture.asked == 4 && fixture.kinds[GPUR_APEX_ENDED] == 4 && fixture.kinds[GPUR_APEX_STARTED] == 4);
+    CHECK(after.lost_rows == 0 && after.rows == fixture.steps && after.limiter_timeouts == before.limiter_timeouts);
+    CHECK_OK(gpur_apex_finish(fixture.apex, 0));
+    CHECK_FAILS(gpur_apex_finish(fixture.apex, 2), GPUR_INVALID_ARGUMENT, "evaluates is 2 and eval_episodes 3");
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 100, 0), GPUR_INVALID_ARGUMENT,
+                "env_steps is 100, train_steps 0, and the run has 0 actors and no folder");
+    apex_fixture_close(&fixture);
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_finish(fixture.apex, 1)); /* before it has begun */
+    CHECK(fixture.kinds[GPUR_APEX_EVALUATION] == 1 && fixture.kinds[GPUR_APEX_STARTED] == 1);
+    apex_fixture_close(&fixture);
+}
+
+/* The evaluation that goes on is not mixed with the last one, whose weights are others. */
+TEST(the_last_evaluation_takes_the_place_of_one_that_goes_on)
+{
+    begin("numbers");
+    settings.apex.eval_episodes = 2000;
+    settings.apex.eval_period = 1;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
+    CHECK_OK(gpur_apex_finish(fixture.apex, 1));
+    CHECK(fixture.kinds[GPUR_APEX_EVALUATION] >= 1 && fixture.evaluation.episodes == 2000);
+    CHECK(fixture.evaluation.step >= 500);
     apex_fixture_close(&fixture);
 }
 
@@ -338,10 +380,10 @@ TEST(settings_that_do_not_go_together_are_refused)
     REFUSED("limiter_band is 31; it must be at least batch_size, 32", c->limiter_band = 31.0);
     REFUSED("8 x 10", c->samples_per_insert = 8.0; c->limiter_band = 79.0);
     REFUSED("limiter_timeout is 0 seconds", c->limiter_timeout = 0.0);
-    REFUSED("evaluates is -1", c->evaluates = -1);
+    REFUSED("eval_episodes is -1", c->eval_episodes = -1);
+    REFUSED("eval_period is -1", c->eval_period = -1);
     REFUSED("eval_epsilon is -1", c->eval_epsilon = -1.0f);
     REFUSED("restarts is 3", c->restarts = 3);
-    REFUSED("reserved is 1", c->reserved = 1);
     REFUSED("when_full is 1", settings.replay.when_full = GPUR_WHEN_FULL_ERROR);
     REFUSED("a field \"mood\", which actors cannot fill in", settings.fields[5].name = "mood");
     REFUSED("the environment has 4 actions and the learner's network 5", settings.learner.network.num_actions = 5);
@@ -391,6 +433,8 @@ int main(int argc, char **argv)
     RUN(actors_can_be_more_and_fewer_while_it_runs);
     RUN(a_run_can_be_stopped_and_goes_on);
     RUN(an_error_of_an_environment_names_the_actor);
+    RUN(a_run_is_finished_by_the_ends_of_its_actors_and_a_whole_evaluation);
+    RUN(the_last_evaluation_takes_the_place_of_one_that_goes_on);
     RUN(a_run_that_never_advances_can_be_destroyed);
     RUN(settings_that_do_not_go_together_are_refused);
     RUN(calls_with_wrong_arguments_are_refused);

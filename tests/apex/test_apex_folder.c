@@ -505,8 +505,11 @@ TEST(a_file_that_is_deleted_by_others_is_no_error)
         for (int k = 0; k < 200; k++)
             nap();
         CHECK(unlink(path_of("a.block")) == 0 && unlink(path_of("b.block")) == 0);
-        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
-        blocks = apex_fixture_stats(&fixture).blocks;
+        for (int k = 0; blocks == 1 && k < 200; k++) { /* the crew's thread may be slow to wake up */
+            CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
+            nap();
+            blocks = apex_fixture_stats(&fixture).blocks;
+        }
     }
     CHECK(blocks > 1);
     feed(200, 1);
@@ -535,7 +538,8 @@ TEST(a_folder_that_is_gone_ends_the_run)
     feed(0, 1);
     CHECK_EQUAL(unlink(path_of("bad.bad")), 0);
     CHECK_EQUAL(rmdir(paths.blocks), 0);
-    CHECK_FAILS(gpur_apex_advance(fixture.apex, 1, 0), GPUR_FILE_ERROR, "blocks cannot be read: No such file");
+    CHECK(gpur_apex_advance(fixture.apex, 1, 0) != GPUR_OK); /* the run may have ended before the call */
+    CHECK_MESSAGE("blocks cannot be read: No such file");
     CHECK_EQUAL(mkdir(paths.blocks, 0777), 0);
     apex_fixture_close(&fixture);
     remove_folder();

@@ -55,8 +55,8 @@ static gpur_status read_preset(const char *name, const gpur_env_type *type, syst
     c->apex.epsilon_base = 0.1f, c->apex.epsilon_exponent = 1.0f, c->apex.block_rows = 3, c->apex.compression = 2;
     c->apex.initial_priorities = 0, c->apex.replicate = 2, c->apex.pull_period = 3, c->apex.max_episode_steps = 5;
     c->apex.publish_period = 9, c->apex.soft_capacity = 5, c->apex.trim_period = 3, c->apex.limiter_band = 9.0;
-    c->apex.samples_per_insert = 3.0, c->apex.limiter_timeout = 3.0, c->apex.evaluates = 1, c->apex.restarts = 0;
-    c->apex.eval_epsilon = 0.9f;
+    c->apex.samples_per_insert = 3.0, c->apex.limiter_timeout = 3.0, c->apex.eval_episodes = 1, c->apex.restarts = 0;
+    c->apex.eval_epsilon = 0.9f, c->apex.eval_period = 1;
     return gpur_apex_preset(name, type, "", c->fields, &c->replay, &c->learner, &c->apex);
 }
 
@@ -90,7 +90,7 @@ static void check_shared(const system_config *c)
         {"train steps between trims", (double)a->trim_period, 100},
         {"band of the limiter", a->limiter_band, 0},
         {"time of the limiter", a->limiter_timeout, 10},
-        {"evaluates", a->evaluates, 0},
+        {"episodes of an evaluation", (double)a->eval_episodes, 30},
         {"epsilon of the evaluation", (double)a->eval_epsilon, (double)0.0016384f},
         {"restarts", a->restarts, 1},
         {"fields", c->replay.field_count, GPUR_APEX_FIELDS},

@@ -101,6 +101,18 @@ static void warm_up(void)
     apex_fixture_close(&fixture);
 }
 
+/* What a list of processes shows. */
+static void check_name(int32_t actor, const char *want)
+{
+    char path[64], name[64] = "";
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)gpur_apex_actor_process(fixture.apex, actor));
+    FILE *const file = fopen(path, "r");
+    CHECK(file && fread(name, 1, sizeof name - 1, file) > 0);
+    if (file)
+        fclose(file);
+    CHECK(strcmp(name, want) == 0);
+}
+
 TEST(actors_in_processes_fill_the_replay_and_leave_nothing_behind)
 {
     warm_up();
@@ -111,8 +123,11 @@ TEST(actors_in_processes_fill_the_replay_and_leave_nothing_behind)
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     CHECK(stats.actors == 3 && stats.starts == 3 && stats.deaths == 0 && stats.refused_blocks == 0);
     CHECK(stats.rows > 1900 && stats.pulled >= 3 && stats.train_steps > 0);
+    CHECK(stats.actor_env_seconds > 0.0 && stats.actor_infer_seconds > 0.0 && stats.actor_wait_seconds > 0.0);
+    CHECK(stats.actor_env_seconds + stats.actor_infer_seconds + stats.actor_wait_seconds <= stats.actor_seconds);
     for (int32_t i = 0; i < 3; i++)
         CHECK_EQUAL(kill((pid_t)gpur_apex_actor_process(fixture.apex, i), 0), 0);
+    check_name(2, "gpureplay actor 2");
     check_counts();
     CHECK(fixture.lost_rows == 0 && fixture.asked == 3);
     CHECK(strcmp(fixture.error, "") == 0);
@@ -122,13 +137,31 @@ TEST(actors_in_processes_fill_the_replay_and_leave_nothing_behind)
     check_nothing_left(before);
 }
 
-TEST(cartpole_is_played_by_processes)
+TEST(blocks_that_a_socket_cannot_hold_arrive_whole)
 {
-    CHECK_OK(open_run("serve", "cartpole"));
-    CHECK_OK(gpur_apex_advance(fixture.apex, (int64_t)test_rounds(6000) + 400, 0));
-    const double best = fixture.best_return;
+    CHECK_OK(open_run("narrow", "frames"));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.blocks >= 500 / 50 - 3 && stats.bytes > stats.rows * 7000);
+    CHECK(stats.refused_blocks == 0 && stats.lost_blocks == 0 && stats.deaths == 0);
+    check_counts();
+    CHECK_EQUAL(fixture.lost_rows, 0);
     apex_fixture_close(&fixture);
-    CHECK(best >= 8.0); /* no pole falls sooner */
+}
+
+TEST(cartpole_is_played_and_evaluated_by_processes)
+{
+    const gpur_device_config device = test_device_config();
+    CHECK_OK(apex_fixture_settings("cartpole", &settings));
+    settings.apex.processes = 1;
+    settings.apex.command = apex_fixture_command("test_apex_processes", "serve", "cartpole");
+    settings.apex.eval_episodes = 5;
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
+    CHECK_OK(gpur_apex_advance(fixture.apex, (int64_t)test_rounds(6000) + 400, 0));
+    CHECK_OK(gpur_apex_finish(fixture.apex, 1));
+    CHECK(fixture.evaluation.episodes == 5 && fixture.evaluation.length >= 5 * 8 && fixture.lost_rows == 0);
+    CHECK(fixture.asked == 4 && fixture.best_return >= 8.0); /* no pole falls sooner */
+    apex_fixture_close(&fixture);
 }
 
 static _Atomic int has_killed_all;
@@ -167,13 +200,13 @@ static void *kill_actors(void *context)
     return NULL;
 }
 
-/* Blocks are larger than a socket, so that many sends are partial. */
+/* Blocks are larger than a socket holds, so that all are sent in pieces. */
 TEST(a_run_goes_on_when_actors_are_killed_at_random_moments)
 {
     const belongings before = take_stock();
     int kills = KILLS;
     pthread_t killer;
-    CHECK_OK(open_run("serve", "frames"));
+    CHECK_OK(open_run("narrow", "frames"));
     CHECK_OK(gpur_apex_set_actors(fixture.apex, 4));
     CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
     atomic_store(&has_killed_all, 0);
@@ -232,10 +265,11 @@ static void kill_dead(int32_t actor)
         continue;
 }
 
-/* While nobody advances, every actor is soon amid a send, but for one whose block the crew may hold. */
+/* While nobody advances, every actor is soon amid a block that its socket cannot hold, but for one whose block the crew
+ * may hold. */
 TEST(an_actor_that_is_killed_amid_a_send_loses_what_it_had_made)
 {
-    CHECK_OK(open_run("serve", "frames"));
+    CHECK_OK(open_run("narrow", "frames"));
     CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
     for (int64_t steps = -1; steps != count_steps() || !all_are_asleep();) {
         steps = count_steps();
@@ -374,7 +408,8 @@ int main(int argc, char **argv)
         return apex_fixture_serve(argv[2], argv[3]);
     test_main_begin(argc, argv);
     RUN(actors_in_processes_fill_the_replay_and_leave_nothing_behind);
-    RUN(cartpole_is_played_by_processes);
+    RUN(blocks_that_a_socket_cannot_hold_arrive_whole);
+    RUN(cartpole_is_played_and_evaluated_by_processes);
     RUN(a_run_goes_on_when_actors_are_killed_at_random_moments);
     RUN(an_actor_that_is_killed_amid_a_send_loses_what_it_had_made);
     RUN(a_process_that_does_not_end_is_killed);

@@ -17,6 +17,15 @@ static gpur_status open_run(void)
 }
 
 static gpur_apex_stats saved;
+static unsigned char weights[1 << 20], loaded_weights[1 << 20]; /* online */
+
+static void read_weights(unsigned char *to)
+{
+    const int64_t bytes = fixture.apex->shared.weights_bytes;
+    CHECK(bytes > 0 && bytes <= (int64_t)sizeof weights);
+    CHECK_OK(gpur_policy_pull(fixture.apex->policy, fixture.learner, GPUR_WEIGHTS_ONLINE));
+    CHECK_OK(gpur_policy_get_weights(fixture.apex->policy, to, bytes));
+}
 
 /* A run of 700 steps and more, saved, and gone on with. */
 static void open_and_save(void)
@@ -32,8 +41,20 @@ static void open_and_save(void)
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 15));
     CHECK_OK(gpur_apex_save(fixture.apex, folder));
     saved = apex_fixture_stats(&fixture);
-    CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    read_weights(weights);
+    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
+    read_weights(loaded_weights);
+    CHECK(memcmp(weights, loaded_weights, (size_t)fixture.apex->shared.weights_bytes) != 0);
     apex_fixture_close(&fixture);
+}
+
+/* The weights are those that were saved, and so is the learner's whole state, as far as its file has it. */
+static void check_learner(void)
+{
+    read_weights(loaded_weights);
+    CHECK(memcmp(weights, loaded_weights, (size_t)fixture.apex->shared.weights_bytes) == 0);
+    CHECK_OK(gpur_learner_save(fixture.learner, test_file_path("again.safetensors"), NULL));
+    CHECK(files_are_same(test_file_path("again.safetensors"), test_file_path("learner.safetensors")));
 }
 
 static void check_loaded(const gpur_apex_stats *loaded)
@@ -52,12 +73,17 @@ TEST(a_run_is_resumed_with_its_replay)
 {
     gpur_learner_stats learner = {.size = sizeof learner};
     open_and_save();
-    settings.apex.actors = 5;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_load(fixture.apex, folder, 0));
+    CHECK(replay_is_as(fixture.replay, test_file_path("replay.safetensors")));
+    apex_fixture_close(&fixture);
+    settings.apex.actors = 5; /* whose file would have more writers */
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_load(fixture.apex, folder, 0));
     const gpur_apex_stats loaded = apex_fixture_stats(&fixture);
     check_loaded(&loaded);
     CHECK_EQUAL(gpur_replay_size(fixture.replay), saved.rows < 4000 ? saved.rows : 4000);
+    check_learner();
     CHECK_EQUAL(fixture.apex->members[2].incarnation, 1);
     CHECK_EQUAL(fixture.apex->members[3].incarnation, 0);
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
@@ -65,7 +91,7 @@ TEST(a_run_is_resumed_with_its_replay)
     CHECK_OK(gpur_learner_get_stats(fixture.learner, &learner));
     const gpur_apex_stats later = apex_fixture_stats(&fixture);
     CHECK(later.env_steps >= saved.env_steps + 300 && later.train_steps == learner.steps);
-    CHECK(later.weights_age >= 0.0 && later.weights_age < 200.0);
+    CHECK(later.weights_age >= 0.0 && later.weights_age <= (double)(later.train_steps - saved.train_steps));
     CHECK_FAILS(gpur_apex_load(fixture.apex, folder, 0), GPUR_INVALID_ARGUMENT, "load before the first");
     apex_fixture_close(&fixture);
     test_remove_folder();
@@ -82,6 +108,7 @@ TEST(a_run_is_resumed_by_filling_its_replay_again)
     const gpur_apex_stats loaded = apex_fixture_stats(&fixture);
     check_loaded(&loaded);
     CHECK_EQUAL(gpur_replay_size(fixture.replay), 0);
+    check_learner();
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
     CHECK(gpur_replay_size(fixture.replay) >= 200);
     CHECK_EQUAL(apex_fixture_stats(&fixture).train_steps, saved.train_steps + 1);

@@ -71,15 +71,20 @@ def a_run_has_all_its_files(folder):
     for row in episodes:
         assert math.isclose(row["epsilon"], 0.4 ** (1 + 7 * row["actor"] / (ACTORS - 1)), rel_tol=1e-5), row
     last = rates[-1]
-    assert 6000 <= last["step"] < 6000 + 50 * ACTORS + 500 and last["episodes"] == len(episodes)
+    late = 200 * ACTORS  # of blocks that were on their way when the steps were reached, and of those that actors ended
+    assert 6000 <= last["step"] < 6000 + late + 500 and last["episodes"] == len(episodes)
     assert 0 <= last["step"] - sum(row["length"] for row in episodes) <= ACTORS * 500  # the open ones
     assert all(row["return"] == row["length"] for row in episodes)
     # 8 transitions are learned for each one after the first 1,000, within the limiter's band of 4,000.
-    assert abs(last["train_steps"] * 32 - 8 * (last["step"] - 1000)) < 4000 + 32 + 8 * 50 * ACTORS, last
-    assert all(row["episodes"] == 30 and row["length"] == round(30 * row["mean_return"])
-               for row in rows_of(folder, "evaluations"))
-    started = [row["actor"] for row in actor_rows(folder) if row["event"] == "started"]
-    assert sorted(started, key=int) == ["0", "1", "2", str(EVALUATOR)]
+    assert abs(last["train_steps"] * 32 - 8 * (last["step"] - 1000)) < 4000 + 32 + 8 * late, last
+    (evaluation,) = rows_of(folder, "evaluations")  # at the end
+    assert evaluation["episodes"] == 30 and evaluation["length"] == round(30 * evaluation["mean_return"])
+    assert evaluation["step"] == last["step"] and math.isclose(evaluation["mean_return"], last["evaluated_return"],
+                                                               rel_tol=1e-5)
+    for event in ("started", "ended"):  # the one that evaluates ends before the last checkpoint, and plays after it
+        rows = [row for row in actor_rows(folder) if row["event"] == event]
+        assert sorted(int(row["actor"]) for row in rows) == [0, 1, 2, EVALUATOR, EVALUATOR]
+        assert all(row["asked"] == str(int(event == "ended")) and row["lost_rows"] == "0" for row in rows)
 
 
 def killed_actors_are_started_again(folder):
@@ -104,12 +109,38 @@ def killed_actors_are_started_again(folder):
     return process
 
 
+def corridor_source():
+    """That of the plug-in of the page."""
+    page = (ROOT / "docs/environments.md").read_text()
+    return re.search(r"```c\n(#include <gpureplay/env.h>.*?)```", page, flags=re.S).group(1)
+
+
+def there_is_room_for_the_frames_that_blocks_repeat(folder):
+    """Also with longer stacks. The corridor shows images."""
+    source = corridor_source().replace("#include <stdlib.h>", "#include <stdlib.h>\n#include <string.h>")
+    for old, new in (("GPUR_FLOAT32, .shape = {1}, .low = 0, .high = 1", "GPUR_UINT8, .shape = {9, 9}, .high = 255"),
+                     ("*(float *)obs = (float)(c->position = c->steps = 0);",
+                      "memset(obs, c->position = c->steps = 0, 81);"),
+                     ("*(float *)obs = (float)c->position / (float)(c->length - 1);", "memset(obs, c->position, 81);")):
+        assert old in source, old
+        source = source.replace(old, new)
+    (folder / "images.c").write_text(source)
+    compile_plugin(folder / "images.c", folder / "images.so")
+    for stack in (4, 8):
+        out = folder / f"images-{stack}"
+        few = {"env": folder / "images.so", "steps": 400, "prepopulation": 300, "capacity": 20000, "frame-stack": stack}
+        run(*pole(**few, **{"eval-episodes": 0, "checkpoint": 0}, out=out))
+        extra = json.loads((out / "config.json").read_text())["replay"]["extra_frames"]
+        capacity = 21250  # a block of 50 repeats the frames of its first stack, and those of n = 3 steps
+        assert abs(extra - (capacity * (stack + 2) / 50 + capacity / 64)) < 2, (stack, extra)
+    refused = run(*pole(**{**few, "capacity": 10**15}, out=folder / "refused"), status=2).stderr
+    assert "capacity is 10" in refused and not (folder / "refused").exists(), refused
+
+
 def actors_in_processes_find_a_plugin(folder):
     """By its file, also when the run is resumed from another folder. Fewer steps than were taken are refused, and what
     came beyond those that were asked for does not count."""
-    page = (ROOT / "docs/environments.md").read_text()
-    source = re.search(r"```c\n(#include <gpureplay/env.h>.*?)```", page, flags=re.S).group(1)
-    (folder / "corridor.c").write_text(source)
+    (folder / "corridor.c").write_text(corridor_source())
     compile_plugin(folder / "corridor.c", folder / "corridor.so")
     options = pole(env="./corridor.so", actors=2, processes=1, prepopulation=500, steps=3000, out="out",
                    **{"env-options": "length=5"})
@@ -159,11 +190,13 @@ def an_interrupted_run_ends_with_what_there_is(folder):
     assert process.returncode == 130 and f"--resume {folder}" in out, (process.returncode, out, err)
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert (folder / "learner.safetensors").exists() and rows_of(folder, "episodes")
+    ended = [row["actor"] for row in actor_rows(folder) if row["event"] == "ended"]
+    assert sorted(ended, key=int) == ["0", "1", "2", str(EVALUATOR)]
 
 
 def the_experiments_are_options(folder):
-    run(*pole(out=folder, steps=3000, capacity=2000, replicate=2, epsilons="0.5,0.25", prioritized=0, evaluator=0,
-              **{"initial-priorities": "max"}))
+    run(*pole(out=folder, steps=3000, capacity=2000, replicate=2, epsilons="0.5,0.25", prioritized=0,
+              **{"eval-episodes": 0, "initial-priorities": "max"}))
     assert {(row["actor"], row["epsilon"]) for row in rows_of(folder, "episodes")} == {(0, 0.5), (1, 0.25), (2, 0.5)}
     config = json.loads((folder / "config.json").read_text())
     assert (config["apex"]["replicate"], config["learner"]["index_source"]) == (2, "uniform")
@@ -173,7 +206,7 @@ def the_experiments_are_options(folder):
 
 def workers_fill_the_replay_by_files(folder):
     """A learner without actors of its own. Workers are processes of the program in C."""
-    common = {"folder": folder / "shared", "evaluator": 0}
+    common = {"folder": folder / "shared", "eval-episodes": 0}
     learner = start(*pole(out=folder / "run", actors=0, steps=4000, **common))
     if "python" in Path(PROGRAM[0]).name:
         wait_for(folder / "shared/model.safetensors")
@@ -225,12 +258,13 @@ def main():
         process = killed_actors_are_started_again(folder / "killed")
         a_killed_program_goes_on(folder / "killed", process)
         (folder / "plugin").mkdir()
+        there_is_room_for_the_frames_that_blocks_repeat(folder / "plugin")
         actors_in_processes_find_a_plugin(folder / "plugin")
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         the_experiments_are_options(folder / "experiments")
         workers_fill_the_replay_by_files(folder)
         other_options_are_refused(folder)
-    print(f"test_train_apex {DEVICE}: 8 tests")
+    print(f"test_train_apex {DEVICE}: 9 tests")
 
 
 main()

@@ -83,7 +83,7 @@ def test_actors_in_threads():
     agent, events = learner(), []
     with pytest.raises(TypeError, match="'speed' is no setting; they are actors, processes"):
         gpureplay.Apex(agent, "CartPole-v1", speed=3)
-    with gpureplay.Apex(agent, "CartPole-v1", actors=3, epsilons=[0.5, 0.25], evaluates=True, samples_per_insert=2.0,
+    with gpureplay.Apex(agent, "CartPole-v1", actors=3, epsilons=[0.5, 0.25], eval_episodes=2, samples_per_insert=2.0,
                         on_event=events.append) as run:
         assert run.config["epsilons"] == [0.5, 0.25] and run.config["initial_priorities"] == "td"
         assert run.config["processes"] is False and "actors=3" in repr(run) and run.actor_process(0) is None
@@ -102,13 +102,19 @@ def test_actors_in_threads():
         with pytest.raises(gpureplay.Interrupted):
             run.advance(10**9)
         run.advance(100)  # it goes on
+        run.finish()
+        assert run.stats.actors == 0 and run.stats.evaluated_return > 5
+        with pytest.raises(gpureplay.InvalidArgument, match="the run has 0 actors and no folder"):
+            run.advance(100)
         with pytest.raises(gpureplay.Closed, match="gave way to those of a gpureplay.Apex"):
             agent._buffer.flush()
-    kinds = {kind: [event for event in events if event.kind == kind] for kind in ("episode", "started", "ended")}
+    kinds = {kind: [event for event in events if event.kind == kind]
+             for kind in ("episode", "evaluation", "started", "ended")}
     epsilons = {event.actor: event.epsilon for event in kinds["episode"]}
     assert epsilons == {0: 0.5, 1: 0.25, 2: 0.5} and all(event.episode_return == event.length
                                                          for event in kinds["episode"])
-    assert len(kinds["started"]) == 4 and {event.actor for event in kinds["ended"]} == {1, 2}
+    assert len(kinds["started"]) == 4 and {event.actor for event in kinds["ended"]} == {0, 1, 2, 1024}
+    assert [event.episodes for event in kinds["evaluation"]] == [2] and kinds["evaluation"][0].step >= 2000
     assert all(event.asked and event.error == "" for event in kinds["ended"])
     assert run.closed and "closed" in repr(run)
     agent.train(3)
@@ -177,8 +183,8 @@ def test_a_run_is_saved_and_loaded(tmp_path):
 def test_environments_in_python_are_in_processes(request, env, env_options, length):
     env = request.getfixturevalue(env) if env == "corridor" else env
     result = small(env, env_options=env_options)
-    assert result.stats.starts == 3 and result.stats.deaths == 0 and result.stats.env_steps >= 1500
-    assert result.stats.train_steps > 0 and result.episodes["length"].max() <= length
+    assert result.stats.starts == 4 and result.stats.deaths == 0  # the one that evaluates twice
+    assert result.stats.env_steps >= 1500 and result.stats.train_steps > 0 and result.episodes["length"].max() <= length
     assert set(result.episodes["actor"]) <= {0, 1} and result.config["apex"]["processes"] == 1
     with pytest.raises(gpureplay.InvalidArgument, match="processes is 0 and env is .*; processes must be 1"):
         small(env, env_options=env_options, processes=False)
@@ -187,15 +193,15 @@ def test_environments_in_python_are_in_processes(request, env, env_options, leng
 def test_what_an_environment_raises_is_the_learners_error(corridor, capfd):
     line = MODULE.splitlines().index('            raise KeyError("the motor is broken")') + 1
     with pytest.raises(gpureplay.InvalidArgument) as raised:
-        small(corridor, env_options={"fails": 3}, actors=1, evaluator=False, progress=True)
+        small(corridor, env_options={"fails": 3}, actors=1, eval_episodes=0, progress=True)
     text = f"step 2: KeyError: 'the motor is broken' (some_corridor.py, line {line})"
-    assert f"actor 0: {text} (it died 5 times in a row" in str(raised.value)
+    assert f"actor 0: {text} (for the 5th time in a row it died" in str(raised.value)
     out, err = capfd.readouterr()
     assert f"actor 0 ended: {text}\n" in out and err == ""
 
 
 def test_an_actor_that_fails_now_and_then_is_started_again(corridor):
-    result = small(corridor, env_options={"fails": 400}, evaluator=False)
+    result = small(corridor, env_options={"fails": 400}, eval_episodes=0)
     assert result.stats.deaths > 0 and result.stats.env_steps >= 1500 and result.stats.lost_rows > 0
 
 
@@ -220,15 +226,22 @@ def test_a_training_writes_its_files(trained):
         assert found.dtype.names == _run_folder.APEX_COLUMNS[kind] and len(found) == len(rows)
         assert all(np.allclose(found[name], rows[name], rtol=1e-5, equal_nan=True) for name in found.dtype.names)
     assert set(np.round(result.episodes["epsilon"], 5)) == {0.4, round(0.4**8, 5)}
-    assert set(result.evaluations["episodes"]) == {30} and result.evaluations["mean_return"].min() > 5
+    assert len(result.evaluations) == 1  # at the end
+    assert result.evaluations["episodes"][0] == 30 and result.evaluations["mean_return"][0] > 5
+    assert result.evaluations["step"][0] == result.stats.env_steps
+    assert result.evaluations["mean_return"][0] == result.stats.evaluated_return
     assert result.stats.env_steps >= 5000 and result.rates["step"][-1] == result.stats.env_steps
-    assert result.rates["samples_per_insert"][-1] >= 0 and result.rates["transitions_per_second"].max() > 0
+    assert np.nanmin(result.rates["samples_per_insert"]) >= 0 and result.rates["transitions_per_second"].max() > 0
+    shares = sum(result.rates[f"actor_{part}_share"] for part in ("env", "infer", "wait"))
+    assert 0 < np.nanmin(shares) and np.nanmax(shares) < 1.01
     actors = _run_folder.read_array(folder, "actor")
-    assert sorted(actors["actor"]) == [0, 1, 1024] and set(actors["event"]) == {"started"}
+    for event in ("started", "ended"):  # the one that evaluates ends before the last checkpoint, and plays after it
+        assert sorted(actors["actor"][actors["event"] == event]) == [0, 1, 1024, 1024]
+    assert actors["asked"][actors["event"] == "ended"].all() and not actors["lost_rows"].any()
     kinds = [json.loads(line)["kind"] for line in lines_of(folder, "log.jsonl")]
-    assert kinds.count("episode") == len(result.episodes) and kinds.count("actor") == 3
+    assert kinds.count("episode") == len(result.episodes) and kinds.count("actor") == 8
     options = dict(line.split(" ", 1) for line in lines_of(folder, "options.txt") if line.startswith("--"))
-    assert options["--actors"] == "2" and options["--initial-priorities"] == "td" and options["--evaluator"] == "1"
+    assert options["--actors"] == "2" and options["--initial-priorities"] == "td" and options["--eval-episodes"] == "30"
     assert "--num-envs" not in options and "--epsilons" not in options
     config = json.loads((folder / "config.json").read_text())
     assert config["replay"]["capacity"] == 2000 + 2000 // 16 and config["apex"]["soft_capacity"] == 2000
@@ -247,7 +260,7 @@ def test_a_training_is_resumed(tmp_path, refill):
     assert len(more.episodes) > len(first.episodes) and np.all(np.diff(more.episodes["step"]) >= 0)
     assert more.episodes[:len(first.episodes)].tobytes() == first.episodes.tobytes()
     actors = _run_folder.read_array(folder, "actor")
-    assert actors["incarnation"].max() == 1  # none began while there was nothing to do
+    assert actors["incarnation"][actors["actor"] < 1024].max() == 1  # none began while there was nothing to do
     with pytest.raises(gpureplay.InvalidArgument, match="--actors is 5, and the run that is to be resumed has 2"):
         gpureplay.train(resume=folder, actors=5)
     with pytest.raises(gpureplay.InvalidArgument, match="--steps is 1000; the run has taken 8000 steps"):
@@ -277,10 +290,10 @@ def test_options_that_are_refused(tmp_path, options, text):
 
 
 def test_settings_reach_the_run():
-    result = small(epsilons=[0.1, 0.2], prioritized=False, initial_priorities="max", replicate=2, evaluator=False,
+    result = small(epsilons=[0.1, 0.2], prioritized=False, initial_priorities="max", replicate=2, eval_episodes=0,
                    pull_period=7, target_period=20, batch=16, steps=800)
     apex = result.config["apex"]
-    assert (apex["replicate"], apex["pull_period"], apex["evaluates"], apex["initial_priorities"]) == (2, 7, 0, 0)
+    assert (apex["replicate"], apex["pull_period"], apex["eval_episodes"], apex["initial_priorities"]) == (2, 7, 0, 0)
     assert result.config["options"]["epsilons"] == "0.1,0.2" and len(result.evaluations) == 0
     assert set(np.round(result.episodes["epsilon"], 6)) <= {0.1, 0.2}
     agent = result.agent.config

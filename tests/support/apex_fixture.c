@@ -101,6 +101,7 @@ gpur_status apex_fixture_settings(const char *name, apex_settings *s)
     if (name[0] != 'f')
         s->learner.network.trunk[0].units = 32;
     s->apex.actors = 3;
+    s->apex.eval_episodes = 0;
     s->apex.block_rows = 10;
     s->apex.soft_capacity = 0;
     s->apex.samples_per_insert = name[0] == 'c' ? 8.0 : 0.0;
@@ -114,6 +115,8 @@ static void on_event(void *user, const gpur_apex_event *event)
 {
     apex_fixture *const f = user;
     f->kinds[event->kind]++;
+    if (event->kind == GPUR_APEX_EVALUATION)
+        f->evaluation = *event;
     if (event->kind == GPUR_APEX_EPISODE && event->episode_return > f->best_return)
         f->best_return = event->episode_return;
     if (event->kind == GPUR_APEX_EPISODE && event->actor > f->most_actor)
@@ -291,12 +294,15 @@ static gpur_status lie(liar *l, const apex_settings *s)
 
 int apex_fixture_serve(const char *kind, const char *name)
 {
+    const int narrow = 4096, is_narrow = strcmp(kind, "narrow") == 0;
     apex_settings s;
     liar l = {.kind = kind, .connection = 3};
     if (strcmp(kind, "exit") == 0)
         return 7;
     gpur_status status = apex_fixture_settings(name, &s);
-    if (status == GPUR_OK && strcmp(kind, "serve") == 0)
+    if (is_narrow && setsockopt(3, SOL_SOCKET, SO_SNDBUF, &narrow, sizeof narrow) != 0)
+        return 1;
+    if (status == GPUR_OK && (is_narrow || strcmp(kind, "serve") == 0))
         status = gpur_apex_serve(3, s.type, s.options, &s.replay, &s.learner.network, 0);
     else if (status == GPUR_OK)
         status = lie(&l, &s);

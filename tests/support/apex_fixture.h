@@ -9,7 +9,7 @@
  * The environments, by their name:
  *
  *   "numbers"   run_fixture_env, with the options that follow a colon: "numbers:fail=7"
- *   "frames"    frames of 84 x 84 bytes, of which a block of 50 is more than a socket holds
+ *   "frames"    frames of 84 x 84 bytes, of which a block of 50 has more than 350,000 bytes
  *   "cartpole"  CartPole-v1; the limiter is on
  */
 typedef struct apex_settings {
@@ -34,6 +34,7 @@ typedef struct apex_fixture {
     int64_t kinds[4];
     int64_t steps, lost_blocks, lost_rows; /* sums of those of ENDED; without the actor that evaluates */
     int64_t asked;                         /* ENDED as asked */
+    gpur_apex_event evaluation;            /* the last one */
     double best_return;                    /* of an episode */
     int32_t most_actor;                    /* the largest number of an actor that ended an episode */
     char error[512];                       /* of the last ENDED that had one */
@@ -56,7 +57,8 @@ gpur_apex_stats apex_fixture_stats(const apex_fixture *f);
  * is valid until the next call. */
 const char *const *apex_fixture_command(const char *test, const char *kind, const char *name);
 
-/* What such a process does: as gpur_apex_serve of "serve" if it is that; otherwise blocks are changed on their way:
+/* What such a process does: "serve" is gpur_apex_serve, and "narrow", too, with a socket that holds a hundredth of a
+ * block of frames, so that each is sent in pieces; otherwise blocks are changed on their way:
  *   "again"    each is sent twice
  *   "gaps"     every second one is not sent
  *   "damaged"  the 5th has a wrong byte

@@ -331,6 +331,9 @@ static void note(void *user, const gpur_ga3c_event *event)
         f->episodes++;
         f->lengths += event->length;
         f->returns += event->episode_return;
+        if (f->changes_numbers && f->changed == GPUR_OK)
+            f->changed =
+                gpur_ga3c_set_counts(f->run, 1 + (int32_t)(f->episodes % 6), 1 + (int32_t)(f->episodes % 2), 1);
     } else {
         f->tuned++;
     }

@@ -49,10 +49,10 @@ typedef struct ga3c_fake {
     _Atomic int64_t greedy, pulls, locals, published, largest_prediction;
     int64_t predict_fails_at, train_fails_at; /* the number of a call, from 1 on; 0: never */
     _Atomic int64_t predictions;
-    int32_t train_sleep;              /* microseconds */
-    _Atomic int64_t awaited_requests; /* the first prediction waits until so many are in the queue; for 20 s at most */
-    _Atomic int64_t
-        awaited_rollouts; /* likewise the first train step until so many were put into the queue or dropped */
+    int32_t train_sleep; /* microseconds */
+    /* The first prediction waits until so many requests are in the queue, and the first train step until so many
+     * rollouts were put into theirs or dropped; for 20 s at most. */
+    _Atomic int64_t awaited_requests, awaited_rollouts;
     gpur_ga3c **run;
     int64_t max_batch;
     gpur_device *device;
@@ -66,6 +66,8 @@ typedef struct ga3c_fixture {
     int64_t episodes, tuned; /* events */
     int64_t lengths;         /* sum of the episodes' */
     double returns;          /* likewise */
+    int changes_numbers;     /* 1: each episode's event sets other numbers of threads */
+    gpur_status changed;     /* the first error of that */
 } ga3c_fixture;
 
 /* Defaults: 4 agents, one predictor, one trainer. */

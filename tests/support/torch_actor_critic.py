@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What PyTorch's own layers and derivatives make of the first train steps of GA3C's network, on weights and batches that
-follow from a hash: writes tests/support/torch_actor_critic.h, which test_torch_actor_critic.c trains against. Run it with
-PyTorch (any version, CPU) and NumPy; the test needs neither. It computes in float64, and RMSProp with epsilon inside of
-the root, which PyTorch does not have, is written out.
+"""What PyTorch's own layers and derivatives make of the first train steps of GA3C's network, on weights and batches
+that follow from a hash: writes tests/support/torch_actor_critic.h, which test_torch_actor_critic.c trains against. Run
+it with PyTorch (any version, CPU) and NumPy; the test needs neither. It computes in float64, and RMSProp with epsilon
+inside of the root, which PyTorch does not have, is written out.
 
 usage: torch_actor_critic.py > torch_actor_critic.h
 """

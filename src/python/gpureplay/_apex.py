@@ -27,13 +27,15 @@ _KINDS = {_c_api.APEX_EPISODE: "episode", _c_api.APEX_EVALUATION: "evaluation", 
 class ApexEvent(NamedTuple):
     """What happened to an actor. include/gpureplay/apex.h describes each member."""
 
-    kind: str  # "episode", "evaluation" (an episode of the actor that evaluates), "started" or "ended"
+    kind: str  # "episode", "evaluation", "started" or "ended"
     actor: int  # 1024: the one that evaluates
     incarnation: int
     step: int
     train_steps: int
     length: int
+    episodes: int
     episode_return: float
+    return_deviation: float
     epsilon: float
     asked: int
     lost_blocks: int
@@ -50,6 +52,7 @@ class ApexStats(NamedTuple):
     learned: int
     blocks: int
     rows: int
+    inserted: int
     bytes: int
     refused_blocks: int
     lost_blocks: int
@@ -60,6 +63,7 @@ class ApexStats(NamedTuple):
     published: int
     pulled: int
     trims: int
+    eval_episode: int
     limiter_timeouts: int
     recent_return: float
     evaluated_return: float
@@ -68,6 +72,9 @@ class ApexStats(NamedTuple):
     publish_seconds: float
     receive_seconds: float
     learner_wait_seconds: float
+    actor_seconds: float
+    actor_env_seconds: float
+    actor_infer_seconds: float
     actor_wait_seconds: float
     weights_age: float
 
@@ -157,13 +164,21 @@ class Apex(Advanced):
         self._call_watched(lib.gpur_apex_advance, integer("env_steps", env_steps, 0),
                            integer("train_steps", train_steps, 0))
 
+    def finish(self, evaluate: bool = True) -> None:
+        """Ends the run: actors are asked to end, what they still send is taken, and on_event gets their ends. evaluate:
+        a last evaluation is played with the agent's weights, if the setting eval_episodes is above 0. Then the run can
+        be saved, read and closed. Ctrl-C and errors are as for `advance`."""
+        evaluate = flag("evaluate", evaluate) and self._config.eval_episodes > 0
+        self._call_watched(lib.gpur_apex_finish, int(evaluate))
+
     def stop(self) -> None:
-        """Makes `advance` return soon, after 32 train steps at most. Any thread."""
+        """Makes `advance` and `finish` return soon, after 32 train steps at most. Any thread."""
         self._invoke(self._stop)
 
     def set_actors(self, actors: int) -> None:
-        """Changes the number of actors while the run goes on, 0 to 1,024. Those that stay keep their epsilons. Any
-        thread."""
+        """Changes the number of actors while the run goes on, 0 to 1,024. Those that stay keep their epsilons. With 0
+        no environment steps come any more: an `advance` that waits for them, and has no train_steps, returns only when
+        `stop` is called, and InvalidArgument refuses to begin another one. Any thread."""
         self._call(lib.gpur_apex_set_actors, integer("actors", actors))
 
     def actor_process(self, actor: int) -> int | None:

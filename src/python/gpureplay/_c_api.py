@@ -357,8 +357,9 @@ class PackerStepInput(Sized):
 
 class ApexEvent(Sized):
     c_name = "gpur_apex_event"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "kind actor"), (c_int64, "incarnation step train_steps length"),
-                        (c_double, "episode_return"), (c_float, "epsilon"), (c_int32, "asked"),
+    _fields_ = _members((c_uint64, "size"), (c_int32, "kind actor"), (c_int64, "incarnation step train_steps length "
+                                                                                        "episodes"),
+                        (c_double, "episode_return return_deviation"), (c_float, "epsilon"), (c_int32, "asked"),
                         (c_int64, "lost_blocks lost_rows"), (c_char_p, "error"))
 
 
@@ -368,8 +369,8 @@ class ApexConfig(Sized):
                         (c_float, "epsilon_base epsilon_exponent"), (c_void_p, "epsilons"),
                         (c_int32, "epsilon_count block_rows compression initial_priorities replicate"),
                         (c_int64, "pull_period max_episode_steps publish_period soft_capacity trim_period"),
-                        (c_double, "samples_per_insert limiter_band limiter_timeout"), (c_int32, "evaluates"),
-                        (c_float, "eval_epsilon"), (c_int32, "restarts reserved"), (c_uint64, "seed"),
+                        (c_double, "samples_per_insert limiter_band limiter_timeout"), (c_int64, "eval_episodes "
+                        "eval_period"), (c_float, "eval_epsilon"), (c_int32, "restarts"), (c_uint64, "seed"),
                         (c_char_p, "env_options"), (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"),
                         (c_void_p, "user"), (c_char_p, "folder"))
 
@@ -377,10 +378,12 @@ class ApexConfig(Sized):
 class ApexStats(Sized):
     c_name = "gpur_apex_stats"
     _fields_ = _members((c_uint64, "size"),
-                        (c_int64, "env_steps episodes train_steps learned blocks rows bytes refused_blocks lost_blocks "
-                                  "lost_rows starts deaths actors published pulled trims limiter_timeouts"),
+                        (c_int64, "env_steps episodes train_steps learned blocks rows inserted bytes refused_blocks "
+                                  "lost_blocks lost_rows starts deaths actors published pulled trims eval_episode "
+                                  "limiter_timeouts"),
                         (c_double, "recent_return evaluated_return seconds train_seconds publish_seconds "
-                                   "receive_seconds learner_wait_seconds actor_wait_seconds weights_age"))
+                                   "receive_seconds learner_wait_seconds actor_seconds actor_env_seconds "
+                                   "actor_infer_seconds actor_wait_seconds weights_age"))
 
 
 class GA3CEvent(Sized):
@@ -470,7 +473,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _P, _P, _I64, _P], "gpur_block_pack"),
     (_STATUS, [_P, _P, _I64, _P], "gpur_block_check gpur_writer_append_block"),
     (_STATUS, [_P, _I64, _I64], "gpur_apex_advance"),
-    (_STATUS, [_P, _I32], "gpur_apex_set_actors"),
+    (_STATUS, [_P, _I32], "gpur_apex_set_actors gpur_apex_finish"),
     (_I64, [_P, _I32], "gpur_apex_actor_process"),
     (_STATUS, [_P, _TEXT, _I32], "gpur_apex_load"),
     (_STATUS, [_I32, _P, _TEXT, _P, _P, _I32], "gpur_apex_serve"),

@@ -54,7 +54,7 @@ _LEARNER_CHOICES = {
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")  # settings that only a prioritized buffer has
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
 _FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
-          "whole_episodes", "burst", "truncation_terminates", "processes", "evaluates", "restarts", "dual_optimizer",
+          "whole_episodes", "burst", "truncation_terminates", "processes", "restarts", "dual_optimizer",
           "drop_terminal")
 
 
@@ -500,8 +500,8 @@ def run_config(settings: Settings) -> _c_api.RunConfig:
 _APEX_CHOICES = {"initial_priorities": {"td": 1, "max": 0}}
 _APEX_MEMBERS = ("actors", "processes", "epsilon_base", "epsilon_exponent", "block_rows", "compression",
                  "initial_priorities", "replicate", "pull_period", "max_episode_steps", "publish_period",
-                 "soft_capacity", "trim_period", "samples_per_insert", "limiter_band", "limiter_timeout", "evaluates",
-                 "eval_epsilon", "restarts", "seed")
+                 "soft_capacity", "trim_period", "samples_per_insert", "limiter_band", "limiter_timeout",
+                 "eval_episodes", "eval_period", "eval_epsilon", "restarts", "seed")
 
 
 def apex_config(settings: Settings) -> _c_api.ApexConfig:

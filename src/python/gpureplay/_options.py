@@ -73,8 +73,8 @@ OPTIONS = {
     "train_period": _other(int, "F", "steps for each train step (4)", 1),
     "prepopulation": Option(int, "N", "random steps before the first step (50000, 5000); of Ape-X transitions before "
                                         "training begins", 1),
-    "eval_period": _other(int, "N", "steps between evaluations; 0: only at the end (250000, 50000)"),
-    "eval_episodes": _other(int, "N", "episodes of an evaluation; 0: no evaluations (30)"),
+    "eval_period": Option(int, "N", "steps between evaluations; 0: only at the end (250000, 50000)"),
+    "eval_episodes": Option(int, "N", "episodes of an evaluation; 0: no evaluations (30)"),
     "capacity": Option(int, "N", "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, and the "
                                    "ring is 1/16 larger (2000000, 100000)", 2),
     "frame_stack": Option(int, "N", "frames of an observation, where the environment shows one image without channels "
@@ -93,17 +93,17 @@ OPTIONS = {
     "error_bound": _other(float, "X", "of the two with error-bound (0.025)", is_optional=True),
     "checkpoint": Option(int, "N", "steps between checkpoints, a multiple of C but for Ape-X; 0: none (1000000, "
                                    "50000)"),
-    "actors": _apex(int, "N", "actors, each with an environment and an epsilon (8)", 0, _c_api.APEX_MAX_ACTORS),
+    "actors": _apex(int, "N", "how many actors this program starts, each with an environment and an epsilon of its own "
+                              "(8); with --folder it may be 0", 0, _c_api.APEX_MAX_ACTORS),
     "processes": _apex(bool, "0|1", "each actor is a process (0: a thread; 1 for environments in Python)"),
     "samples_per_insert": _apex(float, "X", "transitions learned for each one received; 0: not limited (0, 8)"),
     "initial_priorities": _apex(str, "td|max", "by the actor's TD errors, or the largest one so far (td)"),
     "prioritized": _apex(bool, "0|1", "0: the learner draws uniformly (1)"),
     "replicate": _apex(int, "K", "how often each block is appended (1)", 1, 64),
     "epsilons": _apex(str, "LIST", "\"0.4,0.1,...\": of the actors by turns, instead of the ladder", is_optional=True),
-    "evaluator": _apex(bool, "0|1", "one more actor, which adds nothing and plays with epsilon 0.4^7 (1)"),
     "compression": _apex(int, "LEVEL", "of Zstandard for blocks, 1 to 19; 0: none (0)", 0, 19),
     "pull_period": _apex(int, "N", "steps of an actor after which it takes the newest weights (100)", 1),
-    "folder": _apex(str, "FOLDER", "where blocks of workers come from, as files; --actors may then be 0",
+    "folder": _apex(str, "FOLDER", "the learner also takes what workers (gpureplay-train --work) leave in this folder",
                     is_optional=True),
 }
 

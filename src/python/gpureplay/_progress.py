@@ -7,7 +7,7 @@ import math
 import shutil
 import sys
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ._learner import DQN, LearnerStats
 from ._run import Advanced, Run
@@ -49,6 +49,7 @@ class Progress:
         self._run: Any = run
         self._agent, self._record, self._prints = agent, record, prints
         self._steps, self._first_step, self._first_seconds = steps, first_step, first_seconds
+        self._eval_episodes: int = cast(Any, run).config["eval_episodes"]
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self._began = time.monotonic()
         self._rates: dict[str, Number] = dict.fromkeys(record.columns["rates"], math.nan)
@@ -131,7 +132,9 @@ class Progress:
             return beginning
         speed = ratio(step - self._first_step, self.seconds - self._first_seconds)
         left = f", {time_text((self._steps - step) / speed)} left" if speed > 0 and step < self._steps else ""
-        return f"{step} of {self._steps} steps, {100 * step / self._steps:.1f}%{left}"
+        episode = stats.eval_episode
+        evaluating = f", evaluating: episode {episode} of {self._eval_episodes}" if episode > 0 else ""
+        return f"{step} of {self._steps} steps, {100 * step / self._steps:.1f}%{left}{evaluating}"
 
 
 class RunProgress(Progress):
@@ -140,7 +143,6 @@ class RunProgress(Progress):
     def __init__(self, run: Run, agent: DQN, record: Record, steps: int, first_step: int, first_seconds: float,
                  prints: bool):
         self._prepopulation: int = run.config["prepopulation"]
-        self._eval_episodes: int = run.config["eval_episodes"]
         # The entries of the cache of returns that a train step draws; 0: there is no cache.
         self._drawn: int = agent.config["batch_size"] if "cache_size" in agent.config else 0
         self._counted = run.stats.steps  # when it was resumed
@@ -171,11 +173,6 @@ class RunProgress(Progress):
         if stats.prepopulated < self._prepopulation and step == 0:
             return f"random steps before training: {stats.prepopulated} of {self._prepopulation}"
         return ""
-
-    def _position(self, stats: Any, step: int) -> str:
-        episode = stats.eval_episode
-        evaluating = f", evaluating: episode {episode} of {self._eval_episodes}" if episode > 0 else ""
-        return super()._position(stats, step) + evaluating
 
 
 def learning(before: Sample, now: Sample) -> list[float]:

@@ -72,9 +72,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
           agent: Mapping[str, Any] | None = None, actors: int | None = None, processes: bool | None = None,
           samples_per_insert: float | None = None, initial_priorities: str | None = None,
           prioritized: bool | None = None, replicate: int | None = None,
-          epsilons: str | Sequence[float] | None = None, evaluator: bool | None = None,
-          compression: int | None = None, pull_period: int | None = None, folder: str | None = None,
-          refill: bool = False) -> TrainResult:
+          epsilons: str | Sequence[float] | None = None, compression: int | None = None, pull_period: int | None = None,
+          folder: str | None = None, refill: bool = False) -> TrainResult:
     """Trains a DQN agent in num_envs environments, by default with both switches of fast DQN [Daley & Amato 2021]:
 
         result = gpureplay.train("MinAtar/Breakout", steps=300_000, out="runs/breakout")
@@ -123,7 +122,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     check_nan: as for `Run`.
 
     Ape-X (docs/ape-x.md) takes env as `Apex` does, env_options, steps (of all actors: 50 million, 1 million), device,
-    threads, seed, frame_stack, batch (512, 32), learning_rate, checkpoint, out and resume, and of those above these
+    threads, seed, frame_stack, batch (512, 32), learning_rate, eval_period and eval_episodes (of one more actor, with
+    epsilon 0.4^7, beside the others), checkpoint, out and resume, and of those above these
     with another meaning, the defaults being those of "apex-dqn" and of "apex-dqn-small": target_period, in train steps
     (2,500, 250); prepopulation, the transitions before training begins (50,000, 5,000); capacity, the soft capacity, to
     which a ring 1/16 larger is trimmed (2 million, 100,000). The options that follow are Ape-X's alone. on_event gets
@@ -132,10 +132,9 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     actors: 8. processes: each actor is a process (False, and True for environments in Python). samples_per_insert:
         transitions learned for each one received; 0: not limited (0, 8). initial_priorities: "td" or "max" ("td").
         prioritized: False: the learner draws uniformly (True). replicate: how often each block is appended (1).
-        epsilons: of the actors by turns, instead of the ladder (None). evaluator: one more actor that adds nothing and
-        plays with epsilon 0.4^7 (True). compression: level of Zstandard for blocks; 0: none (0). pull_period: steps of
-        an actor after which it takes the newest weights (100). folder: where blocks of workers come from, as files
-        (None).
+        epsilons: of the actors by turns, instead of the ladder (None). compression: level of Zstandard for blocks; 0:
+        none (0). pull_period: steps of an actor after which it takes the newest weights (100). folder: where blocks of
+        workers come from, as files (None).
     refill: with resume: the buffer stays empty, and training goes on when actors have filled it again.
 
     Results are the same bits each time, whatever the timing of threads, except on a GPU without `deterministic`, and
@@ -544,10 +543,16 @@ class Training:
         with contextlib.suppress(Interrupted):
             self._run.advance(0)
 
+    def _end_early(self) -> None:
+        """When the training was stopped."""
+
     def run_to_the_end(self) -> TrainResult:
         try:
             try:
                 self._train()
+            except (Interrupted, KeyboardInterrupt, SystemExit):
+                self._end_early()
+                raise
             finally:
                 self._progress.finish()
         except Interrupted:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import statistics
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,6 @@ from ._progress import Progress, Sample, learning, ratio
 from ._run_folder import APEX_COLUMNS, Checkpoint, Number, Position
 from ._train import Training, use_batch, use_checkpoint, use_frame_stack
 
-_EVALUATED = 30  # episodes of the evaluator in a row of evaluations.csv
 # Of the paper [Horgan et al. 2018, section 4.1], and of RLlib's Ape-X with 32 workers of 8 environments.
 _OTHERS = {"transitions received": ("12,500", "5,134"), "transitions learned": ("9,700", "4,081")}
 
@@ -37,12 +36,12 @@ class ApexProgress(Progress):
             return cast("Number", getattr(new, name) - getattr(old, name))
 
         rates = [ratio(more(name), seconds) for name in ("env_steps", "rows", "bytes", "train_steps", "learned")]
-        shares = [ratio(more(f"{part}_seconds"), seconds) for part in ("train", "publish", "receive", "learner_wait",
-                                                                       "actor_wait")]
+        shares = [ratio(more(f"{part}_seconds"), seconds) for part in ("train", "publish", "receive", "learner_wait")]
+        shares += [ratio(more(f"actor_{part}_seconds"), more("actor_seconds")) for part in ("env", "infer", "wait")]
         return [now.seconds, now.step, new.train_steps, new.episodes, *rates[:2], rates[2] / 1e6, *rates[3:],
-                ratio(more("learned"), more("rows")), new.weights_age, new.actors, more("deaths"), more("lost_rows"),
-                more("refused_blocks"), more("limiter_timeouts"), *shares, new.recent_return, new.evaluated_return,
-                *learning(before, now)]
+                ratio(more("learned"), more("inserted")), new.weights_age, new.actors, more("deaths"),
+                more("lost_rows"), more("refused_blocks"), more("limiter_timeouts"), *shares, new.recent_return,
+                new.evaluated_return, *learning(before, now)]
 
     def _shown(self, stats: Any, step: int) -> dict[str, float]:
         return {"steps/s": self._rates["env_steps_per_second"], "in/s": self._rates["transitions_per_second"],
@@ -76,7 +75,9 @@ class ApexProgress(Progress):
                 ("learner publishes weights", 100 * rates["publish_share"], "% of the time"),
                 ("learner waits", 100 * rates["learner_wait_share"], "% of the time"),
                 ("blocks are received", 100 * rates["receive_share"], "% of the time"),
-                ("actors wait for the learner", 100 * rates["actor_wait_share"], "% of the time"),
+                ("an actor steps", 100 * rates["actor_env_share"], "% of its time"),
+                ("an actor infers", 100 * rates["actor_infer_share"], "% of its time"),
+                ("an actor waits", 100 * rates["actor_wait_share"], "% of its time"),
                 ("actors that died", rates["deaths"], ""), ("transitions lost", rates["lost_transitions"], ""),
                 ("blocks refused", rates["refused_blocks"], "")]
         table = [("", "this run", "", "the paper", "RLlib"),
@@ -97,7 +98,7 @@ class ApexTraining(Training):
     _make_progress = ApexProgress
 
     def __init__(self, given: Any, folder: Path | None, is_resumed: bool):
-        self._refills, self._evaluated = flag("refill", given["refill"]), list[ApexEvent]()
+        self._refills = flag("refill", given["refill"])
         if self._refills and not is_resumed:
             raise InvalidArgument("refill is True and resume is None; only a run that goes on can be refilled")
         if given["env"] is not None:
@@ -126,12 +127,17 @@ class ApexTraining(Training):
         if options["folder"] is not None:
             options["folder"] = os.path.abspath(cast(str, options["folder"]))
         apex["folder"] = options["folder"]
-        apex["evaluates"], apex["epsilons"] = use("evaluator", True), _epsilons_of(options["epsilons"])
+        apex["eval_episodes"], apex["epsilons"] = use("eval_episodes", apex["eval_episodes"]), \
+            _epsilons_of(options["epsilons"])
+        apex["eval_period"] = use("eval_period", apex["eval_period"] if apex["eval_episodes"] else 0)
         agent["prioritized"] = use("prioritized", True)
         for option, member in (("target_period", "target_period"), ("batch", "batch_size"),
                                ("learning_rate", "learning_rate")):
             agent[member] = use(option, agent[member])
+        before = buffer.get("frame_stack", 1)
         use_frame_stack(options, buffer, envs.name)
+        if "extra_frames" in buffer:  # blocks repeat so many more frames as stacks are longer
+            buffer["extra_frames"] += buffer["capacity"] * (buffer["frame_stack"] - before) // apex["block_rows"]
         _use_capacity(buffer, apex, use("capacity", apex["soft_capacity"]), agent["batch_size"])
         buffer["min_size"] = use("prepopulation", min(buffer["min_size"], apex["soft_capacity"]))
         if buffer["min_size"] > apex["soft_capacity"]:
@@ -167,7 +173,8 @@ class ApexTraining(Training):
             self._record.add("episode", (event.step, event.actor, event.length, event.episode_return,
                                          shortest(event.epsilon)))
         elif event.kind == "evaluation":
-            self._note_evaluation(event)
+            self._record.add("evaluation", (event.step, event.episodes, event.length, event.episode_return,
+                                            event.return_deviation))
         else:
             self._record.add("actor", (event.step, event.actor, event.incarnation, event.kind, event.asked,
                                        event.lost_blocks, event.lost_rows))
@@ -176,23 +183,23 @@ class ApexTraining(Training):
             self._progress.say(f"{who} ended: {event.error}")
         return None if self._on_event is None else self._on_event(event)
 
-    def _note_evaluation(self, event: ApexEvent) -> None:
-        self._evaluated.append(event)
-        if len(self._evaluated) == _EVALUATED:
-            returns = [one.episode_return for one in self._evaluated]
-            length = sum(one.length for one in self._evaluated)
-            self._record.add("evaluation", (event.step, _EVALUATED, length, statistics.fmean(returns),
-                                            statistics.pstdev(returns)))
-            self._evaluated.clear()
-
     def _train(self) -> None:
         steps, every = self._number("steps"), 0 if self._folder is None else self._number("checkpoint")
         while self._step < steps:
             end = min(steps, (self._step // every + 1) * every) if every else steps
             self._run._call_watched(lib.gpur_apex_advance, end - self._step, 0, tick=self._progress.look)
+            if self._run.stats.env_steps >= steps:  # actors end first, so that it has all that they sent
+                self._run.finish(evaluate=False)
             self._step = self._run.stats.env_steps
             if every:
                 self._save_checkpoint(Checkpoint(cast(Path, self._folder)))
+        # The checkpoint comes before: a run of more steps makes this evaluation, too.
+        self._run._call_watched(lib.gpur_apex_finish, int(self._number("eval_episodes") > 0), tick=self._progress.look)
+
+    def _end_early(self) -> None:
+        """Actors that end have a row, too. What on_event has raised is raised by the caller."""
+        with contextlib.suppress(BaseException):
+            self._run.finish(evaluate=False)
 
 
 def _epsilons_of(text: Value) -> list[float] | None:
