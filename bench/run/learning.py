@@ -21,6 +21,9 @@ Experiments, --experiment NAME:
     ape-x       "apex-dqn-small" with eight actors, each a process, over eight seeds: as it is; with the largest
                 priority so far as the initial one; with uniform draws; and with 100 kills of actors at random moments.
                 Episodes are those of the actor with the smallest epsilon, so there is no evaluation.
+    ga3c        "ga3c-small", "a3c-small" and "a2c-small" with 16 agents, and Stable-Baselines3's A2C with 16
+                environments, the same network, entropy 0.01, and its own defaults else, over eight seeds. Evaluations
+                draw actions, as the training does.
 
 `run` does what is not in --out yet, each run in a process with one thread, --jobs at the same time: it can be stopped
 and started again, and begins those anew that were not finished. A result holds the settings.
@@ -59,6 +62,7 @@ _SMALL = ["--preset", "fast-dqn-small"]
 APEX_ACTORS = 8
 _APEX = ["--preset", "apex-dqn-small", "--actors", str(APEX_ACTORS), "--processes", "1", "--eval-episodes", "0"]
 KILLED, KILLS = "100 kills", 100
+PEER_A2C, AGENTS = "Stable-Baselines3's A2C", 16
 _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]
 
 
@@ -87,6 +91,11 @@ EXPERIMENTS = {
         ("MinAtar/Breakout", "MinAtar/Freeway"),
         {KILLED: _APEX, "Ape-X": _APEX, "largest priority so far": [*_APEX, "--initial-priorities", "max"],
          "uniform": [*_APEX, "--prioritized", "0"]}, "Ape-X", (), tuple(range(1, 9))),
+    "ga3c": Experiment(
+        ("MinAtar/Breakout",),
+        {**{name: ["--preset", preset, "--agents", str(AGENTS)] for name, preset in
+            (("GA3C", "ga3c-small"), ("A3C", "a3c-small"), ("A2C", "a2c-small"))}, PEER_A2C: []}, PEER_A2C, (),
+        tuple(range(1, 9))),
 }
 SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "prepopulation": 5_000, "batch": 32,
             "gamma": 0.99, "train_period": 4, "target_period": 1_000, "exploration_steps": 100_000, "epsilon": 0.1,
@@ -106,8 +115,10 @@ def _file(out: Path, system: str, game: str, seed: int) -> Path:
 
 def _run_ours(train: str, out: Path, options: list[str], system: str, game: str, seed: int) -> dict[str, Any]:
     s, folder = SETTINGS, _file(out, system, game, seed).with_suffix("")
+    period = [] if any(preset in options for preset in ("ga3c-small", "a3c-small", "a2c-small")) else \
+        ["--eval-period", "0"]
     command = [train, "--env", game, *options, "--steps", str(s["steps"]), "--seed", str(seed), "--out", str(folder),
-               "--device", "cpu", "--threads", "1", "--quiet", "--eval-period", "0", "--eval-episodes",
+               "--device", "cpu", "--threads", "1", "--quiet", *period, "--eval-episodes",
                str(s["eval_episodes"][game]), "--checkpoint", "0"]
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
     subprocess.run(command, check=True)
@@ -242,6 +253,37 @@ def _run_peer(game: str, seed: int) -> dict[str, Any]:
     return {"episodes": ends, "evaluated": float(mean), "seconds": seconds}
 
 
+def _run_peer_a2c(game: str, seed: int) -> dict[str, Any]:
+    import torch
+    from stable_baselines3 import A2C
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    class Ends(BaseCallback):  # type: ignore[misc]
+        """Step and return of each episode."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.found: list[tuple[int, float]] = []
+
+        def _on_step(self) -> bool:
+            self.found += [(self.num_timesteps, info["episode"]["r"]) for info in self.locals["infos"]
+                           if "episode" in info]
+            return True
+
+    torch.set_num_threads(1)
+    envs = DummyVecEnv([lambda: Monitor(_make_env(game))] * AGENTS)
+    agent = A2C("MlpPolicy", envs, ent_coef=0.01, gamma=SETTINGS["gamma"], seed=seed, device="cpu",
+                policy_kwargs={"features_extractor_class": _network(), "net_arch": [], "normalize_images": False})
+    ends, start = Ends(), time.perf_counter()
+    agent.learn(SETTINGS["steps"], callback=ends)
+    seconds = time.perf_counter() - start
+    mean, _ = evaluate_policy(agent, Monitor(_make_env(game)), SETTINGS["eval_episodes"][game], deterministic=False)
+    return {"episodes": ends.found, "evaluated": float(mean), "seconds": seconds}
+
+
 def _random_returns(game: str) -> list[float]:
     import numpy as np
 
@@ -303,8 +345,10 @@ def one(given: argparse.Namespace) -> None:
     out = Path(given.out)
     options = EXPERIMENTS[given.experiment].systems[given.system]
     run_one = _run_apex if given.experiment == "ape-x" else _run_ours
-    found = _run_peer(given.game, given.seed) if given.system == PEER else \
-        run_one(given.train, out, options, given.system, given.game, given.seed)
+    if given.system in (PEER, PEER_A2C):
+        found = (_run_peer if given.system == PEER else _run_peer_a2c)(given.game, given.seed)
+    else:
+        found = run_one(given.train, out, options, given.system, given.game, given.seed)
     result = {"system": given.system, "game": given.game, "seed": given.seed, "settings": SETTINGS,
               "options": options, **found}
     path = _file(out, given.system, given.game, given.seed)

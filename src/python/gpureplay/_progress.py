@@ -7,7 +7,7 @@ import math
 import shutil
 import sys
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ._learner import DQN, LearnerStats
 from ._run import Advanced, Run
@@ -49,7 +49,7 @@ class Progress:
         self._run: Any = run
         self._agent, self._record, self._prints = agent, record, prints
         self._steps, self._first_step, self._first_seconds = steps, first_step, first_seconds
-        self._eval_episodes: int = self._run.config["eval_episodes"]
+        self._eval_episodes: int = cast(Any, run).config["eval_episodes"]
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self._began = time.monotonic()
         self._rates: dict[str, Number] = dict.fromkeys(record.columns["rates"], math.nan)
