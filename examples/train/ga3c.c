@@ -105,7 +105,7 @@ void ga3c_find_rates(const gpur_ga3c_stats *from, const gpur_ga3c_stats *to, dou
     find_learning(from, to, rates);
 }
 
-/* Predictions, and so steps, a second on System I [Babaeizadeh et al. 2017, table 2]; "" if it has none of this preset. */
+/* Steps a second on System I, "PPS" [Babaeizadeh et al. 2017, table 2]; "" if it has none of this preset. */
 static const char *paper_steps(const char *preset)
 {
     static const char *const rates[][2] = {{"ga3c", "1,361"},         {"ga3c-large-4", "1,271"},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpureplay-train: trains a DQN agent or an actor-critic in environments of this library or of plug-ins. docs/training.md describes its
- * options and the files that it writes. The thread that advances the run is the main thread.
+ * gpureplay-train: trains a DQN agent or an actor-critic in environments of this library or of plug-ins.
+ * docs/training.md describes its options and the files that it writes. The thread that advances the run is the main
+ * thread.
  */
 #include "apex.h"
 #include "checkpoint.h"

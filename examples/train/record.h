@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The files that a run fills: episodes.csv, evaluations.csv and rates.csv, of Ape-X actors.csv, too, of GA3C tuner.csv,
- * and log.jsonl with the rows of all of them. A row is written by one call of write(2), so that a run that is killed leaves whole rows.
+ * and log.jsonl with the rows of all of them. A row is written by one call of write(2), so that a run that is killed
+ * leaves whole rows.
  */
 #pragma once
 
