@@ -27,7 +27,7 @@ def main() -> int:
     envs = open_envs(given["env"], options=given["env_options"], check_nan=given["check_nan"])
     if isinstance(envs, PythonEnvs):
         envs.tells_place = True
-    envs.open(1)
+    envs.open()
     status = lib.gpur_apex_serve(_CONNECTION, envs.type, envs.options, ctypes.addressof(spec.config),
                                  ctypes.addressof(network), 0)
     envs.close()

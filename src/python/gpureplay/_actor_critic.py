@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from . import _c_api
 from ._config import actor_critic_config, settings_of_actor_critic, settings_text
 from ._device import Device, TorchDevice, as_device
-from ._handle import Handle, Progress, call_with_file, note_library_threads
+from ._handle import Progress, call_with_file, note_library_threads
 from ._inputs import address_of, column, flag, integer, read_observations
-from ._learner import Weights
+from ._learner import Learner, Weights
 from ._library import lib
 from ._policy import FLOAT32, INT32, Policy
 from ._schema import obs_field, to_c
@@ -30,7 +30,7 @@ class ActorCriticLosses(NamedTuple):
     learning_rate: float
 
 
-class ActorCritic(Handle):
+class ActorCritic(Learner):
     """An actor-critic learner: a network with a policy and a value, which trains on batches of observations, actions
     and returns that the caller computes. Policies act by its weights:
 
@@ -119,10 +119,6 @@ class ActorCritic(Handle):
     def config(self) -> dict[str, Any]:
         """The settings by name, including the defaults. A copy."""
         return settings_of_actor_critic(self._config)
-
-    def close(self) -> None:
-        """Waits for the learner's work and frees its memory."""
-        super().close()
 
     def __repr__(self) -> str:
         if self.closed:

@@ -12,7 +12,7 @@ from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_i
 from typing import Any, Union
 
 MAX_FIELDS, MAX_DIMS, MAX_NAME, MAX_LAYERS, MAX_READERS, MAX_HOST_BATCHES = 64, 6, 64, 8, 8, 16
-LAUNCH_STEPS, MAX_N_STEP, MAX_STACK, MAX_POLICY_STREAMS = 256, 64, 16, 64
+LAUNCH_STEPS, MAX_N_STEP, MAX_STACK, MAX_POLICY_STREAMS, MAX_ACTOR_CRITIC_BATCH = 256, 64, 16, 64, 65536
 
 OK, INVALID_ARGUMENT, OUT_OF_MEMORY, TOO_FEW, WOULD_BLOCK, UNAVAILABLE, DEVICE_ERROR = 0, 1, 2, 3, 4, 5, -1
 FILE_ERROR, INTERRUPTED, EVICTED = 6, 7, 8
@@ -40,6 +40,11 @@ HEAD_Q, HEAD_DUELING, HEAD_SOFTMAX_VALUE, HEAD_TANH_ACTION = 0, 1, 2, 3
 INIT_FAN_IN, INIT_GLOROT, INIT_NORMAL = 0, 1, 2
 LOG_ADD, LOG_MAX, LOG_SOFTMAX = 0, 1, 2
 LOSS_HUBER, LOSS_SQUARED = 0, 1
+GA3C, A3C, A2C = 0, 1, 2
+QUEUE_WAIT, QUEUE_REFUSE, QUEUE_DROP_OLDEST = 0, 1, 2
+TUNER_NONE, TUNER_PAPER, TUNER_CODE = 0, 1, 2
+GA3C_EPISODE, GA3C_TUNED = 0, 1
+GA3C_MAX_AGENTS, GA3C_MAX_PREDICTORS, GA3C_MAX_TRAINERS, GA3C_MAX_ROLLOUT, GA3C_LAGS = 1024, 64, 64, 256, 64
 ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND, ADAM_TF = 0, 1, 2, 3, 4, 5
 ESTIMATOR_PENG, ESTIMATOR_N_STEP, ESTIMATOR_WATKINS, ESTIMATOR_PENG_MEDIAN, ESTIMATOR_WATKINS_MEDIAN = 0, 1, 2, 3, 4
 ESTIMATOR_PENG_ERROR_BOUND, ESTIMATOR_WATKINS_ERROR_BOUND = 5, 6
@@ -381,13 +386,44 @@ class ApexStats(Sized):
                                    "actor_infer_seconds actor_wait_seconds weights_age"))
 
 
+class GA3CEvent(Sized):
+    c_name = "gpur_ga3c_event"
+    _fields_ = _members((c_uint64, "size"), (c_int32, "kind agent"), (c_int64, "step train_steps length"),
+                        (c_double, "episode_return"), (c_int32, "agents predictors trainers accepted"),
+                        (c_double, "rate"))
+
+
+class GA3CConfig(Sized):
+    c_name = "gpur_ga3c_config"
+    _fields_ = _members((c_uint64, "size"), (c_int32, "system agents predictors trainers t_max"),
+                        (c_float, "discount reward_clip"),
+                        (c_int32, "drop_terminal max_prediction_batch min_train_batch queue_room when_full tuner"),
+                        (c_double, "tuner_period tuner_settling"), (c_int32, "max_agents reserved"),
+                        (c_uint64, "seed"), (c_char_p, "env_options"),
+                        (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"), (c_void_p, "user"))
+
+
+class GA3CStats(Sized):
+    c_name = "gpur_ga3c_stats"
+    _fields_ = _members((c_uint64, "size"),
+                        (c_int64, "steps episodes predictions prediction_batches train_steps trained_rows "
+                                  "training_batches refused_rollouts overwritten_rollouts left_rollouts dropped_rows"),
+                        (c_int32, "agents predictors trainers"), (c_double, "prediction_queue training_queue"),
+                        (c_int64 * GA3C_LAGS, "lags"), (c_double, "mean_lag"),
+                        (c_int64, "largest_lag queue_lag queue_lag_bound"),
+                        (c_double, "seconds environment_seconds wait_seconds queue_seconds predict_seconds "
+                                   "predictor_seconds train_seconds recent_return policy_loss value_loss entropy "
+                                   "mean_value gradient_norm learning_rate"))
+
+
 STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, SequenceConfig, ReplayConfig, ReplayPlan, ReplayStats,
     PriorityStats, WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, ReturnsConfig,
     LearnerConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, ActorCriticConfig,
     ActorCriticBatch, ActorCriticLosses, CheckpointOptions,
     CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent, RunConfig, RunStats,
-    BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexStats,
+    BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexStats, GA3CEvent, GA3CConfig,
+    GA3CStats,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -404,17 +440,18 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
         "gpur_sequence_config_init "
         "gpur_learner_config_init gpur_policy_config_init gpur_run_config_init gpur_checkpoint_options_init "
-        "gpur_packer_config_init gpur_apex_config_init gpur_actor_critic_config_init"),
+        "gpur_packer_config_init gpur_apex_config_init gpur_actor_critic_config_init gpur_ga3c_config_init"),
     (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
     (None, [_P], "gpur_device_close gpur_replay_destroy gpur_batch_retain gpur_batch_release gpur_writer_destroy "
         "gpur_learner_destroy gpur_policy_destroy gpur_run_destroy gpur_run_stop "
-        "gpur_block_format_destroy gpur_packer_destroy gpur_apex_destroy gpur_apex_stop gpur_actor_critic_destroy"),
+        "gpur_block_format_destroy gpur_packer_destroy gpur_apex_destroy gpur_apex_stop gpur_actor_critic_destroy "
+        "gpur_ga3c_destroy gpur_ga3c_stop"),
     (_STATUS, [_P, _P], "gpur_device_get_info gpur_device_wait_stream gpur_replay_plan_bytes gpur_replay_get_stats "
         "gpur_replay_get_priority_stats gpur_replay_check_priorities gpur_batch_get_view gpur_batch_wait "
         "gpur_writer_set_ended gpur_writer_step_ex gpur_learner_train_ids gpur_learner_acquire_host_batch "
         "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats gpur_policy_get_stats "
         "gpur_run_get_stats gpur_block_format_create gpur_packer_reset gpur_packer_step gpur_apex_get_stats "
-        "gpur_actor_critic_publish"),
+        "gpur_actor_critic_publish gpur_ga3c_get_stats"),
     (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
     (None, [_P, _P], "gpur_device_free"),
     (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
@@ -422,7 +459,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
         "gpur_writer_end_appended_episode gpur_learner_sync gpur_learner_refresh "
         "gpur_learner_weight_count gpur_run_evaluate gpur_actor_critic_weight_count"),
     (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset gpur_policy_config_preset "
-        "gpur_run_save gpur_run_load gpur_apex_save"),
+        "gpur_run_save gpur_run_load gpur_apex_save gpur_ga3c_save gpur_ga3c_load"),
     (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_sample_into gpur_writer_open gpur_learner_create "
         "gpur_policy_create gpur_policy_act gpur_packer_create gpur_actor_critic_create gpur_actor_critic_train"),
     (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "
@@ -451,10 +488,13 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I32, _P, _P], "gpur_writer_get_episode gpur_packer_take"),
     (_STATUS, [_P, _P, _P, _P, _P, _P], "gpur_writer_step"),
     (_F32, [_P, _I64], "gpur_schedule_at gpur_learner_epsilon"),
-    (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance gpur_replay_trim"),
+    (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance gpur_replay_trim gpur_ga3c_advance"),
+    (_STATUS, [_P, _I64, _I32, _P], "gpur_ga3c_evaluate"),
+    (_STATUS, [_P, _I32, _I32, _I32], "gpur_ga3c_set_counts"),
+    (_STATUS, [_TEXT, _P, _TEXT, _P, _P], "gpur_ga3c_preset"),
     (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
     (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_run_preset gpur_run_preset_vector gpur_apex_preset"),
-    (_STATUS, [_P, _P, _P, _P], "gpur_run_create gpur_apex_create gpur_replay_sample_sequences "
+    (_STATUS, [_P, _P, _P, _P], "gpur_run_create gpur_apex_create gpur_ga3c_create gpur_replay_sample_sequences "
         "gpur_replay_sample_sequences_into"),
     (_STATUS, [_P, _P, _P, _P, _P], "gpur_run_create_vector"),
     (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights "

@@ -54,7 +54,8 @@ _LEARNER_CHOICES = {
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")  # settings that only a prioritized buffer has
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
 _FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
-          "whole_episodes", "burst", "truncation_terminates", "processes", "restarts", "dual_optimizer")
+          "whole_episodes", "burst", "truncation_terminates", "processes", "restarts", "dual_optimizer",
+          "drop_terminal")
 
 
 # Setting members of structs.
@@ -526,6 +527,29 @@ def _set_epsilons(config: _c_api.ApexConfig, values: Sequence[float] | None) -> 
     config.epsilons, config.epsilon_count = ctypes.addressof(array) if numbers else None, len(numbers)
 
 
+# GA3C.
+
+_GA3C_CHOICES = {
+    "system": {"ga3c": _c_api.GA3C, "a3c": _c_api.A3C, "a2c": _c_api.A2C},
+    "when_full": {"wait": _c_api.QUEUE_WAIT, "refuse": _c_api.QUEUE_REFUSE, "drop_oldest": _c_api.QUEUE_DROP_OLDEST},
+    "tuner": {"none": _c_api.TUNER_NONE, "paper": _c_api.TUNER_PAPER, "code": _c_api.TUNER_CODE},
+}
+_GA3C_MEMBERS = ("system", "agents", "predictors", "trainers", "t_max", "discount", "reward_clip", "drop_terminal",
+                 "max_prediction_batch", "min_train_batch", "queue_room", "when_full", "tuner", "tuner_period",
+                 "tuner_settling", "max_agents", "seed")
+
+
+def ga3c_config(settings: Settings) -> _c_api.GA3CConfig:
+    """The defaults, overridden by `settings`."""
+    config = _c_api.GA3CConfig()
+    check(lib.gpur_ga3c_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
+    for name, value in settings.items():
+        if name not in _GA3C_MEMBERS:
+            raise TypeError(f"{name!r} is no setting; they are {', '.join(_GA3C_MEMBERS)}")
+        _put_setting(config, name, value, _GA3C_CHOICES)
+    return config
+
+
 # Reading settings back from structs.
 
 
@@ -629,6 +653,11 @@ def settings_of_apex(config: _c_api.ApexConfig) -> Settings:
             "folder": None if config.folder is None else os.fsdecode(config.folder)}
 
 
+def settings_of_ga3c(config: _c_api.GA3CConfig) -> Settings:
+    return {name: _word(_GA3C_CHOICES[name], getattr(config, name)) if name in _GA3C_CHOICES else
+            _value_of(config, name) for name in _GA3C_MEMBERS}
+
+
 def settings_text(settings: Settings, names: str) -> str:
     """Some of the settings, written as in a call."""
     return ", ".join(f"{name}={settings[name]!r}" for name in names.split())
@@ -702,15 +731,34 @@ def apex_preset(name: str, env_type: int | None, options: bytes) -> RunPreset:
     return RunPreset(buffer, agent, settings_of_apex(apex))
 
 
+class GA3CPreset(NamedTuple):
+    """The settings of a system for an environment, as keywords of `ActorCritic`, with obs, and of `GA3C`."""
+
+    learner: Settings
+    run: Settings
+
+
+def ga3c_preset(name: str, env_type: int | None, options: bytes) -> GA3CPreset:
+    """As run_preset."""
+    learner, run = actor_critic_config({}), ga3c_config({})
+    check(lib.gpur_ga3c_preset(_preset_name(name), env_type, options, ctypes.addressof(learner),
+                               ctypes.addressof(run)))
+    return GA3CPreset({"obs": _field_of(learner.obs)[1], **settings_of_actor_critic(learner)}, settings_of_ga3c(run))
+
+
+def _preset_name(name: str) -> bytes:
+    if "\0" in name:
+        raise ValueError(f"preset is {name!r}; it must have no NUL")
+    return name.encode()
+
+
 def _preset_of(function: Any, name: str, env_type: int | None, options: bytes, fields: ctypes.Array[_c_api.Field],
                run: _c_api.Sized) -> tuple[Settings, Settings]:
     """Fills in `run`. Returns the settings of the buffer and of the agent."""
     replay, learner = _c_api.ReplayConfig(), _c_api.LearnerConfig()
     for config, init in ((replay, lib.gpur_replay_config_init), (learner, lib.gpur_learner_config_init)):
         check(init(ctypes.addressof(config), ctypes.sizeof(config)))
-    if "\0" in name:
-        raise ValueError(f"preset is {name!r}; it must have no NUL")
-    check(function(name.encode(), env_type, options, *map(ctypes.addressof, (fields, replay, learner, run))))
+    check(function(_preset_name(name), env_type, options, *map(ctypes.addressof, (fields, replay, learner, run))))
     buffer = {key: value for key, value in _settings_of_replay(replay).items() if value is not None}
     for key in ("max_batch", "block_rows", "extra_frames"):
         if getattr(replay, key) == 0:

@@ -92,6 +92,27 @@ class Weights(_Tensors):
         return f"<gpureplay weights: {', '.join(f'{name} {shape}' for name, shape in self._shapes.items())}>"
 
 
+class Learner(Handle):
+    """What `DQN` and `ActorCritic` share: runs train it, and end with it."""
+
+    def __init__(self, address: int | None, destroy: Callable[[int | None], None], owned: Owned | None = None):
+        # It destroys its runs before itself, as Python may finalize them later than it.
+        self._runs: Owned = {}
+        self._users: weakref.WeakSet[Handle] = weakref.WeakSet()
+        super().__init__(address, functools.partial(_destroy, self._runs, destroy), owned)
+
+    def _take_run(self, run: Handle) -> None:
+        """From now on the run trains it."""
+        self._users.add(run)
+
+    def close(self) -> None:
+        """Waits for the learner's work and frees its memory. Its runs are closed, too."""
+        for run in list(self._users):
+            run.close()
+            run._closed_by = "was closed with its learner"
+        super().close()
+
+
 class LearnerStats(NamedTuple):
     """Statistics as of the last finished launch. include/gpureplay/learner.h describes each."""
 
@@ -114,7 +135,7 @@ class LearnerStats(NamedTuple):
     cache_bytes: int
 
 
-class DQN(Handle):
+class DQN(Learner):
     """A DQN learner on a buffer. A whole train step (sample, gather, forward, target, loss, backward, update, target
     copy) runs on the device.
 
@@ -163,11 +184,7 @@ class DQN(Handle):
             raise InvalidArgument(f"cache_size is {config.returns.cache_size} and the buffer has no field \"previous\" "
                                   "to find successive transitions by; it must be made with sequences=True")
         buffer._call(lib.gpur_learner_create, ctypes.addressof(config), ctypes.addressof(address))
-        # The runs on this learner. It destroys them before itself, as Python may finalize them later than it.
-        self._runs: Owned = {}
-        self._users: weakref.WeakSet[Handle] = weakref.WeakSet()
-        super().__init__(address.value, functools.partial(_destroy, self._runs, lib.gpur_learner_destroy),
-                         buffer._owned)
+        super().__init__(address.value, lib.gpur_learner_destroy, buffer._owned)
         self._buffer = buffer  # keeps it alive
         buffer._users.add(self)
         self._config = config
@@ -293,11 +310,12 @@ class DQN(Handle):
         """The gradients of the last train step. They are read-only."""
         return Weights(self, _c_api.WEIGHTS_GRADIENT)
 
+    def _take_run(self, run: Handle) -> None:
+        super()._take_run(run)
+        self._buffer._close_writer(f"gave way to those of a gpureplay.{type(run).__name__}")
+
     def close(self) -> None:
         """Waits for the learner's work and frees its memory. Its runs are closed, too. The buffer stays open."""
-        for run in list(self._users):
-            run.close()
-            run._closed_by = "was closed with its learner"
         super().close()
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -32,8 +33,8 @@ class Envs:
     count: int | None = None  # how many lanes there can be; None: any number
     can_evaluate = True  # whether there is an environment for evaluations
 
-    def open(self, lanes: int) -> None:
-        """From now on `init` is called for the lanes of a run, and no longer to read the spaces alone."""
+    def open(self) -> None:
+        """From now on `init` makes environments of a run, and no longer only tells the spaces."""
 
     def cause_of(self, text: str) -> BaseException | None:
         """The exception in Python that the library's message `text` is about."""
@@ -135,7 +136,7 @@ _FUNCTIONS = {
     "reset": ctypes.CFUNCTYPE(_P, _P, _P), "step": ctypes.CFUNCTYPE(_P, _P, _P, _P, _P),
     "vector_step": ctypes.CFUNCTYPE(_P, _P, _P, _P), "close": ctypes.CFUNCTYPE(None, _P),
 }
-_MAX_SENTENCE = 300  # characters; the library's messages have room for about 500
+_MAX_SENTENCE = 300  # bytes; the library's messages have room for about 500
 _PROBE = 1 << 20  # the handle of no environment, while only the spaces are read
 
 
@@ -154,8 +155,8 @@ class _PythonType(Envs):
         self.name, self.spaces, self._checks = _name_of(first), spaces, check_nan
         self._max_steps = getattr(getattr(first, "spec", None), "max_episode_steps", None) or 0
         self._bounds = [np.ascontiguousarray(bound, np.float32) for bound in (box.low, box.high)]
-        self._raised: dict[str, BaseException] = {}  # by what the library calls the environment
-        self._sentences: dict[str, Any] = {}  # which the library reads
+        # By their sentence, with the bytes of it that the library reads.
+        self._raised: dict[str, tuple[BaseException, ctypes.Array[ctypes.c_char]]] = {}
         self._kept: list[Any] = [self.name.encode()]  # what the tables point to
 
     def _fill(self, table: Any, functions: dict[str, Callable[..., Any]]) -> int:
@@ -192,21 +193,25 @@ class _PythonType(Envs):
     def _close(self, handle: int) -> None:
         """`close` closes the environments, in the caller's thread, where an exception can be raised."""
 
-    def _refusal(self, label: str, error: BaseException) -> int:
+    def _refusal(self, error: BaseException) -> int:
         """Stores the exception. Returns the address of a sentence."""
-        text = f"{type(error).__name__}: {error}"[:_MAX_SENTENCE]
+        text = _shortened(f"{type(error).__name__}: {error}")
         if self.tells_place:
             place = traceback.extract_tb(error.__traceback__)[-1]
             text += f" ({os.path.basename(place.filename)}, line {place.lineno})"
-        self._raised.setdefault(label, error)
-        sentence = self._sentences[label] = ctypes.create_string_buffer(text.encode("utf-8", "replace"))
+        stored = error, ctypes.create_string_buffer(text.encode("utf-8", "replace"))
+        _, sentence = self._raised.setdefault(text, stored)
         return ctypes.addressof(sentence)
 
     def cause_of(self, text: str) -> BaseException | None:
-        for label, error in self._raised.items():
-            if text.startswith((f"{label}:", f"{label},")):
-                return error
-        return None
+        """The library puts before the sentence where it was said: "lane 3, step 17: "."""
+        found = self._raised.get(text.partition(": ")[2])
+        return None if found is None else found[0]
+
+
+def _shortened(text: str) -> str:
+    """What the library gives back unchanged."""
+    return text.replace("\0", " ").encode("utf-8", "replace")[:_MAX_SENTENCE].decode("utf-8", "ignore")
 
 
 class _Player:
@@ -233,19 +238,20 @@ class _Player:
 
 
 class PythonEnvs(_PythonType):
-    """Environments of their own for the lanes. They are made in the thread that makes the run.
+    """Environments of their own for the lanes, which are made in the thread that makes the run, or for the agents of
+    GA3C, each made in its agent's thread.
 
-    The library closes environments and makes them again when it loads a run: then they stay, and their next reset gets
-    the new seed.
+    The library closes environments and makes them again when it loads a run, or when agents come and go: then they
+    stay, and their next reset gets the new seed.
 
-    make: makes the environment of a lane. closes: whether they are closed with the run.
+    make: makes the environment of a lane, one at a time. closes: whether they are closed with the run.
     """
 
     def __init__(self, make: Callable[[int], Any], closes: bool, check_nan: bool):
         self._make, self._closes = make, closes
         self._players: dict[int, _Player] = {}  # by handle: the lane + 1, because NULL is none
         self._closed: set[int] = set()  # handles whose environments the library has closed
-        self._lanes: int | None = None  # None: not open
+        self._is_open, self._making = False, threading.Lock()
         self._first = make(0)  # from which the spaces are known
         try:
             super().__init__(self._first, _single_spaces(self._first), self._first.observation_space, check_nan)
@@ -255,34 +261,37 @@ class PythonEnvs(_PythonType):
         self.type = self._fill(_c_api.EnvType(), {"init": self._init, "reset": self._reset, "step": self._step,
                                                   "close": self._close})
 
-    def open(self, lanes: int) -> None:
-        self._lanes = lanes
-
-    def _label(self, handle: int) -> str:
-        return "the evaluation" if handle - 1 == self._lanes else f"lane {handle - 1}"
+    def open(self) -> None:
+        self._is_open = True
 
     def _init(self, options: bytes, seed: int, info_at: int, env_at: int) -> int | None:
-        if self._lanes is None:
+        if not self._is_open:
             return self._probe(options, seed, info_at, env_at)
-        handle = min(self._closed, default=len(self._players) + 1)
-        self._closed.discard(handle)
         _P.from_address(env_at).value = None
         try:
             self._describe(info_at)
-            made = self._players[handle].env if handle in self._players else \
-                self._first if handle == 1 else self._make(handle - 1)
-            self._players[handle] = _Player(made, self.spaces, _seed_of(seed), self._checks)
-            self._require_same(made)
+            with self._making:
+                handle = self._open_player(seed)
         except BaseException as error:
-            return self._refusal(self._label(handle), error)
+            return self._refusal(error)
         _P.from_address(env_at).value = handle
         return None
+
+    def _open_player(self, seed: int) -> int:
+        """Returns its handle."""
+        handle = min(self._closed, default=len(self._players) + 1)
+        made = self._players[handle].env if handle in self._players else \
+            self._first if handle == 1 else self._make(handle - 1)
+        self._closed.discard(handle)
+        self._players[handle] = _Player(made, self.spaces, _seed_of(seed), self._checks)
+        self._require_same(made)
+        return handle
 
     def _require_same(self, made: Any) -> None:
         first = self._first
         if _single_spaces(made) != self.spaces:
             raise ValueError(f"the spaces are {made.observation_space} and {made.action_space}; they must be those of "
-                             f"lane 0, {first.observation_space} and {first.action_space}")
+                             f"the first environment, {first.observation_space} and {first.action_space}")
 
     def _close(self, handle: int) -> None:
         self._closed.update({handle} & self._players.keys())
@@ -291,14 +300,14 @@ class PythonEnvs(_PythonType):
         try:
             self._players[handle].reset(obs_at)
         except BaseException as error:
-            return self._refusal(self._label(handle), error)
+            return self._refusal(error)
         return None
 
     def _step(self, handle: int, action_at: int, obs_at: int, result_at: int) -> int | None:
         try:
             self._players[handle].step(action_at, obs_at, result_at)
         except BaseException as error:
-            return self._refusal(self._label(handle), error)
+            return self._refusal(error)
         return None
 
     def close(self) -> None:
@@ -340,9 +349,9 @@ class PythonVector(_PythonType):
                         "terminated": _Memory(shape, np.bool_), "truncated": _Memory(shape, np.bool_)}
         self._batch = Field("obs", shape + obs.shape, obs.dtype)
 
-    def open(self, lanes: int) -> None:
+    def open(self) -> None:
         if self._evaluation is not None:
-            self._evaluation.open(0)  # its only environment is not a lane's
+            self._evaluation.open()
 
     def _init(self, _options: bytes, seed: int, _num_envs: int, info_at: int, env_at: int) -> int | None:
         self._describe(info_at)
@@ -356,14 +365,14 @@ class PythonVector(_PythonType):
             self._seed = -1
             self._memory["next_obs"].at(obs_at)[...] = _observation(obs, self._batch, self._checks)
         except BaseException as error:
-            return self._refusal(self.name, error)
+            return self._refusal(error)
         return None
 
     def _step(self, _handle: int, actions_at: int, result_at: int) -> int | None:
         try:
             self._take_step(actions_at, _c_api.VectorResult.from_address(result_at))
         except BaseException as error:
-            return self._refusal(self.name, error)
+            return self._refusal(error)
         return None
 
     def _take_step(self, actions_at: int, result: _c_api.VectorResult) -> None:

@@ -15,7 +15,7 @@ from ._config import Settings, run_config, settings_of_run, settings_text
 from ._envs import EnvOptions, open_envs
 from ._handle import DeferredSignals, Handle, encoded_path, note_library_threads, refuse_after_fork, says_stop
 from ._inputs import flag, integer
-from ._learner import DQN
+from ._learner import DQN, Learner
 from ._library import GpureplayError, InvalidArgument, failed, lib
 from ._python_envs import Envs
 
@@ -25,7 +25,8 @@ _Run = TypeVar("_Run", bound="Advanced")
 
 
 class EnvError(GpureplayError, RuntimeError):
-    """An environment in Python raised an exception, which is the cause of this one. The text names the lane."""
+    """An environment in Python raised an exception, which is the cause of this one. The text names the lane or the
+    agent."""
 
 
 class RunEvent(NamedTuple):
@@ -84,6 +85,11 @@ class Reporter:
         self._on_event, self._event_at = on_event, event_at
         self.function = dict(_c_api.RunConfig._fields_)["on_event"](self._report)
 
+    def begin(self) -> None:
+        """A call begins. What stopped one before does not stop it."""
+        self.raised.clear()
+        self.says_stop = False
+
     def _report(self, _user: int | None, address: int) -> None:
         if self._on_event is None or self.raised:
             return
@@ -96,29 +102,33 @@ class Reporter:
 
 
 class Advanced(Handle):
-    """What `Run` and `Apex` share: a run on a learner that one thread advances, which calls on_event, while others may
-    look at it and stop it."""
+    """What `Run`, `Apex` and `GA3C` share: a run on a learner that one thread advances, which calls on_event, while
+    others may look at it and stop it."""
 
     _stop: Any  # the library's functions
     _save: Any
-    _agent: DQN
+    _agent: Learner
     _envs: Envs
     _reporter: Reporter
 
     def _own(self, address: int | None, destroy: Callable[[int | None], None]) -> None:
-        """Takes the library's run as its own. From now on nobody else adds to the buffer."""
+        """Takes the library's run as its own."""
         super().__init__(address, destroy, self._agent._runs)
-        self._agent._users.add(self)
-        self._agent._buffer._close_writer(f"gave way to those of a gpureplay.{type(self).__name__}")
+        self._agent._take_run(self)
         self._reporter.stop = functools.partial(type(self)._stop, address)
 
     def _failure(self, error: Exception) -> BaseException:
-        """What is raised for the library's error."""
-        return error
+        """The library's error, with what an environment in Python raised as its cause."""
+        cause = self._envs.cause_of(str(error))
+        if cause is None or not isinstance(cause, Exception):  # SystemExit, say, is raised as it is
+            return error if cause is None else cause
+        raised = EnvError(str(error))
+        raised.__cause__ = cause
+        return raised
 
     @property
     def was_stopped_by_event(self) -> bool:
-        """Whether on_event has returned False."""
+        """Whether on_event returned False in the last call."""
         return self._reporter.says_stop
 
     def _call_watched(self, function: Any, *arguments: Any, tick: Callable[[], None] | None = None,
@@ -127,13 +137,15 @@ class Advanced(Handle):
         what they raise, as Ctrl-C does, stops the run and is raised then. tick: is called now and then. then: is called
         if the function succeeded, before such an exception is raised."""
         self._open_handle()
-        call = _Call(self, function, arguments)
+        self._reporter.begin()
+        call, is_stopped = _Call(self, function, arguments), False
         with DeferredSignals() as signals:
             call.start()
             try:
                 while not call.ended.wait(_WAIT):
-                    if signals.raised:
+                    if signals.raised and not is_stopped:  # a second stop would be that of the next call
                         self._invoke(self._stop)
+                        is_stopped = True
                     if tick is not None:
                         tick()
             finally:
@@ -224,7 +236,7 @@ class Run(Advanced):
         config.env_options, config.on_event = envs.options, self._reporter.function
         address = ctypes.c_void_p()
         note_library_threads()
-        envs.open(config.num_envs)
+        envs.open()
         with DeferredSignals() as signals:  # nothing can be raised through C, from make_env
             places = ctypes.addressof(config), ctypes.addressof(address)
             if envs.vector_type is None:
@@ -239,15 +251,6 @@ class Run(Advanced):
         if signals.raised:
             self.close()
             raise signals.raised[0]
-
-    def _failure(self, error: Exception) -> BaseException:
-        """The library's error, with what an environment in Python raised as its cause."""
-        cause = self._envs.cause_of(str(error))
-        if cause is None or not isinstance(cause, Exception):  # SystemExit, say, is raised as it is
-            return error if cause is None else cause
-        raised = EnvError(str(error))
-        raised.__cause__ = cause
-        return raised
 
     # Taking steps.
 
