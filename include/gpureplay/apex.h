@@ -192,7 +192,8 @@ GPUR_API gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64
  * Ends a run: asks all actors to end, takes what they still send, without training and without waiting for the limiter,
  * and delivers their events. With `evaluates` 1 the actor that evaluates plays one whole evaluation with the learner's
  * weights before it ends; one that goes on is cut off. Only after the last call of gpur_apex_advance. The
- * run can then be saved, read, destroyed, and finished once more, for an evaluation after a save.
+ * run can then be saved, read, destroyed, and finished once more, for an evaluation after a save. Files of workers stay
+ * where they are.
  *
  *   errors  those of gpur_apex_advance; GPUR_INVALID_ARGUMENT also if `evaluates` is not 0, or 1 with eval_episodes
  *           above 0. After GPUR_INTERRUPTED actors may still be ending, and the evaluation is missing
