@@ -127,6 +127,7 @@ static gpur_ga3c_stats stats_of(gpur_ga3c *run)
 
 /* Rates of a run that has been advanced for about `seconds`, after a beginning that is not measured. */
 typedef struct rates {
+    double seconds;                                      /* that were measured */
     double steps, predictions, rollouts, updates, batch; /* a second; and predictions of a forward pass */
     double request_queue, rollout_queue, lag, largest_lag, outside, reply;
 } rates;
@@ -151,6 +152,7 @@ static rates measure(gpur_ga3c *run, double seconds)
     const double inside = to.predict_seconds - from.predict_seconds;
     const double outside = to.predictor_seconds - from.predictor_seconds;
     return (rates){
+        .seconds = took,
         .steps = (double)(to.steps - from.steps) / took,
         .predictions = predictions / took,
         .rollouts = (double)(to.training_batches - from.training_batches) / took,
@@ -168,6 +170,7 @@ static rates measure(gpur_ga3c *run, double seconds)
 static void write_rates(bench_report *report, const char *name, const rates *r)
 {
     json_case(&report->json, name);
+    json_number(&report->json, "seconds", r->seconds);
     json_number(&report->json, "steps", r->steps);
     json_number(&report->json, "predictions", r->predictions);
     json_number(&report->json, "rollouts", r->rollouts);
@@ -577,7 +580,7 @@ int main(int argc, char **argv)
     const bench_options options = bench_parse(argc, argv, "GA3C", more, 2);
     gpur_device *const device = bench_open(options.device, 1);
     bench_report report = bench_begin(&options, "GA3C", bench_describe(device), 0);
-    const double time = options.quick ? 0.5 : (double)seconds;
+    const double time = options.quick ? 0.2 : (double)seconds;
     make_frames();
     if (part == 1)
         run_cycles(&report, device, time);
