@@ -30,10 +30,16 @@ if(TARGET gpureplay_examples_env)
         add_python_test(test_train_apex_in_python.${device} examples/test_train_apex.py ${device} ${Python3_EXECUTABLE}
             -m gpureplay.train)
         set_property(TEST test_train_apex_in_python.${device} APPEND PROPERTY LABELS "${device}")
+        add_python_test(test_train_ga3c.${device} examples/test_train_ga3c.py ${device} $<TARGET_FILE:gpureplay-train>)
+        add_python_test(test_train_ga3c_in_python.${device} examples/test_train_ga3c.py ${device} ${Python3_EXECUTABLE}
+            -m gpureplay.train)
+        set_property(TEST test_train_ga3c.${device} test_train_ga3c_in_python.${device} APPEND PROPERTY LABELS
+            "${device}")
         add_python_test(test_train_in_python.${device} examples/test_train.py ${device} ${Python3_EXECUTABLE} -m
             gpureplay.train)
         set_property(TEST test_train.${device} test_train_in_python.${device} APPEND PROPERTY LABELS "${device}")
-        set_property(TEST test_train_in_python.${device} test_train_apex_in_python.${device} APPEND PROPERTY ENVIRONMENT
+        set_property(TEST test_train_in_python.${device} test_train_apex_in_python.${device}
+            test_train_ga3c_in_python.${device} APPEND PROPERTY ENVIRONMENT
             PYTHONPATH=${PROJECT_SOURCE_DIR}/src/python GPUREPLAY_LIBRARY=$<TARGET_FILE:gpureplay>)
         register(test_minimal.${device} "${device}" minimal ${device})
         set_tests_properties(test_minimal.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
@@ -104,7 +110,7 @@ endif()
 foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
         test_headers_alone test_install_add_subdirectory_CXX test_minatar test_papers_md test_plugin test_python
         test_python_without_fast test_scripts test_sources test_switches test_train.cpu test_train_apex.cpu
-        test_train_apex_in_python.cpu test_train_in_python.cpu)
+        test_train_apex_in_python.cpu test_train_ga3c.cpu test_train_ga3c_in_python.cpu test_train_in_python.cpu)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)
     endif()

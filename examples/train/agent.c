@@ -18,7 +18,9 @@ static gpur_status print_system(gpur_device *device, const options *o, const set
     const gpur_status status = gpur_device_get_info(device, &info);
     if (status != GPUR_OK || o->value[OPTION_QUIET])
         return status;
-    if (s->is_apex)
+    if (is_actor_critic(s))
+        printf("%s, %d agents", s->type.name, (int)s->ga3c.agents);
+    else if (s->system == SYSTEM_APEX)
         printf("%s, %d actors in %s", s->type.name, (int)s->apex.actors, s->apex.processes ? "processes" : "threads");
     else
         printf("%s, %d at a time", s->type.name, (int)s->run.num_envs);
@@ -29,10 +31,25 @@ static gpur_status print_system(gpur_device *device, const options *o, const set
 
 static gpur_status open_run(agent *a, const settings *s)
 {
-    if (s->is_apex)
+    if (s->system == SYSTEM_APEX)
         return gpur_apex_create(a->learner, s->type.single, &s->apex, &a->apex);
     return s->type.single ? gpur_run_create(a->learner, s->type.single, &s->run, &a->run)
                           : gpur_run_create_vector(a->learner, s->type.vector, NULL, &s->run, &a->run);
+}
+
+/* With the learner, and its replay. */
+static gpur_status open_dqn(agent *a, const settings *s)
+{
+    gpur_status status = gpur_replay_create(a->device, &s->replay, &a->replay);
+    if (status == GPUR_OK)
+        status = gpur_learner_create(a->replay, &s->learner, &a->learner);
+    return status == GPUR_OK ? open_run(a, s) : status;
+}
+
+static gpur_status open_ga3c(agent *a, const settings *s)
+{
+    const gpur_status status = gpur_actor_critic_create(a->device, &s->actor_critic, &a->actor_critic);
+    return status == GPUR_OK ? gpur_ga3c_create(a->actor_critic, s->type.single, &s->ga3c, &a->ga3c) : status;
 }
 
 static gpur_status open_all(agent *a, const char *device_name, const options *o, const settings *s)
@@ -45,11 +62,7 @@ static gpur_status open_all(agent *a, const char *device_name, const options *o,
         status = gpur_device_open(device_name, &device, &a->device);
     if (status == GPUR_OK)
         status = print_system(a->device, o, s);
-    if (status == GPUR_OK)
-        status = gpur_replay_create(a->device, &s->replay, &a->replay);
-    if (status == GPUR_OK)
-        status = gpur_learner_create(a->replay, &s->learner, &a->learner);
-    return status == GPUR_OK ? open_run(a, s) : status;
+    return status != GPUR_OK ? status : is_actor_critic(s) ? open_ga3c(a, s) : open_dqn(a, s);
 }
 
 int agent_open(agent *a, const options *o, const settings *s)
@@ -66,8 +79,10 @@ int agent_open(agent *a, const options *o, const settings *s)
 
 void agent_close(agent *a)
 {
+    gpur_ga3c_destroy(a->ga3c);
     gpur_apex_destroy(a->apex);
     gpur_run_destroy(a->run);
+    gpur_actor_critic_destroy(a->actor_critic);
     gpur_learner_destroy(a->learner);
     gpur_replay_destroy(a->replay);
     gpur_device_close(a->device);
@@ -76,21 +91,33 @@ void agent_close(agent *a)
 
 gpur_status agent_advance(agent *a, int64_t steps)
 {
-    return a->apex ? gpur_apex_advance(a->apex, steps, 0) : gpur_run_advance(a->run, steps);
+    return a->ga3c   ? gpur_ga3c_advance(a->ga3c, steps)
+           : a->apex ? gpur_apex_advance(a->apex, steps, 0)
+                     : gpur_run_advance(a->run, steps);
 }
 
 void agent_stop(const agent *a)
 {
+    gpur_ga3c_stop(a->ga3c);
     gpur_apex_stop(a->apex);
     gpur_run_stop(a->run);
 }
 
 gpur_status agent_save(agent *a, const char *folder)
 {
-    return a->apex ? gpur_apex_save(a->apex, folder) : gpur_run_save(a->run, folder);
+    return a->ga3c   ? gpur_ga3c_save(a->ga3c, folder)
+           : a->apex ? gpur_apex_save(a->apex, folder)
+                     : gpur_run_save(a->run, folder);
+}
+
+gpur_status agent_save_learner(agent *a, const char *path)
+{
+    return a->ga3c ? gpur_actor_critic_save(a->actor_critic, path, NULL) : gpur_learner_save(a->learner, path, NULL);
 }
 
 gpur_status agent_load(agent *a, const char *folder, int refill)
 {
-    return a->apex ? gpur_apex_load(a->apex, folder, refill) : gpur_run_load(a->run, folder);
+    return a->ga3c   ? gpur_ga3c_load(a->ga3c, folder)
+           : a->apex ? gpur_apex_load(a->apex, folder, refill)
+                     : gpur_run_load(a->run, folder);
 }

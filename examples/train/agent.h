@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* The library's objects: a device, a replay on it, a learner on that, and the run, with its environments; or Ape-X,
- * with its actors. */
+ * with its actors; or an actor-critic on the device, and its run. */
 #pragma once
 
 #include "settings.h"
+
+#include <stdatomic.h>
 
 typedef struct agent {
     gpur_device *device;
     gpur_replay *replay;
     gpur_learner *learner;
-    gpur_run *run;   /* NULL: it is Ape-X */
-    gpur_apex *apex; /* NULL: it is a run */
+    gpur_actor_critic *actor_critic;
+    gpur_run *run; /* of these three one is there */
+    gpur_apex *apex;
+    gpur_ga3c *ga3c;
+    _Atomic int64_t eval_episode; /* of `ga3c`: the one that is played, from 1 on; 0: none */
 } agent;
 
 /* Opens all of them. If the device is to be "auto", and the GPU has what a replay needs but not what a learner needs,
@@ -18,11 +23,12 @@ typedef struct agent {
 int agent_open(agent *a, const options *o, const settings *s);
 void agent_close(agent *a); /* accepts a zeroed one */
 
-/* Both systems. agent_advance takes so many environment steps more: Ape-X at least as many, since steps come in
+/* All systems. agent_advance takes so many environment steps more: Ape-X at least as many, since steps come in
  * blocks. agent_stop may be called in a signal handler. */
 gpur_status agent_advance(agent *a, int64_t steps);
 void agent_stop(const agent *a);
 gpur_status agent_save(agent *a, const char *folder);
+gpur_status agent_save_learner(agent *a, const char *path);
 
 /* `refill` 1, of Ape-X: without the replay. */
 gpur_status agent_load(agent *a, const char *folder, int refill);

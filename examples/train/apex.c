@@ -78,9 +78,10 @@ int apex_work(options *o, int (*stop)(void *))
 {
     static settings s;
     TRY(settings_find(&s, o));
-    if (!s.is_apex || !s.apex.folder)
+    if (s.system != SYSTEM_APEX || !s.apex.folder)
         return fail("--work is %s and %s; a worker needs --preset apex-dqn or apex-dqn-small, and --folder",
-                    o->value[OPTION_WORK], s.is_apex ? "--folder is missing" : "--preset is not one of Ape-X");
+                    o->value[OPTION_WORK],
+                    s.system == SYSTEM_APEX ? "--folder is missing" : "--preset is not one of Ape-X");
     TRY_LIBRARY(gpur_apex_work(&s.apex, (int32_t)options_integer(o, OPTION_WORK), s.type.single, &s.replay,
                                &s.learner.network, (int32_t)options_integer(o, OPTION_THREADS), stop, NULL));
     return 0;

@@ -86,12 +86,12 @@ static void add_shape(json *j, const int32_t shape[GPUR_MAX_DIMS])
     json_integers(j, "shape", shape, dims);
 }
 
-static void add_environment(json *j, const settings *s)
+static void add_environment(json *j, const options *o, const settings *s)
 {
     const gpur_space *const obs = &s->env.obs;
     json_begin(j, "environment", '{');
     json_string(j, "name", s->type.name);
-    json_string(j, "options", s->is_apex ? s->apex.env_options : s->run.env_options);
+    json_string(j, "options", o->value[OPTION_ENV_OPTIONS]);
     json_begin(j, "observation", '{');
     json_string(j, "dtype", dtype_name(obs->dtype));
     add_shape(j, obs->shape);
@@ -173,16 +173,20 @@ static void add_source(json *j, int32_t source, const gpur_replay_config *replay
           "prioritized_independent");
 }
 
+static void add_field(json *j, const char *name, const gpur_field *field)
+{
+    json_begin(j, name, '{');
+    json_string(j, "name", field->name);
+    json_string(j, "dtype", dtype_name(field->dtype));
+    add_shape(j, field->shape);
+    json_end(j, '}');
+}
+
 static void add_fields(json *j, const gpur_replay_config *replay)
 {
     json_begin(j, "fields", '[');
-    for (int32_t i = 0; i < replay->field_count; i++) {
-        json_begin(j, NULL, '{');
-        json_string(j, "name", replay->fields[i].name);
-        json_string(j, "dtype", dtype_name(replay->fields[i].dtype));
-        add_shape(j, replay->fields[i].shape);
-        json_end(j, '}');
-    }
+    for (int32_t i = 0; i < replay->field_count; i++)
+        add_field(j, NULL, &replay->fields[i]);
     json_end(j, ']');
 }
 
@@ -307,6 +311,58 @@ static void add_learner(json *j, const gpur_learner_config *learner, const gpur_
     json_end(j, '}');
 }
 
+static void add_dqn(json *j, const settings *s)
+{
+    if (s->system == SYSTEM_APEX)
+        add_apex(j, &s->apex);
+    else
+        add_run(j, &s->run, s->learner.returns.cache_size == 0);
+    add_replay(j, &s->replay);
+    add_learner(j, &s->learner, &s->replay);
+}
+
+static void add_ga3c(json *j, const gpur_ga3c_config *run)
+{
+    json_begin(j, "ga3c", '{');
+    NAMED(j, "system", run->system, "ga3c", "a3c", "a2c");
+    json_integer(j, "agents", run->agents);
+    json_integer(j, "predictors", run->predictors);
+    json_integer(j, "trainers", run->trainers);
+    json_integer(j, "t_max", run->t_max);
+    json_float(j, "discount", run->discount);
+    json_float(j, "reward_clip", run->reward_clip);
+    json_integer(j, "drop_terminal", run->drop_terminal);
+    json_integer(j, "max_prediction_batch", run->max_prediction_batch);
+    json_integer(j, "min_train_batch", run->min_train_batch);
+    json_integer(j, "queue_room", run->queue_room);
+    NAMED(j, "when_full", run->when_full, "wait", "refuse", "drop-oldest");
+    NAMED(j, "tuner", run->tuner, "none", "paper", "code");
+    json_float(j, "tuner_period", (float)run->tuner_period);
+    json_float(j, "tuner_settling", (float)run->tuner_settling);
+    json_integer(j, "max_agents", run->max_agents);
+    json_integer(j, "seed", (int64_t)run->seed);
+    json_end(j, '}');
+}
+
+static void add_actor_critic(json *j, const gpur_actor_critic_config *learner)
+{
+    json_begin(j, "actor_critic", '{');
+    add_network(j, &learner->network);
+    add_field(j, "obs", &learner->obs);
+    add_optimizer(j, &learner->optimizer);
+    json_integer(j, "dual_optimizer", learner->dual_optimizer);
+    NAMED(j, "log", learner->log, "add", "max", "softmax");
+    json_float(j, "log_epsilon", learner->log_epsilon);
+    json_float(j, "policy_floor", learner->policy_floor);
+    json_float(j, "value_coefficient", learner->value_coefficient);
+    add_schedule(j, "entropy", &learner->entropy);
+    json_integer(j, "max_batch", learner->max_batch);
+    NAMED(j, "math", learner->math, "fp32", "tf32", "bf16");
+    json_integer(j, "deterministic", learner->deterministic);
+    json_integer(j, "seed", (int64_t)learner->seed);
+    json_end(j, '}');
+}
+
 int config_write(const options *o, const settings *s, gpur_device *device, const char *folder)
 {
     text document = {0};
@@ -318,13 +374,13 @@ int config_write(const options *o, const settings *s, gpur_device *device, const
     if (result == 0)
         result = add_device(&j, device);
     add_options(&j, o);
-    add_environment(&j, s);
-    if (s->is_apex)
-        add_apex(&j, &s->apex);
-    else
-        add_run(&j, &s->run, s->learner.returns.cache_size == 0);
-    add_replay(&j, &s->replay);
-    add_learner(&j, &s->learner, &s->replay);
+    add_environment(&j, o, s);
+    if (is_actor_critic(s)) {
+        add_ga3c(&j, &s->ga3c);
+        add_actor_critic(&j, &s->actor_critic);
+    } else {
+        add_dqn(&j, s);
+    }
     json_end(&j, '}');
     if (result == 0)
         result = file_write(folder, "config.json", &document);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpureplay-train: trains a DQN agent in environments of this library or of plug-ins. docs/training.md describes its
- * options and the files that it writes. The thread that advances the run is the main thread.
+ * gpureplay-train: trains a DQN agent or an actor-critic in environments of this library or of plug-ins.
+ * docs/training.md describes its options and the files that it writes. The thread that advances the run is the main
+ * thread.
  */
 #include "apex.h"
 #include "checkpoint.h"
 #include "failure.h"
+#include "ga3c.h"
 #include "progress.h"
 
 #include <inttypes.h>
@@ -72,6 +74,13 @@ static void on_apex_event(void *user, const gpur_apex_event *event)
         agent_stop(&t->agent);
 }
 
+static void on_ga3c_event(void *user, const gpur_ga3c_event *event)
+{
+    training *const t = user;
+    if (ga3c_record(&t->record, event))
+        agent_stop(&t->agent);
+}
+
 /* "runs/MinAtar-Breakout-1". */
 static int choose_folder(training *t)
 {
@@ -105,10 +114,9 @@ static int make_folder(training *t)
     static const char *const names[] = {"options.txt", "config.json", "learner.safetensors", "checkpoint"};
     char path[MAX_PATH];
     TRY(choose_folder(t));
-    const record all = {.is_apex = 1}; /* and also those that only Ape-X has */
     for (size_t i = 0; i < sizeof names / sizeof *names + RECORD_FILES; i++) {
         const size_t others = sizeof names / sizeof *names;
-        TRY(path_make(path, "%s/%s", t->folder, i < others ? names[i] : record_file_name(&all, (int)(i - others))));
+        TRY(path_make(path, "%s/%s", t->folder, i < others ? names[i] : record_any_file_name((int)(i - others))));
         if (path_exists(path))
             return refuse_folder(t, path);
     }
@@ -156,16 +164,17 @@ static void print_beginning(const training *t, int is_resumed)
 static int begin_progress(training *t, double seconds)
 {
     const gpur_learner_config *const learner = &t->settings.learner;
-    t->progress = (progress){
-        .agent = &t->agent,
-        .record = &t->record,
-        .steps = t->settings.steps,
-        .prepopulation = t->settings.is_apex ? t->settings.replay.min_size : t->settings.run.prepopulation,
-        .eval_episodes = t->settings.is_apex ? t->settings.apex.eval_episodes : t->settings.run.eval_episodes,
-        .drawn_entries = learner->returns.cache_size > 0 ? learner->batch_size : 0,
-        .first_step = t->step,
-        .first_seconds = seconds,
-        .is_quiet = t->options.value[OPTION_QUIET] != NULL};
+    t->progress =
+        (progress){.agent = &t->agent,
+                   .preset = t->options.value[OPTION_PRESET],
+                   .record = &t->record,
+                   .steps = t->settings.steps,
+                   .prepopulation = t->agent.apex ? t->settings.replay.min_size : t->settings.run.prepopulation,
+                   .eval_episodes = t->settings.eval_episodes,
+                   .drawn_entries = learner->returns.cache_size > 0 ? learner->batch_size : 0,
+                   .first_step = t->step,
+                   .first_seconds = seconds,
+                   .is_quiet = t->options.value[OPTION_QUIET] != NULL};
     return progress_start(&t->progress);
 }
 
@@ -185,14 +194,15 @@ static int begin(training *t)
         return fail("--resume is \"%s\", and that run saves no checkpoints: it has --checkpoint 0", resumed);
     t->settings.run.on_event = on_event;
     t->settings.apex.on_event = on_apex_event;
-    t->settings.run.user = t->settings.apex.user = t;
+    t->settings.ga3c.on_event = on_ga3c_event;
+    t->settings.run.user = t->settings.apex.user = t->settings.ga3c.user = t;
     apex_find_command(&t->options, t->command);
     t->settings.apex.command = t->settings.apex.processes ? t->command : NULL;
     TRY(agent_open(&t->agent, &t->options, &t->settings));
     listen_to_signals(&t->agent);
     if (!resumed)
         TRY(make_folder(t));
-    TRY(record_open(&t->record, t->folder, t->settings.is_apex));
+    TRY(record_open(&t->record, t->folder, t->settings.system));
     if (resumed)
         TRY(resume(t, &at, &has_checkpoint));
     TRY(record_begin(&t->record, has_checkpoint ? at.bytes : NULL));
@@ -221,10 +231,10 @@ static int save_checkpoint(training *t)
     return outcome(GPUR_OK);
 }
 
-/* A checkpoint of a run is between two target periods. */
+/* A checkpoint of a run of DQN is between two target periods. */
 static int64_t checkpoints_at(const training *t)
 {
-    return t->settings.is_apex ? 1 : t->settings.run.target_period;
+    return t->agent.run ? t->settings.run.target_period : 1;
 }
 
 /* Where the next checkpoint is due, and then the end. The last checkpoint is at the last step where there can be one,
@@ -276,8 +286,10 @@ static int train(training *t)
     TRY(take_steps(t));
     TRY(outcome(GPUR_OK));
     if (t->agent.apex)
-        return outcome(gpur_apex_finish(t->agent.apex, t->settings.apex.eval_episodes > 0));
-    if (t->settings.run.eval_episodes > 0)
+        return outcome(gpur_apex_finish(t->agent.apex, t->settings.eval_episodes > 0));
+    if (t->agent.ga3c)
+        return outcome(ga3c_evaluate(&t->agent, &t->record, t->step, t->settings.eval_episodes));
+    if (t->settings.eval_episodes > 0)
         TRY(outcome(gpur_run_evaluate(t->agent.run)));
     gpur_run_stop(t->agent.run);
     const gpur_status status = gpur_run_advance(t->agent.run, 0);
@@ -291,7 +303,7 @@ static int save_learner(training *t)
     if (!can_save_files())
         return 0;
     TRY(path_make(path, "%s/learner.safetensors", t->folder));
-    TRY_LIBRARY(gpur_learner_save(t->agent.learner, path, NULL));
+    TRY_LIBRARY(agent_save_learner(&t->agent, path));
     return 0;
 }
 

@@ -17,8 +17,14 @@
 
 static const char file_name[] = "options.txt";
 
-/* Of the two systems, the runs of run.h and Ape-X, those that have an option. */
-enum { BOTH, RUN, APEX };
+/* The systems that have an option, a bit each; 0: all. */
+enum {
+    RUN = 1 << SYSTEM_RUN,
+    APEX = 1 << SYSTEM_APEX,
+    GA3C = 1 << SYSTEM_GA3C,
+    DQN = RUN | APEX,
+    ACTOR_CRITIC = GA3C | 1 << SYSTEM_A3C,
+};
 
 static const struct option {
     const char *name, *value;
@@ -26,112 +32,151 @@ static const struct option {
     int64_t low, high; /* of integers */
     const char *meaning;
     int is_optional; /* 1: a run may have no value of it */
-    int system;
+    int of;          /* systems */
 } known[OPTIONS] = {
     [OPTION_ENV] = {"--env", "NAME", TEXT, 0, 0, "a game of --list, or a plug-in: ./games.so or ./games.so:Corridor"},
     [OPTION_ENV_OPTIONS] = {"--env-options", "LIST", TEXT, 0, 0, "the environment's: a=1,b=2"},
-    [OPTION_PRESET] = {"--preset", "NAME", TEXT, 0, 0,
-                       "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
-                       "dqn-lambda-2019, vrc-2021, apex-dqn, or these three with -small"},
+    [OPTION_PRESET] =
+        {"--preset", "NAME", TEXT, 0, 0,
+         "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
+         "dqn-lambda-2019, vrc-2021, apex-dqn, ga3c, or these four with -small; ga3c-large-4 to ga3c-large-1, "
+         "a3c-cpu, a3c-small, a2c, a2c-small"},
     [OPTION_DEVICE] = {"--device", "NAME", TEXT, 0, 0, "auto (default: a GPU if there is one), cpu, cuda:N"},
     [OPTION_THREADS] = {"--threads", "N", INTEGER, 0, 1024,
                         "threads that compute on the CPU (0: as many as there are cores)"},
-    [OPTION_DETERMINISTIC] = {"--deterministic", "0|1", SWITCH, 0, 1,
-                              "1: the same results each time on a GPU, too, by slower kernels (0)", .system = RUN},
+    [OPTION_DETERMINISTIC] =
+        {"--deterministic", "0|1", SWITCH, 0, 1,
+         "1: the same results each time on a GPU, too, by slower kernels (0); of actor-critics with a2c alone",
+         .of = RUN | ACTOR_CRITIC},
     [OPTION_SEED] = {"--seed", "N", INTEGER, 0, INT64_MAX, "of everything random (1)"},
     [OPTION_STEPS] =
         {"--steps", "N", INTEGER, 1, INT64_MAX / 4,
          "environment steps to take after the random ones (fast-dqn 50000000, dqn-lambda-2019 9950000, for "
          "CartPole 450000, vrc-2021 4950000, the small ones 1000000)"},
-    [OPTION_NUM_ENVS] = {"--num-envs", "W", INTEGER, 1, 4096, "environments (8; of dqn-lambda and vrc 1)",
-                         .system = RUN},
+    [OPTION_NUM_ENVS] = {"--num-envs", "W", INTEGER, 1, 4096, "environments (8; of dqn-lambda and vrc 1)", .of = RUN},
     [OPTION_ENV_THREADS] = {"--env-threads", "N", INTEGER, 0, 4096,
-                            "threads that step environments (0: one for each environment, at most 64)", .system = RUN},
-    [OPTION_CONCURRENT] = {"--concurrent", "0|1", SWITCH, 0, 1, "train while the environments step (1)", .system = RUN},
+                            "threads that step environments (0: one for each environment, at most 64)", .of = RUN},
+    [OPTION_CONCURRENT] = {"--concurrent", "0|1", SWITCH, 0, 1, "train while the environments step (1)", .of = RUN},
     [OPTION_SYNCHRONIZED] = {"--synchronized", "0|1", SWITCH, 0, 1,
-                             "one inference for all environments (1; 0 if there is one environment)", .system = RUN},
+                             "one inference for all environments (1; 0 if there is one environment)", .of = RUN},
     [OPTION_BURST] =
         {"--burst", "0|1", SWITCH, 0, 1,
          "1: the C / F train steps of every C steps are done at their beginning, and --concurrent is 0 (0; "
          "of dqn-lambda and vrc 1)",
-         .is_optional = 1, .system = RUN},
+         .is_optional = 1, .of = RUN},
     [OPTION_ACT] = {"--act", "latest|target", TEXT, 0, 0,
                     "act by the network that is trained, or by the target network (latest; with --concurrent 1 always "
                     "target, but for dqn-lambda and vrc)",
-                    .system = RUN},
+                    .of = RUN},
     [OPTION_WHOLE_EPISODES] = {"--whole-episodes", "0|1", SWITCH, 0, 1,
-                               "1: only the steps of finished episodes go to the replay (0)", .system = RUN},
+                               "1: only the steps of finished episodes go to the replay (0)", .of = RUN},
     [OPTION_TARGET_PERIOD] =
         {"--target-period", "C", INTEGER, 1, INT64_MAX / 4,
          "steps between copies to the target network, or refreshes of the cache (10000, 1000); of Ape-X "
-         "train steps (2500, 250)"},
+         "train steps (2500, 250)",
+         .of = DQN},
     [OPTION_TRAIN_PERIOD] = {"--train-period", "F", INTEGER, 1, INT64_MAX / 4, "steps for each train step (4)",
-                             .system = RUN},
+                             .of = RUN},
     [OPTION_PREPOPULATION] =
         {"--prepopulation", "N", INTEGER, 1, INT64_MAX / 4,
          "random steps before the first step, of Ape-X transitions before the first train step (50000, "
-         "5000)"},
+         "5000)",
+         .of = DQN},
     [OPTION_EVAL_PERIOD] = {"--eval-period", "N", INTEGER, 0, INT64_MAX / 4,
-                            "steps between evaluations; 0: only at the end (250000, 50000)"},
+                            "steps between evaluations; 0: only at the end (250000, 50000)", .of = DQN},
     [OPTION_EVAL_EPISODES] = {"--eval-episodes", "N", INTEGER, 0, INT64_MAX / 4,
                               "episodes of an evaluation; 0: no evaluations (30)"},
     [OPTION_CAPACITY] =
         {"--capacity", "N", INTEGER, 2, INT64_MAX / 4,
          "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, to which it is trimmed "
-         "(2000000, 100000)"},
+         "(2000000, 100000)",
+         .of = DQN},
     [OPTION_FRAME_STACK] = {"--frame-stack", "N", INTEGER, 1, GPUR_MAX_STACK,
                             "frames of an observation, where the environment shows one image without channels (4)",
-                            .is_optional = 1},
-    [OPTION_BATCH] = {"--batch", "N", INTEGER, 1, INT64_MAX / 4, "transitions of a train step (32; of apex-dqn 512)"},
+                            .is_optional = 1, .of = DQN},
+    [OPTION_BATCH] = {"--batch", "N", INTEGER, 1, INT64_MAX / 4, "transitions of a train step (32; of apex-dqn 512)",
+                      .of = DQN},
     [OPTION_LEARNING_RATE] = {"--learning-rate", "X", NUMBER, 0, 0,
                               "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005, of apex-dqn "
-                              "0.0000625)"},
+                              "0.0000625, of ga3c, a3c-cpu and a2c 0.0003, of ga3c-small 0.001, of a3c-small 0.0005, "
+                              "of a2c-small 0.002)"},
     [OPTION_EXPLORATION_STEPS] =
         {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
          "in which epsilon falls from 1 to 0.1, of vrc with the random steps; 0: it is 0.1 from step 1 on (1000000, "
          "100000; of dqn-lambda-2019 for CartPole 300000)",
-         .system = RUN},
+         .of = RUN},
     [OPTION_ESTIMATOR] =
         {"--estimator", "NAME", TEXT, 0, 0,
          "of the returns of dqn-lambda and vrc: peng (default), watkins, n-step (default for CartPole by "
          "dqn-lambda-2019), peng-median, watkins-median, peng-error-bound, watkins-error-bound",
-         .is_optional = 1, .system = RUN},
+         .is_optional = 1, .of = RUN},
     [OPTION_LAMBDA] = {"--lambda", "X", NUMBER, 0, 0, "of peng and watkins, 0 to 1; it must be given", .is_optional = 1,
-                       .system = RUN},
+                       .of = RUN},
     [OPTION_N_STEP] = {"--n-step", "N", INTEGER, 1, INT32_MAX, "of n-step (3; of dqn-lambda-2019 for CartPole 5)",
-                       .is_optional = 1, .system = RUN},
+                       .is_optional = 1, .of = RUN},
     [OPTION_ERROR_BOUND] = {"--error-bound", "X", NUMBER, 0, 0, "of the two with error-bound (0.025)", .is_optional = 1,
-                            .system = RUN},
-    [OPTION_CHECKPOINT] = {"--checkpoint", "N", INTEGER, 0, INT64_MAX / 4,
-                           "steps between checkpoints, a multiple of C but for Ape-X; 0: none (1000000, 50000)"},
+                            .of = RUN},
+    [OPTION_CHECKPOINT] =
+        {"--checkpoint", "N", INTEGER, 0, INT64_MAX / 4,
+         "steps between checkpoints, of fast-dqn, dqn-lambda and vrc a multiple of C; 0: none (1000000, "
+         "50000)"},
     [OPTION_ACTORS] = {"--actors", "N", INTEGER, 0, GPUR_APEX_MAX_ACTORS,
                        "of Ape-X: how many actors this program starts, each with an environment and an epsilon of its "
                        "own (8). With --folder it may be 0. With --work: how many workers there are in all",
-                       .system = APEX},
+                       .of = APEX},
     [OPTION_PROCESSES] = {"--processes", "0|1", SWITCH, 0, 1, "of Ape-X: 1: each actor is a process (0: a thread)",
-                          .system = APEX},
+                          .of = APEX},
     [OPTION_SAMPLES_PER_INSERT] = {"--samples-per-insert", "X", NUMBER, 0, 0,
                                    "of Ape-X: transitions learned for each one received; 0: not limited (0, 8)",
-                                   .system = APEX},
+                                   .of = APEX},
     [OPTION_INITIAL_PRIORITIES] = {"--initial-priorities", "td|max", TEXT, 0, 0,
-                                   "of Ape-X: the actors' TD errors, or the largest priority so far (td)",
-                                   .system = APEX},
+                                   "of Ape-X: the actors' TD errors, or the largest priority so far (td)", .of = APEX},
     [OPTION_PRIORITIZED] = {"--prioritized", "0|1", SWITCH, 0, 1,
-                            "of Ape-X: 0: the learner draws uniformly, and not by priority (1)", .system = APEX},
+                            "of Ape-X: 0: the learner draws uniformly, and not by priority (1)", .of = APEX},
     [OPTION_REPLICATE] = {"--replicate", "K", INTEGER, 1, 64,
                           "of Ape-X: each transition is stored so often, as if there were K times as many actors (1)",
-                          .system = APEX},
+                          .of = APEX},
     [OPTION_EPSILONS] = {"--epsilons", "LIST", TEXT, 0, 0,
                          "of Ape-X: a,b,...: actor i acts with that of place i mod their number, instead of with "
                          "0.4^(1 + 7 i / (N - 1))",
-                         .is_optional = 1, .system = APEX},
+                         .is_optional = 1, .of = APEX},
     [OPTION_COMPRESSION] = {"--compression", "LEVEL", INTEGER, 0, 19, "of Ape-X: of blocks by Zstandard; 0: none (0)",
-                            .system = APEX},
+                            .of = APEX},
     [OPTION_PULL_PERIOD] = {"--pull-period", "N", INTEGER, 1, INT64_MAX / 4,
-                            "of Ape-X: steps of an actor between two looks for newer weights (100)", .system = APEX},
+                            "of Ape-X: steps of an actor between two looks for newer weights (100)", .of = APEX},
     [OPTION_FOLDER] = {"--folder", "FOLDER", TEXT, 0, 0,
                        "of Ape-X: the learner also takes what workers leave in this folder; see --work",
-                       .is_optional = 1, .system = APEX},
+                       .is_optional = 1, .of = APEX},
+    [OPTION_AGENTS] = {"--agents", "N", INTEGER, 1, GPUR_GA3C_MAX_AGENTS,
+                       "of GA3C, A3C and A2C: agents, each with an environment of its own (32; of ga3c-small, a3c-cpu "
+                       "and a3c-small 16)",
+                       .of = ACTOR_CRITIC},
+    [OPTION_PREDICTORS] = {"--predictors", "N", INTEGER, 1, GPUR_GA3C_MAX_PREDICTORS,
+                           "of GA3C: threads that predict for agents (2)", .of = GA3C},
+    [OPTION_TRAINERS] = {"--trainers", "N", INTEGER, 1, GPUR_GA3C_MAX_TRAINERS,
+                         "of GA3C: threads that train on rollouts (2)", .of = GA3C},
+    [OPTION_T_MAX] = {"--t-max", "N", INTEGER, 1, GPUR_GA3C_MAX_ROLLOUT, "of GA3C, A3C and A2C: steps of a rollout (5)",
+                      .of = ACTOR_CRITIC},
+    [OPTION_MIN_TRAIN_BATCH] = {"--min-train-batch", "N", INTEGER, 0,
+                                GPUR_MAX_ACTOR_CRITIC_BATCH - GPUR_GA3C_MAX_ROLLOUT,
+                                "of GA3C: a train step has rollouts of more than N steps together; 0: one rollout (0, "
+                                "40)",
+                                .of = GA3C},
+    [OPTION_QUEUE_ROOM] = {"--queue-room", "N", INTEGER, 1, 65536,
+                           "of GA3C: rollouts that the training queue holds (100, 16)", .of = GA3C},
+    [OPTION_WHEN_FULL] = {"--when-full", "wait|refuse|drop-oldest", TEXT, 0, 0,
+                          "of GA3C: when that queue is full, agents wait, or the new rollout is lost, or the oldest "
+                          "(wait)",
+                          .of = GA3C},
+    [OPTION_TUNER] =
+        {"--tuner", "none|paper|code", TEXT, 0, 0,
+         "of GA3C: changes the numbers of agents, predictors and trainers at random, and keeps what trains "
+         "on more rollouts a second: one of the three at a time, or as the authors' code all (none)",
+         .of = GA3C},
+    [OPTION_TUNER_PERIOD] = {"--tuner-period", "X", NUMBER, 0, 0, "of GA3C: seconds of a measurement of it (60)",
+                             .of = GA3C},
+    [OPTION_ENTROPY] = {"--entropy", "X", NUMBER, 0, 0,
+                        "of GA3C, A3C and A2C: weight of the entropy in the loss (0.01)", .of = ACTOR_CRITIC},
     [OPTION_OUT] = {"--out", "FOLDER", TEXT, 0, 0, "where the files go (runs/ENV-SEED)"},
     [OPTION_RESUME] = {"--resume", "FOLDER", TEXT, 0, 0,
                        "go on with the run of this folder, with its options; --steps may be given, to take more, and "
@@ -159,16 +204,30 @@ option_kind option_kind_of(option_id id)
     return known[id].kind;
 }
 
-int options_are_apex(const options *o)
+system_id options_system(const options *o)
 {
+    static const struct {
+        const char *prefix;
+        system_id system;
+    } others[] = {{"apex-dqn", SYSTEM_APEX}, {"ga3c", SYSTEM_GA3C}, {"a3c", SYSTEM_A3C}, {"a2c", SYSTEM_A3C}};
     const char *const preset = o->value[OPTION_PRESET];
-    return preset && strncmp(preset, "apex-dqn", strlen("apex-dqn")) == 0;
+    for (size_t i = 0; preset && i < sizeof others / sizeof *others; i++)
+        if (strncmp(preset, others[i].prefix, strlen(others[i].prefix)) == 0)
+            return others[i].system;
+    return SYSTEM_RUN;
 }
 
 static int is_of_system(option_id id, const options *o)
 {
-    return known[id].system == BOTH || known[id].system == (options_are_apex(o) ? APEX : RUN);
+    return !known[id].of || known[id].of & 1 << options_system(o);
 }
+
+/* The presets that have an option, by its systems. */
+static const char *const presets[] = {
+    [RUN] = "fast-dqn, dqn-lambda or vrc",        [APEX] = "Ape-X: apex-dqn or apex-dqn-small",
+    [DQN] = "fast-dqn, dqn-lambda, vrc or Ape-X", [GA3C] = "GA3C: ga3c, ga3c-small or ga3c-large-4 to -1",
+    [ACTOR_CRITIC] = "GA3C, A3C or A2C",          [RUN | ACTOR_CRITIC] = "fast-dqn, dqn-lambda, vrc, GA3C, A3C or A2C",
+};
 
 int options_check_system(const options *o)
 {
@@ -176,9 +235,8 @@ int options_check_system(const options *o)
         if (o->value[i] && !is_of_system((option_id)i, o))
             return fail("%s is %s and --preset is %s, which does not have it; leave the option out, or take a preset "
                         "of %s",
-                        known[i].name, o->value[i], o->value[OPTION_PRESET],
-                        options_are_apex(o) ? "fast-dqn, dqn-lambda or vrc" : "Ape-X: apex-dqn or apex-dqn-small");
-    if (o->value[OPTION_REFILL] && !options_are_apex(o))
+                        known[i].name, o->value[i], o->value[OPTION_PRESET], presets[known[i].of]);
+    if (o->value[OPTION_REFILL] && options_system(o) != SYSTEM_APEX)
         return fail("--refill is given and --preset is %s; only a run of apex-dqn or apex-dqn-small fills its replay "
                     "again",
                     o->value[OPTION_PRESET]);
@@ -465,10 +523,11 @@ void options_print_help(FILE *file)
                   "       gpureplay-train --resume FOLDER\n"
                   "       gpureplay-train --work I --folder FOLDER --env NAME --preset apex-dqn [options]\n\n"
                   "Trains a DQN agent in W environments, by default with both switches of fast DQN [Daley & Amato\n"
-                  "2021]; or by Ape-X [Horgan et al. 2018], with presets apex-dqn and apex-dqn-small. Ctrl-C ends\n"
-                  "it with what there is. In brackets: the default, of fast-dqn and of fast-dqn-small where they\n"
-                  "differ, which is mostly that of the other presets, too; of options of Ape-X that of apex-dqn\n"
-                  "and of apex-dqn-small.\n\n");
+                  "2021]; or by Ape-X [Horgan et al. 2018], with presets apex-dqn and apex-dqn-small; or an\n"
+                  "actor-critic by GA3C [Babaeizadeh et al. 2017], A3C [Mnih et al. 2016] or A2C. Ctrl-C ends it\n"
+                  "with what there is. In brackets: the default, of fast-dqn and of fast-dqn-small where they\n"
+                  "differ, which is mostly that of the other presets, too; of options of Ape-X or of GA3C that of\n"
+                  "apex-dqn or ga3c, and of the small one.\n\n");
     for (int i = 0; i < OPTIONS && known[i].meaning; i++) {
         char words[40];
         snprintf(words, sizeof words, "%s %s", known[i].name, known[i].value ? known[i].value : "");

@@ -48,6 +48,16 @@ typedef enum option_id {
     OPTION_COMPRESSION,
     OPTION_PULL_PERIOD,
     OPTION_FOLDER,
+    OPTION_AGENTS,
+    OPTION_PREDICTORS,
+    OPTION_TRAINERS,
+    OPTION_T_MAX,
+    OPTION_MIN_TRAIN_BATCH,
+    OPTION_QUEUE_ROOM,
+    OPTION_WHEN_FULL,
+    OPTION_TUNER,
+    OPTION_TUNER_PERIOD,
+    OPTION_ENTROPY,
     OPTIONS_OF_A_RUN, /* all above belong to the run, and are saved in its folder */
     OPTION_OUT = OPTIONS_OF_A_RUN,
     OPTION_RESUME,
@@ -59,6 +69,10 @@ typedef enum option_id {
     OPTION_SERVE, /* what an actor's process is started with; not for users */
     OPTIONS
 } option_id;
+
+/* The systems, by the preset: the runs of run.h, Ape-X, and the actor-critics. A2C is one of SYSTEM_A3C, too: both have
+ * no queues. */
+typedef enum system_id { SYSTEM_RUN, SYSTEM_APEX, SYSTEM_GA3C, SYSTEM_A3C } system_id;
 
 /* Values as text, NULL where there is none. They have been checked: a number is one, and in its range. */
 typedef struct options {
@@ -77,8 +91,7 @@ int options_parse(options *o, int argc, char **argv);
 int options_resume(options *o, const char *folder);
 int options_write(const options *o, const char *folder);
 
-/* 1: the preset is one of Ape-X. */
-int options_are_apex(const options *o);
+system_id options_system(const options *o);
 
 /* Refuses options that were given and that the preset's system does not have. */
 int options_check_system(const options *o);

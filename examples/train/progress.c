@@ -3,6 +3,7 @@
 
 #include "apex.h"
 #include "failure.h"
+#include "ga3c.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -42,15 +43,20 @@ static void print_time(char *words, size_t bytes, double seconds)
 /* The learner's mean loss is over the time since the last call: `with_learner` 1 only for rows. */
 static int read_sample(const progress *p, int with_learner, progress_sample *sample)
 {
-    sample->run = (gpur_run_stats){.size = sizeof sample->run};
-    sample->apex = (gpur_apex_stats){.size = sizeof sample->apex};
-    sample->learner = (gpur_learner_stats){.size = sizeof sample->learner};
-    sample->seconds = progress_seconds(p);
-    TRY_LIBRARY(p->agent->apex ? gpur_apex_get_stats(p->agent->apex, &sample->apex)
-                               : gpur_run_get_stats(p->agent->run, &sample->run));
-    if (with_learner)
-        TRY_LIBRARY(gpur_learner_get_stats(p->agent->learner, &sample->learner));
-    sample->step = p->agent->apex ? sample->apex.env_steps : p->first_step + sample->run.steps - p->counted;
+    const agent *const a = p->agent;
+    *sample = (progress_sample){.seconds = progress_seconds(p)};
+    sample->run.size = sizeof sample->run;
+    sample->apex.size = sizeof sample->apex;
+    sample->ga3c.size = sizeof sample->ga3c;
+    sample->learner.size = sizeof sample->learner;
+    TRY_LIBRARY(a->ga3c   ? gpur_ga3c_get_stats(a->ga3c, &sample->ga3c)
+                : a->apex ? gpur_apex_get_stats(a->apex, &sample->apex)
+                          : gpur_run_get_stats(a->run, &sample->run));
+    if (with_learner && a->learner)
+        TRY_LIBRARY(gpur_learner_get_stats(a->learner, &sample->learner));
+    sample->step = a->ga3c   ? sample->ga3c.steps
+                   : a->apex ? sample->apex.env_steps
+                             : p->first_step + sample->run.steps - p->counted;
     return 0;
 }
 
@@ -103,14 +109,17 @@ static void find_run_rates(const progress *p, const progress_sample *from, const
 /* The rates between two samples, and what is known at the second. */
 static void find_rates(const progress *p, const progress_sample *from, const progress_sample *to, double *rates)
 {
-    rates[RATES_SECONDS] = to->seconds; /* these two columns come first in both systems */
+    const double seconds = to->seconds - from->seconds;
+    rates[RATES_SECONDS] = to->seconds; /* these two columns come first in all systems */
     rates[RATES_STEP] = (double)to->step;
-    if (!p->agent->apex) {
+    if (p->agent->ga3c) {
+        ga3c_find_rates(&from->ga3c, &to->ga3c, seconds, rates);
+    } else if (p->agent->apex) {
+        apex_find_rates(&from->apex, &to->apex, seconds, rates);
+        find_learning(from, to, rates + APEX_LEARNING_RATE);
+    } else {
         find_run_rates(p, from, to, rates);
-        return;
     }
-    apex_find_rates(&from->apex, &to->apex, to->seconds - from->seconds, rates);
-    find_learning(from, to, rates + APEX_LEARNING_RATE);
 }
 
 static int add_row(progress *p)
@@ -137,7 +146,7 @@ static void add_position(const progress *p, const progress_sample *sample, text 
         text_add(line, "transitions before training: %" PRId64 " of %" PRId64, sample->apex.rows, p->prepopulation);
         return;
     }
-    if (!p->agent->apex && sample->run.prepopulated < p->prepopulation && sample->step == 0) {
+    if (p->agent->run && sample->run.prepopulated < p->prepopulation && sample->step == 0) {
         text_add(line, "random steps before training: %" PRId64 " of %" PRId64, sample->run.prepopulated,
                  p->prepopulation);
         return;
@@ -149,34 +158,54 @@ static void add_position(const progress *p, const progress_sample *sample, text 
         print_time(left, sizeof left, (double)(p->steps - sample->step) / speed);
         text_add(line, ", %s left", left);
     }
-    const int64_t episode = p->agent->apex ? sample->apex.eval_episode : sample->run.eval_episode;
+    const int64_t episode = p->agent->ga3c   ? atomic_load(&p->agent->eval_episode)
+                            : p->agent->apex ? sample->apex.eval_episode
+                                             : sample->run.eval_episode;
     if (episode > 0)
         text_add(line, ", evaluating: episode %" PRId64 " of %" PRId64, episode, p->eval_episodes);
 }
 
-static void build_line(const progress *p, const progress_sample *sample, text *line)
+static void add_run_values(const progress *p, const progress_sample *sample, text *line)
 {
-    const gpur_apex_stats *const apex = &sample->apex;
-    const gpur_run_stats *const run = &sample->run;
-    add_position(p, sample, line);
-    if (p->agent->apex) {
-        add_value(line, "steps/s", p->rates[APEX_ENV_STEPS_PER_SECOND]);
-        add_value(line, "in/s", p->rates[APEX_TRANSITIONS_PER_SECOND]);
-        add_value(line, "learned/s", p->rates[APEX_LEARNED_PER_SECOND]);
-    } else {
-        add_value(line, "steps/s", p->rates[RATES_ENV_STEPS_PER_SECOND]);
-        add_value(line, "train/s", p->rates[RATES_TRAIN_STEPS_PER_SECOND]);
-    }
-    add_value(line, "return", p->agent->apex ? apex->recent_return : run->recent_return);
-    add_value(line, "evaluated", p->agent->apex ? apex->evaluated_return : run->evaluated_return);
-    if (p->agent->apex) {
-        add_value(line, "loss", p->rates[APEX_LOSS]);
-        add_value(line, "actors", (double)apex->actors);
-        return;
-    }
+    add_value(line, "steps/s", p->rates[RATES_ENV_STEPS_PER_SECOND]);
+    add_value(line, "train/s", p->rates[RATES_TRAIN_STEPS_PER_SECOND]);
+    add_value(line, "return", sample->run.recent_return);
+    add_value(line, "evaluated", sample->run.evaluated_return);
     add_value(line, "epsilon", (double)gpur_learner_epsilon(p->agent->learner, sample->step));
     add_value(line, "loss", p->rates[RATES_LOSS]);
     add_value(line, "missing", p->rates[RATES_MISSING_SHARE]);
+}
+
+static void add_apex_values(const progress *p, const gpur_apex_stats *apex, text *line)
+{
+    add_value(line, "steps/s", p->rates[APEX_ENV_STEPS_PER_SECOND]);
+    add_value(line, "in/s", p->rates[APEX_TRANSITIONS_PER_SECOND]);
+    add_value(line, "learned/s", p->rates[APEX_LEARNED_PER_SECOND]);
+    add_value(line, "return", apex->recent_return);
+    add_value(line, "evaluated", apex->evaluated_return);
+    add_value(line, "loss", p->rates[APEX_LOSS]);
+    add_value(line, "actors", (double)apex->actors);
+}
+
+static void add_ga3c_values(const progress *p, const gpur_ga3c_stats *ga3c, text *line)
+{
+    add_value(line, "steps/s", p->rates[GA3C_ENV_STEPS_PER_SECOND]);
+    add_value(line, "rollouts/s", p->rates[GA3C_ROLLOUTS_PER_SECOND]);
+    add_value(line, "return", ga3c->recent_return);
+    add_value(line, "entropy", p->rates[GA3C_ENTROPY]);
+    add_value(line, "lag", p->rates[GA3C_MEAN_LAG]);
+    add_value(line, "agents", (double)ga3c->agents);
+}
+
+static void build_line(const progress *p, const progress_sample *sample, text *line)
+{
+    add_position(p, sample, line);
+    if (p->agent->ga3c)
+        add_ga3c_values(p, &sample->ga3c, line);
+    else if (p->agent->apex)
+        add_apex_values(p, &sample->apex, line);
+    else
+        add_run_values(p, sample, line);
 }
 
 /* Over the line before on a terminal, where a line that is too long could not be drawn over. */
@@ -217,6 +246,8 @@ static int look(progress *p, int is_last)
     if (is_last)
         find_rates(p, &p->first, &p->last, p->rates);
     TRY(show(p, is_last));
+    if (is_last && p->agent->ga3c && !p->is_quiet)
+        ga3c_print_rates(&p->first.ga3c, &p->last.ga3c, p->preset, p->rates);
     if (is_last && p->agent->apex && !p->is_quiet)
         apex_print_rates(&p->first.apex, &p->last.apex, p->last.seconds - p->first.seconds, p->rates);
     return 0;

@@ -12,11 +12,13 @@ typedef struct progress_sample {
     int64_t step;
     gpur_run_stats run;
     gpur_apex_stats apex; /* of Ape-X, in the place of `run` */
+    gpur_ga3c_stats ga3c; /* of GA3C, A3C and A2C, in the place of `run` and `learner` */
     gpur_learner_stats learner;
 } progress_sample;
 
 typedef struct progress {
     const agent *agent;
+    const char *preset;
     record *record;
     int64_t steps, prepopulation; /* of the whole run */
     int64_t eval_episodes;        /* of an evaluation */

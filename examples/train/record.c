@@ -77,6 +77,41 @@ static const char *const apex_rates_columns[APEX_COLUMNS + 1] = {
     [APEX_GRADIENT_NORM] = "gradient_norm",
 };
 
+static const char *const agent_episode_columns[] = {"step", "agent", "length", "return", NULL};
+static const char *const ga3c_evaluation_columns[] = {"step", "episodes", "mean_return", "return_deviation", NULL};
+static const char *const tuner_columns[] = {
+    "step", "agents", "predictors", "trainers", "accepted", "rollouts_per_second", NULL};
+static const char *const ga3c_rates_columns[GA3C_COLUMNS + 1] = {
+    [GA3C_SECONDS] = "seconds",
+    [GA3C_STEP] = "step",
+    [GA3C_TRAIN_STEPS] = "train_steps",
+    [GA3C_EPISODES] = "episodes",
+    [GA3C_ENV_STEPS_PER_SECOND] = "env_steps_per_second",
+    [GA3C_PREDICTIONS_PER_SECOND] = "predictions_per_second",
+    [GA3C_ROLLOUTS_PER_SECOND] = "rollouts_per_second",
+    [GA3C_PREDICTIONS_PER_ROLLOUT] = "predictions_per_rollout",
+    [GA3C_TRAIN_STEPS_PER_SECOND] = "train_steps_per_second",
+    [GA3C_PREDICTION_BATCH] = "prediction_batch",
+    [GA3C_PREDICTION_QUEUE] = "prediction_queue",
+    [GA3C_TRAINING_QUEUE] = "training_queue",
+    [GA3C_MEAN_LAG] = "mean_lag",
+    [GA3C_LARGEST_LAG] = "largest_lag",
+    [GA3C_QUEUE_LAG] = "queue_lag",
+    [GA3C_QUEUE_LAG_BOUND] = "queue_lag_bound",
+    [GA3C_AGENTS] = "agents",
+    [GA3C_PREDICTORS] = "predictors",
+    [GA3C_TRAINERS] = "trainers",
+    [GA3C_ENV_SHARE] = "env_share",
+    [GA3C_WAIT_SHARE] = "wait_share",
+    [GA3C_PREDICT_SHARE] = "predict_share",
+    [GA3C_TRAIN_SHARE] = "train_share",
+    [GA3C_RECENT_RETURN] = "recent_return",
+    [GA3C_ENTROPY] = "entropy",
+    [GA3C_VALUE_LOSS] = "value_loss",
+    [GA3C_LEARNING_RATE] = "learning_rate",
+    [GA3C_GRADIENT_NORM] = "gradient_norm",
+};
+
 /* Measured numbers are rounded; returns are not. */
 typedef struct kind {
     const char *file, *name;
@@ -84,26 +119,50 @@ typedef struct kind {
     int is_rounded;
 } kind;
 
-static const kind run_kinds[RECORD_KINDS] = {
-    [RECORD_EPISODE] = {"episodes.csv", "episode", episode_columns, 0},
-    [RECORD_EVALUATION] = {"evaluations.csv", "evaluation", evaluation_columns, 0},
-    [RECORD_RATES] = {"rates.csv", "rates", rates_columns, 1},
-};
-static const kind apex_kinds[RECORD_KINDS] = {
-    [RECORD_EPISODE] = {"episodes.csv", "episode", apex_episode_columns, 0},
-    [RECORD_EVALUATION] = {"evaluations.csv", "evaluation", evaluation_columns, 0},
-    [RECORD_RATES] = {"rates.csv", "rates", apex_rates_columns, 1},
-    [RECORD_ACTOR] = {"actors.csv", "actor", actor_columns, 0},
+static const kind kinds[][RECORD_KINDS] = {
+    [SYSTEM_RUN] =
+        {
+            [RECORD_EPISODE] = {"episodes.csv", "episode", episode_columns, 0},
+            [RECORD_EVALUATION] = {"evaluations.csv", "evaluation", evaluation_columns, 0},
+            [RECORD_RATES] = {"rates.csv", "rates", rates_columns, 1},
+        },
+    [SYSTEM_APEX] =
+        {
+            [RECORD_EPISODE] = {"episodes.csv", "episode", apex_episode_columns, 0},
+            [RECORD_EVALUATION] = {"evaluations.csv", "evaluation", evaluation_columns, 0},
+            [RECORD_RATES] = {"rates.csv", "rates", apex_rates_columns, 1},
+            [RECORD_ACTOR] = {"actors.csv", "actor", actor_columns, 0},
+        },
+    [SYSTEM_GA3C] =
+        {
+            [RECORD_EPISODE] = {"episodes.csv", "episode", agent_episode_columns, 0},
+            [RECORD_EVALUATION] = {"evaluations.csv", "evaluation", ga3c_evaluation_columns, 0},
+            [RECORD_RATES] = {"rates.csv", "rates", ga3c_rates_columns, 1},
+            [RECORD_TUNER] = {"tuner.csv", "tuner", tuner_columns, 1},
+        },
+    [SYSTEM_A3C] =
+        {
+            [RECORD_EPISODE] = {"episodes.csv", "episode", agent_episode_columns, 0},
+            [RECORD_EVALUATION] = {"evaluations.csv", "evaluation", ga3c_evaluation_columns, 0},
+            [RECORD_RATES] = {"rates.csv", "rates", ga3c_rates_columns, 1},
+        },
 };
 
 static const kind *kind_of(const record *r, int file)
 {
-    return r->is_apex ? &apex_kinds[file] : &run_kinds[file];
+    return &kinds[r->system][file];
 }
 
 const char *record_file_name(const record *r, int file)
 {
     return file < RECORD_KINDS ? kind_of(r, file)->file : "log.jsonl";
+}
+
+const char *record_any_file_name(int file)
+{
+    const record apex = {.system = SYSTEM_APEX}, ga3c = {.system = SYSTEM_GA3C};
+    const char *const name = record_file_name(&apex, file);
+    return name ? name : record_file_name(&ga3c, file);
 }
 
 /* Writes the row that was built. */
@@ -158,9 +217,9 @@ static int cut(record *r, int file, int64_t bytes)
     return 0;
 }
 
-int record_open(record *r, const char *folder, int is_apex)
+int record_open(record *r, const char *folder, system_id system)
 {
-    *r = (record){.is_apex = is_apex};
+    *r = (record){.system = system};
     for (int i = 0; i < RECORD_FILES; i++)
         r->file[i] = -1;
     pthread_mutex_init(&r->lock, NULL);

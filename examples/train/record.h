@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files that a run fills: episodes.csv, evaluations.csv and rates.csv, of Ape-X actors.csv, too, and log.jsonl with
- * the rows of all of them. A row is written by one call of write(2), so that a run that is killed leaves whole rows.
+ * The files that a run fills: episodes.csv, evaluations.csv and rates.csv, of Ape-X actors.csv, too, of GA3C tuner.csv,
+ * and log.jsonl with the rows of all of them. A row is written by one call of write(2), so that a run that is killed
+ * leaves whole rows.
  */
 #pragma once
 
 #include "files.h"
+#include "options.h"
 
 #include <pthread.h>
 
 /* Kinds of rows; each has a CSV file of its own. */
-typedef enum record_kind { RECORD_EPISODE, RECORD_EVALUATION, RECORD_RATES, RECORD_ACTOR, RECORD_KINDS } record_kind;
+typedef enum record_kind {
+    RECORD_EPISODE,
+    RECORD_EVALUATION,
+    RECORD_RATES,
+    RECORD_ACTOR,
+    RECORD_TUNER,
+    RECORD_KINDS
+} record_kind;
 
 /* Columns of rates.csv of a run. */
 enum {
@@ -74,20 +83,53 @@ enum {
     APEX_COLUMNS
 };
 
+/* Columns of rates.csv of GA3C, A3C and A2C. */
+enum {
+    GA3C_SECONDS,
+    GA3C_STEP,
+    GA3C_TRAIN_STEPS,
+    GA3C_EPISODES,
+    GA3C_ENV_STEPS_PER_SECOND,
+    GA3C_PREDICTIONS_PER_SECOND,
+    GA3C_ROLLOUTS_PER_SECOND,
+    GA3C_PREDICTIONS_PER_ROLLOUT,
+    GA3C_TRAIN_STEPS_PER_SECOND,
+    GA3C_PREDICTION_BATCH,
+    GA3C_PREDICTION_QUEUE,
+    GA3C_TRAINING_QUEUE,
+    GA3C_MEAN_LAG,
+    GA3C_LARGEST_LAG,
+    GA3C_QUEUE_LAG,
+    GA3C_QUEUE_LAG_BOUND,
+    GA3C_AGENTS,
+    GA3C_PREDICTORS,
+    GA3C_TRAINERS,
+    GA3C_ENV_SHARE,
+    GA3C_WAIT_SHARE,
+    GA3C_PREDICT_SHARE,
+    GA3C_TRAIN_SHARE,
+    GA3C_RECENT_RETURN,
+    GA3C_ENTROPY,
+    GA3C_VALUE_LOSS,
+    GA3C_LEARNING_RATE,
+    GA3C_GRADIENT_NORM,
+    GA3C_COLUMNS
+};
+
 enum { MAX_COLUMNS = (int)APEX_COLUMNS > (int)RATES_COLUMNS ? (int)APEX_COLUMNS : (int)RATES_COLUMNS };
 
 enum { RECORD_FILES = RECORD_KINDS + 1 }; /* and the log */
 
 typedef struct record {
     char folder[MAX_PATH];
-    int is_apex;
+    system_id system;
     int file[RECORD_FILES];
     pthread_mutex_t lock; /* rows of two threads */
     text row;
 } record;
 
 /* Opens the files, and keeps other processes from doing so. Nothing in them changes. */
-int record_open(record *r, const char *folder, int is_apex);
+int record_open(record *r, const char *folder, system_id system);
 
 /* Cuts off what the files have beyond `bytes` (RECORD_FILES), as record_sync reported them. NULL: all that they have,
  * and gives them their header lines. */
@@ -107,3 +149,6 @@ int record_sync(record *r, int64_t *bytes);
 
 /* NULL: the system has no such file. */
 const char *record_file_name(const record *r, int file);
+
+/* Of a file that some system has. */
+const char *record_any_file_name(int file);

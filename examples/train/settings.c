@@ -14,6 +14,11 @@ const char *dtype_name(int32_t dtype)
     return dtype >= GPUR_FLOAT32 && dtype <= GPUR_BOOL ? names[dtype] : names[0];
 }
 
+int is_actor_critic(const settings *s)
+{
+    return s->system == SYSTEM_GA3C || s->system == SYSTEM_A3C;
+}
+
 int can_save_files(void)
 {
     return strstr(gpur_build_info(), "files: none") == NULL;
@@ -353,6 +358,7 @@ static int find_run(settings *s, options *o, int is_small)
     TRY(use_frame_stack(o, s));
     TRY(use_returns(o, s, &s->learner.returns));
     TRY(use_replay(o, &s->run, s->learner.batch_size, &s->replay));
+    s->eval_episodes = s->run.eval_episodes;
     return use_checkpoint(o, s->run.target_period, is_small, &s->checkpoint);
 }
 
@@ -454,13 +460,18 @@ static int use_apex_replay(options *o, settings *s)
     return 0;
 }
 
+/* Actors and agents have an environment each. */
+static int check_single(const settings *s, const options *o)
+{
+    return s->type.single ? 0
+                          : fail("%s steps all environments at once, and --preset is %s, whose %s step one each; it "
+                                 "must be a type that steps one at a time",
+                                 s->type.name, o->value[OPTION_PRESET], s->system == SYSTEM_APEX ? "actors" : "agents");
+}
+
 static int find_apex(settings *s, options *o, int is_small)
 {
-    if (!s->type.single)
-        return fail("%s steps all environments at once, and --preset is %s, whose actors step one each; it must be a "
-                    "type that steps one at a time",
-                    s->type.name, o->value[OPTION_PRESET]);
-    s->is_apex = 1;
+    TRY(check_single(s, o));
     TRY_LIBRARY(gpur_apex_config_init(&s->apex, sizeof s->apex));
     TRY_LIBRARY(gpur_apex_preset(o->value[OPTION_PRESET], s->type.single, o->value[OPTION_ENV_OPTIONS], s->fields,
                                  &s->replay, &s->learner, &s->apex));
@@ -470,6 +481,85 @@ static int find_apex(settings *s, options *o, int is_small)
     TRY(use_apex_learner(o, &s->learner));
     TRY(use_apex_frames(o, s));
     TRY(use_apex_replay(o, s));
+    s->eval_episodes = s->apex.eval_episodes;
+    return use_checkpoint(o, 1, is_small, &s->checkpoint);
+}
+
+/* GA3C, A3C and A2C. */
+
+/* An option whose values are words, by the values of the setting. */
+static int use_word(options *o, option_id id, const char *const words[3], int32_t *setting)
+{
+    int32_t i = 0;
+    TRY(use_text(o, id, words[*setting]));
+    while (i < 3 && strcmp(words[i], o->value[id]) != 0)
+        i++;
+    if (i == 3)
+        return fail("%s is \"%s\"; it must be %s, %s or %s", option_name(id), o->value[id], words[0], words[1],
+                    words[2]);
+    *setting = i;
+    return 0;
+}
+
+/* What A3C and A2C do not have. */
+static int use_queues(options *o, gpur_ga3c_config *run)
+{
+    static const char *const when_full[] = {"wait", "refuse", "drop-oldest"}, *const tuners[] = {"none", "paper",
+                                                                                                 "code"};
+    TRY(use_int32(o, OPTION_PREDICTORS, &run->predictors));
+    TRY(use_int32(o, OPTION_TRAINERS, &run->trainers));
+    TRY(use_int32(o, OPTION_MIN_TRAIN_BATCH, &run->min_train_batch));
+    TRY(use_int32(o, OPTION_QUEUE_ROOM, &run->queue_room));
+    TRY(use_word(o, OPTION_WHEN_FULL, when_full, &run->when_full));
+    TRY(use_word(o, OPTION_TUNER, tuners, &run->tuner));
+    return use_double(o, OPTION_TUNER_PERIOD, &run->tuner_period);
+}
+
+/* The rows of the largest train step. */
+static int use_largest_batch(const gpur_ga3c_config *run, int32_t *max_batch)
+{
+    const int64_t rows = run->system == GPUR_A2C   ? (int64_t)run->agents * run->t_max
+                         : run->system == GPUR_A3C ? run->t_max
+                                                   : run->min_train_batch + run->t_max;
+    if (rows > GPUR_MAX_ACTOR_CRITIC_BATCH)
+        return fail("--agents is %d and --t-max is %d; their product must be at most %d", (int)run->agents,
+                    (int)run->t_max, GPUR_MAX_ACTOR_CRITIC_BATCH);
+    *max_batch = rows > 8 ? (int32_t)rows : 8;
+    return 0;
+}
+
+static int use_actor_critic(options *o, gpur_actor_critic_config *learner)
+{
+    TRY(use_float(o, OPTION_LEARNING_RATE, &learner->optimizer.learning_rate.first));
+    learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
+    TRY(use_float(o, OPTION_ENTROPY, &learner->entropy.first));
+    learner->entropy.last = learner->entropy.first;
+    TRY(use_int32(o, OPTION_DETERMINISTIC, &learner->deterministic));
+    learner->seed = (uint64_t)options_integer(o, OPTION_SEED);
+    return 0;
+}
+
+static int find_ga3c(settings *s, options *o, int is_small)
+{
+    gpur_ga3c_config *const run = &s->ga3c;
+    TRY(check_single(s, o));
+    TRY_LIBRARY(gpur_actor_critic_config_init(&s->actor_critic, sizeof s->actor_critic));
+    TRY_LIBRARY(gpur_ga3c_config_init(run, sizeof *run));
+    TRY_LIBRARY(
+        gpur_ga3c_preset(o->value[OPTION_PRESET], s->type.single, o->value[OPTION_ENV_OPTIONS], &s->actor_critic, run));
+    if (run->system == GPUR_A3C || (run->system == GPUR_GA3C && is_small))
+        run->agents = 16;
+    s->steps = is_small ? 1000000 : 50000000;
+    TRY(use_integer(o, OPTION_STEPS, &s->steps));
+    TRY(use_int32(o, OPTION_AGENTS, &run->agents));
+    TRY(use_int32(o, OPTION_T_MAX, &run->t_max));
+    if (s->system == SYSTEM_GA3C)
+        TRY(use_queues(o, run));
+    TRY(use_largest_batch(run, &s->actor_critic.max_batch));
+    TRY(use_actor_critic(o, &s->actor_critic));
+    run->seed = (uint64_t)options_integer(o, OPTION_SEED);
+    s->eval_episodes = 30;
+    TRY(use_integer(o, OPTION_EVAL_EPISODES, &s->eval_episodes));
     return use_checkpoint(o, 1, is_small, &s->checkpoint);
 }
 
@@ -490,5 +580,8 @@ int settings_find(settings *s, options *o)
     TRY_LIBRARY(gpur_replay_config_init(&s->replay, sizeof s->replay));
     TRY_LIBRARY(gpur_learner_config_init(&s->learner, sizeof s->learner));
     const int is_small = strstr(o->value[OPTION_PRESET], "-small") != NULL;
-    return options_are_apex(o) ? find_apex(s, o, is_small) : find_run(s, o, is_small);
+    s->system = options_system(o);
+    return s->system == SYSTEM_RUN    ? find_run(s, o, is_small)
+           : s->system == SYSTEM_APEX ? find_apex(s, o, is_small)
+                                      : find_ga3c(s, o, is_small);
 }

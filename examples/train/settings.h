@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the options mean: the environment, and the settings of replay, learner, and run or Ape-X. */
+/* What the options mean: the environment, and the settings of replay, learner, and run or Ape-X; or of an actor-critic
+ * and its run. */
 #pragma once
 
 #include "options.h"
@@ -19,15 +20,21 @@ typedef struct settings {
     gpur_field fields[GPUR_APEX_FIELDS]; /* of the replay, which points to them */
     gpur_replay_config replay;
     gpur_learner_config learner;
-    int is_apex; /* 1: `apex` is used, else `run` */
+    system_id system;
     gpur_run_config run;
-    gpur_apex_config apex;
+    gpur_apex_config apex; /* of Ape-X, in the place of `run` */
+    gpur_actor_critic_config actor_critic;
+    gpur_ga3c_config ga3c;                /* of an actor-critic, which has no replay, and no other learner */
     float epsilons[GPUR_APEX_MAX_ACTORS]; /* those that `apex` points to */
     int64_t steps, checkpoint;            /* environment steps; checkpoint 0: no checkpoints */
+    int64_t eval_episodes;
 } settings;
 
 /* Finds the settings. Options without a value get that of the preset. */
 int settings_find(settings *s, options *o);
+
+/* 1: of GA3C, A3C or A2C. */
+int is_actor_critic(const settings *s);
 
 /* 1: this build of the library can save to files. */
 int can_save_files(void);

@@ -88,6 +88,12 @@ def _event_at(address: int) -> GA3CEvent:
     return GA3CEvent(**{**values, "kind": _KINDS[given.kind], "accepted": bool(given.accepted)})
 
 
+def refuse_other_envs(env: Any) -> None:
+    if not isinstance(env, str) and not callable(env):
+        raise TypeError(f"env is {env!r}; for GA3C it must be a name, or a function make_env(number), by which each "
+                        "agent gets its own")
+
+
 class GA3C(Advanced):
     """Agents, each with an environment, that act by an actor-critic, and the training on their rollouts, in threads of
     the library:
@@ -130,15 +136,20 @@ class GA3C(Advanced):
         refuse_after_fork()
         config = ga3c_config({name: value for name, value in settings.items() if value is not None})
         check_nan = flag("check_nan", check_nan)
-        if not isinstance(env, str) and not callable(env):
-            raise TypeError(f"env is {env!r}; for GA3C it must be a name, or a function make_env(number), by which "
-                            "each agent gets its own")
+        refuse_other_envs(env)
         envs = open_envs(env, options=env_options, check_nan=check_nan)
         try:
             self._create(learner, envs, on_event, config)
         except BaseException:
             envs.close()
             raise
+
+    @classmethod
+    def _of(cls, learner: ActorCritic, envs: Envs, on_event: OnGA3CEvent | None, config: _c_api.GA3CConfig) -> GA3C:
+        """With environments that are known already."""
+        run = cls.__new__(cls)
+        run._create(learner, envs, on_event, config)
+        return run
 
     def _create(self, learner: ActorCritic, envs: Envs, on_event: OnGA3CEvent | None,
                 config: _c_api.GA3CConfig) -> None:

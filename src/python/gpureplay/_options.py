@@ -4,6 +4,7 @@ of the program gpureplay-train, which reads the same file options.txt in the fol
 
 from __future__ import annotations
 
+import enum
 import functools
 import json
 import math
@@ -24,12 +25,28 @@ OVERRIDES = ("buffer", "agent")  # parameters of `train` with other settings by 
 _MOST = (2**63 - 1) // 4
 
 
-APEX_PRESETS = ("apex-dqn", "apex-dqn-small")
+class System(enum.Flag):
+    """What a preset trains by: a `Run`, `Apex`, or `GA3C`, whose systems "a3c" and "a2c" have no queues."""
+
+    RUN = 1
+    APEX = 2
+    GA3C = 4
+    A3C = 8
+    DQN = RUN | APEX
+    ACTOR_CRITIC = GA3C | A3C
+    ALL = DQN | ACTOR_CRITIC
+
+
+_PREFIXES = {"apex-dqn": System.APEX, "ga3c": System.GA3C, "a3c": System.A3C, "a2c": System.A3C}
+
+
+def system_of(preset: Value) -> System:
+    return next((system for prefix, system in _PREFIXES.items() if str(preset).startswith(prefix)), System.RUN)
 
 
 class Option(NamedTuple):
     """An option. `kind` is the type of its values. Integers are `low` to `high`. A run may have no value of one that
-    is optional. `of`: whose it is: that of the presets of Ape-X, of all others, or of both."""
+    is optional. `of`: the systems that have it."""
 
     kind: type
     metavar: str
@@ -37,10 +54,12 @@ class Option(NamedTuple):
     low: int = 0
     high: int = _MOST
     is_optional: bool = False
-    of: str = "both"  # or "apex", "others"
+    of: System = System.ALL
 
 
-_other, _apex = functools.partial(Option, of="others"), functools.partial(Option, of="apex")
+_other, _apex = functools.partial(Option, of=System.RUN), functools.partial(Option, of=System.APEX)
+_dqn, _ga3c = functools.partial(Option, of=System.DQN), functools.partial(Option, of=System.GA3C)
+_critic = functools.partial(Option, of=System.ACTOR_CRITIC)
 
 # In the order of the file. Where there are two defaults, they are those of fast-dqn and of fast-dqn-small, or of
 # apex-dqn and of apex-dqn-small.
@@ -49,11 +68,12 @@ OPTIONS = {
                                "Gymnasium"),
     "env_options": Option(str, "LIST", "the environment's: a=1,b=2"),
     "preset": Option(str, "NAME", "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
-                                  "dqn-lambda-2019, vrc-2021, dqn-lambda-2019-small, vrc-2021-small, apex-dqn or "
-                                  "apex-dqn-small"),
+                                  "dqn-lambda-2019, vrc-2021, apex-dqn, ga3c, or these four with -small; "
+                                  "ga3c-large-4 to ga3c-large-1, a3c-cpu, a3c-small, a2c, a2c-small"),
     "device": Option(str, "NAME", "auto (default: a GPU if there is one), cpu, cuda:N"),
     "threads": Option(int, "N", "threads that compute on the CPU (0: as many as there are cores)", 0, 1024),
-    "deterministic": _other(bool, "0|1", "1: the same results each time on a GPU, too, by slower kernels (0)"),
+    "deterministic": Option(bool, "0|1", "1: the same results each time on a GPU, too, by slower kernels (0); of "
+                                         "actor-critics with a2c alone", of=System.RUN | System.ACTOR_CRITIC),
     "seed": Option(int, "N", "of everything random (1)", 0, 2**63 - 1),
     "steps": Option(int, "N", "environment steps to take after the random ones (fast-dqn 50000000, dqn-lambda-2019 "
                                 "9950000, for CartPole 450000, vrc-2021 4950000, the small ones 1000000); of Ape-X "
@@ -68,20 +88,21 @@ OPTIONS = {
     "act": _other(str, "latest|target", "act by the network that is trained, or by the target network (latest; with "
                                         "--concurrent 1 always target, but for dqn-lambda and vrc)"),
     "whole_episodes": _other(bool, "0|1", "1: only the steps of finished episodes go to the replay (0)"),
-    "target_period": Option(int, "C", "steps between copies to the target network, or refreshes of the cache (10000, "
-                                        "1000); of Ape-X train steps (2500, 250)", 1),
+    "target_period": _dqn(int, "C", "steps between copies to the target network, or refreshes of the cache (10000, "
+                                      "1000); of Ape-X train steps (2500, 250)", 1),
     "train_period": _other(int, "F", "steps for each train step (4)", 1),
-    "prepopulation": Option(int, "N", "random steps before the first step (50000, 5000); of Ape-X transitions before "
-                                        "training begins", 1),
-    "eval_period": Option(int, "N", "steps between evaluations; 0: only at the end (250000, 50000)"),
+    "prepopulation": _dqn(int, "N", "random steps before the first step (50000, 5000); of Ape-X transitions before "
+                                      "training begins", 1),
+    "eval_period": _dqn(int, "N", "steps between evaluations; 0: only at the end (250000, 50000)"),
     "eval_episodes": Option(int, "N", "episodes of an evaluation; 0: no evaluations (30)"),
-    "capacity": Option(int, "N", "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, and the "
-                                   "ring is 1/16 larger (2000000, 100000)", 2),
-    "frame_stack": Option(int, "N", "frames of an observation, where the environment shows one image without channels "
-                                    "(4)", 1, _c_api.MAX_STACK, True),
-    "batch": Option(int, "N", "transitions of a train step (32; of apex-dqn 512)", 1),
+    "capacity": _dqn(int, "N", "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, and the "
+                                 "ring is 1/16 larger (2000000, 100000)", 2),
+    "frame_stack": _dqn(int, "N", "frames of an observation, where the environment shows one image without channels "
+                                  "(4)", 1, _c_api.MAX_STACK, True),
+    "batch": _dqn(int, "N", "transitions of a train step (32; of apex-dqn 512)", 1),
     "learning_rate": Option(float, "X", "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005, of "
-                                          "apex-dqn 0.0000625)"),
+                                        "apex-dqn 0.0000625, of ga3c, a3c-cpu and a2c 0.0003, of ga3c-small 0.001, of "
+                                        "a3c-small 0.0005, of a2c-small 0.002)"),
     "exploration_steps": _other(int, "N", "in which epsilon falls from 1 to 0.1, of vrc with the random steps; 0: it "
                                             "is 0.1 from step 1 on (1000000, 100000; of dqn-lambda-2019 for CartPole "
                                             "300000)"),
@@ -91,8 +112,8 @@ OPTIONS = {
     "lambda_": _other(float, "X", "of peng and watkins, 0 to 1; it must be given", is_optional=True),
     "n_step": _other(int, "N", "of n-step (3; of dqn-lambda-2019 for CartPole 5)", 1, 2**31 - 1, True),
     "error_bound": _other(float, "X", "of the two with error-bound (0.025)", is_optional=True),
-    "checkpoint": Option(int, "N", "steps between checkpoints, a multiple of C but for Ape-X; 0: none (1000000, "
-                                   "50000)"),
+    "checkpoint": Option(int, "N", "steps between checkpoints, of fast-dqn, dqn-lambda and vrc a multiple of C; 0: "
+                                   "none (1000000, 50000)"),
     "actors": _apex(int, "N", "how many actors this program starts, each with an environment and an epsilon of its own "
                               "(8); with --folder it may be 0", 0, _c_api.APEX_MAX_ACTORS),
     "processes": _apex(bool, "0|1", "each actor is a process (0: a thread; 1 for environments in Python)"),
@@ -105,22 +126,36 @@ OPTIONS = {
     "pull_period": _apex(int, "N", "steps of an actor after which it takes the newest weights (100)", 1),
     "folder": _apex(str, "FOLDER", "the learner also takes what workers (gpureplay-train --work) leave in this folder",
                     is_optional=True),
+    "agents": _critic(int, "N", "agents, each with an environment of its own (32; of ga3c-small, a3c-cpu and a3c-small "
+                                "16)", 1, _c_api.GA3C_MAX_AGENTS),
+    "predictors": _ga3c(int, "N", "threads that predict for agents (2)", 1, _c_api.GA3C_MAX_PREDICTORS),
+    "trainers": _ga3c(int, "N", "threads that train on rollouts (2)", 1, _c_api.GA3C_MAX_TRAINERS),
+    "t_max": _critic(int, "N", "steps of a rollout (5)", 1, _c_api.GA3C_MAX_ROLLOUT),
+    "min_train_batch": _ga3c(int, "N", "a train step has rollouts of more than N steps together; 0: one rollout (0, "
+                                       "40)", 0, _c_api.MAX_ACTOR_CRITIC_BATCH - _c_api.GA3C_MAX_ROLLOUT),
+    "queue_room": _ga3c(int, "N", "rollouts that the training queue holds (100, 16)", 1, 65536),
+    "when_full": _ga3c(str, "wait|refuse|drop-oldest", "when that queue is full, agents wait, or the new rollout is "
+                                                       "lost, or the oldest (wait)"),
+    "tuner": _ga3c(str, "none|paper|code", "changes the numbers of agents, predictors and trainers at random, and "
+                                           "keeps what trains on more rollouts a second: one of the three at a time, "
+                                           "or as the authors' code all (none)"),
+    "tuner_period": _ga3c(float, "X", "seconds of a measurement of it (60)"),
+    "entropy": _critic(float, "X", "weight of the entropy in the loss (0.01)"),
 }
 
-
-def others_of(preset: Value) -> str:
-    """The options that this preset does not have, by Option.of."""
-    return "others" if preset in APEX_PRESETS else "apex"
+# The presets that have an option, by its systems.
+_PRESETS = {System.RUN: "fast-dqn, dqn-lambda or vrc", System.APEX: "Ape-X: apex-dqn or apex-dqn-small",
+            System.DQN: "fast-dqn, dqn-lambda, vrc or Ape-X",
+            System.GA3C: "GA3C: ga3c, ga3c-small or ga3c-large-4 to -1", System.ACTOR_CRITIC: "GA3C, A3C or A2C",
+            System.RUN | System.ACTOR_CRITIC: "fast-dqn, dqn-lambda, vrc, GA3C, A3C or A2C"}
 
 
 def refuse_others(options: Mapping[str, Value], preset: str) -> None:
     """Refuses options that this preset does not have."""
-    others = others_of(preset)
     for name, option in OPTIONS.items():
-        if option.of == others and options[name] is not None:
-            what = f", or take {' or '.join(APEX_PRESETS)}" if others == "apex" else ""
+        if not option.of & system_of(preset) and options[name] is not None:
             raise InvalidArgument(f"{flag_of(name)} is {text_of(options[name])} and --preset is {preset}, which does "
-                                  f"not have it; leave one of them out{what}")
+                                  f"not have it; leave the option out, or take a preset of {_PRESETS[option.of]}")
 
 
 def flag_of(name: str) -> str:
@@ -188,8 +223,8 @@ def read_options(folder: str | os.PathLike[str]) -> tuple[dict[str, Value], dict
         if flag not in names or not space:
             raise ValueError(f"{path} has the line \"{line}\"; its lines must be options of a run with their values")
         found[names[flag]] = parsed(names[flag], text)
-    others = others_of(found.get("preset"))
+    system = system_of(found.get("preset"))
     for name, option in OPTIONS.items():
-        if name not in found and not option.is_optional and option.of != others:
+        if name not in found and not option.is_optional and option.of & system:
             raise ValueError(f"{path} has no {flag_of(name)}; it must have every option of a run")
     return found, overrides

@@ -7,9 +7,9 @@ import math
 import shutil
 import sys
 import time
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from ._learner import DQN, LearnerStats
+from ._learner import DQN
 from ._run import Advanced, Run
 from ._run_folder import Number, Record
 
@@ -23,12 +23,17 @@ class Sample(NamedTuple):
 
     seconds: float  # that the run has taken
     step: int
-    run: Any  # of Run or Apex
-    learner: LearnerStats
+    run: Any  # of Run, Apex or GA3C
+    learner: Any  # LearnerStats; of GA3C None
 
 
 def ratio(one: float, other: float) -> float:
     return one / other if other > 0 else math.nan
+
+
+def short(value: float) -> str:
+    """For a table."""
+    return "-" if not math.isfinite(value) else f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def time_text(seconds: float) -> str:
@@ -44,12 +49,11 @@ class Progress:
     first_step, first_seconds: where the run was when it was resumed, or 0. prints: whether the line is shown.
     """
 
-    def __init__(self, run: Advanced, agent: DQN, record: Record, steps: int, first_step: int, first_seconds: float,
+    def __init__(self, run: Advanced, agent: Any, record: Record, steps: int, first_step: int, first_seconds: float,
                  prints: bool):
         self._run: Any = run
         self._agent, self._record, self._prints = agent, record, prints
         self._steps, self._first_step, self._first_seconds = steps, first_step, first_seconds
-        self._eval_episodes: int = cast(Any, run).config["eval_episodes"]
         self._is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self._began = time.monotonic()
         self._rates: dict[str, Number] = dict.fromkeys(record.columns["rates"], math.nan)
@@ -74,6 +78,14 @@ class Progress:
         """The position while nothing trains yet; then nothing."""
         raise NotImplementedError
 
+    def _learned(self) -> Any:
+        """The learner's statistics."""
+        return self._agent.stats
+
+    def _evaluating(self, stats: Any) -> tuple[int, int]:
+        """The episode of an evaluation that is played, from 1 on, or 0; and how many there are."""
+        return stats.eval_episode, self._run.config["eval_episodes"]
+
     @property
     def seconds(self) -> float:
         """That the run has taken, also before it was resumed."""
@@ -81,7 +93,7 @@ class Progress:
 
     def _sample(self) -> Sample:
         stats = self._run.stats
-        return Sample(self.seconds, self._step_of(stats), stats, self._agent.stats)
+        return Sample(self.seconds, self._step_of(stats), stats, self._learned())
 
     def look(self, is_last: bool = False) -> None:
         """Adds a row and shows the line, if it is time."""
@@ -99,6 +111,12 @@ class Progress:
 
     def finish(self) -> None:
         self.look(is_last=True)
+        if self._prints:
+            print(self._table(), end="", flush=True)
+
+    def _table(self) -> str:
+        """Lines with the rates of the whole time, for the end."""
+        return ""
 
     def say(self, line: str) -> None:
         """Prints a line of its own."""
@@ -132,8 +150,8 @@ class Progress:
             return beginning
         speed = ratio(step - self._first_step, self.seconds - self._first_seconds)
         left = f", {time_text((self._steps - step) / speed)} left" if speed > 0 and step < self._steps else ""
-        episode = stats.eval_episode
-        evaluating = f", evaluating: episode {episode} of {self._eval_episodes}" if episode > 0 else ""
+        episode, episodes = self._evaluating(stats)
+        evaluating = f", evaluating: episode {episode} of {episodes}" if episode > 0 else ""
         return f"{step} of {self._steps} steps, {100 * step / self._steps:.1f}%{left}{evaluating}"
 
 

@@ -22,6 +22,8 @@ from ._schema import NUMPY
 _ACTIVATIONS = ("linear", "relu", "tanh")
 # Constants of the library as words, by the member that has them. Those of `kind` are by its struct.
 _WORDS: dict[str, tuple[str, ...]] = {
+    "system": ("ga3c", "a3c", "a2c"), "gpur_ga3c_config.when_full": ("wait", "refuse", "drop-oldest"),
+    "tuner": ("none", "paper", "code"), "log": ("add", "max", "softmax"),
     "act": ("latest", "previous", "target"), "upload": ("copy", "scatter"), "flush": ("auto", "manual"),
     "when_full": ("wait", "error"), "weight_norm": ("batch", "memory", "none"),
     "step_kernel": ("auto", "libraries", "fused"), "layout": ("rows", "frames"), "stack_axis": ("first", "last"),
@@ -51,11 +53,13 @@ def _members(struct: _c_api.Struct) -> dict[str, Any]:
 
 def _value(struct: _c_api.Struct, name: str) -> Any:
     value = getattr(struct, name)
+    if isinstance(value, _c_api.Field):
+        return _field(value)
     if isinstance(value, _c_api.Struct):
         return _members(value)
     if isinstance(struct, _c_api.NetworkConfig) and name == "trunk":
         return [_members(layer) for layer in value[:struct.trunk_count]]
-    words = _WORDS.get(name) or _WORDS.get(f"{struct.c_name}.{name}")
+    words = _WORDS.get(f"{struct.c_name}.{name}") or _WORDS.get(name)
     if words is not None and 0 <= value < len(words):
         return words[value]
     return _number(value) if isinstance(value, float) else value
@@ -63,7 +67,8 @@ def _value(struct: _c_api.Struct, name: str) -> Any:
 
 def _field(field: _c_api.Field) -> dict[str, Any]:
     shape = list(field.shape)
-    return {"name": field.name.decode(), "dtype": NUMPY[field.dtype].name, "shape": shape[:(shape + [0]).index(0)]}
+    return {"name": (field.name or b"obs").decode(), "dtype": NUMPY[field.dtype].name,  # an ActorCritic drops the name
+            "shape": shape[:(shape + [0]).index(0)]}
 
 
 def _environment(envs: Envs) -> dict[str, Any]:
@@ -91,6 +96,21 @@ def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], de
                     replay: _c_api.ReplayConfig, learner: _c_api.LearnerConfig,
                     run: _c_api.RunConfig | _c_api.ApexConfig) -> dict[str, Any]:
     """options: by the names of `train`. overrides: settings of the buffer and the agent that were given beside them."""
+    return {
+        **_beginning(options, overrides, device, envs), **_run(run, has_target=learner.returns.cache_size == 0),
+        "replay": {**_members(replay), "fields": [_field(replay.fields[i]) for i in range(replay.field_count)]},
+        "learner": _members(learner),
+    }
+
+
+def ga3c_document(options: Mapping[str, Any], overrides: Mapping[str, Any], device: Device, envs: Envs,
+                  learner: _c_api.ActorCriticConfig, run: _c_api.GA3CConfig) -> dict[str, Any]:
+    """The same of GA3C, A3C and A2C."""
+    return {**_beginning(options, overrides, device, envs), "ga3c": _members(run), "actor_critic": _members(learner)}
+
+
+def _beginning(options: Mapping[str, Any], overrides: Mapping[str, Any], device: Device,
+               envs: Envs) -> dict[str, Any]:
     lines = (line.partition(": ") for line in lib.gpur_build_info().decode().splitlines() if ": " in line)
     return {
         "program": "gpureplay.train", "version": lib.gpur_version().decode(), "python": sys.version.split()[0],
@@ -98,9 +118,6 @@ def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], de
         "options": {flag_of(name)[2:]: int(value) if isinstance(value, bool) else value
                     for name, value in options.items() if value is not None},
         "overrides": overrides, "environment": _environment(envs),
-        **_run(run, has_target=learner.returns.cache_size == 0),
-        "replay": {**_members(replay), "fields": [_field(replay.fields[i]) for i in range(replay.field_count)]},
-        "learner": _members(learner),
     }
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The folder of a run, whose files are those of the program gpureplay-train (docs/training.md): the record in
-episodes.csv, evaluations.csv, rates.csv, of Ape-X actors.csv, and log.jsonl, and the checkpoint."""
+episodes.csv, evaluations.csv, rates.csv, of Ape-X actors.csv, of GA3C tuner.csv, and log.jsonl,
+and the checkpoint."""
 
 from __future__ import annotations
 
@@ -42,15 +43,36 @@ APEX_COLUMNS: dict[str, tuple[str, ...]] = {
               "mean_q", "gradient_norm"),
     "actor": ("step", "actor", "incarnation", "event", "asked", "lost_blocks", "lost_rows"),
 }
-_FILES = {"episode": "episodes.csv", "evaluation": "evaluations.csv", "rates": "rates.csv", "actor": "actors.csv"}
+# The same of A3C and A2C, and of GA3C.
+A3C_COLUMNS: dict[str, tuple[str, ...]] = {
+    "episode": ("step", "agent", "length", "return"),
+    "evaluation": ("step", "episodes", "mean_return", "return_deviation"),
+    "rates": ("seconds", "step", "train_steps", "episodes", "env_steps_per_second", "predictions_per_second",
+              "rollouts_per_second", "predictions_per_rollout", "train_steps_per_second", "prediction_batch",
+              "prediction_queue", "training_queue", "mean_lag", "largest_lag", "queue_lag", "queue_lag_bound", "agents",
+              "predictors", "trainers", "env_share", "wait_share", "predict_share", "train_share", "recent_return",
+              "entropy", "value_loss", "learning_rate", "gradient_norm"),
+}
+GA3C_COLUMNS = {**A3C_COLUMNS,
+                "tuner": ("step", "agents", "predictors", "trainers", "accepted", "rollouts_per_second")}
+_FILES = {"episode": "episodes.csv", "evaluation": "evaluations.csv", "rates": "rates.csv", "actor": "actors.csv",
+          "tuner": "tuner.csv"}
+_ROUNDED = ("rates", "tuner")  # what is measured
+_ALL = (COLUMNS, APEX_COLUMNS, GA3C_COLUMNS)
 _LOG = "log.jsonl"
 _TYPES = {**dict.fromkeys(("step", "lane", "length", "episodes", "train_steps", "actor", "incarnation", "asked",
-                           "lost_blocks", "lost_rows"), int), "event": str}
+                           "lost_blocks", "lost_rows", "agent", "agents", "predictors", "trainers", "accepted"), int),
+          "event": str}
 
 
 def files_of(columns: Mapping[str, tuple[str, ...]]) -> list[str]:
     """The files of a record, in the order of position.txt."""
     return [*(_FILES[kind] for kind in columns), _LOG]
+
+
+def all_files() -> list[str]:
+    """Those that a record of any system has."""
+    return list(dict.fromkeys(name for columns in _ALL for name in files_of(columns)))
 
 
 def rows_to_array(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> np.ndarray:
@@ -61,7 +83,7 @@ def rows_to_array(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> np.
 
 def _read(folder: str | os.PathLike[str], kind: str) -> tuple[list[str], list[list[Cell]]]:
     """The columns and rows of a kind. An empty cell is NaN. ValueError: the file has other columns."""
-    path, known = Path(folder, _FILES[kind]), [found[kind] for found in (COLUMNS, APEX_COLUMNS) if kind in found]
+    path, known = Path(folder, _FILES[kind]), [found[kind] for found in _ALL if kind in found]
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     header, *rows = csv.reader(line for line in lines if line.endswith("\n"))  # the last one may be incomplete
     if tuple(header) not in known:
@@ -132,7 +154,7 @@ class Record:
 
     def add(self, kind: str, row: Sequence[Cell]) -> None:
         """Any thread. One number for each column; NaN is no value."""
-        digits = 6 if kind == "rates" else None  # measured numbers are rounded
+        digits = 6 if kind in _ROUNDED else None
         with self._lock:
             self._rows[kind].append(row)
             if not self._files:

@@ -23,13 +23,13 @@ from ._handle import encoded_path
 from ._inputs import flag, real
 from ._learner import DQN
 from ._library import Interrupted, InvalidArgument, Unavailable, lib
-from ._options import (APEX_PRESETS, FILE, OPTIONS, OVERRIDES, Value, checked, flag_of, lines_of, read_options,
-                       refuse_others, text_of)
+from ._options import (FILE, OPTIONS, OVERRIDES, System, Value, checked, flag_of, lines_of, read_options,
+                       refuse_others, system_of, text_of)
 from ._progress import Progress, RunProgress
 from ._python_envs import Envs
 from ._run import Run
 from ._run_config import config_document, plain
-from ._run_folder import APEX_COLUMNS, COLUMNS, Checkpoint, Position, Record, files_of, write_file, write_json
+from ._run_folder import COLUMNS, Checkpoint, Position, Record, all_files, write_file, write_json
 
 Options = dict[str, Value]
 
@@ -38,15 +38,16 @@ Options = dict[str, Value]
 class TrainResult:
     """What a training leaves. The arrays have named columns, as the run's files have: result.episodes["return"].
 
-    agent: the learner, which acts: result.agent.act(obs). buffer: its transitions. episodes: (count,) with step, lane,
-    length, return, of Ape-X step, actor, length, return, epsilon; evaluations: (count,) with step, episodes, length,
-    mean_return, return_deviation; rates: (count,) with the columns of rates.csv. stats: the counts and times of the run
-    since it was begun or resumed, a RunStats or of Ape-X an ApexStats. config: all settings, as in config.json. folder:
-    of the run's files, or None.
+    agent: the learner, which acts: result.agent.act(obs); of GA3C, A3C and A2C an ActorCritic, whose policy acts:
+    result.agent.policy().act(obs). buffer: its transitions, of these None. episodes: (count,) with step, lane, length,
+    return, of Ape-X step, actor, length, return, epsilon, of GA3C step, agent, length, return; evaluations: (count,)
+    with step, episodes, length (not of GA3C), mean_return, return_deviation; rates: (count,) with the columns of
+    rates.csv. stats: the counts and times of the run since it was begun or resumed, a RunStats, ApexStats or GA3CStats.
+    config: all settings, as in config.json. folder: of the run's files, or None.
     """
 
-    agent: DQN
-    buffer: ReplayBuffer
+    agent: Any
+    buffer: Any
     episodes: np.ndarray
     evaluations: np.ndarray
     rates: np.ndarray
@@ -73,7 +74,10 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
           samples_per_insert: float | None = None, initial_priorities: str | None = None,
           prioritized: bool | None = None, replicate: int | None = None,
           epsilons: str | Sequence[float] | None = None, compression: int | None = None, pull_period: int | None = None,
-          folder: str | None = None, refill: bool = False) -> TrainResult:
+          folder: str | None = None, refill: bool = False, agents: int | None = None, predictors: int | None = None,
+          trainers: int | None = None, t_max: int | None = None, min_train_batch: int | None = None,
+          queue_room: int | None = None, when_full: str | None = None, tuner: str | None = None,
+          tuner_period: float | None = None, entropy: float | None = None) -> TrainResult:
     """Trains a DQN agent in num_envs environments, by default with both switches of fast DQN [Daley & Amato 2021]:
 
         result = gpureplay.train("MinAtar/Breakout", steps=300_000, out="runs/breakout")
@@ -87,7 +91,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         "fast-dqn-small", for games like CartPole and MinAtar (the default for all others). "dqn-lambda-2019",
         "vrc-2021", "dqn-lambda-2019-small" and "vrc-2021-small" train on returns of several steps
         (docs/dqn-lambda.md): burst is True, num_envs 1, and lambda_ must be given. "apex-dqn" and "apex-dqn-small" are
-        Ape-X [Horgan et al. 2018]: see below.
+        Ape-X [Horgan et al. 2018], and "ga3c", "ga3c-large-4" to "ga3c-large-1", "a3c-cpu", "a2c", "ga3c-small",
+        "a3c-small" and "a2c-small" train an actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C: see below.
     steps: environment steps to take after the random ones (50 million, 1 million). num_envs: environments (8; those of
         a list).
     concurrent: train while the environments step (True). synchronized: one inference for all environments (True, unless
@@ -137,10 +142,21 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         workers come from, as files (None).
     refill: with resume: the buffer stays empty, and training goes on when actors have filled it again.
 
+    GA3C, A3C and A2C take env as `GA3C` does, env_options, steps (of all agents: 50 million, 1 million), device,
+    threads, seed, deterministic, learning_rate (0.0003; 0.001, 0.0005 and 0.002), eval_episodes (after the last step),
+    checkpoint, agent, out, resume, and these. on_event gets each GA3CEvent. docs/training.md has more.
+
+    agents: each with an environment (32; of "ga3c-small", "a3c-cpu" and "a3c-small" 16). t_max: steps of a rollout (5).
+        entropy: its weight in the loss (0.01).
+    Of GA3C alone: predictors, trainers: threads (2). min_train_batch: a train step has rollouts of more than so many
+        steps together (0, 40). queue_room: rollouts that the training queue holds (100, 16). when_full: "wait",
+        "refuse" or "drop-oldest" ("wait"). tuner: "none", "paper" or "code" ("none"); tuner_period: seconds of a
+        measurement of it (60).
+
     Results are the same bits each time, whatever the timing of threads, except on a GPU without `deterministic`, and
-    with another number of threads; those of Ape-X never are. Ctrl-C ends the training after the steps that the
-    environments are taking now. The learner is saved, and KeyboardInterrupt is raised. EnvError: an environment in
-    Python raised an exception, which is the cause; the text names the lane."""
+    with another number of threads; those of Ape-X, GA3C and A3C never are. Ctrl-C ends the training after the steps
+    that the environments are taking now. The learner is saved, and KeyboardInterrupt is raised. EnvError: an
+    environment in Python raised an exception, which is the cause; the text names the lane."""
     given = locals()
     if out is not None and resume is not None:
         raise InvalidArgument(f"out is {os.fspath(out)!r} and resume is {os.fspath(resume)!r}; a run that is resumed "
@@ -148,9 +164,12 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     place = out if resume is None else resume
     name = read_options(resume)[0]["preset"] if resume is not None and preset is None else preset
     kind = Training
-    if name in APEX_PRESETS:
+    system = system_of(name)
+    if system & System.ACTOR_CRITIC:
+        from ._train_ga3c import GA3CTraining as kind
+    elif system == System.APEX:
         from ._train_apex import ApexTraining as kind
-    elif refill:
+    if refill and system != System.APEX:
         raise InvalidArgument(f"refill is True and preset is {name!r}; only a run of Ape-X can be refilled")
     training = kind(given, None if place is None else Path(place), is_resumed=resume is not None)
     try:
@@ -366,8 +385,7 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
 
 def _refuse_files(folder: Path) -> None:
     """Raises FileExistsError if the folder has files of a run."""
-    for name in (FILE, "config.json", "learner.safetensors", "checkpoint",
-                 *dict.fromkeys((*files_of(COLUMNS), *files_of(APEX_COLUMNS)))):
+    for name in (FILE, "config.json", "learner.safetensors", "checkpoint", *all_files()):
         if not (folder / name).exists():
             continue
         if Checkpoint(folder).exists():
@@ -383,10 +401,11 @@ class Training:
     given: the arguments of `train`. folder: of the run's files. is_resumed: whether it has them already.
     """
 
-    columns = COLUMNS
+    columns: Mapping[str, tuple[str, ...]] = COLUMNS
     _make_config: Any = staticmethod(run_config)
     _make_progress: Any = RunProgress
     _run: Any  # a Run
+    _agent: Any  # a DQN
     _progress: Progress
 
     def __init__(self, given: Mapping[str, Any], folder: Path | None, is_resumed: bool):
@@ -435,8 +454,7 @@ class Training:
                 raise
             warnings.warn(f"{error}; using the CPU", RuntimeWarning, stacklevel=3)
             self._open("cpu", preset)
-        config = config_document(self._options, plain(self._overrides), self._buffer.device, self._envs,
-                                 self._buffer._spec.config, self._agent._config, self._make_config(preset.run))
+        config = self._config_of(preset)
         self._run = self._make_run(preset.run)
         self._closing.callback(self._run.close)
         self._config, seconds = config, self._open_folder(config)
@@ -444,8 +462,14 @@ class Training:
         self._progress = self._make_progress(self._run, self._agent, self._record, self._number("steps"), self._step,
                                              seconds, self._prints)
 
-    def _complete(self) -> RunPreset:
+    def _complete(self) -> Any:
+        """Gives every option a value, from the preset if it has none, and the preset, which it returns, those that were
+        given."""
         return _complete(self._options, self._envs)
+
+    def _config_of(self, preset: Any) -> dict[str, Any]:
+        return config_document(self._options, plain(self._overrides), self._buffer.device, self._envs,
+                               self._buffer._spec.config, self._agent._config, self._make_config(preset.run))
 
     def _make_run(self, settings: Settings) -> Any:
         return Run._of(self._agent, self._envs, self._note_event, settings)
@@ -454,7 +478,7 @@ class Training:
         self._print(f"{self._envs.name}, {self._options['num_envs']} at a time, by {self._options['preset']} on "
                     f"{device.name}: {device.info.description}")
 
-    def _open(self, device: Any, preset: RunPreset) -> None:
+    def _open(self, device: Any, preset: Any) -> None:
         threads = self._number("threads")
         if not isinstance(device, Device):
             device = Device(device, threads=threads)
@@ -462,13 +486,16 @@ class Training:
             raise InvalidArgument(f"threads is {threads} and device is an open Device, which has its own; leave one of "
                                   "them out")
         self._say_what(device)
+        self._make_learner(device, preset)
+        self._closing.callback(self._close_unfinished)
+
+    def _make_learner(self, device: Device, preset: Any) -> None:
         buffer = ReplayBuffer(device=device, **{**preset.buffer, **self._overrides["buffer"]})
         try:
             self._buffer, self._agent = buffer, DQN(buffer, **{**preset.agent, **self._overrides["agent"]})
         except BaseException:
             buffer.close()
             raise
-        self._closing.callback(self._close_unfinished)
 
     def _close_unfinished(self) -> None:
         if not self._is_done:

@@ -15,7 +15,7 @@ from ._device import Device
 from ._inputs import flag
 from ._library import InvalidArgument, lib
 from ._options import Value, read_options, refuse_others
-from ._progress import Progress, Sample, learning, ratio
+from ._progress import Progress, Sample, learning, ratio, short
 from ._run_folder import APEX_COLUMNS, Checkpoint, Number, Position
 from ._train import Training, use_batch, use_checkpoint, use_frame_stack
 
@@ -53,13 +53,7 @@ class ApexProgress(Progress):
             return ""
         return f"transitions before training: {stats.rows} of {self._agent._buffer.config['min_size']}"
 
-    def finish(self) -> None:
-        super().finish()
-        if self._prints:
-            print(self._table(), flush=True)
-
     def _table(self) -> str:
-        """The rates of the whole time."""
         rates, seconds = self._rates, self._last.seconds - self._first.seconds
         old, new = self._first.run, self._last.run
         rows = [("environment steps", rates["env_steps_per_second"], "/s"),
@@ -81,13 +75,9 @@ class ApexProgress(Progress):
                 ("actors that died", rates["deaths"], ""), ("transitions lost", rates["lost_transitions"], ""),
                 ("blocks refused", rates["refused_blocks"], "")]
         table = [("", "this run", "", "the paper", "RLlib"),
-                 *((name, _short(value), unit, *_OTHERS.get(name, ("", ""))) for name, value, unit in rows)]
-        return "\n".join(f"{name:28}{value:>12}  {unit:14}{paper:>10}{rllib:>10}".rstrip()
-                         for name, value, unit, paper, rllib in table)
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+                 *((name, short(value), unit, *_OTHERS.get(name, ("", ""))) for name, value, unit in rows)]
+        return "".join(f"{name:28}{value:>12}  {unit:14}{paper:>10}{rllib:>10}".rstrip() + "\n"
+                       for name, value, unit, paper, rllib in table)
 
 
 class ApexTraining(Training):
@@ -107,7 +97,6 @@ class ApexTraining(Training):
         self._command_parts = (self._options["env"], given["env_options"], given["check_nan"])
 
     def _complete(self) -> RunPreset:
-        """Gives every option a value, from the preset if it has none, and the preset those that were given."""
         options, envs = self._options, self._envs
         name = cast(str, options["preset"])
         refuse_others(options, name)

@@ -20,7 +20,7 @@ from typing import Any
 from ._run_folder import COLUMNS, read_array
 from .plot import episode_rows, seconds_at
 
-_NOT_CURVES = ("seconds", "step", "lane", "actor", "episodes")
+_NOT_CURVES = ("seconds", "step", "lane", "actor", "agent", "episodes")
 
 
 def _curves(folder: Path) -> Iterator[tuple[float, int, dict[str, float]]]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Trains a DQN agent, with the options and the files of the program gpureplay-train: python -m gpureplay.train --help.
+"""Trains a DQN agent or an actor-critic, with the options and the files of the program gpureplay-train:
+python -m gpureplay.train --help.
 
 `gpureplay.train` is a function. Once this module was imported by its name, the package's attribute is the module, which
 can be called in the same way."""
@@ -19,13 +20,16 @@ from typing import Any
 from . import _c_api
 from ._envs import env_info, env_type, game_names, name_of, open_envs
 from ._library import GpureplayError
-from ._options import OPTIONS, flag_of, parsed
+from ._options import OPTIONS, System, flag_of, parsed
 from ._run import EnvError
 from ._schema import NUMPY
 from ._train import train
 
 _PROGRAM = "python -m gpureplay.train"
 _INTERRUPTED = 130
+
+
+_BEFORE = {System.APEX: "of Ape-X: ", System.GA3C: "of GA3C: ", System.ACTOR_CRITIC: "of GA3C, A3C and A2C: "}
 
 
 class _Callable(types.ModuleType):
@@ -47,14 +51,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=_PROGRAM, allow_abbrev=False, usage=f"{_PROGRAM} --env NAME [options]\n       {_PROGRAM} --resume FOLDER",
         description="Trains a DQN agent in W environments, by default with both switches of fast DQN [Daley & Amato "
-                    "2021], or with --preset apex-dqn by Ape-X [Horgan et al. 2018]. Ctrl-C ends it with what there "
-                    "is. In brackets: the default, of fast-dqn and of fast-dqn-small where they differ, which is "
-                    "mostly that of the other presets, too; of options of Ape-X alone that of apex-dqn and of "
-                    "apex-dqn-small.",
+                    "2021], or with --preset apex-dqn by Ape-X [Horgan et al. 2018]; or an actor-critic by GA3C "
+                    "[Babaeizadeh et al. 2017], A3C or A2C. Ctrl-C ends it with what there is. In brackets: the "
+                    "default, of fast-dqn and of fast-dqn-small where they differ, which is mostly that of the other "
+                    "presets, too; of options of Ape-X or GA3C alone that of apex-dqn or ga3c, and of the small one.",
         epilog="Exit status: 0 done, 130 interrupted, 2 an error.")
     for name, option in OPTIONS.items():
         parser.add_argument(flag_of(name), dest=name, metavar=option.metavar, type=functools.partial(_value, name),
-                            help=f"of Ape-X: {option.meaning}" if option.of == "apex" else option.meaning)
+                            help=_BEFORE.get(option.of, "") + option.meaning)
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--out", metavar="FOLDER", help="where the files go (runs/ENV-SEED)")
     one.add_argument("--resume", metavar="FOLDER", help="go on with the run of this folder, with its options; --steps "
