@@ -12,6 +12,7 @@
 #                steps     the parts of a train step, and graphs of whole steps
 #                compare   in-RAM against in-device replay, and a whole training
 #                runs      the ablation of fast DQN, and Atari games beside Stable-Baselines3 if build/atari is there
+#                ga3c      predictions a second, networks, numbers of threads and training batches of GA3C
 #                peers     PyTorch and other replay libraries on the same GPU
 #                profile   Nsight Compute over the kernels of a step
 #   --out DIR    JSON, logs and summary.txt (build/gpu/results); DIR.tar.gz holds all of it at the end
@@ -23,7 +24,7 @@ set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=../tests/shell.sh
 . "$(dirname "$0")/../tests/shell.sh"
 
-all_parts=(build test sanitize measure steps compare runs peers profile)
+all_parts=(build test sanitize measure steps compare runs ga3c peers profile)
 parts=("${all_parts[@]}") out=build/gpu/results dry='' most=570
 while [ $# -gt 0 ]; do
     case $1 in
@@ -152,6 +153,13 @@ part_runs() {
         --json "$out/bench_ablation_atari.json"
     run atari_speed 260 "$python" bench/run/atari_speed.py --train "$build/examples/gpureplay-train" \
         --plugin "$plugin" --device "$device" --steps 200000 --rounds 2 --json "$out/atari_speed.json"
+}
+
+part_ga3c() {
+    for part in 1 2 3 4; do
+        run bench_ga3c_$part 140 "$build/bench/bench_ga3c" --device "$device" --part $part --seconds 4 \
+            --json "$out/bench_ga3c_$part.json"
+    done
 }
 
 # Compilers of other libraries take long: what was measured until the limit is in the JSON.

@@ -192,15 +192,17 @@ GPUR_API gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64
  * Ends a run: asks all actors to end, takes what they still send, without training and without waiting for the limiter,
  * and delivers their events. With `evaluates` 1 the actor that evaluates plays one whole evaluation with the learner's
  * weights before it ends; one that goes on is cut off. Only after the last call of gpur_apex_advance. The
- * run can then be saved, read, destroyed, and finished once more, for an evaluation after a save.
+ * run can then be saved, read, destroyed, and finished once more, for an evaluation after a save. Files of workers stay
+ * where they are.
  *
  *   errors  those of gpur_apex_advance; GPUR_INVALID_ARGUMENT also if `evaluates` is not 0, or 1 with eval_episodes
- *           above 0. After GPUR_INTERRUPTED actors may still be ending, and the evaluation is missing
+ *           above 0. After GPUR_INTERRUPTED with `evaluates` 1 the evaluation is missing, and actors may still be
+ *           ending, for which a call with 0 waits in any case
  */
 GPUR_API gpur_status gpur_apex_finish(gpur_apex *apex, int32_t evaluates);
 
-/* Makes gpur_apex_advance and gpur_apex_finish return soon, after 32 train steps at most. Any thread; also safe in a
- * signal handler. NULL does nothing. */
+/* Makes gpur_apex_advance return soon, after 32 train steps at most, and gpur_apex_finish with `evaluates` 1. Any
+ * thread; also safe in a signal handler. NULL does nothing. */
 GPUR_API void gpur_apex_stop(gpur_apex *apex);
 
 /* Changes the number of actors while the run goes on: the actors of higher numbers are asked to end, or new ones start.

@@ -33,7 +33,8 @@ typedef struct actor {
 } actor;
 
 /* Between two looks whether there is something to evaluate. */
-static const struct timespec glance = {.tv_nsec = 50 * 1000 * 1000};
+static const struct timespec glance = {.tv_nsec = 20 * 1000 * 1000};
+enum { LOOKS = 50 }; /* between two pulls meanwhile */
 
 /* A priority that is none: the transition gets the largest one so far. */
 static const float no_priority = -1.0f;
@@ -278,13 +279,15 @@ static gpur_status finish(actor *a)
 }
 
 /* An evaluation begins with a new episode and the newest weights, and keeps them. Where there is none to play, this
- * waits; it pulls meanwhile, since a carrier notices so that the learner is gone. */
+ * waits; it pulls now and then, since a carrier notices so that the learner is gone. */
 static gpur_status await_evaluation(actor *a)
 {
     int64_t wanted = atomic_load(&a->counts->evaluation);
-    for (; wanted == 0 && !is_asked(a); wanted = atomic_load(&a->counts->evaluation)) {
-        GPUR_TRY(pull(a));
+    for (int i = 1; wanted == 0 && !is_asked(a); i++) {
+        if (i % LOOKS == 0)
+            GPUR_TRY(pull(a));
         nanosleep(&glance, NULL);
+        wanted = atomic_load(&a->counts->evaluation);
     }
     if (wanted == a->evaluation)
         return GPUR_OK;

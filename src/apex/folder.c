@@ -193,7 +193,7 @@ int gpur_folder_look(gpur_apex *apex)
         return 0;
     const int64_t before = apex->folder->taken;
     gpur_mutex_lock(&apex->lock);
-    const int may_look = apex->has_begun && !apex->is_quitting && apex->status == GPUR_OK;
+    const int may_look = apex->has_begun && !apex->is_finishing && !apex->is_quitting && apex->status == GPUR_OK;
     gpur_mutex_unlock(&apex->lock);
     const gpur_status status = may_look ? look_at_all(apex) : GPUR_OK;
     const int has_taken = apex->folder->taken > before;

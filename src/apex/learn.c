@@ -267,9 +267,10 @@ static int has_finished(gpur_apex *apex)
     return apex->running == 0 && !evaluator->is_running && !evaluator->is_wanted;
 }
 
-static gpur_status await_ends(gpur_apex *apex)
+/* An evaluation can be stopped. The ends of actors come soon by themselves. */
+static gpur_status await_ends(gpur_apex *apex, int32_t evaluates)
 {
-    for (int is_done = 0; !is_done && !is_stopping(apex);) {
+    for (int is_done = 0; !is_done && !(evaluates && is_stopping(apex));) {
         gpur_apex_deliver_events(apex);
         GPUR_TRY(status_of(apex));
         gpur_mutex_lock(&apex->lock);
@@ -305,7 +306,7 @@ gpur_status gpur_apex_finish(gpur_apex *apex, int32_t evaluates)
     if (status == GPUR_OK) {
         begin_to_finish(apex, evaluates);
         open_gate(apex);
-        status = await_ends(apex);
+        status = await_ends(apex, evaluates);
         close_gate(apex);
         gpur_mutex_lock(&apex->lock);
         apex->is_finishing = 0;
