@@ -586,6 +586,50 @@ def test_a_preset_of_dqn_lambda_is_the_same_in_both_programs(request, tmp_path, 
     assert episodes[0] == episodes[1] and int(episodes[0].splitlines()[-1].split(",")[0]) > 60
 
 
+@needs_files
+@pytest.mark.skipif("GPUREPLAY_TRAIN" not in os.environ, reason="GPUREPLAY_TRAIN does not name gpureplay-train")
+@pytest.mark.parametrize("fixture, preset, options", [
+    ("frames_plugin", "ga3c", {"agents": 2}), ("frames_plugin", "ga3c-large-4", {"agents": 2, "tuner": "code"}),
+    ("frames_plugin", "a3c-cpu", {"agents": 2, "entropy": 0.1}), ("frames_plugin", "a2c", {"agents": 2, "t-max": 3}),
+    ("plugin", "ga3c-small", {"when-full": "drop-oldest", "queue-room": 3, "min-train-batch": 7}),
+    ("plugin", "a3c-small", {"learning-rate": 0.1}), ("plugin", "a2c-small", {"deterministic": 1}),
+])
+def test_a_preset_of_an_actor_critic_is_the_same_in_both_programs(request, tmp_path, fixture, preset, options):
+    """Its settings; and each goes on with the other's run."""
+    options = {"env": request.getfixturevalue(fixture), "preset": preset, "device": "cpu", "threads": 1, "steps": 40,
+               "eval-episodes": 0, **options}
+    flags = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+
+    def program_in_c(*arguments):
+        subprocess.run([os.environ["GPUREPLAY_TRAIN"], *arguments, "--quiet"], check=True, timeout=120)
+
+    program_in_c(*flags, "--out", tmp_path / "c")
+    program(*flags, "--out", tmp_path / "python", "--quiet")
+    assert config_of(tmp_path / "c") == config_of(tmp_path / "python")
+    assert (tmp_path / "c/options.txt").read_bytes() == (tmp_path / "python/options.txt").read_bytes()
+    program("--resume", tmp_path / "c", "--steps", 60, "--quiet")
+    program_in_c("--resume", tmp_path / "python", "--steps", "60")
+    for name in ("c", "python"):
+        assert [_run_folder.read_array(tmp_path / name, "rates")["step"][-1]] == [60]
+
+
+def test_an_actor_critic_trains_in_environments_that_a_function_makes():
+    events = []
+    result = gpureplay.train(lambda number: Corridor(), preset="a2c-small", agents=3, steps=300, seed=5, threads=1,
+                             device="cpu", progress=False, eval_episodes=2, on_event=events.append)
+    assert isinstance(result.agent, gpureplay.ActorCritic) and result.buffer is None and result.folder is None
+    assert result.stats.steps == result.rates["step"][-1] == 300 and result.config["ga3c"]["system"] == "a2c"
+    assert {event.kind for event in events} == {"episode"}
+    assert [event.agent for event in events] == result.episodes["agent"].tolist() and len(events) > 5
+    (evaluation,) = result.evaluations
+    assert evaluation["episodes"] == 2 and evaluation["mean_return"] > 0
+    assert result.agent.policy().act(np.eye(6, dtype=np.float32)).shape == (6,)
+    with pytest.raises(gpureplay.InvalidArgument, match="buffer is .*; GA3C, A3C and A2C have none"):
+        gpureplay.train("CartPole-v1", preset="a2c-small", buffer={"capacity": 3})
+    with pytest.raises(TypeError, match="for GA3C it must be a name, or a function make_env"):
+        gpureplay.train([Corridor()], preset="a2c-small")
+
+
 def test_the_page_of_dqn_lambda_says_what_works():
     page = (Path(__file__).resolve().parents[2] / "docs/dqn-lambda.md").read_text(encoding="utf-8")
     block = re.search(r"^```python\n(.*?)^```", page, re.M | re.S).group(1)

@@ -59,6 +59,8 @@ def _value(struct: _c_api.Struct, name: str) -> Any:
         return _members(value)
     if isinstance(struct, _c_api.NetworkConfig) and name == "trunk":
         return [_members(layer) for layer in value[:struct.trunk_count]]
+    if name == "padding" and value == _c_api.SAME:
+        return "same"
     words = _WORDS.get(f"{struct.c_name}.{name}") or _WORDS.get(name)
     if words is not None and 0 <= value < len(words):
         return words[value]
