@@ -20,7 +20,8 @@ Experiments, --experiment NAME:
                 Matplotlib for the picture.
     ape-x       "apex-dqn-small" with eight actors, each a process, over eight seeds: as it is; with the largest
                 priority so far as the initial one; with uniform draws; and with 100 kills of actors at random moments.
-                Episodes are those of the actor with the smallest epsilon, so there is no evaluation.
+                Episodes are those of the actor with the smallest epsilon. There are few of them in Freeway, whose
+                episodes have 2,500 steps: there the last network is evaluated, too.
     ga3c        "ga3c-small", "a3c-small" and "a2c-small" with 16 agents, and Stable-Baselines3's A2C with 16
                 environments, the same network, entropy 0.01, and its own defaults else, over eight seeds. Evaluations
                 draw actions, as the training does.
@@ -60,7 +61,7 @@ from typing import Any, NamedTuple
 PEER = "Stable-Baselines3"
 _SMALL = ["--preset", "fast-dqn-small"]
 APEX_ACTORS = 8
-_APEX = ["--preset", "apex-dqn-small", "--actors", str(APEX_ACTORS), "--processes", "1", "--eval-episodes", "0"]
+_APEX = ["--preset", "apex-dqn-small", "--actors", str(APEX_ACTORS), "--processes", "1"]
 KILLED, KILLS = "100 kills", 100
 PEER_A2C, AGENTS = "Stable-Baselines3's A2C", 16
 _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]
@@ -157,8 +158,10 @@ def _kill_actors(process: subprocess.Popen[bytes], rates: Path, seed: int) -> No
 def _run_apex(train: str, out: Path, options: list[str], system: str, game: str, seed: int) -> dict[str, Any]:
     """The episodes of the actor with the smallest epsilon, and what the run says of its actors' ends."""
     s, folder = SETTINGS, _file(out, system, game, seed).with_suffix("")
+    evaluates = game == "MinAtar/Freeway"
     command = [train, "--env", game, *options, "--steps", str(s["steps"]), "--seed", str(seed), "--out", str(folder),
-               "--device", "cpu", "--threads", "1", "--quiet", "--checkpoint", "0"]
+               "--device", "cpu", "--threads", "1", "--quiet", "--checkpoint", "0", "--eval-period", "0",
+               "--eval-episodes", str(s["eval_episodes"][game] if evaluates else 0)]
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
     with subprocess.Popen(command) as process:
         if system == KILLED:
@@ -168,9 +171,10 @@ def _run_apex(train: str, out: Path, options: list[str], system: str, game: str,
     greediest = [row for row in _rows(folder / "episodes.csv") if int(row["actor"]) == APEX_ACTORS - 1]
     ends = [row for row in _rows(folder / "actors.csv") if row["event"] == "ended" and row["asked"] == "0"]
     rates = _rows(folder / "rates.csv")
+    evaluated = {"evaluated": float(_rows(folder / "evaluations.csv")[-1]["mean_return"])} if evaluates else {}
     return {"episodes": [(int(row["step"]), float(row["return"])) for row in greediest], "deaths": len(ends),
             "lost_blocks": sum(int(row["lost_blocks"]) for row in ends),
-            "lost_rows": sum(int(row["lost_rows"]) for row in ends), "seconds": float(rates[-1]["seconds"])}
+            "lost_rows": sum(int(row["lost_rows"]) for row in ends), "seconds": float(rates[-1]["seconds"]), **evaluated}
 
 
 def _make_env(game: str) -> Any:

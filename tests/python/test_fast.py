@@ -476,7 +476,9 @@ def test_nothing_leaks(method):
         batch = call()
     after = counts()
     del batch
-    assert after[0] == before[0] and after[1] - before[1] < 100
+    # A reference that each call leaks, or drops once too often, changes a count by thousands. Other threads and caches
+    # of the interpreter hold some references to names of fields for a while.
+    assert all(abs(x - y) < 100 for x, y in zip(after[0], before[0])) and after[1] - before[1] < 100
     assert not any(one._calls for one in (buffer, buffer._writer, tracked, tracked._writer))
 
 
