@@ -121,7 +121,7 @@ static const range ranges[] = {
     SCHEDULE(LEARNER, "beta", beta, 10),
     {OF(LEARNER, step_kernel), 'i', 0, 2, 0},
     {OF(POLICY, network.trunk_count), 'i', 0, 8, 0},
-    {OF(POLICY, network.head), 'i', 0, 2, 0},
+    {OF(POLICY, network.head), 'i', 0, 3, 0},
     {OF(POLICY, network.input_scale), 'f', (double)-FLT_MAX, (double)FLT_MAX, 0},
     {OF(POLICY, network.input_shift), 'f', (double)-FLT_MAX, (double)FLT_MAX, 0},
     RESERVED(POLICY, "network.reserved", network.reserved, 3),
