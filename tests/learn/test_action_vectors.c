@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Policies of action vectors: their noise against Philox and Box-Muller in double, by statistics, whatever the calls and
- * threads, and refusals. test_dpg.c has the vectors without noise. */
+/* Policies of action vectors: their noise against Philox and Box-Muller in double, by statistics, and whatever the
+ * calls and threads, and refusals. test_dpg.c has the vectors without noise. */
 #include "learn/acting/policy.h"
 #include "reference/reference_replay.h"
 #include "support/learner_fixture.h"
