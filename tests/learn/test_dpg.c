@@ -421,6 +421,25 @@ static int is_equal(gpur_dpg *dpg, int32_t which, gpur_dpg *other, int32_t other
            memcmp(x, y, (size_t)count * sizeof *x) == 0;
 }
 
+/* Uniform numbers of the same range, once it is divided out: each layer's is 1 / sqrt(inputs). */
+TEST(initial_weights_of_actor_and_critic_are_independent)
+{
+    float actor[9 * DPG_FEATURES], critic[11 * (DPG_FEATURES + DPG_ACTIONS)];
+    const gpur_dpg_config c = dpg_fixture_config();
+    int alike = 0;
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    CHECK(dpg);
+    CHECK_OK(gpur_dpg_read_weights(dpg, 0, "actor.trunk.0.weight", actor, sizeof actor / sizeof *actor));
+    CHECK_OK(gpur_dpg_read_weights(dpg, 0, "critic.trunk.0.weight", critic, sizeof critic / sizeof *critic));
+    for (int i = 0; i < 9 * DPG_FEATURES; i++)
+        alike +=
+            fabs((double)actor[i] * sqrt(DPG_FEATURES) - (double)critic[i] * sqrt(DPG_FEATURES + DPG_ACTIONS)) < 1e-4;
+    CHECK_EQUAL(alike, 0);
+    gpur_dpg_destroy(dpg);
+    dpg_fixture_close(&fixture);
+}
+
 TEST(targets_of_both_networks_are_copied_every_period)
 {
     static float first[MAX_WEIGHTS], target[MAX_WEIGHTS];
@@ -515,25 +534,27 @@ static void check_file(int32_t actor, int32_t critic, const char *path)
     gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c), *const other = dpg_fixture_learner(&fixture, &c);
     gpur_policy *const policy = dpg_fixture_policy(device, &c, 1), *const direct = dpg_fixture_policy(device, &c, 1);
     CHECK(dpg && other && policy && direct);
-    CHECK_OK(gpur_dpg_train(dpg, 6));
+    CHECK_OK(gpur_dpg_train(dpg, 7)); /* the next step ends in a target copy */
     CHECK_OK(gpur_dpg_train(other, 3));
     CHECK_OK(gpur_dpg_save(dpg, path, NULL));
     CHECK_OK(gpur_dpg_publish(dpg, direct));
     CHECK_OK(gpur_policy_load(policy, path, NULL));
-    CHECK_EQUAL(gpur_policy_version(policy), 6);
+    CHECK_EQUAL(gpur_policy_version(policy), 7);
     CHECK_OK(act(policy, loaded));
     CHECK_OK(act(direct, published));
     CHECK(memcmp(loaded, published, sizeof loaded) == 0);
     const gpur_dpg_stats saved = dpg_fixture_stats(dpg);
     CHECK_OK(gpur_dpg_load(other, path, NULL));
     const gpur_dpg_stats stats = dpg_fixture_stats(other);
-    CHECK(stats.steps == 6 && stats.steps_enqueued == 6 && stats.target_copies == 1);
+    CHECK(stats.steps == 7 && stats.steps_enqueued == 7 && stats.target_copies == 1);
     CHECK(memcmp(&stats.critic_loss, &saved.critic_loss, sizeof stats.critic_loss) == 0);
     CHECK(memcmp(&stats.actor_loss, &saved.actor_loss, 6 * sizeof stats.actor_loss) == 0);
-    CHECK_OK(gpur_dpg_train(dpg, 9));
-    CHECK_OK(gpur_dpg_train(other, 9));
-    for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_GRADIENT; which++)
-        CHECK(is_equal(dpg, which, other, which));
+    for (int steps = 1; steps < 10; steps += 8) {
+        CHECK_OK(gpur_dpg_train(dpg, steps));
+        CHECK_OK(gpur_dpg_train(other, steps));
+        for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_GRADIENT; which++)
+            CHECK(is_equal(dpg, which, other, which));
+    }
     gpur_policy_destroy(policy);
     gpur_policy_destroy(direct);
     gpur_dpg_destroy(dpg);
@@ -845,6 +866,7 @@ int main(int argc, char **argv)
     RUN(train_steps_agree_with_the_reference);
     if (!IN_RACE_CHECK) {
         RUN(gradients_are_finite_differences_of_the_losses_and_action_gradients_are_clipped);
+        RUN(initial_weights_of_actor_and_critic_are_independent);
         RUN(targets_of_both_networks_are_copied_every_period);
         RUN(how_steps_are_divided_into_calls_changes_no_bit);
         RUN(a_policy_acts_by_the_actor_that_was_published);
