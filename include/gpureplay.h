@@ -21,6 +21,7 @@
  *   gpureplay/checkpoint.h  saving and loading of replays, learners and weights
  *   gpureplay/policy.h      acting without a replay and without training
  *   gpureplay/actor_critic.h  an actor-critic learner, which trains on batches in host memory
+ *   gpureplay/dpg.h         a learner of continuous actions: deterministic policy gradients
  *   gpureplay/env.h         environments, and plug-ins with more of them
  *   gpureplay/run.h         whole trainings: environments, acting, replay and learner, in threads of their own
  *   gpureplay/block.h       finished transitions as bytes, which travel between threads, processes and machines
@@ -68,6 +69,7 @@
 #include "gpureplay/checkpoint.h"
 #include "gpureplay/policy.h"
 #include "gpureplay/actor_critic.h"
+#include "gpureplay/dpg.h"
 #include "gpureplay/env.h"
 #include "gpureplay/run.h"
 #include "gpureplay/block.h"

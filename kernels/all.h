@@ -2,6 +2,7 @@
 /* Includes every kernel, for the entry files. */
 #include "kernels/kernels.h"
 
+#include "kernels/learn/action_gradient.h"
 #include "kernels/learn/actor_critic_loss.h"
 #include "kernels/learn/bias_activation.h"
 #include "kernels/conv/conv_bias_backward.h"
@@ -18,6 +19,7 @@
 #include "kernels/grid_sync_probe.h"
 #include "kernels/conv/preprocess.h"
 #include "kernels/conv/round_bf16.h"
+#include "kernels/learn/noisy_action.h"
 #include "kernels/learn/softmax_choice.h"
 #include "kernels/priority/priority_sample.h"
 #include "kernels/priority/priority_insert_evict.h"

@@ -19,6 +19,8 @@
     X(finish_step)                                                                                                     \
     X(epsilon_greedy)                                                                                                  \
     X(softmax_choice)                                                                                                  \
+    X(noisy_action)                                                                                                    \
+    X(action_gradient)                                                                                                 \
     X(actor_critic_loss)                                                                                               \
     X(fused_train_steps)
 
@@ -47,7 +49,7 @@ typedef struct gpur_layer_backward_args {
     void *dy;             /* (B, F), rows `dy_pitch` numbers apart: float32, or bfloat16 if dy_bf16 */
     const void *y;        /* (B, F), rows `y_pitch` numbers apart, likewise; not read when linear */
     uint16_t *rounded;    /* (B, F) out, rows `dy_pitch` apart, may be dy; NULL: dy, of float32, gets the result */
-    float *bias_gradient; /* (F) out */
+    float *bias_gradient; /* (F) out; NULL: not wanted */
     int64_t batch, features, dy_pitch, y_pitch;
     int32_t activation;
     int32_t dy_bf16, y_bf16;
@@ -63,8 +65,8 @@ typedef struct gpur_layer_backward_args {
 typedef struct gpur_head_forward_args {
     const float *z;    /* (B, Z), rows `z_pitch` floats apart, without bias */
     const float *bias; /* (Z) */
-    float *y;          /* (B, Y) out, contiguous */
-    int64_t batch, z_pitch;
+    float *y;          /* (B, Y) out, rows `y_pitch` floats apart */
+    int64_t batch, z_pitch, y_pitch;
     int32_t head, num_actions;
 } gpur_head_forward_args;
 
@@ -176,7 +178,7 @@ typedef struct gpur_finish_step_args {
 typedef struct gpur_explore_row {
     uint64_t step;
     uint32_t lane;
-    float epsilon; /* probability of a random action */
+    float epsilon; /* probability of a random action; of noisy actions: the standard deviation of the noise */
 } gpur_explore_row;
 
 /* Chooses epsilon-greedy actions from the action values of a Q or dueling head. The random numbers of a row are a pure
@@ -210,6 +212,33 @@ typedef struct gpur_softmax_choice_args {
     uint64_t step;
     float epsilon;
 } gpur_softmax_choice_args;
+
+/* Actions of a TANH_ACTION head with Gaussian noise, whose numbers are a pure function as above, and of the
+ * component. */
+typedef struct gpur_noisy_action_args {
+    const float *z;    /* (B, A), rows `z_pitch` floats apart, without bias */
+    const float *bias; /* (A) */
+    float *action;     /* (B, A) out */
+    int64_t batch, z_pitch;
+    int32_t num_actions;
+    uint64_t seed;
+    const gpur_explore_row *rows; /* as in gpur_epsilon_greedy_args */
+    uint64_t step;
+    float sigma;
+} gpur_noisy_action_args;
+
+/* The gradient of a deterministic policy's loss, the mean of -Q(s, mu(s)), by the actor's outputs before the head. */
+typedef struct gpur_action_gradient_args {
+    const float *z;      /* (B, 1) of the critic for s and mu(s), rows `z_pitch` floats apart, without bias */
+    const float *bias;   /* (1) of the critic */
+    const float *action; /* (B, A) mu(s), rows `action_pitch` floats apart */
+    const float *slope;  /* (B, A) dQ / da there, rows as far apart */
+    float *q;            /* (B) out: Q(s, mu(s)) */
+    float *dz;           /* (B, A) out, rows `dz_pitch` floats apart */
+    int64_t batch, z_pitch, action_pitch, dz_pitch;
+    int32_t num_actions;
+    float clip; /* limit of a component of dQ / da; 0: none */
+} gpur_action_gradient_args;
 
 /* How log(p) is computed; the values are those of GPUR_LOG_* in the public header. */
 enum { GPUR_LOG_KIND_ADD = 0, GPUR_LOG_KIND_MAX = 1, GPUR_LOG_KIND_SOFTMAX = 2 };

@@ -52,7 +52,7 @@ enum {
 /*
  * The head: what the network computes from the output of the trunk. It has one branch, or two for GPUR_HEAD_DUELING
  * (value and advantage) and GPUR_HEAD_SOFTMAX_VALUE (policy and value). With `hidden` above 0, each branch begins with
- * a dense layer of `hidden` units. DQN learners and policies accept GPUR_HEAD_Q and GPUR_HEAD_DUELING.
+ * a dense layer of `hidden` units. DQN learners accept GPUR_HEAD_Q and GPUR_HEAD_DUELING, policies all heads.
  */
 enum {
     GPUR_HEAD_Q = 0,             /* Q(s, a) */

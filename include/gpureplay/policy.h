@@ -2,7 +2,8 @@
 /*
  * Policies: inference without a replay and without training. A policy is a network and its weights, which come from a
  * learner, from a file, or from memory. One with Q values chooses actions epsilon-greedily [Mnih et al. 2015,
- * algorithm 1]; one with GPUR_HEAD_SOFTMAX_VALUE draws them from its probabilities.
+ * algorithm 1]; one with GPUR_HEAD_SOFTMAX_VALUE draws them from its probabilities; one with GPUR_HEAD_TANH_ACTION
+ * computes vectors, to which it adds Gaussian noise [Horgan et al. 2018, appendix D].
  *
  * A learner acts by itself (gpur_learner_act). A policy is for everything that acts beside it: sampler threads that use
  * the target network for a whole target period while the learner trains [Daley & Amato 2021, section 3], an evaluation
@@ -47,7 +48,7 @@ enum { GPUR_MAX_POLICY_STREAMS = 64 };
  * set. */
 typedef struct gpur_policy_config {
     uint64_t size;               /* sizeof(gpur_policy_config), as the caller was compiled */
-    gpur_network_config network; /* its head must be GPUR_HEAD_Q, GPUR_HEAD_DUELING or GPUR_HEAD_SOFTMAX_VALUE */
+    gpur_network_config network; /* with any head */
     gpur_field obs;              /* an observation: float32 or uint8, of any shape. If the first layer is a convolution,
                                     it must have three axes, in the order of network.input_layout. The name is not
                                     read */
@@ -99,10 +100,10 @@ GPUR_API void gpur_policy_destroy(gpur_policy *policy);
  * The observations of one call of gpur_policy_act. Set all members to 0 before, so that members of later versions are
  * 0, too.
  *
- * A random action is a pure function of the policy's seed and of the row's lane and step. So actions do not depend on
- * how observations are divided into calls, on the thread, or on the stream, if the caller gives each row the number of
- * its environment as the lane, and the number of that environment's step as the step. (The Q values of an observation
- * may differ in their last bits with the other observations of the call.)
+ * A random action, like a vector's noise, is a pure function of the policy's seed and of the row's lane and step. So
+ * actions do not depend on how observations are divided into calls, on the thread, or on the stream, if the caller
+ * gives each row the number of its environment as the lane, and the number of that environment's step as the step. (The
+ * Q values of an observation may differ in their last bits with the other observations of the call, and so may mu.)
  *
  * Without `step` each call that chooses actions draws new random numbers, as gpur_learner_act does: a policy with the
  * weights, the seed and the calls of a learner chooses the same actions. Which numbers a call gets then depends on the
@@ -119,8 +120,10 @@ typedef struct gpur_policy_input {
     void *stream;         /* CUDA, obs in device memory: the cudaStream_t that wrote them, as in gpur_learner_act */
     int32_t greedy;       /* GPUR_HEAD_SOFTMAX_VALUE. 1: the most probable action, the first if several are equal; 0:
                              an action drawn from the probabilities. In both cases with probability epsilon a uniformly
-                             random one. Q values: 0 */
+                             random one. Others: 0 */
     int32_t reserved;     /* 0 */
+    const float *sigma;   /* GPUR_HEAD_TANH_ACTION: (count) in host memory: the standard deviation of the noise, 0 or
+                             more; NULL: 0 for all, which is no noise. epsilon is NULL then */
 } gpur_policy_input;
 
 /* What gpur_policy_act computes. All arrays are the caller's, in host memory, and filled in when the call returns. At
@@ -131,16 +134,18 @@ typedef struct gpur_policy_output {
                          several are equal, or as `greedy` says; NULL: not wanted */
     float *q;         /* (count, num_actions) Q(obs, a); NULL: not wanted, as with GPUR_HEAD_SOFTMAX_VALUE */
     int64_t *version; /* (1) the version of the weights that were used, the same for all rows; NULL: not wanted */
-    float *probabilities; /* GPUR_HEAD_SOFTMAX_VALUE: (count, num_actions); NULL: not wanted */
-    float *values;        /* GPUR_HEAD_SOFTMAX_VALUE: (count) V(obs); NULL: not wanted */
+    float *probabilities;  /* GPUR_HEAD_SOFTMAX_VALUE: (count, num_actions); NULL: not wanted */
+    float *values;         /* GPUR_HEAD_SOFTMAX_VALUE: (count) V(obs); NULL: not wanted */
+    float *action_vectors; /* GPUR_HEAD_TANH_ACTION: (count, num_actions) clip(mu(obs) + sigma N(0, 1), -1, 1), with a
+                              number of its own for each component; the only output. Other heads: NULL */
 } gpur_policy_output;
 
 /*
  * Computes actions and Q values of observations in one forward pass. Any number of threads; waits while `streams` other
  * calls run. Allocates no memory.
  *
- *   GPUR_INVALID_ARGUMENT  count or an epsilon out of range, a stream on the CPU, a stream under capture, memory of
- *                          another GPU, or NULL; nothing is computed
+ *   GPUR_INVALID_ARGUMENT  count, an epsilon or a sigma out of range, an output that the head has not, a stream on the
+ *                          CPU, a stream under capture, memory of another GPU, or NULL; nothing is computed
  */
 GPUR_API gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input,
                                      const gpur_policy_output *output);

@@ -123,9 +123,8 @@ GPUR_FN int32_t gpur_argmax_action(int32_t outputs, const float *y)
 GPUR_KERNEL(head_forward)
 {
     const gpur_span s = gpur_grid_span(at, a->batch);
-    const int64_t width = gpur_head_width(a->head, a->num_actions);
     for (int64_t b = s.first; b < s.last; b += s.step)
-        gpur_head_forward_row(a->head, a->num_actions, a->z + b * a->z_pitch, a->bias, a->y + b * width);
+        gpur_head_forward_row(a->head, a->num_actions, a->z + b * a->z_pitch, a->bias, a->y + b * a->y_pitch);
 }
 
 GPUR_KERNEL(head_backward)

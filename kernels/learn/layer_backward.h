@@ -146,7 +146,7 @@ GPUR_FN void gpur_columns_backward(gpur_thread at, const gpur_layer_backward_arg
             gpur_layer_backward_share(a, rows, f, n, shares + share * width + lane);
         }
         gpur_barrier(at);
-        if (worker == 0)
+        if (worker == 0 && a->bias_gradient)
             gpur_layer_backward_total(shares + lane, width, n, sum, a->bias_gradient + f);
         gpur_barrier(at);
     }

@@ -15,7 +15,7 @@ struct gpur_train_step;
 typedef struct gpur_algorithm {
     int32_t wants; /* GPUR_WANTS_* of train_batch.h */
 
-    /* Refuses settings that the algorithm cannot train with. */
+    /* Refuses settings that the algorithm cannot train with. NULL: its owner does. */
     gpur_status (*check)(const gpur_learner_config *config);
 
     /* Creates the plans of its networks' passes. After a failure `close` is called. */
@@ -33,3 +33,4 @@ typedef struct gpur_algorithm {
 
 extern const gpur_algorithm gpur_algorithm_dqn;
 extern const gpur_algorithm gpur_algorithm_returns; /* on given returns: of a learner with a cache */
+extern const gpur_algorithm gpur_algorithm_dpg;     /* dpg/dpg_step.h */

@@ -61,10 +61,10 @@ typedef struct learner_state {
             SCALAR(state, steps_enqueued, I64),                                                                        \
     }
 
-static gpur_status add_layer(gpur_tensors *settings, int32_t index, const gpur_layer *layer)
+static gpur_status add_layer(gpur_tensors *settings, const char *owner, int32_t index, const gpur_layer *layer)
 {
-    char key[32];
-    snprintf(key, sizeof key, "layer.%d", (int)index);
+    char key[48];
+    snprintf(key, sizeof key, "%slayer.%d", owner, (int)index);
     if (layer->kind == GPUR_DENSE)
         return gpur_tensors_add_metadata(settings, key, "dense %d, activation %d", (int)layer->units,
                                          (int)layer->activation);
@@ -75,34 +75,45 @@ static gpur_status add_layer(gpur_tensors *settings, int32_t index, const gpur_l
 
 #define HIDDEN_ACTIVATION "hidden_activation"
 
+static gpur_status add_number(gpur_tensors *settings, const char *owner, const char *name, int64_t value)
+{
+    char key[48];
+    snprintf(key, sizeof key, "%s%s", owner, name);
+    return gpur_tensors_add_metadata(settings, key, "%" PRId64, value);
+}
+
 /* Arrays are saved in the device's order, which depends on the layers, so these settings must match. `has_activation`:
  * with that of the head's hidden layers. */
-static gpur_status add_network(const gpur_network_config *network, gpur_tensors *settings, int has_activation)
+static gpur_status add_network(const gpur_network_config *network, const char *owner, gpur_tensors *settings,
+                               int has_activation)
 {
     for (int32_t i = 0; i < network->trunk_count; i++)
-        GPUR_TRY(add_layer(settings, i, &network->trunk[i]));
-    GPUR_TRY(gpur_tensors_add_metadata(settings, "layers", "%d", (int)network->trunk_count));
+        GPUR_TRY(add_layer(settings, owner, i, &network->trunk[i]));
+    GPUR_TRY(add_number(settings, owner, "layers", network->trunk_count));
     if (network->hidden > 0 && has_activation)
-        GPUR_TRY(gpur_tensors_add_metadata(settings, HIDDEN_ACTIVATION, "%d", (int)network->hidden_activation));
-    GPUR_TRY(gpur_tensors_add_metadata(settings, "head", "%d", (int)network->head));
-    return gpur_tensors_add_metadata(settings, "input_layout", "%d", (int)network->input_layout);
+        GPUR_TRY(add_number(settings, owner, HIDDEN_ACTIVATION, network->hidden_activation));
+    GPUR_TRY(add_number(settings, owner, "head", network->head));
+    return add_number(settings, owner, "input_layout", network->input_layout);
 }
 
 gpur_status gpur_learn_file_add_settings(const gpur_network_config *network, const gpur_params *params,
-                                         int32_t optimizer, gpur_tensors *settings, int has_activation)
+                                         const char *owner, int32_t optimizer, gpur_tensors *settings,
+                                         int has_activation)
 {
     static const char *const kinds[] = {"adam",          "rmsprop-tf",       "rmsprop-keras2",
                                         "rmsprop-torch", "rmsprop-deepmind", "adam-tf"};
-    GPUR_TRY(gpur_tensors_add_metadata(settings, "optimizer", "%s", kinds[optimizer]));
-    GPUR_TRY(add_network(network, settings, has_activation));
-    return gpur_tensors_add_metadata(settings, "weights", "%" PRId64, gpur_params_weights(params));
+    char key[48];
+    snprintf(key, sizeof key, "%soptimizer", owner);
+    GPUR_TRY(gpur_tensors_add_metadata(settings, key, "%s", kinds[optimizer]));
+    GPUR_TRY(add_network(network, owner, settings, has_activation));
+    return add_number(settings, owner, "weights", gpur_params_weights(params));
 }
 
 static gpur_status add_settings(const gpur_learner *learner, gpur_tensors *settings, int has_activation)
 {
     const gpur_learner_config *const config = &learner->config;
-    return gpur_learn_file_add_settings(&config->network, &learner->network.params, config->optimizer.kind, settings,
-                                        has_activation);
+    return gpur_learn_file_add_settings(&config->network, &learner->network.params, "", config->optimizer.kind,
+                                        settings, has_activation);
 }
 
 /* Reads the state after the last launch. Waits for it. */
@@ -176,7 +187,7 @@ static gpur_status check_array(const gpur_params *params, const gpur_saved_array
 {
     char before[32];
     snprintf(before, sizeof before, "%s.", a->name);
-    const int is_optimizers = strncmp(a->name, "optimizer.", sizeof "optimizer." - 1) == 0;
+    const int is_optimizers = strstr(a->name, "optimizer.") != NULL;
     for (int32_t i = 0; i < params->tensor_count; i++)
         GPUR_TRY(gpur_tensor_check_numbers(&params->tensor[i], before, values + params->tensor[i].offset, is_optimizers,
                                            GPUR_FILE_ERROR));
@@ -282,7 +293,7 @@ gpur_status gpur_learner_file_load_weights(gpur_checkpoint *file, const char *ki
     const gpur_scalar scalar = {"steps_enqueued", GPUR_SCALAR_I64, steps};
     const int has_activation = gpur_tensors_find_metadata(&file->tensors, HIDDEN_ACTIVATION) != NULL;
     gpur_tensors settings = {0};
-    gpur_status status = add_network(config, &settings, has_activation);
+    gpur_status status = add_network(config, "", &settings, has_activation);
     if (status == GPUR_OK)
         status = gpur_checkpoint_compare(file, kind, "this policy", &settings, &scalar, 1);
     if (status == GPUR_OK)

@@ -6,7 +6,7 @@
 #include "file/checkpoint_file.h"
 #include "learn/part.h"
 
-/* What files of learners share: those of the actor-critic have these, too. */
+/* What files of learners share: those of the actor-critic and of DPG have these, too. */
 
 /* Adds the sections of all arrays, tensor by tensor. The padding is always zero and not in the file. `host`, (arrays,
  * P), replaces their memory; NULL: their own, on the device. */
@@ -17,10 +17,11 @@ gpur_status gpur_saved_arrays_add_sections(const gpur_saved_arrays *arrays, cons
 gpur_status gpur_saved_arrays_check(const gpur_saved_arrays *arrays, const gpur_params *params, const float *host,
                                     const gpur_checkpoint *file);
 
-/* Adds what must be equal in the file and in the object that loads it. `optimizer`: its kind. `has_activation`: with
- * that of the head's hidden layers. */
+/* Adds what must be equal in the file and in the object that loads it. `owner` comes before the names, "" if there is
+ * one network. `optimizer`: its kind. `has_activation`: with that of the head's hidden layers. */
 gpur_status gpur_learn_file_add_settings(const gpur_network_config *network, const gpur_params *params,
-                                         int32_t optimizer, gpur_tensors *settings, int has_activation);
+                                         const char *owner, int32_t optimizer, gpur_tensors *settings,
+                                         int has_activation);
 
 /* Reads the online weights from an opened file of a learner of this kind with the same network into `weights`, the
  * array of all parameters in host memory, all zero, and the number of train steps enqueued. `config` and `params` are

@@ -36,8 +36,21 @@ static gpur_status check_one(const gpur_schema *schema, const char *name, int32_
     return GPUR_OK;
 }
 
+static gpur_status find_vector(gpur_learn_fields *fields, const gpur_schema *schema)
+{
+    GPUR_TRY(find_float(schema, "action", &fields->action));
+    const int64_t elements = gpur_field_elements(&schema->fields[fields->action]);
+    GPUR_REQUIRE(elements == fields->action_floats,
+                 "field \"action\" has %" PRId64 " numbers, and the network's num_actions is %" PRId32
+                 "; they must be equal",
+                 elements, fields->action_floats);
+    return GPUR_OK;
+}
+
 static gpur_status find_action(gpur_learn_fields *fields, const gpur_schema *schema)
 {
+    if (fields->action_floats)
+        return find_vector(fields, schema);
     GPUR_TRY(find(schema, "action", &fields->action));
     const int32_t dtype = schema->fields[fields->action].dtype;
     GPUR_REQUIRE(dtype == GPUR_INT32 || dtype == GPUR_INT64,
@@ -64,10 +77,12 @@ static gpur_status check_axes(const gpur_field_info *obs, const gpur_field_info 
     return GPUR_OK;
 }
 
-gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema *schema)
+gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema *schema, int32_t action_floats)
 {
     int32_t terminated;
     gpur_obs_format next;
+    fields->action_floats = action_floats;
+    fields->action_is_int64 = 0;
     GPUR_TRY(find_obs(schema, "obs", &fields->obs, &fields->obs_format));
     GPUR_TRY(find_obs(schema, "next_obs", &fields->next_obs, &next));
     GPUR_TRY(find_float(schema, "reward", &fields->reward));

@@ -13,13 +13,14 @@ enum { GPUR_MAX_ACT_BATCH = 1 << 20 }; /* observations that are acted on at a ti
  * replay's index_source. `replay`: the checked settings of the replay. */
 gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_replay_config *replay);
 
-/* The fields of a replay's schema that a DQN learner reads. */
+/* The fields of a replay's schema that a learner reads. */
 
 typedef struct gpur_learn_fields {
     int32_t obs, next_obs, action, reward; /* indices in the schema */
     gpur_obs_format obs_format;            /* of obs and next_obs */
-    int32_t action_is_int64;               /* 1: int64, 0: int32 */
+    int32_t action_floats;                 /* numbers of an action that is a vector; 0: it is one integer */
+    int32_t action_is_int64;               /* of an integer: 1: int64, 0: int32 */
 } gpur_learn_fields;
 
-/* Refuses a schema that lacks one of them, or has it with another type. */
-gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema *schema);
+/* Refuses a schema that lacks one of them, or has it with another type. `action_floats`: as the member. */
+gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema *schema, int32_t action_floats);

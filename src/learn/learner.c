@@ -129,7 +129,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     gpur_learner_config *const config = &learner->config;
     GPUR_TRY(gpur_learner_config_init(config, sizeof *config));
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_learner_config"));
-    GPUR_TRY(gpur_learn_fields_find(&fields, gpur_replay_schema(replay)));
+    GPUR_TRY(gpur_learn_fields_find(&fields, gpur_replay_schema(replay), 0));
     const gpur_input_shape input_shape = gpur_input_shape_find(&fields.obs_format, &config->network);
     const gpur_part_context context = {
         .device = learner->device,
@@ -138,6 +138,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
         .config = config,
         .fields = &fields,
         .step = &learner->step,
+        .algorithm = config->returns.cache_size != 0 ? &gpur_algorithm_returns : &gpur_algorithm_dqn,
         .cache = config->returns.cache_size != 0 ? &learner->returns : NULL,
     };
     GPUR_TRY(gpur_network_check(&config->network, &input_shape));

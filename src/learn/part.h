@@ -9,6 +9,8 @@
 #include "learn/config.h"
 #include "learn/network/network.h"
 
+struct gpur_algorithm;
+struct gpur_dpg_step;
 struct gpur_return_cache;
 struct gpur_train_step;
 
@@ -20,7 +22,9 @@ typedef struct gpur_part_context {
     const gpur_learner_config *config; /* checked */
     const gpur_learn_fields *fields;
     struct gpur_train_step *step;
-    struct gpur_return_cache *cache; /* NULL: the learner has none */
+    const struct gpur_algorithm *algorithm; /* of the step */
+    struct gpur_dpg_step *dpg;              /* of DPG's steps; else NULL */
+    struct gpur_return_cache *cache;        /* NULL: the learner has none */
 } gpur_part_context;
 
 /* An array of all parameters, padding included, that a learner's file has. */

@@ -34,7 +34,8 @@ void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena)
     const int64_t rows = batch->rows, links = gpur_replay_links(batch->replay);
     batch->x = gpur_arena_floats(arena, batch->observations * rows * batch->x_pitch);
     batch->raw = batch->raw_bytes > 0 ? gpur_arena_alloc(arena, batch->raw_bytes) : NULL;
-    batch->action = assign_input(batch, GPUR_WANTS_ACTION, batch->fields.action_is_int64 ? 8 : 4, arena);
+    if (!batch->fields.action_floats)
+        batch->action = assign_input(batch, GPUR_WANTS_ACTION, batch->fields.action_is_int64 ? 8 : 4, arena);
     batch->reward = assign_input(batch, GPUR_WANTS_REWARD, sizeof *batch->reward, arena);
     batch->discount = assign_input(batch, GPUR_WANTS_DISCOUNT, sizeof *batch->discount, arena);
     batch->weight = assign_input(batch, GPUR_WANTS_WEIGHT, sizeof *batch->weight, arena);
@@ -59,7 +60,9 @@ gpur_train_fields gpur_train_batch_fields(const gpur_train_batch *batch, int is_
         add_field(&fields, batch->fields.obs, obs, pitch);
     if (is_raw && batch->wants & GPUR_WANTS_NEXT_OBS)
         add_field(&fields, batch->fields.next_obs, obs + (batch->observations - 1) * batch->rows * pitch, pitch);
-    if (batch->wants & GPUR_WANTS_ACTION)
+    if (batch->fields.action_floats)
+        add_field(&fields, batch->fields.action, batch->x + batch->fields.obs_format.features, pitch);
+    else if (batch->wants & GPUR_WANTS_ACTION)
         add_field(&fields, batch->fields.action, batch->action, batch->fields.action_is_int64 ? 8 : 4);
     if (batch->wants & GPUR_WANTS_REWARD)
         add_field(&fields, batch->fields.reward, batch->reward, sizeof *batch->reward);

@@ -12,7 +12,7 @@
 enum {
     GPUR_WANTS_OBS = 1,
     GPUR_WANTS_NEXT_OBS = 2,
-    GPUR_WANTS_ACTION = 4,
+    GPUR_WANTS_ACTION = 4, /* vectors only with observations that are the input, unchanged */
     GPUR_WANTS_REWARD = 8,
     GPUR_WANTS_DISCOUNT = 16,
     GPUR_WANTS_WEIGHT = 32, /* importance weights */
@@ -34,7 +34,8 @@ typedef struct gpur_train_batch {
                                           apart */
     float *x;                          /* (observations B, features) obs of all rows, then next_obs of all rows */
     float *next_x;                     /* of next_obs, in x; NULL: not wanted */
-    void *action;                      /* (B) int32 or int64 */
+    void *action;                      /* (B) int32 or int64; NULL: actions are vectors, which lie in x, in each row of
+                                          obs behind its numbers */
     float *reward, *discount, *weight; /* (B); NULL: not wanted */
     int64_t *id;                       /* (B) of the rows */
     uint32_t *links;                   /* (B, links per row) of a GPUR_LAYOUT_FRAMES replay */

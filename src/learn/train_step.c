@@ -6,9 +6,15 @@
 
 #include <string.h>
 
+/* 1: there is the source `by_ids`. */
+static int takes_ids(const gpur_train_step *step)
+{
+    return step->algorithm == &gpur_algorithm_dqn;
+}
+
 static int64_t ids_bytes(const gpur_train_step *step)
 {
-    return step->cache ? 0 : step->config.batch_size * (int64_t)sizeof *step->ids;
+    return !takes_ids(step) ? 0 : step->config.batch_size * (int64_t)sizeof *step->ids;
 }
 
 static gpur_status open(void *part, const gpur_part_context *context)
@@ -19,7 +25,8 @@ static gpur_status open(void *part, const gpur_part_context *context)
     step->network = context->network;
     step->config = *context->config;
     step->cache = context->cache;
-    step->algorithm = step->cache ? &gpur_algorithm_returns : &gpur_algorithm_dqn;
+    step->algorithm = context->algorithm;
+    step->dpg = context->dpg;
     gpur_train_batch_open(&step->batch, step->device, context->replay, step->network, &step->config, context->fields,
                           gpur_return_cache_is_physical(step->cache) ? step->algorithm->wants | GPUR_WANTS_RAW
                                                                      : step->algorithm->wants);
@@ -28,7 +35,7 @@ static gpur_status open(void *part, const gpur_part_context *context)
         gpur_optimizer_set_target(&step->optimizer, step->config.target_period, step->config.target_copy_first);
     GPUR_TRY(gpur_side_open(&step->side, step->device));
     GPUR_TRY(step->algorithm->open(step));
-    if (step->cache)
+    if (!takes_ids(step))
         return GPUR_OK;
     GPUR_TRY(gpur_event_create(step->device, &step->ids_copied));
     GPUR_TRY(gpur_pinned_alloc(step->device, ids_bytes(step), "the ids of a train step", &ids));
@@ -52,7 +59,7 @@ static void assign(void *part, gpur_arena *arena)
     gpur_train_step *const step = part;
     gpur_optimizer_assign(&step->optimizer, arena, NULL);
     gpur_train_batch_assign(&step->batch, arena);
-    if (!step->cache)
+    if (takes_ids(step))
         step->ids = gpur_arena_alloc(arena, ids_bytes(step));
     if (gpur_sampler_of(step->config.index_source)->is_by_priority)
         step->leaf = gpur_arena_alloc(arena, step->batch.rows * (int64_t)sizeof *step->leaf);
@@ -86,7 +93,7 @@ static gpur_status connect(void *part)
     const gpur_sampler *const sampler = gpur_sampler_of(step->config.index_source);
     GPUR_TRY(gpur_batch_source_of_samples(&step->sampled, step, sampler, &sample));
     step->optimizer.window = step->sampled.window;
-    return gpur_batch_source_of_ids(&step->by_ids, step, step->ids);
+    return takes_ids(step) ? gpur_batch_source_of_ids(&step->by_ids, step, step->ids) : GPUR_OK;
 }
 
 /* Trains on the batch, whose rows have been gathered. */
@@ -123,8 +130,9 @@ static gpur_status start(void *part, gpur_stream *stream)
     if (step->config.step_kernel != GPUR_STEP_FUSED)
         GPUR_TRY(gpur_graph_create(step->device, gpur_train_step_record, &step->sampled, step->config.unroll,
                                    &step->sampled.train));
-    return step->cache ? GPUR_OK
-                       : gpur_graph_create(step->device, record_gathered, &step->by_ids, 1, &step->by_ids.train);
+    if (!takes_ids(step))
+        return GPUR_OK;
+    return gpur_graph_create(step->device, record_gathered, &step->by_ids, 1, &step->by_ids.train);
 }
 
 static int64_t pinned_bytes(const void *part)

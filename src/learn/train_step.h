@@ -32,11 +32,12 @@ typedef struct gpur_train_step {
     const gpur_algorithm *algorithm;
     const struct gpur_return_cache *cache; /* the learner's cache of returns; NULL: it has none */
     gpur_train_batch batch;
-    gpur_optimizer optimizer; /* of the network's weights */
-    gpur_dqn dqn;             /* the algorithm's own */
+    gpur_optimizer optimizer;  /* of the network's weights */
+    gpur_dqn dqn;              /* DQN's own */
+    struct gpur_dpg_step *dpg; /* DPG's own */
     void *workspace;
-    gpur_side side; /* with a workspace as large */
-    gpur_batch_source sampled, by_ids; /* with a cache: `sampled` is drawn from it, and there is no `by_ids` */
+    gpur_side side;                    /* with a workspace as large */
+    gpur_batch_source sampled, by_ids; /* with a cache: `sampled` is drawn from it. Only DQN without one has `by_ids` */
     uint32_t *leaf;                    /* (B) of rows sampled by priority; NULL: they are not */
     int64_t *ids;                      /* (B) device: the ids of `by_ids`; NULL, as is the next: there is none */
     int64_t *host_ids;                 /* (B) pinned: ids on their way there */

@@ -2,6 +2,7 @@
 /* Every numeric setting of every public config: NaN, infinite and out-of-range values are refused, and the message
  * states the setting's name, the value given and the values allowed; the ends of the range are accepted. One line per
  * setting. */
+#include "support/dpg_fixture.h"
 #include "support/learner_fixture.h"
 #include "support/policy_fixture.h"
 #include "support/replay_fixture.h"
@@ -11,7 +12,7 @@
 #include <stddef.h>
 
 /* The struct that a setting belongs to. */
-typedef enum owner { DEVICE, REPLAY, WRITER, LEARNER, POLICY, ACTOR_CRITIC } owner;
+typedef enum owner { DEVICE, REPLAY, WRITER, LEARNER, POLICY, ACTOR_CRITIC, DPG } owner;
 
 /* The allowed values are `min` to `max`, except an end that is open. An integer without a limit of its own has its
  * type's. */
@@ -32,6 +33,7 @@ typedef struct range {
 #define OFFSET_LEARNER(member) offsetof(gpur_learner_config, member)
 #define OFFSET_POLICY(member) offsetof(gpur_policy_config, member)
 #define OFFSET_ACTOR_CRITIC(member) offsetof(gpur_actor_critic_config, member)
+#define OFFSET_DPG(member) offsetof(gpur_dpg_config, member)
 #define NAMED(owner, name, member) owner, name, OFFSET_##owner(member)
 #define OF(owner, member) NAMED(owner, #member, member)
 #define SCHEDULE(owner, name, member, max)                                                                             \
@@ -121,7 +123,7 @@ static const range ranges[] = {
     SCHEDULE(LEARNER, "beta", beta, 10),
     {OF(LEARNER, step_kernel), 'i', 0, 2, 0},
     {OF(POLICY, network.trunk_count), 'i', 0, 8, 0},
-    {OF(POLICY, network.head), 'i', 0, 2, 0},
+    {OF(POLICY, network.head), 'i', 0, 3, 0},
     {OF(POLICY, network.input_scale), 'f', (double)-FLT_MAX, (double)FLT_MAX, 0},
     {OF(POLICY, network.input_shift), 'f', (double)-FLT_MAX, (double)FLT_MAX, 0},
     RESERVED(POLICY, "network.reserved", network.reserved, 3),
@@ -141,12 +143,36 @@ static const range ranges[] = {
     {OF(ACTOR_CRITIC, max_batch), 'i', 1, 65536, 0},
     {OF(ACTOR_CRITIC, math), 'i', 0, 2, 0},
     {OF(ACTOR_CRITIC, deterministic), 'i', 0, 1, 0},
+    {NAMED(DPG, "actor: network.head", actor.head), 'i', 3, 3, 0},
+    {NAMED(DPG, "num_actions", actor.num_actions), 'i', 3, 3, 0},
+    {NAMED(DPG, "actor: network.hidden", actor.hidden), 'i', 0, 65536, 0},
+    {NAMED(DPG, "actor: network.input_scale", actor.input_scale), 'f', 1, 1, 0},
+    {NAMED(DPG, "actor: network.input_shift", actor.input_shift), 'f', 0, 0, 0},
+    {NAMED(DPG, "critic: network.head", critic.head), 'i', 0, 0, 0},
+    {NAMED(DPG, "critic: network.num_actions", critic.num_actions), 'i', 1, 1, 0},
+    {NAMED(DPG, "critic: network.trunk_count", critic.trunk_count), 'i', 0, 8, 0},
+    {NAMED(DPG, "critic: network.input_scale", critic.input_scale), 'f', 1, 1, 0},
+    {NAMED(DPG, "critic: network.input_shift", critic.input_shift), 'f', 0, 0, 0},
+    {NAMED(DPG, "actor_optimizer: optimizer.kind", actor_optimizer.kind), 'i', 0, 5, 0},
+    {NAMED(DPG, "actor_optimizer: optimizer.epsilon", actor_optimizer.epsilon), 'f', 0, (double)FLT_MAX, 1},
+    {NAMED(DPG, "critic_optimizer: optimizer.kind", critic_optimizer.kind), 'i', 0, 5, 0},
+    {NAMED(DPG, "critic_optimizer: optimizer.beta1", critic_optimizer.beta1), 'f', 0, 1, 2},
+    {OF(DPG, action_gradient_clip), 'f', 0, (double)FLT_MAX, 0},
+    {OF(DPG, index_source), 'i', 0, 4, 0},
+    SCHEDULE(DPG, "beta", beta, 10),
+    {OF(DPG, batch_size), 'l', 1, 200, 0},
+    {OF(DPG, target_period), 'l', 1, NO_END, 0},
+    {OF(DPG, math), 'i', 0, 2, 0},
+    {OF(DPG, unroll), 'i', 1, 64, 0},
+    {OF(DPG, deterministic), 'i', 0, 1, 0},
+    {OF(DPG, reserved), 'i', 0, 0, 0},
 };
 enum { RANGES = sizeof ranges / sizeof *ranges };
 
 static gpur_device *device;
 static learner_fixture fixture;
 static replay_fixture replay_of_writers;
+static dpg_fixture replay_of_dpg;
 
 /* `good` is accepted; each case sets its setting in the copy `given`. */
 static union {
@@ -156,6 +182,7 @@ static union {
     gpur_learner_config learner;
     gpur_policy_config policy;
     gpur_actor_critic_config actor_critic;
+    gpur_dpg_config dpg;
 } good, given;
 
 static gpur_status use(owner o)
@@ -166,6 +193,7 @@ static gpur_status use(owner o)
     gpur_learner *learner = NULL;
     gpur_policy *policy = NULL;
     gpur_actor_critic *actor_critic = NULL;
+    gpur_dpg *dpg = NULL;
     gpur_status status = GPUR_OK;
     if (o == DEVICE)
         status = gpur_device_open("cpu", &given.device, &opened);
@@ -177,8 +205,11 @@ static gpur_status use(owner o)
         status = gpur_learner_create(fixture.replay, &given.learner, &learner);
     else if (o == POLICY)
         status = gpur_policy_create(device, &given.policy, &policy);
-    else
+    else if (o == ACTOR_CRITIC)
         status = gpur_actor_critic_create(device, &given.actor_critic, &actor_critic);
+    else
+        status = gpur_dpg_create(replay_of_dpg.replay, &given.dpg, &dpg);
+    gpur_dpg_destroy(dpg);
     gpur_actor_critic_destroy(actor_critic);
     gpur_device_close(opened);
     gpur_writer_destroy(writer);
@@ -317,6 +348,15 @@ TEST(settings_of_an_actor_critic_out_of_range_are_refused)
     check_all(ACTOR_CRITIC);
 }
 
+TEST(settings_of_deterministic_policy_gradients_out_of_range_are_refused)
+{
+    CHECK_OK(dpg_fixture_open(&replay_of_dpg, device, 0));
+    memset(&good, 0, sizeof good);
+    good.dpg = dpg_fixture_config();
+    check_all(DPG);
+    dpg_fixture_close(&replay_of_dpg);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -326,6 +366,7 @@ int main(int argc, char **argv)
     RUN(settings_of_a_learner_out_of_range_are_refused);
     RUN(settings_of_a_policy_out_of_range_are_refused);
     RUN(settings_of_an_actor_critic_out_of_range_are_refused);
+    RUN(settings_of_deterministic_policy_gradients_out_of_range_are_refused);
     gpur_device_close(device);
     return test_main_end();
 }

@@ -44,7 +44,8 @@ static gpur_status pass_through(passage *p)
     if (!there)
         return GPUR_OUT_OF_MEMORY;
     forward.z = there->z, forward.bias = there->bias, forward.y = there->y;
-    forward.batch = B, forward.z_pitch = Z_PITCH, forward.head = p->head, forward.num_actions = p->actions;
+    forward.batch = B, forward.z_pitch = Z_PITCH, forward.y_pitch = p->width;
+    forward.head = p->head, forward.num_actions = p->actions;
     backward.y = there->y, backward.dy = there->dy, backward.dz = there->dz;
     backward.batch = B, backward.dz_pitch = Z_PITCH, backward.head = p->head, backward.num_actions = p->actions;
     gpur_status status = gpur_launch_head_forward(stream, grid, &forward);

@@ -316,11 +316,81 @@ TEST(networks_agree_with_the_reference_and_no_launch_shape_changes_a_bit)
         }
 }
 
+/* dQ / dx of every row for sum(dz * z), against finite differences of the reference's input. */
+static void check_slope_of_input(net_fixture *fixture, gpur_backward *by_input, const float *dz)
+{
+    static float got[64];
+    static ref_tape tape;
+    const int features = fixture->reference->features, width = outputs_of(fixture);
+    CHECK(features <= 64);
+    for (int64_t b = 0; b < fixture->rows; b++) {
+        CHECK_OK(gpur_device_copy(device, got, by_input->gradients[0] + b * fixture->pass.pitch[0], features * 4));
+        for (int i = 0; i < features; i++) {
+            double sums[2] = {0, 0};
+            for (int up = 0; up < 2; up++) {
+                ref_forward(fixture->reference, 0, fixture->x + b * features, &tape);
+                tape.x[i] += up ? 1e-6 : -1e-6;
+                ref_forward_input(fixture->reference, 0, &tape);
+                for (int k = 0; k < width; k++)
+                    sums[up] += dz[b * width + k] * tape.z[k];
+            }
+            CHECK_NEAR(got[i], (sums[1] - sums[0]) / 2e-6, 1e-5 * (1 + fabs((double)got[i])));
+        }
+    }
+}
+
+static void check_by_input(net_fixture *fixture, gpur_backward *by_input)
+{
+    static float dz[MAX_OUTPUTS], z[MAX_OUTPUTS];
+    const int32_t last = fixture->network.activation_count - 1;
+    const int64_t width = outputs_of(fixture);
+    gpur_arena arena = {NULL, 0};
+    void *memory = NULL;
+    random_floats(97, dz, MAX_OUTPUTS);
+    CHECK_OK(gpur_backward_open_by_input(by_input, &fixture->pass, fixture->rows));
+    for (int placing = 0; placing < 2; placing++) {
+        gpur_backward_assign(by_input, &arena);
+        void *const workspace = gpur_arena_alloc(&arena, gpur_backward_workspace(by_input));
+        if (!placing) {
+            CHECK_OK(gpur_device_alloc(device, arena.used, &memory));
+            arena = (gpur_arena){memory, 0};
+            continue;
+        }
+        CHECK_OK(net_forward(fixture, fixture->rows, z));
+        for (int64_t b = 0; b < fixture->rows; b++)
+            CHECK_OK(gpur_device_copy(device, by_input->gradients[last] + b * fixture->pass.pitch[last], dz + b * width,
+                                      width * 4));
+        CHECK_OK(gpur_backward_run(by_input, &(gpur_track){fixture->stream, workspace}, &(gpur_side){NULL},
+                                   fixture->weights, NULL));
+        CHECK_OK(gpur_stream_sync(fixture->stream));
+        check_slope_of_input(fixture, by_input, dz);
+    }
+    gpur_device_free(device, memory);
+}
+
+TEST(the_gradient_by_the_input_agrees_with_the_reference)
+{
+    for (int i = 0; i < CASES && !cases[i].conv[0][0]; i++) {
+        const gpur_pass_options pass = {.fuse = i % 2};
+        const int before = atomic_load(&test_state.failures);
+        net_fixture fixture;
+        gpur_backward by_input = {NULL};
+        const gpur_status status = net_open(&fixture, &cases[i], &pass);
+        if (status == GPUR_OK)
+            check_by_input(&fixture, &by_input);
+        gpur_backward_close(&by_input);
+        net_close(&fixture);
+        CHECK_OK(status);
+        TEST_REQUIRE(atomic_load(&test_state.failures) == before, "that was network %d", i);
+    }
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     device = test_device();
     RUN(networks_agree_with_the_reference_and_no_launch_shape_changes_a_bit);
+    RUN(the_gradient_by_the_input_agrees_with_the_reference);
     gpur_device_close(device);
     return test_main_end();
 }

@@ -116,5 +116,5 @@ def test_what_does_not_fit_is_refused():
         policy.pull(make())
     with pytest.raises(gpureplay.InvalidArgument, match="q is given; a policy with GPUR_HEAD_SOFTMAX_VALUE"):
         policy.q_values(OBS)
-    with pytest.raises(TypeError, match="it must be a gpureplay.DQN or a gpureplay.ActorCritic"):
+    with pytest.raises(TypeError, match="it must be a gpureplay.DQN, DDPG or ActorCritic"):
         policy.pull(policy)

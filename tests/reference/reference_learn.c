@@ -188,14 +188,10 @@ static void layer_backward(const ref_layer *layer, const double *x, const double
         add_dense_backward(w->inputs, w->w + k * w->inputs, x, dy[k], w->g + k * w->inputs, dx);
 }
 
-void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape)
+void ref_forward_input(ref_net *net, int target, ref_tape *tape)
 {
     const gpur_network_config *const config = &net->config;
     int column = 0;
-    ref_conv_pixels(net->height, net->columns, net->channels, net->trunk[0].is_conv && config->input_layout == GPUR_CHW,
-                    x, tape->x);
-    for (int i = 0; i < net->features; i++)
-        tape->x[i] = tape->x[i] * config->input_scale + config->input_shift;
     const double *at = tape->x;
     for (int i = 0; i < config->trunk_count; i++) {
         layer_forward(&net->trunk[i], target, at, tape->trunk[i]);
@@ -209,7 +205,17 @@ void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape)
     ref_head(config->head, config->num_actions, tape->z, tape->y);
 }
 
-void ref_backward(ref_net *net, const ref_tape *tape, const double *dy)
+void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape)
+{
+    const gpur_network_config *const config = &net->config;
+    ref_conv_pixels(net->height, net->columns, net->channels, net->trunk[0].is_conv && config->input_layout == GPUR_CHW,
+                    x, tape->x);
+    for (int i = 0; i < net->features; i++)
+        tape->x[i] = tape->x[i] * config->input_scale + config->input_shift;
+    ref_forward_input(net, target, tape);
+}
+
+void ref_backward_to_input(ref_net *net, const ref_tape *tape, const double *dy, double *to_input)
 {
     static _Thread_local double dz[REF_WIDTH], dat[REF_WIDTH], dhidden[REF_WIDTH], dx[REF_WIDTH];
     const gpur_network_config *const config = &net->config;
@@ -230,4 +236,11 @@ void ref_backward(ref_net *net, const ref_tape *tape, const double *dy)
         layer_backward(&net->trunk[i], i ? tape->trunk[i - 1] : tape->x, tape->trunk[i], dat, dx);
         memcpy(dat, dx, sizeof dat);
     }
+    memcpy(to_input, dat, (size_t)net->features * sizeof *dat);
+}
+
+void ref_backward(ref_net *net, const ref_tape *tape, const double *dy)
+{
+    static _Thread_local double ignored[REF_WIDTH];
+    ref_backward_to_input(net, tape, dy, ignored);
 }

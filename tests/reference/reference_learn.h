@@ -54,9 +54,13 @@ void ref_net_zero_gradient(ref_net *net);
 
 /* One row: fills in the tape. `target` != 0 uses the target copy. */
 void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape);
+void ref_forward_input(ref_net *net, int target, ref_tape *tape); /* of the x on the tape, which is scaled */
 
 /* Adds the gradient of sum_k dy[k] y[k] for the row on the tape to every tensor's g. */
 void ref_backward(ref_net *net, const ref_tape *tape, const double *dy);
+
+/* The same, and the gradient by x (features), without the scale of the input. */
+void ref_backward_to_input(ref_net *net, const ref_tape *tape, const double *dy, double *dx);
 
 /* Head alone: y from z, dz from y and dy. Columns as in gpureplay/learner.h: value first for dueling, last for softmax.
  */

@@ -3,6 +3,7 @@
 
 #include "learn/config.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -59,22 +60,34 @@ static gpur_status choose_by_probabilities(const gpur_inference *inference, cons
     return gpur_launch_softmax_choice(inference->stream, gpur_grid_elements(inference->device, call->count), &args);
 }
 
-/* By head; NULL: none yet. */
+static gpur_status choose_vectors(const gpur_inference *inference, const gpur_inference_call *call,
+                                  const float *weights)
+{
+    const gpur_network *const network = inference->network;
+    const gpur_inference_buffers *const b = &inference->buffers;
+    const int32_t last = network->activation_count - 1;
+    const gpur_noisy_action_args args = {
+        .z = b->pass.activations[last],
+        .z_pitch = b->pass.pitch[last],
+        .bias = weights + network->head_bias,
+        .action = b->q,
+        .batch = call->count,
+        .num_actions = network->num_actions,
+        .seed = call->exploration.seed,
+        .rows = rows_of(inference, &call->exploration),
+        .step = call->exploration.step,
+        .sigma = call->exploration.epsilon,
+    };
+    return gpur_launch_noisy_action(inference->stream, gpur_grid_elements(inference->device, call->count), &args);
+}
+
+/* By head. */
 static const choose_fn choices[] = {
     [GPUR_HEAD_Q] = choose_by_values,
     [GPUR_HEAD_DUELING] = choose_by_values,
     [GPUR_HEAD_SOFTMAX_VALUE] = choose_by_probabilities,
-    [GPUR_HEAD_TANH_ACTION] = NULL,
+    [GPUR_HEAD_TANH_ACTION] = choose_vectors,
 };
-
-gpur_status gpur_inference_check_head(int32_t head)
-{
-    GPUR_REQUIRE(choices[head],
-                 "network.head is %" PRId32 "; a policy needs GPUR_HEAD_Q (0), GPUR_HEAD_DUELING (1) or "
-                 "GPUR_HEAD_SOFTMAX_VALUE (2)",
-                 head);
-    return GPUR_OK;
-}
 
 /* Floats of the values of `rows` observations. */
 static int64_t values_of(const gpur_inference *inference, int64_t rows)
@@ -195,6 +208,14 @@ gpur_status gpur_inference_reserve(gpur_inference *inference, int64_t count)
     return status == GPUR_OUT_OF_MEMORY && wanted > count ? grow(inference, count) : status;
 }
 
+static gpur_status check_noise(const gpur_inference *inference, int64_t i, double noise)
+{
+    const int is_sigma = inference->network->head == GPUR_HEAD_TANH_ACTION;
+    GPUR_REQUIRE(noise >= 0.0 && noise <= (is_sigma ? (double)FLT_MAX : 1.0), "%s[%" PRId64 "] is %g; it must be %s",
+                 is_sigma ? "sigma" : "epsilon", i, noise, is_sigma ? "0 or more, and finite" : "0 to 1");
+    return GPUR_OK;
+}
+
 gpur_status gpur_inference_check(const gpur_inference *inference, const gpur_inference_call *call, int64_t most,
                                  const char *limit)
 {
@@ -205,8 +226,7 @@ gpur_status gpur_inference_check(const gpur_inference *inference, const gpur_inf
     GPUR_REQUIRE(exploration->epsilon >= 0.0f && exploration->epsilon <= 1.0f, "epsilon is %g; it must be 0 to 1",
                  (double)exploration->epsilon);
     for (int64_t i = 0; exploration->epsilons && i < call->count; i++)
-        GPUR_REQUIRE(exploration->epsilons[i] >= 0.0f && exploration->epsilons[i] <= 1.0f,
-                     "epsilon[%" PRId64 "] is %g; it must be 0 to 1", i, (double)exploration->epsilons[i]);
+        GPUR_TRY(check_noise(inference, i, (double)exploration->epsilons[i]));
     return gpur_native_stream_check(inference->device, call->native, 0);
 }
 

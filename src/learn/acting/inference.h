@@ -16,7 +16,8 @@ typedef struct gpur_inference_buffers {
     gpur_pass pass;
     void *raw;              /* (N, obs) device, contiguous; if the input is direct, the network's input itself */
     gpur_explore_row *rows; /* (N) device */
-    float *q;               /* (N, A) device: of each action its value, or its probability */
+    float *q;               /* (N, A) device: of each action its value or its probability; action vectors of a
+                               TANH_ACTION head */
     float *value;           /* (N) device: V of a SOFTMAX_VALUE head; of other heads (0) */
     int32_t *action;        /* (N) device */
     void *workspace;
@@ -42,9 +43,6 @@ typedef struct gpur_inference {
     _Atomic int64_t grown_bytes;  /* device memory of the buffers, outside the owner's */
 } gpur_inference;
 
-/* Refuses a policy's head from whose outputs no action can be chosen. */
-gpur_status gpur_inference_check_head(int32_t head);
-
 /* What the inferences of one network share. */
 typedef struct gpur_inference_spec {
     gpur_device *device;
@@ -67,7 +65,7 @@ gpur_status gpur_inference_reserve(gpur_inference *inference, int64_t count);
 typedef struct gpur_exploration {
     uint64_t seed;
     uint64_t step;         /* of all rows, if `steps` is NULL */
-    float epsilon;         /* of all rows, if `epsilons` is NULL */
+    float epsilon;         /* of all rows, if `epsilons` is NULL; of action vectors: sigma */
     const uint64_t *steps; /* (count) host */
     const uint32_t *lanes; /* (count) host; NULL: the lane of row i is i */
     const float *epsilons; /* (count) host */
@@ -81,11 +79,12 @@ typedef struct gpur_inference_call {
     gpur_exploration exploration;
     int32_t greedy;   /* of a SOFTMAX_VALUE head: see gpur_policy_input */
     int32_t *actions; /* (count) host out; NULL: not wanted */
-    float *q;         /* (count, num_actions) host out: values, or probabilities; NULL: not wanted */
+    float *q;         /* (count, num_actions) host out: as in the buffers; NULL: not wanted */
     float *values;    /* (count) host out: V of a SOFTMAX_VALUE head; NULL: not wanted */
 } gpur_inference_call;
 
-/* Refuses a call of more than `most` observations, named `limit` in the message, and bad pointers and epsilons. */
+/* Refuses a call of more than `most` observations, named `limit` in the message, bad pointers, and epsilons or sigmas
+ * out of range. */
 gpur_status gpur_inference_check(const gpur_inference *inference, const gpur_inference_call *call, int64_t most,
                                  const char *limit);
 

@@ -54,7 +54,6 @@ static gpur_status build_network(gpur_policy *policy, gpur_inference_spec *spec)
     GPUR_TRY(gpur_obs_format_read(&config->obs, &obs));
     const gpur_input_shape input_shape = gpur_input_shape_find(&obs, &config->network);
     GPUR_TRY(gpur_network_build(&policy->network, &config->network, &input_shape));
-    GPUR_TRY(gpur_inference_check_head(config->network.head));
     gpur_network_choose_bf16(&policy->network, policy->device, config->math);
     spec->device = policy->device;
     spec->network = &policy->network;
@@ -196,11 +195,25 @@ static gpur_status act(gpur_policy *policy, const gpur_inference_call *call, int
     return status;
 }
 
+static gpur_status check_vectors(const gpur_policy_input *in, const gpur_policy_output *out)
+{
+    GPUR_REQUIRE(out->action_vectors, "action_vectors, which gets the results, is NULL");
+    GPUR_REQUIRE(!(out->actions || out->q || out->probabilities || out->values || in->greedy || in->epsilon),
+                 "actions, q, probabilities, values, greedy or epsilon is given; a policy with GPUR_HEAD_TANH_ACTION "
+                 "has action_vectors and sigma");
+    return GPUR_OK;
+}
+
 /* Refuses outputs that the head has not, and `greedy` of one that is greedy always. */
 static gpur_status check_outputs(const gpur_policy *policy, const gpur_policy_input *in, const gpur_policy_output *out)
 {
     const int has_probabilities = policy->config.network.head == GPUR_HEAD_SOFTMAX_VALUE;
     GPUR_TRY(gpur_choice_check(in->greedy, 1, "greedy", "0 or 1"));
+    if (policy->config.network.head == GPUR_HEAD_TANH_ACTION)
+        return check_vectors(in, out);
+    GPUR_REQUIRE(!out->action_vectors && !in->sigma,
+                 "action_vectors or sigma is given; they need GPUR_HEAD_TANH_ACTION (3), and network.head is %" PRId32,
+                 policy->config.network.head);
     GPUR_REQUIRE(out->actions || out->q || out->probabilities || out->values,
                  "actions, q, probabilities and values, which get the results, are all NULL; one of them must not be");
     GPUR_REQUIRE(!has_probabilities || !out->q,
@@ -226,13 +239,15 @@ gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input,
         .native = in.stream,
         .greedy = in.greedy,
         .actions = out.actions,
-        .q = out.probabilities ? out.probabilities : out.q,
+        .q = out.action_vectors  ? out.action_vectors
+             : out.probabilities ? out.probabilities
+                                 : out.q,
         .values = out.values,
     };
-    call.exploration =
-        (gpur_exploration){.seed = policy->config.seed, .steps = in.step, .lanes = in.lane, .epsilons = in.epsilon};
+    call.exploration = (gpur_exploration){
+        .seed = policy->config.seed, .steps = in.step, .lanes = in.lane, .epsilons = in.sigma ? in.sigma : in.epsilon};
     GPUR_TRY(gpur_inference_check(&policy->inferences[0], &call, policy->config.max_batch, "max_batch, "));
-    if (call.actions && !in.step)
+    if ((call.actions || out.action_vectors) && !in.step)
         call.exploration.step = atomic_fetch_add(&policy->draws, 1);
     GPUR_TRY(act(policy, &call, &version));
     if (out.version)

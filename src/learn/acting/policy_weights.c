@@ -86,7 +86,8 @@ gpur_status gpur_policy_pull(gpur_policy *policy, gpur_learner *learner, int32_t
 static const char *learner_kind(const gpur_checkpoint *file)
 {
     const char *const kind = gpur_tensors_find_metadata(&file->tensors, "gpureplay.kind");
-    const int is_learners = kind && (strcmp(kind, "learner") == 0 || strcmp(kind, "actor-critic") == 0);
+    const int is_learners =
+        kind && (strcmp(kind, "learner") == 0 || strcmp(kind, "actor-critic") == 0 || strcmp(kind, "dpg") == 0);
     return is_learners && gpur_checkpoint_is_ours(file) ? kind : NULL;
 }
 

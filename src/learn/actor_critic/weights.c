@@ -116,8 +116,8 @@ enum { STATE_SCALARS_COUNT = 4 };
 static gpur_status add_settings(const gpur_actor_critic *learner, gpur_tensors *settings)
 {
     const gpur_actor_critic_config *const config = &learner->config;
-    GPUR_TRY(
-        gpur_learn_file_add_settings(&config->network, &learner->network.params, config->optimizer.kind, settings, 1));
+    GPUR_TRY(gpur_learn_file_add_settings(&config->network, &learner->network.params, "", config->optimizer.kind,
+                                          settings, 1));
     return gpur_tensors_add_metadata(settings, "dual_optimizer", "%" PRId32, config->dual_optimizer);
 }
 

@@ -144,19 +144,31 @@ static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_den
     return shape;
 }
 
-gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows)
+static gpur_status open_backward(gpur_backward *backward, const gpur_pass *pass, int64_t rows, int32_t by_input)
 {
     memset(backward, 0, sizeof *backward);
     backward->pass = pass;
     backward->rows = rows;
+    backward->by_input = by_input;
     for (int32_t i = 0; i < pass->network->dense_count; i++) {
         const gpur_dense *const d = &pass->network->dense[i];
         const gpur_gemm_shape to_weight = weight_shape(backward, d), to_input = input_shape(backward, d);
-        GPUR_TRY(gpur_gemm_create(pass->device, &to_weight, &backward->to_weight[i]));
-        if (d->from > 0)
+        if (!by_input)
+            GPUR_TRY(gpur_gemm_create(pass->device, &to_weight, &backward->to_weight[i]));
+        if (d->from > 0 || by_input)
             GPUR_TRY(gpur_gemm_create(pass->device, &to_input, &backward->to_input[i]));
     }
     return gpur_conv_backward_open(backward);
+}
+
+gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows)
+{
+    return open_backward(backward, pass, rows, 0);
+}
+
+gpur_status gpur_backward_open_by_input(gpur_backward *backward, const gpur_pass *pass, int64_t rows)
+{
+    return open_backward(backward, pass, rows, 1);
 }
 
 void gpur_backward_close(gpur_backward *backward)
@@ -180,8 +192,8 @@ static void assign_bf16(gpur_backward *backward, int32_t s, gpur_arena *arena)
 void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena)
 {
     const gpur_pass *const pass = backward->pass;
-    for (int32_t s = 1; s < pass->network->activation_count; s++)
-        if (gpur_pass_is_bf16(pass, s - 1))
+    for (int32_t s = backward->by_input ? 0 : 1; s < pass->network->activation_count; s++)
+        if (s > 0 && gpur_pass_is_bf16(pass, s - 1))
             assign_bf16(backward, s, arena);
         else
             backward->gradients[s] = gpur_arena_floats(arena, backward->rows * pass->pitch[s]);
@@ -192,7 +204,7 @@ int64_t gpur_backward_workspace(const gpur_backward *backward)
 {
     int64_t largest = gpur_conv_backward_workspace(backward);
     for (int32_t i = 0; i < backward->pass->network->dense_count; i++) {
-        const int64_t weight = gpur_gemm_workspace_bytes(backward->to_weight[i]);
+        const int64_t weight = backward->to_weight[i] ? gpur_gemm_workspace_bytes(backward->to_weight[i]) : 0;
         const int64_t input = backward->to_input[i] ? gpur_gemm_workspace_bytes(backward->to_input[i]) : 0;
         largest = weight > largest ? weight : largest;
         largest = input > largest ? input : largest;
@@ -201,12 +213,14 @@ int64_t gpur_backward_workspace(const gpur_backward *backward)
 }
 
 /* Multiplies the gradient of activations s by the derivative of the activation function, in place, and computes the
- * bias gradient from it. The last activations have no activation function (GPUR_LINEAR). */
+ * bias gradient from it, unless that is NULL. The last activations have no activation function (GPUR_LINEAR). */
 static gpur_status through_activation(const gpur_backward *backward, gpur_stream *stream, int32_t s, int32_t activation,
                                       float *bias_gradient)
 {
     const gpur_pass *const pass = backward->pass;
     gpur_layer_backward_args args;
+    if (!bias_gradient && activation == GPUR_LINEAR)
+        return GPUR_OK;
     memset(&args, 0, sizeof args);
     args.dy = backward->gradients[s];
     args.rounded = backward->rounded[s];
@@ -220,6 +234,12 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
     return gpur_launch_layer_backward(stream, grid, &args);
 }
 
+/* NULL of a NULL gradient. */
+static float *part_of(float *gradient, int64_t offset)
+{
+    return gradient ? gradient + offset : NULL;
+}
+
 static gpur_status dense_backward(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
                                   int32_t i, const float *weights, float *gradient)
 {
@@ -230,10 +250,12 @@ static gpur_status dense_backward(const gpur_backward *backward, const gpur_trac
     const float *const x = pass->activations[d->from] + d->from_column;
     gpur_track beside;
     if (d->bias >= 0)
-        GPUR_TRY(through_activation(backward, track->stream, d->to, d->activation, gradient + d->bias));
-    GPUR_TRY(gpur_side_fork(side, track, &beside));
-    GPUR_TRY(gpur_gemm_run(backward->to_weight[i], beside.stream, d->units, dy, x, gradient + d->weight, NULL,
-                           beside.workspace));
+        GPUR_TRY(through_activation(backward, track->stream, d->to, d->activation, part_of(gradient, d->bias)));
+    if (backward->to_weight[i]) {
+        GPUR_TRY(gpur_side_fork(side, track, &beside));
+        GPUR_TRY(gpur_gemm_run(backward->to_weight[i], beside.stream, d->units, dy, x, gradient + d->weight, NULL,
+                               beside.workspace));
+    }
     if (!backward->to_input[i])
         return GPUR_OK;
     float *const dx = backward->gradients[d->from] + d->from_column;
@@ -246,9 +268,9 @@ gpur_status gpur_backward_run(const gpur_backward *backward, const gpur_track *t
 {
     const gpur_network *const network = backward->pass->network;
     GPUR_TRY(through_activation(backward, track->stream, network->activation_count - 1, GPUR_LINEAR,
-                                gradient + network->head_bias));
+                                part_of(gradient, network->head_bias)));
     for (int32_t i = network->dense_count - 1; i >= 0; i--)
         GPUR_TRY(dense_backward(backward, track, side, i, weights, gradient));
     GPUR_TRY(gpur_conv_backward_run(backward, track, side, weights, gradient));
-    return gpur_side_join(side, track->stream);
+    return backward->by_input ? GPUR_OK : gpur_side_join(side, track->stream);
 }

@@ -47,13 +47,15 @@ typedef struct gpur_pass {
 typedef struct gpur_backward {
     const gpur_pass *pass;
     int64_t rows;
-    float *gradients[GPUR_MAX_ACTIVATIONS]; /* gradients, with the shapes of the pass's activations; [0] is NULL */
+    int32_t by_input;                       /* 1: computes the gradient by the input alone; 0: by the parameters */
+    float *gradients[GPUR_MAX_ACTIVATIONS]; /* gradients, with the shapes of the pass's activations; [0] is NULL
+                                               unless by_input */
     uint16_t
-        *rounded[GPUR_MAX_ACTIVATIONS]; /* in bfloat16, those of all convolutions' and the first dense layer's, which
+        *rounded[GPUR_MAX_ACTIVATIONS];   /* in bfloat16, those of all convolutions' and the first dense layer's, which
                                                 their products read; else NULL. The last convolution's and the dense
                                                 layer's arrive in `gradients` in float32 */
-    gpur_gemm *to_weight[GPUR_MAX_DENSE];
-    gpur_gemm *to_input[GPUR_MAX_DENSE]; /* NULL if the layer reads the observations */
+    gpur_gemm *to_weight[GPUR_MAX_DENSE]; /* NULL if by_input */
+    gpur_gemm *to_input[GPUR_MAX_DENSE];  /* NULL if the layer reads the observations, unless by_input */
     gpur_conv *conv_to_weight[GPUR_MAX_LAYERS];
     gpur_conv *conv_to_input[GPUR_MAX_LAYERS]; /* NULL if the layer reads the observations */
     float *partial;                            /* partial sums of a bias gradient: see gpur_conv_bias_backward_args */
@@ -111,12 +113,17 @@ gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_
                               void *workspace);
 
 gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows);
+
+/* The same for the gradient by the input, gradients[0], in place of those of the parameters. The network must have no
+ * convolutions. */
+gpur_status gpur_backward_open_by_input(gpur_backward *backward, const gpur_pass *pass, int64_t rows);
 void gpur_backward_close(gpur_backward *backward);
 void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena);
 int64_t gpur_backward_workspace(const gpur_backward *backward);
 
 /* Computes the gradient of every parameter from that of the last activations. Overwrites all activation gradients.
- * Those of weights are computed on the side, which is joined in the end; its workspace is as large as the track's. */
+ * Those of weights are computed on the side, which is joined in the end; its workspace is as large as the track's.
+ * `gradient` is NULL if by_input. */
 gpur_status gpur_backward_run(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
                               const float *weights, float *gradient);
 

@@ -37,6 +37,7 @@ The main names:
     Apex            Ape-X over a buffer and a learner of your own: actors in threads or processes, advance, save, stats
     GA3C            GA3C, A3C and A2C over an actor-critic of your own: agents, predictors, trainers; advance, evaluate
     ActorCritic     a learner of a policy and a value on batches of your own: train, policy, weights, save, load
+    DDPG            a learner of continuous actions: train, policy, weights, save, load, stats
     Policy          a network that acts beside a learner, or without one: act, pull, save, load, get_weights
     Batch, Array    what `sample` returns, and one of its arrays on CUDA
     SequenceBatch   what `sample_sequences` returns: (batch_size, length, ...) arrays for recurrent agents
@@ -56,6 +57,7 @@ from ._actor_critic import ActorCritic, ActorCriticLosses
 from ._apex import Apex, ApexEvent, ApexStats
 from ._batch import Array, Batch, SequenceBatch
 from ._buffer import PriorityStats, ReplayBuffer
+from ._ddpg import DDPG, DDPGStats
 from ._device import Device, DeviceInfo
 from ._ga3c import GA3C, GA3CEvent, GA3CStats
 from ._handle import FileInfo, file_info
@@ -72,9 +74,9 @@ from ._writer import Writer
 __version__: str = lib.gpur_version().decode()
 __all__ = [
     "Acted", "ActedByPolicy", "ActorCritic", "ActorCriticLosses", "Apex", "ApexEvent", "ApexStats", "Array", "Batch",
-    "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted", "FileError", "FileInfo", "GA3C",
-    "GA3CEvent", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan",
-    "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent", "RunStats", "SequenceBatch",
-    "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "preset",
-    "show_config", "train",
+    "Closed", "DDPG", "DDPGStats", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted", "FileError",
+    "FileInfo", "GA3C", "GA3CEvent", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats",
+    "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent",
+    "RunStats", "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer",
+    "file_info", "preset", "show_config", "train",
 ]

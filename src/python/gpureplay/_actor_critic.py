@@ -54,7 +54,7 @@ class ActorCritic(Learner):
     Any number of threads may call; their train steps are done one after another.
     """
 
-    _kind = "learner"
+    _kind, _prefix = "learner", "gpur_actor_critic"
 
     def __init__(self, obs: Any, num_actions: int, *, device: str | TorchDevice | Device = "auto",
                  check_nan: bool = True, **settings: Any):

@@ -222,12 +222,12 @@ class PolicyConfig(Sized):
 class PolicyInput(Sized):
     c_name = "gpur_policy_input"
     _fields_ = _members((c_uint64, "size"), (c_int64, "count"), (c_void_p, "obs epsilon lane step stream"),
-                        (c_int32, "greedy reserved"))
+                        (c_int32, "greedy reserved"), (c_void_p, "sigma"))
 
 
 class PolicyOutput(Sized):
     c_name = "gpur_policy_output"
-    _fields_ = _members((c_uint64, "size"), (c_void_p, "actions q version probabilities values"))
+    _fields_ = _members((c_uint64, "size"), (c_void_p, "actions q version probabilities values action_vectors"))
 
 
 class PolicyStats(Sized):
@@ -251,6 +251,22 @@ class ActorCriticLosses(Sized):
     c_name = "gpur_actor_critic_losses"
     _fields_ = _members((c_uint64, "size"), (c_int64, "step"),
                         (c_double, "policy value entropy mean_value gradient_norm learning_rate"))
+
+
+class DPGConfig(Sized):
+    c_name = "gpur_dpg_config"
+    _fields_ = _members((c_uint64, "size"), (NetworkConfig, "actor critic"),
+                        (OptimizerConfig, "actor_optimizer critic_optimizer"), (c_float, "action_gradient_clip"),
+                        (c_int32, "index_source"), (Schedule, "beta"), (c_int64, "batch_size target_period"),
+                        (c_int32, "math unroll deterministic reserved"), (c_uint64, "seed"))
+
+
+class DPGStats(Sized):
+    c_name = "gpur_dpg_stats"
+    _fields_ = _members((c_uint64, "size"), (c_int64, "steps steps_enqueued skipped target_copies"),
+                        (c_float, "critic_loss mean_critic_loss actor_loss mean_q critic_gradient_norm "
+                                  "actor_gradient_norm critic_learning_rate actor_learning_rate"),
+                        (c_double, "steps_per_second"), (c_int64, "device_bytes pinned_bytes"))
 
 
 class CheckpointOptions(Sized):
@@ -420,7 +436,7 @@ STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, SequenceConfig, ReplayConfig, ReplayPlan, ReplayStats,
     PriorityStats, WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, ReturnsConfig,
     LearnerConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, ActorCriticConfig,
-    ActorCriticBatch, ActorCriticLosses, CheckpointOptions,
+    ActorCriticBatch, ActorCriticLosses, DPGConfig, DPGStats, CheckpointOptions,
     CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent, RunConfig, RunStats,
     BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexStats, GA3CEvent, GA3CConfig,
     GA3CStats,
@@ -440,30 +456,33 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
         "gpur_sequence_config_init "
         "gpur_learner_config_init gpur_policy_config_init gpur_run_config_init gpur_checkpoint_options_init "
-        "gpur_packer_config_init gpur_apex_config_init gpur_actor_critic_config_init gpur_ga3c_config_init"),
+        "gpur_packer_config_init gpur_apex_config_init gpur_actor_critic_config_init gpur_ga3c_config_init "
+        "gpur_dpg_config_init"),
     (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
     (None, [_P], "gpur_device_close gpur_replay_destroy gpur_batch_retain gpur_batch_release gpur_writer_destroy "
         "gpur_learner_destroy gpur_policy_destroy gpur_run_destroy gpur_run_stop "
         "gpur_block_format_destroy gpur_packer_destroy gpur_apex_destroy gpur_apex_stop gpur_actor_critic_destroy "
-        "gpur_ga3c_destroy gpur_ga3c_stop"),
+        "gpur_ga3c_destroy gpur_ga3c_stop gpur_dpg_destroy"),
     (_STATUS, [_P, _P], "gpur_device_get_info gpur_device_wait_stream gpur_replay_plan_bytes gpur_replay_get_stats "
         "gpur_replay_get_priority_stats gpur_replay_check_priorities gpur_batch_get_view gpur_batch_wait "
         "gpur_writer_set_ended gpur_writer_step_ex gpur_learner_train_ids gpur_learner_acquire_host_batch "
         "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats gpur_policy_get_stats "
         "gpur_run_get_stats gpur_block_format_create gpur_packer_reset gpur_packer_step gpur_apex_get_stats "
-        "gpur_actor_critic_publish gpur_ga3c_get_stats"),
+        "gpur_actor_critic_publish gpur_ga3c_get_stats gpur_dpg_publish gpur_dpg_get_stats"),
     (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
     (None, [_P, _P], "gpur_device_free"),
     (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
     (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush "
         "gpur_writer_end_appended_episode gpur_learner_sync gpur_learner_refresh "
-        "gpur_learner_weight_count gpur_run_evaluate gpur_actor_critic_weight_count"),
+        "gpur_learner_weight_count gpur_run_evaluate gpur_actor_critic_weight_count "
+        "gpur_dpg_weight_count gpur_dpg_sync"),
     (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset gpur_policy_config_preset "
         "gpur_run_save gpur_run_load gpur_apex_save gpur_ga3c_save gpur_ga3c_load"),
     (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_sample_into gpur_writer_open gpur_learner_create "
-        "gpur_policy_create gpur_policy_act gpur_packer_create gpur_actor_critic_create gpur_actor_critic_train"),
+        "gpur_policy_create gpur_policy_act gpur_packer_create gpur_actor_critic_create gpur_actor_critic_train "
+        "gpur_dpg_create"),
     (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "
-        "gpur_learner_get_weight_info gpur_actor_critic_get_weight_info"),
+        "gpur_learner_get_weight_info gpur_actor_critic_get_weight_info gpur_dpg_get_weight_info"),
     (_STATUS, [_P, _P, _I32], "gpur_policy_pull"),
     (_STATUS, [_P, _P, _I64], "gpur_policy_get_weights gpur_policy_set_weights"),
     (_I64, [_P], "gpur_replay_size gpur_batch_count gpur_batch_length gpur_policy_version gpur_policy_weights_bytes "
@@ -488,7 +507,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I32, _P, _P], "gpur_writer_get_episode gpur_packer_take"),
     (_STATUS, [_P, _P, _P, _P, _P, _P], "gpur_writer_step"),
     (_F32, [_P, _I64], "gpur_schedule_at gpur_learner_epsilon"),
-    (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance gpur_replay_trim gpur_ga3c_advance"),
+    (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance gpur_replay_trim gpur_ga3c_advance gpur_dpg_train"),
     (_STATUS, [_P, _I64, _I32, _P], "gpur_ga3c_evaluate"),
     (_STATUS, [_P, _I32, _I32, _I32], "gpur_ga3c_set_counts"),
     (_STATUS, [_TEXT, _P, _TEXT, _P, _P], "gpur_ga3c_preset"),
@@ -498,11 +517,12 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
         "gpur_replay_sample_sequences_into"),
     (_STATUS, [_P, _P, _P, _P, _P], "gpur_run_create_vector"),
     (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights "
-        "gpur_actor_critic_read_weights gpur_actor_critic_write_weights"),
+        "gpur_actor_critic_read_weights gpur_actor_critic_write_weights gpur_dpg_read_weights "
+        "gpur_dpg_write_weights"),
     (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info gpur_env_find gpur_vector_env_find"),
     (_STATUS, [_P, _TEXT, _P], "gpur_env_get_info gpur_vector_env_get_info gpur_replay_save gpur_replay_load "
         "gpur_learner_save gpur_learner_load gpur_learner_save_weights gpur_learner_load_weights gpur_policy_save "
-        "gpur_policy_load gpur_actor_critic_save gpur_actor_critic_load"),
+        "gpur_policy_load gpur_actor_critic_save gpur_actor_critic_load gpur_dpg_save gpur_dpg_load"),
 ) for name in names.split()}
 
 

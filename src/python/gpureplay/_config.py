@@ -39,7 +39,8 @@ _LEARNER_CHOICES = {
                   "watkins-error-bound": _c_api.ESTIMATOR_WATKINS_ERROR_BOUND},
     "storage": {"virtual": _c_api.CACHE_VIRTUAL, "physical": _c_api.CACHE_PHYSICAL},
     "draw": {"permutation": _c_api.CACHE_PERMUTATION, "replacement": _c_api.CACHE_REPLACEMENT},
-    "head": {"q": _c_api.HEAD_Q, "dueling": _c_api.HEAD_DUELING, "softmax_value": _c_api.HEAD_SOFTMAX_VALUE},
+    "head": {"q": _c_api.HEAD_Q, "dueling": _c_api.HEAD_DUELING, "softmax_value": _c_api.HEAD_SOFTMAX_VALUE,
+             "tanh_action": _c_api.HEAD_TANH_ACTION},
     "hidden_activation": ACTIVATIONS,
     "init": {"fan_in": _c_api.INIT_FAN_IN, "glorot": _c_api.INIT_GLOROT, "normal": _c_api.INIT_NORMAL},
     "input_layout": {"chw": _c_api.CHW, "hwc": _c_api.HWC},
@@ -477,6 +478,49 @@ def actor_critic_config(settings: Settings) -> _c_api.ActorCriticConfig:
     return config
 
 
+# Deterministic policy gradients.
+
+_DDPG_MEMBERS = ("action_gradient_clip", "beta", "batch_size", "target_period", "math", "unroll", "deterministic",
+                 "seed")
+_DDPG_NETWORKS = ("actor", "critic")
+
+
+def _ddpg_parts(config: _c_api.DPGConfig, owner: str) -> tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]:
+    return ((getattr(config, owner), _NETWORK_MEMBERS), (getattr(config, f"{owner}_optimizer"), _OPTIMIZER_MEMBERS))
+
+
+def _put_network(config: _c_api.DPGConfig, owner: str, settings: Settings) -> None:
+    if not isinstance(settings, Mapping):
+        raise TypeError(f"{owner} is {settings!r}; it must be a dict of settings, as {{\"trunk\": [128]}}")
+    for name, value in settings.items():
+        part = next((part for part, members in _ddpg_parts(config, owner) if name in members), None)
+        if name == "trunk":
+            _set_trunk(getattr(config, owner), value)
+        elif part is not None:
+            _put_setting(part, name, value, _LEARNER_CHOICES)
+        else:
+            names = ", ".join((*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS))
+            raise TypeError(f"{name!r} is no setting of {owner}; they are {names}")
+
+
+def ddpg_config(settings: Settings, num_actions: int, index_source: int) -> _c_api.DPGConfig:
+    """The defaults, overridden by `settings`. index_source is the buffer's."""
+    config = _c_api.DPGConfig()
+    check(lib.gpur_dpg_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
+    config.actor.num_actions = num_actions
+    for name, value in settings.items():
+        if name in _DDPG_NETWORKS:
+            _put_network(config, name, value)
+        elif name in _DDPG_MEMBERS:
+            _put_setting(config, name, value, _LEARNER_CHOICES)
+        elif name not in _DRAW_SETTINGS:
+            names = ", ".join((*_DDPG_NETWORKS, *_DDPG_MEMBERS, *_DRAW_SETTINGS))
+            raise TypeError(f"{name!r} is no setting; they are {names}")
+    config.index_source = _learner_source(settings.get("distinct"), settings.get("prioritized"), index_source,
+                                          config.index_source)
+    return config
+
+
 # Runs.
 
 _RUN_CHOICES = {"act": {"latest": _c_api.ACT_LATEST, "target": _c_api.ACT_TARGET}}
@@ -638,6 +682,15 @@ def settings_of_policy(config: _c_api.PolicyConfig) -> Settings:
 
 def settings_of_actor_critic(config: _c_api.ActorCriticConfig) -> Settings:
     return _settings_in(config.network, _actor_critic_parts(config))
+
+
+def settings_of_ddpg(config: _c_api.DPGConfig) -> Settings:
+    networks = {owner: _settings_in(getattr(config, owner), _ddpg_parts(config, owner)) for owner in _DDPG_NETWORKS}
+    found = {name: _word(_LEARNER_CHOICES[name], getattr(config, name)) if name in _LEARNER_CHOICES else
+             _value_of(config, name) for name in _DDPG_MEMBERS}
+    source = config.index_source
+    return {**networks, **found, "prioritized": _word(SOURCES, source) if source in SOURCES.values() else False,
+            "distinct": source == _c_api.UNIFORM_DISTINCT}
 
 
 def settings_of_run(config: _c_api.RunConfig) -> Settings:

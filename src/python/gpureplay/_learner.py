@@ -28,15 +28,14 @@ class Weights(_Tensors):
     """Tensors of a network by name ("trunk.0.weight", "advantage.out.bias", ...). Reading gives a copy, (units, inputs)
     or (units,) float32, as it is after the last train step. Assigning writes the tensor."""
 
-    def __init__(self, learner: Handle, which: int):
+    def __init__(self, learner: Learner, which: int):
         self._learner, self._which = learner, which
         learner._open_handle()
         self._shapes: dict[str, tuple[int, ...]] = dict(learner._invoke(self._shapes_of))
 
     def _function(self, name: str) -> Any:
         """The library's function for this kind of learner."""
-        kind = "learner" if isinstance(self._learner, DQN) else "actor_critic"
-        return getattr(lib, f"gpur_{kind}_{name}")
+        return getattr(lib, f"{self._learner._prefix}_{name}")
 
     def _shapes_of(self, handle: int) -> list[tuple[str, tuple[int, ...]]]:
         found = []
@@ -93,7 +92,9 @@ class Weights(_Tensors):
 
 
 class Learner(Handle):
-    """What `DQN` and `ActorCritic` share: runs train it, and end with it."""
+    """What `DQN`, `DDPG` and `ActorCritic` share: runs train it, and end with it."""
+
+    _prefix: str  # of its functions in the library
 
     def __init__(self, address: int | None, destroy: Callable[[int | None], None], owned: Owned | None = None):
         # It destroys its runs before itself, as Python may finalize them later than it.
@@ -166,7 +167,7 @@ class DQN(Learner):
     One thread trains. Any number of threads may call `act` and read `stats` meanwhile.
     """
 
-    _kind = "learner"
+    _kind, _prefix = "learner", "gpur_learner"
 
     def __init__(self, buffer: ReplayBuffer, num_actions: int | None = None, preset: str | None = None,
                  **settings: Any):

@@ -14,12 +14,13 @@ from ._config import network_settings, policy_config, settings_of_policy, settin
 from ._device import Device, TorchDevice, as_device
 from ._handle import Handle, Progress, call_with_file, note_library_threads
 from ._inputs import address_of, column, flag, integer, read_observations
-from ._learner import DQN
+from ._learner import DQN, Learner
 from ._library import InvalidArgument, lib
 from ._schema import obs_field, to_c
 
 if TYPE_CHECKING:
     from ._actor_critic import ActorCritic
+    from ._ddpg import DDPG
 
 FLOAT32, INT32, _UINT32, _UINT64 = (np.dtype(kind) for kind in (np.float32, np.int32, np.uint32, np.uint64))
 BytesLike = Union[bytes, bytearray, memoryview]
@@ -93,13 +94,14 @@ class Policy(Handle):
         super().__init__(address.value, lib.gpur_policy_destroy)
 
     @classmethod
-    def for_learner(cls, agent: DQN | ActorCritic, **options: Any) -> Policy:
-        """A policy with the network, the seed, the device and the online weights of a learner. `options` are other
-        arguments of the constructor."""
-        config, source = agent.config, agent._buffer if isinstance(agent, DQN) else agent
+    def for_learner(cls, agent: DQN | DDPG | ActorCritic, **options: Any) -> Policy:
+        """A policy with the network, the seed, the device and the online weights of a learner; of a `DDPG` those of
+        its actor. `options` are other arguments of the constructor."""
+        source: Any = getattr(agent, "_buffer", agent)  # that has the device
+        config = agent.config
         shared = {"seed": config["seed"], "math": config["math"], "deterministic": config["deterministic"],
                   "policy_floor": config.get("policy_floor", 0.0), "device": source.device,
-                  "check_nan": source.check_nan, **network_settings(config)}
+                  "check_nan": source.check_nan, **network_settings(config.get("actor", config))}
         policy = cls(agent._obs[1:], **{**shared, **options})
         policy.pull(agent)
         return policy
@@ -130,23 +132,33 @@ class Policy(Handle):
         """Like `act` with head "softmax_value", with the probabilities, the values and the version of the weights."""
         return ActedByPolicy(*self._run(obs, stream, (epsilon, lanes, steps), greedy, "probabilities"))
 
+    def act_vectors(self, obs: Any, sigma: Any = 0.0, lanes: Any = None, steps: Any = None, *,
+                    stream: Any = None) -> np.ndarray:
+        """With head "tanh_action": actions, (count, num_actions) float32 in -1 to 1: mu(obs) plus Gaussian noise of
+        the standard deviation `sigma` in each component, clipped. sigma is a number, or (count,) of them; 0: no noise.
+        The other arguments are as for `act`, and the noise follows from them as random actions do."""
+        return self._run(obs, stream, (sigma, lanes, steps), False, "action_vectors", wants_actions=False)[1]
+
     def q_values(self, obs: Any, *, stream: Any = None) -> np.ndarray:
         """The Q value of every action: (count, num_actions) float32."""
         return self._run(obs, stream, (0.0, None, None), False, "q", wants_actions=False)[1]
 
     def _run(self, obs: Any, stream: Any, exploration: tuple[Any, Any, Any], greedy: bool, numbers: str,
              wants_actions: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-        """Actions, what `numbers` names of each action ("q", "probabilities" or ""), values and version."""
+        """Actions, what `numbers` names of each action ("q", "probabilities", "action_vectors" or ""), values and
+        version. The first of the exploration is epsilon, or sigma."""
         held, address, count, stream = read_observations(self._obs, obs, self.device._if_cuda, stream, self.check_nan)
-        epsilon, lanes, steps = exploration
-        is_zero = isinstance(epsilon, float) and epsilon == 0.0
-        rows = (column("epsilon", None if is_zero else epsilon, count, FLOAT32),
+        noise, lanes, steps = exploration
+        noise_name = "sigma" if numbers == "action_vectors" else "epsilon"
+        is_zero = isinstance(noise, float) and noise == 0.0
+        rows = (column(noise_name, None if is_zero else noise, count, FLOAT32),
                 column("lanes", lanes, count, _UINT32), column("steps", steps, count, _UINT64))
         actions, values = np.empty(count, np.int32), np.empty(count if numbers == "probabilities" else 0, np.float32)
         of_actions = np.empty((count if numbers else 0, self._num_actions), np.float32)
         given, out, version = _c_api.PolicyInput(), _c_api.PolicyOutput(), ctypes.c_int64()
         given.count, given.obs, given.stream = count, address, stream
-        given.epsilon, given.lane, given.step = (None if row is None else address_of(row) for row in rows)
+        for name, row in zip((noise_name, "lane", "step"), rows):
+            setattr(given, name, None if row is None else address_of(row))
         out.actions = address_of(actions) if wants_actions and count else None
         given.greedy, out.version = flag("greedy", greedy), ctypes.addressof(version)
         if numbers and count:
@@ -158,16 +170,17 @@ class Policy(Handle):
 
     # Weights.
 
-    def pull(self, agent: DQN | ActorCritic, target: bool = False) -> None:
+    def pull(self, agent: DQN | DDPG | ActorCritic, target: bool = False) -> None:
         """Copies the weights of a learner with the same network, on the device, as they are after the last train step
         that was enqueued before. They are the online weights, or with `target` those of the target network of a `DQN`.
         Returns before they are copied; later calls use them. InvalidArgument: another network or device."""
-        if isinstance(agent, Handle) and agent._kind == "learner" and not isinstance(agent, DQN):
+        if isinstance(agent, Learner) and not isinstance(agent, DQN):
+            publish = getattr(lib, f"{agent._prefix}_publish")
             agent._open_handle()
-            self._call(lambda policy: agent._invoke(lambda learner: lib.gpur_actor_critic_publish(learner, policy)))
+            self._call(lambda policy: agent._invoke(lambda learner: publish(learner, policy)))
             return
         if not isinstance(agent, DQN):
-            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN or a gpureplay.ActorCritic")
+            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN, DDPG or ActorCritic")
         which = _c_api.WEIGHTS_TARGET if flag("target", target) else _c_api.WEIGHTS_ONLINE
         agent._open_handle()
         self._call(lambda policy: agent._invoke(lambda learner: lib.gpur_policy_pull(policy, learner, which)))

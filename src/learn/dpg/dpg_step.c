@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/dpg/dpg_step.h"
+
+#include "learn/train_step.h"
+
+static gpur_status open(gpur_train_step *step)
+{
+    gpur_dpg_step *const dpg = step->dpg;
+    const gpur_learner_config *const config = &step->config;
+    gpur_device *const device = step->device;
+    const int64_t rows = step->batch.rows, pitch = step->batch.x_pitch;
+    const gpur_pass_options options = gpur_pass_options_of(config->math, config->deterministic);
+    gpur_optimizer_open(&dpg->actor_optimizer, device, &dpg->actor_config, &dpg->actor->params);
+    gpur_optimizer_set_target(&dpg->actor_optimizer, config->target_period, config->target_copy_first);
+    GPUR_TRY(gpur_pass_open(&dpg->critic_pass, device, step->network, rows, pitch, &options));
+    GPUR_TRY(gpur_pass_open(&dpg->critic_target_pass, device, step->network, rows, pitch, &options));
+    GPUR_TRY(gpur_pass_open(&dpg->actor_pass, device, dpg->actor, rows, pitch, &options));
+    GPUR_TRY(gpur_pass_open(&dpg->actor_target_pass, device, dpg->actor, rows, pitch, &options));
+    GPUR_TRY(gpur_backward_open(&dpg->critic_backward, &dpg->critic_pass, rows));
+    GPUR_TRY(gpur_backward_open_by_input(&dpg->action_backward, &dpg->critic_pass, rows));
+    return gpur_backward_open(&dpg->actor_backward, &dpg->actor_pass, rows);
+}
+
+static void close(gpur_train_step *step)
+{
+    gpur_dpg_step *const dpg = step->dpg;
+    gpur_backward_close(&dpg->actor_backward);
+    gpur_backward_close(&dpg->action_backward);
+    gpur_backward_close(&dpg->critic_backward);
+    gpur_pass_close(&dpg->actor_target_pass);
+    gpur_pass_close(&dpg->actor_pass);
+    gpur_pass_close(&dpg->critic_target_pass);
+    gpur_pass_close(&dpg->critic_pass);
+}
+
+/* The critic has one value, which is that of the action in its input. */
+static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
+{
+    gpur_dpg_step *const dpg = step->dpg;
+    const gpur_train_batch *const batch = &step->batch;
+    const int32_t last = step->network->activation_count - 1;
+    const int64_t rows = batch->rows;
+    gpur_td_error_args *const td = &dpg->td;
+    td->z = dpg->critic_pass.activations[last], td->z_target = dpg->critic_target_pass.activations[last];
+    td->action = dpg->no_actions, td->weight = batch->weight;
+    td->reward = batch->reward, td->discount = batch->discount;
+    td->q = gpur_arena_floats(arena, rows);
+    td->q_target = gpur_arena_floats(arena, rows);
+    td->dq = gpur_arena_floats(arena, rows);
+    td->dz = dpg->critic_backward.gradients[last];
+    td->td = gpur_arena_floats(arena, rows);
+    td->loss = gpur_arena_floats(arena, rows);
+    td->q_taken = gpur_arena_floats(arena, rows);
+    td->invalid = gpur_arena_floats(arena, rows);
+    td->batch = rows, td->z_pitch = dpg->critic_pass.pitch[last];
+    td->head = GPUR_HEAD_Q, td->num_actions = 1;
+    td->loss_kind = 1;
+}
+
+static void assign(gpur_train_step *step, gpur_arena *arena)
+{
+    gpur_dpg_step *const dpg = step->dpg;
+    const int64_t rows = step->batch.rows;
+    gpur_optimizer_assign(&dpg->actor_optimizer, arena, NULL);
+    gpur_pass_assign(&dpg->critic_pass, arena);
+    gpur_pass_assign(&dpg->critic_target_pass, arena);
+    gpur_pass_assign(&dpg->actor_pass, arena);
+    gpur_pass_assign(&dpg->actor_target_pass, arena);
+    gpur_backward_assign(&dpg->critic_backward, arena);
+    gpur_backward_assign(&dpg->action_backward, arena);
+    gpur_backward_assign(&dpg->actor_backward, arena);
+    dpg->no_actions = gpur_arena_alloc(arena, rows * (int64_t)sizeof *dpg->no_actions);
+    dpg->q = gpur_arena_floats(arena, rows);
+    assign_td_error(step, arena);
+    if (!arena->base)
+        return;
+    dpg->critic_pass.activations[0] = dpg->actor_pass.activations[0] = step->batch.x;
+    dpg->critic_target_pass.activations[0] = dpg->actor_target_pass.activations[0] = step->batch.next_x;
+    dpg->td.bias = step->optimizer.weights + step->network->head_bias;
+    dpg->td.bias_target = step->optimizer.target + step->network->head_bias;
+}
+
+static int64_t workspace(const gpur_train_step *step)
+{
+    const gpur_dpg_step *const dpg = step->dpg;
+    const int64_t bytes[] = {
+        gpur_pass_workspace(&dpg->critic_pass),         gpur_pass_workspace(&dpg->critic_target_pass),
+        gpur_pass_workspace(&dpg->actor_pass),          gpur_pass_workspace(&dpg->actor_target_pass),
+        gpur_backward_workspace(&dpg->critic_backward), gpur_backward_workspace(&dpg->actor_backward),
+        gpur_backward_workspace(&dpg->action_backward)};
+    int64_t most = 0;
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
+        most = bytes[i] > most ? bytes[i] : most;
+    return most;
+}
+
+/* The actor's pass, and its actions into the critic's input. */
+static gpur_status act(const gpur_train_step *step, const gpur_track *track, const gpur_pass *pass,
+                       const float *weights)
+{
+    const gpur_network *const actor = pass->network;
+    const int32_t last = actor->activation_count - 1;
+    const gpur_head_forward_args head = {
+        .z = pass->activations[last],
+        .bias = weights + actor->head_bias,
+        .y = pass->activations[0] + actor->width[0],
+        .batch = pass->rows,
+        .z_pitch = pass->pitch[last],
+        .y_pitch = pass->pitch[0],
+        .head = actor->head,
+        .num_actions = actor->num_actions,
+    };
+    GPUR_TRY(gpur_pass_forward(pass, track->stream, pass->rows, weights, track->workspace));
+    return gpur_launch_head_forward(track->stream, gpur_grid_elements(step->device, pass->rows), &head);
+}
+
+/* Q'(s', mu'(s')), and beside it Q(s, a). */
+static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
+{
+    const gpur_dpg_step *const dpg = step->dpg;
+    const gpur_optimizer *const critic = &step->optimizer;
+    gpur_track beside;
+    GPUR_TRY(gpur_side_fork(&step->side, track, &beside));
+    GPUR_TRY(act(step, &beside, &dpg->actor_target_pass, dpg->actor_optimizer.target));
+    GPUR_TRY(
+        gpur_pass_forward(&dpg->critic_target_pass, beside.stream, step->batch.rows, critic->target, beside.workspace));
+    GPUR_TRY(gpur_pass_forward(&dpg->critic_pass, track->stream, step->batch.rows, critic->weights, track->workspace));
+    return gpur_side_join(&step->side, track->stream);
+}
+
+static gpur_status train_critic(const gpur_train_step *step, const gpur_track *track, const gpur_window *window)
+{
+    const gpur_dpg_step *const dpg = step->dpg;
+    const int64_t rows = step->batch.rows;
+    const gpur_train_step_results results = {dpg->td.loss, dpg->td.q_taken, NULL, NULL, rows};
+    gpur_optimizer optimizer = step->optimizer;
+    optimizer.window = window;
+    GPUR_TRY(forward(step, track));
+    GPUR_TRY(gpur_launch_td_error(track->stream, gpur_grid_elements(step->device, rows), &dpg->td));
+    GPUR_TRY(gpur_backward_run(&dpg->critic_backward, track, &step->side, optimizer.weights, optimizer.gradient));
+    return gpur_optimizer_step(&optimizer, track->stream, &results);
+}
+
+/* Enqueues the gradient by the actor's outputs, from dQ / da. */
+static gpur_status action_gradient(const gpur_train_step *step, gpur_stream *stream)
+{
+    const gpur_dpg_step *const dpg = step->dpg;
+    const gpur_pass *const critic = &dpg->critic_pass;
+    const int32_t last = step->network->activation_count - 1, actor_last = dpg->actor->activation_count - 1;
+    const int32_t features = dpg->actor->width[0];
+    const gpur_action_gradient_args args = {
+        .z = critic->activations[last],
+        .bias = dpg->td.bias,
+        .action = critic->activations[0] + features,
+        .slope = dpg->action_backward.gradients[0] + features,
+        .q = dpg->q,
+        .dz = dpg->actor_backward.gradients[actor_last],
+        .batch = critic->rows,
+        .z_pitch = critic->pitch[last],
+        .action_pitch = critic->pitch[0],
+        .dz_pitch = dpg->actor_pass.pitch[actor_last],
+        .num_actions = dpg->actor->num_actions,
+        .clip = dpg->action_gradient_clip,
+    };
+    return gpur_launch_action_gradient(stream, gpur_grid_elements(step->device, args.batch), &args);
+}
+
+/* By the critic that has just been trained. */
+static gpur_status train_actor(const gpur_train_step *step, const gpur_track *track, const gpur_window *window)
+{
+    const gpur_dpg_step *const dpg = step->dpg;
+    const gpur_train_step_results results = {NULL, dpg->q, NULL, NULL, step->batch.rows};
+    const float *const critic = step->optimizer.weights;
+    gpur_optimizer optimizer = dpg->actor_optimizer;
+    optimizer.window = window;
+    GPUR_TRY(act(step, track, &dpg->actor_pass, optimizer.weights));
+    GPUR_TRY(gpur_pass_forward(&dpg->critic_pass, track->stream, step->batch.rows, critic, track->workspace));
+    GPUR_TRY(gpur_backward_run(&dpg->action_backward, track, &step->side, critic, NULL));
+    GPUR_TRY(action_gradient(step, track->stream));
+    GPUR_TRY(gpur_backward_run(&dpg->actor_backward, track, &step->side, optimizer.weights, optimizer.gradient));
+    return gpur_optimizer_step(&optimizer, track->stream, &results);
+}
+
+static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const gpur_window *window)
+{
+    const gpur_track track = {stream, step->workspace};
+    GPUR_TRY(train_critic(step, &track, window));
+    return train_actor(step, &track, window);
+}
+
+static const float *errors(const gpur_train_step *step)
+{
+    return step->dpg->td.td;
+}
+
+const gpur_algorithm gpur_algorithm_dpg = {
+    .wants = GPUR_WANTS_OBS | GPUR_WANTS_NEXT_OBS | GPUR_WANTS_ACTION | GPUR_WANTS_REWARD | GPUR_WANTS_DISCOUNT |
+             GPUR_WANTS_WEIGHT,
+    .open = open,
+    .close = close,
+    .assign = assign,
+    .workspace = workspace,
+    .train = train,
+    .errors = errors,
+};
+
+/* The gradient of Q by itself is 1, which the passes back from it never change. */
+static gpur_status set_constants(const gpur_train_step *step, gpur_stream *stream)
+{
+    const gpur_dpg_step *const dpg = step->dpg;
+    const int32_t last = step->network->activation_count - 1;
+    const int64_t rows = step->batch.rows, count = rows * dpg->critic_pass.pitch[last];
+    const size_t bytes = (size_t)count * sizeof(float);
+    float *const ones = gpur_host_alloc(step->device, bytes);
+    if (!ones)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of a train step's constants", bytes);
+    for (int64_t i = 0; i < count; i++)
+        ones[i] = 1.0f;
+    gpur_status status = gpur_copy(stream, dpg->action_backward.gradients[last], ones, (int64_t)bytes);
+    if (status == GPUR_OK)
+        status = gpur_fill(stream, dpg->no_actions, 0, rows * (int64_t)sizeof *dpg->no_actions);
+    const gpur_status done = gpur_stream_sync(stream);
+    gpur_host_free(step->device, ones, bytes);
+    return status != GPUR_OK ? status : done;
+}
+
+gpur_status gpur_dpg_step_reset(gpur_train_step *step, gpur_stream *stream, const float *actor, const float *critic)
+{
+    GPUR_TRY(set_constants(step, stream));
+    GPUR_TRY(gpur_optimizer_reset(&step->dpg->actor_optimizer, stream, actor));
+    return gpur_optimizer_reset(&step->optimizer, stream, critic);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The train step of deterministic policy gradients [Lillicrap et al. 2016, algorithm 1]. The critic is the network of
+ * the train step (train_step.h): its optimizer and loss are the step's, and the loss is that of a DQN with one action.
+ *
+ * The critic's input is obs and action side by side. So the batch's rows of obs have the actions behind their numbers,
+ * and the actor, whose input is obs alone, reads the same rows. Both networks compute in place: the target actor writes
+ * mu'(s') behind next_obs, and, once the critic is trained, the actor writes mu(s) over the actions.
+ */
+#pragma once
+
+#include "learn/optimizer.h"
+#include "learn/network/pass.h"
+
+typedef struct gpur_dpg_step {
+    /* Set by the owner before the step is opened. */
+    const gpur_network *actor; /* must not move */
+    gpur_optimizer_config actor_config;
+    float action_gradient_clip;
+
+    gpur_optimizer actor_optimizer;
+    gpur_pass critic_pass, critic_target_pass, actor_pass, actor_target_pass;
+    gpur_backward critic_backward, actor_backward;
+    gpur_backward action_backward; /* of the critic's value by its input */
+    gpur_td_error_args td;
+    int32_t *no_actions; /* (B) zeros: the index of the critic's only value */
+    float *q;            /* (B) Q(s, mu(s)) */
+} gpur_dpg_step;
+
+struct gpur_train_step;
+
+/* Sets both networks' first weights, (P) each in host memory, and the constants of the step. Waits. */
+gpur_status gpur_dpg_step_reset(struct gpur_train_step *step, gpur_stream *stream, const float *actor,
+                                const float *critic);

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""The learner of continuous actions: deterministic policy gradients, trained on the device without copies to the
+host."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, NamedTuple
+
+from . import _c_api
+from ._buffer import ReplayBuffer
+from ._config import ddpg_config, index_source_of, settings_of_ddpg, settings_text
+from ._handle import Progress, call_with_file, says_stop
+from ._inputs import integer
+from ._learner import Learner, Weights
+from ._library import Interrupted, InvalidArgument, lib
+from ._policy import Policy
+from ._schema import Field
+
+
+class DDPGStats(NamedTuple):
+    """Statistics as of the last finished launch. include/gpureplay/dpg.h describes each."""
+
+    steps: int
+    steps_enqueued: int
+    skipped: int
+    target_copies: int
+    critic_loss: float
+    mean_critic_loss: float
+    actor_loss: float
+    mean_q: float
+    critic_gradient_norm: float
+    actor_gradient_norm: float
+    critic_learning_rate: float
+    actor_learning_rate: float
+    steps_per_second: float
+    device_bytes: int
+    pinned_bytes: int
+
+
+class DDPG(Learner):
+    """A learner of deterministic policy gradients on a buffer: an actor mu(s) and a critic Q(s, a), as in Ape-X DPG. A
+    whole train step of both (sample, gather, forward, targets, losses, backward, updates, target copies) runs on the
+    device. Policies act by its actor:
+
+        learner = gpureplay.DDPG(buffer, actor={"trunk": [300, 200]}, critic={"trunk": [400, 300]})
+        policy = learner.policy()
+        actions = policy.act_vectors(obs, sigma=0.3)
+        learner.train(10)
+        policy.pull(learner)
+
+    buffer: must have float32 obs, next_obs, reward, a float32 action of one axis with numbers in -1 to 1, and bool
+        terminated. Its n_step is that of the returns.
+    actor, critic: the settings of each network and its optimizer, as for `DQN`: trunk (dense layers), hidden,
+        hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ...
+    settings: the other members of gpur_dpg_config by name (include/gpureplay/dpg.h): action_gradient_clip, batch_size,
+        target_period, beta, math, unroll, deterministic, seed; and prioritized and distinct, as for `DQN`.
+
+    One thread trains. Any number of threads may pull its weights and read `stats` meanwhile.
+    """
+
+    _kind, _prefix = "learner", "gpur_dpg"
+
+    def __init__(self, buffer: ReplayBuffer, **settings: Any):
+        if not isinstance(buffer, ReplayBuffer):
+            raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
+        fields = {field.name: field for field in buffer.fields}
+        shape = fields["action"].shape if "action" in fields else ()
+        if len(shape) != 1:
+            raise InvalidArgument(f"the buffer's action has shape {shape}; it must have one axis, as in "
+                                  "((num_actions,), \"float32\")")
+        self._config = ddpg_config(settings, shape[0], index_source_of(buffer._spec.config))
+        address = ctypes.c_void_p()
+        buffer._call(lib.gpur_dpg_create, ctypes.addressof(self._config), ctypes.addressof(address))
+        super().__init__(address.value, lib.gpur_dpg_destroy, buffer._owned)
+        self._buffer = buffer  # keeps it alive
+        buffer._users.add(self)
+        self._num_actions: int = shape[0]
+        self._obs = Field("obs", fields["obs"].shape, fields["obs"].dtype)
+
+    def train(self, steps: int = 1, progress: Progress | None = None) -> None:
+        """Enqueues train steps and returns before the last one is done. `progress` and errors are as for
+        `DQN.train`."""
+        left = steps = integer("steps", steps)
+        while True:
+            part = min(left, _c_api.LAUNCH_STEPS)
+            self._call(lib.gpur_dpg_train, part)
+            left -= part
+            if progress is not None and says_stop(progress(steps - left, steps)):
+                raise Interrupted(f"the progress function ended it after {steps - left} of {steps} train steps")
+            if left <= 0:
+                return
+
+    def sync(self) -> None:
+        """Waits for all train steps."""
+        self._call(lib.gpur_dpg_sync)
+
+    def policy(self, **options: Any) -> Policy:
+        """A policy with the actor's network, the seed, the device and the present weights. `options` are other
+        arguments of `Policy`."""
+        return Policy.for_learner(self, **options)
+
+    def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Writes weights, targets, the state of the optimizers and the counters. If the buffer is saved at the same
+        point, training continues from both files bit for bit. progress and errors are as for `ReplayBuffer.save`."""
+        call_with_file(self, lib.gpur_dpg_save, path, progress)
+
+    def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Reads such a file into this learner, which must have the same networks and kinds of optimizers.
+        InvalidArgument: they differ."""
+        call_with_file(self, lib.gpur_dpg_load, path, progress)
+
+    @property
+    def stats(self) -> DDPGStats:
+        """Statistics as of the last finished launch. Call `sync` before to include all."""
+        stats = _c_api.DPGStats()
+        self._call(lib.gpur_dpg_get_stats, ctypes.addressof(stats))
+        return DDPGStats(*(getattr(stats, name) for name in DDPGStats._fields))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings by name, including the defaults. A copy."""
+        return settings_of_ddpg(self._config)
+
+    @property
+    def weights(self) -> Weights:
+        """The tensors of both networks by name: "actor.trunk.0.weight", "critic.q.out.bias". Assigning writes one."""
+        return Weights(self, _c_api.WEIGHTS_ONLINE)
+
+    @property
+    def target_weights(self) -> Weights:
+        """The tensors of both target networks."""
+        return Weights(self, _c_api.WEIGHTS_TARGET)
+
+    @property
+    def gradients(self) -> Weights:
+        """The gradients of the last train step. They are read-only."""
+        return Weights(self, _c_api.WEIGHTS_GRADIENT)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<gpureplay.DDPG, actions of {self._num_actions} numbers, closed>"
+        state = f"actions of {self._num_actions} numbers, on {self._buffer.device.name}"
+        return f"<gpureplay.DDPG, {state}; {settings_text(self.config, 'batch_size target_period prioritized seed')}>"

@@ -1,0 +1,883 @@
+/* SPDX-License-Identifier: MIT */
+/* Learners of deterministic policy gradients: whole train steps against a reference in double, finite differences of
+ * both losses, target copies, policies, files, threads, a small task, and refusals. */
+#include "learn/dpg/dpg.h"
+#include "reference/reference_dpg.h"
+#include "reference/reference_priority.h"
+#include "reference/reference_replay.h"
+#include "replay/replay.h"
+#include "replay/sampler/consumer.h"
+#include "support/dpg_fixture.h"
+#include "support/file_utils.h"
+#include "support/learner_fixture.h"
+#include "test.h"
+
+#include <pthread.h>
+
+enum { MAX_WEIGHTS = 8192, MAX_BATCH = DPG_ROWS, UNIFORM = 5, BY_PRIORITY = 8 };
+
+static gpur_device *device;
+static dpg_fixture fixture;
+static dpg_row rows[DPG_ROWS];
+
+/* A case of the comparison. A setting of 0 is the one of dpg_fixture_config. */
+typedef struct training {
+    int steps, prioritized;
+    int32_t source, optimizer;
+    float clip, clip_norm; /* of dQ / da; of the critic's gradient */
+    int batch, activation, hidden;
+    int64_t empty; /* above 0: before every such step the window is empty for 3 steps */
+} training;
+
+static gpur_dpg_config config_of(const training *t)
+{
+    gpur_dpg_config c = dpg_fixture_config();
+    c.index_source = t->source;
+    c.actor_optimizer.kind = t->optimizer;
+    c.critic_optimizer.clip_norm = t->clip_norm;
+    c.action_gradient_clip = t->clip;
+    c.batch_size = t->batch ? t->batch : c.batch_size;
+    for (int i = 0; i < 2 && t->activation; i++)
+        c.actor.trunk[i].activation = c.critic.trunk[i].activation = t->activation;
+    c.actor.hidden = c.critic.hidden = t->hidden;
+    c.actor.trunk_count = c.critic.trunk_count = t->hidden ? 1 : 2;
+    return c;
+}
+
+/* The reference. */
+
+typedef struct comparison {
+    const training *t;
+    gpur_dpg_config config;
+    gpur_dpg *dpg;
+    ref_dpg reference;
+    gpur_learner_config actor, critic; /* for ref_dqn_update: optimizer and target copies */
+    int step;
+    int64_t skipped, updates;
+    int64_t ids[MAX_BATCH];
+    ref_dpg_row batch[MAX_BATCH];
+    double leaves[DPG_ROWS];
+} comparison;
+
+static ref_tensor *tensor_of(ref_dpg *r, const char *name)
+{
+    ref_tensor *const tensor =
+        strncmp(name, "actor.", 6) == 0 ? ref_net_find(r->actor, name + 6) : ref_net_find(r->critic, name + 7);
+    if (!tensor)
+        exit(1);
+    return tensor;
+}
+
+/* With the learner's present weights, which are also its targets. */
+static void open_reference(ref_dpg *r, gpur_dpg *dpg, const gpur_dpg_config *c)
+{
+    static float values[MAX_WEIGHTS];
+    r->actor = ref_net_create(&c->actor, DPG_FEATURES);
+    r->critic = ref_net_create(&c->critic, DPG_FEATURES + DPG_ACTIONS);
+    r->clip = (double)c->action_gradient_clip;
+    CHECK_EQUAL(gpur_dpg_weight_count(dpg), r->actor->tensors + r->critic->tensors);
+    for (int32_t i = 0; i < gpur_dpg_weight_count(dpg); i++) {
+        gpur_weight_info info = {.size = sizeof info};
+        CHECK_OK(gpur_dpg_get_weight_info(dpg, i, &info));
+        ref_tensor *const t = tensor_of(r, info.name);
+        CHECK_EQUAL(info.count, t->count);
+        CHECK_OK(gpur_dpg_read_weights(dpg, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
+        for (int j = 0; j < t->count; j++)
+            t->w[j] = t->target[j] = (double)values[j];
+        ref_optimizer_begin(strncmp(info.name, "actor.", 6) == 0 ? &c->actor_optimizer : &c->critic_optimizer, t->count,
+                            t->m, t->v, t->u);
+    }
+}
+
+static void close_reference(ref_dpg *r)
+{
+    ref_net_destroy(r->actor);
+    ref_net_destroy(r->critic);
+}
+
+static ref_dpg_row reference_row(int64_t id)
+{
+    const dpg_row *const row = &rows[id];
+    return (ref_dpg_row){row->obs, row->action, row->next_obs, (double)row->reward, (double)row->discount, 1, 0};
+}
+
+static void read_leaves(double *leaves)
+{
+    static uint32_t integers[DPG_ROWS];
+    float first;
+    CHECK_OK(gpur_replay_get_priorities(fixture.replay, 1, (int64_t[]){0}, &first)); /* rows are visible from then on */
+    CHECK_OK(gpur_device_copy(device, integers, fixture.replay->priorities.tree.leaf, sizeof integers));
+    for (int i = 0; i < DPG_ROWS; i++)
+        leaves[i] = integers[i];
+}
+
+static int64_t uniform_id(const comparison *c, int i)
+{
+    const uint32_t counter[4] = {(uint32_t)i, UNIFORM, (uint32_t)c->step - 1, 0};
+    uint32_t bits[4];
+    reference_philox(counter, c->config.seed, bits);
+    return (int64_t)((bits[1] * (uint64_t)DPG_ROWS + (bits[0] * (uint64_t)DPG_ROWS >> 32)) >> 32);
+}
+
+/* The ids of the step are those of the reference, and so are the importance weights. */
+static void check_samples(comparison *c)
+{
+    const int batch = (int)c->config.batch_size;
+    double weights[MAX_BATCH];
+    CHECK_OK(gpur_device_copy(device, c->ids, c->dpg->step.batch.id, batch * 8));
+    for (int i = 0; i < batch; i++) {
+        CHECK(c->ids[i] >= 0 && c->ids[i] < DPG_ROWS);
+        CHECK_EQUAL(c->ids[i], c->t->prioritized
+                                   ? reference_sample_by_priority(c->leaves, DPG_ROWS, c->config.seed, BY_PRIORITY,
+                                                                  (uint64_t)c->step - 1, i, batch,
+                                                                  c->t->source != GPUR_PRIORITIZED_INDEPENDENT)
+                                   : uniform_id(c, i));
+        c->batch[i] = reference_row(c->ids[i]);
+    }
+    if (!c->t->prioritized)
+        return;
+    reference_weights(c->leaves, DPG_ROWS, c->ids, batch, ref_schedule(&c->config.beta, c->step - 1),
+                      REFERENCE_NORM_BATCH, weights);
+    for (int i = 0; i < batch; i++)
+        c->batch[i].weight = weights[i];
+}
+
+static void check_gradient(comparison *c, int is_critic, double tolerance)
+{
+    static float got[MAX_WEIGHTS];
+    const ref_net *const net = is_critic ? c->reference.critic : c->reference.actor;
+    for (int i = 0; i < net->tensors; i++) {
+        const ref_tensor *const want = &net->tensor[i];
+        char name[80];
+        double size = 0, gap = 0;
+        snprintf(name, sizeof name, "%s.%s", is_critic ? "critic" : "actor", want->name);
+        CHECK_OK(gpur_dpg_read_weights(c->dpg, GPUR_WEIGHTS_GRADIENT, name, got, want->count));
+        for (int j = 0; j < want->count; j++) {
+            size = fmax(size, fabs(want->g[j]));
+            gap = fmax(gap, fabs((double)got[j] - want->g[j]));
+        }
+        TEST_REQUIRE(gap <= 2e-6 + tolerance * size, "step %d: the gradient of %s is off by %g; its largest is %g",
+                     c->step, name, gap, size);
+    }
+}
+
+/* The priorities of the batch's rows are their errors. */
+static void check_priorities(comparison *c)
+{
+    static float got[MAX_BATCH];
+    const int64_t batch = c->config.batch_size;
+    gpur_priority_stats stats = {.size = sizeof stats};
+    CHECK_OK(gpur_replay_get_priorities(fixture.replay, batch, c->ids, got));
+    for (int64_t i = 0; i < batch; i++) {
+        const double want = fabs(c->batch[i].error) + 1e-6;
+        CHECK_NEAR(got[i], want, 1e-4 * (1 + want));
+    }
+    c->updates += batch;
+    CHECK_OK(gpur_replay_get_priority_stats(fixture.replay, &stats));
+    CHECK_EQUAL(stats.updates, c->updates);
+}
+
+static gpur_status set_window(const comparison *c, int64_t count)
+{
+    const gpur_window_set_args args = {(gpur_window *)(uintptr_t)c->dpg->step.sampled.window, {0, 0, count}};
+    gpur_stream *stream = NULL;
+    GPUR_TRY(gpur_consumer_begin(fixture.replay, gpur_consumer_without_publishing, &stream));
+    return gpur_consumer_end(fixture.replay, gpur_launch_window_set(stream, gpur_grid_single(device), &args));
+}
+
+static void train_on_an_empty_window(comparison *c)
+{
+    CHECK_OK(set_window(c, 0));
+    CHECK_OK(gpur_dpg_train(c->dpg, 3));
+    CHECK_OK(set_window(c, DPG_ROWS));
+    c->skipped += 3;
+}
+
+/* The critic's update comes first, and the actor's gradient is by the new critic. */
+static void check_step(comparison *c)
+{
+    const int batch = (int)c->config.batch_size, is_early = c->step <= 6;
+    double q = 0;
+    if (c->t->empty && c->step % c->t->empty == 0)
+        train_on_an_empty_window(c);
+    if (c->t->prioritized)
+        read_leaves(c->leaves);
+    CHECK_OK(gpur_dpg_train(c->dpg, 1));
+    const gpur_dpg_stats stats = dpg_fixture_stats(c->dpg);
+    const int before = atomic_load(&test_state.failures);
+    check_samples(c);
+    TEST_REQUIRE(atomic_load(&test_state.failures) == before, "that was step %d", c->step);
+    const double critic_loss = ref_dpg_critic_loss(&c->reference, c->batch, batch, &q);
+    check_gradient(c, 1, is_early ? 2e-5 : 1e-3);
+    const double critic_norm = ref_dqn_update(c->reference.critic, &c->critic, c->step);
+    const double actor_loss = ref_dpg_actor_loss(&c->reference, c->batch, batch, NULL);
+    check_gradient(c, 0, is_early ? 2e-5 : 1e-3);
+    const double actor_norm = ref_dqn_update(c->reference.actor, &c->actor, c->step);
+    CHECK_NEAR(stats.critic_loss, critic_loss, 1e-4 * critic_loss + 1e-7);
+    CHECK_NEAR(stats.mean_critic_loss, critic_loss, 1e-4 * critic_loss + 1e-6);
+    CHECK_NEAR(stats.mean_q, q, 1e-4 * (0.1 + fabs(q)));
+    CHECK_NEAR(stats.actor_loss, actor_loss, 1e-4 * (0.1 + fabs(actor_loss)));
+    CHECK_NEAR(stats.critic_gradient_norm, critic_norm, 1e-3 * critic_norm);
+    CHECK_NEAR(stats.actor_gradient_norm, actor_norm, 1e-3 * actor_norm + 1e-7);
+    CHECK_NEAR(stats.actor_learning_rate, ref_schedule(&c->config.actor_optimizer.learning_rate, c->step - 1), 1e-8);
+    CHECK_NEAR(stats.critic_learning_rate, ref_schedule(&c->config.critic_optimizer.learning_rate, c->step - 1), 1e-8);
+    CHECK_EQUAL(stats.target_copies, c->step / c->config.target_period);
+    CHECK(stats.steps == c->step && stats.skipped == c->skipped && stats.steps_enqueued == c->step + c->skipped);
+    if (c->t->prioritized)
+        check_priorities(c);
+}
+
+static void check_weights(comparison *c)
+{
+    static float got[MAX_WEIGHTS];
+    for (int32_t i = 0; i < gpur_dpg_weight_count(c->dpg); i++)
+        for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_TARGET; which++) {
+            gpur_weight_info info = {.size = sizeof info};
+            CHECK_OK(gpur_dpg_get_weight_info(c->dpg, i, &info));
+            const ref_tensor *const t = tensor_of(&c->reference, info.name);
+            CHECK_OK(gpur_dpg_read_weights(c->dpg, which, info.name, got, info.count));
+            double apart = 0;
+            for (int j = 0; j < t->count; j++)
+                apart += fabs((double)got[j] - (which ? t->target : t->w)[j]) / t->count;
+            TEST_REQUIRE(apart <= 5e-5, "%s is off by %g in the mean at the end", info.name, apart);
+        }
+}
+
+static gpur_learner_config update_of(const gpur_dpg_config *c, const gpur_optimizer_config *optimizer)
+{
+    gpur_learner_config update;
+    (void)gpur_learner_config_init(&update, sizeof update);
+    update.optimizer = *optimizer, update.target_period = c->target_period;
+    return update;
+}
+
+static void compare(const training *t)
+{
+    static comparison c;
+    memset(&c, 0, sizeof c);
+    c.t = t, c.config = config_of(t);
+    c.actor = update_of(&c.config, &c.config.actor_optimizer);
+    c.critic = update_of(&c.config, &c.config.critic_optimizer);
+    CHECK_OK(dpg_fixture_open(&fixture, device, t->prioritized));
+    c.dpg = dpg_fixture_learner(&fixture, &c.config);
+    CHECK(c.dpg);
+    open_reference(&c.reference, c.dpg, &c.config);
+    const int before = atomic_load(&test_state.failures);
+    for (c.step = 1; c.step <= t->steps && atomic_load(&test_state.failures) == before; c.step++)
+        check_step(&c);
+    check_weights(&c);
+    close_reference(&c.reference);
+    gpur_dpg_destroy(c.dpg);
+    dpg_fixture_close(&fixture);
+}
+
+TEST(train_steps_agree_with_the_reference)
+{
+    static const training cases[] = {
+        {.steps = 20, .clip = 1},
+        {.steps = 20, .clip = 0.01f, .prioritized = 1, .empty = 5},
+        {.steps = 12, .clip = 0, .prioritized = 1, .source = GPUR_PRIORITIZED_INDEPENDENT, .batch = 51},
+        {.steps = 12, .clip = 0.05f, .clip_norm = 0.2f, .optimizer = GPUR_RMSPROP_TF, .batch = 1},
+        {.steps = 12, .clip = 0.02f, .activation = GPUR_RELU, .batch = 7},
+        {.steps = 12, .clip = 0, .hidden = 5, .optimizer = GPUR_RMSPROP_DEEPMIND, .batch = 128},
+    };
+    const int count = IN_RACE_CHECK ? 2 : (int)(sizeof cases / sizeof *cases);
+    for (int i = 0; i < count; i++) {
+        const int before = atomic_load(&test_state.failures);
+        training t = cases[i];
+        t.steps = IN_RACE_CHECK ? 5 : t.steps;
+        compare(&t);
+        TEST_REQUIRE(atomic_load(&test_state.failures) == before, "that was case %d", i);
+    }
+}
+
+/* Finite differences. */
+
+/* Sum over the batch of -g_k mu_k(s) / B with constants g, whose gradient is the actor's. */
+static double surrogate(ref_dpg *r, const ref_dpg_row *batch, int count, const double *slopes)
+{
+    static ref_tape tape;
+    double sum = 0;
+    for (int b = 0; b < count; b++) {
+        ref_forward(r->actor, 0, batch[b].obs, &tape);
+        for (int k = 0; k < DPG_ACTIONS; k++)
+            sum -= slopes[b * DPG_ACTIONS + k] * tape.y[k] / count;
+    }
+    return sum;
+}
+
+/* dQ / da at mu(s) as differences, clipped. Returns how many were. */
+static int clipped_slopes(ref_dpg *r, const ref_dpg_row *batch, int count, double *slopes)
+{
+    static ref_tape actor, critic;
+    int clipped = 0;
+    for (int b = 0; b < count; b++) {
+        ref_forward(r->actor, 0, batch[b].obs, &actor);
+        for (int k = 0; k < DPG_ACTIONS; k++) {
+            const double at = actor.y[k];
+            actor.y[k] = at + 1e-6;
+            const double up = ref_dpg_q(r, 0, batch[b].obs, actor.y, &critic);
+            actor.y[k] = at - 1e-6;
+            const double slope = (up - ref_dpg_q(r, 0, batch[b].obs, actor.y, &critic)) / 2e-6;
+            actor.y[k] = at;
+            const int is_clipped = r->clip > 0 && fabs(slope) > r->clip;
+            slopes[b * DPG_ACTIONS + k] = is_clipped ? copysign(r->clip, slope) : slope;
+            clipped += is_clipped;
+        }
+    }
+    return clipped;
+}
+
+static void check_slopes_of(gpur_dpg *dpg, ref_dpg *r, int is_critic, ref_dpg_row *batch, int count,
+                            const double *slopes)
+{
+    static float got[MAX_WEIGHTS];
+    const ref_net *const net = is_critic ? r->critic : r->actor;
+    double q;
+    for (int i = 0; i < net->tensors; i++) {
+        const ref_tensor *const t = &net->tensor[i];
+        char name[80];
+        snprintf(name, sizeof name, "%s.%s", is_critic ? "critic" : "actor", t->name);
+        CHECK_OK(gpur_dpg_read_weights(dpg, GPUR_WEIGHTS_GRADIENT, name, got, t->count));
+        for (int j = 0; j < t->count; j += 1 + t->count / 12) {
+            const double at = t->w[j];
+            t->w[j] = at + 1e-6;
+            const double up = is_critic ? ref_dpg_critic_loss(r, batch, count, &q) : surrogate(r, batch, count, slopes);
+            t->w[j] = at - 1e-6;
+            const double down =
+                is_critic ? ref_dpg_critic_loss(r, batch, count, &q) : surrogate(r, batch, count, slopes);
+            t->w[j] = at;
+            CHECK_NEAR(got[j], (up - down) / 2e-6, 1e-5);
+        }
+    }
+}
+
+/* By weights from before the step for the critic, and by the critic's from after it for the actor. */
+static void check_differences(float clip, int *clipped)
+{
+    const training t = {.prioritized = 1, .clip = clip};
+    const gpur_dpg_config c = config_of(&t);
+    static double slopes[MAX_BATCH * DPG_ACTIONS];
+    static float weights[MAX_BATCH];
+    ref_dpg_row batch[MAX_BATCH];
+    int64_t ids[MAX_BATCH];
+    ref_dpg before, after;
+    CHECK_OK(dpg_fixture_open(&fixture, device, 1));
+    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    CHECK(dpg);
+    CHECK_OK(gpur_dpg_train(dpg, 2)); /* priorities are then unequal, and so are weights; before any target copy */
+    open_reference(&after, dpg, &c);
+    CHECK_OK(
+        gpur_dpg_write_weights(dpg, GPUR_WEIGHTS_TARGET, "actor.action.out.bias", (float[]){0.1f, -0.2f, 0.3f}, 3));
+    open_reference(&before, dpg, &c);
+    for (int32_t i = 0; i < gpur_dpg_weight_count(dpg); i++) {
+        gpur_weight_info info = {.size = sizeof info};
+        static float values[MAX_WEIGHTS];
+        CHECK_OK(gpur_dpg_get_weight_info(dpg, i, &info));
+        CHECK_OK(gpur_dpg_read_weights(dpg, GPUR_WEIGHTS_TARGET, info.name, values, info.count));
+        for (int64_t j = 0; j < info.count; j++)
+            tensor_of(&before, info.name)->target[j] = (double)values[j];
+    }
+    CHECK_OK(gpur_dpg_train(dpg, 1));
+    CHECK_OK(gpur_dpg_sync(dpg));
+    CHECK_OK(gpur_device_copy(device, ids, dpg->step.batch.id, c.batch_size * 8));
+    CHECK_OK(gpur_device_copy(device, weights, dpg->step.batch.weight, c.batch_size * 4));
+    for (int i = 0; i < (int)c.batch_size; i++) {
+        batch[i] = reference_row(ids[i]);
+        batch[i].weight = (double)weights[i];
+    }
+    check_slopes_of(dpg, &before, 1, batch, (int)c.batch_size, NULL);
+    close_reference(&after);
+    open_reference(&after, dpg, &c);
+    for (int i = 0; i < before.actor->tensors; i++) /* the actor's gradient is by its weights from before */
+        memcpy(after.actor->tensor[i].w, before.actor->tensor[i].w,
+               (size_t)before.actor->tensor[i].count * sizeof(double));
+    *clipped = clipped_slopes(&after, batch, (int)c.batch_size, slopes);
+    check_slopes_of(dpg, &after, 0, batch, (int)c.batch_size, slopes);
+    close_reference(&before);
+    close_reference(&after);
+    gpur_dpg_destroy(dpg);
+    dpg_fixture_close(&fixture);
+}
+
+TEST(gradients_are_finite_differences_of_the_losses_and_action_gradients_are_clipped)
+{
+    int clipped = -1;
+    check_differences(0, &clipped);
+    CHECK_EQUAL(clipped, 0);
+    check_differences(0.05f, &clipped); /* some of 24 x 3 */
+    CHECK(clipped > 5 && clipped < 67);
+    check_differences(1e-4f, &clipped); /* nearly all */
+    CHECK(clipped > 67);
+}
+
+/* Target copies, launches, policies. */
+
+static int is_equal(gpur_dpg *dpg, int32_t which, gpur_dpg *other, int32_t other_which)
+{
+    static float x[MAX_WEIGHTS], y[MAX_WEIGHTS];
+    const int64_t count = dpg_fixture_weights(dpg, which, x, MAX_WEIGHTS);
+    return count > 0 && dpg_fixture_weights(other, other_which, y, MAX_WEIGHTS) == count &&
+           memcmp(x, y, (size_t)count * sizeof *x) == 0;
+}
+
+/* Uniform numbers of the same range, once it is divided out: each layer's is 1 / sqrt(inputs). */
+TEST(initial_weights_of_actor_and_critic_are_independent)
+{
+    float actor[9 * DPG_FEATURES], critic[11 * (DPG_FEATURES + DPG_ACTIONS)];
+    const gpur_dpg_config c = dpg_fixture_config();
+    int alike = 0;
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    CHECK(dpg);
+    CHECK_OK(gpur_dpg_read_weights(dpg, 0, "actor.trunk.0.weight", actor, sizeof actor / sizeof *actor));
+    CHECK_OK(gpur_dpg_read_weights(dpg, 0, "critic.trunk.0.weight", critic, sizeof critic / sizeof *critic));
+    for (int i = 0; i < 9 * DPG_FEATURES; i++)
+        alike +=
+            fabs((double)actor[i] * sqrt(DPG_FEATURES) - (double)critic[i] * sqrt(DPG_FEATURES + DPG_ACTIONS)) < 1e-4;
+    CHECK_EQUAL(alike, 0);
+    gpur_dpg_destroy(dpg);
+    dpg_fixture_close(&fixture);
+}
+
+TEST(targets_of_both_networks_are_copied_every_period)
+{
+    static float first[MAX_WEIGHTS], target[MAX_WEIGHTS];
+    const gpur_dpg_config c = dpg_fixture_config();
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    CHECK(dpg);
+    CHECK(is_equal(dpg, GPUR_WEIGHTS_ONLINE, dpg, GPUR_WEIGHTS_TARGET));
+    const int64_t count = dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, first, MAX_WEIGHTS);
+    CHECK_OK(gpur_dpg_train(dpg, c.target_period - 1));
+    CHECK_EQUAL(dpg_fixture_weights(dpg, GPUR_WEIGHTS_TARGET, target, MAX_WEIGHTS), count);
+    CHECK(memcmp(first, target, (size_t)count * sizeof *first) == 0);
+    CHECK(!is_equal(dpg, GPUR_WEIGHTS_ONLINE, dpg, GPUR_WEIGHTS_TARGET));
+    CHECK_OK(gpur_dpg_train(dpg, 1));
+    CHECK(is_equal(dpg, GPUR_WEIGHTS_ONLINE, dpg, GPUR_WEIGHTS_TARGET));
+    CHECK_OK(gpur_dpg_train(dpg, 1));
+    CHECK(!is_equal(dpg, GPUR_WEIGHTS_ONLINE, dpg, GPUR_WEIGHTS_TARGET));
+    CHECK_EQUAL(dpg_fixture_stats(dpg).target_copies, 1);
+    gpur_dpg_destroy(dpg);
+    dpg_fixture_close(&fixture);
+}
+
+/* Also of more steps than a launch has. */
+TEST(how_steps_are_divided_into_calls_changes_no_bit)
+{
+    gpur_dpg_config c = dpg_fixture_config();
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    gpur_dpg *const once = dpg_fixture_learner(&fixture, &c);
+    c.unroll = 3;
+    gpur_dpg *const often = dpg_fixture_learner(&fixture, &c);
+    CHECK(once && often);
+    CHECK_OK(gpur_dpg_train(once, GPUR_LAUNCH_STEPS + 14));
+    for (int done = 0; done < GPUR_LAUNCH_STEPS + 14; done += 10)
+        CHECK_OK(gpur_dpg_train(often, 10));
+    CHECK(is_equal(once, GPUR_WEIGHTS_ONLINE, often, GPUR_WEIGHTS_ONLINE));
+    CHECK_EQUAL(dpg_fixture_stats(often).steps, GPUR_LAUNCH_STEPS + 14);
+    gpur_dpg_destroy(once);
+    gpur_dpg_destroy(often);
+    dpg_fixture_close(&fixture);
+}
+
+/* mu(s) of all rows, without noise. */
+static gpur_status act(gpur_policy *policy, float *vectors)
+{
+    static float obs[DPG_ROWS * DPG_FEATURES];
+    for (int i = 0; i < DPG_ROWS; i++)
+        memcpy(obs + i * DPG_FEATURES, rows[i].obs, sizeof rows[i].obs);
+    const gpur_policy_input input = {.size = sizeof input, .count = DPG_ROWS, .obs = obs};
+    const gpur_policy_output output = {.size = sizeof output, .action_vectors = vectors};
+    return gpur_policy_act(policy, &input, &output);
+}
+
+TEST(a_policy_acts_by_the_actor_that_was_published)
+{
+    static float vectors[DPG_ROWS * DPG_ACTIONS], actor[MAX_WEIGHTS], weights[MAX_WEIGHTS];
+    static ref_tape tape;
+    const gpur_dpg_config c = dpg_fixture_config();
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    gpur_policy *const policy = dpg_fixture_policy(device, &c, 1);
+    ref_dpg r;
+    CHECK(dpg && policy);
+    const int64_t bytes = gpur_policy_weights_bytes(policy);
+    CHECK(bytes <= (int64_t)sizeof actor && dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, weights, MAX_WEIGHTS) > 0);
+    CHECK_OK(gpur_policy_get_weights(policy, actor, bytes));
+    CHECK(memcmp((char *)actor + 64, weights, (size_t)bytes - 64) == 0); /* the initial weights of the seed */
+    CHECK_OK(gpur_dpg_train(dpg, 17));
+    CHECK_OK(gpur_dpg_publish(dpg, policy));
+    CHECK_EQUAL(gpur_policy_version(policy), 17);
+    CHECK_OK(act(policy, vectors));
+    open_reference(&r, dpg, &c);
+    for (int i = 0; i < DPG_ROWS; i++) {
+        ref_forward(r.actor, 0, rows[i].obs, &tape);
+        for (int k = 0; k < DPG_ACTIONS; k++)
+            CHECK_NEAR(vectors[i * DPG_ACTIONS + k], tape.y[k], 3e-6);
+    }
+    close_reference(&r);
+    gpur_policy_destroy(policy);
+    gpur_dpg_destroy(dpg);
+    dpg_fixture_close(&fixture);
+}
+
+/* Files. */
+
+static void check_file(int32_t actor, int32_t critic, const char *path)
+{
+    static float loaded[DPG_ROWS * DPG_ACTIONS], published[DPG_ROWS * DPG_ACTIONS];
+    gpur_dpg_config c = dpg_fixture_config();
+    c.actor_optimizer.kind = actor, c.critic_optimizer.kind = critic;
+    c.actor_optimizer.momentum = c.critic_optimizer.momentum = 0.5f;
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c), *const other = dpg_fixture_learner(&fixture, &c);
+    gpur_policy *const policy = dpg_fixture_policy(device, &c, 1), *const direct = dpg_fixture_policy(device, &c, 1);
+    CHECK(dpg && other && policy && direct);
+    CHECK_OK(gpur_dpg_train(dpg, 7)); /* the next step ends in a target copy */
+    CHECK_OK(gpur_dpg_train(other, 3));
+    CHECK_OK(gpur_dpg_save(dpg, path, NULL));
+    CHECK_OK(gpur_dpg_publish(dpg, direct));
+    CHECK_OK(gpur_policy_load(policy, path, NULL));
+    CHECK_EQUAL(gpur_policy_version(policy), 7);
+    CHECK_OK(act(policy, loaded));
+    CHECK_OK(act(direct, published));
+    CHECK(memcmp(loaded, published, sizeof loaded) == 0);
+    const gpur_dpg_stats saved = dpg_fixture_stats(dpg);
+    CHECK_OK(gpur_dpg_load(other, path, NULL));
+    const gpur_dpg_stats stats = dpg_fixture_stats(other);
+    CHECK(stats.steps == 7 && stats.steps_enqueued == 7 && stats.target_copies == 1);
+    CHECK(memcmp(&stats.critic_loss, &saved.critic_loss, sizeof stats.critic_loss) == 0);
+    CHECK(memcmp(&stats.actor_loss, &saved.actor_loss, 6 * sizeof stats.actor_loss) == 0);
+    for (int steps = 1; steps < 10; steps += 8) {
+        CHECK_OK(gpur_dpg_train(dpg, steps));
+        CHECK_OK(gpur_dpg_train(other, steps));
+        for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_GRADIENT; which++)
+            CHECK(is_equal(dpg, which, other, which));
+    }
+    gpur_policy_destroy(policy);
+    gpur_policy_destroy(direct);
+    gpur_dpg_destroy(dpg);
+    gpur_dpg_destroy(other);
+    dpg_fixture_close(&fixture);
+}
+
+static void check_load_refused(gpur_dpg_config c, const char *path, const char *message)
+{
+    static float before[MAX_WEIGHTS], after[MAX_WEIGHTS];
+    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    CHECK(dpg);
+    const int64_t count = dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, before, MAX_WEIGHTS);
+    CHECK_FAILS(gpur_dpg_load(dpg, path, NULL), GPUR_INVALID_ARGUMENT, message);
+    CHECK_EQUAL(dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, after, MAX_WEIGHTS), count);
+    CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
+    gpur_dpg_destroy(dpg);
+}
+
+TEST(training_goes_on_from_a_file_with_the_same_bits)
+{
+    const char *const path = test_file_path("dpg.safetensors");
+    const gpur_dpg_config good = dpg_fixture_config();
+    gpur_dpg_config c;
+    check_file(GPUR_RMSPROP_TF, GPUR_RMSPROP_DEEPMIND, path);
+    check_file(GPUR_ADAM, GPUR_RMSPROP_TORCH, path);
+    check_file(GPUR_ADAM, GPUR_ADAM, path);
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    c = good, c.critic.trunk[1].activation = GPUR_RELU, check_load_refused(c, path, "critic.layer.1");
+    c = good, c.actor.trunk[0].activation = GPUR_RELU, check_load_refused(c, path, "layer.0");
+    c = good, c.critic.trunk[0].units = 12, check_load_refused(c, path, "critic.layer.0");
+    c = good, c.critic_optimizer.kind = GPUR_ADAM_TF, check_load_refused(c, path, "critic.optimizer");
+    dpg_fixture_close(&fixture);
+    test_remove_folder();
+}
+
+/* Threads. */
+
+enum { THREADS = 4, ROUNDS = 30 };
+
+static struct {
+    gpur_dpg *dpg;
+    gpur_policy *policy;
+    atomic_int is_done;
+} shared;
+
+/* Publishes, acts, and reads statistics and weights, all while another thread trains. */
+static void *use(void *argument)
+{
+    static _Thread_local float vectors[DPG_ROWS * DPG_ACTIONS], bias[DPG_ACTIONS];
+    gpur_status *const status = argument;
+    int64_t version = 0;
+    while (*status == GPUR_OK && !atomic_load(&shared.is_done)) {
+        float obs[DPG_FEATURES] = {0}, sigma = 0.1f;
+        gpur_dpg_stats stats = {.size = sizeof stats};
+        const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = obs, .sigma = &sigma};
+        const gpur_policy_output output = {.size = sizeof output, .action_vectors = vectors, .version = &version};
+        *status = gpur_dpg_publish(shared.dpg, shared.policy);
+        if (*status == GPUR_OK)
+            *status = gpur_policy_act(shared.policy, &input, &output);
+        if (*status == GPUR_OK)
+            *status = gpur_dpg_get_stats(shared.dpg, &stats);
+        if (*status == GPUR_OK)
+            *status =
+                gpur_dpg_read_weights(shared.dpg, GPUR_WEIGHTS_TARGET, "actor.action.out.bias", bias, DPG_ACTIONS);
+    }
+    return NULL;
+}
+
+TEST(threads_publish_act_and_read_while_one_trains)
+{
+    const gpur_dpg_config c = dpg_fixture_config();
+    gpur_status statuses[THREADS];
+    pthread_t threads[THREADS];
+    CHECK_OK(dpg_fixture_open(&fixture, device, 1));
+    shared.dpg = dpg_fixture_learner(&fixture, &c);
+    shared.policy = dpg_fixture_policy(device, &c, 2);
+    atomic_store(&shared.is_done, 0);
+    CHECK(shared.dpg && shared.policy);
+    for (int i = 0; i < THREADS; i++) {
+        statuses[i] = GPUR_OK;
+        CHECK(pthread_create(&threads[i], NULL, use, &statuses[i]) == 0);
+    }
+    gpur_status trained = GPUR_OK;
+    for (int i = 0; i < ROUNDS && trained == GPUR_OK; i++)
+        trained = gpur_dpg_train(shared.dpg, 5);
+    atomic_store(&shared.is_done, 1);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK_OK(statuses[i]);
+    }
+    CHECK_OK(trained);
+    CHECK_EQUAL(dpg_fixture_stats(shared.dpg).steps, 5 * ROUNDS);
+    CHECK_OK(gpur_dpg_publish(shared.dpg, shared.policy));
+    CHECK_EQUAL(gpur_policy_version(shared.policy), 5 * ROUNDS);
+    gpur_policy_destroy(shared.policy);
+    gpur_dpg_destroy(shared.dpg);
+    dpg_fixture_close(&fixture);
+}
+
+/* A task: the reward is -|a - f(s)|^2, and each episode has one step. */
+
+enum { TASK_ROWS = 4096, TASK_FEATURES = 2 };
+
+typedef struct task_row {
+    float obs[TASK_FEATURES], action[2], reward, next_obs[TASK_FEATURES];
+    uint8_t terminated, padding[3];
+} task_row;
+
+static double best_action(const float *obs, int k)
+{
+    return k == 0 ? 0.6 * (double)obs[0] : 0.4 * (double)obs[1] * (double)obs[0] - 0.2;
+}
+
+static gpur_status fill_task(gpur_writer *writer)
+{
+    static task_row task[TASK_ROWS];
+    for (int i = 0; i < TASK_ROWS; i++) {
+        random_floats((uint64_t)i + 50, task[i].obs, TASK_FEATURES);
+        random_floats((uint64_t)i + 9000, task[i].action, 2);
+        for (int k = 0; k < 2; k++)
+            task[i].reward -= (float)pow((double)task[i].action[k] - best_action(task[i].obs, k), 2);
+        task[i].terminated = 1;
+    }
+    return gpur_writer_append(writer, TASK_ROWS, task, NULL);
+}
+
+/* Mean of |mu(s) - f(s)|^2. */
+static double regret_of(gpur_policy *policy)
+{
+    enum { COUNT = 64 };
+    float obs[COUNT * TASK_FEATURES], vectors[COUNT * 2];
+    const gpur_policy_input input = {.size = sizeof input, .count = COUNT, .obs = obs};
+    const gpur_policy_output output = {.size = sizeof output, .action_vectors = vectors};
+    double sum = 0;
+    random_floats(3, obs, COUNT * TASK_FEATURES);
+    if (gpur_policy_act(policy, &input, &output) != GPUR_OK)
+        return INFINITY;
+    for (int i = 0; i < COUNT * 2; i++)
+        sum += pow((double)vectors[i] - best_action(obs + i / 2 * TASK_FEATURES, i % 2), 2);
+    return sum / COUNT;
+}
+
+TEST(an_actor_learns_the_best_actions_of_a_task)
+{
+    static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {TASK_FEATURES}},
+                                        {"action", GPUR_FLOAT32, {2}},
+                                        {"reward", GPUR_FLOAT32, {0}},
+                                        {"next_obs", GPUR_FLOAT32, {TASK_FEATURES}},
+                                        {"terminated", GPUR_BOOL, {0}}};
+    gpur_replay_config replay;
+    gpur_policy_config acting;
+    gpur_dpg_config c = dpg_fixture_config();
+    dpg_fixture f = {NULL, NULL};
+    gpur_dpg *dpg = NULL;
+    gpur_policy *policy = NULL;
+    CHECK_OK(gpur_replay_config_init(&replay, sizeof replay));
+    replay.capacity = TASK_ROWS, replay.fields = fields, replay.field_count = 5, replay.prioritized = 1;
+    CHECK_OK(gpur_replay_create(device, &replay, &f.replay));
+    CHECK_OK(gpur_writer_create(f.replay, 1, &f.writer));
+    CHECK_OK(fill_task(f.writer));
+    c.actor = network_fixture_config(32, 32, GPUR_TANH, GPUR_HEAD_TANH_ACTION, 0, 2);
+    c.critic = network_fixture_config(64, 32, GPUR_TANH, GPUR_HEAD_Q, 0, 1);
+    c.batch_size = 64, c.target_period = 100;
+    CHECK_OK(gpur_dpg_create(f.replay, &c, &dpg));
+    CHECK_OK(gpur_policy_config_init(&acting, sizeof acting));
+    acting.network = c.actor, acting.obs = (gpur_field){"obs", GPUR_FLOAT32, {TASK_FEATURES}}, acting.seed = c.seed;
+    CHECK_OK(gpur_policy_create(device, &acting, &policy));
+    const double before = regret_of(policy);
+    CHECK_OK(gpur_dpg_train(dpg, 2000));
+    CHECK_OK(gpur_dpg_publish(dpg, policy));
+    const double after = regret_of(policy);
+    TEST_REQUIRE(before > 0.1 && after < 0.02, "the regret was %g and is %g", before, after);
+    gpur_policy_destroy(policy);
+    gpur_dpg_destroy(dpg);
+    dpg_fixture_close(&f);
+}
+
+/* Refusals. tests/base/test_settings.c has the numeric settings. */
+
+static void check_refused(const gpur_dpg_config *c, const char *message)
+{
+    gpur_dpg *dpg = (gpur_dpg *)(void *)&fixture; /* must become NULL */
+    CHECK_FAILS(gpur_dpg_create(fixture.replay, c, &dpg), GPUR_INVALID_ARGUMENT, message);
+    CHECK(!dpg);
+}
+
+TEST(settings_that_do_not_fit_are_refused_with_the_reason)
+{
+    const gpur_dpg_config good = dpg_fixture_config();
+    gpur_dpg_config c;
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    const int64_t used = test_memory_used(device);
+    check_refused(NULL, "gpur_dpg_config is NULL");
+    c = good, c.size = 4, check_refused(&c, "was the struct initialized?");
+    c = good, c.actor.num_actions = 0, check_refused(&c, "actor: network.num_actions is 0; it must be the size");
+    c = good, c.actor.num_actions = 4;
+    check_refused(&c, "field \"action\" has 3 numbers, and the network's num_actions is 4; they must be equal");
+    c = good, c.critic.num_actions = 3, check_refused(&c, "critic: network.num_actions is 3; it must be 1");
+    c = good, c.actor.head = GPUR_HEAD_Q,
+    check_refused(&c, "actor: network.head is 0; it must be GPUR_HEAD_TANH_ACTION");
+    c = good, c.critic.head = GPUR_HEAD_DUELING, check_refused(&c, "critic: network.head is 1; it must be GPUR_HEAD_Q");
+    c = good, c.actor.trunk[0] = (gpur_layer){.kind = GPUR_CONV, .units = 4, .kernel = 2, .stride = 1};
+    check_refused(&c, "actor: network.trunk[0].kind is 1; deterministic policy gradients need dense layers");
+    c = good, c.critic.input_scale = 0.5f, check_refused(&c, "critic: network.input_scale is 0.5; it must be 1");
+    c = good, c.actor.input_shift = 0.5f, check_refused(&c, "actor: network.input_shift is 0.5; it must be 0");
+    c = good, c.index_source = GPUR_PRIORITIZED_STRATIFIED, check_refused(&c, "the replay's prioritized is 0");
+    c = good, c.reserved = 1, check_refused(&c, "reserved is 1; it must be 0");
+    CHECK_FAILS(gpur_dpg_create(NULL, &good, (gpur_dpg *[1]){NULL}), GPUR_INVALID_ARGUMENT, "replay is NULL");
+    CHECK_FAILS(gpur_dpg_create(fixture.replay, &good, NULL), GPUR_INVALID_ARGUMENT, "dpg, which gets the handle");
+    CHECK_FAILS(gpur_dpg_config_init(NULL, sizeof c), GPUR_INVALID_ARGUMENT, "gpur_dpg_config is NULL");
+    CHECK_EQUAL(test_memory_used(device), used);
+    gpur_dpg_destroy(NULL);
+    dpg_fixture_close(&fixture);
+}
+
+static void check_schema_refused(const gpur_field *changed, const char *message)
+{
+    gpur_field fields[] = {{"obs", GPUR_FLOAT32, {DPG_FEATURES}},
+                           {"action", GPUR_FLOAT32, {DPG_ACTIONS}},
+                           {"reward", GPUR_FLOAT32, {0}},
+                           {"next_obs", GPUR_FLOAT32, {DPG_FEATURES}},
+                           {"terminated", GPUR_BOOL, {0}}};
+    const gpur_dpg_config c = dpg_fixture_config();
+    gpur_replay_config config;
+    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
+    for (int i = 0; i < 5; i++)
+        if (strstr(fields[i].name, changed->name)) {
+            const char *const name = fields[i].name;
+            fields[i] = *changed, fields[i].name = name;
+        }
+    config.capacity = 1000, config.fields = fields, config.field_count = 5;
+    CHECK_OK(gpur_replay_create(device, &config, &fixture.replay));
+    check_refused(&c, message);
+    gpur_replay_destroy(fixture.replay);
+}
+
+TEST(schemas_that_do_not_fit_are_refused_with_the_reason)
+{
+    check_schema_refused(&(gpur_field){"action", GPUR_INT32, {0}},
+                         "field \"action\" is int32; a learner needs float32");
+    check_schema_refused(&(gpur_field){"action", GPUR_FLOAT32, {2}}, "field \"action\" has 2 numbers");
+    check_schema_refused(&(gpur_field){"obs", GPUR_UINT8, {DPG_FEATURES}},
+                         "field \"obs\" is uint8; deterministic policy gradients need float32");
+    check_schema_refused(&(gpur_field){"reward", GPUR_INT32, {0}},
+                         "field \"reward\" is int32; a learner needs float32");
+}
+
+TEST(bad_calls_are_refused_and_change_nothing)
+{
+    static float before[MAX_WEIGHTS], after[MAX_WEIGHTS];
+    gpur_dpg_config c = dpg_fixture_config();
+    gpur_dpg_stats stats = {.size = 3};
+    gpur_weight_info info = {.size = sizeof info};
+    float bias[DPG_ACTIONS] = {0, NAN, 0};
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    CHECK(dpg);
+    const int64_t count = dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, before, MAX_WEIGHTS);
+    CHECK_FAILS(gpur_dpg_train(dpg, -1), GPUR_INVALID_ARGUMENT, "steps is -1; it must be 0 or more");
+    CHECK_FAILS(gpur_dpg_train(NULL, 1), GPUR_INVALID_ARGUMENT, "dpg is NULL");
+    CHECK_FAILS(gpur_dpg_get_stats(dpg, &stats), GPUR_INVALID_ARGUMENT, "gpur_dpg_stats.size is 3");
+    CHECK_FAILS(gpur_dpg_get_weight_info(dpg, gpur_dpg_weight_count(dpg), &info), GPUR_INVALID_ARGUMENT,
+                "index is 12; it must be 0 to 11");
+    CHECK_FAILS(gpur_dpg_read_weights(dpg, 0, "trunk.0.bias", bias, 3), GPUR_INVALID_ARGUMENT,
+                "no weights are named \"trunk.0.bias\"; their names begin with \"actor.\" or \"critic.\"");
+    CHECK_FAILS(gpur_dpg_read_weights(dpg, 0, "critic.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
+                "critic: no weights are named \"action.out.bias\"; there are trunk.0.weight");
+    CHECK_FAILS(gpur_dpg_read_weights(dpg, 0, "critic.q.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
+                "count is 3; \"critic.q.out.bias\" has 1");
+    CHECK_FAILS(gpur_dpg_read_weights(dpg, 3, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT, "which is 3");
+    CHECK_FAILS(gpur_dpg_write_weights(dpg, 2, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
+                "which is 2; GPUR_WEIGHTS_ONLINE (0) and TARGET (1) can be written");
+    CHECK_FAILS(gpur_dpg_write_weights(dpg, 0, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
+                "\"action.out.bias\"");
+    c.actor.trunk[0].units = 10;
+    gpur_policy *const policy = dpg_fixture_policy(device, &c, 1);
+    CHECK_FAILS(gpur_dpg_publish(dpg, policy), GPUR_INVALID_ARGUMENT, "\"trunk.0.weight\" (9, 5), of this policy");
+    CHECK_FAILS(gpur_dpg_publish(dpg, NULL), GPUR_INVALID_ARGUMENT, "dpg and policy must not be NULL");
+    CHECK_EQUAL(dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, after, MAX_WEIGHTS), count);
+    CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
+    CHECK_EQUAL(dpg_fixture_stats(dpg).steps_enqueued, 0);
+    CHECK_EQUAL(gpur_dpg_weight_count(NULL), 0);
+    gpur_policy_destroy(policy);
+    gpur_dpg_destroy(dpg);
+    dpg_fixture_close(&fixture);
+}
+
+TEST(memory_is_counted_and_returned)
+{
+    const gpur_dpg_config c = dpg_fixture_config();
+    CHECK_OK(dpg_fixture_open(&fixture, device, 1));
+    const int64_t before = test_memory_used(device);
+    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    CHECK(dpg);
+    CHECK_EQUAL(dpg_fixture_stats(dpg).device_bytes, test_memory_used(device) - before);
+    CHECK(dpg_fixture_stats(dpg).pinned_bytes > 0);
+    gpur_dpg_destroy(dpg);
+    CHECK_EQUAL(test_memory_used(device), before);
+    dpg_fixture_close(&fixture);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    device = test_device();
+    for (int i = 0; i < DPG_ROWS; i++)
+        rows[i] = dpg_fixture_row(i);
+    RUN(train_steps_agree_with_the_reference);
+    if (!IN_RACE_CHECK) {
+        RUN(gradients_are_finite_differences_of_the_losses_and_action_gradients_are_clipped);
+        RUN(initial_weights_of_actor_and_critic_are_independent);
+        RUN(targets_of_both_networks_are_copied_every_period);
+        RUN(how_steps_are_divided_into_calls_changes_no_bit);
+        RUN(a_policy_acts_by_the_actor_that_was_published);
+        RUN(training_goes_on_from_a_file_with_the_same_bits);
+        RUN(threads_publish_act_and_read_while_one_trains);
+        RUN(an_actor_learns_the_best_actions_of_a_task);
+        RUN(settings_that_do_not_fit_are_refused_with_the_reason);
+        RUN(schemas_that_do_not_fit_are_refused_with_the_reason);
+        RUN(bad_calls_are_refused_and_change_nothing);
+        RUN(memory_is_counted_and_returned);
+    }
+    gpur_device_close(device);
+    return test_main_end();
+}
