@@ -55,10 +55,9 @@ typedef struct gpur_gather_args {
     const gpur_window *window;
     const unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch, capacity;
-    int64_t batch; /* B */
-    const int64_t
-        *turn;          /* (C) of each slot, for GPUR_GATHER_IDS; see kernels/lib/turn.h. NULL: ids follow each other */
-    const int64_t *ids; /* (B) for GPUR_GATHER_IDS; may be the same memory as `id` */
+    int64_t batch;        /* B */
+    const int64_t *turn;  /* (C) of the slots: see kernels/lib/turn.h. NULL: the window's ids follow each other */
+    const int64_t *ids;   /* (B) for GPUR_GATHER_IDS; may be the same memory as `id` */
     const uint64_t *step; /* (1) number of this sample, in device memory; NULL: step_value */
     uint64_t step_value, seed;
     int64_t *id;     /* (B) or NULL */
@@ -75,7 +74,8 @@ typedef struct gpur_gather_args {
 } gpur_gather_args;
 
 /* Writes N rows into the ring from `first_slot` on, wrapping around its end; or, with `slots`, row n into slot
- * slots[(first_slot + n) mod C]. Each field comes from an array of its own. Rewards that are to be clipped on the way are not among the copies. */
+ * slots[(first_slot + n) mod C]. Each field comes from an array of its own. Rewards that are to be clipped on the way
+ * are not among the copies. */
 typedef struct gpur_scatter_args {
     unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch, capacity;

@@ -301,11 +301,12 @@ GPUR_API int64_t gpur_replay_size(gpur_replay *replay);
 GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
 
 /*
- * Evicts the oldest visible transitions, or those that `eviction` chooses, until at most `keep` are visible. A replay whose capacity is larger than the
- * memory that is wanted, and which is trimmed now and then, has a soft capacity: appends take the room above it, and
- * overwrite nothing between two trims unless the capacity itself is reached [Horgan et al. 2018, section 4.1: 2 million
- * transitions, trimmed every 100 train steps]. The evicted transitions are the oldest (or chosen) at this point in the order of
- * calls, and later launches do not see them. Publishes first, like gpur_replay_update_priorities. Any thread.
+ * Evicts the oldest visible transitions, or those that `eviction` chooses, until at most `keep` are visible. A replay
+ * whose capacity is larger than the memory that is wanted, and which is trimmed now and then, has a soft capacity:
+ * appends take the room above it, and overwrite nothing between two trims unless the capacity itself is reached
+ * [Horgan et al. 2018, section 4.1: 2 million transitions, trimmed every 100 train steps]. The evicted transitions are
+ * the oldest, or are chosen, at this point in the order of calls, and later launches do not see them. Publishes first,
+ * like gpur_replay_update_priorities. Any thread.
  *
  *   keep  max_batch to capacity
  *
@@ -364,15 +365,15 @@ GPUR_API gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, cons
  * append that another thread has not finished, which `appended` does not include yet.
  */
 typedef struct gpur_replay_stats {
-    uint64_t size;     /* sizeof(gpur_replay_stats), as the caller was compiled: set it before the call */
-    int64_t first_id;  /* id of the oldest transition that a launch would see now. With GPUR_EVICT_BY_PRIORITY:
-                                   number of transitions evicted so far, those included that an upload would evict now */
-    int64_t visible;   /* number of transitions that it would see: ids first_id to first_id + visible - 1, which
-                                   with GPUR_EVICT_BY_PRIORITY are not their ids */
-    int64_t appended;  /* transitions taken from callers */
-    int64_t published; /* transitions published */
-    int64_t evicted;   /* transitions evicted */
-    int64_t blocks;    /* uploads, each of at most block_rows transitions */
+    uint64_t size;              /* sizeof(gpur_replay_stats), as the caller was compiled: set it before the call */
+    int64_t first_id;           /* id of the oldest transition that a launch would see now. With GPUR_EVICT_BY_PRIORITY
+                                   the number of transitions that have left the window by then */
+    int64_t visible;            /* number of transitions that it would see: ids first_id to first_id + visible - 1, but
+                                   not with GPUR_EVICT_BY_PRIORITY */
+    int64_t appended;           /* transitions taken from callers */
+    int64_t published;          /* transitions published */
+    int64_t evicted;            /* transitions evicted */
+    int64_t blocks;             /* uploads, each of at most block_rows transitions */
     int64_t truncated_on_close; /* episodes that were open when their writer was destroyed */
     int64_t sampled;            /* transitions that calls have sampled or gathered into batches; not those of train
                                    steps */

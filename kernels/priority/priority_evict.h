@@ -3,10 +3,10 @@
  * Evicts rows with probability in proportion to p^evict_alpha [Horgan et al. 2018, appendix D: evict_alpha is below 0,
  * so that rows with small priorities leave]. Arguments and shapes: gpur_priority_evict_args.
  *
- * All rows are drawn at once and with replacement. Of draws of the same row the first one counts: the different rows, in
- * the order of their first draws, are successive draws without replacement. The draws that are left are then made one
- * by one among the rows that are left, which is how the successive draws go on. So the rows that leave have exactly the
- * probabilities of draws one after the other, and depend on no order of threads.
+ * All rows are drawn at once and with replacement. Of draws of the same row the first one counts: the different rows,
+ * in the order of their first draws, are successive draws without replacement. The draws that are left are then made
+ * one by one among the rows that are left, which is how the successive draws go on. So the rows that leave have exactly
+ * the probabilities of draws one after the other, and depend on no order of threads.
  */
 #pragma once
 

@@ -186,8 +186,8 @@ static gpur_status check_state(const replay_state *state)
     return check_reals(state);
 }
 
-/* Adds a ring's items in the order of their ids: one contiguous piece, or two if the slots go around the ring's end. With
- * eviction by priority, all slots that have been used. */
+/* Adds a ring's items in the order of their ids: one contiguous piece, or two if the slots go around the ring's end.
+ * With eviction by priority it adds all slots that have been used. */
 static gpur_status add_ring(const gpur_replay *replay, const replay_state *state, gpur_sections *sections,
                             const char *name, void *ring_memory, int64_t item_bytes)
 {
@@ -385,9 +385,12 @@ typedef struct loading {
  * priority it must be, because the slot follows from the id and the capacity. */
 static gpur_status check_room(const loading *load, const gpur_replay *replay)
 {
+    const char *const eviction = gpur_tensors_find_metadata(&load->file.tensors, "eviction");
     const int64_t rows = load->state.counts.rows, capacity = replay->config.capacity;
     const char *const capacity_text = gpur_tensors_find_metadata(&load->file.tensors, "capacity");
     const int64_t theirs = capacity_text ? strtoll(capacity_text, NULL, 10) : 0;
+    GPUR_REQUIRE(!eviction || replay->config.eviction == GPUR_EVICT_BY_PRIORITY,
+                 "eviction is \"%s\" in the file; this replay evicts the oldest transitions", eviction);
     if (rows > theirs)
         return gpur_fail(GPUR_FILE_ERROR, "the file has %" PRId64 " rows; its capacity is %" PRId64, rows, theirs);
     GPUR_REQUIRE(rows <= capacity, "the file has %" PRId64 " transitions; this replay's capacity is %" PRId64, rows,

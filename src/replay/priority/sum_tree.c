@@ -27,14 +27,18 @@ static int32_t levels_for(int64_t capacity)
     return levels;
 }
 
-/* Every level is padded to whole nodes, so that kernels need not check where it ends; the padding stays empty. */
-static void assign_tree(gpur_tree *tree, int64_t capacity, int with_min_leaves, gpur_arena *arena)
+/* Every level is padded to whole nodes, so that kernels need not check where it ends; the padding stays empty.
+ * `priority` NULL: the tree has its own. */
+static void assign_tree(gpur_tree *tree, int64_t capacity, int with_min_leaves, float *priority, gpur_arena *arena)
 {
     memset(tree, 0, sizeof *tree);
     tree->capacity = capacity;
     tree->levels = levels_for(capacity);
     tree->state = gpur_arena_alloc(arena, sizeof *tree->state);
     tree->leaf = gpur_arena_alloc(arena, whole_nodes(capacity) * (int64_t)sizeof *tree->leaf);
+    tree->priority = priority;
+    if (!priority)
+        tree->priority = gpur_arena_alloc(arena, whole_nodes(capacity) * (int64_t)sizeof *tree->priority);
     for (int32_t l = 0; l < tree->levels; l++)
         tree->sum[l] = gpur_arena_alloc(arena, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->sum[l]);
     for (int32_t l = 0; l == 0 || l + 1 < tree->levels; l++)
@@ -47,12 +51,11 @@ static void assign_tree(gpur_tree *tree, int64_t capacity, int with_min_leaves, 
 
 static void assign_eviction(gpur_priorities *p, int64_t capacity, gpur_arena *arena)
 {
-    assign_tree(&p->evict, capacity, 0, arena);
+    assign_tree(&p->evict, capacity, 0, p->tree.priority, arena);
     p->tree.turn = gpur_arena_alloc(arena, capacity * (int64_t)sizeof *p->tree.turn);
     p->slots = gpur_arena_alloc(arena, capacity * (int64_t)sizeof *p->slots);
     p->victims = gpur_arena_alloc(arena, GPUR_EVICT_ROWS * (int64_t)sizeof *p->victims);
     p->victim_leaves = gpur_arena_alloc(arena, GPUR_EVICT_ROWS * (int64_t)sizeof *p->victim_leaves);
-    p->evict.priority = p->tree.priority;
     p->evict.turn = p->tree.turn;
     p->evict.evicts = 1;
 }
@@ -60,8 +63,7 @@ static void assign_eviction(gpur_priorities *p, int64_t capacity, gpur_arena *ar
 static int64_t assign_arrays(gpur_priorities *p, const gpur_replay_config *c, unsigned char *base)
 {
     gpur_arena of_memory = {.base = base}, *const arena = &of_memory;
-    assign_tree(&p->tree, c->capacity, c->weight_norm == GPUR_WEIGHT_NORM_MEMORY, arena);
-    p->tree.priority = gpur_arena_alloc(arena, whole_nodes(c->capacity) * (int64_t)sizeof *p->tree.priority);
+    assign_tree(&p->tree, c->capacity, c->weight_norm == GPUR_WEIGHT_NORM_MEMORY, NULL, arena);
     if (c->eviction == GPUR_EVICT_BY_PRIORITY)
         assign_eviction(p, c->capacity, arena);
     p->ids = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->ids);
@@ -238,11 +240,11 @@ static gpur_status evict_range(const gpur_priorities *p, gpur_stream *stream, gp
     return refresh_min(p, stream, first_slot, rows);
 }
 
-/* How many of `rows` rows, from `first_id` on, one launch can insert or evict: all with contiguous slots, so those before
- * the ring's end. */
-static int64_t rows_of_launch(const gpur_priorities *p, int64_t first_id, int64_t rows)
+/* How many of `rows` rows, from `first_id` on, have contiguous slots: all, or those before the ring's end. With
+ * eviction by priority slots need not be contiguous. */
+static int64_t contiguous_rows(const gpur_priorities *p, int64_t first_id, int64_t rows)
 {
-    return p->slots ? gpur_min(rows, GPUR_EVICT_ROWS) : gpur_min(rows, p->tree.capacity - first_id % p->tree.capacity);
+    return p->slots ? rows : gpur_min(rows, p->tree.capacity - first_id % p->tree.capacity);
 }
 
 gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
@@ -252,8 +254,10 @@ gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream,
     if (!p->device)
         return GPUR_OK;
     const int64_t last = gpur_min(next->first_id, old->first_id + old->count);
-    while (window.first_id < last)
-        GPUR_TRY(evict_range(p, stream, &window, rows_of_launch(p, window.first_id, last - window.first_id)));
+    while (window.first_id < last) {
+        const int64_t rows = contiguous_rows(p, window.first_id, last - window.first_id);
+        GPUR_TRY(evict_range(p, stream, &window, p->slots ? gpur_min(rows, GPUR_EVICT_ROWS) : rows));
+    }
     return GPUR_OK;
 }
 
@@ -284,13 +288,13 @@ gpur_status gpur_priorities_insert(const gpur_priorities *p, gpur_stream *stream
         return GPUR_OK;
     const int64_t first = gpur_max(old->first_id + old->count, next->first_id), last = next->first_id + next->count;
     for (int64_t id = first, rows; id < last; id += rows) {
-        rows = rows_of_launch(p, id, last - id);
+        rows = contiguous_rows(p, id, last - id);
         GPUR_TRY(launch_range(p, stream, id % p->tree.capacity, rows, NULL));
     }
     if (first < last)
         GPUR_TRY(fold_max(p, stream, first, last));
     for (int64_t id = first, rows; id < last; id += rows) {
-        rows = rows_of_launch(p, id, last - id);
+        rows = contiguous_rows(p, id, last - id);
         GPUR_TRY(refresh_min(p, stream, id % p->tree.capacity, rows));
     }
     return GPUR_OK;

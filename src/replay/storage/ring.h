@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The ring: the stored rows, and with GPUR_LAYOUT_FRAMES the stored frames, in device memory, and the uploads into
- * them. The row with an id lies in slot id % capacity, whatever rows are evicted. An upload reserves slots (storage/window.h), which evicts the
- * rows that are in the way, and copies on the copy stream; the rows become visible when the window is extended over
- * them.
+ * them. The row with an id lies in slot id % capacity, whatever rows are evicted. An upload reserves slots
+ * (storage/window.h), which evicts the rows that are in the way, and copies on the copy stream; the rows become visible
+ * when the window is extended over them.
  *
  * All functions except build and destroy require the window lock.
  */

@@ -2,8 +2,8 @@
 /*
  * Eviction by priority [Horgan et al. 2018, appendix D]: which rows leave, compared draw by draw with a reference, and
  * by chi-square with the probabilities of successive draws; ids, each of which stays that of one row for ever, also
- * while threads append, sample and update; train steps; and what is refused. The chi-square must have a tail of at least
- * 1e-6, so one choice of seeds in a million raises a false alarm. The seeds are fixed.
+ * while threads append, sample and update; train steps; and what is refused. The chi-square must have a tail of at
+ * least 1e-6, so one choice of seeds in a million raises a false alarm. The seeds are fixed.
  */
 #include "kernels/lib/random.h"
 #include "reference/reference_priority.h"
@@ -327,7 +327,7 @@ static void check_schedule(int64_t capacity, int64_t block_rows, int64_t max_bat
             check_model(&f, &m);
         TEST_REQUIRE(atomic_load(&test_state.failures) == 0, "round %d, capacity %d", round, (int)capacity);
     }
-    CHECK(m.redrawn > 0 && m.evicted > 2 * capacity && m.stale > 0);
+    CHECK(IN_RACE_CHECK || (m.redrawn > 0 && m.evicted > 2 * capacity && m.stale > 0));
     close_fixture(&f);
 }
 
@@ -383,7 +383,7 @@ static int find_missing(const fixture *f, int64_t capacity)
  * the same priorities come in their place. */
 TEST(sets_of_rows_leave_with_the_probabilities_of_successive_draws)
 {
-    enum { TRIALS = 20000 };
+    enum { TRIALS = 10000 };
     const int64_t trials = IN_RACE_CHECK || IS_WATCHED ? 200 : TRIALS, capacity = 8;
     int64_t counts[1 << KINDS] = {0};
     double total = 0.0, statistic = 0.0, sum = 0.0;
