@@ -177,7 +177,7 @@ class ApexTraining(Training):
         while self._step < steps:
             end = min(steps, (self._step // every + 1) * every) if every else steps
             self._run._call_watched(lib.gpur_apex_advance, end - self._step, 0, tick=self._progress.look)
-            if self._run.stats.env_steps >= steps:  # actors end first, so that it has all that they sent
+            if self._run.stats.env_steps >= steps:  # a file has all that the actors have sent
                 self._run.finish(evaluate=False)
             self._step = self._run.stats.env_steps
             if every:
