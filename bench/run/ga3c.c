@@ -491,11 +491,11 @@ static double measure_grid(gpur_device *device, double window)
     return best;
 }
 
-/* 0 outside of the grid, where the optimum is not. */
-static double rate_of(gpur_ga3c_numbers n)
+/* That of the grid; outside of it, what the tuner measured in its window. */
+static double rate_of(const gpur_ga3c_event *tuned)
 {
-    const int is_in = n.agents <= MOST_AGENTS && n.predictors <= MOST_OTHERS && n.trainers <= MOST_OTHERS;
-    return is_in ? grid[n.agents][n.predictors][n.trainers] : 0;
+    const int is_in = tuned->predictors <= MOST_OTHERS && tuned->trainers <= MOST_OTHERS;
+    return is_in ? grid[tuned->agents][tuned->predictors][tuned->trainers] : tuned->rate;
 }
 
 typedef struct tuning {
@@ -503,6 +503,7 @@ typedef struct tuning {
     double wanted; /* rollouts a second */
     int windows;
     gpur_ga3c_numbers found;
+    double rate; /* of these */
 } tuning;
 
 static void on_window(void *user, const gpur_ga3c_event *event)
@@ -511,9 +512,11 @@ static void on_window(void *user, const gpur_ga3c_event *event)
     if (event->kind != GPUR_GA3C_TUNED)
         return;
     t->windows++;
-    if (event->accepted)
+    if (event->accepted) {
         t->found = (gpur_ga3c_numbers){event->agents, event->predictors, event->trainers};
-    if (t->windows >= MOST_WINDOWS || rate_of(t->found) >= t->wanted)
+        t->rate = rate_of(event);
+    }
+    if (t->windows >= MOST_WINDOWS || t->rate >= t->wanted)
         gpur_ga3c_stop(t->run);
 }
 
@@ -531,12 +534,11 @@ static int tune_once(bench_report *report, gpur_device *device, int32_t tuner, u
         bench_must(GPUR_DEVICE_ERROR, "tuner");
     gpur_ga3c_destroy(t.run);
     bench_hide();
-    const double rate = rate_of(t.found);
     printf("%-20s %-6s run %2d: %3d windows, %2d agents, %d predictors, %d trainers, %3.0f%% of the best\n",
            current->name, tuner == GPUR_TUNER_PAPER ? "paper" : "code", (int)seed, t.windows, (int)t.found.agents,
-           (int)t.found.predictors, (int)t.found.trainers, 100 * rate / best);
+           (int)t.found.predictors, (int)t.found.trainers, 100 * t.rate / best);
     fflush(stdout);
-    return rate >= t.wanted ? t.windows : MOST_WINDOWS + 1;
+    return t.rate >= t.wanted ? t.windows : MOST_WINDOWS + 1;
 }
 
 static void run_tuner(bench_report *report, gpur_device *device, double window)
