@@ -2,8 +2,8 @@
 /*
  * Pendulum: swing up a pendulum by a torque, and keep it upright, as Gymnasium's Pendulum-v1. The reward is
  * -(theta^2 + 0.1 theta_dot^2 + 0.001 torque^2), with theta in [-pi, pi), 0 upright; an episode never ends by itself,
- * and is truncated after 200 steps. Observed are cos theta, sin theta and theta_dot. tests/env/test_pendulum.py compares
- * it with Gymnasium's.
+ * and is truncated after 200 steps. Observed are cos theta, sin theta and theta_dot. tests/env/test_pendulum.py
+ * compares it with Gymnasium's.
  */
 #include "base/sized.h"
 #include "env/games.h"
