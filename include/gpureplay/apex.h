@@ -187,10 +187,11 @@ GPUR_API gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type
                                       gpur_apex **apex);
 
 /*
- * The same for Ape-X DPG [ibid., section 3.2 and appendix D]: actors act by mu(s) + N(0, sigma^2) in continuous actions,
- * evaluations by mu(s). With initial_priorities actors have the critic's weights, too, and priorities are |R + gamma^m
- * Q(s', mu(s')) - Q(s, a)|. Environments take vectors of float32 with finite bounds, to which the actor's range of -1 to
- * 1 is scaled; the replay has them unscaled, as gpur_dpg_create wants them. All other functions are those of a DQN.
+ * The same for Ape-X DPG [ibid., section 3.2 and appendix D]: actors act by mu(s) + N(0, sigma^2) in continuous
+ * actions, and evaluations by mu(s). With initial_priorities actors have the critic's weights, too, and priorities are
+ * |R + gamma^m Q(s', mu(s')) - Q(s, a)|. Environments take vectors of float32 with finite bounds, to which the actor's
+ * range of -1 to 1 is scaled; the replay has them unscaled, as gpur_dpg_create wants them. All other functions are as
+ * for a DQN.
  */
 GPUR_API gpur_status gpur_apex_create_dpg(gpur_dpg *dpg, const gpur_env_type *type, const gpur_apex_config *config,
                                           gpur_apex **apex);

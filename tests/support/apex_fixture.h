@@ -24,8 +24,8 @@ typedef struct apex_settings {
     gpur_apex_config apex;
 } apex_settings;
 
-/* Those of "apex-dqn-small" or "apex-dpg-small", in sizes for a test: 3 actors, blocks of 10, learning from 200 transitions on, no
- * limiter. */
+/* Those of "apex-dqn-small" or "apex-dpg-small", in sizes for a test: 3 actors, blocks of 10, learning from 200
+ * transitions on, no limiter. */
 gpur_status apex_fixture_settings(const char *name, apex_settings *s);
 
 typedef struct apex_fixture {
