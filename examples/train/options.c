@@ -43,7 +43,7 @@ static const struct option {
         {"--preset", "NAME", TEXT, 0, 0,
          "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
          "dqn-lambda-2019, vrc-2021, apex-dqn, ga3c, or these four with -small; ga3c-large-4 to ga3c-large-1, "
-         "a3c-cpu, a3c-small, a2c, a2c-small; of continuous actions apex-dpg, apex-dpg-small (default for them)"},
+         "a3c-cpu, a3c-small, a2c, a2c-small; of continuous actions apex-dpg, apex-dpg-small"},
     [OPTION_DEVICE] = {"--device", "NAME", TEXT, 0, 0, "auto (default: a GPU if there is one), cpu, cuda:N"},
     [OPTION_THREADS] = {"--threads", "N", INTEGER, 0, 1024,
                         "threads that compute on the CPU (0: as many as there are cores)"},

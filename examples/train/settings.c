@@ -332,10 +332,10 @@ static int choose_preset(options *o, const settings *s)
             "%s shows images of %d x %d and --preset is missing; without it they must be at most 84 x 84. A game "
             "of Atari has such frames in the plug-in of docs/atari.md: --env build/atari/atari.so:Pong",
             s->type.name, (int)height, (int)width);
-    return use_text(o, OPTION_PRESET,
-                    s->env.action.num_actions == 0 ? "apex-dpg-small"
-                    : shows_atari_frames(obs)      ? "fast-dqn"
-                                                   : "fast-dqn-small");
+    if (!o->value[OPTION_PRESET] && s->env.action.num_actions == 0)
+        return fail("%s has continuous actions and --preset is missing; it must be apex-dpg or apex-dpg-small",
+                    s->type.name);
+    return use_text(o, OPTION_PRESET, shows_atari_frames(obs) ? "fast-dqn" : "fast-dqn-small");
 }
 
 /* How long the papers train. Those on DQN(lambda) count the random steps, which --steps does not. */
