@@ -174,7 +174,8 @@ def _run_apex(train: str, out: Path, options: list[str], system: str, game: str,
     evaluated = {"evaluated": float(_rows(folder / "evaluations.csv")[-1]["mean_return"])} if evaluates else {}
     return {"episodes": [(int(row["step"]), float(row["return"])) for row in greediest], "deaths": len(ends),
             "lost_blocks": sum(int(row["lost_blocks"]) for row in ends),
-            "lost_rows": sum(int(row["lost_rows"]) for row in ends), "seconds": float(rates[-1]["seconds"]), **evaluated}
+            "lost_rows": sum(int(row["lost_rows"]) for row in ends), "seconds": float(rates[-1]["seconds"]),
+            **evaluated}
 
 
 def _make_env(game: str) -> Any:
