@@ -165,7 +165,10 @@ static void set_apex_dpg_small(preset *p)
     set_replay(p, 100000, 2000);
     set_small_network(&p->dpg.actor, &p->dpg.actor_optimizer);
     set_small_network(&p->dpg.critic, &p->dpg.critic_optimizer);
+    p->dpg.actor.init = GPUR_INIT_NORMAL; /* with larger weights its actions can end at their bounds, and stay there */
+    p->dpg.actor.init_scale = 0.03f;
     p->dpg.batch_size = 64;
+    p->replay.n_step = 5;
     p->apex.samples_per_insert = (double)p->dpg.batch_size / 2.0;
     p->apex.eval_period = 20000;
 }

@@ -185,7 +185,7 @@ static void play_again(const gpur_actor_settings *s, int64_t count, double *rewa
 static void check_row(int64_t t, const double *rewards)
 {
     const row *const r = &rows[t];
-    const int64_t left = CUT - t % CUT, steps = left < 3 ? left : 3;
+    const int64_t n = settings.replay.n_step, left = CUT - t % CUT, steps = left < n ? left : n;
     double reward = 0.0, discount = 1.0;
     for (int64_t i = 0; i < steps; i++, discount *= (double)settings.replay.gamma)
         reward += discount * rewards[t + i];
@@ -193,9 +193,9 @@ static void check_row(int64_t t, const double *rewards)
     CHECK_NEAR(r->reward, reward, 1e-4);
     CHECK_NEAR(r->discount, discount, 1e-6);
     CHECK_NEAR(r->priority, fabs(reward + discount * next - q_of(r->obs, r->action)), 1e-4);
-    CHECK(r->terminated == 0 && r->truncated == (left <= 3));
-    if (left > 3)
-        CHECK(memcmp(r->next_obs, rows[t + 3].obs, sizeof r->next_obs) == 0);
+    CHECK(r->terminated == 0 && r->truncated == (left <= n));
+    if (left > n)
+        CHECK(memcmp(r->next_obs, rows[t + n].obs, sizeof r->next_obs) == 0);
 }
 
 TEST(an_actors_vectors_and_priorities_are_those_of_their_definition)

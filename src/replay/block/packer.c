@@ -348,7 +348,7 @@ static int64_t action_of(const gpur_packer *p, const void *action)
 static gpur_status check_q(const gpur_packer *p, const gpur_packer_step_input *in)
 {
     const int32_t actions = p->config.num_actions;
-    GPUR_REQUIRE(in->q || actions == 0, "q is NULL; it must be the Q values of %d actions",
+    GPUR_REQUIRE(in->q || actions == 0, "q is NULL; it must be the Q values of the %d actions",
                  p->has_vectors ? 2 : (int)actions);
     if (actions > 0 && !p->has_vectors) {
         const int64_t action = action_of(p, in->action);
