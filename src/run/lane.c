@@ -61,22 +61,27 @@ static gpur_status check_obs(const gpur_field_info *field, const gpur_space *spa
     return GPUR_OK;
 }
 
-gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, const gpur_schema *schema,
-                                const gpur_replay_config *config, gpur_obs_shape *shape)
+gpur_status gpur_obs_shape_find(const gpur_space *obs, const gpur_schema *schema, const gpur_replay_config *config,
+                                gpur_obs_shape *shape)
 {
     const gpur_field_info *const field = &schema->fields[gpur_schema_find(schema, "obs")];
-    const int32_t found = info->action.num_actions;
-    GPUR_REQUIRE(found > 0, "the environment's actions are not discrete; a Q network needs discrete actions");
-    GPUR_REQUIRE(found == num_actions,
-                 "the environment has %d actions and the learner's network %d; they must be the "
-                 "same",
-                 (int)found, (int)num_actions);
-    GPUR_TRY(check_obs(field, &info->obs, config));
+    GPUR_TRY(check_obs(field, obs, config));
     shape->stack = config->layout == GPUR_LAYOUT_FRAMES ? config->frame_stack : 1;
     shape->frame_bytes = field->bytes / shape->stack;
     shape->element_bytes = gpur_dtype_bytes(field->dtype);
     shape->is_last_axis = config->stack_axis == GPUR_STACK_LAST;
     shape->pads_repeat = config->stack_pad == GPUR_PAD_REPEAT;
+    return GPUR_OK;
+}
+
+gpur_status gpur_actions_check(const gpur_space *actions, int32_t num_actions)
+{
+    const int32_t found = actions->num_actions;
+    GPUR_REQUIRE(found > 0, "the environment's actions are not discrete; a Q network needs discrete actions");
+    GPUR_REQUIRE(found == num_actions,
+                 "the environment has %d actions and the learner's network %d; they must be the "
+                 "same",
+                 (int)found, (int)num_actions);
     return GPUR_OK;
 }
 
@@ -122,10 +127,10 @@ const char *gpur_player_reset(gpur_player *player)
     return error;
 }
 
-const char *gpur_player_step(gpur_player *player, int32_t action, gpur_env_result *result)
+const char *gpur_player_step(gpur_player *player, const void *action, gpur_env_result *result)
 {
     *result = (gpur_env_result){0};
-    const char *const error = player->type->step(player->env, &action, player->frame, result);
+    const char *const error = player->type->step(player->env, action, player->frame, result);
     if (!error)
         gpur_obs_push(player->shape, player->obs, player->frame);
     return error;
@@ -205,7 +210,7 @@ gpur_status gpur_lane_step(gpur_lane *lane, int64_t step, int32_t action, int *e
 {
     gpur_env_result result;
     lane->steps++;
-    GPUR_TRY(gpur_env_error(gpur_player_step(&lane->player, action, &result)));
+    GPUR_TRY(gpur_env_error(gpur_player_step(&lane->player, &action, &result)));
     const int is_over = result.terminated || result.truncated;
     *ended = is_over && !result.continues;
     GPUR_TRY(log_step(lane, step, action, &result));
