@@ -7,11 +7,10 @@
 #pragma once
 
 #include "apex/connection.h"
+#include "apex/learner.h"
 #include "apex/limiter.h"
 #include "apex/shared.h"
 #include "base/mutex.h"
-#include "learn/learner.h"
-#include "run/lane.h"
 
 #include <sys/types.h>
 
@@ -80,7 +79,7 @@ typedef struct gpur_apex_counts {
 
 struct gpur_apex {
     gpur_apex_config config; /* pointers are to memory of the run */
-    gpur_learner *learner;
+    gpur_apex_learner learner;
     gpur_replay *replay;
     const gpur_env_type *type;
     char *env_options;
@@ -88,10 +87,10 @@ struct gpur_apex {
     float *epsilons;
     gpur_field fields[GPUR_MAX_FIELDS]; /* the schema again, as configs have it */
     gpur_block_format *format;
-    int64_t max_message;    /* bytes of the longest one that an actor may send */
-    gpur_device *device;    /* of actors in threads: the CPU */
-    gpur_policy *policy;    /* of the learner's device: through it weights are published */
-    unsigned char *weights; /* (weights_bytes) */
+    int64_t max_message;          /* bytes of the longest one that an actor may send */
+    gpur_device *device;          /* of actors in threads: the CPU */
+    gpur_actor_policies policies; /* of the learner's device: through them weights are published */
+    unsigned char *weights;       /* (weights_bytes) */
     gpur_shared shared;
     gpur_member *members; /* (GPUR_APEX_PLACES) */
 
@@ -106,7 +105,7 @@ struct gpur_apex {
     int32_t actors;                      /* wanted, without the one that evaluates */
     int32_t running;                     /* likewise */
     int has_begun, is_open, is_quitting; /* open: advancing. Else all that comes waits */
-    int is_finishing;                    /* 1: what comes waits for nothing */
+    int is_finishing;                    /* 1: the limiter lets all rows in */
     int32_t inserting;                   /* threads that are appending now */
     gpur_limiter limiter;
     gpur_apex_counts counts;
@@ -138,8 +137,8 @@ void gpur_apex_free_config(gpur_apex *apex);
 /* Reads the settings, and checks those that need nothing else. */
 gpur_status gpur_apex_read_config(const gpur_apex_config *given, gpur_apex_config *config);
 
-/* The epsilon of actor i of n. */
-float gpur_apex_epsilon(const gpur_apex_config *config, int32_t i, int32_t n);
+/* The epsilon of actor i of n; of action vectors sigma, the same for all. */
+float gpur_apex_noise(const gpur_apex_config *config, int has_vectors, int32_t i, int32_t n);
 
 /* events.c: what happened, in the order in which it did. All under the lock. */
 
@@ -206,8 +205,8 @@ gpur_status gpur_member_start_process(gpur_member *member);
 gpur_status gpur_folder_open(gpur_apex *apex, const char *folder);
 void gpur_folder_close(gpur_apex *apex);
 
-/* Takes what is there, if it is time to look. Returns 1 if it took a block: then more may be there soon. In the crew's
- * thread. An error that is not a file's ends the run. */
+/* Looks for files, if the last look was long enough ago, and appends one of them. Returns 1 if it did: then more may be
+ * there. In the crew's thread. An error that is not a file's ends the run. */
 int gpur_folder_look(gpur_apex *apex);
 
 /* learn.c */
