@@ -400,6 +400,17 @@ static int use_initial_priorities(options *o, int32_t *are_td)
                                                 : fail("--initial-priorities is \"%s\"; it must be td or max", value);
 }
 
+static int use_eviction(options *o, gpur_replay_config *replay)
+{
+    TRY(use_text(o, OPTION_EVICTION, "oldest"));
+    const char *const value = o->value[OPTION_EVICTION];
+    if (strcmp(value, "priority") == 0)
+        replay->eviction = GPUR_EVICT_BY_PRIORITY;
+    return replay->eviction || strcmp(value, "oldest") == 0
+               ? 0
+               : fail("--eviction is \"%s\"; it must be oldest or priority", value);
+}
+
 static int use_actors(options *o, settings *s)
 {
     gpur_apex_config *const apex = &s->apex;
@@ -409,6 +420,8 @@ static int use_actors(options *o, settings *s)
     TRY(use_initial_priorities(o, &apex->initial_priorities));
     TRY(use_int32(o, OPTION_REPLICATE, &apex->replicate));
     TRY(s->system == SYSTEM_APEX ? use_epsilons(o, s) : use_float(o, OPTION_SIGMA, &apex->sigma));
+    if (s->system != SYSTEM_APEX)
+        TRY(use_eviction(o, &s->replay));
     TRY(use_integer(o, OPTION_EVAL_EPISODES, &apex->eval_episodes));
     if (apex->eval_episodes == 0)
         apex->eval_period = 0;

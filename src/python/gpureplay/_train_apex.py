@@ -136,6 +136,7 @@ class ApexTraining(Training):
         apex["folder"] = options["folder"]
         apex["eval_episodes"] = use("eval_episodes", apex["eval_episodes"])
         self._use_exploration(apex)
+        self._use_eviction(buffer)
         apex["eval_period"] = use("eval_period", apex["eval_period"] if apex["eval_episodes"] else 0)
         agent["prioritized"] = use("prioritized", True)
         agent["target_period"] = use("target_period", agent["target_period"])
@@ -155,6 +156,9 @@ class ApexTraining(Training):
 
     def _use_exploration(self, apex: Settings) -> None:
         apex["epsilons"] = _epsilons_of(self._options["epsilons"])
+
+    def _use_eviction(self, buffer: Settings) -> None:
+        """Ape-X DQN evicts the oldest, as published."""
 
     def _use_learning_rate(self, agent: Settings) -> None:
         if self._options["learning_rate"] is None:
@@ -228,6 +232,9 @@ class ApexDPGTraining(ApexTraining):
         if self._options["sigma"] is None:
             self._options["sigma"] = apex["sigma"]
         apex["sigma"] = self._options["sigma"]
+
+    def _use_eviction(self, buffer: Settings) -> None:
+        buffer["eviction"] = self._options["eviction"] = self._options["eviction"] or "oldest"
 
     def _use_learning_rate(self, agent: Settings) -> None:
         if self._options["learning_rate"] is None:
