@@ -182,10 +182,15 @@ GPUR_FN void gpur_row_tile_copy_fields_prefetch(const gpur_row_tile *tile, const
 GPUR_FN void gpur_row_tile_write_ids(const gpur_row_tile *tile, const gpur_sample_state *state,
                                      const gpur_gather_args *a, int64_t *id)
 {
-    const gpur_sample_state now = *state;
+    const gpur_window window = state->window;
+    const int64_t *const turn = a->turn, capacity = a->capacity;
     const int32_t rows = tile->rows;
-    for (int32_t i = 0; i < rows; i++)
-        id[i] = gpur_sample_id(&now, a, tile->slots[i]);
+    for (int32_t i = 0; !turn && i < rows; i++) {
+        const int64_t offset = tile->slots[i] - window.first_slot;
+        id[i] = window.first_id + (offset < 0 ? offset + capacity : offset);
+    }
+    for (int32_t i = 0; turn && i < rows; i++)
+        id[i] = gpur_turn_id(turn, capacity, tile->slots[i]);
 }
 
 GPUR_FN void gpur_row_tile_write_discounts(const gpur_row_tile *tile, const gpur_gather_args *a, float *discount)
