@@ -150,6 +150,10 @@ static const struct option {
     [OPTION_SIGMA] = {"--sigma", "X", NUMBER, 0, 0,
                       "of Ape-X DPG: standard deviation of the actors' noise, where actions are -1 to 1 (0.3)",
                       .of = APEX_DPG},
+    [OPTION_EVICTION] = {"--eviction", "oldest|priority", TEXT, 0, 0,
+                         "of Ape-X DPG: which transitions leave when there are too many, the oldest, or those drawn by "
+                         "priority^-0.4 (priority; of apex-dpg-small oldest)",
+                         .of = APEX_DPG},
     [OPTION_COMPRESSION] = {"--compression", "LEVEL", INTEGER, 0, 19, "of Ape-X: of blocks by Zstandard; 0: none (0)",
                             .of = APEX},
     [OPTION_PULL_PERIOD] = {"--pull-period", "N", INTEGER, 1, INT64_MAX / 4,

@@ -135,6 +135,8 @@ OPTIONS = {
                        of=System.APEX_DQN),
     "sigma": Option(float, "X", "of Ape-X DPG: standard deviation of the actors' noise, where actions are -1 to 1 "
                                 "(0.3)", of=System.APEX_DPG),
+    "eviction": Option(str, "oldest|priority", "of Ape-X DPG: which transitions leave when there are too many "
+                                               "(priority; of apex-dpg-small oldest)", of=System.APEX_DPG),
     "compression": _apex(int, "LEVEL", "of Zstandard for blocks, 1 to 19; 0: none (0)", 0, 19),
     "pull_period": _apex(int, "N", "steps of an actor after which it takes the newest weights (100; of apex-dpg 400)",
                          1),
