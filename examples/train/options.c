@@ -155,8 +155,8 @@ static const struct option {
                            "of GA3C: threads that predict for agents (2)", .of = GA3C},
     [OPTION_TRAINERS] = {"--trainers", "N", INTEGER, 1, GPUR_GA3C_MAX_TRAINERS,
                          "of GA3C: threads that train on rollouts (2)", .of = GA3C},
-    [OPTION_T_MAX] = {"--t-max", "N", INTEGER, 1, GPUR_GA3C_MAX_ROLLOUT, "of GA3C, A3C and A2C: steps of a rollout (5)",
-                      .of = ACTOR_CRITIC},
+    [OPTION_T_MAX] = {"--t-max", "N", INTEGER, 1, GPUR_GA3C_MAX_ROLLOUT,
+                      "of GA3C, A3C and A2C: steps of a rollout (5, a3c-small 40)", .of = ACTOR_CRITIC},
     [OPTION_MIN_TRAIN_BATCH] = {"--min-train-batch", "N", INTEGER, 0,
                                 GPUR_MAX_ACTOR_CRITIC_BATCH - GPUR_GA3C_MAX_ROLLOUT,
                                 "of GA3C: a train step has rollouts of more than N steps together; 0: one rollout (0, "

@@ -130,7 +130,7 @@ OPTIONS = {
                                 "16)", 1, _c_api.GA3C_MAX_AGENTS),
     "predictors": _ga3c(int, "N", "threads that predict for agents (2)", 1, _c_api.GA3C_MAX_PREDICTORS),
     "trainers": _ga3c(int, "N", "threads that train on rollouts (2)", 1, _c_api.GA3C_MAX_TRAINERS),
-    "t_max": _critic(int, "N", "steps of a rollout (5)", 1, _c_api.GA3C_MAX_ROLLOUT),
+    "t_max": _critic(int, "N", "steps of a rollout (5, a3c-small 40)", 1, _c_api.GA3C_MAX_ROLLOUT),
     "min_train_batch": _ga3c(int, "N", "a train step has rollouts of more than N steps together; 0: one rollout (0, "
                                        "40)", 0, _c_api.MAX_ACTOR_CRITIC_BATCH - _c_api.GA3C_MAX_ROLLOUT),
     "queue_room": _ga3c(int, "N", "rollouts that the training queue holds (100, 16)", 1, 65536),
