@@ -98,7 +98,7 @@ static const struct option {
                       .of = DQN},
     [OPTION_LEARNING_RATE] = {"--learning-rate", "X", NUMBER, 0, 0,
                               "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005, of apex-dqn "
-                              "0.0000625, of ga3c, a3c-cpu and a2c 0.0003, of ga3c-small 0.001, of a3c-small 0.0005, "
+                              "0.0000625, of ga3c, a3c-cpu and a2c 0.0003, of ga3c-small 0.001, of a3c-small 0.0007, "
                               "of a2c-small 0.002)"},
     [OPTION_EXPLORATION_STEPS] =
         {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
