@@ -147,7 +147,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     refill: with resume: the buffer stays empty, and training goes on when actors have filled it again.
 
     GA3C, A3C and A2C take env as `GA3C` does, env_options, steps (of all agents: 50 million, 1 million), device,
-    threads, seed, deterministic, learning_rate (0.0003; 0.001, 0.0005 and 0.002), eval_episodes (after the last step),
+    threads, seed, deterministic, learning_rate (0.0003; 0.001, 0.0007 and 0.002), eval_episodes (after the last step),
     checkpoint, agent, out, resume, and these. on_event gets each GA3CEvent. docs/training.md has more.
 
     agents: each with an environment (32; of "ga3c-small", "a3c-cpu" and "a3c-small" 16). t_max: steps of a rollout (5).
