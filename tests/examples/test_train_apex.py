@@ -243,7 +243,7 @@ def continuous_actions_are_trained_on(folder):
     assert config["dpg"]["actor"]["head"] == "tanh_action" and config["dpg"]["index_source"] == "prioritized_stratified"
     before = rows_of(folder / "run", "rates")[-1]
     assert before["train_steps"] > 0 and before["loss"] >= 0 and before["gradient_norm"] >= 0
-    run("--resume", folder / "run", "--steps", 1800)
+    run("--resume", folder / "run", "--steps", int(before["step"]) + 1000)
     assert rows_of(folder / "run", "rates")[-1]["train_steps"] > before["train_steps"]
     run(*swing, "--steps", 600, "--processes", 1, "--checkpoint", 0, "--out", folder / "processes")
     assert rows_of(folder / "processes", "rates")[-1]["lost_transitions"] == 0

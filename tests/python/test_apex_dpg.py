@@ -66,8 +66,9 @@ def learner(features, actions, **settings):
 
 
 def rows_of(agent):
-    """The first rows of the buffer, by field."""
-    batch = agent._buffer.gather(np.arange(min(900, len(agent._buffer))))
+    """The last rows of the buffer, by field."""
+    end = agent._buffer.stats.appended
+    batch = agent._buffer.gather(np.arange(end - min(900, len(agent._buffer)), end))
     return {name: np.array(batch[name]) for name in ("obs", "action", "next_obs", "reward", "truncated", "priority")}
 
 
@@ -79,7 +80,7 @@ def test_actors_in_threads():
         run.advance(train_steps=20)
         run.finish()
         rows, stats = rows_of(agent), run.stats
-        assert stats.train_steps == agent.stats.steps >= 20 and stats.rows == len(agent._buffer)
+        assert stats.train_steps == agent.stats.steps >= 20 and stats.rows == agent._buffer.stats.appended
         assert np.abs(rows["action"]).max() <= 1 and np.std(rows["action"]) > 0.2 and rows["priority"].min() >= 0
         policy = agent.policy()
         assert np.array_equal(policy.act_vectors(rows["obs"][0]), policy.act_vectors(rows["obs"][0]))
@@ -113,8 +114,9 @@ def test_a_training_writes_its_files_and_is_resumed(tmp_path):
     assert config["dpg"]["actor"]["head"] == "tanh_action" and config["dpg"]["batch_size"] == 16
     rates = first.rates[~np.isnan(first.rates["loss"])]
     assert len(rates) > 0 and np.isfinite(rates["mean_q"]).all() and (rates["gradient_norm"] > 0).all()
-    more = gpureplay.train(resume=tmp_path / "run", steps=1500, progress=False)
-    assert more.stats.env_steps >= 1500 and more.stats.train_steps > first.stats.train_steps
+    steps = first.stats.env_steps + 600
+    more = gpureplay.train(resume=tmp_path / "run", steps=steps, progress=False)
+    assert more.stats.env_steps >= steps and more.stats.train_steps > first.stats.train_steps
     policy = more.agent.policy()
     policy.load(tmp_path / "run/learner.safetensors")
     assert np.abs(policy.act_vectors(np.zeros(3, np.float32))).max() <= 1
