@@ -56,7 +56,8 @@ enum {
 };
 
 /* How the numbers of agents, predictors and trainers are adjusted while the run goes on, to train on more rollouts a
- * second [section 4.3]: at random. A change stays if its rate is at least 95 % of the largest that stayed. */
+ * second [section 4.3]: at random. A change stays if its rate is at least 95 % of the largest that stayed. After four
+ * changes in a row that did not, the accepted numbers are measured again, and theirs is the rate to compare with. */
 enum {
     GPUR_TUNER_NONE = 0,
     GPUR_TUNER_PAPER = 1, /* one of the three by +1 or -1 */

@@ -7,6 +7,13 @@
 
 static const gpur_ga3c_numbers most = {12, 4, 4}, one = {1, 1, 1};
 
+enum { NEVER = 1000 };
+
+static int distance(gpur_ga3c_numbers a, gpur_ga3c_numbers b)
+{
+    return abs(a.agents - b.agents) + abs(a.predictors - b.predictors) + abs(a.trainers - b.trainers);
+}
+
 /* Surfaces with an optimum inside of the grid: rollouts a second. */
 typedef double surface(gpur_ga3c_numbers n);
 
@@ -48,29 +55,34 @@ static double best_of(surface *rate, gpur_ga3c_numbers *at)
     return best;
 }
 
-/* The rate of the numbers that are accepted after 200 windows. Each measurement is off by up to `noise`. */
-static double run_tuner(surface *rate, int32_t kind, uint64_t seed, double noise)
+/* The rate of the numbers that are accepted after 200 windows. Each measurement is off by up to `noise`. From window
+ * `fall` on all rates are 0.4 times as large; changes that are accepted from there on are added to *changes. */
+static double run_tuner(surface *rate, int32_t kind, uint64_t seed, double noise, int fall, int *changes)
 {
     gpur_tuner tuner;
     gpur_ga3c_numbers now = one;
     gpur_tuner_begin(&tuner, kind, seed, most);
     for (int i = 0; i < 200; i++) {
         const double chance = (double)gpur_random_uniform(gpur_random_bits(seed, 99, (uint64_t)i, 0).v[0]);
-        (void)gpur_tuner_judge(&tuner, now, rate(now) * (1.0 + noise * (2.0 * chance - 1.0)));
+        const double load = i < fall ? 1.0 : 0.4;
+        const int is_change = distance(now, tuner.accepted) > 0;
+        const int stays = gpur_tuner_judge(&tuner, now, load * rate(now) * (1.0 + noise * (2.0 * chance - 1.0)));
+        *changes += i >= fall && is_change && stays;
         now = gpur_tuner_propose(&tuner);
     }
     return rate(tuner.accepted);
 }
 
-static void check_reaches(int32_t kind, double noise)
+static void check_reaches(int32_t kind, double noise, int fall)
 {
     static surface *const surfaces[] = {stages, round_trip, shared_device};
     for (size_t s = 0; s < sizeof surfaces / sizeof *surfaces; s++) {
         gpur_ga3c_numbers at = one;
         const double best = best_of(surfaces[s], &at);
-        int good = 0;
+        int good = 0, changes = 0;
         for (uint64_t seed = 0; seed < 10; seed++)
-            good += run_tuner(surfaces[s], kind, seed, noise) >= 0.9 * best;
+            good += run_tuner(surfaces[s], kind, seed, noise, fall, &changes) >= 0.9 * best;
+        CHECK(fall == NEVER || changes > 10);
         CHECK(at.agents > 1 && at.agents < most.agents && surfaces[s](one) < 0.6 * best);
         CHECK(at.predictors < most.predictors && at.trainers < most.trainers && at.predictors * at.trainers > 1);
         CHECK(good >= 9);
@@ -79,19 +91,22 @@ static void check_reaches(int32_t kind, double noise)
 
 TEST(the_paper_s_rule_reaches_the_best_numbers)
 {
-    check_reaches(GPUR_TUNER_PAPER, 0.0);
-    check_reaches(GPUR_TUNER_PAPER, 0.01);
+    check_reaches(GPUR_TUNER_PAPER, 0.0, NEVER);
+    check_reaches(GPUR_TUNER_PAPER, 0.01, NEVER);
 }
 
 TEST(the_code_s_rule_reaches_the_best_numbers)
 {
-    check_reaches(GPUR_TUNER_CODE, 0.0);
-    check_reaches(GPUR_TUNER_CODE, 0.01);
+    check_reaches(GPUR_TUNER_CODE, 0.0, NEVER);
+    check_reaches(GPUR_TUNER_CODE, 0.01, NEVER);
 }
 
-static int distance(int32_t a, int32_t b)
+TEST(both_rules_adapt_when_all_rates_have_fallen)
 {
-    return a > b ? a - b : b - a;
+    for (int32_t kind = GPUR_TUNER_PAPER; kind <= GPUR_TUNER_CODE; kind++) {
+        check_reaches(kind, 0.0, 8);
+        check_reaches(kind, 0.01, 8);
+    }
 }
 
 /* From the accepted numbers, within the limits, and each change that is possible comes. */
@@ -106,7 +121,7 @@ static void check_changes(int32_t kind)
         const gpur_ga3c_numbers n = gpur_tuner_propose(&tuner);
         CHECK(n.agents >= 1 && n.agents <= 2 && n.predictors >= 1 && n.predictors <= 3 && n.trainers >= 3);
         CHECK(n.trainers <= 4);
-        const int by = distance(n.agents, 1) + distance(n.predictors, 2) + distance(n.trainers, 4);
+        const int by = distance(n, (gpur_ga3c_numbers){1, 2, 4});
         CHECK(by >= 1 && (kind == GPUR_TUNER_CODE || by == 1));
         seen[9 * (n.agents - 1) + 3 * (n.predictors - 1) + n.trainers - 3]++;
     }
@@ -137,12 +152,35 @@ TEST(numbers_are_compared_with_the_accepted_ones)
     CHECK(gpur_tuner_judge(&tuner, (gpur_ga3c_numbers){3, 2, 4}, 101.0));
 }
 
+/* A rate that was a chance, say the first one, rules for no longer than four rejected changes. */
+TEST(accepted_numbers_are_measured_again)
+{
+    gpur_tuner tuner;
+    gpur_ga3c_numbers now = {2, 2, 2};
+    gpur_tuner_begin(&tuner, GPUR_TUNER_PAPER, 0, most);
+    CHECK(gpur_tuner_judge(&tuner, now, 300.0));
+    for (int i = 0; i < 4; i++) {
+        now = gpur_tuner_propose(&tuner);
+        CHECK_EQUAL(distance(now, tuner.accepted), 1);
+        CHECK(!gpur_tuner_judge(&tuner, now, 100.0));
+    }
+    now = gpur_tuner_propose(&tuner);
+    CHECK(now.agents == 2 && now.predictors == 2 && now.trainers == 2);
+    CHECK(gpur_tuner_judge(&tuner, now, 100.0));
+    now = gpur_tuner_propose(&tuner);
+    CHECK_EQUAL(distance(now, tuner.accepted), 1);
+    CHECK(!gpur_tuner_judge(&tuner, now, 94.0));
+    CHECK(gpur_tuner_judge(&tuner, now, 96.0));
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(the_paper_s_rule_reaches_the_best_numbers);
     RUN(the_code_s_rule_reaches_the_best_numbers);
+    RUN(both_rules_adapt_when_all_rates_have_fallen);
     RUN(changes_keep_within_the_limits);
     RUN(numbers_are_compared_with_the_accepted_ones);
+    RUN(accepted_numbers_are_measured_again);
     return test_main_end();
 }
