@@ -31,11 +31,10 @@ static gpur_status open_agent(agent *a, int64_t incarnation)
 {
     gpur_ga3c *const run = a->run;
     const gpur_ga3c_model *const model = &run->model;
-    const int32_t number = a->place->number;
-    GPUR_TRY(gpur_ga3c_open_player(run, gpur_ga3c_env_seed(run, incarnation, number), &a->player));
+    GPUR_TRY(gpur_ga3c_open_player(run, gpur_ga3c_env_seed(run, incarnation, a->place->number), &a->player));
     if (is_system(a, GPUR_A3C)) {
         GPUR_TRY(gpur_train_room_open(run, &a->batch));
-        GPUR_TRY(model->local_open(model->context, number, &a->local));
+        GPUR_TRY(model->local_open(model->context, &a->local));
     }
     return gpur_env_error(gpur_player_reset(&a->player));
 }
@@ -137,7 +136,7 @@ static gpur_status pull(agent *a)
 
 static gpur_status begin_rollout(agent *a)
 {
-    GPUR_TRY(gpur_rollout_take(&a->run->pool, a->place->number, &a->rollout));
+    GPUR_TRY(gpur_rollout_take(&a->run->pool, &a->rollout));
     return is_system(a, GPUR_A3C) ? pull(a) : GPUR_OK;
 }
 

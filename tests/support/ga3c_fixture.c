@@ -242,17 +242,17 @@ static gpur_status publish(void *context)
 
 typedef struct fake_local {
     ga3c_fake *fake;
-    int32_t agent;
+    int64_t agent; /* whose copy it is; -1: it has not been used */
 } fake_local;
 
-static gpur_status local_open(void *context, int32_t agent, void **local)
+static gpur_status local_open(void *context, void **local)
 {
     ga3c_fake *const fake = context;
     fake_local *const made = malloc(sizeof *made);
     *local = made;
     if (!made)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory");
-    *made = (fake_local){fake, agent};
+    *made = (fake_local){fake, -1};
     atomic_fetch_add(&fake->locals, 1);
     return GPUR_OK;
 }
@@ -274,9 +274,11 @@ static gpur_status local_pull(void *local)
 static gpur_status local_predict(void *local, const void *obs, uint32_t lane, uint64_t step, int32_t *action,
                                  float *value)
 {
-    const fake_local *const l = local;
+    fake_local *const l = local;
     int64_t version;
-    if (lane != (uint32_t)l->agent)
+    if (l->agent < 0)
+        l->agent = lane;
+    if (l->agent != lane)
         return gpur_fail(GPUR_INVALID_ARGUMENT, "the copy of another agent");
     return predict(l->fake, 0, 1, obs, &lane, &step, 0, action, value, &version);
 }
