@@ -338,6 +338,8 @@ static void note(void *user, const gpur_ga3c_event *event)
                 gpur_ga3c_set_counts(f->run, 1 + (int32_t)(f->episodes % 6), 1 + (int32_t)(f->episodes % 2), 1);
     } else {
         f->tuned++;
+        if (f->on_tuned)
+            f->on_tuned(event);
     }
 }
 

@@ -63,11 +63,12 @@ typedef struct ga3c_fixture {
     gpur_device *device;
     ga3c_fake fake;
     gpur_ga3c *run;
-    int64_t episodes, tuned; /* events */
-    int64_t lengths;         /* sum of the episodes' */
-    double returns;          /* likewise */
-    int changes_numbers;     /* 1: each episode's event sets other numbers of threads */
-    gpur_status changed;     /* the first error of that */
+    int64_t episodes, tuned;                        /* events */
+    int64_t lengths;                                /* sum of the episodes' */
+    double returns;                                 /* likewise */
+    int changes_numbers;                            /* 1: each episode's event sets other numbers of threads */
+    gpur_status changed;                            /* the first error of that */
+    void (*on_tuned)(const gpur_ga3c_event *event); /* called if it is not NULL */
 } ga3c_fixture;
 
 /* Defaults: 4 agents, one predictor, one trainer. */
