@@ -122,7 +122,13 @@ static gpur_status ask(agent *a, int32_t asks)
     else
         ask_predictor(a);
     a->report.wait_seconds += gpur_clock_seconds() - fmax(begin, a->place->since);
-    return a->place->is_dismissed ? GPUR_INTERRUPTED : status;
+    if (a->place->is_dismissed)
+        return GPUR_INTERRUPTED;
+    GPUR_TRY(status);
+    GPUR_REQUIRE(isfinite(a->place->value),
+                 "the learner has diverged: after train step %" PRId64 " its value is %g; it must be finite",
+                 a->place->version, (double)a->place->value);
+    return GPUR_OK;
 }
 
 /* Rollouts. */
@@ -259,6 +265,7 @@ static gpur_status take_step(agent *a)
     const double begin = gpur_clock_seconds();
     GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, place->action, &result)));
     a->report.environment_seconds += gpur_clock_seconds() - begin;
+    GPUR_REQUIRE(isfinite(result.reward), "the reward is %g; it must be finite", (double)result.reward);
     gpur_rollout_set_reward(a->rollout, result.reward, run->config.reward_clip);
     count_step(a, &result);
     return settle(a, &result, cuts);

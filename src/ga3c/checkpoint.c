@@ -89,6 +89,10 @@ static gpur_status add_settings(const gpur_ga3c *run, gpur_tensors *settings)
     const gpur_ga3c_config *const c = &run->config;
     GPUR_TRY(gpur_tensors_add_metadata(settings, "environment", "%.180s", run->type->name));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "system", "%d", (int)c->system));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "t_max", "%d", (int)c->t_max));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "discount", "%.9g", (double)c->discount));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "reward_clip", "%.9g", (double)c->reward_clip));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "drop_terminal", "%d", (int)c->drop_terminal));
     return gpur_tensors_add_metadata(settings, "seed", "%" PRIu64, c->seed);
 }
 

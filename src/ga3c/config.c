@@ -23,7 +23,6 @@ static const gpur_ga3c_config defaults = {
     .reward_clip = 1.0f,
     .max_prediction_batch = 128,
     .queue_room = 100,
-    .tuner_period = 60.0,
     .tuner_settling = 1.0,
     .max_agents = GPUR_GA3C_MAX_AGENTS,
 };
@@ -42,8 +41,9 @@ static gpur_status check_reals(const gpur_ga3c_config *c)
     GPUR_REQUIRE(c->discount >= 0.0f && c->discount <= 1.0f, "discount is %g; it must be 0 to 1", (double)c->discount);
     GPUR_REQUIRE(c->reward_clip >= 0.0f && c->reward_clip < INFINITY,
                  "reward_clip is %g; it must be 0 (none) or more, and finite", (double)c->reward_clip);
-    GPUR_REQUIRE(c->tuner_period > 0.0 && c->tuner_period < 1e9,
-                 "tuner_period is %g seconds; it must be above 0, and below 1e9", c->tuner_period);
+    GPUR_REQUIRE(c->tuner_period >= 0.0 && c->tuner_period < 1e9,
+                 "tuner_period is %g seconds; it must be 0 (60, or 20 for GPUR_TUNER_CODE) or more, and below 1e9",
+                 c->tuner_period);
     GPUR_REQUIRE(c->tuner_settling >= 0.0 && c->tuner_settling < 1e9,
                  "tuner_settling is %g seconds; it must be 0 or more, and below 1e9", c->tuner_settling);
     return GPUR_OK;
@@ -79,6 +79,9 @@ gpur_status gpur_ga3c_check_numbers(const gpur_ga3c *run, gpur_ga3c_numbers numb
     GPUR_TRY(gpur_range_check(numbers.agents, 1, GPUR_GA3C_MAX_AGENTS, "agents"));
     GPUR_TRY(gpur_range_check(numbers.predictors, 1, GPUR_GA3C_MAX_PREDICTORS, "predictors"));
     GPUR_TRY(gpur_range_check(numbers.trainers, 1, GPUR_GA3C_MAX_TRAINERS, "trainers"));
+    GPUR_REQUIRE(c->tuner == GPUR_TUNER_NONE || numbers.agents <= c->max_agents,
+                 "agents is %d and max_agents %d; with a tuner agents must be at most max_agents", (int)numbers.agents,
+                 (int)c->max_agents);
     GPUR_REQUIRE(c->system != GPUR_A2C || numbers.agents * (int64_t)c->t_max <= run->model.max_batch,
                  "agents is %d and t_max %d, and the learner's max_batch %" PRId64
                  "; with GPUR_A2C their product must be at most max_batch",
@@ -128,7 +131,10 @@ gpur_status gpur_ga3c_read_config(const gpur_ga3c_config *given, gpur_ga3c_confi
     *config = defaults;
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_ga3c_config"));
     GPUR_TRY(gpur_range_check(config->predictors, 1, GPUR_GA3C_MAX_PREDICTORS, "predictors"));
-    return check_values(config);
+    GPUR_TRY(check_values(config));
+    if (config->tuner_period == 0.0)
+        config->tuner_period = config->tuner == GPUR_TUNER_CODE ? 20.0 : 60.0;
+    return GPUR_OK;
 }
 
 gpur_status gpur_ga3c_configure(gpur_ga3c *run, const gpur_ga3c_config *given)

@@ -243,7 +243,7 @@ TEST(settings_are_checked)
     REFUSES(queue_room = 0, "queue_room is 0");
     REFUSES(when_full = 3, "when_full is 3");
     REFUSES(min_train_batch = 5996, "min_train_batch is 5996 and t_max 5, and the learner's max_batch 6000");
-    REFUSES(tuner_period = 0.0, "tuner_period is 0");
+    REFUSES(tuner_period = -1.0, "tuner_period is -1");
     REFUSES(reserved = 1, "reserved");
     config = ga3c_fixture_config("");
     config.system = GPUR_A2C;

@@ -15,6 +15,7 @@
  *   lives      every second end of an episode is the loss of a life
  *   sparse     the only reward is 1, with the last step of an episode
  *   fail=N     its step N is refused
+ *   nan=N      the reward of its step N is not a number
  *   delay      each step takes up to 200 microseconds, as chance has it
  *   slow       each step takes 2 milliseconds
  *   frames     its observations are frames of 2 x 3 bytes (id 0 and 1, episode, step, 0, step of the environment)
@@ -48,6 +49,7 @@ typedef struct ga3c_fake {
     _Atomic int64_t steps; /* train steps */
     _Atomic int64_t greedy, pulls, locals, published, largest_prediction;
     int64_t predict_fails_at, train_fails_at; /* the number of a call, from 1 on; 0: never */
+    int64_t diverges_at;                      /* train steps after which values are infinite; 0: never */
     _Atomic int64_t predictions;
     int32_t train_sleep; /* microseconds */
     /* The first prediction waits until so many requests are in the queue, and the first train step until so many
