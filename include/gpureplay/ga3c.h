@@ -131,7 +131,7 @@ GPUR_API gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t si
  *   "ga3c-large-4", "ga3c-large-3", "ga3c-large-2", "ga3c-large-1"
  *                     the four networks of its Table 2: 32 filters in the first layer with this stride, and a third
  *                     convolution
- *   "a3c-cpu", "a2c"  the network of "ga3c" with GPUR_A3C and GPUR_A2C
+ *   "a3c-cpu", "a2c"  the network of "ga3c" with GPUR_A3C, whose gradients are clipped [section 4.4], and GPUR_A2C
  *   "ga3c-small", "a3c-small", "a2c-small"
  *                     this library's own, for games like CartPole and MinAtar on a few cores: the network of
  *                     "fast-dqn-small", trained on rollouts of more than 40 steps together
