@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ape-X on one machine [Horgan et al. 2018]: many actors, each with an environment, an epsilon and a copy of the
+ * Ape-X on one machine [Horgan et al. 2018]: many actors, each with an environment, an exploration and a copy of the
  * weights of its own, send blocks of transitions (block.h) with initial priorities to a learner, which draws from its
  * replay by priority. Actors and learner run beside each other without waiting for each other, so a run is not the same
  * bits each time: what was acted by which weights depends on the timing.
@@ -24,6 +24,7 @@
 #define GPUREPLAY_APEX_H
 
 #include "gpureplay/block.h"
+#include "gpureplay/dpg.h"
 #include "gpureplay/env.h"
 #include "gpureplay/learner.h"
 #include "gpureplay/policy.h"
@@ -62,7 +63,7 @@ typedef struct gpur_apex_event {
     double episode_return;   /* an episode: the sum of its rewards, unclipped and not discounted; an evaluation: mean
                                 over its episodes */
     double return_deviation; /* an evaluation: standard deviation over its episodes; else 0 */
-    float epsilon;           /* the actor's */
+    float epsilon;           /* the actor's; of action vectors its sigma */
     int32_t asked;           /* ENDED: 1 if it was asked to end */
     int64_t lost_blocks;     /* ENDED: blocks that it made, by its own count, and that were not appended */
     int64_t lost_rows;       /* ENDED: transitions that its steps began, by its own count, and that were not appended:
@@ -125,6 +126,10 @@ typedef struct gpur_apex_config {
     void *user;                                                 /* given to on_event */
     const char *folder; /* where blocks of workers come from: see gpur_apex_work. It is made if it is not there, and
                            belongs to one learner at a time. NULL, the default: none */
+    float sigma;        /* of a run of gpur_apex_create_dpg, whose actors act by vectors: the standard deviation of the
+                           noise of each component, whose range is -1 to 1; 0 or more, default 0.3. The actor that
+                           evaluates has none. Epsilons are not read then */
+    int32_t reserved;   /* 0 */
 } gpur_apex_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_apex_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -156,6 +161,18 @@ GPUR_API gpur_status gpur_apex_preset(const char *name, const gpur_env_type *typ
                                       gpur_learner_config *learner, gpur_apex_config *apex);
 
 /*
+ * The same for Ape-X DPG, in environments of continuous actions whose observations are float32. Of `dpg` math, unroll,
+ * deterministic and seed keep their values.
+ *
+ *   "apex-dpg"        all constants of Horgan et al. 2018, appendix D, and where it has none those of "apex-dqn". The
+ *                     soft capacity is 1,000,000, and the oldest transitions are removed
+ *   "apex-dpg-small"  this library's own, for tasks like Pendulum and cartpole swing-up on a few cores
+ */
+GPUR_API gpur_status gpur_apex_preset_dpg(const char *name, const gpur_env_type *type, const char *options,
+                                          gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay,
+                                          gpur_dpg_config *dpg, gpur_apex_config *apex);
+
+/*
  * Creates a run, and starts its actors at the first gpur_apex_advance. The learner, its replay and the type of
  * environment must outlive the run. While the run exists, no other code may write to the replay or train the learner.
  *
@@ -168,6 +185,16 @@ GPUR_API gpur_status gpur_apex_preset(const char *name, const gpur_env_type *typ
  */
 GPUR_API gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
                                       gpur_apex **apex);
+
+/*
+ * The same for Ape-X DPG [ibid., section 3.2 and appendix D]: actors act by mu(s) + N(0, sigma^2) in continuous
+ * actions, and evaluations by mu(s). With initial_priorities actors have the critic's weights, too, and priorities are
+ * |R + gamma^m Q(s', mu(s')) - Q(s, a)|. Environments take vectors of float32 with finite bounds, to which the actor's
+ * range of -1 to 1 is scaled; the replay has them unscaled, as gpur_dpg_create wants them. All other functions are as
+ * for a DQN.
+ */
+GPUR_API gpur_status gpur_apex_create_dpg(gpur_dpg *dpg, const gpur_env_type *type, const gpur_apex_config *config,
+                                          gpur_apex **apex);
 
 /* Asks all actors to end, kills processes that have not ended after 5 seconds, waits for all of them, and frees the
  * run. A thread ends after its step of the environment. NULL does nothing. */
@@ -288,6 +315,11 @@ GPUR_API gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *ty
                                      const gpur_replay_config *replay, const gpur_network_config *network,
                                      int32_t threads);
 
+/* The same for a learner of gpur_apex_create_dpg, with its networks. */
+GPUR_API gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type *type, const char *env_options,
+                                         const gpur_replay_config *replay, const gpur_network_config *actor,
+                                         const gpur_network_config *critic, int32_t threads);
+
 /*
  * What a worker does: acts as one actor, and leaves its blocks as files in config->folder, for a learner whose config
  * has the same folder [Parr, Dilipkumar & Liu 2017]. It needs nothing else of the learner. Workers and learner begin
@@ -322,6 +354,12 @@ GPUR_API gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *ty
 GPUR_API gpur_status gpur_apex_work(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
                                     const gpur_replay_config *replay, const gpur_network_config *network,
                                     int32_t threads, int (*stop)(void *user), void *user);
+
+/* The same for a learner of gpur_apex_create_dpg, with its networks. The folder also has critic.safetensors. */
+GPUR_API gpur_status gpur_apex_work_dpg(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
+                                        const gpur_replay_config *replay, const gpur_network_config *actor_network,
+                                        const gpur_network_config *critic_network, int32_t threads,
+                                        int (*stop)(void *user), void *user);
 
 #ifdef __cplusplus
 }

@@ -7,11 +7,10 @@
 #pragma once
 
 #include "apex/connection.h"
+#include "apex/learner.h"
 #include "apex/limiter.h"
 #include "apex/shared.h"
 #include "base/mutex.h"
-#include "learn/learner.h"
-#include "run/lane.h"
 
 #include <sys/types.h>
 
@@ -80,7 +79,7 @@ typedef struct gpur_apex_counts {
 
 struct gpur_apex {
     gpur_apex_config config; /* pointers are to memory of the run */
-    gpur_learner *learner;
+    gpur_apex_learner learner;
     gpur_replay *replay;
     const gpur_env_type *type;
     char *env_options;
@@ -88,10 +87,10 @@ struct gpur_apex {
     float *epsilons;
     gpur_field fields[GPUR_MAX_FIELDS]; /* the schema again, as configs have it */
     gpur_block_format *format;
-    int64_t max_message;    /* bytes of the longest one that an actor may send */
-    gpur_device *device;    /* of actors in threads: the CPU */
-    gpur_policy *policy;    /* of the learner's device: through it weights are published */
-    unsigned char *weights; /* (weights_bytes) */
+    int64_t max_message;          /* bytes of the longest one that an actor may send */
+    gpur_device *device;          /* of actors in threads: the CPU */
+    gpur_actor_policies policies; /* of the learner's device: through them weights are published */
+    unsigned char *weights;       /* (weights_bytes) */
     gpur_shared shared;
     gpur_member *members; /* (GPUR_APEX_PLACES) */
 
@@ -138,8 +137,8 @@ void gpur_apex_free_config(gpur_apex *apex);
 /* Reads the settings, and checks those that need nothing else. */
 gpur_status gpur_apex_read_config(const gpur_apex_config *given, gpur_apex_config *config);
 
-/* The epsilon of actor i of n. */
-float gpur_apex_epsilon(const gpur_apex_config *config, int32_t i, int32_t n);
+/* The epsilon of actor i of n; of action vectors sigma, the same for all. */
+float gpur_apex_noise(const gpur_apex_config *config, int has_vectors, int32_t i, int32_t n);
 
 /* events.c: what happened, in the order in which it did. All under the lock. */
 

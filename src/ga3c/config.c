@@ -112,8 +112,9 @@ static gpur_status find_shape(gpur_ga3c *run, const gpur_env_info *info)
     const gpur_ga3c_model *const model = &run->model;
     const int32_t dims = gpur_shape_dims(info->obs.shape), wanted = gpur_shape_dims(model->obs.shape);
     const int32_t axis = dims == 0 || dims >= wanted ? -1 : model->stack_is_last ? wanted - 1 : 0;
-    GPUR_TRY(gpur_obs_shape_of(info, model->num_actions, model->obs.dtype, model->obs.shape, axis,
-                               "the learner's observation", &run->shape));
+    GPUR_TRY(gpur_actions_check(&info->action, model->num_actions));
+    GPUR_TRY(gpur_obs_shape_of(&info->obs, model->obs.dtype, model->obs.shape, axis, "the learner's observation",
+                               &run->shape));
     run->obs_bytes = gpur_obs_bytes(&run->shape);
     return GPUR_OK;
 }

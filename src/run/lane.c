@@ -56,34 +56,39 @@ static gpur_status check_axes(const gpur_space *space, const int32_t *seen, int3
     return GPUR_OK;
 }
 
-gpur_status gpur_obs_shape_of(const gpur_env_info *info, int32_t num_actions, int32_t dtype, const int32_t *seen,
-                              int32_t axis, const char *name, gpur_obs_shape *shape)
+gpur_status gpur_obs_shape_of(const gpur_space *obs, int32_t dtype, const int32_t *seen, int32_t axis, const char *name,
+                              gpur_obs_shape *shape)
 {
-    const int32_t found = info->action.num_actions;
-    GPUR_REQUIRE(found > 0, "the environment's actions are not discrete; the network needs discrete actions");
-    GPUR_REQUIRE(found == num_actions,
-                 "the environment has %d discrete actions and the learner's network %d; they must be the same",
-                 (int)found, (int)num_actions);
-    GPUR_REQUIRE(info->obs.dtype == dtype, "the environment's observations are %s and %s is %s; they must be the same",
-                 gpur_dtype_name(info->obs.dtype), name, gpur_dtype_name(dtype));
-    GPUR_TRY(check_axes(&info->obs, seen, axis, name));
+    GPUR_REQUIRE(obs->dtype == dtype, "the environment's observations are %s and %s is %s; they must be the same",
+                 gpur_dtype_name(obs->dtype), name, gpur_dtype_name(dtype));
+    GPUR_TRY(check_axes(obs, seen, axis, name));
     *shape = (gpur_obs_shape){.element_bytes = gpur_dtype_bytes(dtype), .stack = 1, .is_last_axis = axis > 0};
     shape->frame_bytes = shape->element_bytes;
-    for (int32_t i = 0; i < gpur_shape_dims(info->obs.shape); i++)
-        shape->frame_bytes *= info->obs.shape[i];
+    for (int32_t i = 0; i < gpur_shape_dims(obs->shape); i++)
+        shape->frame_bytes *= obs->shape[i];
     if (axis >= 0)
         shape->stack = seen[axis];
     return GPUR_OK;
 }
 
-gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, const gpur_schema *schema,
-                                const gpur_replay_config *config, gpur_obs_shape *shape)
+gpur_status gpur_obs_shape_find(const gpur_space *obs, const gpur_schema *schema, const gpur_replay_config *config,
+                                gpur_obs_shape *shape)
 {
     const gpur_field_info *const field = &schema->fields[gpur_schema_find(schema, "obs")];
     const int32_t last = config->stack_axis == GPUR_STACK_LAST ? field->dims - 1 : 0;
     const int32_t axis = config->layout == GPUR_LAYOUT_FRAMES ? last : -1;
-    GPUR_TRY(gpur_obs_shape_of(info, num_actions, field->dtype, field->shape, axis, "the replay's \"obs\"", shape));
+    GPUR_TRY(gpur_obs_shape_of(obs, field->dtype, field->shape, axis, "the replay's \"obs\"", shape));
     shape->pads_repeat = config->stack_pad == GPUR_PAD_REPEAT;
+    return GPUR_OK;
+}
+
+gpur_status gpur_actions_check(const gpur_space *actions, int32_t num_actions)
+{
+    const int32_t found = actions->num_actions;
+    GPUR_REQUIRE(found > 0, "the environment's actions are not discrete; the network needs discrete actions");
+    GPUR_REQUIRE(found == num_actions,
+                 "the environment has %d discrete actions and the learner's network %d; they must be the same",
+                 (int)found, (int)num_actions);
     return GPUR_OK;
 }
 
@@ -129,10 +134,10 @@ const char *gpur_player_reset(gpur_player *player)
     return error;
 }
 
-const char *gpur_player_step(gpur_player *player, int32_t action, gpur_env_result *result)
+const char *gpur_player_step(gpur_player *player, const void *action, gpur_env_result *result)
 {
     *result = (gpur_env_result){0};
-    const char *const error = player->type->step(player->env, &action, player->frame, result);
+    const char *const error = player->type->step(player->env, action, player->frame, result);
     if (!error)
         gpur_obs_push(player->shape, player->obs, player->frame);
     return error;
@@ -212,7 +217,7 @@ gpur_status gpur_lane_step(gpur_lane *lane, int64_t step, int32_t action, int *e
 {
     gpur_env_result result;
     lane->steps++;
-    GPUR_TRY(gpur_env_error(gpur_player_step(&lane->player, action, &result)));
+    GPUR_TRY(gpur_env_error(gpur_player_step(&lane->player, &action, &result)));
     const int is_over = result.terminated || result.truncated;
     *ended = is_over && !result.continues;
     GPUR_TRY(log_step(lane, step, action, &result));
