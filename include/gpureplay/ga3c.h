@@ -173,8 +173,7 @@ GPUR_API void gpur_ga3c_destroy(gpur_ga3c *run);
 GPUR_API gpur_status gpur_ga3c_advance(gpur_ga3c *run, int64_t steps);
 
 /* Makes gpur_ga3c_advance and gpur_ga3c_evaluate return soon: no further step begins. Outside of such a call it ends
-   the
- * next one. Any thread; also safe in a signal handler. NULL does nothing. */
+ * the next one. Any thread; also safe in a signal handler. NULL does nothing. */
 GPUR_API void gpur_ga3c_stop(gpur_ga3c *run);
 
 /*
