@@ -335,9 +335,9 @@ GPUR_API gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type
  *
  * A worker waits for the first weights, and while two files of its actor are in the folder, so there are at most so
  * many for each. The learner looks for files 20 times a second, and 200 times while it finds some, appends as its
- * limiter lets it, and deletes unfinished files that nobody has written to for a minute. Its events and mean returns
- * do not have the episodes of workers: let an actor evaluate. A learner that is killed may have appended the last file
- * and not deleted it, so that the next one appends it again.
+ * limiter lets it, and deletes unfinished files that nobody has written to for a minute. It does not know the episodes
+ * of workers, so they are not in its events and mean returns: let an actor evaluate. A learner that is killed may have
+ * appended the last file and not deleted it, so that the next one appends it again.
  *
  *   config   folder, actors, the epsilons, block_rows, compression, initial_priorities, pull_period,
  *            max_episode_steps, seed and env_options; other members are only checked

@@ -105,7 +105,7 @@ struct gpur_apex {
     int32_t actors;                      /* wanted, without the one that evaluates */
     int32_t running;                     /* likewise */
     int has_begun, is_open, is_quitting; /* open: advancing. Else all that comes waits */
-    int is_finishing;                    /* 1: what comes waits for nothing */
+    int is_finishing;                    /* 1: the limiter lets all rows in */
     int32_t inserting;                   /* threads that are appending now */
     gpur_limiter limiter;
     gpur_apex_counts counts;
@@ -205,8 +205,8 @@ gpur_status gpur_member_start_process(gpur_member *member);
 gpur_status gpur_folder_open(gpur_apex *apex, const char *folder);
 void gpur_folder_close(gpur_apex *apex);
 
-/* Takes what is there, if it is time to look. Returns 1 if it took a block: then more may be there soon. In the crew's
- * thread. An error that is not a file's ends the run. */
+/* Looks for files, if the last look was long enough ago, and appends one of them. Returns 1 if it did: then more may be
+ * there. In the crew's thread. An error that is not a file's ends the run. */
 int gpur_folder_look(gpur_apex *apex);
 
 /* learn.c */

@@ -258,7 +258,7 @@ gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_
     return end(apex, status);
 }
 
-/* 1 if all actors have ended, and the last evaluation, if there is somebody to play it. Under the lock. */
+/* 1 if all actors have ended, and so has the last evaluation, unless no evaluator is left. Under the lock. */
 static int has_finished(gpur_apex *apex)
 {
     gpur_member *const evaluator = &apex->members[GPUR_APEX_EVALUATOR];
@@ -281,7 +281,8 @@ static gpur_status await_ends(gpur_apex *apex, int32_t evaluates)
     return GPUR_OK;
 }
 
-/* Actors are asked here, too, and not by the crew alone: it may come later, and the limiter holds up nobody now. */
+/* Asks all actors to end. The crew would do so later; until then they would act on, since the limiter no longer stops
+ * them. */
 static void begin_to_finish(gpur_apex *apex, int32_t evaluates)
 {
     gpur_mutex_lock(&apex->lock);

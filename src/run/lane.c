@@ -3,6 +3,7 @@
 
 #include "base/numbers.h"
 #include "replay/view.h"
+#include "run/system.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,20 +40,12 @@ void gpur_obs_push(const gpur_obs_shape *shape, unsigned char *obs, const unsign
     put(shape, obs, shape->stack - 1, frame);
 }
 
-static int32_t dims_of(const int32_t *shape)
-{
-    int32_t dims = 0;
-    while (dims < GPUR_MAX_DIMS && shape[dims] > 0)
-        dims++;
-    return dims;
-}
-
 /* The replay stores what the environment shows: "obs" without its stack axis has the environment's shape and type. */
 static gpur_status check_obs(const gpur_field_info *field, const gpur_space *space, const gpur_replay_config *config)
 {
     const int has_stack = config->layout == GPUR_LAYOUT_FRAMES;
     const int32_t axis = config->stack_axis == GPUR_STACK_LAST ? field->dims - 1 : 0;
-    const int32_t dims = dims_of(space->shape), wanted = field->dims - has_stack;
+    const int32_t dims = gpur_shape_dims(space->shape), wanted = field->dims - has_stack;
     GPUR_REQUIRE(space->dtype == field->dtype,
                  "the environment's observations are %s and the replay's \"obs\" is %s; they must be the same",
                  gpur_dtype_name(space->dtype), gpur_dtype_name(field->dtype));

@@ -157,6 +157,7 @@ TEST(the_small_ones_take_other_games)
         CHECK_OK(gpur_env_find(games[i % 2], &type));
         CHECK_OK(read_preset(names[i / 2], type, &c));
         CHECK_EQUAL(c.run.system, i / 2);
+        CHECK_EQUAL(c.run.t_max, i / 2 == GPUR_A3C ? 40 : 5);
         CHECK_EQUAL(c.learner.network.trunk[0].kind, i % 2 ? GPUR_CONV : GPUR_DENSE);
         CHECK_EQUAL(c.learner.network.num_actions, i % 2 ? 6 : 2);
         check_kept(&c);

@@ -60,7 +60,7 @@ def learner(features, actions, **settings):
     fields = {"obs": ((features,), "float32"), "action": ((actions,), "float32"), "reward": "float32",
               "next_obs": ((features,), "float32"), "terminated": "bool", "truncated": "bool", "discount": "float32",
               "priority": "float32"}
-    with gpureplay.ReplayBuffer(2000, fields, device="cpu", prioritized=True, min_size=100, block_rows=64) as buffer:
+    with gpureplay.ReplayBuffer(20_000, fields, device="cpu", prioritized=True, min_size=100, block_rows=64) as buffer:
         yield gpureplay.DDPG(buffer, **{"actor": {"trunk": [16]}, "critic": {"trunk": [16]}, "batch_size": 16,
                                         **settings})
 
@@ -75,7 +75,7 @@ def rows_of(agent):
 def test_actors_in_threads():
     events = []
     with learner(3, 1) as agent, gpureplay.Apex(agent, "Pendulum", actors=2, sigma=0.5, eval_episodes=2,
-                                                block_rows=10, on_event=events.append) as run:
+                                                block_rows=10, samples_per_insert=2, on_event=events.append) as run:
         assert run.config["sigma"] == 0.5 and not run.config["processes"]
         run.advance(train_steps=20)
         run.finish()
@@ -91,7 +91,8 @@ def test_actors_in_threads():
 
 def test_environments_in_python_get_actions_within_their_bounds(echo):
     """The buffer has actions from -1 to 1, and the environment's observations are those that it got."""
-    with learner(2, 2) as agent, gpureplay.Apex(agent, echo, actors=2, sigma=2.0, block_rows=10) as run:
+    with learner(2, 2) as agent, gpureplay.Apex(agent, echo, actors=2, sigma=2.0, block_rows=10,
+                                                samples_per_insert=2) as run:
         assert run.config["processes"]
         run.advance(env_steps=400)
         run.finish()
@@ -104,11 +105,12 @@ def test_environments_in_python_get_actions_within_their_bounds(echo):
 
 
 def test_a_training_writes_its_files_and_is_resumed(tmp_path):
-    first = small(out=tmp_path / "run", checkpoint=450, sigma=0.2)
+    first = small(out=tmp_path / "run", checkpoint=450, sigma=0.2, eviction="priority")
     assert first.stats.env_steps >= 900 and isinstance(first.agent, gpureplay.DDPG)
     assert (first.evaluations["mean_return"] < 0).all() and set(first.episodes["epsilon"]) == {0.2}
     config = json.loads((tmp_path / "run/config.json").read_text(encoding="utf-8"))
     assert config["apex"]["sigma"] == 0.2 and config["options"]["sigma"] == 0.2 and "learner" not in config
+    assert config["replay"]["eviction"] == config["options"]["eviction"] == "priority"
     assert config["dpg"]["actor"]["head"] == "tanh_action" and config["dpg"]["batch_size"] == 16
     rates = first.rates[~np.isnan(first.rates["loss"])]
     assert len(rates) > 0 and np.isfinite(rates["mean_q"]).all() and (rates["gradient_norm"] > 0).all()

@@ -157,7 +157,7 @@ static void read_obs(const ga3c_fake *fake, const void *obs, ga3c_row *row)
     row->t = (int32_t)numbers[2], row->total = (int32_t)numbers[3];
 }
 
-static int64_t count_entries(gpur_queue *queue)
+int64_t ga3c_count_entries(gpur_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
     const int64_t count = queue->count;
@@ -170,7 +170,29 @@ static int64_t count_rollouts(gpur_ga3c *run)
     gpur_mutex_lock(&run->lock);
     const int64_t dropped = run->counts.refused_rollouts + run->counts.overwritten_rollouts;
     gpur_mutex_unlock(&run->lock);
-    return dropped + count_entries(&run->rollouts);
+    return dropped + ga3c_count_entries(&run->rollouts);
+}
+
+static int64_t count_requests(gpur_ga3c *run)
+{
+    return ga3c_count_entries(&run->requests);
+}
+
+static int64_t count_left(gpur_ga3c *run)
+{
+    gpur_mutex_lock(&run->lock);
+    const int64_t left = run->counts.left_rollouts;
+    gpur_mutex_unlock(&run->lock);
+    return left;
+}
+
+/* Once, until there are so many; for 20 s at most. */
+static void await(ga3c_fake *fake, int64_t (*count)(gpur_ga3c *), _Atomic int64_t *awaited)
+{
+    for (int i = 0; i < 20000 && count(*fake->run) < *awaited; i++)
+        sleep_for(1000);
+    fake->waited_in_vain |= count(*fake->run) < *awaited;
+    *awaited = 0;
 }
 
 static gpur_status predict(void *context, int32_t predictor, int64_t count, const void *obs, const uint32_t *lanes,
@@ -179,9 +201,7 @@ static gpur_status predict(void *context, int32_t predictor, int64_t count, cons
     ga3c_fake *const fake = context;
     (void)predictor;
     *version = atomic_load(&fake->steps);
-    for (int i = 0; i < 20000 && count_entries(&(*fake->run)->requests) < fake->awaited_requests; i++)
-        sleep_for(1000);
-    fake->awaited_requests = 0;
+    await(fake, count_requests, &fake->awaited_requests);
     if (atomic_fetch_add(&fake->predictions, 1) + 1 == fake->predict_fails_at)
         return gpur_fail(GPUR_DEVICE_ERROR, "the network is broken");
     for (int64_t i = 0; i < count; i++) {
@@ -214,10 +234,8 @@ static gpur_status train(void *context, const gpur_actor_critic_batch *batch, gp
     ga3c_fake *const fake = context;
     gpur_status status = GPUR_OK;
     pthread_mutex_lock(&fake->lock);
-    sleep_for(fake->train_sleep);
-    for (int i = 0; i < 20000 && count_rollouts(*fake->run) < fake->awaited_rollouts; i++)
-        sleep_for(1000);
-    fake->awaited_rollouts = 0;
+    await(fake, count_rollouts, &fake->awaited_rollouts);
+    await(fake, count_left, &fake->awaited_left);
     const int64_t number = atomic_load(&fake->steps) + 1;
     if (batch->count < 1 || batch->count > fake->max_batch)
         status = gpur_fail(GPUR_INVALID_ARGUMENT, "a batch of %lld", (long long)batch->count);

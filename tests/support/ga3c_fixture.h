@@ -28,6 +28,8 @@ int32_t ga3c_env_length(const char *options, int32_t id, int32_t episode);
 int ga3c_env_is_cut_off(const char *options, int32_t episode);
 float ga3c_env_reward(const char *options, int32_t id, int32_t total, int is_last);
 
+int64_t ga3c_count_entries(gpur_queue *queue);
+
 /* What the model says. */
 float ga3c_fake_value(int32_t id, int32_t episode, int32_t t);
 int32_t ga3c_fake_action(uint32_t lane, uint64_t step);
@@ -49,10 +51,10 @@ typedef struct ga3c_fake {
     _Atomic int64_t greedy, pulls, locals, published, largest_prediction;
     int64_t predict_fails_at, train_fails_at; /* the number of a call, from 1 on; 0: never */
     _Atomic int64_t predictions;
-    int32_t train_sleep; /* microseconds */
     /* The first prediction waits until so many requests are in the queue, and the first train step until so many
-     * rollouts were put into theirs or dropped; for 20 s at most. */
-    _Atomic int64_t awaited_requests, awaited_rollouts;
+     * rollouts were put into theirs or dropped, and so many were left; for 20 s at most. */
+    _Atomic int64_t awaited_requests, awaited_rollouts, awaited_left;
+    _Atomic int waited_in_vain;
     gpur_ga3c **run;
     int64_t max_batch;
     gpur_device *device;

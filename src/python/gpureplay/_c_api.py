@@ -26,6 +26,7 @@ WHEN_FULL_WAIT, WHEN_FULL_ERROR = 0, 1
 LAYOUT_ROWS, LAYOUT_FRAMES = 0, 1
 STACK_FIRST, STACK_LAST = 0, 1
 PAD_ZERO, PAD_REPEAT = 0, 1
+EVICT_OLDEST, EVICT_BY_PRIORITY = 0, 1
 OBSERVATIONS_STACKS, OBSERVATIONS_FRAMES = 0, 1
 AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
 EPISODE_NONE, EPISODE_OPEN, EPISODE_ENDED = 0, 1, 2
@@ -121,7 +122,8 @@ class ReplayConfig(Sized):
                         (c_int32, "staging_blocks upload flush when_full"), (c_int64, "min_size max_batch"),
                         (c_float, "gamma reward_clip"), (c_uint64, "seed"), (c_int32, "prioritized weight_norm"),
                         (c_float, "alpha priority_offset"), (Schedule, "beta"),
-                        (c_int32, "n_step layout frame_stack stack_axis stack_pad reserved"), (c_int64, "extra_frames"))
+                        (c_int32, "n_step layout frame_stack stack_axis stack_pad reserved"), (c_int64, "extra_frames"),
+                        (c_int32, "eviction"), (c_float, "evict_alpha"))
 
 
 class ReplayPlan(Sized):

@@ -27,6 +27,7 @@ _BUFFER_CHOICES = {
     "layout": {"rows": _c_api.LAYOUT_ROWS, "frames": _c_api.LAYOUT_FRAMES},
     "stack_axis": {"first": _c_api.STACK_FIRST, "last": _c_api.STACK_LAST},
     "stack_pad": {"zero": _c_api.PAD_ZERO, "repeat": _c_api.PAD_REPEAT},
+    "eviction": {"oldest": _c_api.EVICT_OLDEST, "priority": _c_api.EVICT_BY_PRIORITY},
 }
 _OPTIMIZERS = {"adam": _c_api.ADAM, "rmsprop_tf": _c_api.RMSPROP_TF, "rmsprop_keras2": _c_api.RMSPROP_KERAS2,
                "rmsprop_torch": _c_api.RMSPROP_TORCH, "rmsprop_deepmind": _c_api.RMSPROP_DEEPMIND,
@@ -164,7 +165,8 @@ class Spec(NamedTuple):
 
 
 _BUFFER_MEMBERS = (*_BUFFER_CHOICES, "beta", "block_rows", "max_batch", "frame_stack", "min_size", "gamma",
-                   "reward_clip", "seed", "alpha", "priority_offset", "n_step", "extra_frames")
+                   "reward_clip", "seed", "alpha", "priority_offset", "n_step", "extra_frames",
+                   "evict_alpha")
 BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", "sequences", *_BUFFER_MEMBERS)
 
 
@@ -216,6 +218,9 @@ def _replay_config(preset: Any, capacity: Any, settings: Settings) -> _c_api.Rep
         if settings.get(name) is not None and not config.prioritized:
             raise ValueError(f"{name} is {settings[name]!r} and the buffer is not prioritized; it needs "
                              "prioritized=True or \"independent\"")
+    if settings.get("evict_alpha") is not None and config.eviction != _c_api.EVICT_BY_PRIORITY:
+        raise ValueError(f"evict_alpha is {settings['evict_alpha']!r} and the oldest transitions are evicted; it needs "
+                         "eviction=\"priority\"")
     if config.frame_stack > 1 and settings.get("layout") is None:
         config.layout = _c_api.LAYOUT_FRAMES
     return config
@@ -637,6 +642,8 @@ def _settings_of_replay(config: _c_api.ReplayConfig) -> Settings:
         **_values_of(config, "priority_offset n_step"),
         "layout": words["layout"], "frame_stack": config.frame_stack, "stack_axis": words["stack_axis"],
         "stack_pad": words["stack_pad"], "extra_frames": _extra_frames_of(config),
+        "eviction": words["eviction"],
+        "evict_alpha": _value_of(config, "evict_alpha") if config.eviction == _c_api.EVICT_BY_PRIORITY else None,
     }
     for name in () if config.prioritized else _BY_PRIORITY:
         found[name] = None

@@ -138,6 +138,7 @@ class ApexTraining(Training):
         self._use_exploration(apex)
         apex["eval_period"] = use("eval_period", apex["eval_period"] if apex["eval_episodes"] else 0)
         agent["prioritized"] = use("prioritized", True)
+        self._use_eviction(buffer)
         agent["target_period"] = use("target_period", agent["target_period"])
         agent["batch_size"] = use("batch", agent["batch_size"])
         self._use_learning_rate(agent)
@@ -155,6 +156,9 @@ class ApexTraining(Training):
 
     def _use_exploration(self, apex: Settings) -> None:
         apex["epsilons"] = _epsilons_of(self._options["epsilons"])
+
+    def _use_eviction(self, buffer: Settings) -> None:
+        """A choice of Ape-X DPG."""
 
     def _use_learning_rate(self, agent: Settings) -> None:
         if self._options["learning_rate"] is None:
@@ -203,7 +207,7 @@ class ApexTraining(Training):
         while self._step < steps:
             end = min(steps, (self._step // every + 1) * every) if every else steps
             self._run._call_watched(lib.gpur_apex_advance, end - self._step, 0, tick=self._progress.look)
-            if self._run.stats.env_steps >= steps:  # actors end first, so that it has all that they sent
+            if self._run.stats.env_steps >= steps:  # a file has all that the actors have sent
                 self._run.finish(evaluate=False)
             self._step = self._run.stats.env_steps
             if every:
@@ -228,6 +232,11 @@ class ApexDPGTraining(ApexTraining):
         if self._options["sigma"] is None:
             self._options["sigma"] = apex["sigma"]
         apex["sigma"] = self._options["sigma"]
+
+    def _use_eviction(self, buffer: Settings) -> None:
+        if self._options["eviction"] is None:
+            self._options["eviction"] = buffer.get("eviction", "oldest")
+        buffer["eviction"] = self._options["eviction"]
 
     def _use_learning_rate(self, agent: Settings) -> None:
         if self._options["learning_rate"] is None:
