@@ -9,12 +9,18 @@
 /* Seconds that a caller who brings a block waits for the run to be open: nothing wakes it when the run is closed. */
 static const double patience = 0.1;
 
+/* Under the lock. What the caller brings while the run ends is not taken, as little as files are. */
+static int is_open(const gpur_member *member)
+{
+    return member->apex->is_open && !(member->is_carried && member->apex->is_finishing);
+}
+
 /* Under the lock. */
 static gpur_status wait_until_open(const gpur_member *member)
 {
     gpur_apex *const apex = member->apex;
     const double end = member->is_carried ? gpur_clock_seconds() + patience : (double)INFINITY;
-    while (!apex->is_open && !apex->is_quitting && apex->status == GPUR_OK) {
+    while (!is_open(member) && !apex->is_quitting && apex->status == GPUR_OK) {
         if (gpur_clock_seconds() >= end)
             return gpur_fail(GPUR_WOULD_BLOCK, "nobody advances the run; call again");
         gpur_mutex_wait_for(&apex->lock, patience);
@@ -40,7 +46,7 @@ static gpur_status wait_to_insert(const gpur_member *member, int64_t rows)
         const double begin = gpur_clock_seconds();
         gpur_mutex_wait_for(&apex->lock, apex->config.limiter_timeout - waited);
         waited += gpur_clock_seconds() - begin;
-        if (!apex->is_open)
+        if (!is_open(member))
             waited = 0.0;
         GPUR_TRY(wait_until_open(member));
     }
