@@ -10,7 +10,7 @@
 `measure`: processes on Ray pack blocks of 50 transitions of 84 x 84 frames, or of 1,000 rows of 27 floats, as fast as
 they can, or at the 12,500 transitions a second of the paper, and hand them to the learner as actors do. Counted are
 transitions and bytes that arrive, train steps, and the CPU seconds of the feeding processes, of the learner and of Ray.
-Then the same without training, so that the learner's CPU seconds are those of receiving.
+Then the same with a limiter that lets hardly a train step in, so that the learner's CPU seconds are those of receiving.
 
 `simulate`: actors of a rate of their own on machines of 16, the network of the learner's machine, and its one thread
 that receives, which needs the CPU seconds that were measured.
@@ -52,7 +52,7 @@ def make_env(_lane: int, kind: str = "rows") -> Any:
 # The two sides, which are those of gpureplay.ray but for the environments.
 
 
-def settings_of(kind: str, trains: bool) -> dict[str, Any]:
+def settings_of(kind: str) -> dict[str, Any]:
     """Of the buffer and of the learner."""
     shape, dtype, rows = (KINDS[kind][name] for name in ("shape", "dtype", "rows"))
     is_frames = kind == "frames"
@@ -61,7 +61,7 @@ def settings_of(kind: str, trains: bool) -> dict[str, Any]:
               "truncated": "bool", "discount": "float32", "priority": "float32"}
     capacity = KINDS[kind]["capacity"]
     buffer = {"capacity": capacity, "fields": fields, "prioritized": True, "n_step": 3, "gamma": 0.99, "max_batch": 32,
-              "block_rows": 2 * rows, "min_size": 2_000 if trains else capacity}
+              "block_rows": 2 * rows, "min_size": 2_000}
     if is_frames:  # each block repeats 6 frames
         buffer.update(layout="frames", frame_stack=4, extra_frames=capacity * 6 // rows)
     trunk = [("conv", 16, 8, 4), ("conv", 32, 4, 2), (256, "relu")] if is_frames else [128]
@@ -77,11 +77,11 @@ def sink_class() -> Any:
 
         def _open(self) -> Any:
             kind, trains = self._given["kind"], self._given["trains"]
-            given = settings_of(kind, trains)
+            given = settings_of(kind)
             self.buffer = gpureplay.ReplayBuffer(device=gpureplay.Device("cpu", threads=1), **given["buffer"])
             agent = gpureplay.DQN(self.buffer, **given["agent"])
             run = gpureplay.Apex(agent, "ray_blocks:make_env", env_options={"kind": kind}, actors=0, workers=FEEDERS,
-                                 block_rows=KINDS[kind]["rows"])
+                                 block_rows=KINDS[kind]["rows"], samples_per_insert=0.0 if trains else 1e-9)
             return SimpleNamespace(run=run)
 
         def train(self) -> None:
@@ -123,7 +123,7 @@ class Packer:
         from gpureplay._library import check, lib
 
         self._lib, self._check, self._room = lib, check, 1 << 20
-        buffer = dict(settings_of(kind, True)["buffer"])
+        buffer = dict(settings_of(kind)["buffer"])
         fields = _schema.fields_of(buffer.pop("fields"))
         self._spec = _config.make_spec(fields, buffer.pop("capacity"), None, buffer)
         self._format, self._bytes = ctypes.c_void_p(), ctypes.c_int64()
@@ -338,8 +338,8 @@ def main() -> None:
         simulate_all(json.loads(Path(given.file).read_text(encoding="utf-8"))["measurements"], given.plot)
         return
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0")
-    sys.path.insert(0, str(Path(__file__).parent))  # where workers find this module
-    os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, sys.path[:2]))
+    here = str(Path(__file__).resolve().parent)
+    os.environ["PYTHONPATH"] = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
     import ray_blocks  # so that workers get its classes by that name
 
     found = ray_blocks.measure_all(given.seconds, given.hold)

@@ -172,7 +172,7 @@ class Learner:
     def take(self, actor: int, known: Any, episodes: list[tuple[int, float]], *blocks: np.ndarray) -> Any:
         """Takes what an actor has made: lengths and returns of episodes, and blocks, which lie in the memory of Ray's
         object store while they are appended. Waits as the limiter says. Returns the newest weights: their number and,
-        in a list, their object; None: there are none but those of the number `known`. _ENDED: the training has ended."""
+        in a list, their object; None: none but those of the number `known`. _ENDED: the training has ended."""
         run = self._opened().run
         try:
             for length, value in episodes:
@@ -491,8 +491,8 @@ class _Crew:
             self._failures[actor] = 0 if failure.sent else self._failures.get(actor, 0) + 1
             _log.warning("actor %d: %s", actor, failure)
             if self._failures[actor] >= _QUICK_FAILURES:
-                raise ActorFailed(f"actor {actor}: {failure} (for the 5th time in a row it failed before anything of it "
-                                  "was received)", 0) from None
+                raise ActorFailed(f"actor {actor}: {failure} (for the 5th time in a row it failed before anything of "
+                                  "it was received)", 0) from None
             time.sleep(0.025 * 2**self._failures[actor])
         except RayActorError:  # it is dead, or the learner is, which `done` tells
             time.sleep(_GONE)
