@@ -12,8 +12,8 @@ they can, or at the 12,500 transitions a second of the paper, and hand them to t
 transitions and bytes that arrive, train steps, and the CPU seconds of the feeding processes, of the learner and of Ray.
 Then the same with a limiter that lets hardly a train step in, so that the learner's CPU seconds are those of receiving.
 
-`simulate`: actors of a rate of their own on machines of 16, the network of the learner's machine, and its one thread
-that receives, which needs the CPU seconds that were measured.
+`simulate`: the paper's 360 actors, the network of the learner's machine, and its one thread that receives, which needs
+the CPU seconds that were measured.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-PAPER, ACTORS, FEEDERS, MACHINE = 12_500, 360, 2, 16
+PAPER, ACTORS, FEEDERS = 12_500, 360, 2
 KINDS = {"frames": {"shape": (84, 84), "dtype": "uint8", "rows": 50, "capacity": 20_000},
          "rows": {"shape": (27,), "dtype": "float32", "rows": 1000, "capacity": 200_000}}
 LINKS = {"10 Gbit/s": 1.25e9, "100 Gbit/s": 12.5e9}
@@ -250,14 +250,14 @@ def receive_cost(found: list[dict[str, Any]]) -> dict[str, float]:
     return costs
 
 
-def simulate(costs: dict[str, float], kind: str, rate: float, link: float, learners: int, seconds: float = 20.0,
-             actors: int = ACTORS) -> dict[str, float]:
-    """Actors make blocks at equal distances, have one call on its way, of up to four blocks, and wait when four more
-    are made. What is shared: the network into the learner's machine, and the thread that receives. Several learners
-    share actors and rate evenly."""
+def simulate(costs: dict[str, float], kind: str, rate: float, link: float, learners: int) -> dict[str, float]:
+    """The paper's 360 actors make blocks at equal distances, have one call on its way, of up to four blocks, and wait
+    when four more are made. What is shared: the network into the learner's machine, and the thread that receives.
+    Several learners share actors and rate evenly."""
     rows, size, service = KINDS[kind]["rows"], costs[f"{kind} bytes"], costs[kind]
-    actors, rate = -(-actors // learners), rate / learners
+    actors, rate = -(-ACTORS // learners), rate / learners
     period, random = rows * actors / rate, np.random.default_rng(1)
+    seconds = max(20.0, 20 * period)
     waiting, is_away, made = np.zeros(actors, int), np.zeros(actors, bool), np.zeros(actors, bool)
     events = [(start, 0, i) for i, start in enumerate(random.random(actors) * period)]  # 0: a block is made
     heapq.heapify(events)
@@ -287,20 +287,34 @@ def simulate(costs: dict[str, float], kind: str, rate: float, link: float, learn
             "thread": min(1.0, used_thread / now)}
 
 
+def limits(costs: dict[str, float]) -> str:
+    """What each part could take alone, in transitions a second."""
+    lines = ["| blocks of | bytes a transition | one receiving thread | " + " | ".join(LINKS) +
+             " | CPU s of Ray for a GB |", "|---" * (4 + len(LINKS)) + "|"]
+    for kind, settings in KINDS.items():
+        size = costs[f"{kind} bytes"] / settings["rows"]
+        network = " | ".join(f"{link / size:,.0f}" for link in LINKS.values())
+        lines.append(f"| {kind} | {size:,.0f} | {settings['rows'] / costs[kind]:,.0f} | {network} | "
+                     f"{costs[f'{kind} ray'] * 1e9:.1f} |")
+    return "\n".join(lines)
+
+
 def simulate_all(found: list[dict[str, Any]], plot: str | None) -> None:
     costs = receive_cost(found)
-    rates = [10_000, PAPER, 30_000, 100_000, 300_000, 1_000_000]
-    print("| blocks of | network | learners | offered/s | accepted/s | network used | receiving thread used |\n"
-          + "|---" * 7 + "|")
+    shown, rates = (10_000, 100_000, 1_000_000), [10_000, PAPER, 30_000, 100_000, 300_000, 1_000_000]
+    offered = " | ".join(f"accepted of {rate:,}/s" for rate in shown)
+    print(f"{limits(costs)}\n\n| blocks of | network | learners | {offered} | full first |\n{'|---' * 7}|")
     lines: dict[str, list[float]] = {}
     for kind in KINDS:
         for name, link in LINKS.items():
             for learners in (1, 4, 16):
-                for rate in rates:
-                    one = simulate(costs, kind, rate, link, learners)
-                    lines.setdefault(f"{kind}, {name}, {learners}", []).append(one["accepted"])
-                    print(f"| {kind} | {name} | {learners} | {rate:,} | {one['accepted']:,.0f} | "
-                          f"{100 * one['network']:.0f}% | {100 * one['thread']:.0f}% |")
+                all_of_it = {rate: simulate(costs, kind, rate, link, learners) for rate in rates}
+                lines[f"{kind}, {name}, {learners}"] = [one["accepted"] for one in all_of_it.values()]
+                last = all_of_it[rates[-1]]
+                full = max(("network", "thread"), key=last.__getitem__) if max(last["network"], last["thread"]) > 0.9 \
+                    else "-"
+                print(f"| {kind} | {name} | {learners} | " +
+                      " | ".join(f"{all_of_it[rate]['accepted']:,.0f}" for rate in shown) + f" | {full} |")
     if plot is not None:
         draw(rates, lines, plot)
 

@@ -23,9 +23,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import ray
-from ray.exceptions import ActorDiedError, RayActorError, RayError, RayTaskError
-from ray.util.metrics import Counter, Gauge
+
+try:
+    import ray
+    from ray.exceptions import ActorDiedError, RayActorError, RayError, RayTaskError
+    from ray.util.metrics import Counter, Gauge
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{error}; `pip install \"gpureplay[ray]\"`", name=error.name) from error
 
 from . import _c_api
 from ._apex import ApexStats, refuse_other_envs
@@ -323,8 +327,11 @@ class Actor:
             self._act(actor, _answer(learner.settings.remote), link)
         except _Ended:
             return
-        except GpureplayError as error:
-            raise ActorFailed(str(error), link.arrived) from error
+        except RayActorError:  # of the learner
+            raise
+        except Exception as error:
+            text = str(error) if isinstance(error, GpureplayError) else f"{type(error).__name__}: {error}"
+            raise ActorFailed(text, link.arrived) from error
 
     def _act(self, actor: int, given: Settings, link: _Link) -> None:
         buffer = dict(given["buffer"])
