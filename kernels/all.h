@@ -22,6 +22,7 @@
 #include "kernels/learn/noisy_action.h"
 #include "kernels/learn/softmax_choice.h"
 #include "kernels/priority/priority_sample.h"
+#include "kernels/priority/priority_evict.h"
 #include "kernels/priority/priority_insert_evict.h"
 #include "kernels/priority/priority_rebuild.h"
 #include "kernels/priority/priority_validate.h"

@@ -11,6 +11,7 @@
     X(priority_weights)                                                                                                \
     X(priority_update)                                                                                                 \
     X(priority_insert_evict)                                                                                           \
+    X(priority_evict)                                                                                                  \
     X(priority_rebuild)                                                                                                \
     X(priority_validate)                                                                                               \
     X(priority_read)
@@ -50,8 +51,10 @@ typedef struct gpur_tree {
     uint32_t *min_leaf[GPUR_TREE_LEVELS]; /* (levels) minimum over the non-zero leaves below a node, minus 1; UINT32_MAX
                                              if all are 0. NULL: not stored */
     gpur_priority_state *state;
+    int64_t *turn; /* (C) of each slot; see kernels/lib/turn.h. NULL: the oldest rows are evicted */
     int64_t capacity;
     int32_t levels;
+    int32_t evicts; /* 1: the tree by which rows are evicted. Its leaf of a row with p = 0 is the largest */
 } gpur_tree;
 
 /*
@@ -97,7 +100,8 @@ enum {
     GPUR_PHASE_ALL = -1,  /* all phases, by one block */
     GPUR_PHASE_CLEAR = 0, /* sets the rows' leaves to 0 */
     GPUR_PHASE_RAISE = 1, /* raises each leaf to the largest priority given for its row */
-    GPUR_PHASE_MIN = 2,   /* recomputes the minima of level 0; GPUR_PHASE_MIN + l: of level l */
+    GPUR_PHASE_EVICT = 2, /* recomputes the rows' leaves in the tree by which rows are evicted */
+    GPUR_PHASE_MIN = 3,   /* recomputes the minima of level 0; GPUR_PHASE_MIN + l: of level l */
 };
 
 /* Sets new priorities p + offset of rows given by id. If a row is given several times, its largest priority counts,
@@ -105,6 +109,7 @@ enum {
  * infinite with the offset is invalid, and is counted and ignored, too. */
 typedef struct gpur_priority_update_args {
     gpur_tree tree;
+    gpur_tree evict; /* by which rows are evicted; leaf NULL: the oldest are */
     const gpur_window *window;
     const int64_t *id;     /* (N) */
     const float *priority; /* (N) */
@@ -126,9 +131,14 @@ typedef struct gpur_priority_update_args {
  * Fold the maximum, after all inserts of one publication. Here the `rows` slots from first_slot on may wrap around
  * the ring's end. Each row without a valid priority gets the largest one given before it, by earlier rows of this
  * publication included. Then the largest priority so far is raised to that of these rows.
+ *
+ * With eviction by priority, only insert and fold: row first_slot + n is in slot slots[(first_slot + n) mod C], and the
+ * rows may wrap around the end of `slots`.
  */
 typedef struct gpur_priority_insert_evict_args {
     gpur_tree tree;
+    gpur_tree evict;           /* by which rows are evicted; leaf NULL: the oldest are */
+    const int64_t *slots;      /* (C) NULL: the oldest rows are evicted */
     const unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch;
     int64_t first_slot, rows;
@@ -139,6 +149,22 @@ typedef struct gpur_priority_insert_evict_args {
                             between; NULL: no window is set */
     gpur_window next;
 } gpur_priority_insert_evict_args;
+
+enum { GPUR_EVICT_ROWS = 256 }; /* the most rows that one launch evicts */
+
+/*
+ * Evicts draw.batch rows, at most GPUR_EVICT_ROWS: successive draws without replacement, each with probability leaf /
+ * total among the rows that are left [Horgan et al. 2018, appendix D]. By one block. The slot of the n-th row goes to
+ * slots[(first + n) mod C].
+ */
+typedef struct gpur_priority_evict_args {
+    gpur_tree tree;                 /* by which rows are sampled */
+    gpur_priority_sample_args draw; /* from the tree by which rows are evicted; `id` and `leaf` are scratch memory */
+    int64_t *slots;                 /* (C) */
+    int64_t first;
+    gpur_window *window; /* (1) set to `next` */
+    gpur_window next;
+} gpur_priority_evict_args;
 
 /* Recomputes nodes `first` to first + count - 1 of a level from their children. At level -1 it recomputes leaves from
  * their priorities with `alpha`, which becomes the state's alpha. */

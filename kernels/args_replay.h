@@ -56,6 +56,7 @@ typedef struct gpur_gather_args {
     const unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch, capacity;
     int64_t batch;        /* B */
+    const int64_t *turn;  /* (C) of the slots: see kernels/lib/turn.h. NULL: the window's ids follow each other */
     const int64_t *ids;   /* (B) for GPUR_GATHER_IDS; may be the same memory as `id` */
     const uint64_t *step; /* (1) number of this sample, in device memory; NULL: step_value */
     uint64_t step_value, seed;
@@ -72,12 +73,14 @@ typedef struct gpur_gather_args {
     gpur_field_copy copies[GPUR_MAX_LAUNCH_COPIES];
 } gpur_gather_args;
 
-/* Writes N rows into the ring from `first_slot` on, wrapping around its end. Each field comes from an array of its
- * own. Rewards that are to be clipped on the way are not among the copies. */
+/* Writes N rows into the ring from `first_slot` on, wrapping around its end; or, with `slots`, row n into slot
+ * slots[(first_slot + n) mod C]. Each field comes from an array of its own. Rewards that are to be clipped on the way
+ * are not among the copies. */
 typedef struct gpur_scatter_args {
     unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch, capacity;
     int64_t first_slot, rows;
+    const int64_t *slots;         /* (C) or NULL */
     const unsigned char *rewards; /* (N) float32 of any alignment, clipped on the way; NULL: none are */
     int32_t reward_offset;        /* bytes from the start of a row of the ring */
     float reward_clip;

@@ -55,6 +55,7 @@ add_python_test(test_ctypes package/test_ctypes.py $<TARGET_FILE:gpureplay>)
 # The library's environments against those of others, and plug-ins that are built outside the tree.
 add_python_test(test_cartpole_gymnasium env/test_cartpole.py $<TARGET_FILE:gpureplay>)
 add_python_test(test_minatar env/test_minatar.py $<TARGET_FILE:gpureplay>)
+add_python_test(test_pendulum_gymnasium env/test_pendulum.py $<TARGET_FILE:gpureplay>)
 add_python_test(test_plugin env/test_plugin.py $<TARGET_FILE:gpureplay>)
 
 # The Python package, and a program whose losses it must repeat.
@@ -108,9 +109,10 @@ endif()
 
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
 foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
-        test_headers_alone test_install_add_subdirectory_CXX test_minatar test_papers_md test_plugin test_python
-        test_python_without_fast test_scripts test_sources test_switches test_train.cpu test_train_apex.cpu
-        test_train_apex_in_python.cpu test_train_ga3c.cpu test_train_ga3c_in_python.cpu test_train_in_python.cpu)
+        test_headers_alone test_install_add_subdirectory_CXX test_minatar test_papers_md test_pendulum_gymnasium
+        test_plugin test_python test_python_without_fast test_scripts test_sources test_switches test_train.cpu
+        test_train_apex.cpu test_train_apex_in_python.cpu test_train_ga3c.cpu test_train_ga3c_in_python.cpu
+        test_train_in_python.cpu)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)
     endif()

@@ -5,13 +5,13 @@
  *   1  predictions a second while requests always wait, against inference alone with batches of the same mean size in
  *      the same run; the part of a predictor's time outside of inference; and the reply to one lonely agent against one
  *      inference. Environments take no time, and nothing is trained
- *   2  steps a second of A3C and GA3C with the networks of Table 2; of GA3C also with training batches of more than 40
- *      steps
+ *   2  steps a second with the networks of Table 2: of GA3C, also with training batches of more than 40 steps, of A2C,
+ *      and of A3C, which is always on the CPU
  *   3  the numbers of agents, predictors and trainers: predictions, rollouts trained on, queues, batches, policy lag
  *   4  the least training batch: the same [Figure 7]
  *   5  the tuner, from 1, 1 and 1, on three surfaces of sleeping environments and models, each with an optimum at 12
  *      agents, 4 predictors and 4 trainers or fewer: windows until the rate of the accepted numbers is 90% of the best
- *      rate of the grid, which is measured before
+ *      rate of the grid, which is measured before; and what it is after 200 windows
  *
  * Environments show noise of 84 x 84 bytes, and their episodes have 200 steps.
  */
@@ -292,6 +292,7 @@ static void run_networks(bench_report *report, gpur_device *device, double secon
 {
     static const char *const presets[] = {"ga3c", "ga3c-large-4", "ga3c-large-3", "ga3c-large-2", "ga3c-large-1"};
     static const double a3c[] = {352, 113, 97, 43, 11}, ga3c[] = {1361, 1271, 1206, 874, 490};
+    gpur_device *const cpu = bench_open("cpu", 1);
     print_head();
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
         char label[64];
@@ -301,12 +302,17 @@ static void run_networks(bench_report *report, gpur_device *device, double secon
         config.min_train_batch = 40;
         snprintf(label, sizeof label, "%s, over 40 steps", presets[i]);
         const rates joined = run_system(report, device, label, presets[i], &config, seconds);
+        config.system = GPUR_A2C;
+        snprintf(label, sizeof label, "a2c, %s", presets[i]);
+        const rates together = run_system(report, device, label, presets[i], &config, seconds);
         config.system = GPUR_A3C;
-        snprintf(label, sizeof label, "a3c, %s", presets[i]);
-        const rates baseline = run_system(report, device, label, presets[i], &config, seconds);
-        printf("%-26s %.2f and %.2f times; in the paper %.0f and %.0f, %.1f times\n", "", ours.steps / baseline.steps,
-               joined.steps / baseline.steps, ga3c[i], a3c[i], ga3c[i] / a3c[i]);
+        snprintf(label, sizeof label, "a3c on the CPU, %s", presets[i]);
+        const rates baseline = run_system(report, cpu, label, presets[i], &config, seconds);
+        printf("%-26s %.2f, %.2f and %.2f times; in the paper %.0f and %.0f, %.1f times\n", "",
+               ours.steps / baseline.steps, joined.steps / baseline.steps, together.steps / baseline.steps, ga3c[i],
+               a3c[i], ga3c[i] / a3c[i]);
     }
+    gpur_device_close(cpu);
 }
 
 /* Part 3. */
@@ -491,18 +497,19 @@ static double measure_grid(gpur_device *device, double window)
     return best;
 }
 
-/* 0 outside of the grid, where the optimum is not. */
-static double rate_of(gpur_ga3c_numbers n)
+/* That of the grid; outside of it, what the tuner measured in its window. */
+static double rate_of(const gpur_ga3c_event *tuned)
 {
-    const int is_in = n.agents <= MOST_AGENTS && n.predictors <= MOST_OTHERS && n.trainers <= MOST_OTHERS;
-    return is_in ? grid[n.agents][n.predictors][n.trainers] : 0;
+    const int is_in = tuned->predictors <= MOST_OTHERS && tuned->trainers <= MOST_OTHERS;
+    return is_in ? grid[tuned->agents][tuned->predictors][tuned->trainers] : tuned->rate;
 }
 
 typedef struct tuning {
     gpur_ga3c *run;
-    double wanted; /* rollouts a second */
-    int windows;
+    double wanted;      /* rollouts a second */
+    int windows, first; /* so far; when the rate was as wanted for the first time, or 0 */
     gpur_ga3c_numbers found;
+    double rate; /* of these */
 } tuning;
 
 static void on_window(void *user, const gpur_ga3c_event *event)
@@ -511,14 +518,18 @@ static void on_window(void *user, const gpur_ga3c_event *event)
     if (event->kind != GPUR_GA3C_TUNED)
         return;
     t->windows++;
-    if (event->accepted)
+    if (event->accepted) {
         t->found = (gpur_ga3c_numbers){event->agents, event->predictors, event->trainers};
-    if (t->windows >= MOST_WINDOWS || rate_of(t->found) >= t->wanted)
+        t->rate = rate_of(event);
+    }
+    if (t->first == 0 && t->rate >= t->wanted)
+        t->first = t->windows;
+    if (t->windows >= MOST_WINDOWS)
         gpur_ga3c_stop(t->run);
 }
 
-static int tune_once(bench_report *report, gpur_device *device, int32_t tuner, uint64_t seed, double window,
-                     double best)
+static tuning tune_once(bench_report *report, gpur_device *device, int32_t tuner, uint64_t seed, double window,
+                        double best)
 {
     gpur_ga3c_config config = numbers(1, 1, 1);
     tuning t = {.wanted = 0.9 * best, .found = {1, 1, 1}};
@@ -531,12 +542,13 @@ static int tune_once(bench_report *report, gpur_device *device, int32_t tuner, u
         bench_must(GPUR_DEVICE_ERROR, "tuner");
     gpur_ga3c_destroy(t.run);
     bench_hide();
-    const double rate = rate_of(t.found);
-    printf("%-20s %-6s run %2d: %3d windows, %2d agents, %d predictors, %d trainers, %3.0f%% of the best\n",
-           current->name, tuner == GPUR_TUNER_PAPER ? "paper" : "code", (int)seed, t.windows, (int)t.found.agents,
-           (int)t.found.predictors, (int)t.found.trainers, 100 * rate / best);
+    printf(
+        "%-20s %-6s run %2d: 90%% after %3d windows; at the end %2d agents, %2d predictors, %2d trainers, %3.0f%% of "
+        "the best\n",
+        current->name, tuner == GPUR_TUNER_PAPER ? "paper" : "code", (int)seed, t.first, (int)t.found.agents,
+        (int)t.found.predictors, (int)t.found.trainers, 100 * t.rate / best);
     fflush(stdout);
-    return rate >= t.wanted ? t.windows : MOST_WINDOWS + 1;
+    return t;
 }
 
 static void run_tuner(bench_report *report, gpur_device *device, double window)
@@ -550,22 +562,24 @@ static void run_tuner(bench_report *report, gpur_device *device, double window)
         printf("%-20s 1, 1 and 1: %.0f rollouts a second; the best of the grid: %.0f\n", current->name, grid[1][1][1],
                best);
         for (int32_t tuner = GPUR_TUNER_PAPER; tuner <= GPUR_TUNER_CODE; tuner++) {
-            double windows[TUNER_RUNS];
-            int reached = 0;
+            double firsts[TUNER_RUNS], last[TUNER_RUNS];
+            int reached = 0, kept = 0;
             for (int run = 0; run < TUNER_RUNS; run++) {
-                windows[run] = tune_once(report, device, tuner, (uint64_t)run, window, best);
-                reached += windows[run] <= MOST_WINDOWS;
+                const tuning t = tune_once(report, device, tuner, (uint64_t)run, window, best);
+                firsts[run] = t.first, last[run] = t.rate / best;
+                reached += t.first > 0, kept += t.rate >= t.wanted;
             }
             char name[64];
             snprintf(name, sizeof name, "%s, %s", current->name, tuner == GPUR_TUNER_PAPER ? "paper" : "code");
             json_case(&report->json, name);
             json_number(&report->json, "first", grid[1][1][1]);
             json_number(&report->json, "best", best);
-            json_numbers(&report->json, "windows", windows, TUNER_RUNS);
+            json_numbers(&report->json, "windows", firsts, TUNER_RUNS);
+            json_numbers(&report->json, "at the end", last, TUNER_RUNS);
             json_close_case(&report->json);
             report->done++;
-            printf("%-20s %-6s %d of %d runs reach 90%%\n", current->name, tuner == GPUR_TUNER_PAPER ? "paper" : "code",
-                   reached, TUNER_RUNS);
+            printf("%-20s %-6s %d of %d runs reach 90%%, %d have it at the end\n", current->name,
+                   tuner == GPUR_TUNER_PAPER ? "paper" : "code", reached, TUNER_RUNS, kept);
         }
     }
     gpur_ticket_lock_close(&device_lock);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Learning curves over seeds in games of MinAtar, with the same network, the same constants and as many steps.
+"""Learning curves over seeds, in games of MinAtar with the same network, the same constants and as many steps; and in
+tasks of continuous actions.
 
     build/peers/bin/pip install minatar
     build/peers/bin/python bench/run/learning.py run --train build/examples/gpureplay-train --out build/learning
@@ -22,6 +23,9 @@ Experiments, --experiment NAME:
                 priority so far as the initial one; with uniform draws; and with 100 kills of actors at random moments.
                 Episodes are those of the actor with the smallest epsilon. There are few of them in Freeway, whose
                 episodes have 2,500 steps: there the last network is evaluated, too.
+    apex-dpg    "apex-dpg-small" with two actors, and Stable-Baselines3's DDPG and TD3 with the same noise and else
+                their own defaults, after equal steps, over five seeds, in Pendulum and in cartpole swing-up, for which
+                --train must be "python -m gpureplay.train", with gpureplay[dm_control]. Evaluations have no noise.
     ga3c        "ga3c-small", "a3c-small" and "a2c-small" with 16 agents, and Stable-Baselines3's A2C with 16
                 environments, the same network, entropy 0.01, and its own defaults else, over eight seeds. Evaluations
                 draw actions, as the training does.
@@ -47,6 +51,7 @@ import itertools
 import json
 import math
 import os
+import shlex
 import shutil
 import signal
 import statistics
@@ -64,18 +69,21 @@ APEX_ACTORS = 8
 _APEX = ["--preset", "apex-dqn-small", "--actors", str(APEX_ACTORS), "--processes", "1"]
 KILLED, KILLS = "100 kills", 100
 PEER_A2C, AGENTS = "Stable-Baselines3's A2C", 16
+PEER_DDPG, PEER_TD3 = "Stable-Baselines3's DDPG", "Stable-Baselines3's TD3"
 _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]
 
 
 class Experiment(NamedTuple):
     """systems: the options of the program by name. base: the one that the others are compared with. choice: seeds of
-    all systems, of which the best one goes on. seeds: of the comparison."""
+    all systems, of which the best one goes on. seeds: of the comparison. settings: in the place of those in
+    SETTINGS."""
 
     games: tuple[str, ...]
     systems: dict[str, list[str]]
     base: str
     choice: tuple[int, ...]
     seeds: tuple[int, ...]
+    settings: dict[str, Any] = {}
 
 
 EXPERIMENTS = {
@@ -92,6 +100,12 @@ EXPERIMENTS = {
         ("MinAtar/Breakout", "MinAtar/Freeway"),
         {KILLED: _APEX, "Ape-X": _APEX, "largest priority so far": [*_APEX, "--initial-priorities", "max"],
          "uniform": [*_APEX, "--prioritized", "0"]}, "Ape-X", (), tuple(range(1, 9))),
+    "apex-dpg": Experiment(
+        ("Pendulum", "dm_control/cartpole-swingup"),
+        {"Ape-X DPG": ["--preset", "apex-dpg-small", "--actors", "2"], PEER_DDPG: [], PEER_TD3: []}, PEER_TD3, (),
+        tuple(range(1, 6)),
+        {"steps": 100_000, "prepopulation": 2_000, "sigma": 0.3, "last_steps": 20_000,
+         "eval_episodes": {"Pendulum": 20, "dm_control/cartpole-swingup": 20}}),
     "ga3c": Experiment(
         ("MinAtar/Breakout",),
         {**{name: ["--preset", preset, "--agents", str(AGENTS)] for name, preset in
@@ -103,7 +117,7 @@ SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "pre
             "clip_norm": 10.0, "eval_episodes": {"MinAtar/Breakout": 300, "MinAtar/Freeway": 30}, "eval_epsilon": 0.05,
             "last_steps": 50_000}
 RANDOM_EPISODES = 100
-T_975 = {3: 3.182, 7: 2.365, 11: 2.201, 15: 2.131, 31: 2.040}  # quantiles of Student's t distribution
+T_975 = {3: 3.182, 4: 2.776, 7: 2.365, 11: 2.201, 15: 2.131, 31: 2.040}  # quantiles of Student's t distribution
 BINS = 60  # of a curve
 METRICS = {"last": "the last episodes", "evaluated": "the evaluations"}
 DIFFERENCES = "| game | difference | by | its 95% interval | lowest allowed | criterion |\n" + "|---" * 6 + "|"
@@ -118,8 +132,8 @@ def _run_ours(train: str, out: Path, options: list[str], system: str, game: str,
     s, folder = SETTINGS, _file(out, system, game, seed).with_suffix("")
     period = [] if any(preset in options for preset in ("ga3c-small", "a3c-small", "a2c-small")) else \
         ["--eval-period", "0"]
-    command = [train, "--env", game, *options, "--steps", str(s["steps"]), "--seed", str(seed), "--out", str(folder),
-               "--device", "cpu", "--threads", "1", "--quiet", *period, "--eval-episodes",
+    command = [*shlex.split(train), "--env", game, *options, "--steps", str(s["steps"]), "--seed", str(seed), "--out",
+               str(folder), "--device", "cpu", "--threads", "1", "--quiet", *period, "--eval-episodes",
                str(s["eval_episodes"][game]), "--checkpoint", "0"]
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
     subprocess.run(command, check=True)
@@ -174,13 +188,17 @@ def _run_apex(train: str, out: Path, options: list[str], system: str, game: str,
     evaluated = {"evaluated": float(_rows(folder / "evaluations.csv")[-1]["mean_return"])} if evaluates else {}
     return {"episodes": [(int(row["step"]), float(row["return"])) for row in greediest], "deaths": len(ends),
             "lost_blocks": sum(int(row["lost_blocks"]) for row in ends),
-            "lost_rows": sum(int(row["lost_rows"]) for row in ends), "seconds": float(rates[-1]["seconds"]), **evaluated}
+            "lost_rows": sum(int(row["lost_rows"]) for row in ends), "seconds": float(rates[-1]["seconds"]),
+            **evaluated}
 
 
 def _make_env(game: str) -> Any:
     """The authors' package as a Gymnasium environment whose observations are images of bytes, channels first."""
     import gymnasium
     import numpy as np
+
+    if not game.startswith("MinAtar/"):
+        return _make_task(game)
     from minatar import Environment
 
     class Game(gymnasium.Env[Any, Any]):
@@ -205,6 +223,30 @@ def _make_env(game: str) -> Any:
             return self._obs(), float(reward), bool(ended), False, {}
 
     return Game()
+
+
+def _make_task(game: str) -> Any:
+    """An environment of continuous actions, as ours are."""
+    import gymnasium
+
+    if game == "Pendulum":
+        return gymnasium.make("Pendulum-v1")
+    from gpureplay._dm_control import ControlEnv
+
+    class Task(gymnasium.Env[Any, Any]):
+        def __init__(self) -> None:
+            self._task = ControlEnv(game, {})
+            self.observation_space, self.action_space = (
+                gymnasium.spaces.Box(space.low, space.high, dtype=space.dtype)
+                for space in (self._task.observation_space, self._task.action_space))
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            return self._task.reset(seed)
+
+        def step(self, action: Any) -> Any:
+            return self._task.step(action)
+
+    return Task()
 
 
 def _network() -> type:
@@ -288,16 +330,41 @@ def _run_peer_a2c(game: str, seed: int) -> dict[str, Any]:
     return {"episodes": ends.found, "evaluated": float(mean), "seconds": seconds}
 
 
+def _run_peer_ddpg(system: str, game: str, seed: int) -> dict[str, Any]:
+    import numpy as np
+    import torch
+    from stable_baselines3 import DDPG, TD3
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.noise import NormalActionNoise
+
+    torch.set_num_threads(1)
+    s, env = SETTINGS, Monitor(_make_env(game))
+    size = env.action_space.shape[0]  # the noise is of actions of -1 to 1
+    agent = (DDPG if system == PEER_DDPG else TD3)(
+        "MlpPolicy", env, gamma=s["gamma"], buffer_size=s["capacity"], learning_starts=s["prepopulation"], seed=seed,
+        device="cpu", action_noise=NormalActionNoise(np.zeros(size), np.full(size, s["sigma"])))
+    start = time.perf_counter()
+    agent.learn(s["steps"])
+    seconds = time.perf_counter() - start
+    ends = zip(itertools.accumulate(env.get_episode_lengths()), env.get_episode_rewards())
+    mean, _ = evaluate_policy(agent, Monitor(_make_env(game)), s["eval_episodes"][game])
+    return {"episodes": list(ends), "evaluated": float(mean), "seconds": seconds}
+
+
 def _random_returns(game: str) -> list[float]:
     import numpy as np
 
     env, returns, random = _make_env(game), [], np.random.default_rng(1)
+    env.action_space.seed(1)
     for episode in range(RANDOM_EPISODES):
         env.reset(seed=episode)
         gain, ended = 0.0, False
         while not ended:
-            _, reward, ended, _, _ = env.step(random.integers(env.action_space.n))
-            gain += reward
+            is_discrete = hasattr(env.action_space, "n")
+            action = random.integers(env.action_space.n) if is_discrete else env.action_space.sample()
+            _, reward, terminated, truncated, _ = env.step(action)
+            gain, ended = gain + float(reward), terminated or truncated
         returns.append(gain)
     return returns
 
@@ -349,7 +416,9 @@ def one(given: argparse.Namespace) -> None:
     out = Path(given.out)
     options = EXPERIMENTS[given.experiment].systems[given.system]
     run_one = _run_apex if given.experiment == "ape-x" else _run_ours
-    if given.system in (PEER, PEER_A2C):
+    if given.system in (PEER_DDPG, PEER_TD3):
+        found = _run_peer_ddpg(given.system, given.game, given.seed)
+    elif given.system in (PEER, PEER_A2C):
         found = (_run_peer if given.system == PEER else _run_peer_a2c)(given.game, given.seed)
     else:
         found = run_one(given.train, out, options, given.system, given.game, given.seed)
@@ -534,6 +603,7 @@ def main() -> None:
             command.add_argument("--game", required=True)
             command.add_argument("--seed", type=int, required=True)
     given = parser.parse_args()
+    SETTINGS.update(EXPERIMENTS[given.experiment].settings)
     given.function(given)
 
 

@@ -20,7 +20,7 @@ static gpur_status print_system(gpur_device *device, const options *o, const set
         return status;
     if (is_actor_critic(s))
         printf("%s, %d agents", s->type.name, (int)s->ga3c.agents);
-    else if (s->system == SYSTEM_APEX)
+    else if (is_apex(s))
         printf("%s, %d actors in %s", s->type.name, (int)s->apex.actors, s->apex.processes ? "processes" : "threads");
     else
         printf("%s, %d at a time", s->type.name, (int)s->run.num_envs);
@@ -37,10 +37,18 @@ static gpur_status open_run(agent *a, const settings *s)
                           : gpur_run_create_vector(a->learner, s->type.vector, NULL, &s->run, &a->run);
 }
 
+static gpur_status open_dpg(agent *a, const settings *s)
+{
+    const gpur_status status = gpur_dpg_create(a->replay, &s->dpg, &a->dpg);
+    return status == GPUR_OK ? gpur_apex_create_dpg(a->dpg, s->type.single, &s->apex, &a->apex) : status;
+}
+
 /* With the learner, and its replay. */
-static gpur_status open_dqn(agent *a, const settings *s)
+static gpur_status open_replay(agent *a, const settings *s)
 {
     gpur_status status = gpur_replay_create(a->device, &s->replay, &a->replay);
+    if (status == GPUR_OK && s->system == SYSTEM_APEX_DPG)
+        return open_dpg(a, s);
     if (status == GPUR_OK)
         status = gpur_learner_create(a->replay, &s->learner, &a->learner);
     return status == GPUR_OK ? open_run(a, s) : status;
@@ -62,7 +70,7 @@ static gpur_status open_all(agent *a, const char *device_name, const options *o,
         status = gpur_device_open(device_name, &device, &a->device);
     if (status == GPUR_OK)
         status = print_system(a->device, o, s);
-    return status != GPUR_OK ? status : is_actor_critic(s) ? open_ga3c(a, s) : open_dqn(a, s);
+    return status != GPUR_OK ? status : is_actor_critic(s) ? open_ga3c(a, s) : open_replay(a, s);
 }
 
 int agent_open(agent *a, const options *o, const settings *s)
@@ -84,6 +92,7 @@ void agent_close(agent *a)
     gpur_run_destroy(a->run);
     gpur_actor_critic_destroy(a->actor_critic);
     gpur_learner_destroy(a->learner);
+    gpur_dpg_destroy(a->dpg);
     gpur_replay_destroy(a->replay);
     gpur_device_close(a->device);
     *a = (agent){0};
@@ -112,7 +121,9 @@ gpur_status agent_save(agent *a, const char *folder)
 
 gpur_status agent_save_learner(agent *a, const char *path)
 {
-    return a->ga3c ? gpur_actor_critic_save(a->actor_critic, path, NULL) : gpur_learner_save(a->learner, path, NULL);
+    return a->ga3c  ? gpur_actor_critic_save(a->actor_critic, path, NULL)
+           : a->dpg ? gpur_dpg_save(a->dpg, path, NULL)
+                    : gpur_learner_save(a->learner, path, NULL);
 }
 
 gpur_status agent_load(agent *a, const char *folder, int refill)

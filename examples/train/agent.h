@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The library's objects: a device, a replay on it, a learner on that, and the run, with its environments; or Ape-X,
- * with its actors; or an actor-critic on the device, and its run. */
+/* The library's objects: a device, a replay on it, a learner on that, of DQN or of DPG, and the run, with its
+ * environments; or Ape-X, with its actors; or an actor-critic on the device, and its run. */
 #pragma once
 
 #include "settings.h"
@@ -11,6 +11,7 @@ typedef struct agent {
     gpur_device *device;
     gpur_replay *replay;
     gpur_learner *learner;
+    gpur_dpg *dpg;
     gpur_actor_critic *actor_critic;
     gpur_run *run; /* of these three one is there */
     gpur_apex *apex;

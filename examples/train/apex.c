@@ -69,8 +69,12 @@ int apex_serve(options *o)
 {
     static settings s;
     TRY(settings_find(&s, o));
+    const gpur_env_type *const type = s.type.single;
+    const char *const env_options = s.apex.env_options;
     const gpur_status status =
-        gpur_apex_serve(CONNECTION, s.type.single, s.apex.env_options, &s.replay, &s.learner.network, 1);
+        s.system == SYSTEM_APEX
+            ? gpur_apex_serve(CONNECTION, type, env_options, &s.replay, &s.learner.network, 1)
+            : gpur_apex_serve_dpg(CONNECTION, type, env_options, &s.replay, &s.dpg.actor, &s.dpg.critic, 1);
     return status == GPUR_OK || status == GPUR_INTERRUPTED ? 0 : fail("%s", gpur_last_error());
 }
 
@@ -78,12 +82,15 @@ int apex_work(options *o, int (*stop)(void *))
 {
     static settings s;
     TRY(settings_find(&s, o));
-    if (s.system != SYSTEM_APEX || !s.apex.folder)
-        return fail("--work is %s and %s; a worker needs --preset apex-dqn or apex-dqn-small, and --folder",
-                    o->value[OPTION_WORK],
-                    s.system == SYSTEM_APEX ? "--folder is missing" : "--preset is not one of Ape-X");
-    TRY_LIBRARY(gpur_apex_work(&s.apex, (int32_t)options_integer(o, OPTION_WORK), s.type.single, &s.replay,
-                               &s.learner.network, (int32_t)options_integer(o, OPTION_THREADS), stop, NULL));
+    if (!is_apex(&s) || !s.apex.folder)
+        return fail("--work is %s and %s; a worker needs a --preset of Ape-X, and --folder", o->value[OPTION_WORK],
+                    is_apex(&s) ? "--folder is missing" : "--preset is not one of Ape-X");
+    const int32_t actor = (int32_t)options_integer(o, OPTION_WORK);
+    const int32_t threads = (int32_t)options_integer(o, OPTION_THREADS);
+    TRY_LIBRARY(s.system == SYSTEM_APEX
+                    ? gpur_apex_work(&s.apex, actor, s.type.single, &s.replay, &s.learner.network, threads, stop, NULL)
+                    : gpur_apex_work_dpg(&s.apex, actor, s.type.single, &s.replay, &s.dpg.actor, &s.dpg.critic, threads,
+                                         stop, NULL));
     return 0;
 }
 
@@ -129,15 +136,18 @@ static void print_rate(const char *name, double value, const char *unit, const c
     printf("%-28s%12s  %-14s%10s%10s\n", name, number, unit, paper, rllib);
 }
 
-void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, double seconds, const double *rates)
+void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, double seconds, const double *rates,
+                      int has_dpg)
 {
     static const char share[] = "% of the time", actor_share[] = "% of its time";
-    printf("%-28s%12s  %-14s%10s%10s\n", "", "this run", "", "the paper", "RLlib");
+    printf("%-28s%12s  %-14s%10s%10s\n", "", "this run", "", "the paper", has_dpg ? "" : "RLlib");
     print_rate("environment steps", rates[APEX_ENV_STEPS_PER_SECOND], "/s", "", "");
-    print_rate("transitions received", rates[APEX_TRANSITIONS_PER_SECOND], "/s", "12,500", "5,134");
+    print_rate("transitions received", rates[APEX_TRANSITIONS_PER_SECOND], "/s", has_dpg ? "14,000" : "12,500",
+               has_dpg ? "" : "5,134");
     print_rate("data received", rates[APEX_MEGABYTES_PER_SECOND], "MB/s", "", "");
     print_rate("train steps", rates[APEX_TRAIN_STEPS_PER_SECOND], "/s", "", "");
-    print_rate("transitions learned", rates[APEX_LEARNED_PER_SECOND], "/s", "9,700", "4,081");
+    print_rate("transitions learned", rates[APEX_LEARNED_PER_SECOND], "/s", has_dpg ? "22,000" : "9,700",
+               has_dpg ? "" : "4,081");
     print_rate("learned for each received", rates[APEX_SAMPLES_PER_INSERT], "", "", "");
     print_rate("weights published", ratio((double)(to->published - from->published), seconds), "/s", "", "");
     print_rate("weights taken by actors", ratio((double)(to->pulled - from->pulled), seconds), "/s", "", "");

@@ -23,4 +23,5 @@ int apex_work(options *o, int (*stop)(void *));
 void apex_find_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, double seconds, double *rates);
 
 /* Prints them as a table, beside those of the paper. */
-void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, double seconds, const double *rates);
+void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, double seconds, const double *rates,
+                      int has_dpg);

@@ -149,6 +149,7 @@ static void add_apex(json *j, const gpur_apex_config *apex)
     json_float(j, "eval_epsilon", apex->eval_epsilon);
     json_integer(j, "restarts", apex->restarts);
     json_integer(j, "seed", (int64_t)apex->seed);
+    json_float(j, "sigma", apex->sigma);
     json_end(j, '}');
 }
 
@@ -220,9 +221,9 @@ static void add_replay(json *j, const gpur_replay_config *replay)
     json_end(j, '}');
 }
 
-static void add_network(json *j, const gpur_network_config *network)
+static void add_network(json *j, const char *name, const gpur_network_config *network)
 {
-    json_begin(j, "network", '{');
+    json_begin(j, name, '{');
     json_begin(j, "trunk", '[');
     for (int32_t i = 0; i < network->trunk_count; i++) {
         const gpur_layer *const layer = &network->trunk[i];
@@ -251,9 +252,9 @@ static void add_network(json *j, const gpur_network_config *network)
     json_end(j, '}');
 }
 
-static void add_optimizer(json *j, const gpur_optimizer_config *optimizer)
+static void add_optimizer(json *j, const char *name, const gpur_optimizer_config *optimizer)
 {
-    json_begin(j, "optimizer", '{');
+    json_begin(j, name, '{');
     NAMED(j, "kind", optimizer->kind, "adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind",
           "adam_tf");
     json_integer(j, "centered", optimizer->centered);
@@ -288,8 +289,8 @@ static void add_returns(json *j, const gpur_returns_config *returns)
 static void add_learner(json *j, const gpur_learner_config *learner, const gpur_replay_config *replay)
 {
     json_begin(j, "learner", '{');
-    add_network(j, &learner->network);
-    add_optimizer(j, &learner->optimizer);
+    add_network(j, "network", &learner->network);
+    add_optimizer(j, "optimizer", &learner->optimizer);
     json_integer(j, "double_dqn", learner->double_dqn);
     NAMED(j, "loss", learner->loss, "huber", "squared");
     json_float(j, "huber_delta", learner->huber_delta);
@@ -311,14 +312,36 @@ static void add_learner(json *j, const gpur_learner_config *learner, const gpur_
     json_end(j, '}');
 }
 
+static void add_dpg(json *j, const gpur_dpg_config *dpg, const gpur_replay_config *replay)
+{
+    json_begin(j, "dpg", '{');
+    add_network(j, "actor", &dpg->actor);
+    add_network(j, "critic", &dpg->critic);
+    add_optimizer(j, "actor_optimizer", &dpg->actor_optimizer);
+    add_optimizer(j, "critic_optimizer", &dpg->critic_optimizer);
+    json_float(j, "action_gradient_clip", dpg->action_gradient_clip);
+    add_source(j, dpg->index_source, replay);
+    add_schedule(j, "beta", &dpg->beta);
+    json_integer(j, "batch_size", dpg->batch_size);
+    json_integer(j, "target_period", dpg->target_period);
+    NAMED(j, "math", dpg->math, "fp32", "tf32", "bf16");
+    json_integer(j, "unroll", dpg->unroll);
+    json_integer(j, "deterministic", dpg->deterministic);
+    json_integer(j, "seed", (int64_t)dpg->seed);
+    json_end(j, '}');
+}
+
 static void add_dqn(json *j, const settings *s)
 {
-    if (s->system == SYSTEM_APEX)
+    if (is_apex(s))
         add_apex(j, &s->apex);
     else
         add_run(j, &s->run, s->learner.returns.cache_size == 0);
     add_replay(j, &s->replay);
-    add_learner(j, &s->learner, &s->replay);
+    if (s->system == SYSTEM_APEX_DPG)
+        add_dpg(j, &s->dpg, &s->replay);
+    else
+        add_learner(j, &s->learner, &s->replay);
 }
 
 static void add_ga3c(json *j, const gpur_ga3c_config *run)
@@ -347,9 +370,9 @@ static void add_ga3c(json *j, const gpur_ga3c_config *run)
 static void add_actor_critic(json *j, const gpur_actor_critic_config *learner)
 {
     json_begin(j, "actor_critic", '{');
-    add_network(j, &learner->network);
+    add_network(j, "network", &learner->network);
     add_field(j, "obs", &learner->obs);
-    add_optimizer(j, &learner->optimizer);
+    add_optimizer(j, "optimizer", &learner->optimizer);
     json_integer(j, "dual_optimizer", learner->dual_optimizer);
     NAMED(j, "log", learner->log, "add", "max", "softmax");
     json_float(j, "log_epsilon", learner->log_epsilon);

@@ -20,9 +20,12 @@ static const char file_name[] = "options.txt";
 /* The systems that have an option, a bit each; 0: all. */
 enum {
     RUN = 1 << SYSTEM_RUN,
-    APEX = 1 << SYSTEM_APEX,
+    APEX_DQN = 1 << SYSTEM_APEX,
+    APEX_DPG = 1 << SYSTEM_APEX_DPG,
     GA3C = 1 << SYSTEM_GA3C,
-    DQN = RUN | APEX,
+    APEX = APEX_DQN | APEX_DPG,
+    DQN = RUN | APEX_DQN,
+    REPLAY = RUN | APEX,
     ACTOR_CRITIC = GA3C | 1 << SYSTEM_A3C,
 };
 
@@ -40,7 +43,7 @@ static const struct option {
         {"--preset", "NAME", TEXT, 0, 0,
          "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
          "dqn-lambda-2019, vrc-2021, apex-dqn, ga3c, or these four with -small; ga3c-large-4 to ga3c-large-1, "
-         "a3c-cpu, a3c-small, a2c, a2c-small"},
+         "a3c-cpu, a3c-small, a2c, a2c-small; of continuous actions apex-dpg, apex-dpg-small"},
     [OPTION_DEVICE] = {"--device", "NAME", TEXT, 0, 0, "auto (default: a GPU if there is one), cpu, cuda:N"},
     [OPTION_THREADS] = {"--threads", "N", INTEGER, 0, 1024,
                         "threads that compute on the CPU (0: as many as there are cores)"},
@@ -73,32 +76,35 @@ static const struct option {
     [OPTION_TARGET_PERIOD] =
         {"--target-period", "C", INTEGER, 1, INT64_MAX / 4,
          "steps between copies to the target network, or refreshes of the cache (10000, 1000); of Ape-X "
-         "train steps (2500, 250)",
-         .of = DQN},
+         "train steps (2500, 250; of apex-dpg 100)",
+         .of = REPLAY},
     [OPTION_TRAIN_PERIOD] = {"--train-period", "F", INTEGER, 1, INT64_MAX / 4, "steps for each train step (4)",
                              .of = RUN},
     [OPTION_PREPOPULATION] =
         {"--prepopulation", "N", INTEGER, 1, INT64_MAX / 4,
          "random steps before the first step, of Ape-X transitions before the first train step (50000, "
-         "5000)",
-         .of = DQN},
+         "5000; of apex-dpg-small 2000)",
+         .of = REPLAY},
     [OPTION_EVAL_PERIOD] = {"--eval-period", "N", INTEGER, 0, INT64_MAX / 4,
-                            "steps between evaluations; 0: only at the end (250000, 50000)", .of = DQN},
+                            "steps between evaluations; 0: only at the end (250000, 50000; of apex-dpg-small 20000)",
+                            .of = REPLAY},
     [OPTION_EVAL_EPISODES] = {"--eval-episodes", "N", INTEGER, 0, INT64_MAX / 4,
                               "episodes of an evaluation; 0: no evaluations (30)"},
     [OPTION_CAPACITY] =
         {"--capacity", "N", INTEGER, 2, INT64_MAX / 4,
          "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, to which it is trimmed "
-         "(2000000, 100000)",
-         .of = DQN},
+         "(2000000, 100000; of apex-dpg 1000000)",
+         .of = REPLAY},
     [OPTION_FRAME_STACK] = {"--frame-stack", "N", INTEGER, 1, GPUR_MAX_STACK,
                             "frames of an observation, where the environment shows one image without channels (4)",
                             .is_optional = 1, .of = DQN},
-    [OPTION_BATCH] = {"--batch", "N", INTEGER, 1, INT64_MAX / 4, "transitions of a train step (32; of apex-dqn 512)",
-                      .of = DQN},
+    [OPTION_BATCH] = {"--batch", "N", INTEGER, 1, INT64_MAX / 4,
+                      "transitions of a train step (32; of apex-dqn 512, of apex-dpg 256, of apex-dpg-small 64)",
+                      .of = REPLAY},
     [OPTION_LEARNING_RATE] = {"--learning-rate", "X", NUMBER, 0, 0,
                               "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005, of apex-dqn "
-                              "0.0000625, of ga3c, a3c-cpu and a2c 0.0003, of ga3c-small 0.001, of a3c-small 0.0005, "
+                              "0.0000625, of apex-dpg 0.0001, of apex-dpg-small 0.001, of ga3c, a3c-cpu and a2c "
+                              "0.0003, of ga3c-small 0.001, of a3c-small 0.0005, "
                               "of a2c-small 0.002)"},
     [OPTION_EXPLORATION_STEPS] =
         {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
@@ -127,7 +133,8 @@ static const struct option {
     [OPTION_PROCESSES] = {"--processes", "0|1", SWITCH, 0, 1, "of Ape-X: 1: each actor is a process (0: a thread)",
                           .of = APEX},
     [OPTION_SAMPLES_PER_INSERT] = {"--samples-per-insert", "X", NUMBER, 0, 0,
-                                   "of Ape-X: transitions learned for each one received; 0: not limited (0, 8)",
+                                   "of Ape-X: transitions learned for each one received; 0: not limited (0, 8; of "
+                                   "apex-dpg-small 32)",
                                    .of = APEX},
     [OPTION_INITIAL_PRIORITIES] = {"--initial-priorities", "td|max", TEXT, 0, 0,
                                    "of Ape-X: the actors' TD errors, or the largest priority so far (td)", .of = APEX},
@@ -139,11 +146,15 @@ static const struct option {
     [OPTION_EPSILONS] = {"--epsilons", "LIST", TEXT, 0, 0,
                          "of Ape-X: a,b,...: actor i acts with that of place i mod their number, instead of with "
                          "0.4^(1 + 7 i / (N - 1))",
-                         .is_optional = 1, .of = APEX},
+                         .is_optional = 1, .of = APEX_DQN},
+    [OPTION_SIGMA] = {"--sigma", "X", NUMBER, 0, 0,
+                      "of Ape-X DPG: standard deviation of the actors' noise, where actions are -1 to 1 (0.3)",
+                      .of = APEX_DPG},
     [OPTION_COMPRESSION] = {"--compression", "LEVEL", INTEGER, 0, 19, "of Ape-X: of blocks by Zstandard; 0: none (0)",
                             .of = APEX},
     [OPTION_PULL_PERIOD] = {"--pull-period", "N", INTEGER, 1, INT64_MAX / 4,
-                            "of Ape-X: steps of an actor between two looks for newer weights (100)", .of = APEX},
+                            "of Ape-X: steps of an actor between two looks for newer weights (100; of apex-dpg 400)",
+                            .of = APEX},
     [OPTION_FOLDER] = {"--folder", "FOLDER", TEXT, 0, 0,
                        "of Ape-X: the learner also takes what workers leave in this folder; see --work",
                        .is_optional = 1, .of = APEX},
@@ -209,7 +220,11 @@ system_id options_system(const options *o)
     static const struct {
         const char *prefix;
         system_id system;
-    } others[] = {{"apex-dqn", SYSTEM_APEX}, {"ga3c", SYSTEM_GA3C}, {"a3c", SYSTEM_A3C}, {"a2c", SYSTEM_A3C}};
+    } others[] = {{"apex-dqn", SYSTEM_APEX},
+                  {"apex-dpg", SYSTEM_APEX_DPG},
+                  {"ga3c", SYSTEM_GA3C},
+                  {"a3c", SYSTEM_A3C},
+                  {"a2c", SYSTEM_A3C}};
     const char *const preset = o->value[OPTION_PRESET];
     for (size_t i = 0; preset && i < sizeof others / sizeof *others; i++)
         if (strncmp(preset, others[i].prefix, strlen(others[i].prefix)) == 0)
@@ -224,9 +239,15 @@ static int is_of_system(option_id id, const options *o)
 
 /* The presets that have an option, by its systems. */
 static const char *const presets[] = {
-    [RUN] = "fast-dqn, dqn-lambda or vrc",        [APEX] = "Ape-X: apex-dqn or apex-dqn-small",
-    [DQN] = "fast-dqn, dqn-lambda, vrc or Ape-X", [GA3C] = "GA3C: ga3c, ga3c-small or ga3c-large-4 to -1",
-    [ACTOR_CRITIC] = "GA3C, A3C or A2C",          [RUN | ACTOR_CRITIC] = "fast-dqn, dqn-lambda, vrc, GA3C, A3C or A2C",
+    [RUN] = "fast-dqn, dqn-lambda or vrc",
+    [APEX] = "Ape-X: apex-dqn, apex-dpg, or one of them with -small",
+    [APEX_DQN] = "Ape-X: apex-dqn or apex-dqn-small",
+    [APEX_DPG] = "Ape-X: apex-dpg or apex-dpg-small",
+    [DQN] = "fast-dqn, dqn-lambda, vrc or apex-dqn",
+    [REPLAY] = "fast-dqn, dqn-lambda, vrc or Ape-X",
+    [GA3C] = "GA3C: ga3c, ga3c-small or ga3c-large-4 to -1",
+    [ACTOR_CRITIC] = "GA3C, A3C or A2C",
+    [RUN | ACTOR_CRITIC] = "fast-dqn, dqn-lambda, vrc, GA3C, A3C or A2C",
 };
 
 int options_check_system(const options *o)
@@ -236,9 +257,8 @@ int options_check_system(const options *o)
             return fail("%s is %s and --preset is %s, which does not have it; leave the option out, or take a preset "
                         "of %s",
                         known[i].name, o->value[i], o->value[OPTION_PRESET], presets[known[i].of]);
-    if (o->value[OPTION_REFILL] && options_system(o) != SYSTEM_APEX)
-        return fail("--refill is given and --preset is %s; only a run of apex-dqn or apex-dqn-small fills its replay "
-                    "again",
+    if (o->value[OPTION_REFILL] && !(APEX & 1 << options_system(o)))
+        return fail("--refill is given and --preset is %s; only a run of Ape-X fills its replay again",
                     o->value[OPTION_PRESET]);
     return 0;
 }
@@ -523,7 +543,8 @@ void options_print_help(FILE *file)
                   "       gpureplay-train --resume FOLDER\n"
                   "       gpureplay-train --work I --folder FOLDER --env NAME --preset apex-dqn [options]\n\n"
                   "Trains a DQN agent in W environments, by default with both switches of fast DQN [Daley & Amato\n"
-                  "2021]; or by Ape-X [Horgan et al. 2018], with presets apex-dqn and apex-dqn-small; or an\n"
+                  "2021]; or by Ape-X [Horgan et al. 2018], with presets apex-dqn and apex-dqn-small, and in\n"
+                  "environments of continuous actions apex-dpg and apex-dpg-small; or an\n"
                   "actor-critic by GA3C [Babaeizadeh et al. 2017], A3C [Mnih et al. 2016] or A2C. Ctrl-C ends it\n"
                   "with what there is. In brackets: the default, of fast-dqn and of fast-dqn-small where they\n"
                   "differ, which is mostly that of the other presets, too; of options of Ape-X or of GA3C that of\n"

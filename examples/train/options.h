@@ -45,6 +45,7 @@ typedef enum option_id {
     OPTION_PRIORITIZED,
     OPTION_REPLICATE,
     OPTION_EPSILONS,
+    OPTION_SIGMA,
     OPTION_COMPRESSION,
     OPTION_PULL_PERIOD,
     OPTION_FOLDER,
@@ -70,9 +71,9 @@ typedef enum option_id {
     OPTIONS
 } option_id;
 
-/* The systems, by the preset: the runs of run.h, Ape-X, and the actor-critics. A2C is one of SYSTEM_A3C, too: both have
- * no queues. */
-typedef enum system_id { SYSTEM_RUN, SYSTEM_APEX, SYSTEM_GA3C, SYSTEM_A3C } system_id;
+/* The systems, by the preset: the runs of run.h, Ape-X with a learner of DQN or of DPG, and the actor-critics. A2C is
+ * one of SYSTEM_A3C, too: both have no queues. */
+typedef enum system_id { SYSTEM_RUN, SYSTEM_APEX, SYSTEM_APEX_DPG, SYSTEM_GA3C, SYSTEM_A3C } system_id;
 
 /* Values as text, NULL where there is none. They have been checked: a number is one, and in its range. */
 typedef struct options {

@@ -40,6 +40,19 @@ static void print_time(char *words, size_t bytes, double seconds)
         snprintf(words, bytes, "%d:%02d", minutes, rest);
 }
 
+/* Of an actor and a critic those of the critic. */
+static gpur_status read_dpg(gpur_dpg *dpg, gpur_learner_stats *learner)
+{
+    gpur_dpg_stats stats = {.size = sizeof stats};
+    const gpur_status status = gpur_dpg_get_stats(dpg, &stats);
+    learner->steps = stats.steps;
+    learner->learning_rate = stats.critic_learning_rate;
+    learner->mean_loss = stats.mean_critic_loss;
+    learner->mean_q = stats.mean_q;
+    learner->gradient_norm = stats.critic_gradient_norm;
+    return status;
+}
+
 /* The learner's mean loss is over the time since the last call: `with_learner` 1 only for rows. */
 static int read_sample(const progress *p, int with_learner, progress_sample *sample)
 {
@@ -54,6 +67,8 @@ static int read_sample(const progress *p, int with_learner, progress_sample *sam
                           : gpur_run_get_stats(a->run, &sample->run));
     if (with_learner && a->learner)
         TRY_LIBRARY(gpur_learner_get_stats(a->learner, &sample->learner));
+    if (with_learner && a->dpg)
+        TRY_LIBRARY(read_dpg(a->dpg, &sample->learner));
     sample->step = a->ga3c   ? sample->ga3c.steps
                    : a->apex ? sample->apex.env_steps
                              : p->first_step + sample->run.steps - p->counted;
@@ -249,7 +264,8 @@ static int look(progress *p, int is_last)
     if (is_last && p->agent->ga3c && !p->is_quiet)
         ga3c_print_rates(&p->first.ga3c, &p->last.ga3c, p->preset, p->rates);
     if (is_last && p->agent->apex && !p->is_quiet)
-        apex_print_rates(&p->first.apex, &p->last.apex, p->last.seconds - p->first.seconds, p->rates);
+        apex_print_rates(&p->first.apex, &p->last.apex, p->last.seconds - p->first.seconds, p->rates,
+                         p->agent->dpg != NULL);
     return 0;
 }
 

@@ -219,7 +219,7 @@ static int cut(record *r, int file, int64_t bytes)
 
 int record_open(record *r, const char *folder, system_id system)
 {
-    *r = (record){.system = system};
+    *r = (record){.system = system == SYSTEM_APEX_DPG ? SYSTEM_APEX : system}; /* which have the same files */
     for (int i = 0; i < RECORD_FILES; i++)
         r->file[i] = -1;
     pthread_mutex_init(&r->lock, NULL);

@@ -19,6 +19,11 @@ int is_actor_critic(const settings *s)
     return s->system == SYSTEM_GA3C || s->system == SYSTEM_A3C;
 }
 
+int is_apex(const settings *s)
+{
+    return s->system == SYSTEM_APEX || s->system == SYSTEM_APEX_DPG;
+}
+
 int can_save_files(void)
 {
     return strstr(gpur_build_info(), "files: none") == NULL;
@@ -327,6 +332,9 @@ static int choose_preset(options *o, const settings *s)
             "%s shows images of %d x %d and --preset is missing; without it they must be at most 84 x 84. A game "
             "of Atari has such frames in the plug-in of docs/atari.md: --env build/atari/atari.so:Pong",
             s->type.name, (int)height, (int)width);
+    if (!o->value[OPTION_PRESET] && s->env.action.num_actions == 0)
+        return fail("%s has continuous actions and --preset is missing; it must be apex-dpg or apex-dpg-small",
+                    s->type.name);
     return use_text(o, OPTION_PRESET, shows_atari_frames(obs) ? "fast-dqn" : "fast-dqn-small");
 }
 
@@ -400,7 +408,7 @@ static int use_actors(options *o, settings *s)
     TRY(use_double(o, OPTION_SAMPLES_PER_INSERT, &apex->samples_per_insert));
     TRY(use_initial_priorities(o, &apex->initial_priorities));
     TRY(use_int32(o, OPTION_REPLICATE, &apex->replicate));
-    TRY(use_epsilons(o, s));
+    TRY(s->system == SYSTEM_APEX ? use_epsilons(o, s) : use_float(o, OPTION_SIGMA, &apex->sigma));
     TRY(use_integer(o, OPTION_EVAL_EPISODES, &apex->eval_episodes));
     if (apex->eval_episodes == 0)
         apex->eval_period = 0;
@@ -426,6 +434,23 @@ static int use_apex_learner(options *o, gpur_learner_config *learner)
     return 0;
 }
 
+/* Both networks learn at the same rate. */
+static int use_dpg(options *o, gpur_dpg_config *dpg)
+{
+    int32_t is_prioritized = 1;
+    float rate = dpg->actor_optimizer.learning_rate.first;
+    TRY(use_int32(o, OPTION_PRIORITIZED, &is_prioritized));
+    if (!is_prioritized)
+        dpg->index_source = GPUR_UNIFORM;
+    TRY(use_integer(o, OPTION_TARGET_PERIOD, &dpg->target_period));
+    TRY(use_integer(o, OPTION_BATCH, &dpg->batch_size));
+    TRY(use_float(o, OPTION_LEARNING_RATE, &rate));
+    dpg->actor_optimizer.learning_rate = (gpur_schedule){.first = rate, .last = rate};
+    dpg->critic_optimizer.learning_rate = dpg->actor_optimizer.learning_rate;
+    dpg->seed = (uint64_t)options_integer(o, OPTION_SEED);
+    return 0;
+}
+
 /* Blocks repeat so many more frames as stacks are longer. */
 static int use_apex_frames(options *o, settings *s)
 {
@@ -441,9 +466,10 @@ static int use_apex_replay(options *o, settings *s)
 {
     gpur_replay_config *const replay = &s->replay;
     const int64_t preset = replay->capacity;
+    const int64_t batch = s->system == SYSTEM_APEX ? s->learner.batch_size : s->dpg.batch_size;
     int64_t *const soft = &s->apex.soft_capacity;
     TRY(use_integer(o, OPTION_CAPACITY, soft));
-    TRY(use_batch(*soft, s->learner.batch_size, replay));
+    TRY(use_batch(*soft, batch, replay));
     const int64_t most = INT64_MAX / 2 / (replay->extra_frames + 1); /* so that the product below is a number */
     if (*soft > most)
         return fail("--capacity is %" PRId64 "; it must be at most %" PRId64, *soft, most);
@@ -466,20 +492,31 @@ static int check_single(const settings *s, const options *o)
     return s->type.single ? 0
                           : fail("%s steps all environments at once, and --preset is %s, whose %s step one each; it "
                                  "must be a type that steps one at a time",
-                                 s->type.name, o->value[OPTION_PRESET], s->system == SYSTEM_APEX ? "actors" : "agents");
+                                 s->type.name, o->value[OPTION_PRESET], is_apex(s) ? "actors" : "agents");
+}
+
+static gpur_status find_apex_preset(const options *o, settings *s)
+{
+    const char *const name = o->value[OPTION_PRESET], *const env_options = o->value[OPTION_ENV_OPTIONS];
+    return s->system == SYSTEM_APEX
+               ? gpur_apex_preset(name, s->type.single, env_options, s->fields, &s->replay, &s->learner, &s->apex)
+               : gpur_apex_preset_dpg(name, s->type.single, env_options, s->fields, &s->replay, &s->dpg, &s->apex);
 }
 
 static int find_apex(settings *s, options *o, int is_small)
 {
     TRY(check_single(s, o));
     TRY_LIBRARY(gpur_apex_config_init(&s->apex, sizeof s->apex));
-    TRY_LIBRARY(gpur_apex_preset(o->value[OPTION_PRESET], s->type.single, o->value[OPTION_ENV_OPTIONS], s->fields,
-                                 &s->replay, &s->learner, &s->apex));
+    TRY_LIBRARY(find_apex_preset(o, s));
     s->steps = is_small ? 1000000 : 50000000;
     TRY(use_integer(o, OPTION_STEPS, &s->steps));
     TRY(use_actors(o, s));
-    TRY(use_apex_learner(o, &s->learner));
-    TRY(use_apex_frames(o, s));
+    if (s->system == SYSTEM_APEX) {
+        TRY(use_apex_learner(o, &s->learner));
+        TRY(use_apex_frames(o, s));
+    } else {
+        TRY(use_dpg(o, &s->dpg));
+    }
     TRY(use_apex_replay(o, s));
     s->eval_episodes = s->apex.eval_episodes;
     return use_checkpoint(o, 1, is_small, &s->checkpoint);
@@ -579,9 +616,10 @@ int settings_find(settings *s, options *o)
     TRY(options_check_system(o));
     TRY_LIBRARY(gpur_replay_config_init(&s->replay, sizeof s->replay));
     TRY_LIBRARY(gpur_learner_config_init(&s->learner, sizeof s->learner));
+    TRY_LIBRARY(gpur_dpg_config_init(&s->dpg, sizeof s->dpg));
     const int is_small = strstr(o->value[OPTION_PRESET], "-small") != NULL;
     s->system = options_system(o);
-    return s->system == SYSTEM_RUN    ? find_run(s, o, is_small)
-           : s->system == SYSTEM_APEX ? find_apex(s, o, is_small)
-                                      : find_ga3c(s, o, is_small);
+    return s->system == SYSTEM_RUN ? find_run(s, o, is_small)
+           : is_apex(s)            ? find_apex(s, o, is_small)
+                                   : find_ga3c(s, o, is_small);
 }

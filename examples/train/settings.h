@@ -20,6 +20,7 @@ typedef struct settings {
     gpur_field fields[GPUR_APEX_FIELDS]; /* of the replay, which points to them */
     gpur_replay_config replay;
     gpur_learner_config learner;
+    gpur_dpg_config dpg; /* of Ape-X DPG, in the place of `learner` */
     system_id system;
     gpur_run_config run;
     gpur_apex_config apex; /* of Ape-X, in the place of `run` */
@@ -35,6 +36,9 @@ int settings_find(settings *s, options *o);
 
 /* 1: of GA3C, A3C or A2C. */
 int is_actor_critic(const settings *s);
+
+/* 1: of Ape-X, with either learner. */
+int is_apex(const settings *s);
 
 /* 1: this build of the library can save to files. */
 int can_save_files(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ape-X on one machine [Horgan et al. 2018]: many actors, each with an environment, an epsilon and a copy of the
+ * Ape-X on one machine [Horgan et al. 2018]: many actors, each with an environment, an exploration and a copy of the
  * weights of its own, send blocks of transitions (block.h) with initial priorities to a learner, which draws from its
  * replay by priority. Actors and learner run beside each other without waiting for each other, so a run is not the same
  * bits each time: what was acted by which weights depends on the timing.
@@ -25,6 +25,7 @@
 #define GPUREPLAY_APEX_H
 
 #include "gpureplay/block.h"
+#include "gpureplay/dpg.h"
 #include "gpureplay/env.h"
 #include "gpureplay/learner.h"
 #include "gpureplay/policy.h"
@@ -63,7 +64,7 @@ typedef struct gpur_apex_event {
     double episode_return;   /* an episode: the sum of its rewards, unclipped and not discounted; an evaluation: mean
                                 over its episodes */
     double return_deviation; /* an evaluation: standard deviation over its episodes; else 0 */
-    float epsilon;           /* the actor's */
+    float epsilon;           /* the actor's; of action vectors its sigma */
     int32_t asked;           /* ENDED: 1 if it was asked to end */
     int64_t lost_blocks;     /* ENDED: blocks that it made, by its own count, and that were not appended */
     int64_t lost_rows;       /* ENDED: transitions that its steps began, by its own count, and that were not appended:
@@ -126,9 +127,11 @@ typedef struct gpur_apex_config {
     void *user;                                                 /* given to on_event */
     const char *folder; /* where blocks of workers come from: see gpur_apex_work. It is made if it is not there, and
                            belongs to one learner at a time. NULL, the default: none */
+    float sigma;        /* of a run of gpur_apex_create_dpg, whose actors act by vectors: the standard deviation of the
+                           noise of each component, whose range is -1 to 1; 0 or more, default 0.3. The actor that
+                           evaluates has none. Epsilons are not read then */
     int32_t workers;    /* actors elsewhere, whose blocks the caller brings: see gpur_apex_act. Worker i has the epsilon
                            of actor i of so many. 0 to 1,024; above 0, `actors` may be 0. Default 0 */
-    int32_t reserved;   /* 0 */
 } gpur_apex_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_apex_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -160,6 +163,18 @@ GPUR_API gpur_status gpur_apex_preset(const char *name, const gpur_env_type *typ
                                       gpur_learner_config *learner, gpur_apex_config *apex);
 
 /*
+ * The same for Ape-X DPG, in environments of continuous actions whose observations are float32. Of `dpg` math, unroll,
+ * deterministic and seed keep their values.
+ *
+ *   "apex-dpg"        all constants of Horgan et al. 2018, appendix D, and where it has none those of "apex-dqn". The
+ *                     soft capacity is 1,000,000, and the oldest transitions are removed
+ *   "apex-dpg-small"  this library's own, for tasks like Pendulum and cartpole swing-up on a few cores
+ */
+GPUR_API gpur_status gpur_apex_preset_dpg(const char *name, const gpur_env_type *type, const char *options,
+                                          gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay,
+                                          gpur_dpg_config *dpg, gpur_apex_config *apex);
+
+/*
  * Creates a run, and starts its actors at the first gpur_apex_advance. The learner, its replay and the type of
  * environment must outlive the run. While the run exists, no other code may write to the replay or train the learner.
  *
@@ -172,6 +187,16 @@ GPUR_API gpur_status gpur_apex_preset(const char *name, const gpur_env_type *typ
  */
 GPUR_API gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
                                       gpur_apex **apex);
+
+/*
+ * The same for Ape-X DPG [ibid., section 3.2 and appendix D]: actors act by mu(s) + N(0, sigma^2) in continuous
+ * actions, and evaluations by mu(s). With initial_priorities actors have the critic's weights, too, and priorities are
+ * |R + gamma^m Q(s', mu(s')) - Q(s, a)|. Environments take vectors of float32 with finite bounds, to which the actor's
+ * range of -1 to 1 is scaled; the replay has them unscaled, as gpur_dpg_create wants them. All other functions are as
+ * for a DQN.
+ */
+GPUR_API gpur_status gpur_apex_create_dpg(gpur_dpg *dpg, const gpur_env_type *type, const gpur_apex_config *config,
+                                          gpur_apex **apex);
 
 /* Asks all actors to end, kills processes that have not ended after 5 seconds, waits for all of them, and frees the
  * run. A thread ends after its step of the environment. NULL does nothing. */
@@ -293,6 +318,11 @@ GPUR_API gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *ty
                                      const gpur_replay_config *replay, const gpur_network_config *network,
                                      int32_t threads);
 
+/* The same for a learner of gpur_apex_create_dpg, with its networks. */
+GPUR_API gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type *type, const char *env_options,
+                                         const gpur_replay_config *replay, const gpur_network_config *actor,
+                                         const gpur_network_config *critic, int32_t threads);
+
 /*
  * What a worker does: acts as one actor, and leaves its blocks as files in config->folder, for a learner whose config
  * has the same folder [Parr, Dilipkumar & Liu 2017]. It needs nothing else of the learner. Workers and learner begin
@@ -308,9 +338,9 @@ GPUR_API gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *ty
  *
  * A worker waits for the first weights, and while two files of its actor are in the folder, so there are at most so
  * many for each. The learner looks for files 20 times a second, and 200 times while it finds some, appends as its
- * limiter lets it, and deletes unfinished files that nobody has written to for a minute. Its events and mean returns
- * do not have the episodes of workers: let an actor evaluate. A learner that is killed may have appended the last file
- * and not deleted it, so that the next one appends it again.
+ * limiter lets it, and deletes unfinished files that nobody has written to for a minute. It does not know the episodes
+ * of workers, so they are not in its events and mean returns: let an actor evaluate. A learner that is killed may have
+ * appended the last file and not deleted it, so that the next one appends it again.
  *
  *   config   folder, actors, the epsilons, block_rows, compression, initial_priorities, pull_period,
  *            max_episode_steps, seed and env_options; other members are only checked
@@ -328,6 +358,12 @@ GPUR_API gpur_status gpur_apex_work(const gpur_apex_config *config, int32_t acto
                                     const gpur_replay_config *replay, const gpur_network_config *network,
                                     int32_t threads, int (*stop)(void *user), void *user);
 
+/* The same for a learner of gpur_apex_create_dpg, with its networks. The folder also has critic.safetensors. */
+GPUR_API gpur_status gpur_apex_work_dpg(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
+                                        const gpur_replay_config *replay, const gpur_network_config *actor_network,
+                                        const gpur_network_config *critic_network, int32_t threads,
+                                        int (*stop)(void *user), void *user);
+
 /*
  * What carries blocks and weights between an actor and a learner that are apart. The functions are called in the thread
  * that called gpur_apex_act, with `user`, and may wait. Each returns 0, or another number to end the actor.
@@ -338,9 +374,10 @@ typedef struct gpur_apex_carrier {
     int32_t (*take_block)(void *user, const void *block, int64_t bytes);
     /* Takes what an episode has returned, for gpur_apex_receive_episode. */
     int32_t (*take_episode)(void *user, int64_t length, double episode_return);
-    /* Gives the policy the newest weights, by gpur_policy_set_weights, if it has older ones. Comes before the first
-     * step, and then every pull_period steps. The first call must give it some. */
-    int32_t (*give_weights)(void *user, gpur_policy *policy);
+    /* Copies the newest weights, (bytes) of gpur_apex_get_weights, if they are not those of the call before: then
+     * *is_new becomes 1. Comes before the first step, and then every pull_period steps. The first call must give
+     * some. */
+    int32_t (*copy_weights)(void *user, void *weights, int64_t bytes, int32_t *is_new);
     void *user;
 } gpur_apex_carrier;
 
@@ -363,6 +400,13 @@ GPUR_API gpur_status gpur_apex_act(const gpur_apex_config *config, int32_t actor
                                    const gpur_network_config *network, int32_t threads,
                                    const gpur_apex_carrier *carrier);
 
+/* The same for a learner of gpur_apex_create_dpg, with its networks. */
+GPUR_API gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t actor, int64_t incarnation,
+                                       const gpur_env_type *type, const gpur_replay_config *replay,
+                                       const gpur_network_config *actor_network,
+                                       const gpur_network_config *critic_network, int32_t threads,
+                                       const gpur_apex_carrier *carrier);
+
 /*
  * Takes a block of a worker into a run: checks it and its place in the sequence, waits for the limiter, and appends it.
  * Blocks of an incarnation come in their order; one that is missing is counted in lost_blocks when a later one comes.
@@ -382,7 +426,7 @@ GPUR_API gpur_status gpur_apex_receive_block(gpur_apex *apex, const void *block,
  * worker, or NULL. */
 GPUR_API gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t length, double episode_return);
 
-/* The bytes of a run's weights, which are those of gpur_policy_get_weights. NULL gives 0. */
+/* The bytes of a run's weights, which are those of gpur_policy_get_weights; of DPG of both networks. NULL gives 0. */
 GPUR_API int64_t gpur_apex_weights_bytes(const gpur_apex *apex);
 
 /*

@@ -148,7 +148,8 @@ GPUR_API gpur_status gpur_writer_append_block(gpur_writer *writer, const void *b
  *
  * of m steps from s by A to s' with the discounted rewards R [Horgan et al. 2018, section 3 and appendix F]. Both Q are
  * those that the actor computed to act in s and in s', so that no second forward pass is needed. For this a transition
- * is complete only at the step after s', where Q(s') is known.
+ * is complete only at the step after s', where Q(s') is known. Where actions are vectors, Q(s', mu(s')) of the policy's
+ * action without noise stands in the place of the maximum [ibid., section 3.2].
  */
 typedef struct gpur_packer gpur_packer;
 
@@ -158,8 +159,8 @@ typedef struct gpur_packer_config {
     int64_t actor;        /* written into blocks; default 0 */
     int64_t incarnation;  /* written into blocks; default 0 */
     int32_t rows;         /* of a block; 1 to 65,536, default 50 */
-    int32_t num_actions;  /* length of Q rows, at most 1,048,576; 0, the default: no initial priorities, and a field
-                             "priority", if there is one, is an extra */
+    int32_t num_actions;  /* length of Q rows, at most 1,048,576; with an action of float32 1. 0, the default: no
+                             initial priorities, and a field "priority", if there is one, is an extra */
     int32_t observations; /* GPUR_OBSERVATIONS_* of obs, next_obs; default STACKS */
     int32_t compression;  /* as in gpur_block_input; default 0 */
 } gpur_packer_config;
@@ -175,8 +176,8 @@ GPUR_API gpur_status gpur_packer_config_init(gpur_packer_config *config, uint64_
  * system gives that memory as it is used: usually one to two frames for each row.
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, num_actions above 0 without a field "priority" of one float32 or
- *                          with actions that are not one int32 or int64, a schema that gpur_writer_step_ex refuses, or
- *                          NULL
+ *                          with actions that are neither one int32 or int64 nor float32, a schema that
+ *                          gpur_writer_step_ex refuses, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory
  */
 GPUR_API gpur_status gpur_packer_create(const gpur_block_format *format, const gpur_packer_config *config,
@@ -201,9 +202,10 @@ typedef struct gpur_packer_step_input {
     float reward;
     uint8_t terminated, truncated; /* 0 or 1, as in gpur_step_input */
     const void *next_obs;          /* after the step; at an episode's end the last one */
-    const float *q;                /* (num_actions) Q values of the observation in which `action` was chosen */
-    const float *final_q;      /* (num_actions) with `truncated`: Q values of next_obs. NULL: the transitions that end
-                                  there get the largest priority so far */
+    const float *q;                /* (num_actions) Q values of the observation in which `action` was chosen. Action
+                                      vectors: (2) Q(s, mu(s)), and Q(s, A) of `action` */
+    const float *final_q;      /* (num_actions) with `truncated`: Q values of next_obs; action vectors: Q(s', mu(s')).
+                                  NULL: the transitions that end there get the largest priority so far */
     const void *const *extras; /* as in gpur_step_input */
     int64_t version;           /* of the weights that computed q */
 } gpur_packer_step_input;

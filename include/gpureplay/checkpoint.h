@@ -180,8 +180,9 @@ GPUR_API gpur_status gpur_learner_load_weights(gpur_learner *learner, const char
 
 /* What gpur_checkpoint_get_info reports. A number that does not apply to the kind of file is -1. */
 typedef struct gpur_checkpoint_info {
-    uint64_t size;    /* sizeof(gpur_checkpoint_info), as the caller was compiled: set it before the call */
-    char kind[16];    /* "replay", "learner", "weights"; "safetensors" for another program's file */
+    uint64_t size; /* sizeof(gpur_checkpoint_info), as the caller was compiled: set it before the call */
+    char kind[16]; /* "replay", "learner", "dpg", "actor-critic", "weights", or of saved runs "run", "apex" or "ga3c";
+                         "safetensors" for another program's file */
     char version[16]; /* of the library that wrote the file; "" for another program's file */
     int64_t bytes;    /* size of the file */
     int64_t tensors;  /* number of tensors, including "checksums" */
@@ -189,8 +190,8 @@ typedef struct gpur_checkpoint_info {
     int64_t capacity; /* replay: its capacity */
     int64_t first_id; /* replay: id of the oldest transition */
     int64_t writers;  /* replay: number of writers whose state is in the file */
-    int64_t steps;    /* learner: train steps done; weights: train steps enqueued before, or a policy's version */
-    int64_t weights;  /* learner, weights: number of weights of the network */
+    int64_t steps;    /* learners: train steps done; weights: train steps enqueued before, or a policy's version */
+    int64_t weights;  /* learners, weights: number of weights of the network; dpg: of the actor */
 } gpur_checkpoint_info;
 
 /*

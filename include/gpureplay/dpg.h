@@ -95,10 +95,11 @@ GPUR_API gpur_status gpur_dpg_train(gpur_dpg *dpg, int64_t steps);
 GPUR_API gpur_status gpur_dpg_sync(gpur_dpg *dpg);
 
 /*
- * Copies the actor's weights to a policy, as gpur_policy_pull does; their version is the number of train steps
- * enqueued. Any thread.
+ * Copies the actor's weights to a policy, as gpur_policy_pull does, or the critic's; their version is the number of
+ * train steps enqueued. Any thread.
  *
- *   policy  on the device of the learner, with a network equal to the actor
+ *   policy  on the device of the learner, with a network equal to the actor; or to the critic, for which its obs are a
+ *           row of the replay's obs and then the action
  *
  *   GPUR_INVALID_ARGUMENT  those of gpur_policy_pull. The policy is unchanged
  */

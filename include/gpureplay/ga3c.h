@@ -234,7 +234,7 @@ typedef struct gpur_ga3c_stats {
     double queue_seconds;        /* of agents waiting for room in the training queue */
     double predict_seconds;      /* of predictors in forward passes */
     double predictor_seconds;    /* of predictors with requests at hand, outside of forward passes */
-    double train_seconds;        /* in train steps */
+    double train_seconds;        /* in train steps, and of trainers that wait for another's step to end */
     double recent_return;        /* mean return of the last 100 games; NaN before the first */
     double policy_loss, value_loss, entropy, mean_value, gradient_norm, learning_rate; /* of the last train step, as in
                                                                                           gpur_actor_critic_losses */

@@ -6,12 +6,14 @@
  *
  *   transition     one record of experience: obs, action, reward, next_obs, terminated, and fields of the caller's own.
  *                  A transition in the ring, in a staging block or in a batch is also called a row
- *   row id         the number of a transition. Ids count up from 0 in the order of appending, and are never used again
+ *   row id         the number of a transition. Ids count up from 0 in the order of appending, and are never used again.
+ *                  (With GPUR_EVICT_BY_PRIORITY they do not follow this order, but are never used again either)
  *   staging block  host memory for block_rows transitions, pinned on CUDA. All writers fill the same open block
  *   upload         to copy a staging block into the ring
  *   flush          to upload the open staging block before it is full
  *   window         the transitions that can be sampled: a range of ids. To publish is to add uploaded transitions to
- *                  the window; to evict is to remove the oldest ones, so that new ones can overwrite them
+ *                  the window; to evict is to remove the oldest ones (or others: GPUR_EVICT_BY_PRIORITY), so that new
+ *                  ones can overwrite them
  *   launch         the work that one call enqueues on the device: sampling or gathering one batch, or up to
  *                  GPUR_LAUNCH_STEPS train steps. Launches of all threads run one after another
  *   batch          arrays of sampled transitions in device memory
@@ -154,6 +156,23 @@ enum {
     GPUR_PAD_REPEAT = 1, /* copies of the episode's first frame, as in Gymnasium's FrameStackObservation */
 };
 
+/* Which transitions are evicted when the ring is full, or by gpur_replay_trim. */
+enum {
+    GPUR_EVICT_OLDEST = 0,
+    GPUR_EVICT_BY_PRIORITY = 1, /* transitions drawn without replacement, each with a probability in proportion to
+                                   priority^evict_alpha among those that are left [Horgan et al. 2018, appendix D, for
+                                   DPG]. They are drawn from those that a launch would see when an upload needs their
+                                   room, so the draw depends on the calls before, on those that read statistics, too.
+
+                                   Needs `prioritized`, sampling by priority, priority_offset above 0,
+                                   GPUR_LAYOUT_ROWS, and no field `previous`. Blocks are uploaded as with
+                                   GPUR_UPLOAD_SCATTER. Until the first eviction ids count up from 0. After that, only
+                                   batches tell the ids of new transitions, and calls that are given an id cannot know
+                                   at once whether it is there: gpur_replay_gather and gpur_learner_train_ids return
+                                   no GPUR_EVICTED, and its row of the batch is zeros, with id -1 and weight 0.
+                                   gpur_replay_get_priorities returns GPUR_EVICTED as usual */
+};
+
 /* Settings of gpur_replay_create. gpur_replay_config_init sets the defaults; the fields must then be set. */
 typedef struct gpur_replay_config {
     uint64_t size;            /* sizeof(gpur_replay_config), as the caller was compiled */
@@ -208,6 +227,9 @@ typedef struct gpur_replay_config {
                                  writer if extra_frames is 0, and otherwise writes it to the log. gpur_replay_plan_bytes
                                  reports the number of frames, which is larger than capacity + extra_frames if max_batch
                                  + block_rows transitions without a common frame need more */
+    int32_t eviction;         /* GPUR_EVICT_*; default OLDEST */
+    float evict_alpha;        /* GPUR_EVICT_BY_PRIORITY: the exponent, -10 to 0; default -0.4. No effect otherwise, but
+                                 must be in range */
 } gpur_replay_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_replay_config). The fields have no default and must be set.
@@ -279,11 +301,12 @@ GPUR_API int64_t gpur_replay_size(gpur_replay *replay);
 GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
 
 /*
- * Evicts the oldest visible transitions until at most `keep` are visible. A replay whose capacity is larger than the
- * memory that is wanted, and which is trimmed now and then, has a soft capacity: appends take the room above it, and
- * overwrite nothing between two trims unless the capacity itself is reached [Horgan et al. 2018, section 4.1: 2 million
- * transitions, trimmed every 100 train steps]. The evicted transitions are the oldest at this point in the order of
- * calls, and later launches do not see them. Publishes first, like gpur_replay_update_priorities. Any thread.
+ * Evicts the oldest visible transitions, or those that `eviction` chooses, until at most `keep` are visible. A replay
+ * whose capacity is larger than the memory that is wanted, and which is trimmed now and then, has a soft capacity:
+ * appends take the room above it, and overwrite nothing between two trims unless the capacity itself is reached
+ * [Horgan et al. 2018, section 4.1: 2 million transitions, trimmed every 100 train steps]. The evicted transitions are
+ * the oldest, or are chosen, at this point in the order of calls, and later launches do not see them. Publishes first,
+ * like gpur_replay_update_priorities. Any thread.
  *
  *   keep  max_batch to capacity
  *
@@ -343,8 +366,10 @@ GPUR_API gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, cons
  */
 typedef struct gpur_replay_stats {
     uint64_t size;              /* sizeof(gpur_replay_stats), as the caller was compiled: set it before the call */
-    int64_t first_id;           /* id of the oldest transition that a launch would see now */
-    int64_t visible;            /* number of transitions that it would see: ids first_id to first_id + visible - 1 */
+    int64_t first_id;           /* id of the oldest transition that a launch would see now. With GPUR_EVICT_BY_PRIORITY
+                                   the number of transitions that have left the window by then */
+    int64_t visible;            /* number of transitions that it would see: ids first_id to first_id + visible - 1, but
+                                   not with GPUR_EVICT_BY_PRIORITY */
     int64_t appended;           /* transitions taken from callers */
     int64_t published;          /* transitions published */
     int64_t evicted;            /* transitions evicted */

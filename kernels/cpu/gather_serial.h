@@ -179,15 +179,13 @@ GPUR_FN void gpur_row_tile_copy_fields_prefetch(const gpur_row_tile *tile, const
     }
 }
 
-GPUR_FN void gpur_row_tile_write_ids(const gpur_row_tile *tile, const gpur_sample_state *state, int64_t capacity,
-                                     int64_t *id)
+GPUR_FN void gpur_row_tile_write_ids(const gpur_row_tile *tile, const gpur_sample_state *state,
+                                     const gpur_gather_args *a, int64_t *id)
 {
-    const gpur_window window = state->window;
+    const gpur_sample_state now = *state;
     const int32_t rows = tile->rows;
-    for (int32_t i = 0; i < rows; i++) {
-        const int64_t offset = tile->slots[i] - window.first_slot;
-        id[i] = window.first_id + (offset < 0 ? offset + capacity : offset);
-    }
+    for (int32_t i = 0; i < rows; i++)
+        id[i] = gpur_sample_id(&now, a, tile->slots[i]);
 }
 
 GPUR_FN void gpur_row_tile_write_discounts(const gpur_row_tile *tile, const gpur_gather_args *a, float *discount)
@@ -211,7 +209,7 @@ GPUR_FN void gpur_row_tile_write_extras(const gpur_row_tile *tile, const gpur_sa
                                         const gpur_gather_args *a)
 {
     if (a->id)
-        gpur_row_tile_write_ids(tile, state, a->capacity, a->id + tile->first);
+        gpur_row_tile_write_ids(tile, state, a, a->id + tile->first);
     if (a->weight)
         gpur_row_tile_write_weights(tile, a->weight + tile->first);
     if (a->discount)

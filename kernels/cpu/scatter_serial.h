@@ -14,8 +14,8 @@
 /* The row of the ring for row n of the arrays. */
 GPUR_FN unsigned char *gpur_scatter_row(const gpur_scatter_args *a, int64_t n)
 {
-    const int64_t slot = a->first_slot + n;
-    return a->ring + (slot < a->capacity ? slot : slot - a->capacity) * a->pitch;
+    const int64_t to = a->first_slot + n, place = to < a->capacity ? to : to - a->capacity;
+    return a->ring + (a->slots ? a->slots[place] : place) * a->pitch;
 }
 
 /* Copies all fields of `rows` rows of the arrays, from row `first` on, to contiguous rows from `row` on. */
@@ -38,6 +38,8 @@ GPUR_FN void gpur_scatter_columns(const gpur_scatter_args *a, int64_t first, int
 GPUR_FN int64_t gpur_scatter_contiguous(const gpur_scatter_args *a, int64_t first, int64_t rows)
 {
     const int64_t to_end = a->capacity - a->first_slot - first;
+    if (a->slots)
+        return 1;
     return to_end > 0 && to_end < rows ? to_end : rows;
 }
 

@@ -32,18 +32,27 @@ GPUR_FN void gpur_dueling_backward(int32_t outputs, const float *__restrict__ dy
         dz[1 + k] = dy[k] - mean;
 }
 
-/* Probabilities, and the value as it is. The largest logit is subtracted first, so that no exponential overflows. */
-GPUR_FN void gpur_softmax_forward(int32_t outputs, const float *z, const float *bias, float *y)
+/* The probabilities p (A) of a row, from logits z; `floor` as in gpur_softmax_choice_args (0: none). The largest logit
+ * is subtracted first, so that no exponential overflows. Returns log(sum of exp(z)) of the unfloored ones. */
+GPUR_FN float gpur_floored_softmax(int32_t outputs, const float *z, const float *bias, float floor, float *p)
 {
     float largest = z[0] + bias[0], sum = 0.0f;
     for (int32_t k = 1; k < outputs; k++)
         largest = z[k] + bias[k] > largest ? z[k] + bias[k] : largest;
     for (int32_t k = 0; k < outputs; k++) {
-        y[k] = expf(z[k] + bias[k] - largest);
-        sum += y[k];
+        p[k] = expf(z[k] + bias[k] - largest);
+        sum += p[k];
     }
+    const float scale = 1.0f / (1.0f + floor * (float)outputs);
     for (int32_t k = 0; k < outputs; k++)
-        y[k] /= sum;
+        p[k] = (p[k] / sum + floor) * scale;
+    return largest + logf(sum);
+}
+
+/* Probabilities, and the value as it is. */
+GPUR_FN void gpur_softmax_forward(int32_t outputs, const float *z, const float *bias, float *y)
+{
+    gpur_floored_softmax(outputs, z, bias, 0.0f, y);
     y[outputs] = z[outputs] + bias[outputs];
 }
 

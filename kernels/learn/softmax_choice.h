@@ -9,23 +9,6 @@
 #include "kernels/lib/random.h"
 #include "kernels/target/thread.h"
 
-/* The probabilities p (A) of a row, from logits z; `floor` as in gpur_softmax_choice_args. The largest logit is
- * subtracted first, so that no exponential overflows. Returns log(sum of exp(z)) of the unfloored ones. */
-GPUR_FN float gpur_floored_softmax(int32_t outputs, const float *z, const float *bias, float floor, float *p)
-{
-    float largest = z[0] + bias[0], sum = 0.0f;
-    for (int32_t k = 1; k < outputs; k++)
-        largest = z[k] + bias[k] > largest ? z[k] + bias[k] : largest;
-    for (int32_t k = 0; k < outputs; k++) {
-        p[k] = expf(z[k] + bias[k] - largest);
-        sum += p[k];
-    }
-    const float scale = 1.0f / (1.0f + floor * (float)outputs);
-    for (int32_t k = 0; k < outputs; k++)
-        p[k] = (p[k] / sum + floor) * scale;
-    return largest + logf(sum);
-}
-
 /* The first action whose cumulated probability exceeds u. Rounding may leave the sum of all below u: then the last
  * action that is possible. */
 GPUR_FN int32_t gpur_draw_action(int32_t outputs, const float *p, float u)

@@ -5,6 +5,7 @@
 
 #include "kernels/args_replay.h"
 #include "kernels/lib/permutation.h"
+#include "kernels/lib/turn.h"
 
 /* State that all rows of one sample share. */
 typedef struct gpur_sample_state {
@@ -35,6 +36,8 @@ GPUR_FN int64_t gpur_sample_row(const gpur_sample_state *state, const gpur_gathe
     const int64_t first_id = state->window.first_id, count = state->window.count;
     if (a->source == GPUR_GATHER_IDS) {
         const int64_t id = a->ids[b];
+        if (a->turn)
+            return gpur_turn_slot(a->turn, a->capacity, id);
         return id >= first_id && id - first_id < count ? gpur_sample_slot(state, a, id - first_id) : -1;
     }
     if (b >= count && (count == 0 || a->source == GPUR_GATHER_DISTINCT))
@@ -45,12 +48,20 @@ GPUR_FN int64_t gpur_sample_row(const gpur_sample_state *state, const gpur_gathe
     return gpur_sample_slot(state, a, (int64_t)gpur_random_below(bits, (uint64_t)count));
 }
 
+/* The id of the row in this slot. */
+GPUR_FN int64_t gpur_sample_id(const gpur_sample_state *state, const gpur_gather_args *a, int64_t slot)
+{
+    const int64_t offset = slot - state->window.first_slot;
+    if (a->turn)
+        return gpur_turn_id(a->turn, a->capacity, slot);
+    return state->window.first_id + (offset < 0 ? offset + a->capacity : offset);
+}
+
 /* Writes the id, weight and discount of row b, if they are wanted. A missing row has slot -1. */
 GPUR_FN void gpur_gather_extras(const gpur_sample_state *state, const gpur_gather_args *a, int64_t b, int64_t slot)
 {
-    const int64_t offset = slot - state->window.first_slot;
     if (a->id)
-        a->id[b] = slot < 0 ? -1 : state->window.first_id + (offset < 0 ? offset + a->capacity : offset);
+        a->id[b] = slot < 0 ? -1 : gpur_sample_id(state, a, slot);
     if (a->weight)
         a->weight[b] = slot < 0 ? 0.0f : 1.0f;
     if (a->discount) {

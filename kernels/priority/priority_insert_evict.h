@@ -100,10 +100,11 @@ GPUR_FN uint64_t gpur_fold_max_replace(const gpur_tree *tree, int64_t slot, uint
 GPUR_FN void gpur_fold_max_fill(gpur_thread at, const gpur_priority_insert_evict_args *a, uint32_t before)
 {
     const gpur_tree *const tree = &a->tree;
-    uint64_t change = 0;
+    uint64_t change = 0, evict_change = 0;
     for (int64_t first = 0; first < a->rows; first += GPUR_WARP) {
         const int64_t n = first + gpur_lane(at), at_slot = a->first_slot + n;
-        const int64_t slot = at_slot < tree->capacity ? at_slot : at_slot - tree->capacity;
+        const int64_t place = at_slot < tree->capacity ? at_slot : at_slot - tree->capacity;
+        const int64_t slot = a->slots && n < a->rows ? a->slots[place] : place;
         float p = 0.0f;
         if (n < a->rows)
             memcpy(&p, a->ring + slot * a->pitch + a->field_offset, sizeof p);
@@ -111,12 +112,16 @@ GPUR_FN void gpur_fold_max_fill(gpur_thread at, const gpur_priority_insert_evict
         const uint32_t largest = gpur_warp_prefix_max_u32(at, p < 0.0f || n >= a->rows ? 0 : gpur_priority_to_bits(p));
         const uint32_t earlier = gpur_warp_get_u32(at, largest, gpur_lane(at) > 0 ? gpur_lane(at) - 1 : 0);
         const uint32_t bits = gpur_lane(at) > 0 && earlier > before ? earlier : before;
-        if (p < 0.0f && n < a->rows)
+        if (p < 0.0f && n < a->rows) {
             change += gpur_fold_max_replace(tree, slot, bits);
+            evict_change += a->slots ? gpur_tree_set_leaf(&a->evict, slot) : 0;
+        }
         const uint32_t last = gpur_warp_get_u32(at, largest, GPUR_WARP - 1);
         before = last > before ? last : before;
     }
     gpur_tree_add_total(at, tree, change);
+    if (a->slots)
+        gpur_tree_add_total(at, &a->evict, evict_change);
 }
 
 /* Commits the maximum. The first warp of the first block does it. */
@@ -137,22 +142,50 @@ GPUR_FN void gpur_fold_max(gpur_thread at, const gpur_priority_insert_evict_args
     state->pending_missing = 0;
 }
 
-/* Inserts or evicts rows: a block takes a node of 128 leaves at a time. */
+/* Inserts rows whose slots are anywhere, each by one thread. */
+GPUR_FN void gpur_insert_anywhere(gpur_thread at, const gpur_priority_insert_evict_args *a,
+                                  gpur_insert_evict_counters *counters)
+{
+    const gpur_tree *const tree = &a->tree;
+    const gpur_span rows = gpur_grid_span(at, a->rows);
+    uint64_t change = 0, evict_change = 0;
+    for (int64_t n = rows.first; n < rows.last; n += rows.step) {
+        const int64_t slot = a->slots[(a->first_slot + n) % tree->capacity];
+        tree->priority[slot] = gpur_insert_priority(a, slot, counters, &tree->leaf[slot]);
+        tree->turn[slot]++;
+        gpur_tree_add_above(tree, slot, tree->leaf[slot]);
+        change += tree->leaf[slot];
+        evict_change += gpur_tree_set_leaf(&a->evict, slot);
+    }
+    gpur_tree_add_total(at, tree, change);
+    gpur_tree_add_total(at, &a->evict, evict_change);
+}
+
+/* Inserts or evicts rows with contiguous slots: a block takes a node of 128 leaves at a time. */
+GPUR_FN void gpur_insert_evict_nodes(gpur_thread at, const gpur_priority_insert_evict_args *a,
+                                     gpur_insert_evict_counters *counters)
+{
+    const int64_t first = a->first_slot, last = first + a->rows, first_node = first >> GPUR_TREE_SHIFT;
+    const gpur_span nodes = gpur_block_rows(at, ((last - 1) >> GPUR_TREE_SHIFT) - first_node + 1);
+    if (a->window && at.block == 0 && at.thread == 0)
+        *a->window = a->next;
+    for (int64_t n = nodes.first; n < nodes.last; n += nodes.step) {
+        const uint64_t change = gpur_insert_evict_segments(at, a, first_node + n, counters);
+        gpur_insert_evict_add(at, &a->tree, first_node + n, change);
+    }
+}
+
 GPUR_FN void gpur_insert_evict_rows(gpur_thread at, const gpur_priority_insert_evict_args *a)
 {
     gpur_priority_state *const state = a->tree.state;
-    const int64_t first = a->first_slot, last = first + a->rows, first_node = first >> GPUR_TREE_SHIFT;
-    const gpur_span nodes = gpur_block_rows(at, ((last - 1) >> GPUR_TREE_SHIFT) - first_node + 1);
     gpur_insert_evict_counters counters;
-    if (a->window && at.block == 0 && at.thread == 0)
-        *a->window = a->next;
     counters.max_priority = gpur_priority_from_bits(state->max_priority);
     counters.max_leaf = gpur_leaf_of(counters.max_priority, state->alpha);
     counters.invalid = 0, counters.pending_max = 0;
-    for (int64_t n = nodes.first; n < nodes.last; n += nodes.step) {
-        const uint64_t change = gpur_insert_evict_segments(at, a, first_node + n, &counters);
-        gpur_insert_evict_add(at, &a->tree, first_node + n, change);
-    }
+    if (a->slots)
+        gpur_insert_anywhere(at, a, &counters);
+    else
+        gpur_insert_evict_nodes(at, a, &counters);
     if (counters.invalid) {
         gpur_atomic_add_u64((uint64_t *)&state->invalid, counters.invalid);
         gpur_atomic_max_u32(&state->pending_missing, 1);

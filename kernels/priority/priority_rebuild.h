@@ -9,7 +9,7 @@ GPUR_FN void gpur_rebuild_leaves(gpur_thread at, const gpur_priority_rebuild_arg
 {
     const gpur_span span = gpur_grid_span(at, a->count);
     for (int64_t i = span.first; i < span.last; i += span.step)
-        a->tree.leaf[a->first + i] = gpur_leaf_of(a->tree.priority[a->first + i], a->alpha);
+        a->tree.leaf[a->first + i] = gpur_tree_leaf(&a->tree, a->first + i, a->alpha);
     if (at.block == 0 && at.thread == 0)
         a->tree.state->alpha = a->alpha;
 }

@@ -97,6 +97,19 @@ GPUR_FN void gpur_priority_update_raise(gpur_thread at, const gpur_priority_upda
     gpur_priority_update_end(at, a, &counters);
 }
 
+/* EVICT: a row's leaf in the tree by which rows are evicted follows from its priority again. A slot that has another
+ * row by now has the right leaf already. */
+GPUR_FN void gpur_priority_update_evict(gpur_thread at, const gpur_priority_update_args *a)
+{
+    const gpur_span span = gpur_grid_span(at, a->count);
+    uint64_t change = 0;
+    if (!a->evict.leaf)
+        return;
+    for (int64_t i = span.first; i < span.last; i += span.step)
+        change += a->id[i] < 0 ? 0 : gpur_tree_set_leaf(&a->evict, a->id[i] % a->evict.capacity);
+    gpur_tree_add_total(at, &a->evict, change);
+}
+
 /* Recomputes the minima of one level's nodes above the rows, with a warp for each row. Several warps may compute the
  * same node, all with the same result. */
 GPUR_FN void gpur_priority_update_min(gpur_thread at, const gpur_priority_update_args *a, int32_t level)
@@ -248,6 +261,9 @@ GPUR_FN void gpur_priority_update_all(gpur_thread at, const gpur_priority_update
     } else {
         gpur_priority_update_serial(at, a);
     }
+    if (a->evict.leaf)
+        gpur_barrier(at);
+    gpur_priority_update_evict(at, a);
     for (int32_t level = 0; a->tree.min_leaf[0] && level < a->tree.levels; level++) {
         gpur_barrier(at);
         gpur_priority_update_min(at, a, level);
@@ -269,6 +285,8 @@ GPUR_KERNEL(priority_update)
         gpur_priority_update_clear(at, a);
     else if (a->phase == GPUR_PHASE_RAISE)
         gpur_priority_update_raise(at, a);
+    else if (a->phase == GPUR_PHASE_EVICT)
+        gpur_priority_update_evict(at, a);
     else if (a->phase >= GPUR_PHASE_MIN)
         gpur_priority_update_min(at, a, a->phase - GPUR_PHASE_MIN);
     else if (at.block == 0)

@@ -7,6 +7,8 @@
 
 GPUR_FN int gpur_slot_is_visible(const gpur_tree *tree, const gpur_window *window, int64_t slot)
 {
+    if (tree->turn)
+        return tree->turn[slot] % 2 == 1;
     return gpur_tree_id(tree, window, slot) - window->first_id < window->count;
 }
 
@@ -21,7 +23,7 @@ GPUR_FN void gpur_validate_leaves(gpur_thread at, const gpur_priority_validate_a
     for (int64_t slot = span.first; slot < span.last; slot += span.step) {
         const uint32_t leaf = a->tree.leaf[slot], bits = gpur_priority_to_bits(a->tree.priority[slot]);
         if (gpur_slot_is_visible(&a->tree, &window, slot))
-            wrong += leaf != gpur_leaf_of(a->tree.priority[slot], alpha);
+            wrong += leaf != gpur_tree_leaf(&a->tree, slot, alpha);
         else
             wrong += leaf != 0 || bits != 0;
         nonzero += leaf != 0;

@@ -6,6 +6,7 @@
 #include "kernels/args_priority.h"
 #include "kernels/lib/collective.h"
 #include "kernels/lib/power.h"
+#include "kernels/lib/turn.h"
 
 /* Children of a node that one lane reads. */
 enum { GPUR_LANE_CHILDREN = GPUR_TREE_FAN / GPUR_WARP };
@@ -47,10 +48,19 @@ GPUR_FN uint32_t gpur_leaf_of(float p, float alpha)
     return p > 0.0f ? leaf : 0;
 }
 
+/* The leaf that follows from the priority in a slot. Of rows with p = 0, p^alpha is infinite where alpha is below 0. */
+GPUR_FN uint32_t gpur_tree_leaf(const gpur_tree *tree, int64_t slot, float alpha)
+{
+    const float p = tree->priority[slot];
+    return tree->evicts && !(p > 0.0f) && tree->turn[slot] % 2 == 1 ? UINT32_MAX : gpur_leaf_of(p, alpha);
+}
+
 /* The slot of the row with this id, or -1 if the id is not in the window. */
 GPUR_FN int64_t gpur_tree_slot(const gpur_tree *tree, const gpur_window *window, int64_t id)
 {
     const int64_t first_id = window->first_id;
+    if (tree->turn)
+        return gpur_turn_slot(tree->turn, tree->capacity, id);
     if (id < first_id || id - first_id >= window->count)
         return -1;
     const int64_t slot = window->first_slot + (id - first_id);
@@ -61,6 +71,8 @@ GPUR_FN int64_t gpur_tree_slot(const gpur_tree *tree, const gpur_window *window,
 GPUR_FN int64_t gpur_tree_id(const gpur_tree *tree, const gpur_window *window, int64_t slot)
 {
     const int64_t offset = slot - window->first_slot;
+    if (tree->turn)
+        return gpur_turn_id(tree->turn, tree->capacity, slot);
     return window->first_id + (offset < 0 ? offset + tree->capacity : offset);
 }
 
@@ -85,6 +97,17 @@ GPUR_FN void gpur_tree_add_above(const gpur_tree *tree, int64_t slot, uint64_t x
             gpur_atomic_add_u64(&tree->segment[l][gpur_tree_segment(slot, l)], x);
         gpur_atomic_add_u64(&tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT], x);
     }
+}
+
+/* Sets the leaf of a slot to what follows from its priority. Returns the change, which the total lacks. Several threads
+ * may do so for the same slot: only one of them gets the change. */
+GPUR_FN uint64_t gpur_tree_set_leaf(const gpur_tree *tree, int64_t slot)
+{
+    const uint32_t leaf = gpur_tree_leaf(tree, slot, tree->state->alpha);
+    const uint64_t change = (uint64_t)leaf - (uint64_t)gpur_atomic_exchange_u32(&tree->leaf[slot], leaf);
+    if (change)
+        gpur_tree_add_above(tree, slot, change);
+    return change;
 }
 
 /* Adds every thread's x to the total. Every thread must call it. */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "apex/actor.h"
 
+#include "apex/chooser.h"
 #include "base/clock.h"
 #include "base/sized.h"
 #include "env/type.h"
 #include "kernels/lib/random.h"
 #include "replay/config.h"
-#include "run/lane.h"
-#include "run/work.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,16 +19,14 @@ typedef struct actor {
     gpur_actor_counts *counts;
     gpur_obs_shape obs_shape;
     gpur_player player;
-    gpur_policy *policy;
+    gpur_chooser chooser;
     gpur_packer *packer;        /* NULL: it evaluates */
     unsigned char *obs;         /* what the network sees */
-    float *q, *final_q;         /* (num_actions) */
     const void **extras;        /* (fields of the schema) */
     int64_t steps;              /* of the environment */
     gpur_actor_episode episode; /* the game so far */
     int64_t evaluation;         /* that is played; 0: none */
     double clock;               /* seconds: until then its time is counted */
-    int32_t action_is_int64;
 } actor;
 
 /* Between two looks whether there is something to evaluate. */
@@ -62,7 +59,7 @@ static int64_t int64_of(uint32_t low, uint32_t high)
 
 /* Opening. */
 
-static gpur_status open_env(actor *a, uint64_t seed)
+static gpur_status open_env(actor *a, uint64_t seed, gpur_space *actions)
 {
     const gpur_actor_parts *const p = a->parts;
     gpur_env_info info = {.size = sizeof info};
@@ -71,17 +68,9 @@ static gpur_status open_env(actor *a, uint64_t seed)
     a->player.type = p->type;
     GPUR_TRY(gpur_env_error(p->type->init(p->env_options, seed, &info, &env)));
     GPUR_TRY(gpur_player_take_env(&a->player, env, &info));
-    return gpur_obs_shape_find(&info, p->network->num_actions, p->schema, p->replay, &a->obs_shape);
-}
-
-static gpur_status open_policy(actor *a, uint64_t seed)
-{
-    gpur_policy_config config;
-    GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
-    config.network = *a->parts->network;
-    config.max_batch = 1;
-    config.seed = seed;
-    return gpur_acting_policy_open(a->parts->device, a->parts->schema, &config, &a->policy);
+    *actions = info.action;
+    GPUR_TRY(gpur_chooser_check(&info.action, p->networks.acting));
+    return gpur_obs_shape_find(&info.obs, p->schema, p->replay, &a->obs_shape);
 }
 
 static gpur_status open_packer(actor *a)
@@ -94,7 +83,9 @@ static gpur_status open_packer(actor *a)
     config.actor = s->place;
     config.incarnation = s->incarnation;
     config.rows = s->block_rows;
-    config.num_actions = s->initial_priorities ? a->parts->network->num_actions : 0;
+    config.num_actions = !s->initial_priorities      ? 0
+                         : a->parts->networks.critic ? 1 /* a value, as the packer has it for vectors */
+                                                     : a->parts->networks.acting->num_actions;
     config.observations =
         a->parts->replay->layout == GPUR_LAYOUT_FRAMES ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
     config.compression = s->compression;
@@ -103,20 +94,17 @@ static gpur_status open_packer(actor *a)
 
 static gpur_status alloc_arrays(actor *a)
 {
-    const size_t actions = (size_t)a->parts->network->num_actions;
     a->obs = calloc(1, (size_t)gpur_obs_bytes(&a->obs_shape));
-    a->q = calloc(2 * actions, sizeof *a->q);
     a->extras = calloc((size_t)a->parts->schema->count, sizeof *a->extras);
-    if (!a->obs || !a->q || !a->extras)
+    if (!a->obs || !a->extras)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor's observation");
-    a->final_q = a->q + actions;
     return GPUR_OK;
 }
 
 static gpur_status pull(actor *a)
 {
     int is_newer = 0;
-    GPUR_TRY(a->carrier->pull(a->carrier->context, a->policy, &is_newer));
+    GPUR_TRY(a->carrier->pull(a->carrier->context, &a->chooser.policies, &is_newer));
     atomic_fetch_add_explicit(&a->counts->pulls, is_newer, memory_order_relaxed);
     return GPUR_OK;
 }
@@ -128,14 +116,15 @@ static gpur_status open_actor(actor *a)
     const gpur_schema *const schema = a->parts->schema;
     const gpur_u32x4 bits =
         gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)s->place);
-    GPUR_TRY(open_env(a, (uint64_t)int64_of(bits.v[0], bits.v[1])));
-    GPUR_TRY(open_policy(a, (uint64_t)int64_of(bits.v[2], bits.v[3])));
+    gpur_space actions;
+    GPUR_TRY(open_env(a, (uint64_t)int64_of(bits.v[0], bits.v[1]), &actions));
+    GPUR_TRY(gpur_chooser_open(&a->chooser, a->parts->device, schema, &a->parts->networks, &actions,
+                               s->initial_priorities, (uint64_t)int64_of(bits.v[2], bits.v[3])));
     GPUR_TRY(open_packer(a));
     GPUR_TRY(alloc_arrays(a));
     const int32_t priority = gpur_schema_find(schema, "priority");
     if (priority >= 0)
         a->extras[priority] = &no_priority;
-    a->action_is_int64 = schema->fields[gpur_schema_find(schema, "action")].dtype == GPUR_INT64;
     GPUR_TRY(gpur_player_open(&a->player, &a->obs_shape, a->obs));
     return pull(a);
 }
@@ -143,10 +132,9 @@ static gpur_status open_actor(actor *a)
 static void close_actor(actor *a)
 {
     gpur_packer_destroy(a->packer);
-    gpur_policy_destroy(a->policy);
+    gpur_chooser_close(&a->chooser);
     gpur_player_close(&a->player);
     free(a->obs);
-    free(a->q);
     free(a->extras);
 }
 
@@ -168,39 +156,27 @@ static gpur_status send_blocks(actor *a, int32_t all)
     return GPUR_OK;
 }
 
-static gpur_status infer(actor *a, const gpur_policy_input *input, const gpur_policy_output *output)
+static gpur_status choose(actor *a)
 {
+    const gpur_choice choice = {
+        .lane = (uint32_t)a->settings->place, .step = (uint64_t)a->steps, .noise = a->settings->epsilon};
     lap(a, NULL);
-    GPUR_TRY(gpur_policy_act(a->policy, input, output));
+    GPUR_TRY(gpur_chooser_choose(&a->chooser, a->obs, &choice));
     lap(a, &a->counts->infer_nanoseconds);
     return GPUR_OK;
 }
 
-static gpur_status choose(actor *a, int32_t *action, int64_t *version)
-{
-    const uint32_t lane = (uint32_t)a->settings->place;
-    const uint64_t step = (uint64_t)a->steps;
-    const gpur_policy_input input = {.size = sizeof input,
-                                     .count = 1,
-                                     .obs = a->obs,
-                                     .epsilon = &a->settings->epsilon,
-                                     .lane = &lane,
-                                     .step = &step};
-    const gpur_policy_output output = {.size = sizeof output, .actions = action, .q = a->q, .version = version};
-    return infer(a, &input, &output);
-}
-
-/* The Q values of the last observation of an episode that is cut off: its transitions bootstrap from it. */
 static gpur_status value_end(actor *a)
 {
-    const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = a->obs};
-    const gpur_policy_output output = {.size = sizeof output, .q = a->final_q};
-    return infer(a, &input, &output);
+    lap(a, NULL);
+    GPUR_TRY(gpur_chooser_value(&a->chooser, a->obs));
+    lap(a, &a->counts->infer_nanoseconds);
+    return GPUR_OK;
 }
 
-static gpur_status record(actor *a, int32_t action, int64_t version, const gpur_env_result *result)
+static gpur_status record(actor *a, const gpur_env_result *result)
 {
-    const int64_t wide = action;
+    const gpur_chooser *const c = &a->chooser;
     const int has_priorities = a->settings->initial_priorities, cut = result->truncated && !result->terminated;
     if (!a->packer)
         return GPUR_OK;
@@ -208,15 +184,15 @@ static gpur_status record(actor *a, int32_t action, int64_t version, const gpur_
         GPUR_TRY(value_end(a));
     const gpur_packer_step_input input = {
         .size = sizeof input,
-        .action = a->action_is_int64 ? (const void *)&wide : (const void *)&action,
+        .action = c->action,
         .reward = result->reward,
         .terminated = result->terminated != 0,
         .truncated = result->truncated != 0,
         .next_obs = a->player.frame,
-        .q = has_priorities ? a->q : NULL,
-        .final_q = has_priorities && cut ? a->final_q : NULL,
+        .q = has_priorities ? c->q : NULL,
+        .final_q = has_priorities && cut ? c->final_q : NULL,
         .extras = a->extras,
-        .version = version,
+        .version = c->version,
     };
     return gpur_packer_step(a->packer, &input);
 }
@@ -255,15 +231,13 @@ static gpur_status end_episode(actor *a, const gpur_env_result *result)
 static gpur_status take_step(actor *a)
 {
     gpur_env_result result;
-    int32_t action;
-    int64_t version;
-    GPUR_TRY(choose(a, &action, &version));
-    GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, action, &result)));
+    GPUR_TRY(choose(a));
+    GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, a->chooser.env_action, &result)));
     lap(a, &a->counts->env_nanoseconds);
     a->episode.length++;
     a->episode.episode_return += (double)result.reward;
     limit_episode(a, &result);
-    GPUR_TRY(record(a, action, version, &result));
+    GPUR_TRY(record(a, &result));
     atomic_store_explicit(&a->counts->steps, ++a->steps, memory_order_relaxed);
     GPUR_TRY(send_blocks(a, 0));
     return result.terminated || result.truncated ? end_episode(a, &result) : GPUR_OK;

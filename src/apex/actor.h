@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* An actor [Horgan et al. 2018, algorithm 1]: an environment, a policy with a copy of the weights of its own, and a
+/* An actor [Horgan et al. 2018, algorithm 1]: an environment, a chooser with a copy of the weights of its own, and a
  * packer of blocks. It is the same in a thread and in a process; a carrier takes away what it makes. */
 #pragma once
 
+#include "apex/policies.h"
 #include "apex/shared.h"
 #include "gpureplay/block.h"
-#include "gpureplay/network.h"
-#include "gpureplay/policy.h"
 #include "replay/schema.h"
 
 /* Who it is and how it acts. Travels to processes as it is. */
 typedef struct gpur_actor_settings {
     int32_t place; /* its number, or GPUR_APEX_EVALUATOR */
-    float epsilon;
+    float epsilon; /* of action vectors: sigma */
     int64_t incarnation;
     uint64_t seed; /* of the run */
     int64_t pull_period, max_episode_steps;
@@ -32,9 +31,9 @@ typedef struct gpur_actor_carrier {
     void *context;
     gpur_status (*take_block)(void *context, const void *block, int64_t bytes, int64_t steps);
     gpur_status (*take_episode)(void *context, const gpur_actor_episode *episode, int64_t steps);
-    /* Gives the policy the newest weights if it has older ones: *is_newer becomes 1. Comes before the first step, too,
-     * and then there must be some. */
-    gpur_status (*pull)(void *context, gpur_policy *policy, int *is_newer);
+    /* Gives the policies the newest weights if they have older ones: *is_newer becomes 1. Comes before the first step,
+     * too, and then there must be some. */
+    gpur_status (*pull)(void *context, const gpur_actor_policies *policies, int *is_newer);
 } gpur_actor_carrier;
 
 /* What it acts with. */
@@ -45,7 +44,7 @@ typedef struct gpur_actor_parts {
     const gpur_schema *schema;        /* of the replay */
     const gpur_replay_config *replay; /* as checked */
     const gpur_block_format *format;
-    const gpur_network_config *network;
+    gpur_actor_networks networks;
     gpur_actor_counts *counts;
 } gpur_actor_parts;
 

@@ -4,7 +4,6 @@
 
 #include "base/sized.h"
 #include "replay/view.h"
-#include "run/work.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,8 +45,8 @@ static gpur_status open_format(gpur_apex *apex)
 
 static gpur_status open_weights(gpur_apex *apex)
 {
-    GPUR_TRY(gpur_learner_policy_open(apex->learner, 1, 1, &apex->policy));
-    const int64_t bytes = gpur_policy_weights_bytes(apex->policy);
+    GPUR_TRY(gpur_apex_learner_open_policies(&apex->learner, apex->config.initial_priorities, &apex->policies));
+    const int64_t bytes = gpur_actor_policies_bytes(&apex->policies);
     apex->weights = malloc((size_t)bytes);
     if (!apex->weights)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of weights", bytes);
@@ -75,20 +74,25 @@ static gpur_status build(gpur_apex *apex, const gpur_apex_config *config)
     GPUR_TRY(gpur_workers_open(apex));
     if (apex->folder_name)
         GPUR_TRY(gpur_folder_open(apex, apex->folder_name));
-    apex->base_steps = gpur_train_stats_steps_enqueued(&apex->learner->train_stats);
+    apex->base_steps = gpur_apex_learner_steps(&apex->learner);
     return gpur_crew_open(apex);
 }
 
-gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
-                             gpur_apex **out)
+static gpur_status check_handles(const void *learner, const gpur_env_type *type, gpur_apex **out)
 {
     GPUR_REQUIRE(out, "apex, which gets the handle, is NULL");
     *out = NULL;
     GPUR_REQUIRE(learner && type, "learner and type must not be NULL");
+    return GPUR_OK;
+}
+
+static gpur_status create(const gpur_apex_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
+                          gpur_apex **out)
+{
     gpur_apex *const apex = calloc(1, sizeof *apex);
     if (!apex)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *apex);
-    apex->learner = learner;
+    apex->learner = *learner;
     apex->replay = learner->replay;
     apex->type = type;
     apex->wake = apex->shared.fd = -1;
@@ -101,6 +105,22 @@ gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, c
     return GPUR_OK;
 }
 
+gpur_status gpur_apex_create(gpur_learner *dqn, const gpur_env_type *type, const gpur_apex_config *config,
+                             gpur_apex **out)
+{
+    GPUR_TRY(check_handles(dqn, type, out));
+    const gpur_apex_learner learner = gpur_apex_learner_of_dqn(dqn);
+    return create(&learner, type, config, out);
+}
+
+gpur_status gpur_apex_create_dpg(gpur_dpg *dpg, const gpur_env_type *type, const gpur_apex_config *config,
+                                 gpur_apex **out)
+{
+    GPUR_TRY(check_handles(dpg, type, out));
+    const gpur_apex_learner learner = gpur_apex_learner_of_dpg(dpg);
+    return create(&learner, type, config, out);
+}
+
 void gpur_apex_destroy(gpur_apex *apex)
 {
     if (!apex)
@@ -109,7 +129,7 @@ void gpur_apex_destroy(gpur_apex *apex)
     gpur_folder_close(apex);
     gpur_workers_close(apex);
     gpur_shared_close(&apex->shared);
-    gpur_policy_destroy(apex->policy);
+    gpur_actor_policies_close(&apex->policies);
     gpur_device_close(apex->device);
     gpur_block_format_destroy(apex->format);
     gpur_apex_free_config(apex);

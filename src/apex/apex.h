@@ -7,12 +7,11 @@
 #pragma once
 
 #include "apex/connection.h"
+#include "apex/learner.h"
 #include "apex/limiter.h"
 #include "apex/shared.h"
 #include "base/mutex.h"
-#include "learn/learner.h"
 #include "replay/block/block.h"
-#include "run/lane.h"
 
 #include <sys/types.h>
 
@@ -82,7 +81,7 @@ typedef struct gpur_apex_counts {
 
 struct gpur_apex {
     gpur_apex_config config; /* pointers are to memory of the run */
-    gpur_learner *learner;
+    gpur_apex_learner learner;
     gpur_replay *replay;
     const gpur_env_type *type;
     char *env_options;
@@ -90,10 +89,10 @@ struct gpur_apex {
     float *epsilons;
     gpur_field fields[GPUR_MAX_FIELDS]; /* the schema again, as configs have it */
     gpur_block_format *format;
-    int64_t max_message;    /* bytes of the longest one that an actor may send */
-    gpur_device *device;    /* of actors in threads: the CPU */
-    gpur_policy *policy;    /* of the learner's device: through it weights are published */
-    unsigned char *weights; /* (weights_bytes) */
+    int64_t max_message;          /* bytes of the longest one that an actor may send */
+    gpur_device *device;          /* of actors in threads: the CPU */
+    gpur_actor_policies policies; /* of the learner's device: through them weights are published */
+    unsigned char *weights;       /* (weights_bytes) */
     gpur_shared shared;
     gpur_member *members; /* (GPUR_APEX_PLACES) */
 
@@ -112,7 +111,7 @@ struct gpur_apex {
     int32_t running;                     /* likewise */
     int32_t met;                         /* workers of which a block has come */
     int has_begun, is_open, is_quitting; /* open: advancing. Else all that comes waits */
-    int is_finishing;                    /* 1: what comes waits for nothing */
+    int is_finishing;                    /* 1: the limiter lets all rows in */
     int32_t inserting;                   /* threads that are appending now */
     gpur_limiter limiter;
     gpur_apex_counts counts;
@@ -147,11 +146,12 @@ gpur_status gpur_apex_read_config(const gpur_apex_config *given, gpur_apex_confi
 /* Refuses a number that is none of config->actors. */
 gpur_status gpur_apex_check_actor(const gpur_apex_config *config, int32_t actor);
 
-/* The epsilon of actor i of n. */
-float gpur_apex_epsilon(const gpur_apex_config *config, int32_t i, int32_t n);
+/* The epsilon of actor i of n; of action vectors sigma, the same for all. */
+float gpur_apex_noise(const gpur_apex_config *config, int has_vectors, int32_t i, int32_t n);
 
 /* What an actor must know, of config->actors. */
-gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *config, int32_t actor, int64_t incarnation);
+gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *config, int has_vectors, int32_t actor,
+                                             int64_t incarnation);
 
 /* events.c: what happened, in the order in which it did. All under the lock. */
 
@@ -234,8 +234,8 @@ gpur_status gpur_member_start_process(gpur_member *member);
 gpur_status gpur_folder_open(gpur_apex *apex, const char *folder);
 void gpur_folder_close(gpur_apex *apex);
 
-/* Takes what is there, if it is time to look. Returns 1 if it took a block: then more may be there soon. In the crew's
- * thread. An error that is not a file's ends the run. */
+/* Looks for files, if the last look was long enough ago, and appends one of them. Returns 1 if it did: then more may be
+ * there. In the crew's thread. An error that is not a file's ends the run. */
 int gpur_folder_look(gpur_apex *apex);
 
 /* learn.c */

@@ -29,9 +29,9 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
     return gpur_apex_take_episode(((const thread_actor *)context)->member, episode, steps);
 }
 
-static gpur_status pull(void *context, gpur_policy *policy, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
 {
-    return gpur_shared_pull(&((thread_actor *)context)->reader, policy, is_newer);
+    return gpur_shared_pull(&((thread_actor *)context)->reader, policies, is_newer);
 }
 
 static void *act(void *context)
@@ -48,7 +48,7 @@ static void *act(void *context)
                                     .schema = gpur_replay_schema(apex->replay),
                                     .replay = gpur_replay_settings(apex->replay),
                                     .format = apex->format,
-                                    .network = &apex->learner->config.network,
+                                    .networks = apex->learner.networks,
                                     .counts = counts};
     member->status = gpur_actor_run(&parts, &settings, &carrier);
     gpur_shared_reader_close(&actor.reader);

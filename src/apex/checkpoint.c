@@ -105,8 +105,7 @@ static gpur_status write_file(gpur_apex *apex, apex_state *state, const char *fo
     if (status == GPUR_OK)
         status = add_state(state, &sections);
     if (status == GPUR_OK)
-        status =
-            gpur_checkpoint_write(apex->learner->device, apex->learner->stream, &sections, &tensors, path, &options);
+        status = gpur_checkpoint_write(apex->learner.device, apex->learner.stream, &sections, &tensors, path, &options);
     gpur_sections_free(&sections);
     gpur_tensors_free(&tensors);
     return status;
@@ -124,7 +123,7 @@ gpur_status gpur_apex_save(gpur_apex *apex, const char *folder)
     GPUR_TRY(gpur_folder_path(folder, "replay.safetensors", path));
     GPUR_TRY(gpur_replay_save(apex->replay, path, NULL));
     GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
-    GPUR_TRY(gpur_learner_save(apex->learner, path, NULL));
+    GPUR_TRY(gpur_apex_learner_save(&apex->learner, path));
     GPUR_TRY(gpur_folder_read_trained(folder, &state.trained));
     GPUR_TRY(gpur_folder_read_rows(folder, &state.rows));
     return write_file(apex, &state, folder);
@@ -169,7 +168,7 @@ static gpur_status read_file(gpur_apex *apex, apex_state *state, gpur_checkpoint
     GPUR_TRY(gpur_checkpoint_compare(file, "apex", "this run", settings, scalars, SCALARS));
     GPUR_TRY(add_state(state, sections));
     GPUR_TRY(gpur_checkpoint_match(file, sections, "this run", 1));
-    GPUR_TRY(gpur_checkpoint_fill(file, apex->learner->device, apex->learner->stream, sections, &options, &touched));
+    GPUR_TRY(gpur_checkpoint_fill(file, apex->learner.device, apex->learner.stream, sections, &options, &touched));
     return gpur_checkpoint_add_path_to_error(file, check_state(apex, state));
 }
 
@@ -211,7 +210,7 @@ static gpur_status load_files(gpur_apex *apex, const char *folder, int32_t refil
     if (!refill)
         GPUR_TRY(gpur_replay_load(apex->replay, path, NULL));
     GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
-    return gpur_learner_load(apex->learner, path, NULL);
+    return gpur_apex_learner_load(&apex->learner, path);
 }
 
 /* A replay that is filled again begins the limiter's counts anew. */

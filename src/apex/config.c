@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of a run: defaults, checks, and the ladder of epsilons. */
 #include "apex/apex.h"
+#include "apex/chooser.h"
 
 #include "base/sized.h"
 #include "env/type.h"
@@ -30,6 +31,7 @@ static const gpur_apex_config defaults = {
     .eval_period = 250000,
     .eval_epsilon = 0.0016384f,
     .restarts = 1,
+    .sigma = 0.3f,
 };
 
 gpur_status gpur_apex_config_init(gpur_apex_config *config, uint64_t size)
@@ -42,8 +44,10 @@ gpur_status gpur_apex_config_init(gpur_apex_config *config, uint64_t size)
 }
 
 /* Horgan et al. 2018, section 4.1; with one actor the formula has 0 / 0. */
-float gpur_apex_epsilon(const gpur_apex_config *config, int32_t i, int32_t n)
+float gpur_apex_noise(const gpur_apex_config *config, int has_vectors, int32_t i, int32_t n)
 {
+    if (has_vectors)
+        return config->sigma;
     const double base = (double)config->epsilon_base, exponent = (double)config->epsilon_exponent;
     if (config->epsilons)
         return config->epsilons[i % config->epsilon_count];
@@ -57,10 +61,11 @@ gpur_status gpur_apex_check_actor(const gpur_apex_config *c, int32_t actor)
     return GPUR_OK;
 }
 
-gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *c, int32_t actor, int64_t incarnation)
+gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *c, int has_vectors, int32_t actor,
+                                             int64_t incarnation)
 {
     return (gpur_actor_settings){.place = actor,
-                                 .epsilon = gpur_apex_epsilon(c, actor, c->actors),
+                                 .epsilon = gpur_apex_noise(c, has_vectors, actor, c->actors),
                                  .incarnation = incarnation,
                                  .seed = c->seed,
                                  .pull_period = c->pull_period,
@@ -99,6 +104,8 @@ static gpur_status check_epsilons(const gpur_apex_config *c)
                  "epsilon_count is %d and epsilons is not NULL; the first must "
                  "be 1 or more",
                  (int)c->epsilon_count);
+    GPUR_REQUIRE(c->sigma >= 0.0f && c->sigma < INFINITY, "sigma is %g; it must be 0 or more, and finite",
+                 (double)c->sigma);
     for (int32_t i = 0; c->epsilons && i < c->epsilon_count; i++)
         GPUR_TRY(check_epsilon(c->epsilons[i], "one of the epsilons"));
     return GPUR_OK;
@@ -134,7 +141,7 @@ static gpur_status check_periods(const gpur_apex_config *c)
 static gpur_status set_limiter(gpur_apex *apex)
 {
     gpur_apex_config *const c = &apex->config;
-    const int64_t batch = apex->learner->config.batch_size;
+    const int64_t batch = apex->learner.batch_size;
     const double least = fmax((double)batch, c->samples_per_insert * (double)c->block_rows);
     GPUR_REQUIRE(c->samples_per_insert >= 0.0 && c->samples_per_insert < HUGE_VAL,
                  "samples_per_insert is %g; it must be 0 (nobody waits) or more, and finite", c->samples_per_insert);
@@ -188,10 +195,11 @@ static gpur_status check_replay(const gpur_apex *apex)
 
 static gpur_status check_learner(const gpur_apex *apex)
 {
-    GPUR_REQUIRE(apex->learner->config.returns.cache_size == 0,
+    const gpur_learner *const dqn = apex->learner.dqn;
+    GPUR_REQUIRE(!dqn || dqn->config.returns.cache_size == 0,
                  "the learner's returns.cache_size is %" PRId64 "; it must be 0: actors give their transitions n-step "
                  "returns",
-                 apex->learner->config.returns.cache_size);
+                 dqn->config.returns.cache_size);
     return GPUR_OK;
 }
 
@@ -201,8 +209,8 @@ static gpur_status check_env(const gpur_apex *apex)
     gpur_obs_shape shape;
     GPUR_TRY(gpur_env_type_check(apex->type));
     GPUR_TRY(gpur_env_get_info(apex->type, apex->env_options, &info));
-    return gpur_obs_shape_find(&info, apex->learner->config.network.num_actions, gpur_replay_schema(apex->replay),
-                               gpur_replay_settings(apex->replay), &shape);
+    GPUR_TRY(gpur_chooser_check(&info.action, apex->learner.networks.acting));
+    return gpur_obs_shape_find(&info.obs, gpur_replay_schema(apex->replay), gpur_replay_settings(apex->replay), &shape);
 }
 
 /* Copies. */

@@ -29,7 +29,8 @@ static const double hopeless = 60.0; /* seconds of an actor that died with nothi
 
 gpur_actor_settings gpur_member_settings(const gpur_member *member)
 {
-    gpur_actor_settings settings = gpur_apex_actor_settings(&member->apex->config, member->place, member->incarnation);
+    gpur_actor_settings settings =
+        gpur_apex_actor_settings(&member->apex->config, 0, member->place, member->incarnation);
     settings.epsilon = member->epsilon; /* also of one whose number the run has no longer, or that evaluates */
     return settings;
 }
@@ -375,7 +376,7 @@ gpur_status gpur_crew_set(gpur_apex *apex, int32_t actors)
     for (int32_t i = 0; i < GPUR_APEX_MAX_ACTORS; i++) {
         gpur_member *const member = &apex->members[i];
         if (i < actors && !member->is_wanted)
-            member->epsilon = gpur_apex_epsilon(&apex->config, i, actors);
+            member->epsilon = gpur_apex_noise(&apex->config, apex->learner.dpg != NULL, i, actors);
         member->is_wanted = i < actors;
     }
     apex->actors = actors;
@@ -397,7 +398,7 @@ static gpur_status alloc_members(gpur_apex *apex)
         member->inbox.fd = -1;
     }
     apex->members[GPUR_APEX_EVALUATOR].is_wanted = apex->config.eval_episodes > 0;
-    apex->members[GPUR_APEX_EVALUATOR].epsilon = apex->config.eval_epsilon;
+    apex->members[GPUR_APEX_EVALUATOR].epsilon = apex->learner.dpg ? 0.0f : apex->config.eval_epsilon;
     return GPUR_OK;
 }
 

@@ -30,6 +30,7 @@ gpur_status gpur_apex_paths_open(const char *folder, gpur_apex_paths *paths)
 {
     GPUR_TRY(gpur_folder_path(folder, "blocks", paths->blocks));
     GPUR_TRY(gpur_folder_path(folder, "model.safetensors", paths->model));
+    GPUR_TRY(gpur_folder_path(folder, "critic.safetensors", paths->critic));
     GPUR_TRY(gpur_folder_make(folder));
     return gpur_folder_make(paths->blocks);
 }
@@ -48,8 +49,10 @@ static gpur_status publish_when_due(gpur_apex *apex)
     if (f->taken < f->next_model)
         return GPUR_OK;
     f->next_model = f->taken + FILES_A_MODEL;
-    GPUR_TRY(gpur_policy_pull(apex->policy, apex->learner, GPUR_WEIGHTS_ONLINE));
-    return gpur_policy_save(apex->policy, f->paths.model, NULL);
+    GPUR_TRY(gpur_apex_learner_publish(&apex->learner, &apex->policies));
+    if (apex->policies.critic)
+        GPUR_TRY(gpur_policy_save(apex->policies.critic, f->paths.critic, NULL));
+    return gpur_policy_save(apex->policies.acting, f->paths.model, NULL);
 }
 
 /* Blocks. */
@@ -90,7 +93,7 @@ static gpur_status delete_file(const char *path)
 static gpur_status set_aside(gpur_apex *apex, const char *path)
 {
     char bad[GPUR_FOLDER_PATH];
-    gpur_log(apex->learner->device, "%s is not taken: %s", path, gpur_last_error());
+    gpur_log(apex->learner.device, "%s is not taken: %s", path, gpur_last_error());
     if (apex->folder->set_aside++ >= MOST_SET_ASIDE)
         return delete_file(path);
     snprintf(bad, sizeof bad, "%.*s.bad", (int)(strlen(path) - strlen(".block")), path);

@@ -9,6 +9,7 @@
 typedef struct gpur_apex_paths {
     char blocks[GPUR_FOLDER_PATH]; /* the folder of blocks */
     char model[GPUR_FOLDER_PATH];  /* the file of weights */
+    char critic[GPUR_FOLDER_PATH]; /* that of a DPG's critic, which is written before */
 } gpur_apex_paths;
 
 /* Makes the folder and that of blocks, as far as they are not there, and finds the names. */

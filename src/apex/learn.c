@@ -32,8 +32,8 @@ static void add_seconds(gpur_apex *apex, double *to, double begin)
 gpur_status gpur_apex_publish(gpur_apex *apex)
 {
     const double begin = gpur_clock_seconds();
-    GPUR_TRY(gpur_policy_pull(apex->policy, apex->learner, GPUR_WEIGHTS_ONLINE));
-    GPUR_TRY(gpur_policy_get_weights(apex->policy, apex->weights, apex->shared.weights_bytes));
+    GPUR_TRY(gpur_apex_learner_publish(&apex->learner, &apex->policies));
+    GPUR_TRY(gpur_actor_policies_get_weights(&apex->policies, apex->weights));
     gpur_shared_publish(&apex->shared, apex->weights);
     gpur_mutex_lock(&apex->lock);
     apex->counts.published++;
@@ -82,12 +82,11 @@ static gpur_status follow(gpur_apex *apex, int64_t done)
 static gpur_status train(gpur_apex *apex, int64_t steps, int *trained)
 {
     const double begin = gpur_clock_seconds();
-    const gpur_status status = gpur_learner_train(apex->learner, steps);
+    const gpur_status status = gpur_apex_learner_train(&apex->learner, steps);
     *trained = status == GPUR_OK;
     if (status == GPUR_TOO_FEW)
         return GPUR_OK;
     GPUR_TRY(status);
-    GPUR_TRY(gpur_learner_sync(apex->learner));
     add_seconds(apex, &apex->train_seconds, begin);
     gpur_mutex_lock(&apex->lock);
     apex->counts.train_steps += steps;
@@ -259,7 +258,7 @@ gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_
     return end(apex, status);
 }
 
-/* 1 if all actors have ended, and the last evaluation, if there is somebody to play it. Under the lock. */
+/* 1 if all actors have ended, and so has the last evaluation, unless no evaluator is left. Under the lock. */
 static int has_finished(gpur_apex *apex)
 {
     gpur_member *const evaluator = &apex->members[GPUR_APEX_EVALUATOR];
@@ -282,7 +281,8 @@ static gpur_status await_ends(gpur_apex *apex, int32_t evaluates)
     return GPUR_OK;
 }
 
-/* Actors are asked here, too, and not by the crew alone: it may come later, and the limiter holds up nobody now. */
+/* Asks all actors to end. The crew would do so later; until then they would act on, since the limiter no longer stops
+ * them. */
 static void begin_to_finish(gpur_apex *apex, int32_t evaluates)
 {
     gpur_mutex_lock(&apex->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of whole systems: replay, learner and Ape-X, for an environment. */
 #include "apex/apex.h"
+#include "apex/chooser.h"
 
 #include "base/sized.h"
 #include "run/system.h"
@@ -13,7 +14,8 @@ typedef struct preset {
     gpur_env_info info;
     gpur_field fields[GPUR_APEX_FIELDS];
     gpur_replay_config replay;
-    gpur_learner_config learner;
+    gpur_learner_config learner; /* of Ape-X DQN */
+    gpur_dpg_config dpg;         /* of Ape-X DPG */
     gpur_apex_config apex;
 } preset;
 
@@ -34,11 +36,12 @@ static gpur_status set_apex_dqn(preset *p, const gpur_obs_kind *kind)
     return GPUR_OK;
 }
 
-static void set_small_replay(preset *p)
+/* n-step returns and priorities as in the paper, whatever the size. */
+static void set_replay(preset *p, int64_t soft_capacity, int64_t min_size)
 {
     gpur_replay_config *const replay = &p->replay;
-    set_capacity(p, 100000);
-    replay->min_size = 5000;
+    set_capacity(p, soft_capacity);
+    replay->min_size = min_size;
     replay->gamma = 0.99f;
     replay->n_step = 3;
     replay->prioritized = 1;
@@ -72,7 +75,7 @@ static void set_small_learner(preset *p, const gpur_obs_kind *kind)
  * steps, so that the two systems can be compared after equal steps. */
 static gpur_status set_apex_dqn_small(preset *p, const gpur_obs_kind *kind)
 {
-    set_small_replay(p);
+    set_replay(p, 100000, 5000);
     set_small_learner(p, kind);
     p->apex.samples_per_insert = (double)p->learner.batch_size / 4.0;
     p->apex.eval_period = 50000;
@@ -112,7 +115,7 @@ static void set_extra_frames(preset *p)
     p->replay.extra_frames = c->layout == GPUR_LAYOUT_FRAMES ? repeated + c->capacity / 64 : 0;
 }
 
-static gpur_status set_system(preset *p)
+static gpur_status set_dqn_system(preset *p)
 {
     const gpur_obs_kind kind = gpur_obs_kind_of(&p->info.obs);
     GPUR_TRY(gpur_system_check_info(p->env_name, &p->info));
@@ -126,36 +129,133 @@ static gpur_status set_system(preset *p)
     return GPUR_OK;
 }
 
-/* Copies of the caller's configs, which have every member of this version. */
-static gpur_status read_configs(preset *p, const gpur_replay_config *replay, const gpur_learner_config *learner,
-                                const gpur_apex_config *apex)
+/* Ape-X DPG. */
+
+/* The learner's defaults are the paper's. What is of the caller's program stays. */
+static gpur_status set_dpg(gpur_dpg_config *dpg)
+{
+    gpur_dpg_config paper;
+    GPUR_TRY(gpur_dpg_config_init(&paper, sizeof paper));
+    paper.math = dpg->math;
+    paper.unroll = dpg->unroll;
+    paper.deterministic = dpg->deterministic;
+    paper.seed = dpg->seed;
+    paper.index_source = GPUR_PRIORITIZED_STRATIFIED;
+    *dpg = paper;
+    return GPUR_OK;
+}
+
+/* Appendix D. Frames are steps here: actions are not repeated. */
+static void set_apex_dpg(preset *p)
+{
+    set_replay(p, 1000000, 50000);
+    p->apex.pull_period = 400;
+    p->apex.max_episode_steps = 50000;
+}
+
+static void set_small_network(gpur_network_config *network, gpur_optimizer_config *optimizer)
+{
+    const gpur_layer layer = {.kind = GPUR_DENSE, .units = 128, .activation = GPUR_RELU};
+    network->trunk[0] = network->trunk[1] = layer;
+    optimizer->learning_rate = (gpur_schedule){.first = 1e-3f, .last = 1e-3f};
+}
+
+static void set_apex_dpg_small(preset *p)
+{
+    set_replay(p, 100000, 2000);
+    set_small_network(&p->dpg.actor, &p->dpg.actor_optimizer);
+    set_small_network(&p->dpg.critic, &p->dpg.critic_optimizer);
+    p->dpg.actor.init = GPUR_INIT_NORMAL; /* with larger weights its actions can end at their bounds, and stay there */
+    p->dpg.actor.init_scale = 0.03f;
+    p->dpg.batch_size = 64;
+    p->replay.n_step = 5;
+    p->apex.samples_per_insert = (double)p->dpg.batch_size / 2.0;
+    p->apex.eval_period = 20000;
+}
+
+static gpur_status set_dpg_system(preset *p)
+{
+    gpur_obs_kind kind = gpur_obs_kind_of(&p->info.obs);
+    GPUR_REQUIRE(p->info.obs.dtype == GPUR_FLOAT32, "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32",
+                 p->env_name, (int)p->info.obs.dtype);
+    GPUR_TRY(set_apex(&p->apex));
+    GPUR_TRY(set_dpg(&p->dpg));
+    p->dpg.actor.num_actions = (int32_t)gpur_min(gpur_space_numbers(&p->info.action), INT32_MAX);
+    GPUR_TRY(gpur_prefix_error(gpur_chooser_check(&p->info.action, &p->dpg.actor), "%s", p->env_name));
+    if (strcmp(p->name, "apex-dpg") == 0)
+        set_apex_dpg(p);
+    else
+        set_apex_dpg_small(p);
+    kind.is_frame = 0; /* a table of numbers is no image */
+    gpur_system_set_layout(&p->info.obs, &kind, p->fields, &p->replay);
+    p->replay.extra_frames = 0;
+    p->fields[1] = (gpur_field){"action", GPUR_FLOAT32, {p->dpg.actor.num_actions}};
+    add_fields(p);
+    return GPUR_OK;
+}
+
+/* Reads the caller's configs of both, into copies that have every member of this version. */
+static gpur_status read_configs(preset *p, const gpur_replay_config *replay, const gpur_apex_config *apex)
 {
     GPUR_TRY(gpur_replay_config_init(&p->replay, sizeof p->replay));
-    GPUR_TRY(gpur_learner_config_init(&p->learner, sizeof p->learner));
     GPUR_TRY(gpur_apex_config_init(&p->apex, sizeof p->apex));
     GPUR_TRY(gpur_sized_read(&p->replay, sizeof p->replay, replay, "gpur_replay_config"));
-    GPUR_TRY(gpur_sized_read(&p->learner, sizeof p->learner, learner, "gpur_learner_config"));
     GPUR_TRY(gpur_sized_read(&p->apex, sizeof p->apex, apex, "gpur_apex_config"));
-    p->replay.size = sizeof p->replay, p->learner.size = sizeof p->learner, p->apex.size = sizeof p->apex;
+    p->replay.size = sizeof p->replay, p->apex.size = sizeof p->apex;
     return GPUR_OK;
+}
+
+/* Gives the caller what was not refused. */
+static gpur_status write_configs(preset *p, const char *options, gpur_field *fields, gpur_replay_config *replay,
+                                 gpur_apex_config *apex)
+{
+    p->apex.env_options = options;
+    p->replay.fields = fields;
+    memcpy(fields, p->fields, sizeof p->fields);
+    GPUR_TRY(gpur_sized_write(replay, &p->replay, sizeof p->replay, "gpur_replay_config"));
+    return gpur_sized_write(apex, &p->apex, sizeof p->apex, "gpur_apex_config");
+}
+
+static gpur_status find_env(preset *p, const char *name, const gpur_env_type *type, const char *options)
+{
+    p->name = name;
+    p->env_name = type->name;
+    p->info.size = sizeof p->info;
+    return gpur_env_get_info(type, options, &p->info);
 }
 
 gpur_status gpur_apex_preset(const char *name, const gpur_env_type *type, const char *options,
                              gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay,
                              gpur_learner_config *learner, gpur_apex_config *apex)
 {
-    preset p = {.name = name, .info.size = sizeof p.info};
+    preset p = {0};
     GPUR_REQUIRE(name && type && options && fields && replay && learner && apex, "an argument is NULL; none may be");
     GPUR_REQUIRE(strcmp(name, "apex-dqn") == 0 || strcmp(name, "apex-dqn-small") == 0,
                  "preset is \"%s\"; it must be \"apex-dqn\" or \"apex-dqn-small\"", name);
-    p.env_name = type->name;
-    GPUR_TRY(gpur_env_get_info(type, options, &p.info));
-    GPUR_TRY(read_configs(&p, replay, learner, apex));
-    GPUR_TRY(set_system(&p));
-    p.apex.env_options = options;
-    p.replay.fields = fields;
-    memcpy(fields, p.fields, sizeof p.fields);
-    GPUR_TRY(gpur_sized_write(replay, &p.replay, sizeof p.replay, "gpur_replay_config"));
-    GPUR_TRY(gpur_sized_write(learner, &p.learner, sizeof p.learner, "gpur_learner_config"));
-    return gpur_sized_write(apex, &p.apex, sizeof p.apex, "gpur_apex_config");
+    GPUR_TRY(find_env(&p, name, type, options));
+    GPUR_TRY(read_configs(&p, replay, apex));
+    GPUR_TRY(gpur_learner_config_init(&p.learner, sizeof p.learner));
+    GPUR_TRY(gpur_sized_read(&p.learner, sizeof p.learner, learner, "gpur_learner_config"));
+    p.learner.size = sizeof p.learner;
+    GPUR_TRY(set_dqn_system(&p));
+    GPUR_TRY(write_configs(&p, options, fields, replay, apex));
+    return gpur_sized_write(learner, &p.learner, sizeof p.learner, "gpur_learner_config");
+}
+
+gpur_status gpur_apex_preset_dpg(const char *name, const gpur_env_type *type, const char *options,
+                                 gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay, gpur_dpg_config *dpg,
+                                 gpur_apex_config *apex)
+{
+    preset p = {0};
+    GPUR_REQUIRE(name && type && options && fields && replay && dpg && apex, "an argument is NULL; none may be");
+    GPUR_REQUIRE(strcmp(name, "apex-dpg") == 0 || strcmp(name, "apex-dpg-small") == 0,
+                 "preset is \"%s\"; it must be \"apex-dpg\" or \"apex-dpg-small\"", name);
+    GPUR_TRY(find_env(&p, name, type, options));
+    GPUR_TRY(read_configs(&p, replay, apex));
+    GPUR_TRY(gpur_dpg_config_init(&p.dpg, sizeof p.dpg));
+    GPUR_TRY(gpur_sized_read(&p.dpg, sizeof p.dpg, dpg, "gpur_dpg_config"));
+    p.dpg.size = sizeof p.dpg;
+    GPUR_TRY(set_dpg_system(&p));
+    GPUR_TRY(write_configs(&p, options, fields, replay, apex));
+    return gpur_sized_write(dpg, &p.dpg, sizeof p.dpg, "gpur_dpg_config");
 }

@@ -18,7 +18,7 @@ gpur_status gpur_workers_open(gpur_apex *apex)
         worker->apex = apex;
         worker->place = i;
         worker->is_carried = 1;
-        worker->epsilon = gpur_apex_epsilon(&apex->config, i, count);
+        worker->epsilon = gpur_apex_noise(&apex->config, apex->learner.dpg != NULL, i, count);
     }
     return GPUR_OK;
 }

@@ -27,12 +27,12 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
     return gpur_connection_send(s->connection, GPUR_MESSAGE_EPISODE, steps, episode, sizeof *episode);
 }
 
-static gpur_status pull(void *context, gpur_policy *policy, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
 {
     server *const s = context;
     if (gpur_connection_is_gone(s->connection))
         return gpur_fail(GPUR_INTERRUPTED, "the learner is gone");
-    return gpur_shared_pull(&s->reader, policy, is_newer);
+    return gpur_shared_pull(&s->reader, policies, is_newer);
 }
 
 static gpur_status open_kit(server *s, const gpur_replay_config *replay, int32_t threads, uint64_t format)
@@ -93,24 +93,22 @@ static void send_error(int connection, gpur_status status)
     (void)gpur_fail(status, "%s", error);
 }
 
-static gpur_status check(int32_t connection, const gpur_env_type *type, const gpur_replay_config *replay,
-                         const gpur_network_config *network, int32_t threads)
+static gpur_status check(int32_t connection, int are_given, int32_t threads)
 {
-    GPUR_REQUIRE(type && replay && network, "type, replay and network must not be NULL");
+    GPUR_REQUIRE(are_given, "type, replay and network must not be NULL");
     GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
     GPUR_REQUIRE(fcntl(connection, F_SETFD, FD_CLOEXEC) == 0, "descriptor %d is no connection to a learner: %s",
                  (int)connection, strerror(errno));
     return GPUR_OK;
 }
 
-gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const char *env_options,
-                            const gpur_replay_config *replay, const gpur_network_config *network, int32_t threads)
+static gpur_status serve_and_close(int32_t connection, gpur_actor_parts *parts, const gpur_replay_config *replay,
+                                   int32_t threads)
 {
     server s = {.connection = connection, .shared.fd = -1};
-    gpur_actor_parts parts = {.type = type, .env_options = env_options ? env_options : "", .network = network};
-    gpur_status status = check(connection, type, replay, network, threads);
+    gpur_status status = check(connection, parts->type && replay && parts->networks.acting, threads);
     if (status == GPUR_OK)
-        status = serve(&s, &parts, replay, threads);
+        status = serve(&s, parts, replay, threads);
     if (status != GPUR_OK && status != GPUR_INTERRUPTED)
         send_error(connection, status);
     gpur_actor_kit_close(&s.kit);
@@ -118,4 +116,21 @@ gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const
     gpur_shared_close(&s.shared);
     close(connection);
     return status;
+}
+
+gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const char *env_options,
+                            const gpur_replay_config *replay, const gpur_network_config *network, int32_t threads)
+{
+    gpur_actor_parts parts = {
+        .type = type, .env_options = env_options ? env_options : "", .networks = {.acting = network}};
+    return serve_and_close(connection, &parts, replay, threads);
+}
+
+gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type *type, const char *env_options,
+                                const gpur_replay_config *replay, const gpur_network_config *actor,
+                                const gpur_network_config *critic, int32_t threads)
+{
+    gpur_actor_parts parts = {
+        .type = type, .env_options = env_options ? env_options : "", .networks = {critic ? actor : NULL, critic}};
+    return serve_and_close(connection, &parts, replay, threads);
 }

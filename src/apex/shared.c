@@ -147,13 +147,13 @@ int64_t gpur_shared_read(const gpur_shared *shared, void *weights)
     }
 }
 
-gpur_status gpur_shared_pull(gpur_shared_reader *reader, gpur_policy *policy, int *is_newer)
+gpur_status gpur_shared_pull(gpur_shared_reader *reader, const gpur_actor_policies *policies, int *is_newer)
 {
-    const int64_t bytes = reader->shared->weights_bytes;
-    GPUR_REQUIRE(gpur_policy_weights_bytes(policy) == bytes,
+    const int64_t bytes = reader->shared->weights_bytes, ours = gpur_actor_policies_bytes(policies);
+    GPUR_REQUIRE(ours == bytes,
                  "the weights of this actor's network have %" PRId64 " bytes, and those of the learner's %" PRId64
                  "; the networks must be the same",
-                 gpur_policy_weights_bytes(policy), bytes);
+                 ours, bytes);
     if (!reader->weights)
         reader->weights = malloc((size_t)bytes);
     if (!reader->weights)
@@ -162,7 +162,7 @@ gpur_status gpur_shared_pull(gpur_shared_reader *reader, gpur_policy *policy, in
         return GPUR_OK;
     reader->pulled = gpur_shared_read(reader->shared, reader->weights);
     *is_newer = 1;
-    return gpur_policy_set_weights(policy, reader->weights, bytes);
+    return gpur_actor_policies_set_weights(policies, reader->weights);
 }
 
 void gpur_shared_reader_close(gpur_shared_reader *reader)

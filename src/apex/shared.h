@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "apex/policies.h"
 #include "base/status.h"
 #include "gpureplay/apex.h"
 
@@ -61,7 +62,7 @@ typedef struct gpur_shared_reader {
     int64_t pulled;         /* the publication that was taken last */
 } gpur_shared_reader;
 
-/* Gives a policy the newest weights, of which there must be some, if they are newer than those taken before: *is_newer
+/* Gives policies the newest weights, of which there must be some, if they are newer than those taken before: *is_newer
  * becomes 1. GPUR_INVALID_ARGUMENT: they are of another network. */
-gpur_status gpur_shared_pull(gpur_shared_reader *reader, gpur_policy *policy, int *is_newer);
+gpur_status gpur_shared_pull(gpur_shared_reader *reader, const gpur_actor_policies *policies, int *is_newer);
 void gpur_shared_reader_close(gpur_shared_reader *reader);

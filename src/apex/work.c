@@ -104,8 +104,15 @@ static int is_same(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
+static gpur_status load(const worker *w, const gpur_actor_policies *policies)
+{
+    if (policies->critic)
+        GPUR_TRY(gpur_policy_load(policies->critic, w->paths.critic, NULL));
+    return gpur_policy_load(policies->acting, w->paths.model, NULL);
+}
+
 /* Waits for the first weights. A later file that cannot be read is passed over, as the next one may be better. */
-static gpur_status pull(void *context, gpur_policy *policy, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
 {
     worker *const w = context;
     const int has_weights = w->model.st_ino != 0;
@@ -118,7 +125,7 @@ static gpur_status pull(void *context, gpur_policy *policy, int *is_newer)
     (void)is_stopping(w);
     if (is_same(&there, &w->model))
         return GPUR_OK;
-    const gpur_status status = gpur_policy_load(policy, w->paths.model, NULL);
+    const gpur_status status = load(w, policies);
     if (status == GPUR_FILE_ERROR && has_weights)
         return GPUR_OK;
     GPUR_TRY(status);
@@ -135,14 +142,14 @@ static int64_t microseconds(void)
 }
 
 /* Nobody counts the starts of a worker, so its incarnation is the time of this one. */
-static gpur_status read_settings(const gpur_apex_config *given, int32_t actor, worker *w, const char **env_options)
+static gpur_status read_settings(const gpur_apex_config *given, int32_t actor, worker *w, gpur_actor_parts *parts)
 {
     gpur_apex_config c;
     GPUR_TRY(gpur_apex_read_config(given, &c));
     GPUR_REQUIRE(c.folder, "folder is NULL; a worker must have one");
     GPUR_TRY(gpur_apex_check_actor(&c, actor));
-    w->settings = gpur_apex_actor_settings(&c, actor, microseconds());
-    *env_options = c.env_options ? c.env_options : "";
+    w->settings = gpur_apex_actor_settings(&c, parts->networks.critic != NULL, actor, microseconds());
+    parts->env_options = c.env_options ? c.env_options : "";
     return gpur_apex_paths_open(c.folder, &w->paths);
 }
 
@@ -158,16 +165,32 @@ static gpur_status work(worker *w, gpur_actor_parts *parts, const gpur_replay_co
     return gpur_actor_run(parts, &w->settings, &carrier);
 }
 
+static gpur_status check_and_work(const gpur_apex_config *config, int32_t actor, worker *w, gpur_actor_parts *parts,
+                                  const gpur_replay_config *replay, int32_t threads)
+{
+    GPUR_REQUIRE(parts->type && replay && parts->networks.acting, "type, replay and network must not be NULL");
+    GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
+    GPUR_TRY(read_settings(config, actor, w, parts));
+    const gpur_status status = work(w, parts, replay, threads);
+    gpur_actor_kit_close(&w->kit);
+    return status == GPUR_INTERRUPTED ? GPUR_OK : status;
+}
+
 gpur_status gpur_apex_work(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
                            const gpur_replay_config *replay, const gpur_network_config *network, int32_t threads,
                            int (*stop)(void *user), void *user)
 {
     worker w = {.stop = stop, .user = user};
-    gpur_actor_parts parts = {.type = type, .network = network};
-    GPUR_REQUIRE(type && replay && network, "type, replay and network must not be NULL");
-    GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
-    GPUR_TRY(read_settings(config, actor, &w, &parts.env_options));
-    const gpur_status status = work(&w, &parts, replay, threads);
-    gpur_actor_kit_close(&w.kit);
-    return status == GPUR_INTERRUPTED ? GPUR_OK : status;
+    gpur_actor_parts parts = {.type = type, .networks = {.acting = network}};
+    return check_and_work(config, actor, &w, &parts, replay, threads);
+}
+
+gpur_status gpur_apex_work_dpg(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
+                               const gpur_replay_config *replay, const gpur_network_config *actor_network,
+                               const gpur_network_config *critic_network, int32_t threads, int (*stop)(void *user),
+                               void *user)
+{
+    worker w = {.stop = stop, .user = user};
+    gpur_actor_parts parts = {.type = type, .networks = {critic_network ? actor_network : NULL, critic_network}};
+    return check_and_work(config, actor, &w, &parts, replay, threads);
 }

@@ -31,8 +31,9 @@ endif()
 if(GPUREPLAY_HAS_DNNL)
     target_include_directories(gpureplay_objects SYSTEM PRIVATE ${DNNL_INCLUDE_DIR})
 endif()
-# CartPole's results are Gymnasium's, to the last bit: no fused multiply-add where the compiler would contract.
-set_source_files_properties(src/env/cartpole.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+# The results of CartPole and Pendulum are Gymnasium's, to the last bit: no fused multiply-add where the compiler would
+# contract.
+set_source_files_properties(src/env/cartpole.c src/env/pendulum.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 set_target_properties(gpureplay_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 list(APPEND gpureplay_objects $<TARGET_OBJECTS:gpureplay_objects>)
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 static const gpur_env_type *const games[] = {
-    &gpur_env_cartpole, &gpur_env_asterix,  &gpur_env_breakout,
-    &gpur_env_freeway,  &gpur_env_seaquest, &gpur_env_space_invaders,
+    &gpur_env_cartpole, &gpur_env_asterix,        &gpur_env_breakout, &gpur_env_freeway,
+    &gpur_env_seaquest, &gpur_env_space_invaders, &gpur_env_pendulum,
 };
 enum { GAMES = sizeof games / sizeof *games };
 

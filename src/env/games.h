@@ -10,3 +10,4 @@ extern const gpur_env_type gpur_env_breakout;
 extern const gpur_env_type gpur_env_freeway;
 extern const gpur_env_type gpur_env_seaquest;
 extern const gpur_env_type gpur_env_space_invaders;
+extern const gpur_env_type gpur_env_pendulum;

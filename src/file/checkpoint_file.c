@@ -246,6 +246,17 @@ static int64_t number_of(const gpur_tensors *tensors, const char *key)
     return gpur_metadata_number(tensors, key, -1);
 }
 
+/* The entry that says how many train steps a file of this kind comes after; "": none does. */
+static const char *steps_key(const char *kind)
+{
+    static const char *const keys[][2] = {
+        {"learner", "step"}, {"dpg", "step"}, {"actor-critic", "steps_enqueued"}, {"weights", GPUR_WEIGHTS_VERSION}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(kind, keys[i][0]) == 0)
+            return keys[i][1];
+    return "";
+}
+
 static void describe(const gpur_checkpoint *file, gpur_checkpoint_info *info)
 {
     const gpur_tensors *const tensors = &file->tensors;
@@ -254,15 +265,14 @@ static void describe(const gpur_checkpoint *file, gpur_checkpoint_info *info)
     memset(info, 0, sizeof *info);
     snprintf(info->version, sizeof info->version, "%.15s", version ? version : "");
     snprintf(info->kind, sizeof info->kind, "%.15s", version && kind ? kind : "safetensors");
-    const int is_replay = strcmp(info->kind, "replay") == 0, is_learner = strcmp(info->kind, "learner") == 0;
-    const int is_weights = strcmp(info->kind, "weights") == 0;
+    const int is_replay = strcmp(info->kind, "replay") == 0;
     info->bytes = file->file.bytes;
     info->tensors = tensors->count;
     info->rows = is_replay ? number_of(tensors, "rows") : -1;
     info->capacity = is_replay ? number_of(tensors, "capacity") : -1;
     info->first_id = is_replay ? number_of(tensors, "first_id") : -1;
     info->writers = is_replay ? number_of(tensors, "writers") : -1;
-    info->steps = is_learner ? number_of(tensors, "step") : is_weights ? number_of(tensors, GPUR_WEIGHTS_VERSION) : -1;
+    info->steps = number_of(tensors, steps_key(info->kind));
     info->weights = version && !is_replay ? number_of(tensors, "weights") : -1;
 }
 

@@ -258,7 +258,7 @@ static gpur_status take_step(agent *a)
     const int cuts = place->cuts;
     gpur_rollout_add(a->rollout, a->player.obs, run->obs_bytes, place->action, place->version);
     const double begin = gpur_clock_seconds();
-    GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, place->action, &result)));
+    GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, &place->action, &result)));
     a->report.environment_seconds += gpur_clock_seconds() - begin;
     gpur_rollout_set_reward(a->rollout, result.reward, run->config.reward_clip);
     count_step(a, &result);

@@ -5,6 +5,7 @@
 #include "base/sized.h"
 #include "env/type.h"
 #include "replay/config.h"
+#include "run/system.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -111,18 +112,10 @@ static gpur_status set_batch(gpur_ga3c *run)
 
 /* Observations. */
 
-static int32_t dims_of(const int32_t *shape)
-{
-    int32_t dims = 0;
-    while (dims < GPUR_MAX_DIMS && shape[dims] > 0)
-        dims++;
-    return dims;
-}
-
 static gpur_status check_lengths(const gpur_ga3c_model *model, const gpur_space *space, int has_stack)
 {
-    const int32_t wanted = dims_of(model->obs.shape), axis = model->stack_is_last ? wanted - 1 : 0;
-    for (int32_t i = 0; i < dims_of(space->shape); i++) {
+    const int32_t wanted = gpur_shape_dims(model->obs.shape), axis = model->stack_is_last ? wanted - 1 : 0;
+    for (int32_t i = 0; i < gpur_shape_dims(space->shape); i++) {
         const int32_t length = model->obs.shape[has_stack && i >= axis ? i + 1 : i];
         GPUR_REQUIRE(space->shape[i] == length,
                      "axis %d of the environment's observations is %d long and that of %s %d; they must be the same",
@@ -135,7 +128,7 @@ static gpur_status check_lengths(const gpur_ga3c_model *model, const gpur_space 
 static gpur_status find_shape(gpur_ga3c *run, const gpur_env_info *info)
 {
     const gpur_ga3c_model *const model = &run->model;
-    const int32_t dims = dims_of(info->obs.shape), wanted = dims_of(model->obs.shape);
+    const int32_t dims = gpur_shape_dims(info->obs.shape), wanted = gpur_shape_dims(model->obs.shape);
     gpur_obs_shape *const shape = &run->shape;
     GPUR_REQUIRE(info->action.num_actions == model->num_actions,
                  "the environment has %d discrete actions and the learner's network %d; they must be the same",

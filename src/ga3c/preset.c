@@ -59,17 +59,6 @@ static void set_small(const system_entry *entry, const gpur_env_info *info, cons
     learner->optimizer.clip_norm = 40.0f;
 }
 
-/* An observation as the network reads it: a frame gets the axis of its stack in front. */
-static gpur_field obs_of(const gpur_space *obs, const gpur_obs_kind *kind)
-{
-    gpur_field field = {.name = "obs", .dtype = obs->dtype};
-    for (int32_t i = 0; i < kind->dims; i++)
-        field.shape[i + kind->is_frame] = obs->shape[i];
-    if (kind->is_frame)
-        field.shape[0] = kind->stack;
-    return field;
-}
-
 static gpur_status set_learner(const system_entry *entry, const char *env_name, const gpur_env_info *info,
                                gpur_actor_critic_config *learner)
 {
@@ -87,7 +76,7 @@ static gpur_status set_learner(const system_entry *entry, const char *env_name, 
     }
     paper.network.head = GPUR_HEAD_SOFTMAX_VALUE;
     paper.network.num_actions = info->action.num_actions;
-    paper.obs = obs_of(&info->obs, &kind);
+    paper.obs = gpur_system_field("obs", &info->obs, &kind);
     *learner = paper;
     return GPUR_OK;
 }

@@ -124,6 +124,11 @@ static gpur_status check_source(const gpur_learner_config *config, const gpur_re
                  "index_source is %" PRId32 ", by priority, and the replay's prioritized is 0; it must be 1, or "
                  "index_source GPUR_SOURCE_AUTO (0)",
                  config->index_source);
+    GPUR_REQUIRE(replay->eviction == GPUR_EVICT_OLDEST || config->index_source == GPUR_SOURCE_AUTO ||
+                     gpur_sampler_of(config->index_source)->is_by_priority,
+                 "index_source is %" PRId32 ", uniform, and the replay evicts by priority (GPUR_EVICT_BY_PRIORITY); it "
+                 "must be GPUR_SOURCE_AUTO (0) or GPUR_PRIORITIZED_* (3, 4)",
+                 config->index_source);
     return gpur_schedule_check(&config->beta, GPUR_MAX_EXPONENT, "beta");
 }
 

@@ -11,6 +11,8 @@
 #include <math.h>
 #include <string.h>
 
+#define EVICTION "gpur_replay_config.eviction is GPUR_EVICT_BY_PRIORITY (1), and "
+
 static const gpur_replay_config defaults = {
     .size = sizeof(gpur_replay_config),
     .capacity = 1000000,
@@ -22,6 +24,7 @@ static const gpur_replay_config defaults = {
     .beta = {.first = 0.4f, .last = 0.4f},
     .n_step = 1,
     .frame_stack = 1,
+    .evict_alpha = -0.4f,
 };
 
 gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size)
@@ -164,6 +167,30 @@ static gpur_status check_unprioritized(const gpur_replay_config *c)
     return GPUR_OK;
 }
 
+/* Rows that leave in any order share no frames, cannot be counted by their ids, and are not followed by `previous`. */
+static gpur_status check_eviction(const gpur_replay_config *c, const gpur_schema *schema)
+{
+    GPUR_TRY(gpur_choice_check(c->eviction, GPUR_EVICT_BY_PRIORITY, "gpur_replay_config.eviction",
+                               "GPUR_EVICT_OLDEST (0) or GPUR_EVICT_BY_PRIORITY (1)"));
+    GPUR_REQUIRE(c->evict_alpha >= -GPUR_MAX_EXPONENT && c->evict_alpha <= 0.0f,
+                 "gpur_replay_config.evict_alpha is %g; it must be %g to 0", (double)c->evict_alpha,
+                 -(double)GPUR_MAX_EXPONENT);
+    if (c->eviction == GPUR_EVICT_OLDEST)
+        return GPUR_OK;
+    GPUR_REQUIRE(c->prioritized, EVICTION "prioritized is 0; it must be 1");
+    GPUR_REQUIRE(c->layout == GPUR_LAYOUT_ROWS,
+                 EVICTION "layout is GPUR_LAYOUT_FRAMES (1); it must be GPUR_LAYOUT_ROWS (0)");
+    GPUR_REQUIRE(c->index_source == GPUR_SOURCE_AUTO || gpur_sampler_of(c->index_source)->is_by_priority,
+                 EVICTION "index_source is %d, uniform; it must be GPUR_SOURCE_AUTO (0) or GPUR_PRIORITIZED_* (3, 4)",
+                 (int)c->index_source);
+    GPUR_REQUIRE(c->priority_offset > 0.0f,
+                 EVICTION "priority_offset is %g; it must be above 0, so that no priority is 0",
+                 (double)c->priority_offset);
+    GPUR_REQUIRE(gpur_schema_find(schema, "previous") < 0,
+                 EVICTION "the schema has a field \"previous\", which links transitions; it must have none");
+    return GPUR_OK;
+}
+
 static gpur_status check_priorities(const gpur_replay_config *c, const gpur_schema *schema)
 {
     GPUR_REQUIRE(c->prioritized == 0 || c->prioritized == 1, "gpur_replay_config.prioritized is %d; it must be 0 or 1",
@@ -211,6 +238,7 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     GPUR_TRY(check_sizes(&c));
     GPUR_TRY(gpur_ring_layout_check(&c, schema));
     GPUR_TRY(check_priorities(&c, schema));
+    GPUR_TRY(check_eviction(&c, schema));
     if (c.index_source == GPUR_SOURCE_AUTO)
         c.index_source = c.prioritized ? GPUR_PRIORITIZED_STRATIFIED : GPUR_UNIFORM;
     c.size = sizeof c;

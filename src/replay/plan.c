@@ -12,12 +12,13 @@ gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema 
 {
     const gpur_frame_layout *const l = &layout->frame_layout;
     const int64_t block_bytes = checked->block_rows * layout->rows.pitch, ids = 2 * checked->max_batch;
+    const int scatters = checked->upload == GPUR_UPLOAD_SCATTER || checked->eviction == GPUR_EVICT_BY_PRIORITY;
     gpur_replay_plan plan = {
         .size = sizeof plan,
         .row_bytes = schema->row_bytes,
         .row_pitch = layout->rows.pitch,
         .ring_bytes = checked->capacity * layout->rows.pitch,
-        .upload_bytes = GPUR_WINDOW_BYTES + (checked->upload == GPUR_UPLOAD_SCATTER ? block_bytes : 0),
+        .upload_bytes = GPUR_WINDOW_BYTES + (scatters ? block_bytes : 0),
         .pinned_bytes = checked->staging_blocks * (block_bytes + l->block_frames * l->pitch),
         .batch_bytes = gpur_batch_layout_of(schema, 2 * l->stack, checked->max_batch).bytes,
         .frames = l->frames,

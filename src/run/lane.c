@@ -3,6 +3,7 @@
 
 #include "base/numbers.h"
 #include "replay/view.h"
+#include "run/system.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,20 +40,12 @@ void gpur_obs_push(const gpur_obs_shape *shape, unsigned char *obs, const unsign
     put(shape, obs, shape->stack - 1, frame);
 }
 
-static int32_t dims_of(const int32_t *shape)
-{
-    int32_t dims = 0;
-    while (dims < GPUR_MAX_DIMS && shape[dims] > 0)
-        dims++;
-    return dims;
-}
-
 /* The replay stores what the environment shows: "obs" without its stack axis has the environment's shape and type. */
 static gpur_status check_obs(const gpur_field_info *field, const gpur_space *space, const gpur_replay_config *config)
 {
     const int has_stack = config->layout == GPUR_LAYOUT_FRAMES;
     const int32_t axis = config->stack_axis == GPUR_STACK_LAST ? field->dims - 1 : 0;
-    const int32_t dims = dims_of(space->shape), wanted = field->dims - has_stack;
+    const int32_t dims = gpur_shape_dims(space->shape), wanted = field->dims - has_stack;
     GPUR_REQUIRE(space->dtype == field->dtype,
                  "the environment's observations are %s and the replay's \"obs\" is %s; they must be the same",
                  gpur_dtype_name(space->dtype), gpur_dtype_name(field->dtype));
@@ -68,22 +61,27 @@ static gpur_status check_obs(const gpur_field_info *field, const gpur_space *spa
     return GPUR_OK;
 }
 
-gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, const gpur_schema *schema,
-                                const gpur_replay_config *config, gpur_obs_shape *shape)
+gpur_status gpur_obs_shape_find(const gpur_space *obs, const gpur_schema *schema, const gpur_replay_config *config,
+                                gpur_obs_shape *shape)
 {
     const gpur_field_info *const field = &schema->fields[gpur_schema_find(schema, "obs")];
-    const int32_t found = info->action.num_actions;
-    GPUR_REQUIRE(found > 0, "the environment's actions are not discrete; a Q network needs discrete actions");
-    GPUR_REQUIRE(found == num_actions,
-                 "the environment has %d actions and the learner's network %d; they must be the "
-                 "same",
-                 (int)found, (int)num_actions);
-    GPUR_TRY(check_obs(field, &info->obs, config));
+    GPUR_TRY(check_obs(field, obs, config));
     shape->stack = config->layout == GPUR_LAYOUT_FRAMES ? config->frame_stack : 1;
     shape->frame_bytes = field->bytes / shape->stack;
     shape->element_bytes = gpur_dtype_bytes(field->dtype);
     shape->is_last_axis = config->stack_axis == GPUR_STACK_LAST;
     shape->pads_repeat = config->stack_pad == GPUR_PAD_REPEAT;
+    return GPUR_OK;
+}
+
+gpur_status gpur_actions_check(const gpur_space *actions, int32_t num_actions)
+{
+    const int32_t found = actions->num_actions;
+    GPUR_REQUIRE(found > 0, "the environment's actions are not discrete; a Q network needs discrete actions");
+    GPUR_REQUIRE(found == num_actions,
+                 "the environment has %d actions and the learner's network %d; they must be the "
+                 "same",
+                 (int)found, (int)num_actions);
     return GPUR_OK;
 }
 
@@ -129,10 +127,10 @@ const char *gpur_player_reset(gpur_player *player)
     return error;
 }
 
-const char *gpur_player_step(gpur_player *player, int32_t action, gpur_env_result *result)
+const char *gpur_player_step(gpur_player *player, const void *action, gpur_env_result *result)
 {
     *result = (gpur_env_result){0};
-    const char *const error = player->type->step(player->env, &action, player->frame, result);
+    const char *const error = player->type->step(player->env, action, player->frame, result);
     if (!error)
         gpur_obs_push(player->shape, player->obs, player->frame);
     return error;
@@ -212,7 +210,7 @@ gpur_status gpur_lane_step(gpur_lane *lane, int64_t step, int32_t action, int *e
 {
     gpur_env_result result;
     lane->steps++;
-    GPUR_TRY(gpur_env_error(gpur_player_step(&lane->player, action, &result)));
+    GPUR_TRY(gpur_env_error(gpur_player_step(&lane->player, &action, &result)));
     const int is_over = result.terminated || result.truncated;
     *ended = is_over && !result.continues;
     GPUR_TRY(log_step(lane, step, action, &result));

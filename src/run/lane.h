@@ -27,10 +27,13 @@ static inline int64_t gpur_obs_bytes(const gpur_obs_shape *shape)
 void gpur_obs_begin(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame);
 void gpur_obs_push(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame);
 
-/* Finds the shape. Refuses an environment whose observations or actions are not those of the network and of a replay
- * with this schema and these settings. */
-gpur_status gpur_obs_shape_find(const gpur_env_info *info, int32_t num_actions, const gpur_schema *schema,
-                                const gpur_replay_config *config, gpur_obs_shape *shape);
+/* Finds the shape. Refuses an environment whose observations are not those of a replay with this schema and these
+ * settings. */
+gpur_status gpur_obs_shape_find(const gpur_space *obs, const gpur_schema *schema, const gpur_replay_config *config,
+                                gpur_obs_shape *shape);
+
+/* Refuses actions that are not discrete, or not as many as a network has. */
+gpur_status gpur_actions_check(const gpur_space *actions, int32_t num_actions);
 
 /* An environment, and what the network sees of it. */
 typedef struct gpur_player {
@@ -51,7 +54,7 @@ void gpur_player_close_env(gpur_player *player);
 
 /* NULL, or the environment's refusal. */
 const char *gpur_player_reset(gpur_player *player);
-const char *gpur_player_step(gpur_player *player, int32_t action, gpur_env_result *result);
+const char *gpur_player_step(gpur_player *player, const void *action, gpur_env_result *result);
 
 /* Turns an environment's refusal into an error; NULL is GPUR_OK. */
 gpur_status gpur_env_error(const char *sentence);

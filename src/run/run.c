@@ -162,7 +162,7 @@ static gpur_status evaluate_step(gpur_run *run, gpur_env_result *result)
     int32_t action = explore(run, run->shape.lanes, e->steps++, run->config.eval_epsilon);
     if (action < 0)
         GPUR_TRY(run->work.infer_for_evaluation(run->work.context, e->player.obs, &action));
-    GPUR_TRY(gpur_env_error(gpur_player_step(&e->player, action, result)));
+    GPUR_TRY(gpur_env_error(gpur_player_step(&e->player, &action, result)));
     if ((result->terminated || result->truncated) && result->continues)
         GPUR_TRY(gpur_env_error(gpur_player_reset(&e->player)));
     return GPUR_OK;
@@ -679,8 +679,9 @@ static gpur_status open_lanes(gpur_run *run, gpur_run_types types)
     if (run->config.eval_episodes > 0)
         run->evaluator.player.type = types.env ? types.env : &gpur_single_env;
     GPUR_TRY(make_envs(run));
-    GPUR_TRY(gpur_obs_shape_find(&run->info, run->learner->config.network.num_actions, gpur_replay_schema(replay),
-                                 gpur_replay_settings(replay), &run->obs_shape));
+    GPUR_TRY(gpur_actions_check(&run->info.action, run->learner->config.network.num_actions));
+    GPUR_TRY(
+        gpur_obs_shape_find(&run->info.obs, gpur_replay_schema(replay), gpur_replay_settings(replay), &run->obs_shape));
     const int64_t bytes = gpur_obs_bytes(&run->obs_shape);
     run->obs = calloc((size_t)lanes + 1, (size_t)bytes);
     if (!run->obs)

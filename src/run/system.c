@@ -3,13 +3,18 @@
 
 #include <string.h>
 
+int32_t gpur_shape_dims(const int32_t *shape)
+{
+    int32_t dims = 0;
+    while (dims < GPUR_MAX_DIMS && shape[dims] > 0)
+        dims++;
+    return dims;
+}
+
 gpur_obs_kind gpur_obs_kind_of(const gpur_space *obs)
 {
-    gpur_obs_kind kind = {.stack = 4};
-    while (kind.dims < GPUR_MAX_DIMS && obs->shape[kind.dims] > 0)
-        kind.dims++;
-    kind.is_frame = kind.dims == 2;
-    return kind;
+    const int32_t dims = gpur_shape_dims(obs->shape);
+    return (gpur_obs_kind){.dims = dims, .is_frame = dims == 2, .stack = 4};
 }
 
 /* A convolution over (channels, height, width) would train, on what is no image. */
@@ -43,8 +48,7 @@ gpur_status gpur_system_check_frames(const char *preset, const char *env_name, c
     return GPUR_OK;
 }
 
-/* "obs" as the replay stores it: a frame gets the axis of its stack in front. */
-static gpur_field field_of(const char *name, const gpur_space *obs, const gpur_obs_kind *kind)
+gpur_field gpur_system_field(const char *name, const gpur_space *obs, const gpur_obs_kind *kind)
 {
     gpur_field field = {.name = name, .dtype = obs->dtype};
     for (int32_t i = 0; i < kind->dims; i++)
@@ -57,9 +61,9 @@ static gpur_field field_of(const char *name, const gpur_space *obs, const gpur_o
 void gpur_system_set_layout(const gpur_space *obs, const gpur_obs_kind *kind, gpur_field *fields,
                             gpur_replay_config *replay)
 {
-    const gpur_field all[GPUR_SYSTEM_FIELDS] = {field_of("obs", obs, kind),     {"action", GPUR_INT32, {0}},
-                                                {"reward", GPUR_FLOAT32, {0}},  field_of("next_obs", obs, kind),
-                                                {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}}};
+    const gpur_field all[GPUR_SYSTEM_FIELDS] = {
+        gpur_system_field("obs", obs, kind),      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
+        gpur_system_field("next_obs", obs, kind), {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}}};
     memcpy(fields, all, sizeof all);
     replay->fields = fields;
     replay->field_count = GPUR_SYSTEM_FIELDS;

@@ -15,7 +15,13 @@ typedef struct gpur_obs_kind {
     int32_t stack;
 } gpur_obs_kind;
 
+/* How many axes a shape has; 0 stands after the last one. */
+int32_t gpur_shape_dims(const int32_t *shape);
+
 gpur_obs_kind gpur_obs_kind_of(const gpur_space *obs);
+
+/* The field of an observation: a frame gets the axis of its stack in front. */
+gpur_field gpur_system_field(const char *name, const gpur_space *obs, const gpur_obs_kind *kind);
 
 /* Refuses environments without discrete actions, and observations that are neither float32 nor uint8, or that are
  * images with channels first. */

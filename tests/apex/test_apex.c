@@ -21,19 +21,21 @@ static void begin(const char *name)
     CHECK_OK(apex_fixture_settings(name, &settings));
 }
 
-TEST(epsilons_are_a_ladder_or_a_fixed_set)
+TEST(epsilons_are_a_ladder_or_a_fixed_set_and_sigmas_equal)
 {
     static const float set[] = {0.5f, 0.25f, 0.125f};
     gpur_apex_config config;
     CHECK_OK(gpur_apex_config_init(&config, sizeof config));
     for (int32_t i = 0; i < 360; i++)
-        CHECK_NEAR(gpur_apex_epsilon(&config, i, 360), pow(0.4, 1.0 + 7.0 * i / 359.0), 1e-7);
-    CHECK_NEAR(gpur_apex_epsilon(&config, 359, 360), 6.5536e-4, 1e-9);
-    CHECK_NEAR(gpur_apex_epsilon(&config, 0, 1), 0.4, 1e-7);
+        CHECK_NEAR(gpur_apex_noise(&config, 0, i, 360), pow(0.4, 1.0 + 7.0 * i / 359.0), 1e-7);
+    CHECK_NEAR(gpur_apex_noise(&config, 0, 359, 360), 6.5536e-4, 1e-9);
+    CHECK_NEAR(gpur_apex_noise(&config, 0, 0, 1), 0.4, 1e-7);
     config.epsilons = set;
     config.epsilon_count = 3;
     for (int32_t i = 0; i < 8; i++)
-        CHECK(gpur_apex_epsilon(&config, i, 8) == set[i % 3]);
+        CHECK(gpur_apex_noise(&config, 0, i, 8) == set[i % 3]);
+    for (int32_t i = 0; i < 8; i++)
+        CHECK(gpur_apex_noise(&config, 1, i, 8) == 0.3f);
 }
 
 /* All that was made has arrived, and is in the replay, each transition with the limits of an episode that its fields
@@ -295,6 +297,7 @@ TEST(a_run_is_finished_by_the_ends_of_its_actors_and_a_whole_evaluation)
     settings.apex.samples_per_insert = 8.0;
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
+    CHECK_OK(apex_fixture_await_actors(&fixture, 3));
     CHECK_EQUAL(fixture.kinds[GPUR_APEX_EVALUATION], 0);
     const gpur_apex_stats before = apex_fixture_stats(&fixture);
     CHECK_OK(gpur_apex_finish(fixture.apex, 1));
@@ -421,7 +424,7 @@ TEST(calls_with_wrong_arguments_are_refused)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(epsilons_are_a_ladder_or_a_fixed_set);
+    RUN(epsilons_are_a_ladder_or_a_fixed_set_and_sigmas_equal);
     RUN(actors_in_threads_fill_the_replay_while_it_is_trained_on);
     RUN(a_block_can_be_appended_several_times);
     RUN(frames_and_uniform_draws_and_other_priorities_work);

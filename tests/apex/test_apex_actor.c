@@ -50,7 +50,7 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
 
 static gpur_shared_reader reader;
 
-static gpur_status pull(void *context, gpur_policy *to, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *to, int *is_newer)
 {
     (void)context;
     return gpur_shared_pull(&reader, to, is_newer);
@@ -218,7 +218,7 @@ static gpur_status act(gpur_actor_settings *s)
                                     &schema,
                                     &settings.replay,
                                     format,
-                                    &settings.learner.network,
+                                    {&settings.learner.network, NULL},
                                     gpur_shared_counts(&shared, s->place)};
     reader = (gpur_shared_reader){.shared = &shared};
     const gpur_status status = gpur_actor_run(&parts, s, &carrier);

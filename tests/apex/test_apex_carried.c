@@ -29,7 +29,7 @@ typedef struct worker {
     pthread_t thread;
     int32_t actor;
     gpur_status status;
-    int64_t blocks, episodes, most, pulled, weights; /* most: it ends with so many blocks */
+    int64_t blocks, episodes, most, pulled; /* most: it ends with so many blocks */
     _Atomic int is_done;
 } worker;
 
@@ -54,26 +54,21 @@ static int32_t take_episode(void *user, int64_t length, double episode_return)
     return gpur_apex_receive_episode(fixture.apex, w->actor, length, episode_return) != GPUR_OK;
 }
 
-static int32_t give_weights(void *user, gpur_policy *policy)
+static int32_t copy_weights(void *user, void *weights, int64_t bytes, int32_t *is_new)
 {
     worker *const w = user;
-    const int64_t bytes = gpur_apex_weights_bytes(fixture.apex);
     int64_t published = 0;
-    void *const weights = malloc((size_t)bytes);
-    gpur_status status = weights ? gpur_apex_get_weights(fixture.apex, NULL, 0, &published) : GPUR_OUT_OF_MEMORY;
-    if (status == GPUR_OK && published > w->pulled)
+    gpur_status status = gpur_apex_get_weights(fixture.apex, NULL, 0, &published);
+    *is_new = status == GPUR_OK && published > w->pulled;
+    if (*is_new)
         status = gpur_apex_get_weights(fixture.apex, weights, bytes, &w->pulled);
-    if (status == GPUR_OK && published > w->weights)
-        status = gpur_policy_set_weights(policy, weights, bytes);
-    w->weights = w->pulled;
-    free(weights);
     return status != GPUR_OK;
 }
 
 static gpur_status act(worker *w)
 {
     gpur_apex_config config = settings.apex;
-    const gpur_apex_carrier carrier = {sizeof carrier, take_block, take_episode, give_weights, w};
+    const gpur_apex_carrier carrier = {sizeof carrier, take_block, take_episode, copy_weights, w};
     config.actors = WORKERS;
     return gpur_apex_act(&config, w->actor, 7, settings.type, &settings.replay, &settings.learner.network, 0, &carrier);
 }
@@ -249,7 +244,7 @@ TEST(bad_settings_of_workers_are_refused)
 {
     int64_t published = 0;
     worker w = {.actor = WORKERS};
-    gpur_apex_carrier carrier = {sizeof carrier, take_block, NULL, give_weights, &w};
+    gpur_apex_carrier carrier = {sizeof carrier, take_block, NULL, copy_weights, &w};
     open_run("numbers");
     CHECK_FAILS(act(&w), GPUR_INVALID_ARGUMENT, "actor is 3 and actors, of all workers, 3");
     settings.apex.actors = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The settings of the whole systems: each constant beside its published value, and runs of both presets. */
+/* The settings of the whole systems: each constant beside its published value, and runs of all presets. */
 #include "gpureplay/apex.h"
 #include "test.h"
 
@@ -41,22 +41,31 @@ typedef struct system_config {
     gpur_field fields[GPUR_APEX_FIELDS];
     gpur_replay_config replay;
     gpur_learner_config learner;
+    gpur_dpg_config dpg;
     gpur_apex_config apex;
 } system_config;
 
 /* The members of Ape-X's config that a preset does not set get other values than the defaults, and so do some that it
  * does. */
-static gpur_status read_preset(const char *name, const gpur_env_type *type, system_config *c)
+static void set_others(system_config *c)
 {
     (void)gpur_replay_config_init(&c->replay, sizeof c->replay);
     (void)gpur_learner_config_init(&c->learner, sizeof c->learner);
+    (void)gpur_dpg_config_init(&c->dpg, sizeof c->dpg);
     (void)gpur_apex_config_init(&c->apex, sizeof c->apex);
     c->apex.actors = 3, c->apex.seed = 7;
     c->apex.epsilon_base = 0.1f, c->apex.epsilon_exponent = 1.0f, c->apex.block_rows = 3, c->apex.compression = 2;
     c->apex.initial_priorities = 0, c->apex.replicate = 2, c->apex.pull_period = 3, c->apex.max_episode_steps = 5;
     c->apex.publish_period = 9, c->apex.soft_capacity = 5, c->apex.trim_period = 3, c->apex.limiter_band = 9.0;
     c->apex.samples_per_insert = 3.0, c->apex.limiter_timeout = 3.0, c->apex.eval_episodes = 1, c->apex.restarts = 0;
-    c->apex.eval_epsilon = 0.9f, c->apex.eval_period = 1;
+    c->apex.eval_epsilon = 0.9f, c->apex.eval_period = 1, c->apex.sigma = 0.1f;
+    c->dpg.seed = 7, c->dpg.batch_size = 3, c->dpg.target_period = 5, c->dpg.action_gradient_clip = 0.5f;
+    c->dpg.actor.trunk_count = 1, c->dpg.actor_optimizer.kind = GPUR_RMSPROP_TF;
+}
+
+static gpur_status read_preset(const char *name, const gpur_env_type *type, system_config *c)
+{
+    set_others(c);
     return gpur_apex_preset(name, type, "", c->fields, &c->replay, &c->learner, &c->apex);
 }
 
@@ -188,6 +197,103 @@ TEST(apex_dqn_small_is_like_fast_dqn_small_but_for_its_system)
     check_shared(&c);
 }
 
+static const gpur_env_type *pendulum(void)
+{
+    const gpur_env_type *type = NULL;
+    return gpur_env_find("Pendulum", &type) == GPUR_OK ? type : NULL;
+}
+
+static gpur_status read_dpg(const char *name, const gpur_env_type *type, system_config *c)
+{
+    set_others(c);
+    return gpur_apex_preset_dpg(name, type, "", c->fields, &c->replay, &c->dpg, &c->apex);
+}
+
+/* Horgan et al. 2018, appendix D: "otherwise as per DQN". Frames are steps, as actions are not repeated. */
+TEST(apex_dpg_has_the_published_constants)
+{
+    system_config c;
+    CHECK_OK(read_dpg("apex-dpg", pendulum(), &c));
+    const gpur_dpg_config *const d = &c.dpg;
+    const gpur_apex_config *const a = &c.apex;
+    const constant constants[] = {
+        {"layers of the actor", d->actor.trunk_count, 2},
+        {"units 1 of the actor", d->actor.trunk[0].units, 300},
+        {"after them", d->actor.trunk[0].activation, GPUR_TANH},
+        {"units 2 of the actor", d->actor.trunk[1].units, 200},
+        {"layers of the critic", d->critic.trunk_count, 2},
+        {"units 1 of the critic", d->critic.trunk[0].units, 400},
+        {"after them", d->critic.trunk[0].activation, GPUR_TANH},
+        {"units 2 of the critic", d->critic.trunk[1].units, 300},
+        {"head of the actor", d->actor.head, GPUR_HEAD_TANH_ACTION},
+        {"numbers of an action", d->actor.num_actions, 1},
+        {"actor's optimizer", d->actor_optimizer.kind, GPUR_ADAM},
+        {"actor's rate", (double)d->actor_optimizer.learning_rate.first, (double)1e-4f},
+        {"critic's optimizer", d->critic_optimizer.kind, GPUR_ADAM},
+        {"critic's rate", (double)d->critic_optimizer.learning_rate.last, (double)1e-4f},
+        {"clipping of dQ / da", (double)d->action_gradient_clip, 1},
+        {"batch", (double)d->batch_size, 256},
+        {"target period", (double)d->target_period, 100},
+        {"beta", (double)d->beta.first, (double)0.4f},
+        {"draws", d->index_source, GPUR_PRIORITIZED_STRATIFIED},
+        {"seed", (double)d->seed, 7},
+        {"sigma", (double)a->sigma, (double)0.3f},
+        {"soft capacity", (double)a->soft_capacity, 1000000},
+        {"capacity", (double)c.replay.capacity, 1062500},
+        {"transitions before training", (double)c.replay.min_size, 50000},
+        {"n", c.replay.n_step, 3},
+        {"gamma", (double)c.replay.gamma, (double)0.99f},
+        {"alpha", (double)c.replay.alpha, (double)0.6f},
+        {"added to priorities", (double)c.replay.priority_offset, (double)1e-6f},
+        {"rewards clipped at", (double)c.replay.reward_clip, 0},
+        {"transitions of a block", a->block_rows, 50},
+        {"steps between pulls", (double)a->pull_period, 400},
+        {"steps of an episode", (double)a->max_episode_steps, 50000},
+        {"train steps between trims", (double)a->trim_period, 100},
+        {"initial priorities", a->initial_priorities, 1},
+        {"samples per insert", a->samples_per_insert, 0},
+        {"actors", a->actors, 3},
+        {"fields", c.replay.field_count, GPUR_APEX_FIELDS},
+        {"layout", c.replay.layout, GPUR_LAYOUT_ROWS},
+    };
+    check_constants(constants, sizeof constants / sizeof *constants);
+    CHECK(strcmp(c.fields[1].name, "action") == 0 && c.fields[1].dtype == GPUR_FLOAT32 && c.fields[1].shape[0] == 1);
+    CHECK(c.fields[0].shape[0] == 3 && strcmp(c.fields[7].name, "priority") == 0 && c.replay.fields == c.fields);
+}
+
+/* An environment whose observations are a table of numbers, and whose actions have two axes. */
+static const char *table_init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    (void)options, (void)seed;
+    info->obs = (gpur_space){.dtype = GPUR_FLOAT32, .shape = {4, 5}, .low = -INFINITY, .high = INFINITY};
+    info->action = (gpur_space){.dtype = GPUR_FLOAT32, .shape = {2, 3}, .low = -1.0f, .high = 2.0f};
+    *env = calloc(1, 1);
+    return *env ? NULL : "no memory";
+}
+
+TEST(apex_dpg_takes_arrays_and_refuses_what_is_not_continuous)
+{
+    const gpur_env_type table = {
+        .size = sizeof table, .name = "table", .init = table_init, .reset = reset, .step = step, .close = free};
+    const gpur_env_type *cartpole = NULL;
+    system_config c, before;
+    CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
+    memset(&c, 0, sizeof c);
+    CHECK_OK(read_dpg("apex-dpg-small", &table, &c));
+    CHECK(c.dpg.actor.num_actions == 6 && c.fields[1].shape[0] == 6 && c.fields[1].shape[1] == 0);
+    CHECK(c.fields[0].shape[0] == 4 && c.fields[0].shape[1] == 5 && c.replay.layout == GPUR_LAYOUT_ROWS);
+    before = c;
+    CHECK_FAILS(gpur_apex_preset_dpg("apex-dpg", cartpole, "", c.fields, &c.replay, &c.dpg, &c.apex),
+                GPUR_INVALID_ARGUMENT, "CartPole-v1: the environment's actions are discrete");
+    CHECK_FAILS(gpur_apex_preset_dpg("apex-dpg", &frames, "", c.fields, &c.replay, &c.dpg, &c.apex),
+                GPUR_INVALID_ARGUMENT, "the dtype of its observations");
+    CHECK_FAILS(gpur_apex_preset_dpg("apex-dqn", &table, "", c.fields, &c.replay, &c.dpg, &c.apex),
+                GPUR_INVALID_ARGUMENT, "preset is \"apex-dqn\"; it must be \"apex-dpg\" or \"apex-dpg-small\"");
+    CHECK_FAILS(gpur_apex_preset_dpg("apex-dpg", &table, "", c.fields, &c.replay, NULL, &c.apex), GPUR_INVALID_ARGUMENT,
+                "an argument is NULL");
+    CHECK(memcmp(&before, &c, sizeof c) == 0);
+}
+
 TEST(a_refused_preset_changes_nothing)
 {
     const gpur_env_type *cartpole = NULL;
@@ -212,29 +318,35 @@ static void check_runs(const char *name, const gpur_env_type *type)
     gpur_device *const device = test_device();
     gpur_replay *replay = NULL;
     gpur_learner *learner = NULL;
+    gpur_dpg *dpg = NULL;
     gpur_apex *apex = NULL;
     system_config c;
-    CHECK_OK(read_preset(name, type, &c));
+    const int has_dpg = strstr(name, "dpg") != NULL;
+    CHECK_OK(has_dpg ? read_dpg(name, type, &c) : read_preset(name, type, &c));
     c.replay.capacity = 3000, c.replay.min_size = 100, c.replay.block_rows = 100, c.replay.max_batch = 64;
     c.apex.soft_capacity = 1000, c.apex.actors = 2;
-    c.learner.batch_size = 8;
+    c.learner.batch_size = c.dpg.batch_size = 8;
     CHECK_OK(gpur_replay_create(device, &c.replay, &replay));
-    CHECK_OK(gpur_learner_create(replay, &c.learner, &learner));
-    CHECK_OK(gpur_apex_create(learner, type, &c.apex, &apex));
+    CHECK_OK(has_dpg ? gpur_dpg_create(replay, &c.dpg, &dpg) : gpur_learner_create(replay, &c.learner, &learner));
+    CHECK_OK(has_dpg ? gpur_apex_create_dpg(dpg, type, &c.apex, &apex)
+                     : gpur_apex_create(learner, type, &c.apex, &apex));
     CHECK_OK(gpur_apex_advance(apex, 0, 2));
     gpur_apex_destroy(apex);
     gpur_learner_destroy(learner);
+    gpur_dpg_destroy(dpg);
     gpur_replay_destroy(replay);
     gpur_device_close(device);
 }
 
-TEST(runs_can_be_made_of_both_presets)
+TEST(runs_can_be_made_of_all_presets)
 {
     const gpur_env_type *cartpole = NULL;
     CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
     check_runs("apex-dqn", &frames);
     check_runs("apex-dqn-small", &frames);
     check_runs("apex-dqn-small", cartpole);
+    check_runs("apex-dpg", pendulum());
+    check_runs("apex-dpg-small", pendulum());
 }
 
 int main(int argc, char **argv)
@@ -242,7 +354,9 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(apex_dqn_has_the_published_constants);
     RUN(apex_dqn_small_is_like_fast_dqn_small_but_for_its_system);
+    RUN(apex_dpg_has_the_published_constants);
+    RUN(apex_dpg_takes_arrays_and_refuses_what_is_not_continuous);
     RUN(a_refused_preset_changes_nothing);
-    RUN(runs_can_be_made_of_both_presets);
+    RUN(runs_can_be_made_of_all_presets);
     return test_main_end();
 }

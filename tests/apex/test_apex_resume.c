@@ -23,8 +23,8 @@ static void read_weights(unsigned char *to)
 {
     const int64_t bytes = fixture.apex->shared.weights_bytes;
     CHECK(bytes > 0 && bytes <= (int64_t)sizeof weights);
-    CHECK_OK(gpur_policy_pull(fixture.apex->policy, fixture.learner, GPUR_WEIGHTS_ONLINE));
-    CHECK_OK(gpur_policy_get_weights(fixture.apex->policy, to, bytes));
+    CHECK_OK(gpur_policy_pull(fixture.apex->policies.acting, fixture.learner, GPUR_WEIGHTS_ONLINE));
+    CHECK_OK(gpur_policy_get_weights(fixture.apex->policies.acting, to, bytes));
 }
 
 /* A run of 700 steps and more, saved, and gone on with. */

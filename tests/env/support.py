@@ -43,8 +43,13 @@ def must(sentence):
         raise Refused(sentence.decode())
 
 
+def numbers(address, count):
+    """So many floats of the library's."""
+    return numpy.array((ctypes.c_float * count).from_address(address), numpy.float32)
+
+
 class Environment:
-    """One of ours. Discrete actions; `obs` is overwritten by each step."""
+    """One of ours, whose action is a number, or a list of one float. `obs` is overwritten by each step."""
 
     def __init__(self, kind, options="", seed=0):
         self.kind, self.info, handle = kind, c_api.EnvInfo(), ctypes.c_void_p()
@@ -53,7 +58,8 @@ class Environment:
         shape = [length for length in self.info.obs.shape if length]
         self.obs = numpy.zeros(shape, DTYPES[self.info.obs.dtype])
         self.state = ctypes.create_string_buffer(self.info.save_bytes)
-        self.result, self.action = c_api.EnvResult(), ctypes.c_int32()
+        self.result = c_api.EnvResult()
+        self.action = (ctypes.c_int32 if self.info.action.num_actions else ctypes.c_float)()
         self._obs, self._state = self.obs.ctypes.data, ctypes.addressof(self.state)
         self._result, self._action = ctypes.addressof(self.result), ctypes.addressof(self.action)
         self._step = kind.step
@@ -64,7 +70,7 @@ class Environment:
 
     def step(self, action):
         """(obs, reward, terminated, truncated)"""
-        self.action.value = action
+        self.action.value = action[0] if isinstance(action, list) else action
         must(self._step(self.handle, self._action, self._obs, self._result))
         return self.obs, self.result.reward, self.result.terminated, self.result.truncated
 

@@ -4,7 +4,6 @@
 usage: test_cartpole.py libgpureplay.so
 """
 
-import ctypes
 import os
 import sys
 
@@ -66,8 +65,7 @@ def same_step(port, env, action, tolerance):
 def spaces_agree(game, env):
     info = Port(game, 0).env.info
     for ours, wanted in ((info.obs.lows, env.observation_space.low), (info.obs.highs, env.observation_space.high)):
-        values = (ctypes.c_float * 4).from_address(ours)
-        assert numpy.array_equal(numpy.array(values, numpy.float32), wanted), (list(values), wanted)
+        assert numpy.array_equal(support.numbers(ours, 4), wanted), (support.numbers(ours, 4), wanted)
     assert info.action.num_actions == env.action_space.n and info.max_steps == env.spec.max_episode_steps
 
 

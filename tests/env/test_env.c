@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-enum { GAMES = 6, MINATAR = 1 /* the first of MinAtar's */ };
+enum { GAMES = 7, MINATAR = 1, PENDULUM = 6 }; /* MinAtar's are those before Pendulum */
 
 /* In the order of gpur_env_name. */
 static const struct {
@@ -18,7 +18,13 @@ static const struct {
     {"MinAtar/Freeway", GPUR_UINT8, {10, 10, 7}, 6, 3, 0},
     {"MinAtar/Seaquest", GPUR_UINT8, {10, 10, 10}, 6, 6, 0},
     {"MinAtar/SpaceInvaders", GPUR_UINT8, {10, 10, 6}, 6, 4, 0},
+    {"Pendulum", GPUR_FLOAT32, {3}, 0, 0, 200},
 };
+
+static int is_minatar(int game)
+{
+    return game >= MINATAR && game < PENDULUM;
+}
 
 static const gpur_env_type *type_of(int game)
 {
@@ -80,6 +86,17 @@ TEST(other_names_are_refused)
     CHECK_FAILS(gpur_vector_env_find("CartPole-v1", &vector_type), GPUR_INVALID_ARGUMENT, "use gpur_env_find");
 }
 
+/* Pendulum's only number is a torque of -2 to 2. */
+static void check_actions(int game, const gpur_space *action)
+{
+    const int32_t count = games[game].num_actions;
+    const int is_vector = game == PENDULUM;
+    CHECK_EQUAL(action->dtype, is_vector ? GPUR_FLOAT32 : GPUR_INT32);
+    CHECK(action->shape[0] == is_vector && action->shape[1] == 0 && action->num_actions == count);
+    CHECK(is_vector ? action->low == -2.0f && action->high == 2.0f
+                    : action->low == 0.0f && action->high == (float)(count - 1));
+}
+
 TEST(spaces_are_the_documented_ones)
 {
     for (int i = 0; i < GAMES; i++) {
@@ -88,15 +105,13 @@ TEST(spaces_are_the_documented_ones)
         CHECK_EQUAL(info.size, sizeof info);
         CHECK_EQUAL(info.obs.dtype, games[i].dtype);
         CHECK(memcmp(info.obs.shape, games[i].shape, sizeof games[i].shape) == 0);
-        CHECK(info.obs.num_actions == 0 && (i < MINATAR || (info.obs.low == 0.0f && info.obs.high == 1.0f)));
-        CHECK(info.action.dtype == GPUR_INT32 && info.action.shape[0] == 0);
-        CHECK_EQUAL(info.action.num_actions, games[i].num_actions);
-        CHECK(info.action.low == 0.0f && info.action.high == (float)(games[i].num_actions - 1));
+        CHECK(info.obs.num_actions == 0 && (!is_minatar(i) || (info.obs.low == 0.0f && info.obs.high == 1.0f)));
+        check_actions(i, &info.action);
         CHECK_EQUAL(info.max_steps, games[i].max_steps);
         CHECK(info.save_bytes > 0);
         CHECK(!tried(i, "max_steps=12", &info));
         CHECK_EQUAL(info.max_steps, 12);
-        if (i < MINATAR)
+        if (!is_minatar(i))
             continue;
         CHECK(!tried(i, "minimal_actions=1,max_steps=0", &info));
         CHECK_EQUAL(info.action.num_actions, games[i].minimal);
@@ -166,7 +181,7 @@ TEST(the_help_names_every_option_with_its_default)
         free(state);
         type->close(plain);
         type->close(named);
-        CHECK(strstr(options, "max_steps=") && (i < MINATAR || strstr(options, "minimal_actions=0")));
+        CHECK(strstr(options, "max_steps=") && (!is_minatar(i) || strstr(options, "minimal_actions=0")));
     }
 }
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The library's games at play: determinism, saving, and what steps refuse. test_cartpole.py and test_minatar.py compare
- * their rules with other programs, step by step. */
+/* The library's games at play: determinism, saving, and what steps refuse. test_cartpole.py, test_minatar.py and
+ * test_pendulum.py compare their rules with other programs, step by step. */
 #include "test.h"
 
 #include <pthread.h>
 
-enum { GAMES = 6, MAX_OBS = 1000 /* bytes of the longest observation */ };
+enum { GAMES = 7, PENDULUM = 6, STATE_OFFSET = 64 /* of a saved state behind its settings */ };
+enum { MAX_OBS = 1000 /* bytes of the longest observation */ };
 static const char *const names[GAMES] = {"CartPole-v1",     "MinAtar/Asterix",  "MinAtar/Breakout",
-                                         "MinAtar/Freeway", "MinAtar/Seaquest", "MinAtar/SpaceInvaders"};
+                                         "MinAtar/Freeway", "MinAtar/Seaquest", "MinAtar/SpaceInvaders",
+                                         "Pendulum"};
 
 typedef struct game {
     const gpur_env_type *type;
@@ -46,6 +48,14 @@ static void add_to_digest(game *g, const void *bytes, size_t count)
         g->digest = (g->digest ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
 }
 
+/* A step by an action of a number; Pendulum takes it as a torque. */
+static const char *act(game *g, int32_t action)
+{
+    const float torque = (float)action - 2.0f;
+    const int is_discrete = g->info.action.num_actions > 0;
+    return g->type->step(g->env, is_discrete ? (const void *)&action : (const void *)&torque, g->obs, &g->result);
+}
+
 /* One step, after a reset where the episode has ended. */
 static void play_step(game *g, int32_t action)
 {
@@ -53,7 +63,7 @@ static void play_step(game *g, int32_t action)
         g->failures += g->type->reset(g->env, g->obs) != NULL;
         add_to_digest(g, g->obs, g->obs_bytes);
     }
-    g->failures += g->type->step(g->env, &action, g->obs, &g->result) != NULL;
+    g->failures += act(g, action) != NULL;
     g->has_episode = !g->result.terminated && !g->result.truncated;
     add_to_digest(g, g->obs, g->obs_bytes);
     add_to_digest(g, &g->result, sizeof g->result);
@@ -61,8 +71,9 @@ static void play_step(game *g, int32_t action)
 
 static int32_t random_action(const game *g, uint64_t *random)
 {
+    const int32_t actions = g->info.action.num_actions;
     *random = *random * 6364136223846793005u + 1442695040888963407u;
-    return (int32_t)((*random >> 33) % (uint64_t)g->info.action.num_actions);
+    return (int32_t)((*random >> 33) % (actions > 0 ? (uint64_t)actions : 5));
 }
 
 static void play(game *g, uint64_t *random, int steps)
@@ -97,9 +108,9 @@ TEST(a_seed_gives_the_same_episodes_and_another_seed_others)
  * where it is not installed, too. */
 TEST(minatar_plays_as_the_authors_package)
 {
-    static const uint64_t digests[GAMES] = {
+    static const uint64_t digests[PENDULUM] = {
         0, 0x139e9bc1dc841173u, 0x7d11d93d8e18d2b2u, 0x3948cf5cf5a9bc41u, 0x88656823619194a3u, 0xb909359886204b25u};
-    for (int i = 1; i < GAMES; i++) {
+    for (int i = 1; i < PENDULUM; i++) {
         const uint64_t digest = digest_of(names[i], "", 42, 7, 5000);
         TEST_REQUIRE(digest == digests[i], "%s has digest 0x%llx; wanted 0x%llx", names[i], (unsigned long long)digest,
                      (unsigned long long)digests[i]);
@@ -170,38 +181,76 @@ TEST(a_saved_state_goes_on_bit_for_bit_in_another_environment)
 }
 
 /* The refused call changes nothing: the saved state is the same before and after. */
-static void check_refused(game *g, int32_t action, const char *words)
+static void check_refused(game *g, const void *action, const char *words)
 {
     unsigned char *const state = calloc(2, (size_t)g->info.save_bytes);
     unsigned char *const after = state + g->info.save_bytes;
     CHECK(!g->type->save(g->env, state));
-    const char *const sentence = g->type->step(g->env, &action, g->obs, &g->result);
+    const char *const sentence = g->type->step(g->env, action, g->obs, &g->result);
     TEST_REQUIRE(sentence && strstr(sentence, words), "\"%s\"; wanted \"%s\"", sentence ? sentence : "", words);
     CHECK(!g->type->save(g->env, after));
     CHECK(memcmp(state, after, (size_t)g->info.save_bytes) == 0);
     free(state);
 }
 
+/* What is no action of a discrete game: -1, and the number of its actions; of Pendulum NaN. */
+static void check_bad_actions(game *g, const char *name)
+{
+    char words[64];
+    const int32_t below = -1, above = g->info.action.num_actions;
+    const float no_number = NAN;
+    if (above == 0) {
+        check_refused(g, &no_number, "the action of Pendulum is NaN; it must be a torque of -2 to 2");
+        return;
+    }
+    snprintf(words, sizeof words, "the action of %s is %d; it must be 0 ", name, -1);
+    check_refused(g, &below, words);
+    snprintf(words, sizeof words, "is %d; it must be 0 ", (int)above);
+    check_refused(g, &above, words);
+}
+
 TEST(steps_without_an_episode_and_actions_that_are_none_are_refused)
 {
+    static const int32_t zero = 0; /* or 0.0f */
     for (int i = 0; i < GAMES; i++) {
         game g;
         uint64_t actions = 1;
-        char words[64];
         CHECK(open_game(&g, names[i], "", 1));
-        check_refused(&g, 0, "has no open episode: it must be reset before its next step");
-        snprintf(words, sizeof words, "the action of %s is %d; it must be 0 ", names[i], -1);
+        check_refused(&g, &zero, "has no open episode: it must be reset before its next step");
         play(&g, &actions, 1);
-        check_refused(&g, -1, words);
-        snprintf(words, sizeof words, "is %d; it must be 0 ", (int)g.info.action.num_actions);
-        check_refused(&g, g.info.action.num_actions, words);
+        check_bad_actions(&g, names[i]);
         while (g.has_episode)
             play(&g, &actions, 1);
-        check_refused(&g, 0, "has no open episode");
+        check_refused(&g, &zero, "has no open episode");
         play(&g, &actions, 10);
         CHECK_EQUAL(g.failures, 0);
         close_game(&g);
     }
+}
+
+/* 2 pi - 0.1 is as far from upright as -0.1, and 100 N m do no more than 2 do. */
+TEST(pendulum_counts_angles_within_a_turn_and_torques_within_their_bounds)
+{
+    const double angles[] = {-0.1, 2.0 * 3.141592653589793 - 0.1};
+    const float torques[] = {2.0f, 100.0f};
+    float rewards[2], speeds[2];
+    for (int i = 0; i < 2; i++) {
+        game g;
+        CHECK(open_game(&g, "Pendulum", "", 1));
+        unsigned char *const state = calloc(1, (size_t)g.info.save_bytes);
+        CHECK(!g.type->reset(g.env, g.obs) && !g.type->save(g.env, state));
+        memcpy(state + STATE_OFFSET, &angles[i], sizeof angles[i]);
+        memset(state + STATE_OFFSET + 8, 0, 8);
+        CHECK(!g.type->load(g.env, state) && !g.type->step(g.env, &torques[i], g.obs, &g.result));
+        rewards[i] = g.result.reward;
+        memcpy(&speeds[i], g.obs + 8, sizeof speeds[i]);
+        free(state);
+        close_game(&g);
+    }
+    CHECK_NEAR(rewards[0], -(0.01 + 0.004), 1e-6);
+    CHECK_NEAR(rewards[1], rewards[0], 1e-6);
+    CHECK_NEAR(speeds[0], (15.0 * -0.09983341664682815 + 6.0) * 0.05, 1e-6);
+    CHECK_NEAR(speeds[1], speeds[0], 1e-6);
 }
 
 TEST(an_episode_is_truncated_after_max_steps)
@@ -215,7 +264,7 @@ TEST(an_episode_is_truncated_after_max_steps)
                 CHECK_EQUAL(g.result.truncated, step == 3);
                 CHECK(!g.result.terminated && !g.result.continues && !g.result.reserved);
             }
-            check_refused(&g, 0, "has no open episode");
+            check_refused(&g, &(float){0.0f}, "has no open episode");
             close_game(&g);
         }
 }
@@ -263,8 +312,7 @@ TEST(a_damaged_state_is_refused_or_can_be_played)
                 CHECK(!g.type->save(g.env, after));
                 CHECK(memcmp(after, sentence ? state : damaged, bytes) == 0);
                 for (int step = 0; !sentence && step < 3; step++) {
-                    const int32_t action = random_action(&g, &actions);
-                    if (g.type->step(g.env, &action, g.obs, &g.result) || g.result.terminated || g.result.truncated)
+                    if (act(&g, random_action(&g, &actions)) || g.result.terminated || g.result.truncated)
                         g.type->reset(g.env, g.obs);
                 }
                 CHECK(!g.type->load(g.env, state));
@@ -304,7 +352,7 @@ TEST(minimal_actions_do_what_the_same_ones_of_all_six_do)
 
 TEST(a_sticky_action_is_that_of_the_step_before)
 {
-    for (int i = 1; i < GAMES; i++) { /* with probability 1 it is always the first one, which stays */
+    for (int i = 1; i < PENDULUM; i++) { /* with probability 1 it is always the first one, which stays */
         game sticky, plain;
         uint64_t actions = 4;
         CHECK(open_game(&sticky, names[i], "sticky_action_prob=1", 1));
@@ -328,6 +376,7 @@ int main(int argc, char **argv)
     RUN(environments_on_threads_of_their_own_do_not_disturb_each_other);
     RUN(a_saved_state_goes_on_bit_for_bit_in_another_environment);
     RUN(steps_without_an_episode_and_actions_that_are_none_are_refused);
+    RUN(pendulum_counts_angles_within_a_turn_and_torques_within_their_bounds);
     RUN(an_episode_is_truncated_after_max_steps);
     RUN(states_of_other_games_and_options_are_refused);
     RUN(a_damaged_state_is_refused_or_can_be_played);

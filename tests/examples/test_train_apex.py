@@ -226,6 +226,28 @@ def workers_fill_the_replay_by_files(folder):
     assert "--folder" in run("--env", "CartPole-v1", "--preset", "apex-dqn-small", "--work", 0, status=2).stderr
 
 
+def continuous_actions_are_trained_on(folder):
+    """Pendulum by a learner of DPG, in threads and in processes, and gone on with."""
+    swing = ["--env", "Pendulum", "--preset", "apex-dpg-small", "--device", DEVICE, "--threads", 1, "--actors", 2,
+             "--prepopulation", 300, "--batch", 16, "--samples-per-insert", 2, "--eval-episodes", 2]
+    done = run(*swing, "--steps", 1200, "--checkpoint", 600, "--sigma", 0.2, "--out", folder / "run")
+    assert "22,000" in done.stdout and "by apex-dpg-small" in done.stdout, done.stdout
+    assert {row["epsilon"] for row in rows_of(folder / "run", "episodes")} == {0.2}
+    assert all(row["mean_return"] < 0 for row in rows_of(folder / "run", "evaluations"))
+    config = json.loads((folder / "run/config.json").read_text())
+    assert config["apex"]["sigma"] == 0.2 and config["dpg"]["batch_size"] == 16 and "learner" not in config
+    assert config["dpg"]["actor"]["head"] == "tanh_action" and config["dpg"]["index_source"] == "prioritized_stratified"
+    before = rows_of(folder / "run", "rates")[-1]
+    assert before["train_steps"] > 0 and before["loss"] >= 0 and before["gradient_norm"] >= 0
+    run("--resume", folder / "run", "--steps", 1800)
+    assert rows_of(folder / "run", "rates")[-1]["train_steps"] > before["train_steps"]
+    run(*swing, "--steps", 600, "--processes", 1, "--checkpoint", 0, "--out", folder / "processes")
+    assert rows_of(folder / "processes", "rates")[-1]["lost_transitions"] == 0
+    refused = run("--env", "Pendulum", "--out", folder / "refused", status=2).stderr
+    assert "Pendulum has continuous actions and --preset is missing; it must be apex-dpg" in refused, refused
+    assert "from -2 to 2" in run("--list", "--env", "Pendulum").stdout
+
+
 def other_options_are_refused(folder):
     game = ["--env", "CartPole-v1", "--device", "cpu", "--out", folder / "refused"]
     small = ["--preset", "apex-dqn-small"]
@@ -241,6 +263,10 @@ def other_options_are_refused(folder):
         ([*small, "--initial-priorities", "none"], ["none", "td", "max"]),
         ([*small, "--prepopulation", 3000, "--capacity", 2000], ["3000", "2000"]),
         (["--preset", "apex-dqn"], ["84", "apex-dqn-small"]),
+        ([*small, "--sigma", 0.1], ["sigma", "0.1", "apex-dpg"]),
+        (["--preset", "apex-dpg-small"], ["CartPole-v1", "discrete"]),
+        (["--preset", "apex-dpg-small", "--epsilons", "0.1"], ["epsilons", "0.1", "apex-dqn"]),
+        (["--preset", "apex-dpg-small", "--frame-stack", 4], ["frame-stack", "4", "apex-dpg-small"]),
     ):
         refused = run(*game, *options, status=2).stderr
         assert all(word in refused for word in words), (options, refused)
@@ -263,8 +289,9 @@ def main():
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         the_experiments_are_options(folder / "experiments")
         workers_fill_the_replay_by_files(folder)
+        continuous_actions_are_trained_on(folder / "continuous")
         other_options_are_refused(folder)
-    print(f"test_train_apex {DEVICE}: 9 tests")
+    print(f"test_train_apex {DEVICE}: 10 tests")
 
 
 main()

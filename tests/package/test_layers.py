@@ -60,12 +60,16 @@ def includes(here):
     return [there for there in (found_include(path, *one) for one in found) if there]
 
 
-def reached(here, by=()):
-    """(file, path to it) of all that a file includes, and what that includes."""
-    for there in includes(here):
-        if there not in by:
-            yield there, (*by, here)
-            yield from reached(there, (*by, here))
+def reached(here):
+    """(file, one path to it) of all that a file includes, and what that includes."""
+    paths, left = {here: ()}, [here]
+    while left:
+        by = left.pop()
+        for there in includes(by):
+            if there not in paths:
+                paths[there] = (*paths[by], by)
+                left.append(there)
+    return [(there, path) for there, path in paths.items() if path]
 
 
 def holds_kernels(here):

@@ -52,6 +52,27 @@ def test_alpha_and_beta_are_read_and_set():
         assert buffer.alpha == 1 and set(batch.ids.tolist()) == set(range(8)) and (batch.weights == 1).all()
 
 
+def test_eviction_by_priority_keeps_large_priorities():
+    """Each append makes a row of priority 10^-4 leave rather than one of 10^4, 1,600 times as likely."""
+    with make(eviction="priority", evict_alpha=-0.4, count=60, max_batch=20, block_rows=1) as buffer:
+        assert buffer.config["eviction"] == "priority" and buffer.config["evict_alpha"] == -0.4
+        buffer.update_priorities(np.arange(20), np.full(20, 1e4))
+        buffer.update_priorities(np.arange(20, 40), np.full(20, 1e-4))
+        buffer.update_priorities(np.arange(40, 60), np.full(20, 1e-4))
+        buffer.extend(obs=np.zeros((24, 2), np.float32))
+        assert len(buffer) == 64 and (buffer.gather(np.arange(20)).ids == np.arange(20)).sum() >= 19
+        assert (buffer.gather(np.arange(20, 40)).ids == -1).any() or (buffer.gather(np.arange(40, 60)).ids == -1).any()
+        evicted = buffer.stats.evicted
+        buffer.trim(40)
+        assert evicted == 20 and buffer.stats.evicted == 44 and len(buffer) == 40
+    with make() as buffer:
+        assert buffer.config["eviction"] == "oldest" and buffer.config["evict_alpha"] is None
+    with pytest.raises(ValueError, match="evict_alpha is -1.0 and the oldest transitions are evicted"):
+        make(evict_alpha=-1.0)
+    with pytest.raises(ValueError, match="eviction is 'last'"):
+        make(eviction="last")
+
+
 IDS = {**FORMS, **{name: lambda ids, name=name: ids.astype(name) for name in ("int32", "uint8", "uint64", "int16")}}
 VALUES = {**FORMS, **{name: lambda values, name=name: values.astype(name)
                       for name in ("float64", "float16", "int64", "uint8")}}

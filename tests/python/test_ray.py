@@ -114,6 +114,15 @@ def test_a_training_on_three_nodes(cluster, tmp_path):
     assert not processes_of("Actor") and not events
 
 
+def test_continuous_actions(cluster):
+    """Weights of two networks travel."""
+    result = on_ray.ApeX("Pendulum", preset="apex-dpg-small", actors=1, resources=ON_HEAD, device="cpu", threads=1,
+                         capacity=2000, prepopulation=200, samples_per_insert=2.0, eval_episodes=0,
+                         progress=False).train(600)
+    assert result.stats.env_steps >= 600 and result.stats.train_steps > 0 and result.stats.refused_blocks == 0
+    assert result.agent.act_vectors(np.zeros((2, 3), np.float32)).shape == (2, 1)
+
+
 def test_deaths_of_actors_of_a_node_and_of_the_learner(cluster, tmp_path):
     """All are killed by the number of their process, at whatever they are doing."""
     seen, ended, done = [], [], threading.Event()
@@ -202,11 +211,11 @@ def blocks_of(settings, actor, incarnation, count):
     carrier, kinds = _c_api.ApexCarrier(), dict(_c_api.ApexCarrier._fields_)
     carrier.take_block = kinds["take_block"](take)
     carrier.take_episode = kinds["take_episode"](lambda _user, _length, _value: 0)
-    carrier.give_weights = kinds["give_weights"](lambda _user, _policy: 0)
+    carrier.copy_weights = kinds["copy_weights"](lambda _user, _weights, _size, _is_new: 0)
     buffer = dict(settings["buffer"])
     fields = _schema.fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
     spec = _config.make_spec(fields, buffer.pop("capacity"), None, buffer)
-    network = _config.policy_config(None, settings["network"]).network
+    network = _config.policy_config(None, settings["networks"][0]).network
     config, envs = _config.apex_config(settings["apex"]), _envs.open_envs(settings["env"])
     assert gpureplay.lib.gpur_apex_act(ctypes.addressof(config), actor, incarnation, envs.type,
                                        ctypes.addressof(spec.config), ctypes.addressof(network), 0,

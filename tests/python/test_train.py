@@ -119,6 +119,10 @@ class Corridor(gymnasium.Env):
         self.closed += 1
 
 
+class Switches(Corridor):
+    action_space = gymnasium.spaces.MultiBinary(2)
+
+
 class Random(Corridor):
     """It begins anywhere, by its own random numbers."""
 
@@ -404,7 +408,8 @@ def test_options_that_are_refused(options, error, text):
     ([], ValueError, "env has 0 environments"),
     ("Nothing-v9", ValueError, "no game of the library .*CartPole-v1.*; Gymnasium says: .*Nothing"),
     ("./nothing.so", gpureplay.InvalidArgument, "nothing.so"),
-    (lambda lane: gymnasium.make("gymnasium:Pendulum-v1"), TypeError, "the action space is Box.* must be Discrete"),
+    (lambda lane: gymnasium.make("gymnasium:Pendulum-v1"), gpureplay.InvalidArgument, "has continuous actions"),
+    (lambda lane: Switches(), TypeError, "the action space is MultiBinary.* must be Discrete, or for Ape-X DPG a Box"),
     (lambda lane: gymnasium.make("gymnasium:FrozenLake-v1"), TypeError, "the observation space is Discrete.* a Box of"),
     (lambda lane: gymnasium.wrappers.Autoreset(Corridor()), TypeError, "resets itself"),
 ])

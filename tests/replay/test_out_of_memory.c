@@ -4,6 +4,7 @@
  * or returns GPUR_OUT_OF_MEMORY with everything as it was. It works when it is repeated, and nothing leaks.
  */
 #include "support/block_damage.h"
+#include "support/dpg_fixture.h"
 #include "support/learner_fixture.h"
 #include "support/policy_fixture.h"
 #include "support/faults.h"
@@ -34,12 +35,15 @@ enum {
     CONV_LEARNER = -2,
     CONV_REPLAY = -3, /* without a learner */
     LARGE_REPLAY = -4,
+    DPG_REPLAY = -5, /* without a learner */
+    DPG_LEARNER = -6,
+    ACTOR_CRITIC = -7,
 };
 enum {
     EVERYTHING = FAULT_MEMORY | FAULT_LOCK | FAULT_THREAD | FAULT_DNNL,
     OURS = FAULT_HOOK | FAULT_LOCK | FAULT_THREAD, /* where the same call with all of them has been tried elsewhere */
 };
-enum { REPLAY, LEARNER, WEIGHTS, POLICY }; /* what a file holds; POLICY: weights, that a policy saves */
+enum { REPLAY, LEARNER, WEIGHTS, POLICY, DPG, CRITIC }; /* what a file holds; POLICY: weights, that a policy saves */
 
 /* What a call is made on, and what it may make. */
 typedef struct fixture {
@@ -48,13 +52,18 @@ typedef struct fixture {
     checkpoint_fixture training, other;
     conv_fixture conv;
     replay_fixture large;
-    gpur_replay *replay;   /* whose pictures are taken; NULL: none */
-    gpur_learner *learner; /* likewise */
-    gpur_policy *policy;   /* likewise */
-    int file;              /* REPLAY ... */
+    dpg_fixture dpg_rows;
+    gpur_replay *replay;             /* whose pictures are taken; NULL: none */
+    gpur_learner *learner;           /* likewise */
+    gpur_policy *policy;             /* likewise */
+    gpur_dpg *dpg;                   /* likewise */
+    gpur_actor_critic *actor_critic; /* likewise */
+    int file;                        /* REPLAY ... */
     gpur_device *made_device;
     gpur_learner *made_learner;
     gpur_policy *made_policy;
+    gpur_dpg *made_dpg;
+    gpur_actor_critic *made_actor_critic;
     gpur_writer *made_writer;
     gpur_batch *batch, *held;
     gpur_dl_managed *tensor;
@@ -123,6 +132,28 @@ static gpur_status add_learner(picture *p, gpur_learner *learner)
     return GPUR_OK;
 }
 
+static gpur_status add_dpg(picture *p, gpur_dpg *dpg)
+{
+    gpur_dpg_stats stats = dpg_fixture_stats(dpg);
+    const char *const path = test_file_path("picture");
+    GPUR_TRY(gpur_dpg_save(dpg, path, NULL));
+    add_file(p, path);
+    stats.mean_critic_loss = 0; /* over the time since the stats before */
+    stats.steps_per_second = 0;
+    add(p, &stats, sizeof stats);
+    return GPUR_OK;
+}
+
+static gpur_status add_actor_critic(picture *p, gpur_actor_critic *learner)
+{
+    const char *const path = test_file_path("picture");
+    const int64_t steps = gpur_actor_critic_steps(learner);
+    GPUR_TRY(gpur_actor_critic_save(learner, path, NULL));
+    add_file(p, path);
+    add(p, &steps, sizeof steps);
+    return GPUR_OK;
+}
+
 static gpur_status add_policy(picture *p, gpur_policy *policy)
 {
     static unsigned char weights[MAX_BYTES / 8];
@@ -158,6 +189,10 @@ static gpur_status take_picture(picture *p, fixture *w)
         GPUR_TRY(add_learner(p, w->learner));
     if (w->policy)
         GPUR_TRY(add_policy(p, w->policy));
+    if (w->dpg)
+        GPUR_TRY(add_dpg(p, w->dpg));
+    if (w->actor_critic)
+        GPUR_TRY(add_actor_critic(p, w->actor_critic));
     if (w->batch)
         add_batch(p, w->batch);
     add(p, w->values, w->value_count * (int64_t)sizeof *w->values);
@@ -174,6 +209,41 @@ static gpur_learner_config small_conv_config(void)
     config.max_act_batch = 2;
     config.batch_size = 2;
     return config;
+}
+
+static gpur_status create_dpg(fixture *w, gpur_dpg **dpg)
+{
+    const gpur_dpg_config config = dpg_fixture_config();
+    return gpur_dpg_create(w->replay, &config, dpg);
+}
+
+static gpur_status open_dpg(fixture *w, int has_learner)
+{
+    GPUR_TRY(dpg_fixture_open(&w->dpg_rows, w->device, 1));
+    w->replay = w->dpg_rows.replay;
+    if (!has_learner)
+        return GPUR_OK;
+    GPUR_TRY(create_dpg(w, &w->dpg));
+    return gpur_dpg_train(w->dpg, 5);
+}
+
+static gpur_status create_actor_critic(fixture *w, gpur_actor_critic **learner)
+{
+    gpur_actor_critic_config config;
+    GPUR_TRY(gpur_actor_critic_config_init(&config, sizeof config));
+    config.network.trunk[0].units = 9, config.network.num_actions = 3;
+    config.obs = (gpur_field){"obs", GPUR_FLOAT32, {4}};
+    config.max_batch = 4;
+    return gpur_actor_critic_create(w->device, &config, learner);
+}
+
+static gpur_status train_actor_critic(fixture *w)
+{
+    static const float obs[4 * 4] = {1, 2, 3}, returns[4] = {1, 0, 2, 1};
+    static const int32_t actions[4] = {0, 1, 2, 1};
+    const gpur_actor_critic_batch batch = {
+        .size = sizeof batch, .count = 4, .obs = obs, .actions = actions, .returns = returns};
+    return gpur_actor_critic_train(w->actor_critic, &batch, NULL);
 }
 
 /* One thread: what is tested here is the same for two, and they cost more to wake than the work. */
@@ -200,6 +270,12 @@ static gpur_status open_variant(fixture *w, int variant)
         return GPUR_OK;
     if (variant == LARGE_REPLAY)
         return open_large(w);
+    if (variant == DPG_REPLAY || variant == DPG_LEARNER)
+        return open_dpg(w, variant == DPG_LEARNER);
+    if (variant == ACTOR_CRITIC) {
+        GPUR_TRY(create_actor_critic(w, &w->actor_critic));
+        return train_actor_critic(w);
+    }
     if (variant == CONV_REPLAY) {
         GPUR_TRY(conv_replay_open(&w->conv, w->device, GPUR_CHW));
         w->replay = w->conv.replay;
@@ -239,6 +315,11 @@ static int64_t close_fixture(fixture *w)
     gpur_writer_destroy(w->made_writer);
     gpur_learner_destroy(w->made_learner);
     gpur_policy_destroy(w->made_policy);
+    gpur_dpg_destroy(w->made_dpg);
+    gpur_dpg_destroy(w->dpg);
+    gpur_actor_critic_destroy(w->made_actor_critic);
+    gpur_actor_critic_destroy(w->actor_critic);
+    dpg_fixture_close(&w->dpg_rows);
     gpur_policy_destroy(w->policy);
     gpur_device_close(w->made_device);
     checkpoint_fixture_close(&w->other);
@@ -304,6 +385,22 @@ static gpur_status call_conv_learner_create(fixture *w)
 {
     const gpur_learner_config config = small_conv_config();
     return gpur_learner_create(w->replay, &config, &w->made_learner);
+}
+
+static gpur_status call_dpg_create(fixture *w)
+{
+    return create_dpg(w, &w->made_dpg);
+}
+
+static gpur_status call_actor_critic_create(fixture *w)
+{
+    return create_actor_critic(w, &w->made_actor_critic);
+}
+
+static gpur_status call_dpg_train(fixture *w)
+{
+    GPUR_TRY(gpur_dpg_train(w->dpg, 3));
+    return gpur_dpg_sync(w->dpg);
 }
 
 static gpur_status call_policy_create(fixture *w)
@@ -426,6 +523,8 @@ static gpur_status call_save(fixture *w)
     return w->file == REPLAY    ? gpur_replay_save(w->replay, w->path, NULL)
            : w->file == LEARNER ? gpur_learner_save(w->learner, w->path, NULL)
            : w->file == POLICY  ? gpur_policy_save(w->policy, w->path, NULL)
+           : w->file == DPG     ? gpur_dpg_save(w->dpg, w->path, NULL)
+           : w->file == CRITIC  ? gpur_actor_critic_save(w->actor_critic, w->path, NULL)
                                 : gpur_learner_save_weights(w->learner, w->path, NULL);
 }
 
@@ -434,6 +533,8 @@ static gpur_status call_load(fixture *w)
     return w->file == REPLAY    ? gpur_replay_load(w->replay, w->path, NULL)
            : w->file == LEARNER ? gpur_learner_load(w->learner, w->path, NULL)
            : w->file == POLICY  ? gpur_policy_load(w->policy, w->path, NULL)
+           : w->file == DPG     ? gpur_dpg_load(w->dpg, w->path, NULL)
+           : w->file == CRITIC  ? gpur_actor_critic_load(w->actor_critic, w->path, NULL)
                                 : gpur_learner_load_weights(w->learner, w->path, NULL);
 }
 
@@ -449,6 +550,10 @@ static gpur_status prepare_file(fixture *w)
     GPUR_TRY(call_save(w));
     if (w->large.replay)
         return replay_fixture_append(&w->large, 700);
+    if (w->dpg)
+        return call_dpg_train(w);
+    if (w->actor_critic)
+        return train_actor_critic(w);
     return w->conv.learner ? gpur_learner_train(w->learner, 5) : call_run(w);
 }
 
@@ -577,6 +682,14 @@ static const subject subjects[] = {
     {"saving a policy", CONV_LEARNER, prepare_policy, call_save, OURS, POLICY},
     {"loading a policy", CONV_LEARNER, prepare_policy_file, call_load, OURS, POLICY},
     {"loading a learner into a policy", CONV_LEARNER, prepare_policy_learner_file, call_load, OURS, POLICY},
+    {"gpur_dpg_create", DPG_REPLAY, NULL, call_dpg_create, EVERYTHING, 0},
+    {"gpur_dpg_train", DPG_LEARNER, NULL, call_dpg_train, 0, 0},
+    {"saving a learner of DPG", DPG_LEARNER, NULL, call_save, EVERYTHING, DPG},
+    {"loading a learner of DPG", DPG_LEARNER, prepare_file, call_load, EVERYTHING, DPG},
+    {"gpur_actor_critic_create", NO_REPLAY, NULL, call_actor_critic_create, EVERYTHING, 0},
+    {"gpur_actor_critic_train", ACTOR_CRITIC, NULL, train_actor_critic, 0, 0},
+    {"saving an actor-critic", ACTOR_CRITIC, NULL, call_save, EVERYTHING, CRITIC},
+    {"loading an actor-critic", ACTOR_CRITIC, prepare_file, call_load, EVERYTHING, CRITIC},
     {"the calls on priorities", 5, NULL, call_priorities, 0, 0},
     {"blocks and their packer", NO_REPLAY, NULL, call_make_block, EVERYTHING, 0},
     {"the calls on host batches", CONV_LEARNER, NULL, call_host_batches, 0, 0},

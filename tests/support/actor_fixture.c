@@ -16,7 +16,8 @@ gpur_replay_config actors_config(const actors_setting *s, gpur_field fields[ACTO
     const gpur_field obs =
         s->last ? (gpur_field){"obs", GPUR_UINT8, {3, 4, s->stack}} : (gpur_field){"obs", GPUR_UINT8, {s->stack, 3, 4}};
     const gpur_field all[ACTOR_FIELDS] = {obs,
-                                          {"action", GPUR_INT64, {0}},
+                                          s->vectors ? (gpur_field){"action", GPUR_FLOAT32, {ACTOR_VECTOR}}
+                                                     : (gpur_field){"action", GPUR_INT64, {0}},
                                           {"reward", GPUR_FLOAT32, {0}},
                                           {"next_obs", GPUR_UINT8, {obs.shape[0], obs.shape[1], obs.shape[2]}},
                                           {"terminated", GPUR_BOOL, {0}},
@@ -68,7 +69,8 @@ static gpur_status open_actor(actors_fixture *w, int32_t number)
     writer.link_appends = 1;
     GPUR_TRY(gpur_writer_open(w->packed, &writer, &a->appending));
     GPUR_TRY(gpur_packer_config_init(&packer, sizeof packer));
-    packer.actor = number, packer.incarnation = 3, packer.rows = w->setting.rows, packer.num_actions = ACTOR_ACTIONS;
+    packer.actor = number, packer.incarnation = 3, packer.rows = w->setting.rows,
+    packer.num_actions = w->setting.vectors ? 1 : ACTOR_ACTIONS;
     packer.observations = observations, packer.compression = w->setting.compression;
     a->steps = calloc((size_t)w->setting.steps, sizeof *a->steps);
     return a->steps ? gpur_packer_create(w->format, &packer, &a->packer) : GPUR_OUT_OF_MEMORY;
@@ -151,7 +153,7 @@ static actor_step make_step(actors_fixture *w)
 {
     const int ends = xorshift_below(&w->random, w->setting.ends_in) == 0, kind = (int)xorshift_below(&w->random, 5);
     actor_step m = {.tag = w->next_tag++, .reward = number_of(w), .is_last = ends};
-    m.action = (int32_t)xorshift_below(&w->random, ACTOR_ACTIONS);
+    m.action = w->setting.vectors ? 1 : (int32_t)xorshift_below(&w->random, ACTOR_ACTIONS);
     m.terminated = ends && kind < 3, m.truncated = ends && kind >= 2, m.has_final_q = kind != 4;
     for (int32_t i = 0; i < ACTOR_ACTIONS; i++)
         m.q[i] = number_of(w), m.final_q[i] = number_of(w);
@@ -161,21 +163,23 @@ static actor_step make_step(actors_fixture *w)
 static gpur_status step(actors_fixture *w, actor *a)
 {
     const actor_step m = a->steps[a->count++] = make_step(w);
-    const int64_t action = m.action;
+    const int64_t number = m.action;
+    const float vector[ACTOR_VECTOR] = {(float)m.tag, m.reward, -m.reward};
+    const void *const action = w->setting.vectors ? (const void *)vector : (const void *)&number;
     const void *const extras[ACTOR_FIELDS] = {[ACTOR_TAG] = &m.tag, [ACTOR_PRIORITY] = &m.reward};
     unsigned char obs[OBS_ROOM];
     memmove(a->frames, a->frames + 1, (size_t)(w->setting.stack - 1) * sizeof *a->frames);
     a->frames[w->setting.stack - 1] = w->next_frame++;
     make_obs(w, a, obs);
     const gpur_step_input stepped = {.size = sizeof stepped,
-                                     .action = &action,
+                                     .action = action,
                                      .reward = &m.reward,
                                      .next_obs = obs,
                                      .terminated = &m.terminated,
                                      .truncated = &m.truncated,
                                      .extras = extras};
     const gpur_packer_step_input packed = {.size = sizeof packed,
-                                           .action = &action,
+                                           .action = action,
                                            .reward = m.reward,
                                            .next_obs = obs,
                                            .terminated = m.terminated,
@@ -224,10 +228,11 @@ static double return_of(const actor_step *steps, int64_t from, int64_t to, float
     return sum;
 }
 
-static double most_of(const float *q)
+/* Of vectors the value of the policy's action, which is the first number. */
+static double most_of(const actors_setting *setting, const float *q)
 {
     double most = -INFINITY;
-    for (int32_t a = 0; a < ACTOR_ACTIONS; a++)
+    for (int32_t a = 0; a < (setting->vectors ? 1 : ACTOR_ACTIONS); a++)
         most = fmax(most, (double)q[a]);
     return most;
 }
@@ -243,12 +248,12 @@ static double td_of(const actor_step *steps, int64_t s, int64_t e, float gamma, 
 }
 
 /* The transitions that end with step t, which ended its episode. */
-static void end_episode(const actor_step *steps, int64_t first, int64_t t, float gamma, double *largest,
-                        double *priorities)
+static void end_episode(const actors_setting *setting, const actor_step *steps, int64_t first, int64_t t, float gamma,
+                        double *largest, double *priorities)
 {
     const actor_step *const last = &steps[t];
     const int is_known = last->terminated || (last->truncated && last->has_final_q);
-    const double worth = last->terminated ? 0 : most_of(last->final_q);
+    const double worth = last->terminated ? 0 : most_of(setting, last->final_q);
     for (int64_t s = first; s <= t; s++)
         priorities[s] = is_known ? td_of(steps, s, t + 1, gamma, worth, largest) : *largest < 0 ? 1 : *largest;
 }
@@ -262,10 +267,10 @@ void actor_priorities(const actors_setting *setting, float gamma, const actor_st
     for (int64_t t = 0; t < count; t++) {
         const int64_t first = t - n + 1 > begin ? t - n + 1 : begin;
         if (t - n >= begin)
-            priorities[t - n] = td_of(steps, t - n, t, gamma, most_of(steps[t].q), &largest);
+            priorities[t - n] = td_of(steps, t - n, t, gamma, most_of(setting, steps[t].q), &largest);
         if (!steps[t].is_last)
             continue;
-        end_episode(steps, first, t, gamma, &largest, priorities);
+        end_episode(setting, steps, first, t, gamma, &largest, priorities);
         begin = t + 1;
     }
 }

@@ -7,7 +7,7 @@
 
 #include "gpureplay.h"
 
-enum { ACTOR_FIELDS = 10, ACTOR_FRAME = 12, ACTOR_ACTIONS = 5, ACTOR_MAX_STACK = 4, ACTORS_MAX = 8 };
+enum { ACTOR_FIELDS = 10, ACTOR_FRAME = 12, ACTOR_ACTIONS = 5, ACTOR_VECTOR = 3, ACTOR_MAX_STACK = 4, ACTORS_MAX = 8 };
 
 /* Fields, in the order of the schema. */
 enum {
@@ -35,6 +35,7 @@ typedef struct actors_setting {
                                    with probability 1 / resets_in */
     int32_t cut_at;             /* a step after which blocks are taken that are not full; -1: none */
     int64_t steps;              /* of all actors */
+    int32_t vectors;            /* 1: actions are vectors, and a step has two Q values */
 } actors_setting;
 
 typedef struct actor_step {

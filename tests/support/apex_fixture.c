@@ -69,8 +69,18 @@ static gpur_status find_type(const char *name, apex_settings *s)
 {
     const char *const colon = strchr(name, ':');
     s->options = colon ? colon + 1 : "";
+    s->has_dpg = name[0] == 'p';
     s->type = name[0] == 'f' ? &frames : &run_fixture_env;
-    return name[0] == 'c' ? gpur_env_find("CartPole-v1", &s->type) : GPUR_OK;
+    return s->has_dpg       ? gpur_env_find("Pendulum", &s->type)
+           : name[0] == 'c' ? gpur_env_find("CartPole-v1", &s->type)
+                            : GPUR_OK;
+}
+
+static gpur_status read_preset(apex_settings *s)
+{
+    return s->has_dpg
+               ? gpur_apex_preset_dpg("apex-dpg-small", s->type, s->options, s->fields, &s->replay, &s->dpg, &s->apex)
+               : gpur_apex_preset("apex-dqn-small", s->type, s->options, s->fields, &s->replay, &s->learner, &s->apex);
 }
 
 /* A small convolution, so that a step takes little longer than sending its frame. */
@@ -91,8 +101,9 @@ gpur_status apex_fixture_settings(const char *name, apex_settings *s)
     GPUR_TRY(find_type(name, s));
     GPUR_TRY(gpur_replay_config_init(&s->replay, sizeof s->replay));
     GPUR_TRY(gpur_learner_config_init(&s->learner, sizeof s->learner));
+    GPUR_TRY(gpur_dpg_config_init(&s->dpg, sizeof s->dpg));
     GPUR_TRY(gpur_apex_config_init(&s->apex, sizeof s->apex));
-    GPUR_TRY(gpur_apex_preset("apex-dqn-small", s->type, s->options, s->fields, &s->replay, &s->learner, &s->apex));
+    GPUR_TRY(read_preset(s));
     s->replay.capacity = 4000;
     s->replay.min_size = 200;
     s->replay.block_rows = 64;
@@ -100,6 +111,8 @@ gpur_status apex_fixture_settings(const char *name, apex_settings *s)
     s->learner.network.hidden = 32;
     if (name[0] != 'f')
         s->learner.network.trunk[0].units = 32;
+    s->dpg.actor.trunk[0].units = s->dpg.critic.trunk[0].units = 32;
+    s->dpg.batch_size = 32;
     s->apex.actors = 3;
     s->apex.eval_episodes = 0;
     s->apex.block_rows = 10;
@@ -117,6 +130,8 @@ static void on_event(void *user, const gpur_apex_event *event)
     f->kinds[event->kind]++;
     if (event->kind == GPUR_APEX_EVALUATION)
         f->evaluation = *event;
+    if (event->kind == GPUR_APEX_EPISODE)
+        f->noise = event->epsilon;
     if (event->kind == GPUR_APEX_EPISODE && event->episode_return > f->best_return)
         f->best_return = event->episode_return;
     if (event->kind == GPUR_APEX_EPISODE && event->actor > f->most_actor)
@@ -140,17 +155,22 @@ gpur_status apex_fixture_open(apex_fixture *f, const char *device_name, const gp
     apex.user = f;
     GPUR_TRY(gpur_device_open(device_name, device, &f->device));
     GPUR_TRY(gpur_replay_create(f->device, &s->replay, &f->replay));
-    GPUR_TRY(gpur_learner_create(f->replay, &s->learner, &f->learner));
-    return gpur_apex_create(f->learner, s->type, &apex, &f->apex);
+    if (s->has_dpg)
+        GPUR_TRY(gpur_dpg_create(f->replay, &s->dpg, &f->dpg));
+    else
+        GPUR_TRY(gpur_learner_create(f->replay, &s->learner, &f->learner));
+    return s->has_dpg ? gpur_apex_create_dpg(f->dpg, s->type, &apex, &f->apex)
+                      : gpur_apex_create(f->learner, s->type, &apex, &f->apex);
 }
 
 void apex_fixture_close(apex_fixture *f)
 {
     gpur_apex_destroy(f->apex);
     gpur_learner_destroy(f->learner);
+    gpur_dpg_destroy(f->dpg);
     gpur_replay_destroy(f->replay);
     gpur_device_close(f->device);
-    f->apex = NULL, f->learner = NULL, f->replay = NULL, f->device = NULL;
+    f->apex = NULL, f->learner = NULL, f->dpg = NULL, f->replay = NULL, f->device = NULL;
 }
 
 gpur_apex_stats apex_fixture_stats(const apex_fixture *f)
@@ -246,12 +266,12 @@ static gpur_status take_episode(void *context, const gpur_actor_episode *episode
                                 sizeof *episode);
 }
 
-static gpur_status pull(void *context, gpur_policy *policy, int *is_newer)
+static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
 {
     liar *const l = context;
     if (gpur_connection_is_gone(l->connection))
         return gpur_fail(GPUR_INTERRUPTED, "the learner is gone");
-    return gpur_shared_pull(&l->reader, policy, is_newer);
+    return gpur_shared_pull(&l->reader, policies, is_newer);
 }
 
 static gpur_status lie(liar *l, const apex_settings *s)
@@ -278,7 +298,7 @@ static gpur_status lie(liar *l, const apex_settings *s)
                                     &schema,
                                     &s->replay,
                                     format,
-                                    &s->learner.network,
+                                    {&s->learner.network, NULL},
                                     gpur_shared_counts(&shared, hello.settings.place)};
     if (strcmp(l->kind, "foreign") == 0)
         hello.settings.place++;
@@ -303,7 +323,8 @@ int apex_fixture_serve(const char *kind, const char *name)
     if (is_narrow && setsockopt(3, SOL_SOCKET, SO_SNDBUF, &narrow, sizeof narrow) != 0)
         return 1;
     if (status == GPUR_OK && (is_narrow || strcmp(kind, "serve") == 0))
-        status = gpur_apex_serve(3, s.type, s.options, &s.replay, &s.learner.network, 0);
+        status = s.has_dpg ? gpur_apex_serve_dpg(3, s.type, s.options, &s.replay, &s.dpg.actor, &s.dpg.critic, 0)
+                           : gpur_apex_serve(3, s.type, s.options, &s.replay, &s.learner.network, 0);
     else if (status == GPUR_OK)
         status = lie(&l, &s);
     return status == GPUR_OK || status == GPUR_INTERRUPTED ? 0 : 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Fixture of the tests of Ape-X: a device, a replay, a learner and a run on it, for one of three environments; and the
+/* Fixture of the tests of Ape-X: a device, a replay, a learner and a run on it, for one of four environments; and the
  * actors' side of it, for the same test program in another process. */
 #pragma once
 
@@ -11,6 +11,7 @@
  *   "numbers"   run_fixture_env, with the options that follow a colon: "numbers:fail=7"
  *   "frames"    frames of 84 x 84 bytes, of which a block of 50 has more than 350,000 bytes
  *   "cartpole"  CartPole-v1; the limiter is on
+ *   "pendulum"  Pendulum, and a learner of DPG
  */
 typedef struct apex_settings {
     const gpur_env_type *type;
@@ -18,17 +19,20 @@ typedef struct apex_settings {
     gpur_field fields[GPUR_APEX_FIELDS];
     gpur_replay_config replay;
     gpur_learner_config learner;
+    gpur_dpg_config dpg;
+    int has_dpg; /* 1: `dpg` is the learner's */
     gpur_apex_config apex;
 } apex_settings;
 
-/* Those of "apex-dqn-small", in sizes for a test: 3 actors, blocks of 10, learning from 200 transitions on, no
- * limiter. */
+/* Those of "apex-dqn-small" or "apex-dpg-small", in sizes for a test: 3 actors, blocks of 10, learning from 200
+ * transitions on, no limiter. */
 gpur_status apex_fixture_settings(const char *name, apex_settings *s);
 
 typedef struct apex_fixture {
     gpur_device *device;
     gpur_replay *replay;
     gpur_learner *learner;
+    gpur_dpg *dpg; /* of these two one is there */
     gpur_apex *apex;
     /* Of the events so far. */
     int64_t kinds[4];
@@ -36,6 +40,7 @@ typedef struct apex_fixture {
     int64_t asked;                         /* ENDED as asked */
     gpur_apex_event evaluation;            /* the last one */
     double best_return;                    /* of an episode */
+    float noise;                           /* epsilon of the actor that ended the last one */
     int32_t most_actor;                    /* the largest number of an actor that ended an episode */
     char error[512];                       /* of the last ENDED that had one */
 } apex_fixture;

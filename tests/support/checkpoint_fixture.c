@@ -11,9 +11,20 @@ static int is_prioritized(int variant)
     return variant == 4 || variant == 5 || variant >= 8;
 }
 
+static int evicts_by_priority(int variant)
+{
+    return variant >= 10;
+}
+
 static int has_frames(int variant)
 {
-    return variant >= 7;
+    return variant >= 7 && !evicts_by_priority(variant);
+}
+
+/* Variants that evict by priority cannot have it. */
+static int has_previous(int variant)
+{
+    return variant >= 4 && !evicts_by_priority(variant);
 }
 
 static void set_kind(gpur_replay_config *config, int variant)
@@ -25,6 +36,7 @@ static void set_kind(gpur_replay_config *config, int variant)
         config->beta.last = 1.0f;
         config->beta.steps = 40;
     }
+    config->eviction = evicts_by_priority(variant) ? GPUR_EVICT_BY_PRIORITY : GPUR_EVICT_OLDEST;
     config->n_step = variant == 6 || variant >= 8 ? 3 : 1;
     if (has_frames(variant)) {
         config->layout = GPUR_LAYOUT_FRAMES;
@@ -49,7 +61,8 @@ static gpur_status open_replay(checkpoint_fixture *s)
     };
     for (int f = 0; f < 4 && has_frames(variant); f += 3)
         fields[f].shape[0] = CHECKPOINT_STACK, fields[f].shape[1] = CHECKPOINT_FEATURES;
-    gpur_replay_config config = replay_fixture_config(fields, variant < 4 ? 6 : 8, s->capacity, 8, 32);
+    gpur_replay_config config =
+        replay_fixture_config(fields, variant < 4 ? 6 : 7 + has_previous(variant), s->capacity, 8, 32);
     config.flush = variant % 2 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO;
     config.upload = variant == 2 ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY;
     config.index_source = variant == 3 ? GPUR_UNIFORM_DISTINCT : GPUR_UNIFORM;
@@ -73,7 +86,7 @@ static gpur_status open_learner(checkpoint_fixture *s, int variant)
     config.target_period = 7;
     config.seed = 11;
     config.act = acts[variant % 4];
-    if (variant == 3 || variant == 5) /* by chance or by priority */
+    if (variant == 3 || variant == 5 || variant == 11) /* by chance or by priority */
         config.step_kernel = GPUR_STEP_FUSED;
     if (is_prioritized(variant))
         config.index_source = variant % 2 ? GPUR_PRIORITIZED_STRATIFIED : GPUR_PRIORITIZED_INDEPENDENT;
@@ -196,7 +209,7 @@ static gpur_status sample(checkpoint_fixture *s)
     gpur_batch *batch = NULL;
     GPUR_TRY(gpur_replay_sample(s->replay, 8, NULL, &batch));
     gpur_status status = gpur_batch_read(batch, "id", ids, sizeof ids);
-    for (int i = 0; i < (s->variant < 4 ? 4 : 5) && status == GPUR_OK; i++) {
+    for (int i = 0; i < 4 + has_previous(s->variant) && status == GPUR_OK; i++) {
         status = gpur_batch_read(batch, arrays[i].name, values, 8 * arrays[i].row_bytes);
         leave_trace(s, values, 8 * arrays[i].row_bytes);
     }

@@ -10,7 +10,7 @@ enum {
     CHECKPOINT_FEATURES = 5,
     CHECKPOINT_STACK = 2,
     CHECKPOINT_TRACE = 8192,
-    CHECKPOINT_VARIANTS = 10
+    CHECKPOINT_VARIANTS = 12
 };
 
 typedef struct checkpoint_fixture {
@@ -24,8 +24,9 @@ typedef struct checkpoint_fixture {
     int64_t capacity;
 } checkpoint_fixture;
 
-/* Variants differ in flush, upload, optimizer, what acts, and the index source; 4, 5, 8 and 9 are prioritized, 6, 8 and
- * 9 have 3-step returns, and 7, 8 and 9 the layout frames. Returns the first failure; close it in any case. */
+/* Variants differ in flush, upload, optimizer, what acts, and the index source; 4, 5 and all from 8 on are prioritized,
+ * 6 and all from 8 on have 3-step returns, 7 to 9 the layout frames, and 10 and 11 evict by priority. Returns the first
+ * failure; close it in any case. */
 gpur_status checkpoint_fixture_open(checkpoint_fixture *s, gpur_device *device, int variant);
 void checkpoint_fixture_close(checkpoint_fixture *s);
 

@@ -2,8 +2,8 @@
 /* The weights of a policy: from a learner, from and to files, and from and to host memory. */
 #include "learn/acting/policy.h"
 
-#include "learn/checkpoint.h"
 #include "learn/learner.h"
+#include "learn/learner_file.h"
 #include "learn/weights_file.h"
 #include "replay/sampler/consumer.h"
 

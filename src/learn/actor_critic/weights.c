@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The weights of an actor-critic by name, and its files. */
 #include "learn/actor_critic/actor_critic.h"
-#include "learn/checkpoint.h"
+#include "learn/learner_file.h"
 #include "learn/weights_file.h"
 
 #include <inttypes.h>
@@ -113,120 +113,93 @@ typedef struct saved_state {
     }
 enum { STATE_SCALARS_COUNT = 4 };
 
-static gpur_status add_settings(const gpur_actor_critic *learner, gpur_tensors *settings)
+static gpur_status add_settings(const void *given, gpur_tensors *settings, int has_activation)
 {
+    const gpur_actor_critic *const learner = given;
     const gpur_actor_critic_config *const config = &learner->config;
-    GPUR_TRY(gpur_learn_file_add_settings(&config->network, &learner->network.params, "", config->optimizer.kind,
-                                          settings, 1));
+    (void)has_activation; /* all files have that */
+    GPUR_TRY(gpur_learner_file_add_network(&config->network, &learner->network.params, "", config->optimizer.kind,
+                                           settings, 1));
     return gpur_tensors_add_metadata(settings, "dual_optimizer", "%" PRId32, config->dual_optimizer);
 }
 
-/* Requires the lock. */
-static gpur_status save(gpur_actor_critic *learner, gpur_tensors *tensors, gpur_sections *sections, const char *path,
-                        const gpur_checkpoint_options *options)
+/* `scalars` are those of a state. */
+static gpur_learner_file file_of(const gpur_actor_critic *learner, const gpur_scalar *scalars)
 {
-    const gpur_saved_arrays arrays = arrays_of(learner);
+    return (gpur_learner_file){.device = learner->device,
+                               .kind = "actor-critic",
+                               .scalars = scalars,
+                               .scalar_count = STATE_SCALARS_COUNT,
+                               .network_count = 1,
+                               .networks = {{arrays_of(learner), &learner->network.params}},
+                               .add_settings = add_settings,
+                               .learner = learner};
+}
+
+/* Requires the lock. */
+static gpur_status save(gpur_actor_critic *learner, const char *path, const gpur_checkpoint_options *options)
+{
     gpur_stream *const stream = learner->gradient.stream;
     gpur_train_state train;
     GPUR_TRY(gpur_copy(stream, &train, learner->optimizers[0].state, sizeof train));
     GPUR_TRY(gpur_stream_sync(stream));
     saved_state state = {(int64_t)train.step, train.beta1_power, train.beta2_power, train.next_learning_rate};
     const gpur_scalar scalars[] = STATE_SCALARS(&state);
-    GPUR_TRY(gpur_saved_arrays_add_sections(&arrays, &learner->network.params, NULL, sections));
-    GPUR_TRY(gpur_checkpoint_add_kind(tensors, "actor-critic"));
-    GPUR_TRY(add_settings(learner, tensors));
-    GPUR_TRY(gpur_scalars_write(tensors, scalars, STATE_SCALARS_COUNT));
-    return gpur_checkpoint_write(learner->device, stream, sections, tensors, path, options);
+    const gpur_learner_file file = file_of(learner, scalars);
+    return gpur_learner_file_write(&file, stream, path, options);
 }
 
 gpur_status gpur_actor_critic_save(gpur_actor_critic *learner, const char *path, const gpur_checkpoint_options *given)
 {
     gpur_checkpoint_options options;
-    gpur_tensors tensors = {0};
-    gpur_sections sections = {0};
     GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
     gpur_ticket_lock_lock(&learner->lock);
-    const gpur_status status = save(learner, &tensors, &sections, path, &options);
+    const gpur_status status = save(learner, path, &options);
     gpur_ticket_lock_unlock(&learner->lock);
-    gpur_sections_free(&sections);
-    gpur_tensors_free(&tensors);
     return status;
 }
 
-typedef struct loading {
-    gpur_checkpoint file;
-    gpur_tensors settings;
-    gpur_sections sections;
-    saved_state state;
-    float *host; /* (arrays, P) */
-    size_t bytes;
-} loading;
-
-/* Reads the whole file into host memory and checks it, before the learner is changed. */
-static gpur_status read_file(loading *load, gpur_actor_critic *learner, const gpur_checkpoint_options *options)
-{
-    const gpur_saved_arrays arrays = arrays_of(learner);
-    const gpur_params *const params = &learner->network.params;
-    const gpur_scalar scalars[] = STATE_SCALARS(&load->state);
-    int touched = 0;
-    GPUR_TRY(add_settings(learner, &load->settings));
-    GPUR_TRY(gpur_checkpoint_compare(&load->file, "actor-critic", "this learner", &load->settings, scalars,
-                                     STATE_SCALARS_COUNT));
-    load->bytes = (size_t)(arrays.count * params->count) * sizeof(float);
-    load->host = gpur_host_alloc(learner->device, load->bytes);
-    if (!load->host)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of a learner's file", load->bytes);
-    GPUR_TRY(gpur_saved_arrays_add_sections(&arrays, params, load->host, &load->sections));
-    GPUR_TRY(gpur_checkpoint_match(&load->file, &load->sections, "this learner", 1));
-    GPUR_TRY(gpur_checkpoint_fill(&load->file, learner->device, learner->gradient.stream, &load->sections, options,
-                                  &touched));
-    return gpur_saved_arrays_check(&arrays, params, load->host, &load->file);
-}
-
 /* Both optimizers have taken the same steps. */
-static gpur_status enqueue_upload(const loading *load, gpur_actor_critic *learner, const gpur_train_state *train)
+static gpur_status enqueue_upload(const gpur_learner_file *file, const gpur_learner_loading *load,
+                                  gpur_actor_critic *learner, const gpur_train_state *train)
 {
-    const gpur_saved_arrays arrays = arrays_of(learner);
-    const int64_t count = learner->network.params.count;
     gpur_stream *const stream = learner->gradient.stream;
-    for (int32_t i = 0; i < arrays.count; i++)
-        GPUR_TRY(gpur_copy(stream, arrays.list[i].memory, load->host + i * count, count * (int64_t)sizeof(float)));
+    GPUR_TRY(gpur_learner_file_enqueue_upload(file, load, stream));
     for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++)
         GPUR_TRY(gpur_copy(stream, learner->optimizers[i].state, train, sizeof *train));
     return gpur_optimizer_round(&learner->optimizers[0], stream);
 }
 
 /* Requires the lock. Waits even after a failure, because enqueued copies read host memory. */
-static gpur_status upload(const loading *load, gpur_actor_critic *learner)
+static gpur_status load_opened(gpur_learner_loading *load, gpur_actor_critic *learner,
+                               const gpur_checkpoint_options *options)
 {
-    const saved_state *const s = &load->state;
+    saved_state s;
+    const gpur_scalar scalars[] = STATE_SCALARS(&s);
+    const gpur_learner_file file = file_of(learner, scalars);
     gpur_train_state train;
+    GPUR_TRY(gpur_learner_file_read(&file, load, learner->gradient.stream, options));
     memset(&train, 0, sizeof train);
-    train.step = (uint64_t)s->steps_enqueued;
-    train.beta1_power = s->beta1_power, train.beta2_power = s->beta2_power;
-    train.next_learning_rate = s->next_learning_rate;
-    const gpur_status status = enqueue_upload(load, learner, &train);
+    train.step = (uint64_t)s.steps_enqueued;
+    train.beta1_power = s.beta1_power, train.beta2_power = s.beta2_power;
+    train.next_learning_rate = s.next_learning_rate;
+    const gpur_status status = enqueue_upload(&file, load, learner, &train);
     const gpur_status done = gpur_stream_sync(learner->gradient.stream);
     GPUR_TRY(status);
     GPUR_TRY(done);
-    atomic_store(&learner->steps, s->steps_enqueued);
+    atomic_store(&learner->steps, s.steps_enqueued);
     return GPUR_OK;
 }
 
 gpur_status gpur_actor_critic_load(gpur_actor_critic *learner, const char *path, const gpur_checkpoint_options *given)
 {
     gpur_checkpoint_options options;
-    loading load = {.bytes = 0};
+    gpur_learner_loading load = {.bytes = 0};
     GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
     GPUR_TRY(gpur_checkpoint_open(&load.file, path));
     gpur_ticket_lock_lock(&learner->lock);
-    gpur_status status = read_file(&load, learner, &options);
-    if (status == GPUR_OK)
-        status = upload(&load, learner);
+    const gpur_status status = load_opened(&load, learner, &options);
     gpur_ticket_lock_unlock(&learner->lock);
-    gpur_host_free(learner->device, load.host, load.bytes);
-    gpur_sections_free(&load.sections);
-    gpur_tensors_free(&load.settings);
-    gpur_checkpoint_close(&load.file);
+    gpur_learner_loading_close(&load, learner->device);
     return status;
 }

@@ -272,11 +272,11 @@ gpur_status gpur_dpg_publish(gpur_dpg *dpg, gpur_policy *policy)
     GPUR_REQUIRE(policy->device == dpg->device,
                  "the learner is on %s, opened by another gpur_device_open than this policy's %s; it must be the same",
                  gpur_device_name(dpg->device), gpur_device_name(policy->device));
-    GPUR_TRY(gpur_network_check_equal(&policy->network, &dpg->actor));
+    const gpur_dpg_network from = gpur_dpg_network_of(dpg, policy->network.head != GPUR_HEAD_TANH_ACTION);
+    GPUR_TRY(gpur_network_check_equal(&policy->network, from.network));
     gpur_consumer_lock(dpg->replay);
     const int64_t version = gpur_train_stats_steps_enqueued(&dpg->critic_stats);
-    const gpur_status status =
-        gpur_policy_enqueue_write(policy, dpg->stream, dpg->dpg.actor_optimizer.weights, version);
+    const gpur_status status = gpur_policy_enqueue_write(policy, dpg->stream, from.optimizer->weights, version);
     gpur_consumer_unlock(dpg->replay);
     return status;
 }

@@ -4,7 +4,7 @@
 #include "learn/dpg/dpg.h"
 
 #include "base/sized.h"
-#include "learn/checkpoint.h"
+#include "learn/learner_file.h"
 #include "learn/weights_file.h"
 #include "replay/sampler/consumer.h"
 
@@ -103,26 +103,14 @@ static gpur_saved_arrays arrays_of(const gpur_dpg_network *owner, int which)
     return arrays;
 }
 
-static gpur_status add_settings(gpur_dpg *dpg, gpur_tensors *settings)
+static gpur_status add_settings(const void *learner, gpur_tensors *settings, int has_activation)
 {
-    for (int which = 0; which < GPUR_DPG_NETWORKS; which++) {
-        const gpur_dpg_network owner = gpur_dpg_network_of(dpg, which);
-        GPUR_TRY(gpur_learn_file_add_settings(owner.config, &owner.network->params, which ? "critic." : "",
-                                              owner.optimizer->config.kind, settings, 1));
-    }
-    return GPUR_OK;
-}
-
-/* `host`, with room for all arrays, replaces their memory; NULL: their own, on the device. */
-static gpur_status add_sections(gpur_dpg *dpg, float *host, gpur_sections *sections)
-{
-    for (int which = 0; which < GPUR_DPG_NETWORKS; which++) {
-        const gpur_dpg_network owner = gpur_dpg_network_of(dpg, which);
-        const gpur_saved_arrays arrays = arrays_of(&owner, which);
-        GPUR_TRY(gpur_saved_arrays_add_sections(&arrays, &owner.network->params, host, sections));
-        host = host ? host + arrays.count * owner.network->params.count : NULL;
-    }
-    return GPUR_OK;
+    const gpur_dpg *const dpg = learner;
+    (void)has_activation; /* all files have that */
+    GPUR_TRY(gpur_learner_file_add_network(&dpg->config.actor, &dpg->actor.params, "", dpg->config.actor_optimizer.kind,
+                                           settings, 1));
+    return gpur_learner_file_add_network(&dpg->config.critic, &dpg->critic.params, "critic.",
+                                         dpg->config.critic_optimizer.kind, settings, 1);
 }
 
 /* What changes from step to step besides the arrays. The counters of both networks are equal. */
@@ -148,6 +136,24 @@ typedef struct saved_state {
             OPTIMIZER_SCALARS("critic.", &(s)->train[1]),                                                              \
     }
 
+/* `scalars` are those of a state. */
+static gpur_learner_file file_of(gpur_dpg *dpg, const gpur_scalar *scalars, size_t count)
+{
+    gpur_learner_file file = {.device = dpg->device,
+                              .kind = "dpg",
+                              .scalars = scalars,
+                              .scalar_count = (int32_t)count,
+                              .network_count = GPUR_DPG_NETWORKS,
+                              .add_settings = add_settings,
+                              .learner = dpg};
+    for (int which = 0; which < GPUR_DPG_NETWORKS; which++) {
+        const gpur_dpg_network owner = gpur_dpg_network_of(dpg, which);
+        file.networks[which].arrays = arrays_of(&owner, which);
+        file.networks[which].params = &owner.network->params;
+    }
+    return file;
+}
+
 /* Requires the lock. Waits for the last launch. */
 static gpur_status read_state(gpur_dpg *dpg, gpur_stream *stream, saved_state *state)
 {
@@ -159,104 +165,51 @@ static gpur_status read_state(gpur_dpg *dpg, gpur_stream *stream, saved_state *s
     return GPUR_OK;
 }
 
-static gpur_status save(gpur_dpg *dpg, gpur_stream *stream, gpur_tensors *tensors, gpur_sections *sections,
-                        const char *path, const gpur_checkpoint_options *options)
+static gpur_status save(gpur_dpg *dpg, gpur_stream *stream, const char *path, const gpur_checkpoint_options *options)
 {
     saved_state state;
     const gpur_scalar scalars[] = STATE_SCALARS(&state);
+    const gpur_learner_file file = file_of(dpg, scalars, sizeof scalars / sizeof *scalars);
     GPUR_TRY(read_state(dpg, stream, &state));
-    GPUR_TRY(add_sections(dpg, NULL, sections));
-    GPUR_TRY(gpur_checkpoint_add_kind(tensors, "dpg"));
-    GPUR_TRY(add_settings(dpg, tensors));
-    GPUR_TRY(gpur_scalars_write(tensors, scalars, sizeof scalars / sizeof *scalars));
-    return gpur_checkpoint_write(dpg->device, stream, sections, tensors, path, options);
+    return gpur_learner_file_write(&file, stream, path, options);
 }
 
 gpur_status gpur_dpg_save(gpur_dpg *dpg, const char *path, const gpur_checkpoint_options *given)
 {
     gpur_checkpoint_options options;
     gpur_stream *stream = NULL;
-    gpur_tensors tensors = {0};
-    gpur_sections sections = {0};
     GPUR_TRY(gpur_checkpoint_check_call(dpg, "dpg", path, given, &options));
     GPUR_TRY(gpur_consumer_begin(dpg->replay, gpur_consumer_without_publishing, &stream));
-    const gpur_status status = save(dpg, stream, &tensors, &sections, path, &options);
-    const gpur_status ended = gpur_consumer_end(dpg->replay, status);
-    gpur_sections_free(&sections);
-    gpur_tensors_free(&tensors);
-    return ended;
+    return gpur_consumer_end(dpg->replay, save(dpg, stream, path, &options));
 }
 
-typedef struct loading {
-    gpur_checkpoint file;
-    gpur_tensors settings;
-    gpur_sections sections;
-    saved_state state;
-    float *host; /* all arrays of the actor, then those of the critic */
-    size_t bytes;
-} loading;
-
-static gpur_status check_arrays(const loading *load, gpur_dpg *dpg)
+static gpur_status enqueue_upload(const gpur_learner_file *file, const gpur_learner_loading *load,
+                                  const saved_state *state, gpur_dpg *dpg, gpur_stream *stream)
 {
-    const float *host = load->host;
-    for (int which = 0; which < GPUR_DPG_NETWORKS; which++) {
-        const gpur_dpg_network owner = gpur_dpg_network_of(dpg, which);
-        const gpur_saved_arrays arrays = arrays_of(&owner, which);
-        GPUR_TRY(gpur_saved_arrays_check(&arrays, &owner.network->params, host, &load->file));
-        host += arrays.count * owner.network->params.count;
-    }
-    return GPUR_OK;
-}
-
-/* Reads the whole file into host memory and checks it, before the learner is changed. */
-static gpur_status read_file(loading *load, gpur_dpg *dpg, gpur_stream *stream, const gpur_checkpoint_options *options)
-{
-    const gpur_scalar scalars[] = STATE_SCALARS(&load->state);
-    int touched = 0;
-    GPUR_TRY(add_settings(dpg, &load->settings));
-    GPUR_TRY(gpur_checkpoint_compare(&load->file, "dpg", "this learner", &load->settings, scalars,
-                                     sizeof scalars / sizeof *scalars));
-    for (int which = 0; which < GPUR_DPG_NETWORKS; which++) {
-        const gpur_dpg_network owner = gpur_dpg_network_of(dpg, which);
-        load->bytes += (size_t)(arrays_of(&owner, which).count * owner.network->params.count) * sizeof(float);
-    }
-    load->host = gpur_host_alloc(dpg->device, load->bytes);
-    if (!load->host)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of a learner's file", load->bytes);
-    GPUR_TRY(add_sections(dpg, load->host, &load->sections));
-    GPUR_TRY(gpur_checkpoint_match(&load->file, &load->sections, "this learner", 1));
-    GPUR_TRY(gpur_stream_sync(stream));
-    GPUR_TRY(gpur_checkpoint_fill(&load->file, dpg->device, stream, &load->sections, options, &touched));
-    return check_arrays(load, dpg);
-}
-
-static gpur_status enqueue_upload(const loading *load, gpur_dpg *dpg, gpur_stream *stream)
-{
-    const float *host = load->host;
-    for (int which = 0; which < GPUR_DPG_NETWORKS; which++) {
-        const gpur_dpg_network owner = gpur_dpg_network_of(dpg, which);
-        const gpur_saved_arrays arrays = arrays_of(&owner, which);
-        const int64_t count = owner.network->params.count;
-        for (int32_t i = 0; i < arrays.count; i++, host += count)
-            GPUR_TRY(gpur_copy(stream, arrays.list[i].memory, host, count * (int64_t)sizeof *host));
-        GPUR_TRY(gpur_copy(stream, owner.optimizer->state, &load->state.train[which], sizeof load->state.train[which]));
-    }
+    GPUR_TRY(gpur_learner_file_enqueue_upload(file, load, stream));
+    for (int which = 0; which < GPUR_DPG_NETWORKS; which++)
+        GPUR_TRY(gpur_copy(stream, gpur_dpg_network_of(dpg, which).optimizer->state, &state->train[which],
+                           sizeof state->train[which]));
     return GPUR_OK;
 }
 
 /* Waits even after a failure, because enqueued copies read host memory. */
-static gpur_status upload(loading *load, gpur_dpg *dpg, gpur_stream *stream)
+static gpur_status load_opened(gpur_learner_loading *load, gpur_dpg *dpg, gpur_stream *stream,
+                               const gpur_checkpoint_options *options)
 {
-    const gpur_train_state *const critic = &load->state.train[1];
-    gpur_train_state *const actor = &load->state.train[0];
+    saved_state state = {0};
+    const gpur_scalar scalars[] = STATE_SCALARS(&state);
+    const gpur_learner_file file = file_of(dpg, scalars, sizeof scalars / sizeof *scalars);
+    gpur_train_state *const actor = &state.train[0], *const critic = &state.train[1];
+    GPUR_TRY(gpur_learner_file_read(&file, load, stream, options));
     actor->step = critic->step, actor->skipped = critic->skipped;
     actor->target_copies = critic->target_copies, actor->copy_due = critic->copy_due;
-    const gpur_status status = enqueue_upload(load, dpg, stream);
+    const gpur_status status = enqueue_upload(&file, load, &state, dpg, stream);
     const gpur_status done = gpur_stream_sync(stream);
     GPUR_TRY(status);
     GPUR_TRY(done);
-    gpur_train_stats_restore(&dpg->actor_stats, actor, load->state.steps_enqueued);
-    gpur_train_stats_restore(&dpg->critic_stats, critic, load->state.steps_enqueued);
+    gpur_train_stats_restore(&dpg->actor_stats, actor, state.steps_enqueued);
+    gpur_train_stats_restore(&dpg->critic_stats, critic, state.steps_enqueued);
     return GPUR_OK;
 }
 
@@ -264,19 +217,12 @@ gpur_status gpur_dpg_load(gpur_dpg *dpg, const char *path, const gpur_checkpoint
 {
     gpur_checkpoint_options options;
     gpur_stream *stream = NULL;
-    loading load = {.bytes = 0};
+    gpur_learner_loading load = {.bytes = 0};
     GPUR_TRY(gpur_checkpoint_check_call(dpg, "dpg", path, given, &options));
     GPUR_TRY(gpur_checkpoint_open(&load.file, path));
     gpur_status status = gpur_consumer_begin(dpg->replay, gpur_consumer_without_publishing, &stream);
-    if (status == GPUR_OK) {
-        status = read_file(&load, dpg, stream, &options);
-        if (status == GPUR_OK)
-            status = upload(&load, dpg, stream);
-        status = gpur_consumer_end(dpg->replay, status);
-    }
-    gpur_host_free(dpg->device, load.host, load.bytes);
-    gpur_sections_free(&load.sections);
-    gpur_tensors_free(&load.settings);
-    gpur_checkpoint_close(&load.file);
+    if (status == GPUR_OK)
+        status = gpur_consumer_end(dpg->replay, load_opened(&load, dpg, stream, &options));
+    gpur_learner_loading_close(&load, dpg->device);
     return status;
 }

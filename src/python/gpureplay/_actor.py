@@ -23,13 +23,14 @@ def main() -> int:
     buffer = given["buffer"]
     fields = fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
     spec = make_spec(fields, buffer.pop("capacity"), None, buffer)
-    network = policy_config(None, given["network"]).network
+    networks = [policy_config(None, settings).network for settings in given["networks"]]
     envs = open_envs(given["env"], options=given["env_options"], check_nan=given["check_nan"])
     if isinstance(envs, PythonEnvs):
         envs.tells_place = True
     envs.open()
-    status = lib.gpur_apex_serve(_CONNECTION, envs.type, envs.options, ctypes.addressof(spec.config),
-                                 ctypes.addressof(network), 0)
+    serve = lib.gpur_apex_serve if len(networks) == 1 else lib.gpur_apex_serve_dpg
+    status = serve(_CONNECTION, envs.type, envs.options, ctypes.addressof(spec.config),
+                   *map(ctypes.addressof, networks), 0)
     envs.close()
     return 0 if status in (_c_api.OK, _c_api.INTERRUPTED) else 1  # the learner has got the message
 

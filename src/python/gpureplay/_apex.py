@@ -8,10 +8,11 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 from . import _c_api
 from ._config import Settings, apex_config, network_settings, settings_of_apex, settings_of_buffer, settings_text
+from ._ddpg import DDPG
 from ._envs import EnvOptions, open_envs
 from ._handle import encoded_path, note_library_threads, refuse_after_fork
 from ._inputs import flag, integer
@@ -80,6 +81,7 @@ class ApexStats(NamedTuple):
 
 
 OnApexEvent = Callable[[ApexEvent], Any]
+Agent = Union[DQN, DDPG]
 
 
 def _event_at(address: int) -> ApexEvent:
@@ -92,18 +94,20 @@ class Apex(Advanced):
     """Actors, each with an environment, an epsilon and a copy of a learner's weights, and the learner's training by
     priority, beside each other. `train(preset="apex-dqn")` makes buffer, learner and run in one call.
 
-    agent: the learner. Its buffer must be prioritized, and have the fields obs, action, reward, next_obs, terminated,
-        truncated, discount (with n_step above 1) and priority (float32, with initial_priorities "td"). Nobody else adds
-        to it or trains the learner meanwhile: the buffer's own writer is closed.
-    env: the name of a game of the library, a plug-in's file, an id of Gymnasium, or "module:function", where
-        function(lane) makes an environment. Environments in Python are always in processes.
+    agent: the learner, a `DQN`, or of continuous actions a `DDPG`. Its buffer must be prioritized, and have the fields
+        obs, action, reward, next_obs, terminated, truncated, discount (with n_step above 1) and priority (float32, with
+        initial_priorities "td"). Nobody else adds to it or trains the learner meanwhile: the buffer's own writer is
+        closed.
+    env: the name of a game of the library, a plug-in's file, an id of Gymnasium, "dm_control/cartpole-swingup" (a
+        domain and a task of the control suite), or "module:function", where function(lane) makes an environment.
+        Environments in Python are always in processes. A `DDPG` needs actions that are a Box of floats with bounds.
     env_options: "name=value,name=value", or a dict.
     on_event: is called with each ApexEvent, in the thread that advances the run. False stops the run, an exception
         does, too, and is raised by `advance`.
     check_nan: observations and rewards of environments in Python are searched for NaN, which ends the actor.
     settings: the members of gpur_apex_config by name (include/gpureplay/apex.h): actors, processes (by default True for
-        environments in Python, else False: threads), initial_priorities "td" or "max", epsilons (a list), and so on.
-        None is the library's default.
+        environments in Python, else False: threads), initial_priorities "td" or "max", epsilons (a list), of a `DDPG`
+        sigma, and so on. None is the library's default.
 
     An actor's process is `python -m gpureplay._actor` with this process's sys.path. What an environment raises ends the
     actor; its text, with the file and the line, is the event's `error`. The actor is started again, with other seeds,
@@ -116,10 +120,10 @@ class Apex(Advanced):
     _kind = "run"
     _stop, _save = lib.gpur_apex_stop, lib.gpur_apex_save
 
-    def __init__(self, agent: DQN, env: str, *, env_options: EnvOptions = None, on_event: OnApexEvent | None = None,
+    def __init__(self, agent: Agent, env: str, *, env_options: EnvOptions = None, on_event: OnApexEvent | None = None,
                  check_nan: bool = True, **settings: Any):
-        if not isinstance(agent, DQN):
-            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN")
+        if not isinstance(agent, (DQN, DDPG)):
+            raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN or a gpureplay.DDPG")
         refuse_other_envs(env)
         refuse_after_fork()
         check_nan = flag("check_nan", check_nan)
@@ -131,13 +135,14 @@ class Apex(Advanced):
             raise
 
     @classmethod
-    def _of(cls, agent: DQN, envs: Envs, command: list[str], on_event: OnApexEvent | None, settings: Settings) -> Apex:
+    def _of(cls, agent: Agent, envs: Envs, command: list[str], on_event: OnApexEvent | None,
+            settings: Settings) -> Apex:
         """With environments that are known already."""
         run = cls.__new__(cls)
         run._create(agent, envs, command, on_event, settings)
         return run
 
-    def _create(self, agent: DQN, envs: Envs, command: list[str], on_event: OnApexEvent | None,
+    def _create(self, agent: Agent, envs: Envs, command: list[str], on_event: OnApexEvent | None,
                 settings: Settings) -> None:
         given = {name: value for name, value in settings.items() if value is not None}
         config = apex_config({"processes": processes_of(envs, given.get("processes")), **given})
@@ -148,7 +153,8 @@ class Apex(Advanced):
         config.on_event = self._reporter.function
         address = ctypes.c_void_p()
         note_library_threads()
-        agent._call(lib.gpur_apex_create, envs.type, ctypes.addressof(config), ctypes.addressof(address))
+        create = lib.gpur_apex_create_dpg if isinstance(agent, DDPG) else lib.gpur_apex_create
+        agent._call(create, envs.type, ctypes.addressof(config), ctypes.addressof(address))
         self._own(address.value, lib.gpur_apex_destroy)
 
     # Taking steps.
@@ -239,10 +245,16 @@ def processes_of(envs: Envs, given: bool | None) -> bool:
     return isinstance(envs, PythonEnvs) if given is None else flag("processes", given)
 
 
-def actor_command(agent: DQN, env: str, env_options: EnvOptions, check_nan: bool) -> list[str]:
+def networks_of(agent: Agent) -> list[Settings]:
+    """The settings of the networks that an actor has."""
+    config = agent.config
+    return [config["actor"], config["critic"]] if isinstance(agent, DDPG) else [config]
+
+
+def actor_command(agent: Agent, env: str, env_options: EnvOptions, check_nan: bool) -> list[str]:
     """The command of an actor's process, which finds the modules that this process finds."""
     given = {"env": env, "env_options": env_options, "check_nan": check_nan,
-             "buffer": settings_of_buffer(agent._buffer._spec), "network": network_settings(agent.config)}
+             "buffer": settings_of_buffer(agent._buffer._spec), "networks": list(map(network_settings, networks_of(agent)))}
     try:
         text = json.dumps(given)
     except TypeError as error:

@@ -86,6 +86,10 @@ class ReplayBuffer(Handle):
         begin), which goes from first to last in that many calls of `sample`; default 0.4. weight_norm: what weights are
         divided by: "batch": the batch's largest; "memory": the largest that any transition would have; "none".
     A field "priority", one float32, is a transition's first priority. Without it that is the largest given so far.
+    eviction: which transitions make room for others, and leave in `trim`: "oldest", or "priority": drawn with
+        probabilities in proportion to priority ** evict_alpha, for prioritized buffers of layout "rows" without
+        sequences. Ids then follow no order, and `gather` has zeros and the id -1 in place of a transition that is not
+        there. evict_alpha: -10 to 0; default -0.4.
 
     Several steps, and frames that are stored once:
     n_step: the number of steps, 1 to 64, that `add` joins into one transition: rewards are summed with gamma, and
@@ -125,7 +129,8 @@ class ReplayBuffer(Handle):
                  beta: float | Sequence[float] | None = None, weight_norm: str | None = None,
                  priority_offset: float | None = None, n_step: int | None = None, frame_stack: int | None = None,
                  layout: str | None = None, stack_axis: str | None = None, stack_pad: str | None = None,
-                 extra_frames: int | None = None, observations: str = "stacks", sequences: bool = False):
+                 extra_frames: int | None = None, observations: str = "stacks", sequences: bool = False,
+                 eviction: str | None = None, evict_alpha: float | None = None):
         given = locals()
         settings = {name: given[name] for name in BUFFER_SETTINGS}
         self._spec = make_spec(fields_of(fields, action_space), capacity, preset, settings)
@@ -449,11 +454,11 @@ class ReplayBuffer(Handle):
         """Replaces all transitions by those of a file. The whole file is checked before anything changes.
 
         These settings must equal the file's: fields, n_step, gamma, reward_clip, prioritized or not (and then
-        priority_offset), and layout. For layout "frames" also capacity, frame_stack, stack_axis, stack_pad,
-        extra_frames, block_rows and max_batch. For layout "rows" any capacity will do that has room for the file's
-        transitions, which keep their ids and priorities. Sampling continues as after the save if seed, capacity,
-        distinct, "independent", weight_norm, block_rows, flush and max_batch are the same, too. alpha and beta, with
-        its schedule, become the file's.
+        priority_offset), eviction, and layout. For eviction "priority" also capacity. For layout "frames" also
+        capacity, frame_stack, stack_axis, stack_pad, extra_frames, block_rows and max_batch. Otherwise any capacity
+        will do that has room for the file's transitions, which keep their ids and priorities. Sampling continues as
+        after the save if seed, capacity, distinct, "independent", weight_norm, evict_alpha, block_rows, flush and
+        max_batch are the same, too. alpha and beta, with its schedule, become the file's.
 
         The states of the file's writers go, in the order in which the writers were made, to the existing writers and
         then to new ones. Each must have the num_envs of the file's, and where the writer tracks episodes its autoreset
@@ -473,9 +478,10 @@ class ReplayBuffer(Handle):
         call_with_file(self, lib.gpur_replay_load, path, progress, on_end)
 
     def trim(self, keep: int) -> None:
-        """Evicts the oldest transitions until at most `keep` are left, max_batch to capacity. A buffer that is trimmed
-        now and then to less than its capacity has a soft capacity: adding takes the room above it, and overwrites
-        nothing between two trims unless the capacity itself is reached [Horgan et al. 2018, section 4.1]."""
+        """Evicts transitions, the oldest or as `eviction` says, until at most `keep` are left, max_batch to capacity. A
+        buffer that is trimmed now and then to less than its capacity has a soft capacity: adding takes the room above
+        it, and overwrites nothing between two trims unless the capacity itself is reached [Horgan et al. 2018, section
+        4.1]."""
         self._call(lib.gpur_replay_trim, integer("keep", keep))
 
     # State.

@@ -26,6 +26,7 @@ WHEN_FULL_WAIT, WHEN_FULL_ERROR = 0, 1
 LAYOUT_ROWS, LAYOUT_FRAMES = 0, 1
 STACK_FIRST, STACK_LAST = 0, 1
 PAD_ZERO, PAD_REPEAT = 0, 1
+EVICT_OLDEST, EVICT_BY_PRIORITY = 0, 1
 OBSERVATIONS_STACKS, OBSERVATIONS_FRAMES = 0, 1
 AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
 EPISODE_NONE, EPISODE_OPEN, EPISODE_ENDED = 0, 1, 2
@@ -121,7 +122,8 @@ class ReplayConfig(Sized):
                         (c_int32, "staging_blocks upload flush when_full"), (c_int64, "min_size max_batch"),
                         (c_float, "gamma reward_clip"), (c_uint64, "seed"), (c_int32, "prioritized weight_norm"),
                         (c_float, "alpha priority_offset"), (Schedule, "beta"),
-                        (c_int32, "n_step layout frame_stack stack_axis stack_pad reserved"), (c_int64, "extra_frames"))
+                        (c_int32, "n_step layout frame_stack stack_axis stack_pad reserved"), (c_int64, "extra_frames"),
+                        (c_int32, "eviction"), (c_float, "evict_alpha"))
 
 
 class ReplayPlan(Sized):
@@ -388,14 +390,14 @@ class ApexConfig(Sized):
                         (c_double, "samples_per_insert limiter_band limiter_timeout"), (c_int64, "eval_episodes "
                         "eval_period"), (c_float, "eval_epsilon"), (c_int32, "restarts"), (c_uint64, "seed"),
                         (c_char_p, "env_options"), (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"),
-                        (c_void_p, "user"), (c_char_p, "folder"), (c_int32, "workers reserved"))
+                        (c_void_p, "user"), (c_char_p, "folder"), (c_float, "sigma"), (c_int32, "workers"))
 
 
 class ApexCarrier(Sized):
     c_name = "gpur_apex_carrier"
     _fields_ = _members((c_uint64, "size"), (CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64), "take_block"),
                         (CFUNCTYPE(c_int32, c_void_p, c_int64, c_double), "take_episode"),
-                        (CFUNCTYPE(c_int32, c_void_p, c_void_p), "give_weights"), (c_void_p, "user"))
+                        (CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64, c_void_p), "copy_weights"), (c_void_p, "user"))
 
 
 class ApexStats(Sized):
@@ -503,8 +505,11 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_I64, [_P, _I32], "gpur_apex_actor_process"),
     (_STATUS, [_P, _TEXT, _I32], "gpur_apex_load"),
     (_STATUS, [_I32, _P, _TEXT, _P, _P, _I32], "gpur_apex_serve"),
+    (_STATUS, [_I32, _P, _TEXT, _P, _P, _P, _I32], "gpur_apex_serve_dpg"),
     (_STATUS, [_P, _I32, _P, _P, _P, _I32, _P, _P], "gpur_apex_work"),
+    (_STATUS, [_P, _I32, _P, _P, _P, _P, _I32, _P, _P], "gpur_apex_work_dpg"),
     (_STATUS, [_P, _I32, _I64, _P, _P, _P, _I32, _P], "gpur_apex_act"),
+    (_STATUS, [_P, _I32, _I64, _P, _P, _P, _P, _I32, _P], "gpur_apex_act_dpg"),
     (_STATUS, [_P, _P, _I64], "gpur_apex_receive_block"),
     (_STATUS, [_P, _I32, _I64, ctypes.c_double], "gpur_apex_receive_episode"),
     (_STATUS, [_P, _P, _I64, _P], "gpur_apex_get_weights"),
@@ -523,9 +528,10 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I32, _I32, _I32], "gpur_ga3c_set_counts"),
     (_STATUS, [_TEXT, _P, _TEXT, _P, _P], "gpur_ga3c_preset"),
     (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
-    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_run_preset gpur_run_preset_vector gpur_apex_preset"),
-    (_STATUS, [_P, _P, _P, _P], "gpur_run_create gpur_apex_create gpur_ga3c_create gpur_replay_sample_sequences "
-        "gpur_replay_sample_sequences_into"),
+    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_run_preset gpur_run_preset_vector gpur_apex_preset "
+        "gpur_apex_preset_dpg"),
+    (_STATUS, [_P, _P, _P, _P], "gpur_run_create gpur_apex_create gpur_apex_create_dpg gpur_ga3c_create "
+        "gpur_replay_sample_sequences gpur_replay_sample_sequences_into"),
     (_STATUS, [_P, _P, _P, _P, _P], "gpur_run_create_vector"),
     (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights "
         "gpur_actor_critic_read_weights gpur_actor_critic_write_weights gpur_dpg_read_weights "

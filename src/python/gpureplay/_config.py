@@ -27,6 +27,7 @@ _BUFFER_CHOICES = {
     "layout": {"rows": _c_api.LAYOUT_ROWS, "frames": _c_api.LAYOUT_FRAMES},
     "stack_axis": {"first": _c_api.STACK_FIRST, "last": _c_api.STACK_LAST},
     "stack_pad": {"zero": _c_api.PAD_ZERO, "repeat": _c_api.PAD_REPEAT},
+    "eviction": {"oldest": _c_api.EVICT_OLDEST, "priority": _c_api.EVICT_BY_PRIORITY},
 }
 _OPTIMIZERS = {"adam": _c_api.ADAM, "rmsprop_tf": _c_api.RMSPROP_TF, "rmsprop_keras2": _c_api.RMSPROP_KERAS2,
                "rmsprop_torch": _c_api.RMSPROP_TORCH, "rmsprop_deepmind": _c_api.RMSPROP_DEEPMIND,
@@ -164,7 +165,8 @@ class Spec(NamedTuple):
 
 
 _BUFFER_MEMBERS = (*_BUFFER_CHOICES, "beta", "block_rows", "max_batch", "frame_stack", "min_size", "gamma",
-                   "reward_clip", "seed", "alpha", "priority_offset", "n_step", "extra_frames")
+                   "reward_clip", "seed", "alpha", "priority_offset", "n_step", "extra_frames",
+                   "evict_alpha")
 BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", "sequences", *_BUFFER_MEMBERS)
 
 
@@ -216,6 +218,9 @@ def _replay_config(preset: Any, capacity: Any, settings: Settings) -> _c_api.Rep
         if settings.get(name) is not None and not config.prioritized:
             raise ValueError(f"{name} is {settings[name]!r} and the buffer is not prioritized; it needs "
                              "prioritized=True or \"independent\"")
+    if settings.get("evict_alpha") is not None and config.eviction != _c_api.EVICT_BY_PRIORITY:
+        raise ValueError(f"evict_alpha is {settings['evict_alpha']!r} and the oldest transitions are evicted; it needs "
+                         "eviction=\"priority\"")
     if config.frame_stack > 1 and settings.get("layout") is None:
         config.layout = _c_api.LAYOUT_FRAMES
     return config
@@ -545,7 +550,8 @@ _APEX_CHOICES = {"initial_priorities": {"td": 1, "max": 0}}
 _APEX_MEMBERS = ("actors", "processes", "epsilon_base", "epsilon_exponent", "block_rows", "compression",
                  "initial_priorities", "replicate", "pull_period", "max_episode_steps", "publish_period",
                  "soft_capacity", "trim_period", "samples_per_insert", "limiter_band", "limiter_timeout",
-                 "eval_episodes", "eval_period", "eval_epsilon", "restarts", "seed", "workers")
+                 "eval_episodes", "eval_period", "eval_epsilon", "restarts", "seed", "sigma",
+                 "workers")
 
 
 def apex_config(settings: Settings) -> _c_api.ApexConfig:
@@ -637,6 +643,8 @@ def _settings_of_replay(config: _c_api.ReplayConfig) -> Settings:
         **_values_of(config, "priority_offset n_step"),
         "layout": words["layout"], "frame_stack": config.frame_stack, "stack_axis": words["stack_axis"],
         "stack_pad": words["stack_pad"], "extra_frames": _extra_frames_of(config),
+        "eviction": words["eviction"],
+        "evict_alpha": _value_of(config, "evict_alpha") if config.eviction == _c_api.EVICT_BY_PRIORITY else None,
     }
     for name in () if config.prioritized else _BY_PRIORITY:
         found[name] = None
@@ -760,7 +768,8 @@ def preset(name: str) -> Preset:
 
 
 class RunPreset(NamedTuple):
-    """The settings of a system for an environment, as keywords of `ReplayBuffer`, `DQN`, and `Run` or `Apex`."""
+    """The settings of a system for an environment, as keywords of `ReplayBuffer`, `DQN` or `DDPG`, and `Run` or
+    `Apex`."""
 
     buffer: Settings
     agent: Settings
@@ -771,17 +780,26 @@ def run_preset(name: str, env_type: int | None, vector_type: int | None, options
     """env_type: the address of a gpur_env_type; None: vector_type is that of a gpur_vector_env_type. options: of its
     init. InvalidArgument: there is no preset of that name, or it cannot take the environment."""
     run, function = run_config({}), lib.gpur_run_preset_vector if env_type is None else lib.gpur_run_preset
-    buffer, agent = _preset_of(function, name, vector_type if env_type is None else env_type, options,
-                               (_c_api.Field * _c_api.RUN_FIELDS)(), run)
-    return RunPreset(buffer, agent, settings_of_run(run))
+    learner = _learner_defaults()
+    buffer = _preset_of(function, name, vector_type if env_type is None else env_type, options,
+                        (_c_api.Field * _c_api.RUN_FIELDS)(), learner, run)
+    return RunPreset(buffer, _without_neutral_draw(settings_of_learner(learner)), settings_of_run(run))
 
 
 def apex_preset(name: str, env_type: int | None, options: bytes) -> RunPreset:
-    """The same for Ape-X."""
-    apex = apex_config({})
-    buffer, agent = _preset_of(lib.gpur_apex_preset, name, env_type, options,
-                               (_c_api.Field * _c_api.APEX_FIELDS)(), apex)
-    return RunPreset(buffer, agent, settings_of_apex(apex))
+    """The same for Ape-X, whose agent is a `DQN`."""
+    apex, learner = apex_config({}), _learner_defaults()
+    buffer = _preset_of(lib.gpur_apex_preset, name, env_type, options, (_c_api.Field * _c_api.APEX_FIELDS)(), learner,
+                        apex)
+    return RunPreset(buffer, _without_neutral_draw(settings_of_learner(learner)), settings_of_apex(apex))
+
+
+def apex_preset_ddpg(name: str, env_type: int | None, options: bytes) -> RunPreset:
+    """The same for Ape-X, whose agent is a `DDPG`."""
+    apex, learner = apex_config({}), ddpg_config({}, 0, _c_api.SOURCE_AUTO)
+    buffer = _preset_of(lib.gpur_apex_preset_dpg, name, env_type, options, (_c_api.Field * _c_api.APEX_FIELDS)(),
+                        learner, apex)
+    return RunPreset(buffer, _without_neutral_draw(settings_of_ddpg(learner)), settings_of_apex(apex))
 
 
 class GA3CPreset(NamedTuple):
@@ -805,19 +823,23 @@ def _preset_name(name: str) -> bytes:
     return name.encode()
 
 
+def _learner_defaults() -> _c_api.LearnerConfig:
+    learner = _c_api.LearnerConfig()
+    check(lib.gpur_learner_config_init(ctypes.addressof(learner), ctypes.sizeof(learner)))
+    return learner
+
+
 def _preset_of(function: Any, name: str, env_type: int | None, options: bytes, fields: ctypes.Array[_c_api.Field],
-               run: _c_api.Sized) -> tuple[Settings, Settings]:
-    """Fills in `run`. Returns the settings of the buffer and of the agent."""
-    replay, learner = _c_api.ReplayConfig(), _c_api.LearnerConfig()
-    for config, init in ((replay, lib.gpur_replay_config_init), (learner, lib.gpur_learner_config_init)):
-        check(init(ctypes.addressof(config), ctypes.sizeof(config)))
+               learner: _c_api.Sized, run: _c_api.Sized) -> Settings:
+    """Fills in `learner` and `run`. Returns the settings of the buffer."""
+    replay = _c_api.ReplayConfig()
+    check(lib.gpur_replay_config_init(ctypes.addressof(replay), ctypes.sizeof(replay)))
     check(function(_preset_name(name), env_type, options, *map(ctypes.addressof, (fields, replay, learner, run))))
     buffer = {key: value for key, value in _settings_of_replay(replay).items() if value is not None}
     for key in ("max_batch", "block_rows", "extra_frames"):
         if getattr(replay, key) == 0:
             buffer.pop(key, None)  # the library chooses it by other settings, which the caller may change
-    return ({**buffer, "fields": dict(map(_field_of, fields[:replay.field_count]))},
-            _without_neutral_draw(settings_of_learner(learner)))
+    return {**buffer, "fields": dict(map(_field_of, fields[:replay.field_count]))}
 
 
 def _field_of(field: _c_api.Field) -> tuple[str, tuple[tuple[int, ...], str]]:

@@ -17,9 +17,9 @@ from ._library import InvalidArgument, check, lib
 from ._python_envs import Envs, PythonEnvs, PythonVector
 
 EnvOptions = Optional[Union[str, Mapping[str, Any]]]
-_WANTED = ("the name of a game (\"CartPole-v1\", \"MinAtar/Breakout\"), a plug-in's file, an id of Gymnasium, a "
-           "function that makes the environment of a lane, make_env(lane), or where it is (\"module:make_env\"), a "
-           "list of environments, or a vector environment")
+_WANTED = ("the name of a game (\"CartPole-v1\", \"MinAtar/Breakout\"), a plug-in's file, an id of Gymnasium, "
+           "\"dm_control/DOMAIN-TASK\", a function that makes the environment of a lane, make_env(lane), or where it "
+           "is (\"module:make_env\"), a list of environments, or a vector environment")
 
 
 class NativeEnvs(Envs):
@@ -119,7 +119,10 @@ def name_of(name: str) -> str:
 
 
 def _maker_of_name(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:
-    """Of "module:function" or of an id of Gymnasium, which may be "module:Id-v0"."""
+    """Of "dm_control/DOMAIN-TASK", of "module:function", or of an id of Gymnasium, which may be "module:Id-v0"."""
+    if name.startswith("dm_control/"):
+        from ._dm_control import ControlEnv  # which imports dm_control
+        return lambda _lane: ControlEnv(name, options)
     module, _, function = name.partition(":")
     if function.isidentifier():
         make = getattr(importlib.import_module(module), function, None)

@@ -26,18 +26,23 @@ _MOST = (2**63 - 1) // 4
 
 
 class System(enum.Flag):
-    """What a preset trains by: a `Run`, `Apex`, or `GA3C`, whose systems "a3c" and "a2c" have no queues."""
+    """What a preset trains by: a `Run`, `Apex` with a `DQN` or a `DDPG`, or `GA3C`, whose systems "a3c" and "a2c" have
+    no queues."""
 
     RUN = 1
-    APEX = 2
-    GA3C = 4
-    A3C = 8
-    DQN = RUN | APEX
+    APEX_DQN = 2
+    APEX_DPG = 4
+    GA3C = 8
+    A3C = 16
+    APEX = APEX_DQN | APEX_DPG
+    DQN = RUN | APEX_DQN
+    REPLAY = RUN | APEX
     ACTOR_CRITIC = GA3C | A3C
-    ALL = DQN | ACTOR_CRITIC
+    ALL = REPLAY | ACTOR_CRITIC
 
 
-_PREFIXES = {"apex-dqn": System.APEX, "ga3c": System.GA3C, "a3c": System.A3C, "a2c": System.A3C}
+_PREFIXES = {"apex-dqn": System.APEX_DQN, "apex-dpg": System.APEX_DPG, "ga3c": System.GA3C, "a3c": System.A3C,
+             "a2c": System.A3C}
 
 
 def system_of(preset: Value) -> System:
@@ -58,7 +63,7 @@ class Option(NamedTuple):
 
 
 _other, _apex = functools.partial(Option, of=System.RUN), functools.partial(Option, of=System.APEX)
-_dqn, _ga3c = functools.partial(Option, of=System.DQN), functools.partial(Option, of=System.GA3C)
+_replay, _ga3c = functools.partial(Option, of=System.REPLAY), functools.partial(Option, of=System.GA3C)
 _critic = functools.partial(Option, of=System.ACTOR_CRITIC)
 
 # In the order of the file. Where there are two defaults, they are those of fast-dqn and of fast-dqn-small, or of
@@ -69,7 +74,8 @@ OPTIONS = {
     "env_options": Option(str, "LIST", "the environment's: a=1,b=2"),
     "preset": Option(str, "NAME", "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
                                   "dqn-lambda-2019, vrc-2021, apex-dqn, ga3c, or these four with -small; "
-                                  "ga3c-large-4 to ga3c-large-1, a3c-cpu, a3c-small, a2c, a2c-small"),
+                                  "ga3c-large-4 to ga3c-large-1, a3c-cpu, a3c-small, a2c, a2c-small; of "
+                                  "continuous actions apex-dpg, apex-dpg-small"),
     "device": Option(str, "NAME", "auto (default: a GPU if there is one), cpu, cuda:N"),
     "threads": Option(int, "N", "threads that compute on the CPU (0: as many as there are cores)", 0, 1024),
     "deterministic": Option(bool, "0|1", "1: the same results each time on a GPU, too, by slower kernels (0); of "
@@ -88,21 +94,24 @@ OPTIONS = {
     "act": _other(str, "latest|target", "act by the network that is trained, or by the target network (latest; with "
                                         "--concurrent 1 always target, but for dqn-lambda and vrc)"),
     "whole_episodes": _other(bool, "0|1", "1: only the steps of finished episodes go to the replay (0)"),
-    "target_period": _dqn(int, "C", "steps between copies to the target network, or refreshes of the cache (10000, "
-                                      "1000); of Ape-X train steps (2500, 250)", 1),
+    "target_period": _replay(int, "C", "steps between copies to the target network, or refreshes of the cache (10000, "
+                                      "1000); of Ape-X train steps (2500, 250; of apex-dpg 100)", 1),
     "train_period": _other(int, "F", "steps for each train step (4)", 1),
-    "prepopulation": _dqn(int, "N", "random steps before the first step (50000, 5000); of Ape-X transitions before "
+    "prepopulation": _replay(int, "N", "random steps before the first step (50000, 5000); of Ape-X transitions before "
                                       "training begins", 1),
-    "eval_period": _dqn(int, "N", "steps between evaluations; 0: only at the end (250000, 50000)"),
+    "eval_period": _replay(int, "N", "steps between evaluations; 0: only at the end (250000, 50000; of apex-dpg-small "
+                                     "20000)"),
     "eval_episodes": Option(int, "N", "episodes of an evaluation; 0: no evaluations (30)"),
-    "capacity": _dqn(int, "N", "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, and the "
+    "capacity": _replay(int, "N", "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, and the "
                                  "ring is 1/16 larger (2000000, 100000)", 2),
-    "frame_stack": _dqn(int, "N", "frames of an observation, where the environment shows one image without channels "
-                                  "(4)", 1, _c_api.MAX_STACK, True),
-    "batch": _dqn(int, "N", "transitions of a train step (32; of apex-dqn 512)", 1),
+    "frame_stack": Option(int, "N", "frames of an observation, where the environment shows one image without channels "
+                                    "(4)", 1, _c_api.MAX_STACK, True, System.DQN),
+    "batch": _replay(int, "N", "transitions of a train step (32; of apex-dqn 512, of apex-dpg 256, of apex-dpg-small "
+                               "64)", 1),
     "learning_rate": Option(float, "X", "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005, of "
-                                        "apex-dqn 0.0000625, of ga3c, a3c-cpu and a2c 0.0003, of ga3c-small 0.001, of "
-                                        "a3c-small 0.0005, of a2c-small 0.002)"),
+                                        "apex-dqn 0.0000625, of apex-dpg 0.0001, of apex-dpg-small 0.001, of ga3c, "
+                                        "a3c-cpu and a2c 0.0003, of ga3c-small 0.001, of a3c-small 0.0005, of "
+                                        "a2c-small 0.002)"),
     "exploration_steps": _other(int, "N", "in which epsilon falls from 1 to 0.1, of vrc with the random steps; 0: it "
                                             "is 0.1 from step 1 on (1000000, 100000; of dqn-lambda-2019 for CartPole "
                                             "300000)"),
@@ -117,13 +126,18 @@ OPTIONS = {
     "actors": _apex(int, "N", "how many actors this program starts, each with an environment and an epsilon of its own "
                               "(8); with --folder it may be 0", 0, _c_api.APEX_MAX_ACTORS),
     "processes": _apex(bool, "0|1", "each actor is a process (0: a thread; 1 for environments in Python)"),
-    "samples_per_insert": _apex(float, "X", "transitions learned for each one received; 0: not limited (0, 8)"),
+    "samples_per_insert": _apex(float, "X", "transitions learned for each one received; 0: not limited (0, 8; of "
+                                              "apex-dpg-small 32)"),
     "initial_priorities": _apex(str, "td|max", "by the actor's TD errors, or the largest one so far (td)"),
     "prioritized": _apex(bool, "0|1", "0: the learner draws uniformly (1)"),
     "replicate": _apex(int, "K", "how often each block is appended (1)", 1, 64),
-    "epsilons": _apex(str, "LIST", "\"0.4,0.1,...\": of the actors by turns, instead of the ladder", is_optional=True),
+    "epsilons": Option(str, "LIST", "\"0.4,0.1,...\": of the actors by turns, instead of the ladder", is_optional=True,
+                       of=System.APEX_DQN),
+    "sigma": Option(float, "X", "of Ape-X DPG: standard deviation of the actors' noise, where actions are -1 to 1 "
+                                "(0.3)", of=System.APEX_DPG),
     "compression": _apex(int, "LEVEL", "of Zstandard for blocks, 1 to 19; 0: none (0)", 0, 19),
-    "pull_period": _apex(int, "N", "steps of an actor after which it takes the newest weights (100)", 1),
+    "pull_period": _apex(int, "N", "steps of an actor after which it takes the newest weights (100; of apex-dpg 400)",
+                         1),
     "folder": _apex(str, "FOLDER", "the learner also takes what workers (gpureplay-train --work) leave in this folder",
                     is_optional=True),
     "agents": _critic(int, "N", "agents, each with an environment of its own (32; of ga3c-small, a3c-cpu and a3c-small "
@@ -144,8 +158,10 @@ OPTIONS = {
 }
 
 # The presets that have an option, by its systems.
-_PRESETS = {System.RUN: "fast-dqn, dqn-lambda or vrc", System.APEX: "Ape-X: apex-dqn or apex-dqn-small",
-            System.DQN: "fast-dqn, dqn-lambda, vrc or Ape-X",
+_PRESETS = {System.RUN: "fast-dqn, dqn-lambda or vrc",
+            System.APEX: "Ape-X: apex-dqn, apex-dpg, or one of them with -small",
+            System.APEX_DQN: "Ape-X: apex-dqn or apex-dqn-small", System.APEX_DPG: "Ape-X: apex-dpg or apex-dpg-small",
+            System.DQN: "fast-dqn, dqn-lambda, vrc or apex-dqn", System.REPLAY: "fast-dqn, dqn-lambda, vrc or Ape-X",
             System.GA3C: "GA3C: ga3c, ga3c-small or ga3c-large-4 to -1", System.ACTOR_CRITIC: "GA3C, A3C or A2C",
             System.RUN | System.ACTOR_CRITIC: "fast-dqn, dqn-lambda, vrc, GA3C, A3C or A2C"}
 

@@ -51,8 +51,9 @@ class Spaces(NamedTuple):
     """What all environments of a run have in common."""
 
     obs: Field  # as the library gets it
-    num_actions: int
+    num_actions: int  # 0: actions are vectors
     first_action: int
+    action: Field | None = None  # of vectors: as the environment gets them
 
 
 # What observations of these dtypes are stored as. Other integers would lose values in a float32.
@@ -69,10 +70,11 @@ def _spaces_of(found: Environment) -> Spaces:
     if not _is_a(obs, "Box") or np.dtype(obs.dtype).name not in _STORED_AS:
         raise TypeError(f"the observation space is {obs}; it must be a Box of {', '.join(_STORED_AS)}: "
                         "gymnasium.wrappers.FlattenObservation makes one of most spaces")
-    if not _is_a(action, "Discrete"):
-        raise TypeError(f"the action space is {action}; it must be Discrete, because a Q network has an output for "
-                        "each action")
     field = Field("obs", tuple(int(n) for n in obs.shape), np.dtype(_STORED_AS[np.dtype(obs.dtype).name]))
+    if _is_a(action, "Box") and np.dtype(action.dtype).kind == "f":
+        return Spaces(field, 0, 0, Field("action", tuple(int(n) for n in action.shape), np.dtype(action.dtype)))
+    if not _is_a(action, "Discrete"):
+        raise TypeError(f"the action space is {action}; it must be Discrete, or for Ape-X DPG a Box of floats")
     return Spaces(field, int(action.n), int(getattr(action, "start", 0)))
 
 
@@ -140,6 +142,20 @@ _MAX_SENTENCE = 300  # bytes; the library's messages have room for about 500
 _PROBE = 1 << 20  # the handle of no environment, while only the spaces are read
 
 
+def _bounds_of(box: Any) -> list[np.ndarray]:
+    return [np.ascontiguousarray(bound, np.float32) for bound in (box.low, box.high)]
+
+
+def _describe_box(space: Any, dtype: np.dtype[Any], shape: tuple[int, ...], bounds: list[np.ndarray]) -> None:
+    """Fills in a gpur_space. Its bounds are those in `bounds`, which must stay."""
+    low, high = bounds
+    space.dtype = DTYPES[dtype]
+    space.shape[:len(shape)] = shape
+    space.low, space.high = low.min(), high.max()
+    if (low != low.min()).any() or (high != high.max()).any():
+        space.lows, space.highs = low.ctypes.data, high.ctypes.data
+
+
 class _PythonType(Envs):
     """What all types in Python share: the spaces, and the exceptions of environments.
 
@@ -150,11 +166,13 @@ class _PythonType(Envs):
 
     tells_place = False
 
-    def __init__(self, first: Any, spaces: Spaces, box: Any, check_nan: bool):
-        """first: the environment that names the type. box: the observation space of one environment."""
+    def __init__(self, first: Any, spaces: Spaces, box: Any, actions: Any, check_nan: bool):
+        """first: the environment that names the type. box, actions: the observation and action space of one
+        environment."""
         self.name, self.spaces, self._checks = _name_of(first), spaces, check_nan
         self._max_steps = getattr(getattr(first, "spec", None), "max_episode_steps", None) or 0
-        self._bounds = [np.ascontiguousarray(bound, np.float32) for bound in (box.low, box.high)]
+        self._bounds = _bounds_of(box)
+        self._action_bounds = _bounds_of(actions) if spaces.action is not None else None
         # By their sentence, with the bytes of it that the library reads.
         self._raised: dict[str, tuple[BaseException, ctypes.Array[ctypes.c_char]]] = {}
         self._kept: list[Any] = [self.name.encode()]  # what the tables point to
@@ -174,14 +192,13 @@ class _PythonType(Envs):
         """Fills in a gpur_env_info, whose size is set."""
         size = ctypes.sizeof(ctypes.c_uint64)
         ctypes.memset(info_at + size, 0, ctypes.sizeof(_c_api.EnvInfo) - size)
-        info, spaces, (low, high) = _c_api.EnvInfo.from_address(info_at), self.spaces, self._bounds
-        info.obs.dtype = DTYPES[spaces.obs.dtype]
-        info.obs.shape[:len(spaces.obs.shape)] = spaces.obs.shape
-        info.obs.low, info.obs.high = low.min(), high.max()
-        if (low != low.min()).any() or (high != high.max()).any():
-            info.obs.lows, info.obs.highs = low.ctypes.data, high.ctypes.data
-        info.action.dtype, info.action.num_actions = _c_api.INT32, spaces.num_actions
-        info.action.high = spaces.num_actions - 1
+        info, spaces = _c_api.EnvInfo.from_address(info_at), self.spaces
+        _describe_box(info.obs, spaces.obs.dtype, spaces.obs.shape, self._bounds)
+        if spaces.action is not None and self._action_bounds is not None:
+            _describe_box(info.action, np.dtype(np.float32), spaces.action.shape, self._action_bounds)
+        else:
+            info.action.dtype, info.action.num_actions = _c_api.INT32, spaces.num_actions
+            info.action.high = spaces.num_actions - 1
         info.max_steps = self._max_steps
 
     def _probe(self, _options: bytes, _seed: int, info_at: int, env_at: int) -> int | None:
@@ -220,6 +237,13 @@ class _Player:
     def __init__(self, env: Any, spaces: Spaces, seed: int, check_nan: bool):
         self.env, self._spaces, self._seed, self._checks = env, spaces, seed, check_nan
         self._memory = _Memory(spaces.obs.shape, spaces.obs.dtype)
+        self._vector = None if spaces.action is None else _Memory(spaces.action.shape, np.float32)
+
+    def _action_at(self, address: int) -> Any:
+        """The library's number, or a copy of its vector, which it uses again."""
+        if self._vector is None or self._spaces.action is None:
+            return ctypes.c_int32.from_address(address).value + self._spaces.first_action
+        return self._vector.at(address).astype(self._spaces.action.dtype)
 
     def reset(self, obs_at: int) -> None:
         # The first reset gets the seed. Those that follow go on with the environment's random numbers.
@@ -228,8 +252,7 @@ class _Player:
         self._memory.at(obs_at)[...] = _observation(obs, self._spaces.obs, self._checks)
 
     def step(self, action_at: int, obs_at: int, result_at: int) -> None:
-        action = ctypes.c_int32.from_address(action_at).value + self._spaces.first_action
-        obs, reward, terminated, truncated, _ = self.env.step(action)
+        obs, reward, terminated, truncated, _ = self.env.step(self._action_at(action_at))
         self._memory.at(obs_at)[...] = _observation(obs, self._spaces.obs, self._checks)
         result = _c_api.EnvResult.from_address(result_at)
         result.reward, result.terminated, result.truncated = float(reward), bool(terminated), bool(truncated)
@@ -254,7 +277,8 @@ class PythonEnvs(_PythonType):
         self._is_open, self._making = False, threading.Lock()
         self._first = make(0)  # from which the spaces are known
         try:
-            super().__init__(self._first, _single_spaces(self._first), self._first.observation_space, check_nan)
+            super().__init__(self._first, _single_spaces(self._first), self._first.observation_space,
+                             self._first.action_space, check_nan)
         except TypeError:
             self.close()
             raise
@@ -330,7 +354,7 @@ class PythonVector(_PythonType):
         mode = str(getattr(found.autoreset, "name", found.autoreset)).lower()
         if mode not in modes:
             raise ValueError(f"the autoreset mode of {envs} is {mode!r}; a run needs \"next_step\" or \"same_step\"")
-        super().__init__(envs, _spaces_of(found), found.observation_space, check_nan)
+        super().__init__(envs, _spaces_of(found), found.observation_space, found.action_space, check_nan)
         if evaluation is not None and evaluation.spaces != self.spaces:
             raise ValueError(f"the spaces of eval_env are {evaluation.spaces}, and those of the vector environment "
                              f"{self.spaces}; they must be the same")

@@ -27,7 +27,8 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "act": ("latest", "previous", "target"), "upload": ("copy", "scatter"), "flush": ("auto", "manual"),
     "when_full": ("wait", "error"), "weight_norm": ("batch", "memory", "none"),
     "step_kernel": ("auto", "libraries", "fused"), "layout": ("rows", "frames"), "stack_axis": ("first", "last"),
-    "stack_pad": ("zero", "repeat"), "head": ("q", "dueling", "softmax_value", "tanh_action"),
+    "stack_pad": ("zero", "repeat"), "eviction": ("oldest", "priority"),
+    "head": ("q", "dueling", "softmax_value", "tanh_action"),
     "activation": _ACTIVATIONS, "hidden_activation": _ACTIVATIONS, "init": ("fan_in", "glorot", "normal"),
     "input_layout": ("chw", "hwc"), "loss": ("huber", "squared"), "math": ("fp32", "tf32", "bf16"),
     "index_source": ("auto", "uniform", "uniform_distinct", "prioritized_stratified", "prioritized_independent"),
@@ -95,13 +96,15 @@ def _device(device: Device) -> dict[str, Any]:
 
 
 def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], device: Device, envs: Envs,
-                    replay: _c_api.ReplayConfig, learner: _c_api.LearnerConfig,
+                    replay: _c_api.ReplayConfig, learner: _c_api.LearnerConfig | _c_api.DPGConfig,
                     run: _c_api.RunConfig | _c_api.ApexConfig) -> dict[str, Any]:
     """options: by the names of `train`. overrides: settings of the buffer and the agent that were given beside them."""
+    is_dpg = isinstance(learner, _c_api.DPGConfig)
     return {
-        **_beginning(options, overrides, device, envs), **_run(run, has_target=learner.returns.cache_size == 0),
+        **_beginning(options, overrides, device, envs),
+        **_run(run, has_target=isinstance(learner, _c_api.LearnerConfig) and learner.returns.cache_size == 0),
         "replay": {**_members(replay), "fields": [_field(replay.fields[i]) for i in range(replay.field_count)]},
-        "learner": _members(learner),
+        "dpg" if is_dpg else "learner": _members(learner),
     }
 
 

@@ -73,9 +73,10 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
           agent: Mapping[str, Any] | None = None, actors: int | None = None, processes: bool | None = None,
           samples_per_insert: float | None = None, initial_priorities: str | None = None,
           prioritized: bool | None = None, replicate: int | None = None,
-          epsilons: str | Sequence[float] | None = None, compression: int | None = None, pull_period: int | None = None,
-          folder: str | None = None, refill: bool = False, agents: int | None = None, predictors: int | None = None,
-          trainers: int | None = None, t_max: int | None = None, min_train_batch: int | None = None,
+          epsilons: str | Sequence[float] | None = None, sigma: float | None = None,
+          compression: int | None = None, pull_period: int | None = None, folder: str | None = None,
+          refill: bool = False, agents: int | None = None, predictors: int | None = None, trainers: int | None = None,
+          t_max: int | None = None, min_train_batch: int | None = None,
           queue_room: int | None = None, when_full: str | None = None, tuner: str | None = None,
           tuner_period: float | None = None, entropy: float | None = None) -> TrainResult:
     """Trains a DQN agent in num_envs environments, by default with both switches of fast DQN [Daley & Amato 2021]:
@@ -91,8 +92,9 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         "fast-dqn-small", for games like CartPole and MinAtar (the default for all others). "dqn-lambda-2019",
         "vrc-2021", "dqn-lambda-2019-small" and "vrc-2021-small" train on returns of several steps
         (docs/dqn-lambda.md): burst is True, num_envs 1, and lambda_ must be given. "apex-dqn" and "apex-dqn-small" are
-        Ape-X [Horgan et al. 2018], and "ga3c", "ga3c-large-4" to "ga3c-large-1", "a3c-cpu", "a2c", "ga3c-small",
-        "a3c-small" and "a2c-small" train an actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C: see below.
+        Ape-X [Horgan et al. 2018], "apex-dpg" and "apex-dpg-small" Ape-X DPG, for continuous actions, and "ga3c",
+        "ga3c-large-4" to "ga3c-large-1", "a3c-cpu", "a2c", "ga3c-small", "a3c-small" and "a2c-small" train an
+        actor-critic by GA3C [Babaeizadeh et al. 2017], A3C or A2C: see below.
     steps: environment steps to take after the random ones (50 million, 1 million). num_envs: environments (8; those of
         a list).
     concurrent: train while the environments step (True). synchronized: one inference for all environments (True, unless
@@ -137,9 +139,10 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     actors: 8. processes: each actor is a process (False, and True for environments in Python). samples_per_insert:
         transitions learned for each one received; 0: not limited (0, 8). initial_priorities: "td" or "max" ("td").
         prioritized: False: the learner draws uniformly (True). replicate: how often each block is appended (1).
-        epsilons: of the actors by turns, instead of the ladder (None). compression: level of Zstandard for blocks; 0:
-        none (0). pull_period: steps of an actor after which it takes the newest weights (100). folder: where blocks of
-        workers come from, as files (None).
+        epsilons: of the actors by turns, instead of the ladder (None). sigma: of "apex-dpg" and "apex-dpg-small":
+        standard deviation of the actors' noise, where actions are -1 to 1 (0.3). compression: level of Zstandard for
+        blocks; 0: none (0). pull_period: steps of an actor after which it takes the newest weights (100). folder: where
+        blocks of workers come from, as files (None).
     refill: with resume: the buffer stays empty, and training goes on when actors have filled it again.
 
     GA3C, A3C and A2C take env as `GA3C` does, env_options, steps (of all agents: 50 million, 1 million), device,
@@ -167,9 +170,11 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     system = system_of(name)
     if system & System.ACTOR_CRITIC:
         from ._train_ga3c import GA3CTraining as kind
-    elif system == System.APEX:
+    elif system == System.APEX_DQN:
         from ._train_apex import ApexTraining as kind
-    if refill and system != System.APEX:
+    elif system == System.APEX_DPG:
+        from ._train_apex import ApexDPGTraining as kind
+    if refill and not system & System.APEX:
         raise InvalidArgument(f"refill is True and preset is {name!r}; only a run of Ape-X can be refilled")
     training = kind(given, None if place is None else Path(place), is_resumed=resume is not None)
     try:
@@ -225,6 +230,9 @@ def _shows_atari_frames(info: _c_api.EnvInfo) -> bool:
 def _chosen_preset(envs: Envs, info: _c_api.EnvInfo) -> str:
     """The presets' networks are made for images of at most 84 x 84: one that is larger has to be asked for."""
     height, width = info.obs.shape[0], info.obs.shape[1]
+    if info.action.num_actions == 0:
+        raise InvalidArgument(f"{envs.name} has continuous actions and --preset is missing; it must be apex-dpg or "
+                              "apex-dpg-small")
     if height * width > 84 * 84:
         raise InvalidArgument(f"{envs.name} shows images of {height} x {width} and --preset is missing; without it "
                               "they must be at most 84 x 84. A game of Atari has such frames in the plug-in of "
@@ -404,8 +412,9 @@ class Training:
     columns: Mapping[str, tuple[str, ...]] = COLUMNS
     _make_config: Any = staticmethod(run_config)
     _make_progress: Any = RunProgress
+    _make_agent: Any = DQN
     _run: Any  # a Run
-    _agent: Any  # a DQN
+    _agent: Any  # a DQN, or of Ape-X a DDPG
     _progress: Progress
 
     def __init__(self, given: Mapping[str, Any], folder: Path | None, is_resumed: bool):
@@ -492,7 +501,8 @@ class Training:
     def _make_learner(self, device: Device, preset: Any) -> None:
         buffer = ReplayBuffer(device=device, **{**preset.buffer, **self._overrides["buffer"]})
         try:
-            self._buffer, self._agent = buffer, DQN(buffer, **{**preset.agent, **self._overrides["agent"]})
+            agent = self._make_agent(buffer, **{**preset.agent, **self._overrides["agent"]})
+            self._buffer, self._agent = buffer, agent
         except BaseException:
             buffer.close()
             raise

@@ -6,11 +6,13 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from . import _c_api
 from ._apex import Apex, ApexEvent, actor_command, processes_of, refuse_other_envs
-from ._config import RunPreset, Settings, apex_config, apex_preset, shortest
+from ._config import RunPreset, Settings, apex_config, apex_preset, apex_preset_ddpg, shortest
+from ._ddpg import DDPG
 from ._device import Device
 from ._inputs import flag
 from ._library import InvalidArgument, lib
@@ -19,12 +21,15 @@ from ._progress import Progress, Sample, learning, ratio, short
 from ._run_folder import APEX_COLUMNS, Checkpoint, Number, Position
 from ._train import Training, use_batch, use_checkpoint, use_frame_stack
 
-# Of the paper [Horgan et al. 2018, section 4.1], and of RLlib's Ape-X with 32 workers of 8 environments.
+# Of the paper [Horgan et al. 2018, sections 4.1 and 4.2], and of RLlib's Ape-X with 32 workers of 8 environments.
 _OTHERS = {"transitions received": ("12,500", "5,134"), "transitions learned": ("9,700", "4,081")}
+_OTHERS_DPG = {"transitions received": ("14,000", ""), "transitions learned": ("22,000", "")}
 
 
 class ApexProgress(Progress):
-    """Of an `Apex`."""
+    """Of an `Apex` whose agent is a `DQN`."""
+
+    _others = _OTHERS
 
     def _step_of(self, stats: Any) -> int:
         return int(stats.env_steps)
@@ -74,10 +79,21 @@ class ApexProgress(Progress):
                 ("an actor waits", 100 * rates["actor_wait_share"], "% of its time"),
                 ("actors that died", rates["deaths"], ""), ("transitions lost", rates["lost_transitions"], ""),
                 ("blocks refused", rates["refused_blocks"], "")]
-        table = [("", "this run", "", "the paper", "RLlib"),
-                 *((name, short(value), unit, *_OTHERS.get(name, ("", ""))) for name, value, unit in rows)]
+        table = [("", "this run", "", "the paper", "RLlib" if self._others is _OTHERS else ""),
+                 *((name, short(value), unit, *self._others.get(name, ("", ""))) for name, value, unit in rows)]
         return "".join(f"{name:28}{value:>12}  {unit:14}{paper:>10}{rllib:>10}".rstrip() + "\n"
                        for name, value, unit, paper, rllib in table)
+
+
+class ApexDPGProgress(ApexProgress):
+    """Of an `Apex` whose agent is a `DDPG`: of its two networks the critic's numbers are shown."""
+
+    _others = _OTHERS_DPG
+
+    def _learned(self) -> Any:
+        stats = self._agent.stats
+        return SimpleNamespace(steps=stats.steps, learning_rate=stats.critic_learning_rate, mean_q=stats.mean_q,
+                               mean_loss=stats.mean_critic_loss, gradient_norm=stats.critic_gradient_norm)
 
 
 class ApexTraining(Training):
@@ -86,6 +102,7 @@ class ApexTraining(Training):
     columns = APEX_COLUMNS
     _make_config = staticmethod(apex_config)
     _make_progress = ApexProgress
+    _find_preset: Any = staticmethod(apex_preset)
 
     def __init__(self, given: Any, folder: Path | None, is_resumed: bool):
         self._refills = flag("refill", given["refill"])
@@ -100,7 +117,8 @@ class ApexTraining(Training):
         options, envs = self._options, self._envs
         name = cast(str, options["preset"])
         refuse_others(options, name)
-        found, is_small = apex_preset(name, envs.type, envs.options), "-small" in name
+        found: RunPreset = self._find_preset(name, envs.type, envs.options)
+        is_small = "-small" in name
         buffer, agent, apex = found
 
         def use(option: str, otherwise: Value) -> Any:
@@ -116,13 +134,13 @@ class ApexTraining(Training):
         if options["folder"] is not None:
             options["folder"] = os.path.abspath(cast(str, options["folder"]))
         apex["folder"] = options["folder"]
-        apex["eval_episodes"], apex["epsilons"] = use("eval_episodes", apex["eval_episodes"]), \
-            _epsilons_of(options["epsilons"])
+        apex["eval_episodes"] = use("eval_episodes", apex["eval_episodes"])
+        self._use_exploration(apex)
         apex["eval_period"] = use("eval_period", apex["eval_period"] if apex["eval_episodes"] else 0)
         agent["prioritized"] = use("prioritized", True)
-        for option, member in (("target_period", "target_period"), ("batch", "batch_size"),
-                               ("learning_rate", "learning_rate")):
-            agent[member] = use(option, agent[member])
+        agent["target_period"] = use("target_period", agent["target_period"])
+        agent["batch_size"] = use("batch", agent["batch_size"])
+        self._use_learning_rate(agent)
         before = buffer.get("frame_stack", 1)
         use_frame_stack(options, buffer, envs.name)
         if "extra_frames" in buffer:  # blocks repeat so many more frames as stacks are longer
@@ -134,6 +152,14 @@ class ApexTraining(Training):
                                   "the first must be at most the second")
         use_checkpoint(options, 50_000 if is_small else 1_000_000)
         return found
+
+    def _use_exploration(self, apex: Settings) -> None:
+        apex["epsilons"] = _epsilons_of(self._options["epsilons"])
+
+    def _use_learning_rate(self, agent: Settings) -> None:
+        if self._options["learning_rate"] is None:
+            self._options["learning_rate"] = agent["learning_rate"]
+        agent["learning_rate"] = self._options["learning_rate"]
 
     def _say_what(self, device: Device) -> None:
         kind = "processes" if self._options["processes"] else "threads"
@@ -177,7 +203,7 @@ class ApexTraining(Training):
         while self._step < steps:
             end = min(steps, (self._step // every + 1) * every) if every else steps
             self._run._call_watched(lib.gpur_apex_advance, end - self._step, 0, tick=self._progress.look)
-            if self._run.stats.env_steps >= steps:  # actors end first, so that it has all that they sent
+            if self._run.stats.env_steps >= steps:  # a file has all that the actors have sent
                 self._run.finish(evaluate=False)
             self._step = self._run.stats.env_steps
             if every:
@@ -189,6 +215,25 @@ class ApexTraining(Training):
         """Actors that end have a row, too. What on_event has raised is raised by the caller."""
         with contextlib.suppress(BaseException):
             self._run.finish(evaluate=False)
+
+
+class ApexDPGTraining(ApexTraining):
+    """As its base, with a `DDPG`, whose networks learn at the same rate."""
+
+    _make_agent = DDPG
+    _make_progress = ApexDPGProgress
+    _find_preset = staticmethod(apex_preset_ddpg)
+
+    def _use_exploration(self, apex: Settings) -> None:
+        if self._options["sigma"] is None:
+            self._options["sigma"] = apex["sigma"]
+        apex["sigma"] = self._options["sigma"]
+
+    def _use_learning_rate(self, agent: Settings) -> None:
+        if self._options["learning_rate"] is None:
+            self._options["learning_rate"] = agent["actor"]["learning_rate"]
+        for network in ("actor", "critic"):
+            agent[network]["learning_rate"] = self._options["learning_rate"]
 
 
 def _epsilons_of(text: Value) -> list[float] | None:

@@ -87,7 +87,8 @@ def _evaluations_of(folder: Path) -> Curve:
 
 def _settings_of(config: dict[str, Any]) -> str:
     """What runs of one curve have in common."""
-    parts = {name: dict(config[name]) for name in ("environment", "run", "apex", "replay", "learner") if name in config}
+    names = ("environment", "run", "apex", "replay", "learner", "dpg")
+    parts = {name: dict(config[name]) for name in names if name in config}
     for part in parts.values():
         part.pop("seed", None)
     return json.dumps(parts, sort_keys=True)

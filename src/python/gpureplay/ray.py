@@ -32,18 +32,18 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}; `pip install \"gpureplay[ray]\"`", name=error.name) from error
 
 from . import _c_api
-from ._apex import ApexStats, refuse_other_envs
+from ._apex import ApexStats, networks_of, refuse_other_envs
 from ._config import Settings, apex_config, make_spec, network_settings, policy_config, settings_of_buffer
 from ._device import Device
 from ._envs import absolute, open_envs
 from ._inputs import integer
 from ._library import Closed, FileError, GpureplayError, Interrupted, InvalidArgument, WouldBlock, check, lib
-from ._options import FILE, System, system_of
+from ._options import FILE, System, read_options, system_of
 from ._policy import Policy
 from ._python_envs import PythonEnvs
 from ._schema import fields_of
 from ._train import TrainResult, train
-from ._train_apex import ApexTraining
+from ._train_apex import ApexDPGTraining, ApexTraining
 
 _WAITING = 4  # blocks of an actor that wait while others are on their way
 _IN_FLIGHT = 8  # calls of one process to the learner that Ray accepts; an actor has one
@@ -91,6 +91,10 @@ class _Training(ApexTraining):
 
     actors = 0
 
+    @property
+    def run(self) -> Any:
+        return self._run
+
     def _make_run(self, settings: Settings) -> Any:
         self.actors = settings["actors"]
         return super()._make_run({**settings, "actors": 0, "workers": self.actors})
@@ -104,12 +108,12 @@ class _Training(ApexTraining):
         env, env_options, check_nan = self._command_parts
         return {"env": env, "env_options": self._options["env_options"] if env_options is None else env_options,
                 "check_nan": check_nan, "buffer": settings_of_buffer(self._buffer._spec),
-                "network": network_settings(self._agent.config),
+                "networks": list(map(network_settings, networks_of(self._agent))),
                 "apex": {**self._run.config, "actors": self.actors, "workers": 0, "processes": False}}
 
-    @property
-    def run(self) -> Any:
-        return self._run
+
+class _DPGTraining(_Training, ApexDPGTraining):
+    """The same by DPG."""
 
 
 class Learner:
@@ -134,7 +138,9 @@ class Learner:
             was_restarted = bool(ray.get_runtime_context().was_current_actor_reconstructed)
         goes_on = given["resume"] is not None or (was_restarted and out is not None and Path(out, FILE).exists())
         place = out if given["resume"] is None else given["resume"]
-        training = _Training({**given, "refill": given["refill"] and goes_on}, None if place is None else Path(place),
+        preset = given["preset"] if place is None or not goes_on else read_options(place)[0]["preset"]
+        kind = _DPGTraining if system_of(preset) == System.APEX_DPG else _Training
+        training = kind({**given, "refill": given["refill"] and goes_on}, None if place is None else Path(place),
                              is_resumed=goes_on)
         training.begin()
         return training
@@ -156,7 +162,7 @@ class Learner:
         policy = Policy.for_learner(result.agent, max_batch=1)
         weights = policy.get_weights()
         policy.close()
-        policy_settings = {"obs": result.agent._obs[1:], **network_settings(result.agent.config)}
+        policy_settings = {"obs": result.agent._obs[1:], **network_settings(networks_of(result.agent)[0])}
         return {"policy": policy_settings, "weights": weights, "buffer": None, "episodes": result.episodes,
                 "evaluations": result.evaluations, "rates": result.rates, "stats": result.stats,
                 "config": result.config, "folder": result.folder}
@@ -246,7 +252,7 @@ class _Link:
         self.arrived = 0
         self.raised: list[BaseException] = []
         self.carrier = carrier = _c_api.ApexCarrier()
-        for name in ("take_block", "take_episode", "give_weights"):
+        for name in ("take_block", "take_episode", "copy_weights"):
             kind = dict(_c_api.ApexCarrier._fields_)[name]
             setattr(carrier, name, kind(self._guarded(getattr(self, name))))
 
@@ -295,7 +301,7 @@ class _Link:
     def take_episode(self, length: int, value: float) -> None:
         self._episodes.append((length, value))
 
-    def give_weights(self, policy: int) -> None:
+    def copy_weights(self, address: int, size: int, is_new: int) -> None:
         if self._call is not None and self._is_done():
             self._end()
         while self._number is None:
@@ -311,9 +317,13 @@ class _Link:
         except RayError:  # they went away with the learner
             if self.arrived == 0:
                 self._number = None
-                self.give_weights(policy)
+                self.copy_weights(address, size, is_new)
             return
-        check(lib.gpur_policy_set_weights(policy, weights.ctypes.data, weights.size))
+        if weights.size != size:
+            raise InvalidArgument(f"the weights of this actor have {size} bytes, and those of the learner "
+                                  f"{weights.size}; the networks must be the same")
+        ctypes.memmove(address, weights.ctypes.data, size)
+        ctypes.c_int32.from_address(is_new).value = 1
 
 
 class Actor:
@@ -337,7 +347,7 @@ class Actor:
         buffer = dict(given["buffer"])
         fields = fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
         spec = make_spec(fields, buffer.pop("capacity"), None, buffer)
-        network = policy_config(None, given["network"]).network
+        networks = [policy_config(None, settings).network for settings in given["networks"]]
         envs = open_envs(given["env"], options=given["env_options"] or None, check_nan=given["check_nan"])
         if isinstance(envs, PythonEnvs):
             envs.tells_place = True
@@ -345,9 +355,10 @@ class Actor:
         config = apex_config(given["apex"])
         config.env_options = envs.options
         try:
-            status = lib.gpur_apex_act(ctypes.addressof(config), actor, given["incarnation"], envs.type,
-                                       ctypes.addressof(spec.config), ctypes.addressof(network), 0,
-                                       ctypes.addressof(link.carrier))
+            act = lib.gpur_apex_act if len(networks) == 1 else lib.gpur_apex_act_dpg
+            status = act(ctypes.addressof(config), actor, given["incarnation"], envs.type,
+                         ctypes.addressof(spec.config), *map(ctypes.addressof, networks), 0,
+                         ctypes.addressof(link.carrier))
             for error in link.raised:
                 raise error
             check(status)
@@ -382,8 +393,9 @@ class ApeX:
                 raise InvalidArgument(f"{name} is {options[name]!r}; on Ray it must be left out")
         if preset is None and options.get("resume") is None:
             preset = "apex-dqn"
-        if preset is not None and system_of(preset) != System.APEX:
-            raise InvalidArgument(f"preset is {preset!r}; it must be one of Ape-X: apex-dqn or apex-dqn-small")
+        if preset is not None and not system_of(preset) & System.APEX:
+            raise InvalidArgument(f"preset is {preset!r}; it must be one of Ape-X: apex-dqn, apex-dpg, or one of them "
+                                  "with -small")
         if env is not None:
             refuse_other_envs(env)
             env = absolute(env)

@@ -51,7 +51,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=_PROGRAM, allow_abbrev=False, usage=f"{_PROGRAM} --env NAME [options]\n       {_PROGRAM} --resume FOLDER",
         description="Trains a DQN agent in W environments, by default with both switches of fast DQN [Daley & Amato "
-                    "2021], or with --preset apex-dqn by Ape-X [Horgan et al. 2018]; or an actor-critic by GA3C "
+                    "2021], or with --preset apex-dqn or apex-dpg by Ape-X [Horgan et al. 2018]; or an actor-critic by "
+                    "GA3C "
                     "[Babaeizadeh et al. 2017], A3C or A2C. Ctrl-C ends it with what there is. In brackets: the "
                     "default, of fast-dqn and of fast-dqn-small where they differ, which is mostly that of the other "
                     "presets, too; of options of Ape-X or GA3C alone that of apex-dqn or ga3c, and of the small one.",
@@ -82,17 +83,23 @@ def _bound(value: float) -> str:
     return f"{value:g}" if math.isfinite(value) else "any"
 
 
+def _space_text(space: Any) -> str:
+    if space.num_actions > 0:
+        return f"{space.num_actions}, discrete"
+    shape = ", ".join(str(length) for length in space.shape if length)
+    bounds = "each number with bounds of its own" if space.lows else \
+        f"from {_bound(space.low)} to {_bound(space.high)}"
+    return f"{NUMPY[space.dtype].name} ({shape}), {bounds}"
+
+
 def _describe(name: str, env_options: str | None) -> str:
     envs = open_envs(name, options=env_options)
     try:
         info, kind = env_info(envs), env_type(envs)
     finally:
         envs.close()
-    shape = ", ".join(str(length) for length in info.obs.shape if length)
-    bounds = "each number with bounds of its own" if info.obs.lows else \
-        f"from {_bound(info.obs.low)} to {_bound(info.obs.high)}"
-    lines = [kind.name.decode(), f"  observation  {NUMPY[info.obs.dtype].name} ({shape}), {bounds}",
-             f"  actions      {info.action.num_actions}, discrete"]
+    lines = [kind.name.decode(), f"  observation  {_space_text(info.obs)}",
+             f"  actions      {_space_text(info.action)}"]
     if info.max_steps > 0:
         lines.append(f"  episodes     of at most {info.max_steps} steps")
     lines.append("  a resumed run goes on bit for bit" if info.save_bytes > 0 else

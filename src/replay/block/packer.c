@@ -28,6 +28,7 @@ struct gpur_packer {
     float *q;                         /* (env_state.room) Q(s, A) of the steps, as env_state.rewards */
     float largest;                    /* priority given so far; 1 before the first */
     int has_given;                    /* 1: there was a first */
+    int32_t has_vectors;              /* 1: actions are vectors */
     int waits;                        /* 1: the newest row waits for Q(s') */
     float waiting_q;                  /* Q(s, A) of that row */
     gpur_n_step_return waiting;
@@ -54,6 +55,14 @@ gpur_status gpur_packer_config_init(gpur_packer_config *config, uint64_t size)
 
 /* Creates and destroys packers. */
 
+/* With discrete actions Q has a row of all of them. With vectors it has two numbers: that of the policy's action, which
+ * stands in the place of the largest, and that of the action taken. */
+static int has_vectors(const gpur_block_format *format)
+{
+    const gpur_schema *const schema = &format->schema;
+    return schema->fields[gpur_schema_find(schema, "action")].dtype == GPUR_FLOAT32;
+}
+
 static gpur_status check_q_fields(const gpur_block_format *format, const gpur_packer_config *c)
 {
     const gpur_schema *const schema = &format->schema;
@@ -63,10 +72,16 @@ static gpur_status check_q_fields(const gpur_block_format *format, const gpur_pa
                  "gpur_packer_config.num_actions is %d and the schema has no field \"priority\" of one float32, into "
                  "which initial priorities are written",
                  (int)c->num_actions);
+    GPUR_REQUIRE(!has_vectors(format) || c->num_actions == 1,
+                 "gpur_packer_config.num_actions is %d and field \"action\" is float32; with action vectors it must be "
+                 "1, or 0 for no initial priorities",
+                 (int)c->num_actions);
+    if (has_vectors(format))
+        return GPUR_OK;
     GPUR_REQUIRE((action->dtype == GPUR_INT32 || action->dtype == GPUR_INT64) &&
                      action->bytes == gpur_dtype_bytes(action->dtype),
                  "field \"action\" is %s of %" PRId64 " bytes; with gpur_packer_config.num_actions = %d it must be one "
-                 "int32 or int64",
+                 "int32 or int64, or float32",
                  gpur_dtype_name(action->dtype), action->bytes, (int)c->num_actions);
     return GPUR_OK;
 }
@@ -121,6 +136,7 @@ static gpur_status build(gpur_packer *p)
     p->offsets = gpur_row_offsets_find(&format->layout, &p->fields);
     p->priority = p->config.num_actions > 0 ? gpur_schema_find(&format->schema, "priority") : -1;
     p->largest = 1.0f;
+    p->has_vectors = has_vectors(format);
     GPUR_TRY(gpur_env_state_build(&p->env_state, NULL, 1, format->config.n_step, &p->fields, &format->schema,
                                   &format->layout));
     GPUR_TRY(gpur_frame_history_build(&p->frame_history, NULL, &format->layout, 1, p->config.observations,
@@ -315,10 +331,13 @@ gpur_status gpur_packer_reset(gpur_packer *p, const void *obs)
     return GPUR_OK;
 }
 
+/* Where a step's Q has that of the action taken. */
 static int64_t action_of(const gpur_packer *p, const void *action)
 {
     int64_t wide = 0;
     int32_t narrow = 0;
+    if (p->has_vectors)
+        return 1;
     if (p->format->schema.fields[p->fields.action].dtype == GPUR_INT64)
         memcpy(&wide, action, sizeof wide);
     else
@@ -329,8 +348,9 @@ static int64_t action_of(const gpur_packer *p, const void *action)
 static gpur_status check_q(const gpur_packer *p, const gpur_packer_step_input *in)
 {
     const int32_t actions = p->config.num_actions;
-    GPUR_REQUIRE(in->q || actions == 0, "q is NULL; it must be the Q values of the %d actions", (int)actions);
-    if (actions > 0) {
+    GPUR_REQUIRE(in->q || actions == 0, "q is NULL; it must be the Q values of the %d actions",
+                 p->has_vectors ? 2 : (int)actions);
+    if (actions > 0 && !p->has_vectors) {
         const int64_t action = action_of(p, in->action);
         GPUR_REQUIRE(action >= 0 && action < actions, "action is %" PRId64 "; it must be 0 to %d", action,
                      (int)actions - 1);

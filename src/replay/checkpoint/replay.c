@@ -7,6 +7,7 @@
 #include "file/checkpoint_file.h"
 #include "replay/sampler/gather.h"
 #include "replay/sampler/consumer.h"
+#include "replay/checkpoint/slots.h"
 #include "replay/checkpoint/writers.h"
 
 #include <inttypes.h>
@@ -30,6 +31,7 @@ typedef struct replay_state {
     gpur_schedule beta;
     gpur_frame_group *groups; /* (group_count) GPUR_LAYOUT_FRAMES: which frames the rows link to */
     int64_t group_count;
+    gpur_slots_copy slots; /* GPUR_EVICT_BY_PRIORITY */
 } replay_state;
 
 static size_t bytes_of_groups(const replay_state *state)
@@ -37,10 +39,11 @@ static size_t bytes_of_groups(const replay_state *state)
     return (size_t)(state->group_count + 1) * sizeof *state->groups; /* + 1: an empty list is not NULL */
 }
 
-/* Allocates the groups of a state whose counters are known. */
-static gpur_status alloc_groups(const gpur_replay *replay, replay_state *state)
+/* Allocates the groups and slots of a state whose counters are known. */
+static gpur_status alloc_lists(const gpur_replay *replay, replay_state *state)
 {
     const gpur_frame_index *const frame_index = &replay->frame_index;
+    GPUR_TRY(gpur_slots_copy_alloc(replay, &state->slots));
     if (!frame_index->groups)
         return GPUR_OK;
     const int64_t first = state->counts.first_id;
@@ -129,7 +132,8 @@ static gpur_status read_state(gpur_replay *replay, gpur_stream *stream, replay_s
     read_counts(replay, &state->counts);
     state->beta = replay->config.beta;
     read_priority_state(&replay->priorities, state);
-    GPUR_TRY(alloc_groups(replay, state));
+    GPUR_TRY(alloc_lists(replay, state));
+    GPUR_TRY(gpur_slots_copy_read(replay, stream, &state->slots));
     if (state->groups)
         gpur_frame_index_get(&replay->frame_index, state->counts.first_id, state->groups);
     return GPUR_OK;
@@ -140,6 +144,7 @@ static void free_state(const gpur_replay *replay, replay_state *state)
     if (state->groups)
         gpur_host_free(replay->device, state->groups, bytes_of_groups(state));
     state->groups = NULL;
+    gpur_slots_copy_free(replay, &state->slots);
 }
 
 /* Lists the scalars of a file, to be written or read; returns their number, at most GPUR_MAX_SCALARS. */
@@ -181,12 +186,15 @@ static gpur_status check_state(const replay_state *state)
     return check_reals(state);
 }
 
-/* Adds a ring's items in the order of their ids: one contiguous piece, or two if the slots go around the ring's end. */
+/* Adds a ring's items in the order of their ids: one contiguous piece, or two if the slots go around the ring's end.
+ * With eviction by priority it adds all slots that have been used. */
 static gpur_status add_ring(const gpur_replay *replay, const replay_state *state, gpur_sections *sections,
                             const char *name, void *ring_memory, int64_t item_bytes)
 {
-    const int64_t capacity = replay->config.capacity, rows = state->counts.rows;
-    const int64_t slot = state->counts.first_id % capacity;
+    const int64_t capacity = replay->config.capacity, first_id = state->counts.first_id;
+    const int by_priority = state->slots.turn != NULL;
+    const int64_t rows = by_priority ? gpur_slots_used(replay, first_id + state->counts.rows) : state->counts.rows;
+    const int64_t slot = by_priority ? 0 : first_id % capacity;
     const int64_t to_end = capacity - slot, head = rows < to_end ? rows : to_end;
     const gpur_piece first = {(unsigned char *)ring_memory + slot * item_bytes, head * item_bytes, 1};
     const gpur_piece second = {ring_memory, (rows - head) * item_bytes, 1};
@@ -214,6 +222,7 @@ static gpur_status add_state(gpur_replay *replay, replay_state *state, gpur_sect
     GPUR_TRY(add_ring(replay, state, sections, "rows", replay->ring.rows, replay->layout.rows.pitch));
     if (priorities->device)
         GPUR_TRY(add_ring(replay, state, sections, "priorities", priorities->tree.priority, sizeof(float)));
+    GPUR_TRY(gpur_slots_copy_add_sections(replay, &state->slots, sections));
     return replay->ring.frames ? add_frames(replay, state, sections) : GPUR_OK;
 }
 
@@ -230,10 +239,12 @@ static void set_priority_state(const gpur_priorities *priorities, const replay_s
     to->invalid = state->counts.invalid;
 }
 
-/* Refuses groups that no replay can have. */
-static gpur_status check_groups(const gpur_replay *replay, const replay_state *state)
+/* Refuses groups and slots that no replay can have. */
+static gpur_status check_lists(const gpur_replay *replay, const replay_state *state)
 {
     const replay_counts *const counts = &state->counts;
+    if (!gpur_slots_copy_is_valid(replay, &state->slots, counts->first_id, counts->rows))
+        return gpur_fail(GPUR_FILE_ERROR, "the file's rows are in slots that it cannot have");
     if (state->groups && !gpur_frame_index_is_valid(&replay->frame_index, counts->first_id,
                                                     counts->first_id + counts->rows, counts->frame_head, state->groups))
         return gpur_fail(GPUR_FILE_ERROR, "the file's rows link to frames that it cannot have");
@@ -251,14 +262,19 @@ static gpur_status set_state(gpur_replay *replay, const replay_state *state)
     replay->config.beta = state->beta;
     set_priority_state(&replay->priorities, state);
     GPUR_TRY(gpur_window_set(replay, first, counts->rows));
+    GPUR_TRY(gpur_slots_copy_write(replay, replay->consumer.stream, &state->slots));
     return gpur_priorities_restore(&replay->priorities, replay->consumer.stream, &replay->window.host);
 }
 
-/* Empties the replay after some of its memory was overwritten; the next ids stay as they were. Requires the window
- * lock. */
-static gpur_status empty(gpur_replay *replay)
+/* Empties the replay after some of its memory was overwritten; the next ids stay as they were, or with eviction by
+ * priority become ids that no row has had. Requires the window lock. */
+static gpur_status empty(gpur_replay *replay, gpur_slots_copy *slots)
 {
+    gpur_stream *const stream = replay->consumer.stream;
     GPUR_TRY(gpur_window_set(replay, replay->ingest.next_id, 0));
+    GPUR_TRY(gpur_slots_copy_read(replay, stream, slots));
+    gpur_slots_copy_clear(replay, slots);
+    GPUR_TRY(gpur_slots_copy_write(replay, stream, slots));
     return gpur_priorities_restore(&replay->priorities, replay->consumer.stream, &replay->window.host);
 }
 
@@ -285,6 +301,10 @@ static gpur_status add_capacity(const gpur_replay *replay, gpur_tensors *tensors
 static gpur_status add_layout(const gpur_replay *replay, gpur_tensors *settings)
 {
     const gpur_frame_layout *const frame_layout = &replay->layout.frame_layout;
+    if (replay->config.eviction == GPUR_EVICT_BY_PRIORITY)
+        GPUR_TRY(gpur_tensors_add_metadata(settings, "eviction", "by priority"));
+    if (replay->config.eviction == GPUR_EVICT_BY_PRIORITY)
+        GPUR_TRY(add_capacity(replay, settings));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "layout", "%s", frame_layout->stack > 0 ? "frames" : "rows"));
     if (frame_layout->stack == 0)
         return GPUR_OK;
@@ -320,7 +340,7 @@ static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, replay_s
     GPUR_TRY(read_state(replay, stream, state));
     GPUR_TRY(gpur_checkpoint_add_kind(tensors, "replay"));
     GPUR_TRY(add_settings(replay, tensors));
-    if (replay->layout.frame_layout.stack == 0)
+    if (replay->layout.frame_layout.stack == 0 && replay->config.eviction == GPUR_EVICT_OLDEST)
         GPUR_TRY(add_capacity(replay, tensors));
     GPUR_TRY(add_state(replay, state, sections));
     GPUR_TRY(gpur_writers_add_sections(replay, tensors, sections, &state->counts.writers));
@@ -361,12 +381,16 @@ typedef struct loading {
     replay_state state;
 } loading;
 
-/* With GPUR_LAYOUT_ROWS the capacity need not be the file's, because a row's slot follows from its id. */
+/* With GPUR_LAYOUT_ROWS the capacity need not be the file's, because a row's slot follows from its id; with eviction by
+ * priority it must be, because the slot follows from the id and the capacity. */
 static gpur_status check_room(const loading *load, const gpur_replay *replay)
 {
+    const char *const eviction = gpur_tensors_find_metadata(&load->file.tensors, "eviction");
     const int64_t rows = load->state.counts.rows, capacity = replay->config.capacity;
     const char *const capacity_text = gpur_tensors_find_metadata(&load->file.tensors, "capacity");
     const int64_t theirs = capacity_text ? strtoll(capacity_text, NULL, 10) : 0;
+    GPUR_REQUIRE(!eviction || replay->config.eviction == GPUR_EVICT_BY_PRIORITY,
+                 "eviction is \"%s\" in the file; this replay evicts the oldest transitions", eviction);
     if (rows > theirs)
         return gpur_fail(GPUR_FILE_ERROR, "the file has %" PRId64 " rows; its capacity is %" PRId64, rows, theirs);
     GPUR_REQUIRE(rows <= capacity, "the file has %" PRId64 " transitions; this replay's capacity is %" PRId64, rows,
@@ -386,7 +410,7 @@ static gpur_status check_header(loading *load, gpur_replay *replay, const gpur_c
     GPUR_TRY(check_state(&load->state));
     GPUR_TRY(gpur_checkpoint_expect_reals(&load->file, "priorities"));
     GPUR_TRY(check_room(load, replay));
-    GPUR_TRY(alloc_groups(replay, &load->state));
+    GPUR_TRY(alloc_lists(replay, &load->state));
     return gpur_replay_size(replay) > 0 ? gpur_checkpoint_verify(&load->file, replay->device, options) : GPUR_OK;
 }
 
@@ -404,7 +428,7 @@ static gpur_status list_sections(loading *load, gpur_replay *replay)
 static gpur_status check_contents(const loading *load, const gpur_replay *replay)
 {
     const replay_counts *const counts = &load->state.counts;
-    gpur_status status = check_groups(replay, &load->state);
+    gpur_status status = check_lists(replay, &load->state);
     if (status == GPUR_OK)
         status = gpur_writer_states_check(replay, load->states, counts->first_id + counts->rows, counts->frame_head);
     return gpur_checkpoint_add_path_to_error(&load->file, status);
@@ -440,7 +464,7 @@ static gpur_status finish_load(loading *load, gpur_replay *replay, gpur_status f
     if (filled != GPUR_OK && touched) {
         if (load->file.verified) /* the replay may have had frames, now overwritten */
             gpur_writers_invalidate_frames(replay);
-        empty(replay);
+        empty(replay, &load->state.slots);
     }
     gpur_window_unlock(replay);
     return filled;

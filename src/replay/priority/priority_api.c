@@ -7,6 +7,7 @@
 #include "replay/replay.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 static gpur_status check(const gpur_replay *replay)
@@ -146,12 +147,23 @@ static gpur_status read_locked(void *context)
     return gpur_copy(w->stream, pinned_values(w->replay), p->values, w->count * (int64_t)sizeof *p->values);
 }
 
+/* With eviction by priority only the device knows which rows are there. */
+static gpur_status check_found(int64_t count, const int64_t *ids, const float *values)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (isnan(values[i]))
+            return gpur_fail(GPUR_EVICTED, "ids[%" PRId64 "] is %" PRId64 ", and no visible transition has this id", i,
+                             ids[i]);
+    return GPUR_OK;
+}
+
 static gpur_status read(gpur_replay *replay, gpur_stream *stream, int64_t count, const int64_t *ids, float *priorities)
 {
     priority_work work = {.replay = replay, .stream = stream, .count = count};
     GPUR_TRY(upload_ids(replay, stream, count, ids));
     GPUR_TRY(gpur_with_ids_locked(replay, count, ids, read_locked, &work));
     GPUR_TRY(gpur_stream_sync(stream));
+    GPUR_TRY(check_found(count, ids, pinned_values(replay)));
     memcpy(priorities, pinned_values(replay), (size_t)count * sizeof *priorities);
     return GPUR_OK;
 }
@@ -234,7 +246,7 @@ static gpur_status validate(gpur_replay *replay, gpur_priority_stats *stats, int
         status = gpur_stream_sync(work.stream);
     if (status == GPUR_OK) {
         *stats = stats_of(replay, &replay->priorities);
-        *wrong = replay->priorities.host_report->wrong;
+        *wrong = replay->priorities.host_report[0].wrong + replay->priorities.host_report[1].wrong;
     }
     return gpur_consumer_end(replay, status);
 }

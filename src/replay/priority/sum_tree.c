@@ -3,11 +3,13 @@
 
 #include "base/arena.h"
 #include "base/numbers.h"
+#include "kernels/lib/random.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { RESULTS = 256 }; /* bytes for state, report and total on the host */
-_Static_assert(sizeof(gpur_priority_state) + sizeof(gpur_tree_report) + sizeof(uint64_t) <= RESULTS, "room");
+_Static_assert(sizeof(gpur_priority_state) + 2 * sizeof(gpur_tree_report) + sizeof(uint64_t) <= RESULTS, "room");
 _Static_assert((int)GPUR_NORM_BATCH == (int)GPUR_WEIGHT_NORM_BATCH, "the kernels' norms are the public ones");
 _Static_assert((int)GPUR_NORM_MEMORY == (int)GPUR_WEIGHT_NORM_MEMORY, "the kernels' norms are the public ones");
 _Static_assert((int)GPUR_NORM_NONE == (int)GPUR_WEIGHT_NORM_NONE, "the kernels' norms are the public ones");
@@ -25,15 +27,18 @@ static int32_t levels_for(int64_t capacity)
     return levels;
 }
 
-/* Every level is padded to whole nodes, so that kernels need not check where it ends; the padding stays empty. */
-static void assign_tree(gpur_tree *tree, int64_t capacity, int with_min_leaves, gpur_arena *arena)
+/* Every level is padded to whole nodes, so that kernels need not check where it ends; the padding stays empty.
+ * `priority` NULL: the tree has its own. */
+static void assign_tree(gpur_tree *tree, int64_t capacity, int with_min_leaves, float *priority, gpur_arena *arena)
 {
     memset(tree, 0, sizeof *tree);
     tree->capacity = capacity;
     tree->levels = levels_for(capacity);
     tree->state = gpur_arena_alloc(arena, sizeof *tree->state);
     tree->leaf = gpur_arena_alloc(arena, whole_nodes(capacity) * (int64_t)sizeof *tree->leaf);
-    tree->priority = gpur_arena_alloc(arena, whole_nodes(capacity) * (int64_t)sizeof *tree->priority);
+    tree->priority = priority;
+    if (!priority)
+        tree->priority = gpur_arena_alloc(arena, whole_nodes(capacity) * (int64_t)sizeof *tree->priority);
     for (int32_t l = 0; l < tree->levels; l++)
         tree->sum[l] = gpur_arena_alloc(arena, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->sum[l]);
     for (int32_t l = 0; l == 0 || l + 1 < tree->levels; l++)
@@ -44,14 +49,27 @@ static void assign_tree(gpur_tree *tree, int64_t capacity, int with_min_leaves, 
             gpur_arena_alloc(arena, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->min_leaf[l]);
 }
 
+static void assign_eviction(gpur_priorities *p, int64_t capacity, gpur_arena *arena)
+{
+    assign_tree(&p->evict, capacity, 0, p->tree.priority, arena);
+    p->tree.turn = gpur_arena_alloc(arena, capacity * (int64_t)sizeof *p->tree.turn);
+    p->slots = gpur_arena_alloc(arena, capacity * (int64_t)sizeof *p->slots);
+    p->victims = gpur_arena_alloc(arena, GPUR_EVICT_ROWS * (int64_t)sizeof *p->victims);
+    p->victim_leaves = gpur_arena_alloc(arena, GPUR_EVICT_ROWS * (int64_t)sizeof *p->victim_leaves);
+    p->evict.turn = p->tree.turn;
+    p->evict.evicts = 1;
+}
+
 static int64_t assign_arrays(gpur_priorities *p, const gpur_replay_config *c, unsigned char *base)
 {
     gpur_arena of_memory = {.base = base}, *const arena = &of_memory;
-    assign_tree(&p->tree, c->capacity, c->weight_norm == GPUR_WEIGHT_NORM_MEMORY, arena);
+    assign_tree(&p->tree, c->capacity, c->weight_norm == GPUR_WEIGHT_NORM_MEMORY, NULL, arena);
+    if (c->eviction == GPUR_EVICT_BY_PRIORITY)
+        assign_eviction(p, c->capacity, arena);
     p->ids = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->ids);
     p->values = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->values);
     p->leaf = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->leaf);
-    p->report = gpur_arena_alloc(arena, sizeof *p->report);
+    p->report = gpur_arena_alloc(arena, 2 * sizeof *p->report);
     return arena->used;
 }
 
@@ -79,6 +97,25 @@ static gpur_status set_initial(gpur_priorities *p, gpur_stream *stream, float al
     return gpur_stream_sync(stream);
 }
 
+/* The first `capacity` rows take the slots in their order. */
+static gpur_status set_initial_slots(gpur_priorities *p, gpur_stream *stream)
+{
+    const int64_t capacity = p->tree.capacity, bytes = capacity * (int64_t)sizeof *p->slots;
+    int64_t *const slots = gpur_host_alloc(p->device, (size_t)bytes);
+    if (!slots)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of slots", bytes);
+    for (int64_t slot = 0; slot < capacity; slot++)
+        slots[slot] = slot;
+    p->host_state->alpha = p->evict_alpha;
+    gpur_status status = gpur_copy(stream, p->slots, slots, bytes);
+    if (status == GPUR_OK)
+        status = gpur_copy(stream, p->evict.state, p->host_state, sizeof *p->host_state);
+    if (status == GPUR_OK)
+        status = gpur_stream_sync(stream);
+    gpur_host_free(p->device, slots, (size_t)bytes);
+    return status;
+}
+
 gpur_status gpur_priorities_build(gpur_priorities *p, gpur_device *device, const gpur_replay_config *checked,
                                   const gpur_schema *schema, const void *ring, gpur_window *window, gpur_stream *stream)
 {
@@ -100,7 +137,10 @@ gpur_status gpur_priorities_build(gpur_priorities *p, gpur_device *device, const
     p->host_state = (gpur_priority_state *)(void *)(p->host_total + 1);
     p->host_report = (gpur_tree_report *)(void *)(p->host_state + 1);
     p->host_values = (float *)(void *)(p->pinned + RESULTS);
-    return set_initial(p, stream, checked->alpha);
+    p->seed = checked->seed;
+    p->evict_alpha = checked->evict_alpha;
+    GPUR_TRY(set_initial(p, stream, checked->alpha));
+    return p->slots ? set_initial_slots(p, stream) : GPUR_OK;
 }
 
 void gpur_priorities_destroy(gpur_priorities *p)
@@ -130,9 +170,12 @@ static gpur_grid grid_of_nodes(const gpur_priorities *p, int64_t nodes)
     return gpur_grid_of_threads(grid, NODES_A_BLOCK * WARP);
 }
 
-/* Recomputes the smallest leaves of the nodes above these slots, level by level, if the tree stores them. */
+/* Recomputes the smallest leaves of the nodes above these slots, level by level, if the tree stores them. With eviction
+ * by priority the rows may be in any slots. */
 static gpur_status refresh_min(const gpur_priorities *p, gpur_stream *stream, int64_t first_slot, int64_t rows)
 {
+    if (p->slots)
+        first_slot = 0, rows = p->tree.capacity;
     for (int32_t l = 0; p->tree.min_leaf[0] && l < p->tree.levels; l++) {
         const int shift = (l + 1) * GPUR_TREE_SHIFT;
         const int64_t first = first_slot >> shift, count = ((first_slot + rows - 1) >> shift) - first + 1;
@@ -149,6 +192,8 @@ static gpur_status launch_range(const gpur_priorities *p, gpur_stream *stream, i
 {
     gpur_priority_insert_evict_args args = {
         .tree = p->tree,
+        .evict = p->evict,
+        .slots = p->slots,
         .ring = p->ring,
         .pitch = p->pitch,
         .first_slot = first_slot,
@@ -163,20 +208,43 @@ static gpur_status launch_range(const gpur_priorities *p, gpur_stream *stream, i
     return gpur_launch_priority_insert_evict(stream, grid, &args);
 }
 
+/* Launches the eviction of rows by priority. `left`: the window after it. */
+static gpur_status launch_evict(const gpur_priorities *p, gpur_stream *stream, int64_t rows, const gpur_window *left)
+{
+    const int64_t evicted = left->first_id - rows;
+    gpur_priority_evict_args args = {
+        .tree = p->tree,
+        .draw = {.tree = p->evict,
+                 .window = p->window,
+                 .id = p->victims,
+                 .leaf = p->victim_leaves,
+                 .batch = rows,
+                 .step_value = (uint64_t)evicted,
+                 .seed = p->seed,
+                 .purpose = GPUR_RANDOM_EVICT},
+        .slots = p->slots,
+        .first = evicted,
+        .window = p->window,
+        .next = *left,
+    };
+    return gpur_launch_priority_evict(stream, gpur_grid_single(p->device), &args);
+}
+
 static gpur_status evict_range(const gpur_priorities *p, gpur_stream *stream, gpur_window *window, int64_t rows)
 {
     const int64_t first_slot = window->first_slot;
     window->first_id += rows;
     window->first_slot = window->first_id % p->tree.capacity;
     window->count -= rows;
-    GPUR_TRY(launch_range(p, stream, first_slot, rows, window));
+    GPUR_TRY(p->slots ? launch_evict(p, stream, rows, window) : launch_range(p, stream, first_slot, rows, window));
     return refresh_min(p, stream, first_slot, rows);
 }
 
-/* How many of `rows` rows, from `first_id` on, have contiguous slots: all, or those before the ring's end. */
+/* How many of `rows` rows, from `first_id` on, have contiguous slots: all, or those before the ring's end. With
+ * eviction by priority slots need not be contiguous. */
 static int64_t contiguous_rows(const gpur_priorities *p, int64_t first_id, int64_t rows)
 {
-    return gpur_min(rows, p->tree.capacity - first_id % p->tree.capacity);
+    return p->slots ? rows : gpur_min(rows, p->tree.capacity - first_id % p->tree.capacity);
 }
 
 gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
@@ -186,8 +254,10 @@ gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream,
     if (!p->device)
         return GPUR_OK;
     const int64_t last = gpur_min(next->first_id, old->first_id + old->count);
-    while (window.first_id < last)
-        GPUR_TRY(evict_range(p, stream, &window, contiguous_rows(p, window.first_id, last - window.first_id)));
+    while (window.first_id < last) {
+        const int64_t rows = contiguous_rows(p, window.first_id, last - window.first_id);
+        GPUR_TRY(evict_range(p, stream, &window, p->slots ? gpur_min(rows, GPUR_EVICT_ROWS) : rows));
+    }
     return GPUR_OK;
 }
 
@@ -197,6 +267,8 @@ static gpur_status fold_max(const gpur_priorities *p, gpur_stream *stream, int64
 {
     const gpur_priority_insert_evict_args args = {
         .tree = p->tree,
+        .evict = p->evict,
+        .slots = p->slots,
         .ring = p->ring,
         .pitch = p->pitch,
         .first_slot = first % p->tree.capacity,
@@ -267,6 +339,7 @@ gpur_priority_update_args gpur_priorities_update_args(const gpur_priorities *p, 
 {
     const gpur_priority_update_args args = {
         .tree = p->tree,
+        .evict = p->evict,
         .window = p->window,
         .id = ids,
         .priority = values,
@@ -289,7 +362,8 @@ gpur_status gpur_priorities_update(const gpur_priorities *p, gpur_stream *stream
     if (count <= ONE_BLOCK || grid.blocks == 1)
         return gpur_launch_priority_update(stream, gpur_grid_single(p->device), &args);
     for (args.phase = GPUR_PHASE_CLEAR; args.phase < GPUR_PHASE_MIN; args.phase++)
-        GPUR_TRY(gpur_launch_priority_update(stream, grid, &args));
+        if (args.phase != GPUR_PHASE_EVICT || p->slots)
+            GPUR_TRY(gpur_launch_priority_update(stream, grid, &args));
     for (; args.phase < GPUR_PHASE_MIN + levels; args.phase++)
         GPUR_TRY(gpur_launch_priority_update(stream, grid_of_nodes(p, count), &args));
     return GPUR_OK;
@@ -301,14 +375,19 @@ static gpur_grid grid_of_level(const gpur_priorities *p, int32_t level)
     return level < 0 ? gpur_grid_elements(p->device, count) : grid_of_nodes(p, count);
 }
 
-gpur_status gpur_priorities_rebuild(const gpur_priorities *p, gpur_stream *stream, float alpha)
+static gpur_status rebuild(const gpur_priorities *p, gpur_stream *stream, const gpur_tree *tree, float alpha)
 {
-    gpur_priority_rebuild_args args = {.tree = p->tree, .alpha = alpha};
+    gpur_priority_rebuild_args args = {.tree = *tree, .alpha = alpha};
     for (args.level = -1; args.level < p->tree.levels; args.level++) {
         args.count = gpur_tree_nodes(&p->tree, args.level);
         GPUR_TRY(gpur_launch_priority_rebuild(stream, grid_of_level(p, args.level), &args));
     }
     return GPUR_OK;
+}
+
+gpur_status gpur_priorities_rebuild(const gpur_priorities *p, gpur_stream *stream, float alpha)
+{
+    return rebuild(p, stream, &p->tree, alpha);
 }
 
 gpur_status gpur_priorities_read_state(const gpur_priorities *p, gpur_stream *stream)
@@ -330,15 +409,18 @@ gpur_status gpur_priorities_restore(const gpur_priorities *p, gpur_stream *strea
     const int64_t capacity = p->tree.capacity, end = window->first_slot + window->count;
     if (!p->device)
         return GPUR_OK;
-    GPUR_TRY(clear_slots(p, stream, end > capacity ? end - capacity : 0, window->first_slot));
-    GPUR_TRY(clear_slots(p, stream, end, capacity));
+    if (!p->slots)
+        GPUR_TRY(clear_slots(p, stream, end > capacity ? end - capacity : 0, window->first_slot));
+    GPUR_TRY(clear_slots(p, stream, p->slots ? window->first_id + window->count : end, capacity));
     GPUR_TRY(gpur_copy(stream, p->tree.state, p->host_state, sizeof *p->host_state));
-    return gpur_priorities_rebuild(p, stream, p->host_state->alpha);
+    GPUR_TRY(gpur_priorities_rebuild(p, stream, p->host_state->alpha));
+    return p->slots ? rebuild(p, stream, &p->evict, p->evict_alpha) : GPUR_OK;
 }
 
-static gpur_status validate_levels(const gpur_priorities *p, gpur_stream *stream)
+static gpur_status validate_levels(const gpur_priorities *p, gpur_stream *stream, const gpur_tree *tree,
+                                   gpur_tree_report *report)
 {
-    gpur_priority_validate_args args = {.tree = p->tree, .window = p->window, .report = p->report};
+    gpur_priority_validate_args args = {.tree = *tree, .window = p->window, .report = report};
     for (args.level = -1; args.level < p->tree.levels; args.level++) {
         args.count = gpur_tree_nodes(&p->tree, args.level);
         GPUR_TRY(gpur_launch_priority_validate(stream, grid_of_level(p, args.level), &args));
@@ -349,10 +431,12 @@ static gpur_status validate_levels(const gpur_priorities *p, gpur_stream *stream
 gpur_status gpur_priorities_validate(const gpur_priorities *p, gpur_stream *stream)
 {
     const gpur_tree_report nothing = {.min_priority = UINT32_MAX};
-    *p->host_report = nothing;
-    GPUR_TRY(gpur_copy(stream, p->report, p->host_report, sizeof nothing));
-    GPUR_TRY(validate_levels(p, stream));
-    GPUR_TRY(gpur_copy(stream, p->host_report, p->report, sizeof nothing));
+    p->host_report[0] = p->host_report[1] = nothing;
+    GPUR_TRY(gpur_copy(stream, p->report, p->host_report, 2 * sizeof nothing));
+    GPUR_TRY(validate_levels(p, stream, &p->tree, &p->report[0]));
+    if (p->slots)
+        GPUR_TRY(validate_levels(p, stream, &p->evict, &p->report[1]));
+    GPUR_TRY(gpur_copy(stream, p->host_report, p->report, 2 * sizeof nothing));
     GPUR_TRY(gpur_copy(stream, p->host_state, p->tree.state, sizeof *p->host_state));
     return gpur_copy(stream, p->host_total, p->tree.sum[p->tree.levels - 1], sizeof *p->host_total);
 }

@@ -14,6 +14,15 @@ typedef struct gpur_priorities {
     gpur_device *device; /* not retained; NULL: the replay has no priorities, and no other member is set */
     unsigned char *memory, *pinned;
     gpur_tree tree;
+    gpur_tree evict;  /* GPUR_EVICT_BY_PRIORITY: by which rows are evicted; priority, turn and capacity are those of
+                        `tree`. leaf NULL: the oldest are */
+    int64_t *slots;   /* (capacity) device: the n-th row of all, counted from 0, is in slot slots[n mod capacity]. Then
+                        the slot of the n-th evicted row is written there, and so given to the row that is capacity
+                        rows later. NULL: the oldest rows are evicted, whose slots follow each other anyway */
+    int64_t *victims; /* (GPUR_EVICT_ROWS) device: rows drawn to be evicted, and their leaves */
+    uint32_t *victim_leaves;
+    uint64_t seed; /* of these draws */
+    float evict_alpha;
     gpur_window *window;       /* (1) device: the ring's */
     const unsigned char *ring; /* device: the ring's rows */
     int64_t pitch;
@@ -23,10 +32,10 @@ typedef struct gpur_priorities {
     int64_t *ids;                    /* (max_batch) device: a caller's ids */
     float *values;                   /* (max_batch) device: priorities from or for a caller */
     uint32_t *leaf;                  /* (max_batch) device: leaves of the rows sampled last */
-    gpur_tree_report *report;        /* (1) device: report of a validation */
+    gpur_tree_report *report;        /* (2) device: reports of a validation, of `tree` and of `evict` */
     float *host_values;              /* (2, max_batch) pinned: launch n uses row n % 2 */
     gpur_priority_state *host_state; /* (1) pinned */
-    gpur_tree_report *host_report;   /* (1) pinned */
+    gpur_tree_report *host_report;   /* (2) pinned */
     uint64_t *host_total;            /* (1) pinned */
 } gpur_priorities;
 
@@ -59,6 +68,9 @@ void gpur_priorities_destroy(gpur_priorities *priorities);
  * the leaves of the evicted rows and shrinks the device's window in the same kernel launch, so that no update in
  * between can give such a row a leaf again. gpur_priorities_insert, after the change, gives the new rows their leaves;
  * until then they are not sampled.
+ *
+ * With GPUR_EVICT_BY_PRIORITY a window's first_id is the number of rows evicted so far, and any rows of it leave. The
+ * host need not know which: the device keeps their slots in `slots`.
  */
 gpur_status gpur_priorities_evict(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *old,
                                   const gpur_window *next);

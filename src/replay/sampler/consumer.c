@@ -168,9 +168,12 @@ gpur_status gpur_consumer_end_exclusive(gpur_replay *replay, gpur_status status)
     return gpur_consumer_end(replay, status);
 }
 
-/* Ids count up from 0, so every id below the window was that of a row once. */
-static gpur_status check_ids(const gpur_window *visible, int64_t count, const int64_t *ids)
+/* Ids count up from 0, so every id below the window was that of a row once. With eviction by priority only the device
+ * knows which ids are there. */
+static gpur_status check_ids(const gpur_replay *replay, const gpur_window *visible, int64_t count, const int64_t *ids)
 {
+    if (replay->config.eviction == GPUR_EVICT_BY_PRIORITY)
+        return GPUR_OK;
     const int64_t first = visible->first_id, end = first + visible->count;
     for (int64_t i = 0; i < count; i++) {
         const int was_there = ids[i] >= 0 && ids[i] < first;
@@ -188,7 +191,7 @@ gpur_status gpur_consumer_check_ids(gpur_replay *replay, int64_t count, const in
     gpur_window_lock(replay);
     const gpur_window visible = gpur_window_visible(replay);
     gpur_window_unlock(replay);
-    return visible.count > 0 ? check_ids(&visible, count, ids) : GPUR_OK;
+    return visible.count > 0 ? check_ids(replay, &visible, count, ids) : GPUR_OK;
 }
 
 gpur_status gpur_with_window_locked(gpur_replay *replay, gpur_locked_fn fn, void *context)
@@ -203,7 +206,7 @@ gpur_status gpur_with_ids_locked(gpur_replay *replay, int64_t count, const int64
                                  void *context)
 {
     gpur_window_lock(replay);
-    gpur_status status = check_ids(&replay->window.host, count, ids);
+    gpur_status status = check_ids(replay, &replay->window.host, count, ids);
     if (status == GPUR_OK)
         status = fn(context);
     gpur_window_unlock(replay);

@@ -90,6 +90,7 @@ static gpur_status prepare(gpur_replay *replay, const gpur_gather_request *r, co
         .pitch = schema->pitch,
         .capacity = replay->config.capacity,
         .batch = r->rows,
+        .turn = l->stored ? replay->priorities.tree.turn : NULL, /* a caller's rows are in their order */
         .ids = r->ids,
         .step = r->step,
         .step_value = r->step_value,

@@ -55,6 +55,7 @@ static gpur_status scatter(const gpur_replay *replay, const gpur_copies *copies,
         .capacity = capacity,
         .first_slot = first_slot,
         .rows = count,
+        .slots = replay->priorities.slots,
         .rewards = rewards,
         .reward_offset = rewards ? (int32_t)schema->fields[ring->clipped_field].offset : 0,
         .reward_clip = replay->config.reward_clip,
@@ -105,8 +106,8 @@ static gpur_status copy_frames(const gpur_ring *ring, const gpur_upload *upload,
     return upload->frame_count > 0 ? copy_to_ring(&c) : GPUR_OK;
 }
 
-/* Copies rows that have the ring's layout straight into the ring or, under GPUR_UPLOAD_SCATTER, to device memory from
- * which the scatter kernel writes the ring. */
+/* Copies rows that have the ring's layout straight into the ring or, under GPUR_UPLOAD_SCATTER or with eviction by
+ * priority, to device memory from which the scatter kernel writes the ring. */
 static gpur_status copy_rows(const gpur_replay *replay, const unsigned char *rows, int64_t first_slot, int64_t count)
 {
     const gpur_ring *const ring = &replay->ring;
@@ -206,7 +207,7 @@ gpur_status gpur_ring_build(gpur_replay *replay, const gpur_replay_plan *plan)
     if (frame_layout->stack > 0)
         GPUR_TRY(gpur_memory_alloc(device, frame_layout->frames * frame_layout->pitch, "the ring of frames",
                                    (void **)&ring->frames));
-    if (replay->config.upload == GPUR_UPLOAD_SCATTER)
+    if (plan->upload_bytes > GPUR_WINDOW_BYTES)
         GPUR_TRY(gpur_memory_alloc(device, plan->upload_bytes - GPUR_WINDOW_BYTES, "the block of an upload by scatter",
                                    (void **)&ring->scatter_block));
     GPUR_TRY(gpur_stream_create(device, &ring->copy_stream));

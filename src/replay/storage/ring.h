@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The ring: the stored rows, and with GPUR_LAYOUT_FRAMES the stored frames, in device memory, and the uploads into
- * them. The row with an id lies in slot id % capacity. An upload reserves slots (storage/window.h), which evicts the
- * rows that are in the way, and copies on the copy stream; the rows become visible when the window is extended over
- * them.
+ * them. The row with an id lies in slot id % capacity, whatever rows are evicted. An upload reserves slots
+ * (storage/window.h), which evicts the rows that are in the way, and copies on the copy stream; the rows become visible
+ * when the window is extended over them.
  *
  * All functions except build and destroy require the window lock.
  */
@@ -17,7 +17,7 @@ typedef struct gpur_ring {
     unsigned char *rows;   /* (capacity, pitch) device */
     unsigned char *frames; /* (frame_slots, frame_pitch) device; NULL: GPUR_LAYOUT_ROWS, the next two are not used */
     int64_t frame_slots, frame_pitch;
-    unsigned char *scatter_block; /* (block_rows, pitch) device: rows to be scattered; NULL under GPUR_UPLOAD_COPY */
+    unsigned char *scatter_block; /* (block_rows, pitch) device: rows to be scattered; NULL: they are copied */
     int32_t clipped_field;        /* index of the field that is clipped, or -1; staged rows have been clipped already */
     gpur_stream *copy_stream;     /* uploads */
     gpur_event *arrays_read;      /* on the copy stream: all arrays uploaded so far have been read */

@@ -81,17 +81,20 @@ static gpur_status send_unseen(gpur_replay *replay, int64_t rows)
 }
 
 /* Evicts the `rows` oldest rows. While a launch is being enqueued, its remaining gathers must see the smaller window,
- * so it is sent at once. */
+ * so it is sent at once. With eviction by priority, rows are drawn from all that launches see now: the window is sent
+ * before and after, and the copies into the slots of these rows wait for the draw. */
 static gpur_status evict(gpur_replay *replay, int64_t rows)
 {
     gpur_window_state *const window = &replay->window;
-    GPUR_TRY(send_unseen(replay, rows));
+    const int by_priority = replay->config.eviction == GPUR_EVICT_BY_PRIORITY;
+    GPUR_TRY(by_priority ? send(replay) : send_unseen(replay, rows));
     window->host.first_id += rows;
     window->host.first_slot = window->host.first_id % replay->config.capacity;
     window->host.count -= rows;
     window->evicted += rows;
     window->is_dirty = 1;
-    if (window->launch_open)
+    window->reads_unrecorded |= by_priority;
+    if (window->launch_open || by_priority)
         GPUR_TRY(send(replay));
     if (!window->reads_unrecorded)
         return GPUR_OK;

@@ -60,7 +60,7 @@ TEST(blocks_hold_what_a_writer_makes_of_the_same_steps)
                                : ONE_OF(&random, ACTOR_PAD_ZERO, ACTOR_PAD_REPEAT, ACTOR_PAD_OTHERS);
         s.n_step = ONE_OF(&random, 1, 1, 3, 5, 64), s.rows = ONE_OF(&random, 1, 2, 7, 50);
         s.actors = ONE_OF(&random, 1, 8), s.ends_in = ONE_OF(&random, 1, 3, 20, 1000);
-        s.compression = some_level(&random);
+        s.compression = some_level(&random), s.vectors = ONE_OF(&random, 0, 0, 1);
         check_setting(&s, i);
     }
 }
@@ -150,7 +150,11 @@ TEST(schemas_without_what_priorities_need_are_refused)
     gpur_block_format_destroy(b.format);
     fields[ACTOR_PRIORITY].name = "priority", fields[ACTOR_ACTION].dtype = GPUR_FLOAT32;
     CHECK_OK(gpur_block_format_create(&config, &b.format));
-    CHECK_REFUSED(num_actions, 4, "field \"action\" is float32 of 4 bytes; with gpur_packer_config.num_actions = 4");
+    CHECK_REFUSED(num_actions, 4, "num_actions is 4 and field \"action\" is float32; with action vectors it must be 1");
+    gpur_block_format_destroy(b.format);
+    fields[ACTOR_ACTION].dtype = GPUR_UINT8;
+    CHECK_OK(gpur_block_format_create(&config, &b.format));
+    CHECK_REFUSED(num_actions, 4, "field \"action\" is uint8 of 1 bytes; with gpur_packer_config.num_actions = 4");
     gpur_block_format_destroy(b.format);
     fields[ACTOR_ACTION].name = "deed";
     CHECK_OK(gpur_block_format_create(&config, &b.format));

@@ -8,8 +8,8 @@
 #include "support/checkpoint_fixture.h"
 #include "test.h"
 
-/* Layout frames, prioritized, of three steps and two frames, which is all that a file can have; and layout rows. */
-enum { FRAMES = 8, ROWS = 6, STEPS = 40 };
+/* Layout frames, prioritized, of three steps and two frames; layout rows; and layout rows with eviction by priority. */
+enum { FRAMES = 8, ROWS = 6, EVICTS = 10, STEPS = 40 };
 
 /* A note with this text, or so many bytes of a number in a tensor, so many bytes from its start. */
 typedef struct forged_case {
@@ -181,6 +181,37 @@ TEST(forged_episodes_of_a_replay_of_rows_are_refused)
     tear_down();
 }
 
+/* Kernels use them as indices. A slot that has a row cannot wait for one, and no slot waits twice. */
+TEST(forged_slots_are_refused)
+{
+    static const char message[] = "in slots that it cannot have";
+    int64_t turns[100], slots[100];
+    set_up(EVICTS);
+    CHECK_OK(gpur_replay_trim(fixture.replay, 90));
+    CHECK_OK(gpur_replay_save(fixture.replay, test_file_path("good"), NULL));
+    begin_forgery();
+    CHECK(tensor("turns") && tensor("slots"));
+    memcpy(turns, tensor("turns"), sizeof turns);
+    memcpy(slots, tensor("slots"), sizeof slots);
+    const int64_t first = fixture.replay->window.host.first_id, rows = fixture.replay->window.host.count;
+    const int64_t waits = (first + rows) % 100, has_row = (first + rows - 1) % 100;
+    CHECK(rows < 99 && first > 0);
+    const forged_case wrong[] = {{"turns", NULL, 8 * 3, 8, -1, message},
+                                 {"turns", NULL, 8 * 3, 8, turns[3] ^ 1, message},
+                                 {"turns", NULL, 8 * 3, 8, turns[3] + ((int64_t)1 << 40), message},
+                                 {"slots", NULL, 8 * has_row, 8, -1, message},
+                                 {"slots", NULL, 8 * has_row, 8, 100, message},
+                                 {"slots", NULL, 8 * waits, 8, slots[(waits + 1) % 100], message},
+                                 {"slots", NULL, 8 * waits, 8, slots[has_row], message}};
+    end_forgery();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        begin_forgery();
+        change(&wrong[i]);
+        check_refused(wrong[i].name, message);
+    }
+    tear_down();
+}
+
 /* Of the first environment's newest frame, which its next row links to; `alias_of` 0 stands for itself, and link 0 for
  * that of its id. */
 TEST(forged_places_of_frames_are_refused)
@@ -265,6 +296,7 @@ int main(int argc, char **argv)
     device = test_device();
     RUN(forged_notes_and_tensors_are_refused);
     RUN(forged_episodes_of_a_replay_of_rows_are_refused);
+    RUN(forged_slots_are_refused);
     RUN(forged_places_of_frames_are_refused);
     RUN(files_with_the_first_versions_words_are_read);
     RUN(sizes_that_overflow_are_refused);

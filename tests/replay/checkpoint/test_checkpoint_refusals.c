@@ -261,6 +261,27 @@ TEST(each_setting_of_a_replay_is_named)
     gpur_replay_destroy(base);
 }
 
+/* The rule of eviction decides where rows are. */
+TEST(another_rule_of_eviction_is_named)
+{
+    gpur_field fields[FIELDS];
+    gpur_replay *base = NULL;
+    gpur_replay_config config = base_config(fields);
+    config.layout = GPUR_LAYOUT_ROWS, config.extra_frames = 0;
+    CHECK_OK(gpur_replay_create(device, &config, &base));
+    CHECK_OK(gpur_replay_save(base, saved, NULL));
+    config.eviction = GPUR_EVICT_BY_PRIORITY;
+    check_setting(&config, "eviction is \"\" in the file; this replay has \"by priority\"");
+    gpur_replay_destroy(base);
+    CHECK_OK(gpur_replay_create(device, &config, &base));
+    CHECK_OK(gpur_replay_save(base, saved, NULL));
+    config.capacity++;
+    check_setting(&config, "capacity is \"1000\" in the file; this replay has \"1001\"");
+    config.capacity--, config.eviction = GPUR_EVICT_OLDEST;
+    check_setting(&config, "eviction is \"by priority\" in the file; this replay evicts the oldest transitions");
+    gpur_replay_destroy(base);
+}
+
 /* A writer of this mode, with episodes begun: what a file has of it, and what a load would change. */
 static void open_writer(gpur_replay *replay, int32_t envs, int32_t autoreset, int32_t input, gpur_writer **writer)
 {
@@ -524,6 +545,7 @@ int main(int argc, char **argv)
     RUN(a_file_that_changes_while_it_is_read_is_refused);
     RUN(what_is_no_file_is_refused);
     RUN(each_setting_of_a_replay_is_named);
+    RUN(another_rule_of_eviction_is_named);
     RUN(another_mode_of_a_writer_is_named);
     RUN(a_state_waits_for_a_writer_of_its_mode);
     RUN(another_head_optimizer_or_input_is_named);

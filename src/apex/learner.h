@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* What a run of Ape-X trains: a learner of DQN or one of DPG, behind one set of functions. */
+#pragma once
+
+#include "apex/policies.h"
+#include "learn/learner.h"
+
+typedef struct gpur_apex_learner {
+    gpur_learner *dqn;
+    gpur_dpg *dpg; /* of these two one is there */
+    gpur_device *device;
+    gpur_replay *replay;
+    gpur_stream *stream;
+    int64_t batch_size;
+    gpur_actor_networks networks;
+} gpur_apex_learner;
+
+gpur_apex_learner gpur_apex_learner_of_dqn(gpur_learner *dqn);
+gpur_apex_learner gpur_apex_learner_of_dpg(gpur_dpg *dpg);
+
+/* Opens policies on its device, to which gpur_apex_learner_publish copies its weights. `has_critic`: as for
+ * gpur_actor_policies_open. */
+gpur_status gpur_apex_learner_open_policies(const gpur_apex_learner *learner, int has_critic,
+                                            gpur_actor_policies *policies);
+gpur_status gpur_apex_learner_publish(const gpur_apex_learner *learner, const gpur_actor_policies *policies);
+
+/* Train steps, and waits for them. */
+gpur_status gpur_apex_learner_train(const gpur_apex_learner *learner, int64_t steps);
+
+int64_t gpur_apex_learner_steps(const gpur_apex_learner *learner); /* enqueued ever */
+gpur_status gpur_apex_learner_save(const gpur_apex_learner *learner, const char *path);
+gpur_status gpur_apex_learner_load(const gpur_apex_learner *learner, const char *path);

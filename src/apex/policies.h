@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* The networks of a run, and the policies that actors, and the learner for them, have of them. */
+#pragma once
+
+#include "gpureplay/dpg.h"
+#include "gpureplay/policy.h"
+#include "replay/schema.h"
+
+/* Those that actors act by. A DQN has one. */
+typedef struct gpur_actor_networks {
+    const gpur_network_config *acting;
+    const gpur_network_config *critic; /* of a DPG; NULL: actions are chosen by Q values */
+} gpur_actor_networks;
+
+/* One acts. Of a DPG the other computes Q(s, a), from obs and action side by side, for initial priorities. */
+typedef struct gpur_actor_policies {
+    gpur_policy *acting;
+    gpur_policy *critic; /* NULL: there is none */
+} gpur_actor_policies;
+
+/* Opens them on a device, for the observations of a schema. `settings`: all but network and obs. `has_critic` 0: none
+ * is wanted. After a failure call gpur_actor_policies_close, which accepts zeroed ones. */
+gpur_status gpur_actor_policies_open(gpur_actor_policies *policies, gpur_device *device, const gpur_schema *schema,
+                                     const gpur_actor_networks *networks, int has_critic,
+                                     const gpur_policy_config *settings);
+void gpur_actor_policies_close(gpur_actor_policies *policies);
+
+/* All weights, one policy's after the other's: gpur_policy_weights_bytes and its relatives. */
+int64_t gpur_actor_policies_bytes(const gpur_actor_policies *policies);
+gpur_status gpur_actor_policies_get_weights(const gpur_actor_policies *policies, unsigned char *weights);
+gpur_status gpur_actor_policies_set_weights(const gpur_actor_policies *policies, const unsigned char *weights);

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""Ape-X DPG: actors in threads and processes that act by vectors, environments in C and in Python, trainings with their
+files, the control suite, and what is refused."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import gpureplay
+import numpy as np
+import pytest
+from support import PACKAGE, needs_files
+
+pytestmark = needs_files  # blocks have checksums, too
+
+SMALL = {"preset": "apex-dpg-small", "actors": 2, "device": "cpu", "threads": 1, "capacity": 2000, "steps": 900,
+         "prepopulation": 300, "batch": 16, "samples_per_insert": 2.0, "progress": False, "eval_episodes": 2,
+         "agent": {"actor": {"trunk": [16]}, "critic": {"trunk": [16]}}}
+
+# An environment that shows the action that it got. make_env is where actors find it.
+MODULE = """
+import gymnasium
+import numpy as np
+
+class Echo(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-100, 100, (2,), np.float32)
+    action_space = gymnasium.spaces.Box(np.array([-1.0, 10.0]), np.array([3.0, 20.0]), dtype=np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        assert action.dtype == np.float64 and action.shape == (2,)
+        self.steps += 1
+        return action.astype(np.float32), float(action[0]), False, self.steps == 20, {}
+
+def make_env(lane):
+    return Echo()
+"""
+
+
+@pytest.fixture
+def echo(tmp_path, monkeypatch):
+    """The name of a module that has make_env, in a folder that is in this process's path alone."""
+    (tmp_path / "some_echo.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return "some_echo:make_env"
+
+
+def small(env="Pendulum", **options):
+    return gpureplay.train(env, **{**SMALL, **options})
+
+
+@contextlib.contextmanager
+def learner(features, actions, **settings):
+    fields = {"obs": ((features,), "float32"), "action": ((actions,), "float32"), "reward": "float32",
+              "next_obs": ((features,), "float32"), "terminated": "bool", "truncated": "bool", "discount": "float32",
+              "priority": "float32"}
+    with gpureplay.ReplayBuffer(2000, fields, device="cpu", prioritized=True, min_size=100, block_rows=64) as buffer:
+        yield gpureplay.DDPG(buffer, **{"actor": {"trunk": [16]}, "critic": {"trunk": [16]}, "batch_size": 16,
+                                        **settings})
+
+
+def rows_of(agent):
+    """The first rows of the buffer, by field."""
+    batch = agent._buffer.gather(np.arange(min(900, len(agent._buffer))))
+    return {name: np.array(batch[name]) for name in ("obs", "action", "next_obs", "reward", "truncated", "priority")}
+
+
+def test_actors_in_threads():
+    events = []
+    with learner(3, 1) as agent, gpureplay.Apex(agent, "Pendulum", actors=2, sigma=0.5, eval_episodes=2,
+                                                block_rows=10, on_event=events.append) as run:
+        assert run.config["sigma"] == 0.5 and not run.config["processes"]
+        run.advance(train_steps=20)
+        run.finish()
+        rows, stats = rows_of(agent), run.stats
+        assert stats.train_steps == agent.stats.steps >= 20 and stats.rows == len(agent._buffer)
+        assert np.abs(rows["action"]).max() <= 1 and np.std(rows["action"]) > 0.2 and rows["priority"].min() >= 0
+        policy = agent.policy()
+        assert np.array_equal(policy.act_vectors(rows["obs"][0]), policy.act_vectors(rows["obs"][0]))
+    evaluations = [event for event in events if event.kind == "evaluation"]
+    assert len(evaluations) == 1 and evaluations[0].length == 400 and evaluations[0].epsilon == 0
+    assert {event.epsilon for event in events if event.kind == "started" and event.actor < 2} == {0.5}
+
+
+def test_environments_in_python_get_actions_within_their_bounds(echo):
+    """The buffer has actions from -1 to 1, and the environment's observations are those that it got."""
+    with learner(2, 2) as agent, gpureplay.Apex(agent, echo, actors=2, sigma=2.0, block_rows=10) as run:
+        assert run.config["processes"]
+        run.advance(env_steps=400)
+        run.finish()
+        rows = rows_of(agent)
+    low, high = np.array([-1, 10]), np.array([3, 20])
+    assert np.allclose(rows["next_obs"], low + (rows["action"] + 1) / 2 * (high - low), rtol=1e-6)
+    assert np.array_equal(rows["reward"], rows["next_obs"][:, 0])
+    assert rows["next_obs"].min(0) == pytest.approx(low) and rows["next_obs"].max(0) == pytest.approx(high)
+    assert rows["truncated"].sum() >= 400 // 20 - 2
+
+
+def test_a_training_writes_its_files_and_is_resumed(tmp_path):
+    first = small(out=tmp_path / "run", checkpoint=450, sigma=0.2)
+    assert first.stats.env_steps >= 900 and isinstance(first.agent, gpureplay.DDPG)
+    assert (first.evaluations["mean_return"] < 0).all() and set(first.episodes["epsilon"]) == {0.2}
+    config = json.loads((tmp_path / "run/config.json").read_text(encoding="utf-8"))
+    assert config["apex"]["sigma"] == 0.2 and config["options"]["sigma"] == 0.2 and "learner" not in config
+    assert config["dpg"]["actor"]["head"] == "tanh_action" and config["dpg"]["batch_size"] == 16
+    rates = first.rates[~np.isnan(first.rates["loss"])]
+    assert len(rates) > 0 and np.isfinite(rates["mean_q"]).all() and (rates["gradient_norm"] > 0).all()
+    more = gpureplay.train(resume=tmp_path / "run", steps=1500, progress=False)
+    assert more.stats.env_steps >= 1500 and more.stats.train_steps > first.stats.train_steps
+    policy = more.agent.policy()
+    policy.load(tmp_path / "run/learner.safetensors")
+    assert np.abs(policy.act_vectors(np.zeros(3, np.float32))).max() <= 1
+
+
+@pytest.mark.parametrize("options, text", [
+    ({"epsilons": "0.1"}, "--epsilons is 0.1 and --preset is apex-dpg-small, .* take a preset of Ape-X: apex-dqn"),
+    ({"frame_stack": 4}, "--frame-stack is 4 and --preset is apex-dpg-small"),
+    ({"sigma": 0.1, "preset": "apex-dqn-small", "env": "CartPole-v1"}, "take a preset of Ape-X: apex-dpg or"),
+    ({"env": "CartPole-v1"}, "CartPole-v1: the environment's actions are discrete"),
+    ({"preset": "apex-dqn-small"}, "Pendulum: its actions are not discrete; a Q network needs discrete actions"),
+    ({"preset": "ga3c-small", "actors": None, "capacity": None, "prepopulation": None, "samples_per_insert": None,
+      "batch": None}, "Pendulum: its actions are not discrete"),
+    ({"preset": None}, "Pendulum has continuous actions and --preset is missing; it must be apex-dpg"),
+    ({"batch": 2000}, "--capacity is 2000 and --batch is 2000"),
+])
+def test_options_that_are_refused(options, text):
+    with pytest.raises(gpureplay.InvalidArgument, match=text):
+        small(**options)
+
+
+def test_agents_and_environments_that_do_not_fit_are_refused():
+    with learner(3, 2) as agent:
+        with pytest.raises(gpureplay.InvalidArgument, match="vectors of 1 numbers, and the actor's network has 2"):
+            gpureplay.Apex(agent, "Pendulum")
+        with pytest.raises(gpureplay.InvalidArgument, match="a float that is 0 or more|sigma is -1"):
+            gpureplay.Apex(agent, "Pendulum", sigma=-1.0)
+    with pytest.raises(TypeError, match="it must be a gpureplay.DQN or a gpureplay.DDPG"):
+        gpureplay.Apex(None, "Pendulum")
+
+
+def test_pendulum_is_learned():
+    """A random agent's mean return is about -1,200. That of ten seeds was -168 to -134."""
+    result = gpureplay.train("Pendulum", preset="apex-dpg-small", actors=2, steps=10_000, eval_period=0, device="cpu",
+                             progress=False)
+    assert result.evaluations["mean_return"][-1] > -400
+
+
+def test_the_program_shows_environments_and_trains(tmp_path):
+    program = [sys.executable, "-m", "gpureplay.train"]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    shown = subprocess.run([*program, "--list", "--env", "Pendulum"], env=environment, capture_output=True, text=True,
+                           check=True).stdout
+    assert "actions      float32 (1), from -2 to 2" in shown
+    done = subprocess.run([*program, "--preset", "apex-dpg-small", "--env", "Pendulum", "--steps", "600", "--actors",
+                           "2", "--prepopulation", "300", "--eval-episodes", "1", "--out", tmp_path / "run"],
+                          env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "22,000" in done.stdout and (tmp_path / "run/actors.csv").exists()
+
+
+# The control suite.
+
+needs_dm_control = pytest.mark.skipif(importlib.util.find_spec("dm_control") is None, reason="needs dm_control")
+
+
+@needs_dm_control
+def test_the_control_suite_is_what_dm_control_has():
+    from gpureplay._dm_control import ControlEnv, suite
+    env, theirs = ControlEnv("dm_control/humanoid-stand", {}), suite.load("humanoid", "stand")
+    assert env.observation_space.shape == (67,) and env.action_space.shape == (21,)  # as the paper has it
+    assert np.array_equal(env.action_space.low, theirs.action_spec().minimum)
+    first, again, other = (env.reset(seed=seed)[0] for seed in (1, 1, 2))
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+    env.reset(seed=3)
+    rewards = []
+    for _ in range(1000):
+        obs, reward, terminated, truncated, _ = env.step(np.full(21, 0.1, np.float32))
+        rewards.append(reward)
+        assert not terminated and truncated == (len(rewards) == 1000)
+    shown = np.concatenate([np.ravel(part) for part in env._env.task.get_observation(env._env.physics).values()])
+    assert np.allclose(obs, shown, atol=1e-6) and 0 <= min(rewards) <= max(rewards) <= 1
+    with pytest.raises(ValueError, match="env is 'dm_control/humanoid-fly'; .*humanoid-stand"):
+        ControlEnv("dm_control/humanoid-fly", {})
+
+
+@needs_dm_control
+def test_the_control_suite_is_trained_on():
+    result = small("dm_control/pendulum-swingup", steps=2000, env_options={"time_limit": 5})
+    assert result.config["environment"]["name"] == "dm_control/pendulum-swingup"
+    assert set(result.episodes["length"]) == {250} and result.stats.train_steps > 0
+
+
+@pytest.mark.skipif(importlib.util.find_spec("dm_control") is not None, reason="dm_control is installed")
+def test_without_dm_control_it_is_asked_for():
+    with pytest.raises(ModuleNotFoundError, match=r"pip install gpureplay\[dm_control\]"):
+        small("dm_control/cartpole-swingup")
