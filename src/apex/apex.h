@@ -33,7 +33,7 @@ typedef struct gpur_member {
 
     /* Under the lock. */
     int32_t is_wanted, is_running;
-    int32_t is_carried;          /* 1: a worker, whose blocks the caller brings */
+    int32_t is_carried; /* 1: a worker, whose blocks the caller brings */
     float epsilon;
     int64_t incarnation;         /* the one that runs; else the next one */
     int64_t process;             /* -1: none */

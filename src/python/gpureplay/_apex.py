@@ -254,7 +254,8 @@ def networks_of(agent: Agent) -> list[Settings]:
 def actor_command(agent: Agent, env: str, env_options: EnvOptions, check_nan: bool) -> list[str]:
     """The command of an actor's process, which finds the modules that this process finds."""
     given = {"env": env, "env_options": env_options, "check_nan": check_nan,
-             "buffer": settings_of_buffer(agent._buffer._spec), "networks": list(map(network_settings, networks_of(agent)))}
+             "buffer": settings_of_buffer(agent._buffer._spec),
+             "networks": list(map(network_settings, networks_of(agent)))}
     try:
         text = json.dumps(given)
     except TypeError as error:
