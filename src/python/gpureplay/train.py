@@ -68,8 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--refill", action="store_true", help="of Ape-X, with --resume: the replay stays empty, and "
                                                               "actors fill it again before training goes on")
     parser.add_argument("--engine", choices=("local", "ray"), default="local",
-                        help="of Ape-X: ray: actors and learner are processes on a cluster of Ray, that of RAY_ADDRESS, "
-                             "of this machine, or a new one (local)")
+                        help="of Ape-X: ray: actors and learner are processes on a cluster of Ray, that of "
+                             "RAY_ADDRESS, of this machine, or a new one (local)")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument("--list", action="store_true", help="show the environments of the library, or the one of "
                                                             "--env, and their options")
