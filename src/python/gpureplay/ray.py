@@ -52,6 +52,7 @@ _LEARNER_RESTARTS = 10
 _GONE = 0.2  # seconds between two tries to reach a learner that is being restarted
 _FAREWELL = 5.0  # seconds for actors to end
 _LOOK = 1.0  # seconds between two looks at the statistics
+_NEW_WEIGHTS = 16e6  # bytes of weights that each machine may have to fetch in a second
 _ENDED = "ended"  # what `take` returns then
 _log = logging.getLogger("gpureplay")
 
@@ -127,7 +128,7 @@ class Learner:
         self._started = time.time_ns()
         self._incarnation = 0
         self._weights: Any = None  # the object, and its number
-        self._published = 0
+        self._published, self._next = 0, 0.0  # next: when there may be a newer object
         self._metrics: dict[str, Any] = {}
         self._counted: dict[str, float] = {}
 
@@ -210,8 +211,9 @@ class Learner:
     def _newest(self, run: Any, known: Any) -> Any:
         published = ctypes.c_int64()
         run._call(lib.gpur_apex_get_weights, None, 0, ctypes.addressof(published))
-        if published.value > self._published:
+        if published.value > self._published and time.monotonic() >= self._next:
             weights = np.empty(run._invoke(lib.gpur_apex_weights_bytes), np.uint8)
+            self._next = time.monotonic() + weights.size / _NEW_WEIGHTS
             run._call(lib.gpur_apex_get_weights, weights.ctypes.data, weights.size, ctypes.addressof(published))
             self._published, self._weights = published.value, ray.put(weights)
         number = (self._started, self._published)
