@@ -585,16 +585,18 @@ class Training:
         """When the training was stopped."""
 
     def run_to_the_end(self) -> TrainResult:
+        was_stopped = False
         try:
             try:
                 self._train()
             except (Interrupted, KeyboardInterrupt, SystemExit):
+                was_stopped = self._run.was_stopped_by_event  # before another call, which may have no event
                 self._end_early()
                 raise
             finally:
                 self._progress.finish()
         except Interrupted:
-            if not self._run.was_stopped_by_event:
+            if not was_stopped:
                 raise
         except (KeyboardInterrupt, SystemExit):
             self._save_learner()
