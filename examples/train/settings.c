@@ -400,17 +400,6 @@ static int use_initial_priorities(options *o, int32_t *are_td)
                                                 : fail("--initial-priorities is \"%s\"; it must be td or max", value);
 }
 
-static int use_eviction(options *o, gpur_replay_config *replay)
-{
-    TRY(use_text(o, OPTION_EVICTION, "oldest"));
-    const char *const value = o->value[OPTION_EVICTION];
-    if (strcmp(value, "priority") == 0)
-        replay->eviction = GPUR_EVICT_BY_PRIORITY;
-    return replay->eviction || strcmp(value, "oldest") == 0
-               ? 0
-               : fail("--eviction is \"%s\"; it must be oldest or priority", value);
-}
-
 static int use_actors(options *o, settings *s)
 {
     gpur_apex_config *const apex = &s->apex;
@@ -420,8 +409,6 @@ static int use_actors(options *o, settings *s)
     TRY(use_initial_priorities(o, &apex->initial_priorities));
     TRY(use_int32(o, OPTION_REPLICATE, &apex->replicate));
     TRY(s->system == SYSTEM_APEX ? use_epsilons(o, s) : use_float(o, OPTION_SIGMA, &apex->sigma));
-    if (s->system != SYSTEM_APEX)
-        TRY(use_eviction(o, &s->replay));
     TRY(use_integer(o, OPTION_EVAL_EPISODES, &apex->eval_episodes));
     if (apex->eval_episodes == 0)
         apex->eval_period = 0;
@@ -474,6 +461,17 @@ static int use_apex_frames(options *o, settings *s)
     return 0;
 }
 
+static int use_eviction(options *o, int32_t *eviction)
+{
+    TRY(use_text(o, OPTION_EVICTION, *eviction == GPUR_EVICT_BY_PRIORITY ? "priority" : "oldest"));
+    const char *const value = o->value[OPTION_EVICTION];
+    const int is_by_priority = strcmp(value, "priority") == 0;
+    if (!is_by_priority && strcmp(value, "oldest") != 0)
+        return fail("--eviction is \"%s\"; it must be oldest or priority", value);
+    *eviction = is_by_priority ? GPUR_EVICT_BY_PRIORITY : GPUR_EVICT_OLDEST;
+    return 0;
+}
+
 /* The ring is 1/16 above the soft capacity, and has room for as large a part of frames that blocks repeat. */
 static int use_apex_replay(options *o, settings *s)
 {
@@ -496,7 +494,7 @@ static int use_apex_replay(options *o, settings *s)
                     "; the first must be at most the second",
                     replay->min_size, *soft);
     replay->seed = (uint64_t)options_integer(o, OPTION_SEED);
-    return 0;
+    return s->system == SYSTEM_APEX_DPG ? use_eviction(o, &replay->eviction) : 0;
 }
 
 /* Actors and agents have an environment each. */

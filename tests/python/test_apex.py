@@ -289,6 +289,12 @@ def test_options_that_are_refused(tmp_path, options, text):
     assert not (tmp_path / "run").exists()
 
 
+def test_one_event_ends_a_training():
+    """Those that come while it ends say nothing."""
+    result = small(steps=10**7, eval_episodes=0, on_event=lambda event: event.kind != "episode")
+    assert result.stats.episodes > 0 and result.stats.env_steps < 10**7
+
+
 def test_settings_reach_the_run():
     result = small(epsilons=[0.1, 0.2], prioritized=False, initial_priorities="max", replicate=2, eval_episodes=0,
                    pull_period=7, target_period=20, batch=16, steps=800)
@@ -350,7 +356,7 @@ def test_the_curves_for_tensorboard(trained):
 def test_the_page_of_ape_x_says_what_works(tmp_path):
     page = (PACKAGE.parents[1] / "docs/ape-x.md").read_text(encoding="utf-8")
     blocks = page.split("```python\n")[1:]
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         done = subprocess.run([sys.executable, "-c", textwrap.dedent(block.split("```")[0])], cwd=tmp_path, check=False,
                               capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(PACKAGE)})

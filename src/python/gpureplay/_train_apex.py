@@ -136,9 +136,9 @@ class ApexTraining(Training):
         apex["folder"] = options["folder"]
         apex["eval_episodes"] = use("eval_episodes", apex["eval_episodes"])
         self._use_exploration(apex)
-        self._use_eviction(buffer)
         apex["eval_period"] = use("eval_period", apex["eval_period"] if apex["eval_episodes"] else 0)
         agent["prioritized"] = use("prioritized", True)
+        self._use_eviction(buffer)
         agent["target_period"] = use("target_period", agent["target_period"])
         agent["batch_size"] = use("batch", agent["batch_size"])
         self._use_learning_rate(agent)
@@ -158,7 +158,7 @@ class ApexTraining(Training):
         apex["epsilons"] = _epsilons_of(self._options["epsilons"])
 
     def _use_eviction(self, buffer: Settings) -> None:
-        """Ape-X DQN evicts the oldest, as published."""
+        """A choice of Ape-X DPG."""
 
     def _use_learning_rate(self, agent: Settings) -> None:
         if self._options["learning_rate"] is None:
@@ -234,7 +234,9 @@ class ApexDPGTraining(ApexTraining):
         apex["sigma"] = self._options["sigma"]
 
     def _use_eviction(self, buffer: Settings) -> None:
-        buffer["eviction"] = self._options["eviction"] = self._options["eviction"] or "oldest"
+        if self._options["eviction"] is None:
+            self._options["eviction"] = buffer.get("eviction", "oldest")
+        buffer["eviction"] = self._options["eviction"]
 
     def _use_learning_rate(self, agent: Settings) -> None:
         if self._options["learning_rate"] is None:
