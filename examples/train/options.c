@@ -188,8 +188,8 @@ static const struct option {
          "of GA3C: changes the numbers of agents, predictors and trainers at random, and keeps what trains "
          "on more rollouts a second: one of the three at a time, or as the authors' code all (none)",
          .of = GA3C},
-    [OPTION_TUNER_PERIOD] = {"--tuner-period", "X", NUMBER, 0, 0, "of GA3C: seconds of a measurement of it (60)",
-                             .of = GA3C},
+    [OPTION_TUNER_PERIOD] = {"--tuner-period", "X", NUMBER, 0, 0,
+                             "of GA3C: seconds of a measurement of it (60, of code 20)", .of = GA3C},
     [OPTION_ENTROPY] = {"--entropy", "X", NUMBER, 0, 0,
                         "of GA3C, A3C and A2C: weight of the entropy in the loss (0.01)", .of = ACTOR_CRITIC},
     [OPTION_OUT] = {"--out", "FOLDER", TEXT, 0, 0, "where the files go (runs/ENV-SEED)"},

@@ -14,8 +14,9 @@
  *     a block of 50 transitions  ── socket or call ──────────► check, append ─► replay
  *     every 100 steps: newest weights ◄── shared memory ────── train, publish weights, trim
  *
- * Blocks may also come as files in a folder, from workers: processes that anybody starts (gpur_apex_work), on this
- * machine or on another one that sees the folder.
+ * Blocks may also come from workers: actors in processes that anybody starts, on this machine or on others. They leave
+ * files in a folder that both sides see (gpur_apex_work); or the caller carries all that goes to and fro, by whatever
+ * network there is (gpur_apex_act, gpur_apex_receive_block).
  *
  * Three kinds of threads belong to a run: the one that calls gpur_apex_advance trains; a receiver takes blocks from
  * processes and files; and each actor of this process has one.
@@ -129,7 +130,8 @@ typedef struct gpur_apex_config {
     float sigma;        /* of a run of gpur_apex_create_dpg, whose actors act by vectors: the standard deviation of the
                            noise of each component, whose range is -1 to 1; 0 or more, default 0.3. The actor that
                            evaluates has none. Epsilons are not read then */
-    int32_t reserved;   /* 0 */
+    int32_t workers;    /* actors elsewhere, whose blocks the caller brings: see gpur_apex_act. Worker i has the epsilon
+                           of actor i of so many. 0 to 1,024; above 0, `actors` may be 0. Default 0 */
 } gpur_apex_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_apex_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -206,8 +208,8 @@ GPUR_API void gpur_apex_destroy(gpur_apex *apex);
  * on between calls until their blocks fill what the connection holds, and then wait.
  *
  *   GPUR_INVALID_ARGUMENT  both limits 0, one below 0, NULL, a run that has ended by an error, no train_steps in a run
- *                          of 0 actors without a folder, which would never return; without `restarts` also what an
- *                          environment refused: the message names the actor
+ *                          of 0 actors without a folder and workers, which would never return; without `restarts`
+ *                          also what an environment refused: the message names the actor
  *   GPUR_INTERRUPTED       gpur_apex_stop was called; the run can be advanced again
  *   GPUR_DEVICE_ERROR, ... those of gpur_learner_train and gpur_writer_append_block
  *
@@ -257,8 +259,9 @@ typedef struct gpur_apex_stats {
     int64_t refused_blocks; /* damaged, of another format, or repeated */
     int64_t lost_blocks;    /* by gaps in their sequence, and at the end of actors by their own count */
     int64_t lost_rows;      /* as in gpur_apex_event, of all actors that have ended; not of workers */
-    int64_t starts, deaths; /* of actors; deaths: not asked to end */
-    int64_t actors;         /* that are running now */
+    int64_t starts, deaths; /* of actors; deaths: not asked to end. A worker that the caller carries has started when a
+                               first block of an incarnation comes, and the incarnation before it has died */
+    int64_t actors;         /* that are running now, and such workers of which a block has come */
     int64_t published;      /* versions of the weights */
     int64_t pulled;         /* copies of them that actors took */
     int64_t trims;          /* calls of gpur_replay_trim */
@@ -360,6 +363,82 @@ GPUR_API gpur_status gpur_apex_work_dpg(const gpur_apex_config *config, int32_t 
                                         const gpur_replay_config *replay, const gpur_network_config *actor_network,
                                         const gpur_network_config *critic_network, int32_t threads,
                                         int (*stop)(void *user), void *user);
+
+/*
+ * What carries blocks and weights between an actor and a learner that are apart. The functions are called in the thread
+ * that called gpur_apex_act, with `user`, and may wait. Each returns 0, or another number to end the actor.
+ */
+typedef struct gpur_apex_carrier {
+    uint64_t size; /* sizeof(gpur_apex_carrier), as the caller was compiled */
+    /* Takes a block, for gpur_apex_receive_block. The memory is the actor's, and changes after the call. */
+    int32_t (*take_block)(void *user, const void *block, int64_t bytes);
+    /* Takes what an episode has returned, for gpur_apex_receive_episode. */
+    int32_t (*take_episode)(void *user, int64_t length, double episode_return);
+    /* Copies the newest weights, (bytes) of gpur_apex_get_weights, if they are not those of the call before: then
+     * *is_new becomes 1. Comes before the first step, and then every pull_period steps. The first call must give
+     * some. */
+    int32_t (*copy_weights)(void *user, void *weights, int64_t bytes, int32_t *is_new);
+    void *user;
+} gpur_apex_carrier;
+
+/*
+ * Acts as one actor whose blocks the caller carries to a run that has workers. It needs nothing else of the learner.
+ *
+ *   config       actors, the number of all workers, the epsilons, block_rows, compression, initial_priorities,
+ *                pull_period, max_episode_steps, seed and env_options; other members are only checked
+ *   actor        0 to config->actors - 1. No two of a run may be the same actor at the same time
+ *   incarnation  0 or more, and more than in earlier calls for this actor: the time, say. Environment and exploration
+ *                of each have seeds of their own
+ *   replay, network, threads  as in gpur_apex_serve
+ *
+ *   GPUR_INTERRUPTED       the carrier has ended it. What was not taken is lost
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, weights of another network, an environment that does not fit or
+ *                          that refused, or NULL
+ */
+GPUR_API gpur_status gpur_apex_act(const gpur_apex_config *config, int32_t actor, int64_t incarnation,
+                                   const gpur_env_type *type, const gpur_replay_config *replay,
+                                   const gpur_network_config *network, int32_t threads,
+                                   const gpur_apex_carrier *carrier);
+
+/* The same for a learner of gpur_apex_create_dpg, with its networks. */
+GPUR_API gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t actor, int64_t incarnation,
+                                       const gpur_env_type *type, const gpur_replay_config *replay,
+                                       const gpur_network_config *actor_network,
+                                       const gpur_network_config *critic_network, int32_t threads,
+                                       const gpur_apex_carrier *carrier);
+
+/*
+ * Takes a block of a worker into a run: checks it and its place in the sequence, waits for the limiter, and appends it.
+ * Blocks of an incarnation come in their order; one that is missing is counted in lost_blocks when a later one comes.
+ * Any thread; calls take turns.
+ *
+ *   block  (bytes) in host memory, at any address. Must not change during the call
+ *
+ *   GPUR_INVALID_ARGUMENT, GPUR_FILE_ERROR  it is refused, and counted in refused_blocks: of another format or actor,
+ *                          damaged, or it came before. Nothing else has changed. Also NULL, which is not counted
+ *   GPUR_WOULD_BLOCK       nobody advances the run. Nothing was taken; call again
+ *   GPUR_INTERRUPTED       the run has ended by an error
+ *   others                 those of gpur_writer_append_block; they end the run
+ */
+GPUR_API gpur_status gpur_apex_receive_block(gpur_apex *apex, const void *block, int64_t bytes);
+
+/* Takes what an episode of a worker has returned, for events and means. Any thread. GPUR_INVALID_ARGUMENT: no such
+ * worker, or NULL. */
+GPUR_API gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t length, double episode_return);
+
+/* The bytes of a run's weights, which are those of gpur_policy_get_weights; of DPG of both networks. NULL gives 0. */
+GPUR_API int64_t gpur_apex_weights_bytes(const gpur_apex *apex);
+
+/*
+ * Copies the weights that were published last, for workers. Does not wait for the learner. Any thread.
+ *
+ *   weights    (bytes) receives them; NULL: only their number is wanted
+ *   bytes      gpur_apex_weights_bytes
+ *   published  receives how often weights were published: the number of these. 0: never yet, and nothing is copied
+ *
+ *   GPUR_INVALID_ARGUMENT  another number of bytes, or NULL
+ */
+GPUR_API gpur_status gpur_apex_get_weights(gpur_apex *apex, void *weights, int64_t bytes, int64_t *published);
 
 #ifdef __cplusplus
 }

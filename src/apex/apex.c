@@ -66,10 +66,12 @@ static gpur_status build(gpur_apex *apex, const gpur_apex_config *config)
 {
     GPUR_TRY(gpur_mutex_open(&apex->lock, "a run of Ape-X"));
     GPUR_TRY(gpur_mutex_open(&apex->set_lock, "a run of Ape-X"));
+    GPUR_TRY(gpur_mutex_open(&apex->receiving, "a run of Ape-X"));
     GPUR_TRY(gpur_apex_configure(apex, config));
     GPUR_TRY(open_format(apex));
     GPUR_TRY(open_weights(apex));
     GPUR_TRY(open_device(apex));
+    GPUR_TRY(gpur_workers_open(apex));
     if (apex->folder_name)
         GPUR_TRY(gpur_folder_open(apex, apex->folder_name));
     apex->base_steps = gpur_apex_learner_steps(&apex->learner);
@@ -125,11 +127,13 @@ void gpur_apex_destroy(gpur_apex *apex)
         return;
     gpur_crew_close(apex);
     gpur_folder_close(apex);
+    gpur_workers_close(apex);
     gpur_shared_close(&apex->shared);
     gpur_actor_policies_close(&apex->policies);
     gpur_device_close(apex->device);
     gpur_block_format_destroy(apex->format);
     gpur_apex_free_config(apex);
+    gpur_mutex_close(&apex->receiving);
     gpur_mutex_close(&apex->set_lock);
     gpur_mutex_close(&apex->lock);
     free(apex->queue.entries);
@@ -212,7 +216,7 @@ static gpur_apex_stats read_stats(const gpur_apex *apex)
         .lost_rows = c->lost_rows,
         .starts = c->starts,
         .deaths = c->deaths,
-        .actors = apex->running,
+        .actors = apex->running + apex->met,
         .published = c->published,
         .pulled = c->pulled,
         .trims = c->trims,

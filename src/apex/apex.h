@@ -11,6 +11,7 @@
 #include "apex/limiter.h"
 #include "apex/shared.h"
 #include "base/mutex.h"
+#include "replay/block/block.h"
 
 #include <sys/types.h>
 
@@ -32,6 +33,7 @@ typedef struct gpur_member {
 
     /* Under the lock. */
     int32_t is_wanted, is_running;
+    int32_t is_carried; /* 1: a worker, whose blocks the caller brings */
     float epsilon;
     int64_t incarnation;         /* the one that runs; else the next one */
     int64_t process;             /* -1: none */
@@ -94,6 +96,9 @@ struct gpur_apex {
     gpur_shared shared;
     gpur_member *members; /* (GPUR_APEX_PLACES) */
 
+    gpur_member *workers; /* (config.workers) */
+    gpur_mutex receiving; /* one call of gpur_apex_receive_block at a time */
+
     char *folder_name;
     gpur_apex_folder *folder; /* NULL: none */
 
@@ -104,6 +109,7 @@ struct gpur_apex {
     gpur_mutex lock;                     /* protects what follows, and of members what they say */
     int32_t actors;                      /* wanted, without the one that evaluates */
     int32_t running;                     /* likewise */
+    int32_t met;                         /* workers of which a block has come */
     int has_begun, is_open, is_quitting; /* open: advancing. Else all that comes waits */
     int is_finishing;                    /* 1: the limiter lets all rows in */
     int32_t inserting;                   /* threads that are appending now */
@@ -137,8 +143,15 @@ void gpur_apex_free_config(gpur_apex *apex);
 /* Reads the settings, and checks those that need nothing else. */
 gpur_status gpur_apex_read_config(const gpur_apex_config *given, gpur_apex_config *config);
 
+/* Refuses a number that is none of config->actors. */
+gpur_status gpur_apex_check_actor(const gpur_apex_config *config, int32_t actor);
+
 /* The epsilon of actor i of n; of action vectors sigma, the same for all. */
 float gpur_apex_noise(const gpur_apex_config *config, int has_vectors, int32_t i, int32_t n);
+
+/* What an actor must know, of config->actors. */
+gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *config, int has_vectors, int32_t actor,
+                                             int64_t incarnation);
 
 /* events.c: what happened, in the order in which it did. All under the lock. */
 
@@ -167,6 +180,7 @@ double gpur_recent_mean(const gpur_recent *recent, int64_t most); /* of at most 
  *
  *   GPUR_INVALID_ARGUMENT, GPUR_FILE_ERROR  the block is refused, and counted
  *   GPUR_INTERRUPTED                        the run is being destroyed, or has ended by an error
+ *   GPUR_WOULD_BLOCK                        a worker's block, and the run is not open
  *   others                                  the run cannot go on
  */
 gpur_status gpur_apex_take_block(gpur_member *member, const void *block, int64_t bytes, int64_t steps);
@@ -179,6 +193,21 @@ gpur_status gpur_apex_take_episode(gpur_member *member, const gpur_actor_episode
 
 /* Takes the last number of steps. */
 void gpur_apex_take_end(gpur_member *member, int64_t steps);
+
+/* A worker that was started again, or that this run has not met, goes on from the block that came: what came before is
+ * not missed, since another run of the learner may have taken it. */
+gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header);
+
+/* receive.c: workers whose blocks the caller brings. The second accepts a half opened one. */
+
+gpur_status gpur_workers_open(gpur_apex *apex);
+void gpur_workers_close(gpur_apex *apex);
+
+/* 1 if blocks may come from others than the run's own actors. */
+static inline int gpur_apex_has_workers(const gpur_apex *apex)
+{
+    return apex->folder || apex->config.workers > 0;
+}
 
 /* crew.c */
 

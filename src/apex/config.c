@@ -54,16 +54,30 @@ float gpur_apex_noise(const gpur_apex_config *config, int has_vectors, int32_t i
     return n > 1 ? (float)pow(base, 1.0 + exponent * (double)i / (double)(n - 1)) : config->epsilon_base;
 }
 
-static gpur_status check_positive(int64_t value, const char *name)
+gpur_status gpur_apex_check_actor(const gpur_apex_config *c, int32_t actor)
 {
-    GPUR_REQUIRE(value >= 1, "%s is %" PRId64 "; it must be 1 or more", name, value);
+    GPUR_REQUIRE(actor >= 0 && actor < c->actors, "actor is %d and actors, of all workers, %d; it must be below that",
+                 (int)actor, (int)c->actors);
     return GPUR_OK;
 }
 
-static gpur_status check_range(int64_t value, int64_t first, int64_t last, const char *name)
+gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *c, int has_vectors, int32_t actor,
+                                             int64_t incarnation)
 {
-    GPUR_REQUIRE(value >= first && value <= last, "%s is %" PRId64 "; it must be %" PRId64 " to %" PRId64, name, value,
-                 first, last);
+    return (gpur_actor_settings){.place = actor,
+                                 .epsilon = gpur_apex_noise(c, has_vectors, actor, c->actors),
+                                 .incarnation = incarnation,
+                                 .seed = c->seed,
+                                 .pull_period = c->pull_period,
+                                 .max_episode_steps = c->max_episode_steps,
+                                 .block_rows = c->block_rows,
+                                 .compression = c->compression,
+                                 .initial_priorities = c->initial_priorities};
+}
+
+static gpur_status check_positive(int64_t value, const char *name)
+{
+    GPUR_REQUIRE(value >= 1, "%s is %" PRId64 "; it must be 1 or more", name, value);
     return GPUR_OK;
 }
 
@@ -85,7 +99,6 @@ static gpur_status check_epsilons(const gpur_apex_config *c)
                  (int)c->epsilon_count);
     GPUR_REQUIRE(c->sigma >= 0.0f && c->sigma < INFINITY, "sigma is %g; it must be 0 or more, and finite",
                  (double)c->sigma);
-    GPUR_REQUIRE(c->reserved == 0, "gpur_apex_config.reserved is %d; it must be 0", (int)c->reserved);
     for (int32_t i = 0; c->epsilons && i < c->epsilon_count; i++)
         GPUR_TRY(check_epsilon(c->epsilons[i], "one of the epsilons"));
     return GPUR_OK;
@@ -104,16 +117,17 @@ static gpur_status check_switches(const gpur_apex_config *c)
 
 static gpur_status check_periods(const gpur_apex_config *c)
 {
-    GPUR_TRY(check_range(c->actors, c->folder ? 0 : 1, GPUR_APEX_MAX_ACTORS, "actors"));
-    GPUR_TRY(check_range(c->block_rows, 1, MAX_BLOCK_ROWS, "block_rows"));
-    GPUR_TRY(check_range(c->compression, 0, MAX_LEVEL, "compression"));
-    GPUR_TRY(check_range(c->replicate, 1, MAX_REPLICATE, "replicate"));
+    GPUR_TRY(gpur_range_check(c->workers, 0, GPUR_APEX_MAX_ACTORS, "workers"));
+    GPUR_TRY(gpur_range_check(c->actors, c->folder || c->workers > 0 ? 0 : 1, GPUR_APEX_MAX_ACTORS, "actors"));
+    GPUR_TRY(gpur_range_check(c->block_rows, 1, MAX_BLOCK_ROWS, "block_rows"));
+    GPUR_TRY(gpur_range_check(c->compression, 0, MAX_LEVEL, "compression"));
+    GPUR_TRY(gpur_range_check(c->replicate, 1, MAX_REPLICATE, "replicate"));
     GPUR_TRY(check_positive(c->pull_period, "pull_period"));
     GPUR_TRY(check_positive(c->publish_period, "publish_period"));
     GPUR_TRY(check_positive(c->trim_period, "trim_period"));
-    GPUR_TRY(check_range(c->eval_episodes, 0, INT64_MAX / 4, "eval_episodes"));
-    GPUR_TRY(check_range(c->eval_period, 0, INT64_MAX / 4, "eval_period"));
-    return check_range(c->max_episode_steps, 0, INT64_MAX / 4, "max_episode_steps");
+    GPUR_TRY(gpur_range_check(c->eval_episodes, 0, INT64_MAX / 4, "eval_episodes"));
+    GPUR_TRY(gpur_range_check(c->eval_period, 0, INT64_MAX / 4, "eval_period"));
+    return gpur_range_check(c->max_episode_steps, 0, INT64_MAX / 4, "max_episode_steps");
 }
 
 /* Both sides of the limiter could wait for each other within a narrower band. */

@@ -29,16 +29,10 @@ static const double hopeless = 60.0; /* seconds of an actor that died with nothi
 
 gpur_actor_settings gpur_member_settings(const gpur_member *member)
 {
-    const gpur_apex_config *const c = &member->apex->config;
-    return (gpur_actor_settings){.place = member->place,
-                                 .epsilon = member->epsilon,
-                                 .incarnation = member->incarnation,
-                                 .seed = c->seed,
-                                 .pull_period = c->pull_period,
-                                 .max_episode_steps = c->max_episode_steps,
-                                 .block_rows = c->block_rows,
-                                 .compression = c->compression,
-                                 .initial_priorities = c->initial_priorities};
+    gpur_actor_settings settings =
+        gpur_apex_actor_settings(&member->apex->config, 0, member->place, member->incarnation);
+    settings.epsilon = member->epsilon; /* also of one whose number the run has no longer, or that evaluates */
+    return settings;
 }
 
 static gpur_actor_counts *counts_of(const gpur_member *member)
@@ -104,7 +98,7 @@ static void judge_death(gpur_member *member, int was_killed)
         member->is_wanted = 0;
     else if (member->quick_deaths >= QUICK_DEATHS)
         end_run(member, " (for the 5th time in a row it died within a minute after its start)");
-    if (!apex->config.restarts && apex->running == 0 && !apex->folder)
+    if (!apex->config.restarts && apex->running == 0 && !gpur_apex_has_workers(apex))
         end_run(member, "; no actor is left, and restarts is 0");
 }
 

@@ -61,11 +61,14 @@ static void add_event(gpur_member *member, gpur_apex_event event, const char *er
     snprintf(entry->error, sizeof entry->error, "%s", error);
 }
 
-/* The actor with the smallest epsilon, whose episodes are reported; of several the first. */
+/* The actor with the smallest epsilon, whose episodes are reported; of several the first. Workers that the caller
+ * carries are compared with each other. */
 static int is_greediest(const gpur_member *member)
 {
-    const gpur_member *const members = member->apex->members;
-    for (int32_t i = 0; i < member->apex->actors; i++)
+    const gpur_apex *const apex = member->apex;
+    const gpur_member *const members = member->is_carried ? apex->workers : apex->members;
+    const int32_t count = member->is_carried ? apex->config.workers : apex->actors;
+    for (int32_t i = 0; i < count; i++)
         if (members[i].epsilon < member->epsilon || (members[i].epsilon <= member->epsilon && i < member->place))
             return 0;
     return 1;

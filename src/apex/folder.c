@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "file/file_reader.h"
-#include "replay/block/block.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -82,21 +81,6 @@ static gpur_status read_header(const gpur_apex *apex, int64_t bytes, gpur_block_
     return GPUR_OK;
 }
 
-/* A worker that was started again, or that this run has not met, goes on from the block that came: what came before is
- * not missed, since another run of the learner may have taken it. */
-static gpur_status meet(gpur_apex *apex, gpur_member *worker, const gpur_block_header *header)
-{
-    if (worker->writer && worker->incarnation == header->incarnation)
-        return GPUR_OK;
-    worker->apex = apex;
-    worker->place = (int32_t)header->actor;
-    GPUR_TRY(gpur_member_open_writer(worker));
-    worker->incarnation = header->incarnation;
-    worker->next_sequence = header->sequence;
-    worker->steps = header->first_step;
-    return GPUR_OK;
-}
-
 /* A file may be gone meanwhile: somebody empties the folder, or another learner reads it, too. */
 static gpur_status delete_file(const char *path)
 {
@@ -137,7 +121,9 @@ static gpur_status take_file(gpur_apex *apex, const char *path)
         return is_bad(status) ? set_aside(apex, path) : status;
     }
     gpur_member *const worker = &apex->folder->workers[header.actor];
-    GPUR_TRY(meet(apex, worker, &header));
+    worker->apex = apex;
+    worker->place = (int32_t)header.actor;
+    GPUR_TRY(gpur_apex_meet(worker, &header));
     const int is_new = header.sequence >= worker->next_sequence;
     status = gpur_apex_take_block(worker, apex->folder->block, bytes, header.first_step + header.rows);
     if (is_bad(status))

@@ -3,15 +3,28 @@
 #include "apex/apex.h"
 
 #include "base/clock.h"
-#include "replay/block/block.h"
-
 #include <inttypes.h>
+#include <math.h>
+
+/* Seconds that a caller who brings a block waits for the run to be open: nothing wakes it when the run is closed. */
+static const double patience = 0.1;
+
+/* Under the lock. What the caller brings while the run ends is not taken, as little as files are. */
+static int is_open(const gpur_member *member)
+{
+    return member->apex->is_open && !(member->is_carried && member->apex->is_finishing);
+}
 
 /* Under the lock. */
-static gpur_status wait_until_open(gpur_apex *apex)
+static gpur_status wait_until_open(const gpur_member *member)
 {
-    while (!apex->is_open && !apex->is_quitting && apex->status == GPUR_OK)
-        gpur_mutex_wait(&apex->lock);
+    gpur_apex *const apex = member->apex;
+    const double end = member->is_carried ? gpur_clock_seconds() + patience : (double)INFINITY;
+    while (!is_open(member) && !apex->is_quitting && apex->status == GPUR_OK) {
+        if (gpur_clock_seconds() >= end)
+            return gpur_fail(GPUR_WOULD_BLOCK, "nobody advances the run; call again");
+        gpur_mutex_wait_for(&apex->lock, patience);
+    }
     if (apex->is_quitting || apex->status != GPUR_OK)
         return gpur_fail(GPUR_INTERRUPTED, "the run takes nothing any more");
     return GPUR_OK;
@@ -24,17 +37,18 @@ static int may_insert(const gpur_apex *apex, int64_t rows)
 
 /* Waits until the run is open and the limiter lets these rows in, and counts them as inserted. The time in which the
  * run is not open is no wait for the limiter. */
-static gpur_status wait_to_insert(gpur_apex *apex, int64_t rows)
+static gpur_status wait_to_insert(const gpur_member *member, int64_t rows)
 {
+    gpur_apex *const apex = member->apex;
     double waited = 0.0;
-    GPUR_TRY(wait_until_open(apex));
+    GPUR_TRY(wait_until_open(member));
     while (!may_insert(apex, rows) && waited < apex->config.limiter_timeout) {
         const double begin = gpur_clock_seconds();
         gpur_mutex_wait_for(&apex->lock, apex->config.limiter_timeout - waited);
         waited += gpur_clock_seconds() - begin;
-        if (!apex->is_open)
+        if (!is_open(member))
             waited = 0.0;
-        GPUR_TRY(wait_until_open(apex));
+        GPUR_TRY(wait_until_open(member));
     }
     apex->counts.limiter_timeouts += !may_insert(apex, rows);
     gpur_limiter_count(&apex->limiter, rows, 0);
@@ -82,7 +96,7 @@ static gpur_status insert(gpur_member *member, const void *block, int64_t bytes,
 {
     gpur_apex *const apex = member->apex;
     gpur_mutex_lock(&apex->lock);
-    const gpur_status waited = wait_to_insert(apex, info->rows);
+    const gpur_status waited = wait_to_insert(member, info->rows);
     gpur_mutex_unlock(&apex->lock);
     GPUR_TRY(waited);
     const double begin = gpur_clock_seconds();
@@ -119,6 +133,33 @@ static gpur_status check(gpur_member *member, const void *block, int64_t bytes, 
     return GPUR_OK;
 }
 
+/* Under the lock. */
+static void count_start(gpur_member *worker)
+{
+    gpur_apex *const apex = worker->apex;
+    apex->counts.starts++;
+    apex->counts.deaths += worker->is_running;
+    apex->met += !worker->is_running;
+    worker->is_running = 1;
+    gpur_apex_add_started(worker);
+}
+
+gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header)
+{
+    gpur_apex *const apex = worker->apex;
+    if (worker->writer && worker->incarnation == header->incarnation)
+        return GPUR_OK;
+    GPUR_TRY(gpur_member_open_writer(worker));
+    gpur_mutex_lock(&apex->lock);
+    worker->incarnation = header->incarnation;
+    worker->next_sequence = header->sequence;
+    worker->steps = header->first_step;
+    if (worker->is_carried)
+        count_start(worker);
+    gpur_mutex_unlock(&apex->lock);
+    return GPUR_OK;
+}
+
 void gpur_apex_count_refused(gpur_apex *apex)
 {
     gpur_mutex_lock(&apex->lock);
@@ -143,7 +184,7 @@ gpur_status gpur_apex_take_episode(gpur_member *member, const gpur_actor_episode
 {
     gpur_apex *const apex = member->apex;
     gpur_mutex_lock(&apex->lock);
-    const gpur_status status = wait_until_open(apex);
+    const gpur_status status = wait_until_open(member);
     if (status == GPUR_OK) {
         count_steps(member, steps);
         member->has_sent |= gpur_member_evaluates(member);

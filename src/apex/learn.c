@@ -244,9 +244,9 @@ gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_
     const int32_t actors = apex->actors;
     const target to = {limit_of(apex->counts.env_steps, env_steps), limit_of(apex->counts.train_steps, train_steps)};
     gpur_mutex_unlock(&apex->lock);
-    GPUR_REQUIRE(train_steps > 0 || actors > 0 || apex->folder,
-                 "env_steps is %" PRId64 ", train_steps 0, and the run has 0 actors and no folder, so that no steps "
-                 "would come; give train_steps, or actors by gpur_apex_set_actors",
+    GPUR_REQUIRE(train_steps > 0 || actors > 0 || gpur_apex_has_workers(apex),
+                 "env_steps is %" PRId64 ", train_steps 0, and the run has 0 actors and no folder and no workers, so "
+                 "that no steps would come; give train_steps, or actors by gpur_apex_set_actors",
                  env_steps);
     gpur_status status = begin(apex);
     if (status == GPUR_OK) {

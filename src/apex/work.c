@@ -147,17 +147,8 @@ static gpur_status read_settings(const gpur_apex_config *given, int32_t actor, w
     gpur_apex_config c;
     GPUR_TRY(gpur_apex_read_config(given, &c));
     GPUR_REQUIRE(c.folder, "folder is NULL; a worker must have one");
-    GPUR_REQUIRE(actor >= 0 && actor < c.actors, "actor is %d and actors, of all workers, %d; it must be below that",
-                 (int)actor, (int)c.actors);
-    w->settings = (gpur_actor_settings){.place = actor,
-                                        .epsilon = gpur_apex_noise(&c, parts->networks.critic != NULL, actor, c.actors),
-                                        .incarnation = microseconds(),
-                                        .seed = c.seed,
-                                        .pull_period = c.pull_period,
-                                        .max_episode_steps = c.max_episode_steps,
-                                        .block_rows = c.block_rows,
-                                        .compression = c.compression,
-                                        .initial_priorities = c.initial_priorities};
+    GPUR_TRY(gpur_apex_check_actor(&c, actor));
+    w->settings = gpur_apex_actor_settings(&c, parts->networks.critic != NULL, actor, microseconds());
     parts->env_options = c.env_options ? c.env_options : "";
     return gpur_apex_paths_open(c.folder, &w->paths);
 }

@@ -73,6 +73,8 @@ static gpur_status set_learner(const system_entry *entry, const char *env_name, 
     if (entry->stride > 0) {
         GPUR_TRY(gpur_system_check_frames(entry->name, env_name, info, &kind));
         set_network(&paper.network, entry->stride, entry->is_large);
+        if (entry->system == GPUR_A3C) /* section 4.4; the norm is that of the authors' code where it clips */
+            paper.optimizer.clip_norm = 40.0f;
     } else {
         set_small(entry, info, &kind, &paper);
     }

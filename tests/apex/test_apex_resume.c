@@ -37,6 +37,7 @@ static void open_and_save(void)
     CHECK_OK(apex_fixture_settings("numbers", &settings));
     settings.apex.samples_per_insert = 8.0;
     CHECK_OK(open_run());
+    CHECK_OK(apex_fixture_await_actors(&fixture, 3)); /* on a busy machine two may be far ahead of the third */
     CHECK_OK(gpur_apex_advance(fixture.apex, 700, 0));
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 15));
     CHECK_OK(gpur_apex_save(fixture.apex, folder));

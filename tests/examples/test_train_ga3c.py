@@ -183,7 +183,7 @@ def other_options_are_refused(folder):
         ([*small, "--tuner", "best"], ["--tuner is \"best\"; it must be none, paper or code"]),
         ([*small, "--when-full", "drop"], ["--when-full is \"drop\"; it must be wait, refuse or drop-oldest"]),
         ([*small, "--agents", 0], ["agents", "0", "1 to 1024"]),
-        ([*small, "--tuner-period", 0], ["tuner_period is 0 seconds"]),
+        ([*small, "--tuner-period", 2e9], ["tuner_period is 2e+09 seconds"]),
         ([*a2c, "--agents", 1024, "--t-max", 256], ["--agents is 1024 and --t-max is 256", "65536"]),
         (["--preset", "ga3c"], ["84", "ga3c-small"]),
         (["--preset", "ga3c-tiny"], ["ga3c-tiny", "ga3c-small", "a2c-small"]),

@@ -143,6 +143,7 @@ TEST(the_other_presets_differ_in_network_and_system)
         CHECK_EQUAL(n->trunk[0].stride, others[i].stride);
         CHECK(!is_large || (n->trunk[2].units == 64 && n->trunk[2].kernel == 4 && n->trunk[2].stride == 2));
         CHECK_EQUAL(n->trunk[others[i].layers - 1].units, 256);
+        CHECK_NEAR(c.learner.optimizer.clip_norm, others[i].system == GPUR_A3C ? 40.0 : 0.0, 0.0);
         check_kept(&c);
     }
 }

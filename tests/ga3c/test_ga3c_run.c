@@ -247,7 +247,7 @@ TEST(settings_are_checked)
     REFUSES(queue_room = 0, "queue_room is 0");
     REFUSES(when_full = 3, "when_full is 3");
     REFUSES(min_train_batch = 5996, "min_train_batch is 5996 and t_max 5, and the learner's max_batch 6000");
-    REFUSES(tuner_period = 0.0, "tuner_period is 0");
+    REFUSES(tuner_period = -1.0, "tuner_period is -1");
     REFUSES(reserved = 1, "reserved");
     config = ga3c_fixture_config("");
     config.system = GPUR_A2C;
@@ -383,24 +383,6 @@ TEST(a_run_ends_at_any_moment)
     }
 }
 
-/* The tuner, at work. */
-
-TEST(the_tuner_changes_the_numbers_while_the_run_goes_on)
-{
-    config = ga3c_fixture_config("");
-    config.tuner = GPUR_TUNER_CODE;
-    config.tuner_period = 0.02;
-    config.tuner_settling = 0.005;
-    config.max_agents = 6;
-    open_run();
-    for (int i = 0; fixture.tuned < 5 && i < 1000; i++)
-        CHECK_OK(gpur_ga3c_advance(fixture.run, 500));
-    CHECK(fixture.tuned >= 5);
-    const gpur_ga3c_stats s = ga3c_fixture_stats(&fixture);
-    CHECK(s.agents >= 1 && s.agents <= 6 && s.predictors >= 1 && s.trainers >= 1);
-    close_run();
-}
-
 /* Evaluation, and files. */
 
 static double expected_return(int32_t id, int64_t games)
@@ -513,7 +495,6 @@ int main(int argc, char **argv)
     RUN(numbers_can_be_set_in_an_event);
     RUN(agents_leave_a_full_queue_at_once);
     RUN(a_run_ends_at_any_moment);
-    RUN(the_tuner_changes_the_numbers_while_the_run_goes_on);
     RUN(an_evaluation_plays_whole_games_beside_the_run);
 #ifdef GPUR_HAS_FILES
     RUN(a_saved_run_goes_on);

@@ -289,6 +289,12 @@ def test_options_that_are_refused(tmp_path, options, text):
     assert not (tmp_path / "run").exists()
 
 
+def test_one_event_ends_a_training():
+    """Those that come while it ends say nothing."""
+    result = small(steps=10**7, eval_episodes=0, on_event=lambda event: event.kind != "episode")
+    assert result.stats.episodes > 0 and result.stats.env_steps < 10**7
+
+
 def test_settings_reach_the_run():
     result = small(epsilons=[0.1, 0.2], prioritized=False, initial_priorities="max", replicate=2, eval_episodes=0,
                    pull_period=7, target_period=20, batch=16, steps=800)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/ga3c_fixture.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ float ga3c_env_reward(const char *options, int32_t id, int32_t total, int is_las
 
 typedef struct fake_env {
     char options[64];
-    int32_t id, episode, t, total, fail_at, has_frames;
+    int32_t id, episode, t, total, fail_at, nan_at, has_frames;
 } fake_env;
 
 static void show(const fake_env *e, void *obs)
@@ -62,7 +63,7 @@ static void show(const fake_env *e, void *obs)
 static const char *env_init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
 {
     fake_env *const e = calloc(1, sizeof *e);
-    const char *const fail = strstr(options, "fail=");
+    const char *const fail = strstr(options, "fail="), *const nan = strstr(options, "nan=");
     if (!e)
         return "no memory";
     strncpy(e->options, options, sizeof e->options - 1);
@@ -70,6 +71,7 @@ static const char *env_init(const char *options, uint64_t seed, gpur_env_info *i
     e->id = (int32_t)(seed & (e->has_frames ? 0xffff : 0xfffff));
     e->episode = -1;
     e->fail_at = fail ? (int32_t)atoi(fail + 5) : -1;
+    e->nan_at = nan ? (int32_t)atoi(nan + 4) : -1;
     info->obs = (gpur_space){.dtype = GPUR_FLOAT32, .shape = {GA3C_FEATURES}};
     if (e->has_frames)
         info->obs = (gpur_space){.dtype = GPUR_UINT8, .shape = {2, 3}};
@@ -106,7 +108,8 @@ static const char *env_step(void *env, const void *action, void *obs, gpur_env_r
         return "an action out of range";
     take_time(e);
     const int is_last = ++e->t == ga3c_env_length(e->options, e->id, e->episode);
-    result->reward = ga3c_env_reward(e->options, e->id, e->total++, is_last);
+    result->reward = e->total == e->nan_at ? NAN : ga3c_env_reward(e->options, e->id, e->total, is_last);
+    e->total++;
     const int is_cut_off = ga3c_env_is_cut_off(e->options, e->episode);
     result->terminated = is_last && !is_cut_off;
     result->truncated = is_last && is_cut_off;
@@ -209,6 +212,8 @@ static gpur_status predict(void *context, int32_t predictor, int64_t count, cons
         read_obs(fake, (const unsigned char *)obs + i * obs_bytes(fake), &row);
         actions[i] = ga3c_fake_action(lanes[i], steps[i]);
         values[i] = ga3c_fake_value(row.id, row.episode, row.t);
+        if (fake->diverges_at > 0 && *version >= fake->diverges_at)
+            values[i] = INFINITY;
     }
     atomic_fetch_add(&fake->greedy, greedy);
     if (count > atomic_load(&fake->largest_prediction))
@@ -260,17 +265,17 @@ static gpur_status publish(void *context)
 
 typedef struct fake_local {
     ga3c_fake *fake;
-    int32_t agent;
+    int64_t agent; /* whose copy it is; -1: it has not been used */
 } fake_local;
 
-static gpur_status local_open(void *context, int32_t agent, void **local)
+static gpur_status local_open(void *context, void **local)
 {
     ga3c_fake *const fake = context;
     fake_local *const made = malloc(sizeof *made);
     *local = made;
     if (!made)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory");
-    *made = (fake_local){fake, agent};
+    *made = (fake_local){fake, -1};
     atomic_fetch_add(&fake->locals, 1);
     return GPUR_OK;
 }
@@ -292,9 +297,11 @@ static gpur_status local_pull(void *local)
 static gpur_status local_predict(void *local, const void *obs, uint32_t lane, uint64_t step, int32_t *action,
                                  float *value)
 {
-    const fake_local *const l = local;
+    fake_local *const l = local;
     int64_t version;
-    if (lane != (uint32_t)l->agent)
+    if (l->agent < 0)
+        l->agent = lane;
+    if (l->agent != lane)
         return gpur_fail(GPUR_INVALID_ARGUMENT, "the copy of another agent");
     return predict(l->fake, 0, 1, obs, &lane, &step, 0, action, value, &version);
 }
@@ -354,6 +361,8 @@ static void note(void *user, const gpur_ga3c_event *event)
                 gpur_ga3c_set_counts(f->run, 1 + (int32_t)(f->episodes % 6), 1 + (int32_t)(f->episodes % 2), 1);
     } else {
         f->tuned++;
+        if (f->on_tuned)
+            f->on_tuned(event);
     }
 }
 

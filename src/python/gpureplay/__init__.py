@@ -47,6 +47,7 @@ The main names:
     show_config     prints what was built in, which devices there are, and what is missing
     file_info       what is in a file
     gpureplay.plot, gpureplay.tensorboard  learning curves of runs: python -m gpureplay.plot RUN
+    gpureplay.ray   Ape-X on the machines of a Ray cluster
     gpureplay.sb3   replay buffers for Stable-Baselines3 and CleanRL
 
 Every exception that the library raises is a GpureplayError, and beside that the built-in one that fits (ValueError,

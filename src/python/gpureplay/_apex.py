@@ -245,12 +245,17 @@ def processes_of(envs: Envs, given: bool | None) -> bool:
     return isinstance(envs, PythonEnvs) if given is None else flag("processes", given)
 
 
+def networks_of(agent: Agent) -> list[Settings]:
+    """The settings of the networks that an actor has."""
+    config = agent.config
+    return [config["actor"], config["critic"]] if isinstance(agent, DDPG) else [config]
+
+
 def actor_command(agent: Agent, env: str, env_options: EnvOptions, check_nan: bool) -> list[str]:
     """The command of an actor's process, which finds the modules that this process finds."""
-    config = agent.config
-    networks = [config["actor"], config["critic"]] if isinstance(agent, DDPG) else [config]
     given = {"env": env, "env_options": env_options, "check_nan": check_nan,
-             "buffer": settings_of_buffer(agent._buffer._spec), "networks": list(map(network_settings, networks))}
+             "buffer": settings_of_buffer(agent._buffer._spec),
+             "networks": list(map(network_settings, networks_of(agent)))}
     try:
         text = json.dumps(given)
     except TypeError as error:

@@ -390,7 +390,14 @@ class ApexConfig(Sized):
                         (c_double, "samples_per_insert limiter_band limiter_timeout"), (c_int64, "eval_episodes "
                         "eval_period"), (c_float, "eval_epsilon"), (c_int32, "restarts"), (c_uint64, "seed"),
                         (c_char_p, "env_options"), (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"),
-                        (c_void_p, "user"), (c_char_p, "folder"), (c_float, "sigma"), (c_int32, "reserved"))
+                        (c_void_p, "user"), (c_char_p, "folder"), (c_float, "sigma"), (c_int32, "workers"))
+
+
+class ApexCarrier(Sized):
+    c_name = "gpur_apex_carrier"
+    _fields_ = _members((c_uint64, "size"), (CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64), "take_block"),
+                        (CFUNCTYPE(c_int32, c_void_p, c_int64, c_double), "take_episode"),
+                        (CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64, c_void_p), "copy_weights"), (c_void_p, "user"))
 
 
 class ApexStats(Sized):
@@ -440,8 +447,8 @@ STRUCTS: list[type[Struct]] = [
     LearnerConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, ActorCriticConfig,
     ActorCriticBatch, ActorCriticLosses, DPGConfig, DPGStats, CheckpointOptions,
     CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent, RunConfig, RunStats,
-    BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexStats, GA3CEvent, GA3CConfig,
-    GA3CStats,
+    BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexCarrier, ApexStats, GA3CEvent,
+    GA3CConfig, GA3CStats,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -488,7 +495,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _P, _I32], "gpur_policy_pull"),
     (_STATUS, [_P, _P, _I64], "gpur_policy_get_weights gpur_policy_set_weights"),
     (_I64, [_P], "gpur_replay_size gpur_batch_count gpur_batch_length gpur_policy_version gpur_policy_weights_bytes "
-        "gpur_actor_critic_steps"),
+        "gpur_actor_critic_steps gpur_apex_weights_bytes"),
     (_U64, [_P], "gpur_block_format_hash"),
     (_I64, [_P, _I64, _I64], "gpur_block_max_bytes"),
     (_STATUS, [_P, _P, _P, _I64, _P], "gpur_block_pack"),
@@ -501,6 +508,11 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_I32, _P, _TEXT, _P, _P, _P, _I32], "gpur_apex_serve_dpg"),
     (_STATUS, [_P, _I32, _P, _P, _P, _I32, _P, _P], "gpur_apex_work"),
     (_STATUS, [_P, _I32, _P, _P, _P, _P, _I32, _P, _P], "gpur_apex_work_dpg"),
+    (_STATUS, [_P, _I32, _I64, _P, _P, _P, _I32, _P], "gpur_apex_act"),
+    (_STATUS, [_P, _I32, _I64, _P, _P, _P, _P, _I32, _P], "gpur_apex_act_dpg"),
+    (_STATUS, [_P, _P, _I64], "gpur_apex_receive_block"),
+    (_STATUS, [_P, _I32, _I64, ctypes.c_double], "gpur_apex_receive_episode"),
+    (_STATUS, [_P, _P, _I64, _P], "gpur_apex_get_weights"),
     (_STATUS, [_P, _I64, _P, _P], "gpur_replay_sample gpur_replay_get_priorities gpur_writer_append"),
     (_STATUS, [_P, _I64, _P, _P, _P], "gpur_replay_gather gpur_replay_update_priorities gpur_writer_append_fields "
         "gpur_learner_q_values"),

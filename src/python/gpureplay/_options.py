@@ -155,7 +155,7 @@ OPTIONS = {
     "tuner": _ga3c(str, "none|paper|code", "changes the numbers of agents, predictors and trainers at random, and "
                                            "keeps what trains on more rollouts a second: one of the three at a time, "
                                            "or as the authors' code all (none)"),
-    "tuner_period": _ga3c(float, "X", "seconds of a measurement of it (60)"),
+    "tuner_period": _ga3c(float, "X", "seconds of a measurement of it (60, of code 20)"),
     "entropy": _critic(float, "X", "weight of the entropy in the loss (0.01)"),
 }
 

@@ -155,7 +155,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     Of GA3C alone: predictors, trainers: threads (2). min_train_batch: a train step has rollouts of more than so many
         steps together (0, 40). queue_room: rollouts that the training queue holds (100, 16). when_full: "wait",
         "refuse" or "drop-oldest" ("wait"). tuner: "none", "paper" or "code" ("none"); tuner_period: seconds of a
-        measurement of it (60).
+        measurement of it (60, of "code" 20).
 
     Results are the same bits each time, whatever the timing of threads, except on a GPU without `deterministic`, and
     with another number of threads; those of Ape-X, GA3C and A3C never are. Ctrl-C ends the training after the steps
@@ -585,16 +585,18 @@ class Training:
         """When the training was stopped."""
 
     def run_to_the_end(self) -> TrainResult:
+        was_stopped = False
         try:
             try:
                 self._train()
             except (Interrupted, KeyboardInterrupt, SystemExit):
+                was_stopped = self._run.was_stopped_by_event  # before another call, which may have no event
                 self._end_early()
                 raise
             finally:
                 self._progress.finish()
         except Interrupted:
-            if not self._run.was_stopped_by_event:
+            if not was_stopped:
                 raise
         except (KeyboardInterrupt, SystemExit):
             self._save_learner()

@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
                                                         "moved")
     parser.add_argument("--refill", action="store_true", help="of Ape-X, with --resume: the replay stays empty, and "
                                                               "actors fill it again before training goes on")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local",
+                        help="of Ape-X: ray: actors and learner are processes on a cluster of Ray, that of "
+                             "RAY_ADDRESS, of this machine, or a new one (local)")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument("--list", action="store_true", help="show the environments of the library, or the one of "
                                                             "--env, and their options")
@@ -126,10 +129,18 @@ def _listen_to_signals() -> None:
     signal.signal(signal.SIGTERM, stop)
 
 
+def _trainer(engine: str) -> Any:
+    if engine == "local":
+        return train
+    from .ray import ApeX
+
+    return lambda **given: ApeX(**given).train()
+
+
 def main() -> int:
     parser = _parser()
     given = vars(parser.parse_args())
-    quiet, lists = given.pop("quiet"), given.pop("list")
+    quiet, lists, engine = given.pop("quiet"), given.pop("list"), given.pop("engine")
     try:
         if lists:
             for name in [given["env"]] if given["env"] else game_names():
@@ -140,7 +151,7 @@ def main() -> int:
         if given["out"] is None and given["resume"] is None:
             given["out"] = _folder_of(given["env"], 1 if given["seed"] is None else given["seed"])
         _listen_to_signals()
-        train(progress=not quiet, **given)
+        _trainer(engine)(progress=not quiet, **given)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (GpureplayError, OSError, ValueError, TypeError, ImportError) as error:

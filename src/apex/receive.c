@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Workers whose blocks, episodes and weights the caller carries: the learner's side. */
+#include "apex/apex.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+gpur_status gpur_workers_open(gpur_apex *apex)
+{
+    const int32_t count = apex->config.workers;
+    if (count == 0)
+        return GPUR_OK;
+    apex->workers = calloc((size_t)count, sizeof *apex->workers);
+    if (!apex->workers)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %d workers", (int)count);
+    for (int32_t i = 0; i < count; i++) {
+        gpur_member *const worker = &apex->workers[i];
+        worker->apex = apex;
+        worker->place = i;
+        worker->is_carried = 1;
+        worker->epsilon = gpur_apex_noise(&apex->config, apex->learner.dpg != NULL, i, count);
+    }
+    return GPUR_OK;
+}
+
+void gpur_workers_close(gpur_apex *apex)
+{
+    for (int32_t i = 0; apex->workers && i < apex->config.workers; i++)
+        gpur_writer_destroy(apex->workers[i].writer);
+    free(apex->workers);
+}
+
+static gpur_status check_actor(const gpur_apex *apex, int64_t actor)
+{
+    GPUR_REQUIRE(actor >= 0 && actor < apex->config.workers,
+                 "actor is %" PRId64 " and the run has %d workers; it must be below that", actor,
+                 (int)apex->config.workers);
+    return GPUR_OK;
+}
+
+/* All but its rows. Incarnations have rising numbers, so one that is older than the last was replaced by it. */
+static gpur_status read_header(const gpur_apex *apex, const void *block, int64_t bytes, gpur_block_header *header)
+{
+    GPUR_TRY(gpur_block_read_header(&apex->format->spec, block, bytes, header));
+    GPUR_TRY(check_actor(apex, header->actor));
+    const gpur_member *const worker = &apex->workers[header->actor];
+    GPUR_REQUIRE(header->rows <= apex->config.block_rows && header->first_step <= INT64_MAX - header->rows,
+                 "a block has %" PRId64 " rows, from step %" PRId64 "; it must have at most %d, of small numbers",
+                 header->rows, header->first_step, (int)apex->config.block_rows);
+    GPUR_REQUIRE(!worker->writer || header->incarnation >= worker->incarnation,
+                 "a block is of incarnation %" PRId64 " of actor %" PRId64 ", of which incarnation %" PRId64
+                 " has come already",
+                 header->incarnation, header->actor, worker->incarnation);
+    GPUR_REQUIRE(!worker->writer || header->incarnation > worker->incarnation ||
+                     header->sequence >= worker->next_sequence,
+                 "block %" PRId64 " of actor %" PRId64 " has come already; the next one is %" PRId64, header->sequence,
+                 header->actor, worker->next_sequence);
+    return GPUR_OK;
+}
+
+/* One at a time. */
+static gpur_status receive(gpur_apex *apex, const void *block, int64_t bytes)
+{
+    gpur_block_header header;
+    const gpur_status status = read_header(apex, block, bytes, &header);
+    if (status != GPUR_OK) {
+        gpur_apex_count_refused(apex);
+        return status;
+    }
+    gpur_member *const worker = &apex->workers[header.actor];
+    GPUR_TRY(gpur_apex_meet(worker, &header));
+    return gpur_apex_take_block(worker, block, bytes, header.first_step + header.rows);
+}
+
+static int is_of_the_block(gpur_status status)
+{
+    return status == GPUR_OK || status == GPUR_INVALID_ARGUMENT || status == GPUR_FILE_ERROR ||
+           status == GPUR_WOULD_BLOCK || status == GPUR_INTERRUPTED;
+}
+
+gpur_status gpur_apex_receive_block(gpur_apex *apex, const void *block, int64_t bytes)
+{
+    GPUR_REQUIRE(apex && block, "apex and block must not be NULL");
+    gpur_mutex_lock(&apex->receiving);
+    const gpur_status status = receive(apex, block, bytes);
+    gpur_mutex_unlock(&apex->receiving);
+    if (is_of_the_block(status))
+        return status;
+    gpur_mutex_lock(&apex->lock);
+    gpur_apex_end(apex, status, gpur_last_error());
+    gpur_mutex_unlock(&apex->lock);
+    return status;
+}
+
+gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t length, double episode_return)
+{
+    GPUR_REQUIRE(apex, "apex is NULL");
+    GPUR_TRY(check_actor(apex, actor));
+    const gpur_actor_episode episode = {.episode_return = episode_return, .length = length};
+    gpur_mutex_lock(&apex->lock);
+    gpur_apex_add_episode(&apex->workers[actor], &episode);
+    gpur_mutex_unlock(&apex->lock);
+    return GPUR_OK;
+}
+
+int64_t gpur_apex_weights_bytes(const gpur_apex *apex)
+{
+    return apex ? apex->shared.weights_bytes : 0;
+}
+
+gpur_status gpur_apex_get_weights(gpur_apex *apex, void *weights, int64_t bytes, int64_t *published)
+{
+    GPUR_REQUIRE(apex && published, "apex and published must not be NULL");
+    GPUR_REQUIRE(!weights || bytes == apex->shared.weights_bytes,
+                 "bytes is %" PRId64 "; it must be gpur_apex_weights_bytes, %" PRId64, bytes,
+                 apex->shared.weights_bytes);
+    *published = gpur_shared_published(&apex->shared);
+    if (weights && *published > 0)
+        *published = gpur_shared_read(&apex->shared, weights);
+    return GPUR_OK;
+}

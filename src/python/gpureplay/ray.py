@@ -1,0 +1,544 @@
+# SPDX-License-Identifier: MIT
+"""Ape-X [Horgan et al. 2018] beyond one machine, on Ray: pip install "gpureplay[ray]".
+
+    import gpureplay.ray
+
+    result = gpureplay.ray.ApeX("MinAtar/Breakout", preset="apex-dqn-small", actors=64, out="/shared/run").train(10**7)
+
+Ray places actors and learner, restarts them, and carries what they send. docs/distributed.md has the rest.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import itertools
+import logging
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+try:
+    import ray
+    from ray.exceptions import ActorDiedError, RayActorError, RayError, RayTaskError
+    from ray.util.metrics import Counter, Gauge
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{error}; `pip install \"gpureplay[ray]\"`", name=error.name) from error
+
+from . import _c_api
+from ._apex import ApexStats, networks_of, refuse_other_envs
+from ._config import Settings, apex_config, make_spec, network_settings, policy_config, settings_of_buffer
+from ._device import Device
+from ._envs import absolute, open_envs
+from ._inputs import integer
+from ._library import Closed, FileError, GpureplayError, Interrupted, InvalidArgument, WouldBlock, check, lib
+from ._options import FILE, System, read_options, system_of
+from ._policy import Policy
+from ._python_envs import PythonEnvs
+from ._schema import fields_of
+from ._train import TrainResult, train
+from ._train_apex import ApexDPGTraining, ApexTraining
+
+_WAITING = 4  # blocks of an actor that wait while others are on their way
+_IN_FLIGHT = 8  # calls of one process to the learner that Ray accepts; an actor has one
+_QUICK_FAILURES = 5  # of an actor in a row, before anything of it was received, after which the training ends
+_LEARNER_RESTARTS = 10
+_GONE = 0.2  # seconds between two tries to reach a learner that is being restarted
+_FAREWELL = 5.0  # seconds for actors to end
+_LOOK = 1.0  # seconds between two looks at the statistics
+_NEW_WEIGHTS = 16e6  # bytes of weights that each machine may have to fetch in a second
+_ENDED = "ended"  # what `take` returns then
+_log = logging.getLogger("gpureplay")
+
+
+class ActorFailed(GpureplayError, RuntimeError):
+    """An actor has ended by an error, or by that of its environment. sent: blocks that had arrived before."""
+
+    def __init__(self, text: str, sent: int):
+        super().__init__(text, sent)
+        self.sent = sent
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class _Ended(Exception):
+    """The training has ended, and so does the actor."""
+
+
+def _answer(ask: Callable[[], Any]) -> Any:
+    """What a call gives. While the learner is away, being restarted, it is asked again. ActorDiedError: it is not
+    restarted any more."""
+    while True:
+        try:
+            return ray.get(ask())
+        except ActorDiedError:
+            raise
+        except RayActorError:
+            time.sleep(_GONE)
+
+
+# The learner.
+
+
+class _Training(ApexTraining):
+    """A training whose actors are elsewhere."""
+
+    actors = 0
+
+    @property
+    def run(self) -> Any:
+        return self._run
+
+    def _make_run(self, settings: Settings) -> Any:
+        self.actors = settings["actors"]
+        return super()._make_run({**settings, "actors": 0, "workers": self.actors})
+
+    def _say_what(self, device: Device) -> None:
+        self._print(f"{self._envs.name}, {self._options['actors']} actors on Ray, by {self._options['preset']} on "
+                    f"{device.name}: {device.info.description}")
+
+    def actor_settings(self) -> Settings:
+        """What an actor has to know."""
+        env, env_options, check_nan = self._command_parts
+        return {"env": env, "env_options": self._options["env_options"] if env_options is None else env_options,
+                "check_nan": check_nan, "buffer": settings_of_buffer(self._buffer._spec),
+                "networks": list(map(network_settings, networks_of(self._agent))),
+                "apex": {**self._run.config, "actors": self.actors, "workers": 0, "processes": False}}
+
+
+class _DPGTraining(_Training, ApexDPGTraining):
+    """The same by DPG."""
+
+
+class Learner:
+    """The process with the replay and the learner, as an actor of Ray. `train` runs in a thread of its own, and so does
+    `take`. When Ray has restarted the process, it calls `train` again, which goes on from the last checkpoint."""
+
+    def __init__(self, given: Settings):
+        self._given = given
+        self._training: _Training | None = None
+        self._is_open, self._has_ended = threading.Event(), False
+        self._started = time.time_ns()
+        self._incarnation = 0
+        self._weights: Any = None  # the object, and its number
+        self._published, self._next = 0, 0.0  # next: when there may be a newer object
+        self._metrics: dict[str, Any] = {}
+        self._counted: dict[str, float] = {}
+
+    def _open(self) -> _Training:
+        given, out = self._given, self._given["out"]
+        with warnings.catch_warnings():  # it uses a name of Ray's own that is deprecated
+            warnings.simplefilter("ignore")
+            was_restarted = bool(ray.get_runtime_context().was_current_actor_reconstructed)
+        goes_on = given["resume"] is not None or (was_restarted and out is not None and Path(out, FILE).exists())
+        place = out if given["resume"] is None else given["resume"]
+        preset = given["preset"] if place is None or not goes_on else read_options(place)[0]["preset"]
+        kind = _DPGTraining if system_of(preset) == System.APEX_DPG else _Training
+        training = kind({**given, "refill": given["refill"] and goes_on}, None if place is None else Path(place),
+                             is_resumed=goes_on)
+        training.begin()
+        return training
+
+    def _opened(self) -> _Training:
+        self._is_open.wait()
+        if self._training is None:
+            raise InvalidArgument("the training could not begin")
+        return self._training
+
+    def train(self) -> Settings:
+        """The whole training. Returns what `TrainResult` has, and how to make its policy."""
+        try:
+            self._training = self._open()
+        finally:
+            self._is_open.set()
+        result = self._training.run_to_the_end()
+        self._has_ended = True
+        policy = Policy.for_learner(result.agent, max_batch=1)
+        weights = policy.get_weights()
+        policy.close()
+        policy_settings = {"obs": result.agent._obs[1:], **network_settings(networks_of(result.agent)[0])}
+        return {"policy": policy_settings, "weights": weights, "buffer": None, "episodes": result.episodes,
+                "evaluations": result.evaluations, "rates": result.rates, "stats": result.stats,
+                "config": result.config, "folder": result.folder}
+
+    def stop(self) -> None:
+        """Ends the training as if on_event had returned False."""
+        run = self._opened().run
+        run._reporter.says_stop = True
+        run.stop()
+
+    def settings(self) -> Settings:
+        """Of an actor that begins now. Incarnations have rising numbers: milliseconds by this process's clock."""
+        settings = self._opened().actor_settings()
+        self._incarnation = max(self._incarnation + 1, time.time_ns() // 10**6)
+        return {**settings, "incarnation": self._incarnation}
+
+    def take(self, actor: int, known: Any, episodes: list[tuple[int, float]], *blocks: np.ndarray) -> Any:
+        """Takes what an actor has made: lengths and returns of episodes, and blocks, which lie in the memory of Ray's
+        object store while they are appended. Waits as the limiter says. Returns the newest weights: their number and,
+        in a list, their object; None: none but those of the number `known`. _ENDED: the training has ended."""
+        run = self._opened().run
+        try:
+            for length, value in episodes:
+                run._call(lib.gpur_apex_receive_episode, actor, length, value)
+            for block in blocks:
+                self._receive(run, np.frombuffer(block, np.uint8))
+            return self._newest(run, known)
+        except (Closed, Interrupted):
+            return _ENDED
+
+    def _receive(self, run: Any, block: np.ndarray) -> None:
+        while True:
+            try:
+                run._call(lib.gpur_apex_receive_block, block.ctypes.data, block.size)
+                return
+            except WouldBlock:  # a checkpoint is being saved, say
+                if self._has_ended:
+                    raise Interrupted("the training has ended") from None
+            except (FileError, InvalidArgument) as error:
+                if isinstance(error, Closed):
+                    raise
+                _log.warning("a block is refused: %s", error)
+                return
+
+    def _newest(self, run: Any, known: Any) -> Any:
+        published = ctypes.c_int64()
+        run._call(lib.gpur_apex_get_weights, None, 0, ctypes.addressof(published))
+        if published.value > self._published and time.monotonic() >= self._next:
+            weights = np.empty(run._invoke(lib.gpur_apex_weights_bytes), np.uint8)
+            self._next = time.monotonic() + weights.size / _NEW_WEIGHTS
+            run._call(lib.gpur_apex_get_weights, weights.ctypes.data, weights.size, ctypes.addressof(published))
+            self._published, self._weights = published.value, ray.put(weights)
+        number = (self._started, self._published)
+        return None if self._weights is None or number == known else (number, [self._weights])
+
+    def stats(self) -> ApexStats:
+        """Statistics, which become metrics of Ray, too: gpureplay_env_steps, and so on."""
+        stats: ApexStats = self._opened().run.stats
+        for name, value in stats._asdict().items():
+            is_count = isinstance(value, int) and name not in ("actors", "eval_episode")
+            metric = self._metrics.get(name)
+            if metric is None:
+                metric = self._metrics[name] = (Counter if is_count else Gauge)(f"gpureplay_{name}", f"{name} of Ape-X")
+            if not is_count:
+                metric.set(value)
+            elif value > self._counted.get(name, 0):
+                metric.inc(value - self._counted.get(name, 0))
+                self._counted[name] = value
+        return stats
+
+
+# Actors.
+
+
+class _Link:
+    """Between an actor and the learner: one call at a time, which has all blocks that wait. So blocks arrive in their
+    order, and what waits is bounded."""
+
+    def __init__(self, learner: Any, actor: int):
+        self._learner, self._actor = learner, actor
+        self._blocks: list[np.ndarray] = []
+        self._episodes: list[tuple[int, float]] = []
+        self._sent: tuple[Any, ...] = ()
+        self._call: Any = None
+        self._number: Any = None  # of the newest weights, and their object
+        self._weights: Any = None
+        self._is_new = False
+        self.arrived = 0
+        self.raised: list[BaseException] = []
+        self.carrier = carrier = _c_api.ApexCarrier()
+        for name in ("take_block", "take_episode", "copy_weights"):
+            kind = dict(_c_api.ApexCarrier._fields_)[name]
+            setattr(carrier, name, kind(self._guarded(getattr(self, name))))
+
+    def _guarded(self, function: Callable[..., None]) -> Callable[..., int]:
+        """An exception cannot pass through C: it ends the actor."""
+        def call(_user: int | None, *arguments: Any) -> int:
+            try:
+                function(*arguments)
+            except BaseException as error:
+                self.raised.append(error)
+            return int(bool(self.raised))
+
+        return call
+
+    def _ask(self) -> Any:
+        return self._learner.take.options(concurrency_group="take").remote(*self._sent)
+
+    def _begin(self) -> None:
+        self._sent = self._actor, self._number, self._episodes, *self._blocks
+        self._episodes, self._blocks = [], []
+        self._call = self._ask()
+
+    def _end(self) -> None:
+        """Waits for the call. A learner that was restarted gets the same blocks again: it has lost them."""
+        calls = itertools.chain([self._call], iter(self._ask, None))
+        newest = _answer(lambda: next(calls))
+        self.arrived += len(self._sent) - 3
+        self._call, self._sent = None, ()
+        if newest == _ENDED:
+            raise _Ended
+        if newest is not None:
+            self._number, (self._weights,) = newest
+            self._is_new = True
+
+    def _is_done(self) -> bool:
+        return bool(ray.wait([self._call], timeout=0)[0])
+
+    def take_block(self, address: int, size: int) -> None:
+        """Ray puts arrays of 100 KB and more into its object store, and sends smaller ones with the call."""
+        self._blocks.append(np.frombuffer(ctypes.string_at(address, size), np.uint8))
+        if self._call is not None and (len(self._blocks) >= _WAITING or self._is_done()):
+            self._end()
+        if self._call is None:
+            self._begin()
+
+    def take_episode(self, length: int, value: float) -> None:
+        self._episodes.append((length, value))
+
+    def copy_weights(self, address: int, size: int, is_new: int) -> None:
+        if self._call is not None and self._is_done():
+            self._end()
+        while self._number is None:
+            self._begin()
+            self._end()
+            if self._number is None:
+                time.sleep(_GONE)
+        if not self._is_new:
+            return
+        self._is_new = False
+        try:
+            weights = ray.get(self._weights)  # of all actors of a machine the first one fetches them
+        except RayError:  # they went away with the learner
+            if self.arrived == 0:
+                self._number = None
+                self.copy_weights(address, size, is_new)
+            return
+        if weights.size != size:
+            raise InvalidArgument(f"the weights of this actor have {size} bytes, and those of the learner "
+                                  f"{weights.size}; the networks must be the same")
+        ctypes.memmove(address, weights.ctypes.data, size)
+        ctypes.c_int32.from_address(is_new).value = 1
+
+
+class Actor:
+    """An actor of Ape-X in a process of its own, as an actor of Ray: an environment, and a policy on the CPU. When Ray
+    has restarted the process, it calls `run` again."""
+
+    def run(self, actor: int, learner: Any) -> None:
+        """Acts until the training has ended. ActorFailed: the environment refused, say."""
+        link = _Link(learner, actor)
+        try:
+            self._act(actor, _answer(learner.settings.remote), link)
+        except _Ended:
+            return
+        except RayActorError:  # of the learner
+            raise
+        except Exception as error:
+            text = str(error) if isinstance(error, GpureplayError) else f"{type(error).__name__}: {error}"
+            raise ActorFailed(text, link.arrived) from error
+
+    def _act(self, actor: int, given: Settings, link: _Link) -> None:
+        buffer = dict(given["buffer"])
+        fields = fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
+        spec = make_spec(fields, buffer.pop("capacity"), None, buffer)
+        networks = [policy_config(None, settings).network for settings in given["networks"]]
+        envs = open_envs(given["env"], options=given["env_options"] or None, check_nan=given["check_nan"])
+        if isinstance(envs, PythonEnvs):
+            envs.tells_place = True
+        envs.open()
+        config = apex_config(given["apex"])
+        config.env_options = envs.options
+        try:
+            act = lib.gpur_apex_act if len(networks) == 1 else lib.gpur_apex_act_dpg
+            status = act(ctypes.addressof(config), actor, given["incarnation"], envs.type,
+                         ctypes.addressof(spec.config), *map(ctypes.addressof, networks), 0,
+                         ctypes.addressof(link.carrier))
+            for error in link.raised:
+                raise error
+            check(status)
+        finally:
+            envs.close()
+
+
+# The program that begins it.
+
+
+class ApeX:
+    """Ape-X with actors and learner on a cluster of Ray: that of RAY_ADDRESS, of ray.init, or of this machine.
+
+    env, preset: as for `gpureplay.train` with a preset of Ape-X ("apex-dqn"). All machines must have gpureplay, what
+        makes the environment, and the same version of both. actors: how many, each in a process of its own (8).
+    resources: options of Ray (`ray.remote`) for the "actor"s and the "learner": {"actor": {"num_cpus": 0.5}, "learner":
+        {"num_gpus": 1, "num_cpus": 4}}. By default each has one CPU, and the learner a GPU if `device` is one. Actors
+        are restarted without a limit ("max_restarts" -1), the learner 10 times.
+    on_stats: is called about every second with a dict of the members of `ApexStats`, in the thread that calls `train`:
+        ray.tune.report, say.
+    refill: a learner that was restarted, or `resume`, begins with an empty buffer.
+    options: the others of `gpureplay.train`, but processes and folder: out, seed, samples_per_insert, ... Files are
+        written where the learner is. Give `out` a folder that all machines see: then a learner that has died goes on
+        from its last checkpoint, wherever it is restarted. Without `out` it begins anew.
+    """
+
+    def __init__(self, env: str | None = None, preset: str | None = None, *, actors: int | None = None,
+                 resources: Mapping[str, Mapping[str, Any]] | None = None,
+                 on_stats: Callable[[dict[str, Any]], Any] | None = None, refill: bool = False, **options: Any):
+        for name in ("processes", "folder"):
+            if options.get(name) is not None:
+                raise InvalidArgument(f"{name} is {options[name]!r}; on Ray it must be left out")
+        if preset is None and options.get("resume") is None:
+            preset = "apex-dqn"
+        if preset is not None and not system_of(preset) & System.APEX:
+            raise InvalidArgument(f"preset is {preset!r}; it must be one of Ape-X: apex-dqn, apex-dpg, or one of them "
+                                  "with -small")
+        if env is not None:
+            refuse_other_envs(env)
+            env = absolute(env)
+        for name in ("out", "resume"):
+            if options.get(name) is not None:
+                options[name] = os.path.abspath(options[name])
+        self._resources = {"actor": {}, "learner": {}, **(resources or {})}
+        if len(self._resources) > 2:
+            raise InvalidArgument(f"resources is {resources!r}; it must have no other names than \"actor\" and "
+                                  "\"learner\"")
+        if actors is not None:
+            integer("actors", actors, 1, _c_api.APEX_MAX_ACTORS)
+        bound = inspect.signature(train).bind(env, preset=preset, actors=actors, refill=refill, **options)
+        bound.apply_defaults()
+        self._given, self._on_stats = dict(bound.arguments), on_stats
+
+    def train(self, steps: int | None = None) -> TrainResult:
+        """Trains for so many environment steps of all actors; None: as many as the options or the preset say. Returns
+        the result of `gpureplay.train`, in which `agent` is a `Policy` on the CPU, and `buffer` is None.
+
+        Ctrl-C ends the training; its files are written, and KeyboardInterrupt is raised. Errors are those of
+        `gpureplay.train`; ActorFailed: an actor failed 5 times in a row before anything of it was received;
+        ray.exceptions.ActorDiedError: the learner was restarted too often."""
+        if not ray.is_initialized():
+            ray.init()
+        given = {**self._given, **({} if steps is None else {"steps": steps})}
+        crew = _Crew(given, self._resources)
+        try:
+            return _result_of(self._watch(crew))
+        except RayTaskError as error:
+            if isinstance(error.cause, (GpureplayError, OSError, ValueError, TypeError, ImportError)):
+                raise error.cause from None
+            raise
+        except KeyboardInterrupt:
+            crew.stop()
+            raise
+        finally:
+            crew.kill()
+
+    def _watch(self, crew: _Crew) -> Settings:
+        while not crew.is_done(_LOOK):
+            stats = crew.stats()
+            if stats is not None and self._on_stats is not None:
+                self._on_stats(stats._asdict())
+        return cast(Settings, ray.get(crew.done))
+
+
+def _result_of(found: Settings) -> TrainResult:
+    policy = Policy(found["policy"].pop("obs"), device="cpu", **found.pop("policy"))
+    policy.set_weights(found.pop("weights"))
+    return TrainResult(agent=policy, **found)
+
+
+class _Crew:
+    """Learner and actors, as the program that began them sees them."""
+
+    def __init__(self, given: Settings, resources: Mapping[str, Mapping[str, Any]]):
+        device = str(given["device"] or "auto")
+        on_gpu = device.startswith("cuda") or (device == "auto" and ray.cluster_resources().get("GPU", 0) > 0)
+        self._learner: Any = ray.remote(**{
+            "num_cpus": 1, "num_gpus": int(on_gpu), "max_restarts": _LEARNER_RESTARTS,
+            "max_pending_calls": _IN_FLIGHT, "concurrency_groups": {"train": 1, "take": 1},
+            **resources["learner"]})(Learner).remote(given)
+        self.done: Any = self._learner.train.options(concurrency_group="train", max_task_retries=-1).remote()
+        self._make_actor: Any = ray.remote(**{"num_cpus": 1, "max_restarts": -1, **resources["actor"]})(Actor)
+        self._actors: list[Any] = []
+        self._runs: dict[Any, int] = {}  # the call of each actor
+        self._failures: dict[int, int] = {}  # in a row
+        self._wanted: Any = self._learner.settings.remote()  # tells how many actors there are
+        self._asked: Any = None
+
+    def is_done(self, seconds: float) -> bool:
+        """Whether the training has ended. Waits for something to happen."""
+        waiting = [self.done, *([] if self._wanted is None else [self._wanted]), *self._runs]
+        ready = ray.wait(waiting, timeout=seconds)[0]
+        if self.done in ready:
+            return True
+        for call in ready:
+            if call in self._runs:
+                self._see_to(call)
+            else:
+                self._start()
+        return False
+
+    def _start(self) -> None:
+        wanted, self._wanted = self._wanted, None
+        try:
+            actors = ray.get(wanted)["apex"]["actors"]
+        except RayActorError:  # the learner has died early
+            self._wanted = self._learner.settings.remote()
+            time.sleep(_GONE)
+            return
+        except RayTaskError:  # `done` tells why
+            return
+        self._actors = [self._make_actor.remote() for _ in range(actors)]
+        for i in range(actors):
+            self._run(i)
+
+    def _run(self, actor: int) -> None:
+        call = self._actors[actor].run.options(max_task_retries=-1).remote(actor, self._learner)
+        self._runs[call] = actor
+
+    def _see_to(self, call: Any) -> None:
+        """An actor has ended."""
+        actor = self._runs.pop(call)
+        try:
+            ray.get(call)
+        except RayTaskError as error:
+            failure = error.cause
+            if not isinstance(failure, ActorFailed):
+                raise
+            self._failures[actor] = 0 if failure.sent else self._failures.get(actor, 0) + 1
+            _log.warning("actor %d: %s", actor, failure)
+            if self._failures[actor] >= _QUICK_FAILURES:
+                raise ActorFailed(f"actor {actor}: {failure} (for the 5th time in a row it failed before anything of "
+                                  "it was received)", 0) from None
+            time.sleep(0.025 * 2**self._failures[actor])
+        except RayActorError:  # it is dead, or the learner is, which `done` tells
+            time.sleep(_GONE)
+        self._run(actor)
+
+    def stats(self) -> ApexStats | None:
+        """The last statistics. None: the learner has not answered since the last ones."""
+        if self._asked is None:
+            self._asked = self._learner.stats.remote()
+        if not ray.wait([self._asked], timeout=0)[0]:
+            return None
+        asked, self._asked = self._asked, None
+        try:
+            return cast(ApexStats, ray.get(asked))
+        except RayError:
+            return None
+
+    def stop(self) -> None:
+        """Asks the learner to end the training, and gives it time to write its files."""
+        self._learner.stop.remote()
+        ray.wait([self.done], timeout=60)
+
+    def kill(self) -> None:
+        """Actors have a moment to end by themselves."""
+        if self._runs and ray.wait([self.done], timeout=0)[0]:
+            ray.wait([*self._runs], num_returns=len(self._runs), timeout=_FAREWELL)
+        for handle in (*self._actors, self._learner):
+            ray.kill(handle)

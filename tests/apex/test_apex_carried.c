@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* Ape-X with workers whose blocks the caller carries: here from threads of this program, and blocks that are made by
+ * hand: good, damaged, of others, and repeated. */
+#include "base/clock.h"
+#include "support/apex_fixture.h"
+#include "support/run_fixture.h"
+#include "test.h"
+
+#include <pthread.h>
+
+enum { ROWS = 10, WORKERS = 3 };
+
+static apex_fixture fixture;
+static apex_settings settings;
+
+static void open_run(const char *name)
+{
+    const gpur_device_config device = test_device_config();
+    CHECK_OK(apex_fixture_settings(name, &settings));
+    settings.replay.min_size = ROWS;
+    settings.apex.actors = 0;
+    settings.apex.workers = WORKERS;
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
+}
+
+/* Workers. */
+
+typedef struct worker {
+    pthread_t thread;
+    int32_t actor;
+    gpur_status status;
+    int64_t blocks, episodes, most, pulled; /* most: it ends with so many blocks */
+    _Atomic int is_done;
+} worker;
+
+static gpur_status bring(const void *block, int64_t bytes)
+{
+    gpur_status status = GPUR_WOULD_BLOCK;
+    while (status == GPUR_WOULD_BLOCK)
+        status = gpur_apex_receive_block(fixture.apex, block, bytes);
+    return status;
+}
+
+static int32_t take_block(void *user, const void *block, int64_t bytes)
+{
+    worker *const w = user;
+    return bring(block, bytes) != GPUR_OK || ++w->blocks == w->most;
+}
+
+static int32_t take_episode(void *user, int64_t length, double episode_return)
+{
+    worker *const w = user;
+    w->episodes++;
+    return gpur_apex_receive_episode(fixture.apex, w->actor, length, episode_return) != GPUR_OK;
+}
+
+static int32_t copy_weights(void *user, void *weights, int64_t bytes, int32_t *is_new)
+{
+    worker *const w = user;
+    int64_t published = 0;
+    gpur_status status = gpur_apex_get_weights(fixture.apex, NULL, 0, &published);
+    *is_new = status == GPUR_OK && published > w->pulled;
+    if (*is_new)
+        status = gpur_apex_get_weights(fixture.apex, weights, bytes, &w->pulled);
+    return status != GPUR_OK;
+}
+
+static gpur_status act(worker *w)
+{
+    gpur_apex_config config = settings.apex;
+    const gpur_apex_carrier carrier = {sizeof carrier, take_block, take_episode, copy_weights, w};
+    config.actors = WORKERS;
+    return gpur_apex_act(&config, w->actor, 7, settings.type, &settings.replay, &settings.learner.network, 0, &carrier);
+}
+
+static void *run_worker(void *user)
+{
+    worker *const w = user;
+    w->status = act(w);
+    atomic_store(&w->is_done, 1);
+    return NULL;
+}
+
+/* Each row that a worker handed over is in the replay, and its epsilons and episodes are those of the ladder. */
+TEST(workers_that_are_carried_feed_a_learner_and_act_by_its_newest_weights)
+{
+    worker workers[WORKERS] = {{0}};
+    gpur_replay_stats replay = {.size = sizeof replay};
+    int64_t blocks = 0, episodes = 0;
+    open_run("cartpole");
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i].actor = i;
+        workers[i].most = 60 + i;
+    }
+    int64_t published = -1;
+    CHECK_OK(gpur_apex_get_weights(fixture.apex, NULL, 0, &published));
+    CHECK_EQUAL(published, 0);
+    gpur_apex_stop(fixture.apex); /* the first call publishes the first weights */
+    CHECK_EQUAL(gpur_apex_advance(fixture.apex, 1, 0), GPUR_INTERRUPTED);
+    for (int i = 0; i < WORKERS; i++)
+        CHECK_EQUAL(pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]), 0);
+    for (int done = 0; done < WORKERS;) {
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
+        done = 0;
+        for (int i = 0; i < WORKERS; i++)
+            done += atomic_load(&workers[i].is_done);
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        CHECK_EQUAL(workers[i].status, GPUR_INTERRUPTED);
+        CHECK_EQUAL(workers[i].blocks, workers[i].most);
+        CHECK(workers[i].pulled > 1);
+        blocks += workers[i].blocks, episodes += workers[i].episodes;
+    }
+    CHECK_OK(gpur_apex_finish(fixture.apex, 0));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK_OK(gpur_replay_get_stats(fixture.replay, &replay));
+    CHECK_EQUAL(stats.blocks, blocks);
+    CHECK(stats.rows == ROWS * blocks && stats.env_steps == stats.rows && replay.appended == stats.rows);
+    CHECK(stats.starts == WORKERS && stats.actors == WORKERS && stats.deaths == 0);
+    CHECK(stats.refused_blocks == 0 && stats.lost_blocks == 0);
+    CHECK(episodes > 0 && stats.episodes == episodes && fixture.kinds[GPUR_APEX_EPISODE] == episodes);
+    CHECK(stats.recent_return >= 1.0 && fixture.most_actor == WORKERS - 1);
+    apex_fixture_close(&fixture);
+}
+
+/* Blocks that are made here, of zeros. */
+
+static unsigned char block[1 << 16];
+
+static int64_t make_block(const gpur_replay_config *replay, int64_t actor, int64_t incarnation, int64_t sequence,
+                          int64_t rows)
+{
+    static const unsigned char zeros[64 * RUN_FEATURES * sizeof(float)];
+    const void *fields[GPUR_APEX_FIELDS];
+    gpur_block_format *format = NULL;
+    int64_t bytes = -1;
+    for (int i = 0; i < GPUR_APEX_FIELDS; i++)
+        fields[i] = zeros;
+    const gpur_block_input input = {.size = sizeof input,
+                                    .actor = actor,
+                                    .incarnation = incarnation,
+                                    .sequence = sequence,
+                                    .first_step = ROWS * sequence,
+                                    .rows = rows,
+                                    .fields = fields};
+    if (gpur_block_format_create(replay, &format) == GPUR_OK)
+        (void)gpur_block_pack(format, &input, block, sizeof block, &bytes);
+    gpur_block_format_destroy(format);
+    return bytes;
+}
+
+static int64_t make(int64_t actor, int64_t incarnation, int64_t sequence)
+{
+    return make_block(&settings.replay, actor, incarnation, sequence, ROWS);
+}
+
+typedef struct errand {
+    int64_t bytes;
+    gpur_status status;
+    _Atomic int is_done;
+} errand;
+
+static void *run_errand(void *user)
+{
+    errand *const e = user;
+    e->status = bring(block, e->bytes);
+    atomic_store(&e->is_done, 1);
+    return NULL;
+}
+
+/* Brings the block while the run is advanced. */
+static gpur_status deliver(int64_t bytes)
+{
+    pthread_t thread;
+    errand e = {.bytes = bytes};
+    if (pthread_create(&thread, NULL, run_errand, &e) != 0)
+        return GPUR_OUT_OF_MEMORY;
+    gpur_status advanced = GPUR_OK;
+    while (advanced == GPUR_OK && !atomic_load(&e.is_done))
+        advanced = gpur_apex_advance(fixture.apex, 0, 1);
+    pthread_join(thread, NULL);
+    return advanced == GPUR_OK ? e.status : advanced;
+}
+
+/* Refused, counted, and nothing else changed: not even with the run closed does the caller wait. */
+static void check_refused(int64_t bytes, gpur_status wanted, const char *text)
+{
+    const gpur_apex_stats before = apex_fixture_stats(&fixture);
+    CHECK_FAILS(gpur_apex_receive_block(fixture.apex, block, bytes), wanted, text);
+    gpur_apex_stats after = apex_fixture_stats(&fixture);
+    CHECK_EQUAL(after.refused_blocks, before.refused_blocks + 1);
+    CHECK(after.rows == before.rows && after.blocks == before.blocks && after.lost_blocks == before.lost_blocks);
+    CHECK(after.starts == before.starts && after.deaths == before.deaths);
+    CHECK_EQUAL(gpur_replay_size(fixture.replay), after.rows);
+}
+
+TEST(bad_blocks_are_refused_and_counted)
+{
+    gpur_replay_config foreign;
+    open_run("numbers");
+    foreign = settings.replay;
+    foreign.gamma = 0.5f;
+    CHECK_FAILS(gpur_apex_receive_block(fixture.apex, block, make(1, 7, 4)), GPUR_WOULD_BLOCK, "nobody advances");
+    CHECK_OK(deliver(make(1, 7, 4)));
+    CHECK_OK(deliver(make(1, 7, 5)));
+    const int64_t bytes = make(1, 7, 6);
+    check_refused(bytes - 1, GPUR_FILE_ERROR, "");
+    check_refused(100, GPUR_FILE_ERROR, "");
+    check_refused(0, GPUR_FILE_ERROR, "");
+    block[bytes / 2] ^= 16;
+    check_refused(bytes, GPUR_FILE_ERROR, "");
+    check_refused(make_block(&foreign, 1, 7, 6, ROWS), GPUR_INVALID_ARGUMENT, "format");
+    check_refused(make_block(&settings.replay, 1, 7, 6, ROWS + 1), GPUR_INVALID_ARGUMENT, "has 11 rows");
+    check_refused(make(WORKERS, 7, 0), GPUR_INVALID_ARGUMENT, "actor is 3 and the run has 3 workers");
+    check_refused(make(1, 7, 5), GPUR_INVALID_ARGUMENT, "block 5 of actor 1 has come already; the next one is 6");
+    check_refused(make(1, 6, 6), GPUR_INVALID_ARGUMENT, "incarnation 6 of actor 1, of which incarnation 7 has come");
+    CHECK_FAILS(gpur_apex_receive_block(fixture.apex, NULL, 1), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_OK(deliver(make(1, 7, 6)));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.rows == 3 * ROWS && stats.blocks == 3 && stats.refused_blocks == 9 && stats.lost_blocks == 0);
+    apex_fixture_close(&fixture);
+}
+
+TEST(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start)
+{
+    open_run("numbers");
+    CHECK_OK(deliver(make(0, 3, 2))); /* the run may be another one than that which took the first two */
+    CHECK_OK(deliver(make(0, 3, 5)));
+    CHECK_OK(deliver(make(2, 1, 0)));
+    CHECK_OK(deliver(make(2, 1, 2)));
+    gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.lost_blocks == 3 && stats.starts == 2 && stats.deaths == 0 && stats.actors == 2);
+    CHECK_OK(deliver(make(0, 4, 0)));
+    CHECK_OK(deliver(make(0, 4, 1)));
+    stats = apex_fixture_stats(&fixture);
+    CHECK(stats.lost_blocks == 3 && stats.starts == 3 && stats.deaths == 1 && stats.actors == 2);
+    CHECK(stats.rows == 6 * ROWS && stats.refused_blocks == 0);
+    CHECK_EQUAL(fixture.kinds[GPUR_APEX_STARTED], 3);
+    apex_fixture_close(&fixture);
+}
+
+TEST(bad_settings_of_workers_are_refused)
+{
+    int64_t published = 0;
+    worker w = {.actor = WORKERS};
+    gpur_apex_carrier carrier = {sizeof carrier, take_block, NULL, copy_weights, &w};
+    open_run("numbers");
+    CHECK_FAILS(act(&w), GPUR_INVALID_ARGUMENT, "actor is 3 and actors, of all workers, 3");
+    settings.apex.actors = 1;
+    CHECK_FAILS(
+        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &carrier),
+        GPUR_INVALID_ARGUMENT, "must have all three");
+    carrier.take_episode = take_episode;
+    CHECK_FAILS(
+        gpur_apex_act(&settings.apex, 0, -1, settings.type, &settings.replay, &settings.learner.network, 0, &carrier),
+        GPUR_INVALID_ARGUMENT, "incarnation is -1");
+    CHECK_FAILS(gpur_apex_act(&settings.apex, 0, 0, settings.type, NULL, &settings.learner.network, 0, &carrier),
+                GPUR_INVALID_ARGUMENT, "must not be NULL");
+    CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, WORKERS, 1, 1.0), GPUR_INVALID_ARGUMENT, "actor is 3");
+    CHECK_FAILS(gpur_apex_get_weights(fixture.apex, block, 5, &published), GPUR_INVALID_ARGUMENT, "bytes is 5");
+    CHECK_EQUAL(gpur_apex_weights_bytes(NULL), 0);
+    apex_fixture_close(&fixture);
+    const gpur_device_config device = test_device_config();
+    settings.apex.workers = GPUR_APEX_MAX_ACTORS + 1;
+    CHECK_FAILS(apex_fixture_open(&fixture, test_device_name(), &device, &settings), GPUR_INVALID_ARGUMENT,
+                "workers is 1025; it must be 0 to 1024");
+    apex_fixture_close(&fixture);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(workers_that_are_carried_feed_a_learner_and_act_by_its_newest_weights);
+    RUN(bad_blocks_are_refused_and_counted);
+    RUN(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start);
+    RUN(bad_settings_of_workers_are_refused);
+    return test_main_end();
+}

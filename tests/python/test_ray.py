@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: MIT
+"""Ape-X on a cluster of Ray of three nodes, all on this machine: a training, deaths of actors, of a node and of the
+learner, blocks that are refused, callers that flood, and strangers without the token."""
+
+import ctypes
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import gpureplay
+import numpy as np
+import pytest
+from support import PACKAGE, needs_files
+
+os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_USAGE_STATS_ENABLED="0",
+                  RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0", RAY_DEDUP_LOGS="0")
+ray = pytest.importorskip("ray")
+import gpureplay.ray as on_ray  # noqa: E402
+from gpureplay import _c_api, _config, _envs, _schema  # noqa: E402
+from ray.cluster_utils import Cluster  # noqa: E402
+
+pytestmark = needs_files
+PATIENCE = 300  # seconds for what takes a few: the machine may be busy
+SMALL = {"preset": "apex-dqn-small", "device": "cpu", "threads": 1, "capacity": 2000, "prepopulation": 300,
+         "samples_per_insert": 2.0, "progress": False, "agent": {"trunk": [16], "hidden": 16}}
+NODE = {"object_store_memory": 100 * 2**20}
+ON_HEAD = {"learner": {"num_cpus": 0, "resources": {"head": 1}}, "actor": {"num_cpus": 1}}
+
+# An environment that fails. Nodes find it in the path that this process had when the cluster was begun.
+MODULE = """
+import gymnasium
+
+class Failing(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0, 1, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.low, {}
+
+    def step(self, action):
+        raise KeyError("the motor is broken")
+
+def make_env(lane):
+    return Failing()
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Three nodes: that of the learner, and two for actors."""
+    place = tempfile.mkdtemp(prefix="gpr")
+    with open(os.path.join(place, "some_motor.py"), "w", encoding="utf-8") as file:
+        file.write(MODULE)
+    python_path = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(PACKAGE), place])
+    made = Cluster()
+    try:
+        made.add_node(**NODE, num_cpus=0, resources={"head": 2}, include_dashboard=False, temp_dir=place)
+        for _ in range(2):
+            made.add_node(**NODE, num_cpus=2)
+        ray.init(address=made.address, log_to_driver=False)
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
+        shutil.rmtree(place, ignore_errors=True)
+        if python_path is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = python_path
+
+
+def apex(env="CartPole-v1", **options):
+    return on_ray.ApeX(env, **{**SMALL, "actors": 2, "resources": ON_HEAD, **options})
+
+
+def processes_of(kind):
+    """The processes of living actors of this class, by their actor's number with Ray."""
+    return {actor: info["Pid"] for actor, info in ray._private.state.actors().items()
+            if info["ActorClassName"] == kind and info["State"] == "ALIVE" and info["Pid"]}
+
+
+def wait_for(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "nothing came for too long"
+        time.sleep(0.1)
+
+
+# Whole trainings.
+
+
+def test_a_training_on_three_nodes(cluster, tmp_path):
+    seen, events = [], []
+    result = apex(on_stats=seen.append, out=tmp_path / "run", eval_episodes=2, steps=2000).train(3000)
+    stats = result.stats
+    assert stats.env_steps == stats.rows >= 3000 and stats.train_steps > 0 and stats.actors == 2
+    assert stats.starts == 4  # the one that evaluates is started twice
+    assert stats.refused_blocks == stats.lost_blocks == stats.deaths == 0 and stats.weights_age >= 0
+    assert set(result.episodes["actor"]) == {0, 1} and stats.episodes == len(result.episodes)
+    assert set(np.round(result.episodes["epsilon"], 5)) == {0.4, round(0.4**8, 5)}
+    assert result.evaluations["episodes"].tolist() == [2] and stats.recent_return > 1
+    assert result.agent.act(np.zeros((3, 4), np.float32)).shape == (3,) and result.agent.version == stats.train_steps
+    assert (tmp_path / "run/learner.safetensors").exists() and (tmp_path / "run/checkpoint/apex.safetensors").exists()
+    assert seen and {"env_steps", "recent_return"} <= set(seen[-1])
+    more = on_ray.ApeX(resume=tmp_path / "run", resources=ON_HEAD, progress=False, refill=True).train(4000)
+    assert more.stats.env_steps >= 4000 and len(more.episodes) > len(result.episodes)
+    assert not processes_of("Actor") and not events
+
+
+def test_continuous_actions(cluster):
+    """Weights of two networks travel."""
+    result = on_ray.ApeX("Pendulum", preset="apex-dpg-small", actors=1, resources=ON_HEAD, device="cpu", threads=1,
+                         capacity=2000, prepopulation=200, samples_per_insert=2.0, eval_episodes=0,
+                         progress=False).train(600)
+    assert result.stats.env_steps >= 600 and result.stats.train_steps > 0 and result.stats.refused_blocks == 0
+    assert result.agent.act_vectors(np.zeros((2, 3), np.float32)).shape == (2, 1)
+
+
+def test_deaths_of_actors_of_a_node_and_of_the_learner(cluster, tmp_path):
+    """All are killed by the number of their process, at whatever they are doing."""
+    seen, ended, done = [], [], threading.Event()
+
+    def train():
+        try:
+            ended.append(apex(on_stats=seen.append, out=tmp_path / "run", checkpoint=1000, eval_episodes=0, actors=3,
+                              steps=10**7, on_event=lambda event: not done_file.exists()).train())
+        except BaseException as error:
+            ended.append(error)
+        done.set()
+
+    done_file = tmp_path / "done"
+    thread = threading.Thread(target=train)
+    thread.start()
+
+    def goes_on():
+        """Until transitions have come that were not there."""
+        assert not done.is_set(), ended
+        before = seen[-1]["rows"] if seen else 0
+        looks = len(seen)
+        wait_for(lambda: done.is_set() or (len(seen) > looks and seen[-1]["rows"] > before + 500))
+
+    def kill(kind):
+        """Also waits until another one is in its place, of which something has come."""
+        actor, process = next(iter(processes_of(kind).items()))
+        starts = seen[-1]["starts"]
+        os.kill(process, signal.SIGKILL)
+        wait_for(lambda: done.is_set() or processes_of(kind).get(actor, process) != process)
+        wait_for(lambda: done.is_set() or kind == "Learner" or seen[-1]["starts"] > starts)
+
+    try:
+        wait_for(lambda: done.is_set() or (seen and seen[-1]["actors"] == 3))
+        for _ in range(2):
+            kill("Actor")
+        assert seen[-1]["deaths"] == 2
+        cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
+        cluster.add_node(**NODE, num_cpus=2)  # another one joins
+        goes_on()
+        wait_for(lambda: seen[-1]["actors"] == 3 and len(processes_of("Actor")) == 3)
+        wait_for((tmp_path / "run/checkpoint").exists)
+        steps = seen[-1]["train_steps"]
+        kill("Learner")
+        goes_on()
+        assert seen[-1]["train_steps"] > 0
+        wait_for(lambda: done.is_set() or seen[-1]["train_steps"] > steps)
+    finally:
+        done_file.touch()
+        thread.join(PATIENCE)
+    (result,) = ended
+    assert not isinstance(result, BaseException), result
+    assert result.stats.refused_blocks == 0 and result.stats.lost_blocks == 0
+    assert np.all(np.diff(result.episodes["step"]) >= 0)
+
+
+def test_an_environment_that_fails_again_and_again_ends_the_training(cluster):
+    with pytest.raises(on_ray.ActorFailed, match=r"actor [01]: step 0: KeyError: 'the motor is broken' \(some_motor.py,"
+                                                 r" line \d+\) \(for the 5th time in a row"):
+        apex("some_motor:make_env", eval_episodes=0).train()
+
+
+@pytest.mark.parametrize("options, error, text", [
+    ({"processes": True}, ValueError, "processes is True; on Ray it must be left out"),
+    ({"preset": "fast-dqn"}, ValueError, "preset is 'fast-dqn'; it must be one of Ape-X"),
+    ({"env": lambda lane: None}, TypeError, "for Ape-X it must be a name"),
+    ({"resources": {"actors": {}}}, ValueError, "no other names than \"actor\" and \"learner\""),
+    ({"speed": 3}, TypeError, "'speed'"),
+    ({"batch": 1500}, ValueError, "--capacity is 2000 and --batch is 1500"),
+])
+def test_options_that_are_refused(cluster, options, error, text):
+    with pytest.raises(error, match=text):
+        apex(**options).train()
+
+
+# Blocks.
+
+
+def blocks_of(settings, actor, incarnation, count):
+    """Blocks as an actor makes them."""
+    blocks = []
+
+    def take(_user, address, size):
+        blocks.append(np.frombuffer(ctypes.string_at(address, size), np.uint8))
+        return len(blocks) == count
+
+    carrier, kinds = _c_api.ApexCarrier(), dict(_c_api.ApexCarrier._fields_)
+    carrier.take_block = kinds["take_block"](take)
+    carrier.take_episode = kinds["take_episode"](lambda _user, _length, _value: 0)
+    carrier.copy_weights = kinds["copy_weights"](lambda _user, _weights, _size, _is_new: 0)
+    buffer = dict(settings["buffer"])
+    fields = _schema.fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
+    spec = _config.make_spec(fields, buffer.pop("capacity"), None, buffer)
+    network = _config.policy_config(None, settings["networks"][0]).network
+    config, envs = _config.apex_config(settings["apex"]), _envs.open_envs(settings["env"])
+    assert gpureplay.lib.gpur_apex_act(ctypes.addressof(config), actor, incarnation, envs.type,
+                                       ctypes.addressof(spec.config), ctypes.addressof(network), 0,
+                                       ctypes.addressof(carrier)) == _c_api.INTERRUPTED
+    return blocks
+
+
+@pytest.fixture
+def learner(cluster):
+    """A learner without actors."""
+    bound = dict.fromkeys(gpureplay._train.train.__kwdefaults__ or {})
+    bound.update(gpureplay._train.train.__kwdefaults__, env="CartPole-v1", **SMALL)
+    bound.update(actors=2, eval_episodes=0, samples_per_insert=0.0)
+    made = ray.remote(concurrency_groups={"train": 1, "take": 1}, num_cpus=0, resources={"head": 1},
+                      max_pending_calls=8)(on_ray.Learner).remote(bound)
+    made.train.options(concurrency_group="train").remote()
+    yield made
+    ray.kill(made)
+
+
+def take(learner, actor, *blocks):
+    return ray.get(learner.take.options(concurrency_group="take").remote(actor, None, [], *blocks), timeout=PATIENCE)
+
+
+def test_bad_blocks_are_refused_and_counted(learner):
+    settings = ray.get(learner.settings.remote())
+    blocks = blocks_of(settings, 0, 5, 8)
+    damaged, foreign = blocks[2].copy(), {**settings, "buffer": {**settings["buffer"], "gamma": 0.5}}
+    damaged[len(damaged) // 2] ^= 16
+    take(learner, 0, blocks[0])
+    before = ray.get(learner.stats.remote())
+    bad = (damaged, blocks[2][:-1], blocks[0], np.zeros(0, np.uint8), np.arange(200, dtype=np.uint8),
+           blocks_of(foreign, 0, 5, 1)[0], blocks_of(settings, 0, 4, 1)[0])
+    for block in bad:
+        take(learner, 0, block)
+    after = ray.get(learner.stats.remote())
+    assert after.refused_blocks == before.refused_blocks + len(bad) == 7
+    assert (after.rows, after.blocks, after.lost_blocks, after.starts) == (50, 1, 0, 1)
+    for block in (*blocks[1:3], blocks[4], blocks[7]):  # three are lost on the way
+        take(learner, 0, block)
+    take(learner, 1, *blocks_of(settings, 1, 9, 3))
+    stats = ray.get(learner.stats.remote())
+    assert (stats.lost_blocks, stats.blocks, stats.rows, stats.refused_blocks) == (3, 8, 400, 7)
+    assert (stats.actors, stats.starts, stats.deaths) == (2, 2, 0)
+    with pytest.raises(TypeError):
+        take(learner, 0, "no block")
+    with pytest.raises(ValueError, match="actor is 2 and the run has 2 workers"):
+        ray.get(learner.take.options(concurrency_group="take").remote(2, None, [(1, 1.0)]), timeout=PATIENCE)
+
+
+@ray.remote(num_cpus=1)
+def flood(learner, blocks):
+    """Calls without waiting. Returns how many Ray accepts before it refuses one."""
+    for count in range(1000):
+        try:
+            learner.take.options(concurrency_group="take").remote(0, None, [], *blocks)
+        except ray.exceptions.PendingCallsLimitExceeded:
+            return count
+    return 1000
+
+
+def test_who_floods_is_held_up_by_ray_and_others_go_on(learner):
+    settings = ray.get(learner.settings.remote())
+    blocks, others = blocks_of(settings, 0, 5, 20), blocks_of(settings, 1, 5, 3)
+    floods = [flood.remote(learner, blocks) for _ in range(2)]
+    for block in others:
+        take(learner, 1, block)
+    assert max(ray.get(floods, timeout=PATIENCE)) < 1000
+    stats = ray.get(learner.stats.remote())
+    assert stats.blocks >= 20 + 3 and stats.lost_blocks == 0 and len(settings["apex"]["epsilons"] or []) == 0
+
+
+def test_who_has_no_token_is_refused(cluster):
+    """The control store, by which everything begins; ray.init would try again for long."""
+    program = f"""
+from ray._raylet import GcsClient
+print("inside", GcsClient(address={cluster.address!r}).internal_kv_keys(b"", None))
+"""
+    for change, is_inside in (({}, True), ({"RAY_AUTH_TOKEN": secrets.token_hex(32)}, False),
+                              ({"RAY_AUTH_MODE": "disabled"}, False)):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE,
+                              check=False, env={**os.environ, **change})
+        assert (done.returncode == 0) == is_inside and ("inside" in done.stdout) == is_inside, done.stderr
+        assert is_inside or "AuthenticationError" in done.stderr
