@@ -574,6 +574,41 @@ static void check_load_refused(gpur_dpg_config c, const char *path, const char *
     gpur_dpg_destroy(dpg);
 }
 
+/* Its observations are those of the replay, and the action behind them. */
+TEST(a_policy_values_by_the_critic_that_was_published)
+{
+    static ref_tape tape;
+    const gpur_dpg_config c = dpg_fixture_config();
+    gpur_policy_config critic;
+    gpur_policy *policy = NULL;
+    ref_dpg r;
+    CHECK_OK(dpg_fixture_open(&fixture, device, 0));
+    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    CHECK(dpg != NULL);
+    CHECK_OK(gpur_policy_config_init(&critic, sizeof critic));
+    critic.network = c.critic;
+    critic.obs = (gpur_field){"obs", GPUR_FLOAT32, {DPG_FEATURES + DPG_ACTIONS}};
+    CHECK_OK(gpur_policy_create(device, &critic, &policy));
+    CHECK_OK(gpur_dpg_train(dpg, 17));
+    CHECK_OK(gpur_dpg_publish(dpg, policy));
+    CHECK_EQUAL(gpur_policy_version(policy), 17);
+    open_reference(&r, dpg, &c);
+    for (int i = 0; i < DPG_ROWS; i++) {
+        float pair[DPG_FEATURES + DPG_ACTIONS], q = 0;
+        memcpy(pair, rows[i].obs, sizeof rows[i].obs);
+        memcpy(pair + DPG_FEATURES, rows[i].action, sizeof rows[i].action);
+        const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = pair};
+        const gpur_policy_output output = {.size = sizeof output, .q = &q};
+        CHECK_OK(gpur_policy_act(policy, &input, &output));
+        ref_forward(r.critic, 0, pair, &tape);
+        CHECK_NEAR(q, tape.y[0], 1e-5);
+    }
+    close_reference(&r);
+    gpur_policy_destroy(policy);
+    gpur_dpg_destroy(dpg);
+    dpg_fixture_close(&fixture);
+}
+
 TEST(training_goes_on_from_a_file_with_the_same_bits)
 {
     const char *const path = test_file_path("dpg.safetensors");
@@ -870,6 +905,7 @@ int main(int argc, char **argv)
         RUN(targets_of_both_networks_are_copied_every_period);
         RUN(how_steps_are_divided_into_calls_changes_no_bit);
         RUN(a_policy_acts_by_the_actor_that_was_published);
+        RUN(a_policy_values_by_the_critic_that_was_published);
         RUN(training_goes_on_from_a_file_with_the_same_bits);
         RUN(threads_publish_act_and_read_while_one_trains);
         RUN(an_actor_learns_the_best_actions_of_a_task);
