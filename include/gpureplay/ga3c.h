@@ -71,13 +71,13 @@ enum {
 };
 
 typedef struct gpur_ga3c_event {
-    uint64_t size;         /* sizeof(gpur_ga3c_event) of the library */
-    int32_t kind;          /* GPUR_GA3C_EPISODE or TUNED */
-    int32_t agent;         /* EPISODE: 0 to agents - 1 */
-    int64_t step;          /* environment steps of all agents so far */
-    int64_t train_steps;   /* train steps so far */
-    int64_t length;        /* EPISODE: its steps */
-    double episode_return; /* EPISODE: the sum of its rewards, unclipped and not discounted */
+    uint64_t size;                        /* sizeof(gpur_ga3c_event) of the library */
+    int32_t kind;                         /* GPUR_GA3C_EPISODE or TUNED */
+    int32_t agent;                        /* EPISODE: 0 to agents - 1 */
+    int64_t step;                         /* environment steps of all agents so far */
+    int64_t train_steps;                  /* train steps so far */
+    int64_t length;                       /* EPISODE: its steps */
+    double episode_return;                /* EPISODE: the sum of its rewards, unclipped and not discounted */
     int32_t agents, predictors, trainers; /* TUNED: the numbers that were measured */
     int32_t accepted;                     /* TUNED: 1: they stay; 0: those before come back */
     double rate;                          /* TUNED: rollouts trained on a second */
@@ -228,17 +228,17 @@ typedef struct gpur_ga3c_stats {
                                              action and those that the update began with */
     double mean_lag;
     int64_t largest_lag;
-    int64_t queue_lag;           /* the largest number of updates while a rollout was in the training queue */
-    int64_t queue_lag_bound;     /* with GPUR_QUEUE_WAIT it is never above this [section 4.4]: queue_room, agents that
+    int64_t queue_lag;          /* the largest number of updates while a rollout was in the training queue */
+    int64_t queue_lag_bound;    /* with GPUR_QUEUE_WAIT it is never above this [section 4.4]: queue_room, agents that
                                     wait, and batches of trainers. 0 without a queue */
-    double seconds;              /* in gpur_ga3c_advance */
-    double environment_seconds;  /* of agents in their environments */
-    double wait_seconds;         /* of agents waiting for replies, or acting with their own model */
-    double queue_seconds;        /* of agents waiting for room in the training queue */
-    double predict_seconds;      /* of predictors in forward passes */
-    double predictor_seconds;    /* of predictors with requests at hand, outside of forward passes */
-    double train_seconds;        /* in train steps, and of trainers that wait for another's step to end */
-    double recent_return;        /* mean return of the last 100 games; NaN before the first */
+    double seconds;             /* in gpur_ga3c_advance */
+    double environment_seconds; /* of agents in their environments */
+    double wait_seconds;        /* of agents waiting for replies, or acting with their own model */
+    double queue_seconds;       /* of agents waiting for room in the training queue */
+    double predict_seconds;     /* of predictors in forward passes */
+    double predictor_seconds;   /* of predictors with requests at hand, outside of forward passes */
+    double train_seconds;       /* in train steps, and of trainers that wait for another's step to end */
+    double recent_return;       /* mean return of the last 100 games; NaN before the first */
     double policy_loss, value_loss, entropy, mean_value, gradient_norm, learning_rate; /* of the last train step, as in
                                                                                           gpur_actor_critic_losses */
 } gpur_ga3c_stats;

@@ -145,14 +145,14 @@ def actors_in_processes_find_a_plugin(folder):
     options = pole(env="./corridor.so", actors=2, processes=1, prepopulation=500, steps=3000, out="out",
                    **{"env-options": "length=5"})
     run(*options, cwd=folder)
-    run("--resume", folder / "out", "--steps", 5000)
+    run("--resume", folder / "out", "--steps", 8000)
     episodes, before = rows_of(folder / "out", "episodes"), actor_rows(folder / "out")
     assert {row["actor"] for row in episodes} == {0, 1} and 3000 < episodes[-1]["step"]
     assert min(row["length"] for row in episodes) == 4  # steps to the end; of a corridor without options 7
     fewer = run("--resume", folder / "out", "--steps", 4000, status=2).stderr
-    assert "--steps is 4000; the run has taken 5000 steps" in fewer, fewer
+    assert "--steps is 4000; the run has taken 8000 steps" in fewer, fewer
     assert rows_of(folder / "out", "episodes") == episodes
-    run("--resume", folder / "out", "--steps", 5000)
+    run("--resume", folder / "out", "--steps", 8000)
     assert rows_of(folder / "out", "episodes") == episodes and actor_rows(folder / "out") == before
 
 
