@@ -104,7 +104,7 @@ static const struct option {
     [OPTION_LEARNING_RATE] = {"--learning-rate", "X", NUMBER, 0, 0,
                               "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005, of apex-dqn "
                               "0.0000625, of apex-dpg 0.0001, of apex-dpg-small 0.001, of ga3c, a3c-cpu and a2c "
-                              "0.0003, of ga3c-small 0.001, of a3c-small 0.0005, "
+                              "0.0003, of ga3c-small 0.001, of a3c-small 0.0007, "
                               "of a2c-small 0.002)"},
     [OPTION_EXPLORATION_STEPS] =
         {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
@@ -150,6 +150,10 @@ static const struct option {
     [OPTION_SIGMA] = {"--sigma", "X", NUMBER, 0, 0,
                       "of Ape-X DPG: standard deviation of the actors' noise, where actions are -1 to 1 (0.3)",
                       .of = APEX_DPG},
+    [OPTION_EVICTION] = {"--eviction", "oldest|priority", TEXT, 0, 0,
+                         "of Ape-X DPG: which transitions leave when there are too many, the oldest, or those drawn by "
+                         "priority^-0.4 (priority; of apex-dpg-small oldest)",
+                         .of = APEX_DPG},
     [OPTION_COMPRESSION] = {"--compression", "LEVEL", INTEGER, 0, 19, "of Ape-X: of blocks by Zstandard; 0: none (0)",
                             .of = APEX},
     [OPTION_PULL_PERIOD] = {"--pull-period", "N", INTEGER, 1, INT64_MAX / 4,
@@ -166,8 +170,8 @@ static const struct option {
                            "of GA3C: threads that predict for agents (2)", .of = GA3C},
     [OPTION_TRAINERS] = {"--trainers", "N", INTEGER, 1, GPUR_GA3C_MAX_TRAINERS,
                          "of GA3C: threads that train on rollouts (2)", .of = GA3C},
-    [OPTION_T_MAX] = {"--t-max", "N", INTEGER, 1, GPUR_GA3C_MAX_ROLLOUT, "of GA3C, A3C and A2C: steps of a rollout (5)",
-                      .of = ACTOR_CRITIC},
+    [OPTION_T_MAX] = {"--t-max", "N", INTEGER, 1, GPUR_GA3C_MAX_ROLLOUT,
+                      "of GA3C, A3C and A2C: steps of a rollout (5, a3c-small 40)", .of = ACTOR_CRITIC},
     [OPTION_MIN_TRAIN_BATCH] = {"--min-train-batch", "N", INTEGER, 0,
                                 GPUR_MAX_ACTOR_CRITIC_BATCH - GPUR_GA3C_MAX_ROLLOUT,
                                 "of GA3C: a train step has rollouts of more than N steps together; 0: one rollout (0, "
@@ -184,8 +188,8 @@ static const struct option {
          "of GA3C: changes the numbers of agents, predictors and trainers at random, and keeps what trains "
          "on more rollouts a second: one of the three at a time, or as the authors' code all (none)",
          .of = GA3C},
-    [OPTION_TUNER_PERIOD] = {"--tuner-period", "X", NUMBER, 0, 0, "of GA3C: seconds of a measurement of it (60)",
-                             .of = GA3C},
+    [OPTION_TUNER_PERIOD] = {"--tuner-period", "X", NUMBER, 0, 0,
+                             "of GA3C: seconds of a measurement of it (60, of code 20)", .of = GA3C},
     [OPTION_ENTROPY] = {"--entropy", "X", NUMBER, 0, 0,
                         "of GA3C, A3C and A2C: weight of the entropy in the loss (0.01)", .of = ACTOR_CRITIC},
     [OPTION_OUT] = {"--out", "FOLDER", TEXT, 0, 0, "where the files go (runs/ENV-SEED)"},

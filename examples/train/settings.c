@@ -461,6 +461,17 @@ static int use_apex_frames(options *o, settings *s)
     return 0;
 }
 
+static int use_eviction(options *o, int32_t *eviction)
+{
+    TRY(use_text(o, OPTION_EVICTION, *eviction == GPUR_EVICT_BY_PRIORITY ? "priority" : "oldest"));
+    const char *const value = o->value[OPTION_EVICTION];
+    const int is_by_priority = strcmp(value, "priority") == 0;
+    if (!is_by_priority && strcmp(value, "oldest") != 0)
+        return fail("--eviction is \"%s\"; it must be oldest or priority", value);
+    *eviction = is_by_priority ? GPUR_EVICT_BY_PRIORITY : GPUR_EVICT_OLDEST;
+    return 0;
+}
+
 /* The ring is 1/16 above the soft capacity, and has room for as large a part of frames that blocks repeat. */
 static int use_apex_replay(options *o, settings *s)
 {
@@ -483,7 +494,7 @@ static int use_apex_replay(options *o, settings *s)
                     "; the first must be at most the second",
                     replay->min_size, *soft);
     replay->seed = (uint64_t)options_integer(o, OPTION_SEED);
-    return 0;
+    return s->system == SYSTEM_APEX_DPG ? use_eviction(o, &replay->eviction) : 0;
 }
 
 /* Actors and agents have an environment each. */

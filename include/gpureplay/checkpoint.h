@@ -188,7 +188,7 @@ typedef struct gpur_checkpoint_info {
     int64_t tensors;  /* number of tensors, including "checksums" */
     int64_t rows;     /* replay: number of transitions */
     int64_t capacity; /* replay: its capacity */
-    int64_t first_id; /* replay: id of the oldest transition */
+    int64_t first_id; /* replay: id of the oldest transition, or with GPUR_EVICT_BY_PRIORITY the number evicted */
     int64_t writers;  /* replay: number of writers whose state is in the file */
     int64_t steps;    /* learners: train steps done; weights: train steps enqueued before, or a policy's version */
     int64_t weights;  /* learners, weights: number of weights of the network; dpg: of the actor */

@@ -56,7 +56,8 @@ enum {
 };
 
 /* How the numbers of agents, predictors and trainers are adjusted while the run goes on, to train on more rollouts a
- * second [section 4.3]: at random. A change stays if its rate is at least 95 % of the largest that stayed. */
+ * second [section 4.3]: at random. A change stays if its rate is at least 95 % of the largest that stayed. After four
+ * changes in a row that did not, the accepted numbers are measured again, and theirs is the rate to compare with. */
 enum {
     GPUR_TUNER_NONE = 0,
     GPUR_TUNER_PAPER = 1, /* one of the three by +1 or -1 */
@@ -95,8 +96,9 @@ typedef struct gpur_ga3c_config {
     int32_t t_max;                /* steps of a rollout, 1 to GPUR_GA3C_MAX_ROLLOUT; default 5 */
     float discount;               /* gamma, 0 to 1; default 0.99 */
     float reward_clip;            /* rewards are clipped to [-reward_clip, reward_clip]; 0: they are not; default 1 */
-    int32_t drop_terminal;        /* 1: a step that ends an episode is not trained on, and its reward is lost, as in the
-                                     authors' code. 0, the default: it is trained on */
+    int32_t drop_terminal;        /* 1: a step in which an episode terminates is not trained on, and its reward is lost,
+                                     as in the authors' code. 0, the default: it is trained on, as is always the last
+                                     step of an episode that is cut off */
     int32_t max_prediction_batch; /* requests of a forward pass, 1 to 65,536; default 128 */
     int32_t min_train_batch;      /* GPUR_GA3C: trainers join rollouts until they have more steps than this; 0, the
                                      default: each rollout is a batch. The learner's max_batch must be at least this
@@ -104,9 +106,9 @@ typedef struct gpur_ga3c_config {
     int32_t queue_room;           /* rollouts that the training queue holds, 1 to 65,536; default 100 */
     int32_t when_full;            /* GPUR_QUEUE_*; default WAIT */
     int32_t tuner;                /* GPUR_TUNER_*, GPUR_GA3C alone; default NONE */
-    double tuner_period;          /* seconds of a measurement, above 0; default 60 */
+    double tuner_period;          /* seconds of a measurement; 0, the default: 60 for GPUR_TUNER_PAPER, 20 for CODE */
     double tuner_settling;        /* seconds after a change that are not measured, 0 or more; default 1 */
-    int32_t max_agents;           /* the most that the tuner sets; default GPUR_GA3C_MAX_AGENTS */
+    int32_t max_agents;           /* the most that the tuner sets, at least `agents`; default GPUR_GA3C_MAX_AGENTS */
     int32_t reserved;             /* 0 */
     uint64_t seed;                /* of environments and tuner, and of the actions; default 0 */
     const char *env_options;      /* given to each environment's init; NULL, the default: "" */
@@ -129,7 +131,7 @@ GPUR_API gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t si
  *   "ga3c-large-4", "ga3c-large-3", "ga3c-large-2", "ga3c-large-1"
  *                     the four networks of its Table 2: 32 filters in the first layer with this stride, and a third
  *                     convolution
- *   "a3c-cpu", "a2c"  the network of "ga3c" with GPUR_A3C and GPUR_A2C
+ *   "a3c-cpu", "a2c"  the network of "ga3c" with GPUR_A3C, whose gradients are clipped [section 4.4], and GPUR_A2C
  *   "ga3c-small", "a3c-small", "a2c-small"
  *                     this library's own, for games like CartPole and MinAtar on a few cores: the network of
  *                     "fast-dqn-small", trained on rollouts of more than 40 steps together
@@ -162,16 +164,16 @@ GPUR_API void gpur_ga3c_destroy(gpur_ga3c *run);
  * also where they are fewer than min_train_batch, and returns when no thread does anything. Rollouts that are not
  * complete go on in the next call; with GPUR_A2C also complete ones, if other agents have not taken that step yet.
  *
- *   GPUR_INVALID_ARGUMENT  steps below 1, NULL, a run that has ended by an error, or what an environment refused: the
- *                          message names the agent and its step
+ *   GPUR_INVALID_ARGUMENT  steps below 1, NULL, a run that has ended by an error, what an environment refused, or a
+ *                          reward or a value of the learner that is not finite: the message names the agent and its
+ *                          step
  *   GPUR_INTERRUPTED       gpur_ga3c_stop was called; the run can be advanced again
  *   GPUR_OUT_OF_MEMORY, GPUR_DEVICE_ERROR, ...  the first error of any thread
  */
 GPUR_API gpur_status gpur_ga3c_advance(gpur_ga3c *run, int64_t steps);
 
 /* Makes gpur_ga3c_advance and gpur_ga3c_evaluate return soon: no further step begins. Outside of such a call it ends
-   the
- * next one. Any thread; also safe in a signal handler. NULL does nothing. */
+ * the next one. Any thread; also safe in a signal handler. NULL does nothing. */
 GPUR_API void gpur_ga3c_stop(gpur_ga3c *run);
 
 /*
@@ -180,7 +182,8 @@ GPUR_API void gpur_ga3c_stop(gpur_ga3c *run);
  * of an agent's open rollout are lost. GPUR_A3C and GPUR_A2C do not read predictors and trainers, and report 1 of each.
  * A tuner goes on from its own numbers. Any thread, also in on_event.
  *
- *   GPUR_INVALID_ARGUMENT  a number out of its range, for GPUR_A2C too many agents for the learner's max_batch, or NULL
+ *   GPUR_INVALID_ARGUMENT  a number out of its range, for GPUR_A2C too many agents for the learner's max_batch, with a
+ *                          tuner more agents than max_agents, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory or no more threads; there are then as many as could be started
  */
 GPUR_API gpur_status gpur_ga3c_set_counts(gpur_ga3c *run, int32_t agents, int32_t predictors, int32_t trainers);
@@ -245,10 +248,11 @@ GPUR_API gpur_status gpur_ga3c_get_stats(gpur_ga3c *run, gpur_ga3c_stats *stats)
 
 /*
  * Saves the run to a folder, which is created if it is not there: the learner ("learner.safetensors"), and counters
- * with the numbers of threads ("ga3c.safetensors", written last). Only between two calls of gpur_ga3c_advance.
+ * with the numbers of threads ("ga3c.safetensors", written last). Only between two calls of gpur_ga3c_advance. With a
+ * tuner the numbers are those that it has accepted; its rate is not saved, and measured again after loading.
  *
- * gpur_ga3c_load restores it into a run with the same settings, before its first gpur_ga3c_advance. Agents begin new
- * episodes, with seeds that were not used before.
+ * gpur_ga3c_load restores it into a run of the same environment, system, seed, t_max, discount, reward_clip and
+ * drop_terminal, before its first gpur_ga3c_advance. Agents begin new episodes, with seeds that were not used before.
  *
  *   errors  those of gpur_actor_critic_save and gpur_actor_critic_load; GPUR_FILE_ERROR also: files of different saves
  */

@@ -81,13 +81,6 @@ static gpur_status check_positive(int64_t value, const char *name)
     return GPUR_OK;
 }
 
-static gpur_status check_range(int64_t value, int64_t first, int64_t last, const char *name)
-{
-    GPUR_REQUIRE(value >= first && value <= last, "%s is %" PRId64 "; it must be %" PRId64 " to %" PRId64, name, value,
-                 first, last);
-    return GPUR_OK;
-}
-
 static gpur_status check_epsilon(float value, const char *name)
 {
     GPUR_REQUIRE(value >= 0.0f && value <= 1.0f, "%s is %g; it must be 0 to 1", name, (double)value);
@@ -124,17 +117,17 @@ static gpur_status check_switches(const gpur_apex_config *c)
 
 static gpur_status check_periods(const gpur_apex_config *c)
 {
-    GPUR_TRY(check_range(c->workers, 0, GPUR_APEX_MAX_ACTORS, "workers"));
-    GPUR_TRY(check_range(c->actors, c->folder || c->workers > 0 ? 0 : 1, GPUR_APEX_MAX_ACTORS, "actors"));
-    GPUR_TRY(check_range(c->block_rows, 1, MAX_BLOCK_ROWS, "block_rows"));
-    GPUR_TRY(check_range(c->compression, 0, MAX_LEVEL, "compression"));
-    GPUR_TRY(check_range(c->replicate, 1, MAX_REPLICATE, "replicate"));
+    GPUR_TRY(gpur_range_check(c->workers, 0, GPUR_APEX_MAX_ACTORS, "workers"));
+    GPUR_TRY(gpur_range_check(c->actors, c->folder || c->workers > 0 ? 0 : 1, GPUR_APEX_MAX_ACTORS, "actors"));
+    GPUR_TRY(gpur_range_check(c->block_rows, 1, MAX_BLOCK_ROWS, "block_rows"));
+    GPUR_TRY(gpur_range_check(c->compression, 0, MAX_LEVEL, "compression"));
+    GPUR_TRY(gpur_range_check(c->replicate, 1, MAX_REPLICATE, "replicate"));
     GPUR_TRY(check_positive(c->pull_period, "pull_period"));
     GPUR_TRY(check_positive(c->publish_period, "publish_period"));
     GPUR_TRY(check_positive(c->trim_period, "trim_period"));
-    GPUR_TRY(check_range(c->eval_episodes, 0, INT64_MAX / 4, "eval_episodes"));
-    GPUR_TRY(check_range(c->eval_period, 0, INT64_MAX / 4, "eval_period"));
-    return check_range(c->max_episode_steps, 0, INT64_MAX / 4, "max_episode_steps");
+    GPUR_TRY(gpur_range_check(c->eval_episodes, 0, INT64_MAX / 4, "eval_episodes"));
+    GPUR_TRY(gpur_range_check(c->eval_period, 0, INT64_MAX / 4, "eval_period"));
+    return gpur_range_check(c->max_episode_steps, 0, INT64_MAX / 4, "max_episode_steps");
 }
 
 /* Both sides of the limiter could wait for each other within a narrower band. */

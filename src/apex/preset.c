@@ -149,6 +149,7 @@ static gpur_status set_dpg(gpur_dpg_config *dpg)
 static void set_apex_dpg(preset *p)
 {
     set_replay(p, 1000000, 50000);
+    p->replay.eviction = GPUR_EVICT_BY_PRIORITY;
     p->apex.pull_period = 400;
     p->apex.max_episode_steps = 50000;
 }

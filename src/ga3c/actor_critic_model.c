@@ -37,11 +37,10 @@ static gpur_status train(void *context, const gpur_actor_critic_batch *batch, gp
 }
 
 /* Agents draw by their lane, so that their copies can have one seed. */
-static gpur_status local_open(void *context, int32_t agent, void **local)
+static gpur_status local_open(void *context, void **local)
 {
     const actor_critic_model *const model = context;
     gpur_local_model *copy = NULL;
-    (void)agent;
     const gpur_status status = gpur_local_model_create(model->learner, model->seed, &copy);
     *local = copy;
     return status;

@@ -44,8 +44,7 @@ static gpur_status decide(gpur_ga3c *run, gpur_ga3c_numbers measured, double rat
     return status;
 }
 
-/* A measurement begins when what was changed has settled. `now`: seconds of advancing. */
-static gpur_status tune(gpur_ga3c *run, double now)
+gpur_status gpur_ga3c_tune(gpur_ga3c *run, double now)
 {
     const gpur_ga3c_config *const c = &run->config;
     if (c->tuner == GPUR_TUNER_NONE || now < run->mark)
@@ -78,7 +77,7 @@ static gpur_status work(gpur_ga3c *run)
         gpur_mutex_unlock(&run->lock);
         gpur_ga3c_deliver_events(run);
         if (!is_over)
-            GPUR_TRY(tune(run, now));
+            GPUR_TRY(gpur_ga3c_tune(run, now));
     }
     return GPUR_OK;
 }

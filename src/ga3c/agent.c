@@ -31,11 +31,10 @@ static gpur_status open_agent(agent *a, int64_t incarnation)
 {
     gpur_ga3c *const run = a->run;
     const gpur_ga3c_model *const model = &run->model;
-    const int32_t number = a->place->number;
-    GPUR_TRY(gpur_ga3c_open_player(run, gpur_ga3c_env_seed(run, incarnation, number), &a->player));
+    GPUR_TRY(gpur_ga3c_open_player(run, gpur_ga3c_env_seed(run, incarnation, a->place->number), &a->player));
     if (is_system(a, GPUR_A3C)) {
         GPUR_TRY(gpur_train_room_open(run, &a->batch));
-        GPUR_TRY(model->local_open(model->context, number, &a->local));
+        GPUR_TRY(model->local_open(model->context, &a->local));
     }
     return gpur_env_error(gpur_player_reset(&a->player));
 }
@@ -123,7 +122,13 @@ static gpur_status ask(agent *a, int32_t asks)
     else
         ask_predictor(a);
     a->report.wait_seconds += gpur_clock_seconds() - fmax(begin, a->place->since);
-    return a->place->is_dismissed ? GPUR_INTERRUPTED : status;
+    if (a->place->is_dismissed)
+        return GPUR_INTERRUPTED;
+    GPUR_TRY(status);
+    GPUR_REQUIRE(isfinite(a->place->value),
+                 "the learner has diverged: after train step %" PRId64 " its value is %g; it must be finite",
+                 a->place->version, (double)a->place->value);
+    return GPUR_OK;
 }
 
 /* Rollouts. */
@@ -137,7 +142,7 @@ static gpur_status pull(agent *a)
 
 static gpur_status begin_rollout(agent *a)
 {
-    GPUR_TRY(gpur_rollout_take(&a->run->pool, a->place->number, &a->rollout));
+    GPUR_TRY(gpur_rollout_take(&a->run->pool, &a->rollout));
     return is_system(a, GPUR_A3C) ? pull(a) : GPUR_OK;
 }
 
@@ -260,6 +265,7 @@ static gpur_status take_step(agent *a)
     const double begin = gpur_clock_seconds();
     GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, &place->action, &result)));
     a->report.environment_seconds += gpur_clock_seconds() - begin;
+    GPUR_REQUIRE(isfinite(result.reward), "the reward is %g; it must be finite", (double)result.reward);
     gpur_rollout_set_reward(a->rollout, result.reward, run->config.reward_clip);
     count_step(a, &result);
     return settle(a, &result, cuts);

@@ -24,7 +24,8 @@ static void read_state(gpur_ga3c *run, run_state *state)
     gpur_mutex_lock(&run->lock);
     state->counts = run->counts;
     state->returns = run->returns;
-    state->numbers = run->numbers;
+    /* Numbers on trial are not saved: the run that goes on would begin with them, and accept them. */
+    state->numbers = run->tuner.accepted.agents > 0 ? run->tuner.accepted : run->numbers;
     for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++) {
         state->incarnations[i] = run->places[i].incarnation;
         state->steps[i] = (int64_t)run->places[i].steps;
@@ -81,12 +82,18 @@ static void list_scalars(run_state *state, gpur_scalar scalars[SCALARS])
     memcpy(scalars, all, sizeof all);
 }
 
-/* Settings that must match. The numbers of threads and what they do with rollouts may change. */
+/* Settings that must match: those that say what is learnt. The numbers of threads, and how rollouts are queued and
+ * joined, may change. */
 static gpur_status add_settings(const gpur_ga3c *run, gpur_tensors *settings)
 {
+    const gpur_ga3c_config *const c = &run->config;
     GPUR_TRY(gpur_tensors_add_metadata(settings, "environment", "%.180s", run->type->name));
-    GPUR_TRY(gpur_tensors_add_metadata(settings, "system", "%d", (int)run->config.system));
-    return gpur_tensors_add_metadata(settings, "seed", "%" PRIu64, run->config.seed);
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "system", "%d", (int)c->system));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "t_max", "%d", (int)c->t_max));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "discount", "%.9g", (double)c->discount));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "reward_clip", "%.9g", (double)c->reward_clip));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "drop_terminal", "%d", (int)c->drop_terminal));
+    return gpur_tensors_add_metadata(settings, "seed", "%" PRIu64, c->seed);
 }
 
 static gpur_status write_sections(gpur_ga3c *run, run_state *state, gpur_stream *stream, const char *path)

@@ -23,7 +23,6 @@ static const gpur_ga3c_config defaults = {
     .reward_clip = 1.0f,
     .max_prediction_batch = 128,
     .queue_room = 100,
-    .tuner_period = 60.0,
     .tuner_settling = 1.0,
     .max_agents = GPUR_GA3C_MAX_AGENTS,
 };
@@ -37,20 +36,14 @@ gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t size)
     return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_ga3c_config");
 }
 
-static gpur_status check_range(int64_t value, int64_t first, int64_t last, const char *name)
-{
-    GPUR_REQUIRE(value >= first && value <= last, "%s is %" PRId64 "; it must be %" PRId64 " to %" PRId64, name, value,
-                 first, last);
-    return GPUR_OK;
-}
-
 static gpur_status check_reals(const gpur_ga3c_config *c)
 {
     GPUR_REQUIRE(c->discount >= 0.0f && c->discount <= 1.0f, "discount is %g; it must be 0 to 1", (double)c->discount);
     GPUR_REQUIRE(c->reward_clip >= 0.0f && c->reward_clip < INFINITY,
                  "reward_clip is %g; it must be 0 (none) or more, and finite", (double)c->reward_clip);
-    GPUR_REQUIRE(c->tuner_period > 0.0 && c->tuner_period < 1e9,
-                 "tuner_period is %g seconds; it must be above 0, and below 1e9", c->tuner_period);
+    GPUR_REQUIRE(c->tuner_period >= 0.0 && c->tuner_period < 1e9,
+                 "tuner_period is %g seconds; it must be 0 (60, or 20 for GPUR_TUNER_CODE) or more, and below 1e9",
+                 c->tuner_period);
     GPUR_REQUIRE(c->tuner_settling >= 0.0 && c->tuner_settling < 1e9,
                  "tuner_settling is %g seconds; it must be 0 or more, and below 1e9", c->tuner_settling);
     return GPUR_OK;
@@ -59,15 +52,15 @@ static gpur_status check_reals(const gpur_ga3c_config *c)
 static gpur_status check_values(const gpur_ga3c_config *c)
 {
     GPUR_TRY(gpur_choice_check(c->system, GPUR_A2C, "system", "GPUR_GA3C, GPUR_A3C or GPUR_A2C"));
-    GPUR_TRY(check_range(c->t_max, 1, GPUR_GA3C_MAX_ROLLOUT, "t_max"));
+    GPUR_TRY(gpur_range_check(c->t_max, 1, GPUR_GA3C_MAX_ROLLOUT, "t_max"));
     GPUR_TRY(gpur_choice_check(c->drop_terminal, 1, "drop_terminal", "0 or 1"));
-    GPUR_TRY(check_range(c->max_prediction_batch, 1, MAX_BATCH, "max_prediction_batch"));
-    GPUR_TRY(check_range(c->min_train_batch, 0, MAX_BATCH, "min_train_batch"));
-    GPUR_TRY(check_range(c->queue_room, 1, MAX_ROOM, "queue_room"));
+    GPUR_TRY(gpur_range_check(c->max_prediction_batch, 1, MAX_BATCH, "max_prediction_batch"));
+    GPUR_TRY(gpur_range_check(c->min_train_batch, 0, MAX_BATCH, "min_train_batch"));
+    GPUR_TRY(gpur_range_check(c->queue_room, 1, MAX_ROOM, "queue_room"));
     GPUR_TRY(
         gpur_choice_check(c->when_full, GPUR_QUEUE_DROP_OLDEST, "when_full", "GPUR_QUEUE_WAIT, REFUSE or DROP_OLDEST"));
     GPUR_TRY(gpur_choice_check(c->tuner, GPUR_TUNER_CODE, "tuner", "GPUR_TUNER_NONE, PAPER or CODE"));
-    GPUR_TRY(check_range(c->max_agents, 1, GPUR_GA3C_MAX_AGENTS, "max_agents"));
+    GPUR_TRY(gpur_range_check(c->max_agents, 1, GPUR_GA3C_MAX_AGENTS, "max_agents"));
     GPUR_TRY(gpur_reserved_check(&(const int64_t){c->reserved}, 1, "gpur_ga3c_config"));
     GPUR_REQUIRE(c->tuner == GPUR_TUNER_NONE || c->system == GPUR_GA3C,
                  "tuner is %d and system %d; a tuner is for GPUR_GA3C (0) alone", (int)c->tuner, (int)c->system);
@@ -83,9 +76,12 @@ gpur_ga3c_numbers gpur_ga3c_numbers_of(const gpur_ga3c *run, int32_t agents, int
 gpur_status gpur_ga3c_check_numbers(const gpur_ga3c *run, gpur_ga3c_numbers numbers)
 {
     const gpur_ga3c_config *const c = &run->config;
-    GPUR_TRY(check_range(numbers.agents, 1, GPUR_GA3C_MAX_AGENTS, "agents"));
-    GPUR_TRY(check_range(numbers.predictors, 1, GPUR_GA3C_MAX_PREDICTORS, "predictors"));
-    GPUR_TRY(check_range(numbers.trainers, 1, GPUR_GA3C_MAX_TRAINERS, "trainers"));
+    GPUR_TRY(gpur_range_check(numbers.agents, 1, GPUR_GA3C_MAX_AGENTS, "agents"));
+    GPUR_TRY(gpur_range_check(numbers.predictors, 1, GPUR_GA3C_MAX_PREDICTORS, "predictors"));
+    GPUR_TRY(gpur_range_check(numbers.trainers, 1, GPUR_GA3C_MAX_TRAINERS, "trainers"));
+    GPUR_REQUIRE(c->tuner == GPUR_TUNER_NONE || numbers.agents <= c->max_agents,
+                 "agents is %d and max_agents %d; with a tuner agents must be at most max_agents", (int)numbers.agents,
+                 (int)c->max_agents);
     GPUR_REQUIRE(c->system != GPUR_A2C || numbers.agents * (int64_t)c->t_max <= run->model.max_batch,
                  "agents is %d and t_max %d, and the learner's max_batch %" PRId64
                  "; with GPUR_A2C their product must be at most max_batch",
@@ -110,43 +106,16 @@ static gpur_status set_batch(gpur_ga3c *run)
     return GPUR_OK;
 }
 
-/* Observations. */
-
-static gpur_status check_lengths(const gpur_ga3c_model *model, const gpur_space *space, int has_stack)
-{
-    const int32_t wanted = gpur_shape_dims(model->obs.shape), axis = model->stack_is_last ? wanted - 1 : 0;
-    for (int32_t i = 0; i < gpur_shape_dims(space->shape); i++) {
-        const int32_t length = model->obs.shape[has_stack && i >= axis ? i + 1 : i];
-        GPUR_REQUIRE(space->shape[i] == length,
-                     "axis %d of the environment's observations is %d long and that of %s %d; they must be the same",
-                     (int)i, (int)space->shape[i],
-                     has_stack ? "a frame of the learner's observations" : "the learner's observations", (int)length);
-    }
-    return GPUR_OK;
-}
-
+/* Observations with one axis more than the environment's are a stack of its frames. */
 static gpur_status find_shape(gpur_ga3c *run, const gpur_env_info *info)
 {
     const gpur_ga3c_model *const model = &run->model;
     const int32_t dims = gpur_shape_dims(info->obs.shape), wanted = gpur_shape_dims(model->obs.shape);
-    gpur_obs_shape *const shape = &run->shape;
-    GPUR_REQUIRE(info->action.num_actions == model->num_actions,
-                 "the environment has %d discrete actions and the learner's network %d; they must be the same",
-                 (int)info->action.num_actions, (int)model->num_actions);
-    GPUR_REQUIRE(info->obs.dtype == model->obs.dtype,
-                 "the environment's observations are %s and the learner's %s; they must be the same",
-                 gpur_dtype_name(info->obs.dtype), gpur_dtype_name(model->obs.dtype));
-    GPUR_REQUIRE(dims == wanted || (dims > 0 && dims + 1 == wanted),
-                 "the environment's observations have %d axes and the learner's %d; they must be as many, or one less",
-                 (int)dims, (int)wanted);
-    GPUR_TRY(check_lengths(model, &info->obs, dims != wanted));
-    shape->is_last_axis = dims != wanted && model->stack_is_last;
-    shape->stack = dims == wanted ? 1 : model->obs.shape[model->stack_is_last ? wanted - 1 : 0];
-    shape->element_bytes = gpur_dtype_bytes(info->obs.dtype);
-    shape->frame_bytes = shape->element_bytes;
-    for (int32_t i = 0; i < dims; i++)
-        shape->frame_bytes *= info->obs.shape[i];
-    run->obs_bytes = gpur_obs_bytes(shape);
+    const int32_t axis = dims == 0 || dims >= wanted ? -1 : model->stack_is_last ? wanted - 1 : 0;
+    GPUR_TRY(gpur_actions_check(&info->action, model->num_actions));
+    GPUR_TRY(gpur_obs_shape_of(&info->obs, model->obs.dtype, model->obs.shape, axis, "the learner's observation",
+                               &run->shape));
+    run->obs_bytes = gpur_obs_bytes(&run->shape);
     return GPUR_OK;
 }
 
@@ -162,8 +131,11 @@ gpur_status gpur_ga3c_read_config(const gpur_ga3c_config *given, gpur_ga3c_confi
 {
     *config = defaults;
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_ga3c_config"));
-    GPUR_TRY(check_range(config->predictors, 1, GPUR_GA3C_MAX_PREDICTORS, "predictors"));
-    return check_values(config);
+    GPUR_TRY(gpur_range_check(config->predictors, 1, GPUR_GA3C_MAX_PREDICTORS, "predictors"));
+    GPUR_TRY(check_values(config));
+    if (config->tuner_period == 0.0)
+        config->tuner_period = config->tuner == GPUR_TUNER_CODE ? 20.0 : 60.0;
+    return GPUR_OK;
 }
 
 gpur_status gpur_ga3c_configure(gpur_ga3c *run, const gpur_ga3c_config *given)

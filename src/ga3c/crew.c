@@ -115,7 +115,7 @@ static int32_t larger(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
-gpur_status gpur_ga3c_set(gpur_ga3c *run, gpur_ga3c_numbers numbers)
+static void set_numbers(gpur_ga3c *run, gpur_ga3c_numbers numbers)
 {
     gpur_ga3c_numbers *const largest = &run->largest;
     gpur_mutex_lock(&run->lock);
@@ -123,10 +123,31 @@ gpur_status gpur_ga3c_set(gpur_ga3c *run, gpur_ga3c_numbers numbers)
     largest->agents = larger(largest->agents, numbers.agents);
     largest->trainers = larger(largest->trainers, numbers.trainers);
     gpur_mutex_unlock(&run->lock);
+}
+
+/* How many threads there are. */
+static gpur_ga3c_numbers count_threads(const gpur_ga3c *run)
+{
+    int32_t agents = 0, predictors = 0, trainers = 0;
+    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++)
+        agents += run->places[i].has_thread;
+    for (int32_t i = 0; i < GPUR_GA3C_MAX_PREDICTORS; i++)
+        predictors += run->predictors[i].has_thread;
+    for (int32_t i = 0; i < GPUR_GA3C_MAX_TRAINERS; i++)
+        trainers += run->trainers[i].has_thread;
+    return gpur_ga3c_numbers_of(run, agents, predictors, trainers);
+}
+
+gpur_status gpur_ga3c_set(gpur_ga3c *run, gpur_ga3c_numbers numbers)
+{
+    set_numbers(run, numbers);
     if (!run->has_begun)
         return GPUR_OK;
     end_surplus(run, threads_of(run, numbers));
-    return start_missing(run, threads_of(run, numbers));
+    const gpur_status status = start_missing(run, threads_of(run, numbers));
+    if (status != GPUR_OK)
+        set_numbers(run, count_threads(run));
+    return status;
 }
 
 gpur_status gpur_ga3c_begin(gpur_ga3c *run)

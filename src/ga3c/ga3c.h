@@ -199,6 +199,12 @@ void gpur_ga3c_add_event(gpur_ga3c *run, gpur_ga3c_event event);
 /* Without the lock, in the thread that advances. */
 void gpur_ga3c_deliver_events(gpur_ga3c *run);
 
+/* advance.c */
+
+/* Lets the tuner work if its time has come: it judges the numbers of threads by what was measured, and sets the next
+ * ones. A measurement begins when a change has settled. `now`: seconds of advancing. */
+gpur_status gpur_ga3c_tune(gpur_ga3c *run, double now);
+
 /* The threads: agent.c, predictor.c, trainer.c, conductor.c. Their context is the place or the worker. */
 
 void *gpur_ga3c_agent(void *context);

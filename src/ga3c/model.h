@@ -31,7 +31,7 @@ typedef struct gpur_ga3c_model {
 
     /* An agent's own copy of the model, for A3C; used by one thread. Its gradients are applied to the shared weights.
      * NULL where there is no A3C. */
-    gpur_status (*local_open)(void *context, int32_t agent, void **local);
+    gpur_status (*local_open)(void *context, void **local);
     void (*local_close)(void *local);
     gpur_status (*local_pull)(void *local); /* copies the shared weights */
     gpur_status (*local_predict)(void *local, const void *obs, uint32_t lane, uint64_t step, int32_t *action,

@@ -47,16 +47,18 @@ static void set_network(gpur_network_config *network, int32_t stride, int is_lar
 }
 
 /* RMSProp with the smaller epsilon of today's A2C, and a rate that was found for each system's batches: one rollout of
- * A3C, eight of GA3C, those of all agents of A2C. */
+ * A3C, eight of GA3C, those of all agents of A2C. A3C's has 40 steps, and its gradients are clipped to a norm of 0.5:
+ * with rollouts of 5 steps it does not learn CartPole, whose values then overshoot their bound of 100. */
 static void set_small(const system_entry *entry, const gpur_env_info *info, const gpur_obs_kind *kind,
                       gpur_actor_critic_config *learner)
 {
-    const float rate = entry->system == GPUR_A3C ? 5e-4f : entry->system == GPUR_A2C ? 2e-3f : 1e-3f;
+    const int is_a3c = entry->system == GPUR_A3C;
+    const float rate = is_a3c ? 7e-4f : entry->system == GPUR_A2C ? 2e-3f : 1e-3f;
     gpur_system_set_small_network(info, kind, &learner->network);
     learner->optimizer.kind = GPUR_RMSPROP_TORCH;
     learner->optimizer.learning_rate = (gpur_schedule){.first = rate, .last = rate};
     learner->optimizer.epsilon = 1e-5f;
-    learner->optimizer.clip_norm = 40.0f;
+    learner->optimizer.clip_norm = is_a3c ? 0.5f : 40.0f;
 }
 
 static gpur_status set_learner(const system_entry *entry, const char *env_name, const gpur_env_info *info,
@@ -71,6 +73,8 @@ static gpur_status set_learner(const system_entry *entry, const char *env_name, 
     if (entry->stride > 0) {
         GPUR_TRY(gpur_system_check_frames(entry->name, env_name, info, &kind));
         set_network(&paper.network, entry->stride, entry->is_large);
+        if (entry->system == GPUR_A3C) /* section 4.4; the norm is that of the authors' code where it clips */
+            paper.optimizer.clip_norm = 40.0f;
     } else {
         set_small(entry, info, &kind, &paper);
     }
@@ -96,6 +100,7 @@ static gpur_status set_run(const system_entry *entry, gpur_ga3c_config *run)
     if (entry->stride == 0) { /* environments are quick: without these two the policy lag is 70 updates */
         paper.min_train_batch = 40;
         paper.queue_room = 16;
+        paper.t_max = entry->system == GPUR_A3C ? 40 : paper.t_max;
     }
     *run = paper;
     return GPUR_OK;

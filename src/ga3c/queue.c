@@ -121,15 +121,13 @@ void *gpur_queue_wait(gpur_queue *queue, gpur_queue_waiter *waiter, const _Atomi
     return NULL;
 }
 
-/* A thread that does not take what it was woken for wakes another one. */
+/* A thread that is asked to stop may have been woken for an item that it does not take; gpur_queue_wake, which comes
+ * after it was asked, wakes the others. */
 static int wait_and_look(gpur_queue *queue, const _Atomic int *is_asked, int has_some)
 {
     while (queue->count == 0 && !atomic_load(is_asked) && !(has_some && queue->is_flushing))
         pthread_cond_wait(&queue->arrived, &queue->lock);
-    const int takes = queue->count > 0 && !atomic_load(is_asked);
-    if (queue->count > 0 && !takes)
-        pthread_cond_signal(&queue->arrived);
-    return takes;
+    return queue->count > 0 && !atomic_load(is_asked);
 }
 
 int64_t gpur_queue_take(gpur_queue *queue, void **items, int64_t most, const _Atomic int *is_asked, int has_some)

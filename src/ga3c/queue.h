@@ -58,7 +58,7 @@ int64_t gpur_queue_take(gpur_queue *queue, void **items, int64_t most, const _At
 /* While a queue is flushed, threads that have some items take no more than there are. */
 void gpur_queue_flush(gpur_queue *queue, int is_flushing);
 
-/* Wakes all threads in gpur_queue_take, so that they see that they are asked to stop. */
+/* Wakes all threads in gpur_queue_take. To be called after some of them were asked to stop. */
 void gpur_queue_wake(gpur_queue *queue);
 
 typedef struct gpur_queue_stats {

@@ -44,7 +44,7 @@ static gpur_status make(const gpur_rollout_pool *pool, gpur_rollout **out)
     return GPUR_OK;
 }
 
-gpur_status gpur_rollout_take(gpur_rollout_pool *pool, int32_t agent, gpur_rollout **out)
+gpur_status gpur_rollout_take(gpur_rollout_pool *pool, gpur_rollout **out)
 {
     gpur_mutex_lock(&pool->lock);
     gpur_rollout *rollout = pool->free;
@@ -53,7 +53,6 @@ gpur_status gpur_rollout_take(gpur_rollout_pool *pool, int32_t agent, gpur_rollo
     gpur_mutex_unlock(&pool->lock);
     if (!rollout)
         GPUR_TRY(make(pool, &rollout));
-    rollout->agent = agent;
     rollout->count = rollout->first = 0;
     *out = rollout;
     return GPUR_OK;

@@ -13,7 +13,6 @@
 #include <stdint.h>
 
 typedef struct gpur_rollout {
-    int32_t agent;
     int32_t count;      /* steps */
     int32_t first;      /* of the open segment */
     unsigned char *obs; /* (t_max, obs_bytes) before each step */
@@ -35,7 +34,7 @@ gpur_status gpur_rollout_pool_open(gpur_rollout_pool *pool, int64_t obs_bytes, i
 void gpur_rollout_pool_close(gpur_rollout_pool *pool); /* when all have been given back; accepts a zeroed one */
 
 /* An empty rollout. */
-gpur_status gpur_rollout_take(gpur_rollout_pool *pool, int32_t agent, gpur_rollout **rollout);
+gpur_status gpur_rollout_take(gpur_rollout_pool *pool, gpur_rollout **rollout);
 void gpur_rollout_give_back(gpur_rollout_pool *pool, gpur_rollout *rollout); /* NULL does nothing */
 
 /* Adds a step, of which the reward comes later. There must be room. */

@@ -9,18 +9,32 @@
  * stays there (test_ga3c_tuner.c has such rates). */
 static const double allowance = 0.05;
 
+/* After so many rejected changes in a row the accepted numbers are measured again: the load may have changed, or their
+ * rate was a chance. */
+enum { PATIENCE = 4 };
+
 void gpur_tuner_begin(gpur_tuner *tuner, int32_t kind, uint64_t seed, gpur_ga3c_numbers most)
 {
     *tuner = (gpur_tuner){.kind = kind, .seed = seed, .most = most};
 }
 
-/* Small falls do not add up: the rate that numbers have to keep up with falls with none of them. */
+static int are_equal(gpur_ga3c_numbers a, gpur_ga3c_numbers b)
+{
+    return a.agents == b.agents && a.predictors == b.predictors && a.trainers == b.trainers;
+}
+
+/* Small falls do not add up: the rate that changes have to keep up with falls only when the accepted numbers
+ * themselves, measured again, have become slower. */
 int gpur_tuner_judge(gpur_tuner *tuner, gpur_ga3c_numbers measured, double rate)
 {
-    if (rate < tuner->rate * (1.0 - allowance))
+    const int is_again = are_equal(measured, tuner->accepted);
+    if (!is_again && rate < tuner->rate * (1.0 - allowance)) {
+        tuner->rejected++;
         return 0;
+    }
     tuner->accepted = measured;
-    tuner->rate = rate > tuner->rate ? rate : tuner->rate;
+    tuner->rate = is_again || rate > tuner->rate ? rate : tuner->rate;
+    tuner->rejected = 0;
     return 1;
 }
 
@@ -42,11 +56,6 @@ static gpur_ga3c_numbers change(const gpur_tuner *tuner, int32_t agents, int32_t
                                within(a.trainers + trainers, tuner->most.trainers)};
 }
 
-static int are_equal(gpur_ga3c_numbers a, gpur_ga3c_numbers b)
-{
-    return a.agents == b.agents && a.predictors == b.predictors && a.trainers == b.trainers;
-}
-
 static gpur_ga3c_numbers propose(gpur_tuner *tuner)
 {
     if (tuner->kind == GPUR_TUNER_CODE) {
@@ -61,6 +70,8 @@ static gpur_ga3c_numbers propose(gpur_tuner *tuner)
 /* A change that the limits take back would be no change: another one is drawn, if there is one. */
 gpur_ga3c_numbers gpur_tuner_propose(gpur_tuner *tuner)
 {
+    if (tuner->rejected >= PATIENCE)
+        return tuner->accepted;
     gpur_ga3c_numbers next = propose(tuner);
     for (int i = 0; i < 64 && are_equal(next, tuner->accepted); i++)
         next = propose(tuner);

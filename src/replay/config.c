@@ -40,6 +40,13 @@ gpur_status gpur_choice_check(int32_t value, int32_t last, const char *name, con
     return GPUR_OK;
 }
 
+gpur_status gpur_range_check(int64_t value, int64_t first, int64_t last, const char *name)
+{
+    GPUR_REQUIRE(value >= first && value <= last, "%s is %" PRId64 "; it must be %" PRId64 " to %" PRId64, name, value,
+                 first, last);
+    return GPUR_OK;
+}
+
 gpur_status gpur_index_source_check(int32_t index_source, const char *name)
 {
     GPUR_REQUIRE(

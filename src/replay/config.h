@@ -16,6 +16,9 @@ int32_t gpur_clipped_field(const gpur_replay_config *checked, const gpur_schema 
 /* Refuses a value that is not 0 to `last`. `choices` names them in the message. */
 gpur_status gpur_choice_check(int32_t value, int32_t last, const char *name, const char *choices);
 
+/* Refuses a value that is not `first` to `last`. */
+gpur_status gpur_range_check(int64_t value, int64_t first, int64_t last, const char *name);
+
 /* Refuses a value that is not a public index source. `name` names the setting in the message. */
 gpur_status gpur_index_source_check(int32_t index_source, const char *name);
 

@@ -40,24 +40,34 @@ void gpur_obs_push(const gpur_obs_shape *shape, unsigned char *obs, const unsign
     put(shape, obs, shape->stack - 1, frame);
 }
 
-/* The replay stores what the environment shows: "obs" without its stack axis has the environment's shape and type. */
-static gpur_status check_obs(const gpur_field_info *field, const gpur_space *space, const gpur_replay_config *config)
+static gpur_status check_axes(const gpur_space *space, const int32_t *seen, int32_t axis, const char *name)
 {
-    const int has_stack = config->layout == GPUR_LAYOUT_FRAMES;
-    const int32_t axis = config->stack_axis == GPUR_STACK_LAST ? field->dims - 1 : 0;
-    const int32_t dims = gpur_shape_dims(space->shape), wanted = field->dims - has_stack;
-    GPUR_REQUIRE(space->dtype == field->dtype,
-                 "the environment's observations are %s and the replay's \"obs\" is %s; they must be the same",
-                 gpur_dtype_name(space->dtype), gpur_dtype_name(field->dtype));
-    GPUR_REQUIRE(dims == wanted, "the environment's observations have %d axes and %s has %d; they must be the same",
-                 (int)dims, has_stack ? "a frame of the replay's \"obs\"" : "the replay's \"obs\"", (int)wanted);
+    const int has_stack = axis >= 0;
+    const int32_t dims = gpur_shape_dims(space->shape), wanted = gpur_shape_dims(seen) - has_stack;
+    const char *const part = has_stack ? "a frame of " : "";
+    GPUR_REQUIRE(dims == wanted, "the environment's observations have %d axes and %s%s has %d; they must be the same",
+                 (int)dims, part, name, (int)wanted);
     for (int32_t i = 0; i < dims; i++) {
-        const int32_t length = field->shape[has_stack && i >= axis ? i + 1 : i];
+        const int32_t length = seen[has_stack && i >= axis ? i + 1 : i];
         GPUR_REQUIRE(space->shape[i] == length,
-                     "axis %d of the environment's observations is %d long and that of %s %d; they must be the same",
-                     (int)i, (int)space->shape[i],
-                     has_stack ? "a frame of the replay's \"obs\"" : "the replay's \"obs\"", (int)length);
+                     "axis %d of the environment's observations is %d long and that of %s%s %d; they must be the same",
+                     (int)i, (int)space->shape[i], part, name, (int)length);
     }
+    return GPUR_OK;
+}
+
+gpur_status gpur_obs_shape_of(const gpur_space *obs, int32_t dtype, const int32_t *seen, int32_t axis, const char *name,
+                              gpur_obs_shape *shape)
+{
+    GPUR_REQUIRE(obs->dtype == dtype, "the environment's observations are %s and %s is %s; they must be the same",
+                 gpur_dtype_name(obs->dtype), name, gpur_dtype_name(dtype));
+    GPUR_TRY(check_axes(obs, seen, axis, name));
+    *shape = (gpur_obs_shape){.element_bytes = gpur_dtype_bytes(dtype), .stack = 1, .is_last_axis = axis > 0};
+    shape->frame_bytes = shape->element_bytes;
+    for (int32_t i = 0; i < gpur_shape_dims(obs->shape); i++)
+        shape->frame_bytes *= obs->shape[i];
+    if (axis >= 0)
+        shape->stack = seen[axis];
     return GPUR_OK;
 }
 
@@ -65,11 +75,9 @@ gpur_status gpur_obs_shape_find(const gpur_space *obs, const gpur_schema *schema
                                 gpur_obs_shape *shape)
 {
     const gpur_field_info *const field = &schema->fields[gpur_schema_find(schema, "obs")];
-    GPUR_TRY(check_obs(field, obs, config));
-    shape->stack = config->layout == GPUR_LAYOUT_FRAMES ? config->frame_stack : 1;
-    shape->frame_bytes = field->bytes / shape->stack;
-    shape->element_bytes = gpur_dtype_bytes(field->dtype);
-    shape->is_last_axis = config->stack_axis == GPUR_STACK_LAST;
+    const int32_t last = config->stack_axis == GPUR_STACK_LAST ? field->dims - 1 : 0;
+    const int32_t axis = config->layout == GPUR_LAYOUT_FRAMES ? last : -1;
+    GPUR_TRY(gpur_obs_shape_of(obs, field->dtype, field->shape, axis, "the replay's \"obs\"", shape));
     shape->pads_repeat = config->stack_pad == GPUR_PAD_REPEAT;
     return GPUR_OK;
 }
@@ -77,10 +85,9 @@ gpur_status gpur_obs_shape_find(const gpur_space *obs, const gpur_schema *schema
 gpur_status gpur_actions_check(const gpur_space *actions, int32_t num_actions)
 {
     const int32_t found = actions->num_actions;
-    GPUR_REQUIRE(found > 0, "the environment's actions are not discrete; a Q network needs discrete actions");
+    GPUR_REQUIRE(found > 0, "the environment's actions are not discrete; the network needs discrete actions");
     GPUR_REQUIRE(found == num_actions,
-                 "the environment has %d actions and the learner's network %d; they must be the "
-                 "same",
+                 "the environment has %d discrete actions and the learner's network %d; they must be the same",
                  (int)found, (int)num_actions);
     return GPUR_OK;
 }

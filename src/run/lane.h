@@ -27,8 +27,12 @@ static inline int64_t gpur_obs_bytes(const gpur_obs_shape *shape)
 void gpur_obs_begin(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame);
 void gpur_obs_push(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame);
 
-/* Finds the shape. Refuses an environment whose observations are not those of a replay with this schema and these
- * settings. */
+/* Finds the shape. Refuses an environment whose observations are not what a network sees, which is of this type and
+ * shape, without the axis of the stack; `axis` -1: there is none. Errors call it `name`. */
+gpur_status gpur_obs_shape_of(const gpur_space *obs, int32_t dtype, const int32_t *seen, int32_t axis, const char *name,
+                              gpur_obs_shape *shape);
+
+/* The same, where the network sees what a replay with this schema and these settings stores. */
 gpur_status gpur_obs_shape_find(const gpur_space *obs, const gpur_schema *schema, const gpur_replay_config *config,
                                 gpur_obs_shape *shape);
 

@@ -389,7 +389,7 @@ TEST(settings_that_do_not_go_together_are_refused)
     REFUSED("restarts is 3", c->restarts = 3);
     REFUSED("when_full is 1", settings.replay.when_full = GPUR_WHEN_FULL_ERROR);
     REFUSED("a field \"mood\", which actors cannot fill in", settings.fields[5].name = "mood");
-    REFUSED("the environment has 4 actions and the learner's network 5", settings.learner.network.num_actions = 5);
+    REFUSED("has 4 discrete actions and the learner's network 5", settings.learner.network.num_actions = 5);
 }
 
 TEST(calls_with_wrong_arguments_are_refused)

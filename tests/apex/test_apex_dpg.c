@@ -431,7 +431,7 @@ TEST(environments_with_other_actions_are_refused)
     gpur_apex *apex = NULL;
     actions = vector;
     CHECK_FAILS(gpur_apex_create(fixture.learner, &odd, &settings.apex, &apex), GPUR_INVALID_ARGUMENT,
-                "a Q network needs discrete actions");
+                "actions are not discrete; the network needs discrete actions");
     apex_fixture_close(&fixture);
 }
 

@@ -242,6 +242,8 @@ TEST(apex_dpg_has_the_published_constants)
         {"capacity", (double)c.replay.capacity, 1062500},
         {"transitions before training", (double)c.replay.min_size, 50000},
         {"n", c.replay.n_step, 3},
+        {"eviction", c.replay.eviction, GPUR_EVICT_BY_PRIORITY},
+        {"exponent of eviction", (double)c.replay.evict_alpha, (double)-0.4f},
         {"gamma", (double)c.replay.gamma, (double)0.99f},
         {"alpha", (double)c.replay.alpha, (double)0.6f},
         {"added to priorities", (double)c.replay.priority_offset, (double)1e-6f},

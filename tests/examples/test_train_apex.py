@@ -230,16 +230,20 @@ def continuous_actions_are_trained_on(folder):
     """Pendulum by a learner of DPG, in threads and in processes, and gone on with."""
     swing = ["--env", "Pendulum", "--preset", "apex-dpg-small", "--device", DEVICE, "--threads", 1, "--actors", 2,
              "--prepopulation", 300, "--batch", 16, "--samples-per-insert", 2, "--eval-episodes", 2]
-    done = run(*swing, "--steps", 1200, "--checkpoint", 600, "--sigma", 0.2, "--out", folder / "run")
+    refused = run(*swing, "--eviction", "newest", "--out", folder / "run", status=2).stderr
+    assert "newest" in refused and "oldest" in refused and "priority" in refused, refused
+    done = run(*swing, "--steps", 1200, "--checkpoint", 600, "--sigma", 0.2, "--eviction", "priority",
+               "--capacity", 1000, "--out", folder / "run")
     assert "22,000" in done.stdout and "by apex-dpg-small" in done.stdout, done.stdout
     assert {row["epsilon"] for row in rows_of(folder / "run", "episodes")} == {0.2}
     assert all(row["mean_return"] < 0 for row in rows_of(folder / "run", "evaluations"))
     config = json.loads((folder / "run/config.json").read_text())
     assert config["apex"]["sigma"] == 0.2 and config["dpg"]["batch_size"] == 16 and "learner" not in config
+    assert config["replay"]["eviction"] == "priority" and config["replay"]["capacity"] == 1062
     assert config["dpg"]["actor"]["head"] == "tanh_action" and config["dpg"]["index_source"] == "prioritized_stratified"
     before = rows_of(folder / "run", "rates")[-1]
     assert before["train_steps"] > 0 and before["loss"] >= 0 and before["gradient_norm"] >= 0
-    run("--resume", folder / "run", "--steps", 1800)
+    run("--resume", folder / "run", "--steps", int(before["step"]) + 1000)
     assert rows_of(folder / "run", "rates")[-1]["train_steps"] > before["train_steps"]
     run(*swing, "--steps", 600, "--processes", 1, "--checkpoint", 0, "--out", folder / "processes")
     assert rows_of(folder / "processes", "rates")[-1]["lost_transitions"] == 0

@@ -143,6 +143,7 @@ TEST(the_other_presets_differ_in_network_and_system)
         CHECK_EQUAL(n->trunk[0].stride, others[i].stride);
         CHECK(!is_large || (n->trunk[2].units == 64 && n->trunk[2].kernel == 4 && n->trunk[2].stride == 2));
         CHECK_EQUAL(n->trunk[others[i].layers - 1].units, 256);
+        CHECK_NEAR(c.learner.optimizer.clip_norm, others[i].system == GPUR_A3C ? 40.0 : 0.0, 0.0);
         check_kept(&c);
     }
 }
@@ -157,6 +158,7 @@ TEST(the_small_ones_take_other_games)
         CHECK_OK(gpur_env_find(games[i % 2], &type));
         CHECK_OK(read_preset(names[i / 2], type, &c));
         CHECK_EQUAL(c.run.system, i / 2);
+        CHECK_EQUAL(c.run.t_max, i / 2 == GPUR_A3C ? 40 : 5);
         CHECK_EQUAL(c.learner.network.trunk[0].kind, i % 2 ? GPUR_CONV : GPUR_DENSE);
         CHECK_EQUAL(c.learner.network.num_actions, i % 2 ? 6 : 2);
         check_kept(&c);

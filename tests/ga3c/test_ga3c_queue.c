@@ -43,28 +43,31 @@ TEST(a_full_queue_refuses_or_drops_the_oldest)
 /* An item behind the room belongs to its thread until it moves up. */
 TEST(an_item_that_waits_can_be_taken_back_and_others_keep_their_order)
 {
+    enum { WAITING = 5 };
     gpur_queue queue = {0};
-    gpur_queue_waiter waiters[4] = {0};
+    gpur_queue_waiter waiters[WAITING] = {0}, first = {0};
     const _Atomic int is_asked = 1;
     void *taken[16];
-    CHECK_OK(gpur_queue_open(&queue, 2, 4, GPUR_QUEUE_WAIT, NULL));
-    for (int i = 0; i < 4; i++)
+    CHECK_OK(gpur_queue_open(&queue, 2, WAITING, GPUR_QUEUE_WAIT, NULL));
+    sem_init(&first.admitted, 0, 0);
+    for (int i = 0; i < WAITING; i++)
         sem_init(&waiters[i].admitted, 0, 0);
     for (int i = 0; i < 2; i++)
-        CHECK(gpur_queue_put(&queue, &items[i], &waiters[3]) == NULL);
-    CHECK(gpur_queue_wait(&queue, &waiters[3], &goes_on) == NULL);
-    for (int i = 2; i < 5; i++)
-        CHECK(gpur_queue_put(&queue, &items[i], &waiters[i - 2]) == NULL);
+        CHECK(gpur_queue_put(&queue, &items[i], &first) == NULL);
+    CHECK(gpur_queue_wait(&queue, &first, &goes_on) == NULL);
+    for (int i = 0; i < WAITING; i++)
+        CHECK(gpur_queue_put(&queue, &items[2 + i], &waiters[i]) == NULL);
     CHECK(gpur_queue_wait(&queue, &waiters[1], &is_asked) == &items[3]);
     CHECK_EQUAL(take(&queue, taken, 1), 1);
     CHECK(gpur_queue_wait(&queue, &waiters[0], &is_asked) == NULL);
-    CHECK(gpur_queue_wait(&queue, &waiters[2], &is_asked) == &items[4]);
+    CHECK(gpur_queue_wait(&queue, &waiters[4], &is_asked) == &items[6]);
     gpur_queue_flush(&queue, 1);
-    CHECK_EQUAL(take(&queue, taken + 1, 8), 2);
-    for (int i = 0; i < 3; i++)
-        CHECK(taken[i] == &items[i]);
-    for (int i = 0; i < 4; i++)
+    CHECK_EQUAL(take(&queue, taken + 1, 8), 4);
+    CHECK(taken[0] == &items[0] && taken[1] == &items[1] && taken[2] == &items[2]);
+    CHECK(taken[3] == &items[4] && taken[4] == &items[5]);
+    for (int i = 0; i < WAITING; i++)
         sem_destroy(&waiters[i].admitted);
+    sem_destroy(&first.admitted);
     gpur_queue_close(&queue);
 }
 

@@ -356,7 +356,7 @@ def test_the_curves_for_tensorboard(trained):
 def test_the_page_of_ape_x_says_what_works(tmp_path):
     page = (PACKAGE.parents[1] / "docs/ape-x.md").read_text(encoding="utf-8")
     blocks = page.split("```python\n")[1:]
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         done = subprocess.run([sys.executable, "-c", textwrap.dedent(block.split("```")[0])], cwd=tmp_path, check=False,
                               capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(PACKAGE)})

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/ga3c_fixture.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ float ga3c_env_reward(const char *options, int32_t id, int32_t total, int is_las
 
 typedef struct fake_env {
     char options[64];
-    int32_t id, episode, t, total, fail_at, has_frames;
+    int32_t id, episode, t, total, fail_at, nan_at, has_frames;
 } fake_env;
 
 static void show(const fake_env *e, void *obs)
@@ -62,7 +63,7 @@ static void show(const fake_env *e, void *obs)
 static const char *env_init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
 {
     fake_env *const e = calloc(1, sizeof *e);
-    const char *const fail = strstr(options, "fail=");
+    const char *const fail = strstr(options, "fail="), *const nan = strstr(options, "nan=");
     if (!e)
         return "no memory";
     strncpy(e->options, options, sizeof e->options - 1);
@@ -70,6 +71,7 @@ static const char *env_init(const char *options, uint64_t seed, gpur_env_info *i
     e->id = (int32_t)(seed & (e->has_frames ? 0xffff : 0xfffff));
     e->episode = -1;
     e->fail_at = fail ? (int32_t)atoi(fail + 5) : -1;
+    e->nan_at = nan ? (int32_t)atoi(nan + 4) : -1;
     info->obs = (gpur_space){.dtype = GPUR_FLOAT32, .shape = {GA3C_FEATURES}};
     if (e->has_frames)
         info->obs = (gpur_space){.dtype = GPUR_UINT8, .shape = {2, 3}};
@@ -106,7 +108,8 @@ static const char *env_step(void *env, const void *action, void *obs, gpur_env_r
         return "an action out of range";
     take_time(e);
     const int is_last = ++e->t == ga3c_env_length(e->options, e->id, e->episode);
-    result->reward = ga3c_env_reward(e->options, e->id, e->total++, is_last);
+    result->reward = e->total == e->nan_at ? NAN : ga3c_env_reward(e->options, e->id, e->total, is_last);
+    e->total++;
     const int is_cut_off = ga3c_env_is_cut_off(e->options, e->episode);
     result->terminated = is_last && !is_cut_off;
     result->truncated = is_last && is_cut_off;
@@ -157,7 +160,7 @@ static void read_obs(const ga3c_fake *fake, const void *obs, ga3c_row *row)
     row->t = (int32_t)numbers[2], row->total = (int32_t)numbers[3];
 }
 
-static int64_t count_entries(gpur_queue *queue)
+int64_t ga3c_count_entries(gpur_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
     const int64_t count = queue->count;
@@ -170,7 +173,29 @@ static int64_t count_rollouts(gpur_ga3c *run)
     gpur_mutex_lock(&run->lock);
     const int64_t dropped = run->counts.refused_rollouts + run->counts.overwritten_rollouts;
     gpur_mutex_unlock(&run->lock);
-    return dropped + count_entries(&run->rollouts);
+    return dropped + ga3c_count_entries(&run->rollouts);
+}
+
+static int64_t count_requests(gpur_ga3c *run)
+{
+    return ga3c_count_entries(&run->requests);
+}
+
+static int64_t count_left(gpur_ga3c *run)
+{
+    gpur_mutex_lock(&run->lock);
+    const int64_t left = run->counts.left_rollouts;
+    gpur_mutex_unlock(&run->lock);
+    return left;
+}
+
+/* Once, until there are so many; for 20 s at most. */
+static void await(ga3c_fake *fake, int64_t (*count)(gpur_ga3c *), _Atomic int64_t *awaited)
+{
+    for (int i = 0; i < 20000 && count(*fake->run) < *awaited; i++)
+        sleep_for(1000);
+    fake->waited_in_vain |= count(*fake->run) < *awaited;
+    *awaited = 0;
 }
 
 static gpur_status predict(void *context, int32_t predictor, int64_t count, const void *obs, const uint32_t *lanes,
@@ -179,9 +204,7 @@ static gpur_status predict(void *context, int32_t predictor, int64_t count, cons
     ga3c_fake *const fake = context;
     (void)predictor;
     *version = atomic_load(&fake->steps);
-    for (int i = 0; i < 20000 && count_entries(&(*fake->run)->requests) < fake->awaited_requests; i++)
-        sleep_for(1000);
-    fake->awaited_requests = 0;
+    await(fake, count_requests, &fake->awaited_requests);
     if (atomic_fetch_add(&fake->predictions, 1) + 1 == fake->predict_fails_at)
         return gpur_fail(GPUR_DEVICE_ERROR, "the network is broken");
     for (int64_t i = 0; i < count; i++) {
@@ -189,6 +212,8 @@ static gpur_status predict(void *context, int32_t predictor, int64_t count, cons
         read_obs(fake, (const unsigned char *)obs + i * obs_bytes(fake), &row);
         actions[i] = ga3c_fake_action(lanes[i], steps[i]);
         values[i] = ga3c_fake_value(row.id, row.episode, row.t);
+        if (fake->diverges_at > 0 && *version >= fake->diverges_at)
+            values[i] = INFINITY;
     }
     atomic_fetch_add(&fake->greedy, greedy);
     if (count > atomic_load(&fake->largest_prediction))
@@ -214,10 +239,8 @@ static gpur_status train(void *context, const gpur_actor_critic_batch *batch, gp
     ga3c_fake *const fake = context;
     gpur_status status = GPUR_OK;
     pthread_mutex_lock(&fake->lock);
-    sleep_for(fake->train_sleep);
-    for (int i = 0; i < 20000 && count_rollouts(*fake->run) < fake->awaited_rollouts; i++)
-        sleep_for(1000);
-    fake->awaited_rollouts = 0;
+    await(fake, count_rollouts, &fake->awaited_rollouts);
+    await(fake, count_left, &fake->awaited_left);
     const int64_t number = atomic_load(&fake->steps) + 1;
     if (batch->count < 1 || batch->count > fake->max_batch)
         status = gpur_fail(GPUR_INVALID_ARGUMENT, "a batch of %lld", (long long)batch->count);
@@ -242,17 +265,17 @@ static gpur_status publish(void *context)
 
 typedef struct fake_local {
     ga3c_fake *fake;
-    int32_t agent;
+    int64_t agent; /* whose copy it is; -1: it has not been used */
 } fake_local;
 
-static gpur_status local_open(void *context, int32_t agent, void **local)
+static gpur_status local_open(void *context, void **local)
 {
     ga3c_fake *const fake = context;
     fake_local *const made = malloc(sizeof *made);
     *local = made;
     if (!made)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory");
-    *made = (fake_local){fake, agent};
+    *made = (fake_local){fake, -1};
     atomic_fetch_add(&fake->locals, 1);
     return GPUR_OK;
 }
@@ -274,9 +297,11 @@ static gpur_status local_pull(void *local)
 static gpur_status local_predict(void *local, const void *obs, uint32_t lane, uint64_t step, int32_t *action,
                                  float *value)
 {
-    const fake_local *const l = local;
+    fake_local *const l = local;
     int64_t version;
-    if (lane != (uint32_t)l->agent)
+    if (l->agent < 0)
+        l->agent = lane;
+    if (l->agent != lane)
         return gpur_fail(GPUR_INVALID_ARGUMENT, "the copy of another agent");
     return predict(l->fake, 0, 1, obs, &lane, &step, 0, action, value, &version);
 }
@@ -336,6 +361,8 @@ static void note(void *user, const gpur_ga3c_event *event)
                 gpur_ga3c_set_counts(f->run, 1 + (int32_t)(f->episodes % 6), 1 + (int32_t)(f->episodes % 2), 1);
     } else {
         f->tuned++;
+        if (f->on_tuned)
+            f->on_tuned(event);
     }
 }
 

@@ -15,6 +15,7 @@
  *   lives      every second end of an episode is the loss of a life
  *   sparse     the only reward is 1, with the last step of an episode
  *   fail=N     its step N is refused
+ *   nan=N      the reward of its step N is not a number
  *   delay      each step takes up to 200 microseconds, as chance has it
  *   slow       each step takes 2 milliseconds
  *   frames     its observations are frames of 2 x 3 bytes (id 0 and 1, episode, step, 0, step of the environment)
@@ -27,6 +28,8 @@ enum { GA3C_ACTIONS = 4, GA3C_FEATURES = 4, GA3C_FRAME = 6, GA3C_STACK = 4 };
 int32_t ga3c_env_length(const char *options, int32_t id, int32_t episode);
 int ga3c_env_is_cut_off(const char *options, int32_t episode);
 float ga3c_env_reward(const char *options, int32_t id, int32_t total, int is_last);
+
+int64_t ga3c_count_entries(gpur_queue *queue);
 
 /* What the model says. */
 float ga3c_fake_value(int32_t id, int32_t episode, int32_t t);
@@ -48,11 +51,12 @@ typedef struct ga3c_fake {
     _Atomic int64_t steps; /* train steps */
     _Atomic int64_t greedy, pulls, locals, published, largest_prediction;
     int64_t predict_fails_at, train_fails_at; /* the number of a call, from 1 on; 0: never */
+    int64_t diverges_at;                      /* train steps after which values are infinite; 0: never */
     _Atomic int64_t predictions;
-    int32_t train_sleep; /* microseconds */
     /* The first prediction waits until so many requests are in the queue, and the first train step until so many
-     * rollouts were put into theirs or dropped; for 20 s at most. */
-    _Atomic int64_t awaited_requests, awaited_rollouts;
+     * rollouts were put into theirs or dropped, and so many were left; for 20 s at most. */
+    _Atomic int64_t awaited_requests, awaited_rollouts, awaited_left;
+    _Atomic int waited_in_vain;
     gpur_ga3c **run;
     int64_t max_batch;
     gpur_device *device;
@@ -63,11 +67,12 @@ typedef struct ga3c_fixture {
     gpur_device *device;
     ga3c_fake fake;
     gpur_ga3c *run;
-    int64_t episodes, tuned; /* events */
-    int64_t lengths;         /* sum of the episodes' */
-    double returns;          /* likewise */
-    int changes_numbers;     /* 1: each episode's event sets other numbers of threads */
-    gpur_status changed;     /* the first error of that */
+    int64_t episodes, tuned;                        /* events */
+    int64_t lengths;                                /* sum of the episodes' */
+    double returns;                                 /* likewise */
+    int changes_numbers;                            /* 1: each episode's event sets other numbers of threads */
+    gpur_status changed;                            /* the first error of that */
+    void (*on_tuned)(const gpur_ga3c_event *event); /* called if it is not NULL */
 } ga3c_fixture;
 
 /* Defaults: 4 agents, one predictor, one trainer. */

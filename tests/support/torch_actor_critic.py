@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What PyTorch's own layers and derivatives make of the first train steps of GA3C's network, on weights and batches
-that follow from a hash: writes tests/support/torch_actor_critic.h, which test_torch_actor_critic.c trains against. Run
-it with PyTorch (any version, CPU) and NumPy; the test needs neither. It computes in float64, and RMSProp with epsilon
-inside of the root, which PyTorch does not have, is written out.
+"""What PyTorch's own layers and derivatives make of the first train steps of GA3C's network, and of the large one whose
+first layer has stride 3, on weights and batches that follow from a hash: writes tests/support/torch_actor_critic.h,
+which test_torch_actor_critic.c trains against. Run it with PyTorch (any version, CPU) and NumPy; the test needs
+neither. It computes in float64, and RMSProp with epsilon inside of the root, which PyTorch does not have, is written
+out.
 
 usage: torch_actor_critic.py > torch_actor_critic.h
 """
@@ -15,6 +16,7 @@ from torch.nn import functional
 
 STEPS, ACTIONS, LARGEST, SAMPLES = 12, 6, 40, 4
 LOGS = ("ADD", "MAX", "SOFTMAX")
+SMALL, LARGE = [(4, 16, 8, 4), (16, 32, 4, 2)], [(4, 32, 8, 3), (32, 32, 4, 2), (32, 64, 4, 2)]  # convolutions
 ENTROPY, RATE, DECAY, EPSILON, LOG_EPSILON = (float(np.float32(x)) for x in (0.05, 3e-4, 0.99, 0.1, 1e-6))
 
 
@@ -46,13 +48,16 @@ def same(x, kernel, stride):
 
 
 class Network(nn.Module):
-    """Section 3.2 of Babaeizadeh et al. 2017."""
+    """Section 3.2 and Table 2 of Babaeizadeh et al. 2017."""
 
-    def __init__(self):
+    def __init__(self, convolutions):
         super().__init__()
-        layers = {"trunk.0": nn.Conv2d(4, 16, 8, 4), "trunk.1": nn.Conv2d(16, 32, 4, 2),
-                  "trunk.2": nn.Linear(11 * 11 * 32, 256), "policy.out": nn.Linear(256, ACTIONS),
-                  "value.out": nn.Linear(256, 1)}
+        layers, side = {}, 84
+        for i, (inputs, filters, kernel, stride) in enumerate(convolutions):
+            layers[f"trunk.{i}"] = nn.Conv2d(inputs, filters, kernel, stride)
+            side = -(-side // stride)
+        layers |= {f"trunk.{len(layers)}": nn.Linear(side * side * convolutions[-1][1], 256),
+                   "policy.out": nn.Linear(256, ACTIONS), "value.out": nn.Linear(256, 1)}
         self.names, self.layers = list(layers), nn.ModuleList(layers.values())
         with torch.no_grad():
             self._fill()
@@ -72,10 +77,11 @@ class Network(nn.Module):
 
     def forward(self, obs):
         x = obs / 128 - 1
-        x = functional.relu(self.layers[0](same(x, 8, 4)))
-        x = functional.relu(self.layers[1](same(x, 4, 2)))
-        x = functional.relu(self.layers[2](x.permute(0, 2, 3, 1).flatten(1)))
-        return self.layers[3](x), self.layers[4](x)[:, 0]
+        *convolutions, dense, policy, value = self.layers
+        for layer in convolutions:
+            x = functional.relu(layer(same(x, layer.kernel_size[0], layer.stride[0])))
+        x = functional.relu(dense(x.permute(0, 2, 3, 1).flatten(1)))
+        return policy(x), value(x)[:, 0]
 
 
 def loss_of(log, logits, value, actions, returns):
@@ -110,12 +116,12 @@ def gradients(network):
             yield f'    {{"{layer_name}.{part}", {np.sqrt((g * g).sum()):.9g}, {{{values}}}}},'
 
 
-def run(log):
-    """The lines of one kind of logarithm."""
-    network = Network().double()
+def run(name, log, convolutions, steps):
+    """The lines of one network and kind of logarithm."""
+    network = Network(convolutions).double()
     squares = [torch.ones_like(w) for w in network.parameters()]
     lines, rows = [], []
-    for step in range(STEPS):
+    for step in range(steps):
         obs, actions, returns = batch(step)
         loss, means = loss_of(log, *network(obs), actions, returns)
         network.zero_grad()
@@ -123,12 +129,12 @@ def run(log):
         norm = torch.sqrt(sum((w.grad**2).sum() for w in network.parameters())).item()
         rows.append("    {" + ", ".join(f"{value:.9g}" for value in (*means, norm)) + "},")
         if step == 1:
-            lines += [f"static const torch_gradient {log.lower()}_gradients[] = {{", *gradients(network), "};"]
+            lines += [f"static const torch_gradient {name}_gradients[] = {{", *gradients(network), "};"]
         with torch.no_grad():
             for w, square in zip(network.parameters(), squares):
                 square.mul_(DECAY).add_((1 - DECAY) * w.grad**2)
                 w -= RATE * w.grad / torch.sqrt(square + EPSILON)
-    return [*lines, f"static const double {log.lower()}_steps[TORCH_STEPS][5] = {{", *rows, "};"]
+    return [*lines, f"static const double {name}_steps[{steps}][5] = {{", *rows, "};"]
 
 
 def main():
@@ -141,7 +147,8 @@ def main():
     print("typedef struct torch_gradient {\n    const char *name;\n    double norm, numbers[4];\n} torch_gradient;\n")
     print(f"enum {{ TORCH_STEPS = {STEPS}, TORCH_ACTIONS = {ACTIONS}, TORCH_LARGEST = {LARGEST} }};")
     for log in LOGS:
-        print("\n".join(run(log)))
+        print("\n".join(run(log.lower(), log, SMALL, STEPS)))
+    print("\n".join(run("large", "ADD", LARGE, 2)))
 
 
 main()

@@ -110,7 +110,7 @@ OPTIONS = {
                                "64)", 1),
     "learning_rate": Option(float, "X", "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005, of "
                                         "apex-dqn 0.0000625, of apex-dpg 0.0001, of apex-dpg-small 0.001, of ga3c, "
-                                        "a3c-cpu and a2c 0.0003, of ga3c-small 0.001, of a3c-small 0.0005, of "
+                                        "a3c-cpu and a2c 0.0003, of ga3c-small 0.001, of a3c-small 0.0007, of "
                                         "a2c-small 0.002)"),
     "exploration_steps": _other(int, "N", "in which epsilon falls from 1 to 0.1, of vrc with the random steps; 0: it "
                                             "is 0.1 from step 1 on (1000000, 100000; of dqn-lambda-2019 for CartPole "
@@ -135,6 +135,8 @@ OPTIONS = {
                        of=System.APEX_DQN),
     "sigma": Option(float, "X", "of Ape-X DPG: standard deviation of the actors' noise, where actions are -1 to 1 "
                                 "(0.3)", of=System.APEX_DPG),
+    "eviction": Option(str, "oldest|priority", "of Ape-X DPG: which transitions leave when there are too many "
+                                               "(priority; of apex-dpg-small oldest)", of=System.APEX_DPG),
     "compression": _apex(int, "LEVEL", "of Zstandard for blocks, 1 to 19; 0: none (0)", 0, 19),
     "pull_period": _apex(int, "N", "steps of an actor after which it takes the newest weights (100; of apex-dpg 400)",
                          1),
@@ -144,7 +146,7 @@ OPTIONS = {
                                 "16)", 1, _c_api.GA3C_MAX_AGENTS),
     "predictors": _ga3c(int, "N", "threads that predict for agents (2)", 1, _c_api.GA3C_MAX_PREDICTORS),
     "trainers": _ga3c(int, "N", "threads that train on rollouts (2)", 1, _c_api.GA3C_MAX_TRAINERS),
-    "t_max": _critic(int, "N", "steps of a rollout (5)", 1, _c_api.GA3C_MAX_ROLLOUT),
+    "t_max": _critic(int, "N", "steps of a rollout (5, a3c-small 40)", 1, _c_api.GA3C_MAX_ROLLOUT),
     "min_train_batch": _ga3c(int, "N", "a train step has rollouts of more than N steps together; 0: one rollout (0, "
                                        "40)", 0, _c_api.MAX_ACTOR_CRITIC_BATCH - _c_api.GA3C_MAX_ROLLOUT),
     "queue_room": _ga3c(int, "N", "rollouts that the training queue holds (100, 16)", 1, 65536),
@@ -153,7 +155,7 @@ OPTIONS = {
     "tuner": _ga3c(str, "none|paper|code", "changes the numbers of agents, predictors and trainers at random, and "
                                            "keeps what trains on more rollouts a second: one of the three at a time, "
                                            "or as the authors' code all (none)"),
-    "tuner_period": _ga3c(float, "X", "seconds of a measurement of it (60)"),
+    "tuner_period": _ga3c(float, "X", "seconds of a measurement of it (60, of code 20)"),
     "entropy": _critic(float, "X", "weight of the entropy in the loss (0.01)"),
 }
 

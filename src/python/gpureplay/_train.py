@@ -74,9 +74,9 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
           samples_per_insert: float | None = None, initial_priorities: str | None = None,
           prioritized: bool | None = None, replicate: int | None = None,
           epsilons: str | Sequence[float] | None = None, sigma: float | None = None,
-          compression: int | None = None, pull_period: int | None = None, folder: str | None = None,
-          refill: bool = False, agents: int | None = None, predictors: int | None = None, trainers: int | None = None,
-          t_max: int | None = None, min_train_batch: int | None = None,
+          eviction: str | None = None, compression: int | None = None, pull_period: int | None = None,
+          folder: str | None = None, refill: bool = False, agents: int | None = None, predictors: int | None = None,
+          trainers: int | None = None, t_max: int | None = None, min_train_batch: int | None = None,
           queue_room: int | None = None, when_full: str | None = None, tuner: str | None = None,
           tuner_period: float | None = None, entropy: float | None = None) -> TrainResult:
     """Trains a DQN agent in num_envs environments, by default with both switches of fast DQN [Daley & Amato 2021]:
@@ -140,13 +140,14 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         transitions learned for each one received; 0: not limited (0, 8). initial_priorities: "td" or "max" ("td").
         prioritized: False: the learner draws uniformly (True). replicate: how often each block is appended (1).
         epsilons: of the actors by turns, instead of the ladder (None). sigma: of "apex-dpg" and "apex-dpg-small":
-        standard deviation of the actors' noise, where actions are -1 to 1 (0.3). compression: level of Zstandard for
-        blocks; 0: none (0). pull_period: steps of an actor after which it takes the newest weights (100). folder: where
-        blocks of workers come from, as files (None).
+        standard deviation of the actors' noise, where actions are -1 to 1 (0.3). eviction: of the same: which
+        transitions leave when there are too many, "oldest" or "priority" ("priority"; of "apex-dpg-small" "oldest").
+        compression: level of Zstandard for blocks; 0: none (0). pull_period: steps of an actor after which it takes the
+        newest weights (100). folder: where blocks of workers come from, as files (None).
     refill: with resume: the buffer stays empty, and training goes on when actors have filled it again.
 
     GA3C, A3C and A2C take env as `GA3C` does, env_options, steps (of all agents: 50 million, 1 million), device,
-    threads, seed, deterministic, learning_rate (0.0003; 0.001, 0.0005 and 0.002), eval_episodes (after the last step),
+    threads, seed, deterministic, learning_rate (0.0003; 0.001, 0.0007 and 0.002), eval_episodes (after the last step),
     checkpoint, agent, out, resume, and these. on_event gets each GA3CEvent. docs/training.md has more.
 
     agents: each with an environment (32; of "ga3c-small", "a3c-cpu" and "a3c-small" 16). t_max: steps of a rollout (5).
@@ -154,7 +155,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     Of GA3C alone: predictors, trainers: threads (2). min_train_batch: a train step has rollouts of more than so many
         steps together (0, 40). queue_room: rollouts that the training queue holds (100, 16). when_full: "wait",
         "refuse" or "drop-oldest" ("wait"). tuner: "none", "paper" or "code" ("none"); tuner_period: seconds of a
-        measurement of it (60).
+        measurement of it (60, of "code" 20).
 
     Results are the same bits each time, whatever the timing of threads, except on a GPU without `deterministic`, and
     with another number of threads; those of Ape-X, GA3C and A3C never are. Ctrl-C ends the training after the steps

@@ -138,6 +138,7 @@ class ApexTraining(Training):
         self._use_exploration(apex)
         apex["eval_period"] = use("eval_period", apex["eval_period"] if apex["eval_episodes"] else 0)
         agent["prioritized"] = use("prioritized", True)
+        self._use_eviction(buffer)
         agent["target_period"] = use("target_period", agent["target_period"])
         agent["batch_size"] = use("batch", agent["batch_size"])
         self._use_learning_rate(agent)
@@ -155,6 +156,9 @@ class ApexTraining(Training):
 
     def _use_exploration(self, apex: Settings) -> None:
         apex["epsilons"] = _epsilons_of(self._options["epsilons"])
+
+    def _use_eviction(self, buffer: Settings) -> None:
+        """A choice of Ape-X DPG."""
 
     def _use_learning_rate(self, agent: Settings) -> None:
         if self._options["learning_rate"] is None:
@@ -228,6 +232,11 @@ class ApexDPGTraining(ApexTraining):
         if self._options["sigma"] is None:
             self._options["sigma"] = apex["sigma"]
         apex["sigma"] = self._options["sigma"]
+
+    def _use_eviction(self, buffer: Settings) -> None:
+        if self._options["eviction"] is None:
+            self._options["eviction"] = buffer.get("eviction", "oldest")
+        buffer["eviction"] = self._options["eviction"]
 
     def _use_learning_rate(self, agent: Settings) -> None:
         if self._options["learning_rate"] is None:
