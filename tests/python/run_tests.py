@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The tests in tests/python, by pytest, on a library and a program of this build: "fast" with the extension module that
-lies beside the library, "off" without it, where those that concern it run.
+lies beside the library, "off" without it, where those that concern it run. "ray": those on a cluster alone, with the
+module if it is there.
 
-usage: run_tests.py libgpureplay.so print_losses fast|off [pytest's arguments]
+usage: run_tests.py libgpureplay.so print_losses fast|off|ray [pytest's arguments]
 """
 
 import importlib.util
@@ -24,14 +25,19 @@ def main():
         print(f"skipped: {sys.executable} has no {', '.join(missing)}; tests/run.sh makes an environment that has them")
         return 77
     library, print_losses, fast = sys.argv[1:4]
+    on_cluster, ray = fast == "ray", TESTS / "test_ray.py"
+    if on_cluster and importlib.util.find_spec("ray") is None:
+        print(f"skipped: {sys.executable} has no Ray; tests/run.sh makes an environment that has it")
+        return 77
     if fast == "fast":
         fast = Path(library).resolve().with_name("_fast" + sysconfig.get_config_var("EXT_SUFFIX"))
         if not fast.is_file():
             print(f"skipped: {fast.name} was not built (Debian: apt install python3-dev; and NumPy has headers)")
             return 77
     environment = {**os.environ, "GPUREPLAY_LIBRARY": library, "GPUREPLAY_PRINT_LOSSES": print_losses,
-                   "GPUREPLAY_FAST": str(fast), "PYTHONDONTWRITEBYTECODE": "1"}
-    tests = [TESTS / f"test_{name}.py" for name in WITHOUT] if fast == "off" else [TESTS]
+                   "GPUREPLAY_FAST": "" if on_cluster else str(fast), "PYTHONDONTWRITEBYTECODE": "1"}
+    tests = [TESTS / f"test_{name}.py" for name in WITHOUT] if fast == "off" else [TESTS, f"--ignore={ray}"]
+    tests = [ray] if on_cluster else tests
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *tests, *sys.argv[4:]]
     return subprocess.run(command, env=environment, check=False).returncode
 

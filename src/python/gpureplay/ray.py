@@ -142,7 +142,7 @@ class Learner:
         preset = given["preset"] if place is None or not goes_on else read_options(place)[0]["preset"]
         kind = _DPGTraining if system_of(preset) == System.APEX_DPG else _Training
         training = kind({**given, "refill": given["refill"] and goes_on}, None if place is None else Path(place),
-                             is_resumed=goes_on)
+                        is_resumed=goes_on)
         training.begin()
         return training
 
@@ -158,8 +158,10 @@ class Learner:
             self._training = self._open()
         finally:
             self._is_open.set()
-        result = self._training.run_to_the_end()
-        self._has_ended = True
+        try:
+            result = self._training.run_to_the_end()
+        finally:
+            self._has_ended = True
         policy = Policy.for_learner(result.agent, max_batch=1)
         weights = policy.get_weights()
         policy.close()
@@ -250,7 +252,7 @@ class _Link:
         self._call: Any = None
         self._number: Any = None  # of the newest weights, and their object
         self._weights: Any = None
-        self._is_new = False
+        self._is_new = self._has_weights = False  # is_new: they were not copied yet
         self.arrived = 0
         self.raised: list[BaseException] = []
         self.carrier = carrier = _c_api.ApexCarrier()
@@ -317,7 +319,7 @@ class _Link:
         try:
             weights = ray.get(self._weights)  # of all actors of a machine the first one fetches them
         except RayError:  # they went away with the learner
-            if self.arrived == 0:
+            if not self._has_weights:
                 self._number = None
                 self.copy_weights(address, size, is_new)
             return
@@ -326,6 +328,7 @@ class _Link:
                                   f"{weights.size}; the networks must be the same")
         ctypes.memmove(address, weights.ctypes.data, size)
         ctypes.c_int32.from_address(is_new).value = 1
+        self._has_weights = True
 
 
 class Actor:
@@ -505,6 +508,7 @@ class _Crew:
         actor = self._runs.pop(call)
         try:
             ray.get(call)
+            return  # the training has ended
         except RayTaskError as error:
             failure = error.cause
             if not isinstance(failure, ActorFailed):
