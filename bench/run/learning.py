@@ -507,6 +507,8 @@ def _peer_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
     games = {}
     for game in experiment.games:
         here = [one for one in results if one["game"] == game]
+        if not here:
+            continue
         random = next(one["returns"] for one in here if one["system"] == "Random")
         base, error = statistics.mean(random), statistics.stdev(random) / math.sqrt(len(random))
         systems = {system: [one for one in here if one["system"] == system] for system in experiment.systems}
