@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-PAPER, ACTORS, FEEDERS = 12_500, 360, 2
+PAPER, ACTORS, FEEDERS = 12_500, 360, 4
 KINDS = {"frames": {"shape": (84, 84), "dtype": "uint8", "rows": 50, "capacity": 20_000},
          "rows": {"shape": (27,), "dtype": "float32", "rows": 1000, "capacity": 200_000}}
 LINKS = {"10 Gbit/s": 1.25e9, "100 Gbit/s": 12.5e9}
