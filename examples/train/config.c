@@ -129,6 +129,7 @@ static void add_apex(json *j, const gpur_apex_config *apex)
 {
     json_begin(j, "apex", '{');
     json_integer(j, "actors", apex->actors);
+    json_integer(j, "workers", apex->workers);
     json_integer(j, "processes", apex->processes);
     json_float(j, "epsilon_base", apex->epsilon_base);
     json_float(j, "epsilon_exponent", apex->epsilon_exponent);

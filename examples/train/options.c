@@ -76,7 +76,7 @@ static const struct option {
     [OPTION_TARGET_PERIOD] =
         {"--target-period", "C", INTEGER, 1, INT64_MAX / 4,
          "steps between copies to the target network, or refreshes of the cache (10000, 1000); of Ape-X "
-         "train steps (2500, 250; of apex-dpg 100)",
+         "train steps (2500, 250; of apex-dpg and apex-dpg-small 100)",
          .of = REPLAY},
     [OPTION_TRAIN_PERIOD] = {"--train-period", "F", INTEGER, 1, INT64_MAX / 4, "steps for each train step (4)",
                              .of = RUN},

@@ -128,8 +128,8 @@ typedef struct gpur_apex_config {
     const char *folder; /* where blocks of workers come from: see gpur_apex_work. It is made if it is not there, and
                            belongs to one learner at a time. NULL, the default: none */
     float sigma;        /* of a run of gpur_apex_create_dpg, whose actors act by vectors: the standard deviation of the
-                           noise of each component, whose range is -1 to 1; 0 or more, default 0.3. The actor that
-                           evaluates has none. Epsilons are not read then */
+                           noise of each component, whose range is -1 to 1; 0 or more, default 0.3. Epsilons,
+                           eval_epsilon included, have no effect then, and the actor that evaluates has no noise */
     int32_t workers;    /* actors elsewhere, whose blocks the caller brings: see gpur_apex_act. Worker i has the epsilon
                            of actor i of so many. 0 to 1,024; above 0, `actors` may be 0. Default 0 */
 } gpur_apex_config;
@@ -167,8 +167,9 @@ GPUR_API gpur_status gpur_apex_preset(const char *name, const gpur_env_type *typ
  * deterministic and seed keep their values.
  *
  *   "apex-dpg"        all constants of Horgan et al. 2018, appendix D, and where it has none those of "apex-dqn". The
- *                     soft capacity is 1,000,000, and the oldest transitions are removed
- *   "apex-dpg-small"  this library's own, for tasks like Pendulum and cartpole swing-up on a few cores
+ *                     soft capacity is 1,000,000, and transitions are evicted by priority
+ *   "apex-dpg-small"  this library's own, for tasks like Pendulum and cartpole swing-up on a few cores; the oldest
+ *                     transitions are evicted
  */
 GPUR_API gpur_status gpur_apex_preset_dpg(const char *name, const gpur_env_type *type, const char *options,
                                           gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay,
@@ -222,7 +223,7 @@ GPUR_API gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64
  * and delivers their events. With `evaluates` 1 the actor that evaluates plays one whole evaluation with the learner's
  * weights before it ends; one that goes on is cut off. Only after the last call of gpur_apex_advance. The
  * run can then be saved, read, destroyed, and finished once more, for an evaluation after a save. Files of workers stay
- * where they are.
+ * where they are, and gpur_apex_receive_block takes nothing meanwhile.
  *
  *   errors  those of gpur_apex_advance; GPUR_INVALID_ARGUMENT also if `evaluates` is not 0, or 1 with eval_episodes
  *           above 0. After GPUR_INTERRUPTED with `evaluates` 1 the evaluation is missing, and actors may still be
@@ -415,8 +416,10 @@ GPUR_API gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t a
  *   block  (bytes) in host memory, at any address. Must not change during the call
  *
  *   GPUR_INVALID_ARGUMENT, GPUR_FILE_ERROR  it is refused, and counted in refused_blocks: of another format or actor,
- *                          damaged, or it came before. Nothing else has changed. Also NULL, which is not counted
- *   GPUR_WOULD_BLOCK       nobody advances the run. Nothing was taken; call again
+ *                          damaged, or it came before. Nothing is appended; if only its rows are bad, its incarnation
+ *                          has begun all the same. Also NULL, which is not counted
+ *   GPUR_WOULD_BLOCK       nobody advances the run, or gpur_apex_finish ends it. Nothing was taken; call again, or stop
+ *                          after gpur_apex_finish
  *   GPUR_INTERRUPTED       the run has ended by an error
  *   others                 those of gpur_writer_append_block; they end the run
  */

@@ -162,14 +162,15 @@ enum {
     GPUR_EVICT_BY_PRIORITY = 1, /* transitions drawn without replacement, each with a probability in proportion to
                                    priority^evict_alpha among those that are left [Horgan et al. 2018, appendix D, for
                                    DPG]. They are drawn from those that a launch would see when an upload needs their
-                                   room, so the draw depends on the calls before, on those that read statistics, too.
+                                   room. Which these are depends on all calls before, also on those that only read
+                                   statistics.
 
                                    Needs `prioritized`, sampling by priority, priority_offset above 0,
                                    GPUR_LAYOUT_ROWS, and no field `previous`. Blocks are uploaded as with
                                    GPUR_UPLOAD_SCATTER. Until the first eviction ids count up from 0. After that, only
-                                   batches tell the ids of new transitions, and calls that are given an id cannot know
-                                   at once whether it is there: gpur_replay_gather and gpur_learner_train_ids return
-                                   no GPUR_EVICTED, and its row of the batch is zeros, with id -1 and weight 0.
+                                   batches tell the ids of new transitions, and no call knows at once whether an id is
+                                   there. For one that is not, gpur_replay_gather and gpur_learner_train_ids do not
+                                   return GPUR_EVICTED: its row of the batch is zeros, with id -1 and weight 0.
                                    gpur_replay_get_priorities returns GPUR_EVICTED as usual */
 };
 

@@ -13,6 +13,7 @@ typedef struct bearer {
     gpur_actor_kit kit;
     gpur_actor_counts counts;
     unsigned char *weights; /* those taken last, as bytes */
+    int has_weights;
 } bearer;
 
 static gpur_status status_of(int32_t answer)
@@ -44,7 +45,9 @@ static gpur_status pull(void *context, const gpur_actor_policies *policies, int 
     if (!b->weights)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of weights", bytes);
     GPUR_TRY(status_of(b->given.copy_weights(b->given.user, b->weights, bytes, &is_new)));
-    *is_newer = is_new;
+    GPUR_REQUIRE(is_new || b->has_weights, "copy_weights gave no weights before the first step; its first call must");
+    b->has_weights = 1;
+    *is_newer = is_new != 0;
     return is_new ? gpur_actor_policies_set_weights(policies, b->weights) : GPUR_OK;
 }
 
@@ -102,6 +105,6 @@ gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t actor, int
                               int32_t threads, const gpur_apex_carrier *carrier)
 {
     gpur_actor_parts parts = {.type = type, .networks = {.acting = actor_network, .critic = critic_network}};
-    GPUR_REQUIRE(critic_network, "critic_network is NULL");
+    GPUR_REQUIRE(critic_network, "critic_network must not be NULL");
     return check_and_act(config, actor, incarnation, &parts, replay, threads, carrier);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "apex/chooser.h"
 
+#include "learn/config.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,13 +85,15 @@ gpur_status gpur_chooser_open(gpur_chooser *c, gpur_device *device, const gpur_s
 {
     gpur_policy_config config;
     const int has_vectors = networks->critic != NULL;
-    const int64_t obs_bytes = schema->fields[gpur_schema_find(schema, "obs")].bytes;
+    gpur_learn_fields fields;
+    GPUR_TRY(gpur_learn_fields_find(&fields, schema, has_vectors ? networks->acting->num_actions : 0));
+    GPUR_REQUIRE(!has_vectors || fields.obs_format.is_float, "field \"obs\" is uint8; it must be float32");
     GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
     config.max_batch = has_vectors ? 2 : 1;
     config.seed = seed;
     c->num_actions = networks->acting->num_actions;
-    c->features = has_vectors ? (int32_t)(obs_bytes / (int64_t)sizeof(float)) : 0;
-    c->action_is_int64 = schema->fields[gpur_schema_find(schema, "action")].dtype == GPUR_INT64;
+    c->features = has_vectors ? (int32_t)fields.obs_format.features : 0;
+    c->action_is_int64 = fields.action_is_int64;
     GPUR_TRY(gpur_actor_policies_open(&c->policies, device, schema, networks, has_priorities, &config));
     GPUR_TRY(alloc(c));
     for (int32_t i = 0; has_vectors && i < c->num_actions; i++)

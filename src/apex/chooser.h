@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How an actor chooses actions, and the Q values for initial priorities that this gives beside them.
+ * How an actor chooses actions. The Q values that initial priorities need are computed with the choice.
  *
  *   of a DQN  epsilon-greedily by Q(s, .), which is also what the priorities need
  *   of a DPG  the vector mu(s) + N(0, sigma^2), within -1 to 1, which the replay gets; the environment gets it scaled
@@ -48,7 +48,8 @@ int64_t gpur_space_numbers(const gpur_space *space);
  * bounds. */
 gpur_status gpur_chooser_check(const gpur_space *actions, const gpur_network_config *network);
 
-/* `has_priorities` 0: of a DPG there are no q and final_q. After a failure call gpur_chooser_close, which accepts a
+/* Refuses a schema that a learner of these networks would refuse. `has_priorities` 0: of a DPG there are no q and
+ * final_q. After a failure call gpur_chooser_close, which accepts a
  * zeroed one. */
 gpur_status gpur_chooser_open(gpur_chooser *chooser, gpur_device *device, const gpur_schema *schema,
                               const gpur_actor_networks *networks, const gpur_space *actions, int has_priorities,

@@ -6,10 +6,10 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Seconds that a caller who brings a block waits for the run to be open: nothing wakes it when the run is closed. */
+/* Seconds. A caller who brings a block waits so long for the run to be open, and is then told to call again. */
 static const double patience = 0.1;
 
-/* Under the lock. What the caller brings while the run ends is not taken, as little as files are. */
+/* Under the lock. While gpur_apex_finish runs, blocks that the caller brings are not taken, and neither are files. */
 static int is_open(const gpur_member *member)
 {
     return member->apex->is_open && !(member->is_carried && member->apex->is_finishing);

@@ -202,6 +202,7 @@ static void close_gate(gpur_apex *apex)
 {
     gpur_mutex_lock(&apex->lock);
     apex->is_open = 0;
+    gpur_mutex_notify_all(&apex->lock); /* a block that the caller brings must not wait for the limiter now */
     while (apex->inserting > 0)
         gpur_mutex_wait(&apex->lock);
     gpur_mutex_unlock(&apex->lock);

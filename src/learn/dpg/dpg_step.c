@@ -54,7 +54,7 @@ static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
     td->invalid = gpur_arena_floats(arena, rows);
     td->batch = rows, td->z_pitch = dpg->critic_pass.pitch[last];
     td->head = GPUR_HEAD_Q, td->num_actions = 1;
-    td->loss_kind = 1;
+    td->loss_kind = step->config.loss == GPUR_LOSS_SQUARED;
 }
 
 static void assign(gpur_train_step *step, gpur_arena *arena)

@@ -95,15 +95,16 @@ OPTIONS = {
                                         "--concurrent 1 always target, but for dqn-lambda and vrc)"),
     "whole_episodes": _other(bool, "0|1", "1: only the steps of finished episodes go to the replay (0)"),
     "target_period": _replay(int, "C", "steps between copies to the target network, or refreshes of the cache (10000, "
-                                      "1000); of Ape-X train steps (2500, 250; of apex-dpg 100)", 1),
+                                      "1000); of Ape-X train steps (2500, 250; of apex-dpg and "
+                                         "apex-dpg-small 100)", 1),
     "train_period": _other(int, "F", "steps for each train step (4)", 1),
     "prepopulation": _replay(int, "N", "random steps before the first step (50000, 5000); of Ape-X transitions before "
-                                      "training begins", 1),
+                                         "training begins (50000, 5000; of apex-dpg-small 2000)", 1),
     "eval_period": _replay(int, "N", "steps between evaluations; 0: only at the end (250000, 50000; of apex-dpg-small "
                                      "20000)"),
     "eval_episodes": Option(int, "N", "episodes of an evaluation; 0: no evaluations (30)"),
     "capacity": _replay(int, "N", "transitions in the replay (1000000, 100000); of Ape-X the soft capacity, and the "
-                                 "ring is 1/16 larger (2000000, 100000)", 2),
+                                    "ring is 1/16 larger (2000000, 100000; of apex-dpg 1000000)", 2),
     "frame_stack": Option(int, "N", "frames of an observation, where the environment shows one image without channels "
                                     "(4)", 1, _c_api.MAX_STACK, True, System.DQN),
     "batch": _replay(int, "N", "transitions of a train step (32; of apex-dqn 512, of apex-dpg 256, of apex-dpg-small "
@@ -135,8 +136,9 @@ OPTIONS = {
                        of=System.APEX_DQN),
     "sigma": Option(float, "X", "of Ape-X DPG: standard deviation of the actors' noise, where actions are -1 to 1 "
                                 "(0.3)", of=System.APEX_DPG),
-    "eviction": Option(str, "oldest|priority", "of Ape-X DPG: which transitions leave when there are too many "
-                                               "(priority; of apex-dpg-small oldest)", of=System.APEX_DPG),
+    "eviction": Option(str, "oldest|priority", "of Ape-X DPG: which transitions leave when there are too many, "
+                                               "the oldest, or those drawn by priority^-0.4 (priority; of "
+                                               "apex-dpg-small oldest)", of=System.APEX_DPG),
     "compression": _apex(int, "LEVEL", "of Zstandard for blocks, 1 to 19; 0: none (0)", 0, 19),
     "pull_period": _apex(int, "N", "steps of an actor after which it takes the newest weights (100; of apex-dpg 400)",
                          1),

@@ -143,7 +143,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         standard deviation of the actors' noise, where actions are -1 to 1 (0.3). eviction: of the same: which
         transitions leave when there are too many, "oldest" or "priority" ("priority"; of "apex-dpg-small" "oldest").
         compression: level of Zstandard for blocks; 0: none (0). pull_period: steps of an actor after which it takes the
-        newest weights (100). folder: where blocks of workers come from, as files (None).
+        newest weights (100; of "apex-dpg" 400). folder: where blocks of workers come from, as files (None).
     refill: with resume: the buffer stays empty, and training goes on when actors have filled it again.
 
     GA3C, A3C and A2C take env as `GA3C` does, env_options, steps (of all agents: 50 million, 1 million), device,

@@ -536,9 +536,9 @@ class _Crew:
             return None
 
     def stop(self) -> None:
-        """Asks the learner to end the training, and gives it time to write its files."""
+        """Asks the learner to end the training, and waits for its files. A second Ctrl-C ends the wait."""
         self._learner.stop.remote()
-        ray.wait([self.done], timeout=60)
+        ray.wait([self.done])
 
     def kill(self) -> None:
         """Actors have a moment to end by themselves."""

@@ -237,7 +237,7 @@ static gpur_status evict_range(const gpur_priorities *p, gpur_stream *stream, gp
     window->first_slot = window->first_id % p->tree.capacity;
     window->count -= rows;
     GPUR_TRY(p->slots ? launch_evict(p, stream, rows, window) : launch_range(p, stream, first_slot, rows, window));
-    return refresh_min(p, stream, first_slot, rows);
+    return p->slots ? GPUR_OK : refresh_min(p, stream, first_slot, rows);
 }
 
 /* How many of `rows` rows, from `first_id` on, have contiguous slots: all, or those before the ring's end. With
@@ -258,7 +258,8 @@ gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream,
         const int64_t rows = contiguous_rows(p, window.first_id, last - window.first_id);
         GPUR_TRY(evict_range(p, stream, &window, p->slots ? gpur_min(rows, GPUR_EVICT_ROWS) : rows));
     }
-    return GPUR_OK;
+    /* by priority rows leave anywhere: all minima are computed anew, once */
+    return p->slots && old->first_id < last ? refresh_min(p, stream, 0, p->tree.capacity) : GPUR_OK;
 }
 
 /* After rows `first` to last - 1 have been inserted: gives rows without a valid priority the largest one before them,
