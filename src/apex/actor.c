@@ -110,15 +110,26 @@ static gpur_status pull(actor *a)
 }
 
 /* Environment and exploration of each incarnation have seeds of their own. */
+/* Refuses a schema that a learner of these networks would refuse. */
+static gpur_status find_fields(const gpur_actor_parts *parts, gpur_learn_fields *fields)
+{
+    const gpur_actor_networks *const n = &parts->networks;
+    GPUR_TRY(gpur_learn_fields_find(fields, parts->schema, n->critic ? n->acting->num_actions : 0));
+    GPUR_REQUIRE(!n->critic || fields->obs_format.is_float, "field \"obs\" is uint8; it must be float32");
+    return GPUR_OK;
+}
+
 static gpur_status open_actor(actor *a)
 {
     const gpur_actor_settings *const s = a->settings;
     const gpur_schema *const schema = a->parts->schema;
     const gpur_u32x4 bits =
         gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)s->place);
+    gpur_learn_fields fields;
     gpur_space actions;
+    GPUR_TRY(find_fields(a->parts, &fields));
     GPUR_TRY(open_env(a, (uint64_t)int64_of(bits.v[0], bits.v[1]), &actions));
-    GPUR_TRY(gpur_chooser_open(&a->chooser, a->parts->device, schema, &a->parts->networks, &actions,
+    GPUR_TRY(gpur_chooser_open(&a->chooser, a->parts->device, schema, &fields, &a->parts->networks, &actions,
                                s->initial_priorities, (uint64_t)int64_of(bits.v[2], bits.v[3])));
     GPUR_TRY(open_packer(a));
     GPUR_TRY(alloc_arrays(a));

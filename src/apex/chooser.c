@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "apex/chooser.h"
 
-#include "learn/config.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,20 +78,17 @@ static gpur_status alloc(gpur_chooser *c)
 }
 
 gpur_status gpur_chooser_open(gpur_chooser *c, gpur_device *device, const gpur_schema *schema,
-                              const gpur_actor_networks *networks, const gpur_space *actions, int has_priorities,
-                              uint64_t seed)
+                              const gpur_learn_fields *fields, const gpur_actor_networks *networks,
+                              const gpur_space *actions, int has_priorities, uint64_t seed)
 {
     gpur_policy_config config;
     const int has_vectors = networks->critic != NULL;
-    gpur_learn_fields fields;
-    GPUR_TRY(gpur_learn_fields_find(&fields, schema, has_vectors ? networks->acting->num_actions : 0));
-    GPUR_REQUIRE(!has_vectors || fields.obs_format.is_float, "field \"obs\" is uint8; it must be float32");
     GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
     config.max_batch = has_vectors ? 2 : 1;
     config.seed = seed;
     c->num_actions = networks->acting->num_actions;
-    c->features = has_vectors ? (int32_t)fields.obs_format.features : 0;
-    c->action_is_int64 = fields.action_is_int64;
+    c->features = has_vectors ? (int32_t)fields->obs_format.features : 0;
+    c->action_is_int64 = fields->action_is_int64;
     GPUR_TRY(gpur_actor_policies_open(&c->policies, device, schema, networks, has_priorities, &config));
     GPUR_TRY(alloc(c));
     for (int32_t i = 0; has_vectors && i < c->num_actions; i++)

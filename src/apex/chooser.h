@@ -10,6 +10,7 @@
 
 #include "apex/policies.h"
 #include "gpureplay/env.h"
+#include "learn/config.h"
 #include "run/lane.h"
 
 typedef struct gpur_chooser {
@@ -48,12 +49,11 @@ int64_t gpur_space_numbers(const gpur_space *space);
  * bounds. */
 gpur_status gpur_chooser_check(const gpur_space *actions, const gpur_network_config *network);
 
-/* Refuses a schema that a learner of these networks would refuse. `has_priorities` 0: of a DPG there are no q and
- * final_q. After a failure call gpur_chooser_close, which accepts a
- * zeroed one. */
+/* `fields`: of the schema. `has_priorities` 0: of a DPG there are no q and final_q. After a failure call
+ * gpur_chooser_close, which accepts a zeroed one. */
 gpur_status gpur_chooser_open(gpur_chooser *chooser, gpur_device *device, const gpur_schema *schema,
-                              const gpur_actor_networks *networks, const gpur_space *actions, int has_priorities,
-                              uint64_t seed);
+                              const gpur_learn_fields *fields, const gpur_actor_networks *networks,
+                              const gpur_space *actions, int has_priorities, uint64_t seed);
 void gpur_chooser_close(gpur_chooser *chooser);
 
 /* Chooses by an observation. */

@@ -257,6 +257,14 @@ TEST(bad_settings_of_workers_are_refused)
         GPUR_INVALID_ARGUMENT, "incarnation is -1");
     CHECK_FAILS(gpur_apex_act(&settings.apex, 0, 0, settings.type, NULL, &settings.learner.network, 0, &carrier),
                 GPUR_INVALID_ARGUMENT, "must not be NULL");
+    CHECK_FAILS(
+        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &carrier),
+        GPUR_INVALID_ARGUMENT, "copy_weights gave no weights before the first step");
+    settings.fields[0].name = "observation";
+    CHECK_FAILS(
+        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &carrier),
+        GPUR_INVALID_ARGUMENT, "\"obs\"");
+    settings.fields[0].name = "obs";
     CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, WORKERS, 1, 1.0), GPUR_INVALID_ARGUMENT, "actor is 3");
     CHECK_FAILS(gpur_apex_get_weights(fixture.apex, block, 5, &published), GPUR_INVALID_ARGUMENT, "bytes is 5");
     CHECK_EQUAL(gpur_apex_weights_bytes(NULL), 0);
