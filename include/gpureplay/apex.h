@@ -14,9 +14,9 @@
  *     a block of 50 transitions  ── socket or call ──────────► check, append ─► replay
  *     every 100 steps: newest weights ◄── shared memory ────── train, publish weights, trim
  *
- * Blocks may also come from workers: actors in processes that anybody starts, on this machine or on others. They leave
- * files in a folder that both sides see (gpur_apex_work); or the caller carries all that goes to and fro, by whatever
- * network there is (gpur_apex_act, gpur_apex_receive_block).
+ * Blocks may also come from workers, which are actors that the run does not start, on this machine or on others. Either
+ * they leave files in a folder that both sides see (gpur_apex_work), or the caller carries blocks and weights over a
+ * network (gpur_apex_act, gpur_apex_receive_block).
  *
  * Three kinds of threads belong to a run: the one that calls gpur_apex_advance trains; a receiver takes blocks from
  * processes and files; and each actor of this process has one.
@@ -338,8 +338,8 @@ GPUR_API gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type
  *                                             changed, every pull_period steps
  *
  * A worker waits for the first weights, and while two files of its actor are in the folder, so there are at most so
- * many for each. The learner looks for files 20 times a second, and 200 times while it finds some, appends as its
- * limiter lets it, and deletes unfinished files that nobody has written to for a minute. It does not know the episodes
+ * many for each. The learner looks for files 20 times a second, and 200 times while it finds some. It appends what
+ * its limiter lets in, and deletes unfinished files that nobody has written to for a minute. It does not see episodes
  * of workers, so they are not in its events and mean returns: let an actor evaluate. A learner that is killed may have
  * appended the last file and not deleted it, so that the next one appends it again.
  *
@@ -418,8 +418,8 @@ GPUR_API gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t a
  *   GPUR_INVALID_ARGUMENT, GPUR_FILE_ERROR  it is refused, and counted in refused_blocks: of another format or actor,
  *                          damaged, or it came before. Nothing is appended; if only its rows are bad, its incarnation
  *                          has begun all the same. Also NULL, which is not counted
- *   GPUR_WOULD_BLOCK       nobody advances the run, or gpur_apex_finish ends it. Nothing was taken; call again, or stop
- *                          after gpur_apex_finish
+ *   GPUR_WOULD_BLOCK       nobody advances the run, or gpur_apex_finish runs. Nothing was taken. Call
+ *                          again as long as the run goes on
  *   GPUR_INTERRUPTED       the run has ended by an error
  *   others                 those of gpur_writer_append_block; they end the run
  */

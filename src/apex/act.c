@@ -62,11 +62,7 @@ static gpur_status read_carrier(const gpur_apex_carrier *given, bearer *b)
 static gpur_status act(bearer *b, gpur_actor_parts *parts, const gpur_replay_config *replay, int32_t threads)
 {
     const gpur_actor_carrier carrier = {b, take_block, take_episode, pull};
-    GPUR_TRY(gpur_actor_kit_open(&b->kit, replay, threads));
-    parts->device = b->kit.device;
-    parts->schema = &b->kit.schema;
-    parts->replay = &b->kit.replay;
-    parts->format = b->kit.format;
+    GPUR_TRY(gpur_actor_kit_open(&b->kit, parts, replay, threads));
     parts->counts = &b->counts;
     return gpur_actor_run(parts, &b->settings, &carrier);
 }
@@ -77,12 +73,11 @@ static gpur_status check_and_act(const gpur_apex_config *config, int32_t actor, 
 {
     gpur_apex_config c;
     bearer b = {.given = {0}};
-    GPUR_REQUIRE(parts->type && replay && parts->networks.acting, "type, replay and network must not be NULL");
+    GPUR_TRY(gpur_actor_check(parts, replay, threads));
     GPUR_TRY(gpur_apex_read_config(config, &c));
     GPUR_TRY(read_carrier(carrier, &b));
     GPUR_TRY(gpur_apex_check_actor(&c, actor));
     GPUR_REQUIRE(incarnation >= 0, "incarnation is %" PRId64 "; it must be 0 or more", incarnation);
-    GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
     b.settings = gpur_apex_actor_settings(&c, parts->networks.critic != NULL, actor, incarnation);
     parts->env_options = c.env_options ? c.env_options : "";
     const gpur_status status = act(&b, parts, replay, threads);
@@ -104,7 +99,6 @@ gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t actor, int
                               const gpur_network_config *actor_network, const gpur_network_config *critic_network,
                               int32_t threads, const gpur_apex_carrier *carrier)
 {
-    gpur_actor_parts parts = {.type = type, .networks = {.acting = actor_network, .critic = critic_network}};
-    GPUR_REQUIRE(critic_network, "critic_network must not be NULL");
+    gpur_actor_parts parts = {.type = type, .networks = {critic_network ? actor_network : NULL, critic_network}};
     return check_and_act(config, actor, incarnation, &parts, replay, threads, carrier);
 }

@@ -320,13 +320,24 @@ static gpur_status open_device(gpur_actor_kit *kit, int32_t threads)
     return gpur_device_open("cpu", &config, &kit->device);
 }
 
-gpur_status gpur_actor_kit_open(gpur_actor_kit *kit, const gpur_replay_config *replay, int32_t threads)
+gpur_status gpur_actor_check(const gpur_actor_parts *parts, const gpur_replay_config *replay, int32_t threads)
+{
+    GPUR_REQUIRE(parts->type && replay && parts->networks.acting, "type, replay and network must not be NULL");
+    GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
+    return GPUR_OK;
+}
+
+gpur_status gpur_actor_kit_open(gpur_actor_kit *kit, gpur_actor_parts *parts, const gpur_replay_config *replay,
+                                int32_t threads)
 {
     GPUR_TRY(gpur_replay_config_init(&kit->replay, sizeof kit->replay));
     GPUR_TRY(gpur_sized_read(&kit->replay, sizeof kit->replay, replay, "gpur_replay_config"));
     GPUR_TRY(gpur_schema_build(&kit->schema, kit->replay.fields, kit->replay.field_count));
     GPUR_TRY(gpur_block_format_create(&kit->replay, &kit->format));
-    return open_device(kit, threads);
+    GPUR_TRY(open_device(kit, threads));
+    parts->device = kit->device, parts->schema = &kit->schema;
+    parts->replay = &kit->replay, parts->format = kit->format;
+    return GPUR_OK;
 }
 
 void gpur_actor_kit_close(gpur_actor_kit *kit)

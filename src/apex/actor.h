@@ -56,8 +56,13 @@ typedef struct gpur_actor_kit {
     gpur_replay_config replay;
 } gpur_actor_kit;
 
-/* `kit` is zeroed before, and to be closed whatever this returns. `threads` 0: 1. */
-gpur_status gpur_actor_kit_open(gpur_actor_kit *kit, const gpur_replay_config *replay, int32_t threads);
+/* Refuses what a caller must not leave out, and threads out of range, before anything is opened. */
+gpur_status gpur_actor_check(const gpur_actor_parts *parts, const gpur_replay_config *replay, int32_t threads);
+
+/* Sets device, schema, replay and format of `parts`. `kit` is zeroed before, and to be closed whatever this returns.
+ * `threads` 0: 1. */
+gpur_status gpur_actor_kit_open(gpur_actor_kit *kit, gpur_actor_parts *parts, const gpur_replay_config *replay,
+                                int32_t threads);
 void gpur_actor_kit_close(gpur_actor_kit *kit);
 
 /* Acts until its counts say that it is asked to end; what it has packed is then taken away, too. The actor that

@@ -35,9 +35,10 @@ static gpur_status pull(void *context, const gpur_actor_policies *policies, int 
     return gpur_shared_pull(&s->reader, policies, is_newer);
 }
 
-static gpur_status open_kit(server *s, const gpur_replay_config *replay, int32_t threads, uint64_t format)
+static gpur_status open_kit(server *s, gpur_actor_parts *parts, const gpur_replay_config *replay, int32_t threads,
+                            uint64_t format)
 {
-    GPUR_TRY(gpur_actor_kit_open(&s->kit, replay, threads));
+    GPUR_TRY(gpur_actor_kit_open(&s->kit, parts, replay, threads));
     const uint64_t ours = gpur_block_format_hash(s->kit.format);
     GPUR_REQUIRE(ours == format,
                  "the format of this actor's blocks has the hash %016" PRIx64 ", and the learner's %016" PRIx64
@@ -50,10 +51,6 @@ static gpur_status act(server *s, const gpur_hello *hello, gpur_actor_parts *par
 {
     const gpur_actor_carrier carrier = {s, take_block, take_episode, pull};
     s->reader.shared = &s->shared;
-    parts->device = s->kit.device;
-    parts->schema = &s->kit.schema;
-    parts->replay = &s->kit.replay;
-    parts->format = s->kit.format;
     parts->counts = gpur_shared_counts(&s->shared, hello->settings.place);
     GPUR_TRY(gpur_actor_run(parts, &hello->settings, &carrier));
     return gpur_connection_send(s->connection, GPUR_MESSAGE_END, atomic_load(&parts->counts->steps), NULL, 0);
@@ -79,7 +76,7 @@ static gpur_status serve(server *s, gpur_actor_parts *parts, const gpur_replay_c
     GPUR_TRY(check_hello(&hello));
     s->shared.fd = -1;
     GPUR_TRY(gpur_shared_map(&s->shared, shared, hello.weights_bytes));
-    GPUR_TRY(open_kit(s, replay, threads, hello.format));
+    GPUR_TRY(open_kit(s, parts, replay, threads, hello.format));
     return act(s, &hello, parts);
 }
 
@@ -93,10 +90,10 @@ static void send_error(int connection, gpur_status status)
     (void)gpur_fail(status, "%s", error);
 }
 
-static gpur_status check(int32_t connection, int are_given, int32_t threads)
+static gpur_status check(int32_t connection, const gpur_actor_parts *parts, const gpur_replay_config *replay,
+                         int32_t threads)
 {
-    GPUR_REQUIRE(are_given, "type, replay and network must not be NULL");
-    GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
+    GPUR_TRY(gpur_actor_check(parts, replay, threads));
     GPUR_REQUIRE(fcntl(connection, F_SETFD, FD_CLOEXEC) == 0, "descriptor %d is no connection to a learner: %s",
                  (int)connection, strerror(errno));
     return GPUR_OK;
@@ -106,7 +103,7 @@ static gpur_status serve_and_close(int32_t connection, gpur_actor_parts *parts, 
                                    int32_t threads)
 {
     server s = {.connection = connection, .shared.fd = -1};
-    gpur_status status = check(connection, parts->type && replay && parts->networks.acting, threads);
+    gpur_status status = check(connection, parts, replay, threads);
     if (status == GPUR_OK)
         status = serve(&s, parts, replay, threads);
     if (status != GPUR_OK && status != GPUR_INTERRUPTED)

@@ -156,11 +156,7 @@ static gpur_status read_settings(const gpur_apex_config *given, int32_t actor, w
 static gpur_status work(worker *w, gpur_actor_parts *parts, const gpur_replay_config *replay, int32_t threads)
 {
     const gpur_actor_carrier carrier = {w, take_block, take_episode, pull};
-    GPUR_TRY(gpur_actor_kit_open(&w->kit, replay, threads));
-    parts->device = w->kit.device;
-    parts->schema = &w->kit.schema;
-    parts->replay = &w->kit.replay;
-    parts->format = w->kit.format;
+    GPUR_TRY(gpur_actor_kit_open(&w->kit, parts, replay, threads));
     parts->counts = &w->counts;
     return gpur_actor_run(parts, &w->settings, &carrier);
 }
@@ -168,8 +164,7 @@ static gpur_status work(worker *w, gpur_actor_parts *parts, const gpur_replay_co
 static gpur_status check_and_work(const gpur_apex_config *config, int32_t actor, worker *w, gpur_actor_parts *parts,
                                   const gpur_replay_config *replay, int32_t threads)
 {
-    GPUR_REQUIRE(parts->type && replay && parts->networks.acting, "type, replay and network must not be NULL");
-    GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
+    GPUR_TRY(gpur_actor_check(parts, replay, threads));
     GPUR_TRY(read_settings(config, actor, w, parts));
     const gpur_status status = work(w, parts, replay, threads);
     gpur_actor_kit_close(&w->kit);

@@ -207,7 +207,7 @@ class ApexTraining(Training):
         while self._step < steps:
             end = min(steps, (self._step // every + 1) * every) if every else steps
             self._run._call_watched(lib.gpur_apex_advance, end - self._step, 0, tick=self._progress.look)
-            if self._run.stats.env_steps >= steps:  # a file has all that the actors have sent
+            if self._run.stats.env_steps >= steps:  # so that files have what actors still send
                 self._run.finish(evaluate=False)
             self._step = self._run.stats.env_steps
             if every:

@@ -80,9 +80,9 @@ static gpur_status send_unseen(gpur_replay *replay, int64_t rows)
     return send(replay);
 }
 
-/* Evicts the `rows` oldest rows. While a launch is being enqueued, its remaining gathers must see the smaller window,
- * so it is sent at once. With eviction by priority, rows are drawn from all that launches see now: the window is sent
- * before and after, and the copies into the slots of these rows wait for the draw. */
+/* Evicts `rows` rows, the oldest or by priority. While a launch is being enqueued, its remaining gathers must see the
+ * smaller window, so it is sent at once. The draw by priority reads the window on the device. So the window is sent
+ * before the draw and after it, and copies into the slots of the drawn rows wait for the draw. */
 static gpur_status evict(gpur_replay *replay, int64_t rows)
 {
     gpur_window_state *const window = &replay->window;
