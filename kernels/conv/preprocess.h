@@ -19,9 +19,14 @@ GPUR_FN gpur_preprocess_strides gpur_preprocess_strides_of(const gpur_preprocess
     return steps;
 }
 
+/* nvcc rounds once or twice as it sees fit, and not alike in all kernels; so once is asked for. */
 GPUR_FN float gpur_preprocess_value(float x, float scale, float shift)
 {
+#ifdef __CUDACC__
+    return fmaf(x, scale, shift);
+#else
     return x * scale + shift;
+#endif
 }
 
 GPUR_FN float gpur_preprocess_read(const gpur_preprocess_args *a, const unsigned char *image, int64_t i)

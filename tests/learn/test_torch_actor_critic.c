@@ -96,6 +96,8 @@ static void write_weights(gpur_actor_critic *learner, const torch_gradient *pinn
     }
 }
 
+/* Another device rounds otherwise, and so a unit whose sum is almost 0 passes a little instead of nothing, or the
+ * reverse. It shows in norms of gradients first, which therefore have a larger tolerance than losses. */
 static void check_gradient(gpur_actor_critic *learner, const torch_gradient *pinned)
 {
     double sum = 0;
@@ -103,7 +105,7 @@ static void check_gradient(gpur_actor_critic *learner, const torch_gradient *pin
     CHECK_OK(gpur_actor_critic_read_weights(learner, GPUR_WEIGHTS_GRADIENT, pinned->name, values, info.count));
     for (int64_t i = 0; i < info.count; i++)
         sum += (double)values[i] * (double)values[i];
-    CHECK_NEAR(sqrt(sum), pinned->norm, 1e-4 * pinned->norm);
+    CHECK_NEAR(sqrt(sum), pinned->norm, 1e-3 * pinned->norm);
     for (int k = 0; k < 4; k++)
         CHECK_NEAR(values[info.count * k / 4], pinned->numbers[k],
                    1e-3 * fabs(pinned->numbers[k]) + 1e-5 * pinned->norm);
@@ -121,7 +123,7 @@ static void check_run(int32_t log, int is_large, const torch_gradient *gradients
         CHECK_OK(gpur_actor_critic_train(learner, &batch, &got));
         const double reported[] = {got.policy, got.value, got.entropy, got.mean_value, got.gradient_norm};
         for (int i = 0; i < 5; i++)
-            CHECK_NEAR(reported[i], steps[step][i], 1e-3 * fabs(steps[step][i]) + 2e-4);
+            CHECK_NEAR(reported[i], steps[step][i], (i == 4 ? 1e-2 : 1e-3) * fabs(steps[step][i]) + 2e-4);
         for (int t = 0; t < gpur_actor_critic_weight_count(learner) && step == 1; t++)
             check_gradient(learner, &gradients[t]);
     }

@@ -290,11 +290,11 @@ class WithTorch(WithLibrary, unittest.TestCase):
     def test_streams_may_be_given_as_objects(self):
         self.need_cuda()
         self.buffer.extend(**rows(ROWS))
-        for stream in (self.cuda.current_stream(DEVICE), self.cuda.Stream(DEVICE)):
+        for turn, stream in enumerate((self.cuda.current_stream(DEVICE), self.cuda.Stream(DEVICE))):
             with self.cuda.stream(stream):
                 self.check_taken(self.buffer.sample(50, stream=stream))
                 self.check_taken(self.buffer.gather([1, 2, 3], stream=stream.cuda_stream))
-                self.buffer.extend(**self.given(10), stream=stream)
+                self.buffer.extend(**self.given(10, ROWS + 10 * turn), stream=stream)
         with gpureplay.Device(DEVICE, stream=self.cuda.Stream(DEVICE)) as device, \
                 gpureplay.ReplayBuffer(500, FIELDS, device=device) as buffer:
             buffer.extend(**rows(ROWS))

@@ -66,6 +66,24 @@ gpur_status gpur_cuda_stream_create_unlisted(gpur_device *device, gpur_stream **
     return create(device, NULL, out);
 }
 
+/* CUDA counts waiting for a stream or an event, even for one that has nothing to do with a capture, among the calls that
+ * a capture forbids. */
+static cudaError_t wait_for_stream(cudaStream_t stream)
+{
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    const cudaError_t error = cudaStreamSynchronize(stream);
+    gpur_cuda_unrelax(mode);
+    return error;
+}
+
+static cudaError_t wait_for_event(cudaEvent_t event)
+{
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    const cudaError_t error = cudaEventSynchronize(event);
+    gpur_cuda_unrelax(mode);
+    return error;
+}
+
 void gpur_cuda_stream_destroy(gpur_stream *base)
 {
     gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
@@ -74,7 +92,7 @@ void gpur_cuda_stream_destroy(gpur_stream *base)
     unlist_stream(stream);
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error) {
-        error = cudaStreamSynchronize(stream->native);
+        error = wait_for_stream(stream->native);
         const cudaError_t end = stream->owned ? cudaStreamDestroy(stream->native) : cudaSuccess;
         error = error ? error : end;
     }
@@ -84,7 +102,7 @@ void gpur_cuda_stream_destroy(gpur_stream *base)
 
 gpur_status gpur_cuda_stream_sync(gpur_stream *stream)
 {
-    GPUR_CUDA_RETURN(stream->device, cudaStreamSynchronize(gpur_cuda_native(stream)), "cudaStreamSynchronize");
+    GPUR_CUDA_RETURN(stream->device, wait_for_stream(gpur_cuda_native(stream)), "cudaStreamSynchronize");
 }
 
 /* Synchronizes stream by stream: cudaDeviceSynchronize would also wait for the host program's streams, and CUDA refuses
@@ -96,7 +114,7 @@ gpur_status gpur_cuda_sync(gpur_device *device)
     cudaError_t error = gpur_cuda_enter(device, &before);
     pthread_mutex_lock(&cuda->streams_mutex);
     for (const gpur_cuda_stream *stream = cuda->streams; !error && stream; stream = stream->next)
-        error = cudaStreamSynchronize(stream->native);
+        error = wait_for_stream(stream->native);
     pthread_mutex_unlock(&cuda->streams_mutex);
     return gpur_cuda_leave(before, error, "cudaStreamSynchronize");
 }
@@ -223,7 +241,7 @@ gpur_status gpur_cuda_event_wait(gpur_stream *stream, gpur_event *event)
 
 gpur_status gpur_cuda_event_sync(gpur_event *event)
 {
-    GPUR_CUDA_RETURN(event->device, cudaEventSynchronize(native_of(event)), "cudaEventSynchronize");
+    GPUR_CUDA_RETURN(event->device, wait_for_event(native_of(event)), "cudaEventSynchronize");
 }
 
 /* cudaEventQuery returns cudaErrorNotReady, which would replace an error that the host program has not checked yet, and
