@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole train steps, from the sample to the last kernel. A case compares the variants of one decision: how many steps a
- * graph holds, dependent launches, one stream or two, arithmetic, a graph of kernels or one kernel. The first steps of
- * each variant are compared with those of the first, of the same seed. Also what a node of a graph costs that does
- * nothing.
+ * Whole train steps, from the sample to the last kernel. A case compares the variants of one decision: arithmetic, or a
+ * graph of kernels or one kernel. The first steps of each variant are compared with those of the first, of the same
+ * seed. Also what a node of a graph costs that does nothing.
  */
 #include "bench/device/parts.h"
 
@@ -14,18 +13,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHECKED = 200, THREADS = 256, ROUNDS = 15, CHAIN = 64, CHAIN_REPETITIONS = 32, FRAMES = 20000 };
+enum { CHECKED = 200, ROUNDS = 15, CHAIN = 64, CHAIN_REPETITIONS = 32, FRAMES = 20000 };
 
 /* How train steps are done. */
 typedef struct step_variant {
     const char *name;
-    int32_t math;         /* GPUR_MATH_... */
-    int32_t unroll;       /* steps of the long graph */
-    int32_t is_dependent; /* 1: dependent launches */
-    int32_t is_fused;     /* 1: whole steps are one kernel */
-    int32_t blocks;       /* of that kernel; 0: as the library chooses */
-    int32_t as_grid;      /* 1: as a cooperative grid, 0: as a cluster where the device can hold it */
-    int32_t has_second;   /* 1: a second stream for the target network's pass and the gradients of weights */
+    int32_t math;     /* GPUR_MATH_... */
+    int32_t is_fused; /* 1: whole steps are one kernel */
 } step_variant;
 
 enum { FP32 = GPUR_MATH_FP32, TF32 = GPUR_MATH_TF32, BF16 = GPUR_MATH_BF16 };
@@ -51,36 +45,15 @@ static void train(void *context, int64_t repeats)
     bench_must(gpur_learner_sync(c->learner), "sync");
 }
 
-/* Launches the one kernel in this shape, or is GPUR_UNAVAILABLE. */
-static gpur_status set_shape(gpur_learner *learner, const step_variant *w)
-{
-    const gpur_grid grid = gpur_grid_cooperative(learner->device, GPUR_KERNEL_ID_fused_train_steps, w->blocks, THREADS);
-    if (grid.blocks < w->blocks)
-        return gpur_fail(GPUR_UNAVAILABLE, "%d of its blocks run at the same time at most; it must be %d",
-                         (int)grid.blocks, (int)w->blocks);
-    learner->fused.launch.blocks = w->blocks, learner->fused.launch.threads = THREADS,
-    learner->fused.launch.as_grid = w->as_grid;
-    return GPUR_OK;
-}
-
 static gpur_status open_variant(gpur_replay *replay, const decision *d, const step_variant *w, step_context *c)
 {
-    gpur_device *const device = gpur_replay_device(replay);
     gpur_learner_config config;
     bench_must(gpur_learner_config_init(&config, sizeof config), "learner config");
     bench_must(gpur_learner_config_preset(&config, d->preset), "preset");
     config.batch_size = d->batch;
     config.math = w->math;
-    config.unroll = w->unroll;
     config.step_kernel = w->is_fused ? GPUR_STEP_FUSED : GPUR_STEP_LIBRARIES;
-    gpur_device_dependent_launches(device, w->is_dependent); /* for what is recorded from here on */
-    gpur_device_second_streams(device, w->has_second);
-    const gpur_status status = gpur_learner_create(replay, &config, &c->learner);
-    gpur_device_dependent_launches(device, 0);
-    gpur_device_second_streams(device, 0);
-    if (status == GPUR_OK && w->blocks > 0)
-        return set_shape(c->learner, w);
-    return status;
+    return gpur_learner_create(replay, &config, &c->learner);
 }
 
 /* Trains the first steps: all must be done, none skipped, and the loss near the reference's, since steps that do
@@ -131,28 +104,11 @@ static void run_decision(bench_report *report, gpur_replay *replay, const decisi
 }
 
 static const decision small_decisions[] = {
-    {"steps in a graph",
-     "melee-gpu",
-     0,
-     {{"graph of 8", FP32, 8, 0, 0, 0, 0}, {"graph of 1", FP32, 1, 0, 0, 0, 0}, {"graph of 32", FP32, 32, 0, 0, 0, 0}}},
-    {"dependent launches", "melee-gpu", 0, {{"off", FP32, 32, 0, 0, 0, 0}, {"on", FP32, 32, 1, 0, 0, 0}}},
-    {"streams", "melee-gpu", 0, {{"one", FP32, 32, 0, 0, 0, 0, 0}, {"two", FP32, 32, 0, 0, 0, 0, 1}}},
-    {"arithmetic", "melee-gpu", 0, {{"FP32", FP32, 32, 0, 0, 0, 0}, {"TF32", TF32, 32, 0, 0, 0, 0}}},
-    {"graph or one kernel",
-     "melee-gpu",
-     0,
-     {{"graph of 32", FP32, 32, 0, 0, 0, 0},
-      {"one kernel", FP32, 32, 0, 1, 0, 0},
-      {"one kernel, cluster of 16", FP32, 32, 0, 1, 16, 0},
-      {"one kernel, grid of 132", FP32, 32, 0, 1, 132, 1}}},
+    {"graph or one kernel", "melee-gpu", 0, {{"graph", FP32, 0}, {"one kernel", FP32, 1}}},
+    {"arithmetic", "melee-gpu", 0, {{"FP32", FP32, 0}, {"TF32", TF32, 0}}},
 };
 static const decision nature_decisions[] = {
-    {"dependent launches", "nature-dueling", 0, {{"off", BF16, 8, 0, 0, 0, 0}, {"on", BF16, 8, 1, 0, 0, 0}}},
-    {"arithmetic",
-     "nature-dueling",
-     0,
-     {{"FP32", FP32, 8, 0, 0, 0, 0}, {"TF32", TF32, 8, 0, 0, 0, 0}, {"BF16", BF16, 8, 0, 0, 0, 0}}},
-    {"streams", "nature-dueling", 0, {{"one", BF16, 8, 0, 0, 0, 0, 0}, {"two", BF16, 8, 0, 0, 0, 0, 1}}},
+    {"arithmetic", "nature-dueling", 0, {{"FP32", FP32, 0}, {"TF32", TF32, 0}, {"BF16", BF16, 0}}},
 };
 
 /* A chain of kernels y += 1, each of which needs the one before: what a node costs that does nothing. */
@@ -175,20 +131,14 @@ static void run_chain(bench_report *report, gpur_device *device)
 {
     const float start[2] = {0.0f, 1.0f};
     chain c = {.device = device};
-    recorded plain, dependent;
+    recorded kernels;
     bench_must(gpur_device_alloc(device, sizeof start, (void **)&c.memory), "memory");
     bench_must(gpur_device_copy(device, c.memory, start, sizeof start), "copy");
-    bench_must(recorded_open(&plain, device, record_chain, &c, 8, CHAIN_REPETITIONS), "a chain of kernels");
-    gpur_device_dependent_launches(device, 1);
-    bench_must(recorded_open(&dependent, device, record_chain, &c, 8, CHAIN_REPETITIONS), "a chain of kernels");
-    gpur_device_dependent_launches(device, 0);
-    bench_case one = bench_versus("a chain of 64 kernels that do nothing", "node", CHAIN * CHAIN_REPETITIONS,
-                                  recorded_run, "dependent launches off", recorded_run, &dependent);
-    one.variants[0].name = "dependent launches on";
-    one.variants[1].context = &plain;
+    bench_must(recorded_open(&kernels, device, record_chain, &c, 8, CHAIN_REPETITIONS), "a chain of kernels");
+    const bench_case one = bench_alone("a chain of 64 kernels that do nothing", "node", CHAIN * CHAIN_REPETITIONS,
+                                       "gpureplay", recorded_run, &kernels);
     bench_run(report, &one);
-    recorded_close(&plain);
-    recorded_close(&dependent);
+    recorded_close(&kernels);
     gpur_device_free(device, c.memory);
 }
 
@@ -203,7 +153,7 @@ static void run_on_cpu(bench_report *report, gpur_replay *replay)
 
 void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay)
 {
-    static const int64_t batches[] = {32, 256, 1024}, nature_batches[] = {32, 512};
+    static const int64_t batches[] = {32, 64, 128, 256, 1024}, nature_batches[] = {32, 512};
     run_chain(report, device);
     if (!bench_is_cuda(device)) {
         run_on_cpu(report, replay);
@@ -218,7 +168,7 @@ void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay)
         }
     gpur_replay_destroy(frames);
     for (size_t i = 0; i < sizeof small_decisions / sizeof *small_decisions; i++)
-        for (int b = 0; b < 3; b++) {
+        for (int b = 0; b < 5; b++) {
             decision d = small_decisions[i];
             d.batch = batches[b];
             run_decision(report, replay, &d);

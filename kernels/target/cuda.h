@@ -16,8 +16,8 @@ typedef struct gpur_thread {
 } gpur_thread;
 
 /*
- * Programmatic dependent launch. With gpur_device_dependent_launches, the blocks of a kernel may become resident
- * while the kernel before it in the stream, its primary, still runs. Every kernel therefore begins by waiting until
+ * Programmatic dependent launch: the blocks of a kernel may become resident while the kernel before it in the stream,
+ * its primary, still runs. Every kernel therefore begins by waiting until
  * its primary has finished and its writes are visible. The primary did the same before it finished, so all earlier
  * kernels have finished, too. This holds only if no kernel omits the wait.
  *

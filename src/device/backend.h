@@ -115,7 +115,6 @@ struct gpur_device {
     gpur_alloc_table allocations;
     gpur_stream *copy_stream; /* of gpur_device_copy */
     gpur_grid forced_grid;    /* for tests; 0 blocks: not forced */
-    int dependent_launches;   /* gpur_device_dependent_launches */
     int second_streams;       /* gpur_device_second_streams */
     void *backend_data;       /* owned by the backend from open to close */
 };

@@ -142,11 +142,6 @@ void gpur_device_force_grid(gpur_device *device, gpur_grid grid)
     device->forced_grid = grid;
 }
 
-void gpur_device_dependent_launches(gpur_device *device, int on)
-{
-    device->dependent_launches = on != 0;
-}
-
 void gpur_device_second_streams(gpur_device *device, int on)
 {
     device->second_streams = on != 0;

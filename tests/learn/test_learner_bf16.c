@@ -144,7 +144,7 @@ static int64_t result_of(const training *t, int second_stream, float *values)
     gpur_device_second_streams(device, second_stream);
     if (status == GPUR_OK)
         status = gpur_learner_create(fixture.replay, &t->config, &learner);
-    gpur_device_second_streams(device, 0);
+    gpur_device_second_streams(device, test_on_cuda());
     if (status == GPUR_OK && !learner->step.side.stream != !second_stream)
         status = gpur_fail(GPUR_DEVICE_ERROR, "the learner has as many streams as it was not to have");
     for (int64_t i = 0; i < t->config.batch_size; i++)

@@ -113,6 +113,7 @@ gpur_status gpur_cuda_open(gpur_device *device, int ordinal)
     cuda->ordinal = ordinal;
     device->backend_data = cuda;
     device->traits = traits;
+    device->second_streams = 1;
     GPUR_TRY(describe(device));
     const int may_have_clusters = cuda->has_clusters;
     GPUR_TRY(gpur_cuda_load_kernels(device));

@@ -166,7 +166,7 @@ static unsigned attribute_of(const gpur_cuda_stream *stream, int kernel, gpur_gr
     }
     attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute->val.programmaticStreamSerializationAllowed = 1;
-    return device->dependent_launches && gpur_cuda_has_dependent_launches(device) && stream->owned &&
+    return gpur_cuda_has_dependent_launches(device) && stream->owned &&
            atomic_load_explicit(&stream->after_kernel, memory_order_relaxed);
 }
 

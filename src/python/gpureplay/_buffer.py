@@ -551,12 +551,6 @@ class ReplayBuffer(Handle):
             if self._owned.pop(owned, None) is not None:
                 destroy(owned)
 
-    def __enter__(self) -> ReplayBuffer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         if self.closed:
             return "<gpureplay.ReplayBuffer, closed>"

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple, NoReturn, Optional
+from typing import Any, NamedTuple, NoReturn, Optional, TypeVar
 
 from . import _c_api
 from ._library import Closed, GpureplayError, check, failed, lib
@@ -29,6 +29,9 @@ forked: list[str] = []
 
 # Maps each address to the library's function that destroys it. The code that removes an entry destroys the object.
 Owned = dict[Optional[int], Callable[[Optional[int]], None]]
+
+
+_Handle = TypeVar("_Handle", bound="Handle")
 
 
 class Handle:
@@ -98,6 +101,12 @@ class Handle:
         destroy = self._owned.pop(address, None)
         if destroy is not None:
             destroy(address)
+
+    def __enter__(self: _Handle) -> _Handle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _after_fork(self) -> None:
         """Runs in the child process of a fork. Subclasses replace the locks that a thread of the parent may hold."""

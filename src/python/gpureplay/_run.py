@@ -8,7 +8,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from . import _c_api
 from ._config import Settings, run_config, settings_of_run, settings_text
@@ -21,7 +21,6 @@ from ._python_envs import Envs
 
 _KINDS = {_c_api.RUN_EPISODE: "episode", _c_api.RUN_EVALUATION: "evaluation"}
 _WAIT = 0.1  # seconds between two looks at signals
-_Run = TypeVar("_Run", bound="Advanced")
 
 
 class EnvError(GpureplayError, RuntimeError):
@@ -165,12 +164,6 @@ class Advanced(Handle):
             self._invoke(self._stop)
         super().close()
         self._envs.close()
-
-    def __enter__(self: _Run) -> _Run:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Run(Advanced):

@@ -170,9 +170,7 @@ TEST(a_kernel_follows_dependently_right_behind_another_of_ours)
     gpur_event *event = NULL;
     CHECK_OK(open_fake(&s, h200, NULL));
     CHECK_OK(gpur_event_create(s.device, &event));
-    CHECK(follows(&s) == 0 && follows(&s) == 0); /* off by default */
-    gpur_device_dependent_launches(s.device, 1);
-    CHECK(follows(&s) == 1 && follows(&s) == 1);
+    CHECK(follows(&s) == 0 && follows(&s) == 1 && follows(&s) == 1);
     CHECK_OK(gpur_copy(s.stream, bytes, bytes + 4, 4));
     CHECK(follows(&s) == 0 && follows(&s) == 1);
     CHECK_OK(gpur_fill(s.stream, bytes, 0, 4));
@@ -185,8 +183,6 @@ TEST(a_kernel_follows_dependently_right_behind_another_of_ours)
     CHECK(follows(&s) == 0 && follows(&s) == 1);
     check_grid_sync(&s, 132, 132, 0); /* a cooperative launch neither is nor precedes a dependent one */
     CHECK(follows(&s) == 0 && follows(&s) == 1);
-    gpur_device_dependent_launches(s.device, 0);
-    CHECK(follows(&s) == 0);
     gpur_event_destroy(event);
     close_fake(&s);
 }
@@ -195,7 +191,6 @@ static void check_never_follows(fake_gpu what, void *callers_stream)
 {
     streams s;
     CHECK_OK(open_fake(&s, what, callers_stream));
-    gpur_device_dependent_launches(s.device, 1);
     CHECK(follows(&s) == 0 && follows(&s) == 0);
     close_fake(&s);
 }

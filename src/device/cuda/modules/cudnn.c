@@ -27,6 +27,7 @@ struct gpur_cudadnn_plan {
     int32_t math;                     /* GPUR_MATH_* */
     int32_t deterministic;            /* 1: only engines with bitwise repeatable results */
     int32_t has_bias;                 /* 1: the graph reads a bias */
+    int64_t smaller_array;            /* bytes of x or y, whichever is smaller */
     gpur_fail_fn fail;                /* `fail` of the current call */
     descriptor made[MAX_DESCRIPTORS]; /* (count), in the order of creation */
     int count;
@@ -87,17 +88,28 @@ static inline gpur_status finalize(gpur_cudadnn_plan *plan, descriptor d)
     return check(cudnnBackendFinalize(d), plan->fail, "cudnnBackendFinalize");
 }
 
-/* Whether an engine's numerical note rules it out. FP32 requires float32 operands and sums, so it allows only the note
- * about NaN propagation; bitwise repeatable results forbid nondeterministic engines. */
-static inline int is_forbidden(int32_t math, int32_t deterministic, cudnnBackendNumericalNote_t note)
+/* How good an engine is, by its numerical notes. */
+enum { FORBIDDEN, ALLOWED, PREFERRED };
+
+/* FP32 requires float32 operands and sums, so it allows only the note about NaN propagation; bitwise repeatable results
+ * forbid nondeterministic engines. Of tensor cores' engines those that add up exactly and in a fixed order are
+ * preferred: the others gain nothing where training needs them. */
+static inline int grade_of(const gpur_cudadnn_plan *plan, const cudnnBackendNumericalNote_t *notes, int64_t count)
 {
-    if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
-        return deterministic;
-    const int exact = note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
-    return math == GPUR_MATH_FP32 && !exact;
+    int has_tensor_cores = 0, is_exact = 1, is_repeatable = 1, is_float32 = 1;
+    for (int64_t i = 0; i < count && i < MAX_NOTES; i++) {
+        has_tensor_cores |= notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+        is_exact &= notes[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
+        is_repeatable &= notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+        is_float32 &=
+            notes[i] == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP || notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+    }
+    if ((plan->deterministic && !is_repeatable) || (plan->math == GPUR_MATH_FP32 && !is_float32))
+        return FORBIDDEN;
+    return has_tensor_cores && is_exact && is_repeatable ? PREFERRED : ALLOWED;
 }
 
-static inline gpur_status has_allowed_notes(const gpur_cudadnn_plan *plan, descriptor config, int *right)
+static inline gpur_status get_grade(const gpur_cudadnn_plan *plan, descriptor config, int *grade)
 {
     descriptor engine = NULL;
     cudnnBackendNumericalNote_t notes[MAX_NOTES];
@@ -109,9 +121,8 @@ static inline gpur_status has_allowed_notes(const gpur_cudadnn_plan *plan, descr
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                           MAX_NOTES, &count, notes);
-    *right = 1;
-    for (int64_t i = 0; status == CUDNN_STATUS_SUCCESS && i < count && i < MAX_NOTES; i++)
-        *right = *right && !is_forbidden(plan->math, plan->deterministic, notes[i]);
+    if (status == CUDNN_STATUS_SUCCESS)
+        *grade = grade_of(plan, notes, count);
     (void)cudnnBackendDestroyDescriptor(engine);
     return check(status, plan->fail, "cudnnBackendGetAttribute");
 }
@@ -147,24 +158,28 @@ static inline gpur_status pass_over(gpur_cudadnn_plan *plan, cudnnStatus_t statu
     return is_out_of_memory(status) ? check(status, plan->fail, "making a plan of cuDNN's") : GPUR_OK;
 }
 
-/* Makes this config the plan's if it is allowed, can be made into an execution plan (the heuristics are not always
- * right) and stays within the workspace limit. */
-static inline gpur_status try_config(gpur_cudadnn_plan *plan, const device_source *device, descriptor config)
+/* Makes this config the plan's if its grade is `wanted` or better, it can be made into an execution plan (the
+ * heuristics are not always right) and its workspace is small enough. A preferred engine's has no room for a copy of an
+ * array: copies in another order take longer than most convolutions. */
+static inline gpur_status try_config(gpur_cudadnn_plan *plan, const device_source *device, descriptor config,
+                                     int wanted)
 {
+    const int64_t limit =
+        wanted == PREFERRED && plan->smaller_array < workspace_limit ? plan->smaller_array : workspace_limit;
     int64_t bytes = 0, count = 0;
-    int right = 0;
+    int grade = FORBIDDEN;
     descriptor made = NULL;
-    GPUR_TRY(has_allowed_notes(plan, config, &right));
-    plan->of_other_arithmetic += !right;
-    if (!right)
+    GPUR_TRY(get_grade(plan, config, &grade));
+    plan->of_other_arithmetic += grade == FORBIDDEN;
+    if (grade < wanted)
         return GPUR_OK;
     cudnnStatus_t status = make_execution(device, config, &made);
     if (status != CUDNN_STATUS_SUCCESS)
         return pass_over(plan, status);
     status =
         cudnnBackendGetAttribute(made, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
-    plan->too_large += status == CUDNN_STATUS_SUCCESS && bytes > workspace_limit;
-    if (status != CUDNN_STATUS_SUCCESS || bytes > workspace_limit) {
+    plan->too_large += status == CUDNN_STATUS_SUCCESS && bytes > limit;
+    if (status != CUDNN_STATUS_SUCCESS || bytes > limit) {
         (void)cudnnBackendDestroyDescriptor(made);
         return status == CUDNN_STATUS_SUCCESS ? GPUR_OK : pass_over(plan, status);
     }
@@ -211,7 +226,7 @@ static inline gpur_status query_heuristics(gpur_cudadnn_plan *plan, const device
 }
 
 static inline gpur_status choose_among(gpur_cudadnn_plan *plan, const device_source *device,
-                                       cudnnBackendHeurMode_t mode, descriptor configs[MAX_CONFIGS])
+                                       cudnnBackendHeurMode_t mode, int wanted, descriptor configs[MAX_CONFIGS])
 {
     descriptor heuristics = NULL;
     int64_t count = 0;
@@ -220,7 +235,7 @@ static inline gpur_status choose_among(gpur_cudadnn_plan *plan, const device_sou
     if (status == GPUR_OK)
         status = query_heuristics(plan, device, mode, heuristics, configs, &count);
     for (int64_t i = 0; i < count && status == GPUR_OK && !plan->chosen; i++) {
-        status = try_config(plan, device, configs[i]);
+        status = try_config(plan, device, configs[i], wanted);
         if (plan->chosen) {
             plan->config = configs[i];
             configs[i] = NULL;
@@ -231,7 +246,8 @@ static inline gpur_status choose_among(gpur_cudadnn_plan *plan, const device_sou
     return status;
 }
 
-static inline gpur_status choose_by(gpur_cudadnn_plan *plan, const device_source *device, cudnnBackendHeurMode_t mode)
+static inline gpur_status choose_by(gpur_cudadnn_plan *plan, const device_source *device, cudnnBackendHeurMode_t mode,
+                                    int wanted)
 {
     descriptor configs[MAX_CONFIGS] = {NULL};
     gpur_status status = GPUR_OK;
@@ -239,7 +255,7 @@ static inline gpur_status choose_by(gpur_cudadnn_plan *plan, const device_source
         status = check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]), plan->fail,
                        "cudnnBackendCreateDescriptor");
     if (status == GPUR_OK)
-        status = choose_among(plan, device, mode, configs);
+        status = choose_among(plan, device, mode, wanted, configs);
     for (int i = 0; i < MAX_CONFIGS; i++)
         if (configs[i])
             (void)cudnnBackendDestroyDescriptor(configs[i]);
@@ -270,16 +286,20 @@ static inline gpur_status refuse_engines(const gpur_cudadnn_plan *plan)
         cudnnGetErrorString(plan->last_failure), *words ? ": " : "", words);
 }
 
-/* Chooses the first usable config: first of those the heuristics expect to be fast, then of the fallbacks, which always
- * work. */
+/* Chooses the first usable config: first of those the heuristics expect to be fast, the preferred ones before all, then
+ * of the fallbacks, which always work. */
 static inline gpur_status choose(gpur_cudadnn_plan *plan, const device_source *device)
 {
     if (!device->handle && !device->properties)
         return plan->fail(GPUR_DEVICE_ERROR, "an engine of cuDNN's was to be chosen without a device");
     GPUR_TRY(finish_graph(plan, device));
-    GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_A));
+    for (int wanted = plan->math == GPUR_MATH_FP32 ? ALLOWED : PREFERRED; wanted >= ALLOWED && !plan->chosen;
+         wanted--) {
+        plan->found = plan->of_other_arithmetic = plan->not_planned = plan->too_large = 0;
+        GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_A, wanted));
+    }
     if (!plan->chosen)
-        GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_FALLBACK));
+        GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_FALLBACK, ALLOWED));
     return plan->chosen ? GPUR_OK : refuse_engines(plan);
 }
 
@@ -477,6 +497,13 @@ static inline void name_conv(gpur_cudadnn_plan *plan, const gpur_conv_shape *s)
              (int)s->epilogue);
 }
 
+static inline int64_t smaller_array_of(const gpur_conv_shape *s)
+{
+    const int64_t x = s->height * s->width * s->channels;
+    const int64_t y = gpur_conv_out_height(s) * gpur_conv_out_width(s) * s->filters;
+    return s->images * (x < y ? x : y) * (s->math == GPUR_MATH_BF16 ? 2 : 4);
+}
+
 static inline gpur_status describe_conv(gpur_cudadnn_plan *plan, const gpur_conv_shape *s)
 {
     descriptor arrays[3] = {NULL};
@@ -484,6 +511,7 @@ static inline gpur_status describe_conv(gpur_cudadnn_plan *plan, const gpur_conv
     operations graph = {{NULL}, 1};
     name_conv(plan, s);
     plan->math = s->math, plan->deterministic = s->deterministic;
+    plan->smaller_array = smaller_array_of(s);
     GPUR_TRY(make_conv_arrays(plan, s, arrays, &y));
     GPUR_TRY(make_conv_operation(plan, s, arrays, &graph.list[0]));
     if (s->epilogue != GPUR_EPILOGUE_NONE) {
