@@ -420,11 +420,11 @@ static void use_device(double host, double device)
     atomic_fetch_sub(&users, 1);
 }
 
-static gpur_status predict_asleep(void *context, int32_t predictor, int64_t count, const void *obs,
-                                  const uint32_t *lanes, const uint64_t *steps, int32_t greedy, int32_t *actions,
-                                  float *values, int64_t *version)
+static gpur_status predict_asleep(void *context, int64_t count, const void *obs, const uint32_t *lanes,
+                                  const uint64_t *steps, int32_t greedy, int32_t *actions, float *values,
+                                  int64_t *version)
 {
-    (void)context, (void)predictor, (void)obs, (void)lanes, (void)steps, (void)greedy;
+    (void)context, (void)obs, (void)lanes, (void)steps, (void)greedy;
     use_device(current->predict_host, current->predict_device + current->row * (double)count);
     memset(actions, 0, (size_t)count * sizeof *actions);
     memset(values, 0, (size_t)count * sizeof *values);

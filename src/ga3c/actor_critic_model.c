@@ -12,14 +12,13 @@ typedef struct actor_critic_model {
     uint64_t seed; /* of the actions */
 } actor_critic_model;
 
-static gpur_status predict(void *context, int32_t predictor, int64_t count, const void *obs, const uint32_t *lanes,
-                           const uint64_t *steps, int32_t greedy, int32_t *actions, float *values, int64_t *version)
+static gpur_status predict(void *context, int64_t count, const void *obs, const uint32_t *lanes, const uint64_t *steps,
+                           int32_t greedy, int32_t *actions, float *values, int64_t *version)
 {
     const actor_critic_model *const model = context;
     const gpur_policy_input input = {
         .size = sizeof input, .count = count, .obs = obs, .lane = lanes, .step = steps, .greedy = greedy};
     const gpur_policy_output output = {.size = sizeof output, .actions = actions, .version = version, .values = values};
-    (void)predictor; /* the policy finds a free stream */
     return gpur_policy_act(model->policy, &input, &output);
 }
 

@@ -13,7 +13,7 @@ static gpur_status choose(gpur_ga3c *run, const gpur_player *player, int32_t gre
     const uint64_t step = run->eval_steps++;
     float value;
     int64_t version;
-    return run->model.predict(run->model.context, 0, 1, player->obs, &lane, &step, greedy, action, &value, &version);
+    return run->model.predict(run->model.context, 1, player->obs, &lane, &step, greedy, action, &value, &version);
 }
 
 /* A loss of a life does not end the game. */

@@ -18,10 +18,9 @@ typedef struct gpur_ga3c_model {
     gpur_device *device; /* through which files are written */
 
     /* Computes the actions and values of observations, with the newest weights that were published. Up to
-     * GPUR_GA3C_MAX_PREDICTORS threads at the same time, each with its own number. *version: train steps that the
-     * weights had. */
-    gpur_status (*predict)(void *context, int32_t predictor, int64_t count, const void *obs, const uint32_t *lanes,
-                           const uint64_t *steps, int32_t greedy, int32_t *actions, float *values, int64_t *version);
+     * GPUR_GA3C_MAX_PREDICTORS threads at the same time. *version: train steps that the weights had. */
+    gpur_status (*predict)(void *context, int64_t count, const void *obs, const uint32_t *lanes, const uint64_t *steps,
+                           int32_t greedy, int32_t *actions, float *values, int64_t *version);
 
     /* Trains, and publishes the new weights. Any number of threads. losses->step is the number of the train step. */
     gpur_status (*train)(void *context, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses);

@@ -42,8 +42,8 @@ gpur_status gpur_ga3c_predict(gpur_ga3c_worker *worker, int64_t count)
         room->steps[i] = room->asked[i]->steps;
     }
     const double begin = gpur_clock_seconds();
-    GPUR_TRY(run->model.predict(run->model.context, worker->number, count, room->obs, room->lanes, room->steps, 0,
-                                room->actions, room->values, &version));
+    GPUR_TRY(run->model.predict(run->model.context, count, room->obs, room->lanes, room->steps, 0, room->actions,
+                                room->values, &version));
     const double spent = gpur_clock_seconds() - begin;
     for (int64_t i = 0; i < count; i++) {
         room->asked[i]->action = room->actions[i];

@@ -198,11 +198,10 @@ static void await(ga3c_fake *fake, int64_t (*count)(gpur_ga3c *), _Atomic int64_
     *awaited = 0;
 }
 
-static gpur_status predict(void *context, int32_t predictor, int64_t count, const void *obs, const uint32_t *lanes,
-                           const uint64_t *steps, int32_t greedy, int32_t *actions, float *values, int64_t *version)
+static gpur_status predict(void *context, int64_t count, const void *obs, const uint32_t *lanes, const uint64_t *steps,
+                           int32_t greedy, int32_t *actions, float *values, int64_t *version)
 {
     ga3c_fake *const fake = context;
-    (void)predictor;
     *version = atomic_load(&fake->steps);
     await(fake, count_requests, &fake->awaited_requests);
     if (atomic_fetch_add(&fake->predictions, 1) + 1 == fake->predict_fails_at)
@@ -303,7 +302,7 @@ static gpur_status local_predict(void *local, const void *obs, uint32_t lane, ui
         l->agent = lane;
     if (l->agent != lane)
         return gpur_fail(GPUR_INVALID_ARGUMENT, "the copy of another agent");
-    return predict(l->fake, 0, 1, obs, &lane, &step, 0, action, value, &version);
+    return predict(l->fake, 1, obs, &lane, &step, 0, action, value, &version);
 }
 
 static gpur_status local_train(void *local, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses)
