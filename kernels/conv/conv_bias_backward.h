@@ -6,12 +6,20 @@
 #include "kernels/args_conv.h"
 #include "kernels/learn/layer_backward.h"
 
-/* Each run of rows is a batch of its own for layer_backward.h. A block takes one tile of columns of one run at a
+/* On a GPU neighboring threads read the usual 32 columns of a row, and a share is 4 rows, which a thread loads at a
  * time. */
-GPUR_KERNEL_OF(conv_bias_backward, 512)
+enum {
+    GPUR_CONV_BIAS_TILE = GPUR_WARP == 1 ? 128 : 32,
+    GPUR_CONV_BIAS_SHARES = GPUR_WARP == 1 ? 16 : 32,
+};
+
+/* Each run of rows is a batch of its own for layer_backward.h. A block takes one tile of columns of one run at a
+ * time. `columns` is how many columns a thread processes at a time, a constant. */
+GPUR_FN void gpur_conv_bias_runs(gpur_thread at, const gpur_conv_bias_backward_args *a, int32_t columns)
 {
+    const gpur_columns c = gpur_columns_of(at, columns, GPUR_CONV_BIAS_TILE, GPUR_CONV_BIAS_SHARES);
     const int64_t runs = (a->rows + GPUR_CONV_BIAS_ROWS - 1) / GPUR_CONV_BIAS_ROWS;
-    const int64_t tiles = gpur_column_tiles(at, a->features);
+    const int64_t tiles = gpur_column_tiles(c, a->features);
     const gpur_span work = gpur_block_rows(at, runs * tiles);
     for (int64_t i = work.first; i < work.last; i += work.step) {
         gpur_layer_backward_args run_args;
@@ -27,6 +35,14 @@ GPUR_KERNEL_OF(conv_bias_backward, 512)
         run_args.features = run_args.dy_pitch = run_args.y_pitch = a->features;
         run_args.activation = a->activation;
         run_args.dy_bf16 = a->dy_bf16, run_args.y_bf16 = a->y_bf16;
-        gpur_columns_backward(at, &run_args, tile);
+        gpur_columns_backward(at, &run_args, c, tile);
     }
+}
+
+GPUR_KERNEL_OF(conv_bias_backward, 512)
+{
+    if (GPUR_WARP == 1 || gpur_columns_in_quads(a->dy, a->y, a->rounded, a->features))
+        gpur_conv_bias_runs(at, a, GPUR_COLUMN_RUN);
+    else
+        gpur_conv_bias_runs(at, a, 1);
 }

@@ -68,23 +68,49 @@ GPUR_FN void gpur_softmax_backward(int32_t outputs, const float *y, const float 
 }
 
 /*
- * Action values of a Q head or a dueling head, the two heads that a DQN can have. A kernel for DQN calls this function
- * and so does not contain the code of the other heads.
+ * Action values of a Q head or a dueling head, the two heads that a DQN can have: where those of a row are read. A
+ * kernel for DQN uses these functions and so does not contain the code of the other heads. A value that is needed twice
+ * is computed twice: to load it after it was stored takes a GPU longer.
  */
-GPUR_FN void gpur_values_forward_row(int32_t head, int32_t outputs, const float *__restrict__ z,
-                                     const float *__restrict__ bias, float *__restrict__ y)
+typedef struct gpur_values {
+    const float *z, *bias; /* of the first action */
+    float rest;            /* V - mean A of a dueling head, else 0 */
+} gpur_values;
+
+GPUR_FN float gpur_value(gpur_values values, int64_t action)
 {
-    const int32_t first = head == GPUR_HEAD_KIND_DUELING ? 1 : 0;
+    return values.z[action] + values.bias[action] + values.rest;
+}
+
+GPUR_FN gpur_values gpur_values_of(int32_t head, int32_t outputs, const float *z, const float *bias)
+{
+    gpur_values values = {z, bias, 0.0f};
     float sum = 0.0f;
-    for (int32_t k = 0; k < outputs; k++)
-        y[k] = z[first + k] + bias[first + k];
     if (head != GPUR_HEAD_KIND_DUELING)
-        return;
-    for (int32_t k = 0; k < outputs; k++)
-        sum += y[k];
-    const float rest = z[0] + bias[0] - sum / (float)outputs;
-    for (int32_t k = 0; k < outputs; k++)
-        y[k] += rest;
+        return values;
+    for (int32_t k = 1; k <= outputs; k++)
+        sum += z[k] + bias[k];
+    values.z = z + 1, values.bias = bias + 1;
+    values.rest = z[0] + bias[0] - sum / (float)outputs;
+    return values;
+}
+
+/* Writes all values to y. A GPU's thread loads several before it stores them. */
+GPUR_FN void gpur_values_write(int32_t outputs, gpur_values values, float *y)
+{
+    enum { RUN = GPUR_WARP == 1 ? 1 : 4 };
+    for (int32_t first = 0; first < outputs; first += RUN) {
+        float x[RUN];
+        for (int32_t k = 0; k < RUN; k++)
+            x[k] = gpur_value(values, first + k < outputs ? first + k : first);
+        for (int32_t k = 0; k < RUN && first + k < outputs; k++)
+            y[first + k] = x[k];
+    }
+}
+
+GPUR_FN void gpur_values_forward_row(int32_t head, int32_t outputs, const float *z, const float *bias, float *y)
+{
+    gpur_values_write(outputs, gpur_values_of(head, outputs, z, bias), y);
 }
 
 GPUR_FN void gpur_values_backward_row(int32_t head, int32_t outputs, const float *__restrict__ dy,

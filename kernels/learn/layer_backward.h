@@ -9,16 +9,17 @@
 
 /*
  * A block takes a tile of columns. Its threads form workers, and a worker takes shares of the batch. A CPU's single
- * thread processes a run of columns, so that its inner loop is contiguous; a GPU's thread processes one column,
- * beside its neighbors. The batch always has the same shares, and they are added in the same order, so no launch
- * shape changes a bit.
+ * thread processes a run of columns, so that its inner loop is contiguous; a GPU's thread processes four columns, or
+ * one if they are not aligned, and loads several rows at a time, since it mostly waits for memory. A batch has the same
+ * shares in every launch shape, and they are added in the same order, so none changes a bit.
  */
 enum {
-    GPUR_BATCH_SHARES = 16,
-    GPUR_COLUMN_RUN = GPUR_WARP == 1 ? 128 : 1, /* columns that a thread processes at a time */
-    GPUR_COLUMN_TILE = GPUR_WARP == 1 ? 128 : 32,
+    GPUR_BATCH_SHARES = GPUR_WARP == 1 ? 16 : 256,
+    GPUR_COLUMN_RUN = GPUR_WARP == 1 ? 128 : 4, /* columns that a thread processes at a time, at most */
+    GPUR_COLUMN_TILE = GPUR_WARP == 1 ? 128 : 8,
     GPUR_COLUMN_SHARES = GPUR_BATCH_SHARES * GPUR_COLUMN_TILE,
-    GPUR_COLUMN_ROWS = 8, /* rows of a column that a thread loads before it stores */
+    GPUR_COLUMN_ROWS = 4,   /* rows of a column that a thread loads before it stores */
+    GPUR_SHARES_ADDED = 32, /* sums of shares that a thread adds up, at most */
 };
 
 /* activation'(x), computed from y = activation(x). */
@@ -77,89 +78,238 @@ GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur
 {
     const int is_linear = a->activation == GPUR_ACTIVATION_LINEAR;
     float sum = 0.0f;
-    for (int64_t b = rows.first; b < rows.last; b += GPUR_COLUMN_ROWS) {
-        const int64_t first = b * a->dy_pitch + f, n = rows.last - b;
+    for (int64_t b = rows.first; b < rows.last; b += GPUR_COLUMN_ROWS * rows.step) {
+        const int64_t first = b * a->dy_pitch + f, step = rows.step * a->dy_pitch;
         float dy[GPUR_COLUMN_ROWS], y[GPUR_COLUMN_ROWS];
         for (int r = 0; r < GPUR_COLUMN_ROWS; r++) {
-            dy[r] = r < n ? gpur_bf16_or_float(a->dy, first + r * a->dy_pitch, a->dy_bf16) : 0.0f;
-            y[r] = r < n && !is_linear ? gpur_bf16_or_float(a->y, (b + r) * a->y_pitch + f, a->y_bf16) : 0.0f;
+            const int64_t row = b + r * rows.step;
+            const int is_row = row < rows.last;
+            dy[r] = is_row ? gpur_bf16_or_float(a->dy, first + r * step, a->dy_bf16) : 0.0f;
+            y[r] = is_row && !is_linear ? gpur_bf16_or_float(a->y, row * a->y_pitch + f, a->y_bf16) : 0.0f;
         }
-        for (int r = 0; r < GPUR_COLUMN_ROWS && r < n; r++) {
+        for (int r = 0; r < GPUR_COLUMN_ROWS && b + r * rows.step < rows.last; r++) {
             if (!is_linear)
                 dy[r] *= gpur_activation_derivative(y[r], a->activation);
             if (a->rounded)
-                a->rounded[first + r * a->dy_pitch] = gpur_bf16_round(dy[r]);
+                a->rounded[first + r * step] = gpur_bf16_round(dy[r]);
             else if (!is_linear)
-                ((float *)a->dy)[first + r * a->dy_pitch] = dy[r];
+                ((float *)a->dy)[first + r * step] = dy[r];
             sum += dy[r];
         }
     }
     return sum;
 }
 
-/* The same for one share of the batch. A GPU's thread has one column at most. The usual widths of convolutions are
+/* Four float32 numbers, or four of bfloat16, as they are in memory. */
+typedef struct gpur_four_floats {
+    uint32_t v[4];
+} __attribute__((aligned(16), may_alias)) gpur_four_floats;
+typedef struct gpur_four_halves {
+    uint64_t v;
+} __attribute__((aligned(8), may_alias)) gpur_four_halves;
+
+/* Loads four numbers from number i of x on; bfloat16 numbers fill the first two words. */
+GPUR_FN gpur_four_floats gpur_quad_load(const void *x, int64_t i, int bf16)
+{
+    gpur_four_floats quad = {{0, 0, 0, 0}};
+    if (!bf16)
+        return *(const gpur_four_floats *)(const void *)((const float *)x + i);
+    const gpur_four_halves two = *(const gpur_four_halves *)(const void *)((const uint16_t *)x + i);
+    quad.v[0] = (uint32_t)two.v, quad.v[1] = (uint32_t)(two.v >> 32);
+    return quad;
+}
+
+/* Number i of four numbers. */
+GPUR_FN float gpur_quad_number(gpur_four_floats quad, int i, int bf16)
+{
+    const uint32_t bits = !bf16 ? quad.v[i] : i % 2 ? quad.v[i / 2] & 0xffff0000u : quad.v[i / 2] << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The bits of two numbers as bfloat16. */
+GPUR_FN uint32_t gpur_rounded_pair(float first, float second)
+{
+    return gpur_bf16_round(first) | (uint32_t)gpur_bf16_round(second) << 16;
+}
+
+/* Stores the four numbers dy of a row from number i on. */
+GPUR_FN void gpur_quad_store(const gpur_layer_backward_args *a, int64_t i, const float *dy, int dy_bf16)
+{
+    gpur_four_floats quad;
+    gpur_four_halves two;
+    if (a->rounded || dy_bf16) {
+        two.v = gpur_rounded_pair(dy[0], dy[1]) | (uint64_t)gpur_rounded_pair(dy[2], dy[3]) << 32;
+        *(gpur_four_halves *)(void *)(a->rounded + i) = two;
+    } else {
+        memcpy(quad.v, dy, sizeof quad.v);
+        *(gpur_four_floats *)(void *)((float *)a->dy + i) = quad;
+    }
+}
+
+/* Multiplies the four numbers dy of a row by activation'(y), which is not linear. */
+GPUR_FN void gpur_quad_backward(float *dy, gpur_four_floats y, int y_bf16, int is_tanh)
+{
+    for (int k = 0; k < 4; k++) {
+        const float x = gpur_quad_number(y, k, y_bf16), step = x > 0.0f ? 1.0f : 0.0f, slope = 1.0f - x * x;
+        dy[k] *= is_tanh ? slope : step;
+    }
+}
+
+/* The same for four columns. The types are arguments so that they are constants, and a thread loads its first row
+ * several times if there are too few: branches between the loads would make each wait for the one before. */
+GPUR_FN void gpur_layer_backward_quads(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int dy_bf16,
+                                       int y_bf16, float *sum)
+{
+    const int is_linear = a->activation == GPUR_ACTIVATION_LINEAR, is_tanh = a->activation == GPUR_ACTIVATION_TANH;
+    const int32_t last = (int32_t)rows.last, step = (int32_t)rows.step; /* 64 bits would need more registers */
+    float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int32_t b = (int32_t)rows.first; b < last; b += GPUR_COLUMN_ROWS * step) {
+        gpur_four_floats dy[GPUR_COLUMN_ROWS], y[GPUR_COLUMN_ROWS];
+        for (int r = 0; r < GPUR_COLUMN_ROWS; r++) {
+            const int64_t row = b + r * step < last ? b + r * step : b;
+            dy[r] = gpur_quad_load(a->dy, row * a->dy_pitch + f, dy_bf16);
+            if (!is_linear)
+                y[r] = gpur_quad_load(a->y, row * a->y_pitch + f, y_bf16);
+        }
+        for (int r = 0; r < GPUR_COLUMN_ROWS && b + r * step < last; r++) {
+            float x[4];
+            for (int k = 0; k < 4; k++)
+                x[k] = gpur_quad_number(dy[r], k, dy_bf16);
+            if (!is_linear)
+                gpur_quad_backward(x, y[r], y_bf16, is_tanh);
+            for (int k = 0; k < 4; k++)
+                total[k] += x[k];
+            if (a->rounded || !is_linear)
+                gpur_quad_store(a, (b + r * step) * a->dy_pitch + f, x, dy_bf16);
+        }
+    }
+    for (int k = 0; k < 4; k++)
+        sum[k] = total[k];
+}
+
+/* The same for one share of the batch. A GPU's thread has one column or four. The usual widths of convolutions are
  * constants, so that a CPU's sums stay in registers. */
 GPUR_FN void gpur_layer_backward_share(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
                                        float *sum)
 {
-    if (GPUR_COLUMN_RUN > 1 && a->rounded)
+    if (GPUR_WARP == 1 && a->rounded)
         gpur_layer_backward_rounded(a, rows, f, n, sum);
-    else if (GPUR_COLUMN_RUN > 1 && n == 32)
+    else if (GPUR_WARP == 1 && n == 32)
         gpur_layer_backward_run(a, rows, f, 32, sum);
-    else if (GPUR_COLUMN_RUN > 1 && n == 64)
+    else if (GPUR_WARP == 1 && n == 64)
         gpur_layer_backward_run(a, rows, f, 64, sum);
-    else if (GPUR_COLUMN_RUN > 1)
+    else if (GPUR_WARP == 1)
         gpur_layer_backward_run(a, rows, f, n, sum);
-    else if (n > 0)
+    else if (n == 1)
         sum[0] = gpur_layer_backward_column(a, rows, f);
+    else if (a->dy_bf16)
+        gpur_layer_backward_quads(a, rows, f, 1, 1, sum);
+    else if (a->y_bf16)
+        gpur_layer_backward_quads(a, rows, f, 0, 1, sum);
+    else
+        gpur_layer_backward_quads(a, rows, f, 0, 0, sum);
 }
 
-/* Adds the shares' sums (GPUR_BATCH_SHARES, n), rows `width` apart, in their order. */
-GPUR_FN void gpur_layer_backward_total(const float *shares, int64_t width, int64_t n, float *sum, float *total)
+/* Adds the sums of shares `first`, first + step, ... of `count` in this order, into the first of them. A share has sums
+ * of n columns, and the next begins `width` numbers later. */
+GPUR_FN void gpur_shares_add(float *shares, int32_t first, int32_t step, int32_t count, int32_t width, int64_t n)
 {
+    float sum[GPUR_COLUMN_RUN];
     for (int64_t i = 0; i < n; i++)
         sum[i] = 0.0f;
-    for (int64_t share = 0; share < GPUR_BATCH_SHARES; share++)
+    for (int32_t share = first; share < count; share += step)
         for (int64_t i = 0; i < n; i++)
             sum[i] += shares[share * width + i];
     for (int64_t i = 0; i < n; i++)
-        total[i] = sum[i];
+        shares[first * width + i] = sum[i];
+}
+
+/* The columns of a launch: a thread processes `run` of them at a time, and `lanes` threads beside each other form a
+ * worker. The batch has `shares` shares. */
+typedef struct gpur_columns {
+    int32_t run, lanes, shares;
+} gpur_columns;
+
+/* Whether a GPU's thread should process four columns: they are aligned. */
+GPUR_FN int gpur_columns_in_quads(const void *dy, const void *y, const void *rounded, int64_t pitches)
+{
+    const uint64_t all = (uint64_t)(uintptr_t)dy | (uint64_t)(uintptr_t)y | (uint64_t)(uintptr_t)rounded;
+    return GPUR_WARP > 1 && all % 16 == 0 && pitches % 4 == 0;
+}
+
+/* With `width` columns in a tile. */
+GPUR_FN gpur_columns gpur_columns_of(gpur_thread at, int32_t run, int32_t width, int32_t shares)
+{
+    gpur_columns c;
+    c.run = run;
+    c.lanes = width / run < at.threads ? width / run : at.threads;
+    c.shares = shares;
+    return c;
+}
+
+/* Rows of a share: neighboring rows on a CPU, one of every `shares` rows on a GPU, whose neighboring threads thus read
+ * neighboring rows. */
+GPUR_FN gpur_span gpur_share_rows(int64_t batch, int64_t share, int64_t shares)
+{
+    gpur_span rows;
+    if (GPUR_WARP == 1)
+        return gpur_share_of(batch, share, shares);
+    rows.first = share, rows.last = batch, rows.step = shares;
+    return rows;
+}
+
+/* Adds up the sums of the `count` shares into the first, by the whole block. Each worker adds up some in each round. */
+GPUR_FN void gpur_shares_total(gpur_thread at, gpur_columns c, float *shares, int32_t count, int64_t n)
+{
+    const int32_t workers = at.threads / c.lanes, worker = at.thread / c.lanes, lane = at.thread % c.lanes;
+    for (int32_t left = count, sums; left > 1; left = sums) {
+        sums = (left + GPUR_SHARES_ADDED - 1) / GPUR_SHARES_ADDED;
+        for (int32_t i = worker; i < sums && worker < workers && n > 0; i += workers)
+            gpur_shares_add(shares + lane * c.run, i, sums, left, c.lanes * c.run, GPUR_WARP > 1 ? c.run : n);
+        gpur_barrier(at);
+    }
 }
 
 /* Processes these tiles of columns, by the whole block. */
-GPUR_FN void gpur_columns_backward(gpur_thread at, const gpur_layer_backward_args *a, gpur_span tiles)
+GPUR_FN void gpur_columns_backward(gpur_thread at, const gpur_layer_backward_args *a, gpur_columns c, gpur_span tiles)
 {
     GPUR_SHARED(float, shares, GPUR_COLUMN_SHARES);
-    float sum[GPUR_COLUMN_RUN] = {0};
-    const int64_t lanes = at.threads * GPUR_COLUMN_RUN;
-    const int64_t width = lanes < GPUR_COLUMN_TILE ? lanes : GPUR_COLUMN_TILE;
-    const int64_t workers = lanes / width, worker = at.thread * GPUR_COLUMN_RUN / width;
-    const int64_t lane = at.thread * GPUR_COLUMN_RUN % width;
+    const int32_t workers = at.threads / c.lanes, worker = at.thread / c.lanes, lane = at.thread % c.lanes;
+    const int32_t width = c.lanes * c.run, count = a->batch < c.shares ? (int32_t)a->batch : c.shares;
     for (int64_t tile = tiles.first; tile < tiles.last; tile += tiles.step) {
-        const int64_t f = tile * width + lane, left = a->features - f;
-        const int64_t n = GPUR_COLUMN_RUN == 1     ? left > 0
-                          : left < 0               ? 0
-                          : left < GPUR_COLUMN_RUN ? left
-                                                   : GPUR_COLUMN_RUN;
-        for (int64_t share = worker; share < GPUR_BATCH_SHARES && worker < workers; share += workers) {
-            const gpur_span rows = gpur_share_of(a->batch, share, GPUR_BATCH_SHARES);
-            gpur_layer_backward_share(a, rows, f, n, shares + share * width + lane);
-        }
+        const int64_t f = tile * width + lane * c.run, left = a->features - f;
+        const int64_t n = left <= 0 ? 0 : GPUR_WARP > 1 || left >= c.run ? c.run : left;
+        for (int32_t share = worker; share < count && worker < workers && n > 0; share += workers)
+            gpur_layer_backward_share(a, gpur_share_rows(a->batch, share, count), f, GPUR_WARP > 1 ? c.run : n,
+                                      shares + share * width + lane * c.run);
         gpur_barrier(at);
-        if (worker == 0 && a->bias_gradient)
-            gpur_layer_backward_total(shares + lane, width, n, sum, a->bias_gradient + f);
+        gpur_shares_total(at, c, shares, count, n);
+        for (int64_t i = 0; i < n && worker == 0 && a->bias_gradient; i++)
+            a->bias_gradient[f + i] = shares[lane * c.run + i];
         gpur_barrier(at);
     }
 }
 
 /* How many tiles of columns there are. */
-GPUR_FN int64_t gpur_column_tiles(gpur_thread at, int64_t features)
+GPUR_FN int64_t gpur_column_tiles(gpur_columns c, int64_t features)
 {
-    const int64_t lanes = at.threads * GPUR_COLUMN_RUN, width = lanes < GPUR_COLUMN_TILE ? lanes : GPUR_COLUMN_TILE;
-    return (features + width - 1) / width;
+    return (features + c.lanes * c.run - 1) / (c.lanes * c.run);
+}
+
+/* With `run` columns for a thread, which is a constant. */
+GPUR_FN void gpur_layer_backward_columns(gpur_thread at, const gpur_layer_backward_args *a, int32_t run)
+{
+    const gpur_columns c = gpur_columns_of(at, run, GPUR_COLUMN_TILE, GPUR_BATCH_SHARES);
+    gpur_columns_backward(at, a, c, gpur_block_rows(at, gpur_column_tiles(c, a->features)));
 }
 
 GPUR_KERNEL_OF(layer_backward, 512)
 {
-    gpur_columns_backward(at, a, gpur_block_rows(at, gpur_column_tiles(at, a->features)));
+    const int64_t sizes = a->features | a->dy_pitch | a->y_pitch;
+    if (GPUR_WARP == 1 || gpur_columns_in_quads(a->dy, a->y, a->rounded, sizes))
+        gpur_layer_backward_columns(at, a, GPUR_COLUMN_RUN);
+    else
+        gpur_layer_backward_columns(at, a, 1);
 }

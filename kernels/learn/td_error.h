@@ -16,23 +16,6 @@
 #include "kernels/learn/head.h"
 #include "kernels/target/thread.h"
 
-/* The target y. */
-GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
-{
-    if (!a->discount)
-        return a->reward[b];
-    float *const q_target = a->q_target + b * a->num_actions;
-    float *const q_next = a->double_dqn ? a->q + (a->batch + b) * a->num_actions : q_target;
-    gpur_values_forward_row(a->head, a->num_actions, a->z_target + b * a->z_pitch, a->bias_target, q_target);
-    if (a->double_dqn)
-        gpur_values_forward_row(a->head, a->num_actions, a->z + (a->batch + b) * a->z_pitch, a->bias, q_next);
-    /* Discount 0 means no bootstrap, as after a terminal transition. Return without the product: 0 times an infinite
-     * Q is NaN. */
-    if (a->discount[b] == 0.0f)
-        return a->reward[b];
-    return a->reward[b] + a->discount[b] * q_target[gpur_argmax_action(a->num_actions, q_next)];
-}
-
 /* Loss of an error d = Q - y, and its derivative. Huber: d^2 / 2 up to delta, delta (|d| - delta / 2) beyond [Huber
  * 1964]. */
 GPUR_FN float gpur_td_loss(const gpur_td_error_args *a, float d, float *slope)
@@ -52,35 +35,71 @@ GPUR_FN int64_t gpur_td_action(const gpur_td_error_args *a, int64_t b)
     return k >= 0 && k < a->num_actions ? k : -1;
 }
 
-/* Loss of row b, and its gradient with respect to q (A); dq (A) holds zeros before. */
-GPUR_FN void gpur_td_row(const gpur_td_error_args *a, int64_t b, const float *q, float *dq)
+/* The action with the largest value, the first of several equal ones. */
+GPUR_FN int32_t gpur_best_action(int32_t outputs, gpur_values values)
 {
-    const int64_t action = gpur_td_action(a, b);
-    const float y = gpur_td_target(a, b);
-    const int is_missing = a->id && a->id[b] < 0;
-    a->invalid[b] = action < 0 ? 1.0f : 0.0f;
-    a->loss[b] = a->td[b] = a->q_taken[b] = 0.0f;
-    if (a->missing)
-        a->missing[b] = is_missing ? 1.0f : 0.0f;
-    if (action < 0 || is_missing)
-        return;
-    float slope;
-    const float d = q[action] - y;
-    a->loss[b] = a->weight[b] * gpur_td_loss(a, d, &slope);
-    a->td[b] = fabsf(d);
-    a->q_taken[b] = q[action];
-    dq[action] = a->weight[b] * slope / (float)a->batch;
+    float largest = gpur_value(values, 0);
+    int32_t best = 0;
+    for (int32_t k = 1; k < outputs; k++) {
+        const float value = gpur_value(values, k);
+        best = value > largest ? k : best;
+        largest = value > largest ? value : largest;
+    }
+    return best;
 }
 
-/* Everything for row b, from the networks' outputs to the gradient of the loss with respect to them. */
+/* Writes the action values of both networks on next_obs. Returns the target y. */
+GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
+{
+    const int64_t row = (a->batch + b) * a->num_actions, z_row = (a->batch + b) * a->z_pitch;
+    const float reward = a->reward[b], discount = a->discount ? a->discount[b] : 0.0f;
+    if (!a->discount)
+        return reward;
+    const gpur_values target = gpur_values_of(a->head, a->num_actions, a->z_target + b * a->z_pitch, a->bias_target);
+    const gpur_values next = a->double_dqn ? gpur_values_of(a->head, a->num_actions, a->z + z_row, a->bias) : target;
+    const float value = gpur_value(target, gpur_best_action(a->num_actions, next));
+    gpur_values_write(a->num_actions, target, a->q_target + b * a->num_actions);
+    if (a->double_dqn)
+        gpur_values_write(a->num_actions, next, a->q + row);
+    /* Discount 0 means no bootstrap, as after a terminal transition. Return without the product: 0 times an infinite
+     * Q is NaN. */
+    return discount == 0.0f ? reward : reward + discount * value;
+}
+
+/* Writes the gradient of the loss of row b with respect to the action values, which is `slope` for the action and else
+ * 0, and with respect to z. */
+GPUR_FN void gpur_td_backward(const gpur_td_error_args *a, int64_t b, int64_t action, float slope)
+{
+    float *const dq = a->dq + b * a->num_actions, *const dz = a->dz + b * a->z_pitch;
+    const int is_dueling = a->head == GPUR_HEAD_KIND_DUELING;
+    const float mean = is_dueling ? slope / (float)a->num_actions : 0.0f;
+    if (is_dueling)
+        dz[0] = slope;
+    for (int32_t k = 0; k < a->num_actions; k++) {
+        dq[k] = k == action ? slope : 0.0f;
+        dz[is_dueling + k] = (k == action ? slope : 0.0f) - mean;
+    }
+}
+
+/* Everything for row b, from the networks' outputs to the gradient of the loss with respect to them. A GPU's thread
+ * mostly waits for memory, and so loads do not come between stores, which they would have to wait for. */
 GPUR_FN void gpur_td_error_row(const gpur_td_error_args *a, int64_t b)
 {
-    float *const q = a->q + b * a->num_actions, *const dq = a->dq + b * a->num_actions;
-    gpur_values_forward_row(a->head, a->num_actions, a->z + b * a->z_pitch, a->bias, q);
-    for (int32_t k = 0; k < a->num_actions; k++)
-        dq[k] = 0.0f;
-    gpur_td_row(a, b, q, dq);
-    gpur_values_backward_row(a->head, a->num_actions, dq, a->dz + b * a->z_pitch);
+    const int64_t action = gpur_td_action(a, b);
+    const int is_missing = a->id && a->id[b] < 0, is_trained = action >= 0 && !is_missing;
+    const float weight = a->weight[b];
+    const gpur_values online = gpur_values_of(a->head, a->num_actions, a->z + b * a->z_pitch, a->bias);
+    const float q = gpur_value(online, action < 0 ? 0 : action), d = q - gpur_td_target(a, b);
+    float slope;
+    const float loss = weight * gpur_td_loss(a, d, &slope);
+    gpur_values_write(a->num_actions, online, a->q + b * a->num_actions);
+    a->invalid[b] = action < 0 ? 1.0f : 0.0f;
+    a->loss[b] = is_trained ? loss : 0.0f;
+    a->td[b] = is_trained ? fabsf(d) : 0.0f;
+    a->q_taken[b] = is_trained ? q : 0.0f;
+    if (a->missing)
+        a->missing[b] = is_missing ? 1.0f : 0.0f;
+    gpur_td_backward(a, b, action, is_trained ? weight * slope / (float)a->batch : 0.0f);
 }
 
 GPUR_KERNEL(td_error)

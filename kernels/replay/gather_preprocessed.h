@@ -40,44 +40,14 @@ GPUR_FN void gpur_preprocessed_read(const unsigned char *const *frames, uint32_t
     }
 }
 
-/* The four channels of one pixel. */
-GPUR_FN gpur_u32x4 gpur_preprocessed_floats(const uint32_t *bytes, float scale, float shift)
-{
-    gpur_u32x4 out;
-    for (int c = 0; c < 4; c++) {
-        const float x = gpur_preprocess_value((float)bytes[c], scale, shift);
-        memcpy(&out.v[c], &x, sizeof x);
-    }
-    return out;
-}
-
-/* The four channels of two pixels. The scale and the shift are finite, so that none is NaN. */
-GPUR_FN gpur_u32x4 gpur_preprocessed_halves(const uint32_t *bytes, float scale, float shift)
-{
-    gpur_u32x4 out;
-    for (int i = 0; i < 4; i++) {
-        const uint32_t first = bytes[i % 2 * 2] >> i / 2 * 8 & 255, second = bytes[i % 2 * 2 + 1] >> i / 2 * 8 & 255;
-        out.v[i] = gpur_bf16_pair(gpur_preprocess_value((float)first, scale, shift),
-                                  gpur_preprocess_value((float)second, scale, shift));
-    }
-    return out;
-}
-
-/* Whether gpur_preprocessed_quads may be used: every 16 bytes of x are one pixel, or two pixels of the same line of the
- * same space-to-depth block. */
+/* Whether gpur_preprocessed_quads may be used. */
 GPUR_FN int gpur_preprocessed_in_quads(const gpur_gather_preprocessed_args *a)
 {
     const gpur_gather_frames_args *const f = &a->frames;
     const gpur_preprocess_args *const o = &a->preprocess;
     const uint64_t all = (uint64_t)(uintptr_t)f->obs | (uint64_t)(uintptr_t)f->next_obs | (uint64_t)f->obs_pitch |
                          (uint64_t)f->next_pitch;
-    const int pairs = o->width % 2 == 0 && (o->space_to_depth == 1 || o->space_to_depth % 2 == 0);
-    return a->is_plane && f->stack == 4 && !o->floats && (pairs || !o->bf16) && all % 16 == 0;
-}
-
-GPUR_FN gpur_u32x4 gpur_preprocessed_quad(const uint32_t *bytes, int is_pair, float scale, float shift)
-{
-    return is_pair ? gpur_preprocessed_halves(bytes, scale, shift) : gpur_preprocessed_floats(bytes, scale, shift);
+    return a->is_plane && f->stack == 4 && gpur_preprocess_has_quads(o) && all % 16 == 0;
 }
 
 /* Converts both stacks of a row. All loads are issued before the first store. If the last three arguments are
@@ -94,8 +64,8 @@ GPUR_FN void gpur_preprocessed_quads(gpur_thread at, const gpur_gather_preproces
         const int64_t byte = gpur_preprocess_offset(o, block, y, pixel - y * width) * (is_pair ? 2 : 4);
         uint32_t bytes[8];
         gpur_preprocessed_read(frames, pixel, is_pair, is_whole, bytes);
-        const gpur_u32x4 first = gpur_preprocessed_quad(bytes, is_pair, o->scale, o->shift);
-        const gpur_u32x4 second = gpur_preprocessed_quad(bytes + 4, is_pair, o->scale, o->shift);
+        const gpur_u32x4 first = gpur_preprocess_quad(bytes, is_pair, o->scale, o->shift);
+        const gpur_u32x4 second = gpur_preprocess_quad(bytes + 4, is_pair, o->scale, o->shift);
         if (obs)
             memcpy(__builtin_assume_aligned(obs + byte, sizeof first), &first, sizeof first);
         if (next)

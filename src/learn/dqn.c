@@ -125,7 +125,7 @@ static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const
     gpur_optimizer optimizer = step->optimizer;
     optimizer.window = window;
     GPUR_TRY(forward(step, &track));
-    GPUR_TRY(gpur_launch_td_error(stream, gpur_grid_elements(step->device, rows), &dqn->td));
+    GPUR_TRY(gpur_launch_td_error(stream, gpur_td_error_grid(step->device, rows), &dqn->td));
     GPUR_TRY(gpur_backward_run(&dqn->backward, &track, &step->side, optimizer.weights, optimizer.gradient));
     return gpur_optimizer_step(&optimizer, stream, &results);
 }

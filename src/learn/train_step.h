@@ -44,6 +44,13 @@ typedef struct gpur_train_step {
     gpur_event *ids_copied;
 } gpur_train_step;
 
+/* The launch shape of td_error: blocks of one warp, since a warp's loads are of many rows and keep a multiprocessor
+ * busy. */
+static inline gpur_grid gpur_td_error_grid(const gpur_device *device, int64_t rows)
+{
+    return gpur_grid_rows(device, (rows + 31) / 32, 1, 32 * 8);
+}
+
 /* The learner's part that is a gpur_train_step; the network must not move. `connect` plans the gathers, and `start`
  * records the graphs of both sources; the fused step needs none of samples. */
 extern const gpur_part gpur_step_part;

@@ -136,7 +136,7 @@ static gpur_status train_critic(const gpur_train_step *step, const gpur_track *t
     gpur_optimizer optimizer = step->optimizer;
     optimizer.window = window;
     GPUR_TRY(forward(step, track));
-    GPUR_TRY(gpur_launch_td_error(track->stream, gpur_grid_elements(step->device, rows), &dpg->td));
+    GPUR_TRY(gpur_launch_td_error(track->stream, gpur_td_error_grid(step->device, rows), &dpg->td));
     GPUR_TRY(gpur_backward_run(&dpg->critic_backward, track, &step->side, optimizer.weights, optimizer.gradient));
     return gpur_optimizer_step(&optimizer, track->stream, &results);
 }

@@ -168,8 +168,7 @@ static gpur_status sum_runs(const gpur_backward *backward, gpur_stream *stream, 
     args.batch = runs_of(backward, i);
     args.features = args.dy_pitch = args.y_pitch = backward->pass->network->conv[i].filters;
     args.activation = GPUR_LINEAR;
-    const gpur_grid grid = gpur_grid_rows(backward->pass->device, (args.features + 31) / 32, 1, args.batch * 32 * 4);
-    return gpur_launch_layer_backward(stream, grid, &args);
+    return gpur_launch_layer_backward(stream, gpur_layer_backward_grid(backward->pass->device, &args), &args);
 }
 
 /* Multiplies the gradient of convolution i's output by the derivative of the activation function, in place, and
@@ -192,7 +191,7 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
     const int64_t tiles = runs_of(backward, i) * ((args.features + 31) / 32);
     const int64_t bytes = GPUR_CONV_BIAS_ROWS * 32 * 2 * (int64_t)sizeof(float);
     const gpur_grid grid = gpur_grid_rows(backward->pass->device, tiles, 1, bytes);
-    GPUR_TRY(gpur_launch_conv_bias_backward(stream, grid, &args));
+    GPUR_TRY(gpur_launch_conv_bias_backward(stream, gpur_grid_of_threads(grid, 256), &args));
     return sum_runs(backward, stream, i, bias_gradient);
 }
 

@@ -212,6 +212,11 @@ int64_t gpur_backward_workspace(const gpur_backward *backward)
     return largest;
 }
 
+gpur_grid gpur_layer_backward_grid(const gpur_device *device, const gpur_layer_backward_args *args)
+{
+    return gpur_grid_rows(device, (args->features + 7) / 8, 1, args->batch * 8 * 4);
+}
+
 /* Multiplies the gradient of activations s by the derivative of the activation function, in place, and computes the
  * bias gradient from it, unless that is NULL. The last activations have no activation function (GPUR_LINEAR). */
 static gpur_status through_activation(const gpur_backward *backward, gpur_stream *stream, int32_t s, int32_t activation,
@@ -230,8 +235,7 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
     args.features = pass->network->width[s];
     args.dy_pitch = args.y_pitch = pass->pitch[s];
     args.activation = activation;
-    const gpur_grid grid = gpur_grid_rows(pass->device, (args.features + 31) / 32, 1, args.batch * 32 * 4);
-    return gpur_launch_layer_backward(stream, grid, &args);
+    return gpur_launch_layer_backward(stream, gpur_layer_backward_grid(pass->device, &args), &args);
 }
 
 /* NULL of a NULL gradient. */

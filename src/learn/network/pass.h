@@ -121,6 +121,9 @@ void gpur_backward_close(gpur_backward *backward);
 void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena);
 int64_t gpur_backward_workspace(const gpur_backward *backward);
 
+/* The launch shape of layer_backward: a block for every 8 columns, whose threads take many rows at a time. */
+gpur_grid gpur_layer_backward_grid(const gpur_device *device, const gpur_layer_backward_args *args);
+
 /* Computes the gradient of every parameter from that of the last activations. Overwrites all activation gradients.
  * Those of weights are computed on the side, which is joined in the end; its workspace is as large as the track's.
  * `gradient` is NULL if by_input. */
