@@ -129,9 +129,9 @@ static double norm_of(const float *x, int64_t count)
     return sqrt(sum);
 }
 
-/* Its norm and four of its numbers; these are small where their terms cancel, so what counts is the tensor's size. Where
- * operands are rounded, some units whose sum is almost 0 pass nothing instead of a little, or the reverse: such a unit
- * hardly changes the norm, but may be a tenth of a number. */
+/* Its norm and four of its numbers; these are small where their terms cancel, so what counts is the tensor's size.
+ * Where operands are rounded, some units whose sum is almost 0 pass nothing instead of a little, or the reverse: such a
+ * unit hardly changes the norm, but may be a tenth of a number. */
 static void check_gradient(const torch_gradient *want, const float *got, int64_t count, int32_t math, double tolerance)
 {
     const double of_numbers = math == GPUR_MATH_FP32 ? tolerance : 0.2;

@@ -66,8 +66,8 @@ gpur_status gpur_cuda_stream_create_unlisted(gpur_device *device, gpur_stream **
     return create(device, NULL, out);
 }
 
-/* CUDA counts waiting for a stream or an event, even for one that has nothing to do with a capture, among the calls that
- * a capture forbids. */
+/* CUDA counts waiting for a stream or an event, even for one that has nothing to do with a capture, among the calls
+ * that a capture forbids. */
 static cudaError_t wait_for_stream(cudaStream_t stream)
 {
     const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
