@@ -18,7 +18,8 @@ enum {
     GPUR_COLUMN_RUN = GPUR_WARP == 1 ? 128 : 4, /* columns that a thread processes at a time, at most */
     GPUR_COLUMN_TILE = GPUR_WARP == 1 ? 128 : 8,
     GPUR_COLUMN_SHARES = GPUR_BATCH_SHARES * GPUR_COLUMN_TILE,
-    GPUR_COLUMN_ROWS = 4,   /* rows of a column that a thread loads before it stores */
+    GPUR_QUAD_ROWS = 4,     /* rows of four columns that a thread loads before it stores */
+    GPUR_COLUMN_ROWS = 8,   /* rows of one column, likewise */
     GPUR_SHARES_ADDED = 32, /* sums of shares that a thread adds up, at most */
 };
 
@@ -73,27 +74,29 @@ GPUR_FN void gpur_layer_backward_rounded(const gpur_layer_backward_args *a, gpur
         }
 }
 
-/* The same for one column, of either type. Several rows are loaded before the first of them is stored. */
-GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur_span rows, int64_t f)
+/* The same for one column. The types are arguments so that they are constants: branches between the loads would make
+ * each wait for the one before. For the same reason rows that do not exist are loaded as the first one. */
+GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int dy_bf16,
+                                         int y_bf16)
 {
     const int is_linear = a->activation == GPUR_ACTIVATION_LINEAR;
+    const int32_t last = (int32_t)rows.last, step = (int32_t)rows.step; /* 64 bits would need more registers */
     float sum = 0.0f;
-    for (int64_t b = rows.first; b < rows.last; b += GPUR_COLUMN_ROWS * rows.step) {
-        const int64_t first = b * a->dy_pitch + f, step = rows.step * a->dy_pitch;
+    for (int32_t b = (int32_t)rows.first; b < last; b += GPUR_COLUMN_ROWS * step) {
         float dy[GPUR_COLUMN_ROWS], y[GPUR_COLUMN_ROWS];
         for (int r = 0; r < GPUR_COLUMN_ROWS; r++) {
-            const int64_t row = b + r * rows.step;
-            const int is_row = row < rows.last;
-            dy[r] = is_row ? gpur_bf16_or_float(a->dy, first + r * step, a->dy_bf16) : 0.0f;
-            y[r] = is_row && !is_linear ? gpur_bf16_or_float(a->y, row * a->y_pitch + f, a->y_bf16) : 0.0f;
+            const int64_t row = b + r * step < last ? b + r * step : b;
+            dy[r] = gpur_bf16_or_float(a->dy, row * a->dy_pitch + f, dy_bf16);
+            y[r] = is_linear ? 0.0f : gpur_bf16_or_float(a->y, row * a->y_pitch + f, y_bf16);
         }
-        for (int r = 0; r < GPUR_COLUMN_ROWS && b + r * rows.step < rows.last; r++) {
+        for (int r = 0; r < GPUR_COLUMN_ROWS && b + r * step < last; r++) {
+            const int64_t i = (b + r * step) * a->dy_pitch + f;
             if (!is_linear)
                 dy[r] *= gpur_activation_derivative(y[r], a->activation);
             if (a->rounded)
-                a->rounded[first + r * step] = gpur_bf16_round(dy[r]);
+                a->rounded[i] = gpur_bf16_round(dy[r]);
             else if (!is_linear)
-                ((float *)a->dy)[first + r * step] = dy[r];
+                ((float *)a->dy)[i] = dy[r];
             sum += dy[r];
         }
     }
@@ -157,23 +160,22 @@ GPUR_FN void gpur_quad_backward(float *dy, gpur_four_floats y, int y_bf16, int i
     }
 }
 
-/* The same for four columns. The types are arguments so that they are constants, and a thread loads its first row
- * several times if there are too few: branches between the loads would make each wait for the one before. */
+/* The same for four columns. */
 GPUR_FN void gpur_layer_backward_quads(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int dy_bf16,
                                        int y_bf16, float *sum)
 {
     const int is_linear = a->activation == GPUR_ACTIVATION_LINEAR, is_tanh = a->activation == GPUR_ACTIVATION_TANH;
     const int32_t last = (int32_t)rows.last, step = (int32_t)rows.step; /* 64 bits would need more registers */
     float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    for (int32_t b = (int32_t)rows.first; b < last; b += GPUR_COLUMN_ROWS * step) {
-        gpur_four_floats dy[GPUR_COLUMN_ROWS], y[GPUR_COLUMN_ROWS];
-        for (int r = 0; r < GPUR_COLUMN_ROWS; r++) {
+    for (int32_t b = (int32_t)rows.first; b < last; b += GPUR_QUAD_ROWS * step) {
+        gpur_four_floats dy[GPUR_QUAD_ROWS], y[GPUR_QUAD_ROWS];
+        for (int r = 0; r < GPUR_QUAD_ROWS; r++) {
             const int64_t row = b + r * step < last ? b + r * step : b;
             dy[r] = gpur_quad_load(a->dy, row * a->dy_pitch + f, dy_bf16);
             if (!is_linear)
                 y[r] = gpur_quad_load(a->y, row * a->y_pitch + f, y_bf16);
         }
-        for (int r = 0; r < GPUR_COLUMN_ROWS && b + r * step < last; r++) {
+        for (int r = 0; r < GPUR_QUAD_ROWS && b + r * step < last; r++) {
             float x[4];
             for (int k = 0; k < 4; k++)
                 x[k] = gpur_quad_number(dy[r], k, dy_bf16);
@@ -202,8 +204,10 @@ GPUR_FN void gpur_layer_backward_share(const gpur_layer_backward_args *a, gpur_s
         gpur_layer_backward_run(a, rows, f, 64, sum);
     else if (GPUR_WARP == 1)
         gpur_layer_backward_run(a, rows, f, n, sum);
+    else if (n == 1 && (a->dy_bf16 || a->y_bf16))
+        sum[0] = gpur_layer_backward_column(a, rows, f, a->dy_bf16, a->y_bf16);
     else if (n == 1)
-        sum[0] = gpur_layer_backward_column(a, rows, f);
+        sum[0] = gpur_layer_backward_column(a, rows, f, 0, 0);
     else if (a->dy_bf16)
         gpur_layer_backward_quads(a, rows, f, 1, 1, sum);
     else if (a->y_bf16)
@@ -239,13 +243,13 @@ GPUR_FN int gpur_columns_in_quads(const void *dy, const void *y, const void *rou
     return GPUR_WARP > 1 && all % 16 == 0 && pitches % 4 == 0;
 }
 
-/* With `width` columns in a tile. */
+/* With `width` columns in a tile. A GPU's thread that processes one column takes more rows of it. */
 GPUR_FN gpur_columns gpur_columns_of(gpur_thread at, int32_t run, int32_t width, int32_t shares)
 {
     gpur_columns c;
     c.run = run;
     c.lanes = width / run < at.threads ? width / run : at.threads;
-    c.shares = shares;
+    c.shares = GPUR_WARP > 1 ? shares * run / GPUR_COLUMN_RUN : shares;
     return c;
 }
 
@@ -272,6 +276,12 @@ GPUR_FN void gpur_shares_total(gpur_thread at, gpur_columns c, float *shares, in
     }
 }
 
+GPUR_FN void gpur_copy_floats(float *__restrict__ to, const float *__restrict__ from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+
 /* Processes these tiles of columns, by the whole block. */
 GPUR_FN void gpur_columns_backward(gpur_thread at, const gpur_layer_backward_args *a, gpur_columns c, gpur_span tiles)
 {
@@ -286,8 +296,8 @@ GPUR_FN void gpur_columns_backward(gpur_thread at, const gpur_layer_backward_arg
                                       shares + share * width + lane * c.run);
         gpur_barrier(at);
         gpur_shares_total(at, c, shares, count, n);
-        for (int64_t i = 0; i < n && worker == 0 && a->bias_gradient; i++)
-            a->bias_gradient[f + i] = shares[lane * c.run + i];
+        if (worker == 0 && a->bias_gradient)
+            gpur_copy_floats(a->bias_gradient + f, shares + lane * c.run, n);
         gpur_barrier(at);
     }
 }
