@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHECKED = 200, THREADS = 256, ROUNDS = 15, CHAIN = 64, CHAIN_REPETITIONS = 32, FRAMES = 20000 };
+enum { CHECKED = 200, ROUNDS = 15, CHAIN = 64, CHAIN_REPETITIONS = 32, FRAMES = 20000 };
 
 /* How train steps are done. */
 typedef struct step_variant {
@@ -23,8 +23,6 @@ typedef struct step_variant {
     int32_t unroll;       /* steps of the long graph */
     int32_t is_dependent; /* 1: dependent launches */
     int32_t is_fused;     /* 1: whole steps are one kernel */
-    int32_t blocks;       /* of that kernel; 0: as the library chooses */
-    int32_t as_grid;      /* 1: as a cooperative grid, 0: as a cluster where the device can hold it */
     int32_t has_second;   /* 1: a second stream for the target network's pass and the gradients of weights */
 } step_variant;
 
@@ -51,18 +49,6 @@ static void train(void *context, int64_t repeats)
     bench_must(gpur_learner_sync(c->learner), "sync");
 }
 
-/* Launches the one kernel in this shape, or is GPUR_UNAVAILABLE. */
-static gpur_status set_shape(gpur_learner *learner, const step_variant *w)
-{
-    const gpur_grid grid = gpur_grid_cooperative(learner->device, GPUR_KERNEL_ID_fused_train_steps, w->blocks, THREADS);
-    if (grid.blocks < w->blocks)
-        return gpur_fail(GPUR_UNAVAILABLE, "%d of its blocks run at the same time at most; it must be %d",
-                         (int)grid.blocks, (int)w->blocks);
-    learner->fused.launch.blocks = w->blocks, learner->fused.launch.threads = THREADS,
-    learner->fused.launch.as_grid = w->as_grid;
-    return GPUR_OK;
-}
-
 static gpur_status open_variant(gpur_replay *replay, const decision *d, const step_variant *w, step_context *c)
 {
     gpur_device *const device = gpur_replay_device(replay);
@@ -78,8 +64,6 @@ static gpur_status open_variant(gpur_replay *replay, const decision *d, const st
     const gpur_status status = gpur_learner_create(replay, &config, &c->learner);
     gpur_device_dependent_launches(device, 0);
     gpur_device_second_streams(device, 0);
-    if (status == GPUR_OK && w->blocks > 0)
-        return set_shape(c->learner, w);
     return status;
 }
 
@@ -134,25 +118,16 @@ static const decision small_decisions[] = {
     {"steps in a graph",
      "melee-gpu",
      0,
-     {{"graph of 8", FP32, 8, 0, 0, 0, 0}, {"graph of 1", FP32, 1, 0, 0, 0, 0}, {"graph of 32", FP32, 32, 0, 0, 0, 0}}},
-    {"dependent launches", "melee-gpu", 0, {{"off", FP32, 32, 0, 0, 0, 0}, {"on", FP32, 32, 1, 0, 0, 0}}},
-    {"streams", "melee-gpu", 0, {{"one", FP32, 32, 0, 0, 0, 0, 0}, {"two", FP32, 32, 0, 0, 0, 0, 1}}},
-    {"arithmetic", "melee-gpu", 0, {{"FP32", FP32, 32, 0, 0, 0, 0}, {"TF32", TF32, 32, 0, 0, 0, 0}}},
-    {"graph or one kernel",
-     "melee-gpu",
-     0,
-     {{"graph of 32", FP32, 32, 0, 0, 0, 0},
-      {"one kernel", FP32, 32, 0, 1, 0, 0},
-      {"one kernel, cluster of 16", FP32, 32, 0, 1, 16, 0},
-      {"one kernel, grid of 132", FP32, 32, 0, 1, 132, 1}}},
+     {{"graph of 8", FP32, 8, 0}, {"graph of 1", FP32, 1, 0}, {"graph of 32", FP32, 32, 0}}},
+    {"dependent launches", "melee-gpu", 0, {{"off", FP32, 32, 0}, {"on", FP32, 32, 1}}},
+    {"streams", "melee-gpu", 0, {{"one", FP32, 32, 0}, {"two", FP32, 32, 0, 0, 1}}},
+    {"arithmetic", "melee-gpu", 0, {{"FP32", FP32, 32, 0}, {"TF32", TF32, 32, 0}}},
+    {"graph or one kernel", "melee-gpu", 0, {{"graph of 32", FP32, 32, 0}, {"one kernel", FP32, 32, 0, 1}}},
 };
 static const decision nature_decisions[] = {
-    {"dependent launches", "nature-dueling", 0, {{"off", BF16, 8, 0, 0, 0, 0}, {"on", BF16, 8, 1, 0, 0, 0}}},
-    {"arithmetic",
-     "nature-dueling",
-     0,
-     {{"FP32", FP32, 8, 0, 0, 0, 0}, {"TF32", TF32, 8, 0, 0, 0, 0}, {"BF16", BF16, 8, 0, 0, 0, 0}}},
-    {"streams", "nature-dueling", 0, {{"one", BF16, 8, 0, 0, 0, 0, 0}, {"two", BF16, 8, 0, 0, 0, 0, 1}}},
+    {"dependent launches", "nature-dueling", 0, {{"off", BF16, 8, 0}, {"on", BF16, 8, 1}}},
+    {"arithmetic", "nature-dueling", 0, {{"FP32", FP32, 8, 0}, {"TF32", TF32, 8, 0}, {"BF16", BF16, 8, 0}}},
+    {"streams", "nature-dueling", 0, {{"one", BF16, 8, 0}, {"two", BF16, 8, 0, 0, 1}}},
 };
 
 /* A chain of kernels y += 1, each of which needs the one before: what a node costs that does nothing. */
