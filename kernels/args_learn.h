@@ -285,8 +285,8 @@ typedef struct gpur_gemm_operand {
     int64_t row, step, k_split_step;
     int32_t k_splits; /* splits of x, 1 or more */
     int32_t activation;
-    int32_t in_quads; /* 1: row or step is 1, and along it four numbers that begin at a multiple of 4 exist all or none,
-                         at a multiple of 16 bytes: they are loaded at once */
+    int32_t in_quads; /* 1: row or step is 1, and along it numbers are loaded four at a time, each four at a multiple of
+                         16 bytes; there is memory for the last four. Needed if y is given */
 } gpur_gemm_operand;
 
 /* C = A B^T, computed by tiles of C and splits of k: kernels/fused/tile_gemm.h. */

@@ -97,41 +97,46 @@ GPUR_FN int32_t gpur_place_count(const gpur_chunk *chunk, gpur_place place)
     return place.k < chunk->k_count ? chunk->rows - place.row : 0;
 }
 
-/* Loads `count` numbers (at most 4) from `from` on, with zeros after them. */
-GPUR_FN gpur_quad gpur_quad_load(const gpur_gemm_operand *f, const float *from, int32_t count)
+/* Loads four numbers from `from` on; zeros if not `exists`. Nothing is computed from them here, which would wait for the
+ * load. */
+GPUR_FN gpur_quad gpur_quad_load(const float *from, int exists)
+{
+    gpur_quad quad = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    if (exists)
+        quad = *(const gpur_quad *)from;
+    return quad;
+}
+
+/* Loads `count` numbers, at most 4, that may be anywhere; zeros in place of the others. */
+GPUR_FN gpur_quad gpur_quad_gather(const gpur_gemm_operand *f, const float *from, int32_t count)
 {
     const int64_t stride = f->step == 1 ? 1 : f->row;
-    gpur_quad quad = {{0.0f, 0.0f, 0.0f, 0.0f}};
-    if (f->in_quads && count > 0)
-        quad = *(const gpur_quad *)from;
-    for (int j = 0; j < 4 && !f->in_quads; j++)
+    gpur_quad quad;
+    for (int j = 0; j < 4; j++)
         quad.v[j] = j < count ? from[j * stride] : 0.0f;
     return quad;
 }
 
-/* Adds the other splits, in their order. The loads of four splits are in flight together. */
-GPUR_FN void gpur_quad_add_splits(const gpur_gemm_operand *f, const float *from, int32_t count, gpur_quad *quad)
+/* Adds the other splits, in their order, and multiplies by the derivative. The loads of four splits are in flight
+ * together. */
+GPUR_FN void gpur_quad_finish(const gpur_gemm_operand *f, int64_t offset, gpur_quad *quad)
 {
+    const gpur_quad y = gpur_quad_load(f->y + offset, 1);
     for (int32_t split = 1; split < f->k_splits; split += 4) {
         gpur_quad more[4];
         for (int n = 0; n < 4; n++)
-            more[n] = gpur_quad_load(f, from + (split + n) * f->k_split_step, split + n < f->k_splits ? count : 0);
+            more[n] = gpur_quad_load(f->x + (split + n) * f->k_split_step + offset, split + n < f->k_splits);
         for (int n = 0; n < 4; n++)
-            for (int j = 0; j < 4 && split + n < f->k_splits; j++)
+            for (int j = 0; j < 4; j++)
                 quad->v[j] += more[n].v[j];
     }
-}
-
-GPUR_FN void gpur_quad_multiply(const gpur_gemm_operand *f, int64_t offset, int32_t count, gpur_quad *quad)
-{
-    const gpur_quad y = gpur_quad_load(f, f->y + offset, count);
     for (int j = 0; j < 4; j++)
         quad->v[j] *= gpur_activation_derivative(y.v[j], f->activation);
 }
 
 /* Loads this thread's places first + thread, first + thread + threads, ... Nothing here waits for a load unless the
- * numbers are added to other splits or multiplied by a derivative. */
-GPUR_FN void gpur_chunk_load(gpur_thread at, const gpur_chunk *chunk, gpur_tile_shape shape, int32_t first,
+ * numbers are added to other splits and multiplied by a derivative, which only those of A are. */
+GPUR_FN void gpur_chunk_load(gpur_thread at, const gpur_chunk *chunk, gpur_tile_shape shape, int32_t first, int is_a,
                              gpur_quad *quads)
 {
     const gpur_gemm_operand *const f = chunk->operand;
@@ -143,15 +148,14 @@ GPUR_FN void gpur_chunk_load(gpur_thread at, const gpur_chunk *chunk, gpur_tile_
         count[n] = gpur_place_count(chunk, place);
     }
     for (int n = 0; n < GPUR_TILE_LOADS; n++)
-        quads[n] = gpur_quad_load(f, f->x + from[n], count[n]);
-    for (int n = 0; n < GPUR_TILE_LOADS; n++)
-        if (count[n] > 0 && f->y) {
-            gpur_quad_add_splits(f, f->x + from[n], count[n], &quads[n]);
-            gpur_quad_multiply(f, from[n], count[n], &quads[n]);
-        }
+        quads[n] =
+            f->in_quads ? gpur_quad_load(f->x + from[n], count[n] > 0) : gpur_quad_gather(f, f->x + from[n], count[n]);
+    for (int n = 0; n < GPUR_TILE_LOADS && is_a; n++)
+        if (f->y && count[n] > 0)
+            gpur_quad_finish(f, from[n], &quads[n]);
 }
 
-/* Stores the loaded numbers in shared memory. */
+/* Stores the loaded numbers in shared memory, and zeros for those that do not exist. */
 GPUR_FN void gpur_chunk_store(gpur_thread at, const gpur_chunk *chunk, gpur_tile_shape shape, int32_t first,
                               const gpur_quad *quads, gpur_quad *to)
 {
@@ -159,12 +163,15 @@ GPUR_FN void gpur_chunk_store(gpur_thread at, const gpur_chunk *chunk, gpur_tile
     float *const numbers = (float *)to;
     for (int n = 0; n < GPUR_TILE_LOADS; n++) {
         const gpur_place place = gpur_place_of(chunk, shape, first + n * at.threads + at.thread);
-        const int32_t index = place.k * pitch + place.row;
+        const int32_t index = place.k * pitch + place.row, count = gpur_place_count(chunk, place);
+        gpur_quad quad;
+        for (int j = 0; j < 4; j++)
+            quad.v[j] = j < count ? quads[n].v[j] : 0.0f;
         if (place.k < depth && place.along_k)
             for (int j = 0; j < 4; j++)
-                numbers[index + j * pitch] = quads[n].v[j];
+                numbers[index + j * pitch] = quad.v[j];
         else if (place.k < depth)
-            to[index / 4] = quads[n];
+            to[index / 4] = quad;
     }
 }
 
@@ -179,8 +186,8 @@ GPUR_FN void gpur_chunks_load(gpur_thread at, const gpur_tile *tile, gpur_tile_s
 {
     in_flight->a = gpur_chunk_of(tile, 0, done, shape);
     in_flight->b = gpur_chunk_of(tile, 1, done, shape);
-    gpur_chunk_load(at, &in_flight->a, shape, first, in_flight->a_quads);
-    gpur_chunk_load(at, &in_flight->b, shape, first, in_flight->b_quads);
+    gpur_chunk_load(at, &in_flight->a, shape, first, 1, in_flight->a_quads);
+    gpur_chunk_load(at, &in_flight->b, shape, first, 0, in_flight->b_quads);
 }
 
 /* The group of a worker, and the position of its 4 x 4 sums in the tile. */
@@ -231,32 +238,37 @@ GPUR_FN void gpur_chunk_sums(gpur_thread at, const gpur_quad *chunk, gpur_tile_s
     }
 }
 
-/* One pass over all k of the tile. `a_sums`: NULL if they are not wanted, or computed in an earlier pass. The loads
- * after the first, which only a block with few threads needs, are not in flight while a chunk is multiplied. */
+/* One pass over all k of the tile. `a_sums`: NULL if they are not wanted, or computed in an earlier pass. Each round
+ * loads the next chunk, or, in a block with few threads, a part of it, and first multiplies the chunk before. */
 GPUR_FN void gpur_tile_pass(gpur_thread at, const gpur_tile *tile, gpur_tile_shape shape, gpur_worker worker,
                             gpur_quad *chunks, float *a_sums, float *sum)
 {
-    gpur_chunks_in_flight now;
+    gpur_chunks_in_flight next;
+    int32_t depth = 0; /* of the chunk in shared memory, that is not multiplied yet */
     for (int i = 0; i < 16; i++)
         sum[i] = 0.0f;
-    gpur_chunks_load(at, tile, shape, 0, 0, &now);
-    for (int32_t done = 0; done < tile->k_count; done += shape.depth) {
-        const int32_t depth = gpur_chunk_depth(&now.a), more = done + shape.depth < tile->k_count;
-        const int32_t places = GPUR_CHUNK_NUMBERS / 4, each = GPUR_TILE_LOADS * at.threads;
-        for (int32_t first = 0; first < places; first += each) {
-            if (first > 0)
-                gpur_chunks_load(at, tile, shape, done, first, &now);
-            gpur_chunk_store(at, &now.a, shape, first, now.a_quads, chunks);
-            gpur_chunk_store(at, &now.b, shape, first, now.b_quads, chunks + GPUR_CHUNK_QUADS);
-        }
-        gpur_barrier(at);
+    for (int32_t done = 0, first = 0; done < tile->k_count || depth > 0;) {
+        const int more = done < tile->k_count;
         if (more)
-            gpur_chunks_load(at, tile, shape, done + shape.depth, 0, &now);
-        if (worker.works)
-            gpur_worker_add(chunks, shape, depth, worker, sum);
-        if (a_sums)
-            gpur_chunk_sums(at, chunks, shape, depth, a_sums);
-        gpur_barrier(at);
+            gpur_chunks_load(at, tile, shape, done, first, &next);
+        if (depth > 0) {
+            if (worker.works)
+                gpur_worker_add(chunks, shape, depth, worker, sum);
+            if (a_sums)
+                gpur_chunk_sums(at, chunks, shape, depth, a_sums);
+            gpur_barrier(at);
+        }
+        depth = 0;
+        if (more) {
+            gpur_chunk_store(at, &next.a, shape, first, next.a_quads, chunks);
+            gpur_chunk_store(at, &next.b, shape, first, next.b_quads, chunks + GPUR_CHUNK_QUADS);
+            first += GPUR_TILE_LOADS * at.threads;
+        }
+        if (more && first >= GPUR_CHUNK_NUMBERS / 4) {
+            depth = gpur_chunk_depth(&next.a);
+            first = 0, done += shape.depth;
+            gpur_barrier(at);
+        }
     }
 }
 

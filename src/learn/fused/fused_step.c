@@ -197,13 +197,12 @@ static void add_gemms(gpur_fused_step *fused)
     add_to_weight(fused, GPUR_STAGE_FIRST_GRADIENT, first, first_gradient(fused, first));
 }
 
-/* Whether numbers can be loaded in quads. `n`: rows of the operand, `k`: their length. */
-static int is_in_quads(const gpur_gemm_operand *f, int64_t n, int64_t k)
+/* Whether numbers can be loaded in quads. Rows of activations and of their gradients are always padded to quads, and
+ * other rows have no padding. */
+static int is_in_quads(const gpur_gemm_operand *f)
 {
-    const int64_t count = f->step == 1 ? k : n, pitch = f->step == 1 ? f->row : f->step;
-    const int64_t parts = f->k_splits > 1 ? f->k_split_step : 0;
-    return count % QUAD == 0 && pitch % QUAD == 0 && parts % QUAD == 0 &&
-           ((uintptr_t)f->x | (uintptr_t)f->y) % (QUAD * sizeof(float)) == 0;
+    const int64_t pitch = f->step == 1 ? f->row : f->step, parts = f->k_splits > 1 ? f->k_split_step : 0;
+    return pitch % QUAD == 0 && parts % QUAD == 0 && ((uintptr_t)f->x | (uintptr_t)f->y) % (QUAD * sizeof(float)) == 0;
 }
 
 /* Chooses the size of tiles and the splits of k from the shape of each GEMM only, never from the launch configuration:
@@ -215,8 +214,8 @@ static void choose_tiles(gpur_fused_step *fused)
         const int64_t down = (p->m + LARGE_TILE - 1) / LARGE_TILE, across = (p->n + LARGE_TILE - 1) / LARGE_TILE;
         p->large = down * across * p->k_splits >= LARGE_FROM;
         p->k_size = ((p->k + p->k_splits - 1) / p->k_splits + QUAD - 1) / QUAD * QUAD;
-        p->a.in_quads = is_in_quads(&p->a, p->m, p->k);
-        p->b.in_quads = is_in_quads(&p->b, p->n, p->k);
+        p->a.in_quads = is_in_quads(&p->a);
+        p->b.in_quads = is_in_quads(&p->b);
     }
 }
 
