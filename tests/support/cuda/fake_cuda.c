@@ -19,7 +19,7 @@ enum { ALIGNMENT = 256 };
 static const size_t total_bytes = (size_t)256 << 20;
 
 cuda_faults faults;
-fake_gpu fake = {9, 8, 1, 8, 1, 1, 90, 1024, 1024, 1};
+fake_gpu fake = {9, 8, 1, 1, 90, 1024, 1024, 1};
 seen_launch fake_launch;
 _Thread_local cudaError_t fake_last_error;
 
