@@ -97,8 +97,8 @@ GPUR_FN int32_t gpur_place_count(const gpur_chunk *chunk, gpur_place place)
     return place.k < chunk->k_count ? chunk->rows - place.row : 0;
 }
 
-/* Loads four numbers from `from` on; zeros if not `exists`. Nothing is computed from them here, which would wait for the
- * load. */
+/* Loads four numbers from `from` on, or zeros if they do not exist. Nothing is computed from them here: that would wait
+ * for the load. */
 GPUR_FN gpur_quad gpur_quad_load(const float *from, int exists)
 {
     gpur_quad quad = {{0.0f, 0.0f, 0.0f, 0.0f}};
