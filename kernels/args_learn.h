@@ -257,16 +257,16 @@ enum {
 
 /* Loss of an actor-critic and its gradient, row by row. The formulas are in kernels/learn/actor_critic_loss.h. */
 typedef struct gpur_actor_critic_loss_args {
-    const float *z;               /* (B, A + 1), rows `z_pitch` floats apart, without bias */
-    const float *bias;            /* (A + 1) */
-    const int32_t *action;        /* (B) 0 to A - 1 */
-    const float *returns;         /* (B) R */
-    const int64_t *count;         /* (1) device: rows that train; the gradient of the others is 0 */
+    const float *z;                /* (B, A + 1), rows `z_pitch` floats apart, without bias */
+    const float *bias;             /* (A + 1) */
+    const int32_t *action;         /* (B) 0 to A - 1 */
+    const float *returns;          /* (B) R */
+    const int64_t *count;          /* (1) device: rows that train; the gradient of the others is 0 */
     const gpur_train_state *state; /* of the entropy's schedule */
-    float *p;                     /* (B, A) out: probabilities */
-    float *dp;                    /* (B, A) out: gradients by them */
-    float *dz;                    /* (B, A + 1) out, rows `z_pitch` floats apart */
-    float *results;               /* (GPUR_ROW_RESULTS, B) out; 0 in rows that do not train */
+    float *p;                      /* (B, A) out: probabilities */
+    float *dp;                     /* (B, A) out: gradients by them */
+    float *dz;                     /* (B, A + 1) out, rows `z_pitch` floats apart */
+    float *results;                /* (GPUR_ROW_RESULTS, B) out; 0 in rows that do not train */
     int64_t batch, z_pitch;
     int32_t num_actions;
     int32_t parts; /* GPUR_LOSS_OF_*: others add nothing to dz */
@@ -276,8 +276,8 @@ typedef struct gpur_actor_critic_loss_args {
     int64_t entropy_begin, entropy_steps;
 } gpur_actor_critic_loss_args;
 
-/* One operand of a matrix product: element (i, k) is x[i * row + k * step]. If x was computed in several splits, it
- * is the sum of that element over the splits, in their order. */
+/* One operand of a matrix product: element (i, k) is x[i * row + k * step]. If y is given and x was computed in several
+ * splits, it is the sum of that element over the splits, in their order. */
 typedef struct gpur_gemm_operand {
     const float *x;
     const float *y; /* NULL, or activations, in the shape of one split, by which x is the gradient: each element is
@@ -285,6 +285,8 @@ typedef struct gpur_gemm_operand {
     int64_t row, step, k_split_step;
     int32_t k_splits; /* splits of x, 1 or more */
     int32_t activation;
+    int32_t in_quads; /* 1: row or step is 1, and along it numbers are loaded four at a time, each four at a multiple of
+                         16 bytes; there is memory for the last four. Needed if y is given */
 } gpur_gemm_operand;
 
 /* C = A B^T, computed by tiles of C and splits of k: kernels/fused/tile_gemm.h. */
@@ -299,22 +301,28 @@ typedef struct gpur_tile_gemm {
     int64_t c_row, c_split;
     int32_t m, n, k;
     int32_t k_splits; /* splits of k, 1 to k */
+    int32_t k_size;   /* k of a split, a multiple of 4; the last one has fewer */
     int32_t activation;
     int32_t large; /* 1: large tiles, with fewer loads for each multiplication; 0: small tiles, for more blocks */
-    int32_t stage; /* GPUR_STAGE_* that computes it */
 } gpur_tile_gemm;
 
-/* The stages of a train step in one kernel, in order. A grid sync separates any two of them. */
+/*
+ * The stages of a train step in one kernel, in order. A grid sync separates any two of them. If no norm is needed
+ * before the weight update, that is done in FIRST_GRADIENT: the block that computes a gradient of the first layer
+ * updates those weights, and the blocks that have none update all others. The gradient's norm, a statistic then, is
+ * computed by blocks that the next step's stage FIRST leaves idle.
+ */
 enum {
     GPUR_STAGE_SAMPLE = 0, /* sample ids by priority */
     GPUR_STAGE_GATHER = 1,
-    GPUR_STAGE_FIRST = 2, /* forward pass of the first layer; importance weights */
-    GPUR_STAGE_HIDDEN = 3,
+    GPUR_STAGE_FIRST = 2,          /* forward pass of the first layer; importance weights */
+    GPUR_STAGE_HIDDEN = 3,         /* forward pass of the second layer; the last block ends the step before this one */
     GPUR_STAGE_HEADS = 4,          /* row by row: last layers, TD error, gradient of the hidden layer */
     GPUR_STAGE_GRADIENTS = 5,      /* gradients of all weights but the first layer's, and splits of the gradient of the
                                       first layer's activations; new priorities */
     GPUR_STAGE_FIRST_GRADIENT = 6, /* gradient of the first layer's weights */
-    GPUR_STAGE_NORM = 7,
+    GPUR_STAGE_NORM = 7,           /* this and the next only if the weight update needs the norm, or the gradient has
+                                      splits */
     GPUR_STAGE_UPDATE = 8,
     GPUR_STAGE_COUNT = 9,
 };
@@ -347,13 +355,15 @@ typedef struct gpur_fused_train_steps_args {
     gpur_td_error_args td;
     gpur_last_layers last;
     gpur_gradient_norm_args norm;
-    gpur_weight_update_args weight_update;
+    gpur_weight_update_args weight_update; /* of all weights, or with update_before_norm of all but the first layer's */
+    gpur_weight_update_args first_update;  /* of all weights; read only with update_before_norm, for the first layer */
     gpur_finish_step_args finish;
     const float *gradient_splits; /* (splits, P) the gradient is their sum; NULL: it is computed without splits */
     float *gradient;              /* (P) */
     int32_t k_splits;
     int32_t by_priority;
-    int32_t update_before_norm; /* 1: the weight update needs no norm, so it runs in the stage of the norm */
+    int32_t update_before_norm; /* 1: the weight update needs no norm, and runs in FIRST_GRADIENT */
     int32_t gemm_count;
-    gpur_tile_gemm gemms[GPUR_MAX_TILE_GEMMS];
+    int32_t first_gemm[GPUR_STAGE_COUNT + 1];  /* the products of stage s are first_gemm[s] to first_gemm[s + 1] - 1 */
+    gpur_tile_gemm gemms[GPUR_MAX_TILE_GEMMS]; /* in the order of their stages */
 } gpur_fused_train_steps_args;

@@ -8,20 +8,23 @@
 #include "kernels/learn/td_error.h"
 
 enum {
-    GPUR_HEAD_ROWS = 8,                     /* rows of a row tile, at most */
-    GPUR_DOT_RUN = GPUR_WARP == 1 ? 16 : 1, /* accumulators of a lane, for neighboring products */
+    GPUR_HEAD_ROWS = 8,  /* rows of a row tile, at most */
+    GPUR_HIDDEN_RUN = 4, /* numbers of the hidden layer's gradient that a thread computes at a time */
+    GPUR_DOT_RUN = 16, /* accumulators of a lane: so many products at a distance of a warp. On a GPU their loads are in
+                           flight together; a CPU vectorizes them */
 };
 
 /* Dot product of x (n) and y (n), by a warp, in every lane. GPUR_WARP alone fixes the order of additions. */
 GPUR_FN float gpur_warp_dot(gpur_thread at, const float *x, const float *y, int64_t n)
 {
     float sums[GPUR_DOT_RUN] = {0.0f}, sum = 0.0f;
-    int64_t i = gpur_lane(at) * GPUR_DOT_RUN;
-    for (; i + GPUR_DOT_RUN <= n; i += GPUR_WARP * GPUR_DOT_RUN)
+    int64_t i = gpur_lane(at);
+    for (; i + (GPUR_DOT_RUN - 1) * GPUR_WARP < n; i += GPUR_DOT_RUN * GPUR_WARP)
         for (int r = 0; r < GPUR_DOT_RUN; r++)
-            sums[r] += x[i + r] * y[i + r];
-    for (int r = 0; i + r < n && r < GPUR_DOT_RUN; r++)
-        sums[r] += x[i + r] * y[i + r];
+            sums[r] += x[i + r * GPUR_WARP] * y[i + r * GPUR_WARP];
+    for (int r = 0; r < GPUR_DOT_RUN; r++)
+        if (i + r * GPUR_WARP < n)
+            sums[r] += x[i + r * GPUR_WARP] * y[i + r * GPUR_WARP];
     for (int r = 0; r < GPUR_DOT_RUN; r++)
         sum += sums[r];
     return gpur_warp_sum_f32(at, sum);
@@ -55,26 +58,40 @@ GPUR_FN void gpur_last_outputs(gpur_thread at, const gpur_fused_train_steps_args
     }
 }
 
-/* dh = activation'(h) sum_k dz_k W_k for number i of a row, over the outputs k that read it. */
-GPUR_FN float gpur_hidden_gradient_at(const gpur_last_layers *last, const float *dz, const float *h, int32_t i)
+/* Whether output k reads number i of the hidden layer. */
+GPUR_FN int gpur_output_reads(const gpur_last_layers *last, int32_t k, int32_t i)
 {
-    const int behind = last->first_outputs < last->outputs && i >= last->inputs;
-    const int32_t from = behind ? last->first_outputs : 0, to = behind ? last->outputs : last->first_outputs;
-    const float *const w = last->weight + i - (behind ? last->inputs : 0);
-    float sum = 0.0f;
-    for (int32_t k = from; k < to; k++)
-        sum += dz[k] * w[(int64_t)k * last->inputs];
-    return sum * gpur_activation_derivative(h[i], last->activation);
+    const int is_behind = last->first_outputs < last->outputs && i >= last->inputs;
+    return i < last->width && is_behind == (k >= last->first_outputs);
+}
+
+/* dh = activation'(h) sum_k dz_k W_k over the outputs k that read it, for the numbers first, first + step, ... of a
+ * row. Their loads are in flight together. */
+GPUR_FN void gpur_hidden_gradient_run(const gpur_last_layers *last, const float *dz, const float *h, int32_t first,
+                                      int32_t step, float *dh)
+{
+    float sum[GPUR_HIDDEN_RUN] = {0.0f}, slope[GPUR_HIDDEN_RUN];
+    for (int r = 0; r < GPUR_HIDDEN_RUN; r++)
+        slope[r] = first + r * step < last->width ? h[first + r * step] : 0.0f;
+    for (int32_t k = 0; k < last->outputs; k++) {
+        const float *const w = last->weight + (int64_t)k * last->inputs - (k < last->first_outputs ? 0 : last->inputs);
+        for (int r = 0; r < GPUR_HIDDEN_RUN; r++)
+            if (gpur_output_reads(last, k, first + r * step))
+                sum[r] += dz[k] * w[first + r * step];
+    }
+    for (int r = 0; r < GPUR_HIDDEN_RUN; r++)
+        if (first + r * step < last->width)
+            dh[first + r * step] = sum[r] * gpur_activation_derivative(slope[r], last->activation);
 }
 
 GPUR_FN void gpur_hidden_gradient(gpur_thread at, const gpur_fused_train_steps_args *a, int64_t first, int32_t rows)
 {
     const gpur_last_layers *const last = &a->last;
     for (int64_t b = first; b < first + rows; b++) {
-        const float *const dz = a->td.dz + b * a->td.z_pitch, *const h = last->online + b * last->pitch;
-        float *const dh = last->gradient + b * last->pitch;
-        for (int32_t i = at.thread; i < last->width; i += at.threads)
-            dh[i] = gpur_hidden_gradient_at(last, dz, h, i);
+        const int64_t row = b * last->pitch;
+        for (int32_t i = at.thread; i < last->width; i += GPUR_HIDDEN_RUN * at.threads)
+            gpur_hidden_gradient_run(last, a->td.dz + b * a->td.z_pitch, last->online + row, i, at.threads,
+                                     last->gradient + row);
     }
 }
 

@@ -5,8 +5,8 @@
  * same kernels, except for the matrix products, whose tiles are shared out among the blocks. Arguments and shapes:
  * gpur_fused_train_steps_args.
  *
- * The last block ends a step at the beginning of the next step's first stage, without a grid sync in between. That
- * stage needs only the number of its own step, which is counted apart from the state, in `sample_step`.
+ * The last block ends a step while the next one is in its stage HIDDEN. Until then that step needs only its number,
+ * which is counted apart from the state, in `sample_step`.
  *
  * Each body is called at one place only. The compiler inlines it there, and a second call would add a second copy of
  * its instructions, which each multiprocessor would have to fetch in every step.
@@ -28,6 +28,8 @@
 /* With this many blocks or more, one of them may be reserved for work that only a single block can do. */
 enum { GPUR_MIN_BLOCKS_TO_RESERVE = 4 };
 
+enum { GPUR_NORM_LOADS = 4 }; /* loads that a thread has in flight, of a chunk of the gradient */
+
 GPUR_FN int gpur_is_last_block(gpur_thread at)
 {
     return at.block == at.blocks - 1;
@@ -40,23 +42,69 @@ GPUR_FN gpur_thread gpur_as_single_block(gpur_thread at)
     return at;
 }
 
+/* Number of tasks of a stage. */
+GPUR_FN int32_t gpur_stage_tasks(const gpur_fused_train_steps_args *a, int stage)
+{
+    int32_t tasks = 0;
+    for (int32_t p = a->first_gemm[stage]; p < a->first_gemm[stage + 1]; p++)
+        tasks += gpur_tile_gemm_tasks(&a->gemms[p]);
+    return tasks;
+}
+
+/* Task number `task` of a stage. */
+GPUR_FN gpur_tile gpur_stage_tile(const gpur_fused_train_steps_args *a, int stage, int32_t task)
+{
+    int32_t p = a->first_gemm[stage];
+    for (int32_t tasks; task >= (tasks = gpur_tile_gemm_tasks(&a->gemms[p])); p++)
+        task -= tasks;
+    return gpur_tile_of(&a->gemms[p], task);
+}
+
+/* Updates weight number i. */
+GPUR_FN void gpur_update_weight(const gpur_weight_update_args *a, int64_t i, gpur_weight_update_rates rates)
+{
+    const gpur_span one = {i, i + 1, 1};
+    if (a->adam)
+        gpur_weight_update_adam(a, one, rates);
+    else
+        gpur_weight_update_rmsprop(a, one, rates);
+    if (a->state->copy_due)
+        a->target[i] = a->weights[i];
+}
+
+/* Updates the weights, and biases, whose gradient this tile is. */
+GPUR_FN void gpur_update_tile(gpur_thread at, const gpur_weight_update_args *a, const gpur_tile *tile)
+{
+    const uint32_t width = (uint32_t)(tile->columns + gpur_tile_has_sums(tile)), count = (uint32_t)tile->rows * width;
+    if (a->window->count == 0)
+        return;
+    const gpur_weight_update_rates rates = gpur_weight_update_prepare(at, a);
+    gpur_barrier(at);
+    for (uint32_t e = (uint32_t)at.thread; e < count; e += (uint32_t)at.threads) {
+        const int32_t row = (int32_t)(e / width), column = (int32_t)(e % width);
+        const float *const g = column < tile->columns ? gpur_tile_at(tile, row, column) : gpur_tile_sum_at(tile, row);
+        gpur_update_weight(a, g - a->gradient, rates);
+    }
+}
+
+/* Whether the weight update runs in this stage. */
+GPUR_FN int gpur_stage_has_update(const gpur_fused_train_steps_args *a, int stage)
+{
+    return stage == (a->update_before_norm ? GPUR_STAGE_FIRST_GRADIENT : GPUR_STAGE_UPDATE);
+}
+
 /* Computes this block's share of the tiles of all products of a stage. */
 GPUR_FN void gpur_stage_gemms(gpur_thread at, const gpur_fused_train_steps_args *a, int stage)
 {
-    int64_t tasks = 0;
-    for (int32_t p = 0; p < a->gemm_count; p++)
-        tasks += a->gemms[p].stage == stage ? gpur_tile_gemm_tasks(&a->gemms[p]) : 0;
-    const gpur_span mine = gpur_block_rows(at, tasks);
+    const gpur_span mine = gpur_block_rows(at, gpur_stage_tasks(a, stage));
     for (int64_t task = mine.first; task < mine.last; task += mine.step) {
-        int64_t index = task;
-        int32_t p = 0;
-        for (; a->gemms[p].stage != stage || index >= gpur_tile_gemm_tasks(&a->gemms[p]); p++)
-            index -= a->gemms[p].stage == stage ? gpur_tile_gemm_tasks(&a->gemms[p]) : 0;
-        const gpur_tile tile = gpur_tile_of(&a->gemms[p], index);
+        const gpur_tile tile = gpur_stage_tile(a, stage, (int32_t)task);
         if (gpur_is_parallel())
             gpur_tile_parallel(at, &tile);
         else
             gpur_tile_serial(&tile);
+        if (gpur_stage_has_update(a, stage))
+            gpur_update_tile(at, &a->first_update, &tile);
     }
 }
 
@@ -68,36 +116,69 @@ GPUR_FN gpur_thread gpur_reserve_last_block(gpur_thread at, int is_reserved)
     return at;
 }
 
-/* Adds up the splits of the gradient. A block does so for the chunks that gradient_norm gives it, so that no grid
- * sync is needed in between. */
-GPUR_FN void gpur_sum_gradient(gpur_thread at, const gpur_fused_train_steps_args *a)
+/* The blocks that have no task of this stage, or all if most have one: then all share the other work evenly. A block
+ * of number below 0 has a task, and no other work. */
+GPUR_FN gpur_thread gpur_idle_blocks(gpur_thread at, const gpur_fused_train_steps_args *a, int stage)
 {
-    const int64_t count = a->norm.count;
-    const gpur_span chunks = gpur_block_rows(at, (count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK);
-    for (int64_t chunk = chunks.first; chunk < chunks.last; chunk += chunks.step) {
-        const int64_t first = chunk * GPUR_NORM_CHUNK, end = first + GPUR_NORM_CHUNK;
-        const int64_t last = end < count ? end : count;
-        for (int64_t i = first + at.thread; i < last; i += at.threads) {
-            float sum = a->gradient_splits[i];
-            for (int32_t split = 1; split < a->k_splits; split++)
-                sum += a->gradient_splits[split * count + i];
-            a->gradient[i] = sum;
+    const int32_t tasks = gpur_stage_tasks(a, stage);
+    if (2 * tasks <= at.blocks)
+        at.block -= tasks, at.blocks -= tasks;
+    return at;
+}
+
+/* Loads `count` numbers of the gradient from number `first` on. If it has splits, adds them up and stores the gradient.
+ */
+GPUR_FN void gpur_load_gradient(gpur_thread at, const gpur_fused_train_steps_args *a, int64_t first, int64_t count,
+                                float *to)
+{
+    const float *const from = (a->gradient_splits ? a->gradient_splits : a->gradient) + first;
+    for (int64_t i = at.thread; i < count; i += GPUR_NORM_LOADS * at.threads) {
+        float sum[GPUR_NORM_LOADS];
+        for (int r = 0; r < GPUR_NORM_LOADS; r++)
+            sum[r] = i + r * at.threads < count ? from[i + r * at.threads] : 0.0f;
+        for (int32_t split = 1; split < a->k_splits; split++)
+            for (int r = 0; r < GPUR_NORM_LOADS; r++)
+                if (i + r * at.threads < count)
+                    sum[r] += from[split * a->norm.count + i + r * at.threads];
+        for (int r = 0; r < GPUR_NORM_LOADS; r++) {
+            if (i + r * at.threads < count)
+                to[i + r * at.threads] = sum[r];
+            if (i + r * at.threads < count && a->gradient_splits)
+                a->gradient[first + i + r * at.threads] = sum[r];
         }
     }
-    gpur_barrier(at);
 }
 
-GPUR_FN void gpur_stage_norm(gpur_thread at, const gpur_fused_train_steps_args *a)
+/* The work of gradient_norm, from a copy in shared memory: 32 threads sum a chunk, each in a chain of loads. */
+GPUR_FN void gpur_stage_norm(gpur_thread at, const gpur_fused_train_steps_args *a, int stage)
 {
-    if (a->gradient_splits)
-        gpur_sum_gradient(at, a);
-    gpur_gradient_norm(at, &a->norm);
+    GPUR_SHARED(float, chunk, GPUR_NORM_CHUNK);
+    const gpur_gradient_norm_args *const norm = &a->norm;
+    const gpur_thread idle = gpur_idle_blocks(at, a, stage);
+    const gpur_span chunks = gpur_block_rows(idle, (norm->count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK);
+    for (int64_t c = chunks.first; c < chunks.last && idle.block >= 0; c += chunks.step) {
+        const int64_t first = c * GPUR_NORM_CHUNK, left = norm->count - first;
+        const int64_t count = left < GPUR_NORM_CHUNK ? left : GPUR_NORM_CHUNK;
+        gpur_load_gradient(at, a, first, count, chunk);
+        gpur_barrier(at);
+        gpur_norm_chunk(at, chunk, count, INFINITY, norm->partial + c);
+        if (norm->clipped)
+            gpur_norm_chunk(at, chunk, count, norm->clip_value, norm->clipped + c);
+    }
 }
 
-/* Whether the weight update runs in this stage. It waits for the norm only if it reads it. */
-GPUR_FN int gpur_stage_has_update(const gpur_fused_train_steps_args *a, int stage)
+/* Whether the norm of a gradient is computed in this stage of step number `step` of the launch: of this step's, or of
+ * the one before. */
+GPUR_FN int gpur_stage_has_norm(const gpur_fused_train_steps_args *a, int stage, int64_t step)
 {
-    return stage == (a->update_before_norm ? GPUR_STAGE_NORM : GPUR_STAGE_UPDATE);
+    return a->update_before_norm ? stage == GPUR_STAGE_FIRST && step > 0 : stage == GPUR_STAGE_NORM;
+}
+
+GPUR_FN void gpur_stage_update(gpur_thread at, const gpur_fused_train_steps_args *a, int stage)
+{
+    const gpur_thread idle = gpur_idle_blocks(at, a, stage);
+    if (idle.block >= 0)
+        gpur_weight_update(idle, &a->weight_update);
 }
 
 /* The work of a stage other than matrix products. */
@@ -113,44 +194,47 @@ GPUR_FN void gpur_stage_body(gpur_thread at, const gpur_fused_train_steps_args *
         gpur_fused_heads(at, a);
     else if (stage == GPUR_STAGE_GRADIENTS && a->by_priority && gpur_is_last_block(at))
         gpur_priority_update(gpur_as_single_block(at), &a->priorities);
-    else if (stage == GPUR_STAGE_NORM)
-        gpur_stage_norm(at, a);
     if (gpur_stage_has_update(a, stage))
-        gpur_weight_update(at, &a->weight_update);
+        gpur_stage_update(at, a, stage);
 }
 
-GPUR_FN int gpur_stage_is_enabled(const gpur_fused_train_steps_args *a, int stage)
+/* After the last step only the work is left that ends it. */
+GPUR_FN int gpur_stage_is_enabled(const gpur_fused_train_steps_args *a, int stage, int64_t step)
 {
+    if (step == a->steps)
+        return stage == GPUR_STAGE_FIRST || stage == GPUR_STAGE_HIDDEN;
     if (stage == GPUR_STAGE_SAMPLE)
         return a->by_priority;
-    return stage != GPUR_STAGE_UPDATE || !a->update_before_norm;
+    return !a->update_before_norm || stage < GPUR_STAGE_NORM;
 }
 
-GPUR_FN void gpur_fused_stage(gpur_thread at, const gpur_fused_train_steps_args *a, int stage)
+GPUR_FN void gpur_fused_stage(gpur_thread at, const gpur_fused_train_steps_args *a, int stage, int64_t step)
 {
     const int is_reserved = stage == GPUR_STAGE_GRADIENTS && a->by_priority;
     const gpur_thread shared = gpur_reserve_last_block(at, is_reserved);
-    gpur_stage_body(at, a, stage);
-    if (at.block < shared.blocks)
-        gpur_stage_gemms(shared, a, stage);
-    if (stage == GPUR_STAGE_FIRST && at.block == 0 && at.thread == 0)
-        ++*a->sample_step;
+    if (gpur_stage_has_norm(a, stage, step))
+        gpur_stage_norm(at, a, stage);
+    if (stage == GPUR_STAGE_HIDDEN && step > 0 && gpur_is_last_block(at))
+        gpur_finish_step(gpur_as_single_block(at), &a->finish);
+    if (step < a->steps) {
+        gpur_stage_body(at, a, stage);
+        if (at.block < shared.blocks)
+            gpur_stage_gemms(shared, a, stage);
+        if (stage == GPUR_STAGE_HIDDEN && at.block == 0 && at.thread == 0)
+            ++*a->sample_step;
+    }
     gpur_grid_sync(at);
 }
 
 GPUR_KERNEL_COOPERATIVE(fused_train_steps, 256)
 {
-    const int first_stage = a->by_priority ? GPUR_STAGE_SAMPLE : GPUR_STAGE_GATHER;
     if (at.block == 0 && at.thread == 0)
         *a->sample_step = a->finish.state->step;
     gpur_grid_sync(at);
-    for (int64_t step = 0; step <= a->steps; step++) {
-        if (step > 0 && gpur_is_last_block(at))
-            gpur_finish_step(gpur_as_single_block(at), &a->finish);
-        for (int stage = first_stage; stage < GPUR_STAGE_COUNT && step < a->steps; stage++)
-            if (gpur_stage_is_enabled(a, stage))
-                gpur_fused_stage(at, a, stage);
-    }
+    for (int64_t step = 0; step <= a->steps; step++)
+        for (int stage = 0; stage < GPUR_STAGE_COUNT; stage++)
+            if (gpur_stage_is_enabled(a, stage, step))
+                gpur_fused_stage(at, a, stage, step);
 }
 
 #endif

@@ -14,13 +14,17 @@
 #include "kernels/learn/layer_backward.h"
 #include "kernels/target/thread.h"
 
-/* Sides of a tile. The serial body has tall tiles, since it transposes a panel of B for each of them. */
+/* Sides of a tile, as powers of two: 1 << 6 is 64. The serial body has tall tiles, since it transposes a panel of B for
+ * each of them. */
 enum {
-    GPUR_LARGE_SIDE = GPUR_WARP == 32  ? 64
-                      : GPUR_WARP == 1 ? 32
-                                       : 16,
-    GPUR_SMALL_SIDE = GPUR_WARP == 1 ? 32 : GPUR_LARGE_SIDE / 2,
-    GPUR_SERIAL_ROWS = 128,
+    GPUR_LARGE_SHIFT = GPUR_WARP == 32  ? 6
+                       : GPUR_WARP == 1 ? 5
+                                        : 4,
+    GPUR_SMALL_SHIFT = GPUR_WARP == 1 ? 5 : GPUR_LARGE_SHIFT - 1,
+    GPUR_SERIAL_SHIFT = 7,
+    GPUR_LARGE_SIDE = 1 << GPUR_LARGE_SHIFT,
+    GPUR_SMALL_SIDE = 1 << GPUR_SMALL_SHIFT,
+    GPUR_SERIAL_ROWS = 1 << GPUR_SERIAL_SHIFT,
 };
 
 /* One task of a matrix product. */
@@ -31,29 +35,31 @@ typedef struct gpur_tile {
     int32_t k_split, k, k_count; /* which split of k, where it begins, and its length */
 } gpur_tile;
 
-GPUR_FN int32_t gpur_tile_side(const gpur_tile_gemm *p)
+/* A block finds its tile before it can load anything, so this counts by shifts: a division takes longer than a barrier.
+ */
+GPUR_FN int32_t gpur_tile_width_shift(const gpur_tile_gemm *p)
 {
-    return p->large ? GPUR_LARGE_SIDE : GPUR_SMALL_SIDE;
+    return p->large ? GPUR_LARGE_SHIFT : GPUR_SMALL_SHIFT;
 }
 
-GPUR_FN int32_t gpur_tile_height(const gpur_tile_gemm *p)
+GPUR_FN int32_t gpur_tile_height_shift(const gpur_tile_gemm *p)
 {
-    return gpur_is_parallel() ? gpur_tile_side(p) : GPUR_SERIAL_ROWS;
+    return gpur_is_parallel() ? gpur_tile_width_shift(p) : GPUR_SERIAL_SHIFT;
 }
 
-GPUR_FN int32_t gpur_tiles_down(const gpur_tile_gemm *p)
+GPUR_FN int32_t gpur_tiles_of(int32_t n, int32_t shift)
 {
-    return (p->m + gpur_tile_height(p) - 1) / gpur_tile_height(p);
+    return (n + (1 << shift) - 1) >> shift;
 }
 
-GPUR_FN int32_t gpur_tiles_across(const gpur_tile_gemm *p)
+GPUR_FN int32_t gpur_tiles_of_split(const gpur_tile_gemm *p)
 {
-    return (p->n + gpur_tile_side(p) - 1) / gpur_tile_side(p);
+    return gpur_tiles_of(p->m, gpur_tile_height_shift(p)) * gpur_tiles_of(p->n, gpur_tile_width_shift(p));
 }
 
-GPUR_FN int64_t gpur_tile_gemm_tasks(const gpur_tile_gemm *p)
+GPUR_FN int32_t gpur_tile_gemm_tasks(const gpur_tile_gemm *p)
 {
-    return (int64_t)gpur_tiles_down(p) * gpur_tiles_across(p) * p->k_splits;
+    return gpur_tiles_of_split(p) * p->k_splits;
 }
 
 GPUR_FN int32_t gpur_min_i32(int32_t x, int32_t limit)
@@ -62,20 +68,21 @@ GPUR_FN int32_t gpur_min_i32(int32_t x, int32_t limit)
 }
 
 /* Task number `task` of a product. */
-GPUR_FN gpur_tile gpur_tile_of(const gpur_tile_gemm *p, int64_t task)
+GPUR_FN gpur_tile gpur_tile_of(const gpur_tile_gemm *p, int32_t task)
 {
-    const int32_t across = gpur_tiles_across(p), tiles = gpur_tiles_down(p) * across;
-    const int32_t split = (int32_t)(task / tiles), index = (int32_t)(task - (int64_t)split * tiles);
-    const gpur_span k = gpur_share_of(p->k, split, p->k_splits);
+    const int32_t down = gpur_tile_height_shift(p), across = gpur_tile_width_shift(p);
+    const uint32_t tiles = (uint32_t)gpur_tiles_of_split(p), columns = (uint32_t)gpur_tiles_of(p->n, across);
+    const uint32_t split = p->k_splits == 1 ? 0 : (uint32_t)task / tiles, index = (uint32_t)task - split * tiles;
+    const uint32_t row = columns == 1 ? index : index / columns;
     gpur_tile tile;
     tile.gemm = p;
-    tile.row = index / across * gpur_tile_height(p);
-    tile.column = index % across * gpur_tile_side(p);
-    tile.rows = gpur_min_i32(p->m - tile.row, gpur_tile_height(p));
-    tile.columns = gpur_min_i32(p->n - tile.column, gpur_tile_side(p));
-    tile.k_split = split;
-    tile.k = (int32_t)k.first;
-    tile.k_count = (int32_t)(k.last - k.first);
+    tile.row = (int32_t)row << down;
+    tile.column = (int32_t)(index - row * columns) << across;
+    tile.rows = gpur_min_i32(p->m - tile.row, 1 << down);
+    tile.columns = gpur_min_i32(p->n - tile.column, 1 << across);
+    tile.k_split = (int32_t)split;
+    tile.k = (int32_t)split * p->k_size;
+    tile.k_count = gpur_min_i32(p->k - tile.k, p->k_size);
     return tile;
 }
 
@@ -89,13 +96,25 @@ GPUR_FN float gpur_gemm_operand_at(const gpur_gemm_operand *f, int64_t i, int64_
     return f->y ? x * gpur_activation_derivative(f->y[at], f->activation) : x;
 }
 
-/* Stores a finished sum: row i, column j of the tile. Adds the bias and applies the activation, if there are any. */
-GPUR_FN void gpur_tile_store(const gpur_tile *tile, int32_t i, int32_t j, float sum)
+/* Where row i, column j of the tile is in C. */
+GPUR_FN float *gpur_tile_at(const gpur_tile *tile, int32_t i, int32_t j)
 {
     const gpur_tile_gemm *const p = tile->gemm;
-    const int64_t row = tile->row + i, column = tile->column + j;
-    const float x = p->bias ? gpur_activate(sum + p->bias[column], p->activation) : sum;
-    p->c[tile->k_split * p->c_split + row * p->c_row + column] = x;
+    return p->c + tile->k_split * p->c_split + (tile->row + i) * p->c_row + tile->column + j;
+}
+
+/* Stores a finished sum: row i, column j of the tile. Adds the column's bias and applies the activation, if there are
+ * any. */
+GPUR_FN void gpur_tile_store(const gpur_tile *tile, int32_t i, int32_t j, float sum, float bias)
+{
+    const gpur_tile_gemm *const p = tile->gemm;
+    *gpur_tile_at(tile, i, j) = p->bias ? gpur_activate(sum + bias, p->activation) : sum;
+}
+
+/* The bias of column j of the tile. */
+GPUR_FN float gpur_tile_bias(const gpur_tile *tile, int32_t j)
+{
+    return tile->gemm->bias && j < tile->columns ? tile->gemm->bias[tile->column + j] : 0.0f;
 }
 
 /* Whether this tile also computes the sums of a's rows over its split of k: the first of a row of tiles does. */
@@ -104,8 +123,9 @@ GPUR_FN int gpur_tile_has_sums(const gpur_tile *tile)
     return tile->gemm->a_sums && tile->column == 0;
 }
 
-GPUR_FN void gpur_tile_store_sum(const gpur_tile *tile, int32_t i, float sum)
+/* Where the sum of row i is. */
+GPUR_FN float *gpur_tile_sum_at(const gpur_tile *tile, int32_t i)
 {
     const gpur_tile_gemm *const p = tile->gemm;
-    p->a_sums[tile->k_split * p->c_split + tile->row + i] = sum;
+    return p->a_sums + tile->k_split * p->c_split + tile->row + i;
 }

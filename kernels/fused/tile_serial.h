@@ -66,8 +66,8 @@ GPUR_FN void gpur_tile_serial(const gpur_tile *tile)
     }
     for (int32_t i = 0; i < tile->rows; i++) {
         for (int32_t j = 0; j < tile->columns; j++)
-            gpur_tile_store(tile, i, j, sums.c[i][j]);
+            gpur_tile_store(tile, i, j, sums.c[i][j], gpur_tile_bias(tile, j));
         if (gpur_tile_has_sums(tile))
-            gpur_tile_store_sum(tile, i, sums.a[i]);
+            *gpur_tile_sum_at(tile, i) = sums.a[i];
     }
 }

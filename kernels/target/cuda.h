@@ -67,34 +67,13 @@ GPUR_FN void gpur_barrier(gpur_thread at)
     (void)at;
     __syncthreads();
 }
-/* Syncs the blocks of a cluster with the hardware's barrier. One thread's fence covers the writes of its whole block,
- * since the block's barrier comes before it; the arrivals can therefore be relaxed. */
-GPUR_FN void gpur_cluster_sync(void)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    __syncthreads();
-    if (threadIdx.x == 0)
-        __threadfence();
-    __syncwarp();
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#endif
-}
-/* Grid sync. The launcher (src/device/cuda/launch.c) chooses one cluster or a cooperative grid; the kernel reads from
- * the hardware which of them it runs in. A launch of one block may be neither. */
+/* Grid sync. A launch of one block need not be cooperative. */
 GPUR_FN void gpur_grid_sync(gpur_thread at)
 {
-    if (at.blocks == 1) {
+    if (at.blocks == 1)
         __syncthreads();
-        return;
-    }
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    if (cooperative_groups::this_cluster().num_blocks() == at.blocks) {
-        gpur_cluster_sync();
-        return;
-    }
-#endif
-    cooperative_groups::this_grid().sync();
+    else
+        cooperative_groups::this_grid().sync();
 }
 GPUR_FN uint32_t gpur_warp_get_u32(gpur_thread at, uint32_t x, int lane)
 {

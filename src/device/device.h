@@ -110,13 +110,8 @@ gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes
 typedef struct gpur_grid {
     int64_t blocks;
     int32_t threads;     /* a multiple of 32 on CUDA, ignored on the CPU */
-    int32_t cooperative; /* cooperative launch: 0, or GPUR_COOPERATIVE_... */
+    int32_t cooperative; /* 1: cooperative launch, whose blocks all run at the same time */
 } gpur_grid;
-
-enum {
-    GPUR_COOPERATIVE_AUTO = 1, /* CUDA: one thread block cluster if the device can hold it, else a cooperative grid */
-    GPUR_COOPERATIVE_GRID = 2, /* always a cooperative grid: to measure one against the other */
-};
 
 gpur_grid gpur_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);

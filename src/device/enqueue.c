@@ -133,7 +133,7 @@ gpur_grid gpur_grid_cooperative(const gpur_device *device, int kernel, int64_t b
     assert(gpur_kernel_is_cooperative(kernel));
     if (is_forced(device))
         wanted = device->forced_grid;
-    wanted.cooperative = GPUR_COOPERATIVE_AUTO;
+    wanted.cooperative = 1;
     return device->backend->grid_cooperative(device, kernel, wanted);
 }
 

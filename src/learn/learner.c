@@ -146,7 +146,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)));
     GPUR_TRY(gpur_network_build(&learner->network, &config->network, &input_shape));
     gpur_network_choose_bf16(&learner->network, learner->device, config->math);
-    GPUR_TRY(gpur_fused_step_check(&context));
+    GPUR_TRY(gpur_fused_step_choose(&context, &config->step_kernel));
     GPUR_TRY(open_parts(learner, &context));
     GPUR_TRY(assign_memory(learner));
     GPUR_TRY(connect_parts(learner));

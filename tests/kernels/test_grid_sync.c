@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Grid sync: after it, every block sees what the others wrote before it, in every launch shape, for every kind of
- * cooperative launch, and in a graph. */
+/* Grid sync: after it, every block sees what the others wrote before it, in every launch shape, and in a graph. */
 #include "test.h"
 #include "device/device.h"
 #include "kernels/target/thread.h"
@@ -78,8 +77,7 @@ static void check_shape(gpur_grid grid)
         check_launches(grid, probe_of(sizes[k % 4], k < 4 ? 1 % sizes[k % 4] : sizes[k % 4] / 2, ROUNDS + k % 2), 1);
 }
 
-/* As many blocks as can run at the same time; numbers of blocks that form a cluster on a GPU and numbers that do not;
- * and one block. */
+/* As many blocks as can run at the same time, fewer, and one. */
 TEST(what_was_written_before_a_grid_sync_is_seen_after_it)
 {
     static const int64_t blocks[] = {1, 2, 3, 4, 5, 8, 16, 17, 66, 100000};
@@ -88,11 +86,8 @@ TEST(what_was_written_before_a_grid_sync_is_seen_after_it)
         gpur_grid grid = gpur_grid_cooperative(device, GPUR_KERNEL_ID_grid_sync_probe, blocks[k / 3], threads[k % 3]);
         if (grid.blocks < blocks[k / 3] && k < 27)
             continue; /* clamped shapes are tested once, at the end */
-        CHECK(grid.cooperative == GPUR_COOPERATIVE_AUTO && grid.blocks >= 1 && grid.blocks <= blocks[k / 3]);
+        CHECK(grid.cooperative == 1 && grid.blocks >= 1 && grid.blocks <= blocks[k / 3]);
         check_shape(grid);
-        grid.cooperative = GPUR_COOPERATIVE_GRID;
-        if (test_on_cuda()) /* the CPU makes no difference between the two */
-            check_shape(grid);
     }
 }
 
@@ -105,7 +100,7 @@ TEST(a_forced_shape_is_cut_to_what_runs_at_once)
     for (int k = 0; k < 4; k++) {
         gpur_device_force_grid(device, forced[k]);
         const gpur_grid grid = gpur_grid_cooperative(device, GPUR_KERNEL_ID_grid_sync_probe, 2, 64);
-        CHECK_EQUAL(grid.cooperative, GPUR_COOPERATIVE_AUTO);
+        CHECK_EQUAL(grid.cooperative, 1);
         CHECK_EQUAL(grid.blocks, forced[k].blocks < max_blocks ? forced[k].blocks : max_blocks);
         check_shape(grid);
     }
@@ -123,7 +118,7 @@ TEST(a_launch_whose_blocks_cannot_wait_for_each_other_is_refused)
     grid = (gpur_grid){.blocks = 1, .threads = 32};
     CHECK_STATUS(gpur_launch_grid_sync_probe(stream, grid, &args), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("its blocks wait for each other, and gpur_grid.cooperative is 0; it must not be 0");
-    grid.cooperative = GPUR_COOPERATIVE_AUTO;
+    grid.cooperative = 1;
     CHECK_FAILS(
         gpur_launch_window_set(stream, grid, &other), GPUR_INVALID_ARGUMENT,
         "kernel window_set: its blocks do not wait for each other, and gpur_grid.cooperative is 1; it must be 0");
@@ -149,27 +144,23 @@ static gpur_status record(void *context, gpur_stream *recorder)
     return gpur_launch_grid_sync_probe(recorder, r->grid, &r->args);
 }
 
-/* As a cluster and as a cooperative grid, if a GPU supports both. */
 TEST(grid_sync_works_in_a_graph)
 {
     static uint32_t want[LIMIT];
-    for (int32_t kind = GPUR_COOPERATIVE_AUTO; kind <= GPUR_COOPERATIVE_GRID; kind++) {
-        gpur_graph *graph = NULL;
-        recorded r = {.args = probe_of(LIMIT, LIMIT / 2, 4)};
-        r.grid = gpur_grid_cooperative(device, GPUR_KERNEL_ID_grid_sync_probe, 16, 256);
-        r.grid.cooperative = kind;
-        check_launches(r.grid, r.args, 1); /* on an ordinary stream first */
-        begin(want, LIMIT);
-        CHECK_OK(gpur_copy(stream, buffers, want, sizeof want));
-        CHECK_OK(gpur_stream_sync(stream));
-        set_salts(&r.args, 1);
-        CHECK_OK(gpur_graph_create(device, record, &r, 3, &graph));
-        CHECK_OK(gpur_graph_launch(graph, stream, 7));
-        for (int k = 0; k < 7; k++)
-            expect(&r.args, want);
-        compare(&r.args, want);
-        gpur_graph_destroy(graph);
-    }
+    gpur_graph *graph = NULL;
+    recorded r = {.args = probe_of(LIMIT, LIMIT / 2, 4)};
+    r.grid = gpur_grid_cooperative(device, GPUR_KERNEL_ID_grid_sync_probe, 16, 256);
+    check_launches(r.grid, r.args, 1); /* on an ordinary stream first */
+    begin(want, LIMIT);
+    CHECK_OK(gpur_copy(stream, buffers, want, sizeof want));
+    CHECK_OK(gpur_stream_sync(stream));
+    set_salts(&r.args, 1);
+    CHECK_OK(gpur_graph_create(device, record, &r, 3, &graph));
+    CHECK_OK(gpur_graph_launch(graph, stream, 7));
+    for (int k = 0; k < 7; k++)
+        expect(&r.args, want);
+    compare(&r.args, want);
+    gpur_graph_destroy(graph);
 }
 
 int main(int argc, char **argv)

@@ -204,12 +204,12 @@ TEST(no_launch_shape_changes_a_bit_of_steps_by_libraries)
     }
 }
 
-/* Several block sizes, grids and clusters, and 1 to 12 steps a launch. By priority, each step of a launch must sample
+/* Several block sizes, grids, and 1 to 12 steps a launch. By priority, each step of a launch must sample
  * by the priorities that the step before wrote. */
 static void check_launches(const run *first, const char *what)
 {
-    static const gpur_fused_launch_config launches[] = {{1, 32, 0, 1},  {1, 64, 0, 5}, {2, 96, 0, 2},
-                                                        {3, 128, 1, 5}, {4, 16, 0, 3}, {16, 256, 0, 12}};
+    static const gpur_fused_launch_config launches[] = {{1, 32, 1},  {1, 64, 5}, {2, 96, 2},
+                                                        {3, 128, 5}, {4, 16, 3}, {16, 256, 12}};
     run one = *first;
     one.launch = launches[0];
     for (int i = 1; i < 6; i += IN_RACE_CHECK ? 2 : 1) {

@@ -57,12 +57,12 @@ static const struct {
     const char *refusal; /* the error of the launch, after which the stream runs another; NULL: none */
 } cases[] = {
     {"right_kernel", read_neighbor, 0, NULL},
-    {"right_grid_sync", read_next_block, GPUR_COOPERATIVE_AUTO, NULL},
+    {"right_grid_sync", read_next_block, 1, NULL},
     {"right_refusal", take_too_much, 0, "65600 bytes of shared memory; a block has 65536"},
     {"right_grid_sync_refusal", read_next_block, 0, "a grid sync in a kernel whose launch is not cooperative"},
     {"no_barrier", read_neighbor, 0, NULL},
     {"one_slot_for_all_blocks", write_one_slot, 0, NULL},
-    {"no_grid_sync", read_next_block, GPUR_COOPERATIVE_AUTO, NULL},
+    {"no_grid_sync", read_next_block, 1, NULL},
 };
 
 static int run_case(gpur_stream *stream, const char *name)
@@ -77,7 +77,7 @@ static int run_case(gpur_stream *stream, const char *name)
     if (cases[i].refusal) {
         if (status != GPUR_DEVICE_ERROR || !strstr(gpur_last_error(), cases[i].refusal))
             return 0;
-        grid.cooperative = GPUR_COOPERATIVE_AUTO;
+        grid.cooperative = 1;
         status = gpur_race_run(stream, read_next_block, grid, &address);
     }
     for (int k = 0; k < BLOCKS * THREADS && !r.is_wrong; k++)

@@ -34,8 +34,7 @@ struct gpur_cuda_stream {
 /* Launch limits of a kernel, determined when the device is opened. */
 typedef struct gpur_cuda_kernel {
     int32_t max_threads;     /* per block; a multiple of 32 */
-    uint32_t clusters;       /* for kernels with a grid sync: bit n is set if a cluster of n blocks fits the device */
-    int64_t resident_blocks; /* likewise: blocks that can run at the same time; 0: only single-block launches */
+    int64_t resident_blocks; /* of a kernel with a grid sync: how many can run at the same time; 0: launches have one */
 } gpur_cuda_kernel;
 
 typedef struct gpur_cuda_dnn_entry gpur_cuda_dnn_entry;
@@ -46,7 +45,7 @@ enum { GPUR_CUDA_LOGGED = 64 };
 typedef struct gpur_cuda {
     int ordinal;
     int multiprocessors;
-    int has_clusters; /* clusters and dependent launches work: compute capability >= 9.0, kernels built for it */
+    int has_dependent_launches; /* they work: compute capability >= 9.0, kernels built for it */
     gpur_cuda_kernel kernels[GPUR_KERNEL_COUNT];
     pthread_mutex_t streams_mutex;
     gpur_cuda_stream *streams;                 /* linked list of the streams that gpur_device_sync waits for */

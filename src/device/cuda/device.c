@@ -73,7 +73,7 @@ static gpur_status describe(gpur_device *device)
         error = cudaStreamCreateWithFlags(&cuda->zeroing, cudaStreamNonBlocking);
     GPUR_TRY(gpur_cuda_leave(before, error, "opening a CUDA device"));
     cuda->multiprocessors = properties.multiProcessorCount;
-    cuda->has_clusters = properties.major >= 9;
+    cuda->has_dependent_launches = properties.major >= 9;
     device->traits.has_bf16 = properties.major >= 8;
     device->threads = properties.multiProcessorCount;
     snprintf(device->description, sizeof device->description,
@@ -115,15 +115,14 @@ gpur_status gpur_cuda_open(gpur_device *device, int ordinal)
     device->traits = traits;
     device->second_streams = 1;
     GPUR_TRY(describe(device));
-    const int may_have_clusters = cuda->has_clusters;
+    const int may_have_them = cuda->has_dependent_launches;
     GPUR_TRY(gpur_cuda_load_kernels(device));
-    if (may_have_clusters && !cuda->has_clusters)
-        gpur_cuda_log_once(
-            device,
-            "the kernels run without clusters and dependent launches, which this GPU has: their code was "
-            "compiled for an older architecture (%s); configure with "
-            "-DGPUREPLAY_CUDA_ARCHITECTURES=native or =release",
-            GPUR_CUDA_ARCHITECTURES);
+    if (may_have_them && !cuda->has_dependent_launches)
+        gpur_cuda_log_once(device,
+                           "the kernels run without dependent launches, which this GPU has: their code was "
+                           "compiled for an older architecture (%s); configure with "
+                           "-DGPUREPLAY_CUDA_ARCHITECTURES=native or =release",
+                           GPUR_CUDA_ARCHITECTURES);
     return GPUR_OK;
 }
 

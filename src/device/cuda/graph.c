@@ -217,5 +217,5 @@ gpur_status gpur_cuda_graph_count_dependents(const gpur_graph *base, int64_t *ed
 
 int gpur_cuda_has_dependent_launches(const gpur_device *device)
 {
-    return CUDART_VERSION >= 12030 && gpur_cuda_of(device)->has_clusters;
+    return CUDART_VERSION >= 12030 && gpur_cuda_of(device)->has_dependent_launches;
 }

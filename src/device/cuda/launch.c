@@ -18,7 +18,7 @@ enum { BLOCKS_PER_MULTIPROCESSOR = 32 };
 enum { SPREAD_BLOCKS = 2 };
 
 /* Determines the kernel's thread limit. Code that was compiled for an older architecture and reaches this GPU as PTX
- * supports neither clusters nor dependent launches. */
+ * does not support dependent launches. */
 static cudaError_t load(gpur_device *device, int kernel)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
@@ -29,50 +29,13 @@ static cudaError_t load(gpur_device *device, int kernel)
     const int thread_limit = attributes.maxThreadsPerBlock < MAX_THREADS ? attributes.maxThreadsPerBlock : MAX_THREADS;
     cuda->kernels[kernel].max_threads = thread_limit / WARP * WARP;
     if (attributes.ptxVersion < 90)
-        cuda->has_clusters = 0;
+        cuda->has_dependent_launches = 0;
     return cudaSuccess;
 }
-
-/*
- * Cooperative launches, whose blocks all run at the same time and can therefore execute a grid sync: as one thread
- * block cluster, which the hardware starts as a whole and gives a barrier, or as a cooperative grid, which the driver
- * starts when all of it fits. gpur_grid_sync in kernels/target/cuda.h detects at run time which of the two it is in.
- */
-
-enum { MAX_CLUSTER_BLOCKS = 16 };
 
 static const gpur_cuda_kernel *kernel_of(const gpur_device *device, int kernel)
 {
     return &gpur_cuda_of(device)->kernels[kernel];
-}
-
-static cudaLaunchAttribute cluster_of(int64_t blocks)
-{
-    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeClusterDimension};
-    attribute.val.clusterDim.x = (unsigned)blocks;
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-    return attribute;
-}
-
-/* Returns a bit mask: bit n is set if the device can hold a cluster of n blocks of the kernel's largest size. Clusters
- * of more than 8 blocks must be enabled first. A size that CUDA rejects, when enabling or here, does not fit. */
-static uint32_t clusters_that_fit(const void *entry, int32_t threads)
-{
-    uint32_t fit = 0;
-    gpur_cuda_forget(cudaFuncSetAttribute(entry, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
-    for (int blocks = 2; blocks <= MAX_CLUSTER_BLOCKS; blocks++) {
-        cudaLaunchAttribute cluster = cluster_of(blocks);
-        const cudaLaunchConfig_t config = {.gridDim = {(unsigned)blocks, 1, 1},
-                                           .blockDim = {(unsigned)threads, 1, 1},
-                                           .attrs = &cluster,
-                                           .numAttrs = 1};
-        int clusters = 0;
-        const cudaError_t error = cudaOccupancyMaxActiveClusters(&clusters, entry, &config);
-        gpur_cuda_forget(error);
-        if (!error && clusters >= 1)
-            fit |= (uint32_t)1 << blocks;
-    }
-    return fit;
 }
 
 /* Determines the limits of a kernel with a grid sync. */
@@ -88,27 +51,11 @@ static cudaError_t prepare_cooperative(gpur_device *device, int kernel)
     if (error)
         return error;
     k->resident_blocks = (int64_t)blocks * cuda->multiprocessors;
-    if (cuda->has_clusters && cooperative)
-        k->clusters = clusters_that_fit(entry, k->max_threads);
     if (blocks == 0)
         gpur_cuda_log_once(device, "kernel %s runs as one block: %s", gpur_kernel_names[kernel],
                            cooperative ? "none of its blocks fits a multiprocessor"
                                        : "this GPU has no cooperative launches");
-    else if (cuda->has_clusters && k->clusters == 0)
-        gpur_cuda_log_once(device, "kernel %s runs without clusters: not even one of 2 of its blocks fits this GPU",
-                           gpur_kernel_names[kernel]);
     return cudaSuccess;
-}
-
-/* Returns the launch attribute that more than one block needs. */
-static cudaLaunchAttribute cooperative_attribute(const gpur_device *device, int kernel, gpur_grid grid)
-{
-    const uint32_t clusters = grid.cooperative == GPUR_COOPERATIVE_GRID ? 0 : kernel_of(device, kernel)->clusters;
-    if (grid.blocks <= MAX_CLUSTER_BLOCKS && (clusters >> grid.blocks & 1))
-        return cluster_of(grid.blocks);
-    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeCooperative};
-    attribute.val.cooperative = 1;
-    return attribute;
 }
 
 /* Loads the code of every kernel when the device is opened: lazy loading during a capture would break the capture, and
@@ -157,11 +104,12 @@ static gpur_status check_grid(const gpur_device *device, int kernel, gpur_grid g
  * it is unknown whether that kernel allows dependents. A cooperative launch starts only after all earlier work of the
  * stream.
  */
-static unsigned attribute_of(const gpur_cuda_stream *stream, int kernel, gpur_grid grid, cudaLaunchAttribute *attribute)
+static unsigned attribute_of(const gpur_cuda_stream *stream, gpur_grid grid, cudaLaunchAttribute *attribute)
 {
     const gpur_device *const device = stream->base.device;
     if (grid.cooperative) {
-        *attribute = cooperative_attribute(device, kernel, grid);
+        attribute->id = cudaLaunchAttributeCooperative;
+        attribute->val.cooperative = 1;
         return grid.blocks > 1;
     }
     attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -179,7 +127,7 @@ gpur_status gpur_cuda_launch(gpur_stream *base, int kernel, gpur_grid grid, cons
     GPUR_TRY(check_grid(base->device, kernel, grid));
     gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
     cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeIgnore};
-    const unsigned attributes = attribute_of(stream, kernel, grid, &attribute);
+    const unsigned attributes = attribute_of(stream, grid, &attribute);
     const cudaLaunchConfig_t config = {.gridDim = {(unsigned)grid.blocks, 1, 1},
                                        .blockDim = {(unsigned)grid.threads, 1, 1},
                                        .stream = gpur_cuda_native(base),

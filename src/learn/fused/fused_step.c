@@ -12,10 +12,13 @@ enum {
     WIDE_BATCH = 256,  /* from this many rows on a split has twice as many units: there are enough tiles */
     BATCH_SPLIT = 256, /* rows per split of a weight's gradient */
     MAX_SPLITS = 16,   /* maximum number of splits */
+    QUAD = 4,          /* numbers that the kernel loads at once */
     LARGE_TILE = 64,   /* side of a large tile on a GPU */
     LARGE_FROM = 256,  /* number of large tiles that keeps every multiprocessor busy */
     THREADS = 256,     /* per block: the maximum of the kernel */
-    MAX_BLOCKS = 1024, /* more than can be resident at the same time */
+    MAX_FASTER_BATCH = 64,        /* see is_faster */
+    MAX_FASTER_WEIGHTS = 1 << 18, /* likewise */
+    MAX_BLOCKS = 1024,            /* more than can be resident at the same time */
 };
 
 #define REFUSAL "step_kernel is GPUR_STEP_FUSED (2), which takes "
@@ -29,14 +32,12 @@ static gpur_status check_network(const gpur_network *network)
     return GPUR_OK;
 }
 
-gpur_status gpur_fused_step_check(const gpur_part_context *context)
+static gpur_status check(const gpur_part_context *context)
 {
     const gpur_learner_config *const config = context->config;
     const int64_t links = gpur_replay_links(context->replay);
     const gpur_obs_format *const obs = &context->fields->obs_format;
     const gpur_input input = gpur_input_of(context->network, obs, &config->network);
-    if (config->step_kernel != GPUR_STEP_FUSED)
-        return GPUR_OK;
     GPUR_TRY(check_network(context->network));
     GPUR_REQUIRE(config->math == GPUR_MATH_FP32, REFUSAL "GPUR_MATH_FP32 (0); math is %" PRId32, config->math);
     GPUR_REQUIRE(links == 0, REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one has %" PRId64 " links to frames in a row",
@@ -47,6 +48,30 @@ gpur_status gpur_fused_step_check(const gpur_part_context *context)
                  obs->is_float ? "float32" : "uint8", (double)config->network.input_scale,
                  (double)config->network.input_shift);
     return GPUR_OK;
+}
+
+/* Whether the kernel can run this learner's steps. */
+static int is_possible(const gpur_part_context *context)
+{
+    const gpur_learner_config *const config = context->config;
+    return !context->cache && context->network->conv_count == 0 && context->network->activation_count == ACTIVATIONS &&
+           config->math == GPUR_MATH_FP32 && gpur_replay_links(context->replay) == 0 &&
+           gpur_input_of(context->network, &context->fields->obs_format, &config->network).direct;
+}
+
+/* Measured on an H200 with the preset melee-gpu, which has 139 thousand weights: a step of the kernel took 58 us with a
+ * batch of 32 and 137 us with one of 256; by the libraries it took 73 and 97 us. */
+static int is_faster(const gpur_part_context *context)
+{
+    return gpur_device_get_traits(context->device)->has_launch_overhead &&
+           context->config->batch_size <= MAX_FASTER_BATCH && context->network->params.count <= MAX_FASTER_WEIGHTS;
+}
+
+gpur_status gpur_fused_step_choose(const gpur_part_context *context, int32_t *step_kernel)
+{
+    if (*step_kernel == GPUR_STEP_AUTO)
+        *step_kernel = is_possible(context) && is_faster(context) ? GPUR_STEP_FUSED : GPUR_STEP_LIBRARIES;
+    return *step_kernel == GPUR_STEP_FUSED ? check(context) : GPUR_OK;
 }
 
 static int32_t splits_of(int64_t count, int64_t size)
@@ -87,12 +112,14 @@ static gpur_gemm_operand operand_of(const float *x, int64_t row, int64_t step)
     return operand;
 }
 
+/* Adds a product of the same stage as the one before, or of a later one. */
 static gpur_tile_gemm *add_gemm(gpur_fused_step *fused, int32_t stage, int64_t m, int64_t n, int64_t k)
 {
     gpur_tile_gemm *const p = &fused->args.gemms[fused->args.gemm_count++];
     p->m = (int32_t)m, p->n = (int32_t)n, p->k = (int32_t)k;
     p->k_splits = 1;
-    p->stage = stage;
+    for (int32_t s = stage + 1; s <= GPUR_STAGE_COUNT; s++)
+        fused->args.first_gemm[s] = fused->args.gemm_count;
     return p;
 }
 
@@ -163,22 +190,43 @@ static void add_gemms(gpur_fused_step *fused)
     add_forward(fused, GPUR_STAGE_FIRST, &step->dqn.target, first, o->target);
     add_forward(fused, GPUR_STAGE_HIDDEN, &step->dqn.online, hidden, o->weights);
     add_forward(fused, GPUR_STAGE_HIDDEN, &step->dqn.target, hidden, o->target);
+    add_to_first(fused, hidden); /* before the others, whose tiles take less time */
     add_to_weight(fused, GPUR_STAGE_GRADIENTS, hidden, gradient_of(step, hidden));
-    add_to_first(fused, hidden);
     for (int32_t i = 2; i < network->dense_count; i++)
         add_to_weight(fused, GPUR_STAGE_GRADIENTS, &network->dense[i], gradient_of(step, &network->dense[i]));
     add_to_weight(fused, GPUR_STAGE_FIRST_GRADIENT, first, first_gradient(fused, first));
 }
 
-/* Chooses the size of tiles from the shape of each GEMM only, never from the launch configuration: the size determines
- * the order of the sums, and with it their bits. */
+/* Whether numbers can be loaded in quads. Rows of activations and of their gradients are always padded to quads, and
+ * other rows have no padding. */
+static int is_in_quads(const gpur_gemm_operand *f)
+{
+    const int64_t pitch = f->step == 1 ? f->row : f->step, parts = f->k_splits > 1 ? f->k_split_step : 0;
+    return pitch % QUAD == 0 && parts % QUAD == 0 && ((uintptr_t)f->x | (uintptr_t)f->y) % (QUAD * sizeof(float)) == 0;
+}
+
+/* Chooses the size of tiles and the splits of k from the shape of each GEMM only, never from the launch configuration:
+ * they determine the order of the sums, and with it their bits. */
 static void choose_tiles(gpur_fused_step *fused)
 {
     for (int32_t i = 0; i < fused->args.gemm_count; i++) {
         gpur_tile_gemm *const p = &fused->args.gemms[i];
         const int64_t down = (p->m + LARGE_TILE - 1) / LARGE_TILE, across = (p->n + LARGE_TILE - 1) / LARGE_TILE;
         p->large = down * across * p->k_splits >= LARGE_FROM;
+        p->k_size = ((p->k + p->k_splits - 1) / p->k_splits + QUAD - 1) / QUAD * QUAD;
+        p->a.in_quads = is_in_quads(&p->a);
+        p->b.in_quads = is_in_quads(&p->b);
     }
+}
+
+/* The update of all weights but the first layer's, which are in front of all others. */
+static gpur_weight_update_args update_behind(gpur_weight_update_args args, int64_t first)
+{
+    args.weights += first, args.target += first, args.gradient += first, args.square += first;
+    args.mean = args.mean ? args.mean + first : NULL;
+    args.velocity = args.velocity ? args.velocity + first : NULL;
+    args.count -= first;
+    return args;
 }
 
 static gpur_last_layers last_layers(const gpur_train_step *step)
@@ -216,6 +264,7 @@ static void connect_sample(gpur_fused_step *fused)
     args->sample = gpur_sampler_sample_args(step->batch.replay, source->sampler, &source->sample, step->batch.rows);
     args->sample.step = args->sample_step;
     args->weights = gpur_sampler_weights_args(step->batch.replay, &source->sample, step->batch.rows);
+    args->weights.step = args->sample_step;
     args->priorities = gpur_priorities_update_args(gpur_replay_priorities(step->batch.replay), step->batch.rows,
                                                    step->batch.id, step->dqn.td.td, 1);
 }
@@ -233,11 +282,13 @@ static gpur_status connect(void *part)
     args->td = *td;
     args->last = last_layers(step);
     args->norm = gpur_optimizer_norm(&step->optimizer);
-    args->weight_update = gpur_optimizer_update(&step->optimizer);
+    args->weight_update = args->first_update = gpur_optimizer_update(&step->optimizer);
     args->finish = gpur_optimizer_finish(&step->optimizer, &results);
     args->gradient = step->optimizer.gradient;
     args->gradient_splits = fused->gradient_splits;
     args->update_before_norm = !fused->gradient_splits && args->weight_update.clip_norm == 0.0f;
+    if (args->update_before_norm)
+        args->weight_update = update_behind(args->first_update, step->network->dense[1].weight);
     add_gemms(fused);
     choose_tiles(fused);
     return GPUR_OK;
@@ -245,18 +296,13 @@ static gpur_status connect(void *part)
 
 const gpur_part gpur_fused_step_part = {.open = open, .assign = assign, .connect = connect};
 
-/* Not measured on a GPU. By default asks for more blocks than can be resident, and so gets a cooperative grid of all
- * that can. A cluster synchronizes faster, but has at most 16 blocks, and even with a batch of 32 a step has more tiles
- * than 16 blocks can compute at a time. */
+/* By default asks for more blocks than can be resident, and so gets all that can. */
 static gpur_grid grid_of(const gpur_fused_step *fused)
 {
     const gpur_fused_launch_config *const launch_config = &fused->launch;
-    const int64_t blocks = launch_config->blocks > 0 ? launch_config->blocks : MAX_BLOCKS;
-    gpur_grid grid = gpur_grid_cooperative(fused->step->device, GPUR_KERNEL_ID_fused_train_steps, blocks,
-                                           launch_config->threads > 0 ? launch_config->threads : THREADS);
-    if (launch_config->as_grid)
-        grid.cooperative = GPUR_COOPERATIVE_GRID;
-    return grid;
+    return gpur_grid_cooperative(fused->step->device, GPUR_KERNEL_ID_fused_train_steps,
+                                 launch_config->blocks > 0 ? launch_config->blocks : MAX_BLOCKS,
+                                 launch_config->threads > 0 ? launch_config->threads : THREADS);
 }
 
 /* Steps per kernel launch. On a GPU as many as a graph has, not more, because acting may find no free multiprocessor

@@ -16,7 +16,6 @@
 typedef struct gpur_fused_launch_config {
     int64_t blocks;
     int32_t threads; /* in a block */
-    int32_t as_grid; /* 1: a cooperative grid, never one thread block cluster */
     int64_t steps;   /* maximum per kernel launch */
 } gpur_fused_launch_config;
 
@@ -29,9 +28,9 @@ typedef struct gpur_fused_step {
     float *gradient_splits; /* (args.k_splits, P) partial sums of the weights' gradient; NULL if args.k_splits is 1 */
 } gpur_fused_step;
 
-/* Refuses a learner whose steps the kernel cannot run, if its config asks for the fused step (GPUR_STEP_FUSED).
- * context->step is not read. */
-gpur_status gpur_fused_step_check(const gpur_part_context *context);
+/* Replaces GPUR_STEP_AUTO in *step_kernel, a member of context->config, and refuses GPUR_STEP_FUSED for a learner whose
+ * steps the kernel cannot run. context->step is not read. */
+gpur_status gpur_fused_step_choose(const gpur_part_context *context, int32_t *step_kernel);
 
 /* The learner's part that is a gpur_fused_step. Its `connect` comes after that of the step. */
 extern const gpur_part gpur_fused_step_part;

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* CUDA as a device: whose memory an address is in, the clusters of kernels with a grid sync, and the last error that
+/* CUDA as a device: whose memory an address is in, the blocks of kernels with a grid sync, and the last error that
  * CUDA stores for each thread until it is read: this library leaves the host program's. */
 #include "test.h"
 #include "device/cuda/cuda.h"
 #include "kernels/entries.h"
 #include "support/replay_fixture.h"
 
-enum {
-    NO_DEVICE = 9999,
-    PORTABLE = 8 /* blocks that a cluster can have on every GPU that has clusters */
-};
+enum { NO_DEVICE = 9999 };
 
 TEST(host_and_device_memory_are_distinguished)
 {
@@ -46,18 +43,11 @@ TEST(memory_of_another_gpu_is_refused_by_name)
     gpur_device_close(device);
 }
 
-/* Without a cluster every launch would silently become a cooperative grid. */
-TEST(a_cooperative_kernel_has_clusters_on_a_gpu_that_has_them)
+TEST(blocks_of_a_cooperative_kernel_fit_the_gpu)
 {
     gpur_device *const device = test_device();
-    const gpur_cuda *const cuda = gpur_cuda_of(device);
-    for (int kernel = 0; kernel < GPUR_KERNEL_COUNT; kernel++) {
-        const gpur_cuda_kernel *const k = &cuda->kernels[kernel];
-        if (!gpur_kernel_is_cooperative(kernel))
-            continue;
-        CHECK(k->resident_blocks >= 1);
-        CHECK(!cuda->has_clusters || k->clusters >> PORTABLE);
-    }
+    for (int kernel = 0; kernel < GPUR_KERNEL_COUNT; kernel++)
+        CHECK(!gpur_kernel_is_cooperative(kernel) || gpur_cuda_of(device)->kernels[kernel].resident_blocks >= 1);
     gpur_device_close(device);
 }
 
@@ -95,7 +85,7 @@ int main(int argc, char **argv)
     test_require_cuda();
     RUN(host_and_device_memory_are_distinguished);
     RUN(memory_of_another_gpu_is_refused_by_name);
-    RUN(a_cooperative_kernel_has_clusters_on_a_gpu_that_has_them);
+    RUN(blocks_of_a_cooperative_kernel_fit_the_gpu);
     RUN(calls_that_succeed_leave_the_host_programs_error);
     return test_main_end();
 }

@@ -8,13 +8,12 @@
 
 enum { PROBE = GPUR_KERNEL_ID_grid_sync_probe, PROBE_THREADS = 512, SMALL_THREADS = 128 };
 
-/* Major version, multiprocessors, cooperative launches, largest cluster, of more than 8 blocks, blocks per
- * multiprocessor, PTX version. */
+/* Major version, multiprocessors, cooperative launches, blocks per multiprocessor, PTX version. */
 #define GPU(...)                                                                                                       \
     {                                                                                                                  \
         __VA_ARGS__, PROBE_THREADS, SMALL_THREADS + 17, 0                                                              \
     }
-static const fake_gpu h200 = GPU(9, 132, 1, 16, 1, 2, 90);
+static const fake_gpu h200 = GPU(9, 132, 1, 2, 90);
 
 typedef struct streams {
     gpur_device *device;
@@ -36,21 +35,10 @@ static void close_fake(streams *s)
     gpur_device_close(s->device);
 }
 
-static gpur_status launch_probe(const streams *s, int64_t blocks, int32_t together)
+static gpur_status launch_probe(const streams *s, int64_t blocks)
 {
     static gpur_grid_sync_probe_args args;
-    gpur_grid grid = gpur_grid_cooperative(s->device, PROBE, blocks, 256);
-    grid.cooperative = together;
-    return gpur_launch_grid_sync_probe(s->stream, grid, &args);
-}
-
-/* Returns the cluster size of the last launch, or 0. */
-static int cluster(void)
-{
-    const int is_cluster = fake_launch.attributes && fake_launch.attribute.id == cudaLaunchAttributeClusterDimension;
-    return is_cluster && fake_launch.attribute.val.clusterDim.y == 1 && fake_launch.attribute.val.clusterDim.z == 1
-               ? (int)fake_launch.attribute.val.clusterDim.x
-               : 0;
+    return gpur_launch_grid_sync_probe(s->stream, gpur_grid_cooperative(s->device, PROBE, blocks, 256), &args);
 }
 
 static int cooperative(void)
@@ -59,59 +47,33 @@ static int cooperative(void)
            fake_launch.attribute.val.cooperative == 1;
 }
 
-/* Launches `blocks` blocks cooperatively; expects `are` blocks, as a cluster of `in_cluster`, or as a cooperative grid
- * if that is 0. */
-static void check_grid_sync(const streams *s, int64_t blocks, unsigned are, int in_cluster)
+/* Launches `blocks` blocks cooperatively, and expects `are` blocks. */
+static void check_grid_sync(const streams *s, int64_t blocks, unsigned are)
 {
-    CHECK_OK(launch_probe(s, blocks, GPUR_COOPERATIVE_AUTO));
+    CHECK_OK(launch_probe(s, blocks));
     CHECK_EQUAL(fake_launch.blocks, are);
     CHECK_EQUAL(fake_launch.threads, 256);
-    CHECK_EQUAL(cluster(), in_cluster);
-    CHECK_EQUAL(cooperative(), are > 1 && !in_cluster);
-    CHECK_EQUAL(fake_launch.attributes, are > 1);
-    CHECK_OK(launch_probe(s, blocks, GPUR_COOPERATIVE_GRID));
-    CHECK_EQUAL(fake_launch.blocks, are);
     CHECK_EQUAL(cooperative(), are > 1);
+    CHECK_EQUAL(fake_launch.attributes, are > 1);
 }
 
-TEST(a_cooperative_launch_is_one_cluster_where_it_fits_else_a_cooperative_grid_else_one_block)
+TEST(a_cooperative_launch_has_the_blocks_that_run_at_once_or_one)
 {
     streams s;
     CHECK_OK(open_fake(&s, h200, NULL));
-    check_grid_sync(&s, 1, 1, 0);
-    check_grid_sync(&s, 2, 2, 2);
-    check_grid_sync(&s, 11, 11, 11);
-    check_grid_sync(&s, 16, 16, 16);
-    check_grid_sync(&s, 17, 17, 0);
-    check_grid_sync(&s, 264, 264, 0);
-    check_grid_sync(&s, 1000000, 264, 0);
-    check_grid_sync(&s, -5, 1, 0);
+    check_grid_sync(&s, 1, 1);
+    check_grid_sync(&s, 2, 2);
+    check_grid_sync(&s, 17, 17);
+    check_grid_sync(&s, 264, 264);
+    check_grid_sync(&s, 1000000, 264);
+    check_grid_sync(&s, -5, 1);
     close_fake(&s);
     fake_gpu old = h200;
     old.cooperative = 0;
     CHECK_OK(open_fake(&s, old, NULL));
-    check_grid_sync(&s, 16, 1, 0);
-    check_grid_sync(&s, 132, 1, 0);
+    check_grid_sync(&s, 16, 1);
+    check_grid_sync(&s, 132, 1);
     close_fake(&s);
-}
-
-TEST(a_device_has_the_clusters_that_it_can_hold)
-{
-    static const struct {
-        fake_gpu gpu;
-        int largest;
-    } cases[] = {{GPU(9, 132, 1, 16, 0, 2, 90), 8},   {GPU(9, 132, 1, 4, 1, 2, 90), 4},
-                 {GPU(12, 36, 1, 8, 0, 1, 120), 8},   {GPU(9, 132, 1, 16, 1, 2, 80), 0},
-                 {GPU(8, 108, 1, 16, 1, 2, 80), 0},   {GPU(8, 108, 1, 16, 1, 2, 90), 0},
-                 {GPU(10, 148, 1, 16, 1, 1, 100), 16}};
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        streams s;
-        CHECK_OK(open_fake(&s, cases[k].gpu, NULL));
-        for (int blocks = 2; blocks <= 16; blocks++)
-            check_grid_sync(&s, blocks, (unsigned)blocks, blocks <= cases[k].largest ? blocks : 0);
-        check_grid_sync(&s, INT64_MAX, (unsigned)(cases[k].gpu.multiprocessors * cases[k].gpu.blocks_each), 0);
-        close_fake(&s);
-    }
 }
 
 TEST(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut)
@@ -126,10 +88,10 @@ TEST(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut)
         CHECK_MESSAGE("wanted");
     }
     CHECK_OK(gpur_launch_bias_activation(s.stream, (gpur_grid){1, 1024, 0}, &nothing));
-    gpur_grid grid = {265, 256, GPUR_COOPERATIVE_AUTO};
+    gpur_grid grid = {265, 256, 1};
     CHECK_STATUS(gpur_launch_grid_sync_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("kernel grid_sync_probe: 265 blocks that wait for each other; there may be at most 264");
-    grid = (gpur_grid){16, 544, GPUR_COOPERATIVE_AUTO};
+    grid = (gpur_grid){16, 544, 1};
     CHECK_STATUS(gpur_launch_grid_sync_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("kernel grid_sync_probe: 544 threads a block; wanted a multiple of 32 up to 512");
     CHECK_EQUAL(gpur_grid_cooperative(s.device, PROBE, 16, 1024).threads, PROBE_THREADS);
@@ -143,7 +105,7 @@ TEST(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut)
     CHECK_OK(gpur_launch_window_set(s.stream, gpur_grid_elements(s.device, 1), &small));
     CHECK(fake_launch.blocks == 300 && fake_launch.threads == SMALL_THREADS);
     grid = gpur_grid_cooperative(s.device, PROBE, 16, 64);
-    CHECK(grid.blocks == 264 && grid.threads == PROBE_THREADS && grid.cooperative == GPUR_COOPERATIVE_AUTO);
+    CHECK(grid.blocks == 264 && grid.threads == PROBE_THREADS && grid.cooperative == 1);
     close_fake(&s);
 }
 
@@ -181,7 +143,7 @@ TEST(a_kernel_follows_dependently_right_behind_another_of_ours)
     CHECK(follows(&s) == 0 && follows(&s) == 1);
     CHECK(gpur_stream_native(s.stream) != NULL); /* the caller may enqueue a library's work */
     CHECK(follows(&s) == 0 && follows(&s) == 1);
-    check_grid_sync(&s, 132, 132, 0); /* a cooperative launch neither is nor precedes a dependent one */
+    check_grid_sync(&s, 132, 132); /* a cooperative launch neither is nor precedes a dependent one */
     CHECK(follows(&s) == 0 && follows(&s) == 1);
     gpur_event_destroy(event);
     close_fake(&s);
@@ -197,7 +159,7 @@ static void check_never_follows(fake_gpu what, void *callers_stream)
 
 TEST(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream)
 {
-    const fake_gpu ampere = GPU(8, 108, 1, 0, 0, 2, 80), by_ptx = GPU(9, 132, 1, 16, 1, 2, 80);
+    const fake_gpu ampere = GPU(8, 108, 1, 2, 80), by_ptx = GPU(9, 132, 1, 2, 80);
     cudaStream_t theirs = NULL;
     check_never_follows(ampere, NULL);
     check_never_follows(by_ptx, NULL);
@@ -233,8 +195,7 @@ int main(int argc, char **argv)
         printf("test_cuda_launches: %s is real\n", test_device_name());
         return 77;
     }
-    RUN(a_cooperative_launch_is_one_cluster_where_it_fits_else_a_cooperative_grid_else_one_block);
-    RUN(a_device_has_the_clusters_that_it_can_hold);
+    RUN(a_cooperative_launch_has_the_blocks_that_run_at_once_or_one);
     RUN(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut);
     RUN(a_kernel_follows_dependently_right_behind_another_of_ours);
     RUN(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream);

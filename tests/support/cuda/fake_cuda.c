@@ -19,7 +19,7 @@ enum { ALIGNMENT = 256 };
 static const size_t total_bytes = (size_t)256 << 20;
 
 cuda_faults faults;
-fake_gpu fake = {9, 8, 1, 8, 1, 1, 90, 1024, 1024, 1};
+fake_gpu fake = {9, 8, 1, 1, 90, 1024, 1024, 1};
 seen_launch fake_launch;
 _Thread_local cudaError_t fake_last_error;
 
@@ -27,7 +27,6 @@ static _Atomic int64_t alive;
 static _Thread_local int captures; /* in progress on this thread */
 static _Thread_local enum cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 static atomic_int global_capture;
-static int large_clusters; /* clusters of more than 8 blocks are enabled */
 
 int64_t fake_alive(void)
 {
@@ -427,7 +426,6 @@ static cudaError_t fake_cudaGetDeviceProperties(struct cudaDeviceProp *propertie
     snprintf(properties->name, sizeof properties->name, "a fake GPU");
     properties->multiProcessorCount = fake.multiprocessors;
     properties->major = fake.major;
-    large_clusters = 0;
     return fake_cudaSetDevice(device);
 }
 
@@ -456,28 +454,10 @@ static cudaError_t fake_cudaFuncGetAttributes(struct cudaFuncAttributes *attribu
     return kernel < GPUR_KERNEL_COUNT ? cudaSuccess : cudaErrorInvalidDeviceFunction;
 }
 
-static cudaError_t fake_cudaFuncSetAttribute(const void *entry, enum cudaFuncAttribute attribute, int value)
-{
-    if (kernel_of(entry) == GPUR_KERNEL_COUNT)
-        return cudaErrorInvalidDeviceFunction;
-    large_clusters = attribute == cudaFuncAttributeNonPortableClusterSizeAllowed && value && fake.nonportable;
-    return large_clusters ? cudaSuccess : cudaErrorInvalidValue;
-}
-
 static cudaError_t fake_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *count, const void *entry, int threads,
                                                                       size_t shared)
 {
     *count = threads <= fake.cooperative_threads ? fake.blocks_each : 0;
-    return cudaSuccess;
-}
-
-static cudaError_t fake_cudaOccupancyMaxActiveClusters(int *clusters, const void *entry,
-                                                       const cudaLaunchConfig_t *config)
-{
-    const unsigned blocks = config->attrs[0].val.clusterDim.x;
-    if (blocks > 8 && !large_clusters)
-        return cudaErrorInvalidClusterSize;
-    *clusters = (int)blocks <= fake.largest_cluster && config->gridDim.x == blocks;
     return cudaSuccess;
 }
 

@@ -35,12 +35,8 @@
     X(cudaGetDeviceProperties, (struct cudaDeviceProp * properties, int device), (properties, device))                 \
     X(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr attribute, int device), (value, attribute, device))     \
     X(cudaFuncGetAttributes, (struct cudaFuncAttributes * attributes, const void *kernel), (attributes, kernel))       \
-    X(cudaFuncSetAttribute, (const void *kernel, enum cudaFuncAttribute attribute, int value),                         \
-      (kernel, attribute, value))                                                                                      \
     X(cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, const void *kernel, int threads, size_t shared),    \
       (blocks, kernel, threads, shared))                                                                               \
-    X(cudaOccupancyMaxActiveClusters, (int *clusters, const void *kernel, const cudaLaunchConfig_t *config),           \
-      (clusters, kernel, config))                                                                                      \
     X(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *kernel, void **arguments),                   \
       (config, kernel, arguments))
 
@@ -88,8 +84,6 @@ void cuda_faults_end(void); /* no call fails from now on */
 /* The fake GPU; a change applies to devices opened afterwards. */
 typedef struct fake_gpu {
     int major, multiprocessors, cooperative;
-    int largest_cluster;     /* in blocks */
-    int nonportable;         /* 1: clusters of more than 8 blocks can be enabled */
     int blocks_each;         /* resident blocks per multiprocessor of a kernel with a grid sync */
     int ptx;                 /* PTX version that the kernels were compiled for */
     int cooperative_threads; /* maximum threads per block of grid_sync_probe */
