@@ -30,27 +30,24 @@ GPUR_FN const float *gpur_finish_numbers(const gpur_finish_step_args *a, int whi
                                           : a->missing;
 }
 
-/* How many numbers a sum has. */
-GPUR_FN int64_t gpur_finish_count(const gpur_finish_step_args *a, int which)
-{
-    return !gpur_finish_numbers(a, which) ? 0 : which == GPUR_FINISH_NORM ? a->partials : a->batch;
-}
-
-/* Computes all sums at the same time: each begins with another thread. Every thread must call it. */
+/* Computes all sums at the same time. Every thread must call it. */
 GPUR_FN void gpur_finish_sums(gpur_thread at, const gpur_finish_step_args *a, float *sums)
 {
     GPUR_SHARED(float, lanes, GPUR_FINISH_LANES);
     GPUR_SHARED(float, last, GPUR_FINISH_LAST_LANES);
     for (int which = 0; which < GPUR_FINISH_SUMS; which++) {
-        const int64_t n = gpur_finish_count(a, which);
-        for (int i = (at.thread + which * GPUR_SUM_LANES) % at.threads; i < gpur_sum_lanes(n); i += at.threads)
-            lanes[which * GPUR_SUM_LANES + i] = gpur_lane_sum(gpur_finish_numbers(a, which), n, i, GPUR_SUM_LANES);
+        const float *const x = gpur_finish_numbers(a, which);
+        const int first = which * GPUR_SUM_LANES;
+        gpur_sum_in_lanes(at, first, x,
+                          !x                          ? 0
+                          : which == GPUR_FINISH_NORM ? a->partials
+                                                      : a->batch,
+                          GPUR_SUM_LANES, lanes + first);
     }
     gpur_barrier(at);
-    for (int i = at.thread; i < GPUR_FINISH_LAST_LANES; i += at.threads) {
-        const int which = i / GPUR_SUM_LAST_LANES;
-        last[i] = gpur_lane_sum(lanes + which * GPUR_SUM_LANES, gpur_sum_lanes(gpur_finish_count(a, which)),
-                                i % GPUR_SUM_LAST_LANES, GPUR_SUM_LAST_LANES);
+    for (int which = 0; which < GPUR_FINISH_SUMS; which++) {
+        const int first = which * GPUR_SUM_LAST_LANES;
+        gpur_sum_in_lanes(at, first, lanes + which * GPUR_SUM_LANES, GPUR_SUM_LANES, GPUR_SUM_LAST_LANES, last + first);
     }
     gpur_barrier(at);
     for (int which = at.thread; which < GPUR_FINISH_SUMS; which += at.threads)

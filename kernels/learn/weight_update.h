@@ -67,58 +67,77 @@ GPUR_FN float gpur_weight_update_adam(const gpur_weight_update_args *a, const gp
 }
 
 /* The same. If it is centered, v - m^2 takes the place of v; it is a variance, which rounding must not make negative.
- * `mean` and `velocity` are read only if the arguments have such arrays. */
+ * `mean` and `velocity` are read only with has_mean and has_velocity. */
 GPUR_FN float gpur_weight_update_rmsprop(const gpur_weight_update_args *a, const gpur_weight_update_rates *r, float w,
-                                         float g, float *mean, float *square, float *velocity)
+                                         float g, float *mean, float *square, float *velocity, int has_mean,
+                                         int has_velocity)
 {
     g = gpur_clip(g, r->limit) * r->scale;
     *square = a->square_decay * *square + r->one_minus_square_decay * g * g;
     float v = *square;
-    if (a->mean) {
+    if (has_mean) {
         *mean = a->square_decay * *mean + r->one_minus_square_decay * g;
         v -= *mean * *mean;
         v = v > 0.0f ? v : 0.0f;
     }
     float u = r->inner * g / (sqrtf(v + a->epsilon_inside) + a->epsilon_outside);
-    if (a->velocity) {
+    if (has_velocity) {
         u += a->momentum * *velocity;
         *velocity = u;
     }
     return w - r->outer * u;
 }
 
-/* Weights one by one: a CPU's compiler vectorizes these loops. */
-GPUR_FN void gpur_weight_update_span(const gpur_weight_update_args *given, gpur_span s, gpur_weight_update_rates r)
+/* Weights one by one. A CPU's compiler vectorizes these loops, if it knows which arrays there are. */
+GPUR_FN void gpur_weight_update_adam_span(const gpur_weight_update_args *a, gpur_span s,
+                                          const gpur_weight_update_rates *r)
 {
-    const gpur_weight_update_args copy = *given, *const a = &copy; /* a copy, which no store to an array can change */
+    float *__restrict__ const w = a->weights, *__restrict__ const mean = a->mean;
+    float *__restrict__ const square = a->square;
+    const float *__restrict__ const gradient = a->gradient;
+    for (int64_t i = s.first; i < s.last; i += s.step) {
+        float m = mean[i], v = square[i];
+        w[i] = gpur_weight_update_adam(a, r, w[i], gradient[i], &m, &v);
+        mean[i] = m, square[i] = v;
+    }
+}
+
+GPUR_FN void gpur_weight_update_rmsprop_span(const gpur_weight_update_args *a, gpur_span s,
+                                             const gpur_weight_update_rates *r, int has_mean, int has_velocity)
+{
     float *__restrict__ const w = a->weights, *__restrict__ const mean = a->mean;
     float *__restrict__ const square = a->square, *__restrict__ const velocity = a->velocity;
-    uint16_t *__restrict__ const bf16 = a->bf16;
     const float *__restrict__ const gradient = a->gradient;
+    for (int64_t i = s.first; i < s.last; i += s.step) {
+        float m = has_mean ? mean[i] : 0.0f, v = square[i], u = has_velocity ? velocity[i] : 0.0f;
+        w[i] = gpur_weight_update_rmsprop(a, r, w[i], gradient[i], &m, &v, &u, has_mean, has_velocity);
+        square[i] = v;
+        if (has_mean)
+            mean[i] = m;
+        if (has_velocity)
+            velocity[i] = u;
+    }
+}
+
+GPUR_FN void gpur_weight_update_span(const gpur_weight_update_args *a, gpur_span s, gpur_weight_update_rates r)
+{
+    const gpur_weight_update_args copy = *a; /* no store to an array can change it */
     if (a->adam)
-        for (int64_t i = s.first; i < s.last; i += s.step) {
-            float m = mean[i], v = square[i];
-            const float next = gpur_weight_update_adam(a, &r, w[i], gradient[i], &m, &v);
-            mean[i] = m, square[i] = v, w[i] = next;
-            if (bf16)
-                bf16[i] = gpur_bf16_round(next);
-        }
+        gpur_weight_update_adam_span(&copy, s, &r);
+    else if (gpur_is_parallel())
+        gpur_weight_update_rmsprop_span(&copy, s, &r, a->mean != NULL, a->velocity != NULL);
+    else if (a->mean && a->velocity)
+        gpur_weight_update_rmsprop_span(&copy, s, &r, 1, 1);
+    else if (a->mean)
+        gpur_weight_update_rmsprop_span(&copy, s, &r, 1, 0);
     else
-        for (int64_t i = s.first; i < s.last; i += s.step) {
-            float m = mean ? mean[i] : 0.0f, v = square[i], u = velocity ? velocity[i] : 0.0f;
-            const float next = gpur_weight_update_rmsprop(a, &r, w[i], gradient[i], &m, &v, &u);
-            square[i] = v, w[i] = next;
-            if (mean)
-                mean[i] = m;
-            if (velocity)
-                velocity[i] = u;
-            if (bf16)
-                bf16[i] = gpur_bf16_round(next);
-        }
+        gpur_weight_update_rmsprop_span(&copy, s, &r, 0, a->velocity != NULL);
+    for (int64_t i = s.first; a->bf16 && i < s.last; i += s.step)
+        a->bf16[i] = gpur_bf16_round(a->weights[i]);
     for (int64_t i = s.first; r.copy_due && i < s.last; i += s.step)
-        a->target[i] = w[i];
-    for (int64_t i = s.first; r.copy_due && bf16 && i < s.last; i += s.step)
-        a->target_bf16[i] = bf16[i];
+        a->target[i] = a->weights[i];
+    for (int64_t i = s.first; r.copy_due && a->bf16 && i < s.last; i += s.step)
+        a->target_bf16[i] = a->bf16[i];
 }
 
 GPUR_FN void gpur_store_rounded_quad(uint16_t *to, const float *from)
@@ -142,7 +161,8 @@ GPUR_FN void gpur_weight_update_quad(const gpur_weight_update_args *a, int64_t i
         gpur_load_quad(velocity, a->velocity + i);
     for (int k = 0; k < 4; k++)
         w[k] = a->adam ? gpur_weight_update_adam(a, r, w[k], g[k], &mean[k], &square[k])
-                       : gpur_weight_update_rmsprop(a, r, w[k], g[k], &mean[k], &square[k], &velocity[k]);
+                       : gpur_weight_update_rmsprop(a, r, w[k], g[k], &mean[k], &square[k], &velocity[k],
+                                                    a->mean != NULL, a->velocity != NULL);
     gpur_store_quad(a->weights + i, w);
     gpur_store_quad(a->square + i, square);
     if (a->mean)

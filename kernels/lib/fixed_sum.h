@@ -7,21 +7,26 @@
 
 enum { GPUR_SUM_LANES = 256, GPUR_SUM_LAST_LANES = 32 };
 
-/* Sum of the elements `lane`, lane + lanes, ... of x (n). */
-GPUR_FN float gpur_lane_sum(const float *x, int64_t n, int lane, int lanes)
+/* Sums of x (n) in lanes: lane l gets elements l, l + lanes, ... The threads of the block share the lanes, beginning
+ * with the thread `first`, so that sums which follow each other keep all of them busy. */
+GPUR_FN void gpur_sum_in_lanes(gpur_thread at, int first, const float *x, int64_t n, int lanes, float *to)
 {
-    float sum = 0.0f;
-    for (int64_t i = lane; i < n; i += lanes)
-        sum += x[i];
-    return sum;
+    if (!gpur_is_parallel()) {
+        memset(to, 0, (size_t)lanes * sizeof *to);
+        for (int64_t i = 0; i < n; i += lanes)
+            for (int lane = 0; lane < (n - i < lanes ? (int)(n - i) : lanes); lane++)
+                to[lane] += x[i + lane];
+        return;
+    }
+    for (int lane = (at.thread + at.threads - first % at.threads) % at.threads; lane < lanes; lane += at.threads) {
+        float sum = 0.0f;
+        for (int64_t i = lane; i < n; i += lanes)
+            sum += x[i];
+        to[lane] = sum;
+    }
 }
 
-/* The first lanes of a sum of n numbers: those that have any. */
-GPUR_FN int gpur_sum_lanes(int64_t n)
-{
-    return n < GPUR_SUM_LANES ? (int)n : GPUR_SUM_LANES;
-}
-
+/* The total of GPUR_SUM_LAST_LANES lanes. */
 GPUR_FN float gpur_lanes_total(const float *last)
 {
     float total = 0.0f;
@@ -35,12 +40,9 @@ GPUR_FN float gpur_fixed_sum(gpur_thread at, const float *x, int64_t n)
 {
     GPUR_SHARED(float, lanes, GPUR_SUM_LANES);
     GPUR_SHARED(float, last, GPUR_SUM_LAST_LANES);
-    const int count = gpur_sum_lanes(n);
-    for (int lane = at.thread; lane < count; lane += at.threads)
-        lanes[lane] = gpur_lane_sum(x, n, lane, GPUR_SUM_LANES);
+    gpur_sum_in_lanes(at, 0, x, n, GPUR_SUM_LANES, lanes);
     gpur_barrier(at);
-    for (int lane = at.thread; lane < GPUR_SUM_LAST_LANES; lane += at.threads)
-        last[lane] = gpur_lane_sum(lanes, count, lane, GPUR_SUM_LAST_LANES);
+    gpur_sum_in_lanes(at, 0, lanes, GPUR_SUM_LANES, GPUR_SUM_LAST_LANES, last);
     gpur_barrier(at);
     const float total = gpur_lanes_total(last);
     gpur_barrier(at);
