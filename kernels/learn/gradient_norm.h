@@ -11,24 +11,24 @@
 /* Each thread of a warp sums so many neighboring numbers, then those a warp's width of them further on. */
 enum { GPUR_NORM_RUN = GPUR_WARP == 1 ? 32 : 4, GPUR_NORM_STRIDE = GPUR_NORM_RUN * GPUR_WARP };
 
-/* Adds this thread's squares of x (n): element i goes to sum[i % GPUR_NORM_RUN]. On a GPU a
- * run is a quad. */
-GPUR_FN void gpur_norm_runs(const float *x, int64_t n, float limit, float *sum)
+/* Adds the squares of this thread's runs of x (n), the first of which begins at `first`: element i of a run goes to
+ * sum[i]. On a GPU a run is a quad. */
+GPUR_FN void gpur_norm_runs(const float *x, int64_t first, int64_t n, float limit, float *sum)
 {
     float quad[4] = {0};
+    int64_t row = 0;
     for (int i = 0; i < GPUR_NORM_RUN; i++)
         sum[i] = 0.0f;
-    int64_t row = 0;
-    for (; row + GPUR_NORM_RUN <= n; row += GPUR_NORM_STRIDE) {
+    for (; row + GPUR_NORM_STRIDE <= n; row += GPUR_NORM_STRIDE) {
         if (gpur_is_parallel())
-            gpur_load_quad(quad, x + row);
+            gpur_load_quad(quad, x + row + first);
         for (int i = 0; i < GPUR_NORM_RUN; i++) {
-            const float g = gpur_clip(gpur_is_parallel() ? quad[i % 4] : x[row + i], limit);
+            const float g = gpur_clip(gpur_is_parallel() ? quad[i % 4] : x[row + first + i], limit);
             sum[i] += g * g;
         }
     }
-    for (int i = 0; i < GPUR_NORM_RUN; i++) { /* the last run, in part; no index that is only known at run time */
-        const float g = row + i < n ? gpur_clip(x[row + i], limit) : 0.0f;
+    for (int i = 0; row < n && i < GPUR_NORM_RUN; i++) { /* the rest, which not every thread has */
+        const float g = row + first + i < n ? gpur_clip(x[row + first + i], limit) : 0.0f;
         sum[i] += g * g;
     }
 }
@@ -38,7 +38,7 @@ GPUR_FN float gpur_norm_chunk(gpur_thread at, const float *x, int64_t n, float l
 {
     const int first = gpur_lane(at) * GPUR_NORM_RUN;
     float sum[GPUR_NORM_RUN], total = 0.0f;
-    gpur_norm_runs(x + first, n - first, limit, sum);
+    gpur_norm_runs(x, first, n, limit, sum);
     for (int i = 0; i < GPUR_NORM_RUN; i++)
         total += sum[i];
     return gpur_warp_sum_f32(at, total);
