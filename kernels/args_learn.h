@@ -123,11 +123,11 @@ typedef struct gpur_train_state {
     float loss, mean_q, gradient_norm, learning_rate; /* of the last step */
 } gpur_train_state;
 
-/* Floats in one partial sum of squares: 32 lanes of 32, whatever the launch shape. */
-enum { GPUR_NORM_LANES = 32, GPUR_NORM_CHUNK = 1024 };
+/* Floats in one partial sum of squares, whatever the launch shape. */
+enum { GPUR_NORM_CHUNK = 1024 };
 
 typedef struct gpur_gradient_norm_args {
-    const float *gradient; /* (P) */
+    const float *gradient; /* (P) aligned to 16 bytes */
     float *partial;        /* (ceil(P / GPUR_NORM_CHUNK)) out: sums of squares */
     float *clipped;        /* the same after clipping by value; NULL: no clipping by value */
     int64_t count;

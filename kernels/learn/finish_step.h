@@ -17,49 +17,81 @@ enum {
     GPUR_FINISH_MISSING = 4,
     GPUR_FINISH_SUMS = 5,
     GPUR_FINISH_LANES = GPUR_FINISH_SUMS * GPUR_SUM_LANES,
+    GPUR_FINISH_LAST_LANES = GPUR_FINISH_SUMS * GPUR_SUM_LAST_LANES,
 };
 
-GPUR_FN float gpur_finish_lane(const gpur_finish_step_args *a, int which, int lane)
+/* The numbers of a sum; NULL: there are none. */
+GPUR_FN const float *gpur_finish_numbers(const gpur_finish_step_args *a, int which)
 {
-    const float *const x = which == GPUR_FINISH_LOSS      ? a->loss
-                           : which == GPUR_FINISH_Q       ? a->q_taken
-                           : which == GPUR_FINISH_NORM    ? a->partial
-                           : which == GPUR_FINISH_INVALID ? a->invalid
-                                                          : a->missing;
-    return !x ? 0.0f : gpur_lane_sum(x, which == GPUR_FINISH_NORM ? a->partials : a->batch, lane);
+    return which == GPUR_FINISH_LOSS      ? a->loss
+           : which == GPUR_FINISH_Q       ? a->q_taken
+           : which == GPUR_FINISH_NORM    ? a->partial
+           : which == GPUR_FINISH_INVALID ? a->invalid
+                                          : a->missing;
 }
 
-/* One block: its threads compute all sums at the same time, and thread 0 writes the state. If the window is empty,
- * only `skipped` changes. */
-GPUR_KERNEL(finish_step)
+/* Computes all sums at the same time. Every thread must call it. */
+GPUR_FN void gpur_finish_sums(gpur_thread at, const gpur_finish_step_args *a, float *sums)
 {
     GPUR_SHARED(float, lanes, GPUR_FINISH_LANES);
-    float sums[GPUR_FINISH_SUMS] = {0};
-    gpur_train_state *const state = a->state;
-    for (int i = at.thread; i < GPUR_FINISH_LANES; i += at.threads)
-        lanes[i] = gpur_finish_lane(a, i / GPUR_SUM_LANES, i % GPUR_SUM_LANES);
+    GPUR_SHARED(float, last, GPUR_FINISH_LAST_LANES);
+    for (int which = 0; which < GPUR_FINISH_SUMS; which++) {
+        const float *const x = gpur_finish_numbers(a, which);
+        const int first = which * GPUR_SUM_LANES;
+        gpur_sum_in_lanes(at, first, x,
+                          !x                          ? 0
+                          : which == GPUR_FINISH_NORM ? a->partials
+                                                      : a->batch,
+                          GPUR_SUM_LANES, lanes + first);
+    }
     gpur_barrier(at);
-    for (int which = 0; which < GPUR_FINISH_SUMS && at.thread == 0; which++)
-        sums[which] = gpur_lanes_total(lanes + which * GPUR_SUM_LANES);
+    for (int which = 0; which < GPUR_FINISH_SUMS; which++) {
+        const int first = which * GPUR_SUM_LAST_LANES;
+        gpur_sum_in_lanes(at, first, lanes + which * GPUR_SUM_LANES, GPUR_SUM_LANES, GPUR_SUM_LAST_LANES, last + first);
+    }
     gpur_barrier(at);
-    if (at.block != 0 || at.thread != 0)
+    for (int which = at.thread; which < GPUR_FINISH_SUMS; which += at.threads)
+        sums[which] = gpur_lanes_total(last + which * GPUR_SUM_LAST_LANES);
+    gpur_barrier(at);
+}
+
+/* Returns the state of the next step, but for what follows from the sums. */
+GPUR_FN gpur_train_state gpur_finish_advance(const gpur_finish_step_args *a, gpur_train_state state)
+{
+    state.learning_rate = state.next_learning_rate;
+    state.target_copies += state.copy_due;
+    state.step++;
+    state.beta1_power *= (double)a->beta1;
+    state.beta2_power *= (double)a->beta2;
+    state.copy_due = ((int64_t)state.step + 1) % a->target_period == a->target_phase;
+    state.next_learning_rate =
+        gpur_schedule_value(a->rate_first, a->rate_last, a->rate_begin, a->rate_steps, (int64_t)state.step);
+    return state;
+}
+
+/* One block. Its last thread writes the state, most of which it computes first, while the others wait for what they
+ * add. If the window is empty, only `skipped` changes. */
+GPUR_KERNEL(finish_step)
+{
+    GPUR_SHARED(float, sums, GPUR_FINISH_SUMS);
+    const int is_writer = at.block == 0 && at.thread == at.threads - 1;
+    gpur_train_state next;
+    memset(&next, 0, sizeof next);
+    const int is_empty = is_writer && a->window->count == 0;
+    if (is_writer)
+        next = gpur_finish_advance(a, *a->state);
+    gpur_finish_sums(at, a, sums);
+    if (!is_writer)
         return;
-    if (a->window->count == 0) {
-        state->skipped++;
+    if (is_empty) {
+        a->state->skipped++;
         return;
     }
-    state->loss = sums[GPUR_FINISH_LOSS] / (float)a->batch;
-    state->loss_sum += (double)state->loss;
-    state->mean_q = sums[GPUR_FINISH_Q] / (float)a->batch;
-    state->gradient_norm = sqrtf(sums[GPUR_FINISH_NORM]);
-    state->learning_rate = state->next_learning_rate;
-    state->target_copies += state->copy_due;
-    state->invalid_actions += (int64_t)sums[GPUR_FINISH_INVALID];
-    state->missing_rows += (int64_t)sums[GPUR_FINISH_MISSING];
-    state->step++;
-    state->beta1_power *= (double)a->beta1;
-    state->beta2_power *= (double)a->beta2;
-    state->copy_due = ((int64_t)state->step + 1) % a->target_period == a->target_phase;
-    state->next_learning_rate =
-        gpur_schedule_value(a->rate_first, a->rate_last, a->rate_begin, a->rate_steps, (int64_t)state->step);
+    next.loss = sums[GPUR_FINISH_LOSS] / (float)a->batch;
+    next.loss_sum += (double)next.loss;
+    next.mean_q = sums[GPUR_FINISH_Q] / (float)a->batch;
+    next.gradient_norm = sqrtf(sums[GPUR_FINISH_NORM]);
+    next.invalid_actions += (int64_t)sums[GPUR_FINISH_INVALID];
+    next.missing_rows += (int64_t)sums[GPUR_FINISH_MISSING];
+    *a->state = next;
 }

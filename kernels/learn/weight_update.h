@@ -14,8 +14,9 @@
 
 #include "kernels/args_learn.h"
 #include "kernels/lib/bf16.h"
+#include "kernels/lib/clip.h"
 #include "kernels/lib/fixed_sum.h"
-#include "kernels/learn/gradient_norm.h"
+#include "kernels/lib/quad.h"
 #include "kernels/target/thread.h"
 
 /* Numbers that are the same for every weight in this step. */
@@ -27,6 +28,7 @@ typedef struct gpur_weight_update_rates {
     float inner, outer;                                 /* learning rate: on what is added to the velocity, on the
                                                            weight */
     float root_scale;                                   /* ADAM: 1 / sqrt(1 - beta2^t) if v is corrected, else 1 */
+    int32_t copy_due;                                   /* 1: the target becomes a copy of the new weights */
 } gpur_weight_update_rates;
 
 GPUR_FN gpur_weight_update_rates gpur_weight_update_prepare(gpur_thread at, const gpur_weight_update_args *a)
@@ -45,6 +47,7 @@ GPUR_FN gpur_weight_update_rates gpur_weight_update_prepare(gpur_thread at, cons
     r.inner = a->rate_on_weight ? 1.0f : rate;
     r.outer = a->rate_on_weight ? rate : 1.0f;
     r.root_scale = 1.0f;
+    r.copy_due = state->copy_due;
     if (a->adam) {
         const double root = sqrt(1.0 - state->beta2_power), corrected = (double)rate / (1.0 - state->beta1_power);
         r.outer = (float)(a->correct_rate ? corrected * root : corrected);
@@ -53,56 +56,133 @@ GPUR_FN gpur_weight_update_rates gpur_weight_update_prepare(gpur_thread at, cons
     return r;
 }
 
-GPUR_FN void gpur_weight_update_adam(const gpur_weight_update_args *a, gpur_span s, gpur_weight_update_rates r)
+/* The new value of the weight w with gradient g. */
+GPUR_FN float gpur_weight_update_adam(const gpur_weight_update_args *a, const gpur_weight_update_rates *r, float w,
+                                      float g, float *mean, float *square)
+{
+    g = gpur_clip(g, r->limit) * r->scale;
+    *mean = a->mean_decay * *mean + r->one_minus_mean_decay * g;
+    *square = a->square_decay * *square + r->one_minus_square_decay * g * g;
+    return w - r->outer * *mean / (sqrtf(*square) * r->root_scale + a->epsilon_outside);
+}
+
+/* The same. If it is centered, v - m^2 takes the place of v; it is a variance, which rounding must not make negative.
+ * `mean` and `velocity` are read only with has_mean and has_velocity. */
+GPUR_FN float gpur_weight_update_rmsprop(const gpur_weight_update_args *a, const gpur_weight_update_rates *r, float w,
+                                         float g, float *mean, float *square, float *velocity, int has_mean,
+                                         int has_velocity)
+{
+    g = gpur_clip(g, r->limit) * r->scale;
+    *square = a->square_decay * *square + r->one_minus_square_decay * g * g;
+    float v = *square;
+    if (has_mean) {
+        *mean = a->square_decay * *mean + r->one_minus_square_decay * g;
+        v -= *mean * *mean;
+        v = v > 0.0f ? v : 0.0f;
+    }
+    float u = r->inner * g / (sqrtf(v + a->epsilon_inside) + a->epsilon_outside);
+    if (has_velocity) {
+        u += a->momentum * *velocity;
+        *velocity = u;
+    }
+    return w - r->outer * u;
+}
+
+/* Weights one by one. A CPU's compiler vectorizes these loops, if it knows which arrays there are. */
+GPUR_FN void gpur_weight_update_adam_span(const gpur_weight_update_args *a, gpur_span s,
+                                          const gpur_weight_update_rates *r)
 {
     float *__restrict__ const w = a->weights, *__restrict__ const mean = a->mean;
     float *__restrict__ const square = a->square;
-    uint16_t *__restrict__ const bf16 = a->bf16;
     const float *__restrict__ const gradient = a->gradient;
-    const float mean_decay = a->mean_decay, square_decay = a->square_decay, epsilon = a->epsilon_outside;
     for (int64_t i = s.first; i < s.last; i += s.step) {
-        const float g = gpur_clip(gradient[i], r.limit) * r.scale;
-        const float m = mean_decay * mean[i] + r.one_minus_mean_decay * g;
-        const float v = square_decay * square[i] + r.one_minus_square_decay * g * g;
-        mean[i] = m;
-        square[i] = v;
-        const float next = w[i] - r.outer * m / (sqrtf(v) * r.root_scale + epsilon);
-        w[i] = next;
-        if (bf16)
-            bf16[i] = gpur_bf16_round(next);
+        float m = mean[i], v = square[i];
+        w[i] = gpur_weight_update_adam(a, r, w[i], gradient[i], &m, &v);
+        mean[i] = m, square[i] = v;
     }
 }
 
-/* If it is centered, v - m^2 takes the place of v; it
- * is a variance, which rounding must not make negative. `mean` and `velocity` are NULL if they are not used. */
-GPUR_FN void gpur_weight_update_rmsprop(const gpur_weight_update_args *a, gpur_span s, gpur_weight_update_rates r)
+GPUR_FN void gpur_weight_update_rmsprop_span(const gpur_weight_update_args *a, gpur_span s,
+                                             const gpur_weight_update_rates *r, int has_mean, int has_velocity)
 {
     float *__restrict__ const w = a->weights, *__restrict__ const mean = a->mean;
     float *__restrict__ const square = a->square, *__restrict__ const velocity = a->velocity;
-    uint16_t *__restrict__ const bf16 = a->bf16;
     const float *__restrict__ const gradient = a->gradient;
-    const float decay = a->square_decay, momentum = a->momentum;
-    const float inside = a->epsilon_inside, outside = a->epsilon_outside;
     for (int64_t i = s.first; i < s.last; i += s.step) {
-        const float g = gpur_clip(gradient[i], r.limit) * r.scale;
-        float v = decay * square[i] + r.one_minus_square_decay * g * g;
+        float m = has_mean ? mean[i] : 0.0f, v = square[i], u = has_velocity ? velocity[i] : 0.0f;
+        w[i] = gpur_weight_update_rmsprop(a, r, w[i], gradient[i], &m, &v, &u, has_mean, has_velocity);
         square[i] = v;
-        if (mean) {
-            const float m = decay * mean[i] + r.one_minus_square_decay * g;
+        if (has_mean)
             mean[i] = m;
-            v -= m * m;
-            v = v > 0.0f ? v : 0.0f;
-        }
-        float u = r.inner * g / (sqrtf(v + inside) + outside);
-        if (velocity) {
-            u += momentum * velocity[i];
+        if (has_velocity)
             velocity[i] = u;
-        }
-        const float next = w[i] - r.outer * u;
-        w[i] = next;
-        if (bf16)
-            bf16[i] = gpur_bf16_round(next);
     }
+}
+
+GPUR_FN void gpur_weight_update_span(const gpur_weight_update_args *a, gpur_span s, gpur_weight_update_rates r)
+{
+    const gpur_weight_update_args copy = *a; /* no store to an array can change it */
+    if (a->adam)
+        gpur_weight_update_adam_span(&copy, s, &r);
+    else if (gpur_is_parallel())
+        gpur_weight_update_rmsprop_span(&copy, s, &r, a->mean != NULL, a->velocity != NULL);
+    else if (a->mean && a->velocity)
+        gpur_weight_update_rmsprop_span(&copy, s, &r, 1, 1);
+    else if (a->mean)
+        gpur_weight_update_rmsprop_span(&copy, s, &r, 1, 0);
+    else
+        gpur_weight_update_rmsprop_span(&copy, s, &r, 0, a->velocity != NULL);
+    for (int64_t i = s.first; a->bf16 && i < s.last; i += s.step)
+        a->bf16[i] = gpur_bf16_round(a->weights[i]);
+    for (int64_t i = s.first; r.copy_due && i < s.last; i += s.step)
+        a->target[i] = a->weights[i];
+    for (int64_t i = s.first; r.copy_due && a->bf16 && i < s.last; i += s.step)
+        a->target_bf16[i] = a->bf16[i];
+}
+
+GPUR_FN void gpur_store_rounded_quad(uint16_t *to, const float *from)
+{
+    uint16_t rounded[4];
+    for (int k = 0; k < 4; k++)
+        rounded[k] = gpur_bf16_round(from[k]);
+    memcpy(__builtin_assume_aligned((unsigned char *)to, sizeof rounded), rounded, sizeof rounded);
+}
+
+/* Weights i to i + 3: all loads come first, so that they wait for memory together. */
+GPUR_FN void gpur_weight_update_quad(const gpur_weight_update_args *a, int64_t i, const gpur_weight_update_rates *r)
+{
+    float g[4], w[4], square[4], mean[4] = {0}, velocity[4] = {0};
+    gpur_load_quad(g, a->gradient + i);
+    gpur_load_quad(w, a->weights + i);
+    gpur_load_quad(square, a->square + i);
+    if (a->mean)
+        gpur_load_quad(mean, a->mean + i);
+    if (a->velocity)
+        gpur_load_quad(velocity, a->velocity + i);
+    for (int k = 0; k < 4; k++)
+        w[k] = a->adam ? gpur_weight_update_adam(a, r, w[k], g[k], &mean[k], &square[k])
+                       : gpur_weight_update_rmsprop(a, r, w[k], g[k], &mean[k], &square[k], &velocity[k],
+                                                    a->mean != NULL, a->velocity != NULL);
+    gpur_store_quad(a->weights + i, w);
+    gpur_store_quad(a->square + i, square);
+    if (a->mean)
+        gpur_store_quad(a->mean + i, mean);
+    if (a->velocity)
+        gpur_store_quad(a->velocity + i, velocity);
+    if (a->bf16)
+        gpur_store_rounded_quad(a->bf16 + i, w);
+    if (r->copy_due)
+        gpur_store_quad(a->target + i, w);
+    if (r->copy_due && a->bf16)
+        gpur_store_rounded_quad(a->target_bf16 + i, w);
+}
+
+/* 1: a thread should update four weights at a time, since the target is a GPU and all arrays are aligned for it. */
+GPUR_FN int gpur_weight_update_in_quads(const gpur_weight_update_args *a)
+{
+    const uintptr_t wide = (uintptr_t)a->weights | (uintptr_t)a->target | (uintptr_t)a->gradient | (uintptr_t)a->mean |
+                           (uintptr_t)a->square | (uintptr_t)a->velocity;
+    return gpur_is_parallel() && (wide | 2 * ((uintptr_t)a->bf16 | (uintptr_t)a->target_bf16)) % 16 == 0;
 }
 
 /* An empty window changes nothing. In the steps that end with one, the hard target copy follows the update [Mnih et
@@ -111,16 +191,12 @@ GPUR_KERNEL(weight_update)
 {
     if (a->window->count == 0)
         return;
-    const gpur_span s = gpur_grid_span(at, a->count);
     const gpur_weight_update_rates rates = gpur_weight_update_prepare(at, a);
-    if (a->adam)
-        gpur_weight_update_adam(a, s, rates);
-    else
-        gpur_weight_update_rmsprop(a, s, rates);
-    if (a->state->copy_due)
-        for (int64_t i = s.first; i < s.last; i += s.step)
-            a->target[i] = a->weights[i];
-    if (a->state->copy_due && a->bf16)
-        for (int64_t i = s.first; i < s.last; i += s.step)
-            a->target_bf16[i] = a->bf16[i];
+    const int64_t quads = gpur_weight_update_in_quads(a) ? a->count / 4 : 0;
+    const gpur_span s = gpur_grid_span(at, quads);
+    gpur_span rest = gpur_grid_span(at, a->count - 4 * quads);
+    for (int64_t i = s.first; i < s.last; i += s.step)
+        gpur_weight_update_quad(a, 4 * i, &rates);
+    rest.first += 4 * quads, rest.last += 4 * quads;
+    gpur_weight_update_span(a, rest, rates);
 }

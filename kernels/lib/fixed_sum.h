@@ -1,25 +1,37 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums of floats in an order that no launch shape changes: 32 lanes first, then the lanes in their order. */
+/* Sums of floats in an order that no launch shape changes: 256 lanes first, those in 32 lanes, and these in their
+ * order. A block does the first two with all of its threads. */
 #pragma once
 
 #include "kernels/target/thread.h"
 
-enum { GPUR_SUM_LANES = 32 };
+enum { GPUR_SUM_LANES = 256, GPUR_SUM_LAST_LANES = 32 };
 
-/* Sum of the elements `lane`, lane + 32, ... of x (n). */
-GPUR_FN float gpur_lane_sum(const float *x, int64_t n, int lane)
+/* Sums of x (n) in lanes: lane l gets elements l, l + lanes, ... The threads of the block share the lanes, beginning
+ * with the thread `first`, so that sums which follow each other keep all of them busy. */
+GPUR_FN void gpur_sum_in_lanes(gpur_thread at, int first, const float *x, int64_t n, int lanes, float *to)
 {
-    float sum = 0.0f;
-    for (int64_t i = lane; i < n; i += GPUR_SUM_LANES)
-        sum += x[i];
-    return sum;
+    if (!gpur_is_parallel()) {
+        memset(to, 0, (size_t)lanes * sizeof *to);
+        for (int64_t i = 0; i < n; i += lanes)
+            for (int lane = 0; lane < (n - i < lanes ? (int)(n - i) : lanes); lane++)
+                to[lane] += x[i + lane];
+        return;
+    }
+    for (int lane = (at.thread + at.threads - first % at.threads) % at.threads; lane < lanes; lane += at.threads) {
+        float sum = 0.0f;
+        for (int64_t i = lane; i < n; i += lanes)
+            sum += x[i];
+        to[lane] = sum;
+    }
 }
 
-GPUR_FN float gpur_lanes_total(const float *lanes)
+/* The total of GPUR_SUM_LAST_LANES lanes. */
+GPUR_FN float gpur_lanes_total(const float *last)
 {
     float total = 0.0f;
-    for (int lane = 0; lane < GPUR_SUM_LANES; lane++)
-        total += lanes[lane];
+    for (int lane = 0; lane < GPUR_SUM_LAST_LANES; lane++)
+        total += last[lane];
     return total;
 }
 
@@ -27,10 +39,12 @@ GPUR_FN float gpur_lanes_total(const float *lanes)
 GPUR_FN float gpur_fixed_sum(gpur_thread at, const float *x, int64_t n)
 {
     GPUR_SHARED(float, lanes, GPUR_SUM_LANES);
-    for (int lane = at.thread; lane < GPUR_SUM_LANES; lane += at.threads)
-        lanes[lane] = gpur_lane_sum(x, n, lane);
+    GPUR_SHARED(float, last, GPUR_SUM_LAST_LANES);
+    gpur_sum_in_lanes(at, 0, x, n, GPUR_SUM_LANES, lanes);
     gpur_barrier(at);
-    const float total = gpur_lanes_total(lanes);
+    gpur_sum_in_lanes(at, 0, lanes, GPUR_SUM_LANES, GPUR_SUM_LAST_LANES, last);
+    gpur_barrier(at);
+    const float total = gpur_lanes_total(last);
     gpur_barrier(at);
     return total;
 }

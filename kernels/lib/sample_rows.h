@@ -57,10 +57,17 @@ GPUR_FN int64_t gpur_sample_id(const gpur_sample_state *state, const gpur_gather
     return state->window.first_id + (offset < 0 ? offset + a->capacity : offset);
 }
 
+/* Whether the id of row b is there already, since it was given in the same memory. Blocks that copy other parts of the
+ * row may still read it; one that is stale they take for a missing row's before and after it becomes -1. */
+GPUR_FN int gpur_gather_has_id(const gpur_gather_args *a, int64_t b, int64_t slot)
+{
+    return a->source == GPUR_GATHER_IDS && a->ids == a->id && (slot >= 0 || a->ids[b] == -1);
+}
+
 /* Writes the id, weight and discount of row b, if they are wanted. A missing row has slot -1. */
 GPUR_FN void gpur_gather_extras(const gpur_sample_state *state, const gpur_gather_args *a, int64_t b, int64_t slot)
 {
-    if (a->id)
+    if (a->id && !gpur_gather_has_id(a, b, slot))
         a->id[b] = slot < 0 ? -1 : gpur_sample_id(state, a, slot);
     if (a->weight)
         a->weight[b] = slot < 0 ? 0.0f : 1.0f;

@@ -23,20 +23,23 @@ GPUR_FN gpur_priority_update_counters gpur_priority_update_begin(void)
     return counters;
 }
 
-/* Adds the counters to the tree's total and state. Every thread must call it. */
+/* Adds the counters to the tree's total and state: one atomic a warp for those that every row changes. Every thread
+ * must call it. */
 GPUR_FN void gpur_priority_update_end(gpur_thread at, const gpur_priority_update_args *a,
                                       const gpur_priority_update_counters *counters)
 {
     gpur_priority_state *const state = a->tree.state;
+    const uint64_t updates = gpur_warp_sum_u64(at, counters->updates);
+    const uint32_t largest = gpur_warp_prefix_max_u32(at, counters->max_priority);
     gpur_tree_add_total(at, &a->tree, counters->total);
-    if (counters->updates)
-        gpur_atomic_add_u64((uint64_t *)&state->updates, counters->updates);
+    if (updates && gpur_lane(at) == GPUR_WARP - 1)
+        gpur_atomic_add_u64((uint64_t *)&state->updates, updates);
     if (counters->stale)
         gpur_atomic_add_u64((uint64_t *)&state->stale, counters->stale);
     if (counters->invalid)
         gpur_atomic_add_u64((uint64_t *)&state->invalid, counters->invalid);
-    if (counters->max_priority)
-        gpur_atomic_max_u32(&state->max_priority, counters->max_priority);
+    if (largest && gpur_lane(at) == GPUR_WARP - 1)
+        gpur_atomic_max_u32(&state->max_priority, largest);
 }
 
 /* Returns the slot of row i, or -1 if its id is stale or its priority invalid. `p` becomes the new priority; -1:
@@ -93,6 +96,37 @@ GPUR_FN void gpur_priority_update_raise(gpur_thread at, const gpur_priority_upda
         counters.total += change;
         counters.max_priority = bits > counters.max_priority ? bits : counters.max_priority;
         counters.updates++;
+    }
+    gpur_priority_update_end(at, a, &counters);
+}
+
+/* CLEAR and RAISE by one block with a thread for each row. It computes the new leaves while it waits for the old ones,
+ * and changes each sum once. */
+GPUR_FN void gpur_priority_update_block(gpur_thread at, const gpur_priority_update_args *a)
+{
+    const gpur_window window = *a->window;
+    const float alpha = a->tree.state->alpha;
+    gpur_priority_update_counters counters = gpur_priority_update_begin();
+    int64_t slot = -1;
+    float p = 0.0f;
+    uint32_t old = 0;
+    if (at.thread < a->count) {
+        slot = gpur_priority_update_row(a, &window, at.thread, &p);
+        counters.invalid = p < 0.0f, counters.stale = p >= 0.0f && slot < 0, counters.updates = slot >= 0;
+    }
+    if (slot >= 0) {
+        old = gpur_atomic_exchange_u32(&a->tree.leaf[slot], 0);
+        gpur_atomic_exchange_u32((uint32_t *)&a->tree.priority[slot], 0);
+    }
+    const uint32_t leaf = gpur_leaf_of(p, alpha);
+    gpur_barrier(at);
+    if (slot >= 0) {
+        counters.max_priority = gpur_priority_to_bits(p);
+        gpur_atomic_max_u32((uint32_t *)&a->tree.priority[slot], counters.max_priority);
+        const uint32_t before = gpur_atomic_max_u32(&a->tree.leaf[slot], leaf);
+        counters.total = (leaf > before ? (uint64_t)(leaf - before) : 0) - old;
+        if (counters.total)
+            gpur_tree_add_above(&a->tree, slot, counters.total);
     }
     gpur_priority_update_end(at, a, &counters);
 }
@@ -254,12 +288,14 @@ GPUR_FN void gpur_priority_update_serial(gpur_thread at, const gpur_priority_upd
 /* All phases, by one block. */
 GPUR_FN void gpur_priority_update_all(gpur_thread at, const gpur_priority_update_args *a)
 {
-    if (gpur_is_parallel()) {
+    if (!gpur_is_parallel()) {
+        gpur_priority_update_serial(at, a);
+    } else if (a->count <= at.threads) {
+        gpur_priority_update_block(at, a);
+    } else {
         gpur_priority_update_clear(at, a);
         gpur_barrier(at);
         gpur_priority_update_raise(at, a);
-    } else {
-        gpur_priority_update_serial(at, a);
     }
     if (a->evict.leaf)
         gpur_barrier(at);

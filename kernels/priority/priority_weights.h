@@ -33,9 +33,9 @@ GPUR_FN double gpur_weight_numerator(gpur_thread at, const gpur_priority_weights
 GPUR_KERNEL(priority_weights)
 {
     const gpur_span span = gpur_grid_span(at, a->batch);
-    const double numerator = gpur_weight_numerator(at, a);
     const int64_t step = (int64_t)(a->step ? *a->step : a->step_value);
     const float beta = gpur_schedule_value(a->beta_first, a->beta_last, a->beta_begin, a->beta_steps, step);
+    const double numerator = gpur_weight_numerator(at, a);
     for (int64_t b = span.first; b < span.last; b += span.step) {
         const uint32_t leaf = a->leaf[b];
         const float weight =

@@ -16,7 +16,7 @@ GPUR_FN gpur_strata gpur_strata_of(uint64_t total, int64_t count)
     s.total = total;
     s.count = (uint64_t)count;
     s.quotient = total / s.count;
-    s.rest = total % s.count;
+    s.rest = total - s.quotient * s.count;
     return s;
 }
 
@@ -30,8 +30,9 @@ GPUR_FN uint64_t gpur_stratum(const gpur_strata *s, int64_t i)
  * empty stratum (the total is below `count`) gives the mass at which it begins. */
 GPUR_FN uint64_t gpur_stratum_mass(const gpur_strata *s, int64_t i, uint64_t bits)
 {
-    const uint64_t first = gpur_stratum(s, i);
-    return first + gpur_mulhi_u64(bits, gpur_stratum(s, i + 1) - first);
+    const uint64_t parts = s->rest * (uint64_t)i, whole = parts / s->count, carry = parts - whole * s->count + s->rest;
+    const uint64_t first = s->quotient * (uint64_t)i + whole, width = s->quotient + (carry >= s->count);
+    return first + gpur_mulhi_u64(bits, width);
 }
 
 /* The same for one stratum after the other, without a division for each. */

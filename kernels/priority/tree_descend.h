@@ -24,21 +24,23 @@ GPUR_FN int64_t gpur_warp_descend(gpur_thread at, const uint64_t *own, uint64_t 
     return lane * GPUR_LANE_CHILDREN + (int64_t)gpur_warp_get_u32(at, child, lane);
 }
 
+/* A node begins at a multiple of 512 bytes, so that a lane loads its children as wide as it can. */
 GPUR_FN int64_t gpur_warp_descend_node(gpur_thread at, const uint64_t *node, uint64_t *u)
 {
-    const uint64_t *const from = node + gpur_lane(at) * GPUR_LANE_CHILDREN;
+    const unsigned char *const from = (const unsigned char *)(node + gpur_lane(at) * GPUR_LANE_CHILDREN);
     uint64_t own[GPUR_LANE_CHILDREN];
-    for (int i = 0; i < GPUR_LANE_CHILDREN; i++)
-        own[i] = from[i];
+    memcpy(own, __builtin_assume_aligned(from, 16), sizeof own);
     return gpur_warp_descend(at, own, u);
 }
 
 GPUR_FN int64_t gpur_warp_descend_leaf(gpur_thread at, const uint32_t *leaf, uint64_t *u)
 {
-    const uint32_t *const from = leaf + gpur_lane(at) * GPUR_LANE_CHILDREN;
+    const unsigned char *const from = (const unsigned char *)(leaf + gpur_lane(at) * GPUR_LANE_CHILDREN);
+    uint32_t leaves[GPUR_LANE_CHILDREN];
     uint64_t own[GPUR_LANE_CHILDREN];
+    memcpy(leaves, __builtin_assume_aligned(from, 16), sizeof leaves);
     for (int i = 0; i < GPUR_LANE_CHILDREN; i++)
-        own[i] = from[i];
+        own[i] = leaves[i];
     return gpur_warp_descend(at, own, u);
 }
 

@@ -83,20 +83,20 @@ GPUR_FN void gpur_store_units(const gpur_unit_copy *moves, const gpur_u32x4 *uni
 
 /* Units of a row tile: each is a unit of one row's value of one field. */
 typedef struct gpur_tile_units {
-    int32_t row[GPUR_UNITS_PER_THREAD];  /* in the tile; -1: the tile has no such unit */
+    int32_t row[GPUR_UNITS_PER_THREAD];  /* in the tile; -1: there is no such unit */
     int32_t copy[GPUR_UNITS_PER_THREAD]; /* the field's index in the list of copies */
     int64_t byte[GPUR_UNITS_PER_THREAD]; /* in the value */
 } gpur_tile_units;
 
-/* Finds units first, first + step, ... of a tile of `rows` rows with `row_units` units each. */
+/* Finds units first, first + step, ... below `last`, of a tile whose rows have `row_units` units each. */
 GPUR_FN gpur_tile_units gpur_tile_units_of(const gpur_field_copy *copies, int32_t copy_count, int32_t row_units,
-                                           int32_t rows, int32_t first, int32_t step)
+                                           int32_t first, int32_t last, int32_t step)
 {
     gpur_tile_units found;
     int32_t unit[GPUR_UNITS_PER_THREAD];
     for (int n = 0; n < GPUR_UNITS_PER_THREAD; n++) {
         const int32_t t = first + n * step, row = t / row_units;
-        found.row[n] = row < rows ? row : -1;
+        found.row[n] = t < last ? row : -1;
         found.copy[n] = 0;
         unit[n] = t - row * row_units;
     }
@@ -113,6 +113,6 @@ GPUR_FN gpur_tile_units gpur_tile_units_of(const gpur_field_copy *copies, int32_
 /* Rows of a row tile: at most `limit`, and fewer if every block then gets some. */
 GPUR_FN int32_t gpur_rows_per_tile(gpur_thread at, int64_t rows, int32_t limit)
 {
-    const int64_t even = (rows + at.blocks - 1) / at.blocks;
+    const int64_t even = rows <= at.blocks ? 1 : (rows + at.blocks - 1) / at.blocks;
     return even < limit ? (int32_t)even : limit;
 }

@@ -9,8 +9,9 @@
 
 GPUR_FN void gpur_scatter_units(gpur_thread at, const gpur_scatter_args *a, int64_t first, int32_t rows)
 {
-    for (int32_t t = at.thread; t < rows * a->units; t += GPUR_UNITS_PER_THREAD * at.threads) {
-        const gpur_tile_units units = gpur_tile_units_of(a->copies, a->copy_count, a->units, rows, t, at.threads);
+    const int32_t last = rows * a->units;
+    for (int32_t t = at.thread; t < last; t += GPUR_UNITS_PER_THREAD * at.threads) {
+        const gpur_tile_units units = gpur_tile_units_of(a->copies, a->copy_count, a->units, t, last, at.threads);
         gpur_unit_copy moves[GPUR_UNITS_PER_THREAD];
         gpur_u32x4 values[GPUR_UNITS_PER_THREAD];
         for (int n = 0; n < GPUR_UNITS_PER_THREAD; n++) {

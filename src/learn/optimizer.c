@@ -209,6 +209,10 @@ gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, con
     return args;
 }
 
+/* A GPU's block has a warp for each chunk of the norm, and is given several chunks where there are many, so that all
+ * blocks run at the same time: each of them computes for itself what is the same for all weights. */
+enum { CHUNKS_A_BLOCK = 8, BLOCK_THREADS = 256 };
+
 gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream,
                                 const gpur_train_step_results *results)
 {
@@ -216,8 +220,9 @@ gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *st
     const gpur_gradient_norm_args norm = gpur_optimizer_norm(optimizer);
     const gpur_weight_update_args update = gpur_optimizer_update(optimizer);
     const gpur_finish_step_args finish = gpur_optimizer_finish(optimizer, results);
-    const gpur_grid chunks = gpur_grid_rows(device, optimizer->partials, 1, GPUR_NORM_CHUNK * 4);
-    GPUR_TRY(gpur_launch_gradient_norm(stream, chunks, &norm));
-    GPUR_TRY(gpur_launch_weight_update(stream, gpur_grid_elements(device, update.count), &update));
+    const gpur_grid grid = gpur_grid_of_threads(
+        gpur_grid_rows(device, optimizer->partials, CHUNKS_A_BLOCK, GPUR_NORM_CHUNK * 4), BLOCK_THREADS);
+    GPUR_TRY(gpur_launch_gradient_norm(stream, grid, &norm));
+    GPUR_TRY(gpur_launch_weight_update(stream, grid, &update));
     return gpur_launch_finish_step(stream, gpur_grid_single(device), &finish);
 }

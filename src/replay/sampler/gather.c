@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/sampler/gather.h"
 
+#include "base/numbers.h"
 #include "replay/storage/copies.h"
 #include "replay/replay.h"
 #include "replay/view.h"
@@ -131,10 +132,14 @@ gpur_status gpur_gather_prepare_packed(gpur_replay *replay, const gpur_gather_re
     return prepare(replay, r, &l, args, NULL);
 }
 
+/* A GPU's thread copies four units at a time: a block of these threads has a small tile or a part of a large row. */
+enum { GATHER_THREADS = 256, PART_BYTES = 4 * 16 * GATHER_THREADS };
+
 gpur_grid gpur_gather_grid(gpur_replay *replay, int64_t rows)
 {
-    const int64_t pitch = replay->layout.rows.pitch;
-    return gpur_grid_rows(replay->device, rows, gpur_tile_rows(pitch), pitch);
+    const int64_t pitch = replay->layout.rows.pitch, parts = gpur_divide_up(pitch, PART_BYTES);
+    const gpur_grid grid = gpur_grid_rows(replay->device, rows * parts, gpur_tile_rows(pitch), pitch / parts);
+    return gpur_grid_of_threads(grid, GATHER_THREADS);
 }
 
 _Static_assert((int)GPUR_MAX_LINKS == (int)GPUR_MAX_FRAME_LINKS,
