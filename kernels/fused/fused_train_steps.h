@@ -60,18 +60,6 @@ GPUR_FN gpur_tile gpur_stage_tile(const gpur_fused_train_steps_args *a, int stag
     return gpur_tile_of(&a->gemms[p], task);
 }
 
-/* Updates weight number i. */
-GPUR_FN void gpur_update_weight(const gpur_weight_update_args *a, int64_t i, gpur_weight_update_rates rates)
-{
-    const gpur_span one = {i, i + 1, 1};
-    if (a->adam)
-        gpur_weight_update_adam(a, one, rates);
-    else
-        gpur_weight_update_rmsprop(a, one, rates);
-    if (a->state->copy_due)
-        a->target[i] = a->weights[i];
-}
-
 /* Updates the weights, and biases, whose gradient this tile is. */
 GPUR_FN void gpur_update_tile(gpur_thread at, const gpur_weight_update_args *a, const gpur_tile *tile)
 {
@@ -83,7 +71,8 @@ GPUR_FN void gpur_update_tile(gpur_thread at, const gpur_weight_update_args *a, 
     for (uint32_t e = (uint32_t)at.thread; e < count; e += (uint32_t)at.threads) {
         const int32_t row = (int32_t)(e / width), column = (int32_t)(e % width);
         const float *const g = column < tile->columns ? gpur_tile_at(tile, row, column) : gpur_tile_sum_at(tile, row);
-        gpur_update_weight(a, g - a->gradient, rates);
+        const int64_t i = g - a->gradient;
+        gpur_weight_update_span(a, (gpur_span){i, i + 1, 1}, rates);
     }
 }
 
@@ -149,10 +138,11 @@ GPUR_FN void gpur_load_gradient(gpur_thread at, const gpur_fused_train_steps_arg
     }
 }
 
-/* The work of gradient_norm, from a copy in shared memory: 32 threads sum a chunk, each in a chain of loads. */
+/* The work of gradient_norm by one warp of a block, from a copy in shared memory. */
 GPUR_FN void gpur_stage_norm(gpur_thread at, const gpur_fused_train_steps_args *a, int stage)
 {
-    GPUR_SHARED(float, chunk, GPUR_NORM_CHUNK);
+    GPUR_SHARED(gpur_quad, quads, GPUR_NORM_CHUNK / 4);
+    float *const chunk = quads[0].v;
     const gpur_gradient_norm_args *const norm = &a->norm;
     const gpur_thread idle = gpur_idle_blocks(at, a, stage);
     const gpur_span chunks = gpur_block_rows(idle, (norm->count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK);
@@ -161,9 +151,9 @@ GPUR_FN void gpur_stage_norm(gpur_thread at, const gpur_fused_train_steps_args *
         const int64_t count = left < GPUR_NORM_CHUNK ? left : GPUR_NORM_CHUNK;
         gpur_load_gradient(at, a, first, count, chunk);
         gpur_barrier(at);
-        gpur_norm_chunk(at, chunk, count, INFINITY, norm->partial + c);
-        if (norm->clipped)
-            gpur_norm_chunk(at, chunk, count, norm->clip_value, norm->clipped + c);
+        if (at.thread < GPUR_WARP)
+            gpur_norm_write(at, norm, c, chunk, count);
+        gpur_barrier(at);
     }
 }
 

@@ -44,6 +44,17 @@ GPUR_FN float gpur_norm_chunk(gpur_thread at, const float *x, int64_t n, float l
     return gpur_warp_sum_f32(at, total);
 }
 
+/* Writes the sums of chunk number `chunk`, which is x (n), by a warp. */
+GPUR_FN void gpur_norm_write(gpur_thread at, const gpur_gradient_norm_args *a, int64_t chunk, const float *x, int64_t n)
+{
+    const float sum = gpur_norm_chunk(at, x, n, INFINITY);
+    const float clipped = a->clipped ? gpur_norm_chunk(at, x, n, a->clip_value) : 0.0f;
+    if (gpur_lane(at) == 0)
+        a->partial[chunk] = sum;
+    if (gpur_lane(at) == 0 && a->clipped)
+        a->clipped[chunk] = clipped;
+}
+
 /* The warps of a block share its chunks. A chunk is read from memory once: the second sum finds it in the first-level
  * cache. */
 GPUR_KERNEL(gradient_norm)
@@ -52,12 +63,6 @@ GPUR_KERNEL(gradient_norm)
     const int warp = at.thread / GPUR_WARP, warps = at.threads / GPUR_WARP;
     for (int64_t chunk = chunks.first + warp * chunks.step; chunk < chunks.last; chunk += warps * chunks.step) {
         const int64_t first = chunk * GPUR_NORM_CHUNK, left = a->count - first;
-        const int64_t n = left < GPUR_NORM_CHUNK ? left : GPUR_NORM_CHUNK;
-        const float sum = gpur_norm_chunk(at, a->gradient + first, n, INFINITY);
-        const float clipped = a->clipped ? gpur_norm_chunk(at, a->gradient + first, n, a->clip_value) : 0.0f;
-        if (gpur_lane(at) == 0)
-            a->partial[chunk] = sum;
-        if (gpur_lane(at) == 0 && a->clipped)
-            a->clipped[chunk] = clipped;
+        gpur_norm_write(at, a, chunk, a->gradient + first, left < GPUR_NORM_CHUNK ? left : GPUR_NORM_CHUNK);
     }
 }

@@ -112,7 +112,7 @@ typedef struct gpur_four_halves {
 } __attribute__((aligned(8), may_alias)) gpur_four_halves;
 
 /* Loads four numbers from number i of x on; bfloat16 numbers fill the first two words. */
-GPUR_FN gpur_four_floats gpur_quad_load(const void *x, int64_t i, int bf16)
+GPUR_FN gpur_four_floats gpur_layer_load_quad(const void *x, int64_t i, int bf16)
 {
     gpur_four_floats quad = {{0, 0, 0, 0}};
     if (!bf16)
@@ -138,7 +138,7 @@ GPUR_FN uint32_t gpur_rounded_pair(float first, float second)
 }
 
 /* Stores the four numbers dy of a row from number i on. */
-GPUR_FN void gpur_quad_store(const gpur_layer_backward_args *a, int64_t i, const float *dy, int dy_bf16)
+GPUR_FN void gpur_layer_store_quad(const gpur_layer_backward_args *a, int64_t i, const float *dy, int dy_bf16)
 {
     gpur_four_floats quad;
     gpur_four_halves two;
@@ -171,9 +171,9 @@ GPUR_FN void gpur_layer_backward_quads(const gpur_layer_backward_args *a, gpur_s
         gpur_four_floats dy[GPUR_QUAD_ROWS], y[GPUR_QUAD_ROWS];
         for (int r = 0; r < GPUR_QUAD_ROWS; r++) {
             const int64_t row = b + r * step < last ? b + r * step : b;
-            dy[r] = gpur_quad_load(a->dy, row * a->dy_pitch + f, dy_bf16);
+            dy[r] = gpur_layer_load_quad(a->dy, row * a->dy_pitch + f, dy_bf16);
             if (!is_linear)
-                y[r] = gpur_quad_load(a->y, row * a->y_pitch + f, y_bf16);
+                y[r] = gpur_layer_load_quad(a->y, row * a->y_pitch + f, y_bf16);
         }
         for (int r = 0; r < GPUR_QUAD_ROWS && b + r * step < last; r++) {
             float x[4];
@@ -184,7 +184,7 @@ GPUR_FN void gpur_layer_backward_quads(const gpur_layer_backward_args *a, gpur_s
             for (int k = 0; k < 4; k++)
                 total[k] += x[k];
             if (a->rounded || !is_linear)
-                gpur_quad_store(a, (b + r * step) * a->dy_pitch + f, x, dy_bf16);
+                gpur_layer_store_quad(a, (b + r * step) * a->dy_pitch + f, x, dy_bf16);
         }
     }
     for (int k = 0; k < 4; k++)
