@@ -4,11 +4,11 @@
 #pragma once
 
 #include "kernels/args_learn.h"
-#include "kernels/lib/fixed_sum.h"
+#include "kernels/lib/collective.h"
 #include "kernels/target/thread.h"
 #include "kernels/lib/schedule.h"
 
-/* The sums at the end of a step. The order of each is that of gpur_fixed_sum. */
+/* The sums at the end of a step. */
 enum {
     GPUR_FINISH_LOSS = 0,
     GPUR_FINISH_Q = 1,
@@ -16,8 +16,6 @@ enum {
     GPUR_FINISH_INVALID = 3,
     GPUR_FINISH_MISSING = 4,
     GPUR_FINISH_SUMS = 5,
-    GPUR_FINISH_LANES = GPUR_FINISH_SUMS * GPUR_SUM_LANES,
-    GPUR_FINISH_LAST_LANES = GPUR_FINISH_SUMS * GPUR_SUM_LAST_LANES,
 };
 
 /* The numbers of a sum; NULL: there are none. */
@@ -30,28 +28,30 @@ GPUR_FN const float *gpur_finish_numbers(const gpur_finish_step_args *a, int whi
                                           : a->missing;
 }
 
-/* Computes all sums at the same time. Every thread must call it. */
+/* Sum of x (n), in every lane of the warp, in an order that no launch shape changes. */
+GPUR_FN float gpur_finish_sum(gpur_thread at, const float *x, int64_t n)
+{
+    enum { RUNS = GPUR_WARP == 1 ? 32 : 4 }; /* sums of a thread, whose loads are in flight together */
+    float sum[RUNS] = {0}, total = 0.0f;
+    for (int64_t first = gpur_lane(at); first < n; first += RUNS * GPUR_WARP)
+        for (int r = 0; r < RUNS; r++)
+            sum[r] += first + r * GPUR_WARP < n ? x[first + r * GPUR_WARP] : 0.0f;
+    for (int r = 0; r < RUNS; r++)
+        total += sum[r];
+    return gpur_warp_sum_f32(at, total);
+}
+
+/* Computes all sums, each by a warp. Every thread must call it. */
 GPUR_FN void gpur_finish_sums(gpur_thread at, const gpur_finish_step_args *a, float *sums)
 {
-    GPUR_SHARED(float, lanes, GPUR_FINISH_LANES);
-    GPUR_SHARED(float, last, GPUR_FINISH_LAST_LANES);
-    for (int which = 0; which < GPUR_FINISH_SUMS; which++) {
+    const int warps = at.threads / GPUR_WARP;
+    for (int which = at.thread / GPUR_WARP; which < GPUR_FINISH_SUMS; which += warps) {
         const float *const x = gpur_finish_numbers(a, which);
-        const int first = which * GPUR_SUM_LANES;
-        gpur_sum_in_lanes(at, first, x,
-                          !x                          ? 0
-                          : which == GPUR_FINISH_NORM ? a->partials
-                                                      : a->batch,
-                          GPUR_SUM_LANES, lanes + first);
+        const int64_t n = which == GPUR_FINISH_NORM ? a->partials : a->batch;
+        const float sum = gpur_finish_sum(at, x, x ? n : 0);
+        if (gpur_lane(at) == 0)
+            sums[which] = sum;
     }
-    gpur_barrier(at);
-    for (int which = 0; which < GPUR_FINISH_SUMS; which++) {
-        const int first = which * GPUR_SUM_LAST_LANES;
-        gpur_sum_in_lanes(at, first, lanes + which * GPUR_SUM_LANES, GPUR_SUM_LANES, GPUR_SUM_LAST_LANES, last + first);
-    }
-    gpur_barrier(at);
-    for (int which = at.thread; which < GPUR_FINISH_SUMS; which += at.threads)
-        sums[which] = gpur_lanes_total(last + which * GPUR_SUM_LAST_LANES);
     gpur_barrier(at);
 }
 

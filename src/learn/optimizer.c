@@ -224,5 +224,5 @@ gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *st
         gpur_grid_rows(device, optimizer->partials, CHUNKS_A_BLOCK, GPUR_NORM_CHUNK * 4), BLOCK_THREADS);
     GPUR_TRY(gpur_launch_gradient_norm(stream, grid, &norm));
     GPUR_TRY(gpur_launch_weight_update(stream, grid, &update));
-    return gpur_launch_finish_step(stream, gpur_grid_single(device), &finish);
+    return gpur_launch_finish_step(stream, gpur_grid_of_threads(gpur_grid_single(device), BLOCK_THREADS), &finish);
 }

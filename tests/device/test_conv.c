@@ -198,7 +198,7 @@ static const conv_case cases[] = {
     {12, 16, 16, {8, 8, 5, 1, 2}},    {33, 20, 20, {4, 32, 8, 4, 0}},    {24, 9, 9, {32, 64, 4, 2, 0}},
     {1, 84, 84, {4, 16, 8, 4, SAME}}, {2, 21, 21, {16, 32, 4, 2, SAME}}, {3, 10, 12, {8, 8, 4, 3, SAME}},
     {2, 7, 9, {5, 3, 4, 1, SAME}},    {2, 13, 18, {3, 6, 8, 4, SAME}},   {1, 5, 3, {2, 3, 2, 4, SAME}},
-    {4, 2, 1, {3, 4, 8, 1, SAME}},
+    {4, 2, 1, {3, 4, 8, 1, SAME}},    {1, 40, 40, {4, 32, 8, 3, SAME}},
 };
 #if defined(GPUR_RACE_CHECK) && defined(__SANITIZE_THREAD__) /* slow: every GPU thread is a real, instrumented thread */
 enum { CASES = sizeof cases / sizeof *cases / 2 };
