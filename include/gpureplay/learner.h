@@ -59,8 +59,8 @@ enum {
  *                         launch. It requires two dense layers before the output layer (the head's hidden layer
  *                         counts), GPUR_MATH_FP32, a replay of GPUR_LAYOUT_ROWS, obs of float32, input_scale 1 and
  *                         input_shift 0. Other learners are refused, and the message says what is required
- *   GPUR_STEP_AUTO        the default: GPUR_STEP_FUSED on a GPU for a learner that it takes, with a batch of at most 128
- *                         rows and at most 262,144 weights, else GPUR_STEP_LIBRARIES
+ *   GPUR_STEP_AUTO        the default: GPUR_STEP_FUSED on a GPU for a learner that it takes, with at most 128 rows in a
+ *                         batch and at most 262,144 weights, else GPUR_STEP_LIBRARIES
  *
  * gpur_learner_train_ids and gpur_learner_train_host_batch always use the libraries.
  */
