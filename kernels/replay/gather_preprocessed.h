@@ -116,7 +116,7 @@ GPUR_FN void gpur_preprocessed_band(gpur_thread at, const gpur_gather_preprocess
 }
 
 /* A GPU's block takes one band of a row at a time, a CPU's thread a whole row. */
-GPUR_KERNEL_OF(gather_preprocessed, 256)
+GPUR_KERNEL(gather_preprocessed)
 {
     const int64_t bands = gpur_is_parallel() ? a->frames.bands : 1;
     const gpur_span work = gpur_block_rows(at, a->frames.batch * bands);

@@ -24,7 +24,7 @@ static const int64_t workspace_limit = (int64_t)256 << 20;
 
 struct gpur_cudadnn_plan {
     char words[240];                  /* what it computes, for error messages */
-    int32_t math;                     /* GPUR_MATH_* */
+    int32_t pass, math;               /* GPUR_CONV_*, GPUR_MATH_* */
     int32_t deterministic;            /* 1: only engines with bitwise repeatable results */
     int32_t has_bias;                 /* 1: the graph reads a bias */
     int64_t smaller_array;            /* bytes of x or y, whichever is smaller */
@@ -109,20 +109,34 @@ static inline int grade_of(const gpur_cudadnn_plan *plan, const cudnnBackendNume
     return has_tensor_cores && is_exact && is_repeatable ? PREFERRED : ALLOWED;
 }
 
-static inline gpur_status get_grade(const gpur_cudadnn_plan *plan, descriptor config, int *grade)
+/* The number of cuDNN's "analytic" engine for gradients by the input. On an H200 a step of nature-dueling in bfloat16,
+ * batch 32, took 240 us with it, and 214 us with the next engine in the heuristics' order. */
+enum { SLOW_ENGINE = 59 };
+
+static inline cudnnStatus_t get_engine(const gpur_cudadnn_plan *plan, descriptor config, descriptor engine, int *grade)
 {
-    descriptor engine = NULL;
     cudnnBackendNumericalNote_t notes[MAX_NOTES];
-    int64_t count = 0;
-    GPUR_TRY(check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), plan->fail,
-                   "cudnnBackendCreateDescriptor"));
+    int64_t count = 0, number = 0;
     cudnnStatus_t status = cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                                     1, &count, &engine);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, &number);
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                           MAX_NOTES, &count, notes);
     if (status == CUDNN_STATUS_SUCCESS)
         *grade = grade_of(plan, notes, count);
+    if (*grade == PREFERRED && plan->pass == GPUR_CONV_TO_INPUT && number == SLOW_ENGINE)
+        *grade = ALLOWED;
+    return status;
+}
+
+static inline gpur_status get_grade(const gpur_cudadnn_plan *plan, descriptor config, int *grade)
+{
+    descriptor engine = NULL;
+    GPUR_TRY(check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), plan->fail,
+                   "cudnnBackendCreateDescriptor"));
+    const cudnnStatus_t status = get_engine(plan, config, engine, grade);
     (void)cudnnBackendDestroyDescriptor(engine);
     return check(status, plan->fail, "cudnnBackendGetAttribute");
 }
@@ -510,7 +524,7 @@ static inline gpur_status describe_conv(gpur_cudadnn_plan *plan, const gpur_conv
     tensor_kind y;
     operations graph = {{NULL}, 1};
     name_conv(plan, s);
-    plan->math = s->math, plan->deterministic = s->deterministic;
+    plan->pass = s->pass, plan->math = s->math, plan->deterministic = s->deterministic;
     plan->smaller_array = smaller_array_of(s);
     GPUR_TRY(make_conv_arrays(plan, s, arrays, &y));
     GPUR_TRY(make_conv_operation(plan, s, arrays, &graph.list[0]));
