@@ -108,13 +108,14 @@ part_build() {
 # Tests that find no GPU count as skipped, so the device itself comes first. Programs that share a GPU take turns on it.
 part_test() {
     run device_opens 60 "$build/tests/all_tests" test_device "$device" || return
-    run ctest 300 ctest --test-dir "$build" -L "^$device\$" -j 4 --no-tests=error --output-on-failure
+    run ctest 450 ctest --test-dir "$build" -L "^$device\$" -j 8 --no-tests=error --output-on-failure
     run python_package 120 python3 tests/python/test_on_device.py "$device"
 }
 
 # Errors of CUDA calls are the tests' own subject, and not reported. Several at a time, since nothing is timed.
 sanitized="launch_shape cross_losses stream cuda_graph loss optimizer cuda_streams device gemm grid_sync gather
-    gather_frames sum_tree conv network explore act policy learner"
+    gather_frames sum_tree priorities eviction conv layer_backward network network_bf16 bf16 explore act policy learner
+    learner_bf16 actor_critic actor_critic_loss dpg action_vectors sequences returns_cache copies"
 part_sanitize() {
     local checker=compute-sanitizer tool name
     if [ -z "$dry" ]; then

@@ -57,7 +57,7 @@ static gpur_status open_replay(const step_case *c, gpur_device *device, int imag
     return gpur_replay_create(device, &config, replay);
 }
 
-/* unroll is 1, so that a graph is one step. */
+/* unroll is 1, so that a graph is one step; and the whole step is not one kernel. */
 static gpur_status learner_config(const step_case *c, gpur_learner_config *config)
 {
     GPUR_TRY(gpur_learner_config_init(config, sizeof *config));
@@ -66,6 +66,7 @@ static gpur_status learner_config(const step_case *c, gpur_learner_config *confi
     config->index_source = c->source;
     config->math = c->math;
     config->unroll = 1;
+    config->step_kernel = GPUR_STEP_LIBRARIES;
     return GPUR_OK;
 }
 
