@@ -27,7 +27,7 @@ def main():
     library, print_losses, fast = sys.argv[1:4]
     on_cluster, ray = fast == "ray", TESTS / "test_ray.py"
     if on_cluster and importlib.util.find_spec("ray") is None:
-        print(f"skipped: {sys.executable} has no Ray (pip install ray)")
+        print(f"skipped: {sys.executable} has no Ray; tests/run.sh makes an environment that has it")
         return 77
     if fast == "fast":
         fast = Path(library).resolve().with_name("_fast" + sysconfig.get_config_var("EXT_SUFFIX"))
