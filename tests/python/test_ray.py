@@ -201,18 +201,23 @@ def test_options_that_are_refused(cluster, options, error, text):
 # Blocks.
 
 
-def blocks_of(settings, actor, incarnation, count):
-    """Blocks as an actor makes them."""
-    blocks = []
+def blocks_of(learner, settings, actor, incarnation, count):
+    """Blocks as an actor makes them, by the learner's weights."""
+    blocks, newest = [], ray.get(take(learner, actor)[1][0])
 
-    def take(_user, address, size):
+    def take_block(_user, address, size):
         blocks.append(np.frombuffer(ctypes.string_at(address, size), np.uint8))
         return len(blocks) == count
 
+    def copy_weights(_user, weights, size, is_new):
+        ctypes.memmove(weights, newest.ctypes.data, size)
+        ctypes.c_int32.from_address(is_new).value = 1
+        return 0
+
     carrier, kinds = _c_api.ApexCarrier(), dict(_c_api.ApexCarrier._fields_)
-    carrier.take_block = kinds["take_block"](take)
+    carrier.take_block = kinds["take_block"](take_block)
     carrier.take_episode = kinds["take_episode"](lambda _user, _length, _value: 0)
-    carrier.copy_weights = kinds["copy_weights"](lambda _user, _weights, _size, _is_new: 0)
+    carrier.copy_weights = kinds["copy_weights"](copy_weights)
     buffer = dict(settings["buffer"])
     fields = _schema.fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
     spec = _config.make_spec(fields, buffer.pop("capacity"), None, buffer)
@@ -243,13 +248,13 @@ def take(learner, actor, *blocks):
 
 def test_bad_blocks_are_refused_and_counted(learner):
     settings = ray.get(learner.settings.remote())
-    blocks = blocks_of(settings, 0, 5, 8)
+    blocks = blocks_of(learner, settings, 0, 5, 8)
     damaged, foreign = blocks[2].copy(), {**settings, "buffer": {**settings["buffer"], "gamma": 0.5}}
     damaged[len(damaged) // 2] ^= 16
     take(learner, 0, blocks[0])
     before = ray.get(learner.stats.remote())
     bad = (damaged, blocks[2][:-1], blocks[0], np.zeros(0, np.uint8), np.arange(200, dtype=np.uint8),
-           blocks_of(foreign, 0, 5, 1)[0], blocks_of(settings, 0, 4, 1)[0])
+           blocks_of(learner, foreign, 0, 5, 1)[0], blocks_of(learner, settings, 0, 4, 1)[0])
     for block in bad:
         take(learner, 0, block)
     after = ray.get(learner.stats.remote())
@@ -257,7 +262,7 @@ def test_bad_blocks_are_refused_and_counted(learner):
     assert (after.rows, after.blocks, after.lost_blocks, after.starts) == (50, 1, 0, 1)
     for block in (*blocks[1:3], blocks[4], blocks[7]):  # three are lost on the way
         take(learner, 0, block)
-    take(learner, 1, *blocks_of(settings, 1, 9, 3))
+    take(learner, 1, *blocks_of(learner, settings, 1, 9, 3))
     stats = ray.get(learner.stats.remote())
     assert (stats.lost_blocks, stats.blocks, stats.rows, stats.refused_blocks) == (3, 8, 400, 7)
     assert (stats.actors, stats.starts, stats.deaths) == (2, 2, 0)
@@ -280,7 +285,7 @@ def flood(learner, blocks):
 
 def test_who_floods_is_held_up_by_ray_and_others_go_on(learner):
     settings = ray.get(learner.settings.remote())
-    blocks, others = blocks_of(settings, 0, 5, 20), blocks_of(settings, 1, 5, 3)
+    blocks, others = blocks_of(learner, settings, 0, 5, 20), blocks_of(learner, settings, 1, 5, 3)
     floods = [flood.remote(learner, blocks) for _ in range(2)]
     for block in others:
         take(learner, 1, block)
