@@ -47,14 +47,27 @@ static int count_entries(const char *folder)
     return count;
 }
 
-/* What the process has: descriptors, threads, and no children. */
+/* Segments of shared memory that the process has mapped. */
+static int count_segments(void)
+{
+    char line[512];
+    int count = 0;
+    FILE *const maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        count += strstr(line, "memfd:gpureplay") != NULL;
+    if (maps)
+        fclose(maps);
+    return count;
+}
+
+/* What the process has: descriptors, threads, segments of shared memory, and no children. */
 typedef struct belongings {
-    int descriptors, threads;
+    int descriptors, threads, segments;
 } belongings;
 
 static belongings count_belongings(void)
 {
-    return (belongings){count_entries("/proc/self/fd"), count_entries("/proc/self/task")};
+    return (belongings){count_entries("/proc/self/fd"), count_entries("/proc/self/task"), count_segments()};
 }
 
 /* Before a test. The run of one that failed goes on, and starts actors. */
@@ -74,6 +87,7 @@ static void check_nothing_left(belongings before)
     }
     CHECK_EQUAL(after.descriptors, before.descriptors);
     CHECK_EQUAL(after.threads, before.threads);
+    CHECK_EQUAL(after.segments, before.segments);
     CHECK_EQUAL(waitpid(-1, &status, WNOHANG), -1);
     CHECK_EQUAL(errno, ECHILD);
 }
@@ -82,6 +96,7 @@ static void check_nothing_left(belongings before)
 static void check_counts(void)
 {
     gpur_replay_stats replay = {.size = sizeof replay};
+    CHECK(count_segments() > 0);
     CHECK_OK(apex_fixture_end_actors(&fixture));
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     CHECK_OK(gpur_replay_get_stats(fixture.replay, &replay));
