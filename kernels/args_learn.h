@@ -52,7 +52,7 @@ typedef struct gpur_layer_backward_args {
     float *bias_gradient; /* (F) out; NULL: not wanted */
     int64_t batch, features, dy_pitch, y_pitch;
     int32_t activation;
-    int32_t dy_bf16, y_bf16; /* dy is bfloat16 only if y is, or is not read */
+    int32_t dy_bf16, y_bf16; /* dy_bf16 needs y_bf16, or GPUR_ACTIVATION_LINEAR, which reads no y */
 } gpur_layer_backward_args;
 
 /*

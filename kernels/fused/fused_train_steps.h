@@ -8,8 +8,8 @@
  * The last block ends a step while the next one is in its stage HIDDEN. Until then that step needs only its number,
  * which is counted apart from the state, in `sample_step`.
  *
- * Each body is called at one place only. The compiler inlines it there, and a second call would add a second copy of
- * its instructions, which each multiprocessor would have to fetch in every step.
+ * Each body is called at one place only, except for the weight update. The compiler inlines it there, and a second call
+ * would add a second copy of its instructions, which each multiprocessor would have to fetch in every step.
  */
 #ifndef GPUR_KERNELS_FUSED_FUSED_TRAIN_STEPS_H
 #define GPUR_KERNELS_FUSED_FUSED_TRAIN_STEPS_H

@@ -24,7 +24,7 @@ GPUR_FN int64_t gpur_warp_descend(gpur_thread at, const uint64_t *own, uint64_t 
     return lane * GPUR_LANE_CHILDREN + (int64_t)gpur_warp_get_u32(at, child, lane);
 }
 
-/* A node begins at a multiple of 512 bytes, so that a lane loads its children as wide as it can. */
+/* A node begins at a multiple of 256 bytes, so that a lane loads its children as wide as it can. */
 GPUR_FN int64_t gpur_warp_descend_node(gpur_thread at, const uint64_t *node, uint64_t *u)
 {
     const unsigned char *const from = (const unsigned char *)(node + gpur_lane(at) * GPUR_LANE_CHILDREN);

@@ -17,9 +17,9 @@ typedef struct gpur_thread {
 
 /*
  * Programmatic dependent launch: the blocks of a kernel may become resident while the kernel before it in the stream,
- * its primary, still runs. Every kernel therefore begins by waiting until
- * its primary has finished and its writes are visible. The primary did the same before it finished, so all earlier
- * kernels have finished, too. This holds only if no kernel omits the wait.
+ * its primary, still runs. Every kernel therefore begins by waiting until its primary has finished and its writes are
+ * visible. The primary did the same before it finished, so all earlier kernels have finished, too. This holds only if
+ * no kernel omits the wait.
  *
  * An ordinary kernel allows its dependent to become resident at once. A cooperative kernel does not: it runs for
  * long, and the resident blocks of its dependent would take room on the multiprocessors from other streams. In

@@ -122,9 +122,9 @@ gpur_grid gpur_grid_cooperative(const gpur_device *device, int kernel, int64_t b
 void gpur_device_force_grid(gpur_device *device, gpur_grid grid);
 
 /*
- * Whether train steps of learners that are created from then on have a second stream (learn/network/side.h). No result
- * depends on it. It is on by default on a GPU, where it takes 7 to 24% off a step (docs/performance.md), and off on a
- * CPU, where it would take the same cores.
+ * Whether train steps of learners of DQN and DPG that are created from then on have a second stream
+ * (learn/network/side.h). No result depends on it. It is on by default on a GPU, where it takes 7 to 24% off a step
+ * (docs/performance.md), and off on a CPU, where it would take the same cores.
  */
 void gpur_device_second_streams(gpur_device *device, int on);
 int gpur_device_has_second_streams(const gpur_device *device);

@@ -204,8 +204,8 @@ TEST(no_launch_shape_changes_a_bit_of_steps_by_libraries)
     }
 }
 
-/* Several block sizes, grids, and 1 to 12 steps a launch. By priority, each step of a launch must sample
- * by the priorities that the step before wrote. */
+/* Several block sizes, grids, and 1 to 12 steps a launch. By priority, each step of a launch must sample by the
+ * priorities that the step before wrote. */
 static void check_launches(const run *first, const char *what)
 {
     static const gpur_fused_launch_config launches[] = {{1, 32, 1},  {1, 64, 5}, {2, 96, 2},

@@ -43,7 +43,7 @@ TEST(settings_that_do_not_fit_together_are_refused_with_the_reason)
         &c,
         "obs of float32, network.input_scale 1 and input_shift 0; obs is float32, input_scale 1 and input_shift -1");
     for (int32_t kernel = GPUR_STEP_AUTO; kernel <= GPUR_STEP_FUSED; kernel++) {
-        const int is_chosen = kernel == GPUR_STEP_AUTO && test_on_cuda() && good.batch_size <= 64;
+        const int is_chosen = kernel == GPUR_STEP_AUTO && test_on_cuda() && good.batch_size <= 128;
         c = good, c.step_kernel = kernel;
         CHECK_OK(gpur_learner_create(fixture.replay, &c, &learner));
         CHECK(learner->fused.step == (is_chosen || kernel == GPUR_STEP_FUSED ? &learner->step : NULL));

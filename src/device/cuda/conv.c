@@ -32,10 +32,11 @@ static gpur_status plan(cuda_conv *c)
 
 /* On an H200, cuDNN 9.19 computed wrong gradients of the weights of 8 x 8 kernels that are 3 pixels apart, with 2 rows
  * of zeros before the image and 3 behind it. */
-static gpur_status refuse_uneven_padding(const gpur_conv_shape *s)
+static gpur_status refuse_uneven_padding(const gpur_device *device, const gpur_conv_shape *s)
 {
     if (s->pass == GPUR_CONV_FORWARD || (s->top == s->bottom && s->left == s->right))
         return GPUR_OK;
+    gpur_cuda_log_once(device, "gradients of convolutions with uneven padding go by patches and matrix products");
     return gpur_fail(GPUR_UNAVAILABLE,
                      "cuDNN is not asked for gradients with uneven padding: there are %" PRId64 " rows of zeros before"
                      " the image and %" PRId64 " behind it, and %" PRId64 " and %" PRId64 " columns",
@@ -45,7 +46,7 @@ static gpur_status refuse_uneven_padding(const gpur_conv_shape *s)
 gpur_status gpur_cuda_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **out)
 {
     *out = NULL;
-    GPUR_TRY(refuse_uneven_padding(shape));
+    GPUR_TRY(refuse_uneven_padding(device, shape));
     cuda_conv *const c = (cuda_conv *)gpur_host_alloc(device, sizeof *c);
     if (!c)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a plan of %zu bytes", sizeof *c);

@@ -134,10 +134,10 @@ typedef struct gpur_cuda_nodes {
 /* Counts the nodes of the graph of one repetition. `graph` must belong to a CUDA device. */
 gpur_status gpur_cuda_graph_count_nodes(const gpur_graph *graph, gpur_cuda_nodes *nodes);
 
-/* Counts the programmatic edges of the same graph, which dependent launches make.
- * GPUR_UNAVAILABLE: built with a CUDA older than 12.3, which cannot tell the type of an edge. */
+/* Counts the programmatic edges of the same graph, which dependent launches make. GPUR_UNAVAILABLE: built with a CUDA
+ * older than 12.3, which cannot tell the type of an edge. */
 gpur_status gpur_cuda_graph_count_dependents(const gpur_graph *graph, int64_t *edges);
 
-/* Returns 1 if kernels are launched dependently: compute capability 9.0 or later, and a CUDA that can
- * capture dependent launches. The device must be a CUDA device. */
+/* Returns 1 if kernels are launched dependently: compute capability 9.0 or later, and a CUDA that can capture dependent
+ * launches. The device must be a CUDA device. */
 int gpur_cuda_has_dependent_launches(const gpur_device *device);

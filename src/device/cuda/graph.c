@@ -44,7 +44,7 @@ static gpur_status instantiate(gpur_stream *stream, cudaGraph_t graph, cudaGraph
 {
     GPUR_TRY(gpur_cuda_status(cudaGraphInstantiate(launch, graph, 0), "cudaGraphInstantiate"));
     GPUR_TRY(gpur_cuda_status(cudaGraphUpload(*launch, gpur_cuda_native(stream)), "cudaGraphUpload"));
-    return gpur_cuda_status(cudaStreamSynchronize(gpur_cuda_native(stream)), "cudaGraphUpload");
+    return gpur_cuda_stream_sync(stream);
 }
 
 static gpur_status build(cuda_graph *captured, gpur_stream *stream, gpur_record_fn record, void *context)

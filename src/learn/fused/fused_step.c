@@ -64,7 +64,8 @@ static int is_possible(const gpur_part_context *context)
 static int is_faster(const gpur_part_context *context)
 {
     return gpur_device_get_traits(context->device)->has_launch_overhead &&
-           context->config->batch_size <= MAX_FASTER_BATCH && context->network->params.count <= MAX_FASTER_WEIGHTS;
+           context->config->batch_size <= MAX_FASTER_BATCH &&
+           gpur_params_weights(&context->network->params) <= MAX_FASTER_WEIGHTS;
 }
 
 gpur_status gpur_fused_step_choose(const gpur_part_context *context, int32_t *step_kernel)

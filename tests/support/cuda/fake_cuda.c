@@ -219,7 +219,7 @@ static cudaError_t fake_cudaStreamDestroy(cudaStream_t handle)
 
 static cudaError_t fake_cudaStreamSynchronize(cudaStream_t handle)
 {
-    return stream_of(handle)->capture ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+    return refuses_unsafe() || stream_of(handle)->capture ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
 static cudaError_t fake_cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
@@ -281,12 +281,14 @@ static cudaError_t fake_cudaEventSynchronize(cudaEvent_t event)
 {
     if (!event)
         return cudaErrorInvalidResourceHandle;
+    if (refuses_unsafe())
+        return cudaErrorStreamCaptureUnsupported;
     return event_of(event)->stream ? cudaErrorCapturedEvent : cudaSuccess;
 }
 
 static cudaError_t fake_cudaEventQuery(cudaEvent_t event)
 {
-    return refuses_unsafe() ? cudaErrorStreamCaptureUnsupported : fake_cudaEventSynchronize(event);
+    return fake_cudaEventSynchronize(event);
 }
 
 static cudaError_t fake_cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode wanted)

@@ -173,13 +173,13 @@ static inline gpur_status pass_over(gpur_cudadnn_plan *plan, cudnnStatus_t statu
 }
 
 /* Makes this config the plan's if its grade is `wanted` or better, it can be made into an execution plan (the
- * heuristics are not always right) and its workspace is small enough. A preferred engine's has no room for a copy of an
- * array: copies in another order take longer than most convolutions. */
+ * heuristics are not always right) and its workspace is small enough. A preferred engine's must be too small for a copy
+ * of an array: copies in another order take longer than most convolutions. */
 static inline gpur_status try_config(gpur_cudadnn_plan *plan, const device_source *device, descriptor config,
                                      int wanted)
 {
     const int64_t limit =
-        wanted == PREFERRED && plan->smaller_array < workspace_limit ? plan->smaller_array : workspace_limit;
+        wanted == PREFERRED && plan->smaller_array <= workspace_limit ? plan->smaller_array - 1 : workspace_limit;
     int64_t bytes = 0, count = 0;
     int grade = FORBIDDEN;
     descriptor made = NULL;
