@@ -39,7 +39,7 @@ def serve(kind: str, port: Any, ended: Any) -> None:
 
 
 def feed(kind: str, port: int, number: int, ended: Any) -> None:
-    """An observation is the first four of an item's frames and the next one its last four; or its first and last row."""
+    """An item has the frames of both observations, the first four and the last four of seven; or two rows."""
     import reverb
 
     random, steps = np.random.default_rng(number), KINDS[kind]["steps"]
@@ -111,8 +111,8 @@ def main() -> None:
     parser.add_argument("--json", help="file for the result")
     given = parser.parse_args()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    print("| transitions of | accepted, transitions/s | MB/s | batches sampled/s | CPU seconds for a GB |\n" + "|---" * 5
-          + "|")
+    print("| transitions of | accepted, transitions/s | MB/s | batches sampled/s | CPU seconds for a GB |\n"
+          + "|---" * 5 + "|")
     found = []
     for kind, samples in (("frames", True), ("frames", False), ("rows", True), ("rows", False)):
         one = measure(kind, samples, given.seconds)
