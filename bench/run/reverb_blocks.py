@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-FEEDERS, BATCH, UNSENT = 4, 32, 512
+FEEDERS, BATCH, UNSENT = 4, 32, 128
 KINDS = {"frames": {"shape": (84, 84), "dtype": "uint8", "steps": 7, "capacity": 20_000, "bytes": 7957},
          "rows": {"shape": (27,), "dtype": "float32", "steps": 2, "capacity": 200_000, "bytes": 236}}
 
@@ -56,7 +56,7 @@ def feed(kind: str, port: int, number: int, ended: Any) -> None:
                 "obs": past["obs"][-steps:], "action": past["action"][-steps:][:1], "reward": past["reward"][-1:],
                 "discount": past["discount"][-1:]})
         if count % UNSENT == 0:
-            writer.flush(UNSENT)
+            writer.flush(UNSENT // 2)
     writer.close()
 
 
@@ -65,7 +65,7 @@ def sample(port: int, batches: Any, ended: Any) -> None:
 
     client = reverb.Client(f"localhost:{port}")
     while not ended.is_set():
-        keys = [one[0].info.key for one in client.sample("transitions", BATCH, emit_timesteps=False)]
+        keys = [one.info.key for one in client.sample("transitions", BATCH, emit_timesteps=False)]
         client.mutate_priorities("transitions", {key: 2.0 for key in keys})
         batches.value += 1
 
