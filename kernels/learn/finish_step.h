@@ -81,17 +81,19 @@ GPUR_KERNEL(finish_step)
     if (is_writer)
         next = gpur_finish_advance(a, *a->state);
     gpur_finish_sums(at, a, sums);
+    if (is_writer) {
+        next.loss = sums[GPUR_FINISH_LOSS] / (float)a->batch;
+        next.loss_sum += (double)next.loss;
+        next.mean_q = sums[GPUR_FINISH_Q] / (float)a->batch;
+        next.gradient_norm = sqrtf(sums[GPUR_FINISH_NORM]);
+        next.invalid_actions += (int64_t)sums[GPUR_FINISH_INVALID];
+        next.missing_rows += (int64_t)sums[GPUR_FINISH_MISSING];
+    }
+    gpur_barrier(at); /* in a fused step the memory of the sums is used again from here on */
     if (!is_writer)
         return;
-    if (is_empty) {
+    if (is_empty)
         a->state->skipped++;
-        return;
-    }
-    next.loss = sums[GPUR_FINISH_LOSS] / (float)a->batch;
-    next.loss_sum += (double)next.loss;
-    next.mean_q = sums[GPUR_FINISH_Q] / (float)a->batch;
-    next.gradient_norm = sqrtf(sums[GPUR_FINISH_NORM]);
-    next.invalid_actions += (int64_t)sums[GPUR_FINISH_INVALID];
-    next.missing_rows += (int64_t)sums[GPUR_FINISH_MISSING];
-    *a->state = next;
+    else
+        *a->state = next;
 }

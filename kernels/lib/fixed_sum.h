@@ -7,9 +7,8 @@
 
 enum { GPUR_SUM_LANES = 256, GPUR_SUM_LAST_LANES = 32 };
 
-/* Sums of x (n) in lanes: lane l gets elements l, l + lanes, ... The threads of the block share the lanes, beginning
- * with the thread `first`, so that sums which follow each other keep all of them busy. */
-GPUR_FN void gpur_sum_in_lanes(gpur_thread at, int first, const float *x, int64_t n, int lanes, float *to)
+/* Sums of x (n) in lanes: lane l gets elements l, l + lanes, ... The threads of the block share the lanes. */
+GPUR_FN void gpur_sum_in_lanes(gpur_thread at, const float *x, int64_t n, int lanes, float *to)
 {
     if (!gpur_is_parallel()) {
         memset(to, 0, (size_t)lanes * sizeof *to);
@@ -18,7 +17,7 @@ GPUR_FN void gpur_sum_in_lanes(gpur_thread at, int first, const float *x, int64_
                 to[lane] += x[i + lane];
         return;
     }
-    for (int lane = (at.thread + at.threads - first % at.threads) % at.threads; lane < lanes; lane += at.threads) {
+    for (int lane = at.thread; lane < lanes; lane += at.threads) {
         float sum = 0.0f;
         for (int64_t i = lane; i < n; i += lanes)
             sum += x[i];
@@ -26,25 +25,18 @@ GPUR_FN void gpur_sum_in_lanes(gpur_thread at, int first, const float *x, int64_
     }
 }
 
-/* The total of GPUR_SUM_LAST_LANES lanes. */
-GPUR_FN float gpur_lanes_total(const float *last)
-{
-    float total = 0.0f;
-    for (int lane = 0; lane < GPUR_SUM_LAST_LANES; lane++)
-        total += last[lane];
-    return total;
-}
-
 /* Sum of x (n), in every thread of the block. Every thread must call it. */
 GPUR_FN float gpur_fixed_sum(gpur_thread at, const float *x, int64_t n)
 {
     GPUR_SHARED(float, lanes, GPUR_SUM_LANES);
     GPUR_SHARED(float, last, GPUR_SUM_LAST_LANES);
-    gpur_sum_in_lanes(at, 0, x, n, GPUR_SUM_LANES, lanes);
+    gpur_sum_in_lanes(at, x, n, GPUR_SUM_LANES, lanes);
     gpur_barrier(at);
-    gpur_sum_in_lanes(at, 0, lanes, GPUR_SUM_LANES, GPUR_SUM_LAST_LANES, last);
+    gpur_sum_in_lanes(at, lanes, GPUR_SUM_LANES, GPUR_SUM_LAST_LANES, last);
     gpur_barrier(at);
-    const float total = gpur_lanes_total(last);
+    float total = 0.0f;
+    for (int lane = 0; lane < GPUR_SUM_LAST_LANES; lane++)
+        total += last[lane];
     gpur_barrier(at);
     return total;
 }

@@ -297,7 +297,7 @@ static gpur_status connect(void *part)
 
 const gpur_part gpur_fused_step_part = {.open = open, .assign = assign, .connect = connect};
 
-/* By default asks for more blocks than can be resident, and so gets all that can. */
+/* The launch has as many blocks as can run at the same time, unless launch_config says how many. */
 static gpur_grid grid_of(const gpur_fused_step *fused)
 {
     const gpur_fused_launch_config *const launch_config = &fused->launch;

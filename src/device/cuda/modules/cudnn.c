@@ -92,28 +92,29 @@ static inline gpur_status finalize(gpur_cudadnn_plan *plan, descriptor d)
 enum { FORBIDDEN, ALLOWED, PREFERRED };
 
 /* FP32 requires float32 operands and sums, so it allows only the note about NaN propagation; bitwise repeatable results
- * forbid nondeterministic engines. Of tensor cores' engines those that add up exactly and in a fixed order are
- * preferred: the others gain nothing where training needs them. */
+ * forbid nondeterministic engines. Engines are preferred that use tensor cores, add up in float32, and do so in a fixed
+ * order. */
 static inline int grade_of(const gpur_cudadnn_plan *plan, const cudnnBackendNumericalNote_t *notes, int64_t count)
 {
-    int has_tensor_cores = 0, is_exact = 1, is_repeatable = 1, is_float32 = 1;
+    int has_tensor_cores = 0, sums_in_float32 = 1, is_repeatable = 1, is_float32 = 1;
     for (int64_t i = 0; i < count && i < MAX_NOTES; i++) {
         has_tensor_cores |= notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
-        is_exact &= notes[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
+        sums_in_float32 &= notes[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
         is_repeatable &= notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
         is_float32 &=
             notes[i] == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP || notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
     }
     if ((plan->deterministic && !is_repeatable) || (plan->math == GPUR_MATH_FP32 && !is_float32))
         return FORBIDDEN;
-    return has_tensor_cores && is_exact && is_repeatable ? PREFERRED : ALLOWED;
+    return has_tensor_cores && sums_in_float32 && is_repeatable ? PREFERRED : ALLOWED;
 }
 
 /* The number of cuDNN's "analytic" engine for gradients by the input. On an H200 a step of nature-dueling in bfloat16,
  * batch 32, took 240 us with it, and 214 us with the next engine in the heuristics' order. */
 enum { SLOW_ENGINE = 59 };
 
-static inline cudnnStatus_t get_engine(const gpur_cudadnn_plan *plan, descriptor config, descriptor engine, int *grade)
+static inline cudnnStatus_t grade_engine(const gpur_cudadnn_plan *plan, descriptor config, descriptor engine,
+                                         int *grade)
 {
     cudnnBackendNumericalNote_t notes[MAX_NOTES];
     int64_t count = 0, number = 0;
@@ -136,7 +137,7 @@ static inline gpur_status get_grade(const gpur_cudadnn_plan *plan, descriptor co
     descriptor engine = NULL;
     GPUR_TRY(check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), plan->fail,
                    "cudnnBackendCreateDescriptor"));
-    const cudnnStatus_t status = get_engine(plan, config, engine, grade);
+    const cudnnStatus_t status = grade_engine(plan, config, engine, grade);
     (void)cudnnBackendDestroyDescriptor(engine);
     return check(status, plan->fail, "cudnnBackendGetAttribute");
 }
