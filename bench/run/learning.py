@@ -23,9 +23,13 @@ Experiments, --experiment NAME:
                 priority so far as the initial one; with uniform draws; and with 100 kills of actors at random moments.
                 Episodes are those of the actor with the smallest epsilon. There are few of them in Freeway, whose
                 episodes have 2,500 steps: there the last network is evaluated, too.
-    apex-dpg    "apex-dpg-small" with two actors, and Stable-Baselines3's DDPG and TD3 with the same noise and else
-                their own defaults, after equal steps, over five seeds, in Pendulum and in cartpole swing-up, for which
-                --train must be "python -m gpureplay.train", with gpureplay[dm_control]. Evaluations have no noise.
+    apex-dpg    "apex-dpg-small" with two actors in pendulum swing-up, and Stable-Baselines3's DDPG and TD3 with the
+                same noise and else their own defaults, over five seeds. Evaluations have no noise. For this one and the
+                three below --train must be "python -m gpureplay.train", with gpureplay[dm_control].
+    cartpole    "apex-dpg-small" with two actors in cartpole swing-up, over five seeds.
+    cheetah     The same in cheetah run, beside Stable-Baselines3's TD3, over three seeds.
+    eviction    "apex-dpg-small" with a replay that holds a tenth of all transitions, in pendulum and in cartpole
+                swing-up, over five seeds: the oldest leave, or such that are drawn by priority^-0.4.
     ga3c        "ga3c-small", "a3c-small" and "a2c-small" with 16 agents, and Stable-Baselines3's A2C with 16
                 environments, the same network, entropy 0.01, and its own defaults else, over eight seeds. Evaluations
                 draw actions, as the training does.
@@ -70,6 +74,10 @@ _APEX = ["--preset", "apex-dqn-small", "--actors", str(APEX_ACTORS), "--processe
 KILLED, KILLS = "100 kills", 100
 PEER_A2C, AGENTS = "Stable-Baselines3's A2C", 16
 PEER_DDPG, PEER_TD3 = "Stable-Baselines3's DDPG", "Stable-Baselines3's TD3"
+_DPG = ["--preset", "apex-dpg-small", "--actors", "2"]
+_CONTROL = {"prepopulation": 2_000, "sigma": 0.3,
+            "eval_episodes": {f"dm_control/{task}": 20 for task in ("pendulum-swingup", "cartpole-swingup",
+                                                                    "cheetah-run")}}
 _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]
 
 
@@ -101,11 +109,19 @@ EXPERIMENTS = {
         {KILLED: _APEX, "Ape-X": _APEX, "largest priority so far": [*_APEX, "--initial-priorities", "max"],
          "uniform": [*_APEX, "--prioritized", "0"]}, "Ape-X", (), tuple(range(1, 9))),
     "apex-dpg": Experiment(
-        ("Pendulum", "dm_control/cartpole-swingup"),
-        {"Ape-X DPG": ["--preset", "apex-dpg-small", "--actors", "2"], PEER_DDPG: [], PEER_TD3: []}, PEER_TD3, (),
-        tuple(range(1, 6)),
-        {"steps": 100_000, "prepopulation": 2_000, "sigma": 0.3, "last_steps": 20_000,
-         "eval_episodes": {"Pendulum": 20, "dm_control/cartpole-swingup": 20}}),
+        ("dm_control/pendulum-swingup",), {"Ape-X DPG": _DPG, PEER_DDPG: [], PEER_TD3: []}, PEER_TD3, (),
+        tuple(range(1, 6)), {**_CONTROL, "steps": 40_000, "last_steps": 10_000}),
+    "cartpole": Experiment(
+        ("dm_control/cartpole-swingup",), {"Ape-X DPG": _DPG}, "Ape-X DPG", (), tuple(range(1, 6)),
+        {**_CONTROL, "steps": 200_000, "last_steps": 20_000}),
+    "cheetah": Experiment(
+        ("dm_control/cheetah-run",), {"Ape-X DPG": _DPG, PEER_TD3: []}, PEER_TD3, (), (1, 2, 3),
+        {**_CONTROL, "steps": 50_000, "last_steps": 10_000}),
+    "eviction": Experiment(
+        ("dm_control/pendulum-swingup", "dm_control/cartpole-swingup"),
+        {"by priority": [*_DPG, "--capacity", "10000", "--eviction", "priority"],
+         "the oldest": [*_DPG, "--capacity", "10000", "--eviction", "oldest"]}, "the oldest", (), tuple(range(1, 6)),
+        {**_CONTROL, "steps": 100_000, "last_steps": 20_000}),
     "ga3c": Experiment(
         ("MinAtar/Breakout",),
         {**{name: ["--preset", preset, "--agents", str(AGENTS)] for name, preset in
@@ -117,7 +133,7 @@ SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "pre
             "clip_norm": 10.0, "eval_episodes": {"MinAtar/Breakout": 300, "MinAtar/Freeway": 30}, "eval_epsilon": 0.05,
             "last_steps": 50_000}
 RANDOM_EPISODES = 100
-T_975 = {3: 3.182, 4: 2.776, 7: 2.365, 11: 2.201, 15: 2.131, 31: 2.040}  # quantiles of Student's t distribution
+T_975 = {2: 4.303, 3: 3.182, 4: 2.776, 7: 2.365, 11: 2.201, 15: 2.131, 31: 2.040}  # quantiles of Student's t
 BINS = 60  # of a curve
 METRICS = {"last": "the last episodes", "evaluated": "the evaluations"}
 DIFFERENCES = "| game | difference | by | its 95% interval | lowest allowed | criterion |\n" + "|---" * 6 + "|"
