@@ -79,6 +79,7 @@ def train(steps: int, kills: bool, seed: int) -> dict[str, Any]:
     from ray.cluster_utils import Cluster
 
     place, began = tempfile.mkdtemp(prefix="gpr"), time.perf_counter()
+    os.makedirs("/tmp/ray", exist_ok=True)  # where ray.init writes the cluster's address, wherever temp_dir is
     cluster = Cluster()
     try:
         cluster.add_node(**NODE, num_cpus=0, resources={"head": 2}, include_dashboard=False, temp_dir=place)

@@ -55,6 +55,7 @@ def make_env(lane):
 def cluster():
     """Three nodes: that of the learner, and two for actors."""
     place = tempfile.mkdtemp(prefix="gpr")
+    os.makedirs("/tmp/ray", exist_ok=True)  # where ray.init writes the cluster's address, wherever temp_dir is
     with open(os.path.join(place, "some_motor.py"), "w", encoding="utf-8") as file:
         file.write(MODULE)
     python_path = os.environ.get("PYTHONPATH")
@@ -203,7 +204,9 @@ def test_options_that_are_refused(cluster, options, error, text):
 
 def blocks_of(learner, settings, actor, incarnation, count):
     """Blocks as an actor makes them, by the learner's weights."""
-    blocks, newest = [], ray.get(take(learner, actor)[1][0])
+    answers, blocks = [], []
+    wait_for(lambda: answers.append(take(learner, actor)) or answers[-1])  # None until there are weights
+    newest = ray.get(answers[-1][1][0])
 
     def take_block(_user, address, size):
         blocks.append(np.frombuffer(ctypes.string_at(address, size), np.uint8))
