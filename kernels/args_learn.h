@@ -233,11 +233,14 @@ typedef struct gpur_action_gradient_args {
     const float *bias;   /* (1) of the critic */
     const float *action; /* (B, A) mu(s), rows `action_pitch` floats apart */
     const float *slope;  /* (B, A) dQ / da there, rows as far apart */
-    float *q;            /* (B) out: Q(s, mu(s)) */
-    float *dz;           /* (B, A) out, rows `dz_pitch` floats apart */
-    int64_t batch, z_pitch, action_pitch, dz_pitch;
+    const float *actor_z,
+        *actor_bias; /* (B, A) of the actor for s, rows `actor_pitch` floats apart, without bias; (A) */
+    float *q;        /* (B) out: Q(s, mu(s)) */
+    float *dz;       /* (B, A) out, rows `actor_pitch` floats apart */
+    int64_t batch, z_pitch, action_pitch, actor_pitch;
     int32_t num_actions;
-    float clip; /* limit of a component of dQ / da; 0: none */
+    float clip;    /* limit of a component of dQ / da; 0: none */
+    float penalty; /* c of c |z|^2; 0: none */
 } gpur_action_gradient_args;
 
 /* How log(p) is computed; the values are those of GPUR_LOG_* in the public header. */

@@ -28,7 +28,7 @@ Experiments, --experiment NAME:
                 three below --train must be "python -m gpureplay.train", with gpureplay[dm_control].
     cartpole    "apex-dpg-small" with two actors in cartpole swing-up, over five seeds.
     cheetah     The same in cheetah run, beside Stable-Baselines3's TD3, over three seeds.
-    eviction    "apex-dpg-small" with a replay that holds a tenth of all transitions, in pendulum and in cartpole
+    eviction    "apex-dpg-small" with a replay that holds an eighth of all transitions, in pendulum and in cartpole
                 swing-up, over five seeds: the oldest leave, or such that are drawn by priority^-0.4.
     ga3c        "ga3c-small", "a3c-small" and "a2c-small" with 16 agents, and Stable-Baselines3's A2C with 16
                 environments, the same network, entropy 0.01, and its own defaults else, over eight seeds. Evaluations
@@ -113,7 +113,7 @@ EXPERIMENTS = {
         tuple(range(1, 6)), {**_CONTROL, "steps": 40_000, "last_steps": 10_000}),
     "cartpole": Experiment(
         ("dm_control/cartpole-swingup",), {"Ape-X DPG": _DPG}, "Ape-X DPG", (), tuple(range(1, 6)),
-        {**_CONTROL, "steps": 200_000, "last_steps": 20_000}),
+        {**_CONTROL, "steps": 100_000, "last_steps": 20_000}),
     "cheetah": Experiment(
         ("dm_control/cheetah-run",), {"Ape-X DPG": _DPG, PEER_TD3: []}, PEER_TD3, (), (1, 2, 3),
         {**_CONTROL, "steps": 50_000, "last_steps": 10_000}),
@@ -121,7 +121,7 @@ EXPERIMENTS = {
         ("dm_control/pendulum-swingup", "dm_control/cartpole-swingup"),
         {"by priority": [*_DPG, "--capacity", "10000", "--eviction", "priority"],
          "the oldest": [*_DPG, "--capacity", "10000", "--eviction", "oldest"]}, "the oldest", (), tuple(range(1, 6)),
-        {**_CONTROL, "steps": 100_000, "last_steps": 20_000}),
+        {**_CONTROL, "steps": 80_000, "last_steps": 20_000}),
     "ga3c": Experiment(
         ("MinAtar/Breakout",),
         {**{name: ["--preset", preset, "--agents", str(AGENTS)] for name, preset in
@@ -445,7 +445,7 @@ def one(given: argparse.Namespace) -> None:
     path.with_suffix(".part").rename(path)
 
 
-def _interval(x: list[float], y: list[float]) -> tuple[float, float]:
+def interval(x: list[float], y: list[float]) -> tuple[float, float]:
     """The difference of the means, and half of its 95% interval [Welch 1947, with the smaller degrees of freedom]."""
     variance = statistics.variance(x) / len(x) + statistics.variance(y) / len(y)
     half = T_975.get(min(len(x), len(y)) - 1, 2.365) * math.sqrt(variance)
@@ -555,7 +555,7 @@ def _print_differences(game: str, systems: dict[str, list[dict[str, Any]]], rand
             if metric not in mine[0]:
                 continue
             base = [one[metric] for one in theirs]
-            difference, half = _interval([one[metric] for one in mine], base)
+            difference, half = interval([one[metric] for one in mine], base)
             lowest = -0.1 * (statistics.mean(base) - random)
             print(f"| {game} | {first} minus {second} | {name} | {difference:+.2f} ({difference - half:+.2f} to "
                   f"{difference + half:+.2f}) | {lowest:+.2f} | {'holds' if difference - half > lowest else 'fails'} |")

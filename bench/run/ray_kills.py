@@ -6,10 +6,14 @@
     build/rllib/bin/pip install ray .
     build/rllib/bin/python bench/run/ray_kills.py --json ray_kills.json
 
-Each training is that of "apex-dqn-small" in MinAtar/Breakout with four actors. 20 actors are killed by the ids of their
-processes, and 5 times a node with all that runs on it, for which another one joins: at random moments, evenly over the
-steps. The learner is on a node that stays. Counted are what was lost and what was refused, and the mean return of the
-last episodes of the actor with the smallest epsilon.
+Each training is that of "apex-dqn-small" in MinAtar/Freeway with four actors and uniform draws, whose returns vary less
+there than those by priority. 20 actors are killed by the ids of their processes, and 5 times a node with all that runs
+on it, for which another one joins: at random moments, evenly over the steps. The learner is on a node that stays, and
+so is the actor that evaluates. Counted are what was lost and what was refused, and the mean return of the evaluations
+in the last third of the steps. Kills do no harm if the lower end of the 95% interval of the difference is above -10% of
+what is gained over the random player.
+
+Trainings that are in the file already are not made again, so that it can be stopped and started again.
 """
 
 from __future__ import annotations
@@ -22,12 +26,19 @@ import secrets
 import shutil
 import signal
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-ENV, ACTORS, ACTOR_KILLS, NODE_KILLS = "MinAtar/Breakout", 4, 20, 5
+sys.path.append(str(Path(__file__).resolve().parents[1] / "peers"))
+from common import describe_machine  # noqa: E402
+from learning import interval  # noqa: E402
+
+ENV, ACTORS, ACTOR_KILLS, NODE_KILLS = "MinAtar/Freeway", 4, 20, 5
+EVALUATIONS, EPISODES = 15, 10  # of a training; of an evaluation
+RANDOM = 0.07  # mean return of the random player: bench/results/cpu-amd-epyc/ape_x.json
 NODE = {"object_store_memory": 150 * 2**20}
 
 
@@ -87,8 +98,9 @@ def train(steps: int, kills: bool, seed: int) -> dict[str, Any]:
             cluster.add_node(**NODE, num_cpus=ACTORS)
         ray.init(address=cluster.address, log_to_driver=False)
         killer = Killer(cluster, steps, kills, seed)
-        apex = ApeX(ENV, preset="apex-dqn-small", actors=ACTORS, seed=seed, device="cpu", threads=1, eval_episodes=0,
-                    progress=False, on_stats=killer.look, resources={
+        apex = ApeX(ENV, preset="apex-dqn-small", actors=ACTORS, seed=seed, device="cpu", threads=1, prioritized=False,
+                    eval_episodes=EPISODES, eval_period=steps // EVALUATIONS, progress=False, on_stats=killer.look,
+                    resources={
                         "learner": {"num_cpus": 0, "resources": {"head": 1}},
                         "actor": {"num_cpus": 1, "scheduling_strategy": "SPREAD"}})
         result = apex.train(steps)
@@ -96,39 +108,60 @@ def train(steps: int, kills: bool, seed: int) -> dict[str, Any]:
         ray.shutdown()
         cluster.shutdown()
         shutil.rmtree(place, ignore_errors=True)
-    stats, episodes = result.stats, result.episodes
-    greediest = episodes["return"][(episodes["actor"] == ACTORS - 1) & (episodes["step"] > steps * 5 // 6)]
-    return {"kills": kills, "seed": seed, "seconds": time.perf_counter() - began, "killed": killer.killed,
-            "rows": stats.rows, "starts": stats.starts, "deaths": stats.deaths, "lost_blocks": stats.lost_blocks,
-            "refused_blocks": stats.refused_blocks, "train_steps": stats.train_steps, "episodes": len(greediest),
-            "return": float(greediest.mean()) if len(greediest) else None}
+    stats, evaluations = result.stats, result.evaluations
+    last = evaluations["mean_return"][evaluations["step"] > steps * 2 // 3]
+    return {"kills": kills, "seed": seed, "steps": steps, "seconds": time.perf_counter() - began,
+            "killed": killer.killed, "rows": stats.rows, "starts": stats.starts, "deaths": stats.deaths,
+            "lost_blocks": stats.lost_blocks, "refused_blocks": stats.refused_blocks, "train_steps": stats.train_steps,
+            "evaluations": [[int(step), float(value)] for step, value in zip(evaluations["step"],
+                                                                             evaluations["mean_return"])],
+            "return": float(last.mean())}
+
+
+def print_difference(found: list[dict[str, Any]]) -> None:
+    killed, whole = ([one["return"] for one in found if one["kills"] == kills] for kills in (True, False))
+    if min(len(killed), len(whole)) < 2:
+        return
+    for name, returns in (("without kills", whole), ("with kills", killed)):
+        print(f"{name}: {statistics.mean(returns):.2f}, deviation {statistics.stdev(returns):.2f}, of {len(returns)}")
+    difference, half = interval(killed, whole)
+    print(f"difference: {difference:+.2f} ({difference - half:+.2f} to {difference + half:+.2f}); allowed "
+          f"{-0.1 * (statistics.mean(whole) - RANDOM):+.2f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=300_000, help="of each training")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--kills", type=int, choices=(0, 1), help="1: only with kills, 0: only without")
-    parser.add_argument("--json", help="file for the result")
+    parser.add_argument("--steps", type=int, default=150_000, help="of each training")
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--json", help="file for the result, written after each training")
     given = parser.parse_args()
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_USAGE_STATS_ENABLED="0",
                       RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0")
-    found = []
+    found: list[dict[str, Any]] = []
+    if given.json and Path(given.json).exists():
+        found = json.loads(Path(given.json).read_text(encoding="utf-8"))["trainings"]
+    done = {(one["seed"], one["kills"], one["steps"]) for one in found}
     print("| kills of actors, nodes | seed | steps | deaths seen | lost blocks | refused | return | minutes |\n"
           + "|---" * 8 + "|")
     for seed in range(1, given.seeds + 1):
-        for kills in [kills for kills in (False, True) if given.kills in (None, int(kills))]:
+        for kills in (False, True):
+            if (seed, kills, given.steps) in done:
+                continue
             found.append(one := train(given.steps, kills, seed))
-            value = "-" if one["return"] is None else f"{one['return']:.2f}"
             print(f"| {one['killed']['actor']}, {one['killed']['node']} | {seed} | {one['rows']:,} | {one['deaths']} | "
-                  f"{one['lost_blocks']} | {one['refused_blocks']} | {value} | {one['seconds'] / 60:.1f} |", flush=True)
-    for kills in (False, True):
-        returns = [one["return"] for one in found if one["kills"] == kills and one["return"] is not None]
-        if len(returns) > 1:
-            print(f"{'with' if kills else 'without'} kills: {statistics.mean(returns):.2f}, deviation "
-                  f"{statistics.stdev(returns):.2f}")
-    if given.json:
-        Path(given.json).write_text(json.dumps({"trainings": found}, indent=2) + "\n", encoding="utf-8")
+                  f"{one['lost_blocks']} | {one['refused_blocks']} | {one['return']:.2f} | "
+                  f"{one['seconds'] / 60:.1f} |", flush=True)
+            if given.json:
+                write_report(given.json, found)
+    print_difference(found)
+
+
+def write_report(path: str, found: list[dict[str, Any]]) -> None:
+    machine = describe_machine()
+    commit = machine.pop("commit")
+    document = {"title": "ray kills", "commit": os.environ.get("GPUREPLAY_COMMIT") or commit,
+                "when": time.strftime("%FT%TZ", time.gmtime()), "machine": machine, "env": ENV, "trainings": found}
+    Path(path).write_text(json.dumps(document).replace('{"kills"', '\n{"kills"') + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -323,6 +323,7 @@ static void add_dpg(json *j, const gpur_dpg_config *dpg, const gpur_replay_confi
     add_optimizer(j, "actor_optimizer", &dpg->actor_optimizer);
     add_optimizer(j, "critic_optimizer", &dpg->critic_optimizer);
     json_float(j, "action_gradient_clip", dpg->action_gradient_clip);
+    json_float(j, "preactivation_penalty", dpg->preactivation_penalty);
     add_source(j, dpg->index_source, replay);
     add_schedule(j, "beta", &dpg->beta);
     json_integer(j, "batch_size", dpg->batch_size);

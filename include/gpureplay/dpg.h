@@ -16,7 +16,8 @@
  *     critic   y = r + discount Q'(s', mu'(s')), and the loss is the mean of w (Q(s, a) - y)^2 / 2 with the importance
  *              weights w
  *     actor    the loss is the mean of -Q(s, mu(s)) by the critic that has just been trained. Its gradient goes through
- *              dQ / da, of which each component is clipped
+ *              dQ / da, of which each component is clipped. A penalty of the numbers z with mu(s) = tanh(z) can be
+ *              added: where they are large tanh is flat, and the gradient of Q no longer moves them
  *
  * It copies both networks to their targets every target_period steps, and, if it samples by priority, gives its
  * transitions the new priorities |Q(s, a) - y| + priority_offset. n-step returns are the replay's (n_step), and so is
@@ -49,16 +50,17 @@ typedef struct gpur_dpg_config {
                                    num_actions 1. Default: likewise, of 400 and 300 units */
     gpur_optimizer_config actor_optimizer;  /* default Adam with learning rate 1e-4 */
     gpur_optimizer_config critic_optimizer; /* likewise */
-    float action_gradient_clip; /* each component of a row's dQ / da is clipped to [-this, this]; default 1; 0: off */
-    int32_t index_source;       /* as in gpur_learner_config */
-    gpur_schedule beta;         /* as in gpur_learner_config */
-    int64_t batch_size;         /* 1 to the replay's max_batch; default 256 */
-    int64_t target_period;      /* train steps between copies to the targets, 1 or more; default 100 */
-    int32_t math;               /* GPUR_MATH_*; default FP32 */
-    int32_t unroll;             /* CUDA: train steps in one graph; 1 to 64, default 8 */
-    int32_t deterministic;      /* as in gpur_learner_config; 0 or 1, default 0 */
-    int32_t reserved;           /* 0 */
-    uint64_t seed;              /* of sampling and of the initial weights; the actor's are those of a policy with this
+    float action_gradient_clip;  /* each component of a row's dQ / da is clipped to [-this, this]; default 1; 0: off */
+    int32_t index_source;        /* as in gpur_learner_config */
+    gpur_schedule beta;          /* as in gpur_learner_config */
+    int64_t batch_size;          /* 1 to the replay's max_batch; default 256 */
+    int64_t target_period;       /* train steps between copies to the targets, 1 or more; default 100 */
+    int32_t math;                /* GPUR_MATH_*; default FP32 */
+    int32_t unroll;              /* CUDA: train steps in one graph; 1 to 64, default 8 */
+    int32_t deterministic;       /* as in gpur_learner_config; 0 or 1, default 0 */
+    float preactivation_penalty; /* c: the actor's loss has c |z|^2 more for a row, where mu(s) = tanh(z)
+                                   [Andrychowicz et al. 2017, appendix A]. 0 or more; default 0, as the paper */
+    uint64_t seed;               /* of sampling and of the initial weights; the actor's are those of a policy with this
                                    seed; default 0 */
 } gpur_dpg_config;
 
@@ -115,7 +117,7 @@ typedef struct gpur_dpg_stats {
     int64_t target_copies;      /* copies of both networks to their targets */
     float critic_loss;          /* mean of w (Q(s, a) - y)^2 / 2 */
     float mean_critic_loss;     /* its mean over the steps done since the last call */
-    float actor_loss;           /* mean of -Q(s, mu(s)) */
+    float actor_loss;           /* mean of -Q(s, mu(s)), without the penalty */
     float mean_q;               /* mean of Q(s, a) */
     float critic_gradient_norm; /* before any clipping by the optimizer, as the next */
     float actor_gradient_norm;

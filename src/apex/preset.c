@@ -168,9 +168,10 @@ static void set_apex_dpg_small(preset *p)
     set_small_network(&p->dpg.critic, &p->dpg.critic_optimizer);
     p->dpg.actor.init = GPUR_INIT_NORMAL; /* with larger weights its actions can end at their bounds, and stay there */
     p->dpg.actor.init_scale = 0.03f;
+    p->dpg.preactivation_penalty = 1e-4f; /* else its actions end at their bounds later */
     p->dpg.batch_size = 64;
     p->replay.n_step = 5;
-    p->apex.samples_per_insert = (double)p->dpg.batch_size / 2.0;
+    p->apex.samples_per_insert = (double)p->dpg.batch_size; /* a train step an environment step */
     p->apex.eval_period = 20000;
 }
 

@@ -165,7 +165,7 @@ static const range ranges[] = {
     {OF(DPG, math), 'i', 0, 2, 0},
     {OF(DPG, unroll), 'i', 1, 64, 0},
     {OF(DPG, deterministic), 'i', 0, 1, 0},
-    {OF(DPG, reserved), 'i', 0, 0, 0},
+    {OF(DPG, preactivation_penalty), 'f', 0, (double)FLT_MAX, 0},
 };
 enum { RANGES = sizeof ranges / sizeof *ranges };
 

@@ -25,6 +25,7 @@ typedef struct training {
     int steps, prioritized;
     int32_t source, optimizer;
     float clip, clip_norm; /* of dQ / da; of the critic's gradient */
+    float penalty;
     int batch, activation, hidden;
     int64_t empty; /* above 0: before every such step the window is empty for 3 steps */
 } training;
@@ -36,6 +37,7 @@ static gpur_dpg_config config_of(const training *t)
     c.actor_optimizer.kind = t->optimizer;
     c.critic_optimizer.clip_norm = t->clip_norm;
     c.action_gradient_clip = t->clip;
+    c.preactivation_penalty = t->penalty;
     c.batch_size = t->batch ? t->batch : c.batch_size;
     for (int i = 0; i < 2 && t->activation; i++)
         c.actor.trunk[i].activation = c.critic.trunk[i].activation = t->activation;
@@ -75,6 +77,7 @@ static void open_reference(ref_dpg *r, gpur_dpg *dpg, const gpur_dpg_config *c)
     r->actor = ref_net_create(&c->actor, DPG_FEATURES);
     r->critic = ref_net_create(&c->critic, DPG_FEATURES + DPG_ACTIONS);
     r->clip = (double)c->action_gradient_clip;
+    r->penalty = (double)c->preactivation_penalty;
     CHECK_EQUAL(gpur_dpg_weight_count(dpg), r->actor->tensors + r->critic->tensors);
     for (int32_t i = 0; i < gpur_dpg_weight_count(dpg); i++) {
         gpur_weight_info info = {.size = sizeof info};
@@ -275,9 +278,9 @@ TEST(train_steps_agree_with_the_reference)
 {
     static const training cases[] = {
         {.steps = 20, .clip = 1},
-        {.steps = 20, .clip = 0.01f, .prioritized = 1, .empty = 5},
+        {.steps = 20, .clip = 0.01f, .penalty = 0.02f, .prioritized = 1, .empty = 5},
         {.steps = 12, .clip = 0, .prioritized = 1, .source = GPUR_PRIORITIZED_INDEPENDENT, .batch = 51},
-        {.steps = 12, .clip = 0.05f, .clip_norm = 0.2f, .optimizer = GPUR_RMSPROP_TF, .batch = 1},
+        {.steps = 12, .clip = 0.05f, .penalty = 0.1f, .clip_norm = 0.2f, .optimizer = GPUR_RMSPROP_TF, .batch = 1},
         {.steps = 12, .clip = 0.02f, .activation = GPUR_RELU, .batch = 7},
         {.steps = 12, .clip = 0, .hidden = 5, .optimizer = GPUR_RMSPROP_DEEPMIND, .batch = 128},
     };
@@ -300,8 +303,10 @@ static double surrogate(ref_dpg *r, const ref_dpg_row *batch, int count, const d
     double sum = 0;
     for (int b = 0; b < count; b++) {
         ref_forward(r->actor, 0, batch[b].obs, &tape);
-        for (int k = 0; k < DPG_ACTIONS; k++)
-            sum -= slopes[b * DPG_ACTIONS + k] * tape.y[k] / count;
+        for (int k = 0; k < DPG_ACTIONS; k++) {
+            const double z = atanh(tape.y[k]);
+            sum += (r->penalty * z * z - slopes[b * DPG_ACTIONS + k] * tape.y[k]) / count;
+        }
     }
     return sum;
 }
@@ -353,9 +358,9 @@ static void check_slopes_of(gpur_dpg *dpg, ref_dpg *r, int is_critic, ref_dpg_ro
 }
 
 /* By weights from before the step for the critic, and by the critic's from after it for the actor. */
-static void check_differences(float clip, int *clipped)
+static void check_differences(float clip, float penalty, int *clipped)
 {
-    const training t = {.prioritized = 1, .clip = clip};
+    const training t = {.prioritized = 1, .clip = clip, .penalty = penalty};
     const gpur_dpg_config c = config_of(&t);
     static double slopes[MAX_BATCH * DPG_ACTIONS];
     static float weights[MAX_BATCH];
@@ -403,11 +408,11 @@ static void check_differences(float clip, int *clipped)
 TEST(gradients_are_finite_differences_of_the_losses_and_action_gradients_are_clipped)
 {
     int clipped = -1;
-    check_differences(0, &clipped);
+    check_differences(0, 0.1f, &clipped);
     CHECK_EQUAL(clipped, 0);
-    check_differences(0.05f, &clipped); /* some of 24 x 3 */
+    check_differences(0.05f, 0, &clipped); /* some of 24 x 3 */
     CHECK(clipped > 5 && clipped < 67);
-    check_differences(1e-4f, &clipped); /* nearly all */
+    check_differences(1e-4f, 0.01f, &clipped); /* nearly all */
     CHECK(clipped > 67);
 }
 
@@ -797,7 +802,7 @@ TEST(settings_that_do_not_fit_are_refused_with_the_reason)
     c = good, c.critic.input_scale = 0.5f, check_refused(&c, "critic: network.input_scale is 0.5; it must be 1");
     c = good, c.actor.input_shift = 0.5f, check_refused(&c, "actor: network.input_shift is 0.5; it must be 0");
     c = good, c.index_source = GPUR_PRIORITIZED_STRATIFIED, check_refused(&c, "the replay's prioritized is 0");
-    c = good, c.reserved = 1, check_refused(&c, "reserved is 1; it must be 0");
+    c = good, c.preactivation_penalty = -1, check_refused(&c, "preactivation_penalty is -1; it must be 0 or more");
     CHECK_FAILS(gpur_dpg_create(NULL, &good, (gpur_dpg *[1]){NULL}), GPUR_INVALID_ARGUMENT, "replay is NULL");
     CHECK_FAILS(gpur_dpg_create(fixture.replay, &good, NULL), GPUR_INVALID_ARGUMENT, "dpg, which gets the handle");
     CHECK_FAILS(gpur_dpg_config_init(NULL, sizeof c), GPUR_INVALID_ARGUMENT, "gpur_dpg_config is NULL");

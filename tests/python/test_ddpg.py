@@ -49,11 +49,11 @@ def q_of(weights, obs, action):
     return hidden, (hidden @ w_out.T + b_out)[:, 0]
 
 
-@pytest.mark.parametrize("clip", [0.0, 0.12])
-def test_train_steps_are_those_of_the_formulas(clip):
+@pytest.mark.parametrize("clip, penalty", [(0.0, 0.0), (0.12, 0.0), (0.12, 0.3)])
+def test_train_steps_are_those_of_the_formulas(clip, penalty):
     """Every batch has each row once, so that its means are those of all rows."""
     rows = rows_of()
-    learner = make(rows, target_period=2, action_gradient_clip=clip)
+    learner = make(rows, target_period=2, action_gradient_clip=clip, preactivation_penalty=penalty)
     for step in range(1, 5):
         before, target = dict(learner.weights), dict(learner.target_weights)
         learner.train()
@@ -70,7 +70,7 @@ def test_train_steps_are_those_of_the_formulas(clip):
         if clip:
             assert 0 < (np.abs(slope) > clip).mean() < 1
             slope = np.clip(slope, -clip, clip)
-        dz = -slope * (1 - action**2) / ROWS
+        dz = (2 * penalty * np.arctanh(action) - slope * (1 - action**2)) / ROWS
         np.testing.assert_allclose(gradients["actor.action.out.weight"], dz.T @ hidden, rtol=1e-3, atol=1e-6)
         same = all(np.array_equal(after[name], learner.target_weights[name]) for name in after)
         assert same == (step % 2 == 0) and stats.steps == step and stats.target_copies == step // 2

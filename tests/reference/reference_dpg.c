@@ -56,8 +56,8 @@ double ref_dpg_actor_loss(ref_dpg *dpg, const ref_dpg_row *rows, int batch, doub
         loss -= ref_dpg_q(dpg, 0, rows[b].obs, actor.y, &critic) / batch;
         ref_backward_to_input(dpg->critic, &critic, &one, dx); /* its g is of no use from now on */
         for (int k = 0; k < actions; k++) {
-            const double slope = dx[dpg->actor->features + k];
-            da[k] = -fmax(-limit, fmin(limit, slope)) / batch;
+            const double slope = dx[dpg->actor->features + k], mu = actor.y[k];
+            da[k] = (2 * dpg->penalty * atanh(mu) / (1 - mu * mu) - fmax(-limit, fmin(limit, slope))) / batch;
             if (slopes)
                 slopes[b * actions + k] = slope;
         }

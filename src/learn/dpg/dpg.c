@@ -102,7 +102,9 @@ static gpur_status step_config_of(const gpur_dpg *dpg, gpur_learner_config *step
     GPUR_REQUIRE(config->action_gradient_clip >= 0.0f && config->action_gradient_clip < INFINITY,
                  "action_gradient_clip is %g; it must be above 0, or 0 for none, and finite",
                  (double)config->action_gradient_clip);
-    GPUR_REQUIRE(config->reserved == 0, "gpur_dpg_config.reserved is %" PRId32 "; it must be 0", config->reserved);
+    GPUR_REQUIRE(config->preactivation_penalty >= 0.0f && config->preactivation_penalty < INFINITY,
+                 "preactivation_penalty is %g; it must be 0 or more, and finite",
+                 (double)config->preactivation_penalty);
     GPUR_TRY(gpur_prefix_error(gpur_optimizer_check(&config->actor_optimizer), "actor_optimizer"));
     GPUR_TRY(gpur_prefix_error(gpur_optimizer_check(&config->critic_optimizer), "critic_optimizer"));
     GPUR_TRY(gpur_learner_config_init(step, sizeof *step));
@@ -137,6 +139,7 @@ static gpur_status open_parts(gpur_dpg *dpg, const gpur_learner_config *config, 
     dpg->dpg.actor = &dpg->actor;
     dpg->dpg.actor_config = dpg->config.actor_optimizer;
     dpg->dpg.action_gradient_clip = dpg->config.action_gradient_clip;
+    dpg->dpg.preactivation_penalty = dpg->config.preactivation_penalty;
     parts_of(dpg, parts, structs);
     for (int i = 0; i < GPUR_DPG_PARTS; i++) {
         dpg->opened = i + 1;

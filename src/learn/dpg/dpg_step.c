@@ -153,14 +153,17 @@ static gpur_status action_gradient(const gpur_train_step *step, gpur_stream *str
         .bias = dpg->td.bias,
         .action = critic->activations[0] + features,
         .slope = dpg->action_backward.gradients[0] + features,
+        .actor_z = dpg->actor_pass.activations[actor_last],
+        .actor_bias = dpg->actor_optimizer.weights + dpg->actor->head_bias,
         .q = dpg->q,
         .dz = dpg->actor_backward.gradients[actor_last],
         .batch = critic->rows,
         .z_pitch = critic->pitch[last],
         .action_pitch = critic->pitch[0],
-        .dz_pitch = dpg->actor_pass.pitch[actor_last],
+        .actor_pitch = dpg->actor_pass.pitch[actor_last],
         .num_actions = dpg->actor->num_actions,
         .clip = dpg->action_gradient_clip,
+        .penalty = dpg->preactivation_penalty,
     };
     return gpur_launch_action_gradient(stream, gpur_grid_elements(step->device, args.batch), &args);
 }

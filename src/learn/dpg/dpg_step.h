@@ -16,7 +16,7 @@ typedef struct gpur_dpg_step {
     /* Set by the owner before the step is opened. */
     const gpur_network *actor; /* must not move */
     gpur_optimizer_config actor_config;
-    float action_gradient_clip;
+    float action_gradient_clip, preactivation_penalty;
 
     gpur_optimizer actor_optimizer;
     gpur_pass critic_pass, critic_target_pass, actor_pass, actor_target_pass;

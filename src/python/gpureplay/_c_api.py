@@ -260,7 +260,8 @@ class DPGConfig(Sized):
     _fields_ = _members((c_uint64, "size"), (NetworkConfig, "actor critic"),
                         (OptimizerConfig, "actor_optimizer critic_optimizer"), (c_float, "action_gradient_clip"),
                         (c_int32, "index_source"), (Schedule, "beta"), (c_int64, "batch_size target_period"),
-                        (c_int32, "math unroll deterministic reserved"), (c_uint64, "seed"))
+                        (c_int32, "math unroll deterministic"), (c_float, "preactivation_penalty"),
+                        (c_uint64, "seed"))
 
 
 class DPGStats(Sized):

@@ -485,8 +485,8 @@ def actor_critic_config(settings: Settings) -> _c_api.ActorCriticConfig:
 
 # Deterministic policy gradients.
 
-_DDPG_MEMBERS = ("action_gradient_clip", "beta", "batch_size", "target_period", "math", "unroll", "deterministic",
-                 "seed")
+_DDPG_MEMBERS = ("action_gradient_clip", "preactivation_penalty", "beta", "batch_size", "target_period", "math",
+                 "unroll", "deterministic", "seed")
 _DDPG_NETWORKS = ("actor", "critic")
 
 

@@ -54,8 +54,9 @@ class DDPG(Learner):
         terminated. Its n_step is that of the returns.
     actor, critic: the settings of each network and its optimizer, as for `DQN`: trunk (dense layers), hidden,
         hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ...
-    settings: the other members of gpur_dpg_config by name (include/gpureplay/dpg.h): action_gradient_clip, batch_size,
-        target_period, beta, math, unroll, deterministic, seed; and prioritized and distinct, as for `DQN`.
+    settings: the other members of gpur_dpg_config by name (include/gpureplay/dpg.h): action_gradient_clip,
+        preactivation_penalty, batch_size, target_period, beta, math, unroll, deterministic, seed; and prioritized and
+        distinct, as for `DQN`.
 
     One thread trains. Any number of threads may pull its weights and read `stats` meanwhile.
     """
