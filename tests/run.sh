@@ -4,7 +4,7 @@
 #
 # Installs what is missing, builds the library as most people have it, with warnings as errors, and runs the tests: some
 # minutes on two cores.
-#   --all          every configuration: other compilers, no optional package, sanitizers; less than half an hour
+#   --all          every configuration: another compiler, no optional package, sanitizers; less than half an hour
 #   --only NAME    only this configuration; may be given several times
 #   --long         full counts in the randomized tests (GPUR_TEST_LONG=1)
 #   --device D     devices to test, separated by semicolons; default "cpu;cuda:0"
@@ -15,14 +15,12 @@ set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=shell.sh
 . "$(dirname "$0")/shell.sh"
 
-configurations=(gcc clang bare asan race-asan tsan race fuzz)
+configurations=(gcc asan race-asan tsan race fuzz)
 describe() {
     case $1 in
     gcc) echo "gcc, Release, every optional package, benchmarks, the CUDA device where there is nvcc" ;;
-    clang) echo "clang, Release, without CUDA" ;;
-    bare) echo "gcc, Release, without OpenBLAS, oneDNN, Zstandard and CUDA" ;;
-    asan) echo "gcc, AddressSanitizer and UndefinedBehaviorSanitizer" ;;
-    race-asan) echo "gcc, the same, and kernels in the form that a GPU runs: a thread for every thread of a block" ;;
+    asan) echo "clang, AddressSanitizer and UndefinedBehaviorSanitizer, without oneDNN" ;;
+    race-asan) echo "gcc, the same, no optional package, and kernels as a GPU runs them: a thread for each of a block" ;;
     tsan) echo "gcc, ThreadSanitizer" ;;
     race) echo "gcc, ThreadSanitizer, and kernels in the form that a GPU runs" ;;
     fuzz) echo "clang, libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, 20 s (--long: 600)" ;;
@@ -32,11 +30,12 @@ describe() {
 flags_of() {
     case $1 in
     gcc) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BENCH=ON" ;;
-    clang) echo "-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ $lean" ;;
-    bare) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF -DGPUREPLAY_ZSTD=OFF $lean" ;;
-    asan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=address,undefined -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
+    asan)
+        echo "-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DGPUREPLAY_SANITIZE=address,undefined" \
+            "-DCMAKE_C_FLAGS_RELEASE=-O1 -DGPUREPLAY_DNNL=OFF $lean"
+        ;;
     tsan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=thread -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
-    race-asan) echo "-DGPUREPLAY_SANITIZE=address,undefined $race_flags" ;;
+    race-asan) echo "-DGPUREPLAY_SANITIZE=address,undefined -DGPUREPLAY_DNNL=OFF -DGPUREPLAY_ZSTD=OFF $race_flags" ;;
     race) echo "-DGPUREPLAY_SANITIZE=thread $race_flags" ;;
     fuzz)
         echo "-DCMAKE_C_COMPILER=clang -DGPUREPLAY_FUZZ=ON -DGPUREPLAY_SANITIZE=address,undefined" \
@@ -89,7 +88,7 @@ jobs=$(nproc)
 # Says why a configuration cannot be built here; says nothing when it can.
 why_not() {
     local compiler=gcc
-    case $1 in clang | fuzz) compiler=clang ;; esac
+    case $1 in asan | fuzz) compiler=clang ;; esac
     have $compiler || { echo "no $compiler" && return; }
     [ "$1" = fuzz ] || return 0
     is_here /libfuzzer || echo "this clang has no libFuzzer (Debian: apt install libclang-rt-dev)"
@@ -114,11 +113,6 @@ configure() {
 tests_of() {
     case $1 in
     gcc) echo "-E ^test_($slow)" ;;
-    # What another compiler could compile wrongly shows before the hundred thousandth random operation, and without
-    # an agent that learns.
-    clang) echo "-LE once -E test_(.*_model|.*_preset|ga3c_credit|out_of_memory|checkpoint_refusals)[.]" ;;
-    # What uses a product or a convolution: all other code is the first configuration's.
-    bare) echo "-LE once -R act|bf16|block|conv|cross|dodge|gemm|learn|loss|network|optimi|policy|step|torch" ;;
     *) echo "-LE once" ;;
     esac
 }

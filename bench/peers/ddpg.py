@@ -3,7 +3,7 @@
 """Train steps a second of DDPG with batches of 256, beside Stable-Baselines3 and CleanRL, in the sizes of HalfCheetah
 (17 numbers and 6 actions) and with two layers of 256 units in both networks.
 
-    build/peers/bin/pip install mujoco tyro tensorboard
+    build/peers/bin/pip install "gymnasium[mujoco]" "mujoco<4" tyro tensorboard
     build/peers/bin/python bench/peers/ddpg.py --cleanrl build/cleanrl --json ddpg.json
 
 --cleanrl is a checkout of CleanRL's repository, which is no package that can be installed; without it CleanRL is left
@@ -100,19 +100,19 @@ def measure(given: argparse.Namespace) -> Iterable[dict[str, Any]]:
         OURS: lambda: ours(given.device, prioritized=False), PRIORITIZED: lambda: ours(given.device, prioritized=True),
         SB3: lambda: sb3(given.device), CLEANRL: lambda: cleanrl(given.cleanrl.resolve(), given.device)}
     runs: dict[str, Run] = {}
+    steps = QUICK_STEPS if given.quick else STEPS
     absent: dict[str, str] = {}
     for name, make in makers.items():
         if name == CLEANRL and given.cleanrl is None:
             absent[name] = "no --cleanrl"
             continue
         try:
-            runs[name] = make()
-        except ImportError as error:
+            run = make()
+            run(steps)  # warm
+            runs[name] = run
+        except (ImportError, subprocess.CalledProcessError) as error:
             absent[name] = common.error_text(error)
     samples: dict[str, list[float]] = {name: [] for name in runs}
-    steps = QUICK_STEPS if given.quick else STEPS
-    for run in runs.values():
-        run(steps)  # warm
     for round_ in range(given.rounds):
         for name, run in runs.items():
             common.show(f"round {round_ + 1} of {given.rounds}: {name}")
