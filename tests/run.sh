@@ -20,7 +20,7 @@ describe() {
     case $1 in
     gcc) echo "gcc, Release, every optional package, benchmarks, the CUDA device where there is nvcc" ;;
     asan) echo "clang, AddressSanitizer and UndefinedBehaviorSanitizer, without oneDNN" ;;
-    race-asan) echo "gcc, the same, no optional package, and kernels as a GPU runs them: a thread for each of a block" ;;
+    race-asan) echo "gcc, the same, no optional package, and kernels in the form that a GPU runs" ;;
     tsan) echo "gcc, ThreadSanitizer" ;;
     race) echo "gcc, ThreadSanitizer, and kernels in the form that a GPU runs" ;;
     fuzz) echo "clang, libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, 20 s (--long: 600)" ;;

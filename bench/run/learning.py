@@ -466,11 +466,14 @@ def _collected(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def collect(given: argparse.Namespace) -> None:
-    """One file of all runs."""
+    """One file of all runs, with those that it has already and --out has not."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
     from common import describe_machine
 
     results = [_collected(json.loads(path.read_text())) for path in sorted(Path(given.out).glob("*.json"))]
+    names = [_name_of(one) for one in results]
+    if Path(given.file).exists():
+        results = [one for one in _read(given.file) if _name_of(one) not in names] + results
     machine = describe_machine()
     commit = machine.pop("commit")
     document = {"title": "learning", "experiment": given.experiment,
@@ -478,6 +481,10 @@ def collect(given: argparse.Namespace) -> None:
                 "when": time.strftime("%FT%TZ", time.gmtime()), "machine": machine, "settings": SETTINGS,
                 "runs": results}
     Path(given.file).write_text(json.dumps(document).replace('{"system"', '\n{"system"') + "\n")
+
+
+def _name_of(one: dict[str, Any]) -> tuple[str, str, int]:
+    return one["system"], one["game"], one.get("seed", 0)
 
 
 def _read(file: str) -> list[dict[str, Any]]:
