@@ -5,21 +5,13 @@
  * tensor. Weights and batches follow from one hash on both sides.
  */
 #include "support/torch_actor_critic.h"
+#include "support/torch_unit.h"
 #include "test.h"
 
 enum { PIXELS = 4 * 84 * 84, LARGEST_TENSOR = 256 * 11 * 11 * 32 };
 
 static gpur_device *device;
 static float values[LARGEST_TENSOR];
-
-/* Number i of a sequence, in [0, 1), as torch_actor_critic.py makes it. */
-static double torch_unit(uint32_t i, uint32_t sequence)
-{
-    uint32_t x = i * 2654435761u + sequence * 40503u;
-    x = (x ^ x >> 16) * 2246822519u;
-    x = (x ^ x >> 13) * 3266489917u;
-    return (x ^ x >> 16) * 0x1p-32;
-}
 
 typedef struct torch_batch {
     uint8_t obs[TORCH_LARGEST * PIXELS];

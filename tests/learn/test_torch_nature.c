@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "device/backend.h"
 #include "support/torch_nature.h"
+#include "support/torch_unit.h"
 
 static gpur_device *device;
 static gpur_replay *replay, *ranked; /* the same rows; in the other one with priorities and a discount each */
@@ -14,12 +15,9 @@ static gpur_replay *replay, *ranked; /* the same rows; in the other one with pri
 enum { PIXELS = 4 * 84 * 84, TRANSITION = 2 * PIXELS + 16 };
 
 /* Number i of a sequence, in [0, 1), as torch_nature.py makes it. */
-static double torch_unit(uint32_t i, uint32_t sequence)
+static double unit(uint32_t i, uint32_t sequence)
 {
-    uint32_t x = i * 2654435761u + (sequence + 10000u * TORCH_SEED) * 40503u;
-    x = (x ^ x >> 16) * 2246822519u;
-    x = (x ^ x >> 13) * 3266489917u;
-    return (x ^ x >> 16) * 0x1p-32;
+    return torch_unit(i, sequence + 10000u * TORCH_SEED);
 }
 
 /* gamma to the power of the row's steps, as its writer would have multiplied it. */
@@ -34,11 +32,11 @@ static float discount_of(uint32_t i)
 /* obs, next_obs, action, reward, terminated, and at the next multiple of 4 discount: as the schema lays them out. */
 static void make_row(uint32_t i, unsigned char *row)
 {
-    const int32_t action = (int32_t)(torch_unit(i, 1) * TORCH_ACTIONS);
-    const float reward = (float)(2 * torch_unit(i, 2) - 1), discount = discount_of(i);
+    const int32_t action = (int32_t)(unit(i, 1) * TORCH_ACTIONS);
+    const float reward = (float)(2 * unit(i, 2) - 1), discount = discount_of(i);
     for (uint32_t p = 0; p < PIXELS; p++) {
-        row[p] = (unsigned char)(torch_unit(p, 1000 + i) * 256);
-        row[PIXELS + p] = (unsigned char)(torch_unit(p, 2000 + i) * 256);
+        row[p] = (unsigned char)(unit(p, 1000 + i) * 256);
+        row[PIXELS + p] = (unsigned char)(unit(p, 2000 + i) * 256);
     }
     memcpy(row + 2 * PIXELS, &action, 4);
     memcpy(row + 2 * PIXELS + 4, &reward, 4);
@@ -114,7 +112,7 @@ static gpur_status write_weights(gpur_learner *learner, const torch_gradient *pi
         if (t % 2 == 0)
             limit = limit_of(&info);
         for (int64_t i = 0; i < info.count; i++)
-            values[i] = (float)(limit * (2 * torch_unit((uint32_t)i, (uint32_t)(10 + t)) - 1));
+            values[i] = (float)(limit * (2 * unit((uint32_t)i, (uint32_t)(10 + t)) - 1));
         GPUR_TRY(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
         GPUR_TRY(gpur_learner_write_weights(learner, GPUR_WEIGHTS_TARGET, info.name, values, info.count));
     }

@@ -21,7 +21,7 @@ ENTROPY, RATE, DECAY, EPSILON, LOG_EPSILON = (float(np.float32(x)) for x in (0.0
 
 
 def unit(count, sequence):
-    """`count` numbers in [0, 1), number i of a sequence: a 32-bit hash, the same in test_torch_actor_critic.c."""
+    """`count` numbers in [0, 1), number i of a sequence: a 32-bit hash, the same as in torch_unit.h."""
     x = np.arange(count, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(sequence * 40503 % 2**32)
     for shift, factor in ((16, 2246822519), (13, 3266489917)):
         x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)

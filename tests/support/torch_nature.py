@@ -35,7 +35,7 @@ class Undecided(Exception):
 
 
 def unit(count, sequence):
-    """`count` numbers in [0, 1), number i of a sequence: a 32-bit hash, the same in test_torch_nature.c."""
+    """`count` numbers in [0, 1), number i of a sequence: a 32-bit hash, the same as in torch_unit.h."""
     offset = np.uint32((sequence + 10000 * data_seed) * 40503 % 2**32)
     x = np.arange(count, dtype=np.uint32) * np.uint32(2654435761) + offset
     for shift, factor in ((16, 2246822519), (13, 3266489917)):

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The first train steps of Ape-X DPG's networks against PyTorch's own (torch_dpg.py made torch_dpg.h): losses, the mean
+ * of Q and gradient norms of every step, and the last step's gradient of every tensor. Weights and transitions follow
+ * from one hash on both sides. A batch has each transition once.
+ */
+#include "support/torch_dpg.h"
+#include "support/torch_unit.h"
+#include "test.h"
+#include "base/status.h"
+
+typedef struct torch_row {
+    float obs[TORCH_FEATURES], action[TORCH_ACTIONS], reward, next_obs[TORCH_FEATURES], discount;
+    uint8_t terminated;
+    uint8_t padding[3];
+} torch_row;
+
+enum { LARGEST_TENSOR = 400 * 300, TENSORS = sizeof torch_gradients / sizeof *torch_gradients };
+
+static gpur_device *device;
+static float values[LARGEST_TENSOR];
+
+static float number(uint32_t i, uint32_t sequence)
+{
+    return (float)(2 * torch_unit(i, sequence) - 1);
+}
+
+static void fill(float *x, uint32_t row, uint32_t count, uint32_t sequence)
+{
+    for (uint32_t i = 0; i < count; i++)
+        x[i] = number(row * count + i, sequence);
+}
+
+static gpur_status make_replay(gpur_replay **replay, gpur_writer **writer)
+{
+    static const gpur_field fields[] = {
+        {"obs", GPUR_FLOAT32, {TORCH_FEATURES}}, {"action", GPUR_FLOAT32, {TORCH_ACTIONS}},
+        {"reward", GPUR_FLOAT32, {0}},           {"next_obs", GPUR_FLOAT32, {TORCH_FEATURES}},
+        {"discount", GPUR_FLOAT32, {0}},         {"terminated", GPUR_BOOL, {0}},
+    };
+    static torch_row rows[TORCH_ROWS];
+    gpur_replay_config config;
+    for (uint32_t i = 0; i < TORCH_ROWS; i++) {
+        fill(rows[i].obs, i, TORCH_FEATURES, 1);
+        fill(rows[i].next_obs, i, TORCH_FEATURES, 2);
+        fill(rows[i].action, i, TORCH_ACTIONS, 3);
+        fill(&rows[i].reward, i, 1, 4);
+        rows[i].terminated = i % 5 == 0;
+        rows[i].discount = rows[i].terminated ? 0.0f : 0.97f;
+    }
+    GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
+    config.capacity = 2 * TORCH_ROWS, config.block_rows = TORCH_ROWS / 4, config.max_batch = TORCH_ROWS;
+    config.fields = fields, config.field_count = sizeof fields / sizeof *fields;
+    GPUR_TRY(gpur_replay_create(device, &config, replay));
+    GPUR_TRY(gpur_writer_create(*replay, 1, writer));
+    return gpur_writer_append(*writer, TORCH_ROWS, rows, NULL);
+}
+
+static gpur_weight_info find(gpur_dpg *dpg, const char *name)
+{
+    gpur_weight_info info = {.size = sizeof info};
+    int32_t index = 0;
+    while (gpur_dpg_get_weight_info(dpg, index, &info) == GPUR_OK && strcmp(info.name, name) != 0)
+        index++;
+    return info;
+}
+
+/* Weights and biases of the actor's layers are sequences 10 to 15, and those of the critic's 20 to 25. */
+static void write_weights(gpur_dpg *dpg)
+{
+    double limit = 0;
+    for (int t = 0; t < TENSORS; t++) {
+        const char *const name = torch_gradients[t].name;
+        const gpur_weight_info info = find(dpg, name);
+        CHECK(info.count > 0 && info.count <= LARGEST_TENSOR);
+        if (t % 2 == 0) /* a weight of (units, inputs); its bias comes next */
+            limit = 1 / sqrt((double)info.shape[1]);
+        for (int64_t i = 0; i < info.count; i++)
+            values[i] = (float)(limit * (2 * torch_unit((uint32_t)i, (uint32_t)(10 + t + (t < 6 ? 0 : 4))) - 1));
+        CHECK_OK(gpur_dpg_write_weights(dpg, GPUR_WEIGHTS_ONLINE, name, values, info.count));
+        CHECK_OK(gpur_dpg_write_weights(dpg, GPUR_WEIGHTS_TARGET, name, values, info.count));
+    }
+}
+
+static void check_gradient(gpur_dpg *dpg, const torch_gradient *pinned)
+{
+    double sum = 0;
+    const int64_t count = find(dpg, pinned->name).count;
+    CHECK_OK(gpur_dpg_read_weights(dpg, GPUR_WEIGHTS_GRADIENT, pinned->name, values, count));
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)values[i] * (double)values[i];
+    CHECK_NEAR(sqrt(sum), pinned->norm, 1e-3 * pinned->norm);
+    for (int k = 0; k < 4; k++)
+        CHECK_NEAR(values[count * k / 4], pinned->numbers[k], 1e-3 * fabs(pinned->numbers[k]) + 1e-4 * pinned->norm);
+}
+
+TEST(the_networks_of_ape_x_dpg_train_as_pytorchs)
+{
+    gpur_replay *replay = NULL;
+    gpur_writer *writer = NULL;
+    gpur_dpg *dpg = NULL;
+    gpur_dpg_config config; /* networks and optimizers are its defaults */
+    CHECK_OK(make_replay(&replay, &writer));
+    CHECK_OK(gpur_dpg_config_init(&config, sizeof config));
+    config.actor.num_actions = TORCH_ACTIONS;
+    config.action_gradient_clip = TORCH_CLIP, config.preactivation_penalty = TORCH_PENALTY;
+    config.index_source = GPUR_UNIFORM_DISTINCT;
+    config.batch_size = TORCH_ROWS, config.target_period = TORCH_TARGET_PERIOD;
+    CHECK_OK(gpur_dpg_create(replay, &config, &dpg));
+    write_weights(dpg);
+    for (int step = 0; step < TORCH_STEPS; step++) {
+        gpur_dpg_stats got = {.size = sizeof got};
+        CHECK_OK(gpur_dpg_train(dpg, 1));
+        CHECK_OK(gpur_dpg_sync(dpg));
+        CHECK_OK(gpur_dpg_get_stats(dpg, &got));
+        const float reported[] = {got.critic_loss, got.actor_loss, got.mean_q, got.critic_gradient_norm,
+                                  got.actor_gradient_norm};
+        for (int i = 0; i < 5; i++)
+            CHECK_NEAR(reported[i], torch_steps[step][i], 1e-4 * fabs(torch_steps[step][i]) + 1e-5);
+    }
+    for (int t = 0; t < TENSORS; t++)
+        check_gradient(dpg, &torch_gradients[t]);
+    gpur_dpg_destroy(dpg);
+    gpur_writer_destroy(writer);
+    gpur_replay_destroy(replay);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    device = test_device();
+    RUN(the_networks_of_ape_x_dpg_train_as_pytorchs);
+    gpur_device_close(device);
+    return test_main_end();
+}
