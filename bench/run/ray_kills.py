@@ -70,10 +70,12 @@ class Killer:
 
         processes = [info["Pid"] for info in ray._private.state.actors().values()
                      if info["ActorClassName"] == "Actor" and info["State"] == "ALIVE" and info["Pid"]]
-        if processes:  # else they are all being started again: the next look finds some
+        try:
             os.kill(self._random.choice(processes), signal.SIGKILL)
-            self.killed["actor"] += 1
-            self._due.pop(0)
+        except (IndexError, ProcessLookupError):  # they are being started again, or died with a node: the next look
+            return
+        self.killed["actor"] += 1
+        self._due.pop(0)
 
     def _kill_node(self) -> None:
         nodes = sorted(self._cluster.worker_nodes, key=id)
@@ -109,6 +111,8 @@ def train(steps: int, kills: bool, seed: int) -> dict[str, Any]:
         cluster.shutdown()
         shutil.rmtree(place, ignore_errors=True)
     stats, evaluations = result.stats, result.evaluations
+    if kills and killer.killed != {"actor": ACTOR_KILLS, "node": NODE_KILLS}:
+        raise RuntimeError(f"only {killer.killed} were killed before the training ended")
     last = evaluations["mean_return"][evaluations["step"] > steps * 2 // 3]
     return {"kills": kills, "seed": seed, "steps": steps, "seconds": time.perf_counter() - began,
             "killed": killer.killed, "rows": stats.rows, "starts": stats.starts, "deaths": stats.deaths,

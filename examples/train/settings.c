@@ -461,13 +461,17 @@ static int use_apex_frames(options *o, settings *s)
     return 0;
 }
 
-static int use_eviction(options *o, int32_t *eviction)
+/* Without priorities the oldest leave. */
+static int use_eviction(options *o, int is_prioritized, int32_t *eviction)
 {
-    TRY(use_text(o, OPTION_EVICTION, *eviction == GPUR_EVICT_BY_PRIORITY ? "priority" : "oldest"));
+    const int by_priority = is_prioritized && *eviction == GPUR_EVICT_BY_PRIORITY;
+    TRY(use_text(o, OPTION_EVICTION, by_priority ? "priority" : "oldest"));
     const char *const value = o->value[OPTION_EVICTION];
     const int is_by_priority = strcmp(value, "priority") == 0;
     if (!is_by_priority && strcmp(value, "oldest") != 0)
         return fail("--eviction is \"%s\"; it must be oldest or priority", value);
+    if (is_by_priority && !is_prioritized)
+        return fail("--eviction is priority and --prioritized is 0; it must be 1, or --eviction oldest");
     *eviction = is_by_priority ? GPUR_EVICT_BY_PRIORITY : GPUR_EVICT_OLDEST;
     return 0;
 }
@@ -494,7 +498,7 @@ static int use_apex_replay(options *o, settings *s)
                     "; the first must be at most the second",
                     replay->min_size, *soft);
     replay->seed = (uint64_t)options_integer(o, OPTION_SEED);
-    return s->system == SYSTEM_APEX_DPG ? use_eviction(o, &replay->eviction) : 0;
+    return s->system == SYSTEM_APEX_DPG ? use_eviction(o, s->dpg.index_source != GPUR_UNIFORM, &replay->eviction) : 0;
 }
 
 /* Actors and agents have an environment each. */

@@ -20,9 +20,12 @@ typedef struct preset {
 } preset;
 
 /* A ring 1/16 above the soft capacity, so that between two trims nothing is overwritten: at the paper's rates 100 train
- * steps see 6,600 transitions, and its median real size was 2,035,050. */
+ * steps see 6,600 transitions, and its median real size was 2,035,050. The oldest leave, as in its Atari games; the
+ * exponent of the other eviction is that of its appendix D. */
 static void set_capacity(preset *p, int64_t soft_capacity)
 {
+    p->replay.eviction = GPUR_EVICT_OLDEST;
+    p->replay.evict_alpha = -0.4f;
     p->apex.soft_capacity = soft_capacity;
     p->replay.capacity = soft_capacity + soft_capacity / 16;
 }
@@ -150,6 +153,7 @@ static void set_apex_dpg(preset *p)
 {
     set_replay(p, 1000000, 50000);
     p->replay.eviction = GPUR_EVICT_BY_PRIORITY;
+    p->dpg.actor_optimizer.clip_norm = p->dpg.critic_optimizer.clip_norm = 40.0f; /* as per DQN */
     p->apex.pull_period = 400;
     p->apex.max_episode_steps = 50000;
 }

@@ -50,6 +50,7 @@ typedef struct system_config {
 static void set_others(system_config *c)
 {
     (void)gpur_replay_config_init(&c->replay, sizeof c->replay);
+    c->replay.eviction = GPUR_EVICT_BY_PRIORITY, c->replay.evict_alpha = -2.0f;
     (void)gpur_learner_config_init(&c->learner, sizeof c->learner);
     (void)gpur_dpg_config_init(&c->dpg, sizeof c->dpg);
     (void)gpur_apex_config_init(&c->apex, sizeof c->apex);
@@ -232,6 +233,9 @@ TEST(apex_dpg_has_the_published_constants)
         {"critic's optimizer", d->critic_optimizer.kind, GPUR_ADAM},
         {"critic's rate", (double)d->critic_optimizer.learning_rate.last, (double)1e-4f},
         {"clipping of dQ / da", (double)d->action_gradient_clip, 1},
+        {"penalty", (double)d->preactivation_penalty, 0},
+        {"norm of the actor's gradient", (double)d->actor_optimizer.clip_norm, 40},
+        {"norm of the critic's gradient", (double)d->critic_optimizer.clip_norm, 40},
         {"batch", (double)d->batch_size, 256},
         {"target period", (double)d->target_period, 100},
         {"beta", (double)d->beta.first, (double)0.4f},

@@ -114,7 +114,7 @@ def test_a_training_writes_its_files_and_is_resumed(tmp_path):
     assert config["dpg"]["actor"]["head"] == "tanh_action" and config["dpg"]["batch_size"] == 16
     rates = first.rates[~np.isnan(first.rates["loss"])]
     assert len(rates) > 0 and np.isfinite(rates["mean_q"]).all() and (rates["gradient_norm"] > 0).all()
-    steps = first.stats.env_steps + 600
+    steps = first.stats.env_steps + 2000  # more than actors may be ahead of the learner
     more = gpureplay.train(resume=tmp_path / "run", steps=steps, progress=False)
     assert more.stats.env_steps >= steps and more.stats.train_steps > first.stats.train_steps
     policy = more.agent.policy()
@@ -132,6 +132,8 @@ def test_a_training_writes_its_files_and_is_resumed(tmp_path):
       "batch": None}, "Pendulum: its actions are not discrete"),
     ({"preset": None}, "Pendulum has continuous actions and --preset is missing; it must be apex-dpg"),
     ({"batch": 2000}, "--capacity is 2000 and --batch is 2000"),
+    ({"eviction": "fifo"}, "--eviction is \"fifo\"; it must be oldest or priority"),
+    ({"eviction": "priority", "prioritized": False}, "--eviction is priority and --prioritized is 0; it must be 1"),
 ])
 def test_options_that_are_refused(options, text):
     with pytest.raises(gpureplay.InvalidArgument, match=text):
@@ -189,8 +191,13 @@ def test_the_control_suite_is_what_dm_control_has():
         assert not terminated and truncated == (len(rewards) == 1000)
     shown = np.concatenate([np.ravel(part) for part in env._env.task.get_observation(env._env.physics).values()])
     assert np.allclose(obs, shown, atol=1e-6) and 0 <= min(rewards) <= max(rewards) <= 1
-    with pytest.raises(ValueError, match="env is 'dm_control/humanoid-fly'; .*humanoid-stand"):
-        ControlEnv("dm_control/humanoid-fly", {})
+    for name, options, text in (("humanoid-fly", {}, "env is 'dm_control/humanoid-fly'; .*humanoid-stand"),
+                                ("lqr-lqr_2_1", {}, "env is 'dm_control/lqr-lqr_2_1', whose actions have no limits"),
+                                ("cartpole-swingup", {"random": 5}, "env_options has random=5; it must not"),
+                                ("cartpole-swingup", {"timelimit": 5}, "'timelimit': 5.*dm_control/cartpole-swingup"),
+                                ("cartpole-swingup", {"time_limit": "x"}, "'time_limit': 'x'.*cartpole-swingup")):
+        with pytest.raises(ValueError, match=text):
+            ControlEnv(f"dm_control/{name}", options)
 
 
 @needs_dm_control

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from typing import Any, NamedTuple
 
 from . import _c_api
 from ._config import actor_critic_config, settings_of_actor_critic, settings_text
 from ._device import Device, TorchDevice, as_device
-from ._handle import Progress, call_with_file, note_library_threads
+from ._handle import note_library_threads
 from ._inputs import address_of, column, flag, integer, read_observations
-from ._learner import Learner, Weights
+from ._learner import Learner
 from ._library import lib
 from ._policy import FLOAT32, INT32, Policy
 from ._schema import obs_field, to_c
@@ -95,25 +94,6 @@ class ActorCritic(Learner):
         """Train steps done."""
         self._open_handle()
         return int(self._invoke(lib.gpur_actor_critic_steps))
-
-    def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
-        """Writes weights, optimizer state and the number of train steps. progress and errors are as for
-        `ReplayBuffer.save`."""
-        call_with_file(self, lib.gpur_actor_critic_save, path, progress)
-
-    def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
-        """Reads such a file; training goes on bit for bit. InvalidArgument: another network or kind of optimizer."""
-        call_with_file(self, lib.gpur_actor_critic_load, path, progress)
-
-    @property
-    def weights(self) -> Weights:
-        """The network's tensors by name. Assigning writes one."""
-        return Weights(self, _c_api.WEIGHTS_ONLINE)
-
-    @property
-    def gradients(self) -> Weights:
-        """The gradients of the last train step. They are read-only."""
-        return Weights(self, _c_api.WEIGHTS_GRADIENT)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -5,16 +5,13 @@ host."""
 from __future__ import annotations
 
 import ctypes
-import os
 from typing import Any, NamedTuple
 
 from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import ddpg_config, index_source_of, settings_of_ddpg, settings_text
-from ._handle import Progress, call_with_file, says_stop
-from ._inputs import integer
-from ._learner import Learner, Weights
-from ._library import Interrupted, InvalidArgument, lib
+from ._learner import ReplayLearner
+from ._library import InvalidArgument, lib
 from ._policy import Policy
 from ._schema import Field
 
@@ -39,7 +36,7 @@ class DDPGStats(NamedTuple):
     pinned_bytes: int
 
 
-class DDPG(Learner):
+class DDPG(ReplayLearner):
     """A learner of deterministic policy gradients on a buffer: an actor mu(s) and a critic Q(s, a), as in Ape-X DPG. A
     whole train step of both (sample, gather, forward, targets, losses, backward, updates, target copies) runs on the
     device. Policies act by its actor:
@@ -51,7 +48,8 @@ class DDPG(Learner):
         policy.pull(learner)
 
     buffer: must have float32 obs, next_obs, reward, a float32 action of one axis with numbers in -1 to 1, and bool
-        terminated. Its n_step is that of the returns.
+        terminated. Scale actions of other bounds to -1 to 1 before you add them: larger ones are not refused, but the
+        actor cannot choose them. Its n_step is that of the returns.
     actor, critic: the settings of each network and its optimizer, as for `DQN`: trunk (dense layers), hidden,
         hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ...
     settings: the other members of gpur_dpg_config by name (include/gpureplay/dpg.h): action_gradient_clip,
@@ -80,37 +78,10 @@ class DDPG(Learner):
         self._num_actions: int = shape[0]
         self._obs = Field("obs", fields["obs"].shape, fields["obs"].dtype)
 
-    def train(self, steps: int = 1, progress: Progress | None = None) -> None:
-        """Enqueues train steps and returns before the last one is done. `progress` and errors are as for
-        `DQN.train`."""
-        left = steps = integer("steps", steps)
-        while True:
-            part = min(left, _c_api.LAUNCH_STEPS)
-            self._call(lib.gpur_dpg_train, part)
-            left -= part
-            if progress is not None and says_stop(progress(steps - left, steps)):
-                raise Interrupted(f"the progress function ended it after {steps - left} of {steps} train steps")
-            if left <= 0:
-                return
-
-    def sync(self) -> None:
-        """Waits for all train steps."""
-        self._call(lib.gpur_dpg_sync)
-
     def policy(self, **options: Any) -> Policy:
         """A policy with the actor's network, the seed, the device and the present weights. `options` are other
         arguments of `Policy`."""
         return Policy.for_learner(self, **options)
-
-    def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
-        """Writes weights, targets, the state of the optimizers and the counters. If the buffer is saved at the same
-        point, training continues from both files bit for bit. progress and errors are as for `ReplayBuffer.save`."""
-        call_with_file(self, lib.gpur_dpg_save, path, progress)
-
-    def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
-        """Reads such a file into this learner, which must have the same networks and kinds of optimizers.
-        InvalidArgument: they differ."""
-        call_with_file(self, lib.gpur_dpg_load, path, progress)
 
     @property
     def stats(self) -> DDPGStats:
@@ -123,21 +94,6 @@ class DDPG(Learner):
     def config(self) -> dict[str, Any]:
         """The settings by name, including the defaults. A copy."""
         return settings_of_ddpg(self._config)
-
-    @property
-    def weights(self) -> Weights:
-        """The tensors of both networks by name: "actor.trunk.0.weight", "critic.q.out.bias". Assigning writes one."""
-        return Weights(self, _c_api.WEIGHTS_ONLINE)
-
-    @property
-    def target_weights(self) -> Weights:
-        """The tensors of both target networks."""
-        return Weights(self, _c_api.WEIGHTS_TARGET)
-
-    @property
-    def gradients(self) -> Weights:
-        """The gradients of the last train step. They are read-only."""
-        return Weights(self, _c_api.WEIGHTS_GRADIENT)
 
     def __repr__(self) -> str:
         if self.closed:

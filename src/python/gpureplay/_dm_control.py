@@ -19,6 +19,9 @@ except ModuleNotFoundError as error:
                               "gpureplay[dm_control]`", name=error.name) from error
 
 
+_UNLIMITED = np.float32(1e10)  # the bound that dm_control gives a motor without one
+
+
 class Box:
     """A space of arrays of numbers within bounds."""
 
@@ -39,6 +42,7 @@ class ControlEnv:
     suite have 1,000 steps of at most 1 reward each, and are truncated then; one whose discount is 0 is terminated.
 
     name: "dm_control/DOMAIN-TASK": "dm_control/cartpole-swingup". options: keywords of the task, such as time_limit.
+    ValueError: no such task, other keywords, or actions without limits (lqr).
     """
 
     metadata: dict[str, Any] = {}
@@ -48,12 +52,19 @@ class ControlEnv:
         if (domain, task) not in suite.ALL_TASKS:
             known = ", ".join("-".join(each) for each in suite.ALL_TASKS)
             raise ValueError(f"env is {name!r}; after dm_control/ it must be one of {known}")
+        if "random" in options:
+            raise ValueError(f"env_options has random={options['random']!r}; it must not: the seed is that of the run")
         self._random = np.random.RandomState(0)  # the task draws from it
-        self._env = suite.load(domain, task, task_kwargs={**options, "random": self._random})
+        try:
+            self._env = suite.load(domain, task, task_kwargs={**options, "random": self._random})
+        except TypeError as error:
+            raise ValueError(f"env_options is {dict(options)}; {name} does not take it: {error}") from error
         shapes = [spec.shape for spec in self._env.observation_spec().values()]
         size = sum(int(np.prod(shape)) for shape in shapes)
         self.observation_space = Box(np.full(size, -np.inf), np.full(size, np.inf))
         self.action_space = Box(*_bounds_of(self._env.action_spec()))
+        if np.abs([self.action_space.low, self.action_space.high]).max() >= _UNLIMITED:
+            raise ValueError(f"env is {name!r}, whose actions have no limits; they must, as -1 to 1 become the limits")
         self.spec = SimpleNamespace(id=name, max_episode_steps=None)
 
     def _observed(self, step: Any) -> np.ndarray:

@@ -33,15 +33,11 @@ class Weights(_Tensors):
         learner._open_handle()
         self._shapes: dict[str, tuple[int, ...]] = dict(learner._invoke(self._shapes_of))
 
-    def _function(self, name: str) -> Any:
-        """The library's function for this kind of learner."""
-        return getattr(lib, f"{self._learner._prefix}_{name}")
-
     def _shapes_of(self, handle: int) -> list[tuple[str, tuple[int, ...]]]:
         found = []
-        for index in range(self._function("weight_count")(handle)):
+        for index in range(self._learner._function("weight_count")(handle)):
             info = _c_api.WeightInfo()
-            check(self._function("get_weight_info")(handle, index, ctypes.addressof(info)))
+            check(self._learner._function("get_weight_info")(handle, index, ctypes.addressof(info)))
             found.append((info.name.decode(), tuple(info.shape[:info.dims])))
         return found
 
@@ -52,7 +48,7 @@ class Weights(_Tensors):
 
     def __getitem__(self, name: str) -> np.ndarray:
         out = np.empty(self._shape(name), _FLOAT32)
-        self._learner._call(self._function("read_weights"), self._which, name.encode(), out.ctypes.data, out.size)
+        self._learner._call(self._learner._function("read_weights"), self._which, name.encode(), out.ctypes.data, out.size)
         return out
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -85,7 +81,7 @@ class Weights(_Tensors):
         return array
 
     def _write(self, name: str, array: np.ndarray) -> None:
-        self._learner._call(self._function("write_weights"), self._which, name.encode(), array.ctypes.data, array.size)
+        self._learner._call(self._learner._function("write_weights"), self._which, name.encode(), array.ctypes.data, array.size)
 
     def __repr__(self) -> str:
         return f"<gpureplay weights: {', '.join(f'{name} {shape}' for name, shape in self._shapes.items())}>"
@@ -102,6 +98,31 @@ class Learner(Handle):
         self._users: weakref.WeakSet[Handle] = weakref.WeakSet()
         super().__init__(address, functools.partial(_destroy, self._runs, destroy), owned)
 
+    def _function(self, name: str) -> Any:
+        """The library's function for this kind of learner."""
+        return getattr(lib, f"{self._prefix}_{name}")
+
+    def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Writes weights, targets if there are any, the state of the optimizers and the counters. If the buffer is
+        saved at the same point, training continues from both files bit for bit. progress and errors are as for
+        `ReplayBuffer.save`."""
+        call_with_file(self, self._function("save"), path, progress)
+
+    def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Reads such a file into this learner, which must have the same networks and kinds of optimizers.
+        InvalidArgument: they differ. FileError: the file is of another kind, or damaged."""
+        call_with_file(self, self._function("load"), path, progress)
+
+    @property
+    def weights(self) -> Weights:
+        """The tensors by name, those of the online networks. Assigning writes one."""
+        return Weights(self, _c_api.WEIGHTS_ONLINE)
+
+    @property
+    def gradients(self) -> Weights:
+        """The gradients of the last train step. They are read-only."""
+        return Weights(self, _c_api.WEIGHTS_GRADIENT)
+
     def _take_run(self, run: Handle) -> None:
         """From now on the run trains it."""
         self._users.add(run)
@@ -112,6 +133,38 @@ class Learner(Handle):
             run.close()
             run._closed_by = "was closed with its learner"
         super().close()
+
+
+class ReplayLearner(Learner):
+    """What `DQN` and `DDPG` share: they train on a buffer."""
+
+    def train(self, steps: int = 1, progress: Progress | None = None) -> None:
+        """Enqueues train steps and returns before the last one is done. They are enqueued in launches of 256. Ctrl-C
+        takes effect between two launches; those that were enqueued still run.
+
+        progress: is called after each launch with the steps enqueued and the steps in all. False ends the call, as an
+            exception does. It may use the buffer and read `stats`.
+
+        TooFew: the buffer is empty, or has had fewer transitions than its min_size. Interrupted: the progress function
+        ended the call."""
+        left = steps = integer("steps", steps)
+        while True:
+            part = min(left, _c_api.LAUNCH_STEPS)
+            self._call(self._function("train"), part)
+            left -= part
+            if progress is not None and says_stop(progress(steps - left, steps)):
+                raise Interrupted(f"the progress function ended it after {steps - left} of {steps} train steps")
+            if left <= 0:
+                return
+
+    def sync(self) -> None:
+        """Waits for all train steps."""
+        self._call(self._function("sync"))
+
+    @property
+    def target_weights(self) -> Weights:
+        """The tensors of the target networks."""
+        return Weights(self, _c_api.WEIGHTS_TARGET)
 
 
 class LearnerStats(NamedTuple):
@@ -136,7 +189,7 @@ class LearnerStats(NamedTuple):
     cache_bytes: int
 
 
-class DQN(Learner):
+class DQN(ReplayLearner):
     """A DQN learner on a buffer. A whole train step (sample, gather, forward, target, loss, backward, update, target
     copy) runs on the device.
 
@@ -220,25 +273,6 @@ class DQN(Learner):
     def _observations(self, obs: Any, stream: Any) -> tuple[Any, int, int, int | None]:
         return read_observations(self._obs, obs, self._buffer.device._if_cuda, stream, self._buffer.check_nan)
 
-    def train(self, steps: int = 1, progress: Progress | None = None) -> None:
-        """Enqueues train steps and returns before the last one is done. They are enqueued in launches of 256. Ctrl-C
-        takes effect between two launches; those that were enqueued still run.
-
-        progress: is called after each launch with the steps enqueued and the steps in all. False ends the call, as an
-            exception does. It may use the buffer and read `stats`.
-
-        TooFew: the buffer is empty, or has had fewer transitions than its min_size. Interrupted: the progress function
-        ended the call."""
-        left = steps = integer("steps", steps)
-        while True:
-            part = min(left, _c_api.LAUNCH_STEPS)
-            self._call(lib.gpur_learner_train, part)
-            left -= part
-            if progress is not None and says_stop(progress(steps - left, steps)):
-                raise Interrupted(f"the progress function ended it after {steps - left} of {steps} train steps")
-            if left <= 0:
-                return
-
     def refresh(self) -> None:
         """Enqueues one refresh of the cache of returns, from which the train steps that follow draw. In the thread that
         trains.
@@ -255,20 +289,6 @@ class DQN(Learner):
         if wanted.shape != (self._batch_size,):
             raise ValueError(f"ids has shape {wanted.shape}; it must be ({self._batch_size},)")
         self._call(lib.gpur_learner_train_ids, wanted.ctypes.data)
-
-    def sync(self) -> None:
-        """Waits for all train steps."""
-        self._call(lib.gpur_learner_sync)
-
-    def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
-        """Writes weights, target, optimizer state and counters. If the buffer is saved at the same point, training
-        continues from both files bit for bit. progress and errors are as for `ReplayBuffer.save`."""
-        call_with_file(self, lib.gpur_learner_save, path, progress)
-
-    def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
-        """Reads such a file into this learner, which must have the same network and kind of optimizer.
-        InvalidArgument: they differ. FileError: the file is of another kind, or damaged."""
-        call_with_file(self, lib.gpur_learner_load, path, progress)
 
     def save_weights(self, path: str | os.PathLike[str]) -> None:
         """Writes the online network's tensors by name, as a plain safetensors file."""
@@ -295,21 +315,6 @@ class DQN(Learner):
     def config(self) -> dict[str, Any]:
         """The settings of the learner by name, including those of the preset and the defaults. A copy."""
         return settings_of_learner(self._config)
-
-    @property
-    def weights(self) -> Weights:
-        """The online network's tensors by name. Assigning writes one."""
-        return Weights(self, _c_api.WEIGHTS_ONLINE)
-
-    @property
-    def target_weights(self) -> Weights:
-        """The target network's tensors."""
-        return Weights(self, _c_api.WEIGHTS_TARGET)
-
-    @property
-    def gradients(self) -> Weights:
-        """The gradients of the last train step. They are read-only."""
-        return Weights(self, _c_api.WEIGHTS_GRADIENT)
 
     def _take_run(self, run: Handle) -> None:
         super()._take_run(run)

@@ -234,9 +234,15 @@ class ApexDPGTraining(ApexTraining):
         apex["sigma"] = self._options["sigma"]
 
     def _use_eviction(self, buffer: Settings) -> None:
-        if self._options["eviction"] is None:
-            self._options["eviction"] = buffer.get("eviction", "oldest")
-        buffer["eviction"] = self._options["eviction"]
+        """Without priorities the oldest leave."""
+        options = self._options
+        if options["eviction"] is None:
+            options["eviction"] = buffer.get("eviction", "oldest") if options["prioritized"] else "oldest"
+        if options["eviction"] not in ("oldest", "priority"):
+            raise InvalidArgument(f"--eviction is \"{options['eviction']}\"; it must be oldest or priority")
+        if options["eviction"] == "priority" and not options["prioritized"]:
+            raise InvalidArgument("--eviction is priority and --prioritized is 0; it must be 1, or --eviction oldest")
+        buffer["eviction"] = options["eviction"]
 
     def _use_learning_rate(self, agent: Settings) -> None:
         if self._options["learning_rate"] is None:
