@@ -102,7 +102,10 @@ def measure(given: argparse.Namespace) -> Iterable[dict[str, Any]]:
     runs: dict[str, Run] = {}
     steps = QUICK_STEPS if given.quick else STEPS
     absent: dict[str, str] = {}
+    wanted = None if given.only is None else {OURS, *given.only.split(",")}
     for name, make in makers.items():
+        if wanted is not None and name not in wanted:
+            continue
         if name == CLEANRL and given.cleanrl is None:
             absent[name] = "no --cleanrl"
             continue
@@ -131,7 +134,7 @@ def main(arguments: list[str]) -> None:
     given = common.parse(parser, arguments, ROUNDS, QUICK_ROUNDS)
     cores = common.use_threads(given.threads, on_cuda=given.device.startswith("cuda"))
     head = {"title": "ddpg", "machine": common.describe_machine(), "device": given.device, "threads": given.threads,
-            "cores": cores, "rounds": given.rounds, "sizes": [OBS, ACTION, UNITS, BATCH]}
+            "cores": cores, "rounds": given.rounds, "sizes": [OBS, ACTION, UNITS, BATCH], "interrupted": False}
     for case in common.collect(head, measure(given), given.json):
         for one in case["variants"]:
             if "transitions_per_second" in one:

@@ -131,7 +131,7 @@ def names_of(block):
 
 def test_every_block_of_python_is_tested():
     assert len(README) == 2
-    assert len(GUIDE) == 6  # test_torchrl.py runs the second
+    assert len(GUIDE) == 7  # test_torchrl.py runs the second
 
 
 def test_the_learner_trains():
@@ -153,19 +153,25 @@ def test_sequences_have_the_shapes_that_are_said():
     assert batch.obs.shape == (32, 80, 4) and batch.is_first.shape == (32, 80) and batch.mask.all()
 
 
-def test_a_policy_acts_beside_a_learner(capsys):
+def test_continuous_actions_are_trained_on():
     pytest.importorskip("gymnasium")
     names = names_of(GUIDE[3])
+    assert len(names["buffer"]) == 1500 and names["agent"].stats.steps_enqueued == 1000
+
+
+def test_a_policy_acts_beside_a_learner(capsys):
+    pytest.importorskip("gymnasium")
+    names = names_of(GUIDE[4])
     assert capsys.readouterr().out == "0 True\n" and names["actions"].shape == (8,)
 
 
 def test_a_training_in_one_call():
-    assert names_of(GUIDE[4])["result"].evaluations["step"].tolist() == [20_000]
+    assert names_of(GUIDE[5])["result"].evaluations["step"].tolist() == [20_000]
 
 
 def test_a_training_in_environments_of_ones_own(capsys):
     pytest.importorskip("gymnasium")
-    names = names_of(GUIDE[5])
+    names = names_of(GUIDE[6])
     assert names["result"].episodes["length"].max() <= 200 and capsys.readouterr().out.endswith(" True\n")
 
 
@@ -215,7 +221,7 @@ def test_all_names_are_there_once_and_documented():
 # One short run of each comparison with other libraries, without the others: it ends well and reports times.
 
 
-@pytest.mark.parametrize("command", ["peers.py --kinds uniform,prioritized,files", "steps/steps.py"])
+@pytest.mark.parametrize("command", ["peers.py --kinds uniform,prioritized,files", "steps/steps.py", "ddpg.py"])
 def test_a_comparison_reports_times(tmp_path, command):
     path = tmp_path / "report.json"
     script, *options = command.split()
