@@ -75,7 +75,7 @@ KILLED, KILLS = "100 kills", 100
 PEER_A2C, AGENTS = "Stable-Baselines3's A2C", 16
 PEER_DDPG, PEER_TD3 = "Stable-Baselines3's DDPG", "Stable-Baselines3's TD3"
 _DPG = ["--preset", "apex-dpg-small", "--actors", "2"]
-_CONTROL = {"prepopulation": 2_000, "sigma": 0.3,
+_CONTROL = {"capacity": 100_000, "prepopulation": 2_000, "gamma": 0.99, "sigma": 0.3,
             "eval_episodes": {f"dm_control/{task}": 20 for task in ("pendulum-swingup", "cartpole-swingup",
                                                                     "cheetah-run")}}
 _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]
@@ -83,8 +83,8 @@ _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", 
 
 class Experiment(NamedTuple):
     """systems: the options of the program by name. base: the one that the others are compared with. choice: seeds of
-    all systems, of which the best one goes on. seeds: of the comparison. settings: in the place of those in
-    SETTINGS."""
+    all systems, of which the best one goes on. seeds: of the comparison. settings: in the place of those in SETTINGS;
+    with "sigma" of all of them."""
 
     games: tuple[str, ...]
     systems: dict[str, list[str]]
@@ -628,7 +628,10 @@ def main() -> None:
             command.add_argument("--game", required=True)
             command.add_argument("--seed", type=int, required=True)
     given = parser.parse_args()
-    SETTINGS.update(EXPERIMENTS[given.experiment].settings)
+    settings = EXPERIMENTS[given.experiment].settings
+    if "sigma" in settings:  # nothing of the others is used
+        SETTINGS.clear()
+    SETTINGS.update(settings)
     given.function(given)
 
 

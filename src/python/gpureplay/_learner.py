@@ -47,8 +47,8 @@ class Weights(_Tensors):
         return self._shapes[name]
 
     def __getitem__(self, name: str) -> np.ndarray:
-        out = np.empty(self._shape(name), _FLOAT32)
-        self._learner._call(self._learner._function("read_weights"), self._which, name.encode(), out.ctypes.data, out.size)
+        out, read = np.empty(self._shape(name), _FLOAT32), self._learner._function("read_weights")
+        self._learner._call(read, self._which, name.encode(), out.ctypes.data, out.size)
         return out
 
     def __setitem__(self, name: str, value: Any) -> None:
