@@ -426,7 +426,7 @@ GPUR_API gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t a
 GPUR_API gpur_status gpur_apex_receive_block(gpur_apex *apex, const void *block, int64_t bytes);
 
 /* Takes what an episode of a worker has returned, for events and means. Any thread. GPUR_INVALID_ARGUMENT: no such
- * worker, or NULL. */
+ * worker, a length below 1, a return that is not finite, or NULL. */
 GPUR_API gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t length, double episode_return);
 
 /* The bytes of a run's weights, which are those of gpur_policy_get_weights; of DPG of both networks. NULL gives 0. */

@@ -3,6 +3,7 @@
 #include "apex/apex.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 gpur_status gpur_workers_open(gpur_apex *apex)
@@ -96,6 +97,8 @@ gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t le
 {
     GPUR_REQUIRE(apex, "apex is NULL");
     GPUR_TRY(check_actor(apex, actor));
+    GPUR_REQUIRE(length >= 1, "length is %" PRId64 "; it must be at least 1", length);
+    GPUR_REQUIRE(isfinite(episode_return), "episode_return is %g; it must be finite", episode_return);
     const gpur_actor_episode episode = {.episode_return = episode_return, .length = length};
     gpur_mutex_lock(&apex->lock);
     gpur_apex_add_episode(&apex->workers[actor], &episode);

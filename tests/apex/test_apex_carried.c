@@ -266,6 +266,8 @@ TEST(bad_settings_of_workers_are_refused)
         GPUR_INVALID_ARGUMENT, "\"obs\"");
     settings.fields[0].name = "obs";
     CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, WORKERS, 1, 1.0), GPUR_INVALID_ARGUMENT, "actor is 3");
+    CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, 0, 0, 1.0), GPUR_INVALID_ARGUMENT, "length is 0");
+    CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, 0, 1, NAN), GPUR_INVALID_ARGUMENT, "episode_return is nan");
     CHECK_FAILS(gpur_apex_get_weights(fixture.apex, block, 5, &published), GPUR_INVALID_ARGUMENT, "bytes is 5");
     CHECK_EQUAL(gpur_apex_weights_bytes(NULL), 0);
     apex_fixture_close(&fixture);

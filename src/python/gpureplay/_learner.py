@@ -81,7 +81,8 @@ class Weights(_Tensors):
         return array
 
     def _write(self, name: str, array: np.ndarray) -> None:
-        self._learner._call(self._learner._function("write_weights"), self._which, name.encode(), array.ctypes.data, array.size)
+        write = self._learner._function("write_weights")
+        self._learner._call(write, self._which, name.encode(), array.ctypes.data, array.size)
 
     def __repr__(self) -> str:
         return f"<gpureplay weights: {', '.join(f'{name} {shape}' for name, shape in self._shapes.items())}>"

@@ -47,6 +47,7 @@ from ._train_apex import ApexDPGTraining, ApexTraining
 
 _WAITING = 4  # blocks of an actor that wait while others are on their way
 _IN_FLIGHT = 8  # calls of one process to the learner that Ray accepts; an actor has one
+_FOR_GOOD = -1  # `sent` of an ActorFailed that ends the training
 _QUICK_FAILURES = 5  # of an actor in a row, before anything of it was received, after which the training ends
 _LEARNER_RESTARTS = 10
 _GONE = 0.2  # seconds between two tries to reach a learner that is being restarted
@@ -127,6 +128,8 @@ class Learner:
         self._is_open, self._has_ended = threading.Event(), False
         self._started = time.time_ns()
         self._incarnation = 0
+        self._starts: dict[int, int] = {}  # of each actor since something of it was received
+        self._calls: dict[int, Any] = {}  # the last one of each actor
         self._weights: Any = None  # the object, and its number
         self._published, self._next = 0, 0.0  # next: when there may be a newer object
         self._metrics: dict[str, Any] = {}
@@ -176,22 +179,34 @@ class Learner:
         run._reporter.says_stop = True
         run.stop()
 
-    def settings(self) -> Settings:
-        """Of an actor that begins now. Incarnations have rising numbers: milliseconds by this process's clock."""
+    def settings(self, actor: int | None = None) -> Settings:
+        """Of an actor that begins now. Incarnations have rising numbers: milliseconds by this process's clock.
+        ActorFailed: its processes have died one after another; Ray would start them for ever."""
         settings = self._opened().actor_settings()
+        if actor is not None:
+            self._starts[actor] = self._starts.get(actor, 0) + 1
+            if self._starts[actor] > _QUICK_FAILURES:
+                raise ActorFailed(f"its process died {_QUICK_FAILURES} times in a row before anything of it was "
+                                  "received", _FOR_GOOD)
         self._incarnation = max(self._incarnation + 1, time.time_ns() // 10**6)
         return {**settings, "incarnation": self._incarnation}
 
-    def take(self, actor: int, known: Any, episodes: list[tuple[int, float]], *blocks: np.ndarray) -> Any:
+    def take(self, actor: int, known: Any, episodes: list[tuple[int, float]], *blocks: np.ndarray,
+             call: Any = None) -> Any:
         """Takes what an actor has made: lengths and returns of episodes, and blocks, which lie in the memory of Ray's
         object store while they are appended. Waits as the limiter says. Returns the newest weights: their number and,
-        in a list, their object; None: none but those of the number `known`. _ENDED: the training has ended."""
+        in a list, their object; None: none but those of the number `known`. _ENDED: the training has ended. `call`: the
+        call's own number, by which one that Ray repeats is known."""
         run = self._opened().run
         try:
+            if call is not None and call == self._calls.get(actor):
+                return self._newest(run, known)
             for length, value in episodes:
                 run._call(lib.gpur_apex_receive_episode, actor, length, value)
             for block in blocks:
                 self._receive(run, np.frombuffer(block, np.uint8))
+                self._starts[actor] = 0
+            self._calls[actor] = call
             return self._newest(run, known)
         except (Closed, Interrupted):
             return _ENDED
@@ -249,6 +264,7 @@ class _Link:
         self._blocks: list[np.ndarray] = []
         self._episodes: list[tuple[int, float]] = []
         self._sent: tuple[Any, ...] = ()
+        self._began, self._count = time.time_ns(), 0  # of this process, and its calls
         self._call: Any = None
         self._number: Any = None  # of the newest weights, and their object
         self._weights: Any = None
@@ -272,11 +288,12 @@ class _Link:
         return call
 
     def _ask(self) -> Any:
-        return self._learner.take.options(concurrency_group="take").remote(*self._sent)
+        return self._learner.take.options(concurrency_group="take").remote(*self._sent, call=(self._began, self._count))
 
     def _begin(self) -> None:
         self._sent = self._actor, self._number, self._episodes, *self._blocks
         self._episodes, self._blocks = [], []
+        self._count += 1
         self._call = self._ask()
 
     def _end(self) -> None:
@@ -339,11 +356,13 @@ class Actor:
         """Acts until the training has ended. ActorFailed: the environment refused, say."""
         link = _Link(learner, actor)
         try:
-            self._act(actor, _answer(learner.settings.remote), link)
+            self._act(actor, _answer(lambda: learner.settings.remote(actor)), link)
         except _Ended:
             return
         except RayActorError:  # of the learner
             raise
+        except RayTaskError as error:  # likewise
+            raise error.cause from None
         except Exception as error:
             text = str(error) if isinstance(error, GpureplayError) else f"{type(error).__name__}: {error}"
             raise ActorFailed(text, link.arrived) from error
@@ -396,6 +415,12 @@ class ApeX:
         for name in ("processes", "folder"):
             if options.get(name) is not None:
                 raise InvalidArgument(f"{name} is {options[name]!r}; on Ray it must be left out")
+        if options.get("out") is not None and options.get("resume") is not None:
+            raise InvalidArgument(f"out is {options['out']!r} and resume is {options['resume']!r}; only one of the two "
+                                  "may be given")
+        if options.get("device") not in (None, "auto", "cpu", "cuda", "cuda:0"):
+            raise InvalidArgument(f"device is {options['device']!r}; it must be auto, cpu or cuda: Ray gives the "
+                                  "learner a GPU, which is its cuda:0")
         if preset is None and options.get("resume") is None:
             preset = "apex-dqn"
         if preset is not None and not system_of(preset) & System.APEX:
@@ -422,7 +447,7 @@ class ApeX:
         the result of `gpureplay.train`, in which `agent` is a `Policy` on the CPU, and `buffer` is None.
 
         Ctrl-C ends the training; its files are written, and KeyboardInterrupt is raised. Errors are those of
-        `gpureplay.train`; ActorFailed: an actor failed 5 times in a row before anything of it was received;
+        `gpureplay.train`; ActorFailed: an actor failed or died 5 times in a row before anything of it was received;
         ray.exceptions.ActorDiedError: the learner was restarted too often."""
         if not ray.is_initialized():
             ray.init()
@@ -434,7 +459,7 @@ class ApeX:
             if isinstance(error.cause, (GpureplayError, OSError, ValueError, TypeError, ImportError)):
                 raise error.cause from None
             raise
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # the latter by SIGTERM, for which ray.init has a handler
             crew.stop()
             raise
         finally:
@@ -459,13 +484,14 @@ class _Crew:
 
     def __init__(self, given: Settings, resources: Mapping[str, Mapping[str, Any]]):
         device = str(given["device"] or "auto")
+        make_actor = ray.remote(**{"num_cpus": 1, "max_restarts": -1, **resources["actor"]})(Actor)
         on_gpu = device.startswith("cuda") or (device == "auto" and ray.cluster_resources().get("GPU", 0) > 0)
         self._learner: Any = ray.remote(**{
             "num_cpus": 1, "num_gpus": int(on_gpu), "max_restarts": _LEARNER_RESTARTS,
             "max_pending_calls": _IN_FLIGHT, "concurrency_groups": {"train": 1, "take": 1},
             **resources["learner"]})(Learner).remote(given)
         self.done: Any = self._learner.train.options(concurrency_group="train", max_task_retries=-1).remote()
-        self._make_actor: Any = ray.remote(**{"num_cpus": 1, "max_restarts": -1, **resources["actor"]})(Actor)
+        self._make_actor: Any = make_actor
         self._actors: list[Any] = []
         self._runs: dict[Any, int] = {}  # the call of each actor
         self._failures: dict[int, int] = {}  # in a row
@@ -513,8 +539,10 @@ class _Crew:
             failure = error.cause
             if not isinstance(failure, ActorFailed):
                 raise
-            self._failures[actor] = 0 if failure.sent else self._failures.get(actor, 0) + 1
             _log.warning("actor %d: %s", actor, failure)
+            if failure.sent == _FOR_GOOD:
+                raise ActorFailed(f"actor {actor}: {failure}", 0) from None
+            self._failures[actor] = 0 if failure.sent else self._failures.get(actor, 0) + 1
             if self._failures[actor] >= _QUICK_FAILURES:
                 raise ActorFailed(f"actor {actor}: {failure} (for the 5th time in a row it failed before anything of "
                                   "it was received)", 0) from None

@@ -129,12 +129,17 @@ def _listen_to_signals() -> None:
     signal.signal(signal.SIGTERM, stop)
 
 
-def _trainer(engine: str) -> Any:
+def _trainer(engine: str, given: dict[str, Any]) -> Any:
     if engine == "local":
-        return train
+        return functools.partial(train, **given)
+    import ray
+
     from .ray import ApeX
 
-    return lambda **given: ApeX(**given).train()
+    apex = ApeX(**given)
+    if not ray.is_initialized():
+        ray.init()
+    return apex.train
 
 
 def main() -> int:
@@ -150,8 +155,9 @@ def main() -> int:
             parser.error("--env is missing; it must be a game of --list, a plug-in's file, or an id of Gymnasium")
         if given["out"] is None and given["resume"] is None:
             given["out"] = _folder_of(given["env"], 1 if given["seed"] is None else given["seed"])
-        _listen_to_signals()
-        _trainer(engine)(progress=not quiet, **given)
+        run = _trainer(engine, {**given, "progress": not quiet})
+        _listen_to_signals()  # ray.init has a handler of its own, which this one replaces
+        run()
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (GpureplayError, OSError, ValueError, TypeError, ImportError) as error:
