@@ -89,9 +89,9 @@ def sink_class() -> Any:
             self._is_open.set()
             self._training.run.advance(2**60)
 
-        def spend(self) -> tuple[float, float]:
-            """CPU seconds, and those of them in train steps."""
-            return time.process_time(), self._training.run.stats.train_seconds
+        def spend(self) -> float:
+            """CPU seconds, those of train steps among them."""
+            return time.process_time()
 
     return Sink
 
@@ -198,19 +198,19 @@ def measure(kind: str, rate: float, seconds: float, trains: bool) -> dict[str, A
         ray.get(training)
     elapsed = after[2] - before[2]
     rows, size = (getattr(after[0], name) - getattr(before[0], name) for name in ("rows", "bytes"))
-    learner_cpu, train_cpu = (b - a for a, b in zip(before[1], after[1]))
+    learner_cpu = after[1] - before[1]
     feeder_cpu = sum(cpu for _, cpu in fed)
     return {"kind": kind, "offered": rate, "trains": trains, "seconds": elapsed, "rows": rows, "bytes": size,
             "blocks": after[0].blocks - before[0].blocks, "refused": after[0].refused_blocks,
             "lost": after[0].lost_blocks, "train_steps": after[0].train_steps - before[0].train_steps,
             "append_seconds": after[0].receive_seconds - before[0].receive_seconds, "learner_cpu": learner_cpu,
-            "train_seconds": train_cpu, "feeder_cpu": feeder_cpu,
+            "feeder_cpu": feeder_cpu,
             "ray_cpu": max(0.0, after[3] - before[3] - learner_cpu - feeder_cpu)}
 
 
 def show(one: dict[str, Any]) -> str:
     seconds, gigabytes = one["seconds"], one["bytes"] / 1e9
-    cpu = one["learner_cpu"] - min(one["learner_cpu"], one["train_seconds"]) + one["feeder_cpu"] + one["ray_cpu"]
+    cpu = one["learner_cpu"] + one["feeder_cpu"] + one["ray_cpu"]
     return (f"| {one['kind']} | {one['offered'] or 'all it can'} | {one['rows'] / seconds:,.0f} | "
             f"{one['bytes'] / seconds / 1e6:,.1f} | {one['train_steps'] / seconds:,.0f} | {cpu / gigabytes:.1f} |")
 
@@ -361,9 +361,11 @@ def main() -> None:
         import gpureplay
         import ray
 
-        machine = next((line.partition(": ")[2] for line in Path("/proc/cpuinfo").read_text().splitlines()
-                        if line.startswith("model name")), "")
-        document = {"measurements": found, "cpu": machine, "cores": os.cpu_count(), "ray": ray.__version__,
+        sys.path.append(str(Path(here).parent / "peers"))
+        from common import describe_machine
+
+        document = {"title": "blocks through Ray", "machine": describe_machine(), "ray": ray.__version__,
+                    "when": time.strftime("%FT%TZ", time.gmtime()), "measurements": found,
                     "build": gpureplay.lib.gpur_build_info().decode()}
         Path(given.json).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 

@@ -14,13 +14,19 @@ ray_blocks.py counts them, and CPU seconds of all five and the server.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import multiprocessing
 import os
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "peers"))
+from common import describe_machine  # noqa: E402
 
 FEEDERS, BATCH, UNSENT = 4, 32, 128
 KINDS = {"frames": {"shape": (84, 84), "dtype": "uint8", "steps": 7, "capacity": 20_000, "bytes": 7957},
@@ -121,7 +127,9 @@ def main() -> None:
               f"{one['batches'] / one['seconds']:,.0f} | {one['cpu_seconds'] / one['bytes'] * 1e9:.1f} |", flush=True)
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
-            json.dump({"title": "Reverb", "measurements": found}, file, indent=1)
+            json.dump({"title": "Reverb", "reverb": importlib.metadata.version("dm-reverb"),
+                       "machine": describe_machine(), "when": time.strftime("%FT%TZ", time.gmtime()),
+                       "measurements": found}, file, indent=1)
 
 
 if __name__ == "__main__":

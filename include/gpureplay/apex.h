@@ -416,8 +416,7 @@ GPUR_API gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t a
  *   block  (bytes) in host memory, at any address. Must not change during the call
  *
  *   GPUR_INVALID_ARGUMENT, GPUR_FILE_ERROR  it is refused, and counted in refused_blocks: of another format or actor,
- *                          damaged, or it came before. Nothing is appended; if only its rows are bad, its incarnation
- *                          has begun all the same. Also NULL, which is not counted
+ *                          damaged, or it came before. Nothing else changes. Also NULL, which is not counted
  *   GPUR_WOULD_BLOCK       nobody advances the run, or gpur_apex_finish runs. Nothing was taken. Call
  *                          again as long as the run goes on
  *   GPUR_INTERRUPTED       the run has ended by an error

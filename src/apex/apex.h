@@ -195,8 +195,9 @@ gpur_status gpur_apex_take_episode(gpur_member *member, const gpur_actor_episode
 void gpur_apex_take_end(gpur_member *member, int64_t steps);
 
 /* A worker that was started again, or that this run has not met, goes on from the block that came: what came before is
- * not missed, since another run of the learner may have taken it. */
-gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header);
+ * not missed, since another run of the learner may have taken it. A block that is bad anywhere is counted as refused,
+ * and its worker is not met: so it cannot take the place of another one. */
+gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header, const void *block, int64_t bytes);
 
 /* receive.c: workers whose blocks the caller brings. The second accepts a half opened one. */
 

@@ -123,7 +123,10 @@ static gpur_status take_file(gpur_apex *apex, const char *path)
     gpur_member *const worker = &apex->folder->workers[header.actor];
     worker->apex = apex;
     worker->place = (int32_t)header.actor;
-    GPUR_TRY(gpur_apex_meet(worker, &header));
+    status = gpur_apex_meet(worker, &header, apex->folder->block, bytes);
+    if (is_bad(status))
+        return set_aside(apex, path);
+    GPUR_TRY(status);
     const int is_new = header.sequence >= worker->next_sequence;
     status = gpur_apex_take_block(worker, apex->folder->block, bytes, header.first_step + header.rows);
     if (is_bad(status))

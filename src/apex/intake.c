@@ -144,11 +144,23 @@ static void count_start(gpur_member *worker)
     gpur_apex_add_started(worker);
 }
 
-gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header)
+void gpur_apex_count_refused(gpur_apex *apex)
+{
+    gpur_mutex_lock(&apex->lock);
+    apex->counts.refused_blocks++;
+    gpur_mutex_unlock(&apex->lock);
+}
+
+gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header, const void *block, int64_t bytes)
 {
     gpur_apex *const apex = worker->apex;
     if (worker->writer && worker->incarnation == header->incarnation)
         return GPUR_OK;
+    const gpur_status checked = gpur_block_check(apex->format, block, bytes, NULL);
+    if (checked != GPUR_OK) {
+        gpur_apex_count_refused(apex);
+        return checked;
+    }
     GPUR_TRY(gpur_member_open_writer(worker));
     gpur_mutex_lock(&apex->lock);
     worker->incarnation = header->incarnation;
@@ -158,13 +170,6 @@ gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header)
         count_start(worker);
     gpur_mutex_unlock(&apex->lock);
     return GPUR_OK;
-}
-
-void gpur_apex_count_refused(gpur_apex *apex)
-{
-    gpur_mutex_lock(&apex->lock);
-    apex->counts.refused_blocks++;
-    gpur_mutex_unlock(&apex->lock);
 }
 
 gpur_status gpur_apex_take_block(gpur_member *member, const void *block, int64_t bytes, int64_t steps)

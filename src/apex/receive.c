@@ -69,7 +69,7 @@ static gpur_status receive(gpur_apex *apex, const void *block, int64_t bytes)
         return status;
     }
     gpur_member *const worker = &apex->workers[header.actor];
-    GPUR_TRY(gpur_apex_meet(worker, &header));
+    GPUR_TRY(gpur_apex_meet(worker, &header, block, bytes));
     return gpur_apex_take_block(worker, block, bytes, header.first_step + header.rows);
 }
 

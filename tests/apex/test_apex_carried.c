@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Ape-X with workers whose blocks the caller carries: here from threads of this program, and blocks that are made by
  * hand: good, damaged, of others, and repeated. */
+#include "apex/apex.h"
 #include "base/clock.h"
 #include "support/apex_fixture.h"
+#include "support/block_damage.h"
 #include "support/run_fixture.h"
 #include "test.h"
 
@@ -195,6 +197,25 @@ static void check_refused(int64_t bytes, gpur_status wanted, const char *text)
     CHECK_EQUAL(gpur_replay_size(fixture.replay), after.rows);
 }
 
+/* Sets a byte of a good block so that its checksum is right and only its rows are bad: a flag that is 2, say. */
+static int64_t make_bad_rows(int64_t incarnation)
+{
+    const int64_t bytes = make(1, incarnation, 0);
+    for (int64_t at = bytes - 1; at > 0; at--) {
+        gpur_block_header header;
+        const unsigned char before = block[at];
+        block[at] = 2;
+        block_repair(block, bytes);
+        if (before <= 1 && gpur_block_read_header(&fixture.apex->format->spec, block, bytes, &header) == GPUR_OK &&
+            header.incarnation == incarnation &&
+            gpur_block_check(fixture.apex->format, block, bytes, NULL) == GPUR_FILE_ERROR)
+            return bytes;
+        block[at] = before;
+        block_repair(block, bytes);
+    }
+    return 0;
+}
+
 TEST(bad_blocks_are_refused_and_counted)
 {
     gpur_replay_config foreign;
@@ -215,10 +236,11 @@ TEST(bad_blocks_are_refused_and_counted)
     check_refused(make(WORKERS, 7, 0), GPUR_INVALID_ARGUMENT, "actor is 3 and the run has 3 workers");
     check_refused(make(1, 7, 5), GPUR_INVALID_ARGUMENT, "block 5 of actor 1 has come already; the next one is 6");
     check_refused(make(1, 6, 6), GPUR_INVALID_ARGUMENT, "incarnation 6 of actor 1, of which incarnation 7 has come");
+    check_refused(make_bad_rows(8), GPUR_FILE_ERROR, "");
     CHECK_FAILS(gpur_apex_receive_block(fixture.apex, NULL, 1), GPUR_INVALID_ARGUMENT, "NULL");
     CHECK_OK(deliver(make(1, 7, 6)));
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK(stats.rows == 3 * ROWS && stats.blocks == 3 && stats.refused_blocks == 9 && stats.lost_blocks == 0);
+    CHECK(stats.rows == 3 * ROWS && stats.blocks == 3 && stats.refused_blocks == 10 && stats.lost_blocks == 0);
     apex_fixture_close(&fixture);
 }
 
