@@ -361,9 +361,10 @@ class Actor:
             return
         except RayActorError:  # of the learner
             raise
-        except RayTaskError as error:  # likewise
-            raise error.cause from None
-        except Exception as error:
+        except Exception as raised:
+            error = raised.cause if isinstance(raised, RayTaskError) else raised  # of the learner, or of this process
+            if isinstance(error, ActorFailed):
+                raise error from None
             text = str(error) if isinstance(error, GpureplayError) else f"{type(error).__name__}: {error}"
             raise ActorFailed(text, link.arrived) from error
 
