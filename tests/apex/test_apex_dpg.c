@@ -423,12 +423,11 @@ TEST(environments_with_other_actions_are_refused)
     CHECK_FAILS(create(&odd), GPUR_INVALID_ARGUMENT, "is -1 to -1; it must have finite bounds");
     settings.apex.sigma = -0.5f;
     CHECK_FAILS(create(settings.type), GPUR_INVALID_ARGUMENT, "sigma is -0.5; it must be 0 or more, and finite");
-    CHECK_FAILS(gpur_apex_create_dpg(NULL, settings.type, &settings.apex, &fixture.apex), GPUR_INVALID_ARGUMENT,
-                "NULL");
+    gpur_apex *apex = NULL;
+    CHECK_FAILS(gpur_apex_create_dpg(NULL, settings.type, &settings.apex, &apex), GPUR_INVALID_ARGUMENT, "NULL");
     apex_fixture_close(&fixture);
     CHECK_OK(apex_fixture_settings("cartpole", &settings));
     CHECK_OK(open_run());
-    gpur_apex *apex = NULL;
     actions = vector;
     CHECK_FAILS(gpur_apex_create(fixture.learner, &odd, &settings.apex, &apex), GPUR_INVALID_ARGUMENT,
                 "actions are not discrete; the network needs discrete actions");
