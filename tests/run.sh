@@ -90,8 +90,9 @@ why_not() {
     local compiler=gcc
     case $1 in asan | fuzz) compiler=clang ;; esac
     have $compiler || { echo "no $compiler" && return; }
+    [ $compiler = clang ] || return 0
+    is_here /libfuzzer || echo "this clang has no sanitizers and no libFuzzer (Debian: apt install libclang-rt-dev)"
     [ "$1" = fuzz ] || return 0
-    is_here /libfuzzer || echo "this clang has no libFuzzer (Debian: apt install libclang-rt-dev)"
     is_here /usr/include/cjson/cJSON.h && is_here /usr/include/xxhash.h || echo "no cJSON or no xxHash"
 }
 
