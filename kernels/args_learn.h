@@ -229,14 +229,14 @@ typedef struct gpur_noisy_action_args {
 
 /* The gradient of a deterministic policy's loss, the mean of -Q(s, mu(s)), by the actor's outputs before the head. */
 typedef struct gpur_action_gradient_args {
-    const float *z;      /* (B, 1) of the critic for s and mu(s), rows `z_pitch` floats apart, without bias */
-    const float *bias;   /* (1) of the critic */
-    const float *action; /* (B, A) mu(s), rows `action_pitch` floats apart */
-    const float *slope;  /* (B, A) dQ / da there, rows as far apart */
-    const float *actor_z,
-        *actor_bias; /* (B, A) of the actor for s, rows `actor_pitch` floats apart, without bias; (A) */
-    float *q;        /* (B) out: Q(s, mu(s)) */
-    float *dz;       /* (B, A) out, rows `actor_pitch` floats apart */
+    const float *z;          /* (B, 1) of the critic for s and mu(s), rows `z_pitch` floats apart, without bias */
+    const float *bias;       /* (1) of the critic */
+    const float *action;     /* (B, A) mu(s), rows `action_pitch` floats apart */
+    const float *slope;      /* (B, A) dQ / da there, rows as far apart */
+    const float *actor_z;    /* (B, A) of the actor for s, rows `actor_pitch` floats apart, without bias */
+    const float *actor_bias; /* (A) */
+    float *q;                /* (B) out: Q(s, mu(s)) */
+    float *dz;               /* (B, A) out, rows `actor_pitch` floats apart */
     int64_t batch, z_pitch, action_pitch, actor_pitch;
     int32_t num_actions;
     float clip;    /* limit of a component of dQ / da; 0: none */

@@ -464,8 +464,8 @@ static int use_apex_frames(options *o, settings *s)
 /* Without priorities the oldest leave. */
 static int use_eviction(options *o, int is_prioritized, int32_t *eviction)
 {
-    const int by_priority = is_prioritized && *eviction == GPUR_EVICT_BY_PRIORITY;
-    TRY(use_text(o, OPTION_EVICTION, by_priority ? "priority" : "oldest"));
+    const char *const otherwise = is_prioritized && *eviction == GPUR_EVICT_BY_PRIORITY ? "priority" : "oldest";
+    TRY(use_text(o, OPTION_EVICTION, otherwise));
     const char *const value = o->value[OPTION_EVICTION];
     const int is_by_priority = strcmp(value, "priority") == 0;
     if (!is_by_priority && strcmp(value, "oldest") != 0)

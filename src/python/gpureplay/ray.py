@@ -485,14 +485,14 @@ class _Crew:
 
     def __init__(self, given: Settings, resources: Mapping[str, Mapping[str, Any]]):
         device = str(given["device"] or "auto")
-        make_actor = ray.remote(**{"num_cpus": 1, "max_restarts": -1, **resources["actor"]})(Actor)
+        # First, as it refuses options that Ray does not have: nothing has begun yet.
+        self._make_actor: Any = ray.remote(**{"num_cpus": 1, "max_restarts": -1, **resources["actor"]})(Actor)
         on_gpu = device.startswith("cuda") or (device == "auto" and ray.cluster_resources().get("GPU", 0) > 0)
         self._learner: Any = ray.remote(**{
             "num_cpus": 1, "num_gpus": int(on_gpu), "max_restarts": _LEARNER_RESTARTS,
             "max_pending_calls": _IN_FLIGHT, "concurrency_groups": {"train": 1, "take": 1},
             **resources["learner"]})(Learner).remote(given)
         self.done: Any = self._learner.train.options(concurrency_group="train", max_task_retries=-1).remote()
-        self._make_actor: Any = make_actor
         self._actors: list[Any] = []
         self._runs: dict[Any, int] = {}  # the call of each actor
         self._failures: dict[int, int] = {}  # in a row

@@ -132,9 +132,9 @@ def _listen_to_signals() -> None:
 def _trainer(engine: str, given: dict[str, Any]) -> Any:
     if engine == "local":
         return functools.partial(train, **given)
-    import ray
+    from .ray import ApeX  # which says how to install Ray where it is missing
 
-    from .ray import ApeX
+    import ray  # noqa: I001
 
     apex = ApeX(**given)
     if not ray.is_initialized():
