@@ -232,6 +232,8 @@ def continuous_actions_are_trained_on(folder):
              "--prepopulation", 300, "--batch", 16, "--samples-per-insert", 2, "--eval-episodes", 2]
     refused = run(*swing, "--eviction", "newest", "--out", folder / "run", status=2).stderr
     assert "newest" in refused and "oldest" in refused and "priority" in refused, refused
+    refused = run(*swing, "--eviction", "priority", "--prioritized", 0, "--out", folder / "run", status=2).stderr
+    assert "--prioritized is 0; it must be 1" in refused, refused
     done = run(*swing, "--steps", 1200, "--checkpoint", 600, "--sigma", 0.2, "--eviction", "priority",
                "--capacity", 1000, "--out", folder / "run")
     assert "22,000" in done.stdout and "by apex-dpg-small" in done.stdout, done.stdout

@@ -140,6 +140,10 @@ def test_options_that_are_refused(options, text):
         small(**options)
 
 
+def test_without_priorities_the_oldest_leave():
+    assert small(preset="apex-dpg", prioritized=False).config["options"]["eviction"] == "oldest"
+
+
 def test_agents_and_environments_that_do_not_fit_are_refused():
     with learner(3, 2) as agent:
         with pytest.raises(gpureplay.InvalidArgument, match="vectors of 1 numbers, and the actor's network has 2"):

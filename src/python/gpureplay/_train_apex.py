@@ -243,6 +243,8 @@ class ApexDPGTraining(ApexTraining):
         if options["eviction"] == "priority" and not options["prioritized"]:
             raise InvalidArgument("--eviction is priority and --prioritized is 0; it must be 1, or --eviction oldest")
         buffer["eviction"] = options["eviction"]
+        if options["eviction"] == "oldest":
+            buffer["evict_alpha"] = None  # it has none
 
     def _use_learning_rate(self, agent: Settings) -> None:
         if self._options["learning_rate"] is None:
