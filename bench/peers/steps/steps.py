@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Train steps of this repository's learner beside those of PyTorch: same network, rows, batch and optimizer.
+"""Train steps of this repository's learner beside those of PyTorch and JAX: same network, rows, batch and optimizer.
 
     build/peers/bin/python bench/peers/steps/steps.py --device cuda:0 --json steps.json
 
@@ -30,7 +30,7 @@ from networks import BLOCK  # noqa: E402
 
 ROUNDS, QUICK_ROUNDS = 31, 7
 SECONDS, QUICK_SECONDS = 0.1, 0.02  # of one sample, at least
-MODULES = ("ours", "torch_steps")
+MODULES = ("ours", "torch_steps", "jax_steps")
 CHECKED_BLOCKS = 2  # after more steps float32's own rounding exceeds the tolerances
 TOLERANCES = {"fp32": 1e-3, "tf32": 1e-2, "bf16": 3e-2}  # of a loss, relative
 
