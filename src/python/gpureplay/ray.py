@@ -402,8 +402,8 @@ class ApeX:
     resources: options of Ray (`ray.remote`) for the "actor"s and the "learner": {"actor": {"num_cpus": 0.5}, "learner":
         {"num_gpus": 1, "num_cpus": 4}}. By default each has one CPU, and the learner a GPU if `device` is one. Actors
         are restarted without a limit ("max_restarts" -1), the learner 10 times.
-    on_stats: is called about every second with a dict of the members of `ApexStats`, in the thread that calls `train`:
-        ray.tune.report, say.
+    on_stats: is called about every second and at the end, with a dict of the members of `ApexStats`, in the thread that
+        calls `train`: ray.tune.report, say.
     refill: a learner that was restarted, or `resume`, begins with an empty buffer.
     options: the others of `gpureplay.train`, but processes and folder: out, seed, samples_per_insert, ... Files are
         written where the learner is. Give `out` a folder that all machines see: then a learner that has died goes on
@@ -471,7 +471,10 @@ class ApeX:
             stats = crew.stats()
             if stats is not None and self._on_stats is not None:
                 self._on_stats(stats._asdict())
-        return cast(Settings, ray.get(crew.done))
+        found = cast(Settings, ray.get(crew.done))
+        if self._on_stats is not None:
+            self._on_stats(found["stats"]._asdict())
+        return found
 
 
 def _result_of(found: Settings) -> TrainResult:
