@@ -144,8 +144,8 @@ enum { GPUR_APEX_FIELDS = 8 };
 
 /*
  * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
- * to ask for its spaces. Of `apex` these are all but actors, processes, command, seed, folder, on_event and user. Other
- * members keep their values. Any thread.
+ * to ask for its spaces. Of `apex` these are all but actors, workers, processes, command, seed, folder, on_event and
+ * user. Other members keep their values. Any thread.
  *
  *   "apex-dqn"        all constants of Horgan et al. 2018, section 4.1 and appendices C and F, for frames of 84 x 84
  *                     bytes. The replay's capacity is 1/16 above the soft capacity of 2,000,000. With another one
@@ -237,8 +237,11 @@ GPUR_API void gpur_apex_stop(gpur_apex *apex);
 
 /* Changes the number of actors while the run goes on: the actors of higher numbers are asked to end, or new ones start.
  * The others keep their epsilons. With 0 actors no environment steps come any more: a gpur_apex_advance that waits for
- * them goes on until gpur_apex_stop is called or there are actors again. Any thread. GPUR_INVALID_ARGUMENT: not 0 to
- * 1,024, or NULL. */
+ * them goes on until gpur_apex_stop is called or there are actors again. Any thread.
+ *
+ *   GPUR_INVALID_ARGUMENT  not 0 to 1,024, or NULL
+ *   GPUR_OUT_OF_MEMORY     not enough memory for the writers of new actors. The number is as it was
+ */
 GPUR_API gpur_status gpur_apex_set_actors(gpur_apex *apex, int32_t actors);
 
 /* The process of an actor, to watch or to kill it; -1: it has none now. Any thread. */

@@ -114,10 +114,9 @@ GPUR_API gpur_status gpur_batch_wait(gpur_batch *batch, void *stream);
 
 /*
  * Wraps an array of the batch as a DLPack tensor, without a copy. Its shape is (count, ...), or (batch, length, ...) of
- * sequences (sequences.h). The tensor holds a reference of its own to the batch
- * until its deleter is called, by any thread. The call orders no streams: call gpur_batch_wait with the stream of the
- * reader first. A GPUR_BOOL becomes DLPack's type bool. In the child process of a fork the deleter does nothing. Any
- * thread.
+ * sequences (sequences.h). The tensor holds a reference of its own to the batch until its deleter is called, by any
+ * thread. The call orders no streams: call gpur_batch_wait with the stream of the reader first. A GPUR_BOOL becomes
+ * DLPack's type bool. In the child process of a fork the deleter does nothing. Any thread.
  *
  *   name       as in gpur_batch_get_array
  *   versioned  0: `managed` receives a DLManagedTensor; otherwise a DLManagedTensorVersioned of DLPack 1.0

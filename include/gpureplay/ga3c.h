@@ -254,7 +254,8 @@ GPUR_API gpur_status gpur_ga3c_get_stats(gpur_ga3c *run, gpur_ga3c_stats *stats)
  * gpur_ga3c_load restores it into a run of the same environment, system, seed, t_max, discount, reward_clip and
  * drop_terminal, before its first gpur_ga3c_advance. Agents begin new episodes, with seeds that were not used before.
  *
- *   errors  those of gpur_actor_critic_save and gpur_actor_critic_load; GPUR_FILE_ERROR also: files of different saves
+ *   errors  those of gpur_actor_critic_save and gpur_actor_critic_load; GPUR_FILE_ERROR also: files of different saves.
+ *           The run is as it was when gpur_ga3c_load refuses a file
  */
 GPUR_API gpur_status gpur_ga3c_save(gpur_ga3c *run, const char *folder);
 GPUR_API gpur_status gpur_ga3c_load(gpur_ga3c *run, const char *folder);

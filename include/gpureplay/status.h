@@ -42,7 +42,8 @@ enum {
                                append may have taken some of the rows, and reports how many */
     GPUR_UNAVAILABLE = 5,      /* not in this build, or not on this machine; the message says how to get it */
     GPUR_FILE_ERROR = 6,       /* a file cannot be read or written, or its contents are damaged */
-    GPUR_INTERRUPTED = 7,      /* the caller's progress function asked to stop */
+    GPUR_INTERRUPTED = 7,      /* the call was asked to stop, by the progress function or by gpur_run_stop and the like,
+                                  or the process at the other end is gone */
     GPUR_EVICTED = 8,       /* the transition with this id was overwritten; the message has the ids that are visible. An
                                id that is not in use yet is GPUR_INVALID_ARGUMENT */
     GPUR_DEVICE_ERROR = -1, /* the device or one of its libraries failed; the message has that library's words */

@@ -109,7 +109,6 @@ static gpur_status pull(actor *a)
     return GPUR_OK;
 }
 
-/* Environment and exploration of each incarnation have seeds of their own. */
 /* Refuses a schema that a learner of these networks would refuse. */
 static gpur_status find_fields(const gpur_actor_parts *parts, gpur_learn_fields *fields)
 {
@@ -119,6 +118,7 @@ static gpur_status find_fields(const gpur_actor_parts *parts, gpur_learn_fields 
     return GPUR_OK;
 }
 
+/* Environment and exploration of each incarnation have seeds of their own. */
 static gpur_status open_actor(actor *a)
 {
     const gpur_actor_settings *const s = a->settings;

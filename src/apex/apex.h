@@ -239,10 +239,6 @@ void gpur_folder_close(gpur_apex *apex);
  * there. In the crew's thread. An error that is not a file's ends the run. */
 int gpur_folder_look(gpur_apex *apex);
 
-/* learn.c */
-
-gpur_status gpur_apex_publish(gpur_apex *apex);
-
 /* apex.c */
 
 /* Refuses NULL, and a run that has ended. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BLOCK_ROWS = 65536, MAX_LEVEL = 19, MAX_REPLICATE = 64 };
+enum { MAX_BLOCK_ROWS = 65536, MAX_REPLICATE = 64 };
 
 static const gpur_apex_config defaults = {
     .size = sizeof(gpur_apex_config),
@@ -36,11 +36,7 @@ static const gpur_apex_config defaults = {
 
 gpur_status gpur_apex_config_init(gpur_apex_config *config, uint64_t size)
 {
-    GPUR_REQUIRE(config, "gpur_apex_config is NULL");
-    GPUR_REQUIRE(size >= sizeof size && size <= 65536, "size is %" PRIu64 "; it must be sizeof(gpur_apex_config)",
-                 size);
-    config->size = size;
-    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_apex_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_apex_config");
 }
 
 /* Horgan et al. 2018, section 4.1; with one actor the formula has 0 / 0. */
@@ -120,7 +116,7 @@ static gpur_status check_periods(const gpur_apex_config *c)
     GPUR_TRY(gpur_range_check(c->workers, 0, GPUR_APEX_MAX_ACTORS, "workers"));
     GPUR_TRY(gpur_range_check(c->actors, c->folder || c->workers > 0 ? 0 : 1, GPUR_APEX_MAX_ACTORS, "actors"));
     GPUR_TRY(gpur_range_check(c->block_rows, 1, MAX_BLOCK_ROWS, "block_rows"));
-    GPUR_TRY(gpur_range_check(c->compression, 0, MAX_LEVEL, "compression"));
+    GPUR_TRY(gpur_block_check_compression(c->compression, "compression"));
     GPUR_TRY(gpur_range_check(c->replicate, 1, MAX_REPLICATE, "replicate"));
     GPUR_TRY(check_positive(c->pull_period, "pull_period"));
     GPUR_TRY(check_positive(c->publish_period, "publish_period"));

@@ -209,7 +209,8 @@ static void take_error(gpur_member *member)
 {
     char error[GPUR_MESSAGE_TEXT];
     const int64_t bytes = gpur_min(member->inbox.head.bytes, GPUR_MESSAGE_TEXT - 1);
-    memcpy(error, member->inbox.data, (size_t)bytes);
+    if (bytes > 0)
+        memcpy(error, member->inbox.data, (size_t)bytes);
     error[bytes] = 0;
     set_error(member, GPUR_INVALID_ARGUMENT, error);
 }

@@ -78,6 +78,9 @@ static gpur_status read_header(const gpur_apex *apex, int64_t bytes, gpur_block_
                  "the block is of actor %" PRId64 " and begins with its step %" PRId64
                  "; the first must be below %d, and the second a number of steps",
                  header->actor, header->first_step, (int)GPUR_APEX_MAX_ACTORS);
+    GPUR_REQUIRE(header->rows <= apex->config.block_rows,
+                 "the block has %" PRId64 " rows; a block of this run has at most %d", header->rows,
+                 (int)apex->config.block_rows);
     return GPUR_OK;
 }
 

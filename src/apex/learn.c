@@ -29,7 +29,7 @@ static void add_seconds(gpur_apex *apex, double *to, double begin)
     gpur_mutex_unlock(&apex->lock);
 }
 
-gpur_status gpur_apex_publish(gpur_apex *apex)
+static gpur_status publish(gpur_apex *apex)
 {
     const double begin = gpur_clock_seconds();
     GPUR_TRY(gpur_apex_learner_publish(&apex->learner, &apex->policies));
@@ -75,7 +75,7 @@ static gpur_status follow(gpur_apex *apex, int64_t done)
     const gpur_apex_config *const c = &apex->config;
     if (c->soft_capacity > 0 && done % c->trim_period == 0)
         GPUR_TRY(trim(apex));
-    return done % c->publish_period == 0 ? gpur_apex_publish(apex) : GPUR_OK;
+    return done % c->publish_period == 0 ? publish(apex) : GPUR_OK;
 }
 
 /* *trained: 0 if the replay has too little for a batch of different transitions, for which min_size does not see. */
@@ -181,7 +181,7 @@ static gpur_status begin(gpur_apex *apex)
 {
     if (apex->has_begun)
         return GPUR_OK;
-    GPUR_TRY(gpur_apex_publish(apex));
+    GPUR_TRY(publish(apex));
     gpur_mutex_lock(&apex->lock);
     apex->has_begun = 1;
     gpur_mutex_unlock(&apex->lock);
@@ -303,7 +303,7 @@ gpur_status gpur_apex_finish(gpur_apex *apex, int32_t evaluates)
                  "evaluates is %d and eval_episodes %" PRId64 "; the first must be 0, or 1 if the second is above 0",
                  (int)evaluates, apex->config.eval_episodes);
     GPUR_TRY(gpur_apex_set_actors(apex, 0));
-    gpur_status status = !evaluates ? GPUR_OK : apex->has_begun ? gpur_apex_publish(apex) : begin(apex);
+    gpur_status status = !evaluates ? GPUR_OK : apex->has_begun ? publish(apex) : begin(apex);
     if (status == GPUR_OK) {
         begin_to_finish(apex, evaluates);
         open_gate(apex);

@@ -91,6 +91,7 @@ static gpur_status set_apex(gpur_apex_config *apex)
     gpur_apex_config paper;
     GPUR_TRY(gpur_apex_config_init(&paper, sizeof paper));
     paper.actors = apex->actors;
+    paper.workers = apex->workers;
     paper.processes = apex->processes;
     paper.command = apex->command;
     paper.seed = apex->seed;

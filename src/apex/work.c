@@ -26,7 +26,7 @@ typedef struct worker {
 } worker;
 
 /* Asks whether the worker is to end; then the actor ends, too. */
-static int is_stopping(worker *w)
+static int is_asked_to_end(worker *w)
 {
     if (w->stop && w->stop(w->user))
         atomic_store(&w->counts.is_asked, 1);
@@ -35,7 +35,7 @@ static int is_stopping(worker *w)
 
 static gpur_status wait_a_little(worker *w)
 {
-    if (is_stopping(w))
+    if (is_asked_to_end(w))
         return gpur_fail(GPUR_INTERRUPTED, "the worker is asked to end");
     nanosleep(&glance, NULL);
     return GPUR_OK;
@@ -84,7 +84,7 @@ static gpur_status take_block(void *context, const void *block, int64_t bytes, i
     char name[64], path[GPUR_FOLDER_PATH];
     (void)steps;
     GPUR_TRY(wait_for_room(w));
-    (void)is_stopping(w);
+    (void)is_asked_to_end(w); /* the caller is asked here, too, where nothing waits */
     snprintf(name, sizeof name, "%04d-%020" PRId64 "-%010" PRId64 ".block", (int)w->settings.place,
              w->settings.incarnation, (int64_t)atomic_load(&w->counts.blocks) - 1);
     GPUR_TRY(gpur_folder_path(w->paths.blocks, name, path));
@@ -122,7 +122,7 @@ static gpur_status pull(void *context, const gpur_actor_policies *policies, int 
             return GPUR_OK;
         GPUR_TRY(wait_a_little(w));
     }
-    (void)is_stopping(w);
+    (void)is_asked_to_end(w); /* the caller is asked here, too, where nothing waits */
     if (is_same(&there, &w->model))
         return GPUR_OK;
     const gpur_status status = load(w, policies);

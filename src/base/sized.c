@@ -6,12 +6,17 @@
 #include <inttypes.h>
 #include <string.h>
 
+static int is_size(uint64_t size)
+{
+    return size >= sizeof size && size <= 65536;
+}
+
 static gpur_status check_size(const void *given, uint64_t *size, const char *type)
 {
     GPUR_REQUIRE(given, "%s is NULL", type);
     memcpy(size, given, sizeof *size);
-    GPUR_REQUIRE(*size >= sizeof *size && *size <= 65536,
-                 "%s.size is %" PRIu64 "; it must be sizeof(%s): was the struct initialized?", type, *size, type);
+    GPUR_REQUIRE(is_size(*size), "%s.size is %" PRIu64 "; it must be sizeof(%s): was the struct initialized?", type,
+                 *size, type);
     return GPUR_OK;
 }
 
@@ -23,6 +28,14 @@ static gpur_status check_tail_is_zero(const unsigned char *given, uint64_t known
                      "it knows %" PRIu64 " bytes",
                      type, i, gpur_version(), known);
     return GPUR_OK;
+}
+
+gpur_status gpur_sized_init(void *given, uint64_t size, const void *defaults, uint64_t known, const char *type)
+{
+    GPUR_REQUIRE(given, "%s is NULL", type);
+    GPUR_REQUIRE(is_size(size), "size is %" PRIu64 "; it must be sizeof(%s)", size, type);
+    memcpy(given, &size, sizeof size);
+    return gpur_sized_write(given, defaults, known, type);
 }
 
 gpur_status gpur_sized_read(void *defaults, uint64_t known, const void *given, const char *type)

@@ -5,6 +5,10 @@
 
 #include "base/status.h"
 
+/* Fills the caller's struct of `size` bytes with `defaults`, which is `known` bytes long. Refuses sizes that no version
+ * ever had, and changes nothing then. */
+gpur_status gpur_sized_init(void *given, uint64_t size, const void *defaults, uint64_t known, const char *type);
+
 /* Copies the caller's struct over `defaults`, which is `known` bytes long. Refuses sizes that no version ever had. */
 gpur_status gpur_sized_read(void *defaults, uint64_t known, const void *given, const char *type);
 

@@ -110,10 +110,8 @@ static int remove_entry(gpur_device *device, const void *memory, gpur_allocation
 
 gpur_status gpur_device_config_init(gpur_device_config *config, uint64_t size)
 {
-    GPUR_REQUIRE(config, "gpur_device_config is NULL");
     const gpur_device_config defaults = {.executor = GPUR_EXECUTOR_INLINE};
-    config->size = size;
-    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_device_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_device_config");
 }
 
 static gpur_status check_config(const gpur_device_config *config)

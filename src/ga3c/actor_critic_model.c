@@ -4,6 +4,7 @@
 #include "learn/actor_critic/actor_critic.h"
 #include "learn/actor_critic/local.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 typedef struct actor_critic_model {
@@ -78,9 +79,17 @@ static gpur_status save(void *context, const char *path)
     return gpur_actor_critic_save(model->learner, path, NULL);
 }
 
-static gpur_status load(void *context, const char *path)
+/* The files of a run are replaced one after another, so a save that was interrupted leaves one of an older one. */
+static gpur_status load(void *context, const char *path, int64_t trained)
 {
     const actor_critic_model *const model = context;
+    gpur_checkpoint_info info = {.size = sizeof info};
+    GPUR_TRY(gpur_checkpoint_get_info(path, &info));
+    if (info.steps != trained)
+        return gpur_fail(GPUR_FILE_ERROR,
+                         "%s was saved after %" PRId64 " train steps, and the file of the run's counters after %" PRId64
+                         ": they are of different saves, of which one was not finished",
+                         path, info.steps, trained);
     return gpur_actor_critic_load(model->learner, path, NULL);
 }
 

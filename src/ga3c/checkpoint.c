@@ -229,24 +229,9 @@ static void set_state(gpur_ga3c *run, const run_state *state)
     run->eval_games = state->eval_games;
 }
 
-/* The files are replaced one after another, so a save that was interrupted leaves one of an older one. */
-static gpur_status load_learner(gpur_ga3c *run, const run_state *state, const char *folder)
-{
-    char path[GPUR_FOLDER_PATH];
-    GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
-    GPUR_TRY(run->model.load(run->model.context, path));
-    const int64_t trained = run->model.steps(run->model.context);
-    if (trained != state->trained)
-        return gpur_fail(GPUR_FILE_ERROR,
-                         "%s: ga3c.safetensors was saved after %" PRId64 " train steps, and learner.safetensors after "
-                         "%" PRId64 ": they are of different saves, of which one was not finished",
-                         folder, state->trained, trained);
-    return GPUR_OK;
-}
-
-/* A learner that was loaded in part, or does not belong to the counters, ends the run. */
 gpur_status gpur_ga3c_load(gpur_ga3c *run, const char *folder)
 {
+    char path[GPUR_FOLDER_PATH];
     run_state state = {0};
     GPUR_REQUIRE(run && folder, "run and folder must not be NULL");
     GPUR_TRY(gpur_ga3c_check_open(run));
@@ -254,10 +239,8 @@ gpur_status gpur_ga3c_load(gpur_ga3c *run, const char *folder)
                  run->counts.steps);
     GPUR_TRY(gpur_tensors_available());
     GPUR_TRY(read_file(run, &state, folder));
-    const gpur_status status = load_learner(run, &state, folder);
-    if (status != GPUR_OK)
-        gpur_ga3c_fail(run, status);
-    else
-        set_state(run, &state);
-    return status;
+    GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
+    GPUR_TRY(run->model.load(run->model.context, path, state.trained));
+    set_state(run, &state);
+    return GPUR_OK;
 }

@@ -29,11 +29,7 @@ static const gpur_ga3c_config defaults = {
 
 gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t size)
 {
-    GPUR_REQUIRE(config, "gpur_ga3c_config is NULL");
-    GPUR_REQUIRE(size >= sizeof size && size <= 65536, "size is %" PRIu64 "; it must be sizeof(gpur_ga3c_config)",
-                 size);
-    config->size = size;
-    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_ga3c_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_ga3c_config");
 }
 
 static gpur_status check_reals(const gpur_ga3c_config *c)

@@ -39,6 +39,7 @@ typedef struct gpur_ga3c_model {
 
     int64_t (*steps)(void *context); /* train steps done */
     gpur_status (*save)(void *context, const char *path);
-    gpur_status (*load)(void *context, const char *path);
+    /* Refuses a file that was not saved after `trained` train steps; what it refuses changes nothing. */
+    gpur_status (*load)(void *context, const char *path, int64_t trained);
     void (*close)(void *context);
 } gpur_ga3c_model;

@@ -247,9 +247,7 @@ static void copy_preset(gpur_learner_config *to, const gpur_learner_config *pres
 
 gpur_status gpur_learner_config_init(gpur_learner_config *config, uint64_t size)
 {
-    GPUR_REQUIRE(config, "gpur_learner_config is NULL");
-    config->size = size;
-    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_learner_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_learner_config");
 }
 
 gpur_status gpur_learner_config_preset(gpur_learner_config *config, const char *name)

@@ -29,9 +29,7 @@ static const gpur_replay_config defaults = {
 
 gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size)
 {
-    GPUR_REQUIRE(config, "gpur_replay_config is NULL");
-    config->size = size;
-    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_replay_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_replay_config");
 }
 
 gpur_status gpur_choice_check(int32_t value, int32_t last, const char *name, const char *choices)

@@ -23,7 +23,8 @@ static void put(const gpur_obs_shape *shape, unsigned char *obs, int32_t at, con
         memcpy(obs + (i * shape->stack + at) * element, frame + i * element, (size_t)element);
 }
 
-void gpur_obs_begin(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame)
+/* Sets a stack to the first frame of an episode. */
+static void begin_obs(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame)
 {
     if (!shape->pads_repeat)
         memset(obs, 0, (size_t)gpur_obs_bytes(shape));
@@ -31,7 +32,8 @@ void gpur_obs_begin(const gpur_obs_shape *shape, unsigned char *obs, const unsig
         put(shape, obs, at, frame);
 }
 
-void gpur_obs_push(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame)
+/* Moves a stack on by one frame. */
+static void push_frame(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame)
 {
     /* Every frame moves to the place before it: by a frame's bytes, or, on the last axis, by one number. The number
      * that then enters a pixel from the next one is overwritten by the new frame. */
@@ -130,7 +132,7 @@ const char *gpur_player_reset(gpur_player *player)
 {
     const char *const error = player->type->reset(player->env, player->frame);
     if (!error)
-        gpur_obs_begin(player->shape, player->obs, player->frame);
+        begin_obs(player->shape, player->obs, player->frame);
     return error;
 }
 
@@ -139,7 +141,7 @@ const char *gpur_player_step(gpur_player *player, const void *action, gpur_env_r
     *result = (gpur_env_result){0};
     const char *const error = player->type->step(player->env, action, player->frame, result);
     if (!error)
-        gpur_obs_push(player->shape, player->obs, player->frame);
+        push_frame(player->shape, player->obs, player->frame);
     return error;
 }
 
@@ -228,7 +230,7 @@ gpur_status gpur_lane_note_beginning(gpur_lane *lane, int64_t step, const unsign
 {
     gpur_player *const player = &lane->player;
     memcpy(player->frame, frame, (size_t)player->shape->frame_bytes);
-    gpur_obs_begin(player->shape, player->obs, player->frame);
+    begin_obs(player->shape, player->obs, player->frame);
     lane->awaits_reset = 0;
     return log_beginning(lane, step);
 }
@@ -239,7 +241,7 @@ gpur_status gpur_lane_note_step(gpur_lane *lane, int64_t step, int32_t action, c
     gpur_player *const player = &lane->player;
     lane->steps++;
     memcpy(player->frame, frame, (size_t)player->shape->frame_bytes);
-    gpur_obs_push(player->shape, player->obs, player->frame);
+    push_frame(player->shape, player->obs, player->frame);
     return log_step(lane, step, action, result);
 }
 

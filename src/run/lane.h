@@ -23,10 +23,6 @@ static inline int64_t gpur_obs_bytes(const gpur_obs_shape *shape)
     return shape->stack * shape->frame_bytes;
 }
 
-/* Sets a stack to the first frame of an episode, or moves it on by one frame. */
-void gpur_obs_begin(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame);
-void gpur_obs_push(const gpur_obs_shape *shape, unsigned char *obs, const unsigned char *frame);
-
 /* Finds the shape. Refuses an environment whose observations are not what a network sees, which is of this type and
  * shape, without the axis of the stack; `axis` -1: there is none. Errors call it `name`. */
 gpur_status gpur_obs_shape_of(const gpur_space *obs, int32_t dtype, const int32_t *seen, int32_t axis, const char *name,

@@ -39,10 +39,7 @@ static const gpur_run_config defaults = {
 
 gpur_status gpur_run_config_init(gpur_run_config *config, uint64_t size)
 {
-    GPUR_REQUIRE(config, "gpur_run_config is NULL");
-    GPUR_REQUIRE(size >= sizeof size && size <= 65536, "size is %" PRIu64 "; it must be sizeof(gpur_run_config)", size);
-    config->size = size;
-    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_run_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_run_config");
 }
 
 uint64_t gpur_run_env_seed(uint64_t seed, int32_t lane, int64_t taken)

@@ -56,7 +56,8 @@ gpur_status gpur_acting_policy_open(gpur_device *device, const gpur_schema *sche
     return gpur_policy_create(device, &config, policy);
 }
 
-gpur_status gpur_learner_policy_open(const gpur_learner *learner, int32_t streams, int32_t rows, gpur_policy **policy)
+/* A policy with a learner's network, on its device. */
+static gpur_status open_policy(const gpur_learner *learner, int32_t streams, int32_t rows, gpur_policy **policy)
 {
     gpur_policy_config config;
     GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
@@ -73,8 +74,8 @@ gpur_status gpur_learner_work_open(gpur_learner_work *work, gpur_learner *learne
 {
     work->learner = learner;
     *table = (gpur_run_work){work, infer, copy, train, refresh, copy_for_evaluation, infer_for_evaluation};
-    GPUR_TRY(gpur_learner_policy_open(learner, streams, rows, &work->acting));
-    return evaluates ? gpur_learner_policy_open(learner, 1, 1, &work->evaluating) : GPUR_OK;
+    GPUR_TRY(open_policy(learner, streams, rows, &work->acting));
+    return evaluates ? open_policy(learner, 1, 1, &work->evaluating) : GPUR_OK;
 }
 
 void gpur_learner_work_close(gpur_learner_work *work)

@@ -34,9 +34,6 @@ typedef struct gpur_run_work {
 gpur_status gpur_acting_policy_open(gpur_device *device, const gpur_schema *schema, const gpur_policy_config *settings,
                                     gpur_policy **policy);
 
-/* One with a learner's network, on its device. */
-gpur_status gpur_learner_policy_open(const gpur_learner *learner, int32_t streams, int32_t rows, gpur_policy **policy);
-
 typedef struct gpur_learner_work {
     gpur_learner *learner;
     gpur_policy *acting, *evaluating; /* `evaluating` is NULL if there are no evaluations */

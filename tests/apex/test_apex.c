@@ -367,7 +367,7 @@ TEST(settings_that_do_not_go_together_are_refused)
     REFUSED("epsilon_count is 0", c->epsilons = bad);
     REFUSED("block_rows is 0; it must be 1 to 65536", c->block_rows = 0);
     REFUSED("block_rows is 65 and that of the replay 64", c->block_rows = 65);
-    REFUSED("compression is 20; it must be 0 to 19", c->compression = 20);
+    REFUSED("compression is 20; it must be 0 (none) to 19", c->compression = 20);
     REFUSED("initial_priorities is 2", c->initial_priorities = 2);
     REFUSED("and it has no field \"priority\"", settings.replay.field_count--);
     REFUSED("the replay's prioritized is 0", settings.replay.prioritized = 0;

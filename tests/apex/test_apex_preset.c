@@ -54,7 +54,7 @@ static void set_others(system_config *c)
     (void)gpur_learner_config_init(&c->learner, sizeof c->learner);
     (void)gpur_dpg_config_init(&c->dpg, sizeof c->dpg);
     (void)gpur_apex_config_init(&c->apex, sizeof c->apex);
-    c->apex.actors = 3, c->apex.seed = 7;
+    c->apex.actors = 3, c->apex.workers = 2, c->apex.seed = 7;
     c->apex.epsilon_base = 0.1f, c->apex.epsilon_exponent = 1.0f, c->apex.block_rows = 3, c->apex.compression = 2;
     c->apex.initial_priorities = 0, c->apex.replicate = 2, c->apex.pull_period = 3, c->apex.max_episode_steps = 5;
     c->apex.publish_period = 9, c->apex.soft_capacity = 5, c->apex.trim_period = 3, c->apex.limiter_band = 9.0;
@@ -87,6 +87,7 @@ static void check_shared(const system_config *c)
     const gpur_apex_config *const a = &c->apex;
     const constant constants[] = {
         {"actors", a->actors, 3},
+        {"workers", a->workers, 2},
         {"seed", (double)a->seed, 7},
         {"epsilon's base", (double)a->epsilon_base, (double)0.4f},
         {"epsilon's exponent", (double)a->epsilon_exponent, 7},

@@ -311,6 +311,28 @@ TEST(a_saved_learner_goes_on_in_another_run)
     close_run();
     test_remove_folder();
 }
+
+/* What is refused leaves the run as it was, so that it goes on. */
+TEST(a_folder_of_two_saves_is_refused)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", test_file_path("ga3c.safetensors"));
+    *strrchr(folder, '/') = 0;
+    const char *const file = test_file_path("learner.safetensors");
+    CHECK_OK(open_run("ga3c-small", 1));
+    CHECK_OK(gpur_ga3c_advance(run, 500));
+    CHECK_OK(gpur_ga3c_save(run, folder));
+    close_run();
+    CHECK_OK(open_run("ga3c-small", 1));
+    CHECK_OK(gpur_actor_critic_save(learner, file, NULL));
+    CHECK_FAILS(gpur_ga3c_load(run, folder), GPUR_FILE_ERROR, "saved after 0 train steps");
+    CHECK_EQUAL(remove(file), 0);
+    CHECK_FAILS(gpur_ga3c_load(run, folder), GPUR_FILE_ERROR, "learner.safetensors");
+    CHECK_EQUAL(stats_of_run().steps, 0);
+    CHECK_OK(gpur_ga3c_advance(run, 100));
+    close_run();
+    test_remove_folder();
+}
 #endif
 
 int main(int argc, char **argv)
@@ -325,6 +347,7 @@ int main(int argc, char **argv)
     RUN(environments_that_do_not_fit_are_refused);
 #ifdef GPUR_HAS_FILES
     RUN(a_saved_learner_goes_on_in_another_run);
+    RUN(a_folder_of_two_saves_is_refused);
 #endif
     return test_main_end();
 }

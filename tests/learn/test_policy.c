@@ -605,6 +605,7 @@ TEST(bad_calls_are_refused_and_compute_nothing)
     REFUSED(in.greedy = 1, "probabilities, values or greedy is given; a policy with network.head 0 has q");
     REFUSED(out.values = q, "probabilities, values or greedy is given; a policy with network.head 0 has q");
     REFUSED(in.greedy = 2, "greedy is 2; it must be 0 or 1");
+    REFUSED(in.reserved = 9, "gpur_policy_input.reserved is 9 in word 0; it must be 0");
     REFUSED(in.size = 0, "gpur_policy_input.size is 0");
     REFUSED(out.size = 4, "gpur_policy_output.size is 4");
     REFUSED((epsilon[1] = 1.5f), "epsilon[1] is 1.5; it must be 0 to 1");

@@ -169,6 +169,16 @@ TEST(a_refused_create_leaves_no_handle_and_no_memory)
 
 /* Taking that much would be slow, so it is planned. Priorities grow in steps; with a slack of its own the ring of
  * frames does not grow as the other does. */
+TEST(a_refused_size_changes_no_config)
+{
+    gpur_replay_config config = {.size = 77, .capacity = 5};
+    CHECK_FAILS(gpur_replay_config_init(&config, 7), GPUR_INVALID_ARGUMENT, "size is 7; it must be sizeof");
+    CHECK_FAILS(gpur_replay_config_init(&config, 65537), GPUR_INVALID_ARGUMENT, "size is 65537; it must be sizeof");
+    CHECK(config.size == 77 && config.capacity == 5);
+    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
+    CHECK(config.size == sizeof config && config.capacity != 5);
+}
+
 TEST(the_capacity_that_is_said_to_fit_is_planned_to)
 {
     gpur_device *const device = test_device();
@@ -436,6 +446,7 @@ int main(int argc, char **argv)
     RUN(bad_schemas_are_refused_with_the_reason);
     RUN(settings_that_others_do_not_allow_are_refused);
     RUN(a_refused_create_leaves_no_handle_and_no_memory);
+    RUN(a_refused_size_changes_no_config);
     RUN(the_capacity_that_is_said_to_fit_is_planned_to);
     RUN(what_the_ring_shares_its_memory_with_counts);
     RUN(the_plan_of_the_papers_replay_is_exact);

@@ -327,17 +327,19 @@ static gpur_status save(void *context, const char *path)
     return fclose(file) == 0 ? GPUR_OK : gpur_fail(GPUR_FILE_ERROR, "cannot write %s", path);
 }
 
-static gpur_status load(void *context, const char *path)
+static gpur_status load(void *context, const char *path, int64_t trained)
 {
     ga3c_fake *const fake = context;
     FILE *const file = fopen(path, "r");
     long long steps = -1;
     if (!file)
         return gpur_fail(GPUR_FILE_ERROR, "cannot read %s", path);
-    if (fscanf(file, "%lld", &steps) == 1)
-        atomic_store(&fake->steps, steps);
+    const int has_number = fscanf(file, "%lld", &steps) == 1;
     fclose(file);
-    return steps >= 0 ? GPUR_OK : gpur_fail(GPUR_FILE_ERROR, "%s has no number", path);
+    if (!has_number || steps != trained)
+        return gpur_fail(GPUR_FILE_ERROR, "%s: %lld train steps", path, steps);
+    atomic_store(&fake->steps, steps);
+    return GPUR_OK;
 }
 
 static void close_model(void *context)

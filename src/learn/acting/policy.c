@@ -17,11 +17,9 @@ gpur_status gpur_policy_config_init(gpur_policy_config *config, uint64_t size)
 {
     gpur_policy_config defaults = {.max_batch = 64, .streams = 1, .math = GPUR_MATH_FP32};
     gpur_learner_config learner;
-    GPUR_REQUIRE(config, "gpur_policy_config is NULL");
     GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
     defaults.network = learner.network;
-    memcpy(config, &size, sizeof size);
-    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_policy_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_policy_config");
 }
 
 gpur_status gpur_policy_config_preset(gpur_policy_config *config, const char *name)
@@ -44,6 +42,7 @@ static gpur_status check_config(const gpur_policy_config *config)
     GPUR_REQUIRE(config->policy_floor >= 0.0f && config->policy_floor < 1.0f,
                  "policy_floor is %g; it must be at least 0 and below 1", (double)config->policy_floor);
     GPUR_TRY(gpur_choice_check(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
+    GPUR_TRY(gpur_reserved_check(&(const int64_t){config->reserved}, 1, "gpur_policy_config"));
     return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
 }
 
@@ -209,6 +208,7 @@ static gpur_status check_outputs(const gpur_policy *policy, const gpur_policy_in
 {
     const int has_probabilities = policy->config.network.head == GPUR_HEAD_SOFTMAX_VALUE;
     GPUR_TRY(gpur_choice_check(in->greedy, 1, "greedy", "0 or 1"));
+    GPUR_TRY(gpur_reserved_check(&(const int64_t){in->reserved}, 1, "gpur_policy_input"));
     if (policy->config.network.head == GPUR_HEAD_TANH_ACTION)
         return check_vectors(in, out);
     GPUR_REQUIRE(!out->action_vectors && !in->sigma,

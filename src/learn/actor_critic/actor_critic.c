@@ -32,9 +32,7 @@ gpur_status gpur_actor_critic_config_init(gpur_actor_critic_config *config, uint
         .entropy = {.first = 0.01f, .last = 0.01f},
         .max_batch = 128,
     };
-    GPUR_REQUIRE(config, "gpur_actor_critic_config is NULL");
-    memcpy(config, &size, sizeof size);
-    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_actor_critic_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_actor_critic_config");
 }
 
 static gpur_status check_loss(const gpur_actor_critic_config *config)

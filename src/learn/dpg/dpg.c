@@ -43,9 +43,7 @@ gpur_status gpur_dpg_config_init(gpur_dpg_config *config, uint64_t size)
         .math = GPUR_MATH_FP32,
         .unroll = 8,
     };
-    GPUR_REQUIRE(config, "gpur_dpg_config is NULL");
-    memcpy(config, &size, sizeof size);
-    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_dpg_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_dpg_config");
 }
 
 gpur_dpg_network gpur_dpg_network_of(gpur_dpg *dpg, int which)

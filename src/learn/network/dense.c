@@ -14,6 +14,13 @@ static const void *weight_of(const gpur_pass *pass, const gpur_dense *d, const f
     return reads_bf16(pass, d) ? gpur_pass_parameter(pass, weights, d->weight) : weights + d->weight;
 }
 
+/* The output layers always compute in float32: they are small, their values are compared with each other, and their
+ * columns of the activations may lack the alignment that tensor cores need. */
+static int32_t math_of(const gpur_dense *d, int32_t math)
+{
+    return d->bias < 0 ? GPUR_MATH_FP32 : math;
+}
+
 /* Y (rows, units) = X (rows, inputs) W^T. */
 static gpur_gemm_shape forward_shape(const gpur_pass *pass, const gpur_dense *d)
 {
@@ -23,7 +30,7 @@ static gpur_gemm_shape forward_shape(const gpur_pass *pass, const gpur_dense *d)
     shape.lda = pass->pitch[d->from], shape.ldb = d->inputs, shape.ldc = pass->pitch[d->to];
     shape.transpose_b = 1;
     shape.bf16 = reads_bf16(pass, d);
-    shape.math = gpur_dense_math(d, pass->options.math);
+    shape.math = math_of(d, pass->options.math);
     return shape;
 }
 
@@ -128,7 +135,7 @@ static gpur_gemm_shape weight_shape(const gpur_backward *backward, const gpur_de
     shape.lda = backward->pass->pitch[d->to], shape.ldb = backward->pass->pitch[d->from], shape.ldc = d->inputs;
     shape.transpose_a = 1;
     shape.bf16 = reads_bf16(backward->pass, d);
-    shape.math = gpur_dense_math(d, backward->pass->options.math);
+    shape.math = math_of(d, backward->pass->options.math);
     return shape;
 }
 
@@ -140,7 +147,7 @@ static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_den
     shape.m = backward->rows, shape.n = d->inputs, shape.k = d->units;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = d->inputs, shape.ldc = backward->pass->pitch[d->from];
     shape.bf16 = reads_bf16(backward->pass, d);
-    shape.math = gpur_dense_math(d, backward->pass->options.math);
+    shape.math = math_of(d, backward->pass->options.math);
     return shape;
 }
 

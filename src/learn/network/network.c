@@ -181,6 +181,11 @@ static gpur_status check_convolution(const gpur_network_config *config, int32_t 
     GPUR_REQUIRE(rows * columns * layer->units <= MAX_FEATURES,
                  "network.trunk[%" PRId32 "] makes (%" PRId64 ", %" PRId64 ", %" PRId32 "); at most %d numbers", i,
                  rows, columns, layer->units, MAX_FEATURES);
+    const int64_t widest = seen->channels > layer->units ? seen->channels : layer->units;
+    GPUR_REQUIRE(layer->kernel * (int64_t)layer->kernel * widest <= INT32_MAX,
+                 "network.trunk[%" PRId32 "] has %" PRId32 " x %" PRId32 " weights for each of %" PRId64
+                 " channels; at most %" PRId32 " in all",
+                 i, layer->kernel, layer->kernel, widest, INT32_MAX);
     return GPUR_OK;
 }
 

@@ -67,13 +67,6 @@ static inline int64_t gpur_activation_pitch(int64_t width)
     return (width + 3) / 4 * 4;
 }
 
-/* The output layers always compute in float32: they are small, their values are compared with each other, and their
- * columns of the activations may lack the alignment that tensor cores need. */
-static inline int32_t gpur_dense_math(const gpur_dense *dense, int32_t math)
-{
-    return dense->bias < 0 ? GPUR_MATH_FP32 : math;
-}
-
 /* Floats from row to row of the input that suit the first layer: images have no padding between them. */
 static inline int64_t gpur_input_pitch(const gpur_network *network)
 {

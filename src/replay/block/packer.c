@@ -48,9 +48,7 @@ static const gpur_packer_config defaults = {.size = sizeof(gpur_packer_config), 
 
 gpur_status gpur_packer_config_init(gpur_packer_config *config, uint64_t size)
 {
-    GPUR_REQUIRE(config, "gpur_packer_config is NULL");
-    config->size = size;
-    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_packer_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_packer_config");
 }
 
 /* Creates and destroys packers. */

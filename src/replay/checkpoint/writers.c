@@ -45,7 +45,9 @@ static int is_valid_entry(const env_check *s, int64_t frame)
 /* Checks the frames that the environment's next row may link to. Without an episode there are none. */
 static int are_valid_frames(const env_check *s)
 {
-    if (s->room == 0 || s->episode.state == GPUR_EPISODE_NONE)
+    const int32_t state = s->episode.state;
+    if (s->room == 0 || state == GPUR_EPISODE_NONE ||
+        (state == GPUR_EPISODE_ENDED && gpur_episode_is_unused(&s->episode)))
         return 1;
     if (s->last_frame != s->episode.steps + s->layout->stack - 1)
         return 0;

@@ -19,10 +19,9 @@ typedef struct gpur_consumer {
     gpur_ticket_lock lock; /* held from gpur_consumer_begin to gpur_consumer_end; protects all members */
     gpur_stream *stream;   /* sampling and training */
     gpur_event *done[2];   /* done[n % 2] is recorded at the end of launch n */
-    int64_t
-        launches; /* number of launches that have ended, and so the number of the launch in progress or of the next */
-    int64_t samples; /* samples taken so far; the step of the next sample's random numbers */
-    int64_t *ids;    /* (2, max_batch) pinned: callers' ids on their way to the device; launch n uses row n % 2 */
+    int64_t launches;      /* launches that have ended; also the number of the one in progress, or of the next */
+    int64_t samples;       /* samples taken so far; the step of the next sample's random numbers */
+    int64_t *ids;          /* (2, max_batch) pinned: callers' ids on their way to the device; launch n uses row n % 2 */
 } gpur_consumer;
 
 gpur_status gpur_consumer_build(gpur_replay *replay);

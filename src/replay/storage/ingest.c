@@ -9,7 +9,6 @@
 
 gpur_status gpur_ingest_build(gpur_replay *replay)
 {
-    replay->ingest.flush_mode = replay->config.flush;
     replay->ingest.when_full = replay->config.when_full;
     return gpur_staging_build(&replay->ingest.staging, replay->device, &replay->config, &replay->layout);
 }

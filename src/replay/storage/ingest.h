@@ -12,7 +12,7 @@
 
 typedef struct gpur_ingest {
     gpur_staging staging;
-    int32_t flush_mode, when_full;
+    int32_t when_full;
     int64_t writing;      /* claims that have not been committed */
     int64_t staged;       /* rows claimed and not uploaded */
     int64_t next_id;      /* id of the next row to be claimed */

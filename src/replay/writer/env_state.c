@@ -131,17 +131,10 @@ void gpur_env_state_destroy(gpur_env_state *env_state)
         gpur_host_free(env_state->device, env_state->episodes, env_state->bytes);
 }
 
-/* 1 if the environment has had no episode yet: its state is all zeros, except that gpur_writer_set_ended may have set
- * `state`. An episode without a step has a negative `previous`. */
-static int is_unused(const gpur_episode *episode)
-{
-    return episode->steps == 0 && episode->previous == 0;
-}
-
 void gpur_env_state_begin(gpur_env_state *env_state, int64_t env)
 {
     gpur_episode *const episode = &env_state->episodes[env];
-    const int64_t previous = is_unused(episode) ? -1 : gpur_previous_across(episode->previous);
+    const int64_t previous = gpur_episode_is_unused(episode) ? -1 : gpur_previous_across(episode->previous);
     const gpur_episode begun = {.previous = previous, .state = GPUR_EPISODE_OPEN};
     *episode = begun;
 }

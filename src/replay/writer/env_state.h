@@ -37,6 +37,13 @@ typedef struct gpur_episode {
     int32_t state;    /* GPUR_EPISODE_* */
 } gpur_episode;
 
+/* 1 if the environment has had no episode yet: its state is all zeros, except that gpur_writer_set_ended may have set
+ * `state`. An episode without a step has a negative `previous`. */
+static inline int gpur_episode_is_unused(const gpur_episode *episode)
+{
+    return episode->steps == 0 && episode->previous == 0;
+}
+
 /* A field that a transition takes from its first step: its offsets in the entry of a step and in a ring row. */
 typedef struct gpur_carried_field {
     int32_t field; /* index in the schema */

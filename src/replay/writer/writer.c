@@ -19,9 +19,7 @@ static const gpur_writer_config defaults = {
 
 gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_t size)
 {
-    GPUR_REQUIRE(config, "gpur_writer_config is NULL");
-    config->size = size;
-    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_writer_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_writer_config");
 }
 
 /* Byte offset in a ring row of a field of the schema, or -1. */

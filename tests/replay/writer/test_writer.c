@@ -294,29 +294,19 @@ static int states_are(const replay_fixture *s, int32_t first, int32_t second)
            gpur_writer_get_episode(s->writer, 1, &info[1], NULL) == GPUR_OK && info[1].state == second;
 }
 
-/* Rows alone, of two environments of which one has ended: the note goes with the file, and to a writer that comes. */
-TEST(who_appends_rows_notes_what_has_ended)
+static const uint8_t second_ended[ENVS] = {0, 1};
+
+/* The notes are in the file, for a writer that is there and for one that comes later. */
+static void check_saved_notes(const replay_fixture *s, const gpur_replay_config *config)
 {
-    const gpur_replay_config config = replay_fixture_config(full, 7, 100, 7, 8);
-    const uint8_t ended[ENVS] = {0, 1}, wrong[ENVS] = {0, 2};
-    replay_fixture s;
-    CHECK(open_steps(&s, &config, GPUR_AUTORESET_NEXT_STEP));
-    s.row_tags = row_tags_of(s.replay, config.gamma);
-    CHECK_REFUSED(gpur_writer_set_ended(s.writer, NULL), "");
-    CHECK_REFUSED(gpur_writer_set_ended(NULL, ended), "");
-    CHECK_OK(gpur_writer_set_ended(s.writer, ended));
-    CHECK_REFUSED(gpur_writer_set_ended(s.writer, wrong), "");
-    CHECK_MESSAGE("ended[1] is 2; it must be 0 or 1");
-    CHECK(states_are(&s, GPUR_EPISODE_NONE, GPUR_EPISODE_ENDED));
-    CHECK_OK(replay_fixture_append(&s, 6));
 #ifdef GPUR_HAS_FILES
     char path[] = "/tmp/gpur_ended_XXXXXX";
     CHECK(mkstemp(path) >= 0);
-    CHECK_OK(gpur_replay_save(s.replay, path, NULL));
+    CHECK_OK(gpur_replay_save(s->replay, path, NULL));
     for (int is_late = 0; is_late < 2; is_late++) {
         replay_fixture to;
         gpur_writer_config writer = {.size = sizeof writer, .num_envs = ENVS, .autoreset = GPUR_AUTORESET_NEXT_STEP};
-        CHECK(open_steps(&to, &config, GPUR_AUTORESET_NEXT_STEP));
+        CHECK(open_steps(&to, config, GPUR_AUTORESET_NEXT_STEP));
         if (is_late)
             gpur_writer_destroy(to.writer);
         CHECK_OK(gpur_replay_load(to.replay, path, NULL));
@@ -326,10 +316,49 @@ TEST(who_appends_rows_notes_what_has_ended)
         replay_fixture_close(&to);
     }
     remove(path);
+#else
+    (void)s, (void)config;
 #endif
+}
+
+/* Rows alone, of two environments of which one has ended: the note goes with the file, and to a writer that comes. */
+TEST(who_appends_rows_notes_what_has_ended)
+{
+    const gpur_replay_config config = replay_fixture_config(full, 7, 100, 7, 8);
+    const uint8_t wrong[ENVS] = {0, 2};
+    replay_fixture s;
+    CHECK(open_steps(&s, &config, GPUR_AUTORESET_NEXT_STEP));
+    s.row_tags = row_tags_of(s.replay, config.gamma);
+    CHECK_REFUSED(gpur_writer_set_ended(s.writer, NULL), "");
+    CHECK_REFUSED(gpur_writer_set_ended(NULL, second_ended), "");
+    CHECK_OK(gpur_writer_set_ended(s.writer, second_ended));
+    CHECK_REFUSED(gpur_writer_set_ended(s.writer, wrong), "");
+    CHECK_MESSAGE("ended[1] is 2; it must be 0 or 1");
+    CHECK(states_are(&s, GPUR_EPISODE_NONE, GPUR_EPISODE_ENDED));
+    CHECK_OK(replay_fixture_append(&s, 6));
+    check_saved_notes(&s, &config);
     CHECK_OK(gpur_writer_reset(s.writer, 0, zeros)); /* a writer that is given steps notes it by itself */
-    CHECK_REFUSED(gpur_writer_set_ended(s.writer, ended), "environment 0 has an open episode");
+    CHECK_REFUSED(gpur_writer_set_ended(s.writer, second_ended), "environment 0 has an open episode");
     CHECK(states_are(&s, GPUR_EPISODE_OPEN, GPUR_EPISODE_ENDED));
+    replay_fixture_close(&s);
+}
+
+/* Environments that have had no step have no frames either. */
+TEST(notes_of_what_has_ended_are_saved_with_frames)
+{
+    static const gpur_field fields[] = {{"obs", GPUR_UINT8, {2, OBS}},
+                                        {"action", GPUR_INT32, {0}},
+                                        {"reward", GPUR_FLOAT32, {0}},
+                                        {"next_obs", GPUR_UINT8, {2, OBS}},
+                                        {"terminated", GPUR_BOOL, {0}}};
+    gpur_replay_config config;
+    replay_fixture s;
+    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
+    config.capacity = 100, config.fields = fields, config.field_count = sizeof fields / sizeof *fields;
+    config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = 2;
+    CHECK(open_steps(&s, &config, GPUR_AUTORESET_NEXT_STEP));
+    CHECK_OK(gpur_writer_set_ended(s.writer, second_ended));
+    check_saved_notes(&s, &config);
     replay_fixture_close(&s);
 }
 
@@ -344,5 +373,6 @@ int main(int argc, char **argv)
     RUN(rewards_are_clipped_when_asked_and_nan_passes);
     RUN(bad_questions_about_an_environment_are_refused);
     RUN(who_appends_rows_notes_what_has_ended);
+    RUN(notes_of_what_has_ended_are_saved_with_frames);
     return test_main_end();
 }
