@@ -40,7 +40,7 @@ measure() {
     [ "$ended" -eq 0 ] || { status=$ended && echo "$script: $name failed with status $ended" >&2; }
 }
 
-build build/bench all -DGPUREPLAY_BENCH=ON -DGPUREPLAY_EXAMPLES=OFF
+build build/bench all -DGPUREPLAY_BENCH=ON
 mkdir -p "$out"
 trap 'interrupted=yes' INT TERM
 for program in build/bench/bench/bench_*; do

@@ -73,6 +73,24 @@ def print_ratios(report: Case) -> None:
                                                        "goal"], variant_rows(report["cases"]))
 
 
+def cell_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return " ".join(map(cell_text, value))
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def print_numbers(report: Case) -> None:
+    """A case a row, and a column for each of its numbers. Cases that have others make another table."""
+    kinds: dict[tuple[str, ...], list[Case]] = {}
+    for case in report["cases"]:
+        kinds.setdefault(tuple(key for key in case if key != "name"), []).append(case)
+    for keys, cases in kinds.items():
+        table(f"{report['title']}: {report['settings']}", ["", *keys],
+              ([case["name"], *(cell_text(case[key]) for key in keys)] for case in cases))
+
+
 def print_cache(report: Case) -> None:
     """The times, and the bytes of the cache's entries and of the learner with them."""
     print_ratios({**report, "cases": [case for case in report["cases"] if case["name"] != "memory"]})
@@ -222,7 +240,7 @@ PRINTERS = {"ablation": print_ablation, "cache of returns": print_cache, "priori
             "whole training": print_training, "blocks of frames while training": print_feed,
             "replay buffers of several libraries": print_libraries,
             "whole loops of several libraries": print_libraries, "train steps of several libraries": print_libraries,
-            "refresh of a cache of returns": print_libraries}
+            "refresh of a cache of returns": print_libraries, "ddpg": print_libraries, "GA3C": print_numbers}
 
 
 def main() -> int:

@@ -134,7 +134,7 @@ static const struct option {
                           .of = APEX},
     [OPTION_SAMPLES_PER_INSERT] = {"--samples-per-insert", "X", NUMBER, 0, 0,
                                    "of Ape-X: transitions learned for each one received; 0: not limited (0, 8; of "
-                                   "apex-dpg-small 32)",
+                                   "apex-dpg-small 64)",
                                    .of = APEX},
     [OPTION_INITIAL_PRIORITIES] = {"--initial-priorities", "td|max", TEXT, 0, 0,
                                    "of Ape-X: the actors' TD errors, or the largest priority so far (td)", .of = APEX},

@@ -200,7 +200,7 @@ GPUR_API gpur_status gpur_apex_create_dpg(gpur_dpg *dpg, const gpur_env_type *ty
                                           gpur_apex **apex);
 
 /* Asks all actors to end, kills processes that have not ended after 5 seconds, waits for all of them, and frees the
- * run. A thread ends after its step of the environment. NULL does nothing. */
+ * run. A thread ends after its step of the environment. Not to be called by on_event. NULL does nothing. */
 GPUR_API void gpur_apex_destroy(gpur_apex *apex);
 
 /*

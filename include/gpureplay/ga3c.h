@@ -156,7 +156,7 @@ GPUR_API gpur_status gpur_ga3c_create(gpur_actor_critic *learner, const gpur_env
                                       const gpur_ga3c_config *config, gpur_ga3c **run);
 
 /* Ends all threads, each after its step of the environment or its batch, and frees the run. Rollouts that are not
- * complete are lost. NULL does nothing. */
+ * complete are lost. Not to be called by on_event. NULL does nothing. */
 GPUR_API void gpur_ga3c_destroy(gpur_ga3c *run);
 
 /*

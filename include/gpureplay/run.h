@@ -181,7 +181,7 @@ GPUR_API gpur_status gpur_run_create_vector(gpur_learner *learner, const gpur_ve
                                             gpur_run **run);
 
 /* Stops the threads, ends open episodes as gpur_writer_destroy does, and frees the run. Transitions in the logs that
- * were not published are dropped. NULL does nothing. */
+ * were not published are dropped. Not to be called by on_event. NULL does nothing. */
 GPUR_API void gpur_run_destroy(gpur_run *run);
 
 /*

@@ -44,7 +44,6 @@ typedef struct number_type {
 } number_type;
 
 #define NEW_REFERENCE(object) (Py_INCREF(object), (PyObject *)(object)) /* Py_NewRef of Python 3.10 */
-#define TYPE_CODE(type) ((type).kind * 16 + (type).bytes)
 
 /* A field of the schema. */
 typedef struct column {
@@ -96,11 +95,16 @@ static int read_column(column *self, PyObject *field)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+static int is_same_type(number_type a, number_type b)
+{
+    return a.kind == b.kind && a.bytes == b.bytes;
+}
+
 /* Whether a field of type `to` takes numbers of type `from`, if they fit. Types that are not common are left out. */
 static int accepts(number_type to, number_type from)
 {
     const int is_integer = (from.kind == 'i' && from.bytes >= 4) || (from.kind == 'u' && from.bytes == 1);
-    if (TYPE_CODE(to) == TYPE_CODE(from))
+    if (is_same_type(to, from))
         return 1;
     if (to.kind == 'f')
         return to.bytes == 4 && (is_integer || from.kind == 'b' || (from.kind == 'f' && from.bytes == 8));
@@ -160,9 +164,9 @@ static int convert_line(number_type to, unsigned char *out, number_type from, co
                         npy_intp stride)
 {
     float *const floats = (float *)(void *)out;
-    if (TYPE_CODE(to) != TYPE_CODE(from) && from.kind != 'f')
+    if (!is_same_type(to, from) && from.kind != 'f')
         return convert_integers(to, out, from, in, count, stride);
-    if (TYPE_CODE(to) != TYPE_CODE(from)) /* compilers make vector instructions of the first, whose stride is known */
+    if (!is_same_type(to, from)) /* compilers make vector instructions of the first, whose stride is known */
         return stride == sizeof(double) ? round_doubles(floats, in, count, sizeof(double))
                                         : round_doubles(floats, in, count, stride);
     if (stride == to.bytes)
@@ -194,7 +198,7 @@ static int convert_axes(number_type to, unsigned char **out, number_type from, P
 static const void *read_elements(number_type to, PyArrayObject *array, int64_t count, scratch *space)
 {
     const number_type from = type_of(PyArray_DESCR(array));
-    if (TYPE_CODE(to) == TYPE_CODE(from) && PyArray_ISCARRAY_RO(array))
+    if (is_same_type(to, from) && PyArray_ISCARRAY_RO(array))
         return PyArray_DATA(array);
     if (!accepts(to, from) || !PyArray_ISNOTSWAPPED(array))
         return NULL;
@@ -231,7 +235,7 @@ static const void *read_number(number_type to, PyObject *value, scratch *space)
     } else {
         return NULL;
     }
-    if (TYPE_CODE(to) == TYPE_CODE(from))
+    if (is_same_type(to, from))
         return overflow ? NULL : given;
     unsigned char *const out = overflow || !accepts(to, from) ? NULL : take_scratch(space, 1, to.bytes);
     return out && convert_line(to, out, from, given->bytes, 1, to.bytes) ? out : NULL;

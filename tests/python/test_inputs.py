@@ -249,6 +249,7 @@ def unchanged(vector, before):
 
 BAD_ROWS = {  # (field, value, exception, its text)
     "obs as text": ("obs", np.full((ENVS, 3), "a"), TypeError, "obs is <U1; it must be float32"),
+    "obs as long text": ("obs", np.full((ENVS, 3), "a" * 69), TypeError, "obs is <U69; it must be float32"),
     "obs as nothing": ("obs", None, TypeError, "obs is object; it must be float32"),
     "obs masked": ("obs", np.ma.masked_array(np.zeros((ENVS, 3)), mask=np.eye(ENVS, 3)), TypeError,
                    r"obs is a masked array; it must be an array without a mask, say obs.filled\(0\)"),

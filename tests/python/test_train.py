@@ -449,6 +449,17 @@ def test_a_run_over_a_buffer_and_a_learner_of_ones_own():
     agent.train(3)
 
 
+@pytest.mark.parametrize("which", ["run", "learner", "buffer"])
+def test_on_event_cannot_close_what_the_call_uses(which):
+    agent = learner()
+    run = gpureplay.Run(agent, lambda lane: Random(), num_envs=2, prepopulation=50, eval_period=0, eval_episodes=0,
+                        on_event=lambda event: {"run": run, "learner": agent, "buffer": agent._buffer}[which].close())
+    with pytest.raises(RuntimeError, match=f"this {which} cannot be closed by a function that its own call runs"):
+        run.advance(10**6)
+    assert run.stats.prepopulated > 0 and not run.closed
+    agent._buffer.close()
+
+
 def test_runs_close_with_their_learner_and_in_any_order():
     for close in ("close", "buffer", "drop"):
         agent = learner()

@@ -9,8 +9,8 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple, NoReturn, Optional, TypeVar
 
@@ -32,6 +32,15 @@ Owned = dict[Optional[int], Callable[[Optional[int]], None]]
 
 
 _Handle = TypeVar("_Handle", bound="Handle")
+
+
+class _Calling(threading.local):
+    """Objects whose call, in this thread, now runs a function of the user's."""
+
+    handles: tuple[Handle, ...] = ()
+
+
+_calling = _Calling()
 
 
 class Handle:
@@ -86,9 +95,26 @@ class Handle:
         """True after `close`, and in a child process that was forked while the object was open."""
         return self._handle is None
 
+    def _users_of_call(self) -> tuple[Handle, ...]:
+        """The objects that a call with this one uses."""
+        return (self,)
+
+    @contextmanager
+    def _calls_user(self) -> Iterator[None]:
+        """Around a function of the user's that a call with this object runs: it cannot close what the call uses."""
+        before = _calling.handles
+        _calling.handles = (*before, *self._users_of_call())
+        try:
+            yield
+        finally:
+            _calling.handles = before
+
     def _detach(self) -> int | None:
         """Removes and returns the address, and waits for the calls of other threads that still use it. This thread's
         own calls are not waited for: a signal handler that closes the object runs between them."""
+        if any(handle is self for handle in _calling.handles):
+            raise RuntimeError(f"this {self._kind} cannot be closed by a function that its own call runs, such as "
+                               "on_event or progress; return False, and close it after the call")
         address, self._handle = self._handle, None
         own_thread = threading.get_ident()
         while any(thread != own_thread for thread in list(self._calls)):
@@ -262,7 +288,8 @@ def call_with_file(handle: Handle, function: Any, path: str | os.PathLike[str], 
 
         def report(_: int | None, done: int, total: int) -> int:
             try:
-                stop = progress is not None and says_stop(progress(done, total))
+                with handle._calls_user():
+                    stop = progress is not None and says_stop(progress(done, total))
             except BaseException as error:
                 raised.append(error)
                 stop = True

@@ -139,6 +139,11 @@ class Learner(Handle):
 class ReplayLearner(Learner):
     """What `DQN` and `DDPG` share: they train on a buffer."""
 
+    _buffer: ReplayBuffer
+
+    def _users_of_call(self) -> tuple[Handle, ...]:
+        return (self, self._buffer)
+
     def train(self, steps: int = 1, progress: Progress | None = None) -> None:
         """Enqueues train steps and returns before the last one is done. They are enqueued in launches of 256. Ctrl-C
         takes effect between two launches; those that were enqueued still run.

@@ -7,7 +7,9 @@ import ctypes
 import functools
 import os
 import threading
+import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from . import _c_api
@@ -81,6 +83,7 @@ class Reporter:
         self.raised: list[BaseException] = []
         self.says_stop = False
         self.stop: Callable[[], None] = lambda: None  # stops the run
+        self.calls_user: Callable[[], AbstractContextManager[None]] = nullcontext  # the run's
         self._on_event, self._event_at = on_event, event_at
         self.function = dict(_c_api.RunConfig._fields_)["on_event"](self._report)
 
@@ -93,7 +96,8 @@ class Reporter:
         if self._on_event is None or self.raised:
             return
         try:
-            self.says_stop |= says_stop(self._on_event(self._event_at(address)))
+            with self.calls_user():
+                self.says_stop |= says_stop(self._on_event(self._event_at(address)))
         except BaseException as error:
             self.raised.append(error)
         if self.raised or self.says_stop:
@@ -115,6 +119,11 @@ class Advanced(Handle):
         super().__init__(address, destroy, self._agent._runs)
         self._agent._take_run(self)
         self._reporter.stop = functools.partial(type(self)._stop, address)
+        run = weakref.proxy(self)
+        self._reporter.calls_user = lambda: run._calls_user()
+
+    def _users_of_call(self) -> tuple[Handle, ...]:
+        return (self, *self._agent._users_of_call())
 
     def _failure(self, error: Exception) -> BaseException:
         """The library's error, with what an environment in Python raised as its cause."""

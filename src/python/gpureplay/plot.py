@@ -87,7 +87,7 @@ def _evaluations_of(folder: Path) -> Curve:
 
 def _settings_of(config: dict[str, Any]) -> str:
     """What runs of one curve have in common."""
-    names = ("environment", "run", "apex", "replay", "learner", "dpg")
+    names = ("environment", "run", "apex", "ga3c", "replay", "learner", "dpg", "actor_critic")
     parts = {name: dict(config[name]) for name in names if name in config}
     for part in parts.values():
         part.pop("seed", None)
@@ -97,6 +97,8 @@ def _settings_of(config: dict[str, Any]) -> str:
 def _label_of(config: dict[str, Any]) -> str:
     if "apex" in config:
         return f"{config['environment']['name']}, Ape-X, {config['apex']['actors']} actors"
+    if "ga3c" in config:
+        return f"{config['environment']['name']}, {config['ga3c']['system']}, {config['ga3c']['agents']} agents"
     run = config["run"]
     words = {(0, 0): "standard", (1, 0): "concurrent", (0, 1): "synchronized", (1, 1): "concurrent, synchronized"}
     mode = words[bool(run["concurrent"]), bool(run["synchronized"])]
