@@ -9,12 +9,11 @@ register(test_version package test_version ${PROJECT_VERSION})
 add_python_test(test_headers_alone package/test_headers_alone.py)
 add_python_test(test_prefetch package/test_prefetch.py ${CMAKE_C_COMPILER})
 add_python_test(test_symbols package/test_symbols.py $<TARGET_FILE:gpureplay>)
-add_python_test(test_papers_md package/test_papers_md.py)
 add_python_test(test_docs package/test_docs.py $<TARGET_FILE_DIR:gpureplay>)
 add_python_test(test_layers package/test_layers.py)
 if(GPUREPLAY_BENCH)
     set(benchmark_files "")
-    foreach(name ablation append busy checkpoint compare conv device feed pixels priority sample train training)
+    foreach(name ablation append busy cache checkpoint compare conv device feed ga3c pixels priority sample train training)
         if(TARGET bench_${name})
             list(APPEND benchmark_files $<TARGET_FILE:bench_${name}>)
         endif()
@@ -110,7 +109,7 @@ endif()
 
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
 foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
-        test_headers_alone test_install_add_subdirectory_CXX test_minatar test_papers_md test_pendulum_gymnasium
+        test_headers_alone test_install_add_subdirectory_CXX test_minatar test_pendulum_gymnasium
         test_plugin test_python test_python_without_fast test_ray test_scripts test_sources test_switches test_train.cpu
         test_train_apex.cpu test_train_apex_in_python.cpu test_train_ga3c.cpu test_train_ga3c_in_python.cpu
         test_train_in_python.cpu)

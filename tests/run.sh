@@ -48,17 +48,19 @@ lean="-DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BENCH=OFF"
 race_flags="-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_RACE_CHECK=ON -DGPUREPLAY_BLAS=OFF -DCMAKE_C_FLAGS_RELEASE=-O1 $lean"
 
 fuzz_seconds=20
-chosen=() devices="cpu;cuda:0" install=yes
-slow='atari|out_of_memory[.]' # some build ALE or play long; the other is for asan, which sees leaks
+chosen=() devices="cpu;cuda:0" install=yes with_ray=
+# Those that build ALE, need Ray, or repeat a test with the other program that trains; the last is for asan, which sees
+# leaks.
+slow='atari|ray|train.*_in_python|out_of_memory[.]'
 while [ $# -gt 0 ]; do
     case $1 in
-    --all) chosen=("${configurations[@]}") slow='out_of_memory[.]' ;;
+    --all) chosen=("${configurations[@]}") slow='out_of_memory[.]' with_ray=ray ;;
     --only)
         known=${configurations[*]}
         wants "one of $known" "${known// /|}" "${@:1:2}"
         chosen+=("$2") && shift
         ;;
-    --long) export GPUR_TEST_LONG=1 && fuzz_seconds=600 slow='^$' ;;
+    --long) export GPUR_TEST_LONG=1 && fuzz_seconds=600 slow='^$' with_ray=ray ;;
     --device)
         wants "devices, separated by semicolons" "$a_word" "${@:1:2}"
         devices=$2 && shift
@@ -78,7 +80,7 @@ mkdir -p "$out"
 python=python3
 if [ $install = yes ]; then
     install_packages
-    make_venv "$PWD/build/venv" ||
+    make_venv "$PWD/build/venv" "$with_ray" ||
         echo "== no Python environment (build/tests/venv.log): tests that need one are skipped"
 fi
 [ ! -x build/venv/bin/python ] || python=$PWD/build/venv/bin/python

@@ -220,21 +220,14 @@ gpur_status gpur_settings_add_real(gpur_tensors *settings, const char *key, doub
     return gpur_tensors_add_metadata(settings, key, "%s", text);
 }
 
-/* The first versions of the file format had other words for the layouts. */
-static const char *in_current_words(const char *value)
-{
-    return strcmp(value, "linked") == 0 ? "frames" : strcmp(value, "packed") == 0 ? "rows" : value;
-}
-
 /* Refuses a file in which one of `expected` has another value; `what` names the object, as in "this replay". */
 static gpur_status compare_settings(const gpur_tensors *file, const gpur_tensors *expected, const char *what)
 {
     for (int32_t i = 0; i < expected->metadata_count; i++) {
         const gpur_metadata_entry *const item = &expected->metadata[i];
         const char *const text = gpur_tensors_find_metadata(file, item->key);
-        const char *const theirs = in_current_words(text ? text : "");
-        GPUR_REQUIRE(text && strcmp(theirs, item->value) == 0, "%s is \"%s\" in the file; %s has \"%s\"", item->key,
-                     theirs, what, item->value);
+        GPUR_REQUIRE(text && strcmp(text, item->value) == 0, "%s is \"%s\" in the file; %s has \"%s\"", item->key,
+                     text ? text : "", what, item->value);
     }
     return GPUR_OK;
 }

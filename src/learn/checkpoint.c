@@ -26,12 +26,12 @@ typedef struct learner_state {
             SCALAR(state, steps_enqueued, I64),                                                                        \
     }
 
-static gpur_status add_settings(const void *given, gpur_tensors *settings, int has_activation)
+static gpur_status add_settings(const void *given, gpur_tensors *settings)
 {
     const gpur_learner *const learner = given;
     const gpur_learner_config *const config = &learner->config;
     return gpur_learner_file_add_network(&config->network, &learner->network.params, "", config->optimizer.kind,
-                                         settings, has_activation);
+                                         settings);
 }
 
 /* `scalars` are those of a state. */

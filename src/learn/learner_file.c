@@ -72,8 +72,6 @@ static gpur_status add_layer(gpur_tensors *settings, const char *owner, int32_t 
                                      (int)layer->activation);
 }
 
-#define HIDDEN_ACTIVATION "hidden_activation"
-
 static gpur_status add_number(gpur_tensors *settings, const char *owner, const char *name, int64_t value)
 {
     char key[48];
@@ -81,30 +79,27 @@ static gpur_status add_number(gpur_tensors *settings, const char *owner, const c
     return gpur_tensors_add_metadata(settings, key, "%" PRId64, value);
 }
 
-/* Arrays are saved in the device's order, which depends on the layers, so these settings must match. `has_activation`:
- * with that of the head's hidden layers. */
-static gpur_status add_network(const gpur_network_config *network, const char *owner, gpur_tensors *settings,
-                               int has_activation)
+/* Arrays are saved in the device's order, which depends on the layers, so these settings must match. */
+static gpur_status add_network(const gpur_network_config *network, const char *owner, gpur_tensors *settings)
 {
     for (int32_t i = 0; i < network->trunk_count; i++)
         GPUR_TRY(add_layer(settings, owner, i, &network->trunk[i]));
     GPUR_TRY(add_number(settings, owner, "layers", network->trunk_count));
-    if (network->hidden > 0 && has_activation)
-        GPUR_TRY(add_number(settings, owner, HIDDEN_ACTIVATION, network->hidden_activation));
+    if (network->hidden > 0)
+        GPUR_TRY(add_number(settings, owner, "hidden_activation", network->hidden_activation));
     GPUR_TRY(add_number(settings, owner, "head", network->head));
     return add_number(settings, owner, "input_layout", network->input_layout);
 }
 
 gpur_status gpur_learner_file_add_network(const gpur_network_config *network, const gpur_params *params,
-                                          const char *owner, int32_t optimizer, gpur_tensors *settings,
-                                          int has_activation)
+                                          const char *owner, int32_t optimizer, gpur_tensors *settings)
 {
     static const char *const kinds[] = {"adam",          "rmsprop-tf",       "rmsprop-keras2",
                                         "rmsprop-torch", "rmsprop-deepmind", "adam-tf"};
     char key[48];
     snprintf(key, sizeof key, "%soptimizer", owner);
     GPUR_TRY(gpur_tensors_add_metadata(settings, key, "%s", kinds[optimizer]));
-    GPUR_TRY(add_network(network, owner, settings, has_activation));
+    GPUR_TRY(add_network(network, owner, settings));
     return add_number(settings, owner, "weights", gpur_params_weights(params));
 }
 
@@ -115,7 +110,7 @@ static gpur_status write(const gpur_learner_file *f, gpur_stream *stream, gpur_t
 {
     GPUR_TRY(add_sections(f, NULL, sections));
     GPUR_TRY(gpur_checkpoint_add_kind(tensors, f->kind));
-    GPUR_TRY(f->add_settings(f->learner, tensors, 1));
+    GPUR_TRY(f->add_settings(f->learner, tensors));
     GPUR_TRY(gpur_scalars_write(tensors, f->scalars, f->scalar_count));
     return gpur_checkpoint_write(f->device, stream, sections, tensors, path, options);
 }
@@ -133,11 +128,9 @@ gpur_status gpur_learner_file_write(const gpur_learner_file *f, gpur_stream *str
 
 /* Loading. */
 
-/* The first files did not record hidden_activation. */
 static gpur_status compare(const gpur_learner_file *f, gpur_learner_loading *load)
 {
-    const int has_activation = gpur_tensors_find_metadata(&load->file.tensors, HIDDEN_ACTIVATION) != NULL;
-    GPUR_TRY(f->add_settings(f->learner, &load->settings, has_activation));
+    GPUR_TRY(f->add_settings(f->learner, &load->settings));
     return gpur_checkpoint_compare(&load->file, f->kind, "this learner", &load->settings, f->scalars, f->scalar_count);
 }
 
@@ -204,9 +197,8 @@ gpur_status gpur_learner_file_load_weights(gpur_checkpoint *file, const char *ki
                                            float *weights, int64_t *steps)
 {
     const gpur_scalar scalar = {"steps_enqueued", GPUR_SCALAR_I64, steps};
-    const int has_activation = gpur_tensors_find_metadata(&file->tensors, HIDDEN_ACTIVATION) != NULL;
     gpur_tensors settings = {0};
-    gpur_status status = add_network(config, "", &settings, has_activation);
+    gpur_status status = add_network(config, "", &settings);
     if (status == GPUR_OK)
         status = gpur_checkpoint_compare(file, kind, "this policy", &settings, &scalar, 1);
     if (status == GPUR_OK)

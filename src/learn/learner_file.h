@@ -19,16 +19,15 @@ typedef struct gpur_learner_file {
         const gpur_params *params;
     } networks[GPUR_MAX_FILE_NETWORKS];
 
-    /* Adds what must be equal in the file and in the learner that loads it. `has_activation`: see below. */
-    gpur_status (*add_settings)(const void *learner, gpur_tensors *settings, int has_activation);
+    /* Adds what must be equal in the file and in the learner that loads it. */
+    gpur_status (*add_settings)(const void *learner, gpur_tensors *settings);
     const void *learner;
 } gpur_learner_file;
 
 /* For add_settings: adds those of a network. `owner` comes before the names, "" if there is one network. `optimizer`:
- * its kind. `has_activation`: with that of the head's hidden layers. */
+ * its kind. */
 gpur_status gpur_learner_file_add_network(const gpur_network_config *network, const gpur_params *params,
-                                          const char *owner, int32_t optimizer, gpur_tensors *settings,
-                                          int has_activation);
+                                          const char *owner, int32_t optimizer, gpur_tensors *settings);
 
 /* Writes a file, after the work that is enqueued on the stream. The scalars have their values. The padding of arrays is
  * always zero and not in the file. */

@@ -171,20 +171,13 @@ static gpur_status add_settings(const gpur_run *run, gpur_tensors *settings)
     GPUR_TRY(gpur_tensors_add_metadata(settings, "num_envs", "%d", (int)c->num_envs));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "concurrent", "%d", (int)c->concurrent));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "synchronized", "%d", (int)c->synchronized));
-    if (c->burst) /* files of older versions do not have it */
-        GPUR_TRY(gpur_tensors_add_metadata(settings, "burst", "%d", (int)c->burst));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "burst", "%d", (int)c->burst));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "acts_by_target", "%d", (int)run->shape.acts_by_target));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "whole_episodes", "%d", (int)c->whole_episodes));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "target_period", "%" PRId64, c->target_period));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "train_period", "%" PRId64, c->train_period));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "prepopulation", "%" PRId64, c->prepopulation));
-    return gpur_tensors_add_metadata(settings, "seed", "%" PRIu64, c->seed);
-}
-
-/* Those of the evaluations must match, too. Files of older versions do not have them. */
-static gpur_status add_eval_settings(const gpur_run *run, gpur_tensors *settings)
-{
-    const gpur_run_config *const c = &run->config;
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "seed", "%" PRIu64, c->seed));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "eval_period", "%" PRId64, c->eval_period));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "eval_episodes", "%" PRId64, c->eval_episodes));
     return gpur_tensors_add_metadata(settings, "eval_epsilon", "%.9g", (double)c->eval_epsilon);
@@ -204,8 +197,6 @@ static gpur_status write_file(run_state *state, const char *folder)
     gpur_status status = gpur_checkpoint_add_kind(&tensors, "run");
     if (status == GPUR_OK)
         status = add_settings(state->run, &tensors);
-    if (status == GPUR_OK)
-        status = add_eval_settings(state->run, &tensors);
     if (status == GPUR_OK)
         status = gpur_scalars_write(&tensors, scalars, SCALARS);
     if (status == GPUR_OK)
@@ -364,11 +355,7 @@ static gpur_status read_file(run_state *state, gpur_checkpoint *file, gpur_secti
     list_scalars(state, scalars);
     GPUR_TRY(gpur_checkpoint_options_init(&options, sizeof options));
     GPUR_TRY(add_settings(run, settings));
-    if (gpur_tensors_find_metadata(&file->tensors, "eval_period"))
-        GPUR_TRY(add_eval_settings(run, settings));
     GPUR_TRY(gpur_checkpoint_compare(file, "run", "this run", settings, scalars, SCALARS));
-    GPUR_REQUIRE(run->config.burst || !gpur_tensors_find_metadata(&file->tensors, "burst"),
-                 "%s is of a run with burst 1; this run has 0", file->file.path);
     GPUR_TRY(alloc_state(state, run, log && log->dims > 0 ? log->shape[0] : 0));
     GPUR_TRY(add_state(state, sections));
     GPUR_TRY(gpur_checkpoint_match(file, sections, "this run", 1));

@@ -16,7 +16,7 @@
 #if defined(__SANITIZE_THREAD__)
 enum { KILLS = 10 };
 #else
-enum { KILLS = 50 };
+enum { KILLS = 20 };
 #endif
 
 static apex_fixture fixture;

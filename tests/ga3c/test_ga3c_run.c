@@ -365,7 +365,7 @@ TEST(agents_leave_a_full_queue_at_once)
 
 TEST(a_run_ends_at_any_moment)
 {
-    for (int i = 0; i < (int)test_rounds(1000); i++) {
+    for (int i = 0; i < (int)test_rounds(300); i++) {
         const int64_t soon = i * 37 % 900;
         pthread_t stopper;
         config = ga3c_fixture_config(i % 2 ? "length=5" : "");

@@ -20,7 +20,7 @@ install_moved() {
 # cmake_consumer [cache entries]
 cmake_consumer() {
     cmake -S "$here" -B "$work/build" -DCONSUMER_LANGUAGE="$language" \
-        -DCMAKE_"$language"_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release "$@"
+        -DCMAKE_"$language"_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=None "$@"
     cmake --build "$work/build" --parallel 2 --target with_gpureplay with_gpureplay_static
     (cd "$work/build" && ctest --output-on-failure)
 }

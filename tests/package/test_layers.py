@@ -36,7 +36,6 @@ BELOW = {
 CUDA_NAMES = re.compile(r"#include [<\"](cuda|cublas|cudnn|curand)|\b(cuda|cublas|cudnn)[A-Z]\w+\(")
 CUDA_FILES = re.compile(r"^src/device/cuda/|^kernels/(cuda\.cu|target/cuda\.h)$")
 SOURCES = (".c", ".h", ".cc", ".cu")
-SUFFIXES = (".c", ".h", ".cc", ".cu", ".py", ".sh", ".cmake", ".in")
 
 
 def files(folder):
@@ -116,39 +115,6 @@ def cuda_stays_in_its_files():
                 assert not CUDA_NAMES.search(code), f"{here}: names CUDA"
 
 
-def files_are_short_and_licensed():
-    """At most 1,000 lines of 120 columns, counted in characters, in all that somebody writes: results are written by
-    programs."""
-    count = 0
-    for folder in TOPS:
-        for path in files(folder):
-            if not path.name.endswith((*SUFFIXES, ".md")) and path.name != "CMakeLists.txt":
-                continue
-            here, lines = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8").splitlines()
-            assert any("SPDX-License-Identifier: MIT" in line for line in lines[:2]) or \
-                path.name.endswith((".pc.in", ".md")), f"{here}: no license line"
-            assert len(lines) <= 1000, f"{here}: {len(lines)} lines; at most 1000"
-            for number, line in enumerate(lines, 1):
-                assert "\t" not in line and line == line.rstrip(), f"{here}:{number}: a tab, or a space at the end"
-                assert len(line) <= 120, f"{here}:{number}: {len(line)} columns; at most 120"
-            count += 1
-    return count
-
-
-def functions_are_short():
-    """At most 80 lines, from that of the opening brace to that of the closing one."""
-    count, opened = 0, 0
-    for path in (path for folder in TOPS for path in files(folder) if path.suffix in SOURCES):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if line == "{":
-                opened = number
-            elif line == "}" and opened:
-                length, count = number - opened + 1, count + 1
-                assert length <= 80, f"{path.relative_to(ROOT)}:{opened}: a function of {length} lines; at most 80"
-                opened = 0
-    return count
-
-
 def main():
     for folder in TOPS:
         for path in files(folder):
@@ -156,7 +122,7 @@ def main():
                 includes_go_downward(path.relative_to(ROOT).as_posix())
     folders_have_no_circles()
     cuda_stays_in_its_files()
-    print(f"test_layers: {files_are_short_and_licensed()} files in their place, {functions_are_short()} functions")
+    print("test_layers: includes go downward")
 
 
 main()

@@ -429,35 +429,25 @@ def test_what_it_cannot_do_is_refused(case):
 # Pickles.
 
 
-def in_old_words(state):
-    """The state that an older version would have pickled: some settings had other names."""
-    words = {new: old for old, new in sb3._RENAMED.items()}
-    return {**state, "_settings": {words.get(name, name): words.get(value, value) if isinstance(value, str) else value
-                                   for name, value in state["_settings"].items()}}
-
-
 @pytest.mark.parametrize("steps", [0, 12, 77])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_pickle_goes_on_where_the_buffer_was(kind, steps):
-    """Also in the midst of episodes, and under the names of an older version."""
+    """Also in the midst of episodes."""
     ours, episodes = make(kind, steps, 50, 2, block_rows=8)
     if steps and "priority" in kind:
         batch = ours.sample(8)
         ours.update_priorities(batch.indices, batch.rewards)
-    other, old = pickle.loads(pickle.dumps(ours)), ReplayBuffer.__new__(type(ours))
-    state = in_old_words(copy.deepcopy(ours).__getstate__())
-    assert state["_settings"]["update_size"] == 8 and state["_settings"].get("layout", "linked") == "linked"
-    old.__setstate__(state)
+    other, deep = pickle.loads(pickle.dumps(ours)), copy.deepcopy(ours)
     for more in (0, 5, 50):
-        episodes.add([ours, other, old], more)
-        for copied in (other, old):
+        episodes.add([ours, other, deep], more)
+        for copied in (other, deep):
             assert type(copied) is type(ours) and isinstance(copied, theirs.ReplayBuffer)
             assert (copied.pos, copied.size(), copied.full) == (ours.pos, ours.size(), ours.full)
             assert copied._settings["block_rows"] == 8
             if ours.size():
                 assert all(same(*tensors) for tensors in zip(all_of(ours)[:5], all_of(copied)[:5]))
         if ours._needs_file and ours.size():
-            found = [[tensor for tensor in buffer.sample(8) if tensor is not None] for buffer in (ours, other, old)]
+            found = [[tensor for tensor in buffer.sample(8) if tensor is not None] for buffer in (ours, other, deep)]
             assert all(torch.equal(one, two) and torch.equal(one, three) for one, two, three in zip(*found))
             assert len(found[0]) == 5 + ("returns" in kind) + 2 * ("priority" in kind)
 

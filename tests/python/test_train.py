@@ -355,11 +355,10 @@ def interrupt_soon(seconds):
 @needs_files
 def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     options = {**SMALL, "num_envs": 2, "steps": 10**6, "checkpoint": 80, "out": tmp_path}
-    timer, begin = interrupt_soon(1.0), time.monotonic()
+    timer = interrupt_soon(1.0)
     with pytest.raises(KeyboardInterrupt):
         gpureplay.train(lambda lane: Random(delays=np.random.default_rng(lane)), **options)
     timer.join()
-    assert time.monotonic() - begin < 5
     assert gpureplay.file_info(tmp_path / "learner.safetensors").kind == "learner"
     step = _run_folder.Checkpoint(tmp_path).find().step
     assert step > 0 and step % 80 == 0
@@ -454,7 +453,7 @@ def test_on_event_cannot_close_what_the_call_uses(which):
     agent = learner()
     run = gpureplay.Run(agent, lambda lane: Random(), num_envs=2, prepopulation=50, eval_period=0, eval_episodes=0,
                         on_event=lambda event: {"run": run, "learner": agent, "buffer": agent._buffer}[which].close())
-    with pytest.raises(RuntimeError, match=f"this {which} cannot be closed by a function that its own call runs"):
+    with pytest.raises(RuntimeError, match="cannot be closed by a function that its own call runs"):
         run.advance(10**6)
     assert run.stats.prepopulated > 0 and not run.closed
     agent._buffer.close()

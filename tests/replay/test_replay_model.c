@@ -594,7 +594,8 @@ static void run_round(int kind, uint64_t seed, int64_t *steps)
 /* 1.1 million operations, ten times as many with the long form; fewer where each one is slower. */
 TEST(random_schedules_agree_with_the_references)
 {
-    const uint64_t rounds = test_rounds(ROUNDS);
+    const uint64_t wanted = test_rounds(ROUNDS);
+    const uint64_t rounds = wanted > 102 && test_executor() == GPUR_EXECUTOR_THREAD && !test_is_long() ? 102 : wanted;
     int64_t steps[KINDS] = {0};
     for (uint64_t seed = 0; seed < rounds && !failed(); seed++) {
         if (IN_RACE_CHECK && seed % 34 < 10 && seed % 3 != 1)

@@ -113,13 +113,12 @@ typedef struct saved_state {
     }
 enum { STATE_SCALARS_COUNT = 4 };
 
-static gpur_status add_settings(const void *given, gpur_tensors *settings, int has_activation)
+static gpur_status add_settings(const void *given, gpur_tensors *settings)
 {
     const gpur_actor_critic *const learner = given;
     const gpur_actor_critic_config *const config = &learner->config;
-    (void)has_activation; /* all files have that */
     GPUR_TRY(gpur_learner_file_add_network(&config->network, &learner->network.params, "", config->optimizer.kind,
-                                           settings, 1));
+                                           settings));
     return gpur_tensors_add_metadata(settings, "dual_optimizer", "%" PRId32, config->dual_optimizer);
 }
 

@@ -103,14 +103,13 @@ static gpur_saved_arrays arrays_of(const gpur_dpg_network *owner, int which)
     return arrays;
 }
 
-static gpur_status add_settings(const void *learner, gpur_tensors *settings, int has_activation)
+static gpur_status add_settings(const void *learner, gpur_tensors *settings)
 {
     const gpur_dpg *const dpg = learner;
-    (void)has_activation; /* all files have that */
     GPUR_TRY(gpur_learner_file_add_network(&dpg->config.actor, &dpg->actor.params, "", dpg->config.actor_optimizer.kind,
-                                           settings, 1));
+                                           settings));
     return gpur_learner_file_add_network(&dpg->config.critic, &dpg->critic.params, "critic.",
-                                         dpg->config.critic_optimizer.kind, settings, 1);
+                                         dpg->config.critic_optimizer.kind, settings);
 }
 
 /* What changes from step to step besides the arrays. The counters of both networks are equal. */

@@ -71,11 +71,6 @@ _COMMON_BATCH = 1024  # agents seldom want larger batches
 _NEEDS_FILES = ("optimize_memory_usage, n_steps above 1 and priorities are pickled, which `save_replay_buffer` does, "
                 "as files of the library, and this one was built without cJSON or xxHash: `sudo apt install "
                 "libcjson-dev libxxhash-dev`, then `pip install --force-reinstall --no-cache-dir .` in its sources")
-# Attributes that pickles of the first version do not have.
-_ADDED_ATTRIBUTES: dict[str, Any] = {"optimize_memory_usage": False, "n_steps": 1, "gamma": 0.99, "_by_steps": False}
-# Settings and their values as older versions named them, in pickles.
-_RENAMED = {"update_size": "block_rows", "frame_slack": "extra_frames", "linked": "frames", "packed": "rows",
-            "plain": "independent"}
 _Fields = dict[str, tuple[tuple[int, ...], np.dtype]]
 
 
@@ -431,11 +426,9 @@ class ReplayBuffer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A buffer of a GPU that does not exist here is loaded to the CPU."""
         rows, file = state.pop("_transitions", None), state.pop("_file", None)
-        self.__dict__.update({**_ADDED_ATTRIBUTES, **state})
+        self.__dict__.update(state)
         if self._device.type == "cuda" and not torch.cuda.is_available():
             self._device = torch.device("cpu")
-        self._settings = {_RENAMED.get(name, name): _RENAMED.get(value, value) if isinstance(value, str) else value
-                          for name, value in self._settings.items()}
         steps = self._steps
         self.reset()
         self._steps = steps

@@ -245,20 +245,12 @@ static gpur_status count_envs(const gpur_tensors *file, int64_t index, int32_t *
     return GPUR_OK;
 }
 
-/* The first versions of the file format called observations "input". */
 static gpur_status find_mode(const gpur_tensors *file, int64_t index, char *mode)
 {
-    static const char old_word[] = ", input ";
     char key[GPUR_METADATA_KEY];
     snprintf(key, sizeof key, "writer.%" PRId64, index);
-    const char *const text = gpur_tensors_find_metadata(file, key), *const old = text ? strstr(text, old_word) : NULL;
-    int length = GPUR_WRITER_MODE;
-    if (old)
-        length = snprintf(mode, GPUR_WRITER_MODE, "%.*s, observations %s", (int)(old - text), text,
-                          old + sizeof old_word - 1);
-    else if (text)
-        length = snprintf(mode, GPUR_WRITER_MODE, "%s", text);
-    if (length >= GPUR_WRITER_MODE)
+    const char *const text = gpur_tensors_find_metadata(file, key);
+    if (!text || snprintf(mode, GPUR_WRITER_MODE, "%s", text) >= GPUR_WRITER_MODE)
         return gpur_fail(GPUR_FILE_ERROR, "the file does not say how its writer %" PRId64 " takes its steps", index);
     return GPUR_OK;
 }

@@ -238,21 +238,6 @@ TEST(forged_places_of_frames_are_refused)
     tear_down();
 }
 
-/* Files of the first versions have other words for these two settings. */
-TEST(files_with_the_first_versions_words_are_read)
-{
-    static const forged_case words[] = {{"layout", "linked", 0, 0, 0, NULL},
-                                        {"writer.0", "autoreset disabled, input frames", 0, 0, 0, NULL}};
-    set_up(FRAMES);
-    begin_forgery();
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        change(&words[i]);
-    end_forgery();
-    CHECK_OK(gpur_replay_load(empty.replay, test_file_path("bad"), NULL));
-    CHECK(replay_is_as(empty.replay, test_file_path("good")));
-    tear_down();
-}
-
 TEST(sizes_that_overflow_are_refused)
 {
     set_up(FRAMES);
@@ -298,7 +283,6 @@ int main(int argc, char **argv)
     RUN(forged_episodes_of_a_replay_of_rows_are_refused);
     RUN(forged_slots_are_refused);
     RUN(forged_places_of_frames_are_refused);
-    RUN(files_with_the_first_versions_words_are_read);
     RUN(sizes_that_overflow_are_refused);
     RUN(forged_links_read_nothing_except_frames);
     gpur_device_close(device);
