@@ -133,7 +133,8 @@ build_and_test() {
         summary="building failed" && return 1
     fi
     read -ra chosen_tests <<<"$(tests_of "$1")"
-    (cd "$dir" && plain_layout ctest --parallel "$jobs" "${chosen_tests[@]}" --output-on-failure) >"$dir/test.log" 2>&1
+    # One more than there are cores, since some tests mostly wait for processes and threads.
+    (cd "$dir" && plain_layout ctest --parallel $((jobs + 1)) "${chosen_tests[@]}" --output-on-failure) >"$dir/test.log" 2>&1
     status=$?
     report_tests "$dir"
     return $status

@@ -85,9 +85,9 @@ static gpur_status add_network(const gpur_network_config *network, const char *o
     for (int32_t i = 0; i < network->trunk_count; i++)
         GPUR_TRY(add_layer(settings, owner, i, &network->trunk[i]));
     GPUR_TRY(add_number(settings, owner, "layers", network->trunk_count));
+    GPUR_TRY(add_number(settings, owner, "head", network->head));
     if (network->hidden > 0)
         GPUR_TRY(add_number(settings, owner, "hidden_activation", network->hidden_activation));
-    GPUR_TRY(add_number(settings, owner, "head", network->head));
     return add_number(settings, owner, "input_layout", network->input_layout);
 }
 

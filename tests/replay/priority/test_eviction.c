@@ -644,7 +644,8 @@ TEST(errors_of_train_steps_decide_which_rows_leave)
 {
     check_training(GPUR_STEP_LIBRARIES, 16);
     check_training(GPUR_STEP_FUSED, 16);
-    check_training(GPUR_STEP_LIBRARIES, 1500);
+    if (!IN_RACE_CHECK) /* updates of more rows than a block has are raced in test_sum_tree.c */
+        check_training(GPUR_STEP_LIBRARIES, 1500);
 }
 
 /* ---- refusals ---- */

@@ -589,7 +589,7 @@ TEST(weights_follow_their_formula_and_schedule_in_all_three_norms)
         {.first = 0.4f, .last = 1.0f, .begin = 2, .steps = 4}, {.first = 0.0f}, {.first = 1.0f}, {.first = 0.7f}};
     for (int32_t norm = GPUR_WEIGHT_NORM_BATCH; norm <= GPUR_WEIGHT_NORM_NONE; norm++)
         for (int source = GPUR_PRIORITIZED_STRATIFIED; source <= GPUR_PRIORITIZED_INDEPENDENT; source++)
-            for (int b = 0; b < 4; b++) /* the last without priorities: all weights are 1 */
+            for (int b = 0; b < 4; b += IN_RACE_CHECK ? 3 : 1) /* the last without priorities: all weights are 1 */
                 check_weights(source, norm, betas[b], b < 3 ? 0.01f : 0.0f);
 }
 
