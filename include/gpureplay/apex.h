@@ -265,9 +265,9 @@ typedef struct gpur_apex_stats {
     int64_t lost_rows;      /* as in gpur_apex_event, of all actors that have ended; not of workers */
     int64_t starts, deaths; /* of actors; deaths: not asked to end. A worker that the caller carries has started when a
                                first block of an incarnation comes, and the incarnation before it has died */
-    int64_t actors;         /* that are running now, and such workers of which a block has come */
+    int64_t actors;         /* that are running now, and such workers of which something came in the last minute */
     int64_t published;      /* versions of the weights */
-    int64_t pulled;         /* copies of them that actors took */
+    int64_t pulled;         /* copies of them that actors took; not of workers */
     int64_t trims;          /* calls of gpur_replay_trim */
     int64_t eval_episode;   /* the episode of an evaluation that is played now, counted from 1; 0: none is */
     int64_t limiter_timeouts;

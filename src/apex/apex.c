@@ -199,6 +199,16 @@ static void add_counts(const gpur_apex *apex, gpur_apex_stats *stats)
     }
 }
 
+/* Workers that have sent something in the last minute. */
+static int64_t count_heard(const gpur_apex *apex)
+{
+    const double since = gpur_clock_seconds() - 60.0;
+    int64_t count = 0;
+    for (int32_t i = 0; i < apex->config.workers; i++)
+        count += apex->workers[i].heard > since;
+    return count;
+}
+
 static gpur_apex_stats read_stats(const gpur_apex *apex)
 {
     const gpur_apex_counts *const c = &apex->counts;
@@ -216,7 +226,7 @@ static gpur_apex_stats read_stats(const gpur_apex *apex)
         .lost_rows = c->lost_rows,
         .starts = c->starts,
         .deaths = c->deaths,
-        .actors = apex->running + apex->met,
+        .actors = apex->running + count_heard(apex),
         .published = c->published,
         .pulled = c->pulled,
         .trims = c->trims,

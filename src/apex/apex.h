@@ -34,6 +34,7 @@ typedef struct gpur_member {
     /* Under the lock. */
     int32_t is_wanted, is_running;
     int32_t is_carried; /* 1: a worker, whose blocks the caller brings */
+    double heard;       /* of a worker: when a block or an episode of it came last; 0: none did */
     float epsilon;
     int64_t incarnation;         /* the one that runs; else the next one */
     int64_t process;             /* -1: none */
@@ -109,7 +110,6 @@ struct gpur_apex {
     gpur_mutex lock;                     /* protects what follows, and of members what they say */
     int32_t actors;                      /* wanted, without the one that evaluates */
     int32_t running;                     /* likewise */
-    int32_t met;                         /* workers of which a block has come */
     int has_begun, is_open, is_quitting; /* open: advancing. Else all that comes waits */
     int is_finishing;                    /* 1: the limiter lets all rows in */
     int32_t inserting;                   /* threads that are appending now */
@@ -194,9 +194,10 @@ gpur_status gpur_apex_take_episode(gpur_member *member, const gpur_actor_episode
 /* Takes the last number of steps. */
 void gpur_apex_take_end(gpur_member *member, int64_t steps);
 
-/* A worker that was started again, or that this run has not met, goes on from the block that came: what came before is
- * not missed, since another run of the learner may have taken it. A block that is bad anywhere is counted as refused,
- * and its worker is not met: so it cannot take the place of another one. */
+/* A worker that this run has not met goes on from the block that came: what came before is not missed, since another
+ * run of the learner may have taken it. So does one that was started again, if it writes to a folder, which others may
+ * empty; of one that the caller carries the blocks before are missed. A block that is bad anywhere is counted as
+ * refused, and its worker is not met: so it cannot take the place of another one. */
 gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header, const void *block, int64_t bytes);
 
 /* receive.c: workers whose blocks the caller brings. The second accepts a half opened one. */

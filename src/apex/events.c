@@ -62,14 +62,15 @@ static void add_event(gpur_member *member, gpur_apex_event event, const char *er
 }
 
 /* The actor with the smallest epsilon, whose episodes are reported; of several the first. Workers that the caller
- * carries are compared with each other. */
+ * carries are compared with those of them of which a block has come. */
 static int is_greediest(const gpur_member *member)
 {
     const gpur_apex *const apex = member->apex;
     const gpur_member *const members = member->is_carried ? apex->workers : apex->members;
     const int32_t count = member->is_carried ? apex->config.workers : apex->actors;
     for (int32_t i = 0; i < count; i++)
-        if (members[i].epsilon < member->epsilon || (members[i].epsilon <= member->epsilon && i < member->place))
+        if ((members[i].is_running || !member->is_carried) &&
+            (members[i].epsilon < member->epsilon || (members[i].epsilon <= member->epsilon && i < member->place)))
             return 0;
     return 1;
 }

@@ -139,7 +139,6 @@ static void count_start(gpur_member *worker)
     gpur_apex *const apex = worker->apex;
     apex->counts.starts++;
     apex->counts.deaths += worker->is_running;
-    apex->met += !worker->is_running;
     worker->is_running = 1;
     gpur_apex_add_started(worker);
 }
@@ -164,8 +163,8 @@ gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header,
     GPUR_TRY(gpur_member_open_writer(worker));
     gpur_mutex_lock(&apex->lock);
     worker->incarnation = header->incarnation;
-    worker->next_sequence = header->sequence;
-    worker->steps = header->first_step;
+    worker->next_sequence = worker->is_running ? 0 : header->sequence;
+    worker->steps = worker->is_running ? 0 : header->first_step;
     if (worker->is_carried)
         count_start(worker);
     gpur_mutex_unlock(&apex->lock);

@@ -48,15 +48,21 @@ static gpur_status read_header(const gpur_apex *apex, const void *block, int64_t
     GPUR_REQUIRE(header->rows <= apex->config.block_rows && header->first_step <= INT64_MAX - header->rows,
                  "a block has %" PRId64 " rows, from step %" PRId64 "; it must have at most %d, of small numbers",
                  header->rows, header->first_step, (int)apex->config.block_rows);
-    GPUR_REQUIRE(!worker->writer || header->incarnation >= worker->incarnation,
+    GPUR_REQUIRE(header->incarnation >= worker->incarnation,
                  "a block is of incarnation %" PRId64 " of actor %" PRId64 ", of which incarnation %" PRId64
                  " has come already",
                  header->incarnation, header->actor, worker->incarnation);
-    GPUR_REQUIRE(!worker->writer || header->incarnation > worker->incarnation ||
-                     header->sequence >= worker->next_sequence,
+    GPUR_REQUIRE(header->incarnation > worker->incarnation || header->sequence >= worker->next_sequence,
                  "block %" PRId64 " of actor %" PRId64 " has come already; the next one is %" PRId64, header->sequence,
                  header->actor, worker->next_sequence);
     return GPUR_OK;
+}
+
+static void note_heard(gpur_member *worker)
+{
+    gpur_mutex_lock(&worker->apex->lock);
+    worker->heard = gpur_clock_seconds();
+    gpur_mutex_unlock(&worker->apex->lock);
 }
 
 /* One at a time. */
@@ -70,7 +76,10 @@ static gpur_status receive(gpur_apex *apex, const void *block, int64_t bytes)
     }
     gpur_member *const worker = &apex->workers[header.actor];
     GPUR_TRY(gpur_apex_meet(worker, &header, block, bytes));
-    return gpur_apex_take_block(worker, block, bytes, header.first_step + header.rows);
+    const gpur_status taken = gpur_apex_take_block(worker, block, bytes, header.first_step + header.rows);
+    if (taken == GPUR_OK)
+        note_heard(worker);
+    return taken;
 }
 
 static int is_of_the_block(gpur_status status)
@@ -102,6 +111,7 @@ gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t le
     const gpur_actor_episode episode = {.episode_return = episode_return, .length = length};
     gpur_mutex_lock(&apex->lock);
     gpur_apex_add_episode(&apex->workers[actor], &episode);
+    apex->workers[actor].heard = gpur_clock_seconds();
     gpur_mutex_unlock(&apex->lock);
     return GPUR_OK;
 }

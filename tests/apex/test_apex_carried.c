@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "support/apex_fixture.h"
 #include "support/block_damage.h"
+#include "support/file_utils.h"
 #include "support/run_fixture.h"
 #include "test.h"
 
@@ -259,8 +260,50 @@ TEST(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start)
     CHECK(stats.lost_blocks == 3 && stats.starts == 3 && stats.deaths == 1 && stats.actors == 2);
     CHECK(stats.rows == 6 * ROWS && stats.refused_blocks == 0);
     CHECK_EQUAL(fixture.kinds[GPUR_APEX_STARTED], 3);
+    CHECK_OK(deliver(make(0, 5, 2))); /* of which the first two are missing */
+    CHECK_EQUAL(apex_fixture_stats(&fixture).lost_blocks, 5);
     apex_fixture_close(&fixture);
 }
+
+/* Workers that have not come do not stand before those that have. */
+TEST(the_return_is_that_of_the_greediest_worker_that_came)
+{
+    open_run("numbers");
+    CHECK_OK(deliver(make(0, 1, 0)));
+    CHECK_OK(gpur_apex_receive_episode(fixture.apex, 0, 4, 2.5));
+    CHECK_NEAR(apex_fixture_stats(&fixture).recent_return, 2.5, 0.0);
+    CHECK_OK(deliver(make(2, 1, 0)));
+    CHECK_OK(gpur_apex_receive_episode(fixture.apex, 2, 4, 7.5));
+    CHECK_OK(gpur_apex_receive_episode(fixture.apex, 0, 4, 100.0));
+    CHECK_NEAR(apex_fixture_stats(&fixture).recent_return, 5.0, 0.0);
+    apex_fixture_close(&fixture);
+}
+
+#ifdef GPUR_HAS_FILES
+/* A worker that had no answer from a learner that has died sends its block to the next one, too. */
+TEST(a_block_that_a_saved_run_has_is_refused_after_a_load)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", test_file_path("apex.safetensors"));
+    *strrchr(folder, '/') = 0;
+    (void)test_file_path("replay.safetensors"), (void)test_file_path("learner.safetensors");
+    open_run("numbers");
+    CHECK_OK(deliver(make(1, 7, 0)));
+    CHECK_OK(deliver(make(1, 7, 1)));
+    CHECK_OK(gpur_apex_save(fixture.apex, folder));
+    apex_fixture_close(&fixture);
+    open_run("numbers");
+    CHECK_OK(gpur_apex_load(fixture.apex, folder, 0));
+    CHECK_FAILS(gpur_apex_receive_block(fixture.apex, block, make(1, 7, 1)), GPUR_INVALID_ARGUMENT,
+                "block 1 of actor 1 has come already; the next one is 2");
+    CHECK_FAILS(gpur_apex_receive_block(fixture.apex, block, make(1, 6, 9)), GPUR_INVALID_ARGUMENT, "incarnation 6");
+    CHECK_OK(deliver(make(1, 7, 4))); /* what came between the save and the death is gone with the learner */
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.rows == 3 * ROWS && stats.refused_blocks == 2 && stats.lost_blocks == 0);
+    apex_fixture_close(&fixture);
+    test_remove_folder();
+}
+#endif
 
 TEST(bad_settings_of_workers_are_refused)
 {
@@ -306,6 +349,10 @@ int main(int argc, char **argv)
     RUN(workers_that_are_carried_feed_a_learner_and_act_by_its_newest_weights);
     RUN(bad_blocks_are_refused_and_counted);
     RUN(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start);
+    RUN(the_return_is_that_of_the_greediest_worker_that_came);
+#ifdef GPUR_HAS_FILES
+    RUN(a_block_that_a_saved_run_has_is_refused_after_a_load);
+#endif
     RUN(bad_settings_of_workers_are_refused);
     return test_main_end();
 }
