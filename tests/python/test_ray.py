@@ -2,6 +2,7 @@
 """Ape-X on a cluster of Ray of three nodes, all on this machine: a training, deaths of actors, of a node and of the
 learner, blocks that are refused, callers that flood, and strangers without the token."""
 
+import contextlib
 import ctypes
 import os
 import secrets
@@ -186,8 +187,38 @@ def test_deaths_of_actors_of_a_node_and_of_the_learner(cluster, tmp_path):
         thread.join(PATIENCE)
     (result,) = ended
     assert not isinstance(result, BaseException), result
-    assert result.stats.refused_blocks == 0 and result.stats.lost_blocks == 0
+    # Actors that had no answer send their blocks again, which the checkpoint may have.
+    assert result.stats.refused_blocks <= 3 * 8 and result.stats.lost_blocks == 0
     assert np.all(np.diff(result.episodes["step"]) >= 0)
+
+
+def kill_all(kind):
+    for process in processes_of(kind).values():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def test_actors_that_are_not_restarted_end_the_training(cluster):
+    resources = {**ON_HEAD, "actor": {"num_cpus": 1, "max_restarts": 0}}
+    with pytest.raises(on_ray.ActorFailed, match="is gone for good, as all others are"):
+        apex(resources=resources, eval_episodes=0, steps=10**7,
+             on_stats=lambda stats: kill_all("Actor") if stats["actors"] == 2 else None).train()
+
+
+def test_without_checkpoints_a_learner_begins_anew_and_what_on_stats_raises_ends_it(cluster, tmp_path):
+    killed = []
+
+    def look(stats):
+        learners = set(processes_of("Learner").values())
+        if stats["train_steps"] and not killed:
+            killed.extend(learners)
+            kill_all("Learner")
+        elif stats["train_steps"] and learners and not learners & set(killed):
+            raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        apex(on_stats=look, out=tmp_path / "run", checkpoint=0, eval_episodes=0, steps=10**7).train()
+    assert (tmp_path / "run/learner.safetensors").exists() and (tmp_path / "run/episodes.csv").exists()
 
 
 def test_an_environment_that_fails_again_and_again_ends_the_training(cluster):
@@ -203,9 +234,10 @@ def test_an_environment_that_kills_its_process_ends_the_training(cluster):
 
 
 def test_a_signal_ends_the_program_and_its_files_are_written(cluster, tmp_path):
+    """Mostly while a checkpoint is saved, of which there are many."""
     program = [sys.executable, "-m", "gpureplay.train", "--engine", "ray", "--env", "CartPole-v1", "--preset",
                "apex-dqn-small", "--actors", "1", "--device", "cpu", "--capacity", "2000", "--prepopulation", "300",
-               "--eval-episodes", "0", "--out", str(tmp_path / "run"), "--quiet"]
+               "--eval-episodes", "0", "--checkpoint", "20", "--out", str(tmp_path / "run"), "--quiet"]
     with subprocess.Popen(program, env={**os.environ, "RAY_ADDRESS": cluster.address}) as process:
         wait_for(lambda: process.poll() is not None or
                  ((tmp_path / "run/rates.csv").exists() and processes_of("Actor")))

@@ -436,6 +436,7 @@ class Training:
             check_text(env_options, env)
         self._device = given["device"] if given["device"] is not None else self._options["device"] or "auto"
         self._step, self._saved_step, self._is_done = 0, -1, False  # saved_step -1: there is no checkpoint
+        self.may_begin_anew = False  # where there is no checkpoint to go on from, as a process does that was restarted
         self._closing = contextlib.ExitStack()
         self._envs = open_envs(env, num_envs=cast("int | None", self._options["num_envs"]), eval_env=given["eval_env"],
                                options=env_options, check_nan=flag("check_nan", given["check_nan"]))
@@ -454,7 +455,7 @@ class Training:
         if self._has_other_env and self._folder is not None:
             _check_type(self._folder, self._envs.name)
         preset = self._complete()
-        if self._is_resumed and not self._options["checkpoint"]:
+        if self._is_resumed and not self._options["checkpoint"] and not self.may_begin_anew:
             raise InvalidArgument(f"--resume is {str(self._folder)!r}, and that run saves no checkpoints: it has "
                                   "--checkpoint 0")
         try:
@@ -584,13 +585,17 @@ class Training:
     def _end_early(self) -> None:
         """When the training was stopped."""
 
+    def _was_stopped(self) -> bool:
+        """Whether on_event, say, has asked for the end, which is no error."""
+        return bool(self._run.was_stopped_by_event)
+
     def run_to_the_end(self) -> TrainResult:
         was_stopped = False
         try:
             try:
                 self._train()
             except (Interrupted, KeyboardInterrupt, SystemExit):
-                was_stopped = self._run.was_stopped_by_event  # before another call, which may have no event
+                was_stopped = self._was_stopped()  # before another call, which may have no event
                 self._end_early()
                 raise
             finally:

@@ -42,6 +42,7 @@ from ._options import FILE, System, read_options, system_of
 from ._policy import Policy
 from ._python_envs import PythonEnvs
 from ._schema import fields_of
+from ._run_folder import Checkpoint
 from ._train import TrainResult, train
 from ._train_apex import ApexDPGTraining, ApexTraining
 
@@ -53,6 +54,7 @@ _LEARNER_RESTARTS = 10
 _GONE = 0.2  # seconds between two tries to reach a learner that is being restarted
 _FAREWELL = 5.0  # seconds for actors to end
 _LOOK = 1.0  # seconds between two looks at the statistics
+_PATIENCE = 60.0  # seconds after which it is said that actors are missing
 _NEW_WEIGHTS = 16e6  # bytes of weights that each machine may have to fetch in a second
 _ENDED = "ended"  # what `take` returns then
 _log = logging.getLogger("gpureplay")
@@ -92,10 +94,24 @@ class _Training(ApexTraining):
     """A training whose actors are elsewhere."""
 
     actors = 0
+    is_asked_to_end = False
 
     @property
     def run(self) -> Any:
         return self._run
+
+    def stop(self) -> None:
+        """Any thread, at any time: also while a checkpoint is saved, which is completed."""
+        self.is_asked_to_end = True
+        self._run.stop()
+
+    def _was_stopped(self) -> bool:
+        return self.is_asked_to_end or super()._was_stopped()
+
+    def _save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        super()._save_checkpoint(checkpoint)
+        if self.is_asked_to_end:
+            raise Interrupted("the training was asked to end")
 
     def _make_run(self, settings: Settings) -> Any:
         self.actors = settings["actors"]
@@ -146,6 +162,7 @@ class Learner:
         kind = _DPGTraining if system_of(preset) == System.APEX_DPG else _Training
         training = kind({**given, "refill": given["refill"] and goes_on}, None if place is None else Path(place),
                         is_resumed=goes_on)
+        training.may_begin_anew = was_restarted
         training.begin()
         return training
 
@@ -175,9 +192,7 @@ class Learner:
 
     def stop(self) -> None:
         """Ends the training as if on_event had returned False."""
-        run = self._opened().run
-        run._reporter.says_stop = True
-        run.stop()
+        self._opened().stop()
 
     def settings(self, actor: int | None = None) -> Settings:
         """Of an actor that begins now. Incarnations have rising numbers: milliseconds by this process's clock.
@@ -189,7 +204,7 @@ class Learner:
                 raise ActorFailed(f"its process died {_QUICK_FAILURES} times in a row before anything of it was "
                                   "received", _FOR_GOOD)
         self._incarnation = max(self._incarnation + 1, time.time_ns() // 10**6)
-        return {**settings, "incarnation": self._incarnation}
+        return {**settings, "incarnation": self._incarnation, "version": lib.gpur_version()}
 
     def take(self, actor: int, known: Any, episodes: list[tuple[int, float]], *blocks: np.ndarray,
              call: Any = None) -> Any:
@@ -369,6 +384,9 @@ class Actor:
             raise ActorFailed(text, link.arrived) from error
 
     def _act(self, actor: int, given: Settings, link: _Link) -> None:
+        if given["version"] != lib.gpur_version():
+            raise InvalidArgument(f"this actor has gpureplay {lib.gpur_version().decode()}, and the learner "
+                                  f"{given['version'].decode()}; all machines must have the same")
         buffer = dict(given["buffer"])
         fields = fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
         spec = make_spec(fields, buffer.pop("capacity"), None, buffer)
@@ -403,7 +421,8 @@ class ApeX:
         {"num_gpus": 1, "num_cpus": 4}}. By default each has one CPU, and the learner a GPU if `device` is one. Actors
         are restarted without a limit ("max_restarts" -1), the learner 10 times.
     on_stats: is called about every second and at the end, with a dict of the members of `ApexStats`, in the thread that
-        calls `train`: ray.tune.report, say.
+        calls `train`: ray.tune.report, say. What it raises ends the training, whose files are written, and is raised
+        then.
     refill: a learner that was restarted, or `resume`, begins with an empty buffer.
     options: the others of `gpureplay.train`, but processes and folder: out, seed, samples_per_insert, ... Files are
         written where the learner is. Give `out` a folder that all machines see: then a learner that has died goes on
@@ -467,14 +486,27 @@ class ApeX:
             crew.kill()
 
     def _watch(self, crew: _Crew) -> Settings:
+        begun, has_warned = time.monotonic(), False
         while not crew.is_done(_LOOK):
             stats = crew.stats()
-            if stats is not None and self._on_stats is not None:
-                self._on_stats(stats._asdict())
+            if stats is None:
+                continue
+            self._report(crew, stats)
+            if not has_warned and time.monotonic() > begun + _PATIENCE and stats.actors < crew.actors:
+                has_warned = True
+                _log.warning("of %d actors %d have sent something in the last minute; `ray status` tells whether there "
+                             "is room for the others", crew.actors, stats.actors)
         found = cast(Settings, ray.get(crew.done))
-        if self._on_stats is not None:
-            self._on_stats(found["stats"]._asdict())
+        self._report(crew, found["stats"])
         return found
+
+    def _report(self, crew: _Crew, stats: ApexStats) -> None:
+        try:
+            if self._on_stats is not None:
+                self._on_stats(stats._asdict())
+        except Exception:
+            crew.stop()
+            raise
 
 
 def _result_of(found: Settings) -> TrainResult:
@@ -501,6 +533,10 @@ class _Crew:
         self._failures: dict[int, int] = {}  # in a row
         self._wanted: Any = self._learner.settings.remote()  # tells how many actors there are
         self._asked: Any = None
+
+    @property
+    def actors(self) -> int:
+        return len(self._actors)
 
     def is_done(self, seconds: float) -> bool:
         """Whether the training has ended. Waits for something to happen."""
@@ -551,7 +587,12 @@ class _Crew:
                 raise ActorFailed(f"actor {actor}: {failure} (for the 5th time in a row it failed before anything of "
                                   "it was received)", 0) from None
             time.sleep(0.025 * 2**self._failures[actor])
-        except RayActorError:  # it is dead, or the learner is, which `done` tells
+        except ActorDiedError as error:
+            _log.warning("actor %d is gone for good: %s", actor, error)
+            if not self._runs:
+                raise ActorFailed(f"actor {actor} is gone for good, as all others are: {error}", 0) from None
+            return
+        except RayActorError:  # it is being restarted
             time.sleep(_GONE)
         self._run(actor)
 
