@@ -54,12 +54,12 @@ install_packages() {
     [ -z "${packages// /}" ] || { echo "   cannot go on without $packages" && exit 1; }
 }
 
-# make_venv DIR [ray]: a virtual environment with what the Python tests run in, and what they compare against where it
-# can be had; with Ray if that is asked for. PyTorch and Stable-Baselines3 (gigabytes) are left out: tests that want them
-# say so and are skipped.
+# make_venv DIR [yes]: a virtual environment with what the Python tests run in, and what they compare against where it
+# can be had; "yes": with Ray and dm_control. PyTorch and Stable-Baselines3 (gigabytes) are left out: tests that want
+# them say so and are skipped.
 make_venv() {
     local needed="import gymnasium, hypothesis, numpy, pytest, safetensors"
-    "$1/bin/python" -c "$needed, ale_py, jax, minatar, mypy, scikit_build_core${2:+, ray}" 2>/dev/null && return
+    "$1/bin/python" -c "$needed, ale_py, jax, minatar, mypy, scikit_build_core${2:+, dm_control, ray}" 2>/dev/null && return
     if ! "$1/bin/python" -c "$needed" 2>/dev/null; then
         is_here /python3-venv && python3 -m venv "$1" >build/tests/venv.log 2>&1 &&
             "$1/bin/pip" install --quiet gymnasium hypothesis numpy pytest safetensors >>build/tests/venv.log 2>&1 ||
@@ -67,8 +67,8 @@ make_venv() {
     fi
     "$1/bin/pip" install --quiet ale-py jax mypy scikit-build-core >>build/tests/venv.log 2>&1 ||
         echo "== no ale-py, JAX, mypy or scikit-build-core (build/tests/venv.log): tests that need them are skipped"
-    [ -z "${2:-}" ] || "$1/bin/pip" install --quiet ray >>build/tests/venv.log 2>&1 ||
-        echo "== no Ray (build/tests/venv.log): the tests on a cluster are skipped"
+    [ -z "${2:-}" ] || "$1/bin/pip" install --quiet dm_control "mujoco<4" ray >>build/tests/venv.log 2>&1 ||
+        echo "== no dm_control or Ray (build/tests/venv.log): tests of the control suite or on a cluster are skipped"
     # Without what it draws with: matplotlib, seaborn, pandas.
     "$1/bin/pip" install --quiet --no-deps minatar >>build/tests/venv.log 2>&1 ||
         echo "== no MinAtar (build/tests/venv.log): the test that plays against it is skipped"

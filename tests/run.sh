@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: MIT
 # usage: bash tests/run.sh [--all] [--only NAME] [--long] [--device DEVICES] [--no-install]
 #
-# Installs what is missing, builds the library as most people have it, with warnings as errors, and runs the tests: some
-# minutes on two cores.
-#   --all          every configuration: another compiler, no optional package, sanitizers; less than half an hour
+# Installs what is missing, builds the library as most people have it, with warnings as errors, and runs the tests.
+#   --all          every configuration: another compiler, no optional package, sanitizers; and every test
 #   --only NAME    only this configuration; may be given several times
 #   --long         full counts in the randomized tests (GPUR_TEST_LONG=1)
 #   --device D     devices to test, separated by semicolons; default "cpu;cuda:0"
@@ -48,19 +47,19 @@ lean="-DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BENCH=OFF"
 race_flags="-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_RACE_CHECK=ON -DGPUREPLAY_BLAS=OFF -DCMAKE_C_FLAGS_RELEASE=-O1 $lean"
 
 fuzz_seconds=20
-chosen=() devices="cpu;cuda:0" install=yes with_ray=
+chosen=() devices="cpu;cuda:0" install=yes with_more=
 # Those that build ALE, need Ray, or repeat a test with the other program that trains; the last is for asan, which sees
 # leaks.
 slow='atari|ray|train.*_in_python|out_of_memory[.]'
 while [ $# -gt 0 ]; do
     case $1 in
-    --all) chosen=("${configurations[@]}") slow='out_of_memory[.]' with_ray=ray ;;
+    --all) chosen=("${configurations[@]}") slow='out_of_memory[.]' with_more=yes ;;
     --only)
         known=${configurations[*]}
         wants "one of $known" "${known// /|}" "${@:1:2}"
         chosen+=("$2") && shift
         ;;
-    --long) export GPUR_TEST_LONG=1 && fuzz_seconds=600 slow='^$' with_ray=ray ;;
+    --long) export GPUR_TEST_LONG=1 && fuzz_seconds=600 slow='^$' with_more=yes ;;
     --device)
         wants "devices, separated by semicolons" "$a_word" "${@:1:2}"
         devices=$2 && shift
@@ -80,7 +79,7 @@ mkdir -p "$out"
 python=python3
 if [ $install = yes ]; then
     install_packages
-    make_venv "$PWD/build/venv" "$with_ray" ||
+    make_venv "$PWD/build/venv" "$with_more" ||
         echo "== no Python environment (build/tests/venv.log): tests that need one are skipped"
 fi
 [ ! -x build/venv/bin/python ] || python=$PWD/build/venv/bin/python

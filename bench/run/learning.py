@@ -430,6 +430,7 @@ def _chosen(experiment: Experiment, results: list[dict[str, Any]]) -> str:
 
 def one(given: argparse.Namespace) -> None:
     out = Path(given.out)
+    out.mkdir(parents=True, exist_ok=True)
     options = EXPERIMENTS[given.experiment].systems[given.system]
     run_one = _run_apex if given.experiment == "ape-x" else _run_ours
     if given.system in (PEER_DDPG, PEER_TD3):

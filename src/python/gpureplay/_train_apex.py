@@ -26,6 +26,10 @@ _OTHERS = {"transitions received": ("12,500", "5,134"), "transitions learned": (
 _OTHERS_DPG = {"transitions received": ("14,000", ""), "transitions learned": ("22,000", "")}
 
 
+# What is not known of actors elsewhere.
+_OF_OWN_ACTORS = ("weights taken by actors", "an actor steps", "an actor infers", "an actor waits", "transitions lost")
+
+
 class ApexProgress(Progress):
     """Of an `Apex` whose agent is a `DQN`."""
 
@@ -79,6 +83,8 @@ class ApexProgress(Progress):
                 ("an actor waits", 100 * rates["actor_wait_share"], "% of its time"),
                 ("actors that died", rates["deaths"], ""), ("transitions lost", rates["lost_transitions"], ""),
                 ("blocks refused", rates["refused_blocks"], "")]
+        if self._run.config["workers"]:
+            rows = [row for row in rows if row[0] not in _OF_OWN_ACTORS]
         table = [("", "this run", "", "the paper", "RLlib" if self._others is _OTHERS else ""),
                  *((name, short(value), unit, *self._others.get(name, ("", ""))) for name, value, unit in rows)]
         return "".join(f"{name:28}{value:>12}  {unit:14}{paper:>10}{rllib:>10}".rstrip() + "\n"
