@@ -101,7 +101,7 @@ part_build() {
     choose_generator "$build"
     run configure 60 cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DGPUREPLAY_CUDA=ON \
         -DGPUREPLAY_CUDA_ARCHITECTURES=native -DGPUREPLAY_TESTS=ON -DGPUREPLAY_BENCH=ON \
-        "-DGPUREPLAY_TEST_DEVICES=cpu;$device" -DGPUREPLAY_TEST_TIMEOUT=60 &&
+        "-DGPUREPLAY_TEST_DEVICES=cpu;$device" -DGPUREPLAY_TEST_TIMEOUT=240 &&
         run build 500 cmake --build "$build" --parallel "$(nproc)"
 }
 

@@ -147,9 +147,10 @@ def _output_of(*command: str) -> str:
 
 
 def _commit() -> str:
-    commit = _output_of("git", "rev-parse", "HEAD")
-    if not commit:
-        return os.environ.get("GPUREPLAY_COMMIT", "unknown: no git here")
+    """GPUREPLAY_COMMIT, or that of the checkout."""
+    named, commit = os.environ.get("GPUREPLAY_COMMIT"), _output_of("git", "rev-parse", "HEAD")
+    if named or not commit:
+        return named or "unknown: no git here"
     changes = _output_of("git", "status", "--porcelain", "--", ":(top,exclude)bench/results")
     return commit + (", with changes" if changes else "")
 

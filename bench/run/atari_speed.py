@@ -29,6 +29,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "peers"))
+from common import describe_machine  # noqa: E402
+
 RANDOM_STEPS, CAPACITY, EPSILON, PEER_STEPS = 1_000, 20_000, 0.1, 20_000  # PEER_STEPS: at most
 SYSTEMS = {"Both, W = 8": ["--num-envs", "8", "--concurrent", "1", "--synchronized", "1"],
            "Standard, W = 1": ["--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]}
@@ -122,10 +125,8 @@ def main() -> None:
         print(f"{name:20s} {rate:8.1f} steps/s ({min(rates):.1f} to {max(rates):.1f}), {50e6 / rate / 3600:.1f} hours "
               f"for 50 million steps{ratio}")
     if given.json:
-        commit = os.environ.get("GPUREPLAY_COMMIT") or subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-        result = {"title": "Atari trainings", "game": given.game, "device": given.device, "cores": os.cpu_count(),
-                  "steps": given.steps, "commit": commit, "when": time.strftime("%FT%TZ", time.gmtime()),
+        result = {"title": "Atari trainings", "game": given.game, "device": given.device,
+                  "machine": describe_machine(), "steps": given.steps, "when": time.strftime("%FT%TZ", time.gmtime()),
                   "steps_per_second": found}
         Path(given.json).write_text(json.dumps(result))
 

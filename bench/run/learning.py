@@ -476,11 +476,9 @@ def collect(given: argparse.Namespace) -> None:
     if Path(given.file).exists():
         results = [one for one in _read(given.file) if _name_of(one) not in names] + results
     machine = describe_machine()
-    commit = machine.pop("commit")
     document = {"title": "learning", "experiment": given.experiment,
-                "commit": os.environ.get("GPUREPLAY_COMMIT") or commit,
-                "when": time.strftime("%FT%TZ", time.gmtime()), "machine": machine, "settings": SETTINGS,
-                "runs": results}
+                "commit": machine.pop("commit"), "when": time.strftime("%FT%TZ", time.gmtime()),
+                "machine": machine, "settings": SETTINGS, "runs": results}
     Path(given.file).write_text(json.dumps(document).replace('{"system"', '\n{"system"') + "\n")
 
 

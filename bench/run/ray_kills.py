@@ -162,8 +162,7 @@ def main() -> None:
 
 def write_report(path: str, found: list[dict[str, Any]]) -> None:
     machine = describe_machine()
-    commit = machine.pop("commit")
-    document = {"title": "ray kills", "commit": os.environ.get("GPUREPLAY_COMMIT") or commit,
+    document = {"title": "ray kills", "commit": machine.pop("commit"),
                 "when": time.strftime("%FT%TZ", time.gmtime()), "machine": machine, "env": ENV, "trainings": found}
     Path(path).write_text(json.dumps(document).replace('{"kills"', '\n{"kills"') + "\n", encoding="utf-8")
 

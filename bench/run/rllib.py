@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import signal
 import statistics
 import subprocess
@@ -29,6 +28,9 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "peers"))
+from common import describe_machine  # noqa: E402
 
 PEER = "RLlib"
 SYSTEMS = {"Ape-X, Gymnasium's CartPole": "gymnasium:CartPole-v1", "Ape-X, the library's CartPole": "CartPole-v1",
@@ -143,10 +145,8 @@ def main() -> None:
                                                                for received, learned, seconds, cpu in found))]
         print(f"| {name} | " + " | ".join(f"{value:,.0f}" for value in cells) + " |")
     if given.json:
-        commit = os.environ.get("GPUREPLAY_COMMIT") or subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
         import ray
-        result = {"title": "Ape-X beside RLlib", "cores": os.cpu_count(), "ray": ray.__version__, "commit": commit,
+        result = {"title": "Ape-X beside RLlib", "machine": describe_machine(), "ray": ray.__version__,
                   "when": time.strftime("%FT%TZ", time.gmtime()),
                   "columns": ["transitions received", "transitions learned", "seconds", "CPU seconds"],
                   "samples": samples}
