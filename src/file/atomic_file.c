@@ -60,7 +60,7 @@ static gpur_status open_folder(gpur_atomic_file *file)
 /* Only an ordinary file may be replaced. */
 static gpur_status check_target(gpur_atomic_file *file, struct stat *old)
 {
-    if (lstat(file->path, old) != 0)
+    if (fstatat(file->folder, file->name, old, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? GPUR_OK : refuse(file, "cannot be looked at");
     file->replaces = 1;
     if (S_ISREG(old->st_mode))
@@ -75,22 +75,43 @@ static gpur_status check_target(gpur_atomic_file *file, struct stat *old)
 static int has_name(const gpur_atomic_file *file, const char *name)
 {
     struct stat opened, there;
-    return fstat(file->descriptor, &opened) == 0 && lstat(name, &there) == 0 && opened.st_ino == there.st_ino &&
-           opened.st_dev == there.st_dev;
+    return fstat(file->descriptor, &opened) == 0 && fstatat(file->folder, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+           opened.st_ino == there.st_ino && opened.st_dev == there.st_dev;
 }
 
-/* Leaves *done 0 if the previous owner renamed or removed the file between our open and our lock; the caller then tries
- * again. A file that replaces another one starts with mode 0600, so that no other user can read it before it has the
- * permissions of the old one. */
+/* What a killed program left behind may have other names, another owner and other permissions. */
+static gpur_status remove_left_file(const gpur_atomic_file *file)
+{
+    struct stat left;
+    if (!has_name(file, file->part_name))
+        return GPUR_OK;
+    if (fstat(file->descriptor, &left) == 0 && !S_ISREG(left.st_mode))
+        return gpur_fail(GPUR_FILE_ERROR, "%s is no ordinary file; it would be written first", file->part);
+    return unlinkat(file->folder, file->part_name, 0) == 0 ? GPUR_OK
+                                                           : refuse(file, "a file beside it (.part) cannot be removed");
+}
+
+/* Leaves *done 0 if there was such a file, or another process removed or renamed ours before our lock; the caller then
+ * tries again. A file that replaces another one starts with mode 0600, so that no other user can read it before it has
+ * the permissions of the old one. */
 static gpur_status try_to_lock(gpur_atomic_file *file, int *done)
 {
     const mode_t mode = file->replaces ? 0600 : 0666;
-    file->descriptor = open(file->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mode);
+    const int how = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+    file->descriptor = openat(file->folder, file->part_name, how | O_CREAT | O_EXCL, mode);
+    const int is_new = file->descriptor >= 0;
+    if (!is_new && errno == EEXIST) {
+        file->descriptor = openat(file->folder, file->part_name, how);
+        if (file->descriptor < 0 && errno == ENOENT)
+            return GPUR_OK;
+    }
     if (file->descriptor < 0)
         return refuse(file, "a file beside it (.part) cannot be made");
     if (flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return gpur_fail(GPUR_FILE_ERROR, "%s: somebody else is writing it: %s is locked", file->path, file->part);
-    *done = has_name(file, file->part);
+    if (!is_new)
+        return remove_left_file(file);
+    *done = has_name(file, file->part_name);
     return GPUR_OK;
 }
 
@@ -164,6 +185,7 @@ static gpur_status open_all(gpur_atomic_file *file)
     if (!file->part)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the name of a file");
     snprintf(file->part, length + sizeof ".part", "%s.part", file->path);
+    file->name = file->path + folder_length(file->path), file->part_name = file->part + folder_length(file->path);
     GPUR_TRY(open_folder(file));
     GPUR_TRY(check_target(file, &old));
     GPUR_TRY(lock_part_file(file));
@@ -229,7 +251,7 @@ static int sync_folder(const gpur_atomic_file *file)
 static int open_old(const gpur_atomic_file *file)
 {
     struct stat there;
-    const int old = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    const int old = openat(file->folder, file->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (old < 0)
         return -1;
     if (fstat(old, &there) == 0 && S_ISREG(there.st_mode) && flock(old, LOCK_EX | LOCK_NB) == 0)
@@ -240,7 +262,7 @@ static int open_old(const gpur_atomic_file *file)
 
 static int exchange_names(const gpur_atomic_file *file)
 {
-    return renameat2(AT_FDCWD, file->part, AT_FDCWD, file->path, RENAME_EXCHANGE);
+    return renameat2(file->folder, file->part_name, file->folder, file->name, RENAME_EXCHANGE);
 }
 
 /* Closes the file, which releases its lock. There is no temporary file any more that gpur_atomic_file_discard could
@@ -266,7 +288,7 @@ static gpur_status end_exchange(gpur_atomic_file *file)
         errno = error;
         return refuse(file, "its folder cannot be synced; the old file is in its place");
     }
-    unlink(file->part);
+    unlinkat(file->folder, file->part_name, 0);
     close_file(file);
     return error == 0 ? GPUR_OK : refuse_unsynced(file, error);
 }
@@ -275,7 +297,8 @@ static gpur_status end_exchange(gpur_atomic_file *file)
 static gpur_status end_rename(gpur_atomic_file *file)
 {
     const int error = sync_folder(file) == 0 ? 0 : errno;
-    const int undone = error != 0 && !file->replaces && has_name(file, file->path) && unlink(file->path) == 0;
+    const int undone =
+        error != 0 && !file->replaces && has_name(file, file->name) && unlinkat(file->folder, file->name, 0) == 0;
     close_file(file);
     if (error == 0)
         return GPUR_OK;
@@ -295,7 +318,7 @@ static gpur_status replace_target(gpur_atomic_file *file)
     }
     if (old >= 0)
         close(old);
-    if (rename(file->part, file->path) != 0)
+    if (renameat(file->folder, file->part_name, file->folder, file->name) != 0)
         return refuse(file, "cannot be put in its place");
     return end_rename(file);
 }
@@ -317,7 +340,7 @@ gpur_status gpur_atomic_file_commit(gpur_atomic_file *file)
 void gpur_atomic_file_discard(gpur_atomic_file *file)
 {
     if (file->descriptor >= 0) {
-        unlink(file->part);
+        unlinkat(file->folder, file->part_name, 0);
         close(file->descriptor);
     }
     if (file->folder >= 0)

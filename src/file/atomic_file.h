@@ -8,15 +8,16 @@
  * (NFS) cannot exchange names; there such a failure leaves the new file at `path`, and the error message says so.
  *
  * The temporary file is called `path` + ".part". It is locked while a process writes it. One that a killed program left
- * behind is overwritten, so such files do not accumulate.
+ * behind is removed, so such files do not accumulate. Names are looked up in the folder that was opened first, so that a
+ * program may change its current folder meanwhile.
  */
 #pragma once
 
 #include "base/status.h"
 
 typedef struct gpur_atomic_file {
-    const char *path;        /* owned by the caller */
-    char *part;              /* path + ".part" */
+    const char *path, *name; /* owned by the caller; name: without the folder */
+    char *part, *part_name;  /* the same with ".part" at the end */
     int descriptor;          /* -1 if closed */
     int folder;              /* descriptor of the folder; -1 if closed */
     int replaces;            /* 1: there was a file at `path` */

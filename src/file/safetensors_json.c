@@ -4,6 +4,8 @@
 #define XXH_INLINE_ALL
 #include "file/safetensors.h"
 
+#include "base/utf8.h"
+
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -126,23 +128,6 @@ static gpur_status read_all(gpur_tensors *tensors, const cJSON *json)
     return GPUR_OK;
 }
 
-/* Returns the length in bytes of the UTF-8 character [RFC 3629] at `at`; 0 if it is invalid, or a control character,
- * which JSON wants escaped. */
-static size_t character_length(const unsigned char *at, size_t left)
-{
-    static const uint32_t smallest[] = {0, 0x20, 0x80, 0x800, 0x10000};
-    const size_t length = at[0] < 0x80 ? 1 : at[0] < 0xC0 ? 0 : at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
-    if (length == 0 || length > left || at[0] > 0xF4)
-        return 0;
-    uint32_t code = length == 1 ? at[0] : at[0] & (0xFFu >> (length + 1));
-    for (size_t i = 1; i < length; i++) {
-        if ((at[i] & 0xC0) != 0x80)
-            return 0;
-        code = code << 6 | (at[i] & 0x3F);
-    }
-    return code < smallest[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : length;
-}
-
 static int is_space(char byte)
 {
     return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
@@ -155,7 +140,7 @@ static int is_text(const char *text, size_t length)
     int is_string = 0;
     size_t step = 1;
     for (size_t at = 0; at < length; at += step) {
-        step = !is_string && is_space(text[at]) ? 1 : character_length((const unsigned char *)text + at, length - at);
+        step = !is_string && is_space(text[at]) ? 1 : gpur_utf8_length(text + at, length - at);
         if (step == 0)
             return 0;
         if (is_string && text[at] == '\\' && at + 1 < length && (text[at + 1] == '"' || text[at + 1] == '\\'))

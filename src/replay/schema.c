@@ -2,6 +2,7 @@
 #include "replay/schema.h"
 
 #include "base/numbers.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,6 +65,11 @@ static gpur_status check_name(const gpur_schema *schema, const char *name)
     GPUR_REQUIRE(length >= 1 && length < GPUR_MAX_NAME, "the name of field %d has %s characters; it must have 1 to %d",
                  (int)index, length ? "64 or more" : "no", GPUR_MAX_NAME - 1);
     _Static_assert(GPUR_MAX_NAME == 64, "the message says 64");
+    for (size_t at = 0, step = 0; at < length; at += step) {
+        step = gpur_utf8_length(name + at, length - at);
+        GPUR_REQUIRE(step > 0, "the name of field %d, \"%s\", is no text in UTF-8 without control characters",
+                     (int)index, name);
+    }
     GPUR_REQUIRE(gpur_schema_find(schema, name) < 0, "fields %d and %d are both named \"%s\"; names must be unique",
                  (int)gpur_schema_find(schema, name), (int)index, name);
     GPUR_REQUIRE(strcmp(name, "weight") != 0 && strcmp(name, "id") != 0,

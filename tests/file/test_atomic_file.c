@@ -72,7 +72,7 @@ static gpur_status replace(const char *path)
     return status;
 }
 
-/* Also where a killed program left a temporary file, which is written over. */
+/* Also where a killed program left a temporary file, which is removed. */
 TEST(a_file_keeps_its_permissions)
 {
     static const mode_t modes[] = {0600, 0640, 0644, 0666, 0400, 0755};
@@ -98,6 +98,46 @@ TEST(a_file_keeps_its_permissions)
     umask(mask);
     CHECK_OK(status);
     CHECK_EQUAL(mode_of(path), 0640); /* the process's umask applies to new files */
+}
+
+/* What a killed program left may be another name of a file that is wanted, and have permissions that nobody asked for. */
+TEST(a_left_temporary_file_is_not_written_into)
+{
+    const char *const path = test_file_path("left"), *const part = test_file_path("left.part");
+    const char *const backup = test_file_path("backup");
+    CHECK(write_file(backup, "old", 3) == 0);
+    CHECK(link(backup, part) == 0);
+    CHECK(chmod(part, 0600) == 0);
+    const mode_t mask = umask(022);
+    const gpur_status status = replace(path);
+    umask(mask);
+    CHECK_OK(status);
+    CHECK(holds(path, "new") && holds(backup, "old"));
+    CHECK_EQUAL(mode_of(path), 0644);
+    unlink(path);
+    CHECK(mkfifo(part, 0600) == 0);
+    CHECK_FAILS(replace(path), GPUR_FILE_ERROR, "left.part is no ordinary file");
+    unlink(part);
+}
+
+/* A relative path means the folder that was the current one when the file was begun. */
+TEST(the_current_folder_may_change_meanwhile)
+{
+    char before[1024], path[256];
+    gpur_atomic_file file;
+    snprintf(path, sizeof path, "%s", test_file_path("moved"));
+    TEST_REQUIRE(path[0] != '/' && getcwd(before, sizeof before), "%s must be relative", path);
+    for (int commits = 1; commits >= 0; commits--) {
+        CHECK_OK(gpur_atomic_file_begin(&file, path, 3));
+        CHECK(chdir("/") == 0);
+        CHECK_OK(gpur_atomic_file_write(&file, "new", 3, 0));
+        if (commits)
+            CHECK_OK(gpur_atomic_file_commit(&file));
+        gpur_atomic_file_discard(&file);
+        CHECK(chdir(before) == 0);
+        CHECK(holds(path, "new"));
+        CHECK_EQUAL(mode_of(test_file_path("moved.part")), 0);
+    }
 }
 
 TEST(a_file_keeps_its_owner)
@@ -136,7 +176,7 @@ static void check_failing_call(const char *path, const char *old, int64_t nth)
     const char *const wanted = status == GPUR_OK ? "new" : old;
     if (status != GPUR_OK)
         CHECK_STATUS(status, GPUR_FILE_ERROR);
-    if (strcmp(faults_name(), "unlink") == 0)
+    if (strcmp(faults_name(), "unlinkat") == 0)
         unlink(test_file_path("calls.part")); /* the next save overwrites a temporary file that cannot be removed */
     TEST_REQUIRE(holds(path, wanted), "%s failed (call %lld, %s): %s, and there is not \"%s\" alone", faults_name(),
                  (long long)nth, old ? "over a file" : "no file", gpur_status_name(status),
@@ -297,6 +337,8 @@ int main(int argc, char **argv)
     RUN(a_file_is_replaced_when_it_is_committed_and_only_then);
     RUN(two_do_not_write_one_file);
     RUN(a_file_keeps_its_permissions);
+    RUN(a_left_temporary_file_is_not_written_into);
+    RUN(the_current_folder_may_change_meanwhile);
     RUN(a_file_keeps_its_owner);
     RUN(each_failing_call_leaves_the_old_file_or_the_new_one);
     RUN(a_folder_that_cannot_be_synced_has_the_file_that_the_message_says);

@@ -58,6 +58,7 @@ TEST(bad_schemas_are_refused_with_the_reason)
         {{{"x", 7, {0}}}, 1, "dtype 7; it must be"},
         {{{"x", GPUR_FLOAT32, {3, -1}}}, 1, "has -1 in its shape"},
         {{{"x", GPUR_FLOAT32, {3, 0, 2}}}, 1, "has 2 in its shape after a 0"},
+        {{{"\xe9tat", GPUR_FLOAT32, {3}}}, 1, "is no text in UTF-8 without control characters"},
         {{{"x", GPUR_FLOAT32, {1 << 20, 1 << 20}}}, 1, "that is the most a row may have"},
         {{{"terminated", GPUR_FLOAT32, {0}}}, 1, "must be one bool or uint8"},
         {{{"terminated", GPUR_BOOL, {2}}}, 1, "\"terminated\" is bool of 2 bytes"},

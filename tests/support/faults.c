@@ -149,15 +149,16 @@ WRAP_CALL(FAULT_THREAD, EAGAIN, pthread_create,
           context)
 
 #define WRAP_FILE(name, parameters, ...) WRAP_CALL(FAULT_FILE, (errno = EIO, -1), name, parameters, __VA_ARGS__)
-WRAP_FILE(lstat, (const char *path, struct stat *there), path, there)
+WRAP_FILE(fstatat, (int folder, const char *name, struct stat *there, int how), folder, name, there, how)
 WRAP_FILE(fstat, (int file, struct stat *there), file, there)
 WRAP_FILE(flock, (int file, int how), file, how)
 WRAP_FILE(ftruncate, (int file, off_t bytes), file, bytes)
 WRAP_FILE(fallocate, (int file, int mode, off_t offset, off_t bytes), file, mode, offset, bytes)
 WRAP_FILE(fchmod, (int file, mode_t mode), file, mode)
 WRAP_FILE(fchown, (int file, uid_t user, gid_t group), file, user, group)
-WRAP_FILE(rename, (const char *from, const char *to), from, to)
-WRAP_FILE(unlink, (const char *path), path)
+WRAP_FILE(renameat, (int from_folder, const char *from, int to_folder, const char *to), from_folder, from, to_folder,
+          to)
+WRAP_FILE(unlinkat, (int folder, const char *name, int how), folder, name, how)
 WRAP_CALL(FAULT_FILE | FAULT_FSYNC, (errno = EIO, -1), fsync, (int file), file)
 WRAP_CALL(FAULT_FILE | FAULT_EXCHANGE, (errno = EINVAL, -1), renameat2,
           (int from_folder, const char *from, int to_folder, const char *to, unsigned how), from_folder, from,
@@ -187,6 +188,21 @@ int __wrap_open(const char *path, int how, ...)
     const unsigned mode = how & O_CREAT ? va_arg(more, unsigned) : 0;
     va_end(more);
     return __real_open(path, how, mode);
+}
+
+int __real_openat(int folder, const char *name, int how, ...);
+int __wrap_openat(int folder, const char *name, int how, ...);
+int __wrap_openat(int folder, const char *name, int how, ...)
+{
+    va_list more;
+    if (strikes(FAULT_FILE, "openat")) {
+        errno = EIO;
+        return -1;
+    }
+    va_start(more, how);
+    const unsigned mode = how & O_CREAT ? va_arg(more, unsigned) : 0;
+    va_end(more);
+    return __real_openat(folder, name, how, mode);
 }
 
 #ifdef GPUR_HAS_DNNL
