@@ -36,7 +36,8 @@ typedef struct gpur_device_config {
                                 cores that this process may run on */
     int32_t executor;        /* GPUR_EXECUTOR_*; default INLINE */
     void *stream;            /* CUDA: the cudaStream_t on which sampling and training run. It stays the caller's, and
-                                must exist as long as the device. NULL: the library creates one. On the CPU: NULL */
+                                must exist as long as the device; not cudaStreamPerThread, and not under capture. NULL:
+                                the library creates one. On the CPU: NULL */
     gpur_log_fn log;         /* receives messages; NULL: none are made */
     void *log_user;          /* the first argument of `log` */
     gpur_alloc_fn alloc;     /* allocates host memory; NULL: the C library does. Set both or neither */

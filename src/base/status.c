@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char last_error[512]; /* one text per thread */
+static _Thread_local char last_error[1024]; /* one text per thread */
 
 gpur_status gpur_fail(gpur_status status, const char *format, ...)
 {

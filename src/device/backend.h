@@ -16,7 +16,7 @@
 typedef struct gpur_allocation {
     void *memory;
     int64_t bytes;
-    int pinned;
+    int pinned, is_callers; /* is_callers: from gpur_device_alloc */
 } gpur_allocation;
 
 typedef struct gpur_alloc_table {

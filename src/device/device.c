@@ -91,12 +91,15 @@ static size_t find(const gpur_alloc_table *table, const void *memory)
     return i; /* index of the entry + 1; 0: not found */
 }
 
-/* Removes the entry with this address, or any entry if `memory` is NULL. Returns 0 if there is none. */
-static int remove_entry(gpur_device *device, const void *memory, gpur_allocation *allocation)
+/* Removes the entry with this address, or any entry if `memory` is NULL; `callers`: only one of the caller's. Returns 0
+ * if there is none. */
+static int remove_entry(gpur_device *device, const void *memory, int callers, gpur_allocation *allocation)
 {
     gpur_alloc_table *const table = &device->allocations;
     pthread_mutex_lock(&table->mutex);
-    const size_t found = find(table, memory);
+    size_t found = find(table, memory);
+    if (found && callers && !table->entries[found - 1].is_callers)
+        found = 0;
     if (found) {
         *allocation = table->entries[found - 1];
         memmove(&table->entries[found - 1], &table->entries[found], (table->count - found) * sizeof *table->entries);
@@ -132,7 +135,7 @@ static void destroy(gpur_device *device)
     gpur_allocation leaked = {0};
     if (device->copy_stream)
         device->backend->stream_destroy(device->copy_stream);
-    while (remove_entry(device, NULL, &leaked))
+    while (remove_entry(device, NULL, 0, &leaked))
         if (leaked.pinned)
             device->backend->pinned_free(device, leaked.memory, leaked.bytes);
         else
@@ -307,7 +310,9 @@ gpur_status gpur_memory_available(gpur_device *device, int64_t *total, int64_t *
 static gpur_status fail_out_of_memory(gpur_device *device, const char *kind, int64_t bytes, const char *what)
 {
     int64_t total = 0, available = 0;
-    GPUR_TRY(gpur_memory_available(device, &total, &available));
+    if (gpur_memory_available(device, &total, &available) != GPUR_OK)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no %s memory for %s: %" PRId64 " bytes wanted on %s", kind, what, bytes,
+                         device->name);
     return gpur_fail(GPUR_OUT_OF_MEMORY,
                      "no %s memory for %s: %" PRId64 " bytes wanted, %" PRId64 " free of %" PRId64 " on %s", kind, what,
                      bytes, available, total, device->name);
@@ -336,9 +341,9 @@ static gpur_status count_allocation(gpur_device *device, gpur_allocation allocat
     return GPUR_OK;
 }
 
-gpur_status gpur_memory_alloc(gpur_device *device, int64_t bytes, const char *what, void **memory)
+static gpur_status alloc(gpur_device *device, int64_t bytes, const char *what, int is_callers, void **memory)
 {
-    gpur_allocation allocation = {.bytes = bytes};
+    gpur_allocation allocation = {.bytes = bytes, .is_callers = is_callers};
     *memory = NULL;
     GPUR_REQUIRE(bytes >= 1, "%" PRId64 " bytes of device memory for %s; it must be at least 1", bytes, what);
     const gpur_status status = device->backend->memory_alloc(device, bytes, &allocation.memory);
@@ -346,6 +351,11 @@ gpur_status gpur_memory_alloc(gpur_device *device, int64_t bytes, const char *wh
         return fail_out_of_memory(device, "device", bytes, what);
     GPUR_TRY(status);
     return count_allocation(device, allocation, memory);
+}
+
+gpur_status gpur_memory_alloc(gpur_device *device, int64_t bytes, const char *what, void **memory)
+{
+    return alloc(device, bytes, what, 0, memory);
 }
 
 gpur_status gpur_pinned_alloc(gpur_device *device, int64_t bytes, const char *what, void **memory)
@@ -360,25 +370,26 @@ gpur_status gpur_pinned_alloc(gpur_device *device, int64_t bytes, const char *wh
     return count_allocation(device, allocation, memory);
 }
 
-static void release(gpur_device *device, void *memory)
+static void release(gpur_device *device, void *memory, int callers)
 {
     gpur_allocation allocation = {0};
     if (!memory)
         return;
-    if (remove_entry(device, memory, &allocation))
+    if (remove_entry(device, memory, callers, &allocation))
         free_allocation(device, allocation);
     else
-        gpur_log(device, "%p was to be freed, but is no memory of %s; it was left alone", memory, device->name);
+        gpur_log(device, "%p was to be freed, but is no memory %s %s; it was left alone", memory,
+                 callers ? "from gpur_device_alloc of" : "of", device->name);
 }
 
 void gpur_memory_free(gpur_device *device, void *memory)
 {
-    release(device, memory);
+    release(device, memory, 0);
 }
 
 void gpur_pinned_free(gpur_device *device, void *memory)
 {
-    release(device, memory);
+    release(device, memory, 0);
 }
 
 gpur_status gpur_memory_locate(gpur_device *device, const void *memory, int *on_device)
@@ -391,7 +402,7 @@ gpur_status gpur_device_alloc(gpur_device *device, int64_t bytes, void **memory)
     GPUR_REQUIRE(memory, "memory is NULL; it must be where the address goes");
     *memory = NULL;
     GPUR_REQUIRE(device, "device is NULL");
-    return gpur_memory_alloc(device, bytes, "gpur_device_alloc", memory);
+    return alloc(device, bytes, "gpur_device_alloc", 1, memory);
 }
 
 /* Waits for work that may still use the memory, as cudaFree does. */
@@ -400,7 +411,7 @@ void gpur_device_free(gpur_device *device, void *memory)
     if (!device || !memory)
         return;
     (void)gpur_device_sync(device); /* later calls report an error of that work */
-    gpur_memory_free(device, memory);
+    release(device, memory, 1);
 }
 
 /* The kernels' names, in the order of their ids, for messages and tests. */

@@ -206,7 +206,15 @@ TEST(memory_that_is_not_the_devices_is_not_freed)
     config.log_user = line;
     CHECK_OK(gpur_device_open(test_device_name(), &config, &device));
     gpur_device_free(device, line);
-    CHECK(strstr(line, "is no memory of"));
+    CHECK(strstr(line, "is no memory from gpur_device_alloc of"));
+    void *ours = NULL;
+    CHECK_OK(gpur_memory_alloc(device, 100, "a test", &ours));
+    const int64_t used = test_memory_used(device);
+    line[0] = 0;
+    gpur_device_free(device, ours); /* of the library itself */
+    CHECK(strstr(line, "is no memory from gpur_device_alloc of"));
+    CHECK_EQUAL(test_memory_used(device), used);
+    gpur_memory_free(device, ours);
     gpur_device_close(device);
 }
 

@@ -67,7 +67,8 @@ cudaStream_t gpur_cuda_native(gpur_stream *stream);
 
 /* Makes our device current. On failure *before is -1, so that gpur_cuda_leave restores nothing. */
 cudaError_t gpur_cuda_enter(const gpur_device *device, int *before);
-/* Restores the caller's device, and turns the `error` of `call` into a status with CUDA's error text. */
+/* Restores the caller's device if that is possible, and turns the `error` of `call` into a status with CUDA's error
+ * text. */
 gpur_status gpur_cuda_leave(int before, cudaError_t error, const char *call);
 /* Like gpur_cuda_leave, for void functions: leaves the thread's last error text unchanged. */
 void gpur_cuda_leave_quietly(int before, cudaError_t error);

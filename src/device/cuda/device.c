@@ -23,7 +23,8 @@ static gpur_status fail_no_gpu(const char *name)
 }
 
 /* Without a driver cudaGetDeviceCount returns 35 (cudaErrorInsufficientDriver), not 100 (cudaErrorNoDevice); 34
- * (cudaErrorStubLibrary) comes from the libcuda stub that the toolkit ships for linking only. */
+ * (cudaErrorStubLibrary) comes from the libcuda stub that the toolkit ships for linking only. After any other error
+ * there is a GPU that fails, and "auto" must not pass over it. */
 static gpur_status fail_no_driver(const char *name, cudaError_t error)
 {
     int driver = 0;
@@ -32,6 +33,13 @@ static gpur_status fail_no_driver(const char *name, cudaError_t error)
     (void)cudaGetLastError();
     if (error == cudaErrorNoDevice)
         return fail_no_gpu(name);
+    if (error != cudaErrorInsufficientDriver && error != cudaErrorStubLibrary)
+        return gpur_fail(GPUR_DEVICE_ERROR, "%s: cudaGetDeviceCount: %s (%s, %d)%s", name, cudaGetErrorString(error),
+                         cudaGetErrorName(error), (int)error,
+                         error == cudaErrorInitializationError
+                             ? "; CUDA cannot be used in a process that was forked from "
+                               "one that had used it"
+                             : "");
     if (has_version && driver < CUDART_VERSION)
         return gpur_fail(GPUR_UNAVAILABLE,
                          "no %s: the NVIDIA driver is too old: it knows CUDA %d.%d, and this build needs %d.%d (%s); "
@@ -115,6 +123,8 @@ gpur_status gpur_cuda_open(gpur_device *device, int ordinal)
     device->traits = traits;
     device->second_streams = 1;
     GPUR_TRY(describe(device));
+    if (device->config.stream)
+        GPUR_TRY(gpur_cuda_native_stream_check(device, device->config.stream, 1));
     const int may_have_them = cuda->has_dependent_launches;
     GPUR_TRY(gpur_cuda_load_kernels(device));
     if (may_have_them && !cuda->has_dependent_launches)

@@ -41,16 +41,25 @@ cudaError_t gpur_cuda_enter(const gpur_device *device, int *before)
     return error;
 }
 
+/* The caller's device may be one that it never used and cannot use: full, or another process's alone. What our call has
+ * done is done all the same. */
+static void restore(int before)
+{
+    if (before >= 0)
+        gpur_cuda_forget(cudaSetDevice(before));
+}
+
 gpur_status gpur_cuda_leave(int before, cudaError_t error, const char *call)
 {
-    const cudaError_t back = before < 0 ? cudaSuccess : cudaSetDevice(before);
-    return error ? gpur_cuda_status(error, call) : gpur_cuda_status(back, "cudaSetDevice, back to the caller's device");
+    const gpur_status status = gpur_cuda_status(error, call);
+    restore(before);
+    return status;
 }
 
 void gpur_cuda_leave_quietly(int before, cudaError_t error)
 {
-    const cudaError_t back = before < 0 ? cudaSuccess : cudaSetDevice(before);
-    gpur_cuda_forget(error ? error : back);
+    gpur_cuda_forget(error);
+    restore(before);
 }
 
 /* If the exchange fails, later calls are refused as they would have been, and the mode to restore is the default of

@@ -148,7 +148,8 @@ static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpu
 gpur_status gpur_cuda_native_stream_check(gpur_device *device, void *native, int outlives_call)
 {
     GPUR_REQUIRE(!outlives_call || native != (void *)cudaStreamPerThread,
-                 "stream is %p, the calling thread's own, which is another one in the thread that releases the batch; "
+                 "stream is %p, the calling thread's own, which is another one in each thread, also in that which "
+                 "releases a batch; "
                  "it must be a stream that every thread calls by the same name",
                  native);
     return refuse_captured(device, (cudaStream_t)native, GPUR_INVALID_ARGUMENT);
