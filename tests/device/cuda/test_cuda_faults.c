@@ -433,6 +433,37 @@ TEST(asking_an_event_leaves_an_error_of_the_host_programs)
     gpur_device_close(device);
 }
 
+/* "auto" where CUDA counts no GPUs for this reason: the CPU, or the failure. */
+static void check_auto(cudaError_t reason, gpur_status wanted, const char *text)
+{
+    gpur_device *device = NULL;
+    cuda_faults_begin("cudaGetDeviceCount", 1, reason, 0);
+    const gpur_status status = gpur_device_open("auto", NULL, &device);
+    cuda_faults_end();
+    CHECK_EQUAL(status, wanted);
+    CHECK(wanted == GPUR_OK ? strcmp(gpur_device_name(device), "cpu") == 0 : !device);
+    if (wanted != GPUR_OK)
+        CHECK_MESSAGE(text);
+    gpur_device_close(device);
+}
+
+TEST(auto_passes_over_a_missing_driver_and_not_over_a_gpu_that_fails)
+{
+    check_auto(cudaErrorInsufficientDriver, GPUR_OK, "");
+    check_auto(cudaErrorNoDevice, GPUR_OK, "");
+    check_auto(cudaErrorUnknown, GPUR_DEVICE_ERROR, "cuda:0: cudaGetDeviceCount: ");
+    check_auto(cudaErrorInitializationError, GPUR_DEVICE_ERROR, "a process that was forked");
+}
+
+TEST(a_device_takes_no_stream_that_is_another_one_in_each_thread)
+{
+    gpur_device *device = NULL;
+    gpur_device_config config = test_device_config();
+    config.stream = (void *)cudaStreamPerThread;
+    CHECK_FAILS(gpur_device_open("cuda:0", &config, &device), GPUR_INVALID_ARGUMENT, "another one in each thread");
+    CHECK(!device);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -443,6 +474,8 @@ int main(int argc, char **argv)
         RUN(a_batch_whose_stream_is_gone_is_given_up);
         RUN(a_call_whose_copy_fails_waits_for_the_copies_before_it);
         RUN(asking_an_event_leaves_an_error_of_the_host_programs);
+        RUN(auto_passes_over_a_missing_driver_and_not_over_a_gpu_that_fails);
+        RUN(a_device_takes_no_stream_that_is_another_one_in_each_thread);
     }
     gpur_device *first = NULL; /* left open, so that cuBLASLt is loaded only once, not for every device */
     if (gpur_device_open(gpu(), NULL, &first) == GPUR_OK)
