@@ -164,9 +164,11 @@ gpur_status gpur_cuda_dnn_plan(gpur_device *device, const gpur_conv_shape *shape
     const cudaError_t error = gpur_cuda_enter(device, &before);
     gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
     if (status == GPUR_OK) {
+        const enum cudaStreamCaptureMode mode = gpur_cuda_relax(); /* a plan loads cuDNN's code */
         pthread_mutex_lock(&cuda->math_mutex);
         status = use_plan(device, shape, out);
         pthread_mutex_unlock(&cuda->math_mutex);
+        gpur_cuda_unrelax(mode);
     }
     gpur_cuda_leave_quietly(before, error);
     return status;

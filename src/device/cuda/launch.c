@@ -64,11 +64,13 @@ gpur_status gpur_cuda_load_kernels(gpur_device *device)
 {
     int before;
     cudaError_t error = gpur_cuda_enter(device, &before);
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax(); /* the host program may be capturing in another thread */
     for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
         error = load(device, kernel);
     for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
         if (gpur_kernel_is_cooperative(kernel))
             error = prepare_cooperative(device, kernel);
+    gpur_cuda_unrelax(mode);
     const gpur_status status = gpur_cuda_leave(before, error, "loading the kernels");
     if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
         return gpur_fail(GPUR_UNAVAILABLE,
