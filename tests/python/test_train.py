@@ -448,6 +448,33 @@ def test_a_run_over_a_buffer_and_a_learner_of_ones_own():
     agent.train(3)
 
 
+@needs_files
+def test_the_end_may_be_asked_for_at_any_event(tmp_path):
+    """Also in the last call before a checkpoint or an evaluation."""
+    for at in range(6):
+        events = []
+        result = gpureplay.train(lambda lane: Random(), **{**SMALL, "num_envs": 2, "steps": 240, "checkpoint": 80,
+                                                           "eval_episodes": 1, "out": tmp_path / str(at)},
+                                 on_event=lambda event: events.append(event) or len(events) <= at * 5)
+        assert result.stats.steps <= 240 and (tmp_path / str(at) / "learner.safetensors").exists()
+
+
+@needs_files
+def test_a_run_of_an_object_is_resumed_with_one(tmp_path):
+    options = {**SMALL, "num_envs": 2, "checkpoint": 80}
+    gpureplay.train(lambda lane: Random(), **{**options, "steps": 160, "out": tmp_path / "run"})
+    with pytest.raises(gpureplay.InvalidArgument, match="had an environment without a name"):
+        gpureplay.train(resume=tmp_path / "run", steps=240, progress=False)
+    result = gpureplay.train(lambda lane: Random(), resume=tmp_path / "run", steps=240, progress=False)
+    assert result.stats.steps == 240 and result.config["environment"]["name"] == "Random"
+
+
+def test_one_environment_for_all_lanes_is_refused():
+    env = Random()
+    with pytest.raises(gpureplay.EnvError, match=r"make_env\(1\) gave the environment of another lane"):
+        gpureplay.train(lambda lane: env, **{**SMALL, "num_envs": 2, "steps": 160})
+
+
 @pytest.mark.parametrize("which", ["run", "learner", "buffer"])
 def test_on_event_cannot_close_what_the_call_uses(which):
     agent = learner()

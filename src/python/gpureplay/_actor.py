@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""An actor's process: python -m gpureplay._actor SETTINGS, as `gpureplay.Apex` starts it. Its connection to the learner
-is descriptor 3."""
+"""An actor's process, as `gpureplay.Apex` starts it: main with its settings as the first argument. Its connection to the
+learner is descriptor 3."""
 
 from __future__ import annotations
 
@@ -34,6 +34,3 @@ def main() -> int:
     envs.close()
     return 0 if status in (_c_api.OK, _c_api.INTERRUPTED) else 1  # the learner has got the message
 
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -109,8 +109,8 @@ class Apex(Advanced):
         environments in Python, else False: threads), initial_priorities "td" or "max", epsilons (a list), of a `DDPG`
         sigma, and so on. None is the library's default.
 
-    An actor's process is `python -m gpureplay._actor` with this process's sys.path. What an environment raises ends the
-    actor; its text, with the file and the line, is the event's `error`. The actor is started again, with other seeds,
+    An actor's process has this process's sys.path, and its make_env(lane) is asked for lane 0 alone. What an environment
+    raises ends the actor; its text, with the file and the line, is the event's `error`. The actor is started again, with other seeds,
     unless restarts is False, or it died 5 times in a row before anything of it was received: then `advance` raises
     InvalidArgument with that text.
 
@@ -233,6 +233,8 @@ def refuse_other_envs(env: Any) -> None:
         raise TypeError(f"env is {env!r}; for Ape-X it must be a name, by which each actor makes its own: that of a "
                         "game, a plug-in's file, an id of Gymnasium, or \"module:make_env\", where a function "
                         "make_env(lane) is")
+    if env.startswith("__main__:"):
+        raise ValueError(f"env is {env!r}; an actor's process has another program: put the function into a module")
 
 
 def processes_of(envs: Envs, given: bool | None) -> bool:
@@ -261,5 +263,6 @@ def actor_command(agent: Agent, env: str, env_options: EnvOptions, check_nan: bo
     except TypeError as error:
         raise InvalidArgument(f"env_options is {env_options!r}; for Ape-X its values must be such that JSON has them: "
                               f"{error}") from error
-    path = os.pathsep.join(map(os.path.abspath, sys.path))
-    return ["env", f"PYTHONPATH={path}", sys.executable, "-m", f"{__package__}._actor", text]
+    code = ("import sys; sys.path[:] = sys.argv.pop(1).split('\\n'); "
+            f"from {__package__}._actor import main; sys.exit(main())")
+    return [sys.executable, "-c", code, "\n".join(map(os.path.abspath, sys.path)), text]

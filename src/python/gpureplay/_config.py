@@ -96,7 +96,7 @@ def _put_setting(struct: ctypes.Structure, name: str, value: Any, choices: dict[
     elif name in ("block_rows", "max_batch", "frame_stack"):
         put_count(struct, name, value)
     else:
-        put(struct, member, value, called=name)
+        put(struct, member, bool(value) if isinstance(value, np.bool_) else value, called=name)
 
 
 def _begin(config: Any, init: Any, set_preset: Any, preset: Any) -> None:

@@ -150,6 +150,8 @@ def _maker_of_id(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:
             raise ValueError(f"{nothing}; Gymnasium says: {error}") from error
         except gymnasium.error.DependencyNotInstalled as error:
             raise ModuleNotFoundError(f"env is {name!r}; Gymnasium says: {error}") from error
+        except gymnasium.error.Error as error:
+            raise ValueError(f"env is {name!r}; Gymnasium says: {error}") from error
 
     return make
 

@@ -266,7 +266,7 @@ def refuse_nan(fields: list[Field], arrays: list[np.ndarray]) -> None:
         if field.dtype.kind == "f" and has_nan(array):
             bad = np.isnan(array).reshape(len(array), -1).any(axis=1)
             raise ValueError(f"{field.name} has NaN, first in row {bad.argmax()} of {len(array)}; it must be numbers, "
-                             "or make the buffer with check_nan=False")
+                             "or check_nan False")
 
 
 def check_device_array(array: DeviceArray, field: Field) -> None:
@@ -403,7 +403,8 @@ class Columns:
         for name, value in values.items():
             self._flatten_into(leaves, name, value)
         if "truncated" in self._names and "truncated" not in leaves and "terminated" in leaves:
-            leaves["truncated"] = np.zeros(np.shape(leaves["terminated"]), np.bool_)
+            dtype = next(field.dtype for field in self._fields if field.name == "truncated")
+            leaves["truncated"] = np.zeros(np.shape(leaves["terminated"]), dtype)
         missing, unknown = self._names - leaves.keys(), leaves.keys() - self._names
         if missing or unknown:
             raise TypeError(f"missing {sorted(missing)}, unknown {sorted(unknown)}; the fields are "

@@ -159,9 +159,9 @@ class Policy(Handle):
         given.count, given.obs, given.stream = count, address, stream
         for name, row in zip((noise_name, "lane", "step"), rows):
             setattr(given, name, None if row is None else address_of(row))
-        out.actions = address_of(actions) if wants_actions and count else None
+        out.actions = address_of(actions) if wants_actions else None
         given.greedy, out.version = flag("greedy", greedy), ctypes.addressof(version)
-        if numbers and count:
+        if numbers:
             setattr(out, numbers, address_of(of_actions))
         out.values = address_of(values) if values.size else None
         self._call(lib.gpur_policy_act, ctypes.addressof(given), ctypes.addressof(out))

@@ -6,6 +6,7 @@ and the checkpoint."""
 from __future__ import annotations
 
 import csv
+import errno
 import fcntl
 import json
 import math
@@ -85,7 +86,8 @@ def _read(folder: str | os.PathLike[str], kind: str) -> tuple[list[str], list[li
     """The columns and rows of a kind. An empty cell is NaN. ValueError: the file has other columns."""
     path, known = Path(folder, _FILES[kind]), [found[kind] for found in _ALL if kind in found]
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    header, *rows = csv.reader(line for line in lines if line.endswith("\n"))  # the last one may be incomplete
+    # The last line may be incomplete, and be the only one.
+    header, *rows = [*csv.reader(line for line in lines if line.endswith("\n"))] or [["none"]]
     if tuple(header) not in known:
         raise ValueError(f"{path} has the columns {', '.join(header)}; they must be "
                          f"{', or '.join(map(', '.join, dict.fromkeys(known)))}")
@@ -163,8 +165,8 @@ class Record:
                                              for value in row])
             members = "".join(f', "{name}": {cell}' for name, cell in cells)
             line = ",".join(_cell(value, digits, "") for value in row) + "\n"
-            self._files[_FILES[kind]].write(line.encode())
-            self._files[_LOG].write(f'{{"kind": "{kind}"{members}}}\n'.encode())
+            _write_whole(self._files[_FILES[kind]], line.encode())
+            _write_whole(self._files[_LOG], f'{{"kind": "{kind}"{members}}}\n'.encode())
 
     def array(self, kind: str) -> np.ndarray:
         with self._lock:
@@ -181,6 +183,18 @@ class Record:
         for file in self._files.values():
             file.close()
         self._files.clear()
+
+
+def _write_whole(file: IO[bytes], row: bytes) -> None:
+    """All of it, or, where there is no room, nothing."""
+    before = os.fstat(file.fileno()).st_size
+    try:
+        written = file.write(row)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, file.name) from error
+    if written < len(row):
+        os.ftruncate(file.fileno(), before)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.name)
 
 
 def _lock(file: IO[bytes]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -177,6 +178,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         from ._train_apex import ApexDPGTraining as kind
     if refill and not system & System.APEX:
         raise InvalidArgument(f"refill is True and preset is {name!r}; only a run of Ape-X can be refilled")
+    place = None if place is None else os.path.abspath(place)  # an environment may change the current folder
     training = kind(given, None if place is None else Path(place), is_resumed=resume is not None)
     try:
         training.begin()
@@ -213,7 +215,7 @@ def _add_stored(folder: Path, options: Options, overrides: Settings) -> bool:
         elif plain(settings) != stored_overrides[name]:
             raise InvalidArgument(f"{name} is {plain(settings)}, and the run that is to be resumed has "
                                   f"{stored_overrides[name]}; leave it out, or begin another run")
-    return options["env"] != stored["env"]
+    return options["env"] != stored["env"] or stored["env"] == _AN_OBJECT
 
 
 def _check_type(folder: Path, name: str) -> None:
@@ -392,6 +394,9 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     return found
 
 
+_AN_OBJECT = "(an object of Python)"  # in a run's file, in place of the environment's name
+
+
 def _refuse_files(folder: Path) -> None:
     """Raises FileExistsError if the folder has files of a run."""
     for name in (FILE, "config.json", "learner.safetensors", "checkpoint", *all_files()):
@@ -428,6 +433,11 @@ class Training:
         if is_resumed and folder is not None:
             self._has_other_env = _add_stored(folder, self._options, self._overrides)
         env = self._options["env"] if given["env"] is None else given["env"]
+        if env == _AN_OBJECT:
+            raise InvalidArgument(f"the run in {folder} had an environment without a name, made by a function, say; to "
+                                  "resume it, give one like it as env to gpureplay.train")
+        if not isinstance(env, str):
+            self._options["env"] = None  # until its name is known
         env_options = given["env_options"]
         if isinstance(env, str) and env_options is None:
             env_options = self._options["env_options"] or None
@@ -446,8 +456,8 @@ class Training:
         return cast(int, self._options[name])
 
     def _print(self, line: str) -> None:
-        if self._prints:
-            print(line, flush=True)
+        if self._prints:  # a folder's name may have bytes that are no text
+            print(line.encode("utf-8", "replace").decode(), flush=True)
 
     # The beginning. Everything that can be refused is refused before the first file is written.
 
@@ -530,7 +540,8 @@ class Training:
 
     def _write_settings(self, folder: Path, config: Settings) -> None:
         write_json(folder / "config.json", config)
-        write_file(folder / FILE, lines_of(self._options, plain(self._overrides)))
+        env = self._options["env"] if self._has_name else _AN_OBJECT
+        write_file(folder / FILE, lines_of({**self._options, "env": env}, plain(self._overrides)))
 
     def _load(self, folder: Path) -> Position | None:
         """None: the run was killed before its first checkpoint, and begins again. A run that has ended without a
@@ -589,6 +600,11 @@ class Training:
         """Whether on_event, say, has asked for the end, which is no error."""
         return bool(self._run.was_stopped_by_event)
 
+    def _end_if_asked(self) -> None:
+        """After a call that was at its end when the end was asked for: the next one does not know of it."""
+        if self._was_stopped():
+            raise Interrupted("the training was asked to end")
+
     def run_to_the_end(self) -> TrainResult:
         was_stopped = False
         try:
@@ -626,6 +642,7 @@ class Training:
             end = self._next_stop()
             self._run._call_watched(lib.gpur_run_advance, end - self._step, tick=self._progress.look)
             self._step = end
+            self._end_if_asked()
             if self._folder is not None and self._options["checkpoint"] and end % self._number("target_period") == 0:
                 self._save_checkpoint(Checkpoint(self._folder))
 
@@ -642,7 +659,7 @@ class Training:
             self._agent.save(self._folder / "learner.safetensors")
 
     def _say_interrupted(self) -> None:
-        command = (f"python -m gpureplay.train --resume {self._folder}" if self._has_name else
+        command = (f"python -m gpureplay.train --resume {shlex.quote(str(self._folder))}" if self._has_name else
                    f"train(env, resume={str(self._folder)!r})")
         if self._folder is None:
             self._print("interrupted")
@@ -652,4 +669,9 @@ class Training:
             self._print(f"interrupted; the files are in {self._folder}, and there is no checkpoint to go on from")
 
     def close(self) -> None:
-        self._closing.close()
+        try:
+            self._closing.close()
+        except Exception as error:
+            if not self._is_done:
+                raise
+            warnings.warn(f"closing an environment: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=3)

@@ -253,13 +253,21 @@ def _leaf_of_final(final: Any, path: list[str]) -> Any:
     if not path or final is None:
         return final
     if isinstance(final, (Mapping, tuple)):
-        return _leaf_of_final(_leaf_of(final, path[:1]), path[1:])
+        return _leaf_of_final(*_step_into(final, path))
     return [_leaf_of(one, path) for one in final]
 
 
+def _step_into(one: Any, path: list[str]) -> tuple[Any, list[str]]:
+    """A part of it, and the rest of the path. Keys of a Dict may have dots, at which the path was split."""
+    if not isinstance(one, Mapping):
+        return one[int(path[0])], path[1:]
+    count = next((n for n in range(1, len(path) + 1) if ".".join(path[:n]) in one), 1)
+    return one[".".join(path[:count])], path[count:]
+
+
 def _leaf_of(one: Any, path: list[str]) -> Any:
-    for key in path if one is not None else ():
-        one = one[key] if isinstance(one, Mapping) else one[int(key)]
+    while path and one is not None:
+        one, path = _step_into(one, path)
     return one
 
 

@@ -119,6 +119,7 @@ def read_runs(folders: Sequence[str | os.PathLike[str]]) -> list[Runs]:
         label = labels[settings]
         if list(labels.values()).count(label) > 1:
             label = f"{label} ({members[0].name})"
+        label = label.replace("$", r"\$")  # between which matplotlib reads formulas
         if len(members) > 1:
             label += f", mean of {len(members)} runs"
         found.append(Runs(label, [_episodes_of(folder) for folder in members],

@@ -110,8 +110,7 @@ class _Training(ApexTraining):
 
     def _save_checkpoint(self, checkpoint: Checkpoint) -> None:
         super()._save_checkpoint(checkpoint)
-        if self.is_asked_to_end:
-            raise Interrupted("the training was asked to end")
+        self._end_if_asked()
 
     def _make_run(self, settings: Settings) -> Any:
         self.actors = settings["actors"]

@@ -556,6 +556,8 @@ def _fields_of(observation_space: Any, action_space: Any, by_steps: bool) -> _Fi
     axis, and an action is flat. `done` is (1 - timeout) x done, as the losses need it. by_steps: the library tracks
     episodes, which needs its own shapes."""
     found: _Fields = {}
+    if any(kind.__name__ == "Tuple" for kind in type(observation_space).__mro__):
+        raise TypeError(f"observation_space is {observation_space}; Stable-Baselines3 has no Tuple: make it a Dict")
     for name, shape, dtype in from_spaces(observation_space, action_space):
         if name.partition(".")[0] in ("obs", "next_obs", "reward"):
             found[name] = shape or (1,), dtype
