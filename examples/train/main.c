@@ -10,6 +10,7 @@
 #include "ga3c.h"
 #include "progress.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -52,6 +53,18 @@ static void listen_to_signals(const agent *a)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction before;
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup ignores it */
+        sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* who reads what is printed may go, as head does */
+}
+
+/* Else the first files that are opened would get what is printed. */
+static void open_missing_streams(void)
+{
+    for (int file = 0; file <= STDERR_FILENO; file++)
+        if (fcntl(file, F_GETFD) < 0)
+            (void)!open("/dev/null", O_RDWR);
 }
 
 /* Rows that cannot be written stop the run. */
@@ -356,6 +369,7 @@ static int act(training *t)
 int main(int argc, char **argv)
 {
     static training t;
+    open_missing_streams();
     int result = options_parse(&t.options, argc, argv);
     if (result == 0 && t.options.value[OPTION_HELP])
         options_print_help(stdout);

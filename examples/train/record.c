@@ -172,7 +172,13 @@ static int write_row(record *r, int file)
     TRY(path_make(path, "%s/%s", r->folder, record_file_name(r, file)));
     if (!text_is_whole(&r->row))
         return fail("there is no memory for a row of %s", path);
-    return write_all(r->file[file], r->row.memory, r->row.length, path);
+    struct stat before;
+    if (fstat(r->file[file], &before) != 0)
+        return fail("cannot read the size of %s: %s", path, strerror(errno));
+    const int result = write_all(r->file[file], r->row.memory, r->row.length, path);
+    if (result != 0) /* no half of a row stays where there is no room */
+        (void)!ftruncate(r->file[file], before.st_size);
+    return result;
 }
 
 static int write_header(record *r, int file)

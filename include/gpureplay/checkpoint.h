@@ -124,6 +124,8 @@ GPUR_API gpur_status gpur_replay_load(gpur_replay *replay, const char *path, con
  *   options   may be NULL
  *
  *   GPUR_INVALID_ARGUMENT  NULL for the learner or the path, or options that were not initialized
+ *   GPUR_FILE_ERROR        see the top of this file; or weights are NaN or infinite, or the optimizer's state has a
+ *                          NaN, as gpur_learner_load would refuse: the file that is there stays
  *   GPUR_OUT_OF_MEMORY     no memory for the buffer or the header
  */
 GPUR_API gpur_status gpur_learner_save(gpur_learner *learner, const char *path, const gpur_checkpoint_options *options);

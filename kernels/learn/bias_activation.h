@@ -8,7 +8,7 @@
 GPUR_FN float gpur_activate(float x, int32_t activation)
 {
     if (activation == GPUR_ACTIVATION_RELU)
-        return x > 0.0f ? x : 0.0f;
+        return x <= 0.0f ? 0.0f : x; /* NaN stays NaN: a network that has diverged must be seen */
     return activation == GPUR_ACTIVATION_TANH ? tanhf(x) : x;
 }
 

@@ -39,11 +39,11 @@ GPUR_FN void gpur_layer_backward_run(const gpur_layer_backward_args *a, gpur_spa
         sum[i] = 0.0f;
     for (int64_t b = rows.first; b < rows.last; b++) {
         float *__restrict__ const dy = (float *)a->dy + b * a->dy_pitch + f;
-        const float *__restrict__ const y = (const float *)a->y + b * a->y_pitch + f;
-        if (a->activation == GPUR_ACTIVATION_LINEAR) {
+        if (a->activation == GPUR_ACTIVATION_LINEAR) { /* without y */
             for (int64_t i = 0; i < n; i++)
                 sum[i] += dy[i];
         } else {
+            const float *__restrict__ const y = (const float *)a->y + b * a->y_pitch + f;
             for (int64_t i = 0; i < n; i++) {
                 dy[i] *= gpur_activation_derivative(y[i], a->activation);
                 sum[i] += dy[i];

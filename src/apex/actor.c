@@ -9,6 +9,7 @@
 #include "replay/config.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -245,6 +246,7 @@ static gpur_status take_step(actor *a)
     GPUR_TRY(choose(a));
     GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, a->chooser.env_action, &result)));
     lap(a, &a->counts->env_nanoseconds);
+    GPUR_REQUIRE(isfinite(result.reward), "the reward is %g; it must be finite", (double)result.reward);
     a->episode.length++;
     a->episode.episode_return += (double)result.reward;
     limit_episode(a, &result);

@@ -9,7 +9,7 @@ target_compile_options(gpureplay_options INTERFACE
     $<$<AND:$<COMPILE_LANGUAGE:C>,$<BOOL:${GPUREPLAY_WERROR}>>:-Werror>)
 if(GPUREPLAY_SANITIZE)
     target_compile_options(gpureplay_options INTERFACE
-        $<$<COMPILE_LANGUAGE:C>:-fsanitize=${GPUREPLAY_SANITIZE} -fno-omit-frame-pointer -g1>)
+        $<$<COMPILE_LANGUAGE:C>:-fsanitize=${GPUREPLAY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1>)
     target_link_options(gpureplay_options INTERFACE -fsanitize=${GPUREPLAY_SANITIZE})
 endif()
 if(GPUREPLAY_FUZZ) # instruments the code for the fuzzer, which counts what an input reaches

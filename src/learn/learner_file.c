@@ -105,9 +105,33 @@ gpur_status gpur_learner_file_add_network(const gpur_network_config *network, co
 
 /* Saving. */
 
+/* A file that no learner loads must not take the place of one that does. */
+static gpur_status check_device_arrays(const gpur_learner_file *f, gpur_stream *stream)
+{
+    gpur_status status = GPUR_OK;
+    for (int32_t n = 0; n < f->network_count && status == GPUR_OK; n++) {
+        const gpur_params *const params = f->networks[n].params;
+        const size_t bytes = (size_t)params->count * sizeof(float);
+        float *const host = gpur_host_alloc(f->device, bytes);
+        if (!host)
+            return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of a learner's file", bytes);
+        for (int32_t i = 0; i < f->networks[n].arrays.count && status == GPUR_OK; i++) {
+            const gpur_saved_array *const array = &f->networks[n].arrays.list[i];
+            status = gpur_copy(stream, host, array->memory, (int64_t)bytes);
+            const gpur_status done = gpur_stream_sync(stream);
+            status = status == GPUR_OK ? done : status;
+            if (status == GPUR_OK)
+                status = check_array(params, array, host);
+        }
+        gpur_host_free(f->device, host, bytes);
+    }
+    return status;
+}
+
 static gpur_status write(const gpur_learner_file *f, gpur_stream *stream, gpur_tensors *tensors,
                          gpur_sections *sections, const char *path, const gpur_checkpoint_options *options)
 {
+    GPUR_TRY(gpur_prefix_error(check_device_arrays(f, stream), "%s is not written", path));
     GPUR_TRY(add_sections(f, NULL, sections));
     GPUR_TRY(gpur_checkpoint_add_kind(tensors, f->kind));
     GPUR_TRY(f->add_settings(f->learner, tensors));

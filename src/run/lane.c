@@ -6,6 +6,7 @@
 #include "run/system.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,6 +202,7 @@ static gpur_status log_beginning(gpur_lane *lane, int64_t step)
 
 static gpur_status log_step(gpur_lane *lane, int64_t step, int32_t action, const gpur_env_result *result)
 {
+    GPUR_REQUIRE(isfinite(result->reward), "the reward is %g; it must be finite", (double)result->reward);
     return append(lane, (gpur_log_entry){.step = step,
                                          .reward = result->reward,
                                          .action = action,
@@ -316,7 +318,9 @@ gpur_status gpur_lane_publish(gpur_lane *lane, int whole_episodes, gpur_episode_
         if (e->action >= 0)
             count_episode(lane, e, sink, context);
     }
-    memmove(log->entries, log->entries + ready * log->entry_bytes, (size_t)((log->count - ready) * log->entry_bytes));
+    if (ready > 0)
+        memmove(log->entries, log->entries + ready * log->entry_bytes,
+                (size_t)((log->count - ready) * log->entry_bytes));
     log->count -= ready;
     return GPUR_OK;
 }

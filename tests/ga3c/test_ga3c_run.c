@@ -433,7 +433,7 @@ static void check_actions_go_on(const uint64_t *steps, int32_t agents)
         int32_t agent = 0;
         while (agent < agents && row->id != (int32_t)(gpur_ga3c_env_seed(fixture.run, 1, agent) & 0xfffff))
             agent++;
-        CHECK(agent < agents && steps[agent] > 0);
+        CHECK(agent < agents);
         CHECK_EQUAL(row->action, ga3c_fake_action((uint32_t)agent, steps[agent] + (uint64_t)row->total));
     }
 }

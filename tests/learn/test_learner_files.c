@@ -67,8 +67,9 @@ static int is_saved_at(gpur_learner *learner, const char *path)
     return same;
 }
 
-/* Writes `value` to the first `places` numbers of a tensor in one of the arrays of `from`, saves it, and expects that
- * `to` refuses the file with `message`, or loads it if that is NULL. */
+/* Writes `value` to the first `places` numbers of a tensor in one of the arrays of `from`, and expects that saving the
+ * learner is refused with `message`, and the file that is there stays; that `to` refuses a file of its weights; or, if
+ * `message` is NULL, that `to` loads the file. */
 static void check_file(gpur_learner *from, gpur_learner *to, float *array, int64_t places, float value, file_call save,
                        file_call load, const char *message)
 {
@@ -83,8 +84,17 @@ static void check_file(gpur_learner *from, gpur_learner *to, float *array, int64
     CHECK_OK(gpur_learner_save(to, before, NULL));
     CHECK_OK(gpur_device_copy(from->device, good, array + tensor->offset, bytes));
     CHECK_OK(gpur_device_copy(from->device, array + tensor->offset, bad, bytes));
-    CHECK_OK(save(from, path, NULL)); /* saving does not refuse NaN */
+    const gpur_status saved = save(from, path, NULL);
+    if (save == gpur_learner_save && message) {
+        CHECK_STATUS(saved, GPUR_FILE_ERROR);
+        CHECK_MESSAGE(message);
+        CHECK_STATUS(save(from, before, NULL), GPUR_FILE_ERROR);
+        CHECK(is_saved_at(to, before));
+    }
     CHECK_OK(gpur_device_copy(from->device, array + tensor->offset, good, bytes));
+    if (save == gpur_learner_save && message)
+        return;
+    CHECK_OK(saved);
     if (!message) {
         CHECK_OK(load(to, path, NULL));
         return;

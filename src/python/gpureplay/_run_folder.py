@@ -6,7 +6,6 @@ and the checkpoint."""
 from __future__ import annotations
 
 import csv
-import errno
 import fcntl
 import json
 import math
@@ -187,14 +186,13 @@ class Record:
 
 def _write_whole(file: IO[bytes], row: bytes) -> None:
     """All of it, or, where there is no room, nothing."""
-    before = os.fstat(file.fileno()).st_size
+    before, written = os.fstat(file.fileno()).st_size, 0
     try:
-        written = file.write(row)
+        while written < len(row):
+            written += file.write(row[written:])
     except OSError as error:
-        raise OSError(error.errno, error.strerror, file.name) from error
-    if written < len(row):
         os.ftruncate(file.fileno(), before)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.name)
+        raise OSError(error.errno, error.strerror, file.name) from error
 
 
 def _lock(file: IO[bytes]) -> None:

@@ -62,12 +62,12 @@ static void fill_fields(const void *data, const gpur_schema *schema, int64_t fir
     for (int64_t done = 0; done < count; done += TILE_ROWS)
         for (int32_t f = 0; f < schema->count; f++) {
             const gpur_field_info *const field = &schema->fields[f];
+            if (!fields[f]) /* `previous` of linked rows */
+                continue;
             const gpur_column column = {to + done * schema->pitch + field->offset,
                                         (const unsigned char *)fields[f] + (first + done) * field->bytes, schema->pitch,
                                         field->bytes, field->bytes};
             const int64_t rows = count - done < TILE_ROWS ? count - done : TILE_ROWS;
-            if (!fields[f]) /* `previous` of linked rows */
-                continue;
             if (schema->is_flag[f])
                 gpur_copy_flags(&column, rows);
             else
