@@ -59,7 +59,8 @@ install_packages() {
 # them say so and are skipped.
 make_venv() {
     local needed="import gymnasium, hypothesis, numpy, pytest, safetensors"
-    "$1/bin/python" -c "$needed, ale_py, jax, minatar, mypy, scikit_build_core${2:+, dm_control, ray}" 2>/dev/null && return
+    local all="$needed, ale_py, jax, minatar, mypy, scikit_build_core${2:+, dm_control, ray}"
+    "$1/bin/python" -c "$all" 2>/dev/null && return
     if ! "$1/bin/python" -c "$needed" 2>/dev/null; then
         is_here /python3-venv && python3 -m venv "$1" >build/tests/venv.log 2>&1 &&
             "$1/bin/pip" install --quiet gymnasium hypothesis numpy pytest safetensors >>build/tests/venv.log 2>&1 ||

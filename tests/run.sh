@@ -4,7 +4,7 @@
 #
 # Installs what is missing, builds the library as most people have it, with warnings as errors, and runs the tests.
 #   --all          every configuration: another compiler, no optional package, sanitizers; and every test
-#   --only NAME    only this configuration; may be given several times
+#   --only NAME    only this configuration of --all; may be given several times
 #   --long         full counts in the randomized tests (GPUR_TEST_LONG=1)
 #   --device D     devices to test, separated by semicolons; default "cpu;cuda:0"
 #   --no-install   install nothing, neither Debian nor Python packages
@@ -57,7 +57,7 @@ while [ $# -gt 0 ]; do
     --only)
         known=${configurations[*]}
         wants "one of $known" "${known// /|}" "${@:1:2}"
-        chosen+=("$2") && shift
+        chosen+=("$2") slow='out_of_memory[.]' with_more=yes && shift
         ;;
     --long) export GPUR_TEST_LONG=1 && fuzz_seconds=600 slow='^$' with_more=yes ;;
     --device)
@@ -133,7 +133,8 @@ build_and_test() {
     fi
     read -ra chosen_tests <<<"$(tests_of "$1")"
     # One more than there are cores, since some tests mostly wait for processes and threads.
-    (cd "$dir" && plain_layout ctest --parallel $((jobs + 1)) "${chosen_tests[@]}" --output-on-failure) >"$dir/test.log" 2>&1
+    (cd "$dir" && plain_layout ctest --parallel $((jobs + 1)) "${chosen_tests[@]}" --output-on-failure) \
+        >"$dir/test.log" 2>&1
     status=$?
     report_tests "$dir"
     return $status

@@ -30,20 +30,27 @@ typedef struct training {
     int64_t saved_step; /* those of the last checkpoint; -1: there is none */
 } training;
 
-/* The first Ctrl-C stops the run, which waits for a checkpoint that is being saved. A second one ends the program. */
+/* The first Ctrl-C stops the run, which waits for a checkpoint that is being saved. A second one ends the program. A
+ * terminal that is closed often sends SIGHUP twice, which stops the run, too. */
 static _Atomic(const agent *) running;
 static volatile sig_atomic_t interrupts;
 
 static void on_signal(int number)
 {
     static const char notice[] = "\nstopping; once more ends the program at once\n";
-    (void)number;
-    if (interrupts++ > 0)
+    if (number != SIGHUP && interrupts > 0)
         _exit(INTERRUPTED);
+    interrupts = 1;
     const agent *const a = atomic_load(&running);
     if (a)
         agent_stop(a);
     (void)!write(STDERR_FILENO, notice, sizeof notice - 1);
+}
+
+/* Whoever reads what is printed may go, as head does. Programs that are started do not inherit this, as SIG_IGN. */
+static void on_closed_pipe(int number)
+{
+    (void)number;
 }
 
 static void listen_to_signals(const agent *a)
@@ -56,7 +63,7 @@ static void listen_to_signals(const agent *a)
     struct sigaction before;
     if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup ignores it */
         sigaction(SIGHUP, &action, NULL);
-    signal(SIGPIPE, SIG_IGN); /* who reads what is printed may go, as head does */
+    signal(SIGPIPE, on_closed_pipe);
 }
 
 /* Else the first files that are opened would get what is printed. */

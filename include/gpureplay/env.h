@@ -50,7 +50,7 @@ typedef struct gpur_env_info {
 
 /* The result of a step. */
 typedef struct gpur_env_result {
-    float reward;
+    float reward;       /* finite: runs refuse others */
     uint8_t terminated; /* 1: the episode has ended; nothing more can be gained in it */
     uint8_t truncated;  /* 1: the episode was cut off, by a limit of steps for example */
     uint8_t continues;  /* 1, with `terminated`: a life was lost, and the next reset goes on with the same game; its

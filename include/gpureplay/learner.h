@@ -11,8 +11,9 @@
  * Train steps are enqueued in launches of at most GPUR_LAUNCH_STEPS steps. A call of gpur_learner_train_ids or
  * gpur_learner_train_host_batch is a launch of one step.
  *
- * A loss or weights that become NaN or infinite are not an error: training continues with them, gpur_learner_stats
- * mostly shows them (a library's ReLU may make 0 of NaN), and gpur_learner_save refuses them. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
+ * A loss or weights that become NaN or infinite are not an error: training continues with them. gpur_learner_stats shows
+ * them, except where a library's ReLU makes 0 of NaN, and gpur_learner_save refuses them. Any call that uses the device
+ * can also return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
  */
 #ifndef GPUREPLAY_LEARNER_H
 #define GPUREPLAY_LEARNER_H

@@ -205,7 +205,7 @@ static int64_t count_heard(const gpur_apex *apex)
     const double since = gpur_clock_seconds() - 60.0;
     int64_t count = 0;
     for (int32_t i = 0; i < apex->config.workers; i++)
-        count += apex->workers[i].heard > since;
+        count += apex->workers[i].heard > 0.0 && apex->workers[i].heard > since;
     return count;
 }
 

@@ -224,6 +224,7 @@ static gpur_status load_files(gpur_apex *apex, const char *folder, int32_t refil
 /* A replay that is filled again begins the limiter's counts anew. */
 static void set_state(gpur_apex *apex, const apex_state *state, int32_t refill)
 {
+    gpur_mutex_lock(&apex->receiving); /* workers may bring blocks already */
     gpur_mutex_lock(&apex->lock);
     apex->counts = state->counts;
     apex->returns = state->returns;
@@ -239,6 +240,7 @@ static void set_state(gpur_apex *apex, const apex_state *state, int32_t refill)
     }
     apex->base_steps = state->trained - state->counts.train_steps;
     gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->receiving);
 }
 
 /* A run that is loaded in part has ended. */

@@ -171,8 +171,8 @@ static gpur_status check_replay(const gpur_apex *apex)
                  (int)replay->prioritized, gpur_schema_find(schema, "priority") >= 0 ? "a" : "no");
     GPUR_REQUIRE(c->block_rows <= replay->block_rows,
                  "block_rows is %d and that of the replay %" PRId64
-                 "; the first must be at most the second: make the replay's capacity, %" PRId64
-                 ", larger, which then gets larger blocks, or the first smaller",
+                 "; the first must be at most the second: give the replay a larger capacity than %" PRId64
+                 ", or make block_rows smaller",
                  (int)c->block_rows, replay->block_rows, replay->capacity);
     GPUR_REQUIRE(replay->when_full == GPUR_WHEN_FULL_WAIT,
                  "the replay's when_full is %d; it must be GPUR_WHEN_FULL_WAIT (0)", (int)replay->when_full);

@@ -102,6 +102,8 @@ static gpur_status try_to_lock(gpur_atomic_file *file, int *done)
     const int is_new = file->descriptor >= 0;
     if (!is_new && errno == EEXIST) {
         file->descriptor = openat(file->folder, file->part_name, how);
+        if (file->descriptor < 0 && errno == EACCES) /* it has the permissions of the file that it was to replace */
+            file->descriptor = openat(file->folder, file->part_name, (how & ~O_ACCMODE) | O_RDONLY);
         if (file->descriptor < 0 && errno == ENOENT)
             return GPUR_OK;
     }

@@ -8,8 +8,8 @@
  * (NFS) cannot exchange names; there such a failure leaves the new file at `path`, and the error message says so.
  *
  * The temporary file is called `path` + ".part". It is locked while a process writes it. One that a killed program left
- * behind is removed, so such files do not accumulate. Names are looked up in the folder that was opened first, so that a
- * program may change its current folder meanwhile.
+ * behind is removed, so such files do not accumulate. Names are looked up in the folder that was opened first, so that
+ * a program may change its current folder meanwhile.
  */
 #pragma once
 

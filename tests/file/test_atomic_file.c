@@ -100,7 +100,7 @@ TEST(a_file_keeps_its_permissions)
     CHECK_EQUAL(mode_of(path), 0640); /* the process's umask applies to new files */
 }
 
-/* What a killed program left may be another name of a file that is wanted, and have permissions that nobody asked for. */
+/* What a killed program left may be another name of a file that is wanted, with permissions that nobody asked for. */
 TEST(a_left_temporary_file_is_not_written_into)
 {
     const char *const path = test_file_path("left"), *const part = test_file_path("left.part");
@@ -177,7 +177,7 @@ static void check_failing_call(const char *path, const char *old, int64_t nth)
     if (status != GPUR_OK)
         CHECK_STATUS(status, GPUR_FILE_ERROR);
     if (strcmp(faults_name(), "unlinkat") == 0)
-        unlink(test_file_path("calls.part")); /* the next save overwrites a temporary file that cannot be removed */
+        unlink(test_file_path("calls.part")); /* the next save removes a temporary file that this one could not */
     TEST_REQUIRE(holds(path, wanted), "%s failed (call %lld, %s): %s, and there is not \"%s\" alone", faults_name(),
                  (long long)nth, old ? "over a file" : "no file", gpur_status_name(status),
                  wanted ? wanted : "nothing");

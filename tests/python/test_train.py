@@ -455,8 +455,9 @@ def test_the_end_may_be_asked_for_at_any_event(tmp_path):
         events = []
         result = gpureplay.train(lambda lane: Random(), **{**SMALL, "num_envs": 2, "steps": 240, "checkpoint": 80,
                                                            "eval_episodes": 1, "out": tmp_path / str(at)},
-                                 on_event=lambda event: events.append(event) or len(events) <= at * 5)
-        assert result.stats.steps <= 240 and (tmp_path / str(at) / "learner.safetensors").exists()
+                                 on_event=lambda event: events.append(event) or len(events) <= at * 3)
+        assert len(events) > at * 3 and (tmp_path / str(at) / "learner.safetensors").exists()
+        assert result.stats.steps <= 240 and (at > 0 or result.stats.steps < 240)
 
 
 @needs_files
@@ -471,7 +472,7 @@ def test_a_run_of_an_object_is_resumed_with_one(tmp_path):
 
 def test_one_environment_for_all_lanes_is_refused():
     env = Random()
-    with pytest.raises(gpureplay.EnvError, match=r"make_env\(1\) gave the environment of another lane"):
+    with pytest.raises(gpureplay.EnvError, match="lane 1 has the environment of another lane"):
         gpureplay.train(lambda lane: env, **{**SMALL, "num_envs": 2, "steps": 160})
 
 

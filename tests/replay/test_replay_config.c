@@ -168,8 +168,6 @@ TEST(a_refused_create_leaves_no_handle_and_no_memory)
     gpur_device_close(device);
 }
 
-/* Taking that much would be slow, so it is planned. Priorities grow in steps; with a slack of its own the ring of
- * frames does not grow as the other does. */
 TEST(a_refused_size_changes_no_config)
 {
     gpur_replay_config config = {.size = 77, .capacity = 5};
@@ -180,6 +178,8 @@ TEST(a_refused_size_changes_no_config)
     CHECK(config.size == sizeof config && config.capacity != 5);
 }
 
+/* Taking that much would be slow, so it is planned. Priorities grow in steps; with a slack of its own the ring of
+ * frames does not grow as the other does. */
 TEST(the_capacity_that_is_said_to_fit_is_planned_to)
 {
     gpur_device *const device = test_device();

@@ -89,7 +89,8 @@ static void apply_limit_of(const char *folder, const group_files *files, int64_t
     const int64_t limit = read_of(folder, files->limit, "", INT64_MAX); /* "max" is not a number */
     if (limit == INT64_MAX)
         return;
-    const int64_t used = read_of(folder, files->used, "", 0) - read_of(folder, "memory.stat", files->idle, 0);
+    const int64_t all = read_of(folder, files->used, "", 0), idle = read_of(folder, "memory.stat", files->idle, 0);
+    const int64_t used = gpur_max(all - idle, 0);
     *total = gpur_min(*total, limit);
     *available = gpur_min(*available, gpur_max(limit - used, 0));
 }

@@ -9,7 +9,6 @@
 #include "replay/config.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 _Static_assert((int)GPUR_MAX_POLICY_STREAMS <= (int)GPUR_MAX_COPY_READERS, "each stream reads the acting copies");
 

@@ -11,7 +11,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 gpur_status gpur_actor_critic_config_init(gpur_actor_critic_config *config, uint64_t size)
 {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""An actor's process, as `gpureplay.Apex` starts it: main with its settings as the first argument. Its connection to the
-learner is descriptor 3."""
+"""An actor's process, as `gpureplay.Apex` starts it: main with its settings as the first argument. Its connection to
+the learner is descriptor 3."""
 
 from __future__ import annotations
 
@@ -33,4 +33,3 @@ def main() -> int:
                    *map(ctypes.addressof, networks), 0)
     envs.close()
     return 0 if status in (_c_api.OK, _c_api.INTERRUPTED) else 1  # the learner has got the message
-

@@ -105,14 +105,15 @@ class Apex(Advanced):
     on_event: is called with each ApexEvent, in the thread that advances the run. False stops the run, an exception
         does, too, and is raised by `advance`.
     check_nan: observations and rewards of environments in Python are searched for NaN, which ends the actor.
+        Rewards must be finite in any case.
     settings: the members of gpur_apex_config by name (include/gpureplay/apex.h): actors, processes (by default True for
         environments in Python, else False: threads), initial_priorities "td" or "max", epsilons (a list), of a `DDPG`
         sigma, and so on. None is the library's default.
 
-    An actor's process has this process's sys.path, and its make_env(lane) is asked for lane 0 alone. What an environment
-    raises ends the actor; its text, with the file and the line, is the event's `error`. The actor is started again, with other seeds,
-    unless restarts is False, or it died 5 times in a row before anything of it was received: then `advance` raises
-    InvalidArgument with that text.
+    An actor's process has this process's sys.path, and its make_env(lane) is asked for lane 0 alone. What an
+    environment raises ends the actor; its text, with the file and the line, is the event's `error`. The actor is
+    started again, with other seeds, unless restarts is False, or it died 5 times in a row before anything of it was
+    received: then `advance` raises InvalidArgument with that text.
 
     One thread at a time advances and saves a run. Any thread may read `stats` and call `stop` and `set_actors`.
     """

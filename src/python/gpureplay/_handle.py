@@ -109,12 +109,15 @@ class Handle:
         finally:
             _calling.handles = before
 
-    def _detach(self) -> int | None:
-        """Removes and returns the address, and waits for the calls of other threads that still use it. This thread's
-        own calls are not waited for: a signal handler that closes the object runs between them."""
+    def _refuse_in_own_call(self) -> None:
         if any(handle is self for handle in _calling.handles):
             raise RuntimeError(f"this {self._kind} cannot be closed by a function that its own call runs, such as "
                                "on_event or progress; return False, and close it after the call")
+
+    def _detach(self) -> int | None:
+        """Removes and returns the address, and waits for the calls of other threads that still use it. This thread's
+        own calls are not waited for: a signal handler that closes the object runs between them."""
+        self._refuse_in_own_call()
         address, self._handle = self._handle, None
         own_thread = threading.get_ident()
         while any(thread != own_thread for thread in list(self._calls)):

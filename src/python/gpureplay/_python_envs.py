@@ -307,7 +307,7 @@ class PythonEnvs(_PythonType):
         made = self._players[handle].env if handle in self._players else \
             self._first if handle == 1 else self._make(handle - 1)
         if any(player.env is made for other, player in self._players.items() if other != handle):
-            raise ValueError(f"make_env({handle - 1}) gave the environment of another lane; each lane needs its own")
+            raise ValueError(f"lane {handle - 1} has the environment of another lane; each lane needs its own")
         self._closed.discard(handle)
         self._players[handle] = _Player(made, self.spaces, _seed_of(seed), self._checks)
         self._require_same(made)

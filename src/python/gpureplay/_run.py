@@ -169,6 +169,7 @@ class Advanced(Handle):
     def close(self) -> None:
         """Stops the threads and processes, and closes the environments that the run has made. Buffer and learner stay
         open."""
+        self._refuse_in_own_call()
         if self._handle in self._owned:  # not if a learner in the same garbage was destroyed before, with its runs
             self._invoke(self._stop)
         super().close()
@@ -194,7 +195,8 @@ class Run(Advanced):
     eval_env: beside a list or a vector environment: the environment of evaluations. None: there are none.
     on_event: is called with each RunEvent, in the thread that advances the run. False stops the run, an exception does,
         too, and is raised by `advance`.
-    check_nan: observations and rewards of environments in Python are searched for NaN, which ends the run.
+    check_nan: observations and rewards of environments in Python are searched for NaN, which ends the run. Rewards
+        must be finite in any case.
     settings: the members of gpur_run_config by name (include/gpureplay/run.h): num_envs, threads, concurrent,
         synchronized, burst, act "latest" or "target", whole_episodes, target_period, train_period, prepopulation,
         eval_period, eval_episodes, eval_epsilon, seed. None is the library's default. target_period, in environment

@@ -41,8 +41,8 @@ from ._library import Closed, FileError, GpureplayError, Interrupted, InvalidArg
 from ._options import FILE, System, read_options, system_of
 from ._policy import Policy
 from ._python_envs import PythonEnvs
-from ._schema import fields_of
 from ._run_folder import Checkpoint
+from ._schema import fields_of
 from ._train import TrainResult, train
 from ._train_apex import ApexDPGTraining, ApexTraining
 
@@ -530,6 +530,7 @@ class _Crew:
         self._actors: list[Any] = []
         self._runs: dict[Any, int] = {}  # the call of each actor
         self._failures: dict[int, int] = {}  # in a row
+        self._has_ended = False  # an actor has heard that the training has
         self._wanted: Any = self._learner.settings.remote()  # tells how many actors there are
         self._asked: Any = None
 
@@ -573,7 +574,8 @@ class _Crew:
         actor = self._runs.pop(call)
         try:
             ray.get(call)
-            return  # the training has ended
+            self._has_ended = True
+            return
         except RayTaskError as error:
             failure = error.cause
             if not isinstance(failure, ActorFailed):
@@ -588,7 +590,7 @@ class _Crew:
             time.sleep(0.025 * 2**self._failures[actor])
         except ActorDiedError as error:
             _log.warning("actor %d is gone for good: %s", actor, error)
-            if not self._runs:
+            if not self._runs and not self._has_ended:
                 raise ActorFailed(f"actor {actor} is gone for good, as all others are: {error}", 0) from None
             return
         except RayActorError:  # it is being restarted

@@ -111,7 +111,9 @@ gpur_status gpur_fill_begin_again(gpur_replay *replay, gpur_consumer_launch laun
                                   gpur_stream **stream)
 {
     gpur_consumer_lock(replay);
-    const gpur_status status = gpur_pool_reuse(batch, replay->consumer.stream);
+    gpur_status status = gpur_consumer_check(replay, launch); /* a call that is refused leaves the batch's readers */
+    if (status == GPUR_OK)
+        status = gpur_pool_reuse(batch, replay->consumer.stream);
     if (status != GPUR_OK) {
         gpur_consumer_unlock(replay);
         return status;
