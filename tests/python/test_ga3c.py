@@ -2,6 +2,7 @@
 """GA3C, A3C and A2C: learning, what they count, environments in Python, threads that come and go, files, and what is
 refused."""
 
+import importlib
 import math
 import os
 import signal
@@ -114,6 +115,14 @@ def test_without_a_tuner_numbers_stay(tuner):
     with start(tuner=tuner, tuner_period=1e-6, tuner_settling=0.0) as run:
         run.advance(500)
         assert run.config["tuner"] == "none" and run.stats.agents == 4
+
+
+@needs_files
+def test_the_learning_curve_has_a_name(tmp_path):
+    gpureplay.train("CartPole-v1", preset="ga3c-small", steps=2000, device="cpu", progress=False,
+                    eval_episodes=0, out=tmp_path / "run")
+    (runs,) = importlib.import_module("gpureplay.plot").read_runs([tmp_path / "run"])
+    assert runs.label.startswith("CartPole-v1, ga3c, ") and runs.label.endswith(" agents")
 
 
 # Stopping, and threads that come and go.

@@ -190,7 +190,10 @@ def test_nan_is_refused_unless_the_buffer_says_otherwise(buffer):
     assert learner.stats.actions == 0 and all((learner.weights[name] == values).all() for name,
                                               values in before.items())
     with gpureplay.ReplayBuffer(100, FIELDS, device="cpu", check_nan=False) as careless:
-        assert gpureplay.DQN(careless, **NETWORK).act(bad).shape == (3,)
+        agent = gpureplay.DQN(careless, **NETWORK)
+        assert agent.act(bad).shape == (3,)
+        # A hidden layer's ReLU does not hide it.
+        assert np.isnan(agent.q_values(bad)).any(axis=1).tolist() == np.isnan(bad).any(axis=1).tolist()
 
 
 # Convolutions and sampling by priority from Python: how layers are written, and what is refused.

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import math
 import os
 import re
 import shutil
@@ -468,6 +469,16 @@ def test_a_run_of_an_object_is_resumed_with_one(tmp_path):
         gpureplay.train(resume=tmp_path / "run", steps=240, progress=False)
     result = gpureplay.train(lambda lane: Random(), resume=tmp_path / "run", steps=240, progress=False)
     assert result.stats.steps == 240 and result.config["environment"]["name"] == "Random"
+
+
+def test_rewards_must_be_finite():
+    class Infinite(Random):
+        def step(self, action):
+            obs, _, *ends = super().step(action)
+            return (obs, math.inf, *ends)
+
+    with pytest.raises(gpureplay.InvalidArgument, match=r"lane \d, step .*: the reward is inf; it must be finite"):
+        gpureplay.train(lambda lane: Infinite(), check_nan=False, **{**SMALL, "num_envs": 2, "steps": 160})
 
 
 def test_one_environment_for_all_lanes_is_refused():
