@@ -83,6 +83,7 @@ static void count_block(gpur_member *member, const gpur_block_info *info, int64_
     member->blocks++;
     member->rows += info->rows;
     member->has_sent = 1;
+    member->heard = gpur_clock_seconds();
     apex->counts.lost_blocks += gap;
     apex->counts.blocks++;
     apex->counts.rows += info->rows;

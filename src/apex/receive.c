@@ -58,13 +58,6 @@ static gpur_status read_header(const gpur_apex *apex, const void *block, int64_t
     return GPUR_OK;
 }
 
-static void note_heard(gpur_member *worker)
-{
-    gpur_mutex_lock(&worker->apex->lock);
-    worker->heard = gpur_clock_seconds();
-    gpur_mutex_unlock(&worker->apex->lock);
-}
-
 /* One at a time. */
 static gpur_status receive(gpur_apex *apex, const void *block, int64_t bytes)
 {
@@ -76,10 +69,7 @@ static gpur_status receive(gpur_apex *apex, const void *block, int64_t bytes)
     }
     gpur_member *const worker = &apex->workers[header.actor];
     GPUR_TRY(gpur_apex_meet(worker, &header, block, bytes));
-    const gpur_status taken = gpur_apex_take_block(worker, block, bytes, header.first_step + header.rows);
-    if (taken == GPUR_OK)
-        note_heard(worker);
-    return taken;
+    return gpur_apex_take_block(worker, block, bytes, header.first_step + header.rows);
 }
 
 static int is_of_the_block(gpur_status status)

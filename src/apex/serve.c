@@ -62,7 +62,7 @@ static gpur_status check_hello(const gpur_hello *hello)
     GPUR_REQUIRE(a->place >= 0 && a->place < GPUR_APEX_PLACES && a->pull_period > 0 && hello->weights_bytes > 0 &&
                      hello->weights_bytes < INT64_MAX / 4,
                  "the learner gives the actor the number %d, a pull_period of %" PRId64 " and weights of %" PRId64
-                 " bytes; they must be 0 to %d, above 0, and above 0 and below 2^61",
+                 " bytes; they must be 0 to %d, above 0, and from 1 to below 2^61",
                  (int)a->place, a->pull_period, hello->weights_bytes, GPUR_APEX_PLACES - 1);
     return GPUR_OK;
 }

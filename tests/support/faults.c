@@ -175,35 +175,24 @@ ssize_t __wrap_pwrite(int file, const void *data, size_t bytes, off_t offset)
     return __real_pwrite(file, data, bytes, offset);
 }
 
-int __real_open(const char *path, int how, ...);
-int __wrap_open(const char *path, int how, ...);
-int __wrap_open(const char *path, int how, ...)
-{
-    va_list more;
-    if (strikes(FAULT_FILE, "open")) {
-        errno = EIO;
-        return -1;
+/* A call whose parameters end in `how` and, where a file is made, its mode. */
+#define WRAP_OPEN(name, parameters, ...)                                                                               \
+    int __real_##name parameters;                                                                                      \
+    int __wrap_##name parameters;                                                                                      \
+    int __wrap_##name parameters                                                                                       \
+    {                                                                                                                  \
+        va_list more;                                                                                                  \
+        if (strikes(FAULT_FILE, #name)) {                                                                              \
+            errno = EIO;                                                                                               \
+            return -1;                                                                                                 \
+        }                                                                                                              \
+        va_start(more, how);                                                                                           \
+        const unsigned mode = how & O_CREAT ? va_arg(more, unsigned) : 0;                                              \
+        va_end(more);                                                                                                  \
+        return __real_##name(__VA_ARGS__, mode);                                                                       \
     }
-    va_start(more, how);
-    const unsigned mode = how & O_CREAT ? va_arg(more, unsigned) : 0;
-    va_end(more);
-    return __real_open(path, how, mode);
-}
-
-int __real_openat(int folder, const char *name, int how, ...);
-int __wrap_openat(int folder, const char *name, int how, ...);
-int __wrap_openat(int folder, const char *name, int how, ...)
-{
-    va_list more;
-    if (strikes(FAULT_FILE, "openat")) {
-        errno = EIO;
-        return -1;
-    }
-    va_start(more, how);
-    const unsigned mode = how & O_CREAT ? va_arg(more, unsigned) : 0;
-    va_end(more);
-    return __real_openat(folder, name, how, mode);
-}
+WRAP_OPEN(open, (const char *path, int how, ...), path, how)
+WRAP_OPEN(openat, (int folder, const char *name, int how, ...), folder, name, how)
 
 #ifdef GPUR_HAS_DNNL
 /* oneDNN returns 1 when there is no memory. */

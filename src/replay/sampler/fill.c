@@ -107,20 +107,6 @@ gpur_status gpur_fill_begin(gpur_replay *replay, gpur_consumer_launch launch, in
     return status;
 }
 
-gpur_status gpur_fill_begin_again(gpur_replay *replay, gpur_consumer_launch launch, gpur_batch *batch,
-                                  gpur_stream **stream)
-{
-    gpur_consumer_lock(replay);
-    gpur_status status = gpur_consumer_check(replay, launch); /* a call that is refused leaves the batch's readers */
-    if (status == GPUR_OK)
-        status = gpur_pool_reuse(batch, replay->consumer.stream);
-    if (status != GPUR_OK) {
-        gpur_consumer_unlock(replay);
-        return status;
-    }
-    return gpur_consumer_begin_locked(replay, launch, stream);
-}
-
 gpur_status gpur_fill_end(gpur_replay *replay, gpur_status filled, gpur_batch *batch, gpur_batch **out)
 {
     const gpur_status status = gpur_consumer_end(replay, filled);

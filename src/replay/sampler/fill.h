@@ -16,10 +16,6 @@ gpur_status gpur_fill_check_again(const gpur_replay *replay, void *stream, gpur_
 gpur_status gpur_fill_begin(gpur_replay *replay, gpur_consumer_launch launch, int64_t count, gpur_stream **stream,
                             gpur_batch **batch);
 
-/* The same for filling an existing batch again. The caller must call gpur_consumer_end. */
-gpur_status gpur_fill_begin_again(gpur_replay *replay, gpur_consumer_launch launch, gpur_batch *batch,
-                                  gpur_stream **stream);
-
 /* Sets what changes from one gather into the batch to the next: where its rows come from (GPUR_GATHER_*), and the
  * number of the sample. Prepares batch->gather_plan at the batch's first gather. */
 gpur_status gpur_fill_set_gather(gpur_replay *replay, gpur_batch *batch, int32_t source);

@@ -71,13 +71,19 @@ gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *native,
     return gpur_fill_end(replay, fill(replay, batch, NULL, stream, native), batch, out);
 }
 
+static gpur_status refill(gpur_replay *replay, gpur_batch *batch, gpur_stream *stream, void *native)
+{
+    GPUR_TRY(gpur_pool_reuse(batch, stream));
+    batch->length = 0;
+    return fill(replay, batch, NULL, stream, native);
+}
+
 gpur_status gpur_replay_sample_into(gpur_replay *replay, void *native, gpur_batch *batch)
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(gpur_fill_check_again(replay, native, batch));
-    GPUR_TRY(gpur_fill_begin_again(replay, sample_of(replay, batch->count), batch, &stream));
-    batch->length = 0;
-    return gpur_consumer_end(replay, fill(replay, batch, NULL, stream, native));
+    GPUR_TRY(gpur_consumer_begin(replay, sample_of(replay, batch->count), &stream));
+    return gpur_consumer_end(replay, refill(replay, batch, stream, native));
 }
 
 gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *native, gpur_batch **out)

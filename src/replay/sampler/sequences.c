@@ -217,6 +217,13 @@ gpur_status gpur_replay_sample_sequences(gpur_replay *replay, const gpur_sequenc
     return gpur_fill_end(replay, fill(replay, batch, &c, stream, native), batch, out);
 }
 
+static gpur_status refill(gpur_replay *replay, gpur_batch *batch, const gpur_sequence_config *c, gpur_stream *stream,
+                          void *native)
+{
+    GPUR_TRY(gpur_pool_reuse(batch, stream));
+    return fill(replay, batch, c, stream, native);
+}
+
 gpur_status gpur_replay_sample_sequences_into(gpur_replay *replay, const gpur_sequence_config *given, void *native,
                                               gpur_batch *batch)
 {
@@ -228,6 +235,6 @@ gpur_status gpur_replay_sample_sequences_into(gpur_replay *replay, const gpur_se
                  "gpur_sequence_config.batch is %" PRId64 " and length %" PRId64 "; the batch has %" PRId64
                  " transitions, and batch x length must be as many",
                  c.batch, c.length, batch->count);
-    GPUR_TRY(gpur_fill_begin_again(replay, launch_of(replay, &c), batch, &stream));
-    return gpur_consumer_end(replay, fill(replay, batch, &c, stream, native));
+    GPUR_TRY(gpur_consumer_begin(replay, launch_of(replay, &c), &stream));
+    return gpur_consumer_end(replay, refill(replay, batch, &c, stream, native));
 }
