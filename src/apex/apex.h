@@ -45,7 +45,8 @@ typedef struct gpur_member {
                                     one that evaluates: an episode has come */
 
     /* Of the crew's thread. */
-    int32_t quick_deaths;           /* in a row */
+    int32_t quick_deaths;           /* in a row, soon after its start and with nothing sent */
+    int32_t quick_failures;         /* those of them that no signal caused */
     double started, deadline, next; /* seconds: when it began, is killed, and may begin again */
     gpur_inbox inbox;               /* fd -1: it has no process, or that has closed its end */
     pthread_t thread;
@@ -111,6 +112,7 @@ struct gpur_apex {
     int32_t actors;                      /* wanted, without the one that evaluates */
     int32_t running;                     /* likewise */
     int has_begun, is_open, is_quitting; /* open: advancing. Else all that comes waits */
+    int64_t most_steps;                  /* environment steps with which the gate closes by itself */
     int is_finishing;                    /* 1: the limiter lets all rows in */
     int32_t inserting;                   /* threads that are appending now */
     gpur_limiter limiter;

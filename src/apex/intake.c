@@ -9,10 +9,12 @@
 /* Seconds. A caller who brings a block waits so long for the run to be open, and is then told to call again. */
 static const double patience = 0.1;
 
-/* Under the lock. While gpur_apex_finish runs, blocks that the caller brings are not taken, and neither are files. */
+/* Under the lock. The steps that are counted close the gate, since the thread that advances may look at them much
+ * later. While gpur_apex_finish runs, blocks that the caller brings are not taken, and neither are files. */
 static int is_open(const gpur_member *member)
 {
-    return member->apex->is_open && !(member->is_carried && member->apex->is_finishing);
+    const gpur_apex *const apex = member->apex;
+    return apex->is_open && apex->counts.env_steps < apex->most_steps && !(member->is_carried && apex->is_finishing);
 }
 
 /* Under the lock. */
@@ -35,8 +37,8 @@ static int may_insert(const gpur_apex *apex, int64_t rows)
     return apex->is_finishing || gpur_limiter_may_insert(&apex->limiter, rows);
 }
 
-/* Waits until the run is open and the limiter lets these rows in, and counts them as inserted. The time in which the
- * run is not open is no wait for the limiter. */
+/* Waits until the run is open and the limiter lets these rows in. The time in which the run is not open is no wait for
+ * the limiter. */
 static gpur_status wait_to_insert(const gpur_member *member, int64_t rows)
 {
     gpur_apex *const apex = member->apex;
@@ -51,8 +53,6 @@ static gpur_status wait_to_insert(const gpur_member *member, int64_t rows)
         GPUR_TRY(wait_until_open(member));
     }
     apex->counts.limiter_timeouts += !may_insert(apex, rows);
-    gpur_limiter_count(&apex->limiter, rows, 0);
-    apex->inserting++;
     return GPUR_OK;
 }
 
@@ -64,17 +64,33 @@ static gpur_status append(gpur_member *member, const void *block, int64_t bytes)
     return GPUR_OK;
 }
 
-/* Environment steps as the actor reports them. Under the lock. */
-static void count_steps(gpur_member *member, int64_t steps)
+/* Environment steps that are counted, or with a number below 0 that are not counted any more. Under the lock. */
+static void add_steps(gpur_member *member, int64_t more)
 {
-    const int64_t more = gpur_max(steps - member->steps, 0);
     member->steps += more;
     if (!gpur_member_evaluates(member))
         member->apex->counts.env_steps += more;
 }
 
+/* Environment steps as the actor reports them; returns how many are new. Under the lock. */
+static int64_t count_steps(gpur_member *member, int64_t steps)
+{
+    const int64_t more = gpur_max(steps - member->steps, 0);
+    add_steps(member, more);
+    return more;
+}
+
+/* Steps and rows are counted before they are appended, so that others that come meanwhile find the gate closed, or the
+ * limiter ahead. Returns the new steps. Under the lock. */
+static int64_t begin_insert(gpur_member *member, int64_t rows, int64_t steps)
+{
+    gpur_limiter_count(&member->apex->limiter, rows, 0);
+    member->apex->inserting++;
+    return count_steps(member, steps);
+}
+
 /* Under the lock. */
-static void count_block(gpur_member *member, const gpur_block_info *info, int64_t steps)
+static void count_block(gpur_member *member, const gpur_block_info *info)
 {
     gpur_apex *const apex = member->apex;
     const int64_t gap = info->sequence - member->next_sequence;
@@ -89,7 +105,6 @@ static void count_block(gpur_member *member, const gpur_block_info *info, int64_
     apex->counts.rows += info->rows;
     apex->counts.bytes += info->bytes;
     gpur_recent_add(&apex->ages, (double)(apex->base_steps + apex->counts.train_steps - info->version));
-    count_steps(member, steps);
 }
 
 static gpur_status insert(gpur_member *member, const void *block, int64_t bytes, const gpur_block_info *info,
@@ -98,6 +113,7 @@ static gpur_status insert(gpur_member *member, const void *block, int64_t bytes,
     gpur_apex *const apex = member->apex;
     gpur_mutex_lock(&apex->lock);
     const gpur_status waited = wait_to_insert(member, info->rows);
+    const int64_t more = waited == GPUR_OK ? begin_insert(member, info->rows, steps) : 0;
     gpur_mutex_unlock(&apex->lock);
     GPUR_TRY(waited);
     const double begin = gpur_clock_seconds();
@@ -107,9 +123,11 @@ static gpur_status insert(gpur_member *member, const void *block, int64_t bytes,
     apex->inserting--;
     apex->receive_seconds += gpur_clock_seconds() - begin;
     if (status == GPUR_OK)
-        count_block(member, info, steps);
+        count_block(member, info);
     else
         gpur_limiter_count(&apex->limiter, -info->rows, 0);
+    if (status != GPUR_OK)
+        add_steps(member, -more);
     apex->limiter.has_begun |= can_sample;
     gpur_mutex_notify_all(&apex->lock);
     gpur_mutex_unlock(&apex->lock);

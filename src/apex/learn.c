@@ -189,10 +189,12 @@ static gpur_status begin(gpur_apex *apex)
     return GPUR_OK;
 }
 
-static void open_gate(gpur_apex *apex)
+/* It closes by itself with so many environment steps. */
+static void open_gate(gpur_apex *apex, int64_t most_steps)
 {
     gpur_mutex_lock(&apex->lock);
     apex->is_open = 1;
+    apex->most_steps = most_steps;
     gpur_mutex_notify_all(&apex->lock);
     gpur_mutex_unlock(&apex->lock);
 }
@@ -251,7 +253,7 @@ gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_
                  env_steps);
     gpur_status status = begin(apex);
     if (status == GPUR_OK) {
-        open_gate(apex);
+        open_gate(apex, to.env_steps);
         status = work(apex, &to);
         close_gate(apex);
     }
@@ -306,7 +308,7 @@ gpur_status gpur_apex_finish(gpur_apex *apex, int32_t evaluates)
     gpur_status status = !evaluates ? GPUR_OK : apex->has_begun ? publish(apex) : begin(apex);
     if (status == GPUR_OK) {
         begin_to_finish(apex, evaluates);
-        open_gate(apex);
+        open_gate(apex, INT64_MAX);
         status = await_ends(apex, evaluates);
         close_gate(apex);
         gpur_mutex_lock(&apex->lock);

@@ -216,6 +216,23 @@ TEST(a_soft_capacity_is_trimmed_at_exact_multiples)
     apex_fixture_close(&fixture);
 }
 
+/* The learner does up to 32 slow train steps before it looks at the count. */
+TEST(the_steps_that_were_asked_for_end_the_intake_themselves)
+{
+    begin("numbers");
+    settings.learner.network.hidden = 512;
+    settings.replay.capacity = 40000;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    for (int i = 0; i < 5; i++) {
+        const int64_t before = apex_fixture_stats(&fixture).env_steps;
+        CHECK_OK(gpur_apex_advance(fixture.apex, 60, 0));
+        const int64_t more = apex_fixture_stats(&fixture).env_steps - before;
+        TEST_REQUIRE(more >= 60 && more < 60 + 10 + 3, "%d steps were received; 60 were wanted", (int)more);
+    }
+    apex_fixture_close(&fixture);
+}
+
 TEST(actors_can_be_more_and_fewer_while_it_runs)
 {
     begin("numbers");
@@ -433,6 +450,7 @@ int main(int argc, char **argv)
     RUN(the_limiter_holds_its_band_and_times_out);
     RUN(inserts_that_wait_too_long_go_on);
     RUN(a_soft_capacity_is_trimmed_at_exact_multiples);
+    RUN(the_steps_that_were_asked_for_end_the_intake_themselves);
     RUN(actors_can_be_more_and_fewer_while_it_runs);
     RUN(a_run_can_be_stopped_and_goes_on);
     RUN(an_error_of_an_environment_names_the_actor);
