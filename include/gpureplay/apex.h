@@ -69,8 +69,8 @@ typedef struct gpur_apex_event {
     int64_t lost_blocks;     /* ENDED: blocks that it made, by its own count, and that were not appended */
     int64_t lost_rows;       /* ENDED: transitions that its steps began, by its own count, and that were not appended:
                                 in these blocks, in its unfinished block, and not complete */
-    const char *error;       /* ENDED by an error: what it was, or how its process ended; else "". Valid during the
-                                call */
+    const char *error;       /* ENDED by an error: what it was, or how its process ended, and when it is started again
+                                if it has to wait; else "". Valid during the call */
 } gpur_apex_event;
 
 /* Settings of gpur_apex_create. gpur_apex_config_init sets the defaults, which are those of Horgan et al. 2018, section
@@ -116,10 +116,13 @@ typedef struct gpur_apex_config {
     int64_t eval_period;        /* environment steps between the beginnings of evaluations, if the one before has ended;
                                      0: only gpur_apex_finish evaluates. Default 250,000 */
     float eval_epsilon;         /* default 0.4^7 = 0.0016384 [appendix B] */
-    int32_t restarts;           /* 1, the default: an actor that died is started again; the run ends with an error
-                                     when 5 times in a row it died within a minute after its start and before anything
-                                     of it was received. 0: the run ends with an error when an actor fails, and goes on
-                                     when its process was killed, as long as there is another one */
+    int32_t restarts;           /* 1, the default: an actor that died is started again, and if it died within a minute
+                                     after its start, before anything of it was received, after a wait: 0.05 s, and
+                                     twice as long each time, at most a minute. The run ends with an error when an
+                                     actor failed so 5 times in a row, or when each actor died so 5 times in a row or
+                                     more; one whose process is killed by a signal has not failed. 0: the run ends with
+                                     an error when an actor fails, and goes on when its process was killed, as long as
+                                     there is another one */
     uint64_t seed;              /* of environments and exploration; default 0 */
     const char *env_options;    /* given to each environment's init; NULL, the default: "" */
     void (*on_event)(void *user, const gpur_apex_event *event); /* called in the thread that advances; NULL: not
@@ -205,8 +208,9 @@ GPUR_API void gpur_apex_destroy(gpur_apex *apex);
 
 /*
  * Receives and trains until so many more environment steps of actors have been received, or so many more train steps
- * were done, whichever is first; 0: no limit of this kind. Training begins when the replay has its min_size. Actors go
- * on between calls until their blocks fill what the connection holds, and then wait.
+ * were done, whichever is first; 0: no limit of this kind. Nothing more is received once env_steps have come, of which
+ * there may be more by less than a block and n_step. Training begins when the replay has its min_size. Actors go on
+ * between calls until their blocks fill what the connection holds, and then wait.
  *
  *   GPUR_INVALID_ARGUMENT  both limits 0, one below 0, NULL, a run that has ended by an error, no train_steps in a run
  *                          of 0 actors without a folder and workers, which would never return; without `restarts`

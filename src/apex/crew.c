@@ -21,11 +21,12 @@
 enum {
     TICK = 50,        /* milliseconds between two looks at processes */
     HURRY = 5,        /* the same while a folder has blocks */
-    QUICK_DEATHS = 5, /* in a row, after which the run ends */
+    QUICK_DEATHS = 5, /* in a row, of which an actor is given up */
     READS = 4,        /* messages of one actor in a row */
 };
-static const double patience = 5.0;  /* seconds from asking an actor to end to killing its process */
-static const double hopeless = 60.0; /* seconds of an actor that died with nothing sent; programs begin slowly */
+static const double patience = 5.0;      /* seconds from asking an actor to end to killing its process */
+static const double quick = 60.0;        /* seconds of an actor that died with nothing sent; programs begin slowly */
+static const double longest_wait = 60.0; /* seconds before an actor is started again */
 
 gpur_actor_settings gpur_member_settings(const gpur_member *member)
 {
@@ -54,27 +55,56 @@ static void set_error(gpur_member *member, gpur_status status, const char *error
     member->status = status;
 }
 
+/* How the actor ended, for the event; of one that waits for its next start also that. */
+static void describe_end(const gpur_member *member, char text[GPUR_APEX_ERROR])
+{
+    const double wait = member->next - gpur_clock_seconds();
+    const int waits = !was_asked(member) && member->quick_deaths > 0 && member->apex->config.restarts;
+    if (waits)
+        snprintf(text, GPUR_APEX_ERROR,
+                 "%.350s (died %d times in a row soon after its start; the next start is in %.2g s)", member->error,
+                 (int)member->quick_deaths, fmax(wait, 0.0));
+    else
+        snprintf(text, GPUR_APEX_ERROR, "%s", member->error);
+}
+
 /* Counts what the actor made, by its own count, and what of it has arrived. Under the lock. */
 static void count_losses(gpur_member *member)
 {
+    char text[GPUR_APEX_ERROR];
     gpur_apex *const apex = member->apex;
     const int64_t steps = atomic_load(&counts_of(member)->steps), blocks = atomic_load(&counts_of(member)->blocks);
     const int64_t lost_blocks = blocks - member->blocks;
     const int64_t lost_rows = gpur_member_evaluates(member) ? 0 : steps - member->rows;
     apex->counts.lost_blocks += lost_blocks - member->gaps;
     apex->counts.lost_rows += lost_rows;
-    gpur_apex_add_ended(member, steps, lost_blocks, lost_rows, was_asked(member), member->error);
+    describe_end(member, text);
+    gpur_apex_add_ended(member, steps, lost_blocks, lost_rows, was_asked(member), text);
 }
 
-/* An actor that dies at once again and again is started after longer and longer waits, and at last not any more. The
- * one that evaluates sends nothing while it waits, and may be killed then. */
+/* An actor that dies at once again and again is started after longer and longer waits. */
 static void plan_restart(gpur_member *member, int was_killed)
 {
     const double now = gpur_clock_seconds();
-    const int was_waiting = was_killed && gpur_member_evaluates(member);
-    const int is_quick = now - member->started < hopeless && !member->has_sent && !was_waiting;
+    const int is_quick = now - member->started < quick && !member->has_sent;
     member->quick_deaths = is_quick ? member->quick_deaths + 1 : 0;
-    member->next = is_quick ? now + 0.025 * (double)(1 << member->quick_deaths) : now;
+    member->quick_failures = is_quick ? member->quick_failures + !was_killed : 0;
+    member->next = is_quick ? now + fmin(0.025 * exp2((double)member->quick_deaths), longest_wait) : now;
+}
+
+/* 1 if all actors have died again and again, and nothing of one that runs has come. Then none is alive, or will be, as
+ * far as one can tell. At the end of a run the one that evaluates is alone. Under the lock. */
+static int are_all_given_up(const gpur_apex *apex)
+{
+    const int32_t first = apex->is_finishing ? GPUR_APEX_EVALUATOR : 0;
+    const int32_t last = apex->is_finishing ? GPUR_APEX_EVALUATOR : GPUR_APEX_EVALUATOR - 1;
+    int wanted = 0, given_up = 0;
+    for (int32_t i = first; i <= last; i++) {
+        const gpur_member *const m = &apex->members[i];
+        wanted += m->is_wanted;
+        given_up += m->is_wanted && m->quick_deaths >= QUICK_DEATHS && !(m->is_running && m->has_sent);
+    }
+    return wanted > 0 && given_up == wanted && (!gpur_apex_has_workers(apex) || apex->is_finishing);
 }
 
 static void end_run(gpur_member *member, const char *why)
@@ -86,18 +116,19 @@ static void end_run(gpur_member *member, const char *why)
     gpur_apex_end(member->apex, status, error);
 }
 
-/* What the death of an actor means to the run. Under the lock. `was_killed`: by a signal. */
+/* What the death of an actor means to the run. Under the lock. `was_killed`: by a signal, which may come from anyone at
+ * any time; so as long as another actor lives the run goes on [Horgan et al. 2018, appendix F]. */
 static void judge_death(gpur_member *member, int was_killed)
 {
     gpur_apex *const apex = member->apex;
-    apex->counts.deaths++;
-    plan_restart(member, was_killed);
     if (!apex->config.restarts && !was_killed)
         end_run(member, "");
     else if (!apex->config.restarts)
         member->is_wanted = 0;
-    else if (member->quick_deaths >= QUICK_DEATHS)
+    else if (member->quick_failures >= QUICK_DEATHS)
         end_run(member, " (for the 5th time in a row it died within a minute after its start)");
+    else if (member->quick_deaths >= QUICK_DEATHS && are_all_given_up(apex))
+        end_run(member, "; all actors died at least 5 times in a row within a minute after their start, and none is left");
     if (!apex->config.restarts && apex->running == 0 && !gpur_apex_has_workers(apex))
         end_run(member, "; no actor is left, and restarts is 0");
 }
@@ -110,11 +141,15 @@ static void finish(gpur_member *member, int was_killed)
     member->is_running = 0;
     member->process = -1;
     apex->running -= !gpur_member_evaluates(member);
-    count_losses(member);
-    if (!was_asked(member))
+    if (was_asked(member)) {
+        member->quick_deaths = member->quick_failures = 0;
+        count_losses(member);
+    } else {
+        apex->counts.deaths++;
+        plan_restart(member, was_killed);
+        count_losses(member);
         judge_death(member, was_killed);
-    else
-        member->quick_deaths = 0;
+    }
     member->incarnation++;
     gpur_mutex_notify_all(&apex->lock);
     gpur_mutex_unlock(&apex->lock);

@@ -397,6 +397,33 @@ TEST(an_actor_of_other_settings_ends_the_run_with_both)
     apex_fixture_close(&fixture);
 }
 
+/* It is started again after longer and longer waits, which its events tell, and each death is counted. */
+TEST(an_actor_that_is_killed_at_each_start_ends_no_run)
+{
+    CHECK_OK(open_run("killed", "numbers"));
+    while (apex_fixture_stats(&fixture).deaths < 6)
+        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.deaths >= 6 && stats.deaths == fixture.kinds[GPUR_APEX_ENDED] && stats.starts <= 2 + stats.deaths + 1);
+    CHECK(stats.rows > 300 && stats.lost_rows == 0);
+    TEST_REQUIRE(strstr(fixture.error, "its process was killed by signal 9") &&
+                     strstr(fixture.error, "times in a row soon after its start; the next start is in "),
+                 "the actor's error is \"%s\"", fixture.error);
+    CHECK_OK(gpur_apex_set_actors(fixture.apex, 2)); /* it is one of those that are left */
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    apex_fixture_close(&fixture);
+}
+
+TEST(kills_of_all_actors_at_each_start_end_the_run)
+{
+    CHECK_OK(open_run("all killed", "numbers"));
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "its process was killed by signal 9");
+    CHECK_MESSAGE("; all actors died at least 5 times in a row within a minute after their start, and none is left");
+    CHECK(apex_fixture_stats(&fixture).deaths >= 3 * 5 && apex_fixture_stats(&fixture).rows == 0);
+    apex_fixture_close(&fixture);
+}
+
 TEST(without_restarts_killed_actors_stay_away)
 {
     const gpur_device_config device = test_device_config();
@@ -434,6 +461,8 @@ int main(int argc, char **argv)
     RUN(an_actor_that_sends_anothers_block_ends_the_run_at_last);
     RUN(a_command_that_fails_ends_the_run_with_what_is_known_of_it);
     RUN(an_actor_of_other_settings_ends_the_run_with_both);
+    RUN(an_actor_that_is_killed_at_each_start_ends_no_run);
+    RUN(kills_of_all_actors_at_each_start_end_the_run);
     RUN(without_restarts_killed_actors_stay_away);
     return test_main_end();
 }

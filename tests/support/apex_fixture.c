@@ -5,6 +5,7 @@
 #include "support/run_fixture.h"
 
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -285,6 +286,8 @@ static gpur_status lie(liar *l, const apex_settings *s)
     gpur_device_config config;
     const gpur_actor_carrier carrier = {l, take_block, take_episode, pull};
     GPUR_TRY(gpur_connection_receive_hello(l->connection, &hello, &fd));
+    if (strcmp(l->kind, "all killed") == 0 || (strcmp(l->kind, "killed") == 0 && hello.settings.place == 1))
+        (void)raise(SIGKILL);
     GPUR_TRY(gpur_shared_map(&shared, fd, hello.weights_bytes));
     GPUR_TRY(gpur_schema_build(&schema, s->replay.fields, s->replay.field_count));
     GPUR_TRY(gpur_block_format_create(&s->replay, &format));

@@ -112,8 +112,9 @@ class Apex(Advanced):
 
     An actor's process has this process's sys.path, and its make_env(lane) is asked for lane 0 alone. What an
     environment raises ends the actor; its text, with the file and the line, is the event's `error`. The actor is
-    started again, with other seeds, unless restarts is False, or it died 5 times in a row before anything of it was
-    received: then `advance` raises InvalidArgument with that text.
+    started again, with other seeds, unless restarts is False, or it failed 5 times in a row before anything of it was
+    received: then `advance` raises InvalidArgument with that text. An actor whose process is killed is started again
+    after longer and longer waits, as long as another one lives.
 
     One thread at a time advances and saves a run. Any thread may read `stats` and call `stop` and `set_actors`.
     """
@@ -166,8 +167,8 @@ class Apex(Advanced):
         what they send has no room.
 
         Ctrl-C stops the run, as `stop` does, and is raised then. Interrupted: `stop` was called, or on_event said so.
-        After both the run can be advanced again. InvalidArgument: actors died again and again, or with restarts=False
-        one did; the run has then ended, and the learner stays usable."""
+        After both the run can be advanced again. InvalidArgument: an actor failed again and again, or all were killed,
+        or with restarts=False one failed; the run has then ended, and the learner stays usable."""
         self._call_watched(lib.gpur_apex_advance, integer("env_steps", env_steps, 0),
                            integer("train_steps", train_steps, 0))
 
