@@ -100,6 +100,17 @@ void publish_rows(gpur_replay *replay, int64_t batch)
     bench_must(gpur_stream_sync(stream), "publish");
 }
 
+/* The rows of bench_melee_replay with priorities. */
+static gpur_replay *open_prioritized(gpur_device *device, int64_t capacity)
+{
+    gpur_replay_config config;
+    bench_melee_config(&config, capacity);
+    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED_STRATIFIED, config.max_batch = MAX_ROWS;
+    gpur_replay *const replay = bench_create(device, &config);
+    bench_melee_fill(replay, capacity);
+    return replay;
+}
+
 int main(int argc, char **argv)
 {
     const bench_options options = bench_parse(argc, argv, "the parts of a recorded train step, and the step", NULL, 0);
@@ -107,10 +118,12 @@ int main(int argc, char **argv)
     const int64_t rows = options.quick ? MELEE_CAPACITY / 10 : MELEE_CAPACITY;
     gpur_replay *const replay = bench_melee_replay(device, rows);
     bench_melee_fill(replay, rows);
+    gpur_replay *const prioritized = open_prioritized(device, rows);
     bench_report report = bench_begin(&options, "device", bench_describe(device), 0);
-    bench_gathers(&report, device, replay, rows);
+    bench_gathers(&report, device, replay, prioritized, rows);
     bench_pixels(&report, device);
-    bench_steps(&report, device, replay); /* last, in case a step never ends */
+    bench_steps(&report, device, replay, prioritized); /* last, in case a step never ends */
+    gpur_replay_destroy(prioritized);
     gpur_replay_destroy(replay);
     gpur_device_close(device);
     return bench_end(&report);

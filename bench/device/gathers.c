@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { GATHERS = 32, MAX_ROWS = 4096, PITCH = (MELEE_OBS + 3) / 4 * 4 };
+enum { GATHERS = 32, PITCH = (MELEE_OBS + 3) / 4 * 4 };
 
 /* Where the rows go, as a learner has it: observations padded to whole 16-byte moves. */
 typedef struct destination {
@@ -98,12 +98,14 @@ static void run_gather(bench_report *report, gpur_device *device, gather_context
 {
     char name[80];
     recorded gathers, copies;
+    snprintf(name, sizeof name, "draw + gather %lld rows of %lld%s", (long long)rows, (long long)c->capacity,
+             c->by_priority ? " by priority" : "");
+    if (!bench_wants(report, name))
+        return;
     device_copy copy = device_copy_open(device, rows * (int64_t)sizeof(melee_row));
     prepare_gathers(c, rows);
     if (c->by_priority)
         prepare_draws(c, rows);
-    snprintf(name, sizeof name, "draw + gather %lld rows of %lld%s", (long long)rows, (long long)c->capacity,
-             c->by_priority ? " by priority" : "");
     bench_must(recorded_open(&gathers, device, record_gathers, c, 1, 1), name);
     bench_must(recorded_open(&copies, device, device_copy_record, &copy, 1, 1), name);
     bench_case one =
@@ -170,6 +172,8 @@ static void run_updates(bench_report *report, update_context *c)
         recorded updates;
         c->batch = batches[i];
         snprintf(name, sizeof name, "update %lld priorities of %lld", (long long)c->batch, (long long)c->capacity);
+        if (!bench_wants(report, name))
+            continue;
         bench_must(recorded_open(&updates, c->device, record_updates, c, 1, 1), name);
         const bench_case one = bench_alone(name, "update", GATHERS, "update", recorded_run, &updates);
         bench_run(report, &one);
@@ -177,18 +181,8 @@ static void run_updates(bench_report *report, update_context *c)
     }
 }
 
-/* The same rows with priorities. */
-static gpur_replay *open_prioritized(gpur_device *device, int64_t capacity)
-{
-    gpur_replay_config config;
-    bench_melee_config(&config, capacity);
-    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED_STRATIFIED, config.max_batch = MAX_ROWS;
-    gpur_replay *const replay = bench_create(device, &config);
-    bench_melee_fill(replay, capacity);
-    return replay;
-}
-
-void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *replay, int64_t rows)
+void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *replay, gpur_replay *prioritized,
+                   int64_t rows)
 {
     static gather_context c;
     update_context updates = {.device = device, .capacity = rows};
@@ -196,7 +190,7 @@ void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *repla
     step_counter_open(&c.counter, device);
     c.replay = replay, c.capacity = rows;
     run_gathers(report, device, &c);
-    c.replay = open_prioritized(device, rows), c.by_priority = 1;
+    c.replay = prioritized, c.by_priority = 1;
     publish_rows(c.replay, MAX_ROWS);
     updates.priorities = gpur_replay_priorities(c.replay);
     fill_updates(&updates);
@@ -204,7 +198,6 @@ void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *repla
     run_gathers(report, device, &c);
     gpur_device_free(device, updates.values);
     gpur_device_free(device, updates.ids);
-    gpur_replay_destroy(c.replay);
     step_counter_close(&c.counter);
     gpur_device_free(device, c.to);
 }

@@ -10,10 +10,14 @@
 #include "bench/lib/setup.h"
 #include "device/device.h"
 
-/* `replay` is bench_melee_replay's, full of `rows`. */
-void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *replay, int64_t rows); /* and priorities */
+/* `replay` is bench_melee_replay's, full of `rows`, and `prioritized` the same with priorities. */
+void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *replay, gpur_replay *prioritized,
+                   int64_t rows);                             /* and updates of priorities */
 void bench_pixels(bench_report *report, gpur_device *device); /* frames to what a first convolution reads */
-void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay); /* and nodes of a graph */
+void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay,
+                 gpur_replay *prioritized); /* and nodes of a graph */
+
+enum { MAX_ROWS = 4096 }; /* of a sample of theirs */
 
 typedef struct recorded {
     gpur_stream *stream;

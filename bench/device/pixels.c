@@ -126,6 +126,8 @@ static void run_case(bench_report *report, gpur_device *device, gpur_replay *rep
     pixel_gather one, two;
     recorded recorded_one, recorded_two;
     snprintf(name, sizeof name, "draw %lld stacks for a first convolution", (long long)rows);
+    if (!bench_wants(report, name))
+        return;
     open_gather(&one, replay, device, rows, 1);
     open_gather(&two, replay, device, rows, 0);
     compare(report, name, &one, &two);

@@ -26,7 +26,7 @@ enum { FP32 = GPUR_MATH_FP32, TF32 = GPUR_MATH_TF32, BF16 = GPUR_MATH_BF16 };
 
 /* A case; its first variant is the reference. */
 typedef struct decision {
-    const char *name, *preset;
+    const char *name, *preset; /* `name` says also how the rows are drawn, if not uniformly */
     int64_t batch;
     step_variant variants[BENCH_MAX_VARIANTS]; /* up to the first without a name */
 } decision;
@@ -43,6 +43,22 @@ static void train(void *context, int64_t repeats)
     for (int64_t i = 0; i < repeats; i++)
         bench_must(gpur_learner_train(c->learner, c->steps), "train");
     bench_must(gpur_learner_sync(c->learner), "sync");
+}
+
+/* Gives all transitions the same priority, so that each variant begins as the first one did. */
+static void reset_priorities(gpur_replay *replay)
+{
+    enum { CHUNK = PIXELS_BATCH };
+    int64_t ids[CHUNK];
+    float ones[CHUNK];
+    gpur_replay_stats stats = {.size = sizeof stats};
+    bench_must(gpur_replay_get_stats(replay, &stats), "stats");
+    for (int64_t done = 0; done < stats.visible; done += CHUNK) {
+        const int64_t count = stats.visible - done < CHUNK ? stats.visible - done : CHUNK;
+        for (int64_t i = 0; i < count; i++)
+            ids[i] = stats.first_id + done + i, ones[i] = 1.0f;
+        bench_must(gpur_replay_update_priorities(replay, count, ids, ones, NULL), "priorities");
+    }
 }
 
 static gpur_status open_variant(gpur_replay *replay, const decision *d, const step_variant *w, step_context *c)
@@ -79,11 +95,15 @@ static void run_decision(bench_report *report, gpur_replay *replay, const decisi
     step_context contexts[BENCH_MAX_VARIANTS] = {{NULL}};
     char name[96];
     snprintf(name, sizeof name, "%s step, batch %lld: %s", d->preset, (long long)d->batch, d->name);
+    if (!bench_wants(report, name))
+        return;
     bench_case one = {.name = name, .item = "step", .items = GPUR_LAUNCH_STEPS, .rounds = ROUNDS};
     for (int i = 0; i < BENCH_MAX_VARIANTS && d->variants[i].name; i++) {
         const step_variant *const w = &d->variants[i];
         step_context *const c = &contexts[i];
         c->steps = GPUR_LAUNCH_STEPS;
+        if (gpur_replay_settings(replay)->prioritized)
+            reset_priorities(replay);
         gpur_status status = open_variant(replay, d, w, c);
         if (status == GPUR_OK)
             status = check_variant(report, name, w, c, i ? contexts[0].loss : 0);
@@ -107,9 +127,14 @@ static const decision small_decisions[] = {
     {"graph or one kernel", "melee-gpu", 0, {{"graph", FP32, 0}, {"one kernel", FP32, 1}}},
     {"arithmetic", "melee-gpu", 0, {{"FP32", FP32, 0}, {"TF32", TF32, 0}}},
 };
-static const decision nature_decisions[] = {
-    {"arithmetic", "nature-dueling", 0, {{"FP32", FP32, 0}, {"TF32", TF32, 0}, {"BF16", BF16, 0}}},
-};
+static const decision nature_decisions = {
+    "arithmetic", "nature-dueling", 0, {{"FP32", FP32, 0}, {"TF32", TF32, 0}, {"BF16", BF16, 0}}};
+
+/* From the draw by priority and its importance weights to the new priorities of the rows. */
+static const decision small_by_priority = {
+    "by priority", "melee-gpu", 0, {{"graph", FP32, 0}, {"one kernel", FP32, 1}}};
+static const decision nature_by_priority = {
+    "by priority", "nature-dueling", 0, {{"FP32", FP32, 0}, {"TF32", TF32, 0}, {"BF16", BF16, 0}}};
 
 /* A chain of kernels y += 1, each of which needs the one before: what a node costs that does nothing. */
 typedef struct chain {
@@ -143,34 +168,44 @@ static void run_chain(bench_report *report, gpur_device *device)
 }
 
 /* A CPU has nothing to decide: its graph is called again for every step. */
-static void run_on_cpu(bench_report *report, gpur_replay *replay)
+static void run_on_cpu(bench_report *report, gpur_replay *replay, const char *name)
 {
     step_context c = {.learner = bench_learner(replay, "melee-gpu", 32, 0), .steps = 4};
-    const bench_case one = bench_alone("melee-gpu step, batch 32", "step", 4, "gpureplay", train, &c);
+    const bench_case one = bench_alone(name, "step", 4, "gpureplay", train, &c);
     bench_run(report, &one);
     gpur_learner_destroy(c.learner);
 }
 
-void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay)
+static void run_decisions(bench_report *report, gpur_replay *replay, const decision *d, const int64_t *batches,
+                          int count)
 {
-    static const int64_t batches[] = {32, 64, 128, 256, 1024}, nature_batches[] = {32, 512};
+    for (int i = 0; i < count; i++) {
+        decision one = *d;
+        one.batch = batches[i];
+        run_decision(report, replay, &one);
+    }
+}
+
+/* Destroys `frames`. */
+static void run_frames(bench_report *report, gpur_replay *frames, const decision *d)
+{
+    static const int64_t batches[] = {32, 512};
+    run_decisions(report, frames, d, batches, 2);
+    gpur_replay_destroy(frames);
+}
+
+void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay, gpur_replay *prioritized)
+{
+    static const int64_t batches[] = {32, 64, 128, 256, 1024}, priority_batches[] = {32, 256, 1024};
     run_chain(report, device);
     if (!bench_is_cuda(device)) {
-        run_on_cpu(report, replay);
+        run_on_cpu(report, replay, "melee-gpu step, batch 32");
+        run_on_cpu(report, prioritized, "melee-gpu step, batch 32: by priority");
         return;
     }
-    gpur_replay *const frames = bench_frames_replay(device, FRAMES, GPUR_STACK_FIRST);
-    for (size_t i = 0; i < sizeof nature_decisions / sizeof *nature_decisions; i++)
-        for (int b = 0; b < 2; b++) {
-            decision d = nature_decisions[i];
-            d.batch = nature_batches[b];
-            run_decision(report, frames, &d);
-        }
-    gpur_replay_destroy(frames);
+    run_frames(report, bench_frames_replay(device, FRAMES, GPUR_STACK_FIRST), &nature_decisions);
+    run_frames(report, bench_prioritized_frames_replay(device, FRAMES), &nature_by_priority);
     for (size_t i = 0; i < sizeof small_decisions / sizeof *small_decisions; i++)
-        for (int b = 0; b < 5; b++) {
-            decision d = small_decisions[i];
-            d.batch = batches[b];
-            run_decision(report, replay, &d);
-        }
+        run_decisions(report, replay, &small_decisions[i], batches, 5);
+    run_decisions(report, prioritized, &small_by_priority, priority_batches, 3);
 }

@@ -37,10 +37,15 @@ static _Noreturn void print_usage(const char *program, const char *purpose, cons
             "  --device NAME   cpu, cuda:0, ... (cpu)\n"
             "  --rounds N      samples of each variant, %d to %d (%d)\n"
             "  --json FILE     write every sample\n"
+            "  --only TEXT     the cases with TEXT in their names\n"
             "  --quick         fewer cases and rounds\n",
             program, purpose, BENCH_MIN_ROUNDS, BENCH_MAX_ROUNDS, ROUNDS);
-    for (int i = 0; i < count; i++)
-        fprintf(to, "  --%-13s %s (%" PRId64 ")\n", more[i].name, more[i].help, *more[i].value);
+    for (int i = 0; i < count; i++) {
+        fprintf(to, "  --%-13s %s (%" PRId64, more[i].name, more[i].help, *more[i].value);
+        if (more[i].quick)
+            fprintf(to, "; with --quick %" PRId64, more[i].quick);
+        fprintf(to, ")\n");
+    }
     fprintf(to, "  --help          this text\n"
                 "After Ctrl-C it ends with status 130, and the finished cases are in the JSON file.\n");
     exit(status);
@@ -68,6 +73,7 @@ static int read_option(bench_options *options, const char *word, const char *val
     const bench_option *found = strcmp(word, "--rounds") ? NULL : &rounds;
     const char **const text = !strcmp(word, "--device") ? &options->device
                               : !strcmp(word, "--json") ? &options->json
+                              : !strcmp(word, "--only") ? &options->only
                                                         : NULL;
     for (int i = 0; i < count; i++)
         if (!strncmp(word, "--", 2) && !strcmp(word + 2, more[i].name))
@@ -85,6 +91,18 @@ static int read_option(bench_options *options, const char *word, const char *val
     return read_number(found, value);
 }
 
+/* Options that were not given take their value of --quick. */
+static void apply_quick(int argc, char **argv, const bench_option *more, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int is_given = 0;
+        for (int a = 1; a < argc; a++)
+            is_given |= !strncmp(argv[a], "--", 2) && !strcmp(argv[a] + 2, more[i].name);
+        if (!is_given && more[i].quick)
+            *more[i].value = more[i].quick;
+    }
+}
+
 bench_options bench_parse(int argc, char **argv, const char *purpose, const bench_option *more, int count)
 {
     bench_options options = {.device = "cpu", .seconds = 2e-3};
@@ -98,6 +116,8 @@ bench_options bench_parse(int argc, char **argv, const char *purpose, const benc
         else
             i++;
     }
+    if (options.quick)
+        apply_quick(argc, argv, more, count);
     if (options.rounds == 0)
         options.rounds = options.quick ? QUICK_ROUNDS : ROUNDS;
     return options;
@@ -122,7 +142,17 @@ int bench_end(bench_report *report)
         printf("\n%d of %d cases missed their goal in this run.\n", report->missed, report->done);
     if (report->failed)
         fprintf(stderr, "%d cases failed\n", report->failed);
-    return report->failed > 0;
+    const int is_none = report->options->only && report->chosen == 0;
+    if (is_none)
+        fprintf(stderr, "--only is \"%s\"; no case has it in its name\n", report->options->only);
+    return report->failed > 0 || is_none;
+}
+
+int bench_wants(bench_report *report, const char *name)
+{
+    const int is_chosen = !report->options->only || strstr(name, report->options->only);
+    report->chosen += is_chosen;
+    return is_chosen;
 }
 
 /* Threads of the unfinished case are left running. */
@@ -333,12 +363,16 @@ static void print_case(const bench_case *c, const bench_result *result)
 void bench_run(bench_report *report, const bench_case *c)
 {
     static bench_samples s;
+    if (!bench_wants(report, name_of(c)))
+        return;
     take_samples(report, c, &s);
     bench_sampled(report, c, &s);
 }
 
 void bench_sampled(bench_report *report, const bench_case *c, const bench_samples *s)
 {
+    if (!bench_wants(report, name_of(c)))
+        return;
     const bench_result result = summarize(c, s);
     write_case(report, c, s, &result);
     print_case(c, &result);
@@ -349,6 +383,8 @@ void bench_sampled(bench_report *report, const bench_case *c, const bench_sample
 void bench_absent(bench_report *report, const char *name, gpur_status status)
 {
     const char *const word = status == GPUR_UNAVAILABLE ? "absent" : "failed";
+    if (!bench_wants(report, name))
+        return;
     bench_hide();
     json_case(&report->json, name);
     json_text(&report->json, word, gpur_last_error());
@@ -361,6 +397,8 @@ void bench_absent(bench_report *report, const char *name, gpur_status status)
 
 void bench_check(bench_report *report, const char *name, int64_t differ, int64_t count)
 {
+    if (!bench_wants(report, name))
+        return;
     bench_hide();
     json_case(&report->json, name);
     json_number(&report->json, "differ", (double)differ);

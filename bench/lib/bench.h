@@ -57,6 +57,7 @@ bench_case bench_point(const char *figure, const char *x_name, double x, const c
 typedef struct bench_options {
     const char *device; /* "cpu", "cuda:0" */
     const char *json;   /* file for the results; NULL: none */
+    const char *only;   /* the cases that have this text in their names; NULL: all */
     int64_t rounds;     /* samples of each variant */
     double seconds;     /* of one sample, at least */
     int quick;
@@ -67,9 +68,10 @@ typedef struct bench_option {
     const char *name, *help;
     int64_t low, high;
     int64_t *value; /* holds the default until the option is given */
+    int64_t quick;  /* the default with --quick; 0: the same */
 } bench_option;
 
-/* Reads --device, --json, --rounds, --quick, --help, and `more` (count). Exits with 0 after --help, and with 2, stating
+/* Reads --device, --json, --only, --rounds, --quick, --help, and `more` (count). Exits with 0 after --help, and with 2, stating
  * what was given and what is wanted, after anything else that it cannot use. */
 bench_options bench_parse(int argc, char **argv, const char *purpose, const bench_option *more, int count);
 
@@ -77,10 +79,15 @@ typedef struct bench_report {
     const bench_options *options;
     json_file json;
     int cases, done, missed, failed;
+    int chosen; /* cases that --only chooses */
 } bench_report;
 
 /* `settings` describes the machine (bench_describe); `cases` is how many will follow, 0 when that is not known. */
 bench_report bench_begin(const bench_options *options, const char *title, const char *settings, int cases);
+
+/* Returns 1 if --only chooses the case, or was not given. Else the functions below do nothing with it; ask before work
+ * that only the case needs. */
+int bench_wants(bench_report *report, const char *name);
 
 /* Runs all rounds, prints a line for each variant, and writes every sample. A case ends at its limit with as many
  * rounds as it then has, and with no fewer than BENCH_MIN_ROUNDS. */
@@ -102,7 +109,8 @@ void bench_absent(bench_report *report, const char *name, gpur_status status);
 /* Reports a comparison of results as a case of its own: `differ` of `count` values were wrong. Any is a failure. */
 void bench_check(bench_report *report, const char *name, int64_t differ, int64_t count);
 
-/* Closes the JSON file and says how many cases missed their goal. Returns the exit status: 1 if a case failed. */
+/* Closes the JSON file and says how many cases missed their goal. Returns the exit status: 1 if a case failed, or
+ * --only chose none. */
 int bench_end(bench_report *report);
 
 double bench_now(void); /* seconds, monotonic */

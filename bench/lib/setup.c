@@ -273,7 +273,8 @@ static void fill_frames(gpur_replay *replay, int64_t steps)
     gpur_writer_destroy(writer);
 }
 
-static gpur_replay *frames_replay(gpur_device *device, int64_t capacity, int32_t axis, int32_t fields)
+static gpur_replay *frames_replay(gpur_device *device, int64_t capacity, int32_t axis, int32_t fields,
+                                  int32_t prioritized)
 {
     gpur_field pixels[PIXEL_FIELDS];
     gpur_replay_config config;
@@ -282,6 +283,7 @@ static gpur_replay *frames_replay(gpur_device *device, int64_t capacity, int32_t
     bench_must(gpur_replay_config_preset(&config, "nature-dueling"), "preset");
     config.capacity = capacity, config.min_size = 100, config.max_batch = PIXELS_BATCH;
     config.stack_axis = axis, config.fields = pixels, config.field_count = fields;
+    config.prioritized = prioritized;
     gpur_replay *const replay = bench_create(device, &config);
     fill_frames(replay, capacity);
     return replay;
@@ -289,12 +291,17 @@ static gpur_replay *frames_replay(gpur_device *device, int64_t capacity, int32_t
 
 gpur_replay *bench_frames_replay(gpur_device *device, int64_t capacity, int32_t axis)
 {
-    return frames_replay(device, capacity, axis, 5);
+    return frames_replay(device, capacity, axis, 5, 0);
 }
 
 gpur_replay *bench_linked_frames_replay(gpur_device *device, int64_t capacity)
 {
-    return frames_replay(device, capacity, GPUR_STACK_FIRST, PIXEL_FIELDS);
+    return frames_replay(device, capacity, GPUR_STACK_FIRST, PIXEL_FIELDS, 0);
+}
+
+gpur_replay *bench_prioritized_frames_replay(gpur_device *device, int64_t capacity)
+{
+    return frames_replay(device, capacity, GPUR_STACK_FIRST, 5, 1);
 }
 
 gpur_learner *bench_learner(gpur_replay *replay, const char *preset, int64_t batch, int32_t outputs)

@@ -68,6 +68,7 @@ gpur_replay *bench_stacks_replay(gpur_device *device, int64_t capacity, int32_t 
 /* The replay of preset "nature-dueling" in episodes of EPISODE steps: each frame is stored once. Full. */
 gpur_replay *bench_frames_replay(gpur_device *device, int64_t capacity, int32_t axis);
 gpur_replay *bench_linked_frames_replay(gpur_device *device, int64_t capacity); /* also with truncated and previous */
+gpur_replay *bench_prioritized_frames_replay(gpur_device *device, int64_t capacity);
 
 /* A learner of a preset. 0: the preset's own batch size, and its own number of outputs. */
 gpur_learner *bench_learner(gpur_replay *replay, const char *preset, int64_t batch, int32_t outputs);

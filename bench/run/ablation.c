@@ -323,12 +323,14 @@ static void run_group(bench_report *report, const group *g, int trials)
         const variant *const v = &variants[i];
         char name[128];
         snprintf(name, sizeof name, "%s, %s, W %d", g->name, v->name, (int)v->num_envs);
+        if (!bench_wants(report, name))
+            continue;
         bench_show(report, name, 0.0); /* ends the program after Ctrl-C */
         bench_hide();
         const double hours = 50e6 / 3600, predicted = predict(report->options, g, v);
         measure(report->options, g, v, trials, seconds);
         const double mean = mean_of(seconds, trials), deviation = deviation_of(seconds, trials);
-        first = i == 0 ? mean : first;
+        first = first > 0 ? first : mean; /* of the first that --only chooses */
         printf("%-14s %2d %9.2f %9.2f %10.2f %7.1f%% %7.1f%% %9.2f\n", v->name, (int)v->num_envs, hours * mean,
                hours * deviation, hours * predicted, 100 * mean / first, v->paper, first / mean);
         fflush(stdout);

@@ -257,6 +257,8 @@ static void report_feed(bench_report *report, const char *name, const feed *f)
 static feed measure(bench_report *report, const feed *common, const char *name, double rate, double seconds)
 {
     feed f = *common;
+    if (!bench_wants(report, name))
+        return f;
     f.rate = rate;
     f.seconds = seconds;
     run_feed(report, name, &f);
@@ -349,13 +351,14 @@ static void run_all(bench_report *report, const gpur_replay_config *config, gpur
 int main(int argc, char **argv)
 {
     int64_t seconds = 60;
-    const bench_option more[] = {{"seconds", "of the first rate; each other takes a tenth", 1, 86400, &seconds}};
+    const bench_option more[] = {
+        {"seconds", "of the first rate; each other takes a tenth", 1, 86400, &seconds, .quick = 1}};
     const bench_options options = bench_parse(argc, argv, "blocks of frames while training", more, 1);
     gpur_device *const device = bench_open(options.device, 0);
     bench_report report = bench_begin(&options, "blocks of frames while training", bench_describe(device), 0);
     const gpur_replay_config config = settings_of(&options);
     gpur_replay *const replay = bench_create(device, &config);
-    run_all(&report, &config, replay, options.quick ? 1.0 : (double)seconds);
+    run_all(&report, &config, replay, (double)seconds);
     gpur_replay_destroy(replay);
     gpur_device_close(device);
     return bench_end(&report);

@@ -262,6 +262,8 @@ static void measure_cycle(bench_report *report, gpur_device *device, int32_t cou
     gpur_ga3c_config config = numbers(count == 1 ? 1 : 2 * count, 1, 1);
     config.max_prediction_batch = count;
     snprintf(name, sizeof name, count == 1 ? "one agent" : "batches of %d", (int)count);
+    if (!bench_wants(report, name))
+        return;
     bench_show(report, name, 0);
     opened s = open_system(device, "ga3c", &config);
     s.run->model.train = train_nothing;
@@ -298,6 +300,8 @@ static void run_networks(bench_report *report, gpur_device *device, double secon
     print_head();
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
         char label[64];
+        if (!bench_wants(report, presets[i]))
+            continue;
         gpur_ga3c_config config = numbers(16, 2, 2);
         snprintf(label, sizeof label, "%s", presets[i]);
         const rates ours = run_system(report, device, label, presets[i], &config, seconds);
@@ -328,7 +332,8 @@ static void run_grid(bench_report *report, gpur_device *device, double seconds)
         const gpur_ga3c_config config = numbers(agents[i / 6], others[i / 2 % 3], others[i % 2]);
         snprintf(label, sizeof label, "%d agents, %d, %d", (int)config.agents, (int)config.predictors,
                  (int)config.trainers);
-        run_system(report, device, label, "ga3c", &config, seconds);
+        if (bench_wants(report, label))
+            run_system(report, device, label, "ga3c", &config, seconds);
     }
 }
 
@@ -343,7 +348,8 @@ static void run_batches(bench_report *report, gpur_device *device, double second
         gpur_ga3c_config config = numbers(32, 2, 2);
         config.min_train_batch = least[i];
         snprintf(label, sizeof label, "more than %d steps", (int)least[i]);
-        run_system(report, device, label, "ga3c", &config, seconds);
+        if (bench_wants(report, label))
+            run_system(report, device, label, "ga3c", &config, seconds);
     }
 }
 
@@ -560,6 +566,8 @@ static void run_tuner(bench_report *report, gpur_device *device, double window)
     bench_must(gpur_ticket_lock_open(&device_lock, "a device"), "lock");
     for (int i = 0; i < SURFACES; i++) {
         current = &surfaces[i];
+        if (!bench_wants(report, current->name))
+            continue;
         bench_show(report, current->name, 0);
         const double best = measure_grid(device, window);
         bench_hide();
@@ -594,11 +602,11 @@ int main(int argc, char **argv)
     int64_t part = 1, seconds = 10;
     const bench_option more[] = {
         {"part", "what is measured: 1 to 5, as the file says", 1, 5, &part},
-        {"seconds", "of a measurement; a window of the tuner takes a 20th", 1, 3600, &seconds}};
+        {"seconds", "of a measurement; a window of the tuner takes a 20th", 1, 3600, &seconds, .quick = 1}};
     const bench_options options = bench_parse(argc, argv, "GA3C", more, 2);
     gpur_device *const device = bench_open(options.device, 1);
     bench_report report = bench_begin(&options, "GA3C", bench_describe(device), 0);
-    const double time = options.quick ? 0.2 : (double)seconds;
+    const double time = (double)seconds;
     make_frames();
     if (part == 1)
         run_cycles(&report, device, time);

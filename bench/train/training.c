@@ -303,6 +303,8 @@ static void train_batch(bench_report *report, const settings *s, gpur_device *de
     static training all[KINDS];
     char name[64];
     snprintf(name, sizeof name, "training, batch %lld", (long long)batch);
+    if (!bench_wants(report, name))
+        return;
     for (int k = 0; k < KINDS; k++) {
         open_training(&all[k], s, kinds[k], device, batch);
         add_point(&all[k]);

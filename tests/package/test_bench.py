@@ -14,7 +14,7 @@ from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 SHORT = {"bench_training": ("--quick", "--batch", "8"), "bench_ablation": ("--quick", "--env", "CartPole-v1"),
-         "bench_ga3c": ("--quick", "--part", "1")}
+         "bench_ga3c": ("--quick", "--part", "1", "--only", "one agent")}
 
 
 def run(*command, status=0, folder=None):
@@ -34,12 +34,32 @@ def measure(program, folder):
     run(program, "--sede", "3", status=2)
 
 
+def choose(program, folder):
+    """--only; an option is kept beside --quick, which has a default of its own."""
+    path = folder / "chosen.json"
+    run(program, "--quick", "--rounds", "6", "--only", "draw 32 ", "--json", path)
+    assert [case["name"] for case in json.loads(path.read_text())["cases"]] == ["draw 32 of 1 M"]
+    run(program, "--quick", "--rounds", "6", "--only", "no such case", status=1)
+
+
+def keep_seconds(program, folder):
+    path = folder / "seconds.json"
+    for given, least in ((("--quick",), 1), (("--seconds", "2", "--quick"), 2)):
+        run(program, "--part", "1", "--only", "one agent", "--json", path, *given)
+        (case,) = json.loads(path.read_text())["cases"]
+        assert case["seconds"] >= least, (given, case)
+
+
 def main():
     programs = [Path(name).resolve() for name in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for program in programs:
             measure(program, folder)
+            if program.name == "bench_priority":
+                choose(program, folder)
+            if program.name == "bench_ga3c":
+                keep_seconds(program, folder)
         assert run(sys.executable, BENCH / "table.py", folder).count("|---|") >= len(programs)
         for python in (sys.executable, "/usr/bin/python3"):
             if subprocess.run([python, "-c", "import matplotlib"], capture_output=True, check=False).returncode == 0:

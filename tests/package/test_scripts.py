@@ -2,6 +2,7 @@
 """Each script has its help and refuses an unknown option, and the quickstart trains with a program that is built.
 
 usage: test_scripts.py cartpole_dqn
+In a build with benchmarks and CUDA, what run_gpu.sh would run is looked for, too.
 """
 
 import os
@@ -37,9 +38,30 @@ def the_quickstart_builds_and_trains(program, folder):
     assert len((folder / "runs/cartpole/curve.csv").read_text().splitlines()) > 1
 
 
+def the_gpus_commands_are_there(build, folder):
+    """run_gpu.sh cannot be run without a GPU, but --dry-run asks each program of the build for the options and tests
+    that a part names. A program that lacks one is found."""
+    python = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    script, wanted = ROOT / "bench/run_gpu.sh", {"first": "test_cuda_streams", "atari": "--env CartPole-v1",
+                                                 "measure": "bench_pixels", "runs": "--steps"}
+    for part, word in wanted.items():
+        assert word in run(script, "--dry-run", "--part", part, "--build", build, status=0, PATH=python).stdout, part
+    fake = folder / "build/bench/bench_device"
+    fake.parent.mkdir(parents=True)
+    fake.write_text("#!/bin/sh\necho '  --device NAME'\n")
+    fake.chmod(0o755)
+    found = run(script, "--dry-run", "--part", "steps", "--build", folder / "build", status=1).stdout
+    assert "bench_device: has no option --json" in found and "no option --device" not in found, found
+    found = run(script, "--dry-run", "--part", "measure", "--build", folder / "build", status=1).stdout
+    assert "bench_append: cannot be asked" in found, found
+
+
 for script in SCRIPTS:
     assert "usage: bash " + script in run(ROOT / script, "--help", status=0).stdout, script
     assert '"--nonsense"' in run(ROOT / script, "--nonsense", status=2).stderr, script
 with tempfile.TemporaryDirectory() as name:
     the_quickstart_builds_and_trains(Path(sys.argv[1]).resolve(), Path(name))
+    built = Path(sys.argv[1]).resolve().parents[1]
+    if (built / "bench/bench_device").exists() and (built / "tests/test_cuda_faults").exists():
+        the_gpus_commands_are_there(built, Path(name) / "gpu")
 print(f"test_scripts: {len(SCRIPTS)} scripts")

@@ -51,6 +51,11 @@ class Ours(Steps):
         for _ in range(blocks):
             self._learner.train(BLOCK)
 
+    def train_few(self, steps: int) -> None:
+        """And waits for them."""
+        self._learner.train(steps)
+        self._learner.sync()
+
     def finish(self) -> None:
         self._learner.sync()
 
