@@ -14,11 +14,17 @@ Experiments, --experiment NAME:
     fast-dqn    (default) fast DQN and standard DQN of this library, and Stable-Baselines3's DQN, over 16 seeds. The
                 settings below are those of preset "fast-dqn-small"; an evaluation in Breakout has more episodes, since
                 their returns vary more.
+    switches    Which switch of fast DQN costs return in Breakout: concurrent training alone with one environment, and
+                synchronized execution alone with eight, over the 16 seeds and by the settings of fast-dqn. Its table
+                takes a file of fast-dqn, too, with standard DQN and both switches: table FILE FILE_OF_FAST_DQN.
     dqn-lambda  DQN(lambda) for five values of lambda, and DQN. Seeds 1 to 4 choose lambda, that of the highest mean
                 return; then seeds 5 to 12 compare it with DQN. DQN is "fast-dqn-small" with one environment and neither
                 switch. DQN(lambda) is "vrc-2021-small", whose Adam has the same learning rate and no large epsilon, as
                 DQN's, and whose minibatches have each entry of the cache once. It needs no other package, but
                 Matplotlib for the picture.
+    estimators  The seven estimators of returns in "vrc-2021-small", returns of one step, and DQN as above, in CartPole
+                over 16 seeds. Q values there are up to 100, for which an error bound of 0.025 leaves no lambda above
+                0. One of 10 was chosen after runs of seeds 101 and 102 by 0.1, 1, 10 and 100.
     ape-x       "apex-dqn-small" with eight actors, each a process, over eight seeds: as it is; with the largest
                 priority so far as the initial one; with uniform draws; and with 100 kills of actors at random moments.
                 Episodes are those of the actor with the smallest epsilon. There are few of them in Freeway, whose
@@ -84,7 +90,8 @@ _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", 
 class Experiment(NamedTuple):
     """systems: the options of the program by name. base: the one that the others are compared with. choice: seeds of
     all systems, of which the best one goes on. seeds: of the comparison. settings: in the place of those in SETTINGS;
-    with "sigma" of all of them."""
+    with "sigma" of all of them. beside: an experiment whose systems are in the table, too. by_base: the table compares
+    each system with the base alone, not with each other one."""
 
     games: tuple[str, ...]
     systems: dict[str, list[str]]
@@ -92,6 +99,8 @@ class Experiment(NamedTuple):
     choice: tuple[int, ...]
     seeds: tuple[int, ...]
     settings: dict[str, Any] = {}
+    beside: str = ""
+    by_base: bool = False
 
 
 EXPERIMENTS = {
@@ -99,11 +108,27 @@ EXPERIMENTS = {
         ("MinAtar/Breakout", "MinAtar/Freeway"),
         {"Both, W = 8": [*_SMALL, "--num-envs", "8", "--concurrent", "1", "--synchronized", "1"],
          "Standard, W = 1": _STANDARD, PEER: []}, PEER, (), tuple(range(1, 17))),
+    "switches": Experiment(
+        ("MinAtar/Breakout",),
+        {"Concurrent, W = 1": [*_SMALL, "--num-envs", "1", "--concurrent", "1", "--synchronized", "0"],
+         "Synchronized, W = 8": [*_SMALL, "--num-envs", "8", "--concurrent", "0", "--synchronized", "1"]},
+        "Standard, W = 1", (), tuple(range(1, 17)), beside="fast-dqn", by_base=True),
     "dqn-lambda": Experiment(
         ("MinAtar/Breakout",),
         {"DQN": _STANDARD, **{f"lambda {value}": ["--preset", "vrc-2021-small", "--lambda", value]
                               for value in ("0", "0.25", "0.5", "0.75", "1")}}, "DQN", (1, 2, 3, 4),
         tuple(range(5, 13))),
+    "estimators": Experiment(
+        ("CartPole-v1",),
+        {**{name: ["--preset", "vrc-2021-small", "--estimator", *estimator.split()] for name, estimator in
+            (("Peng, lambda 0.75", "peng --lambda 0.75"), ("Watkins, lambda 0.75", "watkins --lambda 0.75"),
+             ("3 steps", "n-step --n-step 3"), ("Peng, median", "peng-median"), ("Watkins, median", "watkins-median"),
+             ("Peng, error bound 10", "peng-error-bound --error-bound 10"),
+             ("Watkins, error bound 10", "watkins-error-bound --error-bound 10"),
+             ("Peng, error bound 0.025", "peng-error-bound --error-bound 0.025"),
+             ("one step (lambda 0)", "peng --lambda 0"))},
+         "DQN": _STANDARD}, "DQN", (), tuple(range(1, 17)),
+        {"steps": 80_000, "last_steps": 10_000, "eval_episodes": {"CartPole-v1": 100}}, by_base=True),
     "ape-x": Experiment(
         ("MinAtar/Breakout", "MinAtar/Freeway"),
         {KILLED: _APEX, "Ape-X": _APEX, "largest priority so far": [*_APEX, "--initial-priorities", "max"],
@@ -242,11 +267,11 @@ def _make_env(game: str) -> Any:
 
 
 def _make_task(game: str) -> Any:
-    """An environment of continuous actions, as ours are."""
+    """Gymnasium's own, or an environment of continuous actions, as ours are."""
     import gymnasium
 
-    if game == "Pendulum":
-        return gymnasium.make("Pendulum-v1")
+    if not game.startswith("dm_control/"):
+        return gymnasium.make(game if game.endswith("-v1") else f"{game}-v1")
     from gpureplay._dm_control import ControlEnv
 
     class Task(gymnasium.Env[Any, Any]):
@@ -399,7 +424,7 @@ def _one(given: argparse.Namespace, system: str, game: str, seed: int) -> None:
 def run(given: argparse.Namespace) -> None:
     out, experiment = Path(given.out), EXPERIMENTS[given.experiment]
     out.mkdir(parents=True, exist_ok=True)
-    for game in () if experiment.choice else experiment.games:
+    for game in () if experiment.choice or experiment.beside else experiment.games:
         path = _file(out, "Random", game, 0)
         if not path.exists():
             path.write_text(json.dumps({"system": "Random", "game": game, "returns": _random_returns(game)}))
@@ -496,7 +521,7 @@ def _spread(values: list[float]) -> str:
 
 
 def table(given: argparse.Namespace) -> None:
-    experiment, results = EXPERIMENTS[given.experiment], _read(given.file)
+    experiment, results = EXPERIMENTS[given.experiment], [one for file in given.files for one in _read(file)]
     if experiment.choice:
         _choice_table(experiment, results)
     else:
@@ -533,7 +558,9 @@ def _peer_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
             continue
         random = next(one["returns"] for one in here if one["system"] == "Random")
         base, error = statistics.mean(random), statistics.stdev(random) / math.sqrt(len(random))
-        systems = {system: [one for one in here if one["system"] == system] for system in experiment.systems}
+        names = [*experiment.systems, *(EXPERIMENTS[experiment.beside].systems if experiment.beside else ())]
+        systems = {system: [one for one in here if one["system"] == system] for system in names}
+        systems = {system: mine for system, mine in systems.items() if mine}
         games[game] = systems, base
         for system, mine in systems.items():
             returns = [one["last"] for one in mine]
@@ -543,7 +570,7 @@ def _peer_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
         print(f"| {game} | random | {len(random)} episodes | {_spread(random)} | | | |")
     print("\n" + DIFFERENCES)
     for game, (systems, base) in games.items():
-        _print_differences(game, systems, base)
+        _print_differences(game, systems, base, experiment.base if experiment.by_base else None)
 
 
 def _evaluated(runs: list[dict[str, Any]]) -> str:
@@ -554,15 +581,18 @@ def _seconds(runs: list[dict[str, Any]]) -> str:
     return f"{statistics.median(one['seconds'] for one in runs) / SETTINGS['steps'] * 1e6:,.0f}"
 
 
-def _print_differences(game: str, systems: dict[str, list[dict[str, Any]]], random: float) -> None:
-    """Each system minus each one after it, by both metrics."""
-    for (first, mine), (second, theirs) in itertools.combinations(systems.items(), 2):
+def _print_differences(game: str, systems: dict[str, list[dict[str, Any]]], random: float,
+                       base: str | None = None) -> None:
+    """Each system minus each one after it, or minus the base alone, by both metrics."""
+    others = [(item, (base, systems[base])) for item in systems.items() if item[0] != base] if base else \
+        itertools.combinations(systems.items(), 2)
+    for (first, mine), (second, theirs) in others:
         for metric, name in METRICS.items():
             if metric not in mine[0]:
                 continue
-            base = [one[metric] for one in theirs]
-            difference, half = interval([one[metric] for one in mine], base)
-            lowest = -0.1 * (statistics.mean(base) - random)
+            returns = [one[metric] for one in theirs]
+            difference, half = interval([one[metric] for one in mine], returns)
+            lowest = -0.1 * (statistics.mean(returns) - random)
             print(f"| {game} | {first} minus {second} | {name} | {difference:+.2f} ({difference - half:+.2f} to "
                   f"{difference + half:+.2f}) | {lowest:+.2f} | {'holds' if difference - half > lowest else 'fails'} |")
 
@@ -618,8 +648,10 @@ def main() -> None:
             command.add_argument("--train", default="build/examples/gpureplay-train")
         if name in ("run", "one", "collect"):
             command.add_argument("--out", default="build/learning")
-        if name in ("collect", "table", "plot"):
+        if name in ("collect", "plot"):
             command.add_argument("file")
+        if name == "table":
+            command.add_argument("files", nargs="+", metavar="file")
         if name == "run":
             command.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2)))
         if name == "one":
