@@ -199,7 +199,9 @@ def print_libraries(report: Case) -> None:
 
 
 def print_ablation(report: Case) -> None:
-    """The paper's three views, and the prediction."""
+    """The paper's three views, and the predictions: of the parts alone, and what else newer reports have."""
+    more = {"predicted_wakes": "with waking threads", "predicted_woken": "and parts in threads that slept",
+            "predicted_beside": "and parts beside others"}
     groups: dict[str, list[Case]] = {}
     for case in report["cases"]:
         groups.setdefault(case["figure"], []).append(case)
@@ -211,13 +213,15 @@ def print_ablation(report: Case) -> None:
             spread = statistics.stdev(case["seconds"]) if len(case["seconds"]) > 1 else 0.0
             yield [f"{case['variant']}, W = {case['num_envs']:g}", f"{HOURS * mean:.2f} ± {HOURS * spread:.2f}",
                    f"{HOURS * case['predicted']:.2f} ({100 * (mean / case['predicted'] - 1):+.1f}%)",
+                   *(f"{100 * (mean / case[key] - 1):+.1f}%" for key in more if key in case),
                    f"{100 * mean / first:.1f}%", f"{case['paper_percent']:.1f}%", f"{first / mean:.2f}"]
 
     for name, cases in groups.items():
         table(f"{name}: {len(cases[0]['seconds'])} runs of {cases[0]['steps']:,.0f} steps; Standard and Synchronized "
               "act by the newest weights, Concurrent and Both by the target network",
-              ["variant", "hours for 50 million steps", "predicted (measured beside it)", "of the first", "the paper's",
-               "speed-up"], rows(cases))
+              ["variant", "hours for 50 million steps", "predicted (measured beside it)",
+               *(name for key, name in more.items() if key in cases[0]), "of the first", "the paper's", "speed-up"],
+              rows(cases))
 
 
 def print_feed(report: Case) -> None:

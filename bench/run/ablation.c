@@ -10,6 +10,7 @@
 #include "bench/lib/setup.h"
 #include "bench/lib/summary.h"
 #include "bench/run/predict.h"
+#include "bench/run/threads.h"
 #include "bench/run/timed_env.h"
 #include "learn/learner.h"
 #include "run/run.h"
@@ -194,39 +195,143 @@ static double time_copy(const trial *t, int repeats)
     return both > infer ? both - infer : 0.0;
 }
 
-/* A game's step at random, with that of the next episode's reset. */
-static double time_env(const group *g, int repeats)
+/* A game that is played at random, whose steps are those of a lane with the next episode's reset. NULL env: none. */
+typedef struct played_game {
+    const gpur_env_type *type;
+    void *env;
+    unsigned char *obs;
+    uint64_t random;
+    int32_t num_actions;
+} played_game;
+
+static void must_play(const gpur_env_type *type, const char *error)
 {
-    gpur_env_info info = {.size = sizeof info};
-    gpur_env_result result;
-    void *env = NULL;
-    uint64_t random = 1;
-    const char *error = g->type->init(g->options, 1, &info, &env);
-    unsigned char *const obs = bench_allocate(1 << 20);
-    error = error ? error : g->type->reset(env, obs);
-    const double begin = bench_now();
-    for (int i = 0; i < repeats && !error; i++) {
-        const int32_t action = (int32_t)bench_random_below(&random, info.action.num_actions);
-        result = (gpur_env_result){0};
-        error = g->type->step(env, &action, obs, &result);
-        if (!error && (result.terminated || result.truncated))
-            error = g->type->reset(env, obs);
-    }
-    const double seconds = (bench_now() - begin) / repeats;
     if (error)
-        fprintf(stderr, "%s: %s\n", g->type->name, error), exit(1);
-    g->type->close(env);
-    free(obs);
-    return seconds;
+        fprintf(stderr, "%s: %s\n", type->name, error), exit(1);
 }
 
+static played_game open_game(const group *g)
+{
+    played_game game = {.type = g->type, .random = 1};
+    gpur_env_info info = {.size = sizeof info};
+    if (g->timed)
+        return game;
+    must_play(g->type, g->type->init(g->options, 1, &info, &game.env));
+    game.num_actions = info.action.num_actions;
+    game.obs = bench_allocate(1 << 20);
+    must_play(g->type, g->type->reset(game.env, game.obs));
+    return game;
+}
+
+static void close_game(played_game *game)
+{
+    if (game->env)
+        game->type->close(game->env);
+    free(game->obs);
+}
+
+static void play(void *context)
+{
+    played_game *const game = context;
+    const int32_t action = (int32_t)bench_random_below(&game->random, game->num_actions);
+    gpur_env_result result = {0};
+    must_play(game->type, game->type->step(game->env, &action, game->obs, &result));
+    if (result.terminated || result.truncated)
+        must_play(game->type, game->type->reset(game->env, game->obs));
+}
+
+static double time_env(played_game *game, int repeats)
+{
+    const double begin = bench_now();
+    for (int i = 0; game->env && i < repeats; i++)
+        play(game);
+    return (bench_now() - begin) / repeats;
+}
+
+static gpur_run_stats stats_of(const trial *t)
+{
+    gpur_run_stats stats = {.size = sizeof stats};
+    bench_must(gpur_run_get_stats(t->run, &stats), "stats");
+    return stats;
+}
+
+/* Parts as other threads call them. */
+
+static void infer_one(void *context)
+{
+    (void)time_inference(context, 1, 1);
+}
+
+static void infer_all(void *context)
+{
+    (void)time_inference(context, ((const trial *)context)->run->shape.lanes, 1);
+}
+
+static void train_once(void *context)
+{
+    (void)time_train(context, 1);
+}
+
+/* The steps of a prediction: what it knows beside the times of the parts alone. */
+typedef enum knowledge {
+    PARTS_ALONE, /* and a thread's share of waking threads that have nothing to do */
+    WAKES, /* how long a thread that is woken, and the one that waits for it, take to go on while others compute */
+    WOKEN_PARTS, /* the times of inference and training in threads that sleep between calls, where they do in the run */
+    BESIDE,      /* how much slower the parts are beside others that compute */
+    KNOWLEDGE
+} knowledge;
+static const char *const knowledge_names[KNOWLEDGE] = {"predicted", "predicted_wakes", "predicted_woken",
+                                                       "predicted_beside"};
+
+/* What a part costs because others run, each measured with those others that the variant has. */
+typedef struct shared_times {
+    threads_wake wake;   /* beside those that compute meanwhile */
+    double infer, train; /* in threads that sleep between calls; 0: they do not */
+    int beside;          /* other threads that compute at the same time, on cores of their own */
+    double infer_slower, train_slower, env_slower;
+} shared_times;
+
+static double ratio_beside(threads_part part, const threads_part *others, int32_t count, int repeats)
+{
+    return threads_time_beside(part, others, count, repeats) / threads_time_beside(part, NULL, 0, repeats);
+}
+
+/* Lanes and trainer compute at the same time in the concurrent variants, and only lanes in the others. Each thread
+ * plays a game of its own. */
+static shared_times measure_shared(trial *t, const group *g, const variant *v, int repeats)
+{
+    const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN), most = v->num_envs + v->concurrent - 1;
+    const threads_part infer = {v->synchronized ? infer_all : infer_one, t}, train = {train_once, t};
+    shared_times s = {.beside = most < cores - 1 ? most : cores - 1, .train_slower = 1.0, .env_slower = 1.0};
+    threads_part others[MAX_LANES + 1];
+    played_game games[MAX_LANES + 1];
+    for (int i = 0; i <= s.beside; i++) {
+        games[i] = open_game(g);
+        others[i] = v->synchronized && !g->timed ? (threads_part){play, &games[i]} : infer;
+    }
+    if (v->concurrent && s.beside > 0)
+        s.train_slower = ratio_beside(train, others, s.beside, repeats);
+    others[0] = v->concurrent ? train : others[0];
+    s.wake = threads_time_wake(v->num_envs, others, v->concurrent, repeats);
+    if (!v->concurrent) {
+        s.infer = threads_time_woken(infer, train, repeats);
+        s.train = threads_time_woken(train, infer, repeats);
+    }
+    s.infer_slower = ratio_beside(infer, others, s.beside, repeats);
+    if (!g->timed)
+        s.env_slower = ratio_beside((threads_part){play, &games[s.beside]}, others, s.beside, 20 * repeats);
+    for (int i = 0; i <= s.beside; i++)
+        close_game(&games[i]);
+    return s;
+}
+
+/* Waking so many threads that have nothing to do, and waiting for all of them: a thread's share. */
 static gpur_status do_nothing(void *context, int64_t first, int64_t last)
 {
     (void)context, (void)first, (void)last;
     return GPUR_OK;
 }
 
-/* Waking so many threads that have nothing to do, and waiting for all of them: a thread's share. */
 static double time_hand_over(int32_t threads, int repeats)
 {
     gpur_worker workers[MAX_LANES];
@@ -246,24 +351,41 @@ static double time_hand_over(int32_t threads, int repeats)
     return seconds;
 }
 
-static gpur_run_stats stats_of(const trial *t)
+static void add_knowledge(predict_times *times, const shared_times *s, const variant *v, knowledge added)
 {
-    gpur_run_stats stats = {.size = sizeof stats};
-    bench_must(gpur_run_get_stats(t->run, &stats), "stats");
-    return stats;
+    if (added == WAKES)
+        times->wake = s->wake;
+    if (added == WOKEN_PARTS && !v->concurrent) {
+        *(v->synchronized ? &times->infer_all : &times->infer_one) = s->infer;
+        times->train = s->train;
+    }
+    if (added == BESIDE) {
+        times->beside = s->beside;
+        times->infer_slower = s->infer_slower;
+        times->train_slower = s->train_slower;
+        times->env_slower = s->env_slower;
+    }
 }
 
-/* A prediction of one variant, from times that are measured now, so that a machine that is slower now slows both: the
- * median of several. */
-static double predict(const bench_options *options, const group *g, const variant *v)
+/* Of each trial. */
+typedef struct prediction {
+    predict_times alone[PART_TRIALS];
+    double alone_env[PART_TRIALS];
+    shared_times shared[PART_TRIALS];
+    double seconds[KNOWLEDGE][PART_TRIALS]; /* of a step */
+} prediction;
+
+/* Predictions of one variant, each with more knowledge, from times that are measured now, so that a machine that is
+ * slower now slows both: the medians of several. Where all parts sleep, only the first is made. */
+static void predict(const bench_options *options, const group *g, const variant *v, prediction *p)
 {
     trial t = open_trial(options, g, v, 1);
     const gpur_run_stats stats = stats_of(&t); /* of the prepopulation */
     const int repeats = (g->sleeps ? PART_REPEATS / 4 : PART_REPEATS) / PART_TRIALS;
     part_times parts = {g, v, stats.prepopulated, 0.0};
-    double seconds[PART_TRIALS];
+    played_game game = open_game(g);
     for (int i = 0; i < PART_TRIALS; i++) {
-        parts.env = g->timed ? 0.0 : time_env(g, 20 * repeats);
+        parts.env = time_env(&game, 20 * repeats);
         predict_times times = {.env = env_seconds,
                                .context = &parts,
                                .infer_one = time_inference(&t, 1, repeats),
@@ -271,26 +393,52 @@ static double predict(const bench_options *options, const group *g, const varian
                                .train = time_train(&t, repeats),
                                .copy = g->sleeps ? 0.0 : time_copy(&t, repeats),
                                .publish = stats.publish_seconds / (double)stats.prepopulated,
-                               .hand_over = time_hand_over(v->num_envs, repeats),
+                               .wake = {.ask = time_hand_over(v->num_envs, repeats)},
                                .explored = (double)epsilon,
                                .cores = g->sleeps ? 0 : (int)sysconf(_SC_NPROCESSORS_ONLN),
-                               .env_sleeps = g->timed && !g->timed->spins};
-        seconds[i] = predict_seconds(&t.run->shape, &times, g->steps) / (double)g->steps;
+                               .env_sleeps = g->timed && !g->timed->spins,
+                               .infer_slower = 1.0,
+                               .train_slower = 1.0,
+                               .env_slower = 1.0};
+        p->alone[i] = times;
+        p->alone_env[i] = parts.env;
+        p->shared[i] = g->sleeps ? (shared_times){0} : measure_shared(&t, g, v, repeats);
+        for (int k = 0; k < (g->sleeps ? 1 : KNOWLEDGE); k++) {
+            add_knowledge(&times, &p->shared[i], v, (knowledge)k);
+            p->seconds[k][i] = predict_seconds(&t.run->shape, &times, g->steps) / (double)g->steps;
+        }
     }
+    close_game(&game);
     close_trial(&t);
-    return bench_summarize(seconds, PART_TRIALS).median;
 }
 
-/* Seconds of a step in each trial. */
-static void measure(const bench_options *options, const group *g, const variant *v, int trials, double *seconds)
+/* What the runs took: seconds of a step in each trial; and of a part's call, mean of all trials, from the counters of
+ * the runs. */
+typedef struct measurement {
+    double seconds[MAX_TRIALS];
+    double env, infer, train;
+} measurement;
+
+static void measure(const bench_options *options, const group *g, const variant *v, int trials, measurement *m)
 {
+    double env = 0.0, infer = 0.0, train = 0.0, inferences = 0.0, train_steps = 0.0;
     for (int i = 0; i < trials; i++) {
         trial t = open_trial(options, g, v, (uint64_t)i + 1);
+        const gpur_run_stats before = stats_of(&t);
         const double begin = bench_now();
         bench_must(gpur_run_advance(t.run, g->steps), "run");
-        seconds[i] = (bench_now() - begin) / (double)g->steps;
+        m->seconds[i] = (bench_now() - begin) / (double)g->steps;
+        const gpur_run_stats after = stats_of(&t);
+        env += after.env_seconds - before.env_seconds;
+        infer += after.infer_seconds - before.infer_seconds;
+        train += after.train_seconds - before.train_seconds;
+        inferences += (double)(after.inferences - before.inferences);
+        train_steps += (double)(after.train_steps - before.train_steps);
         close_trial(&t);
     }
+    m->env = env / (double)(g->steps * trials);
+    m->infer = infer / inferences;
+    m->train = train / train_steps;
 }
 
 static double mean_of(const double *x, int n)
@@ -310,15 +458,51 @@ static double deviation_of(const double *x, int n)
     return n > 1 ? sqrt(sum / (n - 1)) : 0.0;
 }
 
-/* The three views of the paper: hours for 50 million steps, percent of the first variant, and how many times as
- * fast. */
+/* The median over the trials of a prediction, of numbers that lie `stride` bytes apart. */
+static double median_of(const double *first, size_t stride)
+{
+    double values[PART_TRIALS];
+    for (int i = 0; i < PART_TRIALS; i++)
+        memcpy(&values[i], (const unsigned char *)first + (size_t)i * stride, sizeof *values);
+    return bench_summarize(values, PART_TRIALS).median;
+}
+
+/* What the predictions are made of, and what the same parts took in the runs. */
+static void write_parts(json_file *json, const group *g, const variant *v, const prediction *p, const measurement *m)
+{
+    const predict_times *const alone = p->alone;
+    const shared_times *const shared = p->shared;
+    const size_t a = sizeof *alone, s = sizeof *shared;
+    const double infer = median_of(v->synchronized ? &alone->infer_all : &alone->infer_one, a);
+    const double of_alone[] = {g->timed ? g->timed->mean : median_of(p->alone_env, sizeof *p->alone_env), infer,
+                               median_of(&alone->train, a)};
+    const double of_wakes[] = {median_of(&alone->wake.ask, a), median_of(&shared->wake.ask, s),
+                               median_of(&shared->wake.begin, s), median_of(&shared->wake.end, s)};
+    const double woken[] = {median_of(&shared->infer, s), median_of(&shared->train, s)};
+    const double slower[] = {median_of(&shared->env_slower, s), median_of(&shared->infer_slower, s),
+                             median_of(&shared->train_slower, s)};
+    const double in_runs[] = {m->env, m->infer, m->train};
+    json_numbers(json, "alone_env_infer_train", of_alone, 3);
+    json_numbers(json, "in_runs_env_infer_train", in_runs, 3);
+    if (g->sleeps)
+        return;
+    json_numbers(json, "wake_share_ask_begin_end", of_wakes, 4);
+    if (!v->concurrent)
+        json_numbers(json, "woken_infer_train", woken, 2);
+    json_numbers(json, "beside_times_env_infer_train", slower, 3);
+}
+
+/* The three views of the paper: hours for 50 million steps, percent of the first variant, and how many times as fast;
+ * and how far each prediction is below the runs. */
 static void run_group(bench_report *report, const group *g, int trials)
 {
-    static double seconds[MAX_TRIALS];
+    static measurement m;
+    static prediction p;
     double first = 0.0;
-    printf("\n%s, %d trials of %d steps, C = %d (the paper: 10,000), F = %d\n%-14s %2s %9s %9s %10s %8s %8s %9s\n",
+    const int count = g->sleeps ? 1 : KNOWLEDGE;
+    printf("\n%s, %d trials of %d steps, C = %d (the paper: 10,000), F = %d\n%-14s %2s %9s %9s %10s %8s %8s %9s  %s\n",
            g->name, trials, (int)g->steps, TARGET_PERIOD, TRAIN_PERIOD, "", "W", "hours", "+-", "predicted", "percent",
-           "paper", "speed-up");
+           "paper", "speed-up", "beside predictions from parts alone, + wakes, + woken parts, + parts beside others");
     for (int i = 0; i < VARIANTS; i++) {
         const variant *const v = &variants[i];
         char name[128];
@@ -327,12 +511,16 @@ static void run_group(bench_report *report, const group *g, int trials)
             continue;
         bench_show(report, name, 0.0); /* ends the program after Ctrl-C */
         bench_hide();
-        const double hours = 50e6 / 3600, predicted = predict(report->options, g, v);
-        measure(report->options, g, v, trials, seconds);
-        const double mean = mean_of(seconds, trials), deviation = deviation_of(seconds, trials);
+        predict(report->options, g, v, &p);
+        measure(report->options, g, v, trials, &m);
+        const double hours = 50e6 / 3600, mean = mean_of(m.seconds, trials);
         first = first > 0 ? first : mean; /* of the first that --only chooses */
-        printf("%-14s %2d %9.2f %9.2f %10.2f %7.1f%% %7.1f%% %9.2f\n", v->name, (int)v->num_envs, hours * mean,
-               hours * deviation, hours * predicted, 100 * mean / first, v->paper, first / mean);
+        printf("%-14s %2d %9.2f %9.2f %10.2f %7.1f%% %7.1f%% %9.2f ", v->name, (int)v->num_envs, hours * mean,
+               hours * deviation_of(m.seconds, trials), hours * median_of(p.seconds[count - 1], sizeof(double)),
+               100 * mean / first, v->paper, first / mean);
+        for (int k = 0; k < count; k++)
+            printf(" %+6.1f%%", 100 * (mean / median_of(p.seconds[k], sizeof(double)) - 1.0));
+        printf("\n");
         fflush(stdout);
         json_case(&report->json, name);
         json_text(&report->json, "figure", g->name);
@@ -340,9 +528,11 @@ static void run_group(bench_report *report, const group *g, int trials)
         json_text(&report->json, "act", v->concurrent ? "target" : "latest"); /* the weights that the lanes act by */
         json_number(&report->json, "num_envs", v->num_envs);
         json_number(&report->json, "steps", (double)g->steps);
-        json_numbers(&report->json, "seconds", seconds, trials); /* of a step */
-        json_number(&report->json, "predicted", predicted);
+        json_numbers(&report->json, "seconds", m.seconds, trials); /* of a step */
+        for (int k = 0; k < count; k++)
+            json_number(&report->json, knowledge_names[k], median_of(p.seconds[k], sizeof(double)));
         json_number(&report->json, "paper_percent", v->paper);
+        write_parts(&report->json, g, v, &p, &m);
         json_close_case(&report->json);
         report->done++;
     }

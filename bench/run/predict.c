@@ -13,6 +13,7 @@ typedef enum resource { NOTHING, CORE, DEVICE } resource;
 typedef struct piece {
     double seconds;
     resource needs;
+    double slower; /* how many times as long it takes beside others: 1, or as the times say */
 } piece;
 
 typedef struct worker {
@@ -35,7 +36,7 @@ static resource network_needs(const predict_times *t)
     return t->cores > 0 ? CORE : DEVICE;
 }
 
-static void push(worker *w, double seconds, resource needs)
+static void push(worker *w, piece added)
 {
     if (w->count == w->room) {
         piece *const grown = bench_allocate((size_t)(2 * w->room + 16) * sizeof *grown);
@@ -44,7 +45,7 @@ static void push(worker *w, double seconds, resource needs)
         free(w->pieces);
         *w = (worker){grown, 0, w->count, 2 * w->room + 16, w->turn};
     }
-    w->pieces[(w->first + w->count++) % w->room] = (piece){seconds, needs};
+    w->pieces[(w->first + w->count++) % w->room] = added;
 }
 
 static resource first_needs(const worker *w)
@@ -70,9 +71,14 @@ static const worker *served(simulation *s)
 /* Seconds of its first piece that a worker does in a second. Threads that compute share the cores evenly. */
 static double rate_of(const simulation *s, const worker *w, const worker *at_device, int computing)
 {
+    const predict_times *const t = s->times;
     if (first_needs(w) == DEVICE)
         return w == at_device;
-    return first_needs(w) == CORE && computing > s->times->cores ? (double)s->times->cores / computing : 1.0;
+    if (first_needs(w) != CORE)
+        return 1.0;
+    const int at_once = computing < t->cores ? computing : t->cores;
+    const double part = t->beside > 0 ? fmin(1.0, (at_once - 1.0) / t->beside) : 0.0;
+    return (double)at_once / computing / (1.0 + part * (w->pieces[w->first].slower - 1.0));
 }
 
 /* Moves the clock to the next end of a piece. */
@@ -111,17 +117,28 @@ static void join(simulation *s, int32_t first, int32_t last)
 }
 
 /* The thread that orders the others waits for its own work. */
-static void work_alone(simulation *s, double seconds, resource needs)
+static void work_alone(simulation *s, piece own)
 {
-    push(&s->workers[s->count - 1], seconds, needs);
+    push(&s->workers[s->count - 1], own);
     join(s, s->count - 1, s->count - 1);
+}
+
+/* The thread that orders the others waits for some of them, and is woken if it had to. */
+static void wait_for(simulation *s, int32_t first, int32_t last)
+{
+    const double begin = s->now;
+    join(s, first, last);
+    if (s->now > begin)
+        work_alone(s, (piece){s->times->wake.end, NOTHING, 1.0});
 }
 
 /* The thread that orders the others wakes one that has nothing to do. */
 static void wake(simulation *s, int32_t which)
 {
-    if (s->workers[which].count == 0)
-        work_alone(s, s->times->hand_over, s->times->cores > 0 ? CORE : NOTHING);
+    if (s->workers[which].count > 0)
+        return;
+    work_alone(s, (piece){s->times->wake.ask, s->times->cores > 0 ? CORE : NOTHING, 1.0});
+    push(&s->workers[which], (piece){s->times->wake.begin, NOTHING, 1.0});
 }
 
 static void dispatch(simulation *s, int64_t step, int32_t lane)
@@ -129,8 +146,8 @@ static void dispatch(simulation *s, int64_t step, int32_t lane)
     const predict_times *const t = s->times;
     wake(s, lane);
     if (!s->shape->synchronized)
-        push(&s->workers[lane], (1.0 - t->explored) * t->infer_one, network_needs(t));
-    push(&s->workers[lane], t->env(t->context, lane, step), t->env_sleeps ? NOTHING : CORE);
+        push(&s->workers[lane], (piece){(1.0 - t->explored) * t->infer_one, network_needs(t), t->infer_slower});
+    push(&s->workers[lane], (piece){t->env(t->context, lane, step), t->env_sleeps ? NOTHING : CORE, t->env_slower});
 }
 
 static void train(simulation *s, int64_t steps)
@@ -138,7 +155,7 @@ static void train(simulation *s, int64_t steps)
     const int32_t trainer = s->shape->lanes;
     wake(s, trainer);
     for (int64_t i = 0; i < steps; i++)
-        push(&s->workers[trainer], s->times->train, network_needs(s->times));
+        push(&s->workers[trainer], (piece){s->times->train, network_needs(s->times), s->times->train_slower});
 }
 
 double predict_seconds(const gpur_run_shape *shape, const predict_times *times, int64_t steps)
@@ -153,17 +170,17 @@ double predict_seconds(const gpur_run_shape *shape, const predict_times *times, 
         for (int32_t i = 0; i < ops_count; i++) {
             const gpur_run_task task = ops[i].task;
             if (task == GPUR_RUN_JOIN_TRAINER)
-                join(&s, trainer, trainer);
+                wait_for(&s, trainer, trainer);
             else if (task == GPUR_RUN_JOIN_LANES)
-                join(&s, 0, lanes - 1);
+                wait_for(&s, 0, lanes - 1);
             else if (task == GPUR_RUN_PUBLISH)
-                work_alone(&s, times->publish * (double)(t - 1 - published), own), published = t - 1;
+                work_alone(&s, (piece){times->publish * (double)(t - 1 - published), own, 1.0}), published = t - 1;
             else if (task == GPUR_RUN_COPY)
-                work_alone(&s, times->copy, own);
+                work_alone(&s, (piece){times->copy, own, 1.0});
             else if (task == GPUR_RUN_TRAIN)
                 train(&s, ops[i].count);
             else if (task == GPUR_RUN_INFER)
-                work_alone(&s, times->infer_all, network_needs(times));
+                work_alone(&s, (piece){times->infer_all, network_needs(times), times->infer_slower});
             else if (task == GPUR_RUN_DISPATCH)
                 dispatch(&s, t, (int32_t)ops[i].count);
         }
