@@ -22,9 +22,10 @@ Experiments, --experiment NAME:
                 switch. DQN(lambda) is "vrc-2021-small", whose Adam has the same learning rate and no large epsilon, as
                 DQN's, and whose minibatches have each entry of the cache once. It needs no other package, but
                 Matplotlib for the picture.
-    estimators  The seven estimators of returns in "vrc-2021-small", returns of one step, and DQN as above, in CartPole
-                over 16 seeds. Q values there are up to 100, for which an error bound of 0.025 leaves no lambda above
-                0. One of 10 was chosen after runs of seeds 101 and 102 by 0.1, 1, 10 and 100.
+    estimators  The seven estimators of returns in "vrc-2021-small", returns of one step, and DQN as above, also with
+                the loss of "vrc-2021-small", in CartPole over 16 seeds. Q values there are up to 100, for which an
+                error bound of 0.025 leaves no lambda above 0. One of 10 was chosen after runs of seeds 101 and 102 by
+                0.1, 1, 10 and 100; the squared errors of DQN were added after the other runs.
     ape-x       "apex-dqn-small" with eight actors, each a process, over eight seeds: as it is; with the largest
                 priority so far as the initial one; with uniform draws; and with 100 kills of actors at random moments.
                 Episodes are those of the actor with the smallest epsilon. There are few of them in Freeway, whose
@@ -127,7 +128,7 @@ EXPERIMENTS = {
              ("Watkins, error bound 10", "watkins-error-bound --error-bound 10"),
              ("Peng, error bound 0.025", "peng-error-bound --error-bound 0.025"),
              ("one step (lambda 0)", "peng --lambda 0"))},
-         "DQN": _STANDARD}, "DQN", (), tuple(range(1, 17)),
+         "DQN": _STANDARD, "DQN, squared errors": [*_STANDARD, "--loss", "squared"]}, "DQN", (), tuple(range(1, 17)),
         {"steps": 80_000, "last_steps": 10_000, "eval_episodes": {"CartPole-v1": 100}}, by_base=True),
     "ape-x": Experiment(
         ("MinAtar/Breakout", "MinAtar/Freeway"),
@@ -173,11 +174,13 @@ def _run_ours(train: str, out: Path, options: list[str], system: str, game: str,
     s, folder = SETTINGS, _file(out, system, game, seed).with_suffix("")
     period = [] if any(preset in options for preset in ("ga3c-small", "a3c-small", "a2c-small")) else \
         ["--eval-period", "0"]
-    command = [*shlex.split(train), "--env", game, *options, "--steps", str(s["steps"]), "--seed", str(seed), "--out",
-               str(folder), "--device", "cpu", "--threads", "1", "--quiet", *period, "--eval-episodes",
-               str(s["eval_episodes"][game]), "--checkpoint", "0"]
+    given = ["--env", game, *options, "--steps", str(s["steps"]), "--seed", str(seed), "--out", str(folder), "--device",
+             "cpu", "--threads", "1", *period, "--eval-episodes", str(s["eval_episodes"][game]), "--checkpoint", "0"]
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
-    subprocess.run(command, check=True)
+    if "--loss" in options:
+        _train_by_loss(given)
+    else:
+        subprocess.run([*shlex.split(train), *given, "--quiet"], check=True)
     with open(folder / "episodes.csv", newline="") as file:
         episodes = [(int(row["step"]), float(row["return"])) for row in csv.DictReader(file)]
     with open(folder / "evaluations.csv", newline="") as file:
@@ -185,6 +188,15 @@ def _run_ours(train: str, out: Path, options: list[str], system: str, game: str,
     with open(folder / "rates.csv", newline="") as file:
         seconds = float(list(csv.DictReader(file))[-1]["seconds"])
     return {"episodes": episodes, "evaluated": float(last["mean_return"]), "seconds": seconds}
+
+
+def _train_by_loss(given: list[str]) -> None:
+    """The same by the package: its programs have no option for the learner's loss."""
+    import gpureplay
+
+    settings: dict[str, Any] = {name[2:].replace("-", "_"): int(value) if value.isdigit() else value
+                                for name, value in zip(given[::2], given[1::2])}
+    gpureplay.train(agent={"loss": settings.pop("loss")}, progress=False, **settings)
 
 
 def _rows(file: Path) -> list[dict[str, str]]:
@@ -570,7 +582,8 @@ def _peer_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
         print(f"| {game} | random | {len(random)} episodes | {_spread(random)} | | | |")
     print("\n" + DIFFERENCES)
     for game, (systems, base) in games.items():
-        _print_differences(game, systems, base, experiment.base if experiment.by_base else None)
+        alone = experiment.by_base and experiment.base in systems
+        _print_differences(game, systems, base, experiment.base if alone else None)
 
 
 def _evaluated(runs: list[dict[str, Any]]) -> str:
@@ -632,6 +645,7 @@ def plot(given: argparse.Namespace) -> None:
             axis.fill_between(steps, [m - h for m, h in zip(mean, half)], [m + h for m, h in zip(mean, half)],
                               color=line.get_color(), alpha=0.2)
         axis.set(title=game, xlabel="environment steps", ylabel="return of the episodes while training")
+        axis.locator_params(axis="x", nbins=5)
         axis.legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(Path(given.file).with_suffix(".png"), dpi=110)
