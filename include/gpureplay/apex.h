@@ -106,8 +106,9 @@ typedef struct gpur_apex_config {
     int64_t trim_period;        /* default 100 */
     double samples_per_insert;  /* transitions learned for each transition received, after min_size; the side that is
                                      ahead waits. 0, the default: nobody waits */
-    double limiter_band;        /* how many transitions learned either side may be ahead: at least batch_size and
-                                     samples_per_insert x block_rows; 0, the default: 10 times the larger of the two */
+    double limiter_band;        /* how far a side may be ahead of the other before it waits, in transitions learned: at
+                                     least batch_size, which a train step adds, and samples_per_insert x block_rows,
+                                     which a block asks for. 0, the default: 10 times the larger of the two */
     double limiter_timeout;     /* seconds after which a wait ends all the same, for one train step or one block, and
                                      is counted; above 0, default 10 */
     int64_t eval_episodes;      /* episodes of an evaluation. They are played by one more actor, which adds nothing to
@@ -116,13 +117,14 @@ typedef struct gpur_apex_config {
     int64_t eval_period;        /* environment steps between the beginnings of evaluations, if the one before has ended;
                                      0: only gpur_apex_finish evaluates. Default 250,000 */
     float eval_epsilon;         /* default 0.4^7 = 0.0016384 [appendix B] */
-    int32_t restarts;           /* 1, the default: an actor that died is started again, and if it died within a minute
-                                     after its start, before anything of it was received, after a wait: 0.05 s, and
-                                     twice as long each time, at most a minute. The run ends with an error when an
-                                     actor failed so 5 times in a row, or when each actor died so 5 times in a row or
-                                     more; one whose process is killed by a signal has not failed. 0: the run ends with
-                                     an error when an actor fails, and goes on when its process was killed, as long as
-                                     there is another one */
+    int32_t restarts;           /* 1, the default: an actor that died is started again. If it died early, that is within
+                                     a minute after its start and before anything of it was received, it is started
+                                     after a wait: 0.05 s, and twice as long each time, at most a minute. The run ends
+                                     with an error when an actor failed early 5 times in a row, or when every actor died
+                                     early 5 times in a row. An actor whose process is killed by a signal has died, but
+                                     not failed. 0: no actor is started again. The run ends with an error when one
+                                     fails; when the process of one was killed it goes on, as long as there is another
+                                     actor */
     uint64_t seed;              /* of environments and exploration; default 0 */
     const char *env_options;    /* given to each environment's init; NULL, the default: "" */
     void (*on_event)(void *user, const gpur_apex_event *event); /* called in the thread that advances; NULL: not

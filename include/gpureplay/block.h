@@ -21,9 +21,11 @@
  * A block must fit into one staging block of the replay: block_rows rows, and with GPUR_LAYOUT_FRAMES block_rows +
  * block_rows / 64 + 2 F frames, where F = min(frame_stack + n_step, 2 frame_stack). With a block_rows of twice the rows
  * of a block its frames fit however short the episodes are, as long as they are padded with zeros or with their first
- * frame. The default block_rows of a replay of 6,400 transitions or more is enough for blocks of 50. Each block stores
- * the frames again that its rows share with earlier blocks, so such a replay holds fewer transitions than its capacity
- * unless extra_frames is capacity x (frame_stack + n_step - 1) / rows or more.
+ * frame. The default block_rows of a replay of 6,400 transitions or more is enough for blocks of 50.
+ *
+ * Blocks have no frames in common: up to frame_stack + n_step - 1 frames of a block are in the one before it, too, and
+ * are stored twice. A replay needs room for them, extra_frames of capacity x (frame_stack + n_step - 1) / rows, where
+ * rows are those of a block; with less it holds fewer transitions than its capacity.
  *
  * Any function that returns a status can also return GPUR_UNAVAILABLE: this build has no xxHash, or a block is
  * compressed and it has no Zstandard; the message names the package.
@@ -79,9 +81,11 @@ typedef struct gpur_block_input {
     int64_t rows;                                              /* 1 to 1,048,576 */
     const void *const *fields; /* (field_count) pointers in the order of the schema, each to (rows, ...) elements.
                                   Values are as gpur_writer_append_fields takes them. With GPUR_LAYOUT_FRAMES those of
-                                  obs and next_obs are not read. Of a field `previous` only signs count: below 0, the
-                                  row begins an episode, else it continues that of the row before. NULL: it begins one
-                                  if terminated or truncated of the row before is not 0 */
+                                  obs and next_obs are not read. Of a field `previous` only the sign counts. Below 0:
+                                  the row begins an episode. 0 or more: it continues that of the row before, even if
+                                  terminated or truncated of that one is not 0, as with rows of several steps, of which
+                                  the last ones of an episode all end with it. NULL: it begins an episode if terminated
+                                  or truncated of the row before is not 0 */
     int64_t frames;            /* GPUR_LAYOUT_FRAMES: 0 to 1,048,576; else 0 */
     const void *frame_data;    /* (frames, ...) each with the shape of obs without its stack axis */
     const int32_t *links;      /* (rows, 2, frame_stack) the frames of obs, then those of next_obs, the oldest first:
@@ -165,6 +169,8 @@ typedef struct gpur_packer_config {
     int32_t compression;  /* as in gpur_block_input; default 0 */
 } gpur_packer_config;
 
+/* Sets every member to its default. `size` is sizeof(gpur_packer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
+ * size below 8 or above 65,536. */
 GPUR_API gpur_status gpur_packer_config_init(gpur_packer_config *config, uint64_t size);
 
 /*

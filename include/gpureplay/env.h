@@ -53,8 +53,9 @@ typedef struct gpur_env_result {
     float reward;       /* finite: runs refuse others */
     uint8_t terminated; /* 1: the episode has ended; nothing more can be gained in it */
     uint8_t truncated;  /* 1: the episode was cut off, by a limit of steps for example */
-    uint8_t continues;  /* 1, with `terminated`: a life was lost, and the next reset goes on with the same game; its
-                           return is counted on. A game ends when terminated or truncated is 1 and this is 0 */
+    uint8_t continues;  /* 1, with `terminated` 1: a life was lost, but the game is not over. The next reset goes on
+                           with it, and its return is the sum over all its lives. 0, with terminated or truncated 1: the
+                           game is over */
     uint8_t reserved;   /* 0 */
 } gpur_env_result;
 

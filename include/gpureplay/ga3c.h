@@ -97,8 +97,8 @@ typedef struct gpur_ga3c_config {
     float discount;               /* gamma, 0 to 1; default 0.99 */
     float reward_clip;            /* rewards are clipped to [-reward_clip, reward_clip]; 0: they are not; default 1 */
     int32_t drop_terminal;        /* 1: a step in which an episode terminates is not trained on, and its reward is lost,
-                                     as in the authors' code. 0, the default: it is trained on, as is always the last
-                                     step of an episode that is cut off */
+                                     as in the authors' code. 0, the default: it is trained on. The last step of an
+                                     episode that is truncated is trained on either way */
     int32_t max_prediction_batch; /* requests of a forward pass, 1 to 65,536; default 128 */
     int32_t min_train_batch;      /* GPUR_GA3C: trainers join rollouts until they have more steps than this; 0, the
                                      default: each rollout is a batch. The learner's max_batch must be at least this

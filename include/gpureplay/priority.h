@@ -126,8 +126,9 @@ GPUR_API gpur_status gpur_replay_get_priority_stats(gpur_replay *replay, gpur_pr
  * transitions in the window have one. Takes as long as gpur_replay_get_priority_stats, and publishes first, too. Any
  * thread.
  *
- *   wrong   receives the number of wrong nodes. If it is not 0, something has overwritten device memory, or this
- *           library has a bug
+ *   wrong   receives the number of wrong nodes. If it is not 0, something has overwritten device memory, or the program
+ *           has changed the rounding of floating-point numbers (fesetround) between two calls, or this library has a
+ *           bug
  *
  *   GPUR_INVALID_ARGUMENT  a replay that is not prioritized, or NULL
  */

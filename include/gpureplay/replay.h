@@ -116,10 +116,11 @@ enum {
 /* When appended transitions are published. */
 enum {
     GPUR_FLUSH_AUTO = 0,   /* each launch flushes first, so it sees all earlier appends of the calling thread */
-    GPUR_FLUSH_MANUAL = 1, /* when a staging block is full, or when gpur_writer_flush is called; the next launch sees
-                              it. A full block that overwrites transitions is copied while the next launch runs, and the
-                              launch after that sees it. Device arrays are uploaded at once, as if they were a full
-                              block, after the open block (see gpur_writer_append_fields) */
+    GPUR_FLUSH_MANUAL = 1, /* when a staging block is full, or when gpur_writer_flush is called. The next launch sees a
+                              block that takes free room in the ring, and a flushed one. A full block that takes the
+                              room of older transitions is copied while the next launch runs, so only the launch after
+                              that one sees it. Device arrays are uploaded at once, as if they were a full block, after
+                              the open block (see gpur_writer_append_fields) */
 };
 
 /* What an append does when no staging block is free, because all of them are being uploaded. */
@@ -163,7 +164,7 @@ enum {
                                    priority^evict_alpha among those that are left [Horgan et al. 2018, appendix D, for
                                    DPG]. They are drawn from those that a launch would see when an upload needs their
                                    room. Which these are depends on all calls before, also on those that only read
-                                   statistics.
+                                   statistics: a program that reads them at other moments evicts other transitions.
 
                                    Needs `prioritized`, sampling by priority, priority_offset above 0,
                                    GPUR_LAYOUT_ROWS, and no field `previous`. Blocks are uploaded as with
@@ -217,17 +218,19 @@ typedef struct gpur_replay_config {
     int32_t stack_axis;       /* GPUR_STACK_*; default FIRST */
     int32_t stack_pad;        /* GPUR_PAD_*; default ZERO */
     int32_t reserved;         /* 0 */
-    int64_t extra_frames;     /* frames that the ring of frames holds beyond `capacity`, 0 to 2^32 - 1. 0, the default:
-                                 capacity / 64, or 64 (frame_stack + 2 n_step) if that is more.
-                                 The ring needs more frames than transitions because each episode has one more frame
-                                 than it has transitions, and because a transition can only link to the extra_frames
-                                 frames that were stored last (or those of one staging block, if they are more); an
-                                 older frame is stored again. No frame is stored twice if extra_frames is at least
-                                 frame_stack + 2 n_step for each environment of all writers. With less, transitions may
-                                 be evicted before the ring of transitions is full: gpur_writer_open refuses such a
-                                 writer if extra_frames is 0, and otherwise writes it to the log. gpur_replay_plan_bytes
-                                 reports the number of frames, which is larger than capacity + extra_frames if max_batch
-                                 + block_rows transitions without a common frame need more */
+    int64_t extra_frames;     /* frames for which the ring of frames has room beyond `capacity`, 0 to 2^32 - 1. 0, the
+                                 default: capacity / 64, or 64 (frame_stack + 2 n_step) if that is more.
+
+                                 How many are enough: frame_stack + 2 n_step for each environment of all writers. Then
+                                 each frame is stored once. With fewer, frames are stored again, and so transitions may
+                                 be evicted before the ring has `capacity` of them. gpur_writer_open refuses a writer
+                                 for which the default is too few, and tells the log if a number of yours is.
+
+                                 Why: an episode has one frame more than transitions; and a transition can only link to
+                                 the last extra_frames frames (or as many as a staging block holds, if that is more). A
+                                 frame that it needs and that is older is stored again. The ring has room for more than
+                                 capacity + extra_frames frames if max_batch + block_rows transitions could need more,
+                                 with no frame in common; gpur_replay_plan has the number */
     int32_t eviction;         /* GPUR_EVICT_*; default OLDEST */
     float evict_alpha;        /* GPUR_EVICT_BY_PRIORITY: the exponent, -10 to 0; default -0.4. No effect otherwise, but
                                  must be in range */

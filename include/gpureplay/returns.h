@@ -69,7 +69,7 @@ enum { GPUR_CACHE_PERMUTATION = 0, GPUR_CACHE_REPLACEMENT = 1 };
 typedef struct gpur_returns_config {
     int64_t cache_size;           /* S, entries, up to 2^31 - 1; 0, the default: no cache, and one-step targets */
     int64_t block_length;         /* B, transitions; 1 or more, below the replay's capacity; S must be a multiple of it;
-                               default 100 */
+                                     default 100 */
     int32_t estimator;            /* GPUR_ESTIMATOR_*; default PENG */
     float lambda;                 /* PENG and WATKINS: 0 to 1. The default, -1, is refused: the papers state no value */
     int32_t n_step;               /* N_STEP: 1 to block_length; default 3 */

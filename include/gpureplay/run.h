@@ -11,13 +11,17 @@
  *       0            1        synchronized execution [section 4]: the lanes' W observations are one inference
  *       1            1        both: fast DQN
  *
- * A third setting, `burst`, does all C / F train steps of a period at its beginning, while the lanes wait, which then
- * act by the latest weights: DQN(lambda) with a cache of returns [Daley & Amato 2021b, Virtual Replay Cache, algorithm
- * 1]. Where the learner has such a cache (returns.h), it is refreshed at the beginning of each period of C steps: right
- * before the burst; with `concurrent` in the trainer's thread, before the train steps that run beside the lanes, which
- * act by the weights of the period's beginning, as there is no target network; with neither before the first of the
- * period's train steps, and transitions that are published later in the period may overwrite some that the cache has
- * (gpur_learner_stats counts them as missing_rows).
+ * A third setting, `burst`, does all C / F train steps of a period at its beginning. The lanes wait for them, and then
+ * act by the latest weights. So DQN(lambda) works [Daley & Amato 2021b, Virtual Replay Cache, algorithm 1].
+ *
+ * A learner with a cache of returns (returns.h) has no target network. Its cache is refreshed once in each period of C
+ * steps:
+ *
+ *   with burst       right before the burst
+ *   with concurrent  by the trainer's thread, before the train steps that run beside the lanes. The lanes act by the
+ *                    weights of the period's beginning
+ *   with neither     before the first train step of the period. Transitions that are published later in the period may
+ *                    overwrite some that the cache has; gpur_learner_stats counts these as missing_rows
  *
  * What a run does is a pure function of its settings and seed, whatever the timing of threads: the transitions, their
  * order in the replay, the weights and the events are the same bits each time. (On the CPU with the device's number of
@@ -76,13 +80,14 @@ typedef struct gpur_run_config {
                                  target network, if there is one. With `burst` or a cache of returns: LATEST */
     int32_t whole_episodes;  /* 1: only the steps of finished episodes go to the replay, as in the authors' code; 0, the
                                  default: all steps */
-    int64_t target_period;   /* C: steps between copies to the target network; a multiple of F, and of W if
-                                 `synchronized`; the learner's target_period must be C / F, unless it has a cache of
-                                 returns, which is then refreshed every C steps. Default 10,000 */
+    int64_t target_period;   /* C: steps between two copies to the target network, or between two refreshes of a cache
+                                 of returns; a multiple of F, and of W if `synchronized`; default 10,000. Without a
+                                 cache the learner's own target_period, which counts train steps, must be C / F */
     int64_t train_period;    /* F: steps for each train step; default 4 */
-    int64_t prepopulation;   /* steps at random, before step 1, which lane 0 takes, on to the end of its episode, or to
-                                 twice as many steps if it has no end; with a cache of returns more than one of its
-                                 blocks has (of a vector: in each environment); default 50,000 */
+    int64_t prepopulation;   /* steps at random before step 1, at least the replay's min_size; default 50,000. Lane 0
+                                 takes them, and then goes on at random until its episode ends, but takes no more than
+                                 twice as many in all. With a cache of returns they must be more than its block_length;
+                                 of a vector, in each environment */
     int64_t eval_period;     /* steps between evaluations, a multiple of C; 0: no evaluations; default 250,000 */
     int64_t eval_episodes;   /* episodes of an evaluation; default 30. Only the environment limits their steps: for an
                                 episode without end the next evaluation, and a save, wait until gpur_run_stop */

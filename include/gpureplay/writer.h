@@ -59,10 +59,12 @@ typedef struct gpur_writer_config {
                              gpur_writer_append_block (block.h) take are successive steps of one environment, beside
                              the num_envs that steps advance, and the writer fills in their field `previous`, as
                              gpur_writer_step_ex describes. An episode ends with a transition whose terminated or
-                             truncated is not 0, with gpur_writer_end_appended_episode, or where a block says so. The
-                             given values of `previous` are not read, and in arrays of fields it may be NULL. Arrays in
-                             device memory are refused. After gpur_replay_load the next transition has -1. Default 0:
-                             rows are stored as given */
+                             truncated is not 0, and with gpur_writer_end_appended_episode; in a block where that says
+                             so (gpur_block_input.fields). So transitions of several steps must come in blocks: of the
+                             last n of an episode all are terminated or truncated, and each would end an episode. The
+                             values of `previous` that the other two functions get are not read, and in arrays of fields
+                             it may be NULL. Arrays in device memory are refused. After gpur_replay_load the next
+                             transition has -1. Default 0: rows are stored as given */
 } gpur_writer_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_writer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -88,7 +90,9 @@ GPUR_API gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_
  *   GPUR_INVALID_ARGUMENT  a value out of its range, GPUR_OBSERVATIONS_FRAMES with GPUR_LAYOUT_ROWS, link_appends
  *                          without a field `previous` of one int64, or NULL. Under
  *                          GPUR_WHEN_FULL_ERROR also: num_envs x n_step rows, which one step may need, are more than
- *                          staging_blocks - 1 blocks are sure to hold; the message has the numbers. With
+ *                          staging_blocks - 1 blocks are sure to hold; the message has the numbers. (A block holds
+ *                          block_rows rows. With GPUR_LAYOUT_FRAMES it is only sure to hold as many as it has room for
+ *                          F frames of each; block.h has F and the frames of a block.) With
  *                          GPUR_LAYOUT_FRAMES and extra_frames 0 also: frame_stack + 2 n_step frames for each
  *                          environment of all writers are more than the frame_reach of gpur_replay_plan; the message
  *                          has the extra_frames needed
