@@ -633,7 +633,7 @@ def plot(given: argparse.Namespace) -> None:
     games = experiment.games
     figure, axes = plt.subplots(1, len(games), figsize=(5 * len(games), 3.6), squeeze=False)
     for axis, game in zip(axes[0], games):
-        for system in experiment.systems:
+        for number, system in enumerate(experiment.systems):
             curves = [one["curve"] for one in results if one["game"] == game and one["system"] == system]
             if not curves:
                 continue
@@ -641,7 +641,7 @@ def plot(given: argparse.Namespace) -> None:
             mean = [statistics.mean(values) for values in zip(*curves)]
             half = [T_975.get(len(values) - 1, 2.365) * statistics.stdev(values) / math.sqrt(len(values))
                     if len(values) > 1 else 0.0 for values in zip(*curves)]
-            line, = axis.plot(steps, mean, label=f"{system} ({len(curves)} seeds)")
+            line, = axis.plot(steps, mean, "-" if number < 10 else "--", label=f"{system} ({len(curves)} seeds)")
             axis.fill_between(steps, [m - h for m, h in zip(mean, half)], [m + h for m, h in zip(mean, half)],
                               color=line.get_color(), alpha=0.2)
         axis.set(title=game, xlabel="environment steps", ylabel="return of the episodes while training")
