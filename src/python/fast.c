@@ -7,6 +7,7 @@
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
 #include <numpy/arrayscalars.h>
+#include <structmember.h>
 #include <gpureplay.h>
 #include <stdint.h>
 #include <string.h>
@@ -27,7 +28,10 @@ static struct {
     gpur_status (*sample_into)(gpur_replay *, void *, gpur_batch *);
     gpur_status (*get_array)(gpur_batch *, const char *, void **, gpur_field_info *);
     gpur_status (*update)(gpur_replay *, int64_t, const int64_t *, const float *, void *);
+    void (*release)(gpur_batch *);
 } library;
+
+static PyObject *forked; /* of _handle.py: a list that is not empty in a child process that must destroy nothing */
 
 /* Names of attributes and of keyword arguments. */
 static struct {
@@ -730,8 +734,54 @@ static PyObject *method_extend(PyObject *self, PyObject *const *given, Py_ssize_
     return add_by(self, names.extender, names.extend, given, count, keywords);
 }
 
+/* Reference: what _batch.py makes its class of. No Python code runs between the sample and the release, in which a signal
+ * handler could raise an exception. */
+
+typedef struct reference {
+    PyObject_HEAD
+    gpur_batch *batch; /* NULL: the library has not written it yet */
+    PyObject *streams;
+} reference;
+
+static void reference_dealloc(PyObject *object)
+{
+    reference *const self = (reference *)(void *)object;
+    gpur_batch *const batch = PyList_GET_SIZE(forked) == 0 ? self->batch : NULL;
+    Py_BEGIN_ALLOW_THREADS
+    library.release(batch);
+    Py_END_ALLOW_THREADS
+    Py_XDECREF(self->streams);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyObject *reference_handle(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromVoidPtr(((reference *)(void *)object)->batch);
+}
+
+static PyObject *reference_out(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromVoidPtr(&((reference *)(void *)object)->batch);
+}
+
+static PyGetSetDef reference_attributes[] = {{"handle", reference_handle, NULL, "the batch's address", NULL},
+                                             {"out", reference_out, NULL, "where the library writes it", NULL},
+                                             {NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef reference_members[] = {
+    {"streams", T_OBJECT, offsetof(reference, streams), 0, "stream objects that it keeps, or None"},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyTypeObject reference_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "gpureplay._fast.Reference",
+                                      .tp_basicsize = sizeof(reference),
+                                      .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                                      .tp_new = PyType_GenericNew,
+                                      .tp_dealloc = reference_dealloc,
+                                      .tp_getset = reference_attributes,
+                                      .tp_members = reference_members,
+                                      .tp_doc = "Reference()"};
+
 /* Samples a new batch, or into `out` if that is not NULL. NULL: left to Python. `sampling` is (Batch, name of the first
- * array, name of the last, function that makes the Batch). */
+ * array, name of the last, function that makes the Batch, Reference). */
 static PyObject *sample_batch(PyObject *self, int64_t count, PyObject *out, PyObject *sampling)
 {
     running_call call;
@@ -739,21 +789,24 @@ static PyObject *sample_batch(PyObject *self, int64_t count, PyObject *out, PyOb
     PyObject *const counted = out ? PyObject_GetAttr(out, names.count) : NULL;
     gpur_batch *batch = counted && PyLong_AsLongLong(counted) == count ? address_of(out) : NULL;
     Py_XDECREF(counted);
-    if ((out && !batch) || !begin_call(&call, self, &replay))
+    PyObject *const made = out ? NULL : PyObject_CallNoArgs(PyTuple_GET_ITEM(sampling, 4));
+    if (!(out ? (void *)batch : made) || !begin_call(&call, self, &replay)) {
+        Py_XDECREF(made);
         return NULL;
+    }
+    gpur_batch **const to = made ? &((reference *)(void *)made)->batch : NULL;
     const gpur_status status =
-        out ? library.sample_into(replay, NULL, batch) : library.sample(replay, count, NULL, &batch);
-    if (!out && status == GPUR_OK) {
-        library.get_array(batch, PyBytes_AS_STRING(PyTuple_GET_ITEM(sampling, 1)), &first, NULL);
-        library.get_array(batch, PyBytes_AS_STRING(PyTuple_GET_ITEM(sampling, 2)), &last, NULL);
+        out ? library.sample_into(replay, NULL, batch) : library.sample(replay, count, NULL, to);
+    if (made && status == GPUR_OK) {
+        library.get_array(*to, PyBytes_AS_STRING(PyTuple_GET_ITEM(sampling, 1)), &first, NULL);
+        library.get_array(*to, PyBytes_AS_STRING(PyTuple_GET_ITEM(sampling, 2)), &last, NULL);
     }
     end_call(&call);
-    if (status != GPUR_OK)
-        return NULL;
-    if (!out)
-        return PyObject_CallFunction(PyTuple_GET_ITEM(sampling, 3), "NNNL", PyLong_FromVoidPtr(batch),
-                                     PyLong_FromVoidPtr(first), PyLong_FromVoidPtr(last), (long long)count);
-    return NEW_REFERENCE(out);
+    if (made && status == GPUR_OK)
+        return PyObject_CallFunction(PyTuple_GET_ITEM(sampling, 3), "NNNL", made, PyLong_FromVoidPtr(first),
+                                     PyLong_FromVoidPtr(last), (long long)count);
+    Py_XDECREF(made);
+    return status == GPUR_OK ? NEW_REFERENCE(out) : NULL;
 }
 
 /* sample(batch_size) and sample(batch_size, out=batch). */
@@ -846,17 +899,21 @@ static PyObject *put_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
     return failed ? NULL : NEW_REFERENCE(Py_None);
 }
 
-/* use(addresses): the bytes of an array of addresses, of the library's functions in the order of `library`. */
-static PyObject *use(PyObject *Py_UNUSED(module), PyObject *addresses)
+/* use(addresses, forked): the bytes of an array of addresses, of the library's functions in the order of `library`. */
+static PyObject *use(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
-    if (!PyBytes_Check(addresses) || PyBytes_GET_SIZE(addresses) != sizeof library)
+    PyObject *addresses, *list;
+    if (!PyArg_ParseTuple(arguments, "SO!", &addresses, &PyList_Type, &list))
+        return NULL;
+    if (PyBytes_GET_SIZE(addresses) != sizeof library)
         return PyErr_Format(PyExc_ValueError, "addresses is %R; it must be %zu bytes", addresses, sizeof library);
     memcpy(&library, PyBytes_AS_STRING(addresses), sizeof library);
+    forked = NEW_REFERENCE(list);
     Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
-    {"use", use, METH_O, "use(addresses): the library's functions"},
+    {"use", use, METH_VARARGS, "use(addresses, forked): the library's functions"},
     {"method", make_method, METH_VARARGS, "method(class, name, doc): add, extend or sample of that class"},
     {"put_arrays", put_arrays, METH_VARARGS, "put_arrays(out, owner, address, count, layouts): arrays by name"},
     {"update_priorities", FASTCALL(update_priorities), METH_FASTCALL,
@@ -879,7 +936,7 @@ PyMODINIT_FUNC PyInit__fast(void)
             return NULL;
     memcpy(&names, interned, sizeof names);
     PyObject *module = PyModule_Create(&definition);
-    if (module && PyModule_AddType(module, &appender_type))
+    if (module && (PyModule_AddType(module, &appender_type) || PyModule_AddType(module, &reference_type)))
         Py_CLEAR(module);
     return module;
 }

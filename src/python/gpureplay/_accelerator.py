@@ -16,13 +16,14 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ._handle import forked
 from ._library import lib
 
 VARIABLE = "GPUREPLAY_FAST"
 # The library's functions that the module calls, in its order.
 _FUNCTIONS = ("gpur_writer_try_append_fields", "gpur_writer_append_fields", "gpur_writer_step_ex",
               "gpur_writer_reset", "gpur_replay_sample", "gpur_replay_sample_into", "gpur_batch_get_array",
-              "gpur_replay_update_priorities")
+              "gpur_replay_update_priorities", "gpur_batch_release")
 # How help() shows the methods: C has no signatures.
 _SIGNATURES = {"add": "($self, /, *, info=None, final_obs=None, **values)",
                "extend": "($self, /, *, stream=None, **values)",
@@ -51,7 +52,7 @@ def _load() -> Any:
     module = _import()
     if module is not None:
         addresses = [ctypes.cast(getattr(lib, name), ctypes.c_void_p) for name in _FUNCTIONS]
-        module.use(bytes((ctypes.c_void_p * len(addresses))(*addresses)))
+        module.use(bytes((ctypes.c_void_p * len(addresses))(*addresses)), forked)
     return module
 
 
@@ -64,7 +65,7 @@ def accelerated(*names: str) -> Callable[[_Class], _Class]:
 
     add, extend: `_adder` and `_extender`, an Appender of the module or None.
     sample: `_sampling`: (Batch or None if `out` is left to Python, name of the first array, name of the last one,
-        function of (handle, first address, last address, count) that makes the Batch).
+        function of (Reference, first address, last address, count) that makes the Batch, Reference).
     """
     def replace(kind: _Class) -> _Class:
         for name in names if fast is not None else ():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any, NamedTuple
 
 from . import _c_api
@@ -63,10 +64,9 @@ class ActorCritic(Learner):
         self._config.obs.name = None  # which the library does not read; Python's bytes are freed
         self.check_nan, self.device = flag("check_nan", check_nan), as_device(device)
         self._num_actions: int = self._config.network.num_actions
-        address = ctypes.c_void_p()
         note_library_threads()
-        self.device._call(lib.gpur_actor_critic_create, ctypes.addressof(self._config), ctypes.addressof(address))
-        super().__init__(address.value, lib.gpur_actor_critic_destroy)
+        create = functools.partial(self.device._call, lib.gpur_actor_critic_create, ctypes.addressof(self._config))
+        super().__init__(create, lib.gpur_actor_critic_destroy)
 
     def train(self, obs: Any, actions: Any, returns: Any) -> ActorCriticLosses:
         """Trains on a batch, and returns when that is done.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import sys
@@ -153,11 +154,9 @@ class Apex(Advanced):
         words = (ctypes.c_char_p * (len(command) + 1))(*map(os.fsencode, command))
         config.command, config.env_options = ctypes.addressof(words), envs.options
         config.on_event = self._reporter.function
-        address = ctypes.c_void_p()
         note_library_threads()
         create = lib.gpur_apex_create_dpg if isinstance(agent, DDPG) else lib.gpur_apex_create
-        agent._call(create, envs.type, ctypes.addressof(config), ctypes.addressof(address))
-        self._own(address.value, lib.gpur_apex_destroy)
+        self._own(functools.partial(agent._call, create, envs.type, ctypes.addressof(config)), lib.gpur_apex_destroy)
 
     # Taking steps.
 

@@ -7,14 +7,14 @@ import ctypes
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from . import _c_api, _dlpack
 from ._accelerator import fast
 from ._device import Device
-from ._handle import forked, refuse_to_pickle
+from ._handle import finalizing, forked, refuse_to_pickle
 from ._inputs import LEGACY_STREAM, stream_of
 from ._library import Closed, check, lib
 from ._schema import NUMPY, Field
@@ -33,36 +33,60 @@ class Layout(NamedTuple):
     row_bytes: int
 
 
-class Reference:
+_release = finalizing(lib.gpur_batch_release)
+
+
+class _OwnReference:
+    """Does what the extension module's type does. Its finalizer is a function of C: see _handle.py."""
+
+    __slots__ = ("__del__", "_address", "streams")
+
+    def __init__(self) -> None:
+        self._address = ctypes.c_void_p()
+        self.__del__ = functools.partial(_release, self._address)
+        self.streams: tuple[Any, ...] | None = None
+
+    @property
+    def out(self) -> int:
+        return ctypes.addressof(self._address)
+
+    @property
+    def handle(self) -> int:
+        return self._address.value or 0
+
+
+if TYPE_CHECKING or fast is None:
+    _Base = _OwnReference
+else:
+    _Base = fast.Reference
+
+
+class Reference(_Base):
     """A reference to a batch of the library. It is released with the last object that holds this one. It keeps the
-    stream objects alive that readers of the batch named, because the library asks these streams at the release."""
+    stream objects alive that readers of the batch named, because the library asks these streams at the release.
 
-    __slots__ = ("handle", "streams")
+    out: where the library writes the batch's address, which `handle` is then.
+    """
 
-    def __init__(self, handle: int, stream: Any = None):
-        self.handle = handle
-        self.streams: tuple[Any, ...] = ()
-        if stream is not None:
-            self.hold(stream)
+    __slots__ = ()
 
     def hold(self, stream: Any) -> None:
         """Keeps a stream object alive. A number has no owner."""
         if stream is not None and not isinstance(stream, (int, np.integer)):
-            self.streams = stream, *(held for held in self.streams if held is not stream)
+            self.streams = stream, *(held for held in self.streams or () if held is not stream)
 
-    def call(self, function: Any, *arguments: Any) -> None:
+    def refuse_fork(self) -> None:
         if forked:
             raise Closed("this batch belongs to the process that forked this one; its arrays of the CPU can be read, "
                          "no more")
+
+    def call(self, function: Any, *arguments: Any) -> None:
+        self.refuse_fork()
         check(function(self.handle, *arguments))
 
     def wait(self, stream: Any) -> None:
         self.call(lib.gpur_batch_wait, stream_of(stream))
         self.hold(stream)
-
-    def __del__(self, _forked: list[str] = forked, _release: Any = lib.gpur_batch_release) -> None:
-        if not _forked:
-            _release(self.handle)
 
 
 @functools.lru_cache(maxsize=64)
@@ -153,10 +177,10 @@ class Array:
                               "copy; make one of what you have then, as torch.from_dlpack(array).clone()")
         if stream != -1:
             self._reference.wait(LEGACY_STREAM if stream is None and self._on_cuda else stream)
-        versioned, managed = max_version is not None and max_version[0] >= 1, ctypes.c_void_p()
-        self._reference.call(lib.gpur_batch_to_dlpack, self._layout.name.encode(), versioned,
-                             ctypes.addressof(managed))
-        return _dlpack.capsule(managed.value or 0, versioned)
+        versioned = max_version is not None and max_version[0] >= 1 and _dlpack.HAS_VERSIONED
+        self._reference.refuse_fork()
+        return _dlpack.capsule(functools.partial(lib.gpur_batch_to_dlpack, self._reference.handle,
+                                                 self._layout.name.encode(), versioned), versioned)
 
     def _copied_capsule(self, copy: bool | None, max_version: tuple[int, int] | None) -> Any:
         """A capsule of a copy in host memory."""
@@ -338,27 +362,26 @@ class Batches:
         self._known: dict[int, tuple[Layout, ...]] = {}
         self._known_sequences: dict[tuple[int, int], tuple[Layout, ...]] = {}  # by length, too
 
-    def of_handle(self, handle: int, count: int, stream: Any = None) -> Batch:
-        """Takes over a reference to a batch of `count` transitions."""
+    def of_reference(self, reference: Reference, count: int) -> Batch:
+        """A batch of `count` transitions."""
         first, last = ctypes.c_void_p(), ctypes.c_void_p()
-        check(lib.gpur_batch_get_array(handle, self.first_name, ctypes.addressof(first), None))
-        check(lib.gpur_batch_get_array(handle, self.last_name, ctypes.addressof(last), None))
-        return self.of_addresses(handle, first.value or 0, last.value or 0, count, stream)
+        check(lib.gpur_batch_get_array(reference.handle, self.first_name, ctypes.addressof(first), None))
+        check(lib.gpur_batch_get_array(reference.handle, self.last_name, ctypes.addressof(last), None))
+        return self.of_addresses(reference, first.value or 0, last.value or 0, count)
 
-    def of_addresses(self, handle: int, first: int, last: int, count: int, stream: Any = None) -> Batch:
-        """As `of_handle`, for the addresses of the first and the last array."""
-        reference = Reference(handle, stream)
+    def of_addresses(self, reference: Reference, first: int, last: int, count: int) -> Batch:
+        """As `of_reference`, for the addresses of the first and the last array."""
         layouts = self._known.get(last - first)
         if layouts is None:
-            layouts = self._known[last - first] = self._read_layouts(handle, first, self._names)
+            layouts = self._known[last - first] = self._read_layouts(reference.handle, first, self._names)
         if self._waits:
             reference.wait(None)
         return Batch(self, reference, first, count, layouts)
 
-    def of_sequences(self, handle: int, count: int, length: int, stream: Any = None) -> SequenceBatch:
-        """Takes over a reference to a batch of `count` sequences."""
+    def of_sequences(self, reference: Reference, count: int, length: int) -> SequenceBatch:
+        """A batch of `count` sequences."""
+        handle = reference.handle
         first, last = _array_of(handle, self._names[0])[0], _array_of(handle, self._names[-1])[0]
-        reference = Reference(handle, stream)
         layouts = self._known_sequences.get((last - first, length))
         if layouts is None:
             layouts = self._read_layouts(handle, first, [*self._names, "mask", "is_first"], (length,))

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -14,11 +14,11 @@ import numpy as np
 
 from . import _c_api
 from ._accelerator import accelerated, fast
-from ._batch import Batch, Batches, SequenceBatch
+from ._batch import Batch, Batches, Reference, SequenceBatch
 from ._config import BUFFER_SETTINGS, Plan, Stats, make_spec, max_batch_of, settings_of_buffer, settings_text
 from ._device import Device, TorchDevice, as_device
 from ._dlpack import DeviceArray
-from ._handle import Handle, Progress, call_with_file, note_library_threads
+from ._handle import Handle, Progress, WeakItems, call_with_file, note_library_threads
 from ._inputs import (address_of, check_device_array, convert, flag, id_array, integer, producer_stream, read_array,
                       real, stream_of)
 from ._library import FileError, GpureplayError, InvalidArgument, TooFew, check, lib
@@ -143,12 +143,11 @@ class ReplayBuffer(Handle):
         self._waits = self.device._waits
         self._batches = batches = Batches(self.fields, self.device)
         self._sampling = (None if self.device.is_cuda or self._waits else Batch, batches.first_name, batches.last_name,
-                         batches.of_addresses)
-        self._users: weakref.WeakSet[Handle] = weakref.WeakSet()  # writers and learners, which end with the buffer
-        address = ctypes.c_void_p()
+                         batches.of_addresses, Reference)
+        self._users: WeakItems[Handle] = WeakItems()  # writers and learners, which end with the buffer
         note_library_threads()
-        self.device._call(lib.gpur_replay_create, ctypes.addressof(self._spec.config), ctypes.addressof(address))
-        super().__init__(address.value, lib.gpur_replay_destroy)
+        create = functools.partial(self.device._call, lib.gpur_replay_create, ctypes.addressof(self._spec.config))
+        super().__init__(create, lib.gpur_replay_destroy)
         self._autoreset, self._writer = autoreset, Writer(self, num_envs, autoreset)
         self._writer._kind = "buffer"  # in messages: closing the buffer closed it
         self._adder, self._extender = self._writer._adder, self._writer._extender
@@ -270,10 +269,10 @@ class ReplayBuffer(Handle):
         config.last_ids = None if ids is None else address_of(ids)
         if out is not None:
             return self._sample_sequences_into(config, out, stream)
-        address = ctypes.c_void_p()
-        self._call(lib.gpur_replay_sample_sequences, ctypes.addressof(config), stream_of(stream),
-                   ctypes.addressof(address))
-        return self._batches.of_sequences(address.value or 0, count, rows, stream)
+        reference = Reference()
+        reference.hold(stream)
+        self._call(lib.gpur_replay_sample_sequences, ctypes.addressof(config), stream_of(stream), reference.out)
+        return self._batches.of_sequences(reference, count, rows)
 
     def _refuse_sequences(self, batch_size: int, length: int) -> None:
         """Says in Python's words what the library would refuse in those of its C structures."""
@@ -318,9 +317,10 @@ class ReplayBuffer(Handle):
         return self._enqueue(lib.gpur_replay_gather, stream, len(wanted), address_of(wanted), stream_of(stream))
 
     def _enqueue(self, function: Any, stream: Any, count: int, *arguments: Any) -> Batch:
-        address = ctypes.c_void_p()
-        self._call(function, count, *arguments, ctypes.addressof(address))
-        return self._batches.of_handle(address.value or 0, count, stream)
+        reference = Reference()
+        reference.hold(stream)
+        self._call(function, count, *arguments, reference.out)
+        return self._batches.of_reference(reference, count)
 
     def _refuse_sample(self, batch_size: int, stream: Any) -> None:
         """Refuses a `sample` before beta is set, because setting beta ends its schedule, which cannot be undone."""
@@ -442,7 +442,7 @@ class ReplayBuffer(Handle):
     @contextlib.contextmanager
     def _writers_held(self) -> Iterator[None]:
         """Tells the library which environments only reset in their next step, and lets none take a step meanwhile."""
-        writers = [user for user in list(self._users) if isinstance(user, Writer)]
+        writers = [user for user in self._users if isinstance(user, Writer)]
         with contextlib.ExitStack() as locks:
             for writer in sorted(writers, key=id):
                 locks.enter_context(writer._lock)
@@ -471,7 +471,7 @@ class ReplayBuffer(Handle):
         InvalidArgument: a setting differs, or there is no room. FileError: the file is of another kind, or damaged."""
         def on_end(refusal: GpureplayError | None) -> None:
             if refusal is None or isinstance(refusal, FileError):
-                for user in list(self._users):
+                for user in self._users:
                     if isinstance(user, Writer):
                         user._after_load(in_full=refusal is None)
 
@@ -542,14 +542,11 @@ class ReplayBuffer(Handle):
     def close(self) -> None:
         """Closes the buffer's writers and learners and frees its memory. Batches that are still referenced stay
         valid."""
-        address = self._detach()
-        for user in list(self._users):
+        self._detach()
+        for user in self._users:
             user.close()
             user._closed_by = "was closed" if user is self._writer else "was closed with its buffer"
-        # The buffer itself comes last.
-        for owned, destroy in sorted(self._owned.items(), key=lambda item: item[0] == address):
-            if self._owned.pop(owned, None) is not None:
-                destroy(owned)
+        self._owner.destroy()
 
     def __repr__(self) -> str:
         if self.closed:

@@ -5,6 +5,7 @@ host."""
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any, NamedTuple
 
 from . import _c_api
@@ -70,9 +71,8 @@ class DDPG(ReplayLearner):
             raise InvalidArgument(f"the buffer's action has shape {shape}; it must have one axis, as in "
                                   "((num_actions,), \"float32\")")
         self._config = ddpg_config(settings, shape[0], index_source_of(buffer._spec.config))
-        address = ctypes.c_void_p()
-        buffer._call(lib.gpur_dpg_create, ctypes.addressof(self._config), ctypes.addressof(address))
-        super().__init__(address.value, lib.gpur_dpg_destroy, buffer._owned)
+        create = functools.partial(buffer._call, lib.gpur_dpg_create, ctypes.addressof(self._config))
+        super().__init__(create, lib.gpur_dpg_destroy, buffer)
         self._buffer = buffer  # keeps it alive
         buffer._users.add(self)
         self._num_actions: int = shape[0]

@@ -79,10 +79,9 @@ class Device(Handle):
                  stream: Any = None):
         refuse_after_fork()
         name = _name_of(name)
-        address = ctypes.c_void_p()
         config = _config(threads, executor, stream)
-        check(lib.gpur_device_open(name.encode(), ctypes.addressof(config), ctypes.addressof(address)))
-        super().__init__(address.value, lib.gpur_device_close)
+        super().__init__(lambda address: check(lib.gpur_device_open(name.encode(), ctypes.addressof(config), address)),
+                         lib.gpur_device_close)
         info = self.info
         self._stream = stream
         self.name: str = info.name

@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+from collections.abc import Callable
 from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from . import _c_api
+from ._library import failed
 
 CPU, CUDA, CUDA_MANAGED = 1, 2, 13
 _NAMES = {0: b"dltensor", 1: b"dltensor_versioned"}
@@ -31,7 +36,6 @@ class _Versioned(Structure):
 
 
 _STRUCTS = {0: _Managed, 1: _Versioned}
-_DELETER = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 def _python(name: str, result: Any, *arguments: Any) -> Any:
@@ -45,23 +49,39 @@ _is_valid = _python("PyCapsule_IsValid", ctypes.c_int, c_void_p, ctypes.c_char_p
 _pointer = _python("PyCapsule_GetPointer", c_void_p, c_void_p, ctypes.c_char_p)
 
 
-def _drop(address: int, _names: Any = _NAMES, _structs: Any = _STRUCTS, _deleter: Any = _DELETER,
-          _is_valid: Any = _is_valid, _pointer: Any = _pointer) -> None:
-    """The capsule's destructor. It deletes the tensor, unless a consumer has taken it and so renamed the capsule. It
-    may run when this module's names are gone, so it binds what it needs as default arguments."""
-    for version, name in _names.items():
-        if _is_valid(address, name):
-            managed = _pointer(address, name)
-            _deleter(_structs[version].from_address(managed).deleter)(managed)
+_destructor_of = _python("PyCapsule_GetDestructor", c_void_p, ctypes.py_object)
 
 
-_destructor = ctypes.PYFUNCTYPE(None, c_void_p)(_drop)
-_python("Py_IncRef", None, ctypes.py_object)(_destructor)  # capsules may outlive this module
+def _destructors_of_numpy() -> dict[bool, int]:
+    """By whether the tensor is versioned, NumPy's destructors of capsules, which call the deleter of a tensor that nobody
+    has taken. They are functions of C: see finalizers in _handle.py. NumPy before 2.1 has no versioned tensors."""
+    array = np.zeros(1, np.uint8)
+    found = {False: array.__dlpack__()}
+    try:
+        found[True] = array.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        pass
+    return {versioned: _destructor_of(one) for versioned, one in found.items()}
 
 
-def capsule(managed: int, versioned: bool) -> Any:
-    """A capsule that passes this managed tensor to its consumer."""
-    return _new(managed, _NAMES[int(versioned)], ctypes.cast(_destructor, c_void_p))
+_destructors = _destructors_of_numpy()
+HAS_VERSIONED = True in _destructors
+
+
+def capsule(export: Callable[[Any], int], versioned: bool) -> Any:
+    """A capsule that passes a managed tensor to its consumer. export: the function of the library that makes it, with all
+    arguments but the last.
+
+    No Python code runs between the two calls, so that a signal handler cannot raise an exception there and the tensor
+    be lost."""
+    managed = c_void_p()
+    calls = (functools.partial(export, ctypes.byref(managed)),
+             functools.partial(_new, managed, _NAMES[int(versioned)], _destructors[versioned]))
+    try:
+        _, made = list(map(functools.partial.__call__, calls))
+    except ValueError:  # there is no tensor to make a capsule of
+        raise failed(_c_api.OUT_OF_MEMORY) from None
+    return made
 
 
 def of_copy(array: np.ndarray, max_version: tuple[int, int] | None) -> Any:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -159,11 +160,10 @@ class GA3C(Advanced):
         self._agent, self._envs, self._config = learner, envs, config
         self._reporter = Reporter(on_event, _event_at)
         config.env_options, config.on_event = envs.options, self._reporter.function
-        address = ctypes.c_void_p()
         note_library_threads()
-        learner._call(lib.gpur_ga3c_create, envs.type, ctypes.addressof(config), ctypes.addressof(address))
+        self._own(functools.partial(learner._call, lib.gpur_ga3c_create, envs.type, ctypes.addressof(config)),
+                  lib.gpur_ga3c_destroy)
         envs.open()
-        self._own(address.value, lib.gpur_ga3c_destroy)
 
     # Taking steps.
 

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
+import functools
+import itertools
+import operator
 import os
 import signal
 import threading
@@ -12,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple, NoReturn, Optional, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from . import _c_api
 from ._library import Closed, GpureplayError, check, failed, lib
@@ -20,18 +24,87 @@ from ._library import Closed, GpureplayError, check, failed, lib
 Progress = Callable[[int, int], Any]
 _SignalHandler = Callable[[int, "FrameType | None"], Any]
 
-_alive: weakref.WeakSet[Handle] = weakref.WeakSet()
-_lock = threading.Lock()  # protects _alive
 _has_threads: list[str] = []  # not empty once the library may have threads of its own in this process
 # Not empty in a child process whose parent had such threads at the fork. Nothing of the parent's is destroyed there.
-# Finalizers bind this list as a default argument, because they may run when the module's names are gone.
 forked: list[str] = []
 
-# Maps each address to the library's function that destroys it. The code that removes an entry destroys the object.
-Owned = dict[Optional[int], Callable[[Optional[int]], None]]
-
-
 _Handle = TypeVar("_Handle", bound="Handle")
+_Item = TypeVar("_Item")
+
+# Finalizers. Python runs signal handlers wherever it runs Python code, and drops what they raise while it finalizes an
+# object: Ctrl-C would have no effect there. So no finalizer of this package is Python code, neither a `__del__` nor the
+# callback of a weak reference. `__del__` is a slot of the object, and holds a function of C with its arguments. It is
+# there before the library makes anything, and reads the address that the library has written, so that nothing is lost
+# when a handler raises an exception just after the call.
+
+_call: Any = functools.partial.__call__
+_Destroy = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_nothing = _Destroy(bool)  # a function of C that ignores the address
+_finalizing: list[Any] = []
+
+
+def finalizing(function: Any) -> Any:
+    """This function of the library, except that it does nothing in a child process where `forked` is not empty."""
+    copy = _Destroy(ctypes.cast(function, ctypes.c_void_p).value)  # type: ignore[arg-type]
+    _finalizing.append(copy)
+    return copy
+
+
+class Owner:
+    """Owns one object of the library, and destroys it when it goes itself.
+
+    address: where the library writes the object's address.
+    handle: what calls get. NULL until the object is made, and once it is closed.
+    destroy: destroys the object, unless that was done, and before it those that were made on top of it: in garbage that
+        Python collects, finalizers run in any order.
+    """
+
+    __slots__ = ("__del__", "_above", "address", "destroy", "handle")
+
+    destroy: Callable[[], Any]
+
+    def __init__(self, function: Callable[[int | None], None], base: Owner | None = None,
+                 handle: ctypes.c_void_p | None = None):
+        """function: destroys the object. base: owns what the object was made on top of. handle: where it is kept, if it
+        must be in memory that others read, too."""
+        self.address, self.handle = ctypes.c_void_p(), ctypes.c_void_p() if handle is None else handle
+        self._above: dict[int, Callable[[], Any]] = {}  # what destroys those on top of this
+        key = ctypes.addressof(self.address)
+        call: Any = functools.partial
+        calls = [call(function, self.address), call(setattr, self.handle, "value", None),
+                 call(setattr, self.address, "value", None)]
+        if base is not None:
+            calls.append(call(base._above.pop, key, None))
+        above = itertools.chain.from_iterable(map(list, [self._above.values()]))  # those that there are then
+        every = map(_call, itertools.chain(above, calls))
+        self.destroy = self.__del__ = call(collections.deque, every, 0)  # makes all these calls, once
+        if base is not None:
+            base._above[key] = self.destroy
+
+    def forget(self) -> None:
+        """From now on nothing is destroyed."""
+        self.handle.value = self.address.value = None
+
+
+class WeakItems(Generic[_Item]):
+    """A set of objects that does not keep them alive. Unlike weakref.WeakSet it runs nothing when one of them goes."""
+
+    def __init__(self) -> None:
+        self._items: dict[int, weakref.ref[Any]] = {}
+        self._numbers = itertools.count()
+
+    def add(self, item: _Item) -> None:
+        for number, reference in list(self._items.items()):
+            if reference() is None:
+                self._items.pop(number, None)
+        self._items[next(self._numbers)] = weakref.ref(item)
+
+    def __iter__(self) -> Iterator[_Item]:
+        found = [reference() for reference in list(self._items.values())]
+        return iter([item for item in found if item is not None])
+
+
+_alive: WeakItems[Handle] = WeakItems()
 
 
 class _Calling(threading.local):
@@ -44,19 +117,28 @@ _calling = _Calling()
 
 
 class Handle:
-    """An object of the library. `_handle` is its address while it is open, and None afterwards. The library refuses the
+    """An object of the library. `_handle` is its address while it is open, and None otherwise. The library refuses the
     resulting NULL, and `_explain` replaces that error by Closed."""
 
     _kind = "object"
+    _owner: Owner
+    _handle: Any = property(operator.attrgetter("_owner.handle.value"))
 
-    def __init__(self, address: int | None, destroy: Callable[[int | None], None], owned: Owned | None = None):
+    def __init__(self, create: Callable[[int], None], destroy: Callable[[int | None], None],
+                 base: Handle | None = None, handle: ctypes.c_void_p | None = None):
+        """create: makes the object, and writes its address to where it is told, or raises an exception. destroy: the
+        library's function. base: what the object is made on top of, and must be destroyed before. handle: see
+        `Owner`."""
         self._closed_by = ""
         self._calls: list[int] = []  # the threads that are inside a library call with this handle
-        self._owned: Owned = {} if owned is None else owned
-        self._owned[address] = destroy
-        self._handle = address
-        with _lock:
-            _alive.add(self)
+        self._owner = Owner(destroy, None if base is None else base._owner, handle)
+        _alive.add(self)
+        try:
+            create(ctypes.addressof(self._owner.address))
+        except BaseException:
+            self._owner.destroy()
+            raise
+        self._owner.handle.value = self._owner.address.value
 
     def _invoke(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Returns function(address, *arguments). `close` waits until the call is done."""
@@ -88,7 +170,8 @@ class Handle:
         """Returns the address. Raises Closed if there is none."""
         if self._handle is None:
             raise self._explain(ValueError())
-        return self._handle
+        address: int = self._handle
+        return address
 
     @property
     def closed(self) -> bool:
@@ -114,22 +197,18 @@ class Handle:
             raise RuntimeError(f"this {self._kind} cannot be closed by a function that its own call runs, such as "
                                "on_event or progress; return False, and close it after the call")
 
-    def _detach(self) -> int | None:
-        """Removes and returns the address, and waits for the calls of other threads that still use it. This thread's
-        own calls are not waited for: a signal handler that closes the object runs between them."""
+    def _detach(self) -> None:
+        """Refuses calls from now on, and waits for those of other threads. This thread's own calls are not waited for:
+        a signal handler that closes the object runs between them."""
         self._refuse_in_own_call()
-        address, self._handle = self._handle, None
-        own_thread = threading.get_ident()
+        self._owner.handle.value, own_thread = None, threading.get_ident()
         while any(thread != own_thread for thread in list(self._calls)):
             time.sleep(0.0005)
-        return address
 
     def close(self) -> None:
         """Destroys the library's object after the running calls of other threads. Closing twice does nothing."""
-        address = self._detach()
-        destroy = self._owned.pop(address, None)
-        if destroy is not None:
-            destroy(address)
+        self._detach()
+        self._owner.destroy()
 
     def __enter__(self: _Handle) -> _Handle:
         return self
@@ -139,15 +218,10 @@ class Handle:
 
     def _after_fork(self) -> None:
         """Runs in the child process of a fork. Subclasses replace the locks that a thread of the parent may hold."""
-        self._owned.clear()
         self._calls.clear()
         if self._handle is not None:
-            self._handle = None
             self._closed_by = "belongs to the process that forked this one"
-
-    def __del__(self, _forked: list[str] = forked) -> None:
-        if not _forked and self.__dict__.get("_handle") is not None:
-            self.close()
+        self._owner.forget()
 
     def __reduce__(self) -> NoReturn:
         refuse_to_pickle(f"a gpureplay {self._kind}")
@@ -174,11 +248,11 @@ def refuse_after_fork() -> None:
 def _run_after_fork() -> None:
     """Runs in the child process of a fork. Threads of the parent, which do not exist here, may hold the locks and
     queues that were copied, so the parent's objects are never touched again."""
-    global _lock
-    _lock = threading.Lock()
     if _has_threads:
         forked.append("fork")
-    for handle in list(_alive):
+        for function in _finalizing:
+            ctypes.memmove(ctypes.addressof(function), ctypes.addressof(_nothing), ctypes.sizeof(ctypes.c_void_p))
+    for handle in _alive:
         handle._after_fork()
 
 

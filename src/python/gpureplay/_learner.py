@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import index_source_of, learner_config, settings_of_learner, settings_text
-from ._handle import Handle, Owned, Progress, call_with_file, says_stop
+from ._handle import Handle, Progress, WeakItems, call_with_file, says_stop
 from ._inputs import convert, id_array, integer, read_array, read_observations, real
 from ._library import Interrupted, InvalidArgument, check, lib
 from ._schema import Field, num_actions_of
@@ -93,11 +92,10 @@ class Learner(Handle):
 
     _prefix: str  # of its functions in the library
 
-    def __init__(self, address: int | None, destroy: Callable[[int | None], None], owned: Owned | None = None):
-        # It destroys its runs before itself, as Python may finalize them later than it.
-        self._runs: Owned = {}
-        self._users: weakref.WeakSet[Handle] = weakref.WeakSet()
-        super().__init__(address, functools.partial(_destroy, self._runs, destroy), owned)
+    def __init__(self, create: Callable[[int], None], destroy: Callable[[int | None], None],
+                 base: Handle | None = None):
+        self._users: WeakItems[Handle] = WeakItems()  # its runs
+        super().__init__(create, destroy, base)
 
     def _function(self, name: str) -> Any:
         """The library's function for this kind of learner."""
@@ -130,7 +128,7 @@ class Learner(Handle):
 
     def close(self) -> None:
         """Waits for the learner's work and frees its memory. Its runs are closed, too."""
-        for run in list(self._users):
+        for run in self._users:
             run.close()
             run._closed_by = "was closed with its learner"
         super().close()
@@ -239,12 +237,12 @@ class DQN(ReplayLearner):
         elif preset is None:
             raise InvalidArgument("num_actions is None, and the buffer has no Discrete action space; it must be the "
                                   "number of actions")
-        config, address = learner_config(preset, settings, index_source_of(buffer._spec.config)), ctypes.c_void_p()
+        config = learner_config(preset, settings, index_source_of(buffer._spec.config))
         if config.returns.cache_size > 0 and all(field.name != "previous" for field in buffer.fields):
             raise InvalidArgument(f"cache_size is {config.returns.cache_size} and the buffer has no field \"previous\" "
                                   "to find successive transitions by; it must be made with sequences=True")
-        buffer._call(lib.gpur_learner_create, ctypes.addressof(config), ctypes.addressof(address))
-        super().__init__(address.value, lib.gpur_learner_destroy, buffer._owned)
+        super().__init__(functools.partial(buffer._call, lib.gpur_learner_create, ctypes.addressof(config)),
+                         lib.gpur_learner_destroy, buffer)
         self._buffer = buffer  # keeps it alive
         buffer._users.add(self)
         self._config = config
@@ -336,11 +334,3 @@ class DQN(ReplayLearner):
         names = "trunk head hidden optimizer learning_rate loss double_dqn batch_size target_period prioritized"
         state = f"{self._num_actions} actions, on {self._buffer.device.name}"
         return f"<gpureplay.DQN, {state}; {settings_text(self.config, names)}>"
-
-
-def _destroy(runs: Owned, destroy_learner: Callable[[int | None], None], address: int | None) -> None:
-    for run in list(runs):
-        destroy_run = runs.pop(run, None)
-        if destroy_run is not None:
-            destroy_run(run)
-    destroy_learner(address)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
@@ -88,10 +89,9 @@ class Policy(Handle):
         self._config.obs.name = None  # which the library does not read; Python's bytes are freed
         self.check_nan, self.device = flag("check_nan", check_nan), as_device(device)
         self._num_actions: int = self._config.network.num_actions
-        address = ctypes.c_void_p()
         note_library_threads()
-        self.device._call(lib.gpur_policy_create, ctypes.addressof(self._config), ctypes.addressof(address))
-        super().__init__(address.value, lib.gpur_policy_destroy)
+        create = functools.partial(self.device._call, lib.gpur_policy_create, ctypes.addressof(self._config))
+        super().__init__(create, lib.gpur_policy_destroy)
 
     @classmethod
     def for_learner(cls, agent: DQN | DDPG | ActorCritic, **options: Any) -> Policy:

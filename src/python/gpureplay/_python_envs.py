@@ -136,7 +136,9 @@ _FUNCTIONS = {
     "init": ctypes.CFUNCTYPE(_P, ctypes.c_char_p, ctypes.c_uint64, _P, _P),
     "vector_init": ctypes.CFUNCTYPE(_P, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int32, _P, _P),
     "reset": ctypes.CFUNCTYPE(_P, _P, _P), "step": ctypes.CFUNCTYPE(_P, _P, _P, _P, _P),
-    "vector_step": ctypes.CFUNCTYPE(_P, _P, _P, _P), "close": ctypes.CFUNCTYPE(None, _P),
+    "vector_step": ctypes.CFUNCTYPE(_P, _P, _P, _P),
+    # Its function is one of C, as it may run in a finalizer: see _handle.py.
+    "close": ctypes.CFUNCTYPE(None, _P),
 }
 _MAX_SENTENCE = 300  # bytes; the library's messages have room for about 500
 _PROBE = 1 << 20  # the handle of no environment, while only the spaces are read
@@ -207,9 +209,6 @@ class _PythonType(Envs):
         _P.from_address(env_at).value = _PROBE
         return None
 
-    def _close(self, handle: int) -> None:
-        """`close` closes the environments, in the caller's thread, where an exception can be raised."""
-
     def _refusal(self, error: BaseException) -> int:
         """Stores the exception. Returns the address of a sentence."""
         text = _shortened(f"{type(error).__name__}: {error}")
@@ -273,7 +272,7 @@ class PythonEnvs(_PythonType):
     def __init__(self, make: Callable[[int], Any], closes: bool, check_nan: bool):
         self._make, self._closes = make, closes
         self._players: dict[int, _Player] = {}  # by handle: the lane + 1, because NULL is none
-        self._closed: set[int] = set()  # handles whose environments the library has closed
+        self._closed: set[int] = set()  # handles that the library has closed, those of _probe, too
         self._is_open, self._making = False, threading.Lock()
         self._first = make(0)  # from which the spaces are known
         try:
@@ -283,7 +282,7 @@ class PythonEnvs(_PythonType):
             self.close()
             raise
         self.type = self._fill(_c_api.EnvType(), {"init": self._init, "reset": self._reset, "step": self._step,
-                                                  "close": self._close})
+                                                  "close": self._closed.add})
 
     def open(self) -> None:
         self._is_open = True
@@ -303,7 +302,7 @@ class PythonEnvs(_PythonType):
 
     def _open_player(self, seed: int) -> int:
         """Returns its handle."""
-        handle = min(self._closed, default=len(self._players) + 1)
+        handle = min(self._players.keys() & self._closed, default=len(self._players) + 1)
         made = self._players[handle].env if handle in self._players else \
             self._first if handle == 1 else self._make(handle - 1)
         if any(player.env is made for other, player in self._players.items() if other != handle):
@@ -318,9 +317,6 @@ class PythonEnvs(_PythonType):
         if _single_spaces(made) != self.spaces:
             raise ValueError(f"the spaces are {made.observation_space} and {made.action_space}; they must be those of "
                              f"the first environment, {first.observation_space} and {first.action_space}")
-
-    def _close(self, handle: int) -> None:
-        self._closed.update({handle} & self._players.keys())
 
     def _reset(self, handle: int, obs_at: int) -> int | None:
         try:
@@ -363,12 +359,12 @@ class PythonVector(_PythonType):
         self._envs, self._mode, self._evaluation, self._seed = envs, mode, evaluation, 0
         self.count, self.can_evaluate = found.num_envs, evaluation is not None
         # The library asks this for the spaces, and if there are evaluations for their environment.
-        self.type = self._fill(_c_api.EnvType(), {"init": self._probe, "close": self._close}) \
+        self.type = self._fill(_c_api.EnvType(), {"init": self._probe, "close": bool}) \
             if evaluation is None else evaluation.type
         table = _c_api.VectorEnvType()
         table.autoreset = modes[mode]
         self.vector_type = self._fill(table, {"vector_init": self._init, "reset": self._reset,
-                                              "vector_step": self._step, "close": self._close})
+                                              "vector_step": self._step, "close": bool})
         shape, obs = (found.num_envs,), self.spaces.obs
         self._memory = {"actions": _Memory(shape, np.int32), "next_obs": _Memory(shape + obs.shape, obs.dtype),
                         "final_obs": _Memory(shape + obs.shape, obs.dtype), "reward": _Memory(shape, np.float32),

@@ -114,11 +114,11 @@ class Advanced(Handle):
     _envs: Envs
     _reporter: Reporter
 
-    def _own(self, address: int | None, destroy: Callable[[int | None], None]) -> None:
-        """Takes the library's run as its own."""
-        super().__init__(address, destroy, self._agent._runs)
+    def _own(self, create: Callable[[int], None], destroy: Callable[[int | None], None]) -> None:
+        """Makes the library's run, on top of the agent."""
+        super().__init__(create, destroy, self._agent)
         self._agent._take_run(self)
-        self._reporter.stop = functools.partial(type(self)._stop, address)
+        self._reporter.stop = functools.partial(type(self)._stop, self._handle)
         run = weakref.proxy(self)
         self._reporter.calls_user = lambda: run._calls_user()
 
@@ -167,10 +167,10 @@ class Advanced(Handle):
             raise error
 
     def close(self) -> None:
-        """Stops the threads and processes, and closes the environments that the run has made. Buffer and learner stay
-        open."""
+        """Stops the threads and processes, and closes the environments that the run has made, which a run that nobody
+        closes leaves to Python. Buffer and learner stay open."""
         self._refuse_in_own_call()
-        if self._handle in self._owned:  # not if a learner in the same garbage was destroyed before, with its runs
+        if not self.closed:
             self._invoke(self._stop)
         super().close()
         self._envs.close()
@@ -238,23 +238,21 @@ class Run(Advanced):
         self._agent, self._envs, self._config = agent, envs, config
         self._reporter = Reporter(on_event, _event_at)
         config.env_options, config.on_event = envs.options, self._reporter.function
-        address = ctypes.c_void_p()
         note_library_threads()
         envs.open()
+        self._own(self._create_run, lib.gpur_run_destroy)
+
+    def _create_run(self, address: int) -> None:
+        agent, envs, places = self._agent, self._envs, (ctypes.addressof(self._config), address)
         with DeferredSignals() as signals:  # nothing can be raised through C, from make_env
-            places = ctypes.addressof(config), ctypes.addressof(address)
             if envs.vector_type is None:
                 status = agent._invoke(lib.gpur_run_create, envs.type, *places)
             else:
                 status = agent._invoke(lib.gpur_run_create_vector, envs.vector_type,
                                        envs.type if envs.can_evaluate else None, *places)
             failure = None if status == 0 else self._failure(agent._explain(failed(status)))
-        if failure is not None:
-            raise signals.raised[0] if signals.raised else failure
-        self._own(address.value, lib.gpur_run_destroy)
-        if signals.raised:
-            self.close()
-            raise signals.raised[0]
+        for error in (*signals.raised, *([] if failure is None else [failure])):
+            raise error
 
     # Taking steps.
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -18,24 +19,21 @@ from ._accelerator import accelerated, fast
 from ._config import Spec
 from ._device import Device
 from ._dlpack import DeviceArray
-from ._handle import Handle, Owned
+from ._handle import Handle, WeakItems
 from ._inputs import Columns, address_of, convert, has_nan, integer, producer_stream, refuse_nan, stream_of
 from ._library import Closed, GpureplayError, InvalidArgument, check, lib
 from ._schema import PREVIOUS, Field
 
 
 class Buffer(Protocol):
-    """The parts of a ReplayBuffer that its writers use."""
+    """The parts of a ReplayBuffer, beside those of a Handle, that its writers use."""
 
     device: Device
     fields: list[Field]
     _check_nan: bool
     _tracks_episodes: bool
     _spec: Spec
-    _owned: Owned
-    _users: weakref.WeakSet[Handle]
-
-    def _open_handle(self) -> int: ...
+    _users: WeakItems[Handle]
 
 
 # Environments.
@@ -479,6 +477,7 @@ class SharedState:
 
     def __init__(self) -> None:
         self.values = np.zeros(2, np.int64)  # lock depth, address
+        self.handle = ctypes.c_void_p.from_buffer(self.values, self.values.itemsize)  # type: ignore[arg-type]
 
     def __enter__(self) -> None:
         self.values[0] += 1
@@ -503,8 +502,8 @@ class Writer(Handle):
         fields = [field for field in buffer.fields if not self._links or field != PREVIOUS]
         policy = _autoreset_of(autoreset, num_envs, fields)
         self._lock, self._shared = threading.RLock(), SharedState()
-        super().__init__(_open_writer(buffer, num_envs, policy.mode), lib.gpur_writer_destroy, buffer._owned)
-        self._shared.values[1] = self._handle or 0
+        super().__init__(functools.partial(_open_writer, buffer, num_envs, policy.mode), lib.gpur_writer_destroy,
+                         buffer, self._shared.handle)  # type: ignore[arg-type]
         self._tracker = EpisodeTracker(self, buffer, num_envs, policy.mode) if buffer._tracks_episodes else None
         buffer._users.add(self)
         self._buffer: Buffer | None = None  # keeps the buffer alive; the buffer's own writer must not
@@ -673,13 +672,8 @@ class Writer(Handle):
 
     def _after_fork(self) -> None:
         super()._after_fork()
-        self._shared.values[1] = 0  # the buffer has the same Appenders
         self._lock, self._shared = threading.RLock(), SharedState()
         self._adder = self._extender = None
-
-    def _detach(self) -> int | None:
-        self._shared.values[1] = 0
-        return super()._detach()
 
     def close(self) -> None:
         """Flushes and closes the writer. The buffer stays open."""
@@ -689,13 +683,12 @@ class Writer(Handle):
         return f"<gpureplay.Writer of {self.num_envs}{', closed' if self.closed else ''}>"
 
 
-def _open_writer(buffer: Buffer, num_envs: int, mode: str) -> int | None:
-    """Opens a writer of the library. Returns its address."""
-    config, address = _c_api.WriterConfig(), ctypes.c_void_p()
+def _open_writer(buffer: Buffer, num_envs: int, mode: str, address: int) -> None:
+    """Opens a writer of the library, whose address it writes to `address`."""
+    config = _c_api.WriterConfig()
     check(lib.gpur_writer_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
     config.num_envs, config.observations = num_envs, buffer._spec.observations
     config.link_appends = buffer._spec.sequences
     if buffer._tracks_episodes:
         config.autoreset = _MODES.index(mode)
-    check(lib.gpur_writer_open(buffer._open_handle(), ctypes.addressof(config), ctypes.addressof(address)))
-    return address.value
+    buffer._call(lib.gpur_writer_open, ctypes.addressof(config), address)  # type: ignore[attr-defined]
