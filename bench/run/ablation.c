@@ -312,7 +312,8 @@ static shared_times measure_shared(trial *t, const group *g, const variant *v, i
     if (v->concurrent && s.beside > 0)
         s.train_slower = ratio_beside(train, others, s.beside, repeats);
     others[0] = v->concurrent ? train : others[0];
-    s.wake = threads_time_wake(v->num_envs, others, v->concurrent, repeats);
+    const int env_sleeps = g->timed && !g->timed->spins;
+    s.wake = threads_time_wake(v->num_envs, others, env_sleeps ? v->concurrent : s.beside, repeats);
     if (!v->concurrent) {
         s.infer = threads_time_woken(infer, train, repeats);
         s.train = threads_time_woken(train, infer, repeats);
