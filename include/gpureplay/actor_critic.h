@@ -68,7 +68,7 @@ typedef struct gpur_actor_critic_config {
     int32_t max_batch;               /* the most rows of a train step, 1 to GPUR_MAX_ACTOR_CRITIC_BATCH; default 128 */
     int32_t math;                    /* GPUR_MATH_*; default FP32 */
     int32_t deterministic;           /* CUDA. 1: only convolution algorithms that give the same bits in each run. 0, the
-                                        default: the fastest */
+                                        default: as cuDNN's heuristics choose */
     uint64_t seed;                   /* of the initial weights; default 0 */
 } gpur_actor_critic_config;
 
