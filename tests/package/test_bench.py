@@ -29,8 +29,12 @@ def measure(program, folder):
     assert json.loads(path.read_text())["interrupted"] == 0, program
     assert re.search(r'"seconds": *\[?\s*\d*\.?\d*[1-9]', path.read_text()), f"{program}: no time in {path.name}"
     if program.name == "bench_ablation":
-        acts = {case["variant"]: case["act"] for case in json.loads(path.read_text())["cases"]}
+        cases = json.loads(path.read_text())["cases"]
+        acts = {case["variant"]: case["act"] for case in cases}
         assert acts == {"Standard": "latest", "Concurrent": "target", "Synchronized": "latest", "Both": "target"}, acts
+        for case in cases:  # a run that waits for its threads, and what that costs
+            assert 0 < case["predicted_wakes"] and 0 < case["predicted_beside"], case
+            assert sum(case["wake_share_ask_begin_end"]) > 0 and min(case["in_runs_env_infer_train"]) > 0, case
     run(program, "--sede", "3", status=2)
 
 
