@@ -14,9 +14,9 @@ Experiments, --experiment NAME:
     fast-dqn    (default) fast DQN and standard DQN of this library, and Stable-Baselines3's DQN, over 16 seeds. The
                 settings below are those of preset "fast-dqn-small"; an evaluation in Breakout has more episodes, since
                 their returns vary more.
-    switches    Which switch of fast DQN costs return in Breakout: concurrent training alone with one environment, and
-                synchronized execution alone with eight, over the 16 seeds and by the settings of fast-dqn. Its table
-                takes a file of fast-dqn, too, with standard DQN and both switches: table FILE FILE_OF_FAST_DQN.
+    switches    Which switch of fast DQN costs return in Breakout: standard DQN, concurrent training alone with one
+                environment, synchronized execution alone with eight, and both, by the settings of fast-dqn, over 16
+                seeds.
     dqn-lambda  DQN(lambda) for five values of lambda, and DQN. Seeds 1 to 4 choose lambda, that of the highest mean
                 return; then seeds 5 to 12 compare it with DQN. DQN is "fast-dqn-small" with one environment and neither
                 switch. DQN(lambda) is "vrc-2021-small", whose Adam has the same learning rate and no large epsilon, as
@@ -85,14 +85,14 @@ _DPG = ["--preset", "apex-dpg-small", "--actors", "2"]
 _CONTROL = {"capacity": 100_000, "prepopulation": 2_000, "gamma": 0.99, "sigma": 0.3,
             "eval_episodes": {f"dm_control/{task}": 20 for task in ("pendulum-swingup", "cartpole-swingup",
                                                                     "cheetah-run")}}
+_BOTH = [*_SMALL, "--num-envs", "8", "--concurrent", "1", "--synchronized", "1"]
 _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]
 
 
 class Experiment(NamedTuple):
     """systems: the options of the program by name. base: the one that the others are compared with. choice: seeds of
     all systems, of which the best one goes on. seeds: of the comparison. settings: in the place of those in SETTINGS;
-    with "sigma" of all of them. beside: an experiment whose systems are in the table, too. by_base: the table compares
-    each system with the base alone, not with each other one."""
+    with "sigma" of all of them. by_base: the table compares each system with the base alone, not with each other one."""
 
     games: tuple[str, ...]
     systems: dict[str, list[str]]
@@ -100,20 +100,19 @@ class Experiment(NamedTuple):
     choice: tuple[int, ...]
     seeds: tuple[int, ...]
     settings: dict[str, Any] = {}
-    beside: str = ""
     by_base: bool = False
 
 
 EXPERIMENTS = {
     "fast-dqn": Experiment(
         ("MinAtar/Breakout", "MinAtar/Freeway"),
-        {"Both, W = 8": [*_SMALL, "--num-envs", "8", "--concurrent", "1", "--synchronized", "1"],
-         "Standard, W = 1": _STANDARD, PEER: []}, PEER, (), tuple(range(1, 17))),
+        {"Both, W = 8": _BOTH, "Standard, W = 1": _STANDARD, PEER: []}, PEER, (), tuple(range(1, 17))),
     "switches": Experiment(
         ("MinAtar/Breakout",),
         {"Concurrent, W = 1": [*_SMALL, "--num-envs", "1", "--concurrent", "1", "--synchronized", "0"],
-         "Synchronized, W = 8": [*_SMALL, "--num-envs", "8", "--concurrent", "0", "--synchronized", "1"]},
-        "Standard, W = 1", (), tuple(range(1, 17)), beside="fast-dqn", by_base=True),
+         "Synchronized, W = 8": [*_SMALL, "--num-envs", "8", "--concurrent", "0", "--synchronized", "1"],
+         "Both, W = 8": _BOTH, "Standard, W = 1": _STANDARD}, "Standard, W = 1", (), tuple(range(1, 17)),
+        by_base=True),
     "dqn-lambda": Experiment(
         ("MinAtar/Breakout",),
         {"DQN": _STANDARD, **{f"lambda {value}": ["--preset", "vrc-2021-small", "--lambda", value]
@@ -436,7 +435,7 @@ def _one(given: argparse.Namespace, system: str, game: str, seed: int) -> None:
 def run(given: argparse.Namespace) -> None:
     out, experiment = Path(given.out), EXPERIMENTS[given.experiment]
     out.mkdir(parents=True, exist_ok=True)
-    for game in () if experiment.choice or experiment.beside else experiment.games:
+    for game in () if experiment.choice else experiment.games:
         path = _file(out, "Random", game, 0)
         if not path.exists():
             path.write_text(json.dumps({"system": "Random", "game": game, "returns": _random_returns(game)}))
@@ -533,7 +532,7 @@ def _spread(values: list[float]) -> str:
 
 
 def table(given: argparse.Namespace) -> None:
-    experiment, results = EXPERIMENTS[given.experiment], [one for file in given.files for one in _read(file)]
+    experiment, results = EXPERIMENTS[given.experiment], _read(given.file)
     if experiment.choice:
         _choice_table(experiment, results)
     else:
@@ -570,9 +569,7 @@ def _peer_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
             continue
         random = next(one["returns"] for one in here if one["system"] == "Random")
         base, error = statistics.mean(random), statistics.stdev(random) / math.sqrt(len(random))
-        names = [*experiment.systems, *(EXPERIMENTS[experiment.beside].systems if experiment.beside else ())]
-        systems = {system: [one for one in here if one["system"] == system] for system in names}
-        systems = {system: mine for system, mine in systems.items() if mine}
+        systems = {system: [one for one in here if one["system"] == system] for system in experiment.systems}
         games[game] = systems, base
         for system, mine in systems.items():
             returns = [one["last"] for one in mine]
@@ -582,8 +579,7 @@ def _peer_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
         print(f"| {game} | random | {len(random)} episodes | {_spread(random)} | | | |")
     print("\n" + DIFFERENCES)
     for game, (systems, base) in games.items():
-        alone = experiment.by_base and experiment.base in systems
-        _print_differences(game, systems, base, experiment.base if alone else None)
+        _print_differences(game, systems, base, experiment.base if experiment.by_base else None)
 
 
 def _evaluated(runs: list[dict[str, Any]]) -> str:
@@ -662,10 +658,8 @@ def main() -> None:
             command.add_argument("--train", default="build/examples/gpureplay-train")
         if name in ("run", "one", "collect"):
             command.add_argument("--out", default="build/learning")
-        if name in ("collect", "plot"):
+        if name in ("collect", "table", "plot"):
             command.add_argument("file")
-        if name == "table":
-            command.add_argument("files", nargs="+", metavar="file")
         if name == "run":
             command.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2)))
         if name == "one":
