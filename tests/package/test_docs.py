@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The documents: every C block compiles, those with a main run, and every file of ours that is named or linked exists.
+"""The documents: every C block compiles, those with a main run, and every file and every name of ours that is named or
+linked exists.
 
 usage: test_docs.py FOLDER_OF_libgpureplay.so
 A block that opens with ```c is a whole translation unit. Fragments and other languages name something else. A name is
@@ -16,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMED = re.compile(r"(?<![\w./<>{}$-])(?:\./)?((?:src|kernels|include|tests|bench|examples|docs)/[\w./*+-]+)")
+WORD = re.compile(r"\b(?:gpur|GPUR|GPUREPLAY)_\w+")
+FORMER = "Names that have changed"  # the part of the changelog that may name what is gone
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-unused-function"]
 
 
@@ -52,11 +55,24 @@ def names_find_files(path, text):
             assert list(ROOT.glob(named.rstrip("./-"))), f"{path.relative_to(ROOT)}: no file {named}"
 
 
+def names_are_known(path, text, known):
+    """`gpur_replay_x` stands for any, and one that ends in a line is the beginning of several."""
+    for word in set(WORD.findall(text.split(FORMER)[0])):
+        found = word in known or word.endswith("_x") or word.endswith("_") and any(x.startswith(word) for x in known)
+        assert found, f"{path.relative_to(ROOT)}: nothing of ours is named {word}"
+
+
 def main():
-    count = 0
+    count, known = 0, set()
+    for folder in ("include", "src", "kernels", "tests", "bench"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".h", ".c", ".cc", ".py", ".cmake", ".sh") and path.name != "test_docs.py":
+                known.update(WORD.findall(path.read_text(encoding="utf-8")))
+    known.update(WORD.findall((ROOT / "CMakeLists.txt").read_text(encoding="utf-8")))
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
         names_find_files(path, text)
+        names_are_known(path, text, known | set(re.findall(r"^} (\w+);", text, flags=re.M)))
         for line, code in blocks(text):
             compile_and_run(f"{path.relative_to(ROOT)}:{line}", code, sys.argv[1])
             count += 1
