@@ -165,11 +165,12 @@ part_build() {
     configure -DGPUREPLAY_CUDA_ARCHITECTURES=native && run build 500 cmake --build "$build" --parallel "$(nproc)"
 }
 
-# What remains is less than 64 MiB.
+# Programs that need no GPU stay here, so that what is carried has less than 64 MiB.
 part_carry() {
     configure -DGPUREPLAY_CUDA_ARCHITECTURES=90-real -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF -DGPUREPLAY_ZSTD=OFF &&
         run build 3600 cmake --build "$build" --parallel "$(nproc)" || return
     [ -z "$dry" ] || return 0
+    rm -f "$build"/tests/{all_tests.fake,test_plan,test_dnn_plans,test_conv_plan,test_cuda_launches,test_atomic_file}
     find "$build" \( -name '*.o' -o -name '*.a' -o -name '*.cubin' -o -name '*.ptx' \) -delete
     find "$build" -name CMakeFiles -prune -o -type f -perm -u+x -exec strip --strip-unneeded {} + 2>/dev/null
     say "$(du -sm "$build" | cut -f1) MiB to carry"

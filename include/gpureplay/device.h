@@ -36,8 +36,9 @@ typedef struct gpur_device_config {
                                 cores that this process may run on */
     int32_t executor;        /* GPUR_EXECUTOR_*; default INLINE */
     void *stream;            /* CUDA: the cudaStream_t on which sampling and training run. It stays the caller's, and
-                                must exist as long as the device; not cudaStreamPerThread, and not under capture. NULL:
-                                the library creates one. On the CPU: NULL */
+                                must exist as long as the device; not cudaStreamPerThread, not under capture, and of
+                                this GPU. A pointer that never was a stream may crash in the driver. NULL: the library
+                                creates one. On the CPU: NULL */
     gpur_log_fn log;         /* receives messages; NULL: none are made */
     void *log_user;          /* the first argument of `log` */
     gpur_alloc_fn alloc;     /* allocates host memory; NULL: the C library does. Set both or neither */
@@ -164,9 +165,10 @@ GPUR_API gpur_status gpur_device_sync(gpur_device *device);
  * Waits on the host until the work that is now on one of the caller's CUDA streams is done. It is for a caller that
  * computes arrays on a stream and passes them to a call that takes no stream. Any thread.
  *
- *   stream   a cudaStream_t; 1 is the legacy default stream
+ *   stream   a cudaStream_t of this GPU; 1 is the legacy default stream
  *
- *   GPUR_INVALID_ARGUMENT  NULL, a device that is the CPU, or a stream under capture
+ *   GPUR_INVALID_ARGUMENT  NULL, a device that is the CPU, a stream under capture, or, with CUDA 12.8 or later, one of
+ *                          another GPU
  *   GPUR_OUT_OF_MEMORY     no host memory for the stream's handle
  *   GPUR_DEVICE_ERROR      the device failed
  */

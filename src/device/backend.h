@@ -71,6 +71,7 @@ enum { GPUR_MAX_THREADS = 1024 }; /* most that gpur_device_config allows */
     X(gpur_grid, grid_rows, (const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes))             \
     X(gpur_grid, grid_single, (const gpur_device *device))                                                             \
     X(gpur_grid, grid_cooperative, (const gpur_device *device, int kernel, gpur_grid wanted))                          \
+    X(gpur_status, run_first, (gpur_stream *stream, gpur_record_fn record, void *context))                             \
     X(gpur_status, graph_create,                                                                                       \
       (gpur_device *device, gpur_record_fn record, void *context, int unroll, gpur_graph **graph))                     \
     X(void, graph_destroy, (gpur_graph *graph))                                                                        \

@@ -153,11 +153,15 @@ GPUR_KERNEL_LIST(GPUR_DECLARE_LAUNCH)
  * ones that wait for an event of it and for which it waits in the end. Values that change from step to step must be
  * read from device memory.
  *
- * The caller must have run `record` once on an ordinary stream before: cuBLAS and cuDNN load code at its first use, and
- * CUDA forbids loading during capture. Creating a graph runs nothing on the device.
+ * The caller must have run `record` once by gpur_run_first: cuBLAS and cuDNN load code at its first use, and CUDA
+ * forbids loading during capture. Creating a graph runs nothing on the device.
  */
 typedef gpur_status (*gpur_record_fn)(void *context, gpur_stream *stream);
 gpur_status gpur_graph_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
                               gpur_graph **graph);
+
+/* Calls `record`, whose work may be the first of its kind: libraries load their code then, for which the host program
+ * may be capturing a stream of its own in another thread. */
+gpur_status gpur_run_first(gpur_stream *stream, gpur_record_fn record, void *context);
 void gpur_graph_destroy(gpur_graph *graph);
 gpur_status gpur_graph_launch(gpur_graph *graph, gpur_stream *stream, int64_t repetitions);

@@ -184,6 +184,11 @@ gpur_status gpur_launch(gpur_stream *stream, int kernel, gpur_grid grid, const v
     return stream->device->backend->launch(stream, kernel, grid, args, bytes);
 }
 
+gpur_status gpur_run_first(gpur_stream *stream, gpur_record_fn record, void *context)
+{
+    return stream->device->backend->run_first(stream, record, context);
+}
+
 gpur_status gpur_graph_create(gpur_device *device, gpur_record_fn record, void *context, int unroll, gpur_graph **graph)
 {
     GPUR_REQUIRE(unroll >= 1, "a graph of %d repetitions; it must be at least 1", unroll);

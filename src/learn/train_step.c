@@ -168,10 +168,15 @@ gpur_status gpur_step_upload_ids(gpur_train_step *step, gpur_stream *stream, con
     return gpur_event_record(step->ids_copied, stream);
 }
 
-gpur_status gpur_train_step_warm_up(const gpur_train_step *step, gpur_stream *stream)
+static gpur_status gather_and_train(void *context, gpur_stream *stream)
 {
-    GPUR_TRY(gpur_batch_source_gather(&step->sampled, stream));
-    return train(&step->sampled, stream);
+    GPUR_TRY(gpur_batch_source_gather(context, stream));
+    return train(context, stream);
+}
+
+gpur_status gpur_train_step_warm_up(gpur_train_step *step, gpur_stream *stream)
+{
+    return gpur_run_first(stream, gather_and_train, &step->sampled);
 }
 
 gpur_status gpur_train_step_record(void *context, gpur_stream *stream)

@@ -56,7 +56,7 @@ static inline gpur_grid gpur_td_error_grid(const gpur_device *device, int64_t ro
 extern const gpur_part gpur_step_part;
 
 /* Runs one train step without writing priorities back. */
-gpur_status gpur_train_step_warm_up(const gpur_train_step *step, gpur_stream *stream);
+gpur_status gpur_train_step_warm_up(gpur_train_step *step, gpur_stream *stream);
 
 /* Requires the consumer lock. Enqueues the copy of (B) ids to the device; they may change when the call returns. */
 gpur_status gpur_step_upload_ids(gpur_train_step *step, gpur_stream *stream, const int64_t *ids);

@@ -553,6 +553,11 @@ typedef struct cpu_graph {
     void *context;
 } cpu_graph;
 
+gpur_status gpur_cpu_run_first(gpur_stream *stream, gpur_record_fn record, void *context)
+{
+    return record(context, stream);
+}
+
 gpur_status gpur_cpu_graph_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
                                   gpur_graph **out)
 {

@@ -78,7 +78,9 @@ static void destroy_entry(gpur_device *device, gpur_cuda_dnn_entry **link)
 {
     gpur_cuda_dnn_entry *const entry = *link;
     *link = entry->next;
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax(); /* unloads an engine that was compiled for it */
     table_of(device)->plan_destroy(entry->plan);
+    gpur_cuda_unrelax(mode);
     gpur_host_free(device, entry, sizeof *entry);
 }
 

@@ -40,8 +40,11 @@ static gpur_status plan(cuda_gemm *gemm)
     gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
     if (status == GPUR_OK)
         status = math->plan_describe(&gemm->base.shape, gpur_fail, &gemm->plan);
-    if (status == GPUR_OK)
+    if (status == GPUR_OK) {
+        const enum cudaStreamCaptureMode mode = gpur_cuda_relax(); /* asking about its kernels may load them */
         status = math->plan_choose(gpur_cuda_of(device)->math.handle, gemm->plan, gpur_fail);
+        gpur_cuda_unrelax(mode);
+    }
     gpur_cuda_leave_quietly(before, error);
     if (status == GPUR_OK)
         return GPUR_OK;

@@ -40,10 +40,25 @@ static gpur_status capture(gpur_stream *stream, gpur_record_fn record, void *con
     return gpur_cuda_status(error, "cudaStreamEndCapture");
 }
 
+/* Unlike our own capture, this may be relaxed: what a recording must not do would go unnoticed there. */
+static cudaError_t make_executable(gpur_stream *stream, cudaGraph_t graph, cudaGraphExec_t *launch, const char **call)
+{
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax(); /* takes device memory */
+    *call = "cudaGraphInstantiate";
+    cudaError_t error = cudaGraphInstantiate(launch, graph, 0);
+    if (!error) {
+        *call = "cudaGraphUpload";
+        error = cudaGraphUpload(*launch, gpur_cuda_native(stream));
+    }
+    gpur_cuda_unrelax(mode);
+    return error;
+}
+
 static gpur_status instantiate(gpur_stream *stream, cudaGraph_t graph, cudaGraphExec_t *launch)
 {
-    GPUR_TRY(gpur_cuda_status(cudaGraphInstantiate(launch, graph, 0), "cudaGraphInstantiate"));
-    GPUR_TRY(gpur_cuda_status(cudaGraphUpload(*launch, gpur_cuda_native(stream)), "cudaGraphUpload"));
+    const char *call = NULL;
+    const cudaError_t error = make_executable(stream, graph, launch, &call);
+    GPUR_TRY(gpur_cuda_status(error, call));
     return gpur_cuda_stream_sync(stream);
 }
 
@@ -99,6 +114,14 @@ gpur_status gpur_cuda_graph_create(gpur_device *device, gpur_record_fn record, v
     return GPUR_OK;
 }
 
+gpur_status gpur_cuda_run_first(gpur_stream *stream, gpur_record_fn record, void *context)
+{
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    const gpur_status status = record(context, stream);
+    gpur_cuda_unrelax(mode);
+    return status;
+}
+
 /* A graph may be destroyed while a launch of it still runs: CUDA lets the launch finish first. */
 void gpur_cuda_graph_destroy(gpur_graph *base)
 {
@@ -106,12 +129,14 @@ void gpur_cuda_graph_destroy(gpur_graph *base)
     gpur_device *const device = base->device;
     int before;
     cudaError_t error = gpur_cuda_enter(device, &before);
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax(); /* gives device memory back */
     if (!error && captured->unrolled_exec)
         error = cudaGraphExecDestroy(captured->unrolled_exec);
     if (!error && captured->single_exec)
         error = cudaGraphExecDestroy(captured->single_exec);
     if (!error && captured->graph)
         error = cudaGraphDestroy(captured->graph);
+    gpur_cuda_unrelax(mode);
     gpur_cuda_leave_quietly(before, error);
     gpur_host_free(device, captured, sizeof *captured);
 }

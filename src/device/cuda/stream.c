@@ -145,6 +145,25 @@ static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpu
                      (void *)native);
 }
 
+/* Work of this device cannot be enqueued to a stream of another GPU, which CUDA would say at the first launch. A CUDA
+ * before 12.8 does not tell whose a stream is. */
+static gpur_status refuse_of_another_gpu(gpur_device *device, cudaStream_t native)
+{
+#if CUDART_VERSION >= 12080
+    const int ours = gpur_cuda_of(device)->ordinal;
+    int theirs = ours, before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaStreamGetDevice(native, &theirs);
+    GPUR_TRY(gpur_cuda_leave(before, error, "cudaStreamGetDevice"));
+    GPUR_REQUIRE(theirs == ours, "stream is %p, which is of cuda:%d; it must be of cuda:%d", (void *)native, theirs,
+                 ours);
+#else
+    (void)device, (void)native;
+#endif
+    return GPUR_OK;
+}
+
 gpur_status gpur_cuda_native_stream_check(gpur_device *device, void *native, int outlives_call)
 {
     GPUR_REQUIRE(!outlives_call || native != (void *)cudaStreamPerThread,
@@ -152,7 +171,8 @@ gpur_status gpur_cuda_native_stream_check(gpur_device *device, void *native, int
                  "releases a batch; "
                  "it must be a stream that every thread calls by the same name",
                  native);
-    return refuse_captured(device, (cudaStream_t)native, GPUR_INVALID_ARGUMENT);
+    GPUR_TRY(refuse_captured(device, (cudaStream_t)native, GPUR_INVALID_ARGUMENT));
+    return refuse_of_another_gpu(device, (cudaStream_t)native);
 }
 
 /* Each call has its own event, so threads may order streams at the same time. An event may be destroyed while a stream

@@ -272,11 +272,26 @@ gpur_status gpur_inference_upload(gpur_inference *inference, const gpur_inferenc
                           inference->input.row_bytes, b->pass.activations[0]);
 }
 
+/* What run() does. */
+typedef struct forward_request {
+    const gpur_inference *inference;
+    const gpur_inference_call *call;
+    const float *weights;
+} forward_request;
+
+static gpur_status run(void *context, gpur_stream *stream)
+{
+    const forward_request *const r = context;
+    const gpur_inference_buffers *const b = &r->inference->buffers;
+    GPUR_TRY(gpur_pass_forward(&b->pass, stream, r->call->count, r->weights, b->workspace));
+    return choices[r->inference->network->head](r->inference, r->call, r->weights);
+}
+
+/* Each call may be the first of its size. */
 gpur_status gpur_inference_run(const gpur_inference *inference, const gpur_inference_call *call, const float *weights)
 {
-    const gpur_inference_buffers *const b = &inference->buffers;
-    GPUR_TRY(gpur_pass_forward(&b->pass, inference->stream, call->count, weights, b->workspace));
-    return choices[inference->network->head](inference, call, weights);
+    forward_request request = {inference, call, weights};
+    return gpur_run_first(inference->stream, run, &request);
 }
 
 static gpur_status enqueue_download(const gpur_inference *inference, int64_t actions, int64_t q, int64_t values)

@@ -192,7 +192,7 @@ gpur_status gpur_gradient_start(gpur_gradient *gradient)
     for (int32_t i = 0; i < gradient->size_count; i++) {
         gpur_batch_size *const size = &gradient->sizes[i];
         GPUR_TRY(upload(gradient, size, &none));
-        GPUR_TRY(record(size, gradient->stream));
+        GPUR_TRY(gpur_run_first(gradient->stream, record, size));
         GPUR_TRY(gpur_stream_sync(gradient->stream));
         GPUR_TRY(gpur_graph_create(gradient->device, record, size, 1, &size->graph));
     }

@@ -292,7 +292,7 @@ static gpur_status start(void *part, gpur_stream *stream)
     if (cache->size == 0)
         return GPUR_OK;
     GPUR_TRY(advance(cache, stream, 1));
-    GPUR_TRY(record_chunk(cache, stream));
+    GPUR_TRY(gpur_run_first(stream, record_chunk, cache));
     return gpur_graph_create(cache->device, record_chunk, cache, 1, &cache->of_chunk);
 }
 

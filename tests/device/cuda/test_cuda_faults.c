@@ -334,6 +334,7 @@ static int open_replay(replay_fixture *s)
 TEST(a_capture_of_the_host_programs_hinders_nothing)
 {
     gpur_batch *batch = NULL;
+    gpur_device *device = NULL;
     replay_fixture s;
     fake_global_capture(1);
     CHECK(open_replay(&s));
@@ -343,7 +344,12 @@ TEST(a_capture_of_the_host_programs_hinders_nothing)
         gpur_batch_release(batch);
     }
     replay_fixture_close(&s);
-    fake_global_capture(0);
+    for (int v = 0; v < VARIANTS; v++) { /* learners, policies and files */
+        CHECK_OK(gpur_device_open("cuda:0", NULL, &device));
+        CHECK_OK(use(device, alternate(v)));
+        gpur_device_close(device);
+    }
+    CHECK_EQUAL(fake_global_capture(0), 0);
     CHECK_EQUAL(fake_alive(), 0);
 }
 
@@ -466,6 +472,27 @@ TEST(a_device_takes_no_stream_that_is_another_one_in_each_thread)
     CHECK(!device);
 }
 
+#if CUDART_VERSION >= 12080
+TEST(a_stream_of_another_gpu_is_refused)
+{
+    gpur_device *device = NULL, *other = NULL;
+    gpur_device_config config = test_device_config();
+    gpur_stream *theirs = NULL;
+    CHECK_OK(gpur_device_open("cuda:0", NULL, &device));
+    CHECK_OK(gpur_stream_create(device, &theirs));
+    config.stream = gpur_stream_native(theirs);
+    fake.of_streams = 1;
+    CHECK_FAILS(gpur_device_open("cuda:0", &config, &other), GPUR_INVALID_ARGUMENT, "of cuda:1; it must be of cuda:0");
+    CHECK_FAILS(gpur_device_wait_stream(device, config.stream), GPUR_INVALID_ARGUMENT, "of cuda:1");
+    fake.of_streams = 0;
+    CHECK_OK(gpur_device_open("cuda:0", &config, &other));
+    gpur_device_close(other);
+    gpur_stream_destroy(theirs);
+    gpur_device_close(device);
+    CHECK_EQUAL(fake_alive(), 0);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -478,6 +505,9 @@ int main(int argc, char **argv)
         RUN(asking_an_event_leaves_an_error_of_the_host_programs);
         RUN(auto_passes_over_a_missing_driver_and_not_over_a_gpu_that_fails);
         RUN(a_device_takes_no_stream_that_is_another_one_in_each_thread);
+#if CUDART_VERSION >= 12080
+        RUN(a_stream_of_another_gpu_is_refused);
+#endif
     }
     gpur_device *first = NULL; /* left open, so that cuBLASLt is loaded only once, not for every device */
     if (gpur_device_open(gpu(), NULL, &first) == GPUR_OK)

@@ -3,10 +3,13 @@
  * the library stands for the host program's; the calls under test know only its cudaStream_t. */
 #include "test.h"
 #include "device/device.h"
+#include "device/gemm.h"
+#include "support/file_utils.h"
 #include "support/learner_fixture.h"
 #include "support/replay_fixture.h"
 
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 
 enum { FLOATS = 1 << 20, ROWS = 64, ACTS = 8, OBS = ACTS * FIXTURE_FEATURES };
 
@@ -181,13 +184,148 @@ TEST(an_act_waits_for_the_stream_that_makes_its_observations)
     gpur_device_close(device);
 }
 
+/* A host program's thread that captures a stream of its own in the global mode, as PyTorch does, while others work. */
+typedef struct capturing {
+    pthread_barrier_t turns; /* the capture has begun; the others are done */
+    cudaError_t begun, filled, ended;
+    size_t nodes;
+} capturing;
+
+static void *capture_meanwhile(void *context)
+{
+    capturing *const c = context;
+    cudaStream_t stream = NULL;
+    cudaGraph_t graph = NULL;
+    void *memory = NULL;
+    const int is_ready = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess &&
+                         cudaMalloc(&memory, 256) == cudaSuccess;
+    c->begun = is_ready ? cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) : cudaErrorUnknown;
+    pthread_barrier_wait(&c->turns);
+    pthread_barrier_wait(&c->turns);
+    c->filled = cudaMemsetAsync(memory, 0, 256, stream);
+    c->ended = cudaStreamEndCapture(stream, &graph);
+    if (graph)
+        (void)cudaGraphGetNodes(graph, NULL, &c->nodes), (void)cudaGraphDestroy(graph);
+    (void)cudaFree(memory);
+    (void)cudaStreamDestroy(stream);
+    return NULL;
+}
+
+static int is_fake(gpur_device *device)
+{
+    return strstr(gpur_gemm_library(device), "fake") != NULL;
+}
+
+/* A full replay of rows of zeros, for a preset whose observations are these. */
+static gpur_status open_zeros(gpur_device *device, gpur_field obs, gpur_replay **out)
+{
+    enum { COUNT = 500 };
+    gpur_field fields[] = {obs, {"action", GPUR_INT32, {0}}, {"reward", GPUR_FLOAT32, {0}}, obs,
+                           {"terminated", GPUR_BOOL, {0}}};
+    gpur_replay_config config;
+    gpur_writer *writer = NULL;
+    const int64_t bytes = obs.dtype == GPUR_UINT8 ? 4 * 84 * 84 : 27 * 4;
+    fields[3].name = "next_obs";
+    GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
+    config.fields = fields, config.field_count = 5, config.capacity = 2 * COUNT, config.max_batch = 64;
+    GPUR_TRY(gpur_replay_create(device, &config, out));
+    GPUR_TRY(gpur_writer_create(*out, 1, &writer));
+    unsigned char *const zeros = calloc(COUNT, (size_t)bytes);
+    const void *const arrays[] = {zeros, zeros, zeros, zeros, zeros};
+    const gpur_status status = zeros ? gpur_writer_append_fields(writer, COUNT, arrays, NULL, NULL) : GPUR_OUT_OF_MEMORY;
+    gpur_writer_destroy(writer);
+    free(zeros);
+    return status;
+}
+
+/* Acts alone, too, on a number of observations that no train step has. */
+static gpur_status train_and_act(gpur_device *device, gpur_replay *replay, const char *preset, gpur_learner **out)
+{
+    static const float obs[7 * 4 * 84 * 84];
+    int32_t actions[7];
+    gpur_learner_config config;
+    GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
+    GPUR_TRY(gpur_learner_config_preset(&config, preset));
+    if (is_fake(device)) /* whose products are slow */
+        config.batch_size = 2;
+    GPUR_TRY(gpur_learner_create(replay, &config, out));
+    GPUR_TRY(gpur_learner_train(*out, is_fake(device) ? 2 : 16));
+    GPUR_TRY(gpur_learner_act(*out, is_fake(device) ? 1 : 7, obs, 0.0f, actions, NULL));
+    return gpur_learner_sync(*out);
+}
+
+static gpur_status save(gpur_learner *learner)
+{
+#ifdef GPUR_HAS_FILES
+    return gpur_learner_save(learner, test_file_path("learner"), NULL);
+#else
+    (void)learner;
+    return GPUR_OK;
+#endif
+}
+
+static gpur_status train_actor_critic(gpur_device *device)
+{
+    static const float obs[4 * 27];
+    const int32_t actions[4] = {0, 1, 2, 3};
+    const float returns[4] = {0.5f, 1, -1, 0};
+    gpur_actor_critic_config config;
+    gpur_actor_critic *learner = NULL;
+    gpur_actor_critic_losses losses = {.size = sizeof losses};
+    const gpur_actor_critic_batch batch = {
+        .size = sizeof batch, .count = 4, .obs = obs, .actions = actions, .returns = returns};
+    GPUR_TRY(gpur_actor_critic_config_init(&config, sizeof config));
+    config.network.trunk[0].units = 40, config.network.num_actions = 4;
+    config.obs = (gpur_field){"obs", GPUR_FLOAT32, {27}};
+    config.max_batch = 8;
+    GPUR_TRY(gpur_actor_critic_create(device, &config, &learner));
+    const gpur_status status = gpur_actor_critic_train(learner, &batch, &losses);
+    gpur_actor_critic_destroy(learner);
+    return status;
+}
+
+/* All that loads code or takes memory, from the opening of a device to its end. */
+TEST(a_capture_of_the_host_programs_in_another_thread_succeeds)
+{
+    static const struct {
+        const char *preset;
+        gpur_field obs;
+    } kinds[] = {{"melee-gpu", {"obs", GPUR_FLOAT32, {27}}}, {"nature-dqn", {"obs", GPUR_UINT8, {4, 84, 84}}}};
+    capturing c = {.begun = cudaErrorUnknown};
+    pthread_t thread;
+    CHECK(pthread_barrier_init(&c.turns, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, capture_meanwhile, &c) == 0);
+    pthread_barrier_wait(&c.turns);
+    gpur_device *const device = test_device();
+    for (int i = 0; i < 2; i++) {
+        gpur_replay *replay = NULL;
+        gpur_learner *learner = NULL;
+        CHECK_OK(open_zeros(device, kinds[i].obs, &replay));
+        CHECK_OK(train_and_act(device, replay, kinds[i].preset, &learner));
+        CHECK_OK(save(learner));
+        gpur_learner_destroy(learner);
+        gpur_replay_destroy(replay);
+    }
+    CHECK_OK(train_actor_critic(device));
+    gpur_device_close(device);
+    pthread_barrier_wait(&c.turns);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&c.turns);
+    CHECK_EQUAL(c.begun, cudaSuccess);
+    CHECK_EQUAL(c.filled, cudaSuccess);
+    CHECK_EQUAL(c.ended, cudaSuccess);
+    CHECK_EQUAL(c.nodes, 1);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     test_require_cuda();
+    RUN(a_capture_of_the_host_programs_in_another_thread_succeeds); /* first: then code is still to be loaded */
     RUN(streams_and_the_host_wait_for_the_callers_stream_and_it_waits_for_them);
     RUN(a_device_uses_the_callers_stream_and_leaves_it_open);
     RUN(a_batch_whose_stream_is_captured_is_not_used_again_before_the_end_of_the_capture);
     RUN(an_act_waits_for_the_stream_that_makes_its_observations);
+    test_remove_folder();
     return test_main_end();
 }

@@ -19,29 +19,33 @@ enum { ALIGNMENT = 256 };
 static const size_t total_bytes = (size_t)256 << 20;
 
 cuda_faults faults;
-fake_gpu fake = {9, 8, 1, 1, 90, 1024, 1024, 1};
+fake_gpu fake = {9, 8, 1, 1, 90, 1024, 1024, 1, 0};
 seen_launch fake_launch;
 _Thread_local cudaError_t fake_last_error;
 
 static _Atomic int64_t alive;
 static _Thread_local int captures; /* in progress on this thread */
 static _Thread_local enum cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
-static atomic_int global_capture;
+static atomic_int global_capture, spoiled; /* spoiled: something was refused during the global capture */
 
 int64_t fake_alive(void)
 {
     return alive;
 }
 
-void fake_global_capture(int on)
+int fake_global_capture(int on)
 {
     global_capture = on;
+    return atomic_exchange(&spoiled, 0);
 }
 
 /* 1 if this thread is capturing a stream, or any thread in the global mode, unless this one is in the relaxed mode. */
 static int refuses_unsafe(void)
 {
-    return capture_mode != cudaStreamCaptureModeRelaxed && (captures > 0 || global_capture);
+    const int refused = capture_mode != cudaStreamCaptureModeRelaxed && (captures > 0 || global_capture);
+    if (refused && global_capture)
+        spoiled = 1;
+    return refused;
 }
 
 /* ---- memory ---- */
@@ -146,6 +150,7 @@ typedef struct fake_graph {
 typedef struct fake_stream {
     fake_graph *capture;      /* NULL: not capturing */
     struct fake_stream *next; /* another stream of the same capture; the first one began it */
+    int is_global;            /* 1: it began a capture in the global mode */
     int is_unjoined;          /* 1: it has work in the capture that the first stream has not waited for */
 } fake_stream;
 
@@ -228,6 +233,14 @@ static cudaError_t fake_cudaStreamIsCapturing(cudaStream_t handle, enum cudaStre
     return cudaSuccess;
 }
 
+#if CUDART_VERSION >= 12080
+static cudaError_t fake_cudaStreamGetDevice(cudaStream_t handle, int *device)
+{
+    *device = fake.of_streams;
+    return handle ? cudaSuccess : cudaErrorInvalidResourceHandle;
+}
+#endif
+
 static fake_event *event_of(cudaEvent_t handle)
 {
     return (fake_event *)(void *)handle;
@@ -294,8 +307,10 @@ static cudaError_t fake_cudaEventQuery(cudaEvent_t event)
 static cudaError_t fake_cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode wanted)
 {
     fake_stream *const s = stream_of(handle);
-    if (s->capture || wanted != cudaStreamCaptureModeThreadLocal)
+    if (s->capture || wanted == cudaStreamCaptureModeRelaxed)
         return cudaErrorIllegalState;
+    if (wanted == cudaStreamCaptureModeGlobal)
+        s->is_global = 1, fake_global_capture(1);
     s->capture = (fake_graph *)calloc(1, sizeof *s->capture);
     s->capture->end = &s->capture->first;
     s->capture->holders = 1;
@@ -312,16 +327,17 @@ static cudaError_t fake_cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *o
     if (!captured)
         return cudaErrorIllegalState;
     s->is_unjoined = 0;
+    const int is_spoiled = s->is_global && fake_global_capture(0);
     for (fake_stream *each = s, *next; each; each = next) {
         unjoined += each->is_unjoined;
         next = each->next;
         *each = (fake_stream){NULL};
     }
     captures--;
-    if (unjoined) {
+    if (unjoined || is_spoiled) {
         release_graph(captured);
         *out = NULL;
-        return cudaErrorStreamCaptureUnjoined;
+        return is_spoiled ? cudaErrorStreamCaptureInvalidated : cudaErrorStreamCaptureUnjoined;
     }
     alive++;
     return cudaSuccess;
@@ -329,6 +345,8 @@ static cudaError_t fake_cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *o
 
 static cudaError_t fake_cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t handle, unsigned long long flags)
 {
+    if (refuses_unsafe())
+        return cudaErrorStreamCaptureUnsupported;
     graph_of(handle)->holders++;
     *exec = (cudaGraphExec_t)(void *)handle;
     alive++;
@@ -351,6 +369,8 @@ static cudaError_t fake_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handl
 
 static cudaError_t fake_cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
+    if (refuses_unsafe())
+        return cudaErrorStreamCaptureUnsupported;
     release_graph(graph_of(exec));
     alive--;
     return cudaSuccess;
@@ -448,6 +468,8 @@ static int kernel_of(const void *entry)
 static cudaError_t fake_cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *entry)
 {
     const int kernel = kernel_of(entry);
+    if (refuses_unsafe()) /* it loads the kernel's code */
+        return cudaErrorStreamCaptureUnsupported;
     memset(attributes, 0, sizeof *attributes);
     attributes->maxThreadsPerBlock = kernel == GPUR_KERNEL_ID_grid_sync_probe ? fake.cooperative_threads
                                      : kernel == GPUR_KERNEL_ID_window_set    ? fake.small_threads
@@ -496,6 +518,7 @@ static cudaError_t fake_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, co
 /* ---- the module for matrix products ---- */
 struct gpur_cudamath_plan {
     gpur_gemm_shape shape;
+    int is_loaded; /* 1: it has run, so that its code is there */
 };
 
 typedef struct product {
@@ -527,6 +550,8 @@ static gpur_status plan_describe(const gpur_gemm_shape *shape, gpur_fail_fn fail
 
 static gpur_status plan_choose(void *handle, gpur_cudamath_plan *plan, gpur_fail_fn fail)
 {
+    if (refuses_unsafe())
+        return fail(GPUR_DEVICE_ERROR, "an algorithm of a fake product was asked for during a capture");
     return GPUR_OK;
 }
 
@@ -545,6 +570,9 @@ static gpur_status plan_run(void *handle, gpur_cudamath_plan *plan, const gpur_c
                             gpur_fail_fn fail)
 {
     const product p = {plan->shape, *arrays};
+    if (!plan->is_loaded && refuses_unsafe())
+        return fail(GPUR_DEVICE_ERROR, "a fake product runs for the first time during a capture");
+    plan->is_loaded = 1;
     if (enqueue((cudaStream_t)stream, run_product, &p, sizeof p) == cudaSuccess)
         return GPUR_OK;
     return fail(GPUR_DEVICE_ERROR, "a fake product could not be enqueued");

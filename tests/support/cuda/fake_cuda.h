@@ -8,6 +8,9 @@
  *
  * Faults are for programs of one thread; any number of threads may use the fake runtime. There is a fake cuBLASLt
  * module, and none for cuDNN: convolutions run as im2col.
+ *
+ * A call that CUDA refuses during a capture in the global mode makes that capture fail, as CUDA's does. Such calls are
+ * those that take or give memory, wait, make a graph executable, choose an algorithm, and the first run of a product.
  */
 #pragma once
 
@@ -61,7 +64,13 @@
     X(cudaGraphDestroy, (cudaGraph_t graph), (graph))                                                                  \
     X(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t * nodes, size_t * count), (graph, nodes, count))
 
-#define RUNTIME_LIST(X) RUNTIME_MEMORY_LIST(X) RUNTIME_DEVICE_LIST(X) RUNTIME_STREAM_LIST(X)
+#if CUDART_VERSION >= 12080
+#define RUNTIME_NEW_LIST(X) X(cudaStreamGetDevice, (cudaStream_t stream, int *device), (stream, device))
+#else
+#define RUNTIME_NEW_LIST(X)
+#endif
+
+#define RUNTIME_LIST(X) RUNTIME_MEMORY_LIST(X) RUNTIME_DEVICE_LIST(X) RUNTIME_STREAM_LIST(X) RUNTIME_NEW_LIST(X)
 
 typedef struct cuda_faults {
     int fake;
@@ -89,6 +98,7 @@ typedef struct fake_gpu {
     int cooperative_threads; /* maximum threads per block of grid_sync_probe */
     int small_threads;       /* of window_set, which stands for a kernel with a small limit */
     int runs;                /* 0: kernels are only noted in fake_launch */
+    int of_streams;          /* the number of the GPU whose all streams are; devices are of GPU 0 */
 } fake_gpu;
 extern fake_gpu fake;
 
@@ -105,6 +115,6 @@ extern _Thread_local cudaError_t fake_last_error;
 /* The number of memory blocks, streams, events, graphs, executable graphs and plans that exist. */
 int64_t fake_alive(void);
 
-/* Begins (1) or ends (0) a fake capture in the global mode by a thread of the host program: allocating, freeing and
- * querying events are refused on all threads that have not set the relaxed mode. */
-void fake_global_capture(int on);
+/* Begins (1) or ends (0) a fake capture in the global mode by a thread of the host program: what a capture forbids is
+ * refused on all threads that have not set the relaxed mode. Returns 1 if something was refused since the beginning. */
+int fake_global_capture(int on);
