@@ -200,7 +200,13 @@ test_programs() {
     for name in "${alone[@]}"; do run "$name" 60 "$build/tests/all_tests" "$name" "$device"; done
 }
 
-python_package() { run python_package 120 python3 tests/python/test_on_device.py "$device"; }
+python_package() {
+    run python_package 120 python3 tests/python/test_on_device.py "$device"
+    python3 -c 'import gymnasium, hypothesis, pytest' 2>/dev/null || [ -n "$dry" ] ||
+        { say "no pytest, hypothesis or Gymnasium is here; what needs them is skipped" && return; }
+    run python_tests 120 env GPUREPLAY_TEST_DEVICE="$device" python3 -m pytest -q -p no:cacheprovider \
+        tests/python/test_policy.py tests/python/test_learner.py
+}
 
 # sanitize TOOL NAME...: over these test programs. Errors of CUDA calls are the tests' own subject, and not reported.
 sanitize() {

@@ -7,6 +7,7 @@ import subprocess
 import gpureplay
 import numpy as np
 import pytest
+from support import DEVICE
 
 FIELDS = {"obs": ((4,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((4,), "float32"),
           "terminated": "bool"}
@@ -15,7 +16,7 @@ NETWORK = {"num_actions": 3, "trunk": [16, (8, "tanh")], "batch_size": 32}
 
 @pytest.fixture
 def buffer():
-    with gpureplay.ReplayBuffer(1000, FIELDS, device="cpu") as made:
+    with gpureplay.ReplayBuffer(1000, FIELDS, device=DEVICE) as made:
         random = np.random.default_rng(1)
         obs = random.normal(size=(500, 4))
         made.extend(obs=obs, action=random.integers(0, 3, 500), reward=obs[:, 0], next_obs=obs,
@@ -97,7 +98,7 @@ def test_training_on_ids_of_the_callers_choice(buffer):
 def test_it_trains_on_returns_of_several_steps(buffer):
     cache = {"cache_size": 400, "block_length": 20, "lambda_": 0.5, "draw": "replacement", "storage": "physical",
              "prioritization": (0.1, 0.0, 50), "truncation_terminates": True}
-    with gpureplay.ReplayBuffer(1000, {**FIELDS, "truncated": "bool", "previous": "int64"}, device="cpu") as made:
+    with gpureplay.ReplayBuffer(1000, {**FIELDS, "truncated": "bool", "previous": "int64"}, device=DEVICE) as made:
         obs = np.random.default_rng(1).normal(size=(500, 4))
         flags = np.zeros(500, bool)
         made.extend(obs=obs, action=np.zeros(500, int), reward=np.ones(500), next_obs=obs, terminated=flags,
@@ -165,12 +166,12 @@ def test_bad_calls_are_refused(buffer):
 
 
 def test_a_buffer_without_what_it_learns_from_is_refused():
-    with gpureplay.ReplayBuffer(100, {"x": "float32"}, device="cpu") as other:
+    with gpureplay.ReplayBuffer(100, {"x": "float32"}, device=DEVICE) as other:
         with pytest.raises(gpureplay.InvalidArgument, match="obs"):
             gpureplay.DQN(other, num_actions=2)
     with pytest.raises(TypeError, match="buffer is None; it must be a gpureplay.ReplayBuffer"):
         gpureplay.DQN(None, num_actions=2)
-    with gpureplay.ReplayBuffer(100, FIELDS, device="cpu") as empty:
+    with gpureplay.ReplayBuffer(100, FIELDS, device=DEVICE) as empty:
         with pytest.raises(gpureplay.TooFew, match="empty|visible"):
             gpureplay.DQN(empty, **NETWORK).train()
 
@@ -189,7 +190,7 @@ def test_nan_is_refused_unless_the_buffer_says_otherwise(buffer):
             call()
     assert learner.stats.actions == 0 and all((learner.weights[name] == values).all() for name,
                                               values in before.items())
-    with gpureplay.ReplayBuffer(100, FIELDS, device="cpu", check_nan=False) as careless:
+    with gpureplay.ReplayBuffer(100, FIELDS, device=DEVICE, check_nan=False) as careless:
         agent = gpureplay.DQN(careless, **NETWORK)
         assert agent.act(bad).shape == (3,)
         # A hidden layer's ReLU does not hide it.
@@ -206,7 +207,7 @@ def make(count=300, **settings):
     """Images of noise, with random rewards, and nothing follows."""
     obs = (3, 10, 12), "uint8"
     fields = {"obs": obs, "action": "int32", "reward": "float32", "next_obs": obs, "terminated": "bool"}
-    made = gpureplay.ReplayBuffer(1000, fields, device=gpureplay.Device("cpu", threads=1), **settings)
+    made = gpureplay.ReplayBuffer(1000, fields, device=gpureplay.Device(DEVICE, threads=1), **settings)
     random = np.random.default_rng(4)
     images = random.integers(0, 256, (count, *obs[0])).astype(np.uint8)
     made.extend(obs=images, action=random.integers(0, 2, count), reward=random.normal(size=count), next_obs=images,

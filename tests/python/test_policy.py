@@ -10,7 +10,7 @@ import gpureplay
 import numpy as np
 import pytest
 from gymnasium import spaces
-from support import FORMS, needs_files, run
+from support import DEVICE, FORMS, needs_files, run
 
 FIELDS = {"obs": ((4,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((4,), "float32"),
           "terminated": "bool"}
@@ -20,7 +20,7 @@ OBS = np.random.default_rng(2).normal(size=(30, 4)).astype(np.float32)
 
 @pytest.fixture
 def agent():
-    with gpureplay.ReplayBuffer(1000, FIELDS, device="cpu") as buffer:
+    with gpureplay.ReplayBuffer(1000, FIELDS, device=DEVICE) as buffer:
         random = np.random.default_rng(1)
         obs = random.normal(size=(500, 4))
         buffer.extend(obs=obs, action=random.integers(0, 3, 500), reward=obs[:, 0], next_obs=obs,
@@ -29,7 +29,7 @@ def agent():
 
 
 def make(**settings):
-    return gpureplay.Policy(((4,), "float32"), 3, **{"device": "cpu", **NETWORK, **settings})
+    return gpureplay.Policy(((4,), "float32"), 3, **{"device": DEVICE, **NETWORK, **settings})
 
 
 def test_it_acts_as_the_learner_whose_weights_it_has(agent):
@@ -47,7 +47,7 @@ def test_it_acts_as_the_learner_whose_weights_it_has(agent):
     assert policy.q_values(OBS[0]).shape == (1, 3) and policy.act(OBS[0]).shape == (1,)
     assert policy.stats[:3] == (7, 5 * 30 + 2, 10) and policy.stats.device_bytes > 0
     assert policy.config["trunk"] == [(16, "relu"), (8, "tanh")] and policy.config["streams"] == 2
-    assert repr(policy).startswith("<gpureplay.Policy, 3 actions, on cpu, version 10; trunk=[(16, 'relu')")
+    assert repr(policy).startswith(f"<gpureplay.Policy, 3 actions, on {DEVICE}, version 10; trunk=[(16, 'relu')")
 
 
 def test_the_initial_weights_and_actions_are_those_of_a_learner_of_this_seed(agent):
@@ -64,11 +64,11 @@ def test_observations_come_in_many_forms(form):
 
 
 def test_spaces_and_presets():
-    policy = gpureplay.Policy(spaces.Box(0, 255, (4, 84, 84), np.uint8), 6, "nature-dqn", device="cpu", max_batch=2)
+    policy = gpureplay.Policy(spaces.Box(0, 255, (4, 84, 84), np.uint8), 6, "nature-dqn", device=DEVICE, max_batch=2)
     assert policy.q_values(np.zeros((4, 84, 84), np.uint8)).shape == (1, 6)
     assert np.float32(policy.config["input_scale"]) == np.float32(1 / 255)
     assert policy.config["trunk"][0] == ("conv", 32, 8, 4, 0, "relu")
-    policy = gpureplay.Policy(spaces.Box(-1, 1, (4,), np.float64), preset="cartpole", device="cpu")
+    policy = gpureplay.Policy(spaces.Box(-1, 1, (4,), np.float64), preset="cartpole", device=DEVICE)
     assert policy.act(np.zeros(4)).shape == (1,)
 
 
@@ -119,7 +119,7 @@ def test_weights_travel_as_bytes(agent):
         other.set_weights(given)
         assert other.version == 4 and np.array_equal(other.q_values(OBS), policy.q_values(OBS))
     out, _ = run(f"""
-        policy = gpureplay.Policy(((4,), "float32"), 3, device="cpu", **{NETWORK!r})
+        policy = gpureplay.Policy(((4,), "float32"), 3, device={DEVICE!r}, **{NETWORK!r})
         policy.set_weights(bytes.fromhex({policy.get_weights().hex()!r}))
         print(policy.version, policy.q_values(np.ones(4)).tobytes().hex())
     """)
@@ -177,7 +177,7 @@ BAD = {
 def test_bad_settings_are_refused(case):
     settings, error, text = BAD[case]
     with pytest.raises(error, match=text):
-        gpureplay.Policy(**{"obs": ((4,), "float32"), "num_actions": 3, "device": "cpu", **settings})
+        gpureplay.Policy(**{"obs": ((4,), "float32"), "num_actions": 3, "device": DEVICE, **settings})
 
 
 def test_bad_calls_are_refused():
@@ -205,7 +205,7 @@ def test_weights_of_another_learner_are_refused(agent):
     for settings, text in (({"hidden": 13}, r"\"value.hidden.weight\" \(12, 8\), of this policy .* \(13, 8\)"),
                            ({"trunk": [16, (8, "relu")]}, "layer 2 of the learner, counted from 1, has activation 2"),
                            ({}, "opened by another gpur_device_open")):
-        policy = make(**settings, device=agent._buffer.device if settings else "cpu")
+        policy = make(**settings, device=agent._buffer.device if settings else DEVICE)
         with pytest.raises(gpureplay.InvalidArgument, match=text):
             policy.pull(agent)
     policy = gpureplay.Policy.for_learner(agent)
@@ -215,7 +215,7 @@ def test_weights_of_another_learner_are_refused(agent):
     assert policy.act(OBS).shape == (30,)
 
 
-def test_a_closed_policy_says_so_and_a_child_process_is_refused(agent):
+def test_a_closed_policy_says_so(agent):
     policy = make()
     for attempt in (pickle.dumps, copy.copy):
         with pytest.raises(TypeError, match="gpureplay policy cannot be copied or pickled"):
@@ -228,6 +228,9 @@ def test_a_closed_policy_says_so_and_a_child_process_is_refused(agent):
         with pytest.raises(gpureplay.Closed, match="this policy was closed; make a new one"):
             call()
     assert repr(policy) == "<gpureplay.Policy, 3 actions, closed>"
+
+
+def test_a_child_process_is_refused():
     out, _ = run("""
         policy = gpureplay.Policy(((4,), "float32"), 2, device="cpu")
         policy.act(np.zeros(4))
