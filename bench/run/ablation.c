@@ -275,7 +275,8 @@ static void train_once(void *context)
 /* The steps of a prediction: what it knows beside the times of the parts alone. */
 typedef enum knowledge {
     PARTS_ALONE, /* and a thread's share of waking threads that have nothing to do */
-    WAKES, /* how long a thread that is woken, and the one that waits for it, take to go on while others compute */
+    WAKES,       /* how long a thread that is woken takes to go on while others compute: the one that is given work, the
+                    one that waits for it, and an environment that sleeps */
     WOKEN_PARTS, /* the times of inference and training in threads that sleep between calls, where they do in the run */
     BESIDE,      /* how much slower the parts are beside others that compute */
     KNOWLEDGE
@@ -286,10 +287,16 @@ static const char *const knowledge_names[KNOWLEDGE] = {"predicted", "predicted_w
 /* What a part costs because others run, each measured with those others that the variant has. */
 typedef struct shared_times {
     threads_wake wake;   /* beside those that compute meanwhile */
+    double late;         /* how much longer an environment sleeps than it asks for */
     double infer, train; /* in threads that sleep between calls; 0: they do not */
     int beside;          /* other threads that compute at the same time, on cores of their own */
     double infer_slower, train_slower, env_slower;
 } shared_times;
+
+static void sleep_once(void *context)
+{
+    timed_sleep(((const timed_env *)context)->mean);
+}
 
 static double ratio_beside(threads_part part, const threads_part *others, int32_t count, int repeats)
 {
@@ -312,8 +319,13 @@ static shared_times measure_shared(trial *t, const group *g, const variant *v, i
     if (v->concurrent && s.beside > 0)
         s.train_slower = ratio_beside(train, others, s.beside, repeats);
     others[0] = v->concurrent ? train : others[0];
+    /* Where environments sleep, most cores are idle most of the time. */
     const int env_sleeps = g->timed && !g->timed->spins;
-    s.wake = threads_time_wake(v->num_envs, others, env_sleeps ? v->concurrent : s.beside, repeats);
+    s.wake = threads_time_wake(v->num_envs, others, env_sleeps ? 0 : s.beside, repeats);
+    if (env_sleeps) {
+        const threads_part sleep = {sleep_once, (void *)g->timed};
+        s.late = threads_time_beside(sleep, NULL, 0, repeats) - g->timed->mean;
+    }
     if (!v->concurrent) {
         s.infer = threads_time_woken(infer, train, repeats);
         s.train = threads_time_woken(train, infer, repeats);
@@ -354,8 +366,10 @@ static double time_hand_over(int32_t threads, int repeats)
 
 static void add_knowledge(predict_times *times, const shared_times *s, const variant *v, knowledge added)
 {
-    if (added == WAKES)
+    if (added == WAKES) {
         times->wake = s->wake;
+        times->env_late = s->late;
+    }
     if (added == WOKEN_PARTS && !v->concurrent) {
         *(v->synchronized ? &times->infer_all : &times->infer_one) = s->infer;
         times->train = s->train;
@@ -488,6 +502,8 @@ static void write_parts(json_file *json, const group *g, const variant *v, const
     if (g->sleeps)
         return;
     json_numbers(json, "wake_share_ask_begin_end", of_wakes, 4);
+    if (shared->late != 0.0)
+        json_number(json, "sleeps_longer", median_of(&shared->late, s));
     if (!v->concurrent)
         json_numbers(json, "woken_infer_train", woken, 2);
     json_numbers(json, "beside_times_env_infer_train", slower, 3);

@@ -147,7 +147,8 @@ static void dispatch(simulation *s, int64_t step, int32_t lane)
     wake(s, lane);
     if (!s->shape->synchronized)
         push(&s->workers[lane], (piece){(1.0 - t->explored) * t->infer_one, network_needs(t), t->infer_slower});
-    push(&s->workers[lane], (piece){t->env(t->context, lane, step), t->env_sleeps ? NOTHING : CORE, t->env_slower});
+    push(&s->workers[lane],
+         (piece){t->env(t->context, lane, step) + t->env_late, t->env_sleeps ? NOTHING : CORE, t->env_slower});
 }
 
 static void train(simulation *s, int64_t steps)

@@ -17,6 +17,7 @@ typedef struct predict_times {
     int cores;                   /* that computing parts share; 0: all parts sleep, and inference and training take
                                     turns at one device */
     int env_sleeps;              /* 1: environments sleep, whatever the others do */
+    double env_late;             /* how much longer than it asked for such an environment sleeps */
 
     /* How many times as long a part takes while `beside` other threads compute, too, on cores of their own; with fewer
      * of them the rest is less in proportion. beside = 0: as long as alone. */
