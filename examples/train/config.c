@@ -151,6 +151,7 @@ static void add_apex(json *j, const gpur_apex_config *apex)
     json_integer(j, "restarts", apex->restarts);
     json_integer(j, "seed", (int64_t)apex->seed);
     json_float(j, "sigma", apex->sigma);
+    json_integer(j, "rows_under_way", apex->rows_under_way);
     json_end(j, '}');
 }
 

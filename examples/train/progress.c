@@ -199,6 +199,7 @@ static void add_apex_values(const progress *p, const gpur_apex_stats *apex, text
     add_value(line, "return", apex->recent_return);
     add_value(line, "evaluated", apex->evaluated_return);
     add_value(line, "loss", p->rates[APEX_LOSS]);
+    add_value(line, "age", p->rates[APEX_WEIGHTS_AGE]);
     add_value(line, "actors", (double)apex->actors);
 }
 
@@ -253,11 +254,25 @@ static int show(progress *p, int is_last)
     return 0;
 }
 
+/* Once, when actors have acted by weights that are older than a target period. */
+static void warn_of_old_weights(progress *p)
+{
+    const double age = p->rates[APEX_WEIGHTS_AGE];
+    if (!p->agent->apex || p->has_warned || !(age > (double)p->target_period))
+        return;
+    p->has_warned = 1;
+    fprintf(stderr,
+            "the weights that act are %.0f train steps old, more than a target period, %" PRId64
+            ": fewer --actors or %s --samples-per-insert keep them newer\n",
+            age, p->target_period, p->has_limiter ? "a smaller" : "a");
+}
+
 /* The last line has the rates of the whole time. */
 static int look(progress *p, int is_last)
 {
     if (is_last || p->rows == 0 || progress_seconds(p) - p->last.seconds >= row_seconds)
         TRY(add_row(p));
+    warn_of_old_weights(p);
     if (is_last)
         find_rates(p, &p->first, &p->last, p->rates);
     TRY(show(p, is_last));

@@ -22,6 +22,8 @@ typedef struct progress {
     record *record;
     int64_t steps, prepopulation; /* of the whole run */
     int64_t eval_episodes;        /* of an evaluation */
+    int64_t target_period;        /* of Ape-X, in train steps */
+    int has_limiter;              /* likewise: 1 with samples_per_insert */
     int64_t drawn_entries;        /* of the cache of returns, by a train step; 0: there is no cache */
     int64_t first_step;           /* where this program began or resumed it */
     double first_seconds;
@@ -31,6 +33,7 @@ typedef struct progress {
     double began;    /* on the clock */
     int64_t counted; /* environment steps that the statistics had at the beginning */
     int is_terminal, rows;
+    int has_warned; /* of old weights */
     double printed;              /* seconds of the last line, where there is no terminal */
     progress_sample first, last; /* of the beginning, and of the last row */
     double rates[MAX_COLUMNS];   /* that are shown */

@@ -451,6 +451,15 @@ static int use_dpg(options *o, gpur_dpg_config *dpg)
     return 0;
 }
 
+/* By the options of the learner, which a worker has, too. */
+static void set_rows_under_way(settings *s)
+{
+    const int has_dpg = s->system == SYSTEM_APEX_DPG;
+    s->apex.rows_under_way =
+        gpur_apex_rows_under_way(s->apex.samples_per_insert, has_dpg ? s->dpg.batch_size : s->learner.batch_size,
+                                 has_dpg ? s->dpg.target_period : s->learner.target_period);
+}
+
 /* Blocks repeat so many more frames as stacks are longer. */
 static int use_apex_frames(options *o, settings *s)
 {
@@ -532,6 +541,7 @@ static int find_apex(settings *s, options *o, int is_small)
     } else {
         TRY(use_dpg(o, &s->dpg));
     }
+    set_rows_under_way(s);
     TRY(use_apex_replay(o, s));
     s->eval_episodes = s->apex.eval_episodes;
     return use_checkpoint(o, 1, is_small, &s->checkpoint);

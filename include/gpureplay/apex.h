@@ -92,12 +92,14 @@ typedef struct gpur_apex_config {
     const float *epsilons;      /* (epsilon_count) actor i acts with epsilons[i mod epsilon_count] instead [appendix
                                      B]; NULL, the default: the ladder */
     int32_t epsilon_count;
-    int32_t block_rows;         /* transitions of a block, 1 to 65,536; default 50 */
+    int32_t block_rows;         /* transitions of a block, 1 to 65,536; default 50. There are fewer in it where
+                                   rows_under_way says so, and at the end of an actor */
     int32_t compression;        /* level of Zstandard for blocks, 1 to 19; 0, the default: none */
     int32_t initial_priorities; /* 1, the default: |TD error| by the actor. 0: the largest priority so far, as in
                                      Schaul et al. 2016 */
     int32_t replicate;          /* each block is appended so often [appendix A]; 1 to 64, default 1 */
-    int64_t pull_period;        /* an actor takes the newest weights after so many of its steps; default 100 */
+    int64_t pull_period;        /* an actor takes the newest weights after so many of its steps, and with
+                                   samples_per_insert also after each block; default 100 */
     int64_t max_episode_steps;  /* an actor truncates episodes after so many steps; 0: never. Default 12,500, which
                                      are 50,000 frames of Atari */
     int64_t publish_period;     /* train steps between two publications of weights; default 10 */
@@ -105,7 +107,8 @@ typedef struct gpur_apex_config {
                                      only the replay's capacity limits it */
     int64_t trim_period;        /* default 100 */
     double samples_per_insert;  /* transitions learned for each transition received, after min_size; the side that is
-                                     ahead waits. 0, the default: nobody waits */
+                                     ahead waits. Then an actor goes on when its block was appended, and not before, so
+                                     that no blocks wait and get old. 0, the default: nobody waits */
     double limiter_band;        /* how far a side may be ahead of the other before it waits, in transitions learned: at
                                      least batch_size, which a train step adds, and samples_per_insert x block_rows,
                                      which a block asks for. 0, the default: 10 times the larger of the two */
@@ -137,7 +140,17 @@ typedef struct gpur_apex_config {
                            eval_epsilon included, have no effect then, and the actor that evaluates has no noise */
     int32_t workers;    /* actors elsewhere, whose blocks the caller brings: see gpur_apex_act. Worker i has the epsilon
                            of actor i of so many. 0 to 1,024; above 0, `actors` may be 0. Default 0 */
+    int64_t rows_under_way; /* with samples_per_insert: transitions that the blocks of all actors together may have. A
+                               block has at most the n-th part of it, for n actors and workers, and at least 1. So the
+                               weights that act are about rows_under_way x samples_per_insert / batch_size train steps
+                               old when a block is appended, however many actors there are. 0, the default: what
+                               gpur_apex_rows_under_way gives; for a worker (gpur_apex_work, gpur_apex_act), which does
+                               not know the learner, no limit. The presets set it */
 } gpur_apex_config;
+
+/* The rows_under_way that come while a learner of this batch_size does half a target_period of train steps, at least 1;
+ * 0 for samples_per_insert 0. Any thread. */
+GPUR_API int64_t gpur_apex_rows_under_way(double samples_per_insert, int64_t batch_size, int64_t target_period);
 
 /* Sets every member to its default. `size` is sizeof(gpur_apex_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
  * size below 8 or above 65,536. */
@@ -291,7 +304,9 @@ typedef struct gpur_apex_stats {
     double actor_infer_seconds;  /* in inference */
     double actor_wait_seconds;   /* in handing over blocks: waiting for the limiter or for room; and, of actors in
                                     threads, appending them */
-    double weights_age;          /* mean age of the weights that acted, in train steps, over the blocks received last */
+    double weights_age;          /* mean age of the weights that acted over the last 100 blocks: train steps done when the
+                                    block was appended, less those done when the weights were published that chose its
+                                    last action. NaN before the first block */
 } gpur_apex_stats;
 
 /* Reads the statistics. Any thread. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not set. */
@@ -347,13 +362,13 @@ GPUR_API gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type
  *                                             changed, every pull_period steps
  *
  * A worker waits for the first weights, and while two files of its actor are in the folder, so there are at most so
- * many for each. The learner looks for files 20 times a second, and 200 times while it finds some. It appends what
+ * many for each; with samples_per_insert there is one, which it waits for to be taken. The learner looks for files 20 times a second, and 200 times while it finds some. It appends what
  * its limiter lets in, and deletes unfinished files that nobody has written to for a minute. It does not see episodes
  * of workers, so they are not in its events and mean returns: let an actor evaluate. A learner that is killed may have
  * appended the last file and not deleted it, so that the next one appends it again.
  *
- *   config   folder, actors, the epsilons, block_rows, compression, initial_priorities, pull_period,
- *            max_episode_steps, seed and env_options; other members are only checked
+ *   config   folder, actors, the epsilons, block_rows, rows_under_way, samples_per_insert, compression,
+ *            initial_priorities, pull_period, max_episode_steps, seed and env_options; other members are only checked
  *   actor    0 to config->actors - 1. No two workers of a folder may be the same actor at the same time
  *   replay, network, threads  as in gpur_apex_serve
  *   stop     called with `user`: 1 to end. Asked with each block, each look at the weights, and while waiting. The
@@ -380,7 +395,9 @@ GPUR_API gpur_status gpur_apex_work_dpg(const gpur_apex_config *config, int32_t 
  */
 typedef struct gpur_apex_carrier {
     uint64_t size; /* sizeof(gpur_apex_carrier), as the caller was compiled */
-    /* Takes a block, for gpur_apex_receive_block. The memory is the actor's, and changes after the call. */
+    /* Takes a block, for gpur_apex_receive_block. The memory is the actor's, and changes after the call. The actor goes
+     * on when it returns: with samples_per_insert it should return when the block was received, so that the actor acts
+     * by weights that are not old. */
     int32_t (*take_block)(void *user, const void *block, int64_t bytes);
     /* Takes what an episode has returned, for gpur_apex_receive_episode. */
     int32_t (*take_episode)(void *user, int64_t length, double episode_return);
@@ -394,8 +411,9 @@ typedef struct gpur_apex_carrier {
 /*
  * Acts as one actor whose blocks the caller carries to a run that has workers. It needs nothing else of the learner.
  *
- *   config       actors, the number of all workers, the epsilons, block_rows, compression, initial_priorities,
- *                pull_period, max_episode_steps, seed and env_options; other members are only checked
+ *   config       actors, the number of all workers, the epsilons, block_rows, rows_under_way, samples_per_insert,
+ *                compression, initial_priorities, pull_period, max_episode_steps, seed and env_options; other members
+ *                are only checked
  *   actor        0 to config->actors - 1. No two of a run may be the same actor at the same time
  *   incarnation  0 or more, and more than in earlier calls for this actor: the time, say. Environment and exploration
  *                of each have seeds of their own

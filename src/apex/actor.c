@@ -27,6 +27,7 @@ typedef struct actor {
     int64_t steps;              /* of the environment */
     gpur_actor_episode episode; /* the game so far */
     int64_t evaluation;         /* that is played; 0: none */
+    int is_at_block;            /* 1: a block was handed over, and the next step is the first one after it */
     double clock;               /* seconds: until then its time is counted */
 } actor;
 
@@ -164,6 +165,7 @@ static gpur_status send_blocks(actor *a, int32_t all)
         lap(a, NULL);
         GPUR_TRY(a->carrier->take_block(a->carrier->context, block, bytes, a->steps));
         lap(a, &a->counts->wait_nanoseconds);
+        a->is_at_block = 1;
     }
     return GPUR_OK;
 }
@@ -284,6 +286,12 @@ static gpur_status await_evaluation(actor *a)
     return begin_episode(a);
 }
 
+/* Whether it takes weights before its next step. After a wait there may be much newer ones. */
+static int is_to_pull(const actor *a)
+{
+    return a->steps % a->settings->pull_period == 0 || (a->settings->waits && a->is_at_block);
+}
+
 static gpur_status act(actor *a)
 {
     const int evaluates = a->settings->place == GPUR_APEX_EVALUATOR;
@@ -292,8 +300,9 @@ static gpur_status act(actor *a)
     while (!is_asked(a)) {
         if (evaluates)
             GPUR_TRY(await_evaluation(a));
-        else if (a->steps % a->settings->pull_period == 0)
+        else if (is_to_pull(a))
             GPUR_TRY(pull(a));
+        a->is_at_block = 0;
         GPUR_TRY(gpur_prefix_error(take_step(a), "step %" PRId64, a->steps));
     }
     return finish(a);

@@ -41,6 +41,7 @@ typedef struct gpur_member {
     int64_t blocks, rows;        /* of this incarnation, received and appended */
     int64_t next_sequence, gaps; /* the number of the next block; blocks that were passed over */
     int64_t steps;               /* reported so far */
+    int32_t block_rows;          /* of this incarnation's blocks, at most */
     int32_t has_sent;            /* 1: a block of this incarnation was appended; of the
                                     one that evaluates: an episode has come */
 
@@ -150,6 +151,9 @@ gpur_status gpur_apex_check_actor(const gpur_apex_config *config, int32_t actor)
 
 /* The epsilon of actor i of n; of action vectors sigma, the same for all. */
 float gpur_apex_noise(const gpur_apex_config *config, int has_vectors, int32_t i, int32_t n);
+
+/* The rows of a block of one of so many actors, at most. */
+int32_t gpur_apex_block_rows(const gpur_apex_config *config, int32_t actors);
 
 /* What an actor must know, of config->actors. */
 gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *config, int has_vectors, int32_t actor,

@@ -57,6 +57,21 @@ gpur_status gpur_apex_check_actor(const gpur_apex_config *c, int32_t actor)
     return GPUR_OK;
 }
 
+/* If so many rows are under way, as many come while one of them is [Little 1961]. */
+int64_t gpur_apex_rows_under_way(double samples_per_insert, int64_t batch_size, int64_t target_period)
+{
+    static const double most = 1e15;
+    const double rows = 0.5 * (double)target_period * (double)batch_size / samples_per_insert;
+    return samples_per_insert > 0.0 ? (int64_t)fmin(fmax(rows, 1.0), most) : 0;
+}
+
+int32_t gpur_apex_block_rows(const gpur_apex_config *c, int32_t actors)
+{
+    const int64_t share = c->rows_under_way / gpur_max(actors, 1);
+    const int is_limited = c->samples_per_insert > 0.0 && c->rows_under_way > 0;
+    return is_limited ? (int32_t)gpur_min(gpur_max(share, 1), c->block_rows) : c->block_rows;
+}
+
 gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *c, int has_vectors, int32_t actor,
                                              int64_t incarnation)
 {
@@ -66,9 +81,10 @@ gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *c, int has_
                                  .seed = c->seed,
                                  .pull_period = c->pull_period,
                                  .max_episode_steps = c->max_episode_steps,
-                                 .block_rows = c->block_rows,
+                                 .block_rows = gpur_apex_block_rows(c, c->actors),
                                  .compression = c->compression,
-                                 .initial_priorities = c->initial_priorities};
+                                 .initial_priorities = c->initial_priorities,
+                                 .waits = c->samples_per_insert > 0.0};
 }
 
 static gpur_status check_positive(int64_t value, const char *name)
@@ -121,6 +137,7 @@ static gpur_status check_periods(const gpur_apex_config *c)
     GPUR_TRY(check_positive(c->pull_period, "pull_period"));
     GPUR_TRY(check_positive(c->publish_period, "publish_period"));
     GPUR_TRY(check_positive(c->trim_period, "trim_period"));
+    GPUR_TRY(gpur_range_check(c->rows_under_way, 0, INT64_MAX / 4, "rows_under_way"));
     GPUR_TRY(gpur_range_check(c->eval_episodes, 0, INT64_MAX / 4, "eval_episodes"));
     GPUR_TRY(gpur_range_check(c->eval_period, 0, INT64_MAX / 4, "eval_period"));
     return gpur_range_check(c->max_episode_steps, 0, INT64_MAX / 4, "max_episode_steps");
@@ -142,6 +159,8 @@ static gpur_status set_limiter(gpur_apex *apex)
                  "limiter_band is %g; it must be at least batch_size, %" PRId64
                  ", and samples_per_insert x block_rows, %g x %d",
                  c->limiter_band, batch, c->samples_per_insert, (int)c->block_rows);
+    if (c->rows_under_way == 0)
+        c->rows_under_way = gpur_apex_rows_under_way(c->samples_per_insert, batch, apex->learner.target_period);
     apex->limiter =
         (gpur_limiter){.samples_per_insert = c->samples_per_insert, .band = c->limiter_band, .batch = batch};
     return GPUR_OK;

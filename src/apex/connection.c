@@ -51,6 +51,23 @@ gpur_status gpur_connection_send(int fd, gpur_message_kind kind, int64_t steps, 
     return send_all(fd, data, bytes);
 }
 
+/* An actor that is gone needs no answer. */
+void gpur_connection_answer(int fd)
+{
+    const char taken = 1;
+    (void)send(fd, &taken, sizeof taken, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+gpur_status gpur_connection_await_answer(int fd)
+{
+    char taken;
+    ssize_t got;
+    do
+        got = recv(fd, &taken, sizeof taken, 0);
+    while (got < 0 && errno == EINTR);
+    return got == 1 ? GPUR_OK : gpur_fail(GPUR_INTERRUPTED, "the other side of the connection is gone");
+}
+
 /* The head of the hello, and the hello: they fit any socket's buffer, so they are sent and received as a whole. */
 typedef struct first_message {
     gpur_message head;

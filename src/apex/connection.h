@@ -8,7 +8,7 @@
 
 typedef enum gpur_message_kind {
     GPUR_MESSAGE_HELLO = 1, /* to the actor: gpur_hello, with the descriptor of the shared memory */
-    GPUR_MESSAGE_BLOCK,     /* all others are from it */
+    GPUR_MESSAGE_BLOCK,     /* all others are from it. Where it waits, a byte answers that the block was taken */
     GPUR_MESSAGE_EPISODE,   /* gpur_actor_episode */
     GPUR_MESSAGE_ERROR,     /* the text, without a NUL */
     GPUR_MESSAGE_END,       /* nothing: it has ended, as it was asked to */
@@ -37,6 +37,10 @@ gpur_status gpur_connection_make(int ends[2], int64_t bytes);
 
 /* Sends a message, and waits until it is on its way. GPUR_INTERRUPTED: the other side is gone. */
 gpur_status gpur_connection_send(int fd, gpur_message_kind kind, int64_t steps, const void *data, int64_t bytes);
+
+/* Answers a block; does not wait. The actor waits for the answer: GPUR_INTERRUPTED if the other side is gone. */
+void gpur_connection_answer(int fd);
+gpur_status gpur_connection_await_answer(int fd);
 
 /* The first message. Receiving waits for it; *shared gets a descriptor, also if the call fails, or -1. */
 gpur_status gpur_connection_send_hello(int fd, const gpur_hello *hello, int shared);

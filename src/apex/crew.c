@@ -33,6 +33,7 @@ gpur_actor_settings gpur_member_settings(const gpur_member *member)
     gpur_actor_settings settings =
         gpur_apex_actor_settings(&member->apex->config, 0, member->place, member->incarnation);
     settings.epsilon = member->epsilon; /* also of one whose number the run has no longer, or that evaluates */
+    settings.block_rows = member->block_rows;
     return settings;
 }
 
@@ -176,6 +177,7 @@ static void reset_member(gpur_member *member)
 {
     gpur_actor_counts *const counts = counts_of(member);
     member->blocks = member->rows = member->next_sequence = member->gaps = member->steps = 0;
+    member->block_rows = gpur_apex_block_rows(&member->apex->config, member->apex->actors + member->apex->config.workers);
     member->has_sent = 0;
     member->status = GPUR_OK;
     member->error[0] = 0;
@@ -231,6 +233,16 @@ static void drop(gpur_member *member, gpur_status status)
     gpur_inbox_close(&member->inbox);
 }
 
+/* The actor waits for the answer, whatever became of the block, if the run has a limiter. */
+static gpur_status take_block(gpur_member *member)
+{
+    const gpur_message *const head = &member->inbox.head;
+    const gpur_status status = gpur_apex_take_block(member, member->inbox.data, head->bytes, head->steps);
+    if (member->apex->config.samples_per_insert > 0.0)
+        gpur_connection_answer(member->inbox.fd);
+    return status;
+}
+
 static gpur_status take_episode(gpur_member *member)
 {
     gpur_actor_episode episode;
@@ -255,7 +267,7 @@ static gpur_status take_message(gpur_member *member)
     const gpur_message *const head = &member->inbox.head;
     switch (head->kind) {
     case GPUR_MESSAGE_BLOCK:
-        return gpur_apex_take_block(member, member->inbox.data, head->bytes, head->steps);
+        return take_block(member);
     case GPUR_MESSAGE_EPISODE:
         return take_episode(member);
     case GPUR_MESSAGE_ERROR:

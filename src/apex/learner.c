@@ -11,6 +11,7 @@ gpur_apex_learner gpur_apex_learner_of_dqn(gpur_learner *dqn)
                                .replay = dqn->replay,
                                .stream = dqn->stream,
                                .batch_size = dqn->config.batch_size,
+                               .target_period = dqn->config.target_period,
                                .networks = {&dqn->config.network, NULL}};
 }
 
@@ -21,6 +22,7 @@ gpur_apex_learner gpur_apex_learner_of_dpg(gpur_dpg *dpg)
                                .replay = dpg->replay,
                                .stream = dpg->stream,
                                .batch_size = dpg->config.batch_size,
+                               .target_period = dpg->config.target_period,
                                .networks = {&dpg->config.actor, &dpg->config.critic}};
 }
 

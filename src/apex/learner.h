@@ -11,7 +11,7 @@ typedef struct gpur_apex_learner {
     gpur_device *device;
     gpur_replay *replay;
     gpur_stream *stream;
-    int64_t batch_size;
+    int64_t batch_size, target_period;
     gpur_actor_networks networks;
 } gpur_apex_learner;
 

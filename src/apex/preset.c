@@ -81,6 +81,8 @@ static gpur_status set_apex_dqn_small(preset *p, const gpur_obs_kind *kind)
     set_replay(p, 100000, 5000);
     set_small_learner(p, kind);
     p->apex.samples_per_insert = (double)p->learner.batch_size / 4.0;
+    p->apex.rows_under_way =
+        gpur_apex_rows_under_way(p->apex.samples_per_insert, p->learner.batch_size, p->learner.target_period);
     p->apex.eval_period = 50000;
     return GPUR_OK;
 }
@@ -177,6 +179,8 @@ static void set_apex_dpg_small(preset *p)
     p->dpg.batch_size = 64;
     p->replay.n_step = 5;
     p->apex.samples_per_insert = (double)p->dpg.batch_size; /* a train step an environment step */
+    p->apex.rows_under_way =
+        gpur_apex_rows_under_way(p->apex.samples_per_insert, p->dpg.batch_size, p->dpg.target_period);
     p->apex.eval_period = 20000;
 }
 

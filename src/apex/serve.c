@@ -11,6 +11,7 @@
 /* What the actor acts with, as far as it is this function's to free. */
 typedef struct server {
     int connection;
+    int waits; /* 1: for the answer to each block */
     gpur_shared shared;
     gpur_shared_reader reader;
     gpur_actor_kit kit;
@@ -18,7 +19,9 @@ typedef struct server {
 
 static gpur_status take_block(void *context, const void *block, int64_t bytes, int64_t steps)
 {
-    return gpur_connection_send(((const server *)context)->connection, GPUR_MESSAGE_BLOCK, steps, block, bytes);
+    const server *const s = context;
+    GPUR_TRY(gpur_connection_send(s->connection, GPUR_MESSAGE_BLOCK, steps, block, bytes));
+    return s->waits ? gpur_connection_await_answer(s->connection) : GPUR_OK;
 }
 
 static gpur_status take_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
@@ -51,6 +54,7 @@ static gpur_status act(server *s, const gpur_hello *hello, gpur_actor_parts *par
 {
     const gpur_actor_carrier carrier = {s, take_block, take_episode, pull};
     s->reader.shared = &s->shared;
+    s->waits = hello->settings.waits;
     parts->counts = gpur_shared_counts(&s->shared, hello->settings.place);
     GPUR_TRY(gpur_actor_run(parts, &hello->settings, &carrier));
     return gpur_connection_send(s->connection, GPUR_MESSAGE_END, atomic_load(&parts->counts->steps), NULL, 0);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MOST_WAITING = 2 }; /* files of an actor */
 static const struct timespec glance = {.tv_nsec = 10 * 1000 * 1000};
@@ -66,6 +67,13 @@ static gpur_status wait_for_room(worker *w)
     }
 }
 
+/* A file that is taken is deleted, or renamed. One that is asked to end does not wait. */
+static void wait_until_taken(worker *w, const char *path)
+{
+    while (w->settings.waits && access(path, F_OK) == 0 && !is_asked_to_end(w))
+        nanosleep(&glance, NULL);
+}
+
 static gpur_status write_block(const char *path, const void *block, int64_t bytes)
 {
     gpur_atomic_file file;
@@ -88,7 +96,9 @@ static gpur_status take_block(void *context, const void *block, int64_t bytes, i
     snprintf(name, sizeof name, "%04d-%020" PRId64 "-%010" PRId64 ".block", (int)w->settings.place,
              w->settings.incarnation, (int64_t)atomic_load(&w->counts.blocks) - 1);
     GPUR_TRY(gpur_folder_path(w->paths.blocks, name, path));
-    return write_block(path, block, bytes);
+    GPUR_TRY(write_block(path, block, bytes));
+    wait_until_taken(w, path);
+    return GPUR_OK;
 }
 
 /* What episodes return travels in no file. */

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 static apex_fixture fixture;
@@ -174,6 +175,47 @@ TEST(the_limiter_holds_its_band_and_times_out)
     while (apex_fixture_stats(&fixture).limiter_timeouts < before.limiter_timeouts + 3)
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
     CHECK(apex_fixture_stats(&fixture).learner_wait_seconds >= before.learner_wait_seconds + 3 * 0.05);
+    apex_fixture_close(&fixture);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* 16 actors, whose blocks together have 64 transitions, and a train step for every four: so 16 train steps pass while a
+ * block is under way, and its weights were at most 10 train steps old before. Blocks of 10 would need 40. */
+TEST(with_a_limiter_weights_do_not_get_older_with_more_actors)
+{
+    double ages[15];
+    CHECK_EQUAL(gpur_apex_rows_under_way(8.0, 32, 250), 500);
+    CHECK_EQUAL(gpur_apex_rows_under_way(1e6, 32, 250), 1);
+    CHECK_EQUAL(gpur_apex_rows_under_way(0.0, 32, 250), 0);
+    begin("numbers");
+    settings.apex.actors = 16;
+    settings.apex.samples_per_insert = 8.0;
+    settings.apex.rows_under_way = 64;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 400, 0));
+    for (int i = 0; i < 15; i++) {
+        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+        ages[i] = apex_fixture_stats(&fixture).weights_age;
+    }
+    qsort(ages, 15, sizeof *ages, compare);
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    TEST_REQUIRE(ages[7] <= 35.0, "the weights that act are %g train steps old", ages[7]);
+    CHECK(stats.rows <= 4 * stats.blocks && stats.limiter_timeouts == 0);
+    apex_fixture_close(&fixture);
+    settings.apex.rows_under_way = 0; /* half a target period's 1,000 transitions are more than 16 blocks */
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 400, 0));
+    CHECK_EQUAL(fixture.apex->config.rows_under_way, 500);
+    CHECK_EQUAL(gpur_apex_block_rows(&fixture.apex->config, 16), 10);
+    CHECK_EQUAL(gpur_apex_block_rows(&fixture.apex->config, 64), 7);
+    CHECK_EQUAL(gpur_apex_block_rows(&fixture.apex->config, 1000), 1);
+    fixture.apex->config.samples_per_insert = 0.0; /* by a run without a limiter */
+    CHECK_EQUAL(gpur_apex_block_rows(&fixture.apex->config, 1000), 10);
     apex_fixture_close(&fixture);
 }
 
@@ -397,6 +439,7 @@ TEST(settings_that_do_not_go_together_are_refused)
             c->soft_capacity = 10);
     REFUSED("trim_period is 0", c->trim_period = 0);
     REFUSED("samples_per_insert is -1", c->samples_per_insert = -1.0);
+    REFUSED("rows_under_way is -1; it must be 0 to", c->rows_under_way = -1);
     REFUSED("limiter_band is 31; it must be at least batch_size, 32", c->limiter_band = 31.0);
     REFUSED("8 x 10", c->samples_per_insert = 8.0; c->limiter_band = 79.0);
     REFUSED("limiter_timeout is 0 seconds", c->limiter_timeout = 0.0);
@@ -448,6 +491,7 @@ int main(int argc, char **argv)
     RUN(cartpole_is_played_and_trained_on);
     RUN(actors_wait_while_nobody_advances);
     RUN(the_limiter_holds_its_band_and_times_out);
+    RUN(with_a_limiter_weights_do_not_get_older_with_more_actors);
     RUN(inserts_that_wait_too_long_go_on);
     RUN(a_soft_capacity_is_trimmed_at_exact_multiples);
     RUN(the_steps_that_were_asked_for_end_the_intake_themselves);

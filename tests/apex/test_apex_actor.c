@@ -23,6 +23,8 @@ static unsigned char weights[1 << 20];
 /* The actor's side: blocks go straight to a replay. */
 
 static int64_t blocks, rows, episodes;
+static int64_t version = 5; /* of the weights that act */
+static int publishes;       /* 1: each block is followed by other weights */
 static gpur_actor_episode games[MAX_EPISODES];
 
 static gpur_status take_block(void *context, const void *block, int64_t bytes, int64_t steps)
@@ -31,13 +33,18 @@ static gpur_status take_block(void *context, const void *block, int64_t bytes, i
     gpur_block_info info = {.size = sizeof info};
     GPUR_TRY(gpur_writer_append_block(writer, block, bytes, &info));
     if (info.actor != s->place || info.incarnation != s->incarnation || info.sequence != blocks ||
-        info.first_step != rows || info.version != 5 || info.rows > s->block_rows)
+        info.first_step != rows || info.version != version || info.rows > s->block_rows)
         return gpur_fail(GPUR_INVALID_ARGUMENT, "block %d is of another actor", (int)blocks);
     if (steps < rows + info.rows || steps > rows + info.rows + settings.replay.n_step)
         return gpur_fail(GPUR_INVALID_ARGUMENT, "block %d comes after %d steps", (int)blocks, (int)steps);
     rows += info.rows;
-    if (++blocks >= BLOCKS)
+    if (++blocks >= BLOCKS) {
         atomic_store(&gpur_shared_counts(&shared, s->place)->is_asked, 1);
+    } else if (publishes) {
+        version += s->waits;                            /* one that does not wait takes them later */
+        memcpy(weights + 24, &version, sizeof version); /* in the header of 64 bytes */
+        gpur_shared_publish(&shared, weights);
+    }
     return GPUR_OK;
 }
 
@@ -190,10 +197,11 @@ static void open_all(const char *name)
     const gpur_u32x4 bits = gpur_random_bits(3, GPUR_RANDOM_APEX_ACTOR, 2, 1);
     config.seed = (uint64_t)bits.v[3] << 32 | bits.v[2];
     CHECK_OK(gpur_policy_create(device, &config, &policy));
-    const int64_t bytes = gpur_policy_weights_bytes(policy), version = 5;
+    const int64_t bytes = gpur_policy_weights_bytes(policy);
+    version = 5;
     CHECK(bytes <= (int64_t)sizeof weights);
     CHECK_OK(gpur_policy_get_weights(policy, weights, bytes));
-    memcpy(weights + 24, &version, sizeof version); /* in the header of 64 bytes */
+    memcpy(weights + 24, &version, sizeof version);
     CHECK_OK(gpur_shared_create(&shared, bytes));
     gpur_shared_publish(&shared, weights);
     blocks = rows = episodes = 0;
@@ -273,6 +281,22 @@ TEST(without_initial_priorities_the_field_has_none)
     check_actor("numbers", 0, 0);
 }
 
+/* Blocks say by which weights they were acted, and this file's take_block compares. */
+TEST(an_actor_that_waits_takes_the_newest_weights_after_each_block)
+{
+    for (int waits = 0; waits < 2; waits++) {
+        gpur_actor_settings s = settings_of_actor();
+        s.waits = waits;
+        s.pull_period = 100000;
+        open_all("numbers");
+        publishes = 1;
+        CHECK_OK(act(&s));
+        CHECK_EQUAL(atomic_load(&gpur_shared_counts(&shared, 1)->pulls), waits ? BLOCKS : 1);
+        publishes = 0;
+        close_all();
+    }
+}
+
 /* The number of the incarnation, as each other part of the key, changes what an actor does. */
 TEST(actors_and_incarnations_act_differently)
 {
@@ -311,6 +335,7 @@ int main(int argc, char **argv)
     RUN(transitions_and_priorities_are_those_of_their_definition);
     RUN(long_episodes_are_cut_off_and_bootstrap_from_their_last_observation);
     RUN(without_initial_priorities_the_field_has_none);
+    RUN(an_actor_that_waits_takes_the_newest_weights_after_each_block);
     RUN(actors_and_incarnations_act_differently);
     RUN(an_actor_that_evaluates_sends_episodes_alone);
     return test_main_end();

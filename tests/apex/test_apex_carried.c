@@ -127,6 +127,39 @@ TEST(workers_that_are_carried_feed_a_learner_and_act_by_its_newest_weights)
     apex_fixture_close(&fixture);
 }
 
+static int64_t most_rows; /* of a block */
+
+static int32_t measure_block(void *user, const void *block, int64_t bytes)
+{
+    gpur_block_header header;
+    worker *const w = user;
+    (void)bytes;
+    memcpy(&header, block, sizeof header);
+    most_rows = gpur_max(most_rows, header.rows);
+    return ++w->blocks == w->most;
+}
+
+/* Of 9 rows under way each of three workers has a block of 3, if there is a limiter. */
+TEST(a_carried_worker_has_its_share_of_the_rows_under_way)
+{
+    worker w = {.most = 4};
+    const gpur_apex_carrier carrier = {sizeof carrier, measure_block, take_episode, copy_weights, &w};
+    open_run("cartpole");
+    gpur_apex_stop(fixture.apex); /* the first call publishes the first weights */
+    CHECK_EQUAL(gpur_apex_advance(fixture.apex, 1, 0), GPUR_INTERRUPTED);
+    settings.apex.actors = WORKERS;
+    settings.apex.rows_under_way = 9;
+    for (int is_limited = 1; is_limited >= 0; is_limited--) {
+        settings.apex.samples_per_insert = is_limited ? 8.0 : 0.0;
+        most_rows = w.blocks = w.pulled = 0;
+        CHECK_EQUAL(gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0,
+                                  &carrier),
+                    GPUR_INTERRUPTED);
+        CHECK_EQUAL(most_rows, is_limited ? 3 : ROWS);
+    }
+    apex_fixture_close(&fixture);
+}
+
 /* Blocks that are made here, of zeros. */
 
 static unsigned char block[1 << 16];
@@ -347,6 +380,7 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(workers_that_are_carried_feed_a_learner_and_act_by_its_newest_weights);
+    RUN(a_carried_worker_has_its_share_of_the_rows_under_way);
     RUN(bad_blocks_are_refused_and_counted);
     RUN(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start);
     RUN(the_return_is_that_of_the_greediest_worker_that_came);

@@ -261,6 +261,33 @@ TEST(workers_feed_a_learner_and_act_by_its_newest_weights)
     remove_folder();
 }
 
+/* Without a limiter there would be two files of each, while nobody advances. The learner's share of rows holds for
+ * workers, too. */
+TEST(with_a_limiter_a_worker_has_one_file_in_the_folder)
+{
+    pid_t workers[WORKERS];
+    char name[256];
+    int files = 0;
+    make_folder();
+    CHECK_OK(open_run("cartpole"));
+    for (int i = 0; i < WORKERS; i++)
+        workers[i] = start_worker(i, "cartpole");
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    for (const double begin = gpur_clock_seconds(); files < WORKERS && is_waiting(begin); nap())
+        files = count_files(".block", NULL);
+    for (int i = 0; i < 300; i++) {
+        nap();
+        files = count_files(".block", name) > files ? count_files(".block", NULL) : files;
+    }
+    CHECK_EQUAL(files, WORKERS);
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    for (int i = 0; i < WORKERS; i++)
+        CHECK_EQUAL(end_worker(workers[i], SIGTERM), 0);
+    CHECK(apex_fixture_stats(&fixture).refused_blocks == 0);
+    apex_fixture_close(&fixture);
+    remove_folder();
+}
+
 /* All in one folder: the files are taken in the order of their names. */
 TEST(bad_files_are_skipped_and_counted)
 {
@@ -551,6 +578,7 @@ int main(int argc, char **argv)
         return run_worker(argv[2], argv[3], argv[4]);
     test_main_begin(argc, argv);
     RUN(workers_feed_a_learner_and_act_by_its_newest_weights);
+    RUN(with_a_limiter_a_worker_has_one_file_in_the_folder);
     RUN(bad_files_are_skipped_and_counted);
     RUN(not_too_many_bad_files_are_kept);
     RUN(unfinished_files_are_deleted_once_nobody_writes_them);

@@ -300,6 +300,30 @@ TEST(an_actor_that_is_killed_amid_a_send_loses_what_it_had_made)
     apex_fixture_close(&fixture);
 }
 
+/* With a limiter an actor that has handed over a block waits until it is taken; without one it goes on until its socket
+ * is full. */
+TEST(with_a_limiter_an_actor_has_one_block_on_its_way)
+{
+    CHECK_OK(open_run("serve", "cartpole"));
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    for (int64_t steps = -1; steps != count_steps() || !all_are_asleep();) {
+        steps = count_steps();
+        sleep_for(0.2);
+    }
+    for (int32_t i = 0; i < 3; i++) {
+        const int64_t made = atomic_load(&gpur_shared_counts(&fixture.apex->shared, i)->blocks);
+        gpur_mutex_lock(&fixture.apex->lock);
+        const int64_t taken = fixture.apex->members[i].blocks;
+        gpur_mutex_unlock(&fixture.apex->lock);
+        TEST_REQUIRE(made <= taken + 1, "actor %d has made %d blocks, and %d were taken", (int)i, (int)made,
+                     (int)taken);
+    }
+    CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
+    check_counts();
+    CHECK_EQUAL(fixture.lost_rows, 0);
+    apex_fixture_close(&fixture);
+}
+
 TEST(a_process_that_does_not_end_is_killed)
 {
     const belongings before = take_stock();
@@ -454,6 +478,7 @@ int main(int argc, char **argv)
     RUN(cartpole_is_played_and_evaluated_by_processes);
     RUN(a_run_goes_on_when_actors_are_killed_at_random_moments);
     RUN(an_actor_that_is_killed_amid_a_send_loses_what_it_had_made);
+    RUN(with_a_limiter_an_actor_has_one_block_on_its_way);
     RUN(a_process_that_does_not_end_is_killed);
     RUN(blocks_that_come_again_are_refused_and_counted);
     RUN(gaps_in_the_sequence_are_lost_blocks);

@@ -61,7 +61,9 @@ def a_run_has_all_its_files(folder):
     assert {path.name for path in folder.iterdir()} == names
     saved = {"replay.safetensors", "learner.safetensors", "apex.safetensors", "position.txt"}
     assert {path.name for path in (folder / "checkpoint").iterdir()} == saved
+    assert re.search(r"  age \d.*  actors \d", done.stdout) and "train steps old" not in done.stdout + done.stderr
     config = json.loads((folder / "config.json").read_text())
+    assert config["apex"]["rows_under_way"] == 500  # of 125 train steps
     assert (config["apex"]["actors"], config["apex"]["soft_capacity"], config["options"]["actors"]) == (3, 100000, 3)
     assert config["replay"]["capacity"] == 106250 and "run" not in config
 
@@ -135,6 +137,16 @@ def there_is_room_for_the_frames_that_blocks_repeat(folder):
         assert abs(extra - (capacity * (stack + 2) / 50 + capacity / 64)) < 2, (stack, extra)
     refused = run(*pole(**{**few, "capacity": 10**15}, out=folder / "refused"), status=2).stderr
     assert "capacity is 10" in refused and not (folder / "refused").exists(), refused
+
+
+def old_weights_are_warned_of(folder):
+    """Weights are published every 10 train steps, so that they are older than 2. A block has its share of 4 rows."""
+    done = run(*pole(out=folder / "old", steps=2000, prepopulation=300, checkpoint=0, actors=2,
+                     **{"target-period": 2, "eval-episodes": 0}))
+    told = done.stdout + done.stderr
+    assert re.search(r"the weights that act are \d+ train steps old, more than a target period, 2: fewer ", told), told
+    assert told.count("train steps old") == 1
+    assert json.loads((folder / "old/config.json").read_text())["apex"]["rows_under_way"] == 4
 
 
 def actors_in_processes_find_a_plugin(folder):
@@ -291,6 +303,7 @@ def main():
         a_killed_program_goes_on(folder / "killed", process)
         (folder / "plugin").mkdir()
         there_is_room_for_the_frames_that_blocks_repeat(folder / "plugin")
+        old_weights_are_warned_of(folder / "plugin")
         actors_in_processes_find_a_plugin(folder / "plugin")
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         the_experiments_are_options(folder / "experiments")

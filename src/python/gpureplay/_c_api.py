@@ -391,7 +391,8 @@ class ApexConfig(Sized):
                         (c_double, "samples_per_insert limiter_band limiter_timeout"), (c_int64, "eval_episodes "
                         "eval_period"), (c_float, "eval_epsilon"), (c_int32, "restarts"), (c_uint64, "seed"),
                         (c_char_p, "env_options"), (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"),
-                        (c_void_p, "user"), (c_char_p, "folder"), (c_float, "sigma"), (c_int32, "workers"))
+                        (c_void_p, "user"), (c_char_p, "folder"), (c_float, "sigma"), (c_int32, "workers"),
+                        (c_int64, "rows_under_way"))
 
 
 class ApexCarrier(Sized):
@@ -502,6 +503,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _P, _P, _I64, _P], "gpur_block_pack"),
     (_STATUS, [_P, _P, _I64, _P], "gpur_block_check gpur_writer_append_block"),
     (_STATUS, [_P, _I64, _I64], "gpur_apex_advance"),
+    (_I64, [ctypes.c_double, _I64, _I64], "gpur_apex_rows_under_way"),
     (_STATUS, [_P, _I32], "gpur_apex_set_actors gpur_apex_finish"),
     (_I64, [_P, _I32], "gpur_apex_actor_process"),
     (_STATUS, [_P, _TEXT, _I32], "gpur_apex_load"),

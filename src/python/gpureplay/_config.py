@@ -551,7 +551,7 @@ _APEX_MEMBERS = ("actors", "processes", "epsilon_base", "epsilon_exponent", "blo
                  "initial_priorities", "replicate", "pull_period", "max_episode_steps", "publish_period",
                  "soft_capacity", "trim_period", "samples_per_insert", "limiter_band", "limiter_timeout",
                  "eval_episodes", "eval_period", "eval_epsilon", "restarts", "seed", "sigma",
-                 "workers")
+                 "workers", "rows_under_way")
 
 
 def apex_config(settings: Settings) -> _c_api.ApexConfig:

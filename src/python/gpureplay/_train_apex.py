@@ -34,6 +34,7 @@ class ApexProgress(Progress):
     """Of an `Apex` whose agent is a `DQN`."""
 
     _others = _OTHERS
+    _has_warned = False  # of old weights
 
     def _step_of(self, stats: Any) -> int:
         return int(stats.env_steps)
@@ -55,7 +56,17 @@ class ApexProgress(Progress):
     def _shown(self, stats: Any, step: int) -> dict[str, float]:
         return {"steps/s": self._rates["env_steps_per_second"], "in/s": self._rates["transitions_per_second"],
                 "learned/s": self._rates["learned_per_second"], "return": stats.recent_return,
-                "evaluated": stats.evaluated_return, "loss": self._rates["loss"], "actors": stats.actors}
+                "evaluated": stats.evaluated_return, "loss": self._rates["loss"], "age": self._rates["weights_age"],
+                "actors": stats.actors}
+
+    def _add_row(self) -> None:
+        super()._add_row()
+        age, period = self._rates["weights_age"], self._agent.config["target_period"]
+        if not self._has_warned and age > period:
+            self._has_warned = True
+            smaller = "a smaller" if self._run.config["samples_per_insert"] else "a"
+            self.say(f"the weights that act are {age:.0f} train steps old, more than a target period, {period}: fewer "
+                     f"actors or {smaller} samples_per_insert keep them newer")
 
     def _beginning(self, stats: Any, step: int) -> str:
         if stats.train_steps > 0:
@@ -159,6 +170,12 @@ class ApexTraining(Training):
                                   "the first must be at most the second")
         use_checkpoint(options, 50_000 if is_small else 1_000_000)
         return found
+
+    def _open(self, device: Any, preset: Any) -> None:
+        super()._open(device, preset)
+        config = self._agent.config  # also of the settings that override the options
+        preset.run["rows_under_way"] = lib.gpur_apex_rows_under_way(preset.run["samples_per_insert"],
+                                                                    config["batch_size"], config["target_period"])
 
     def _use_exploration(self, apex: Settings) -> None:
         apex["epsilons"] = _epsilons_of(self._options["epsilons"])
