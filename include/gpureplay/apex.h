@@ -282,8 +282,9 @@ typedef struct gpur_apex_stats {
     int64_t refused_blocks; /* damaged, of another format, or repeated */
     int64_t lost_blocks;    /* by gaps in their sequence, and at the end of actors by their own count */
     int64_t lost_rows;      /* as in gpur_apex_event, of all actors that have ended; not of workers */
-    int64_t starts, deaths; /* of actors; deaths: not asked to end. A worker that the caller carries has started when a
-                               first block of an incarnation comes, and the incarnation before it has died */
+    int64_t starts, deaths; /* of actors; deaths: not asked to end. A worker that the caller carries has started with
+                               gpur_apex_receive_start, or when a first block of an incarnation comes, and the
+                               incarnation before it has died */
     int64_t actors;         /* that are running now, and such workers of which something came in the last minute */
     int64_t published;      /* versions of the weights */
     int64_t pulled;         /* copies of them that actors took; not of workers */
@@ -450,6 +451,17 @@ GPUR_API gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t a
  *   others                 those of gpur_writer_append_block; they end the run
  */
 GPUR_API gpur_status gpur_apex_receive_block(gpur_apex *apex, const void *block, int64_t bytes);
+
+/*
+ * Tells that a worker begins, as another incarnation than before: counts its start, and the death of the one before if
+ * the run has met it, also if no block of that came. Without such calls only incarnations are counted of which a block
+ * comes. Any thread; takes turns with gpur_apex_receive_block.
+ *
+ *   incarnation  0 or more, and more than that of the last call or block
+ *
+ *   GPUR_INVALID_ARGUMENT  no such worker, or an incarnation that is not larger. Nothing was counted. Also NULL
+ */
+GPUR_API gpur_status gpur_apex_receive_start(gpur_apex *apex, int32_t actor, int64_t incarnation);
 
 /* Takes what an episode of a worker has returned, for events and means. Any thread. GPUR_INVALID_ARGUMENT: no such
  * worker, a length below 1, a return that is not finite, or NULL. */

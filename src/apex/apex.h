@@ -206,6 +206,9 @@ void gpur_apex_take_end(gpur_member *member, int64_t steps);
  * refused, and its worker is not met: so it cannot take the place of another one. */
 gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header, const void *block, int64_t bytes);
 
+/* Counts the start of a worker that the caller carries, and the end of the incarnation before it. Under the lock. */
+void gpur_apex_count_start(gpur_member *worker);
+
 /* receive.c: workers whose blocks the caller brings. The second accepts a half opened one. */
 
 gpur_status gpur_workers_open(gpur_apex *apex);

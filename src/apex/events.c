@@ -69,7 +69,7 @@ static int is_greediest(const gpur_member *member)
     const gpur_member *const members = member->is_carried ? apex->workers : apex->members;
     const int32_t count = member->is_carried ? apex->config.workers : apex->actors;
     for (int32_t i = 0; i < count; i++)
-        if ((members[i].is_running || !member->is_carried) &&
+        if ((members[i].heard > 0.0 || !member->is_carried) &&
             (members[i].epsilon < member->epsilon || (members[i].epsilon <= member->epsilon && i < member->place)))
             return 0;
     return 1;

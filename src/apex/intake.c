@@ -152,8 +152,7 @@ static gpur_status check(gpur_member *member, const void *block, int64_t bytes, 
     return GPUR_OK;
 }
 
-/* Under the lock. */
-static void count_start(gpur_member *worker)
+void gpur_apex_count_start(gpur_member *worker)
 {
     gpur_apex *const apex = worker->apex;
     apex->counts.starts++;
@@ -181,11 +180,12 @@ gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header,
     }
     GPUR_TRY(gpur_member_open_writer(worker));
     gpur_mutex_lock(&apex->lock);
+    const int has_started = worker->is_running && worker->incarnation == header->incarnation;
     worker->incarnation = header->incarnation;
     worker->next_sequence = worker->is_running ? 0 : header->sequence;
     worker->steps = worker->is_running ? 0 : header->first_step;
-    if (worker->is_carried)
-        count_start(worker);
+    if (worker->is_carried && !has_started)
+        gpur_apex_count_start(worker);
     gpur_mutex_unlock(&apex->lock);
     return GPUR_OK;
 }

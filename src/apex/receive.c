@@ -92,6 +92,31 @@ gpur_status gpur_apex_receive_block(gpur_apex *apex, const void *block, int64_t 
     return status;
 }
 
+/* One at a time. */
+static gpur_status receive_start(gpur_member *worker, int64_t incarnation)
+{
+    const int is_first = !worker->is_running && worker->incarnation == 0;
+    GPUR_REQUIRE(incarnation >= 0 && (is_first || incarnation > worker->incarnation),
+                 "incarnation is %" PRId64 " and that of actor %d before was %" PRId64 "; it must be above that",
+                 incarnation, (int)worker->place, is_first ? -1 : worker->incarnation);
+    gpur_mutex_lock(&worker->apex->lock);
+    worker->incarnation = incarnation;
+    worker->next_sequence = worker->steps = 0;
+    gpur_apex_count_start(worker);
+    gpur_mutex_unlock(&worker->apex->lock);
+    return GPUR_OK;
+}
+
+gpur_status gpur_apex_receive_start(gpur_apex *apex, int32_t actor, int64_t incarnation)
+{
+    GPUR_REQUIRE(apex, "apex is NULL");
+    GPUR_TRY(check_actor(apex, actor));
+    gpur_mutex_lock(&apex->receiving);
+    const gpur_status status = receive_start(&apex->workers[actor], incarnation);
+    gpur_mutex_unlock(&apex->receiving);
+    return status;
+}
+
 gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t length, double episode_return)
 {
     GPUR_REQUIRE(apex, "apex is NULL");

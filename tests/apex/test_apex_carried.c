@@ -298,6 +298,33 @@ TEST(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start)
     apex_fixture_close(&fixture);
 }
 
+/* Also those that die before a block of theirs has come are counted, once each. */
+TEST(starts_that_are_told_are_counted_and_so_are_the_deaths_before)
+{
+    open_run("numbers");
+    for (int64_t incarnation = 3; incarnation < 15; incarnation++)
+        CHECK_OK(gpur_apex_receive_start(fixture.apex, 0, incarnation));
+    gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.starts == 12 && stats.deaths == 11 && stats.actors == 0);
+    CHECK_OK(deliver(make(0, 14, 2))); /* the first two are missing */
+    CHECK_OK(deliver(make(0, 14, 3)));
+    CHECK_OK(deliver(make(0, 15, 0))); /* one that was not told */
+    CHECK_OK(gpur_apex_receive_start(fixture.apex, 0, 16));
+    stats = apex_fixture_stats(&fixture);
+    CHECK(stats.starts == 14 && stats.deaths == 13 && stats.actors == 1 && stats.lost_blocks == 2);
+    CHECK_EQUAL(fixture.kinds[GPUR_APEX_STARTED], 13);
+    check_refused(make(0, 15, 1), GPUR_INVALID_ARGUMENT, "incarnation 15 of actor 0, of which incarnation 16 has come");
+    CHECK_FAILS(gpur_apex_receive_start(fixture.apex, 0, 16), GPUR_INVALID_ARGUMENT,
+                "incarnation is 16 and that of actor 0 before was 16; it must be above that");
+    CHECK_FAILS(gpur_apex_receive_start(fixture.apex, 1, -1), GPUR_INVALID_ARGUMENT, "incarnation is -1");
+    CHECK_FAILS(gpur_apex_receive_start(fixture.apex, WORKERS, 1), GPUR_INVALID_ARGUMENT, "actor is 3");
+    CHECK_FAILS(gpur_apex_receive_start(NULL, 0, 1), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_OK(gpur_apex_receive_start(fixture.apex, 1, 0));
+    CHECK_OK(gpur_apex_receive_episode(fixture.apex, 0, 4, 2.5)); /* the one that has told its start alone has none */
+    CHECK_NEAR(apex_fixture_stats(&fixture).recent_return, 2.5, 0.0);
+    apex_fixture_close(&fixture);
+}
+
 /* Workers that have not come do not stand before those that have. */
 TEST(the_return_is_that_of_the_greediest_worker_that_came)
 {
@@ -383,6 +410,7 @@ int main(int argc, char **argv)
     RUN(a_carried_worker_has_its_share_of_the_rows_under_way);
     RUN(bad_blocks_are_refused_and_counted);
     RUN(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start);
+    RUN(starts_that_are_told_are_counted_and_so_are_the_deaths_before);
     RUN(the_return_is_that_of_the_greediest_worker_that_came);
 #ifdef GPUR_HAS_FILES
     RUN(a_block_that_a_saved_run_has_is_refused_after_a_load);

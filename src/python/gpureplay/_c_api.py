@@ -515,6 +515,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I32, _I64, _P, _P, _P, _P, _I32, _P], "gpur_apex_act_dpg"),
     (_STATUS, [_P, _P, _I64], "gpur_apex_receive_block"),
     (_STATUS, [_P, _I32, _I64, ctypes.c_double], "gpur_apex_receive_episode"),
+    (_STATUS, [_P, _I32, _I64], "gpur_apex_receive_start"),
     (_STATUS, [_P, _P, _I64, _P], "gpur_apex_get_weights"),
     (_STATUS, [_P, _I64, _P, _P], "gpur_replay_sample gpur_replay_get_priorities gpur_writer_append"),
     (_STATUS, [_P, _I64, _P, _P, _P], "gpur_replay_gather gpur_replay_update_priorities gpur_writer_append_fields "
