@@ -250,12 +250,11 @@ def receive_cost(found: list[dict[str, Any]]) -> dict[str, float]:
     return costs
 
 
-def simulate(costs: dict[str, float], kind: str, rate: float, link: float, learners: int) -> dict[str, float]:
+def simulate(costs: dict[str, float], kind: str, rate: float, link: float) -> dict[str, float]:
     """The paper's 360 actors make blocks at equal distances, have one call on its way, of up to four blocks, and wait
-    when four more are made. What is shared: the network into the learner's machine, and the thread that receives.
-    Several learners share actors and rate evenly."""
+    when four more are made. What is shared: the network into the learner's machine, and the thread that receives."""
     rows, size, service = KINDS[kind]["rows"], costs[f"{kind} bytes"], costs[kind]
-    actors, rate = -(-ACTORS // learners), rate / learners
+    actors = ACTORS
     period, random = rows * actors / rate, np.random.default_rng(1)
     seconds = max(20.0, 20 * period)
     waiting, is_away, made = np.zeros(actors, int), np.zeros(actors, bool), np.zeros(actors, bool)
@@ -283,7 +282,7 @@ def simulate(costs: dict[str, float], kind: str, rate: float, link: float, learn
             if made[i]:
                 made[i] = False
                 heapq.heappush(events, (now + period, 0, i))
-    return {"accepted": learners * arrived * rows / now, "network": min(1.0, used_network / now),
+    return {"accepted": arrived * rows / now, "network": min(1.0, used_network / now),
             "thread": min(1.0, used_thread / now)}
 
 
@@ -303,18 +302,17 @@ def simulate_all(found: list[dict[str, Any]], plot: str | None) -> None:
     costs = receive_cost(found)
     shown, rates = (10_000, 100_000, 1_000_000), [10_000, PAPER, 30_000, 100_000, 300_000, 1_000_000]
     offered = " | ".join(f"accepted of {rate:,}/s" for rate in shown)
-    print(f"{limits(costs)}\n\n| blocks of | network | learners | {offered} | full first |\n{'|---' * 7}|")
+    print(f"{limits(costs)}\n\n| blocks of | network | {offered} | full first |\n{'|---' * 6}|")
     lines: dict[str, list[float]] = {}
     for kind in KINDS:
         for name, link in LINKS.items():
-            for learners in (1, 4, 16):
-                all_of_it = {rate: simulate(costs, kind, rate, link, learners) for rate in rates}
-                lines[f"{kind}, {name}, {learners}"] = [one["accepted"] for one in all_of_it.values()]
-                last = all_of_it[rates[-1]]
-                full = max(("network", "thread"), key=last.__getitem__) if max(last["network"], last["thread"]) > 0.9 \
-                    else "-"
-                print(f"| {kind} | {name} | {learners} | " +
-                      " | ".join(f"{all_of_it[rate]['accepted']:,.0f}" for rate in shown) + f" | {full} |")
+            all_of_it = {rate: simulate(costs, kind, rate, link) for rate in rates}
+            lines[f"{kind}, {name}"] = [one["accepted"] for one in all_of_it.values()]
+            last = all_of_it[rates[-1]]
+            full = max(("network", "thread"), key=last.__getitem__) if max(last["network"], last["thread"]) > 0.9 \
+                else "-"
+            print(f"| {kind} | {name} | " +
+                  " | ".join(f"{all_of_it[rate]['accepted']:,.0f}" for rate in shown) + f" | {full} |")
     if plot is not None:
         draw(rates, lines, plot)
 
@@ -330,7 +328,7 @@ def draw(rates: list[int], lines: dict[str, list[float]], path: str) -> None:
         axes.plot(rates, rates, color="lightgray", label="all")
         for name, accepted in lines.items():
             if name.startswith(kind):
-                axes.plot(rates, accepted, marker="o", label=name.partition(", ")[2] + " learner(s)")
+                axes.plot(rates, accepted, marker="o", label=name.partition(", ")[2])
         axes.set(xscale="log", yscale="log", xlabel="transitions offered a second", title=f"blocks of {kind}")
         axes.legend(fontsize=8)
     both[0].set_ylabel("accepted a second (simulated)")

@@ -10,6 +10,7 @@ Ray places actors and learner, restarts them, and carries what they send. docs/d
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import inspect
 import itertools
@@ -18,7 +19,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,13 +47,15 @@ from ._schema import fields_of
 from ._train import TrainResult, train
 from ._train_apex import ApexDPGTraining, ApexTraining
 
-_WAITING = 4  # blocks of an actor that wait while others are on their way
+_WAITING = 4  # blocks of an actor that wait while others are on their way; without a limiter
 _IN_FLIGHT = 8  # calls of one process to the learner that Ray accepts; an actor has one
 _FOR_GOOD = -1  # `sent` of an ActorFailed that ends the training
 _QUICK_FAILURES = 5  # of an actor in a row, before anything of it was received, after which the training ends
 _LEARNER_RESTARTS = 10
 _GONE = 0.2  # seconds between two tries to reach a learner that is being restarted
 _FAREWELL = 5.0  # seconds for actors to end
+_LAST_WORDS = 60.0  # seconds for the learner to write the files of a training that has failed
+_LONGEST_WAIT = 60.0  # seconds before an actor begins that has died again and again
 _LOOK = 1.0  # seconds between two looks at the statistics
 _PATIENCE = 60.0  # seconds after which it is said that actors are missing
 _NEW_WEIGHTS = 16e6  # bytes of weights that each machine may have to fetch in a second
@@ -144,6 +147,7 @@ class Learner:
         self._started = time.time_ns()
         self._incarnation = 0
         self._starts: dict[int, int] = {}  # of each actor since something of it was received
+        self._began = time.monotonic()
         self._calls: dict[int, Any] = {}  # the last one of each actor
         self._weights: Any = None  # the object, and its number
         self._published, self._next = 0, 0.0  # next: when there may be a newer object
@@ -193,17 +197,40 @@ class Learner:
         """Ends the training as if on_event had returned False."""
         self._opened().stop()
 
-    def settings(self, actor: int | None = None) -> Settings:
-        """Of an actor that begins now. Incarnations have rising numbers: milliseconds by this process's clock.
-        ActorFailed: its processes have died one after another; Ray would start them for ever."""
-        settings = self._opened().actor_settings()
-        if actor is not None:
-            self._starts[actor] = self._starts.get(actor, 0) + 1
-            if self._starts[actor] > _QUICK_FAILURES:
-                raise ActorFailed(f"its process died {_QUICK_FAILURES} times in a row before anything of it was "
-                                  "received", _FOR_GOOD)
+    def settings(self) -> Settings:
+        """What an actor has to know."""
+        return {**self._opened().actor_settings(), "version": lib.gpur_version()}
+
+    def begin(self, actor: int) -> tuple[int, float]:
+        """An actor begins, for the first time or again. Returns its incarnation and how many seconds it has to wait
+        before it acts: longer and longer if it dies again and again. Incarnations have rising numbers: milliseconds by
+        this process's clock."""
+        run = self._opened().run
         self._incarnation = max(self._incarnation + 1, time.time_ns() // 10**6)
-        return {**settings, "incarnation": self._incarnation, "version": lib.gpur_version()}
+        with contextlib.suppress(Closed):  # the training has ended
+            run._call(lib.gpur_apex_receive_start, actor, self._incarnation)
+        self._starts[actor] = self._starts.get(actor, 0) + 1
+        deaths = self._starts[actor] - 1
+        wait = min(0.025 * 2.0**min(deaths, 60), _LONGEST_WAIT) if deaths else 0.0
+        if deaths:
+            _log.warning("actor %d has begun %d times in a row with nothing received of it; it acts in %.2g s", actor,
+                         deaths + 1, wait)
+        return self._incarnation, wait
+
+    def is_over(self, actor: int) -> bool:
+        """Whether an actor that waits need not begin any more. ActorFailed: it has died again and again, and so have all
+        others; Ray would start them for ever."""
+        training = self._opened()
+        if not self._has_ended and all(map(self._is_given_up, range(training.actors))):
+            raise ActorFailed(f"its process died {self._starts[actor] - 1} times in a row before anything of it was "
+                              "received, and so did those of all others", _FOR_GOOD)
+        return self._has_ended
+
+    def _is_given_up(self, actor: int) -> bool:
+        """Also one that found no place for long."""
+        if actor not in self._starts:
+            return time.monotonic() > self._began + _PATIENCE
+        return self._starts[actor] > _QUICK_FAILURES
 
     def take(self, actor: int, known: Any, episodes: list[tuple[int, float]], *blocks: np.ndarray,
              call: Any = None) -> Any:
@@ -271,10 +298,11 @@ class Learner:
 
 class _Link:
     """Between an actor and the learner: one call at a time, which has all blocks that wait. So blocks arrive in their
-    order, and what waits is bounded."""
+    order, and what waits is bounded. waits: none does, since the actor goes on when its block has arrived."""
 
     def __init__(self, learner: Any, actor: int):
         self._learner, self._actor = learner, actor
+        self.waits = False
         self._blocks: list[np.ndarray] = []
         self._episodes: list[tuple[int, float]] = []
         self._sent: tuple[Any, ...] = ()
@@ -332,6 +360,8 @@ class _Link:
             self._end()
         if self._call is None:
             self._begin()
+        if self.waits:
+            self._end()
 
     def take_episode(self, length: int, value: float) -> None:
         self._episodes.append((length, value))
@@ -364,13 +394,37 @@ class _Link:
 
 class Actor:
     """An actor of Ape-X in a process of its own, as an actor of Ray: an environment, and a policy on the CPU. When Ray
-    has restarted the process, it calls `run` again."""
+    has restarted the process, it makes the object and calls `run` again. The learner hears of each process as it begins,
+    so that it can count those that are killed at once."""
 
-    def run(self, actor: int, learner: Any) -> None:
+    def __init__(self, actor: int, learner: Any):
+        self._actor, self._learner = actor, learner
+        self._begun: tuple[int, float] | None = self._begin()
+
+    def _begin(self) -> tuple[int, float]:
+        begun: tuple[int, float] = _answer(lambda: self._learner.begin.remote(self._actor))
+        return begun
+
+    def _wait(self, seconds: float) -> None:
+        """_Ended, ActorFailed: it need not begin."""
+        end = time.monotonic() + seconds
+        while True:
+            if _answer(lambda: self._learner.is_over.remote(self._actor)):
+                raise _Ended
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, _LOOK))
+
+    def run(self) -> None:
         """Acts until the training has ended. ActorFailed: the environment refused, say."""
-        link = _Link(learner, actor)
+        link = _Link(self._learner, self._actor)
         try:
-            self._act(actor, _answer(lambda: learner.settings.remote(actor)), link)
+            incarnation, seconds = self._begun or self._begin()
+            self._begun = None  # of the next call
+            self._wait(seconds)
+            settings = _answer(lambda: self._learner.settings.remote())
+            self._act(self._actor, {**settings, "incarnation": incarnation}, link)
         except _Ended:
             return
         except RayActorError:  # of the learner
@@ -396,6 +450,7 @@ class Actor:
         envs.open()
         config = apex_config(given["apex"])
         config.env_options = envs.options
+        link.waits = config.samples_per_insert > 0
         try:
             act = lib.gpur_apex_act if len(networks) == 1 else lib.gpur_apex_act_dpg
             status = act(ctypes.addressof(config), actor, given["incarnation"], envs.type,
@@ -466,10 +521,10 @@ class ApeX:
         the result of `gpureplay.train`, in which `agent` is a `Policy` on the CPU, and `buffer` is None.
 
         Ctrl-C ends the training; its files are written, and KeyboardInterrupt is raised. Errors are those of
-        `gpureplay.train`; ActorFailed: an actor failed or died 5 times in a row before anything of it was received;
-        ray.exceptions.ActorDiedError: the learner was restarted too often."""
-        if not ray.is_initialized():
-            ray.init()
+        `gpureplay.train`; ActorFailed: an actor failed, or all died, 5 times in a row before anything of them was
+        received; ray.exceptions.ActorDiedError: the learner was restarted too often; ConnectionError: there is no
+        cluster where RAY_ADDRESS says, or it has another token."""
+        _join()
         given = {**self._given, **({} if steps is None else {"steps": steps})}
         crew = _Crew(given, self._resources)
         try:
@@ -480,6 +535,9 @@ class ApeX:
             raise
         except (KeyboardInterrupt, SystemExit):  # the latter by SIGTERM, for which ray.init has a handler
             crew.stop()
+            raise
+        except ActorFailed:
+            crew.stop(_LAST_WORDS)
             raise
         finally:
             crew.kill()
@@ -508,10 +566,48 @@ class ApeX:
             raise
 
 
+def _join() -> None:
+    """Joins the cluster, unless the program has done so."""
+    if ray.is_initialized():
+        return
+    try:
+        ray.init()
+    except RayError as error:  # what it says of a token that is missing is enough
+        raise ConnectionError(str(error)) from error
+    except ConnectionError as error:
+        raise ConnectionError(f"{error}: either no cluster is there, or it has another token than this program. All of "
+                              "a cluster need the same one, in ~/.ray/auth_token or RAY_AUTH_TOKEN, and "
+                              "RAY_AUTH_MODE=token, or all none") from error
+
+
 def _result_of(found: Settings) -> TrainResult:
     policy = Policy(found["policy"].pop("obs"), device="cpu", **found.pop("policy"))
     policy.set_weights(found.pop("weights"))
     return TrainResult(agent=policy, **found)
+
+
+def _wishes(options: Mapping[str, Any]) -> dict[str, float]:
+    """What an actor of Ray with these options takes, by the names of `ray.cluster_resources`."""
+    named = {"CPU": options.get("num_cpus"), "GPU": options.get("num_gpus"), "memory": options.get("memory")}
+    return {name: value for name, value in {**named, **(options.get("resources") or {})}.items() if value}
+
+
+def _unit(name: str, count: float) -> str:
+    return f"bytes of {name}" if name == "memory" else name + ("s" if name in ("CPU", "GPU") and count != 1 else "")
+
+
+def _share_of(cpus: Sequence[float], actors: int, of_learner: float) -> float:
+    """The most CPUs of an actor, in hundredths, with which all have a place on machines that have so many, wherever the
+    learner is; 0: none."""
+    rests = [[free - of_learner * (i == at) for i, free in enumerate(cpus)] for at, most in enumerate(cpus)
+             if most >= of_learner]
+
+    def has_room(share: float) -> bool:
+        return all(sum(int(free / share + 1e-6) for free in rest if free > 0) >= actors for rest in rests)
+
+    shares = {int(100 * free / count + 1e-6) / 100 for free in {x for rest in rests for x in rest if x > 0}
+              for count in range(1, actors + 1)}
+    return max((share for share in shares if share > 0 and has_room(share)), default=0.0)
 
 
 class _Crew:
@@ -522,10 +618,12 @@ class _Crew:
         # First, as it refuses options that Ray does not have: nothing has begun yet.
         self._make_actor: Any = ray.remote(**{"num_cpus": 1, "max_restarts": -1, **resources["actor"]})(Actor)
         on_gpu = device.startswith("cuda") or (device == "auto" and ray.cluster_resources().get("GPU", 0) > 0)
-        self._learner: Any = ray.remote(**{
-            "num_cpus": 1, "num_gpus": int(on_gpu), "max_restarts": _LEARNER_RESTARTS,
-            "max_pending_calls": _IN_FLIGHT, "concurrency_groups": {"train": 1, "take": 1},
-            **resources["learner"]})(Learner).remote(given)
+        options = {"num_cpus": 1, "num_gpus": int(on_gpu), "max_restarts": _LEARNER_RESTARTS,
+                   "max_pending_calls": _IN_FLIGHT, "concurrency_groups": {"train": 1, "take": 1},
+                   **resources["learner"]}
+        self._of_learner, self._of_actor = _wishes(options), _wishes({"num_cpus": 1, **resources["actor"]})
+        self._say_what_lacks(0)
+        self._learner: Any = ray.remote(**options)(Learner).remote(given)
         self.done: Any = self._learner.train.options(concurrency_group="train", max_task_retries=-1).remote()
         self._actors: list[Any] = []
         self._runs: dict[Any, int] = {}  # the call of each actor
@@ -561,12 +659,39 @@ class _Crew:
             return
         except RayTaskError:  # `done` tells why
             return
-        self._actors = [self._make_actor.remote() for _ in range(actors)]
+        self._say_what_lacks(actors)
+        self._actors = [self._make_actor.remote(i, self._learner) for i in range(actors)]
         for i in range(actors):
             self._run(i)
 
+    def _say_what_lacks(self, actors: int) -> None:
+        """Compares what learner and actors want with all that the cluster has. Ray would only say much later that it
+        finds no place. More machines may come, so this is no error."""
+        there = ray.cluster_resources()
+        for name, each in self._of_actor.items() if actors else self._of_learner.items():
+            beside = self._of_learner.get(name, 0) if actors else 0
+            free, wanted = max(there.get(name, 0) - beside, 0), actors * each if actors else each
+            if wanted <= free + 1e-6:
+                continue
+            who = f"{actors} actors want {wanted:g}" if actors else f"the learner wants {each:g}"
+            advice = self._advice(actors, beside) if actors and name == "CPU" else ""
+            _log.warning("%s %s, and %g %s there%s%s. Those without a place wait until machines join the cluster", who,
+                         _unit(name, wanted), free, "is" if free == 1 else "are",
+                         f" beside the learner's {beside:g}" if beside else "", advice)
+
+    @staticmethod
+    def _advice(actors: int, of_learner: float) -> str:
+        """Resources by which all have a place, the learner's changed only if it must be."""
+        cpus = [node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]]
+        for less in (of_learner, of_learner / 2):
+            share = _share_of(cpus, actors, less)
+            if share:
+                learner = "" if less == of_learner else f'"learner": {{"num_cpus": {less:g}}}, '
+                return f': resources={{{learner}"actor": {{"num_cpus": {share:g}}}}} gives all of them a place'
+        return ""
+
     def _run(self, actor: int) -> None:
-        call = self._actors[actor].run.options(max_task_retries=-1).remote(actor, self._learner)
+        call = self._actors[actor].run.options(max_task_retries=-1).remote()
         self._runs[call] = actor
 
     def _see_to(self, call: Any) -> None:
@@ -609,13 +734,13 @@ class _Crew:
         except RayError:
             return None
 
-    def stop(self) -> None:
+    def stop(self, seconds: float | None = None) -> None:
         """Asks the learner to end the training, and waits for its files. A second Ctrl-C ends the wait."""
         self._learner.stop.remote()
-        ray.wait([self.done])
+        ray.wait([self.done], timeout=seconds)
 
     def kill(self) -> None:
-        """Actors have a moment to end by themselves."""
+        """Actors have a moment to end by themselves. Of one that is killed in a call Ray says that it tries again."""
         if self._runs and ray.wait([self.done], timeout=0)[0]:
             ray.wait([*self._runs], num_returns=len(self._runs), timeout=_FAREWELL)
         for handle in (*self._actors, self._learner):

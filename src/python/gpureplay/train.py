@@ -132,13 +132,10 @@ def _listen_to_signals() -> None:
 def _trainer(engine: str, given: dict[str, Any]) -> Any:
     if engine == "local":
         return functools.partial(train, **given)
-    from .ray import ApeX  # which says how to install Ray where it is missing
-
-    import ray  # noqa: I001
+    from .ray import ApeX, _join  # the module says how to install Ray where it is missing
 
     apex = ApeX(**given)
-    if not ray.is_initialized():
-        ray.init()
+    _join()
     return apex.train
 
 
