@@ -30,6 +30,14 @@ Experiments, --experiment NAME:
                 priority so far as the initial one; with uniform draws; and with 100 kills of actors at random moments.
                 Episodes are those of the actor with the smallest epsilon. There are few of them in Freeway, whose
                 episodes have 2,500 steps: there the last network is evaluated, too.
+    ape-x-rates "apex-dqn-small" with eight actors, in threads, by priority with beta 1 and by uniform draws, each at two
+                learning rates, over 200,000 steps. Seeds 1 to 3 choose a rate for each kind of draws, the same in both
+                games: that with the larger mean of all returns, of the last episodes and evaluated, each divided by the
+                largest mean in its game. Seeds 4 to 11 then compare the two. Episodes are those of the actor with the
+                smallest epsilon, and the last network is evaluated in both games.
+    ape-x-age   "apex-dqn-small" with 64 actors and with eight, in threads, over 200,000 steps and four seeds: the age
+                of the weights that acted, in train steps, as the median over a run's rows of rates.csv since training
+                began, and the returns as above.
     apex-dpg    "apex-dpg-small" with two actors in pendulum swing-up, and Stable-Baselines3's DDPG and TD3 with the
                 same noise and else their own defaults, over five seeds. Evaluations have no noise. For this one and the
                 three below --train must be "python -m gpureplay.train", with gpureplay[dm_control].
@@ -57,6 +65,7 @@ their commit in GPUREPLAY_COMMIT.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import itertools
 import json
@@ -87,12 +96,19 @@ _CONTROL = {"capacity": 100_000, "prepopulation": 2_000, "gamma": 0.99, "sigma":
                                                                     "cheetah-run")}}
 _BOTH = [*_SMALL, "--num-envs", "8", "--concurrent", "1", "--synchronized", "1"]
 _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]
+_THREADS = ["--preset", "apex-dqn-small", "--processes", "0"]
+_RATES = {f"{kind}, {rate}": [*_THREADS, "--actors", str(APEX_ACTORS), *options, "--learning-rate", rate]
+          for kind, options in (("priorities", ["--beta", "1"]), ("uniform", ["--prioritized", "0"]))
+          for rate in ("2.5e-4", "1e-3")}
+_EVALUATED = {"MinAtar/Breakout": 300, "MinAtar/Freeway": 30}
 
 
 class Experiment(NamedTuple):
     """systems: the options of the program by name. base: the one that the others are compared with. choice: seeds of
     all systems, of which the best one goes on. seeds: of the comparison. settings: in the place of those in SETTINGS;
-    with "sigma" of all of them. by_base: the table compares each system with the base alone, not with each other one."""
+    with "sigma" of all of them. by_base: the table compares each system with the base alone, not with each other one.
+    kinds: of the systems whose names begin so the seeds of `choice` choose one each; the first is compared with the
+    second. has_random: whether random players are compared with."""
 
     games: tuple[str, ...]
     systems: dict[str, list[str]]
@@ -101,6 +117,8 @@ class Experiment(NamedTuple):
     seeds: tuple[int, ...]
     settings: dict[str, Any] = {}
     by_base: bool = False
+    kinds: tuple[str, ...] = ()
+    has_random: bool = True
 
 
 EXPERIMENTS = {
@@ -132,7 +150,14 @@ EXPERIMENTS = {
     "ape-x": Experiment(
         ("MinAtar/Breakout", "MinAtar/Freeway"),
         {KILLED: _APEX, "Ape-X": _APEX, "largest priority so far": [*_APEX, "--initial-priorities", "max"],
-         "uniform": [*_APEX, "--prioritized", "0"]}, "Ape-X", (), tuple(range(1, 9))),
+         "uniform": [*_APEX, "--prioritized", "0"]}, "Ape-X", (), tuple(range(1, 9)),
+        {"eval_episodes": {"MinAtar/Freeway": 30}}),
+    "ape-x-rates": Experiment(
+        ("MinAtar/Breakout", "MinAtar/Freeway"), _RATES, "", (1, 2, 3), tuple(range(4, 12)),
+        {"steps": 200_000, "eval_episodes": _EVALUATED}, kinds=("priorities", "uniform"), has_random=False),
+    "ape-x-age": Experiment(
+        ("MinAtar/Breakout",), {f"{actors} actors": [*_THREADS, "--actors", str(actors)] for actors in (64, 8)},
+        "8 actors", (), (1, 2, 3, 4), {"steps": 200_000, "eval_episodes": _EVALUATED}, has_random=False),
     "apex-dpg": Experiment(
         ("dm_control/pendulum-swingup",), {"Ape-X DPG": _DPG, PEER_DDPG: [], PEER_TD3: []}, PEER_TD3, (),
         tuple(range(1, 6)), {**_CONTROL, "steps": 40_000, "last_steps": 10_000}),
@@ -177,7 +202,7 @@ def _run_ours(train: str, out: Path, options: list[str], system: str, game: str,
              "cpu", "--threads", "1", *period, "--eval-episodes", str(s["eval_episodes"][game]), "--checkpoint", "0"]
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
     if "--loss" in options:
-        _train_by_loss(given)
+        _train_by_package(given)
     else:
         subprocess.run([*shlex.split(train), *given, "--quiet"], check=True)
     with open(folder / "episodes.csv", newline="") as file:
@@ -189,13 +214,20 @@ def _run_ours(train: str, out: Path, options: list[str], system: str, game: str,
     return {"episodes": episodes, "evaluated": float(last["mean_return"]), "seconds": seconds}
 
 
-def _train_by_loss(given: list[str]) -> None:
-    """The same by the package: its programs have no option for the learner's loss."""
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _train_by_package(given: list[str]) -> None:
+    """The same by the package: its programs have no options for the learner's loss and beta."""
     import gpureplay
 
-    settings: dict[str, Any] = {name[2:].replace("-", "_"): int(value) if value.isdigit() else value
-                                for name, value in zip(given[::2], given[1::2])}
-    gpureplay.train(agent={"loss": settings.pop("loss")}, progress=False, **settings)
+    settings = {name[2:].replace("-", "_"): _value(value) for name, value in zip(given[::2], given[1::2])}
+    agent = {name: settings.pop(name) for name in ("loss", "beta") if name in settings}
+    gpureplay.train(agent=agent, progress=False, **settings)
 
 
 def _rows(file: Path) -> list[dict[str, str]]:
@@ -224,24 +256,33 @@ def _kill_actors(process: subprocess.Popen[bytes], rates: Path, seed: int) -> No
 def _run_apex(train: str, out: Path, options: list[str], system: str, game: str, seed: int) -> dict[str, Any]:
     """The episodes of the actor with the smallest epsilon, and what the run says of its actors' ends."""
     s, folder = SETTINGS, _file(out, system, game, seed).with_suffix("")
-    evaluates = game == "MinAtar/Freeway"
-    command = [train, "--env", game, *options, "--steps", str(s["steps"]), "--seed", str(seed), "--out", str(folder),
-               "--device", "cpu", "--threads", "1", "--quiet", "--checkpoint", "0", "--eval-period", "0",
-               "--eval-episodes", str(s["eval_episodes"][game] if evaluates else 0)]
+    actors, evaluates = int(options[options.index("--actors") + 1]), game in s["eval_episodes"]
+    given = ["--env", game, *options, "--steps", str(s["steps"]), "--seed", str(seed), "--out", str(folder),
+             "--device", "cpu", "--threads", "1", "--checkpoint", "0", "--eval-period", "0",
+             "--eval-episodes", str(s["eval_episodes"][game] if evaluates else 0)]
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
-    with subprocess.Popen(command) as process:
-        if system == KILLED:
-            _kill_actors(process, folder / "rates.csv", seed)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    greediest = [row for row in _rows(folder / "episodes.csv") if int(row["actor"]) == APEX_ACTORS - 1]
+    if "--beta" in options:
+        _train_by_package(given)
+    else:
+        _train_apex([train, *given, "--quiet"], folder, seed if system == KILLED else None)
+    greediest = [row for row in _rows(folder / "episodes.csv") if int(row["actor"]) == actors - 1]
     ends = [row for row in _rows(folder / "actors.csv") if row["event"] == "ended" and row["asked"] == "0"]
     rates = _rows(folder / "rates.csv")
     evaluated = {"evaluated": float(_rows(folder / "evaluations.csv")[-1]["mean_return"])} if evaluates else {}
+    ages = [float(row["weights_age"]) for row in rates if int(row["train_steps"]) > 0 and row["weights_age"]]
     return {"episodes": [(int(row["step"]), float(row["return"])) for row in greediest], "deaths": len(ends),
             "lost_blocks": sum(int(row["lost_blocks"]) for row in ends),
             "lost_rows": sum(int(row["lost_rows"]) for row in ends), "seconds": float(rates[-1]["seconds"]),
-            **evaluated}
+            "age": statistics.median(ages), **evaluated}
+
+
+def _train_apex(command: list[str], folder: Path, kills: int | None) -> None:
+    """kills: the seed of kills, or None."""
+    with subprocess.Popen(command) as process:
+        if kills is not None:
+            _kill_actors(process, folder / "rates.csv", kills)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
 
 
 def _make_env(game: str) -> Any:
@@ -435,14 +476,15 @@ def _one(given: argparse.Namespace, system: str, game: str, seed: int) -> None:
 def run(given: argparse.Namespace) -> None:
     out, experiment = Path(given.out), EXPERIMENTS[given.experiment]
     out.mkdir(parents=True, exist_ok=True)
-    for game in () if experiment.choice else experiment.games:
+    for game in experiment.games if experiment.has_random and not experiment.choice else ():
         path = _file(out, "Random", game, 0)
         if not path.exists():
             path.write_text(json.dumps({"system": "Random", "game": game, "returns": _random_returns(game)}))
     if experiment.choice:
         _run_all(given, list(experiment.systems), experiment.choice)
         found = [_collected(json.loads(path.read_text())) for path in sorted(out.glob("*.json"))]
-        _run_all(given, [experiment.base, _chosen(experiment, found)], experiment.seeds)
+        chosen = _chosen_kinds(experiment, found) or [experiment.base, _chosen(experiment, found)]
+        _run_all(given, chosen, experiment.seeds)
     else:
         _run_all(given, list(experiment.systems), experiment.seeds)
 
@@ -464,11 +506,28 @@ def _chosen(experiment: Experiment, results: list[dict[str, Any]]) -> str:
     return max((system for system in experiment.systems if system != experiment.base), key=mean)
 
 
+def _chosen_kinds(experiment: Experiment, results: list[dict[str, Any]]) -> list[str]:
+    """Of each kind the system with the highest returns over the seeds that choose, relative to the largest in a game."""
+    def mean(system: str, game: str) -> float:
+        return statistics.mean((one["last"] + one["evaluated"]) / 2 for one in results if one["system"] == system and
+                               one["game"] == game and one["seed"] in experiment.choice)
+
+    if not experiment.kinds:
+        return []
+    largest = {game: max(mean(system, game) for system in experiment.systems) for game in experiment.games}
+
+    def score(system: str) -> float:
+        return statistics.mean(mean(system, game) / largest[game] for game in experiment.games)
+
+    return [max((system for system in experiment.systems if system.startswith(kind)), key=score)
+            for kind in experiment.kinds]
+
+
 def one(given: argparse.Namespace) -> None:
     out = Path(given.out)
     out.mkdir(parents=True, exist_ok=True)
     options = EXPERIMENTS[given.experiment].systems[given.system]
-    run_one = _run_apex if given.experiment == "ape-x" else _run_ours
+    run_one = _run_apex if given.experiment.startswith("ape-x") else _run_ours
     if given.system in (PEER_DDPG, PEER_TD3):
         found = _run_peer_ddpg(given.system, given.game, given.seed)
     elif given.system in (PEER, PEER_A2C):
@@ -533,7 +592,9 @@ def _spread(values: list[float]) -> str:
 
 def table(given: argparse.Namespace) -> None:
     experiment, results = EXPERIMENTS[given.experiment], _read(given.file)
-    if experiment.choice:
+    if not experiment.has_random:
+        _plain_table(experiment, results)
+    elif experiment.choice:
         _choice_table(experiment, results)
     else:
         _peer_table(experiment, results)
@@ -557,6 +618,30 @@ def _choice_table(experiment: Experiment, results: list[dict[str, Any]]) -> None
     print(f"| random steps | | {random:.2f} | | |\n")
     print(DIFFERENCES)
     _print_differences(experiment.games[0], compared, random)
+
+
+def _plain_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
+    """All systems over the seeds that choose, if any do; then those that are compared, over the others; and by how much
+    the first is above the second."""
+    chosen = _chosen_kinds(experiment, results) or list(experiment.systems)
+    rows = [(system, experiment.choice) for system in experiment.systems if experiment.choice]
+    print("| game | system | seeds | return of the last episodes, and deviation | evaluated at the end | age of the "
+          "acting weights, train steps | seconds a run |\n" + "|---" * 7 + "|")
+    differences = []
+    for game in experiment.games:
+        for system, seeds in [*rows, *((system, experiment.seeds) for system in chosen)]:
+            mine = [one for one in results if (one["system"], one["game"]) == (system, game) and one["seed"] in seeds]
+            print(f"| {game} | {system} | {seeds[0]} to {seeds[-1]} | {_spread([one['last'] for one in mine])} | "
+                  f"{_evaluated(mine)} | {statistics.median(one['age'] for one in mine):.0f} | "
+                  f"{statistics.median(one['seconds'] for one in mine):.0f} |")
+        for metric, name in METRICS.items():
+            first, second = ([one[metric] for one in results if (one["system"], one["game"]) == (system, game) and
+                              one["seed"] in experiment.seeds] for system in chosen)
+            difference, half = interval(first, second)
+            differences.append(f"| {game} | {' minus '.join(chosen)} | {name} | {difference:+.2f} "
+                               f"({difference - half:+.2f} to {difference + half:+.2f}) |")
+    print("\n| game | difference | by | its 95% interval |\n" + "|---" * 4 + "|")
+    print("\n".join(differences))
 
 
 def _peer_table(experiment: Experiment, results: list[dict[str, Any]]) -> None:
@@ -629,8 +714,9 @@ def plot(given: argparse.Namespace) -> None:
     games = experiment.games
     figure, axes = plt.subplots(1, len(games), figsize=(5 * len(games), 3.6), squeeze=False)
     for axis, game in zip(axes[0], games):
-        for number, system in enumerate(experiment.systems):
-            curves = [one["curve"] for one in results if one["game"] == game and one["system"] == system]
+        for number, system in enumerate(_chosen_kinds(experiment, results) or experiment.systems):
+            curves = [one["curve"] for one in results if one["game"] == game and one["system"] == system and
+                      (not experiment.kinds or one["seed"] in experiment.seeds)]
             if not curves:
                 continue
             steps = [(i + 1) * SETTINGS["steps"] / BINS for i in range(BINS)]
