@@ -305,7 +305,7 @@ typedef struct gpur_apex_stats {
     double actor_infer_seconds;  /* in inference */
     double actor_wait_seconds;   /* in handing over blocks: waiting for the limiter or for room; and, of actors in
                                     threads, appending them */
-    double weights_age;          /* mean age of the weights that acted over the last 100 blocks: train steps done when the
+    double weights_age;          /* median age of the weights that acted over the last 100 blocks: train steps done when the
                                     block was appended, less those done when the weights were published that chose its
                                     last action. NaN before the first block */
 } gpur_apex_stats;

@@ -239,7 +239,7 @@ static gpur_apex_stats read_stats(const gpur_apex *apex)
         .publish_seconds = apex->publish_seconds,
         .receive_seconds = apex->receive_seconds,
         .learner_wait_seconds = apex->learner_wait_seconds,
-        .weights_age = gpur_recent_mean(&apex->ages, GPUR_APEX_RECENT),
+        .weights_age = gpur_recent_median(&apex->ages),
     };
 }
 

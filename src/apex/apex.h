@@ -19,7 +19,7 @@ enum { GPUR_APEX_RECENT = 100, GPUR_APEX_ERROR = 512 };
 
 typedef struct gpur_apex_folder gpur_apex_folder; /* folder.h */
 
-/* The last so many values, of which the mean is reported. */
+/* The last so many values, of which the mean or the median is reported. */
 typedef struct gpur_recent {
     double values[GPUR_APEX_RECENT];
     int64_t count; /* ever added */
@@ -177,6 +177,7 @@ void gpur_apex_deliver_events(gpur_apex *apex);
 
 void gpur_recent_add(gpur_recent *recent, double value);
 double gpur_recent_mean(const gpur_recent *recent, int64_t most); /* of at most so many; NaN if there are none */
+double gpur_recent_median(const gpur_recent *recent);
 
 /* intake.c */
 

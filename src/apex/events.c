@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void gpur_recent_add(gpur_recent *recent, double value)
 {
@@ -17,6 +18,21 @@ double gpur_recent_mean(const gpur_recent *recent, int64_t most)
     for (int64_t i = 1; i <= count; i++)
         sum += recent->values[(recent->count - i) % GPUR_APEX_RECENT];
     return count > 0 ? sum / (double)count : (double)NAN;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double gpur_recent_median(const gpur_recent *recent)
+{
+    double sorted[GPUR_APEX_RECENT];
+    const size_t count = (size_t)gpur_min(recent->count, GPUR_APEX_RECENT);
+    memcpy(sorted, recent->values, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, compare);
+    return count > 0 ? 0.5 * (sorted[(count - 1) / 2] + sorted[count / 2]) : (double)NAN;
 }
 
 void gpur_apex_end(gpur_apex *apex, gpur_status status, const char *error)

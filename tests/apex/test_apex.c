@@ -39,6 +39,17 @@ TEST(epsilons_are_a_ladder_or_a_fixed_set_and_sigmas_equal)
         CHECK(gpur_apex_noise(&config, 1, i, 8) == 0.3f);
 }
 
+TEST(recent_values_are_the_last_hundred)
+{
+    gpur_recent recent = {.count = 0};
+    CHECK(isnan(gpur_recent_median(&recent)));
+    for (int i = 1; i <= 250; i++) {
+        gpur_recent_add(&recent, i % 2 ? (double)i : -(double)i);
+        const double wanted = i == 1 ? 1.0 : i == 2 ? -0.5 : i == 3 ? 1.0 : i == 250 ? 0.5 * (151.0 - 152.0) : NAN;
+        CHECK(isnan(wanted) || gpur_recent_median(&recent) == wanted);
+    }
+}
+
 /* All that was made has arrived, and is in the replay, each transition with the limits of an episode that its fields
  * say. */
 static void check_all_arrived(void)
@@ -485,6 +496,7 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(epsilons_are_a_ladder_or_a_fixed_set_and_sigmas_equal);
+    RUN(recent_values_are_the_last_hundred);
     RUN(actors_in_threads_fill_the_replay_while_it_is_trained_on);
     RUN(a_block_can_be_appended_several_times);
     RUN(frames_and_uniform_draws_and_other_priorities_work);

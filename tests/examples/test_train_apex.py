@@ -140,13 +140,15 @@ def there_is_room_for_the_frames_that_blocks_repeat(folder):
 
 
 def old_weights_are_warned_of(folder):
-    """Weights are published every 10 train steps, so that they are older than 2. A block has its share of 4 rows."""
-    done = run(*pole(out=folder / "old", steps=2000, prepopulation=300, checkpoint=0, actors=2,
-                     **{"target-period": 2, "eval-episodes": 0}))
+    """Those that act are the first ones to the end. With a limiter a block would have its share of 4 rows."""
+    few = {"prepopulation": 300, "checkpoint": 0, "actors": 2, "target-period": 2, "eval-episodes": 0}
+    done = run(*pole(out=folder / "old", **few, steps=20000, **{"samples-per-insert": 0, "pull-period": 10**6}))
     told = done.stdout + done.stderr
     assert re.search(r"the weights that act are \d+ train steps old, more than a target period, 2: fewer ", told), told
     assert told.count("train steps old") == 1
-    assert json.loads((folder / "old/config.json").read_text())["apex"]["rows_under_way"] == 4
+    assert json.loads((folder / "old/config.json").read_text())["apex"]["rows_under_way"] == 0
+    run(*pole(out=folder / "limited", **few, steps=1000))
+    assert json.loads((folder / "limited/config.json").read_text())["apex"]["rows_under_way"] == 4
 
 
 def actors_in_processes_find_a_plugin(folder):
