@@ -223,8 +223,8 @@ typedef struct gpur_replay_config {
 
                                  How many are enough: frame_stack + 2 n_step for each environment of all writers. Then
                                  each frame is stored once. With fewer, frames are stored again, and so transitions may
-                                 be evicted before the ring has `capacity` of them. gpur_writer_open refuses a writer
-                                 for which the default is too few, and tells the log if a number of yours is.
+                                 be evicted before the ring has `capacity` of them: gpur_writer_open refuses a writer
+                                 for which the default is too few, and for a number of yours only tells the log.
 
                                  Why: an episode has one frame more than transitions; and a transition can only link to
                                  the last extra_frames frames (or as many as a staging block holds, if that is more). A
