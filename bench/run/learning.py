@@ -48,6 +48,8 @@ Experiments, --experiment NAME:
     ga3c        "ga3c-small", "a3c-small" and "a2c-small" with 16 agents, and Stable-Baselines3's A2C with 16
                 environments, the same network, entropy 0.01, and its own defaults else, over eight seeds. Evaluations
                 draw actions, as the training does.
+    ga3c-cartpole
+                The same three presets, with their own numbers of agents, in CartPole over eight seeds.
 
 `run` does what is not in --out yet, each run in a process with one thread, --jobs at the same time: it can be stopped
 and started again, and begins those anew that were not finished. A result holds the settings.
@@ -177,6 +179,10 @@ EXPERIMENTS = {
         {**{name: ["--preset", preset, "--agents", str(AGENTS)] for name, preset in
             (("GA3C", "ga3c-small"), ("A3C", "a3c-small"), ("A2C", "a2c-small"))}, PEER_A2C: []}, PEER_A2C, (),
         tuple(range(1, 9))),
+    "ga3c-cartpole": Experiment(
+        ("CartPole-v1",), {"GA3C": ["--preset", "ga3c-small"], "A3C": ["--preset", "a3c-small"],
+                           "A2C": ["--preset", "a2c-small"]}, "GA3C", (), tuple(range(1, 9)),
+        {"steps": 1_000_000, "eval_episodes": {"CartPole-v1": 100}}, by_base=True),
 }
 SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "prepopulation": 5_000, "batch": 32,
             "gamma": 0.99, "train_period": 4, "target_period": 1_000, "exploration_steps": 100_000, "epsilon": 0.1,
