@@ -69,6 +69,9 @@ typedef struct gpur_actor_critic_config {
     int32_t math;                    /* GPUR_MATH_*; default FP32 */
     int32_t deterministic;           /* CUDA. 1: only convolution algorithms that give the same bits in each run. 0, the
                                         default: as cuDNN's heuristics choose */
+    int32_t check_finite;            /* 1, the default: train steps refuse observations and returns that are NaN or
+                                        infinite, and so do runs (ga3c.h) what their environments show. 0: they are
+                                        taken */
     uint64_t seed;                   /* of the initial weights; default 0 */
 } gpur_actor_critic_config;
 
@@ -98,7 +101,7 @@ typedef struct gpur_actor_critic_batch {
     int64_t count;          /* rows, 1 to max_batch; each call may have another number */
     const void *obs;        /* (count, ...) as config.obs */
     const int32_t *actions; /* (count) 0 to num_actions - 1 */
-    const float *returns;   /* (count) R; finite */
+    const float *returns;   /* (count) R */
 } gpur_actor_critic_batch;
 
 /* What a train step computed. The first four are means over the rows, without coefficients. */
@@ -119,8 +122,8 @@ typedef struct gpur_actor_critic_losses {
  *
  *   losses  may be NULL; otherwise `size` is set by the caller
  *
- *   GPUR_INVALID_ARGUMENT  a count, an action or a return out of range (the message has its row), or NULL; nothing is
- *                          trained
+ *   GPUR_INVALID_ARGUMENT  a count or an action out of range, an observation or a return that is not finite
+ *                          (check_finite; the message has its row), or NULL; nothing is trained
  */
 GPUR_API gpur_status gpur_actor_critic_train(gpur_actor_critic *learner, const gpur_actor_critic_batch *batch,
                                              gpur_actor_critic_losses *losses);

@@ -23,7 +23,7 @@
  * published as a whole, so that no launch sees part of it. When the ring is full, the oldest transitions are evicted.
  *
  * "Device memory" is the memory of the replay's device, which is ordinary host memory where that is the CPU. Values are
- * stored as given: a NaN in an observation or a reward is not refused, and batches have it, too.
+ * stored as given, and numbers that are NaN or infinite are refused (check_finite).
  *
  * Any call that uses the device can also return GPUR_DEVICE_ERROR; the replay can then only be destroyed.
  */
@@ -217,7 +217,11 @@ typedef struct gpur_replay_config {
     int32_t frame_stack;      /* frames in one observation, 1 to GPUR_MAX_STACK; default 1 */
     int32_t stack_axis;       /* GPUR_STACK_*; default FIRST */
     int32_t stack_pad;        /* GPUR_PAD_*; default ZERO */
-    int32_t reserved;         /* 0 */
+    int32_t check_finite;     /* 1, the default: NaN and infinite numbers are refused: in all fields of floats but
+                                 `priority`, wherever they come from host memory (steps, resets, appends, blocks, files,
+                                 host batches of a learner), and in what the environments of runs and actors show. 0:
+                                 they are taken. Arrays in the memory of a GPU are not searched, because that would have
+                                 to wait for them */
     int64_t extra_frames;     /* frames for which the ring of frames has room beyond `capacity`, 0 to 2^32 - 1. 0, the
                                  default: capacity / 64, or 64 (frame_stack + 2 n_step) if that is more.
 

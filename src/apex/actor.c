@@ -9,7 +9,6 @@
 #include "replay/config.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -138,7 +137,7 @@ static gpur_status open_actor(actor *a)
     const int32_t priority = gpur_schema_find(schema, "priority");
     if (priority >= 0)
         a->extras[priority] = &no_priority;
-    GPUR_TRY(gpur_player_open(&a->player, &a->obs_shape, a->obs));
+    GPUR_TRY(gpur_player_open(&a->player, &a->obs_shape, a->obs, a->parts->replay->check_finite));
     return pull(a);
 }
 
@@ -214,7 +213,7 @@ static gpur_status record(actor *a, const gpur_env_result *result)
 static gpur_status begin_episode(actor *a)
 {
     lap(a, NULL);
-    GPUR_TRY(gpur_env_error(gpur_player_reset(&a->player)));
+    GPUR_TRY(gpur_player_reset(&a->player));
     lap(a, &a->counts->env_nanoseconds);
     return a->packer ? gpur_packer_reset(a->packer, a->player.frame) : GPUR_OK;
 }
@@ -246,9 +245,8 @@ static gpur_status take_step(actor *a)
 {
     gpur_env_result result;
     GPUR_TRY(choose(a));
-    GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, a->chooser.env_action, &result)));
+    GPUR_TRY(gpur_player_step(&a->player, a->chooser.env_action, &result));
     lap(a, &a->counts->env_nanoseconds);
-    GPUR_REQUIRE(isfinite(result.reward), "the reward is %g; it must be finite", (double)result.reward);
     a->episode.length++;
     a->episode.episode_return += (double)result.reward;
     limit_episode(a, &result);

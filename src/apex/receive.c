@@ -2,6 +2,8 @@
 /* Workers whose blocks, episodes and weights the caller carries: the learner's side. */
 #include "apex/apex.h"
 
+#include "replay/view.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -122,7 +124,8 @@ gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t le
     GPUR_REQUIRE(apex, "apex is NULL");
     GPUR_TRY(check_actor(apex, actor));
     GPUR_REQUIRE(length >= 1, "length is %" PRId64 "; it must be at least 1", length);
-    GPUR_REQUIRE(isfinite(episode_return), "episode_return is %g; it must be finite", episode_return);
+    GPUR_REQUIRE(isfinite(episode_return) || !gpur_replay_settings(apex->replay)->check_finite,
+                 "episode_return is %g; it must be a finite number", episode_return);
     const gpur_actor_episode episode = {.episode_return = episode_return, .length = length};
     gpur_mutex_lock(&apex->lock);
     gpur_apex_add_episode(&apex->workers[actor], &episode);

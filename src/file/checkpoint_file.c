@@ -2,6 +2,7 @@
 /* Saves and loads checkpoint files: options, metadata, and the copies between sections and chunks of the file. */
 #include "file/checkpoint_file.h"
 
+#include "base/numbers.h"
 #include "base/sized.h"
 #include "base/thread.h"
 
@@ -540,15 +541,14 @@ gpur_status gpur_checkpoint_match(const gpur_checkpoint *checkpoint, gpur_sectio
 }
 
 /* `chunk` holds bytes [begin, end) of the data. */
-static gpur_status check_reals(const gpur_tensor_entry *reals, const unsigned char *chunk, int64_t begin, int64_t end)
+static gpur_status check_expected(const gpur_checkpoint *checkpoint, const unsigned char *chunk, int64_t begin,
+                                  int64_t end)
 {
-    const int64_t first = begin > reals->begin ? begin : reals->begin, last = end < reals->end ? end : reals->end;
-    for (int64_t at = first; at < last; at += (int64_t)sizeof(float)) {
-        float value;
-        memcpy(&value, chunk + (at - begin), sizeof value);
-        if (!(value >= 0.0f && value < INFINITY))
-            return gpur_fail(GPUR_FILE_ERROR, "number %" PRId64 " of its %s is %g; it must be finite, and 0 or more",
-                             (at - reals->begin) / (int64_t)sizeof value, reals->name, (double)value);
+    for (int32_t i = 0; i < checkpoint->expected_count; i++) {
+        const gpur_expectation *const e = &checkpoint->expected[i];
+        const int64_t first = gpur_max(begin, e->entry.begin), last = gpur_min(end, e->entry.end);
+        if (first < last)
+            GPUR_TRY(e->check(e->context, chunk + (first - begin), first - e->entry.begin, last - e->entry.begin));
     }
     return GPUR_OK;
 }
@@ -561,7 +561,7 @@ static gpur_status read_chunk(const gpur_checkpoint *checkpoint, int64_t chunk, 
     *end = *begin + GPUR_CHUNK < checkpoint->data_bytes ? *begin + GPUR_CHUNK : checkpoint->data_bytes;
     GPUR_TRY(gpur_file_reader_read(&checkpoint->file, to, *end - *begin, checkpoint->data_at + *begin));
     if (gpur_checksum(to, *end - *begin) == checkpoint->checksums[chunk])
-        return check_reals(&checkpoint->reals, to, *begin, *end);
+        return check_expected(checkpoint, to, *begin, *end);
     return gpur_fail(GPUR_FILE_ERROR, "its bytes %" PRId64 " to %" PRId64 " are not what was written",
                      checkpoint->data_at + *begin, checkpoint->data_at + *end - 1);
 }
@@ -686,10 +686,11 @@ gpur_status gpur_checkpoint_verify(gpur_checkpoint *checkpoint, gpur_device *dev
 /* Loading, chunk by chunk: while one chunk is copied to the device, the next is read. */
 
 /* Chunks begin at multiples of 4 bytes. The tensor must, too, or one of its values could straddle two chunks. */
-gpur_status gpur_checkpoint_expect_reals(gpur_checkpoint *checkpoint, const char *name)
+gpur_status gpur_checkpoint_expect(gpur_checkpoint *checkpoint, const char *name, gpur_bytes_check bytes_check,
+                                   const void *context)
 {
     const gpur_tensor_entry *const entry = gpur_tensors_find(&checkpoint->tensors, name);
-    if (!entry || entry->type != GPUR_F32)
+    if (!entry || checkpoint->expected_count == GPUR_MAX_EXPECTATIONS)
         return GPUR_OK;
     if (entry->begin < checkpoint->covered_at || (entry->begin - checkpoint->covered_at) % (int64_t)sizeof(float) != 0)
         return gpur_checkpoint_add_path_to_error(checkpoint,
@@ -697,7 +698,7 @@ gpur_status gpur_checkpoint_expect_reals(gpur_checkpoint *checkpoint, const char
                                                            "its %s begin at byte %" PRId64 " of its data; they must "
                                                            "follow the checksums, at a multiple of 4 bytes",
                                                            name, entry->begin));
-    checkpoint->reals = *entry;
+    checkpoint->expected[checkpoint->expected_count++] = (gpur_expectation){*entry, bytes_check, context};
     return GPUR_OK;
 }
 

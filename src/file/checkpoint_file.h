@@ -92,6 +92,18 @@ gpur_status gpur_checkpoint_add_kind(gpur_tensors *tensors, const char *kind);
 gpur_status gpur_checkpoint_write(gpur_device *device, gpur_stream *stream, gpur_sections *sections,
                                   gpur_tensors *tensors, const char *path, const gpur_checkpoint_options *options);
 
+/* Refuses, with GPUR_FILE_ERROR, bytes [begin, end) of a tensor, of which both ends are multiples of 4. They come in any
+ * order, from any thread. `context` is the caller's. */
+typedef gpur_status (*gpur_bytes_check)(const void *context, const unsigned char *bytes, int64_t begin, int64_t end);
+
+/* What a tensor must hold. */
+typedef struct gpur_expectation {
+    gpur_tensor_entry entry;
+    gpur_bytes_check check;
+    const void *context;
+} gpur_expectation;
+enum { GPUR_MAX_EXPECTATIONS = 3 };
+
 typedef struct gpur_checkpoint {
     gpur_file_reader file;
     gpur_tensors tensors;
@@ -99,10 +111,11 @@ typedef struct gpur_checkpoint {
     int64_t data_bytes;
     int64_t covered_at; /* offset within the data of the first chunk */
     int64_t chunks;
-    uint64_t *checksums;     /* (chunks + 2) */
-    uint64_t head;           /* checksum of the head as read */
-    gpur_tensor_entry reals; /* tensor whose values must be finite and >= 0; empty: none */
-    int verified;            /* gpur_checkpoint_verify has succeeded */
+    uint64_t *checksums;                              /* (chunks + 2) */
+    uint64_t head;                                    /* checksum of the head as read */
+    gpur_expectation expected[GPUR_MAX_EXPECTATIONS]; /* (expected_count) */
+    int32_t expected_count;
+    int verified; /* gpur_checkpoint_verify has succeeded */
 } gpur_checkpoint;
 
 /* Opens a file and reads its header. The file may come from another program. A failure leaves nothing open. */
@@ -124,9 +137,10 @@ gpur_status gpur_checkpoint_add_path_to_error(const gpur_checkpoint *checkpoint,
 gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kind, const char *what,
                                     const gpur_tensors *settings, const gpur_scalar *scalars, int32_t count);
 
-/* From now on every chunk that is read is refused if it holds a value of this tensor that is negative, NaN or infinite.
- * Has no effect if the file has no such tensor of float32. */
-gpur_status gpur_checkpoint_expect_reals(gpur_checkpoint *checkpoint, const char *name);
+/* From now on every chunk that is read is checked for what it holds of this tensor. Has no effect if the file has no
+ * such tensor. */
+gpur_status gpur_checkpoint_expect(gpur_checkpoint *checkpoint, const char *name, gpur_bytes_check bytes_check,
+                                   const void *context);
 
 /* The first of two passes, for objects that would lose their content if loading failed midway: verifies every chunk,
  * with a few threads if there are processors for them. */

@@ -124,6 +124,7 @@ static gpur_ga3c_model table_of(actor_critic_model *model)
         .context = model,
         .obs = learner->obs,
         .stack_is_last = learner->network.input_layout == GPUR_HWC,
+        .check_finite = learner->check_finite,
         .num_actions = learner->network.num_actions,
         .max_batch = learner->max_batch,
         .device = model->learner->device,

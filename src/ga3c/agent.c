@@ -36,7 +36,7 @@ static gpur_status open_agent(agent *a, int64_t incarnation)
         GPUR_TRY(gpur_train_room_open(run, &a->batch));
         GPUR_TRY(model->local_open(model->context, &a->local));
     }
-    return gpur_env_error(gpur_player_reset(&a->player));
+    return gpur_player_reset(&a->player);
 }
 
 static void close_agent(agent *a)
@@ -231,7 +231,7 @@ static gpur_status settle(agent *a, const gpur_env_result *result, int cuts)
         GPUR_TRY(close_with_value(a, is_over));
     if (is_full || (is_over && !is_a2c))
         hand_over(a);
-    return is_over ? gpur_env_error(gpur_player_reset(&a->player)) : GPUR_OK;
+    return is_over ? gpur_player_reset(&a->player) : GPUR_OK;
 }
 
 /* A loss of a life ends an episode of the learner's, and not the game. */
@@ -263,9 +263,8 @@ static gpur_status take_step(agent *a)
     const int cuts = place->cuts;
     gpur_rollout_add(a->rollout, a->player.obs, run->obs_bytes, place->action, place->version);
     const double begin = gpur_clock_seconds();
-    GPUR_TRY(gpur_env_error(gpur_player_step(&a->player, &place->action, &result)));
+    GPUR_TRY(gpur_player_step(&a->player, &place->action, &result));
     a->report.environment_seconds += gpur_clock_seconds() - begin;
-    GPUR_REQUIRE(isfinite(result.reward), "the reward is %g; it must be finite", (double)result.reward);
     gpur_rollout_set_reward(a->rollout, result.reward, run->config.reward_clip);
     count_step(a, &result);
     return settle(a, &result, cuts);

@@ -25,9 +25,9 @@ static gpur_status play_game(gpur_ga3c *run, gpur_player *player, int32_t greedy
         if (atomic_exchange(&run->stopping, 0))
             return gpur_fail(GPUR_INTERRUPTED, "the evaluation was stopped");
         if (result.terminated || result.truncated)
-            GPUR_TRY(gpur_env_error(gpur_player_reset(player)));
+            GPUR_TRY(gpur_player_reset(player));
         GPUR_TRY(choose(run, player, greedy, &action));
-        GPUR_TRY(gpur_env_error(gpur_player_step(player, &action, &result)));
+        GPUR_TRY(gpur_player_step(player, &action, &result));
         result.continues &= result.terminated | result.truncated;
         *sum += (double)result.reward;
     }

@@ -165,7 +165,7 @@ gpur_status gpur_ga3c_open_player(const gpur_ga3c *run, uint64_t seed, gpur_play
     unsigned char *const obs = calloc(1, (size_t)run->obs_bytes);
     if (!obs)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an observation");
-    return gpur_player_open(player, &run->shape, obs);
+    return gpur_player_open(player, &run->shape, obs, run->model.check_finite);
 }
 
 void gpur_ga3c_close_player(gpur_player *player)

@@ -13,6 +13,7 @@ typedef struct gpur_ga3c_model {
     /* What it takes and gives. */
     gpur_field obs;        /* an observation */
     int32_t stack_is_last; /* 1: channels are the last axis of an observation */
+    int32_t check_finite;  /* 1: observations and rewards must be */
     int32_t num_actions;
     int64_t max_batch;   /* rows of a train step */
     gpur_device *device; /* through which files are written */

@@ -6,6 +6,7 @@
 #include "learn/config.h"
 #include "learn/network/init.h"
 #include "learn/returns/returns_config.h"
+#include "replay/finite.h"
 #include "replay/sampler/consumer.h"
 #include "replay/view.h"
 
@@ -374,6 +375,14 @@ static gpur_status enqueue(gpur_learner *learner, gpur_stream *stream, int32_t i
     return enqueue_steps(learner, stream, graph, 1);
 }
 
+static gpur_status check_finite(const gpur_learner *learner, const void *rows)
+{
+    const gpur_schema *const schema = gpur_replay_schema(learner->replay);
+    if (!gpur_replay_settings(learner->replay)->check_finite)
+        return GPUR_OK;
+    return gpur_check_rows_finite(schema, rows, learner->config.batch_size, schema->row_bytes, GPUR_INVALID_ARGUMENT);
+}
+
 /* The launch needs no visible rows: the contents of the replay do not matter. */
 static gpur_status train(gpur_learner *learner, int32_t index)
 {
@@ -390,7 +399,9 @@ gpur_status gpur_learner_train_host_batch(gpur_learner *learner, const void *row
     GPUR_TRY(gpur_host_batches_find(&learner->host_batches, rows, &index));
     if (index < 0)
         GPUR_TRY(gpur_host_batches_acquire_copy(&learner->host_batches, rows, &index));
-    const gpur_status status = train(learner, index);
+    gpur_status status = check_finite(learner, rows);
+    if (status == GPUR_OK)
+        status = train(learner, index);
     gpur_host_batches_release(&learner->host_batches, index);
     return status;
 }

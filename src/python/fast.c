@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* gpureplay._fast: what costs most of `add`, `extend` and `sample`, in C. The package works without it, with the same
- * results. Whatever is unusual (other types, missing fields, NaN, errors) is left to the package's Python code, so that
+ * results. Whatever is unusual (other types, missing fields, errors) is left to the package's Python code, so that
  * every message comes from one place. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -276,24 +276,6 @@ static const void *read_rows(const column *self, PyObject *value, int is_single,
     return memory && !has_other_bools(self, memory, *count) ? memory : NULL;
 }
 
-/* One comparison tests two floats. Compilers turn the loop into vector instructions. */
-static int floats_have_nan(const float *values, int64_t count)
-{
-    enum { FEW = 16, AT_ONCE = 4096 }; /* floats between two tests of the result */
-    for (; count > 0 && count <= FEW; count--)
-        if (values[count - 1] != values[count - 1])
-            return 1;
-    for (; count > 0; values += AT_ONCE, count -= AT_ONCE) {
-        const int64_t n = count < AT_ONCE ? count : AT_ONCE, half = n / 2;
-        int found = values[n - 1] != values[n - 1];
-        for (int64_t at = 0; at < half; at++)
-            found |= __builtin_isunordered(values[at], values[half + at]);
-        if (found)
-            return 1;
-    }
-    return 0;
-}
-
 /* Calls into the library. */
 
 /* A call on a Handle of the package without the interpreter's lock. `close` waits for it. */
@@ -371,7 +353,7 @@ typedef struct appender {
     shared_state *shared;
     int64_t count;     /* rows of a call. -1: any number. 1: a row may come without the first axis */
     int64_t row_bytes; /* of all columns */
-    int check_nan, column_count;
+    int column_count;
     int optional; /* the column that may be left out, or -1 */
     int ends[2];  /* columns that mark an episode's end, or -1 */
     char *ended;  /* (count) which environments the next step only resets. NULL: none does */
@@ -439,18 +421,6 @@ static int collect(appender *self, PyObject *const *given, PyObject *keywords, r
     return zeros != NULL;
 }
 
-/* Whether one of the columns has a NaN, or is float16, which Python searches. Column `except` is not searched. */
-static int has_nan(const appender *self, const rows *given, int except)
-{
-    for (int at = 0; self->check_nan && at < self->column_count; at++) {
-        const column *const one = &self->columns[at];
-        if (at != except && one->type.kind == 'f' &&
-            (one->type.bytes != 4 || floats_have_nan(given->memory[at], given->count * one->size)))
-            return 1;
-    }
-    return 0;
-}
-
 /* Whether one of the environments from `env` to `end - 1` has ended its episode. */
 static int has_ended(const appender *self, const rows *given, int64_t env, int64_t end)
 {
@@ -499,7 +469,7 @@ static int append_at_once(appender *self, rows *given)
 {
     if (self->row_bytes * given->count > MAX_AT_ONCE)
         return -1;
-    if (!select_transitions(self, given) || has_nan(self, given, -1))
+    if (!select_transitions(self, given))
         return 0;
     if (library.try_append((gpur_writer *)(uintptr_t)self->shared->writer, given->count, given->memory) != GPUR_OK)
         return -1;
@@ -525,14 +495,13 @@ static int continues(const tracking *self, int64_t count, const char *obs)
     return 1;
 }
 
-/* Whether nothing of the step needs Python. Where all episodes are open, obs was searched for NaN as next_obs. */
+/* Whether nothing of the step needs Python. */
 static int is_usual_step(const appender *self, const rows *given)
 {
     const tracking *const tracker = &self->tracker;
     const int obs = tracker->fields[OBS];
     return !has_state(self, ENV_UNKNOWN) &&
            !(tracker->state_after_end == ENV_OPEN && has_ended(self, given, 0, self->count)) && /* needs final_obs */
-           !has_nan(self, given, has_state(self, ENV_NONE) ? -1 : obs) &&
            continues(tracker, self->count, given->memory[obs]);
 }
 
@@ -579,7 +548,7 @@ static int append_or_step(const appender *self, PyObject *writer, rows *given)
     if (!begin_call(&call, writer, &address))
         return 0;
     if (!self->tracker.states)
-        done = !has_nan(self, given, -1) && library.append(address, given->count, given->memory, NULL, NULL) == GPUR_OK;
+        done = library.append(address, given->count, given->memory, NULL, NULL) == GPUR_OK;
     else if (is_usual_step(self, given) && step(self, address, given->memory) == GPUR_OK)
         done = 1, given->count = update_states(self, given);
     end_call(&call);
@@ -648,7 +617,7 @@ static int read_tracker(tracking *self, PyObject *given, const column *columns)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-#define APPENDER "Appender(writer, owner, lock, shared, fields, check_nan, count, optional, ends, ended, tracker)"
+#define APPENDER "Appender(writer, owner, lock, shared, fields, count, optional, ends, ended, tracker)"
 
 /* `writer` is a weak reference. `owner` keeps alive the memory at the addresses `shared`, `ended` and in `tracker`. */
 static PyObject *appender_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
@@ -660,9 +629,8 @@ static PyObject *appender_new(PyTypeObject *type, PyObject *arguments, PyObject 
     if (!self)
         return keywords ? PyErr_Format(PyExc_TypeError, "Appender takes no keywords") : NULL;
     self->arguments = NEW_REFERENCE(arguments);
-    if (!PyArg_ParseTuple(arguments, "OOOKO!pLi(ii)KO;" APPENDER, &writer, &owner, &lock, &shared, &PyList_Type,
-                          &fields, &self->check_nan, &count, &self->optional, &self->ends[0], &self->ends[1], &ended,
-                          &tracker))
+    if (!PyArg_ParseTuple(arguments, "OOOKO!Li(ii)KO;" APPENDER, &writer, &owner, &lock, &shared, &PyList_Type, &fields,
+                          &count, &self->optional, &self->ends[0], &self->ends[1], &ended, &tracker))
         Py_CLEAR(self);
     for (Py_ssize_t at = 0; self && at < PyList_GET_SIZE(fields) && at < GPUR_MAX_FIELDS; at++)
         if (read_column(&self->columns[self->column_count++], PyList_GET_ITEM(fields, at)))

@@ -24,6 +24,7 @@ static const gpur_replay_config defaults = {
     .beta = {.first = 0.4f, .last = 0.4f},
     .n_step = 1,
     .frame_stack = 1,
+    .check_finite = 1,
     .evict_alpha = -0.4f,
 };
 
@@ -69,7 +70,7 @@ static gpur_status check_choices(const gpur_replay_config *c)
     GPUR_REQUIRE(c->reward_clip >= 0.0f && c->reward_clip < INFINITY,
                  "gpur_replay_config.reward_clip is %g; it must be 0 (not clipped) or more, and finite",
                  (double)c->reward_clip);
-    return gpur_reserved_check(&(const int64_t){c->reserved}, 1, "gpur_replay_config");
+    return gpur_choice_check(c->check_finite, 1, "gpur_replay_config.check_finite", "0 or 1");
 }
 
 static gpur_status check_capacity(const gpur_replay_config *c, int64_t pitch)

@@ -116,6 +116,12 @@ static int is_flag(const gpur_field_info *info)
     return info->dtype == GPUR_BOOL || (ends && info->bytes == 1);
 }
 
+/* NaN in "priority" means that none is given (priority.h). */
+int gpur_field_is_real(const gpur_field_info *info)
+{
+    return (info->dtype == GPUR_FLOAT32 || info->dtype == GPUR_FLOAT16) && strcmp(info->name, "priority") != 0;
+}
+
 static gpur_status add_field(gpur_schema *schema, const gpur_field *field)
 {
     gpur_field_info info = {.size = sizeof info, .dtype = field->dtype};
@@ -130,6 +136,8 @@ static gpur_status add_field(gpur_schema *schema, const gpur_field *field)
     schema->row_bytes = info.offset + info.bytes;
     schema->is_flag[schema->count] = (unsigned char)is_flag(&info);
     schema->flags += is_flag(&info);
+    schema->is_real[schema->count] = (unsigned char)gpur_field_is_real(&info);
+    schema->reals += gpur_field_is_real(&info);
     schema->fields[schema->count++] = info;
     return GPUR_OK;
 }

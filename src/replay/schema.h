@@ -15,9 +15,14 @@ typedef struct gpur_schema {
     int32_t count;
     unsigned char is_flag[GPUR_MAX_FIELDS]; /* (count) 1: every byte must be 0 or 1; not set for rows with links */
     int32_t flags;                          /* number of such fields */
+    unsigned char is_real[GPUR_MAX_FIELDS]; /* (count) 1: floats, which must be finite (finite.h) */
+    int32_t reals;                          /* number of such fields */
     int64_t row_bytes;                      /* size of a row as callers pack it */
     int64_t pitch;                          /* bytes from row to row in the ring and in staging blocks */
 } gpur_schema;
+
+/* 1 if the field has floats, which must be finite. */
+int gpur_field_is_real(const gpur_field_info *field);
 
 /* Checks the names, types and shapes of the fields and computes their offsets. */
 gpur_status gpur_schema_build(gpur_schema *schema, const gpur_field *fields, int32_t count);

@@ -339,7 +339,7 @@ static gpur_status check_state(const run_state *state)
             return gpur_fail(GPUR_FILE_ERROR, "the file has %" PRId64 " logged steps of a lane, and %" PRId64 " in all",
                              one, state->log_entries);
         const gpur_step_log log = {state->log + logged * entry_bytes(run), entry_bytes(run), one, one};
-        GPUR_TRY(gpur_step_log_check(&log, run->info.action.num_actions));
+        GPUR_TRY(gpur_step_log_check(&log, run->info.action.num_actions, &run->lanes[0].player));
         logged += one;
     }
     return GPUR_OK;

@@ -2,11 +2,11 @@
 #include "run/lane.h"
 
 #include "base/numbers.h"
+#include "replay/finite.h"
 #include "replay/view.h"
 #include "run/system.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +65,8 @@ gpur_status gpur_obs_shape_of(const gpur_space *obs, int32_t dtype, const int32_
     GPUR_REQUIRE(obs->dtype == dtype, "the environment's observations are %s and %s is %s; they must be the same",
                  gpur_dtype_name(obs->dtype), name, gpur_dtype_name(dtype));
     GPUR_TRY(check_axes(obs, seen, axis, name));
-    *shape = (gpur_obs_shape){.element_bytes = gpur_dtype_bytes(dtype), .stack = 1, .is_last_axis = axis > 0};
+    *shape = (gpur_obs_shape){
+        .element_bytes = gpur_dtype_bytes(dtype), .dtype = dtype, .stack = 1, .is_last_axis = axis > 0};
     shape->frame_bytes = shape->element_bytes;
     for (int32_t i = 0; i < gpur_shape_dims(obs->shape); i++)
         shape->frame_bytes *= obs->shape[i];
@@ -129,21 +130,38 @@ void gpur_player_close(gpur_player *player)
     player->frame = NULL;
 }
 
-const char *gpur_player_reset(gpur_player *player)
+static gpur_status check_frame(const gpur_player *player)
 {
-    const char *const error = player->type->reset(player->env, player->frame);
-    if (!error)
-        begin_obs(player->shape, player->obs, player->frame);
-    return error;
+    const gpur_obs_shape *const shape = player->shape;
+    if (!player->check_finite)
+        return GPUR_OK;
+    const int64_t found = gpur_find_not_finite(shape->dtype, player->frame, shape->frame_bytes / shape->element_bytes);
+    GPUR_REQUIRE(found < 0, "the observation is %s; its numbers must be finite",
+                 gpur_not_finite_name(shape->dtype, player->frame, found));
+    return GPUR_OK;
 }
 
-const char *gpur_player_step(gpur_player *player, const void *action, gpur_env_result *result)
+static gpur_status check_reward(const gpur_player *player, const gpur_env_result *result)
+{
+    return player->check_finite ? gpur_check_reward_finite(result->reward) : GPUR_OK;
+}
+
+gpur_status gpur_player_reset(gpur_player *player)
+{
+    GPUR_TRY(gpur_env_error(player->type->reset(player->env, player->frame)));
+    GPUR_TRY(check_frame(player));
+    begin_obs(player->shape, player->obs, player->frame);
+    return GPUR_OK;
+}
+
+gpur_status gpur_player_step(gpur_player *player, const void *action, gpur_env_result *result)
 {
     *result = (gpur_env_result){0};
-    const char *const error = player->type->step(player->env, action, player->frame, result);
-    if (!error)
-        push_frame(player->shape, player->obs, player->frame);
-    return error;
+    GPUR_TRY(gpur_env_error(player->type->step(player->env, action, player->frame, result)));
+    GPUR_TRY(check_frame(player));
+    GPUR_TRY(check_reward(player, result));
+    push_frame(player->shape, player->obs, player->frame);
+    return GPUR_OK;
 }
 
 /* The log. */
@@ -158,10 +176,22 @@ static const unsigned char *frame_at(const gpur_step_log *log, int64_t i)
     return log->entries + i * log->entry_bytes + sizeof(gpur_log_entry);
 }
 
-gpur_status gpur_step_log_check(const gpur_step_log *log, int32_t num_actions)
+/* The rewards and frames of entries. */
+static gpur_status check_finite_entry(const gpur_step_log *log, int64_t i, const gpur_obs_shape *shape)
+{
+    const gpur_field_values obs = {frame_at(log, i), 1,     shape->frame_bytes, shape->frame_bytes,
+                                   shape->dtype,     "obs", "logged step"};
+    const gpur_field_values reward = {&entry_at(log, i)->reward, 1, 4, 4, GPUR_FLOAT32, "reward", "logged step"};
+    GPUR_TRY(gpur_check_finite(&obs, GPUR_FILE_ERROR));
+    return gpur_check_finite(&reward, GPUR_FILE_ERROR);
+}
+
+gpur_status gpur_step_log_check(const gpur_step_log *log, int32_t num_actions, const gpur_player *player)
 {
     for (int64_t i = 0; i < log->count; i++) {
         const gpur_log_entry *const e = entry_at(log, i);
+        if (player->check_finite)
+            GPUR_TRY(check_finite_entry(log, i, player->shape));
         if (e->action < -1 || e->action >= num_actions || e->terminated > 1 || e->truncated > 1 || e->continues > 1)
             return gpur_fail(GPUR_FILE_ERROR,
                              "a logged step has action %d, terminated %d, truncated %d and continues %d; they must be "
@@ -202,7 +232,6 @@ static gpur_status log_beginning(gpur_lane *lane, int64_t step)
 
 static gpur_status log_step(gpur_lane *lane, int64_t step, int32_t action, const gpur_env_result *result)
 {
-    GPUR_REQUIRE(isfinite(result->reward), "the reward is %g; it must be finite", (double)result->reward);
     return append(lane, (gpur_log_entry){.step = step,
                                          .reward = result->reward,
                                          .action = action,
@@ -213,7 +242,7 @@ static gpur_status log_step(gpur_lane *lane, int64_t step, int32_t action, const
 
 gpur_status gpur_lane_begin(gpur_lane *lane, int64_t step)
 {
-    GPUR_TRY(gpur_env_error(gpur_player_reset(&lane->player)));
+    GPUR_TRY(gpur_player_reset(&lane->player));
     return log_beginning(lane, step);
 }
 
@@ -221,7 +250,7 @@ gpur_status gpur_lane_step(gpur_lane *lane, int64_t step, int32_t action, int *e
 {
     gpur_env_result result;
     lane->steps++;
-    GPUR_TRY(gpur_env_error(gpur_player_step(&lane->player, &action, &result)));
+    GPUR_TRY(gpur_player_step(&lane->player, &action, &result));
     const int is_over = result.terminated || result.truncated;
     *ended = is_over && !result.continues;
     GPUR_TRY(log_step(lane, step, action, &result));
@@ -232,6 +261,7 @@ gpur_status gpur_lane_note_beginning(gpur_lane *lane, int64_t step, const unsign
 {
     gpur_player *const player = &lane->player;
     memcpy(player->frame, frame, (size_t)player->shape->frame_bytes);
+    GPUR_TRY(check_frame(player));
     begin_obs(player->shape, player->obs, player->frame);
     lane->awaits_reset = 0;
     return log_beginning(lane, step);
@@ -243,6 +273,8 @@ gpur_status gpur_lane_note_step(gpur_lane *lane, int64_t step, int32_t action, c
     gpur_player *const player = &lane->player;
     lane->steps++;
     memcpy(player->frame, frame, (size_t)player->shape->frame_bytes);
+    GPUR_TRY(check_frame(player));
+    GPUR_TRY(check_reward(player, result));
     push_frame(player->shape, player->obs, player->frame);
     return log_step(lane, step, action, result);
 }
@@ -332,10 +364,11 @@ static gpur_status no_memory(const char *what, int64_t bytes)
     return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of %s", bytes, what);
 }
 
-gpur_status gpur_player_open(gpur_player *player, const gpur_obs_shape *shape, unsigned char *obs)
+gpur_status gpur_player_open(gpur_player *player, const gpur_obs_shape *shape, unsigned char *obs, int32_t check_finite)
 {
     player->shape = shape;
     player->obs = obs;
+    player->check_finite = check_finite;
     player->frame = calloc(1, (size_t)shape->frame_bytes);
     return player->frame ? GPUR_OK : no_memory("a frame", shape->frame_bytes);
 }

@@ -13,9 +13,10 @@
 typedef struct gpur_obs_shape {
     int64_t frame_bytes;   /* what the environment writes */
     int64_t element_bytes; /* of one number */
-    int32_t stack;         /* frames; 1: the observation is the frame */
-    int32_t is_last_axis;  /* 1: the stack is the last axis */
-    int32_t pads_repeat;   /* 1: GPUR_PAD_REPEAT; 0: zeros */
+    int32_t dtype;
+    int32_t stack;        /* frames; 1: the observation is the frame */
+    int32_t is_last_axis; /* 1: the stack is the last axis */
+    int32_t pads_repeat;  /* 1: GPUR_PAD_REPEAT; 0: zeros */
 } gpur_obs_shape;
 
 static inline int64_t gpur_obs_bytes(const gpur_obs_shape *shape)
@@ -42,19 +43,21 @@ typedef struct gpur_player {
     const gpur_obs_shape *shape;
     unsigned char *frame; /* (frame_bytes) what the environment wrote last */
     unsigned char *obs;   /* (stack, frame) what the network sees; memory of the run */
+    int32_t check_finite; /* 1: refuses observations and rewards that are not */
 } gpur_player;
 
 /* Takes over an environment that the init of the player's type has made. Refuses one that cannot be. */
 gpur_status gpur_player_take_env(gpur_player *player, void *env, const gpur_env_info *info);
 
 /* Opens a player whose type and environment are set. */
-gpur_status gpur_player_open(gpur_player *player, const gpur_obs_shape *shape, unsigned char *obs);
+gpur_status gpur_player_open(gpur_player *player, const gpur_obs_shape *shape, unsigned char *obs,
+                             int32_t check_finite);
 void gpur_player_close(gpur_player *player); /* accepts a zeroed one */
 void gpur_player_close_env(gpur_player *player);
 
-/* NULL, or the environment's refusal. */
-const char *gpur_player_reset(gpur_player *player);
-const char *gpur_player_step(gpur_player *player, const void *action, gpur_env_result *result);
+/* Errors are the environment's refusals, and numbers of it that are not finite. */
+gpur_status gpur_player_reset(gpur_player *player);
+gpur_status gpur_player_step(gpur_player *player, const void *action, gpur_env_result *result);
 
 /* Turns an environment's refusal into an error; NULL is GPUR_OK. */
 gpur_status gpur_env_error(const char *sentence);
@@ -72,8 +75,8 @@ typedef struct gpur_step_log {
     int64_t entry_bytes, count, room;
 } gpur_step_log;
 
-/* Refuses entries that no lane writes: for a log from a file. */
-gpur_status gpur_step_log_check(const gpur_step_log *log, int32_t num_actions);
+/* Refuses entries that no lane with such a player writes: for a log from a file. */
+gpur_status gpur_step_log_check(const gpur_step_log *log, int32_t num_actions, const gpur_player *player);
 
 typedef struct gpur_lane {
     int32_t index;

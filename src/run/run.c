@@ -159,9 +159,9 @@ static gpur_status evaluate_step(gpur_run *run, gpur_env_result *result)
     int32_t action = explore(run, run->shape.lanes, e->steps++, run->config.eval_epsilon);
     if (action < 0)
         GPUR_TRY(run->work.infer_for_evaluation(run->work.context, e->player.obs, &action));
-    GPUR_TRY(gpur_env_error(gpur_player_step(&e->player, &action, result)));
+    GPUR_TRY(gpur_player_step(&e->player, &action, result));
     if ((result->terminated || result->truncated) && result->continues)
-        GPUR_TRY(gpur_env_error(gpur_player_reset(&e->player)));
+        GPUR_TRY(gpur_player_reset(&e->player));
     return GPUR_OK;
 }
 
@@ -171,7 +171,7 @@ static gpur_status evaluate_episode(gpur_run *run, double *sum, int64_t *length)
     const double begin = gpur_clock_seconds();
     gpur_env_result result = {0};
     *sum = 0.0;
-    GPUR_TRY(gpur_env_error(gpur_player_reset(&run->evaluator.player)));
+    GPUR_TRY(gpur_player_reset(&run->evaluator.player));
     for (int ended = 0; !ended && !is_stopping(run);) {
         GPUR_TRY(evaluate_step(run, &result));
         ended = (result.terminated || result.truncated) && !result.continues;
@@ -686,7 +686,8 @@ static gpur_status open_lanes(gpur_run *run, gpur_run_types types)
                          bytes);
     for (int32_t i = 0; i <= lanes; i++) {
         gpur_player *const player = i < lanes ? &run->lanes[i].player : &run->evaluator.player;
-        GPUR_TRY(gpur_player_open(player, &run->obs_shape, run->obs + i * bytes));
+        GPUR_TRY(gpur_player_open(player, &run->obs_shape, run->obs + i * bytes,
+                                  gpur_replay_settings(replay)->check_finite));
     }
     for (int32_t i = 0; i < lanes; i++) {
         run->lanes[i].index = i;

@@ -97,7 +97,7 @@ static void try_numbers(int32_t system, const char *options, int64_t diverges_at
 TEST(numbers_that_are_not_finite_end_the_run_where_they_come_from)
 {
     for (int32_t system = GPUR_GA3C; system <= GPUR_A2C; system++) {
-        try_numbers(system, "nan=17", 0, "agent 0, step 17: the reward is nan; it must be finite");
+        try_numbers(system, "nan=17", 0, "agent 0, step 17: the reward is nan; it must be a finite number");
         try_numbers(system, "", 1, "its value is inf; it must be finite");
         CHECK_MESSAGE("agent 0, step ");
         CHECK_MESSAGE(": the learner has diverged: after train step ");

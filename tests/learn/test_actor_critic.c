@@ -543,7 +543,7 @@ TEST(bad_batches_are_refused_and_train_nothing)
     b.actions[1] = ACTIONS;
     REFUSED((void)input, "actions[1] is 3; it must be 0 to num_actions - 1, 2");
     b.actions[1] = 0, b.returns[3] = INFINITY;
-    REFUSED((void)input, "returns[3] is inf; it must be finite");
+    REFUSED((void)input, "\"returns\" is infinite in row 3 of 27; its numbers must be finite");
     CHECK_EQUAL(weights_of(learner, GPUR_WEIGHTS_ONLINE, after), count);
     CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
     CHECK_EQUAL(gpur_actor_critic_steps(learner), 0);

@@ -287,21 +287,15 @@ class Wide(Corridor):
     action_space = gymnasium.spaces.Discrete(3)
 
 
-class Nan(Corridor):
-    def reset(self, *, seed=None, options=None):
-        return np.full(6, np.nan), {}
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("make_env, text, cause", [
     (lambda number: Corridor(OSError("no motor") if number == 2 else None),
      r"agent \d, step \d+: OSError: no motor$", OSError),
     (lambda number: Corridor() if number < 1 else 1 / 0, r"agent \d: ZeroDivisionError: division", ZeroDivisionError),
-    (lambda number: Nan(), r"agent \d: ValueError: the observation has NaN", ValueError),
     (lambda number: Wide() if number == 3 else Corridor(), r"agent \d: ValueError: the spaces are .* of the first",
      ValueError),
     (lambda number: Corridor(KeyError("ü" * 400)), r"agent \d, step \d+: KeyError: 'ü+$", KeyError),
-], ids=["step", "make", "nan", "spaces", "long"])
+], ids=["step", "make", "spaces", "long"])
 def test_what_an_environment_raises_is_the_cause(system, make_env, text, cause):
     learner = make((6,))
     with start(learner, make_env, system=system) as run:
@@ -369,7 +363,6 @@ def test_a_run_is_saved_and_loaded(tmp_path, system):
     ({"env": 3}, TypeError, "env is 3; for GA3C it must be a name, or a function"),
     ({"env": ["CartPole-v1"]}, TypeError, r"env is \['CartPole-v1'\]; for GA3C it must be a name"),
     ({"env": "CartPole-v7"}, ValueError, "env is 'CartPole-v7', which is no game of the library"),
-    ({"check_nan": 1}, TypeError, "check_nan is 1; it must be True or False"),
     ({"system": "dqn"}, ValueError, "system is 'dqn'; it must be one of 'ga3c', 'a3c', 'a2c'"),
     ({"when_full": "error"}, ValueError, "when_full is 'error'; it must be one of 'wait', 'refuse', 'drop_oldest'"),
     ({"tuner": "best"}, ValueError, "tuner is 'best'; it must be one of 'none', 'paper', 'code'"),

@@ -43,7 +43,7 @@ def test_nan_is_refused(name, mode):
             bad = {**given, name: np.full_like(given[name], np.nan)}
             is_read = name != "final_obs" or (mode == "same_step" and (given["terminated"] | given["truncated"]).any())
             if is_read:
-                refused(buffer, ValueError, f"{name} has NaN", **bad)
+                refused(buffer, ValueError, f'"{name}" is NaN in ', **bad)
             if is_read and name == "final_obs":
                 del bad["final_obs"]
                 refused(buffer, ValueError, "its last next_obs is not given", **bad)
@@ -301,7 +301,7 @@ def test_random_episodes(kind, settings, schedule, capacity, has_truncated):
                 model.reset()
             elif part == "refused":
                 step = step_of(buffer, copy.deepcopy(model))
-                refused(buffer, ValueError, "reward has NaN", **{**step, "reward": step["reward"] * np.float32("nan")})
+                refused(buffer, ValueError, '"reward" is NaN in environment', **{**step, "reward": step["reward"] * np.float32("nan")})
             else:
                 give(buffer, model, part)
         check(buffer, model, max_rows=2)

@@ -5,6 +5,8 @@
 #include "support/file_utils.h"
 #include "test.h"
 
+#include <math.h>
+
 enum { STEPS = 240, SAVED_AT = 96, FOLDER_ROOM = 4096 };
 
 static run_fixture fixture;
@@ -274,16 +276,29 @@ TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
 
 TEST(a_log_that_no_lane_writes_is_refused)
 {
-    gpur_log_entry entry = {.action = 3, .terminated = 1};
-    const gpur_step_log log = {(unsigned char *)&entry, sizeof entry, 1, 1};
-    CHECK_OK(gpur_step_log_check(&log, 4));
-    CHECK_FAILS(gpur_step_log_check(&log, 3), GPUR_FILE_ERROR, "has action 3, terminated 1");
-    entry.action = -2;
-    CHECK_FAILS(gpur_step_log_check(&log, 4), GPUR_FILE_ERROR, "has action -2");
-    entry.action = -1;
-    CHECK_OK(gpur_step_log_check(&log, 4));
-    entry.continues = 7;
-    CHECK_FAILS(gpur_step_log_check(&log, 4), GPUR_FILE_ERROR, "continues 7; they must be -1 to 3, and 0 or 1");
+    struct {
+        gpur_log_entry entry;
+        float frame[2];
+    } logged = {.entry = {.action = 3, .terminated = 1}};
+    const gpur_obs_shape shape = {
+        .frame_bytes = sizeof logged.frame, .element_bytes = 4, .dtype = GPUR_FLOAT32, .stack = 1};
+    const gpur_step_log log = {(unsigned char *)&logged, sizeof logged, 1, 1};
+    gpur_player player = {.shape = &shape, .check_finite = 1};
+    CHECK_OK(gpur_step_log_check(&log, 4, &player));
+    CHECK_FAILS(gpur_step_log_check(&log, 3, &player), GPUR_FILE_ERROR, "has action 3, terminated 1");
+    logged.entry.action = -2;
+    CHECK_FAILS(gpur_step_log_check(&log, 4, &player), GPUR_FILE_ERROR, "has action -2");
+    logged.entry.action = -1;
+    CHECK_OK(gpur_step_log_check(&log, 4, &player));
+    logged.entry.continues = 7;
+    CHECK_FAILS(gpur_step_log_check(&log, 4, &player), GPUR_FILE_ERROR,
+                "continues 7; they must be -1 to 3, and 0 or 1");
+    logged.entry.continues = 0, logged.frame[1] = INFINITY;
+    CHECK_FAILS(gpur_step_log_check(&log, 4, &player), GPUR_FILE_ERROR, "\"obs\" is infinite in logged step 0 of 1");
+    logged.frame[1] = 0.0f, logged.entry.reward = NAN;
+    CHECK_FAILS(gpur_step_log_check(&log, 4, &player), GPUR_FILE_ERROR, "\"reward\" is NaN in logged step 0 of 1");
+    player.check_finite = 0;
+    CHECK_OK(gpur_step_log_check(&log, 4, &player));
 }
 
 int main(int argc, char **argv)

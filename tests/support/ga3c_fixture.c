@@ -395,6 +395,7 @@ gpur_status ga3c_fixture_open(ga3c_fixture *f, const gpur_ga3c_config *config)
         fake->max_batch = 6000;
     gpur_ga3c_model model = {.context = fake,
                              .obs = {"obs", GPUR_FLOAT32, {GA3C_FEATURES}},
+                             .check_finite = 1,
                              .num_actions = GA3C_ACTIONS,
                              .max_batch = fake->max_batch,
                              .device = f->device,

@@ -30,6 +30,7 @@ gpur_status gpur_actor_critic_config_init(gpur_actor_critic_config *config, uint
         .value_coefficient = 0.5f,
         .entropy = {.first = 0.01f, .last = 0.01f},
         .max_batch = 128,
+        .check_finite = 1,
     };
     return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_actor_critic_config");
 }
@@ -60,6 +61,7 @@ static gpur_status check_config(const gpur_actor_critic_config *config)
     GPUR_REQUIRE(config->max_batch >= 1 && config->max_batch <= GPUR_MAX_ACTOR_CRITIC_BATCH,
                  "max_batch is %" PRId32 "; it must be 1 to %d", config->max_batch, GPUR_MAX_ACTOR_CRITIC_BATCH);
     GPUR_TRY(gpur_choice_check(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
+    GPUR_TRY(gpur_choice_check(config->check_finite, 1, "check_finite", "0 or 1"));
     return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
 }
 

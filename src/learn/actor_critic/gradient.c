@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/actor_critic/gradient.h"
 
+#include "replay/finite.h"
+
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #define SAME_VALUE(kernels, header) _Static_assert((int)(kernels) == (int)(header), #kernels " is not " #header)
@@ -199,6 +200,16 @@ gpur_status gpur_gradient_start(gpur_gradient *gradient)
     return GPUR_OK;
 }
 
+static gpur_status check_finite(const gpur_gradient *gradient, const gpur_actor_critic_batch *batch)
+{
+    const gpur_field *const field = &gradient->config->obs;
+    const int64_t count = batch->count, bytes = gradient->input.row_bytes, one = (int64_t)sizeof(float);
+    const gpur_field_values obs = {batch->obs, count, bytes, bytes, field->dtype, "obs", "row"};
+    const gpur_field_values returns = {batch->returns, count, one, one, GPUR_FLOAT32, "returns", "row"};
+    GPUR_TRY(gpur_check_finite(&obs, GPUR_INVALID_ARGUMENT));
+    return gpur_check_finite(&returns, GPUR_INVALID_ARGUMENT);
+}
+
 gpur_status gpur_gradient_check(const gpur_gradient *gradient, const gpur_actor_critic_batch *batch)
 {
     const int32_t actions = gradient->network->num_actions;
@@ -206,14 +217,11 @@ gpur_status gpur_gradient_check(const gpur_gradient *gradient, const gpur_actor_
     GPUR_REQUIRE(batch->count >= 1 && batch->count <= gradient->config->max_batch,
                  "count is %" PRId64 "; it must be 1 to max_batch, %" PRId32, batch->count,
                  gradient->config->max_batch);
-    for (int64_t i = 0; i < batch->count; i++) {
+    for (int64_t i = 0; i < batch->count; i++)
         GPUR_REQUIRE(batch->actions[i] >= 0 && batch->actions[i] < actions,
                      "actions[%" PRId64 "] is %" PRId32 "; it must be 0 to num_actions - 1, %" PRId32, i,
                      batch->actions[i], actions - 1);
-        GPUR_REQUIRE(isfinite(batch->returns[i]), "returns[%" PRId64 "] is %g; it must be finite", i,
-                     (double)batch->returns[i]);
-    }
-    return GPUR_OK;
+    return gradient->config->check_finite ? check_finite(gradient, batch) : GPUR_OK;
 }
 
 static double mean_of(const float *x, int64_t count)

@@ -24,7 +24,7 @@ def main() -> int:
     fields = fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
     spec = make_spec(fields, buffer.pop("capacity"), None, buffer)
     networks = [policy_config(None, settings).network for settings in given["networks"]]
-    envs = open_envs(given["env"], options=given["env_options"], check_nan=given["check_nan"])
+    envs = open_envs(given["env"], options=given["env_options"])
     if isinstance(envs, PythonEnvs):
         envs.tells_place = True
     envs.open()

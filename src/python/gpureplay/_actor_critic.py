@@ -45,7 +45,8 @@ class ActorCritic(Learner):
     obs: an observation: a Box space of Gymnasium, or (shape, dtype) with the dtype float32 or uint8.
     num_actions: the number of actions.
     device: as for `Policy`.
-    check_nan: observations are searched for NaN, and refused if they have one.
+    check_nan: observations and returns that are NaN or infinite are refused, also those of the environments of runs.
+        False: they are taken.
     settings: the members of gpur_actor_critic_config by name (include/gpureplay/actor_critic.h), written as for `DQN`:
         trunk, hidden, ... of the network; optimizer, learning_rate, decay, epsilon, clip_norm, ...; dual_optimizer, log
         "add", "max" or "softmax", log_epsilon, policy_floor, value_coefficient, entropy (a number or (first, last,
@@ -62,7 +63,7 @@ class ActorCritic(Learner):
         self._config, self._obs = actor_critic_config(settings), obs_field(obs)
         self._config.obs = to_c([self._obs])[0]
         self._config.obs.name = None  # which the library does not read; Python's bytes are freed
-        self.check_nan, self.device = flag("check_nan", check_nan), as_device(device)
+        self._config.check_finite, self.device = flag("check_nan", check_nan), as_device(device)
         self._num_actions: int = self._config.network.num_actions
         note_library_threads()
         create = functools.partial(self.device._call, lib.gpur_actor_critic_create, ctypes.addressof(self._config))
@@ -75,7 +76,7 @@ class ActorCritic(Learner):
         discounted return R that each observation's value is trained towards.
 
         InvalidArgument, TypeError, ValueError: a shape, an action or a return that does not fit; nothing is trained."""
-        held, address, count, _ = read_observations(self._obs, obs, None, None, self.check_nan)
+        held, address, count, _ = read_observations(self._obs, obs, None, None, False)
         columns = column("actions", actions, count, INT32), column("returns", returns, count, FLOAT32)
         batch, losses = _c_api.ActorCriticBatch(), _c_api.ActorCriticLosses()
         batch.count, batch.obs = count, address
@@ -83,6 +84,11 @@ class ActorCritic(Learner):
         self._call(lib.gpur_actor_critic_train, ctypes.addressof(batch), ctypes.addressof(losses))
         del held
         return ActorCriticLosses(*(getattr(losses, name) for name in ActorCriticLosses._fields))
+
+    @property
+    def check_nan(self) -> bool:
+        """Whether numbers that are NaN or infinite are refused."""
+        return bool(self._config.check_finite)
 
     def policy(self, **options: Any) -> Policy:
         """A policy with the network, the seed, the device and the present weights. `options` are other arguments of

@@ -105,8 +105,6 @@ class Apex(Advanced):
     env_options: "name=value,name=value", or a dict.
     on_event: is called with each ApexEvent, in the thread that advances the run. False stops the run, an exception
         does, too, and is raised by `advance`.
-    check_nan: observations and rewards of environments in Python are searched for NaN, which ends the actor.
-        Rewards must be finite in any case.
     settings: the members of gpur_apex_config by name (include/gpureplay/apex.h): actors, processes (by default True for
         environments in Python, else False: threads), initial_priorities "td" or "max", epsilons (a list), of a `DDPG`
         sigma, and so on. None is the library's default.
@@ -124,15 +122,14 @@ class Apex(Advanced):
     _stop, _save = lib.gpur_apex_stop, lib.gpur_apex_save
 
     def __init__(self, agent: Agent, env: str, *, env_options: EnvOptions = None, on_event: OnApexEvent | None = None,
-                 check_nan: bool = True, **settings: Any):
+                 **settings: Any):
         if not isinstance(agent, (DQN, DDPG)):
             raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN or a gpureplay.DDPG")
         refuse_other_envs(env)
         refuse_after_fork()
-        check_nan = flag("check_nan", check_nan)
-        envs = open_envs(env, options=env_options, check_nan=check_nan)
+        envs = open_envs(env, options=env_options)
         try:
-            self._create(agent, envs, actor_command(agent, env, env_options, check_nan), on_event, settings)
+            self._create(agent, envs, actor_command(agent, env, env_options), on_event, settings)
         except BaseException:
             envs.close()
             raise
@@ -254,9 +251,9 @@ def networks_of(agent: Agent) -> list[Settings]:
     return [config["actor"], config["critic"]] if isinstance(agent, DDPG) else [config]
 
 
-def actor_command(agent: Agent, env: str, env_options: EnvOptions, check_nan: bool) -> list[str]:
+def actor_command(agent: Agent, env: str, env_options: EnvOptions) -> list[str]:
     """The command of an actor's process, which finds the modules that this process finds."""
-    given = {"env": env, "env_options": env_options, "check_nan": check_nan,
+    given = {"env": env, "env_options": env_options,
              "buffer": settings_of_buffer(agent._buffer._spec),
              "networks": list(map(network_settings, networks_of(agent)))}
     try:

@@ -75,7 +75,9 @@ class ReplayBuffer(Handle):
     distinct: no transition appears twice in a batch. seed: the seed of sampling.
     block_rows: the number of transitions that are copied to the device at once. flush: with "auto" `sample` sees every
         transition that this thread's earlier calls added; with "manual" it sees whole blocks, and all after `flush`.
-    check_nan: input in host memory is searched for NaN, and refused if it has one.
+    check_nan: numbers that are NaN or infinite are refused, wherever they come from host memory: in what is added,
+        loaded and acted on, and in what the environments of the buffer's runs show. False: they are taken. Arrays in
+        the memory of a GPU are not searched. The field "priority" may have NaN, which means none.
 
     Sampling by priority [Schaul et al. 2016]:
     prioritized: True: in proportion to priority ** alpha, where each row of a batch is sampled from its own stratum.
@@ -137,7 +139,7 @@ class ReplayBuffer(Handle):
         self._action_space = action_space
         self._tracks_episodes = tracks_episodes(self._spec)
         self._is_prioritized = bool(self._spec.config.prioritized)
-        self.fields, self._check_nan = self._spec.fields, flag("check_nan", check_nan)
+        self.fields = self._spec.fields
         self.device = as_device(device)
         self.capacity: int = self._spec.config.capacity
         self._waits = self.device._waits
@@ -496,8 +498,8 @@ class ReplayBuffer(Handle):
 
     @property
     def check_nan(self) -> bool:
-        """Whether input in host memory is searched for NaN."""
-        return self._check_nan
+        """Whether numbers that are NaN or infinite are refused."""
+        return bool(self._spec.config.check_finite)
 
     @property
     def is_full(self) -> bool:
@@ -526,7 +528,7 @@ class ReplayBuffer(Handle):
         """The settings of the buffer by the constructor's names, including those of the preset and the defaults. None:
         a setting that has no meaning for this buffer. A copy. alpha and beta are those at creation."""
         return {**settings_of_buffer(self._spec), "device": self.device.name, "num_envs": self.num_envs,
-                "autoreset": self._writer.autoreset, "check_nan": self.check_nan}
+                "autoreset": self._writer.autoreset}
 
     @staticmethod
     def plan(capacity: int | None, fields: Any, action_space: Any = None, *, preset: str | None = None,

@@ -167,7 +167,7 @@ class Spec(NamedTuple):
 _BUFFER_MEMBERS = (*_BUFFER_CHOICES, "beta", "block_rows", "max_batch", "frame_stack", "min_size", "gamma",
                    "reward_clip", "seed", "alpha", "priority_offset", "n_step", "extra_frames",
                    "evict_alpha")
-BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", "sequences", *_BUFFER_MEMBERS)
+BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", "sequences", "check_nan", *_BUFFER_MEMBERS)
 
 
 def make_spec(given: list[Field], capacity: Any, preset: Any, settings: Settings) -> Spec:
@@ -221,6 +221,7 @@ def _replay_config(preset: Any, capacity: Any, settings: Settings) -> _c_api.Rep
     if settings.get("evict_alpha") is not None and config.eviction != _c_api.EVICT_BY_PRIORITY:
         raise ValueError(f"evict_alpha is {settings['evict_alpha']!r} and the oldest transitions are evicted; it needs "
                          "eviction=\"priority\"")
+    config.check_finite = flag("check_nan", settings.get("check_nan", True))
     if config.frame_stack > 1 and settings.get("layout") is None:
         config.layout = _c_api.LAYOUT_FRAMES
     return config
@@ -643,7 +644,7 @@ def _settings_of_replay(config: _c_api.ReplayConfig) -> Settings:
         **_values_of(config, "priority_offset n_step"),
         "layout": words["layout"], "frame_stack": config.frame_stack, "stack_axis": words["stack_axis"],
         "stack_pad": words["stack_pad"], "extra_frames": _extra_frames_of(config),
-        "eviction": words["eviction"],
+        "eviction": words["eviction"], "check_nan": bool(config.check_finite),
         "evict_alpha": _value_of(config, "evict_alpha") if config.eviction == _c_api.EVICT_BY_PRIORITY else None,
     }
     for name in () if config.prioritized else _BY_PRIORITY:

@@ -63,23 +63,23 @@ def env_info(envs: Envs) -> _c_api.EnvInfo:
     return info
 
 
-def open_envs(env: Any, *, num_envs: int | None = None, eval_env: Any = None, options: EnvOptions = None,
-              check_nan: bool = True) -> Envs:
+def open_envs(env: Any, *, num_envs: int | None = None, eval_env: Any = None, options: EnvOptions = None
+              ) -> Envs:
     """From what `Run` and `train` take as `env`."""
     if isinstance(env, Sequence) and not isinstance(env, str):
-        return _of_list(list(env), num_envs, eval_env, check_nan)
+        return _of_list(list(env), num_envs, eval_env)
     if hasattr(env, "single_observation_space"):
-        return _of_vector(env, num_envs, eval_env, check_nan)
+        return _of_vector(env, num_envs, eval_env)
     if eval_env is not None:
         raise TypeError(f"eval_env is {eval_env!r} and env is {env!r}; only a list of environments and a vector "
                         "environment need an eval_env")
     if isinstance(env, str):
         return (NativeEnvs(env, options) if _is_native(env) else
-                PythonEnvs(_maker_of_name(env, _options_dict(options)), True, check_nan))
+                PythonEnvs(_maker_of_name(env, _options_dict(options)), True))
     if options is not None:
         raise TypeError(f"env_options is {options!r} and env is {env!r}; options go with a name")
     if callable(env) and not hasattr(env, "reset"):
-        return PythonEnvs(env, True, check_nan)
+        return PythonEnvs(env, True)
     of_class = f"; lambda lane: {env.__name__}() makes those of a class" if isinstance(env, type) else ""
     raise TypeError(f"env is {env!r}; it must be {_WANTED}{of_class}")
 
@@ -156,23 +156,23 @@ def _maker_of_id(name: str, options: Mapping[str, Any]) -> Callable[[int], Any]:
     return make
 
 
-def _of_list(envs: list[Any], num_envs: int | None, eval_env: Any, check_nan: bool) -> Envs:
+def _of_list(envs: list[Any], num_envs: int | None, eval_env: Any) -> Envs:
     if not envs or num_envs not in (None, len(envs)):
         raise ValueError(f"env has {len(envs)} environments and num_envs is {num_envs}; they must be as many, and 1 or "
                          "more")
     all_envs = [*envs, *([] if eval_env is None else [eval_env])]
     if len(set(map(id, all_envs))) < len(all_envs):
         raise ValueError("env and eval_env have an environment twice; each lane, and the evaluation, needs its own")
-    found = PythonEnvs(lambda lane: all_envs[lane], False, check_nan)
+    found = PythonEnvs(lambda lane: all_envs[lane], False)
     found.count, found.can_evaluate = len(envs), eval_env is not None
     return found
 
 
-def _of_vector(envs: Any, num_envs: int | None, eval_env: Any, check_nan: bool) -> Envs:
+def _of_vector(envs: Any, num_envs: int | None, eval_env: Any) -> Envs:
     if num_envs not in (None, envs.num_envs):
         raise ValueError(f"env has {envs.num_envs} environments and num_envs is {num_envs}; they must be as many")
-    evaluation = None if eval_env is None else PythonEnvs(lambda _lane: eval_env, False, check_nan)
-    return PythonVector(envs, evaluation, check_nan)
+    evaluation = None if eval_env is None else PythonEnvs(lambda _lane: eval_env, False)
+    return PythonVector(envs, evaluation)
 
 
 # Options of an environment.

@@ -114,7 +114,6 @@ class GA3C(Advanced):
     env_options: for a name: "name=value,name=value", or a dict.
     on_event: is called with each GA3CEvent, in the thread that advances the run. False stops the run, an exception
         does, too, and is raised by `advance`.
-    check_nan: observations and rewards of environments in Python are searched for NaN, which ends the run.
     settings: the members of gpur_ga3c_config by name (include/gpureplay/ga3c.h): system "ga3c", "a3c" or "a2c", agents,
         predictors, trainers, t_max, discount, reward_clip, drop_terminal, max_prediction_batch, min_train_batch,
         queue_room, when_full "wait", "refuse" or "drop_oldest", tuner "none", "paper" or "code", tuner_period,
@@ -131,14 +130,13 @@ class GA3C(Advanced):
     _stop, _save = lib.gpur_ga3c_stop, lib.gpur_ga3c_save
 
     def __init__(self, learner: ActorCritic, env: Any, *, env_options: EnvOptions = None,
-                 on_event: OnGA3CEvent | None = None, check_nan: bool = True, **settings: Any):
+                 on_event: OnGA3CEvent | None = None, **settings: Any):
         if not isinstance(learner, ActorCritic):
             raise TypeError(f"learner is {learner!r}; it must be a gpureplay.ActorCritic")
         refuse_after_fork()
         config = ga3c_config({name: value for name, value in settings.items() if value is not None})
-        check_nan = flag("check_nan", check_nan)
         refuse_other_envs(env)
-        envs = open_envs(env, options=env_options, check_nan=check_nan)
+        envs = open_envs(env, options=env_options)
         try:
             self._create(learner, envs, on_event, config)
         except BaseException:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import operator
 import sys
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ import numpy as np
 
 from . import _dlpack
 from ._dlpack import DeviceArray
-from ._library import InvalidArgument
+from ._library import InvalidArgument, with_advice
 from ._schema import Field
 
 LEGACY_STREAM = 1  # the library's name of CUDA's legacy default stream, whose cudaStream_t is 0
@@ -25,9 +26,6 @@ _ACCEPTED_KINDS = {"f": "fiub", "i": "iu", "u": "iub", "b": "iu"}  # by the kind
 _EXACT_INTEGERS = {np.dtype(np.float32): 2**24, np.dtype(np.float16): 2**11}  # floats hold integers up to this exactly
 _SMALL_BYTES = 2048  # up to here a method of `bytes` is faster than a reduction of NumPy's
 _SMALL_FLOATS = 4096  # elements up to which one BLAS call in this thread is faster than a reduction of NumPy's
-_HALF_INFINITY = np.uint16(0x7c00)
-_HALF_WITHOUT_SIGN = np.uint16(0x7fff)
-_HALF_BLOCK = 1 << 17  # elements of float16 that are checked at once, so that temporary arrays stay in the cache
 
 
 class StreamWaiter(Protocol):
@@ -246,27 +244,21 @@ def clean_bools(array: np.ndarray) -> np.ndarray:
     return array.view(np.uint8) != 0 if has_others else array
 
 
-def has_nan(array: np.ndarray) -> bool:
-    """Whether a contiguous array of floats has a NaN. One pass that makes no large array, so that it costs a small part
-    of the copy that follows. A sum of squares is NaN if and only if one of its terms is; so is a maximum."""
-    if array.dtype.itemsize == 2:
-        bits = array.reshape(-1).view(np.uint16)
-        return any(((bits[at:at + _HALF_BLOCK] & _HALF_WITHOUT_SIGN) > _HALF_INFINITY).any()
-                   for at in range(0, bits.size, _HALF_BLOCK))
-    if array.size <= _SMALL_FLOATS:
-        squares = np.vdot(array, array)
-        return bool(squares != squares)
-    largest = np.maximum.reduce(array, axis=None)
-    return bool(largest != largest)
+def _is_finite(array: np.ndarray) -> bool:
+    """Whether no number of a contiguous array of floats is NaN or infinite. A sum of squares that is finite has finite
+    terms alone, and costs least for small arrays."""
+    if array.dtype.itemsize > 2 and array.size <= _SMALL_FLOATS and math.isfinite(np.vdot(array, array)):
+        return True
+    return bool(np.isfinite(array).all())
 
 
-def refuse_nan(fields: list[Field], arrays: list[np.ndarray]) -> None:
-    """ValueError, with the field and the first row, if one of the arrays (count, ...) has a NaN."""
-    for field, array in zip(fields, arrays):
-        if field.dtype.kind == "f" and has_nan(array):
-            bad = np.isnan(array).reshape(len(array), -1).any(axis=1)
-            raise ValueError(f"{field.name} has NaN, first in row {bad.argmax()} of {len(array)}; it must be numbers, "
-                             "or check_nan False")
+def _refuse_not_finite(field: Field, array: np.ndarray) -> None:
+    """ValueError, with the first row, if an array (count, ...) has NaN or infinity. The words are the library's."""
+    if field.dtype.kind == "f" and not _is_finite(array):
+        rows = array.reshape(len(array), -1)
+        bad = int((~np.isfinite(rows)).any(axis=1).argmax())
+        what = "NaN" if np.isnan(rows[bad][~np.isfinite(rows[bad])][0]) else "infinite"
+        raise ValueError(with_advice(f'"{field.name}" is {what} in row {bad} of {len(array)}; its numbers must be finite'))
 
 
 def check_device_array(array: DeviceArray, field: Field) -> None:
@@ -303,7 +295,7 @@ def read_observations(field: Field, given: Any, device: StreamWaiter | None, str
                          f"{field.shape}")
     count = 1 if array.shape == field.shape else array.shape[0]
     if check_nan and isinstance(array, np.ndarray):
-        refuse_nan([field], [array.reshape(count, *field.shape)])
+        _refuse_not_finite(field, array.reshape(count, *field.shape))
     return array, address, count, stream
 
 

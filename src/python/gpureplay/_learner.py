@@ -259,7 +259,8 @@ class DQN(ReplayLearner):
 
         stream: for observations in device memory, the stream that made them, as for `ReplayBuffer.extend`.
 
-        TypeError, ValueError: another dtype or shape, or NaN in host memory if the buffer has check_nan."""
+        TypeError, ValueError: another dtype or shape, or NaN or infinity in host memory if the buffer has
+        check_nan."""
         held, address, count, stream = self._observations(obs, stream)
         actions, epsilon = np.empty(count, np.int32), real("epsilon", epsilon)
         self._call(lib.gpur_learner_act, count, address, epsilon, actions.ctypes.data, stream)

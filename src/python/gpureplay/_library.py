@@ -93,9 +93,15 @@ def last_error() -> str:
     return text.decode("utf-8", "replace")
 
 
+def with_advice(text: str) -> str:
+    """The library's words about a number that is not finite, with the setting that takes it."""
+    is_about_it = text.endswith(("its numbers must be finite", "it must be a finite number"))
+    return text + ", or say check_nan=False" if is_about_it else text
+
+
 def failed(status: int) -> GpureplayError:
     """The exception for a status other than OK."""
-    text = last_error()
+    text = with_advice(last_error())
     if status == _c_api.UNAVAILABLE and "build again" in text:
         text += f". The Python package: `{REBUILD}` in the folder of its sources configures and builds it"
     return _EXCEPTIONS.get(status, DeviceError)(text)

@@ -68,7 +68,7 @@ class Policy(Handle):
         threads, over one set of weights; default 1.
     seed: the seed of the actions that are drawn and of the initial weights; default 0. math: "fp32", "tf32" or "bf16"
         (on CUDA). deterministic: CUDA: only algorithms that give the same bits in each run.
-    check_nan: observations in host memory are searched for NaN, and refused if they have one.
+    check_nan: observations in host memory that have NaN or infinity are refused. False: they are taken.
     settings: those of the network, as for `DQN`: trunk, head, hidden, hidden_activation, init, init_scale, input_scale,
         input_shift, input_layout. And policy_floor (include/gpureplay/policy.h).
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
-from ._inputs import convert, has_nan
+from ._inputs import convert
 from ._schema import DTYPES, Field
 from ._writer import Environment, environment_of
 
@@ -112,20 +112,13 @@ class _Memory:
         return self._array
 
 
-def _observation(obs: Any, field: Field, check_nan: bool) -> np.ndarray:
+def _observation(obs: Any, field: Field) -> np.ndarray:
     """ValueError: `obs` is not what its space says."""
     array = convert(np.asarray(obs), field)
     if array.shape != field.shape:
         raise ValueError(f"the observation has shape {array.shape}; it must be {field.shape}, as in the observation "
                          "space")
-    if check_nan and field.dtype.kind == "f" and has_nan(array):
-        raise ValueError("the observation has NaN; it must have numbers, or say check_nan=False")
     return array
-
-
-def _refuse_nan_reward(rewards: Any) -> None:
-    if np.isnan(rewards).any():
-        raise ValueError(f"the reward is {rewards}; it must be a number, or say check_nan=False")
 
 
 # Tables of functions.
@@ -168,10 +161,10 @@ class _PythonType(Envs):
 
     tells_place = False
 
-    def __init__(self, first: Any, spaces: Spaces, box: Any, actions: Any, check_nan: bool):
+    def __init__(self, first: Any, spaces: Spaces, box: Any, actions: Any):
         """first: the environment that names the type. box, actions: the observation and action space of one
         environment."""
-        self.name, self.spaces, self._checks = _name_of(first), spaces, check_nan
+        self.name, self.spaces = _name_of(first), spaces
         self._max_steps = getattr(getattr(first, "spec", None), "max_episode_steps", None) or 0
         self._bounds = _bounds_of(box)
         self._action_bounds = _bounds_of(actions) if spaces.action is not None else None
@@ -233,8 +226,8 @@ def _shortened(text: str) -> str:
 class _Player:
     """One environment. One thread at a time uses it."""
 
-    def __init__(self, env: Any, spaces: Spaces, seed: int, check_nan: bool):
-        self.env, self._spaces, self._seed, self._checks = env, spaces, seed, check_nan
+    def __init__(self, env: Any, spaces: Spaces, seed: int):
+        self.env, self._spaces, self._seed = env, spaces, seed
         self._memory = _Memory(spaces.obs.shape, spaces.obs.dtype)
         self._vector = None if spaces.action is None else _Memory(spaces.action.shape, np.float32)
 
@@ -248,15 +241,13 @@ class _Player:
         # The first reset gets the seed. Those that follow go on with the environment's random numbers.
         obs, _ = self.env.reset() if self._seed < 0 else self.env.reset(seed=self._seed)
         self._seed = -1
-        self._memory.at(obs_at)[...] = _observation(obs, self._spaces.obs, self._checks)
+        self._memory.at(obs_at)[...] = _observation(obs, self._spaces.obs)
 
     def step(self, action_at: int, obs_at: int, result_at: int) -> None:
         obs, reward, terminated, truncated, _ = self.env.step(self._action_at(action_at))
-        self._memory.at(obs_at)[...] = _observation(obs, self._spaces.obs, self._checks)
+        self._memory.at(obs_at)[...] = _observation(obs, self._spaces.obs)
         result = _c_api.EnvResult.from_address(result_at)
         result.reward, result.terminated, result.truncated = float(reward), bool(terminated), bool(truncated)
-        if self._checks and result.reward != result.reward:
-            _refuse_nan_reward(reward)
 
 
 class PythonEnvs(_PythonType):
@@ -269,7 +260,7 @@ class PythonEnvs(_PythonType):
     make: makes the environment of a lane, one at a time. closes: whether they are closed with the run.
     """
 
-    def __init__(self, make: Callable[[int], Any], closes: bool, check_nan: bool):
+    def __init__(self, make: Callable[[int], Any], closes: bool):
         self._make, self._closes = make, closes
         self._players: dict[int, _Player] = {}  # by handle: the lane + 1, because NULL is none
         self._closed: set[int] = set()  # handles that the library has closed, those of _probe, too
@@ -277,7 +268,7 @@ class PythonEnvs(_PythonType):
         self._first = make(0)  # from which the spaces are known
         try:
             super().__init__(self._first, _single_spaces(self._first), self._first.observation_space,
-                             self._first.action_space, check_nan)
+                             self._first.action_space)
         except TypeError:
             self.close()
             raise
@@ -308,7 +299,7 @@ class PythonEnvs(_PythonType):
         if any(player.env is made for other, player in self._players.items() if other != handle):
             raise ValueError(f"lane {handle - 1} has the environment of another lane; each lane needs its own")
         self._closed.discard(handle)
-        self._players[handle] = _Player(made, self.spaces, _seed_of(seed), self._checks)
+        self._players[handle] = _Player(made, self.spaces, _seed_of(seed))
         self._require_same(made)
         return handle
 
@@ -346,13 +337,13 @@ class PythonVector(_PythonType):
     evaluation: the environment for evaluations; None: there is none.
     """
 
-    def __init__(self, envs: Any, evaluation: PythonEnvs | None, check_nan: bool):
+    def __init__(self, envs: Any, evaluation: PythonEnvs | None):
         found = environment_of(envs)
         modes = {"next_step": _c_api.AUTORESET_NEXT_STEP, "same_step": _c_api.AUTORESET_SAME_STEP}
         mode = str(getattr(found.autoreset, "name", found.autoreset)).lower()
         if mode not in modes:
             raise ValueError(f"the autoreset mode of {envs} is {mode!r}; a run needs \"next_step\" or \"same_step\"")
-        super().__init__(envs, _spaces_of(found), found.observation_space, found.action_space, check_nan)
+        super().__init__(envs, _spaces_of(found), found.observation_space, found.action_space)
         if evaluation is not None and evaluation.spaces != self.spaces:
             raise ValueError(f"the spaces of eval_env are {evaluation.spaces}, and those of the vector environment "
                              f"{self.spaces}; they must be the same")
@@ -385,7 +376,7 @@ class PythonVector(_PythonType):
         try:
             obs, _ = self._envs.reset() if self._seed < 0 else self._envs.reset(seed=self._seed)
             self._seed = -1
-            self._memory["next_obs"].at(obs_at)[...] = _observation(obs, self._batch, self._checks)
+            self._memory["next_obs"].at(obs_at)[...] = _observation(obs, self._batch)
         except BaseException as error:
             return self._refusal(error)
         return None
@@ -400,9 +391,7 @@ class PythonVector(_PythonType):
     def _take_step(self, actions_at: int, result: _c_api.VectorResult) -> None:
         actions = self._memory["actions"].at(actions_at).astype(np.int64) + self.spaces.first_action
         obs, rewards, terminated, truncated, info = self._envs.step(actions)
-        if self._checks:
-            _refuse_nan_reward(rewards)
-        obs = _observation(obs, self._batch, self._checks)
+        obs = _observation(obs, self._batch)
         for name, values in (("next_obs", obs), ("reward", rewards), ("terminated", terminated),
                              ("truncated", truncated)):
             self._memory[name].at(getattr(result, name))[...] = values
@@ -410,7 +399,7 @@ class PythonVector(_PythonType):
         if self._mode == "same_step" and ended.size:
             final = self._memory["final_obs"].at(result.final_obs)
             for env in ended:
-                final[env] = _observation(info["final_obs"][env], self.spaces.obs, self._checks)
+                final[env] = _observation(info["final_obs"][env], self.spaces.obs)
 
     def cause_of(self, text: str) -> BaseException | None:
         found = super().cause_of(text)

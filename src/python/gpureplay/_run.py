@@ -16,7 +16,7 @@ from . import _c_api
 from ._config import Settings, run_config, settings_of_run, settings_text
 from ._envs import EnvOptions, open_envs
 from ._handle import DeferredSignals, Handle, encoded_path, note_library_threads, refuse_after_fork, says_stop
-from ._inputs import flag, integer
+from ._inputs import integer
 from ._learner import DQN, Learner
 from ._library import GpureplayError, InvalidArgument, failed, lib
 from ._python_envs import Envs
@@ -195,8 +195,6 @@ class Run(Advanced):
     eval_env: beside a list or a vector environment: the environment of evaluations. None: there are none.
     on_event: is called with each RunEvent, in the thread that advances the run. False stops the run, an exception does,
         too, and is raised by `advance`.
-    check_nan: observations and rewards of environments in Python are searched for NaN, which ends the run. Rewards
-        must be finite in any case.
     settings: the members of gpur_run_config by name (include/gpureplay/run.h): num_envs, threads, concurrent,
         synchronized, burst, act "latest" or "target", whole_episodes, target_period, train_period, prepopulation,
         eval_period, eval_episodes, eval_epsilon, seed. None is the library's default. target_period, in environment
@@ -213,13 +211,11 @@ class Run(Advanced):
     _stop, _save = lib.gpur_run_stop, lib.gpur_run_save
 
     def __init__(self, agent: DQN, env: Any, *, env_options: EnvOptions = None, eval_env: Any = None,
-                 on_event: OnEvent | None = None, check_nan: bool = True, **settings: Any):
+                 on_event: OnEvent | None = None, **settings: Any):
         if not isinstance(agent, DQN):
             raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN")
         refuse_after_fork()
-        check_nan = flag("check_nan", check_nan)
-        envs = open_envs(env, num_envs=settings.get("num_envs"), eval_env=eval_env, options=env_options,
-                         check_nan=check_nan)
+        envs = open_envs(env, num_envs=settings.get("num_envs"), eval_env=eval_env, options=env_options)
         try:
             self._create(agent, envs, on_event, settings)
         except BaseException:

@@ -127,7 +127,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         moved. env may be left out if it was a name.
     progress: a line of progress on the standard output. on_event: is called with each RunEvent. False ends the training
         and `train` returns; an exception ends it and is raised.
-    check_nan: as for `Run`.
+    check_nan: as for `ReplayBuffer`, whose setting it is; of GA3C that of the `ActorCritic`.
 
     Ape-X (docs/ape-x.md) takes env as `Apex` does, env_options, steps (of all actors: 50 million, 1 million), device,
     threads, seed, frame_stack, batch (512, 32), learning_rate, eval_period and eval_episodes (of one more actor, with
@@ -448,8 +448,9 @@ class Training:
         self._step, self._saved_step, self._is_done = 0, -1, False  # saved_step -1: there is no checkpoint
         self.may_begin_anew = False  # where there is no checkpoint to go on from, as a process does that was restarted
         self._closing = contextlib.ExitStack()
+        self._check_nan = flag("check_nan", given["check_nan"])
         self._envs = open_envs(env, num_envs=cast("int | None", self._options["num_envs"]), eval_env=given["eval_env"],
-                               options=env_options, check_nan=flag("check_nan", given["check_nan"]))
+                               options=env_options)
         self._closing.callback(self._envs.close)
 
     def _number(self, name: str) -> int:
@@ -511,7 +512,8 @@ class Training:
         self._closing.callback(self._close_unfinished)
 
     def _make_learner(self, device: Device, preset: Any) -> None:
-        buffer = ReplayBuffer(device=device, **{**preset.buffer, **self._overrides["buffer"]})
+        buffer = ReplayBuffer(device=device, **{**preset.buffer, "check_nan": self._check_nan,
+                                                **self._overrides["buffer"]})
         try:
             agent = self._make_agent(buffer, **{**preset.agent, **self._overrides["agent"]})
             self._buffer, self._agent = buffer, agent

@@ -128,7 +128,7 @@ class ApexTraining(Training):
         if given["env"] is not None:
             refuse_other_envs(given["env"])
         super().__init__(given, folder, is_resumed)
-        self._command_parts = (self._options["env"], given["env_options"], given["check_nan"])
+        self._command_parts = (self._options["env"], given["env_options"])
 
     def _complete(self) -> RunPreset:
         options, envs = self._options, self._envs
@@ -194,10 +194,10 @@ class ApexTraining(Training):
                     f"{device.name}: {device.info.description}")
 
     def _make_run(self, settings: Settings) -> Apex:
-        env, env_options, check_nan = self._command_parts
+        env, env_options = self._command_parts
         if env_options is None:
             env_options = self._options["env_options"] or None
-        return Apex._of(self._agent, self._envs, actor_command(self._agent, cast(str, env), env_options, check_nan),
+        return Apex._of(self._agent, self._envs, actor_command(self._agent, cast(str, env), env_options),
                         self._note_event, settings)
 
     def _taken(self, position: Position | None) -> int:

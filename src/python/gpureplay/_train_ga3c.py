@@ -157,7 +157,8 @@ class GA3CTraining(Training):
                     f"{device.name}: {device.info.description}")
 
     def _make_learner(self, device: Device, preset: GA3CPreset) -> None:
-        self._agent = ActorCritic(device=device, **{**preset.learner, **self._overrides["agent"]})
+        self._agent = ActorCritic(device=device, check_nan=self._check_nan,
+                                  **{**preset.learner, **self._overrides["agent"]})
 
     def _close_unfinished(self) -> None:
         if not self._is_done:

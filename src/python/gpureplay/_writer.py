@@ -20,7 +20,7 @@ from ._config import Spec
 from ._device import Device
 from ._dlpack import DeviceArray
 from ._handle import Handle, WeakItems
-from ._inputs import Columns, address_of, convert, has_nan, integer, producer_stream, refuse_nan, stream_of
+from ._inputs import Columns, address_of, convert, integer, producer_stream, stream_of
 from ._library import Closed, GpureplayError, InvalidArgument, check, lib
 from ._schema import PREVIOUS, Field
 
@@ -30,7 +30,6 @@ class Buffer(Protocol):
 
     device: Device
     fields: list[Field]
-    _check_nan: bool
     _tracks_episodes: bool
     _spec: Spec
     _users: WeakItems[Handle]
@@ -340,11 +339,9 @@ class EpisodeTracker:
         if _TRUNCATED.name not in [field.name for field in self.fields]:
             self.fields.append(_TRUNCATED)  # it ends an episode whether it is stored or not
         self._columns = Columns(self.fields, num_envs, buffer.device._if_cuda)
-        self._check_nan = buffer._check_nan
         known = (*_STEP_FIELDS, *_FILLED_FIELDS, _TRUNCATED.name)
         self._extra_names = ["" if field.name in known else field.name for field in spec.fields]
         self._next_obs = next(field for field in self.fields if field.name == "next_obs")
-        self._floats = [at for at, field in enumerate(self.fields) if field.dtype.kind == "f" and field.name != "obs"]
         self._no_env = np.zeros(num_envs, np.bool_)
         self.envs = EnvStates(num_envs, self._next_obs)
         # The usual states: all episodes are open, and each step completes a transition. A step then changes nothing
@@ -367,8 +364,6 @@ class EpisodeTracker:
         if self._mode == "same_step" and ended is not self._no_env:
             final = _with_final_obs(self._next_obs, named["next_obs"], info, final_obs, ended)
         self._ensure_known()
-        if self._check_nan:
-            self._refuse_nan(arrays, final)
         self._refuse_gap(named["obs"])
         if self.envs.has(_NONE):
             self._begin_episodes(named["obs"])
@@ -399,13 +394,6 @@ class EpisodeTracker:
     def forget(self) -> None:
         """The states are unknown from now on."""
         self.envs.state.fill(_UNKNOWN)
-
-    def _refuse_nan(self, arrays: list[np.ndarray], final: np.ndarray | None) -> None:
-        """Where all episodes are open, `obs` was checked before, as next_obs."""
-        if self.envs.has(_NONE) or any(has_nan(arrays[at]) for at in self._floats):
-            refuse_nan(self.fields, arrays)
-        if final is not None:
-            refuse_nan([self._next_obs._replace(name="final_obs")], [final])
 
     def _refuse_gap(self, obs: np.ndarray) -> None:
         """ValueError: an environment was reset without a call of `reset`, and would continue an episode that is
@@ -508,7 +496,7 @@ class Writer(Handle):
         buffer._users.add(self)
         self._buffer: Buffer | None = None  # keeps the buffer alive; the buffer's own writer must not
         self.num_envs, self.autoreset, self._policy = num_envs, policy.mode, policy
-        self._fields, self._check_nan = fields, buffer._check_nan
+        self._fields = fields
         self._columns = Columns(fields, num_envs, buffer.device._if_cuda)
         self._previous = buffer.fields.index(PREVIOUS) if self._links else None
         self._is_undecided = _is_undecided(autoreset, num_envs, fields)
@@ -536,7 +524,7 @@ class Writer(Handle):
         ended = policy.ended if isinstance(policy, NextStep) else None
         return fast.Appender(
             weakref.ref(self), (self._shared, ended, tracker), self._lock, address_of(self._shared.values),
-            fields, bool(self._check_nan), count, _optional_field(fields), tuple([*ends, -1, -1][:2]),
+            fields, count, _optional_field(fields), tuple([*ends, -1, -1][:2]),
             0 if ended is None else address_of(ended), None if tracker is None else tracker.for_module())
 
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
@@ -555,8 +543,8 @@ class Writer(Handle):
         transition.
 
         Returns how many transitions the step made, or, where the writer tracks episodes, how many it completed.
-        TypeError, ValueError: a field is missing, unknown, of another shape or dtype, or has NaN, or an observation
-        does not follow from the step before. Nothing was added."""
+        TypeError, ValueError: a field is missing, unknown, of another shape or dtype, or has NaN or infinity, or an
+        observation does not follow from the step before. Nothing was added."""
         return self._add(values, info, final_obs)
 
     def _add(self, values: dict[str, Any], info: Any, final_obs: Any) -> int:
@@ -585,8 +573,8 @@ class Writer(Handle):
         that the CUDA array interface names. Other libraries (JAX) name none: then the call waits until the arrays are
         ready, and until they have been read.
 
-        Returns count. TypeError, ValueError: as for `add`, except that device arrays are not searched for NaN. Nothing
-        was added."""
+        Returns count. TypeError, ValueError: as for `add`, except that device arrays are not searched for NaN and
+        infinity. Nothing was added."""
         return self._extend(values, stream)
 
     def _extend(self, values: dict[str, Any], stream: Any) -> int:
@@ -653,8 +641,6 @@ class Writer(Handle):
         if isinstance(arrays[0], DeviceArray):
             addresses = [array.address for array in arrays]
         else:
-            if self._check_nan:
-                refuse_nan(self._fields, arrays)
             addresses = [address_of(array) for array in arrays]
         if self._previous is not None:
             addresses.insert(self._previous, 0)

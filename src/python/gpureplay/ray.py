@@ -125,9 +125,9 @@ class _Training(ApexTraining):
 
     def actor_settings(self) -> Settings:
         """What an actor has to know."""
-        env, env_options, check_nan = self._command_parts
+        env, env_options = self._command_parts
         return {"env": env, "env_options": self._options["env_options"] if env_options is None else env_options,
-                "check_nan": check_nan, "buffer": settings_of_buffer(self._buffer._spec),
+                "buffer": settings_of_buffer(self._buffer._spec),
                 "networks": list(map(network_settings, networks_of(self._agent))),
                 "apex": {**self._run.config, "actors": self.actors, "workers": 0, "processes": False}}
 
@@ -444,7 +444,7 @@ class Actor:
         fields = fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
         spec = make_spec(fields, buffer.pop("capacity"), None, buffer)
         networks = [policy_config(None, settings).network for settings in given["networks"]]
-        envs = open_envs(given["env"], options=given["env_options"] or None, check_nan=given["check_nan"])
+        envs = open_envs(given["env"], options=given["env_options"] or None)
         if isinstance(envs, PythonEnvs):
             envs.tells_place = True
         envs.open()

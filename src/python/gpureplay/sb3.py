@@ -103,7 +103,7 @@ class ReplayBuffer:
         optimize_memory_usage it is an eighth of the transitions, but at least 1,024 or half of them. A larger batch is
         joined from several, which costs a copy.
     block_rows: the number of transitions that are copied to the device at once. None: the library's default.
-    check_nan: a step with NaN in it is refused.
+    check_nan: a step with NaN or infinity in it is refused.
     n_steps, gamma: with n_steps above 1, a transition's reward is the return of that many steps, or of fewer if the
         episode ended or was cut. A batch then has `discounts`: gamma to the power of the number of steps, or 0 if the
         task ended.

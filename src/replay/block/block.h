@@ -47,6 +47,7 @@ typedef struct gpur_block_header {
 typedef struct gpur_block_spec {
     const gpur_schema *schema; /* not owned, as the next one */
     const gpur_ring_layout *layout;
+    int32_t check_finite;
     float reward_clip;
     int32_t clipped_field; /* in the schema; -1: rewards are not clipped */
     int64_t row_bytes, frame_bytes;
@@ -112,6 +113,9 @@ gpur_status gpur_block_read_header(const gpur_block_spec *spec, const void *bloc
 /* Finds and checks rows and frames of a block whose header has been read. To be closed whatever this returns. */
 gpur_status gpur_block_open(const gpur_block_spec *spec, const void *block, const gpur_block_header *header,
                             gpur_block_view *view);
+/* Refuses numbers of frames that are not finite, if they must be. */
+gpur_status gpur_block_check_finite_frames(const gpur_block_spec *spec, const void *frames, int64_t count,
+                                           gpur_status refusal);
 void gpur_block_close(gpur_block_view *view);
 
 /* Fills in the caller's struct; NULL does nothing. */

@@ -5,6 +5,7 @@
 #include "base/sized.h"
 #include "file/compression.h"
 #include "file/safetensors.h"
+#include "replay/finite.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -143,6 +144,31 @@ static gpur_status check_all_flags(const gpur_block_spec *spec, const gpur_block
     return GPUR_OK;
 }
 
+gpur_status gpur_block_check_finite_frames(const gpur_block_spec *spec, const void *frames, int64_t count,
+                                           gpur_status refusal)
+{
+    const int32_t obs = spec->frame_bytes > 0 ? gpur_schema_find(spec->schema, "obs") : -1;
+    if (obs < 0 || !spec->check_finite || !spec->schema->is_real[obs])
+        return GPUR_OK;
+    const gpur_field_values values = {.at = frames,
+                                      .count = count,
+                                      .pitch = spec->frame_bytes,
+                                      .bytes = spec->frame_bytes,
+                                      .dtype = spec->schema->fields[obs].dtype,
+                                      .name = "obs",
+                                      .item = "frame"};
+    return gpur_check_finite(&values, refusal);
+}
+
+static gpur_status check_finite(const gpur_block_spec *spec, const gpur_block_view *view)
+{
+    const gpur_block_header *const h = &view->header;
+    GPUR_TRY(gpur_block_check_finite_frames(spec, view->frames, h->frames, GPUR_FILE_ERROR));
+    if (!spec->check_finite)
+        return GPUR_OK;
+    return gpur_check_rows_finite(&spec->layout->rows, view->rows, h->rows, spec->row_bytes, GPUR_FILE_ERROR);
+}
+
 static gpur_status decompress(const unsigned char *payload, gpur_block_view *view)
 {
     const gpur_block_header *const h = &view->header;
@@ -166,7 +192,8 @@ gpur_status gpur_block_open(const gpur_block_spec *spec, const void *block, cons
     view->frames = view->rows + header->rows * spec->row_bytes;
     if (gpur_block_links(spec) > 0)
         GPUR_TRY(check_links(spec, view));
-    return check_all_flags(spec, view);
+    GPUR_TRY(check_all_flags(spec, view));
+    return check_finite(spec, view);
 }
 
 void gpur_block_close(gpur_block_view *view)

@@ -52,6 +52,7 @@ gpur_block_spec gpur_block_spec_of(const gpur_replay_config *checked, const gpur
     const gpur_block_spec spec = {
         .schema = schema,
         .layout = layout,
+        .check_finite = checked->check_finite,
         .reward_clip = checked->reward_clip,
         .clipped_field = gpur_clipped_field(checked, schema),
         .row_bytes = layout->rows.row_bytes,

@@ -7,6 +7,7 @@
 #include "file/safetensors.h"
 #include "kernels/cpu/copy_value.h"
 #include "kernels/lib/clip.h"
+#include "replay/finite.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -220,6 +221,19 @@ static gpur_status check_arrays(const gpur_block_spec *spec, const gpur_block_in
     return GPUR_OK;
 }
 
+static gpur_status check_finite(const gpur_block_spec *spec, const gpur_block_input *in)
+{
+    const gpur_schema *const schema = spec->schema;
+    for (int32_t f = 0; f < schema->count && spec->check_finite; f++) {
+        const gpur_field_info *const field = &schema->fields[f];
+        const gpur_field_values values = {in->fields[f], in->rows,    field->bytes, field->bytes,
+                                          field->dtype,  field->name, "row"};
+        if (schema->is_real[f] && spec->layout->stored[f] >= 0)
+            GPUR_TRY(gpur_check_finite(&values, GPUR_INVALID_ARGUMENT));
+    }
+    return gpur_block_check_finite_frames(spec, in->frame_data, in->frames, GPUR_INVALID_ARGUMENT);
+}
+
 gpur_status gpur_block_pack(const gpur_block_format *format, const gpur_block_input *input, void *block, int64_t room,
                             int64_t *bytes)
 {
@@ -228,6 +242,7 @@ gpur_status gpur_block_pack(const gpur_block_format *format, const gpur_block_in
     GPUR_TRY(gpur_sized_read(&in, sizeof in, input, "gpur_block_input"));
     GPUR_TRY(check_numbers(&in));
     GPUR_TRY(check_arrays(&format->spec, &in));
+    GPUR_TRY(check_finite(&format->spec, &in));
     const int64_t needed = gpur_block_max_bytes(format, in.rows, in.frames);
     GPUR_REQUIRE(room >= needed,
                  "room is %" PRId64 " bytes; for %" PRId64 " rows and %" PRId64 " frames it must be %" PRId64

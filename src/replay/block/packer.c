@@ -8,6 +8,7 @@
 
 #include "base/sized.h"
 #include "kernels/lib/clip.h"
+#include "replay/finite.h"
 #include "replay/writer/n_step.h"
 
 #include <inttypes.h>
@@ -301,6 +302,25 @@ static gpur_status check_flags(const gpur_packer *p, int32_t field, const void *
     return GPUR_OK;
 }
 
+/* The same for numbers that are not finite. */
+static gpur_status check_finite(const gpur_packer *p, int32_t field, const void *at, int64_t bytes)
+{
+    const gpur_schema *const schema = &p->format->schema;
+    const int32_t dtype = schema->fields[field].dtype;
+    if (!schema->is_real[field] || !p->format->config.check_finite)
+        return GPUR_OK;
+    const int64_t found = gpur_find_not_finite(dtype, at, bytes / gpur_dtype_bytes(dtype));
+    GPUR_REQUIRE(found < 0, "\"%s\" is %s; its numbers must be finite", schema->fields[field].name,
+                 gpur_not_finite_name(dtype, at, found));
+    return GPUR_OK;
+}
+
+static gpur_status check_values(const gpur_packer *p, int32_t field, const void *values, int64_t bytes)
+{
+    GPUR_TRY(check_flags(p, field, values, bytes));
+    return check_finite(p, field, values, bytes);
+}
+
 static int64_t obs_bytes(const gpur_packer *p)
 {
     return p->frame_history.last ? p->frame_history.input_bytes : p->env_state.obs_bytes;
@@ -319,7 +339,7 @@ gpur_status gpur_packer_reset(gpur_packer *p, const void *obs)
 {
     GPUR_REQUIRE(p && obs, "%s is NULL", p ? "obs" : "packer");
     GPUR_TRY(check_taken(p));
-    GPUR_TRY(check_flags(p, p->fields.obs, obs, obs_bytes(p)));
+    GPUR_TRY(check_values(p, p->fields.obs, obs, obs_bytes(p)));
     truncate_open(p);
     gpur_env_state_begin(&p->env_state, 0);
     if (p->frame_history.last)
@@ -368,7 +388,7 @@ static gpur_status check_extras(const gpur_packer *p, const gpur_packer_step_inp
         if (!is_extra(p, f))
             continue;
         GPUR_REQUIRE(in->extras && in->extras[f], "extras[%d], field \"%s\", is NULL", (int)f, schema->fields[f].name);
-        GPUR_TRY(check_flags(p, f, in->extras[f], schema->fields[f].bytes));
+        GPUR_TRY(check_values(p, f, in->extras[f], schema->fields[f].bytes));
     }
     return GPUR_OK;
 }
@@ -384,8 +404,9 @@ static gpur_status check_step(const gpur_packer *p, const gpur_packer_step_input
     GPUR_REQUIRE(in->version >= 0, "version is %" PRId64 "; it must be 0 or more", in->version);
     GPUR_TRY(check_q(p, in));
     GPUR_TRY(check_extras(p, in));
-    GPUR_TRY(check_flags(p, p->fields.action, in->action, p->format->schema.fields[p->fields.action].bytes));
-    GPUR_TRY(check_flags(p, p->fields.next_obs, in->next_obs, obs_bytes(p)));
+    GPUR_TRY(check_values(p, p->fields.action, in->action, p->format->schema.fields[p->fields.action].bytes));
+    GPUR_TRY(check_values(p, p->fields.next_obs, in->next_obs, obs_bytes(p)));
+    GPUR_TRY(check_finite(p, p->fields.reward, &in->reward, sizeof in->reward));
     return p->frame_history.last ? gpur_frame_history_check(&p->frame_history, 0, in->next_obs, "next_obs") : GPUR_OK;
 }
 

@@ -4,7 +4,10 @@
  * frames. The state of writers is in writers.h. To save another array of the rows, add a section here.
  */
 #include "replay/replay.h"
+
+#include "base/numbers.h"
 #include "file/checkpoint_file.h"
+#include "replay/finite.h"
 #include "replay/sampler/gather.h"
 #include "replay/sampler/consumer.h"
 #include "replay/checkpoint/slots.h"
@@ -398,6 +401,68 @@ static gpur_status check_room(const loading *load, const gpur_replay *replay)
     return GPUR_OK;
 }
 
+/* Refuses priorities that no transition can have. */
+static gpur_status check_priorities(const void *context, const unsigned char *bytes, int64_t begin, int64_t end)
+{
+    (void)context;
+    for (int64_t at = begin; at < end; at += (int64_t)sizeof(float)) {
+        float value;
+        memcpy(&value, bytes + (at - begin), sizeof value);
+        if (!(value >= 0.0f && value < INFINITY))
+            return gpur_fail(GPUR_FILE_ERROR,
+                             "number %" PRId64 " of its priorities is %g; it must be finite, and 0 or more",
+                             at / (int64_t)sizeof value, (double)value);
+    }
+    return GPUR_OK;
+}
+
+/* Refuses numbers of a field that are not finite, in bytes [begin, end) of items that are `pitch` bytes apart. The field
+ * is `offset` bytes behind an item's start. */
+static gpur_status check_field(const gpur_field_info *field, int64_t offset, int64_t field_bytes, int64_t pitch,
+                               const char *item_name, const unsigned char *bytes, int64_t begin, int64_t end)
+{
+    const int64_t size = gpur_dtype_bytes(field->dtype);
+    for (int64_t item = begin / pitch; item * pitch + offset < end; item++) {
+        const int64_t at = item * pitch + offset;
+        const int64_t first = gpur_max(at, begin), last = gpur_min(at + field_bytes, end);
+        const int64_t found =
+            first < last ? gpur_find_not_finite(field->dtype, bytes + (first - begin), (last - first) / size) : -1;
+        if (found >= 0)
+            return gpur_fail(GPUR_FILE_ERROR, "\"%s\" is %s in %s %" PRId64 "; its numbers must be finite", field->name,
+                             gpur_not_finite_name(field->dtype, bytes + (first - begin), found), item_name, item);
+    }
+    return GPUR_OK;
+}
+
+static gpur_status check_rows(const void *context, const unsigned char *bytes, int64_t begin, int64_t end)
+{
+    const gpur_schema *const rows = &((const gpur_replay *)context)->layout.rows;
+    for (int32_t f = 0; f < rows->count; f++)
+        if (rows->is_real[f])
+            GPUR_TRY(check_field(&rows->fields[f], rows->fields[f].offset, rows->fields[f].bytes, rows->pitch, "row",
+                                 bytes, begin, end));
+    return GPUR_OK;
+}
+
+static gpur_status check_frames(const void *context, const unsigned char *bytes, int64_t begin, int64_t end)
+{
+    const gpur_replay *const replay = context;
+    const gpur_frame_layout *const layout = &replay->layout.frame_layout;
+    const gpur_field_info *const obs = &replay->schema.fields[gpur_schema_find(&replay->schema, "obs")];
+    return gpur_field_is_real(obs) ? check_field(obs, 0, layout->frame_bytes, layout->pitch, "frame", bytes, begin, end)
+                                   : GPUR_OK;
+}
+
+/* What the chunks of the file must hold. */
+static gpur_status expect(gpur_checkpoint *file, const gpur_replay *replay)
+{
+    GPUR_TRY(gpur_checkpoint_expect(file, "priorities", check_priorities, replay));
+    if (!replay->config.check_finite)
+        return GPUR_OK;
+    GPUR_TRY(gpur_checkpoint_expect(file, "rows", check_rows, replay));
+    return gpur_checkpoint_expect(file, "frames", check_frames, replay);
+}
+
 /* The checks that need no lock. Settings come before tensors, because their messages say best what is wrong. If the
  * replay is empty now, it will probably be empty under the lock, too, and then the pass that verifies the file is not
  * needed. */
@@ -408,7 +473,7 @@ static gpur_status check_header(loading *load, gpur_replay *replay, const gpur_c
     GPUR_TRY(add_settings(replay, &load->settings));
     GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", "this replay", &load->settings, scalars, count));
     GPUR_TRY(check_state(&load->state));
-    GPUR_TRY(gpur_checkpoint_expect_reals(&load->file, "priorities"));
+    GPUR_TRY(expect(&load->file, replay));
     GPUR_TRY(check_room(load, replay));
     GPUR_TRY(alloc_lists(replay, &load->state));
     return gpur_replay_size(replay) > 0 ? gpur_checkpoint_verify(&load->file, replay->device, options) : GPUR_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of writers in checkpoints. State from a file is checked: could a writer have reached it? The contents of
- * rows and rewards are not checked. */
+/* The state of writers in checkpoints. State from a file is checked: could a writer have reached it? */
 #include "replay/checkpoint/writers.h"
 
+#include "replay/finite.h"
 #include "replay/writer/frame_history.h"
 #include "replay/writer/env_state.h"
 #include "replay/replay.h"
@@ -122,6 +122,36 @@ static int is_valid(const gpur_replay *replay, const gpur_writer_state *state, e
     return 1;
 }
 
+/* Refuses numbers of open episodes that are not finite. `at` NULL: there are no such arrays. */
+static gpur_status check_numbers(const void *at, int64_t count, int64_t pitch, int64_t bytes, int32_t dtype,
+                                 const char *name)
+{
+    const gpur_field_values values = {at, count, pitch, bytes, dtype, name, "open step"};
+    return at ? gpur_check_finite(&values, GPUR_FILE_ERROR) : GPUR_OK;
+}
+
+static gpur_status check_finite(const gpur_replay *replay, const gpur_writer_state *state)
+{
+    const gpur_schema *const schema = &replay->schema;
+    const gpur_step_fields fields = gpur_step_fields_find(schema);
+    const int64_t one = (int64_t)sizeof(float), frame = replay->layout.frame_layout.frame_bytes;
+    const unsigned char *const steps = find_array(replay, state, "steps");
+    gpur_env_state s = {0};
+    gpur_frame_history history = {0};
+    gpur_env_state_plan(&s, 1, replay->config.n_step, &fields, schema, &replay->layout);
+    gpur_frame_history_plan(&history, &replay->layout, 1, GPUR_OBSERVATIONS_STACKS, replay->config.n_step);
+    const int64_t count = state->num_envs * s.room;
+    GPUR_TRY(check_numbers(find_array(replay, state, "rewards"), count, one, one, GPUR_FLOAT32, "reward"));
+    for (int32_t i = 0; steps && i < s.count; i++)
+        if (schema->is_real[s.fields[i].field])
+            GPUR_TRY(check_numbers(steps + s.fields[i].offset, count, s.step_bytes, s.fields[i].bytes,
+                                   schema->fields[s.fields[i].field].dtype, schema->fields[s.fields[i].field].name));
+    if (fields.obs < 0 || !schema->is_real[fields.obs])
+        return GPUR_OK;
+    return check_numbers(find_array(replay, state, "frames"), state->num_envs * history.room, frame, frame,
+                         schema->fields[fields.obs].dtype, "obs");
+}
+
 gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_writer_state *states, int64_t next,
                                      int64_t frame_head)
 {
@@ -132,9 +162,12 @@ gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_write
                    .room = frame_history.room,
                    .next = next,
                    .frame_head = frame_head};
-    for (const gpur_writer_state *state = states; state; state = state->next)
+    for (const gpur_writer_state *state = states; state; state = state->next) {
         if (!is_valid(replay, state, &s))
             return gpur_fail(GPUR_FILE_ERROR, "the file has an episode that no writer comes to");
+        if (replay->config.check_finite)
+            GPUR_TRY(check_finite(replay, state));
+    }
     return GPUR_OK;
 }
 

@@ -80,6 +80,8 @@ static void store(gpur_ring_layout *s, gpur_field_info info, int64_t element)
     gpur_schema *const rows = &s->rows;
     info.offset = gpur_round_up(rows->row_bytes, element);
     rows->row_bytes = info.offset + info.bytes;
+    rows->is_real[rows->count] = (unsigned char)gpur_field_is_real(&info);
+    rows->reals += gpur_field_is_real(&info);
     rows->fields[rows->count++] = info;
 }
 

@@ -5,6 +5,7 @@
 #include "replay/writer/writer.h"
 #include "kernels/lib/clip.h"
 #include "kernels/lib/previous.h"
+#include "replay/finite.h"
 #include "replay/replay.h"
 
 #include <inttypes.h>
@@ -266,6 +267,13 @@ static gpur_status check_packed(const gpur_replay *replay)
     return GPUR_OK;
 }
 
+static gpur_status check_finite_rows(const gpur_replay *replay, int64_t count, const void *rows)
+{
+    if (!replay->config.check_finite)
+        return GPUR_OK;
+    return gpur_check_rows_finite(&replay->schema, rows, count, replay->schema.row_bytes, GPUR_INVALID_ARGUMENT);
+}
+
 gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended)
 {
     append_job in = {writer, &source_packed, rows, count, 0, 0};
@@ -276,6 +284,7 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     GPUR_REQUIRE(rows || count == 0, "rows is NULL; it must be %" PRId64 " packed rows", count);
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_packed(replay));
+    GPUR_TRY(check_finite_rows(replay, count, rows));
     gpur_ingest_begin_call(replay);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status = append_host(replay, &in);
@@ -288,6 +297,20 @@ static gpur_status check_given(const gpur_writer *writer, int64_t count, const v
     for (int32_t f = 0; f < writer->replay->schema.count && count > 0; f++)
         GPUR_REQUIRE(fields[f] || (writer->config.link_appends && f == writer->fields.previous),
                      "fields[%d], \"%s\", is NULL", (int)f, writer->replay->schema.fields[f].name);
+    return GPUR_OK;
+}
+
+/* Refuses numbers that are not finite, in arrays in host memory. */
+static gpur_status check_finite_fields(const gpur_replay *replay, int64_t count, const void *const *fields)
+{
+    const gpur_schema *const schema = &replay->schema;
+    for (int32_t f = 0; f < schema->count && replay->config.check_finite; f++) {
+        const gpur_field_info *const field = &schema->fields[f];
+        const gpur_field_values values = {fields[f],    count,       field->bytes, field->bytes,
+                                          field->dtype, field->name, "row"};
+        if (schema->is_real[f] && count > 0)
+            GPUR_TRY(gpur_check_finite(&values, GPUR_INVALID_ARGUMENT));
+    }
     return GPUR_OK;
 }
 
@@ -334,6 +357,8 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     GPUR_TRY(gpur_native_stream_check(replay->device, stream, 0));
     GPUR_TRY(check_given(writer, count, fields));
     GPUR_TRY(locate_arrays(writer, count, fields, &on_device));
+    if (!on_device || !gpur_device_get_traits(replay->device)->has_own_memory)
+        GPUR_TRY(check_finite_fields(replay, count, fields));
     gpur_ingest_begin_call(replay);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status =
@@ -383,6 +408,7 @@ gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, co
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_try_append(replay, count));
     GPUR_TRY(check_given(writer, count, fields));
+    GPUR_TRY(check_finite_fields(replay, count, fields));
     gpur_status status = GPUR_WOULD_BLOCK;
     if (gpur_ingest_try_begin_call(replay))
         status = try_append(writer, count, fields);

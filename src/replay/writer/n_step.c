@@ -3,7 +3,9 @@
 
 #include "replay/writer/env_state.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 
 gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma)
 {
@@ -12,6 +14,8 @@ gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int
         reward += discount * (double)rewards[(first + i) & (room - 1)];
         discount *= (double)gamma;
     }
+    if (isfinite(reward) && fabs(reward) > (double)FLT_MAX)
+        reward = copysign((double)FLT_MAX, reward); /* the sum of finite rewards stays finite */
     const gpur_n_step_return n_step_return = {(float)reward, (float)discount};
     return n_step_return;
 }

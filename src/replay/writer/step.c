@@ -3,6 +3,7 @@
 #include "replay/writer/n_step.h"
 #include "base/sized.h"
 #include "kernels/lib/clip.h"
+#include "replay/finite.h"
 #include "replay/replay.h"
 #include "replay/writer/env_state.h"
 
@@ -61,14 +62,67 @@ static gpur_status check_flags(const unsigned char *flags, int64_t bytes, int64_
     return GPUR_OK;
 }
 
-gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, int64_t env, const char *name)
+static int64_t bytes_of_obs(const gpur_writer *writer)
 {
     const int64_t frame_bytes = writer->frame_history.input_bytes;
+    return frame_bytes > 0 ? frame_bytes : writer->env_state.obs_bytes;
+}
+
+gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, int64_t env, const char *name)
+{
     const gpur_schema *const schema = &writer->replay->schema;
     if (!schema->is_flag[writer->fields.obs])
         return GPUR_OK;
-    return check_flags(gpur_writer_obs(writer, array, env), frame_bytes > 0 ? frame_bytes : writer->env_state.obs_bytes,
-                       env, name);
+    return check_flags(gpur_writer_obs(writer, array, env), bytes_of_obs(writer), env, name);
+}
+
+/* Refuses numbers of a field that are not finite. `array` has `bytes` of each environment. */
+static gpur_status check_finite_array(const gpur_writer *writer, int32_t f, const void *array, int64_t envs,
+                                      int64_t bytes, const char *name)
+{
+    const gpur_schema *const schema = &writer->replay->schema;
+    const gpur_field_values values = {array, envs, bytes, bytes, schema->fields[f].dtype, name, "environment"};
+    if (!schema->is_real[f] || !writer->replay->config.check_finite)
+        return GPUR_OK;
+    return gpur_check_finite(&values, GPUR_INVALID_ARGUMENT);
+}
+
+gpur_status gpur_writer_check_finite_obs(const gpur_writer *writer, const void *array, int64_t envs, const char *name)
+{
+    return check_finite_array(writer, writer->fields.obs, array, envs, bytes_of_obs(writer), name);
+}
+
+/* The last observations of episodes that end now; the others of final_obs mean nothing. */
+static gpur_status check_finite_ends(const gpur_writer *writer, const gpur_step_input *in)
+{
+    if (writer->config.autoreset != GPUR_AUTORESET_SAME_STEP || !writer->replay->schema.is_real[writer->fields.obs])
+        return GPUR_OK;
+    for (int64_t env = 0; env < writer->config.num_envs; env++) {
+        const void *const last = last_obs(writer, in, env);
+        if (last != in->next_obs)
+            GPUR_TRY(gpur_prefix_error(
+                gpur_writer_check_finite_obs(writer, gpur_writer_obs(writer, last, env), 1, "final_obs"),
+                "environment %" PRId64, env));
+    }
+    return GPUR_OK;
+}
+
+/* All numbers of a step, also those of environments that it only resets. */
+static gpur_status check_finite(const gpur_writer *writer, const gpur_step_input *in)
+{
+    const gpur_schema *const schema = &writer->replay->schema;
+    const gpur_step_fields *const fields = &writer->fields;
+    const int64_t envs = writer->config.num_envs;
+    GPUR_TRY(check_finite_array(writer, fields->reward, in->reward, envs, sizeof *in->reward, "reward"));
+    GPUR_TRY(gpur_writer_check_finite_obs(writer, in->next_obs, envs, "next_obs"));
+    GPUR_TRY(check_finite_ends(writer, in));
+    for (int32_t i = 0; i < writer->real_count; i++) {
+        const int32_t f = writer->reals[i];
+        const gpur_field_info *const field = &schema->fields[f];
+        GPUR_TRY(check_finite_array(writer, f, f == fields->action ? in->action : in->extras[f], envs, field->bytes,
+                                    field->name));
+    }
+    return GPUR_OK;
 }
 
 /* Checks the GPUR_BOOL fields other than terminated and truncated. */
@@ -126,7 +180,7 @@ static gpur_status check(gpur_writer *writer, const gpur_step_input *in)
         GPUR_TRY(check_env(writer, in, env));
     for (int32_t env = 0; writer->bools > 0 && env < writer->config.num_envs; env++)
         GPUR_TRY(check_bools(writer, in, env));
-    return GPUR_OK;
+    return writer->replay->config.check_finite ? check_finite(writer, in) : GPUR_OK;
 }
 
 /* Number of transitions that the step completes in this environment. */

@@ -51,11 +51,21 @@ static int32_t count_bools(const gpur_schema *schema, const gpur_step_fields *fi
     return bools;
 }
 
+/* The action and the extras that must be finite. */
+static void find_reals(gpur_writer *writer)
+{
+    const gpur_schema *const schema = &writer->replay->schema;
+    for (int32_t f = 0; f < schema->count; f++)
+        if (schema->is_real[f] && (f == writer->fields.action || gpur_step_fields_is_extra(&writer->fields, f)))
+            writer->reals[writer->real_count++] = f;
+}
+
 static gpur_status writer_build(gpur_writer *writer)
 {
     gpur_replay *const replay = writer->replay;
     writer->fields = gpur_step_fields_find(&replay->schema);
     writer->bools = count_bools(&replay->schema, &writer->fields);
+    find_reals(writer);
     writer->offsets = gpur_row_offsets_find(&replay->layout, &writer->fields);
     GPUR_TRY(gpur_env_state_build(&writer->env_state, replay->device, writer->config.num_envs, replay->config.n_step,
                                   &writer->fields, &replay->schema, &replay->layout));
@@ -300,6 +310,7 @@ gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs)
     GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
     for (int64_t i = 0; i < (env < 0 ? num_envs : 1); i++)
         GPUR_TRY(gpur_writer_check_obs(writer, obs, i, "obs"));
+    GPUR_TRY(gpur_writer_check_finite_obs(writer, obs, env < 0 ? num_envs : 1, "obs"));
     gpur_replay *const replay = writer->replay;
     gpur_ingest_begin_call(replay);
     const gpur_status status = begin(writer, env < 0 ? 0 : env, env < 0 ? num_envs : env + 1, obs);

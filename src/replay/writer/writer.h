@@ -25,7 +25,10 @@ struct gpur_writer {
     gpur_writer *next;   /* in the replay's list of writers */
     gpur_writer_config config;
     gpur_step_fields fields;
-    int32_t bools;    /* number of GPUR_BOOL fields other than terminated and truncated */
+    int32_t bools; /* number of GPUR_BOOL fields other than terminated and truncated */
+    int32_t
+        reals[GPUR_MAX_FIELDS]; /* (real_count) fields of a step beside obs, next_obs and reward that must be finite */
+    int32_t real_count;
     int32_t can_step; /* 1: the schema has been checked to have what steps need */
     gpur_row_offsets offsets;
     gpur_env_state env_state;
@@ -53,6 +56,9 @@ static inline void gpur_writer_push_obs(gpur_writer *writer, int64_t env, const 
 /* If observations are GPUR_BOOL: refuses bytes other than 0 and 1 in environment `env`'s observation in a caller's
  * array, which `name` names. */
 gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, int64_t env, const char *name);
+
+/* If numbers must be finite: refuses others in the observations of the first `envs` environments of a caller's array. */
+gpur_status gpur_writer_check_finite_obs(const gpur_writer *writer, const void *array, int64_t envs, const char *name);
 
 /* Begins an episode of an environment with its first observation. */
 void gpur_writer_begin_episode(gpur_writer *writer, int64_t env, const unsigned char *obs);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/finite.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* A float is NaN or infinite if all bits of its exponent are 1: then the sum below has its highest bit. Compilers make
+ * vector instructions of these loops. */
+static int are_finite_float32(const unsigned char *values, int64_t count)
+{
+    uint32_t sums = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, values + i * (int64_t)sizeof bits, sizeof bits);
+        sums |= (bits & 0x7fffffffu) + 0x00800000u;
+    }
+    return sums < 0x80000000u;
+}
+
+static int are_finite_float16(const unsigned char *values, int64_t count)
+{
+    uint32_t sums = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, values + i * (int64_t)sizeof bits, sizeof bits);
+        sums |= (bits & 0x7fffu) + 0x0400u;
+    }
+    return sums < 0x8000u;
+}
+
+int gpur_are_finite(int32_t dtype, const void *values, int64_t bytes)
+{
+    if (dtype == GPUR_FLOAT32)
+        return are_finite_float32(values, bytes / (int64_t)sizeof(uint32_t));
+    return dtype != GPUR_FLOAT16 || are_finite_float16(values, bytes / (int64_t)sizeof(uint16_t));
+}
+
+int64_t gpur_find_not_finite(int32_t dtype, const void *values, int64_t count)
+{
+    const int64_t bytes = gpur_dtype_bytes(dtype);
+    int64_t i = 0;
+    if (gpur_are_finite(dtype, values, count * bytes))
+        return -1;
+    while (gpur_are_finite(dtype, (const unsigned char *)values + i * bytes, bytes))
+        i++;
+    return i;
+}
+
+const char *gpur_not_finite_name(int32_t dtype, const void *values, int64_t index)
+{
+    uint32_t wide = 0;
+    uint16_t narrow = 0;
+    const unsigned char *const at = (const unsigned char *)values + index * gpur_dtype_bytes(dtype);
+    if (dtype == GPUR_FLOAT32)
+        memcpy(&wide, at, sizeof wide);
+    else
+        memcpy(&narrow, at, sizeof narrow);
+    return (wide & 0x007fffffu) || (narrow & 0x03ffu) ? "NaN" : "infinite";
+}
+
+static gpur_status refuse(const gpur_field_values *v, int64_t item, gpur_status refusal)
+{
+    const unsigned char *const value = (const unsigned char *)v->at + item * v->pitch;
+    const int64_t index = gpur_find_not_finite(v->dtype, value, v->bytes / gpur_dtype_bytes(v->dtype));
+    return gpur_fail(refusal, "\"%s\" is %s in %s %" PRId64 " of %" PRId64 "; its numbers must be finite", v->name,
+                     gpur_not_finite_name(v->dtype, value, index), v->item, item, v->count);
+}
+
+gpur_status gpur_check_finite(const gpur_field_values *v, gpur_status refusal)
+{
+    const unsigned char *const at = v->at;
+    if (v->pitch == v->bytes && gpur_are_finite(v->dtype, at, v->count * v->bytes)) /* one pass over all of them */
+        return GPUR_OK;
+    for (int64_t i = 0; i < v->count; i++)
+        if (!gpur_are_finite(v->dtype, at + i * v->pitch, v->bytes))
+            return refuse(v, i, refusal);
+    return GPUR_OK;
+}
+
+gpur_status gpur_check_rows_finite(const gpur_schema *schema, const void *rows, int64_t count, int64_t pitch,
+                                   gpur_status refusal)
+{
+    for (int32_t f = 0; f < schema->count && schema->reals > 0; f++) {
+        const gpur_field_info *const field = &schema->fields[f];
+        const unsigned char *const at = (const unsigned char *)rows + field->offset;
+        const gpur_field_values values = {at, count, pitch, field->bytes, field->dtype, field->name, "row"};
+        if (schema->is_real[f])
+            GPUR_TRY(gpur_check_finite(&values, refusal));
+    }
+    return GPUR_OK;
+}
+
+gpur_status gpur_check_reward_finite(float reward)
+{
+    GPUR_REQUIRE(isfinite(reward), "the reward is %g; it must be a finite number", (double)reward);
+    return GPUR_OK;
+}

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MIT
+"""Every door through which numbers come in from Python, and what each does with a bad one. The doors of C alone are in
+tests/replay/writer/test_finite.c."""
+
+import contextlib
+
+import gpureplay
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from support import needs_files
+
+# Numbers that are not finite are refused with their place, and nothing changes. With check_nan=False they are taken.
+
+NAN, INF = float("nan"), float("inf")
+BAD = pytest.mark.parametrize("value, word", [(NAN, "NaN"), (INF, "infinite"), (-INF, "infinite")])
+FIELDS = {"obs": ((3,), "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": ((3,), "float32"),
+          "terminated": ((), "bool"), "truncated": ((), "bool")}
+
+
+def buffer_of(check=True, **settings):
+    settings = {"device": "cpu", "num_envs": 2, "autoreset": "disabled", **settings}
+    return gpureplay.ReplayBuffer(2000, settings.pop("fields", FIELDS), check_nan=check, **settings)
+
+
+def rows(count=2, **bad):
+    """Rows whose last one has these numbers."""
+    made = {name: np.zeros((count, *shape), dtype) for name, (shape, dtype) in FIELDS.items()}
+    for name, value in bad.items():
+        made[name].reshape(count, -1)[-1, -1] = value
+    return made
+
+
+class Door:
+    """One way in. `go(value, check)` gives one bad number. It raises, or with check False returns."""
+
+    def __init__(self, text, go):
+        self.text, self.go = text, go
+
+
+def add(name, **settings):
+    def go(value, check):
+        with buffer_of(check, **settings) as buffer:
+            with unchanged(buffer):
+                buffer.add(**rows(**{name: value}))
+    return go
+
+
+def extend(name, into="extend"):
+    def go(value, check):
+        with buffer_of(check) as buffer:
+            writer = buffer if into == "extend" else buffer.writer(2, "disabled")
+            with unchanged(buffer):
+                writer.extend(**rows(7, **{name: value}))
+    return go
+
+
+@contextlib.contextmanager
+def unchanged(buffer):
+    before = buffer.stats.appended
+    try:
+        yield
+    except (ValueError, gpureplay.FileError):
+        assert buffer.stats.appended == before
+        raise
+
+
+def add_final(value, check):
+    with buffer_of(check, autoreset="same_step", n_step=2) as buffer:
+        step = {**rows(), "terminated": np.ones(2, bool), "truncated": np.zeros(2, bool)}
+        final = np.zeros((2, 3), np.float32)
+        final[1, 2] = value
+        buffer.add(**step, final_obs=final)
+
+
+def load(value, check):
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder, buffer_of(False) as careless, buffer_of(check) as buffer:
+        careless.extend(**rows(40, next_obs=value))
+        careless.save(f"{folder}/rows")
+        buffer.extend(**rows(3))
+        with unchanged(buffer):
+            buffer.load(f"{folder}/rows")
+
+
+def learner_act(value, check):
+    with buffer_of(check) as buffer, gpureplay.DQN(buffer, 2, trunk=[4]) as agent:
+        agent.act([[0, 0, value]])
+
+
+def policy_act(value, check):
+    with gpureplay.Policy(((3,), "float32"), 2, trunk=[4], device="cpu", check_nan=check) as policy:
+        policy.act([[0, 0, 0], [0, 0, value]])
+
+
+def actor_critic(value, check, returns=0.0):
+    with gpureplay.ActorCritic(((3,), "float32"), 2, trunk=[4], device="cpu", check_nan=check) as learner:
+        obs = np.zeros((2, 3), np.float32)
+        obs[1, 2] = value
+        learner.train(obs, [0, 1], [0.0, returns])
+
+
+class Env(gymnasium.Env):
+    observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, bad=0.0, first=0.0, reward=0.0, after=30):
+        self.bad, self.first, self.bad_reward, self.after, self.count, self.at = bad, first, reward, after, 0, 0
+
+    def reset(self, *, seed=None, options=None):
+        self.at = 0
+        return np.array([0, 1, self.first if self.count >= self.after else 0], "f4"), {}
+
+    def step(self, action):
+        self.count, self.at = self.count + 1, self.at + 1
+        is_bad = self.count == self.after
+        return (np.array([1, self.at, self.bad if is_bad else 0], "f4"), self.bad_reward if is_bad else 1.0, False,
+                self.at == 5, {})
+
+
+DQN_RUN = {"preset": "fast-dqn-small", "num_envs": 2, "prepopulation": 20, "target_period": 40, "capacity": 500}
+GA3C_RUN = {"preset": "ga3c-small", "agents": 2}
+
+
+def train(make, settings):
+    def go(value, check):
+        gpureplay.train(make(value), steps=120, progress=False, eval_episodes=0, device="cpu", check_nan=check,
+                        **{"threads": 1, **settings})
+    return go
+
+
+def of_lane(**bad):
+    """Of lane 1, or the agents, environments that are bad once."""
+    return lambda value: lambda lane: Env(**{name: value for name in bad}) if lane == 1 else Env()
+
+
+def vector(mode):
+    def make(value):
+        envs = [lambda: Env(), lambda: Env(bad=value)]
+        return gymnasium.vector.SyncVectorEnv(envs, autoreset_mode=mode)
+    return make
+
+
+def run(value, check):
+    with buffer_of(check) as buffer, gpureplay.DQN(buffer, 2, trunk=[4], target_period=10) as agent:
+        with gpureplay.Run(agent, [Env(), Env(bad=value)], target_period=40, train_period=4, prepopulation=20,
+                           eval_period=0, eval_episodes=0) as made:
+            made.advance(120)
+
+
+MODES = gymnasium.vector.AutoresetMode
+ROW = r"is {word} in row {last} of {count}; its numbers must be finite, or say check_nan=False$"
+DOORS = {
+    "add obs": Door('"obs" ' + ROW.format(word="{word}", last=1, count=2), add("obs")),
+    "add reward": Door('"reward" ' + ROW.format(word="{word}", last=1, count=2), add("reward")),
+    "add next_obs, tracked": Door('"next_obs" is {word} in environment 1 of 2;', add("next_obs", n_step=3)),
+    "add reward, tracked": Door('"reward" is {word} in environment 1 of 2;', add("reward", n_step=3)),
+    "add first obs, tracked": Door('"obs" is {word} in environment 1 of 2;', add("obs", n_step=3)),
+    "add final_obs": Door('environment 1: "final_obs" is {word}', add_final),
+    "extend": Door('"next_obs" ' + ROW.format(word="{word}", last=6, count=7), extend("next_obs")),
+    "a writer's extend": Door('"reward" ' + ROW.format(word="{word}", last=6, count=7), extend("reward", "writer")),
+    "load": Door('"next_obs" is {word} in row 39; its numbers must be finite, or say check_nan=False$', load),
+    "DQN.act": Door('"obs" ' + ROW.format(word="{word}", last=0, count=1), learner_act),
+    "Policy.act": Door('"obs" ' + ROW.format(word="{word}", last=1, count=2), policy_act),
+    "ActorCritic.train obs": Door('"obs" ' + ROW.format(word="{word}", last=1, count=2), actor_critic),
+    "ActorCritic.train returns": Door('"returns" ' + ROW.format(word="{word}", last=1, count=2),
+                                      lambda value, check: actor_critic(0.0, check, value)),
+    "train, observation": Door(r"^lane 1, step \d+: the observation is {word}; its numbers must be finite, or say",
+                               train(of_lane(bad=1), DQN_RUN)),
+    "train, first observation": Door(r"^lane 1, step \d+: the observation is {word}", train(of_lane(first=1), DQN_RUN)),
+    "train, reward": Door(r"^lane 1, step \d+: the reward is .*; it must be a finite number, or say check_nan=False$",
+                          train(of_lane(reward=1), DQN_RUN)),
+    "train, a vector": Door(r"^lane 1, step \d+: the observation is {word}", train(vector(MODES.NEXT_STEP), DQN_RUN)),
+    "train, final observation": Door(r"^lane 1, step \d+: the observation is {word}",
+                                     train(lambda value: gymnasium.vector.SyncVectorEnv(
+                                         [lambda: Env(), lambda: Env(bad=value)],
+                                         autoreset_mode=MODES.SAME_STEP), DQN_RUN)),
+    "Run": Door(r"^lane 1, step \d+: the observation is {word}", run),
+    "GA3C, observation": Door(r"^agent \d, step \d+: the observation is {word}", train(of_lane(bad=1), GA3C_RUN)),
+    "GA3C, reward": Door(r"^agent \d, step \d+: the reward is", train(of_lane(reward=1), GA3C_RUN)),
+}
+# Where training on what is not finite ends by itself, since the learner diverges.
+DIVERGES = [name for name in DOORS if name.startswith(("train", "Run", "GA3C", "ActorCritic"))]
+
+
+@BAD
+@pytest.mark.parametrize("name", DOORS)
+@needs_files
+def test_what_is_not_finite_is_refused_at_every_door(name, value, word):
+    with pytest.raises((ValueError, gpureplay.FileError), match=DOORS[name].text.format(word=word)):
+        DOORS[name].go(value, True)
+
+
+@BAD
+@pytest.mark.parametrize("name", [name for name in DOORS if name not in DIVERGES])
+@needs_files
+def test_every_door_takes_it_for_those_who_want_it(name, value, word):
+    DOORS[name].go(value, False)
+
+
+# Weights.
+
+
+def weights_of_learner(agent, value):
+    agent.weights["trunk.0.bias"] = np.array([0, 0, 0, value], np.float32)
+
+
+def weights_of_policy(agent, value):
+    with gpureplay.Policy.for_learner(agent) as policy:
+        weights = bytearray(policy.get_weights())
+        weights[-4:] = np.float32(value).tobytes()
+        policy.set_weights(weights)
+
+
+@BAD
+@pytest.mark.parametrize("give", [weights_of_learner, weights_of_policy])
+def test_weights_must_be_finite(give, value, word):
+    with buffer_of() as buffer, gpureplay.DQN(buffer, 2, trunk=[4]) as agent:
+        before = agent.weights["trunk.0.bias"]
+        with pytest.raises(ValueError, match="1 of the . numbers of .* are NaN or infinite; they must be finite"):
+            give(agent, value)
+        assert (agent.weights["trunk.0.bias"] == before).all()
