@@ -26,6 +26,7 @@
  *   gpureplay/run.h         whole trainings: environments, acting, replay and learner, in threads of their own
  *   gpureplay/block.h       finished transitions as bytes, which travel between threads, processes and machines
  *   gpureplay/apex.h        Ape-X: actors in threads or processes, and a learner that draws by priority
+ *   gpureplay/ga3c.h        GA3C, A3C and A2C: agents that share an actor-critic, predictors and trainers
  *
  * Errors. Every function that can fail returns a gpur_status. After a failure gpur_last_error() gives the reason, with
  * the value that was given and the values that are allowed. A status above 0 is a refusal: nothing has changed, unless
@@ -43,11 +44,14 @@
  * CUDA streams. A stream given to the library must not be under capture into a graph during that call, since the
  * capture would include the library's own streams.
  *
- * NaN and infinite numbers. The library stores transitions as given and does not check them for NaN. Priorities that
- * are NaN, infinite or negative are skipped and counted (priority.h). Weights given by a caller, in memory or in a
- * file, must be finite; otherwise they are refused, and the message has the tensor and the number of bad values. The
- * result of a train step on a transition with a NaN or an infinity is undefined: weights may become NaN while the loss
- * of later steps looks normal, and mean_loss may stay NaN. Such a learner can be saved, but its file cannot be loaded.
+ * NaN and infinite numbers. Observations, rewards, actions and all other floats of a transition are refused where one is
+ * NaN or infinite, by writers, appends, packers, blocks, files, batches in host memory, runs and actors; the message has
+ * the field and its place. check_finite 0 (gpur_replay_config, gpur_actor_critic_config) takes them. Arrays in the
+ * memory of a GPU are not searched, since that would have to wait for them; nor are observations that a caller acts on.
+ * Weights given by a caller, in memory or in a file, must be finite; otherwise they are refused, and the message has the
+ * tensor and the number of bad values. A learner whose own numbers are no longer finite has diverged: runs end with
+ * that, and calls on it are refused (learner.h). Priorities that are NaN, infinite or negative are skipped and counted
+ * (priority.h).
  */
 #ifndef GPUREPLAY_H
 #define GPUREPLAY_H

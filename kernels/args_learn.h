@@ -121,6 +121,9 @@ typedef struct gpur_train_state {
     float next_learning_rate;                         /* of the next step */
     int32_t copy_due;                                 /* 1: the next step ends with a target copy */
     float loss, mean_q, gradient_norm, learning_rate; /* of the last step */
+    uint64_t diverged_at; /* the first step whose loss or mean Q was not finite; 0: there was none */
+    float finite_loss;    /* of the step before that; of the last one if there was none */
+    float reserved;
 } gpur_train_state;
 
 /* Floats in one partial sum of squares, whatever the launch shape. */

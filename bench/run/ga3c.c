@@ -473,6 +473,7 @@ static gpur_ga3c *open_asleep(gpur_device *device, const gpur_ga3c_config *confi
                                    .device = device,
                                    .predict = predict_asleep,
                                    .train = train_asleep,
+                                   .check = publish_nothing,
                                    .publish = publish_nothing,
                                    .steps = updates_asleep,
                                    .close = close_nothing};

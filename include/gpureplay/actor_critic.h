@@ -123,7 +123,9 @@ typedef struct gpur_actor_critic_losses {
  *   losses  may be NULL; otherwise `size` is set by the caller
  *
  *   GPUR_INVALID_ARGUMENT  a count or an action out of range, an observation or a return that is not finite
- *                          (check_finite; the message has its row), or NULL; nothing is trained
+ *                          (check_finite; the message has its row), or NULL; nothing is trained. Or the learner has
+ *                          diverged: its loss was NaN or infinite in this train step, which was done, and `losses` are
+ *                          filled in
  */
 GPUR_API gpur_status gpur_actor_critic_train(gpur_actor_critic *learner, const gpur_actor_critic_batch *batch,
                                              gpur_actor_critic_losses *losses);

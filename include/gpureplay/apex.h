@@ -229,7 +229,8 @@ GPUR_API void gpur_apex_destroy(gpur_apex *apex);
  *
  *   GPUR_INVALID_ARGUMENT  both limits 0, one below 0, NULL, a run that has ended by an error, no train_steps in a run
  *                          of 0 actors without a folder and workers, which would never return; without `restarts`
- *                          also what an environment refused: the message names the actor
+ *                          also what an environment refused: the message names the actor; or the learner has diverged
+ *                          (learner.h): actors get finite weights alone
  *   GPUR_INTERRUPTED       gpur_apex_stop was called; the run can be advanced again
  *   GPUR_DEVICE_ERROR, ... those of gpur_learner_train and gpur_writer_append_block
  *

@@ -23,7 +23,9 @@
  * transitions the new priorities |Q(s, a) - y| + priority_offset. n-step returns are the replay's (n_step), and so is
  * their discount. On CUDA the step is recorded once as a graph, and runs without a round trip to the host.
  *
- * Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
+ * A learner that has diverged is refused as learner.h says of gpur_learner, by gpur_dpg_train, gpur_dpg_sync and
+ * gpur_dpg_publish. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be
+ * destroyed.
  */
 #ifndef GPUREPLAY_DPG_H
 #define GPUREPLAY_DPG_H
@@ -126,6 +128,7 @@ typedef struct gpur_dpg_stats {
     double steps_per_second; /* since the last call; 0 if no step was done */
     int64_t device_bytes;    /* device memory of this learner */
     int64_t pinned_bytes;    /* host memory of this learner, pinned on CUDA */
+    int64_t diverged_at;     /* the first train step whose critic_loss or mean Q was NaN or infinite; 0: none was */
 } gpur_dpg_stats;
 
 /* Reads the statistics as of the last launch that is done. Does not wait; call gpur_dpg_sync first to include all

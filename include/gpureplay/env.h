@@ -50,7 +50,7 @@ typedef struct gpur_env_info {
 
 /* The result of a step. */
 typedef struct gpur_env_result {
-    float reward;       /* finite: runs refuse others */
+    float reward;       /* finite, as observations are: runs refuse others, unless check_finite is 0 */
     uint8_t terminated; /* 1: the episode has ended; nothing more can be gained in it */
     uint8_t truncated;  /* 1: the episode was cut off, by a limit of steps for example */
     uint8_t continues;  /* 1, with `terminated` 1: a life was lost, but the game is not over. The next reset goes on

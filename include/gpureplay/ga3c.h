@@ -164,9 +164,9 @@ GPUR_API void gpur_ga3c_destroy(gpur_ga3c *run);
  * also where they are fewer than min_train_batch, and returns when no thread does anything. Rollouts that are not
  * complete go on in the next call; with GPUR_A2C also complete ones, if other agents have not taken that step yet.
  *
- *   GPUR_INVALID_ARGUMENT  steps below 1, NULL, a run that has ended by an error, what an environment refused, or a
- *                          reward or a value of the learner that is not finite: the message names the agent and its
- *                          step
+ *   GPUR_INVALID_ARGUMENT  steps below 1, NULL, a run that has ended by an error, what an environment refused, an
+ *                          observation or a reward that is not finite (the message names the agent and its step), or a
+ *                          learner that has diverged (the message is as learner.h says)
  *   GPUR_INTERRUPTED       gpur_ga3c_stop was called; the run can be advanced again
  *   GPUR_OUT_OF_MEMORY, GPUR_DEVICE_ERROR, ...  the first error of any thread
  */

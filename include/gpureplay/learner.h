@@ -11,9 +11,13 @@
  * Train steps are enqueued in launches of at most GPUR_LAUNCH_STEPS steps. A call of gpur_learner_train_ids or
  * gpur_learner_train_host_batch is a launch of one step.
  *
- * A loss or weights that become NaN or infinite are not an error: training continues with them. gpur_learner_stats shows
- * them, except where a library's ReLU makes 0 of NaN, and gpur_learner_save refuses them. Any call that uses the device
- * can also return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
+ * A learner has diverged when a loss or a mean Q is NaN or infinite; its weights are worth nothing then. The device notes
+ * the step (gpur_learner_stats.diverged_at), and training goes on until the host sees it, without waiting for it: the
+ * next call that trains, refreshes, acts or lets a policy pull is refused with GPUR_INVALID_ARGUMENT, at the latest that
+ * after gpur_learner_sync, which itself waits and reports it. The message has the step, the loss before, and the
+ * settings that most often are why. gpur_learner_load brings the learner back to a saved state.
+ * gpur_learner_q_values, gpur_learner_read_weights and the statistics show the numbers as they are; gpur_learner_save
+ * refuses them. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
  */
 #ifndef GPUREPLAY_LEARNER_H
 #define GPUREPLAY_LEARNER_H
@@ -332,6 +336,7 @@ typedef struct gpur_learner_stats {
     int64_t cache_bytes;     /* device memory of the cache's entries, part of device_bytes: 8 bytes each; 4 more for
                                 Q(s, a), which WATKINS, *_ERROR_BOUND and prioritization need; 1 more with WATKINS*;
                                 with GPUR_CACHE_PHYSICAL also obs and action */
+    int64_t diverged_at;     /* the first train step whose loss or mean Q was NaN or infinite; 0: none was */
 } gpur_learner_stats;
 
 /*

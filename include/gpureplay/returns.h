@@ -40,11 +40,12 @@ extern "C" {
  *                                                                                           [Watkins 1989]
  *   PENG_MEDIAN, WATKINS_MEDIAN            the median of the returns for lambda = 0, 0.05, ... 1
  *                                                                            [Daley & Amato 2019, section 4.2]
- *   PENG_ERROR_BOUND, WATKINS_ERROR_BOUND  of each block, the returns for the largest lambda whose mean of
- *                        (L_t - Q(s_t, a_t))^2 over the block is at most error_bound, found by halving 0 to 1 seven
- *                        times                                               [Daley & Amato 2019, section 4.2]
- *                        (The papers' code compares with max_a Q(s_t, a) in place of Q(s_t, a_t). Missing entries do
- *                        not count.)
+ *   PENG_ERROR_BOUND, WATKINS_ERROR_BOUND  of each block, the returns for the largest lambda of 0, 1/128, ... 1 whose
+ *                        mean of (L_t - Q(s_t, a_t))^2 over the block is at most error_bound; lambda = 0 if it is more
+ *                        for all of them                                     [Daley & Amato 2019, section 4.2]
+ *                        (The papers' code halves 0 to 1 seven times, which gives the same where the mean rises with
+ *                        lambda, and compares with max_a Q(s_t, a) in place of Q(s_t, a_t). Missing entries do not
+ *                        count.)
  */
 enum {
     GPUR_ESTIMATOR_PENG = 0,

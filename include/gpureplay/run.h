@@ -195,8 +195,9 @@ GPUR_API void gpur_run_destroy(gpur_run *run);
  * steps of a target period are done once its first step is taken, also in a run that ends before the period does.
  *
  *   GPUR_INVALID_ARGUMENT  steps below 0, NULL, or a run that has ended by an error or by gpur_run_stop; also what an
- *                          environment refused: the message names the lane and the step; or the evaluation; or the
- *                          vector and its steps
+ *                          environment refused, or showed that is NaN or infinite (the check_finite of the replay):
+ *                          the message names the lane and the step; or the evaluation; or the vector and its steps; or
+ *                          the learner has diverged (learner.h), of which the call returns with success never
  *   GPUR_INTERRUPTED       gpur_run_stop was called
  *   GPUR_TOO_FEW           the prepopulation gave the replay less than its min_size, as few of its episodes had ended
  *   others                 those of gpur_learner_train and gpur_writer_step_ex

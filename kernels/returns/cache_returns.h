@@ -7,8 +7,8 @@
  *                with lambda 0 where a_{t+1} is not greedy in s_{t+1}                                  [Watkins 1989]
  *   n-step       L_t = r_t + gamma r_{t+1} + ... + gamma^n v(s_{t+n})
  *   median       the median of the returns for lambda = 0, 0.05, ... 1                [Daley & Amato 2019, section 4.2]
- *   error bound  the returns for the largest lambda with mean_t (L_t - Q(s_t, a_t))^2 <= error_bound, of 1, 0, or seven
- *                halvings in between; lambda = 0 if none has it                       [Daley & Amato 2019, section 4.2]
+ *   error bound  the returns for the largest lambda of 0, 1/128, ... 1 with mean_t (L_t - Q(s_t, a_t))^2 <= error_bound;
+ *                lambda = 0 if none has it                                            [Daley & Amato 2019, section 4.2]
  *
  * A row that terminated has L_t = r_t. The last row of the block, one that was truncated, and one whose episode ended
  * otherwise, which the field `previous` of the next row shows, have L_t = r_t + gamma v(s_{t+1}). No row behind the
@@ -24,7 +24,8 @@
 
 enum {
     GPUR_MEDIAN_LAMBDAS = 21, /* 0, 0.05, ... 1 */
-    GPUR_BOUND_HALVINGS = 7,
+    GPUR_BOUND_LAMBDAS = 128, /* 1/128, 2/128, ... 1 */
+    GPUR_BOUND_AT_ONCE = 16,  /* lambdas of one pass over a block, so that its rows are read seldom */
 };
 
 /* What an entry's return depends on, beside the return of the next entry. */
@@ -152,34 +153,34 @@ GPUR_FN void gpur_returns_medians(gpur_thread at, const gpur_cache_returns_args 
         }
 }
 
-/* 1 if the mean squared error of the block's returns for this lambda, without missing entries, is within the bound. */
-GPUR_FN int gpur_returns_within_bound(const gpur_cache_returns_args *a, int64_t first, float lambda)
+/* The largest k of last - 15 to last for which the mean squared error of the block's returns for lambda = k / 128,
+ * without missing entries, is within the bound; 0 if there is none. */
+GPUR_FN int gpur_returns_within_bound(const gpur_cache_returns_args *a, int64_t first, int last)
 {
-    float next = 0.0f, sum = 0.0f;
+    float next[GPUR_BOUND_AT_ONCE] = {0}, sum[GPUR_BOUND_AT_ONCE] = {0};
     int64_t count = 0;
     for (int64_t i = a->length - 1; i >= 0; i--) {
         const gpur_return_term term = gpur_return_term_of(a, first + i, i == a->length - 1);
-        next = gpur_return_of(term, next, lambda);
-        if (term.is_missing)
-            continue;
-        const float error = next - a->taken[first + i];
-        sum += error * error;
-        count++;
+        const float taken = a->taken[first + i];
+        for (int k = 0; k < GPUR_BOUND_AT_ONCE; k++) {
+            next[k] = gpur_return_of(term, next[k], (float)(last - k) / (float)GPUR_BOUND_LAMBDAS);
+            sum[k] += term.is_missing ? 0.0f : (next[k] - taken) * (next[k] - taken);
+        }
+        count += !term.is_missing;
     }
-    return count == 0 || sum / (float)count <= a->error_bound;
+    for (int k = 0; k < GPUR_BOUND_AT_ONCE; k++)
+        if (count == 0 || sum[k] / (float)count <= a->error_bound)
+            return last - k;
+    return 0;
 }
 
+/* The mean has no single slope over lambda, so that no halving finds the largest one. */
 GPUR_FN float gpur_returns_largest_lambda(const gpur_cache_returns_args *a, int64_t first)
 {
-    float least = 0.0f, width = 0.5f;
-    if (gpur_returns_within_bound(a, first, 1.0f))
-        return 1.0f;
-    if (!gpur_returns_within_bound(a, first, 0.0f))
-        return 0.0f;
-    for (int i = 0; i < GPUR_BOUND_HALVINGS; i++, width *= 0.5f)
-        if (gpur_returns_within_bound(a, first, least + width))
-            least += width;
-    return least;
+    int found = 0;
+    for (int last = GPUR_BOUND_LAMBDAS; last > 0 && found == 0; last -= GPUR_BOUND_AT_ONCE)
+        found = gpur_returns_within_bound(a, first, last);
+    return (float)found / (float)GPUR_BOUND_LAMBDAS;
 }
 
 GPUR_KERNEL(cache_returns)

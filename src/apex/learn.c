@@ -32,6 +32,7 @@ static void add_seconds(gpur_apex *apex, double *to, double begin)
 static gpur_status publish(gpur_apex *apex)
 {
     const double begin = gpur_clock_seconds();
+    GPUR_TRY(gpur_apex_learner_check(&apex->learner));
     GPUR_TRY(gpur_apex_learner_publish(&apex->learner, &apex->policies));
     GPUR_TRY(gpur_actor_policies_get_weights(&apex->policies, apex->weights));
     gpur_shared_publish(&apex->shared, apex->weights);
@@ -256,6 +257,8 @@ gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_
         open_gate(apex, to.env_steps);
         status = work(apex, &to);
         close_gate(apex);
+        if (status == GPUR_OK)
+            status = gpur_apex_learner_check(&apex->learner);
     }
     add_seconds(apex, &apex->seconds, started);
     return end(apex, status);

@@ -37,6 +37,11 @@ gpur_status gpur_apex_learner_open_policies(const gpur_apex_learner *l, int has_
                                     &config);
 }
 
+gpur_status gpur_apex_learner_check(const gpur_apex_learner *l)
+{
+    return l->dpg ? gpur_dpg_check_weights(l->dpg) : gpur_learner_check_weights(l->dqn);
+}
+
 gpur_status gpur_apex_learner_publish(const gpur_apex_learner *l, const gpur_actor_policies *policies)
 {
     if (l->dqn)

@@ -22,6 +22,8 @@ gpur_apex_learner gpur_apex_learner_of_dpg(gpur_dpg *dpg);
  * gpur_actor_policies_open. */
 gpur_status gpur_apex_learner_open_policies(const gpur_apex_learner *learner, int has_critic,
                                             gpur_actor_policies *policies);
+/* Refuses one that has diverged, so that actors get finite weights alone. */
+gpur_status gpur_apex_learner_check(const gpur_apex_learner *learner);
 gpur_status gpur_apex_learner_publish(const gpur_apex_learner *learner, const gpur_actor_policies *policies);
 
 /* Train steps, and waits for them. */

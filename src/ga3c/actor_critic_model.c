@@ -11,6 +11,7 @@ typedef struct actor_critic_model {
     gpur_actor_critic *learner;
     gpur_policy *policy;
     uint64_t seed; /* of the actions */
+    float reward_clip;
 } actor_critic_model;
 
 static gpur_status predict(void *context, int64_t count, const void *obs, const uint32_t *lanes, const uint64_t *steps,
@@ -34,6 +35,18 @@ static gpur_status train(void *context, const gpur_actor_critic_batch *batch, gp
     const actor_critic_model *const model = context;
     GPUR_TRY(gpur_actor_critic_train(model->learner, batch, losses));
     return publish(context);
+}
+
+static gpur_status diverged(void *context, int64_t step)
+{
+    const actor_critic_model *const model = context;
+    return gpur_actor_critic_diverged(model->learner, step, &model->reward_clip);
+}
+
+static gpur_status check(void *context)
+{
+    const actor_critic_model *const model = context;
+    return gpur_actor_critic_check_weights(model->learner, &model->reward_clip);
 }
 
 /* Agents draw by their lane, so that their copies can have one seed. */
@@ -130,6 +143,8 @@ static gpur_ga3c_model table_of(actor_critic_model *model)
         .device = model->learner->device,
         .predict = predict,
         .train = train,
+        .diverged = diverged,
+        .check = check,
         .publish = publish,
         .local_open = local_open,
         .local_close = local_close,
@@ -154,7 +169,7 @@ gpur_status gpur_ga3c_create(gpur_actor_critic *learner, const gpur_env_type *ty
     actor_critic_model *const model = calloc(1, sizeof *model);
     if (!model)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a model of %zu bytes", sizeof *model);
-    *model = (actor_critic_model){.learner = learner, .seed = known.seed};
+    *model = (actor_critic_model){.learner = learner, .seed = known.seed, .reward_clip = known.reward_clip};
     const gpur_status status = open_policy(model, &known);
     if (status != GPUR_OK) {
         close_model(model);

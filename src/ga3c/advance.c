@@ -143,6 +143,11 @@ gpur_status gpur_ga3c_advance(gpur_ga3c *run, int64_t steps)
     if (status != GPUR_OK)
         gpur_ga3c_fail(run, status);
     wait_until_parked(run);
+    if (!gpur_ga3c_has_failed(run)) {
+        status = run->model.check(run->model.context);
+        if (status != GPUR_OK)
+            gpur_ga3c_fail(run, status);
+    }
     gpur_mutex_lock(&run->lock);
     run->seconds += gpur_clock_seconds() - run->started;
     gpur_mutex_unlock(&run->lock);

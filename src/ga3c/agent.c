@@ -125,9 +125,8 @@ static gpur_status ask(agent *a, int32_t asks)
     if (a->place->is_dismissed)
         return GPUR_INTERRUPTED;
     GPUR_TRY(status);
-    GPUR_REQUIRE(isfinite(a->place->value),
-                 "the learner has diverged: after train step %" PRId64 " its value is %g; it must be finite",
-                 a->place->version, (double)a->place->value);
+    if (!isfinite(a->place->value))
+        return a->run->model.diverged(a->run->model.context, a->place->version);
     return GPUR_OK;
 }
 

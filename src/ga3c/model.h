@@ -26,6 +26,12 @@ typedef struct gpur_ga3c_model {
     /* Trains, and publishes the new weights. Any number of threads. losses->step is the number of the train step. */
     gpur_status (*train)(void *context, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses);
 
+    /* Fails: a value by the weights after train step `step` was not finite. */
+    gpur_status (*diverged)(void *context, int64_t step);
+
+    /* Refuses a model of which a weight is not finite. */
+    gpur_status (*check)(void *context);
+
     /* Publishes the present weights: train steps may have been done by others. */
     gpur_status (*publish)(void *context);
 

@@ -208,6 +208,12 @@ static gpur_status check_cache(gpur_learner *learner)
     return GPUR_OK;
 }
 
+gpur_status gpur_learner_check_finite(gpur_learner *learner)
+{
+    return gpur_train_stats_check(&learner->train_stats, &learner->config.optimizer,
+                                  &gpur_replay_settings(learner->replay)->reward_clip, "");
+}
+
 gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
 {
     GPUR_REQUIRE(learner, "learner is NULL");
@@ -219,6 +225,7 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
     for (int64_t done = 0; done < steps; done += GPUR_LAUNCH_STEPS) {
         const int64_t launch_steps = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
         gpur_stream *stream = NULL;
+        GPUR_TRY(gpur_learner_check_finite(learner));
         GPUR_TRY(gpur_consumer_begin(learner->replay, launch, &stream));
         GPUR_TRY(gpur_consumer_end(learner->replay,
                                    enqueue_steps(learner, stream, learner->step.sampled.train, launch_steps)));
@@ -231,6 +238,7 @@ gpur_status gpur_learner_refresh(gpur_learner *learner)
     GPUR_REQUIRE(learner, "learner is NULL");
     gpur_return_cache *const cache = &learner->returns;
     GPUR_REQUIRE(cache->size > 0, "the learner was made with returns.cache_size 0; a refresh needs a cache");
+    GPUR_TRY(gpur_learner_check_finite(learner));
     const gpur_consumer_launch launch = {GPUR_LAUNCH_SAMPLE, cache->config.block_length + 1,
                                          gpur_replay_settings(learner->replay)->min_size};
     gpur_stream *stream = NULL;
@@ -268,6 +276,7 @@ gpur_status gpur_learner_train_ids(gpur_learner *learner, const int64_t *ids)
                  "the learner trains from its cache of %" PRId64 " returns; to train on ids it must have none",
                  learner->returns.size);
     GPUR_TRY(gpur_consumer_check_ids(learner->replay, learner->config.batch_size, ids));
+    GPUR_TRY(gpur_learner_check_finite(learner));
     GPUR_TRY(gpur_consumer_begin(learner->replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &stream));
     return gpur_consumer_end(learner->replay, train_ids(learner, stream, ids));
 }
@@ -275,7 +284,8 @@ gpur_status gpur_learner_train_ids(gpur_learner *learner, const int64_t *ids)
 gpur_status gpur_learner_sync(gpur_learner *learner)
 {
     GPUR_REQUIRE(learner, "learner is NULL");
-    return gpur_stream_sync(learner->stream);
+    GPUR_TRY(gpur_stream_sync(learner->stream));
+    return gpur_learner_check_finite(learner);
 }
 
 gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const void *obs, float epsilon, int32_t *actions,
@@ -283,6 +293,7 @@ gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const void *o
 {
     gpur_inference_call call = {.count = count, .obs = obs, .native = stream, .actions = actions};
     GPUR_REQUIRE(learner, "learner is NULL");
+    GPUR_TRY(gpur_learner_check_finite(learner));
     call.exploration.epsilon = epsilon;
     return gpur_actor_choose(&learner->actor, &call);
 }
@@ -333,6 +344,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.device_bytes = learner->memory_bytes + atomic_load(&learner->actor.inference.grown_bytes);
     known.pinned_bytes = pinned_bytes(learner);
     known.actions = atomic_load(&learner->actor.chosen);
+    known.diverged_at = (int64_t)view.state.diverged_at;
     return gpur_sized_write(stats, &known, sizeof known, "gpur_learner_stats");
 }
 
@@ -399,7 +411,9 @@ gpur_status gpur_learner_train_host_batch(gpur_learner *learner, const void *row
     GPUR_TRY(gpur_host_batches_find(&learner->host_batches, rows, &index));
     if (index < 0)
         GPUR_TRY(gpur_host_batches_acquire_copy(&learner->host_batches, rows, &index));
-    gpur_status status = check_finite(learner, rows);
+    gpur_status status = gpur_learner_check_finite(learner);
+    if (status == GPUR_OK)
+        status = check_finite(learner, rows);
     if (status == GPUR_OK)
         status = train(learner, index);
     gpur_host_batches_release(&learner->host_batches, index);

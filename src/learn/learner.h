@@ -26,6 +26,12 @@ struct gpur_learner {
     int64_t memory_bytes;
 };
 
+/* Refuses a learner that has diverged, as far as has reached the host. */
+gpur_status gpur_learner_check_finite(gpur_learner *learner);
+
+/* Waits for all train steps, and refuses a learner that has diverged: by their losses, or by a weight. */
+gpur_status gpur_learner_check_weights(gpur_learner *learner);
+
 /* Lists the arrays of a learner's file. The last one is the older acting copy. */
 gpur_saved_arrays gpur_learner_saved_arrays(const gpur_learner *learner);
 

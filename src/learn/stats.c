@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 
+#include <math.h>
+
 static gpur_status open(void *part, const gpur_part_context *context)
 {
     gpur_train_stats *const stats = part;
@@ -62,6 +64,27 @@ static gpur_train_state newest(const gpur_train_stats *stats)
         if (gpur_event_done(stats->copied[i % GPUR_TRAIN_STATS_SLOTS]))
             return stats->slot[i % GPUR_TRAIN_STATS_SLOTS];
     return stats->seen;
+}
+
+gpur_train_state gpur_train_stats_newest(gpur_train_stats *stats)
+{
+    pthread_mutex_lock(&stats->mutex);
+    const gpur_train_state state = newest(stats);
+    pthread_mutex_unlock(&stats->mutex);
+    return state;
+}
+
+gpur_status gpur_train_stats_check(gpur_train_stats *stats, const gpur_optimizer_config *optimizer,
+                                   const float *reward_clip, const char *network)
+{
+    const gpur_train_state state = gpur_train_stats_newest(stats);
+    const gpur_divergence divergence = {.step = (int64_t)state.diverged_at,
+                                        .loss = state.diverged_at > 1 ? (double)state.finite_loss : NAN,
+                                        .learning_rate = (double)state.learning_rate,
+                                        .optimizer = optimizer,
+                                        .reward_clip = reward_clip,
+                                        .network = network};
+    return state.diverged_at == 0 ? GPUR_OK : gpur_diverged(&divergence);
 }
 
 int64_t gpur_train_stats_steps_enqueued(gpur_train_stats *stats)

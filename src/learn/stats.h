@@ -3,6 +3,9 @@
 #pragma once
 
 #include "device/device.h"
+#include "gpureplay/replay.h"
+#include "learn/diverged.h"
+#include "learn/network/params.h"
 #include "learn/part.h"
 
 #include <pthread.h>
@@ -34,6 +37,19 @@ typedef struct gpur_train_stats_snapshot {
     int64_t steps_enqueued;
     double mean_loss, steps_per_second;
 } gpur_train_stats_snapshot;
+
+/* The newest state that has reached the host. Begins no mean. */
+gpur_train_state gpur_train_stats_newest(gpur_train_stats *stats);
+
+/* Refuses a learner that has diverged, as far as has reached the host. `optimizer` and `reward_clip` are its settings,
+ * `network` as in gpur_divergence. */
+gpur_status gpur_train_stats_check(gpur_train_stats *stats, const gpur_optimizer_config *optimizer,
+                                   const float *reward_clip, const char *network);
+
+/* Refuses a learner of which a weight, (P) in device memory, is not finite. Waits for its train steps. Of `divergence`
+ * the settings are given. */
+gpur_status gpur_weights_check_finite(gpur_replay *replay, const gpur_params *params, const float *weights,
+                                      gpur_divergence *divergence, gpur_train_stats *stats);
 
 /* The train steps enqueued so far. */
 int64_t gpur_train_stats_steps_enqueued(gpur_train_stats *stats);

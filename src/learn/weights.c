@@ -2,9 +2,11 @@
 /* A learner's weights: reads and writes single tensors by name, and saves and loads the online network as a file. Each
  * call holds the consumer lock, so it comes between two launches. */
 #include "base/sized.h"
+#include "learn/diverged.h"
 #include "learn/learner.h"
 #include "learn/weights_file.h"
 #include "replay/sampler/consumer.h"
+#include "replay/view.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -145,6 +147,40 @@ static gpur_status download(gpur_learner *learner, float *weights, int64_t *step
     *steps = gpur_train_stats_steps_enqueued(&learner->train_stats);
     const gpur_status done = gpur_stream_sync(stream);
     return gpur_consumer_end(learner->replay, status == GPUR_OK ? done : status);
+}
+
+gpur_status gpur_weights_check_finite(gpur_replay *replay, const gpur_params *params, const float *weights,
+                                      gpur_divergence *divergence, gpur_train_stats *stats)
+{
+    gpur_device *const device = gpur_replay_device(replay);
+    gpur_stream *stream = NULL;
+    float *host = NULL;
+    GPUR_TRY(gpur_weights_alloc(device, params, &host));
+    gpur_status status = gpur_consumer_begin(replay, gpur_consumer_without_publishing, &stream);
+    if (status == GPUR_OK) {
+        status = gpur_copy(stream, host, weights, params->count * (int64_t)sizeof *host);
+        const gpur_status done = gpur_stream_sync(stream);
+        status = gpur_consumer_end(replay, status == GPUR_OK ? done : status);
+    }
+    const int are_finite =
+        status != GPUR_OK || gpur_params_check_numbers(params, "", host, GPUR_INVALID_ARGUMENT) == GPUR_OK;
+    gpur_weights_free(device, params, host);
+    GPUR_TRY(status);
+    const gpur_train_state state = gpur_train_stats_newest(stats);
+    divergence->step = (int64_t)state.step; /* the last one: an earlier one would have spoiled a loss */
+    divergence->loss = (double)state.finite_loss;
+    divergence->learning_rate = (double)state.learning_rate;
+    return are_finite ? GPUR_OK : gpur_diverged(divergence);
+}
+
+gpur_status gpur_learner_check_weights(gpur_learner *learner)
+{
+    gpur_divergence divergence = {.optimizer = &learner->config.optimizer,
+                                  .reward_clip = &gpur_replay_settings(learner->replay)->reward_clip,
+                                  .network = ""};
+    GPUR_TRY(gpur_learner_sync(learner));
+    return gpur_weights_check_finite(learner->replay, &learner->network.params, learner->step.optimizer.weights,
+                                     &divergence, &learner->train_stats);
 }
 
 gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, const gpur_checkpoint_options *given)

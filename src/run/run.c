@@ -442,6 +442,7 @@ static gpur_status take_steps(gpur_run *run, int64_t last)
     GPUR_TRY(gpur_worker_join(&run->trainer));
     if (is_stopping(run))
         return why_stopping(run);
+    GPUR_TRY(gpur_learner_check_weights(run->learner));
     /* as the next period would first of all */
     return run->step % run->shape.target_period == 0 ? gpur_run_publish(run) : GPUR_OK;
 }

@@ -226,6 +226,28 @@ TEST(missing_entries_do_not_count_for_the_error_bound)
     }
 }
 
+/* Blocks of rewards 1, -2 and 0, where Q is 0 everywhere: for lambda the mean of L^2 is ((1 - 2 lambda)^2 + 4) / 3, which
+ * is 5 / 3 for 0 and 1, and least, 4 / 3, for 0.5. */
+TEST(the_largest_lambda_within_the_bound_is_found_where_neither_end_is)
+{
+    static const float rewards[] = {1, -2, 0};
+    static const struct {
+        float bound, lambda;
+    } cases[] = {{4.4f / 3, 104.0f / 128}, {4.0001f / 3, 0.5f}, {5.1f / 3, 1.0f}, {3.9f / 3, 0.0f}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        gpur_cache_returns_args args = table_args(GPUR_RETURNS_ERROR_BOUND, 0, 0);
+        table t = first_table();
+        args.error_bound = cases[c].bound, args.gamma = 1.0f;
+        for (int i = 0; i < TABLE_ENTRIES; i++) {
+            t.rows[i].reward = rewards[i % 3], t.rows[i].terminated = 0, t.rows[i].previous = 0;
+            t.entry[i].value = t.taken[i] = 0;
+        }
+        CHECK_OK(compute(&t, args, 0, (gpur_grid){1, 32, 0}));
+        for (int i = 0; i < TABLE_ENTRIES; i++)
+            CHECK_NEAR(t.entry[i].value, rewards[i % 3] - (i % 3 == 0 ? 2 * cases[c].lambda : 0), 1e-6);
+    }
+}
+
 /* The median. */
 
 enum { ERRORS = 41 };
@@ -479,6 +501,7 @@ int main(int argc, char **argv)
     RUN(entries_of_rows_that_left_the_window_get_no_address);
     RUN(a_missing_entry_has_no_error);
     RUN(missing_entries_do_not_count_for_the_error_bound);
+    RUN(the_largest_lambda_within_the_bound_is_found_where_neither_end_is);
     RUN(the_median_is_of_the_errors_without_missing_entries);
     RUN(every_estimator_follows_the_reference_on_random_episodes);
     RUN(every_estimator_follows_the_reference_with_a_discount_of_each_row_and_without_a_field_truncated);

@@ -90,7 +90,7 @@ def test_settings_are_read_back():
 REFUSED = {
     "no rows": ((np.zeros((0, 4)), np.zeros(0, int), np.zeros(0)), gpureplay.InvalidArgument, "count is 0"),
     "an action": ((OBS[:2], [0, 3], [0.0, 0.0]), gpureplay.InvalidArgument, r"actions\[1\] is 3"),
-    "a return": ((OBS[:2], [0, 1], [0.0, np.inf]), gpureplay.InvalidArgument, r"returns\[1\] is inf"),
+    "a return": ((OBS[:2], [0, 1], [0.0, np.inf]), gpureplay.InvalidArgument, '"returns" is infinite in row 1 of 2'),
     "too many": ((np.zeros((129, 4)), 0, 0.0), gpureplay.InvalidArgument, "count is 129; it must be 1 to max_batch"),
     "shapes": ((OBS[:2], [0], [0.0, 0.0]), ValueError, r"actions has shape \(1,\)"),
     "NaN": ((OBS[:2] * np.nan, 0, 0.0), ValueError, "NaN"),

@@ -221,3 +221,59 @@ def test_weights_must_be_finite(give, value, word):
         with pytest.raises(ValueError, match="1 of the . numbers of .* are NaN or infinite; they must be finite"):
             give(agent, value)
         assert (agent.weights["trunk.0.bias"] == before).all()
+
+
+# Learners whose numbers are no longer finite.
+
+DIVERGED = (r"^(agent \d, step \d+: |a train step: |critic: |actor: )*the learner has diverged: after train step \d+ its "
+            r"numbers are not finite(, and the loss before was .*)?\. It helps most often to lower learning_rate, now "
+            r"1e\+30, to limit the gradient by clip_norm, now 0 \(none\), or to scale rewards or clip them by reward_clip")
+TOO_FAST = {"learning_rate": 1e30, "clip_norm": 0}
+TRAININGS = {
+    "fast DQN": {"preset": "fast-dqn-small", "num_envs": 2, "prepopulation": 100, "target_period": 80, "steps": 800},
+    "DQN(lambda)": {"preset": "vrc-2021-small", "lambda_": 0.5, "num_envs": 2, "steps": 40_000},
+    "Ape-X, threads": {"preset": "apex-dqn-small", "actors": 1, "steps": 10**6},
+    "Ape-X, processes": {"preset": "apex-dqn-small", "actors": 1, "steps": 10**6, "processes": True},
+    "Ape-X DPG": {"env": "Pendulum-v1", "preset": "apex-dpg-small", "actors": 1, "steps": 10**6,
+                  "agent": {"actor": {"trunk": [8], **TOO_FAST}, "critic": {"trunk": [8], **TOO_FAST}}},
+    "GA3C": {"preset": "ga3c-small", "agents": 2, "steps": 10**6},
+    "A3C": {"preset": "a3c-small", "agents": 2, "steps": 10**6},
+    "A2C": {"preset": "a2c-small", "agents": 2, "steps": 10**6},
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_learner_that_has_diverged_ends_its_training(name):
+    settings = {"env": "CartPole-v1", "agent": {"trunk": [8], **TOO_FAST}, "eval_episodes": 0, **TRAININGS[name]}
+    with pytest.raises(gpureplay.InvalidArgument, match=DIVERGED):
+        gpureplay.train(settings.pop("env"), device="cpu", threads=1, progress=False, **settings)
+
+
+@needs_files
+def test_a_learner_that_has_diverged_says_so(tmp_path):
+    with buffer_of() as buffer, gpureplay.DQN(buffer, 2, trunk=[4], batch_size=4, **TOO_FAST) as agent:
+        buffer.extend(**{**rows(40), "reward": np.ones(40, np.float32), "obs": np.ones((40, 3), np.float32)})
+        agent.save(tmp_path / "before")
+        agent.train(1)
+        agent.sync()
+        assert agent.stats.diverged_at == 0
+        with pytest.raises(gpureplay.InvalidArgument, match=DIVERGED):
+            agent.train(8)
+            agent.sync()
+        step = agent.stats.diverged_at
+        assert 2 <= step <= 9
+        for call in (agent.train, agent.sync, lambda: agent.act([[0, 0, 0]]),
+                     lambda: gpureplay.Policy.for_learner(agent)):
+            with pytest.raises(gpureplay.InvalidArgument, match=f"after train step {step} its numbers"):
+                call()
+        assert not np.isfinite(agent.q_values([[1, 1, 1]])).all()
+        agent.load(tmp_path / "before")
+        agent.train(1)
+        assert agent.act([[0, 0, 0]]).shape == (1,)
+
+
+def test_an_actor_critic_that_has_diverged_says_so():
+    with gpureplay.ActorCritic(((3,), "float32"), 2, trunk=[4], device="cpu", **TOO_FAST) as learner:
+        with pytest.raises(gpureplay.InvalidArgument, match=DIVERGED):
+            for _ in range(20):
+                learner.train(np.ones((4, 3), np.float32), [0, 1, 0, 1], np.ones(4, np.float32))

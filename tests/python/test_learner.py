@@ -181,9 +181,9 @@ def test_nan_is_refused_unless_the_buffer_says_otherwise(buffer):
     bad[1, 2] = np.nan
     learner = gpureplay.DQN(buffer, **NETWORK)
     before = {name: values.copy() for name, values in learner.weights.items()}
-    for call, text in ((lambda: learner.act(bad), "obs has NaN, first in row 1 of 3"),
-                       (lambda: learner.act(bad[1]), "obs has NaN, first in row 0 of 1"),
-                       (lambda: learner.q_values(bad.tolist()), "obs has NaN, first in row 1 of 3"),
+    for call, text in ((lambda: learner.act(bad), '"obs" is NaN in row 1 of 3'),
+                       (lambda: learner.act(bad[1]), '"obs" is NaN in row 0 of 1'),
+                       (lambda: learner.q_values(bad.tolist()), '"obs" is NaN in row 1 of 3'),
                        (lambda: learner.weights.load({name: values * np.nan for name, values in before.items()}),
                         "numbers of trunk.0.weight are NaN or infinite")):
         with pytest.raises(ValueError, match=text):

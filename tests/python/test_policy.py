@@ -192,7 +192,7 @@ def test_bad_calls_are_refused():
             (lambda: policy.act(np.zeros((2, 4)), 1.0, [0, -1]), ValueError, "lanes has -1 to 0; uint32 holds"),
             (lambda: policy.act(np.zeros((2, 4)), 1.0, [0, 0.5]), TypeError, "lanes is float64; it must be uint32"),
             (lambda: policy.act(np.zeros((2, 4)), 1.0, None, [-1, 0]), ValueError, "steps has -1 to 0; uint64 holds"),
-            (lambda: policy.act(nan), ValueError, "obs has NaN, first in row 0 of 2"),
+            (lambda: policy.act(nan), ValueError, '"obs" is NaN in row 0 of 2'),
             (lambda: policy.act(np.zeros(4), stream=7), gpureplay.InvalidArgument, "on the CPU it must be NULL"),
             (lambda: policy.pull(None), TypeError, "agent is None; it must be a gpureplay.DQN")):
         with pytest.raises(error, match=text):

@@ -67,20 +67,13 @@ static double mean_square(const gpur_returns_config *config, const ref_step *ste
     return sum / (double)config->block_length;
 }
 
-/* 1, else 0 if that is too much already, else the largest of the numbers that seven halvings meet. */
+/* Of 0, 1/128, ... 1. */
 static double largest_lambda(const gpur_returns_config *config, const ref_step *steps, int cuts)
 {
-    double low = 0, high = 1;
-    if (mean_square(config, steps, cuts, 1) <= (double)config->error_bound)
-        return 1;
-    for (int i = 0; i < 7 && mean_square(config, steps, cuts, 0) <= (double)config->error_bound; i++) {
-        const double middle = (low + high) / 2;
-        if (mean_square(config, steps, cuts, middle) <= (double)config->error_bound)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    for (int k = 128; k > 0; k--)
+        if (mean_square(config, steps, cuts, k / 128.0) <= (double)config->error_bound)
+            return k / 128.0;
+    return 0;
 }
 
 void ref_returns(const gpur_returns_config *config, const ref_step *steps, double *returns)

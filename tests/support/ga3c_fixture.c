@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/ga3c_fixture.h"
 
+#include "learn/diverged.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -255,6 +257,21 @@ static gpur_status train(void *context, const gpur_actor_critic_batch *batch, gp
     return status;
 }
 
+static gpur_status diverged(void *context, int64_t step)
+{
+    static const gpur_optimizer_config optimizer = {.clip_norm = 0.0f};
+    const gpur_divergence divergence = {
+        .step = step, .loss = 0.25, .learning_rate = 7.0, .optimizer = &optimizer, .network = ""};
+    (void)context;
+    return gpur_diverged(&divergence);
+}
+
+static gpur_status check(void *context)
+{
+    (void)context;
+    return GPUR_OK;
+}
+
 static gpur_status publish(void *context)
 {
     ga3c_fake *const fake = context;
@@ -401,6 +418,8 @@ gpur_status ga3c_fixture_open(ga3c_fixture *f, const gpur_ga3c_config *config)
                              .device = f->device,
                              .predict = predict,
                              .train = train,
+                             .diverged = diverged,
+                             .check = check,
                              .publish = publish,
                              .local_open = local_open,
                              .local_close = local_close,

@@ -70,6 +70,7 @@ gpur_status gpur_policy_pull(gpur_policy *policy, gpur_learner *learner, int32_t
                  "the learner is on %s, opened by another gpur_device_open than this policy's %s; it must be the same",
                  gpur_device_name(learner->device), gpur_device_name(policy->device));
     GPUR_TRY(gpur_network_check_equal(&policy->network, &learner->network));
+    GPUR_TRY(gpur_learner_check_finite(learner));
     const gpur_optimizer *const optimizer = &learner->step.optimizer;
     const float *const weights = which == GPUR_WEIGHTS_TARGET ? optimizer->target : optimizer->weights;
     GPUR_REQUIRE(weights, "which is GPUR_WEIGHTS_TARGET (1); a learner with a cache of returns has no target network");

@@ -5,6 +5,7 @@
 #include "base/sized.h"
 #include "learn/acting/policy.h"
 #include "learn/config.h"
+#include "learn/diverged.h"
 #include "learn/network/init.h"
 #include "learn/weights_file.h"
 #include "replay/config.h"
@@ -153,6 +154,7 @@ gpur_status gpur_actor_critic_create(gpur_device *device, const gpur_actor_criti
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor-critic of %zu bytes", sizeof *learner);
     gpur_device_retain(device);
     learner->device = device;
+    atomic_init(&learner->finite_loss, NAN);
     const gpur_status status = build(learner, config);
     if (status != GPUR_OK) {
         gpur_actor_critic_destroy(learner);
@@ -174,6 +176,46 @@ void gpur_actor_critic_destroy(gpur_actor_critic *learner)
     gpur_memory_free(device, learner->memory);
     gpur_host_free(device, learner, sizeof *learner);
     gpur_device_release(device);
+}
+
+gpur_status gpur_actor_critic_diverged(gpur_actor_critic *learner, int64_t step, const float *reward_clip)
+{
+    const gpur_optimizer_config *const optimizer = &learner->config.optimizer;
+    const double loss = atomic_load(&learner->finite_loss);
+    const gpur_divergence divergence = {
+        .step = step,
+        .loss = loss,
+        .learning_rate = (double)gpur_schedule_at(&optimizer->learning_rate, step > 0 ? step - 1 : 0),
+        .optimizer = optimizer,
+        .reward_clip = reward_clip,
+        .network = ""};
+    return gpur_diverged(&divergence);
+}
+
+gpur_status gpur_actor_critic_judge(gpur_actor_critic *learner, const gpur_actor_critic_losses *losses)
+{
+    const double loss = losses->policy + (double)learner->config.value_coefficient * losses->value;
+    if (!isfinite(loss))
+        return gpur_actor_critic_diverged(learner, losses->step, NULL);
+    atomic_store(&learner->finite_loss, loss);
+    return GPUR_OK;
+}
+
+gpur_status gpur_actor_critic_check_weights(gpur_actor_critic *learner, const float *reward_clip)
+{
+    const gpur_params *const params = &learner->network.params;
+    float *weights = NULL;
+    GPUR_TRY(gpur_weights_alloc(learner->device, params, &weights));
+    gpur_ticket_lock_lock(&learner->lock);
+    gpur_status status = gpur_actor_critic_copy_weights(learner, weights);
+    const gpur_status done = gpur_stream_sync(learner->gradient.stream);
+    gpur_ticket_lock_unlock(&learner->lock);
+    status = status == GPUR_OK ? done : status;
+    const int are_finite =
+        status != GPUR_OK || gpur_params_check_numbers(params, "", weights, GPUR_INVALID_ARGUMENT) == GPUR_OK;
+    gpur_weights_free(learner->device, params, weights);
+    GPUR_TRY(status);
+    return are_finite ? GPUR_OK : gpur_actor_critic_diverged(learner, gpur_actor_critic_steps(learner), reward_clip);
 }
 
 /* Requires the lock. What a step of the first optimizer has left in host_state. */
@@ -202,7 +244,9 @@ gpur_status gpur_actor_critic_train(gpur_actor_critic *learner, const gpur_actor
         count_step(learner, &known);
     gpur_ticket_lock_unlock(&learner->lock);
     GPUR_TRY(status);
-    return losses ? gpur_sized_write(losses, &known, sizeof known, "gpur_actor_critic_losses") : GPUR_OK;
+    if (losses)
+        GPUR_TRY(gpur_sized_write(losses, &known, sizeof known, "gpur_actor_critic_losses"));
+    return gpur_actor_critic_judge(learner, &known);
 }
 
 static gpur_status enqueue_apply(gpur_actor_critic *learner, float *const gradients[2])

@@ -17,12 +17,22 @@ struct gpur_actor_critic {
     void *memory; /* device: all arrays */
     int64_t memory_bytes;
     _Atomic int64_t steps;
+    _Atomic double finite_loss; /* of the last train step whose loss was; NaN: none */
 };
 
 static inline int gpur_actor_critic_optimizers(const gpur_actor_critic *learner)
 {
     return learner->config.dual_optimizer ? 2 : 1;
 }
+
+/* Fails: the learner has diverged after train step `step`. `reward_clip` NULL: not known. */
+gpur_status gpur_actor_critic_diverged(gpur_actor_critic *learner, int64_t step, const float *reward_clip);
+
+/* Refuses a learner whose train step had these losses, if they are not finite. */
+gpur_status gpur_actor_critic_judge(gpur_actor_critic *learner, const gpur_actor_critic_losses *losses);
+
+/* Refuses a learner of which a weight is not finite. */
+gpur_status gpur_actor_critic_check_weights(gpur_actor_critic *learner, const float *reward_clip);
 
 /* Requires the lock. Enqueues on the learner's stream the copy of the weights to the device memory of another object,
  * (P) behind which lies their copy in bfloat16. */

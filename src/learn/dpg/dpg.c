@@ -245,6 +245,28 @@ static gpur_status enqueue_steps(gpur_dpg *dpg, gpur_stream *stream, int64_t ste
     return gpur_train_stats_record(&dpg->critic_stats, stream, dpg->step.optimizer.state, steps);
 }
 
+/* Of both, whose numbers spoil each other's, the critic is named first: its loss is known. */
+gpur_status gpur_dpg_check_finite(gpur_dpg *dpg)
+{
+    const float *const clip = &gpur_replay_settings(dpg->replay)->reward_clip;
+    GPUR_TRY(gpur_train_stats_check(&dpg->critic_stats, &dpg->config.critic_optimizer, clip, "critic: "));
+    return gpur_train_stats_check(&dpg->actor_stats, &dpg->config.actor_optimizer, clip, "actor: ");
+}
+
+gpur_status gpur_dpg_check_weights(gpur_dpg *dpg)
+{
+    GPUR_TRY(gpur_dpg_sync(dpg));
+    for (int which = 0; which < GPUR_DPG_NETWORKS; which++) {
+        const gpur_dpg_network n = gpur_dpg_network_of(dpg, which);
+        gpur_divergence divergence = {.optimizer = &n.optimizer->config,
+                                      .reward_clip = &gpur_replay_settings(dpg->replay)->reward_clip,
+                                      .network = which == 0 ? "actor: " : "critic: "};
+        GPUR_TRY(gpur_weights_check_finite(dpg->replay, &n.network->params, n.optimizer->weights, &divergence,
+                                           &dpg->critic_stats));
+    }
+    return GPUR_OK;
+}
+
 gpur_status gpur_dpg_train(gpur_dpg *dpg, int64_t steps)
 {
     GPUR_REQUIRE(dpg, "dpg is NULL");
@@ -255,6 +277,7 @@ gpur_status gpur_dpg_train(gpur_dpg *dpg, int64_t steps)
     for (int64_t done = 0; done < steps; done += GPUR_LAUNCH_STEPS) {
         const int64_t launch_steps = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
         gpur_stream *stream = NULL;
+        GPUR_TRY(gpur_dpg_check_finite(dpg));
         GPUR_TRY(gpur_consumer_begin(dpg->replay, launch, &stream));
         GPUR_TRY(gpur_consumer_end(dpg->replay, enqueue_steps(dpg, stream, launch_steps)));
     }
@@ -264,7 +287,8 @@ gpur_status gpur_dpg_train(gpur_dpg *dpg, int64_t steps)
 gpur_status gpur_dpg_sync(gpur_dpg *dpg)
 {
     GPUR_REQUIRE(dpg, "dpg is NULL");
-    return gpur_stream_sync(dpg->stream);
+    GPUR_TRY(gpur_stream_sync(dpg->stream));
+    return gpur_dpg_check_finite(dpg);
 }
 
 gpur_status gpur_dpg_publish(gpur_dpg *dpg, gpur_policy *policy)
@@ -275,6 +299,7 @@ gpur_status gpur_dpg_publish(gpur_dpg *dpg, gpur_policy *policy)
                  gpur_device_name(dpg->device), gpur_device_name(policy->device));
     const gpur_dpg_network from = gpur_dpg_network_of(dpg, policy->network.head != GPUR_HEAD_TANH_ACTION);
     GPUR_TRY(gpur_network_check_equal(&policy->network, from.network));
+    GPUR_TRY(gpur_dpg_check_finite(dpg));
     gpur_consumer_lock(dpg->replay);
     const int64_t version = gpur_train_stats_steps_enqueued(&dpg->critic_stats);
     const gpur_status status = gpur_policy_enqueue_write(policy, dpg->stream, from.optimizer->weights, version);
@@ -304,6 +329,7 @@ gpur_status gpur_dpg_get_stats(gpur_dpg *dpg, gpur_dpg_stats *stats)
     known.actor_gradient_norm = actor.state.gradient_norm;
     known.actor_learning_rate = actor.state.learning_rate;
     known.steps_per_second = critic.steps_per_second;
+    known.diverged_at = (int64_t)(critic.state.diverged_at > 0 ? critic.state.diverged_at : actor.state.diverged_at);
     known.device_bytes = dpg->memory_bytes;
     known.pinned_bytes = 2 * gpur_train_stats_part.pinned_bytes(&dpg->critic_stats);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_dpg_stats");

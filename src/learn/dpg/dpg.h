@@ -31,5 +31,9 @@ typedef struct gpur_dpg_network {
     gpur_optimizer *optimizer;
 } gpur_dpg_network;
 
+/* As gpur_learner_check_finite and gpur_learner_check_weights. */
+gpur_status gpur_dpg_check_finite(gpur_dpg *dpg);
+gpur_status gpur_dpg_check_weights(gpur_dpg *dpg);
+
 /* `which`: 0: the actor, 1: the critic. */
 gpur_dpg_network gpur_dpg_network_of(gpur_dpg *dpg, int which);

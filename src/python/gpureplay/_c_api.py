@@ -205,7 +205,7 @@ class LearnerStats(Sized):
                         (c_float, "loss mean_loss mean_q gradient_norm learning_rate reserved"),
                         (c_double, "steps_per_second"),
                         (c_int64, "device_bytes actions invalid_actions pinned_bytes"),
-                        (c_int64, "refreshes missing_rows cache_bytes"))
+                        (c_int64, "refreshes missing_rows cache_bytes diverged_at"))
 
 
 class WeightInfo(Sized):
@@ -269,7 +269,7 @@ class DPGStats(Sized):
     _fields_ = _members((c_uint64, "size"), (c_int64, "steps steps_enqueued skipped target_copies"),
                         (c_float, "critic_loss mean_critic_loss actor_loss mean_q critic_gradient_norm "
                                   "actor_gradient_norm critic_learning_rate actor_learning_rate"),
-                        (c_double, "steps_per_second"), (c_int64, "device_bytes pinned_bytes"))
+                        (c_double, "steps_per_second"), (c_int64, "device_bytes pinned_bytes diverged_at"))
 
 
 class CheckpointOptions(Sized):

@@ -35,6 +35,7 @@ class DDPGStats(NamedTuple):
     steps_per_second: float
     device_bytes: int
     pinned_bytes: int
+    diverged_at: int
 
 
 class DDPG(ReplayLearner):

@@ -191,6 +191,7 @@ class LearnerStats(NamedTuple):
     refreshes: int
     missing_rows: int
     cache_bytes: int
+    diverged_at: int
 
 
 class DQN(ReplayLearner):
