@@ -75,7 +75,8 @@ GPUR_API gpur_status gpur_dpg_config_init(gpur_dpg_config *config, uint64_t size
  * others use the replay.
  *
  * The schema must have obs and next_obs, float32 of the same shape, which are flattened; action, float32 of
- * actor.num_actions numbers in -1 to 1, the actor's range (a program scales them to that of its environment); reward,
+ * actor.num_actions numbers in -1 to 1, the actor's range (a program scales them to that of its environment; from the
+ * learner's creation on others are refused where they come from host memory); reward,
  * one float32; and terminated, one byte.
  *
  *   config  settings; read before the call returns

@@ -91,6 +91,21 @@ gpur_status gpur_check_rows_finite(const gpur_schema *schema, const void *rows, 
     return GPUR_OK;
 }
 
+gpur_status gpur_check_unit_actions(const gpur_field_values *v, gpur_status refusal)
+{
+    for (int64_t item = 0; item < v->count && v->dtype == GPUR_FLOAT32; item++)
+        for (int64_t at = 0; at < v->bytes; at += (int64_t)sizeof(float)) {
+            float value;
+            memcpy(&value, (const unsigned char *)v->at + item * v->pitch + at, sizeof value);
+            if (value < -1.0f || value > 1.0f)
+                return gpur_fail(refusal,
+                                 "\"%s\" is %g in %s %" PRId64 " of %" PRId64 "; it must be -1 to 1, as the replay's "
+                                 "learner of deterministic policy gradients has actions: scale them from their bounds",
+                                 v->name, (double)value, v->item, item, v->count);
+        }
+    return GPUR_OK;
+}
+
 gpur_status gpur_check_reward_finite(float reward)
 {
     GPUR_REQUIRE(isfinite(reward), "the reward is %g; it must be a finite number", (double)reward);

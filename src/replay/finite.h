@@ -31,5 +31,8 @@ gpur_status gpur_check_finite(const gpur_field_values *values, gpur_status refus
 gpur_status gpur_check_rows_finite(const gpur_schema *schema, const void *rows, int64_t count, int64_t pitch,
                                    gpur_status refusal);
 
-/* The same for one number: a reward. */
+/* Refuses numbers of float32 that are not -1 to 1, which a learner of deterministic policy gradients trains on. */
+gpur_status gpur_check_unit_actions(const gpur_field_values *values, gpur_status refusal);
+
+/* Refuses a reward that is not finite. */
 gpur_status gpur_check_reward_finite(float reward);

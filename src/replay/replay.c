@@ -185,6 +185,11 @@ int32_t gpur_replay_stored_offset(const gpur_replay *replay, const char *field)
     return stored < 0 ? -1 : (int32_t)replay->layout.rows.fields[stored].offset;
 }
 
+void gpur_replay_limit_actions(gpur_replay *replay)
+{
+    atomic_store(&replay->has_unit_actions, 1);
+}
+
 int32_t gpur_replay_links(const gpur_replay *replay)
 {
     return 2 * replay->layout.frame_layout.stack;

@@ -267,6 +267,8 @@ static gpur_status set_player(const run_state *state, int32_t i)
     const int64_t obs = gpur_obs_bytes(&run->obs_shape), frame = run->obs_shape.frame_bytes;
     memcpy(player->obs, state->obs + i * obs, (size_t)obs);
     memcpy(player->frame, state->frames + i * frame, (size_t)frame);
+    if (i < run->shape.lanes)
+        player->steps = gpur_lane_open_steps(&run->lanes[i]);
     return gpur_prefix_error(gpur_env_error(player->type->load(player->env, state->envs + i * run->info.save_bytes)),
                              "the environment could not be loaded");
 }

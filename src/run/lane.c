@@ -108,6 +108,9 @@ gpur_status gpur_player_take_env(gpur_player *player, void *env, const gpur_env_
     const gpur_env_type *const type = player->type;
     player->env = env;
     GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
+    player->max_steps = info->max_steps;
+    GPUR_REQUIRE(info->max_steps >= 0, "max_steps of %s is %" PRId64 "; it must be 0 or more", type->name,
+                 info->max_steps);
     GPUR_REQUIRE(info->save_bytes >= 0, "save_bytes of %s is %" PRId64 "; it must be 0 or more", type->name,
                  info->save_bytes);
     GPUR_REQUIRE(info->save_bytes == 0 || (type->save && type->load),
@@ -146,8 +149,20 @@ static gpur_status check_reward(const gpur_player *player, const gpur_env_result
     return player->check_finite ? gpur_check_reward_finite(result->reward) : GPUR_OK;
 }
 
+/* Truncates a game that has had its max_steps, but not where a life was lost just now: that ends an episode already. */
+static void limit(gpur_player *player, gpur_env_result *result)
+{
+    const int is_over = result->terminated || result->truncated;
+    player->steps++;
+    if (player->max_steps > 0 && player->steps >= player->max_steps && !is_over)
+        result->truncated = 1;
+    player->goes_on = is_over && result->continues;
+}
+
 gpur_status gpur_player_reset(gpur_player *player)
 {
+    player->steps = player->goes_on ? player->steps : 0;
+    player->goes_on = 0;
     GPUR_TRY(gpur_env_error(player->type->reset(player->env, player->frame)));
     GPUR_TRY(check_frame(player));
     begin_obs(player->shape, player->obs, player->frame);
@@ -161,6 +176,7 @@ gpur_status gpur_player_step(gpur_player *player, const void *action, gpur_env_r
     GPUR_TRY(check_frame(player));
     GPUR_TRY(check_reward(player, result));
     push_frame(player->shape, player->obs, player->frame);
+    limit(player, result);
     return GPUR_OK;
 }
 
@@ -277,6 +293,17 @@ gpur_status gpur_lane_note_step(gpur_lane *lane, int64_t step, int32_t action, c
     GPUR_TRY(check_reward(player, result));
     push_frame(player->shape, player->obs, player->frame);
     return log_step(lane, step, action, result);
+}
+
+int64_t gpur_lane_open_steps(const gpur_lane *lane)
+{
+    int64_t steps = lane->episode_length;
+    for (int64_t i = 0; i < lane->log.count; i++) {
+        const gpur_log_entry *const e = entry_at(&lane->log, i);
+        const int is_end = (e->terminated || e->truncated) && !e->continues;
+        steps = e->action < 0 ? steps : is_end ? 0 : steps + 1;
+    }
+    return steps;
 }
 
 /* Publishing. */

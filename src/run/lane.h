@@ -44,6 +44,9 @@ typedef struct gpur_player {
     unsigned char *frame; /* (frame_bytes) what the environment wrote last */
     unsigned char *obs;   /* (stack, frame) what the network sees; memory of the run */
     int32_t check_finite; /* 1: refuses observations and rewards that are not */
+    int64_t max_steps;    /* of a game; 0: any number */
+    int64_t steps;        /* of the game so far */
+    int32_t goes_on;      /* 1: the last step lost a life, and the next reset goes on with the game */
 } gpur_player;
 
 /* Takes over an environment that the init of the player's type has made. Refuses one that cannot be. */
@@ -109,6 +112,9 @@ gpur_status gpur_lane_note_step(gpur_lane *lane, int64_t step, int32_t action, c
 
 /* Puts the lane and the step in front of an error. */
 gpur_status gpur_lane_name_error(const gpur_lane *lane, int64_t step, gpur_status status);
+
+/* Steps of the game that has not ended, published or not. */
+int64_t gpur_lane_open_steps(const gpur_lane *lane);
 
 /* Takes what belongs to a game that has not ended out of the log. */
 void gpur_lane_drop_open_game(gpur_lane *lane);

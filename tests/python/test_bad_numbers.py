@@ -277,3 +277,58 @@ def test_an_actor_critic_that_has_diverged_says_so():
         with pytest.raises(gpureplay.InvalidArgument, match=DIVERGED):
             for _ in range(20):
                 learner.train(np.ones((4, 3), np.float32), [0, 1, 0, 1], np.ones(4, np.float32))
+
+
+# Actions of continuous learners are -1 to 1.
+
+VECTORS = {**FIELDS, "action": ((2,), "float32")}
+
+
+def rows_of_vectors(count, action):
+    made = {**rows(count), "action": np.zeros((count, 2), np.float32)}
+    made["action"][-1, -1] = action
+    return made
+
+
+@pytest.mark.parametrize("value", [1.5, -1.0001])
+@pytest.mark.parametrize("settings, give, where", [
+    ({}, lambda buffer, value: buffer.add(**rows_of_vectors(2, value)), "row 1 of 2"),
+    ({"n_step": 2}, lambda buffer, value: buffer.add(**rows_of_vectors(2, value)), "environment 1 of 2"),
+    ({}, lambda buffer, value: buffer.extend(**rows_of_vectors(9, value)), "row 8 of 9"),
+    ({}, lambda buffer, value: buffer.extend(**rows_of_vectors(900, value)), "row 899 of 900"),
+    ({}, lambda buffer, value: buffer.writer(2, "disabled").add(**rows_of_vectors(2, value)), "row 1 of 2"),
+], ids=["add", "add, tracked", "extend", "extend many", "a writer"])
+def test_actions_outside_of_the_actors_are_refused(settings, give, where, value):
+    with buffer_of(fields=VECTORS, **settings) as buffer:
+        give(buffer, value)  # no learner has said what it takes
+        with gpureplay.DDPG(buffer, actor={"trunk": [4]}, critic={"trunk": [4]}, batch_size=4):
+            before = buffer.stats.appended
+            with pytest.raises(ValueError, match=f'"action" is {value:g} in {where}; it must be -1 to 1'):
+                give(buffer, value)
+            assert buffer.stats.appended == before
+            give(buffer, np.sign(value))
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_the_advice_for_other_bounds_leads_to_a_training(count):
+    def make():
+        return gymnasium.make("Pendulum-v1")
+
+    env = gymnasium.vector.SyncVectorEnv([make] * count) if count else make()
+    with gpureplay.ReplayBuffer.for_env(500, env, device="cpu") as buffer:
+        with pytest.raises(gpureplay.InvalidArgument, match=r"Box\(-2.0, 2.0.* a DDPG's are -1 to 1; make the"):
+            gpureplay.DDPG(buffer, actor={"trunk": [4]}, critic={"trunk": [4]})
+    wrappers = gymnasium.wrappers.vector if count else gymnasium.wrappers
+    env = wrappers.RescaleAction(env, -1, 1)
+    with gpureplay.ReplayBuffer.for_env(500, env, device="cpu") as buffer:
+        agent = gpureplay.DDPG(buffer, actor={"trunk": [4]}, critic={"trunk": [4]}, batch_size=8)
+        policy, (obs, _) = agent.policy(), env.reset(seed=3)
+        for step in range(12):
+            action = policy.act_vectors(obs, sigma=0.5).reshape(env.action_space.shape)
+            next_obs, reward, terminated, truncated, info = env.step(action)
+            buffer.add(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated,
+                       truncated=truncated, info=info)
+            obs = next_obs
+        agent.train(4)
+        agent.sync()
+        assert agent.stats.diverged_at == 0

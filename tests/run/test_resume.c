@@ -77,6 +77,8 @@ TEST(a_resumed_run_goes_on_with_the_same_bits)
     check_resume(&config);
     config.env_options = "frames,lives", config.whole_episodes = 1;
     check_resume(&config);
+    config.env_options = "lives,limit=7", config.whole_episodes = 0; /* games that the library ends */
+    check_resume(&config);
     config = run_fixture_config(3, 0, 0);
     check_resume(&config);
     config = run_fixture_config(4, 0, 1);

@@ -949,6 +949,24 @@ TEST(environments_that_differ_are_refused)
     run_fixture_close(&fixture);
 }
 
+/* The environment never ends an episode, and tells that one has 10 steps. */
+TEST(the_library_truncates_where_an_environment_tells_its_steps)
+{
+    gpur_run_config config = run_fixture_config(2, 1, 1);
+    gpur_run_event last;
+    config.env_options = "endless=0,limit=10";
+    CHECK_OK(open_run(&config));
+    CHECK_OK(gpur_run_advance(fixture.run, STEPS));
+    CHECK_OK(gpur_run_evaluate(fixture.run));
+    last = fixture.run->evaluator.result;
+    CHECK_EQUAL(last.length, 10 * config.eval_episodes);
+    CHECK_EQUAL(fixture.episodes, STEPS / 10 + config.prepopulation / 10);
+    run_fixture_close(&fixture);
+    config.env_options = "limit=-1";
+    CHECK_FAILS(open_run(&config), GPUR_INVALID_ARGUMENT, "max_steps of hashes is -1; it must be 0 or more");
+    run_fixture_close(&fixture);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -977,5 +995,6 @@ int main(int argc, char **argv)
     RUN(a_learner_in_the_middle_of_a_target_period_is_refused);
     RUN(a_callers_type_without_what_it_must_have_is_refused);
     RUN(environments_that_differ_are_refused);
+    RUN(the_library_truncates_where_an_environment_tells_its_steps);
     return test_main_end();
 }

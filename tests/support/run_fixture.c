@@ -58,6 +58,7 @@ static const char *env_init(const char *options, uint64_t seed, gpur_env_info *i
                              .shape = {e->has_frames ? 3 : RUN_FEATURES, e->has_frames ? RUN_FRAME / 3 : 0}};
     info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = RUN_ACTIONS};
     info->save_bytes = strstr(options, "unsaved") ? 0 : (int64_t)sizeof *e;
+    info->max_steps = strstr(options, "limit=") ? atoi(strstr(options, "limit=") + 6) : 0;
     *env = e;
     return NULL;
 }

@@ -16,6 +16,7 @@
  *            of 6
  *   fail=N   its step N is refused
  *   endless=N  from its step N on no episode ends
+ *   limit=N  it tells that a game has at most N steps, and leaves it to the library to end it
  */
 extern const gpur_env_type run_fixture_env;
 

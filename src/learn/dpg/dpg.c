@@ -217,6 +217,7 @@ gpur_status gpur_dpg_create(gpur_replay *replay, const gpur_dpg_config *config, 
         gpur_dpg_destroy(dpg);
         return status;
     }
+    gpur_replay_limit_actions(replay);
     *out = dpg;
     return GPUR_OK;
 }

@@ -38,6 +38,16 @@ class DDPGStats(NamedTuple):
     diverged_at: int
 
 
+def _refuse_bounds(space: Any) -> None:
+    """InvalidArgument: the actions of the buffer's space are not those that an actor gives."""
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if low is not None and high is not None and ((low != -1).any() or (high != 1).any()):
+        raise InvalidArgument(f"the buffer's actions are {space}, and a DDPG's are -1 to 1; make the environment with "
+                              "gymnasium.wrappers.RescaleAction(env, -1, 1), or a vector with "
+                              "gymnasium.wrappers.vector.RescaleAction(envs, -1, 1), and the buffer for that: it scales "
+                              "the actions of `act_vectors` to what the environment takes")
+
+
 class DDPG(ReplayLearner):
     """A learner of deterministic policy gradients on a buffer: an actor mu(s) and a critic Q(s, a), as in Ape-X DPG. A
     whole train step of both (sample, gather, forward, targets, losses, backward, updates, target copies) runs on the
@@ -50,8 +60,9 @@ class DDPG(ReplayLearner):
         policy.pull(learner)
 
     buffer: must have float32 obs, next_obs, reward, a float32 action of one axis with numbers in -1 to 1, and bool
-        terminated. Scale actions of other bounds to -1 to 1 before you add them: larger ones are not refused, but the
-        actor cannot choose them. Its n_step is that of the returns.
+        terminated. A buffer that was made for an action space of other bounds is refused, and from then on actions
+        outside of -1 to 1, wherever they are added from host memory. gymnasium.wrappers.RescaleAction(env, -1, 1) makes
+        an environment that takes -1 to 1 of one with other bounds. Its n_step is that of the returns.
     actor, critic: the settings of each network and its optimizer, as for `DQN`: trunk (dense layers), hidden,
         hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ...
     settings: the other members of gpur_dpg_config by name (include/gpureplay/dpg.h): action_gradient_clip,
@@ -71,6 +82,7 @@ class DDPG(ReplayLearner):
         if len(shape) != 1:
             raise InvalidArgument(f"the buffer's action has shape {shape}; it must have one axis, as in "
                                   "((num_actions,), \"float32\")")
+        _refuse_bounds(buffer._action_space)
         self._config = ddpg_config(settings, shape[0], index_source_of(buffer._spec.config))
         create = functools.partial(buffer._call, lib.gpur_dpg_create, ctypes.addressof(self._config))
         super().__init__(create, lib.gpur_dpg_destroy, buffer)

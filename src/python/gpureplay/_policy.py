@@ -135,7 +135,8 @@ class Policy(Handle):
     def act_vectors(self, obs: Any, sigma: Any = 0.0, lanes: Any = None, steps: Any = None, *,
                     stream: Any = None) -> np.ndarray:
         """With head "tanh_action": actions, (count, num_actions) float32 in -1 to 1: mu(obs) plus Gaussian noise of
-        the standard deviation `sigma` in each component, clipped. sigma is a number, or (count,) of them; 0: no noise.
+        the standard deviation `sigma` in each component, clipped. Nothing scales them to an environment's bounds, which
+        gymnasium.wrappers.RescaleAction(env, -1, 1) does. sigma is a number, or (count,) of them; 0: no noise.
         The other arguments are as for `act`, and the noise follows from them as random actions do."""
         return self._run(obs, stream, (sigma, lanes, steps), False, "action_vectors", wants_actions=False)[1]
 

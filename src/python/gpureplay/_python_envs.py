@@ -91,6 +91,16 @@ def _name_of(env: Any) -> str:
     return str(getattr(getattr(env, "spec", None), "id", "") or type(getattr(env, "unwrapped", env)).__name__)
 
 
+def _limit_of(env: Any) -> int:
+    """The steps after which Gymnasium's TimeLimit truncates; 0: there is none. What the spec says holds for an
+    environment without its wrappers no more."""
+    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None) or 0
+    one = getattr(env, "envs", [env])[0] if hasattr(env, "envs") else env
+    while one is not None and type(one).__name__ != "TimeLimit":
+        one = getattr(one, "env", None)
+    return int(limit) if one is not None else 0
+
+
 def _seed_of(seed: int) -> int:
     """Of the library's 64 bits those that every environment takes, some emulators only 31. A vector adds numbers."""
     return seed >> 34
@@ -165,7 +175,7 @@ class _PythonType(Envs):
         """first: the environment that names the type. box, actions: the observation and action space of one
         environment."""
         self.name, self.spaces = _name_of(first), spaces
-        self._max_steps = getattr(getattr(first, "spec", None), "max_episode_steps", None) or 0
+        self._max_steps = _limit_of(first)
         self._bounds = _bounds_of(box)
         self._action_bounds = _bounds_of(actions) if spaces.action is not None else None
         # By their sentence, with the bytes of it that the library reads.

@@ -130,6 +130,15 @@ static gpur_status append(gpur_replay *replay, block_job *in)
     return status;
 }
 
+static gpur_status check_actions(const gpur_writer *writer, const block_job *in)
+{
+    const int32_t action = writer->fields.action, stored = action < 0 ? -1 : in->spec.layout->stored[action];
+    if (stored < 0)
+        return GPUR_OK;
+    return gpur_writer_check_actions(writer, in->view.rows + in->spec.layout->rows.fields[stored].offset,
+                                     in->view.header.rows, in->spec.row_bytes, "row", GPUR_FILE_ERROR);
+}
+
 gpur_status gpur_writer_append_block(gpur_writer *writer, const void *block, int64_t bytes, gpur_block_info *info)
 {
     gpur_block_header header;
@@ -144,6 +153,8 @@ gpur_status gpur_writer_append_block(gpur_writer *writer, const void *block, int
     GPUR_TRY(gpur_block_read_header(&in.spec, block, bytes, &header));
     GPUR_TRY(check_fits(replay, &header));
     gpur_status status = gpur_block_open(&in.spec, block, &header, &in.view);
+    if (status == GPUR_OK)
+        status = check_actions(writer, &in);
     if (status == GPUR_OK)
         status = append(replay, &in);
     gpur_block_close(&in.view);

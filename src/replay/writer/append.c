@@ -267,6 +267,15 @@ static gpur_status check_packed(const gpur_replay *replay)
     return GPUR_OK;
 }
 
+static gpur_status check_row_actions(const gpur_writer *writer, int64_t count, const void *rows)
+{
+    const gpur_schema *const schema = &writer->replay->schema;
+    const int32_t action = writer->fields.action;
+    const unsigned char *const at = (const unsigned char *)rows + (action < 0 ? 0 : schema->fields[action].offset);
+    return gpur_writer_check_actions(writer, at, action < 0 ? 0 : count, schema->row_bytes, "row",
+                                     GPUR_INVALID_ARGUMENT);
+}
+
 static gpur_status check_finite_rows(const gpur_replay *replay, int64_t count, const void *rows)
 {
     if (!replay->config.check_finite)
@@ -285,6 +294,7 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_packed(replay));
     GPUR_TRY(check_finite_rows(replay, count, rows));
+    GPUR_TRY(check_row_actions(writer, count, rows));
     gpur_ingest_begin_call(replay);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status = append_host(replay, &in);
@@ -300,10 +310,12 @@ static gpur_status check_given(const gpur_writer *writer, int64_t count, const v
     return GPUR_OK;
 }
 
-/* Refuses numbers that are not finite, in arrays in host memory. */
-static gpur_status check_finite_fields(const gpur_replay *replay, int64_t count, const void *const *fields)
+/* Refuses numbers that are not finite, and actions that a learner cannot train on, in arrays in host memory. */
+static gpur_status check_numbers(const gpur_writer *writer, int64_t count, const void *const *fields)
 {
+    const gpur_replay *const replay = writer->replay;
     const gpur_schema *const schema = &replay->schema;
+    const int32_t action = writer->fields.action;
     for (int32_t f = 0; f < schema->count && replay->config.check_finite; f++) {
         const gpur_field_info *const field = &schema->fields[f];
         const gpur_field_values values = {fields[f],    count,       field->bytes, field->bytes,
@@ -311,7 +323,9 @@ static gpur_status check_finite_fields(const gpur_replay *replay, int64_t count,
         if (schema->is_real[f] && count > 0)
             GPUR_TRY(gpur_check_finite(&values, GPUR_INVALID_ARGUMENT));
     }
-    return GPUR_OK;
+    return action < 0 ? GPUR_OK
+                      : gpur_writer_check_actions(writer, fields[action], count, schema->fields[action].bytes, "row",
+                                                  GPUR_INVALID_ARGUMENT);
 }
 
 /* Finds out whether the arrays are in device memory. On the CPU a kernel can read any memory; with GPUR_UPLOAD_SCATTER
@@ -358,7 +372,7 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     GPUR_TRY(check_given(writer, count, fields));
     GPUR_TRY(locate_arrays(writer, count, fields, &on_device));
     if (!on_device || !gpur_device_get_traits(replay->device)->has_own_memory)
-        GPUR_TRY(check_finite_fields(replay, count, fields));
+        GPUR_TRY(check_numbers(writer, count, fields));
     gpur_ingest_begin_call(replay);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status =
@@ -408,7 +422,7 @@ gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, co
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_try_append(replay, count));
     GPUR_TRY(check_given(writer, count, fields));
-    GPUR_TRY(check_finite_fields(replay, count, fields));
+    GPUR_TRY(check_numbers(writer, count, fields));
     gpur_status status = GPUR_WOULD_BLOCK;
     if (gpur_ingest_try_begin_call(replay))
         status = try_append(writer, count, fields);

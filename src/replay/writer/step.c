@@ -158,6 +158,11 @@ static gpur_status check_extras(const gpur_writer *writer, const gpur_step_input
     return GPUR_OK;
 }
 
+static int64_t bytes_of_action(const gpur_writer *writer)
+{
+    return writer->replay->schema.fields[writer->fields.action].bytes;
+}
+
 /* Checked once per writer, because the schema never changes. */
 static gpur_status check_schema(gpur_writer *writer)
 {
@@ -180,6 +185,8 @@ static gpur_status check(gpur_writer *writer, const gpur_step_input *in)
         GPUR_TRY(check_env(writer, in, env));
     for (int32_t env = 0; writer->bools > 0 && env < writer->config.num_envs; env++)
         GPUR_TRY(check_bools(writer, in, env));
+    GPUR_TRY(gpur_writer_check_actions(writer, in->action, writer->config.num_envs, bytes_of_action(writer),
+                                       "environment", GPUR_INVALID_ARGUMENT));
     return writer->replay->config.check_finite ? check_finite(writer, in) : GPUR_OK;
 }
 

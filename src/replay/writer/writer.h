@@ -6,6 +6,7 @@
 #include "kernels/cpu/copy_value.h"
 #include "replay/writer/frame_history.h"
 #include "replay/writer/env_state.h"
+#include "replay/finite.h"
 #include "replay/replay.h"
 
 /* Byte offsets in a ring row of the fields that a step fills in; -1: rows have no such field. */
@@ -59,6 +60,17 @@ gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, 
 
 /* If numbers must be finite: refuses others in the observations of the first `envs` environments of a caller's array. */
 gpur_status gpur_writer_check_finite_obs(const gpur_writer *writer, const void *array, int64_t envs, const char *name);
+
+/* Refuses actions that a learner of the replay cannot train on: `count` of them in host memory, `pitch` bytes apart. */
+static inline gpur_status gpur_writer_check_actions(const gpur_writer *writer, const void *actions, int64_t count,
+                                                    int64_t pitch, const char *item, gpur_status refusal)
+{
+    if (!atomic_load_explicit(&writer->replay->has_unit_actions, memory_order_relaxed) || count == 0)
+        return GPUR_OK;
+    const gpur_field_info *const field = &writer->replay->schema.fields[writer->fields.action];
+    const gpur_field_values values = {actions, count, pitch, field->bytes, field->dtype, field->name, item};
+    return gpur_check_unit_actions(&values, refusal);
+}
 
 /* Begins an episode of an environment with its first observation. */
 void gpur_writer_begin_episode(gpur_writer *writer, int64_t env, const unsigned char *obs);

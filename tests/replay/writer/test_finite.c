@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Every door of C through which numbers come in: what is NaN or infinite is refused, in words that say where it is, and
  * nothing changes; with check_finite 0 it is taken. The doors of Python are in tests/python/test_bad_numbers.py. */
+#include "replay/view.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
@@ -265,6 +266,42 @@ TEST(the_sum_of_finite_rewards_is_finite)
     }
 }
 
+/* Rows of one row each, for a replay whose learner has actions of -1 to 1. */
+TEST(actions_that_no_learner_trains_on_are_refused_at_every_door)
+{
+    const gpur_field vectors[] = {fields[0], {"action", GPUR_FLOAT32, {2}}, fields[2], fields[3], fields[4]};
+    gpur_replay_config config = replay_fixture_config(vectors, 5, 100, 10, 20);
+    replay_fixture f;
+    gpur_block_format *format;
+    float obs[OBS] = {0}, action[2] = {0, -1.5f}, reward = 0;
+    uint8_t terminated = 0;
+    const void *columns[] = {obs, action, &reward, obs, &terminated};
+    struct {
+        float obs[OBS], action[2], reward, next_obs[OBS];
+        uint8_t terminated;
+    } row = {.action = {0, 1.5f}};
+    int64_t bytes;
+    CHECK(replay_fixture_open(&f, test_device(), &config, 1));
+    CHECK_OK(gpur_block_format_create(&config, &format));
+    const gpur_block_input in = {.size = sizeof in, .rows = 1, .fields = columns};
+    CHECK_OK(gpur_block_pack(format, &in, s.block, ROOM, &bytes));
+    CHECK_OK(gpur_writer_reset(f.writer, 0, obs));
+    CHECK_OK(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL));
+    gpur_replay_limit_actions(f.replay);
+    CHECK_FAILS(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL), GPUR_INVALID_ARGUMENT,
+                "\"action\" is -1.5 in environment 0 of 1; it must be -1 to 1");
+    CHECK_FAILS(gpur_writer_append(f.writer, 1, &row, NULL), GPUR_INVALID_ARGUMENT, "\"action\" is 1.5 in row 0 of 1");
+    CHECK_FAILS(gpur_writer_append_fields(f.writer, 1, columns, NULL, NULL), GPUR_INVALID_ARGUMENT,
+                "\"action\" is -1.5");
+    CHECK_FAILS(gpur_writer_try_append_fields(f.writer, 1, columns), GPUR_INVALID_ARGUMENT, "\"action\" is -1.5");
+    CHECK_FAILS(gpur_writer_append_block(f.writer, s.block, bytes, NULL), GPUR_FILE_ERROR,
+                "\"action\" is -1.5 in row 0");
+    action[1] = -1.0f;
+    CHECK_OK(gpur_writer_append_fields(f.writer, 1, columns, NULL, NULL));
+    gpur_block_format_destroy(format);
+    replay_fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -272,5 +309,6 @@ int main(int argc, char **argv)
     RUN(numbers_that_mean_nothing_are_not_searched);
     RUN(halves_are_searched);
     RUN(the_sum_of_finite_rewards_is_finite);
+    RUN(actions_that_no_learner_trains_on_are_refused_at_every_door);
     return test_main_end();
 }
