@@ -360,6 +360,7 @@ typedef struct appender {
     tracking tracker;
     scratch space; /* for the call that holds the lock, or the interpreter's lock from begin to end */
     column columns[GPUR_MAX_FIELDS];
+    int following[GPUR_MAX_FIELDS]; /* by column: that of its next value, as next_obs is obs's; -1: none */
 } appender;
 
 /* What one call adds. */
@@ -393,6 +394,14 @@ static int sort_values(const appender *self, PyObject *const *given, PyObject *k
     return found == count;
 }
 
+/* Whether the value is an array whose next value is given in the same memory. */
+static int is_overwritten(const appender *self, PyObject *const *values, int at)
+{
+    PyObject *const value = values[at], *const next = self->following[at] < 0 ? NULL : values[self->following[at]];
+    return value && next && PyArray_Check(value) && PyArray_Check(next) &&
+           PyArray_BYTES((PyArrayObject *)(void *)value) == PyArray_BYTES((PyArrayObject *)(void *)next);
+}
+
 /* Whether the arguments are rows that can be added. */
 static int collect(appender *self, PyObject *const *given, PyObject *keywords, rows *out)
 {
@@ -405,6 +414,8 @@ static int collect(appender *self, PyObject *const *given, PyObject *keywords, r
         int64_t count;
         if (!values[at])
             continue;
+        if (is_overwritten(self, values, at))
+            return 0;
         out->memory[at] = read_rows(&self->columns[at], values[at], self->count == 1, &self->space, &count);
         if (!out->memory[at] || (out->count >= 0 && count != out->count))
             return 0;
@@ -483,14 +494,31 @@ static int has_state(const appender *self, int state)
     return memchr(self->tracker.states, state, (size_t)self->count) != NULL;
 }
 
-/* Whether each open episode continues from the observation that was given last, bit for bit. */
-static int continues(const tracking *self, int64_t count, const char *obs)
+/* Whether observations are the same bit for bit, except that zeros of floats may differ in their signs. */
+static int is_same_obs(number_type type, const char *one, const char *other, int64_t bytes)
 {
-    const size_t bytes = (size_t)self->obs_bytes;
-    if (memcmp(obs, self->last_obs, (size_t)count * bytes) == 0)
+    if (memcmp(one, other, (size_t)bytes) == 0)
         return 1;
-    for (int64_t env = 0; env < count; env++, obs += bytes)
-        if (self->states[env] == ENV_OPEN && memcmp(obs, self->last_obs + env * self->obs_bytes, bytes) != 0)
+    if (type.kind != 'f')
+        return 0;
+    for (int64_t at = 0; at < bytes; at += type.bytes) {
+        uint32_t a = 0, b = 0;
+        memcpy(&a, one + at, (size_t)type.bytes), memcpy(&b, other + at, (size_t)type.bytes);
+        if (a != b && (a | b) << (33 - 8 * type.bytes)) /* without their signs */
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether each open episode continues from the observation that was given last. */
+static int continues(const tracking *self, int64_t count, number_type type, const char *obs)
+{
+    const int64_t bytes = self->obs_bytes;
+    if (memcmp(obs, self->last_obs, (size_t)(count * bytes)) == 0)
+        return 1;
+    for (int64_t env = 0; env < count; env++)
+        if (self->states[env] == ENV_OPEN &&
+            !is_same_obs(type, obs + env * bytes, self->last_obs + env * bytes, bytes))
             return 0;
     return 1;
 }
@@ -502,7 +530,7 @@ static int is_usual_step(const appender *self, const rows *given)
     const int obs = tracker->fields[OBS];
     return !has_state(self, ENV_UNKNOWN) &&
            !(tracker->state_after_end == ENV_OPEN && has_ended(self, given, 0, self->count)) && /* needs final_obs */
-           continues(tracker, self->count, given->memory[obs]);
+           continues(tracker, self->count, self->columns[obs].type, given->memory[obs]);
 }
 
 /* If the step is refused, its episodes begin again with the next step, which does nothing to an episode without one. */
@@ -617,6 +645,22 @@ static int read_tracker(tracking *self, PyObject *given, const column *columns)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* Finds for each column the one whose name is "next_" and its own. -1 with an exception. */
+static int find_following(appender *self)
+{
+    for (int at = 0; at < self->column_count; at++) {
+        PyObject *const wanted = PyUnicode_FromFormat("next_%U", self->columns[at].name);
+        if (!wanted)
+            return -1;
+        self->following[at] = -1;
+        for (int other = 0; other < self->column_count; other++)
+            if (PyUnicode_Compare(self->columns[other].name, wanted) == 0)
+                self->following[at] = other;
+        Py_DECREF(wanted);
+    }
+    return 0;
+}
+
 #define APPENDER "Appender(writer, owner, lock, shared, fields, count, optional, ends, ended, tracker)"
 
 /* `writer` is a weak reference. `owner` keeps alive the memory at the addresses `shared`, `ended` and in `tracker`. */
@@ -637,6 +681,8 @@ static PyObject *appender_new(PyTypeObject *type, PyObject *arguments, PyObject 
             Py_CLEAR(self);
         else
             self->row_bytes += self->columns[at].row_bytes;
+    if (self && find_following(self))
+        Py_CLEAR(self);
     if (!self)
         return NULL;
     self->writer = writer, self->lock = lock, self->count = count;

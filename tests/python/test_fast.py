@@ -226,7 +226,7 @@ def test_a_step_of_a_vector_never_comes_to_python(in_c, autoreset):
     for _ in range(3):
         assert quick.add(**vector_step(8), info={}) == 8
     step = vector_step(8)
-    count = quick.add(obs=step["obs"], info={}, next_obs=step["obs"], reward=step["reward"], final_obs=None,
+    count = quick.add(obs=step["obs"], info={}, next_obs=step["next_obs"], reward=step["reward"], final_obs=None,
                       action=step["action"], terminated=step["terminated"])  # not as a dict
     assert count == 8 and quick.extend(**vector_step(30)) == 30
     if autoreset != "same_step":
@@ -395,7 +395,7 @@ def test_a_writer_that_threads_share_counts_every_step():
 def test_a_call_waits_for_the_thread_that_holds_the_writer(method):
     options = {"n_step": 3} if "tracked" in method else {}
     step = {name: value[0] for name, value in vector_step(1).items()}
-    step["next_obs"] = step["obs"]
+    step["next_obs"] = step["obs"].copy()
     given = {name: [value] for name, value in step.items()} if method == "extend" else step if "add" in method else {}
     with gpureplay.ReplayBuffer(100, STEP, device="cpu", autoreset="disabled", **options) as buffer:
         call = getattr(buffer, method.split()[0])

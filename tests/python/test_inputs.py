@@ -6,6 +6,7 @@ import itertools
 import warnings
 
 import gpureplay
+import gymnasium
 import numpy as np
 import pytest
 from support import FORMS, TRANSITION, CudaDlpack, CudaInterface, block
@@ -437,3 +438,78 @@ def test_a_stream_is_an_address_or_none(vector, stream):
         with pytest.raises(TypeError, match="stream is .*it must be an integer"):
             call()
     assert len(vector) == ENVS
+
+
+# obs and next_obs of the same memory, as environments give them that show one array.
+
+
+STEP = {"obs": ((2,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((2,), "float32"),
+        "terminated": "bool"}
+DOORS = {
+    "add": ({}, lambda buffer: buffer.add),
+    "extend": ({}, lambda buffer: buffer.extend),
+    "add of a writer": ({}, lambda buffer: buffer.writer(3, "disabled").add),
+    "extend of a writer": ({}, lambda buffer: buffer.writer(3, "disabled").extend),
+    "n steps": ({"n_step": 2}, lambda buffer: buffer.add),
+    "frames": ({"layout": "frames"}, lambda buffer: buffer.add),
+    "sequences": ({"sequences": True}, lambda buffer: buffer.add),
+}
+ONE_MEMORY = {
+    "an array": lambda shown: (shown, shown),
+    "a view": lambda shown: (shown, shown[...]),
+    "an array to be converted": lambda shown: (shown.astype(np.float64),) * 2,
+    "a list": lambda shown: (shown.tolist(),) * 2,
+}
+
+
+@pytest.mark.parametrize("form", ONE_MEMORY)
+@pytest.mark.parametrize("door", DOORS)
+def test_a_next_obs_that_has_overwritten_obs_is_refused(door, form):
+    settings, method_of = DOORS[door]
+    with gpureplay.ReplayBuffer(64, STEP, device="cpu", num_envs=3, autoreset="disabled", **settings) as buffer:
+        method, shown = method_of(buffer), np.arange(6, dtype=np.float32).reshape(3, 2)
+        step = {"action": [0, 1, 2], "reward": np.ones(3), "terminated": [False] * 3}
+        obs, next_obs = ONE_MEMORY[form](shown)
+        with pytest.raises(ValueError, match=r"obs and next_obs are the same memory.* keep obs = next_obs.copy\(\)"):
+            method(obs=obs, next_obs=next_obs, **step)
+        assert buffer.stats.appended == 0
+        for _ in range(4):  # as the message says
+            obs = shown.copy()
+            shown += 1
+            method(obs=obs, next_obs=shown, **step)
+        buffer.flush()
+        batch = buffer.gather(np.arange(len(buffer)))
+        assert len(batch) >= 9 and (batch.next_obs - batch.obs == settings.get("n_step", 1)).all()
+
+
+def test_every_pair_of_a_schema_counts_but_numbers_and_parts_of_a_trajectory_do_not():
+    leaf = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    space = gymnasium.spaces.Dict({"a": leaf, "b": leaf})
+    with gpureplay.ReplayBuffer(64, space, gymnasium.spaces.Discrete(2), device="cpu") as buffer:
+        shown, rest = np.zeros(2, np.float32), {"action": 0, "reward": 0.0, "terminated": False}
+        with pytest.raises(ValueError, match="obs.b and next_obs.b are the same memory"):
+            buffer.add(obs={"a": np.zeros(2), "b": shown}, next_obs={"a": np.zeros(2), "b": shown}, **rest)
+    with gpureplay.ReplayBuffer(64, {"state": "int64", "next_state": "int64"}, device="cpu") as buffer:
+        state, states = np.int64(3), np.arange(10)
+        buffer.add(state=state, next_state=state)
+        buffer.add(state=7, next_state=7)
+        buffer.extend(state=states[:-1], next_state=states[1:])
+        buffer.extend(state=states[:0], next_state=states[:0])
+        with pytest.raises(ValueError, match="state and next_state are the same memory"):
+            buffer.extend(state=states, next_state=states)
+        assert len(buffer) == 11
+
+
+def test_a_vector_that_shows_one_array_is_refused_and_the_advice_helps():
+    envs = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("gymnasium:CartPole-v1")] * 2, copy=False)
+    with gpureplay.ReplayBuffer.for_env(100, envs, device="cpu") as buffer:
+        obs, _ = envs.reset(seed=0)
+        next_obs, reward, terminated, truncated, _ = envs.step(np.zeros(2, int))
+        rest = {"action": [0, 0], "reward": reward, "terminated": terminated, "truncated": truncated}
+        with pytest.raises(ValueError, match="vectors made with copy=True"):
+            buffer.add(obs=obs, next_obs=next_obs, **rest)
+        obs = next_obs.copy()
+        next_obs = envs.step(np.ones(2, int))[0]
+        buffer.add(obs=obs, next_obs=next_obs, **rest)
+        batch = buffer.gather([0, 1])
+        assert (batch.obs != batch.next_obs).any(axis=1).all()

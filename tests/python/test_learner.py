@@ -19,7 +19,7 @@ def buffer():
     with gpureplay.ReplayBuffer(1000, FIELDS, device=DEVICE) as made:
         random = np.random.default_rng(1)
         obs = random.normal(size=(500, 4))
-        made.extend(obs=obs, action=random.integers(0, 3, 500), reward=obs[:, 0], next_obs=obs,
+        made.extend(obs=obs, action=random.integers(0, 3, 500), reward=obs[:, 0], next_obs=obs.copy(),
                     terminated=np.ones(500, bool))
         yield made
 
@@ -101,7 +101,7 @@ def test_it_trains_on_returns_of_several_steps(buffer):
     with gpureplay.ReplayBuffer(1000, {**FIELDS, "truncated": "bool", "previous": "int64"}, device=DEVICE) as made:
         obs = np.random.default_rng(1).normal(size=(500, 4))
         flags = np.zeros(500, bool)
-        made.extend(obs=obs, action=np.zeros(500, int), reward=np.ones(500), next_obs=obs, terminated=flags,
+        made.extend(obs=obs, action=np.zeros(500, int), reward=np.ones(500), next_obs=obs.copy(), terminated=flags,
                     truncated=flags, previous=np.arange(500) - 1)
         learner = gpureplay.DQN(made, **NETWORK, double_dqn=False, **cache)
         assert {name: learner.config[name] for name in cache} == cache
@@ -210,8 +210,8 @@ def make(count=300, **settings):
     made = gpureplay.ReplayBuffer(1000, fields, device=gpureplay.Device(DEVICE, threads=1), **settings)
     random = np.random.default_rng(4)
     images = random.integers(0, 256, (count, *obs[0])).astype(np.uint8)
-    made.extend(obs=images, action=random.integers(0, 2, count), reward=random.normal(size=count), next_obs=images,
-                terminated=np.ones(count, bool))
+    made.extend(obs=images, action=random.integers(0, 2, count), reward=random.normal(size=count),
+                next_obs=images.copy(), terminated=np.ones(count, bool))
     return made, images
 
 

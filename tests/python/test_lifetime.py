@@ -222,7 +222,7 @@ device = gpureplay.Device("cpu", executor={executor!r})
 buffer = gpureplay.ReplayBuffer(1000, {{"obs": ((4,), "float32"), "action": "int32", "reward": "float32",
                                        "next_obs": ((4,), "float32"), "terminated": "bool"}}, device=device)
 obs = np.ones((500, 4))
-rows = dict(obs=obs, action=[0] * 500, reward=[0.0] * 500, next_obs=obs, terminated=[0] * 500)
+rows = dict(obs=obs, action=[0] * 500, reward=[0.0] * 500, next_obs=obs.copy(), terminated=[0] * 500)
 buffer.extend(**rows)
 writer, learner, batch = buffer.writer(), gpureplay.DQN(buffer, num_actions=2, trunk=[64]), buffer.sample(32)
 learner.train(300)

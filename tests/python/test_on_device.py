@@ -237,7 +237,7 @@ class WithLibrary:
         random = np.random.default_rng(3)
         obs = random.normal(size=(600, 4)).astype("f4")
         values = {"obs": obs, "action": random.integers(0, 3, 600).astype("i4"), "reward": obs[:, 0].copy(),
-                  "next_obs": obs, "terminated": np.ones(600, bool)}
+                  "next_obs": obs.copy(), "terminated": np.ones(600, bool)}
         with gpureplay.ReplayBuffer(1000, fields, device=DEVICE) as buffer:
             buffer.extend(**{name: self.library.of(array) for name, array in values.items()})
             learner = gpureplay.DQN(buffer, num_actions=3, trunk=[32], batch_size=64, learning_rate=1e-2)

@@ -23,7 +23,7 @@ def agent():
     with gpureplay.ReplayBuffer(1000, FIELDS, device=DEVICE) as buffer:
         random = np.random.default_rng(1)
         obs = random.normal(size=(500, 4))
-        buffer.extend(obs=obs, action=random.integers(0, 3, 500), reward=obs[:, 0], next_obs=obs,
+        buffer.extend(obs=obs, action=random.integers(0, 3, 500), reward=obs[:, 0], next_obs=obs.copy(),
                       terminated=np.ones(500, bool))
         yield gpureplay.DQN(buffer, num_actions=3, batch_size=32, target_period=7, seed=3, **NETWORK)
 

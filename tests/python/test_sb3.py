@@ -273,6 +273,42 @@ def test_an_episode_that_is_broken_off_is_truncated(kind):
     assert torch.bincount(lengths[env == 0].to(torch.int64)).tolist() == [0, 59, 59, 180]
 
 
+def returns_of(see, kind="returns", steps=40):
+    """The rewards and discounts of a buffer that is given 40 steps of reward 1, where `see` makes obs of the next_obs
+    before."""
+    buffer = KINDS[kind][0](1000, BOX, TWO, device="cpu", n_envs=2, **KINDS[kind][1])
+    random, obs = np.random.default_rng(1), np.ones((2, 3), np.float32)
+    for step in range(steps):
+        next_obs = np.where(random.random((2, 3)) < 0.5, np.float32(-0.0), random.random((2, 3))).astype(np.float32)
+        buffer.add(obs, next_obs, np.zeros(2, int), np.ones(2), np.zeros(2, bool), [{}] * 2)
+        obs = see(next_obs)
+    found = all_of(buffer)
+    return set(found.rewards.flatten().tolist()), found
+
+
+@pytest.mark.parametrize("kind", ["returns", "returns, once", "once"])
+def test_a_zero_of_another_sign_goes_on(kind, recwarn):
+    """next_obs * (1 - done) + first_obs * done makes 0.0 of -0.0."""
+    rewards, found = returns_of(lambda next_obs: next_obs * np.float32(1) + np.float32(0), kind)
+    assert rewards == ({1.0} if kind == "once" else {np.float32(1 + 0.9 + 0.81)}) and not recwarn.list
+    assert len(found.rewards) == (80 if kind == "once" else 76)
+
+
+@pytest.mark.parametrize("kind, losing", [("returns", "n_steps=3 is 1 there"), ("once", "stored twice there")])
+def test_a_step_that_continues_none_is_warned_of_once(kind, losing):
+    """As with a running normalization, by which obs is another than the next_obs that it was."""
+    words = f"the obs of most steps is not .*{losing}; .*normalize what is sampled"
+    with pytest.warns(UserWarning, match=words) as got:
+        returns_of(lambda next_obs: next_obs * np.float32(0.99), kind)
+    assert len(got) == 1 and got[0].filename == __file__
+
+
+def test_some_episodes_that_are_cut_are_no_reason_to_warn(recwarn):
+    cut = iter([False, False, True] * 20)
+    assert len(returns_of(lambda next_obs: next_obs + next(cut))[0]) == 3
+    assert not recwarn.list
+
+
 def test_reset_forgets_and_extend_adds_steps():
     both = [kind(20, BOX, TWO, device="cpu") for kind in (ReplayBuffer, theirs.ReplayBuffer)]
     episodes = Episodes(BOX, TWO)
@@ -370,24 +406,30 @@ def test_a_small_buffer_gives_large_batches(capacity, batch):
 # Refusals.
 
 
+SHOWN = np.zeros((2, 3), np.float32)  # an environment's one array
+
+
 @pytest.mark.parametrize("change, error, words", [
     ({"obs": np.zeros((2, 4))}, ValueError, r"obs has shape \(2, 4\); it must be \(2, 3\)"),
     ({"obs": np.zeros((3, 2))}, ValueError, r"obs has shape \(3, 2\); it must be \(2, 3\)"),
     ({"action": np.zeros(3, int)}, ValueError, r"action has shape \(3,\); it must be \(2, 1\)"),
     ({"obs": np.ma.zeros((2, 3))}, TypeError, "obs is a masked array; it must be an array without a mask"),
     ({"action": np.zeros(2)}, TypeError, "action is float64; it must be int64"),
+    ({"obs": SHOWN, "next_obs": SHOWN}, ValueError, "obs and next_obs are the same memory"),
     ({"reward": np.array([0, np.nan])}, ValueError, "reward.*NaN"),
     ({"infos": [{}]}, ValueError, "infos has 1 entries; it must have 2"),
     ({"infos": {}}, TypeError, "infos is a dict"),
 ])
-def test_a_bad_step_is_refused_and_changes_nothing(change, error, words):
-    buffer = ReplayBuffer(40, BOX, TWO, device="cpu", n_envs=2)
+@pytest.mark.parametrize("kind", ["transitions", "once", "returns"])
+def test_a_bad_step_is_refused_and_changes_nothing(change, error, words, kind):
+    buffer = ReplayBuffer(40, BOX, TWO, device="cpu", n_envs=2, **KINDS[kind][1])
     good = {"obs": np.zeros((2, 3)), "next_obs": np.zeros((2, 3)), "action": np.zeros(2, int), "reward": np.zeros(2),
             "done": np.zeros(2), "infos": [{}, {}]}
     buffer.add(**good)
+    before = buffer._steps, buffer._replay.stats
     with pytest.raises(error, match=words):
         buffer.add(**{**good, **change})
-    assert buffer.size() == 1 and len(buffer._replay) == 2
+    assert (buffer._steps, buffer._replay.stats) == before
 
 
 def three(**settings):

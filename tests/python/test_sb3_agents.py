@@ -218,3 +218,20 @@ def test_cleanrls_dqn_runs_by_one_import():
     assert cleanrl_loop(OursAtTheirPositions) == wanted and len(wanted) == 199
     ours = cleanrl_loop(Ours)
     assert len(ours) == 199 and ours != wanted and np.mean(ours[:20]) == pytest.approx(np.mean(wanted[:20]), rel=0.2)
+
+
+@pytest.mark.parametrize("buffer_class", [Ours, PrioritizedReplayBuffer])
+@pytest.mark.parametrize("version", ["2.7.0", sb.__version__])
+def test_an_agents_own_n_steps_is_warned_of(buffer_class, version, monkeypatch):
+    """Ours, or Stable-Baselines3 itself, which names the same cure; and the cure helps."""
+    monkeypatch.setattr(sb, "__version__", version)
+    with warnings.catch_warnings(record=True) as got:
+        warnings.simplefilter("always")
+        agent_of(buffer_class, "DQN", n_steps=3)
+    words = "does not give to this buffer" if version == "2.7.0" else "is ignored because"
+    assert sum(words in str(one.message) for one in got) == 1 or version == sb.__version__ < "2.9.2"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "the agent's n_steps")
+        cured = agent_of(buffer_class, "DQN", n_steps=3, replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99})
+        agent_of(buffer_class, "DQN")
+    assert cured.replay_buffer.n_steps == 3

@@ -204,6 +204,47 @@ def test_an_observation_that_does_not_follow_is_refused(kind, mode):
         check(buffer, model)
 
 
+class Sparse(Model):
+    """Most numbers of its frames are zeros."""
+
+    def frame(self):
+        return (self.random.integers(-2, 3, (2, 3)) // 2).astype(self.dtype)
+
+
+ZEROS = {
+    "n steps": {"n_step": 3},
+    "stacks": {"stack": 3},
+    "stacks along the last axis": {"stack": 3, "axis": "last", "pad": "repeat"},
+    "stacks in rows": {"stack": 2, "n_step": 2},
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ZEROS)
+def test_zeros_may_change_their_signs_and_nothing_else_may(name, mode, dtype):
+    """next_obs * (1 - done) + first_obs * done makes 0.0 of -0.0."""
+    model, random = Sparse(3, mode=mode, dtype=dtype, **ZEROS[name]), np.random.default_rng(7)
+    layout = "rows" if "rows" in name or model.stack == 1 else "frames"
+
+    def signed(values):
+        signs = np.where(random.random(values.shape) < 0.5, values.dtype.type(-0.0), values.dtype.type(0))
+        return np.where(values == 0, signs, values)
+
+    with gpureplay.ReplayBuffer(10_000, model.fields(), layout=layout, **model.settings()) as buffer:
+        for _ in range(60):
+            before, given = len(model.rows), step_of(buffer, model)
+            is_open = np.flatnonzero(buffer._writer._tracker.envs.state == 1)
+            for wrong in (np.finfo(dtype).tiny, 7) if len(is_open) else ():
+                obs = given["obs"].copy()
+                obs[is_open[0]].flat[-1] = wrong
+                refused(buffer, ValueError, "is not the next_obs", **{**given, "obs": obs})
+            for one in ("obs", "next_obs", "final_obs"):
+                given[one] = signed(given[one])
+            assert buffer.add(**given) == len(model.rows) - before
+        check(buffer, model)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("form", [lambda envs: envs, lambda envs: np.isin(np.arange(4), envs)],
                          ids=["numbers", "a mask"])

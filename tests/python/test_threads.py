@@ -19,7 +19,7 @@ LARGE = 64 << 20  # bytes of a buffer whose file takes some time
 
 def rows(count):
     obs = np.zeros((count, 4), np.float32)
-    return {"obs": obs, "action": np.zeros(count, np.int32), "reward": obs[:, 0], "next_obs": obs,
+    return {"obs": obs, "action": np.zeros(count, np.int32), "reward": obs[:, 0], "next_obs": obs.copy(),
             "terminated": np.ones(count, bool)}
 
 

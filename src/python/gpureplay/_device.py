@@ -143,10 +143,10 @@ def _warn_once() -> None:
     if not _warned and "cuda: not built" in lib.gpur_build_info().decode():
         _warned = True
         warnings.warn("this gpureplay was built without CUDA, and keeps replay on the CPU; gpureplay.show_config() "
-                      "tells what is missing", RuntimeWarning, stacklevel=_depth())
+                      "tells what is missing", RuntimeWarning, stacklevel=caller_depth())
 
 
-def _depth() -> int:
+def caller_depth() -> int:
     """The stacklevel for warnings.warn, as seen from the caller, of the first function outside this package."""
     frame, depth = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(f"{__package__}."):

@@ -53,8 +53,9 @@ _destructor_of = _python("PyCapsule_GetDestructor", c_void_p, ctypes.py_object)
 
 
 def _destructors_of_numpy() -> dict[bool, int]:
-    """By whether the tensor is versioned, NumPy's destructors of capsules, which call the deleter of a tensor that nobody
-    has taken. They are functions of C: see finalizers in _handle.py. NumPy before 2.1 has no versioned tensors."""
+    """By whether the tensor is versioned, NumPy's destructors of capsules, which call the deleter of a tensor that
+    nobody has taken. They are functions of C: see finalizers in _handle.py. NumPy before 2.1 has no versioned
+    tensors."""
     array = np.zeros(1, np.uint8)
     found = {False: array.__dlpack__()}
     try:
@@ -69,8 +70,8 @@ HAS_VERSIONED = True in _destructors
 
 
 def capsule(export: Callable[[Any], int], versioned: bool) -> Any:
-    """A capsule that passes a managed tensor to its consumer. export: the function of the library that makes it, with all
-    arguments but the last.
+    """A capsule that passes a managed tensor to its consumer. export: the function of the library that makes it, with
+    all arguments but the last.
 
     No Python code runs between the two calls, so that a signal handler cannot raise an exception there and the tensor
     be lost."""

@@ -306,12 +306,19 @@ class DeferredSignals:
         return self
 
     def _restore(self) -> None:
-        """Restores SIGINT last, because Ctrl-C may raise from then on."""
-        for number in sorted(self._handlers, key=lambda number: number == signal.SIGINT):
-            installed, wrapper = self._handlers[number]
-            if signal.getsignal(number) is wrapper:
-                signal.signal(number, installed)
-        self._handlers.clear()
+        """Restores SIGINT last, because Ctrl-C may raise from then on. What a handler raises as soon as it is restored
+        is stored, too, so that it does not keep the others from being restored."""
+        while True:
+            try:
+                while self._handlers:
+                    number = min(self._handlers, key=lambda number: number == signal.SIGINT)
+                    installed, wrapper = self._handlers[number]
+                    if signal.getsignal(number) is wrapper:
+                        signal.signal(number, installed)
+                    del self._handlers[number]
+                break
+            except BaseException as error:
+                self.raised.append(error)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:

@@ -345,12 +345,26 @@ def _refuse_ids(ids: np.ndarray, given: Any) -> None:
             raise InvalidArgument(f"ids[{at}] is {one}; no transition has an id beyond 2**63 - 1")
 
 
+def _place_of(value: Any) -> tuple[Any, ...] | None:
+    """What two values have in common if they are the same memory. None: it is empty, or no array or list."""
+    if isinstance(value, np.ndarray):
+        return (address_of(value), value.shape, value.strides) if value.size else None
+    if hasattr(value, "data_ptr"):  # a tensor of PyTorch's
+        return value.data_ptr(), tuple(value.shape)
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        return interface["data"][0], tuple(interface["shape"])
+    return (id(value),) if isinstance(value, list) else None
+
+
 class Columns:
     """Turns what `add` and `extend` are given by name into one array for each field, in the order of the schema."""
 
     def __init__(self, fields: list[Field], num_envs: int, device: StreamWaiter | None):
         self._fields, self._num_envs, self._device = fields, num_envs, device
         self._names = {field.name for field in fields}
+        # obs and next_obs, or leaves of them, say. In the same memory the second would have overwritten the first.
+        self._pairs = [(name, f"next_{name}") for name in self._names if f"next_{name}" in self._names]
         self._bools = [at for at, field in enumerate(fields) if field.dtype.kind == "b"]
         self._steps = [(field, field.name, field.dtype, (num_envs, *field.shape)) for field in fields]
 
@@ -387,7 +401,15 @@ class Columns:
         return arrays
 
     def _by_field(self, values: dict[str, Any]) -> dict[str, Any]:
-        return values if values.keys() == self._names else self._flattened(values)
+        leaves = values if values.keys() == self._names else self._flattened(values)
+        for name, following in self._pairs:
+            place = _place_of(leaves[name])
+            if place is not None and place == _place_of(leaves[following]):
+                raise ValueError(f"{name} and {following} are the same memory, so that both have what was written "
+                                 f"there last; they must be arrays of their own: keep {name} = {following}.copy() for "
+                                 "the next step, or let the environments give copies, as vectors made with copy=True "
+                                 "do")
+        return leaves
 
     def _flattened(self, values: dict[str, Any]) -> dict[str, Any]:
         """Splits dicts and tuples of a space into their leaves, and fills in a missing `truncated` with zeros."""

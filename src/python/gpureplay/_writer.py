@@ -297,8 +297,10 @@ def tracks_episodes(spec: Spec) -> bool:
 
 
 def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
-    """Bit for bit, for contiguous arrays of one shape and dtype."""
-    return _memcmp(address_of(one), address_of(other), one.nbytes) == 0
+    """Bit for bit, except that zeros may differ in their signs; for contiguous arrays of one shape and dtype."""
+    if _memcmp(address_of(one), address_of(other), one.nbytes) == 0:
+        return True
+    return one.dtype.kind == "f" and (one + one.dtype.type(0)).tobytes() == (other + other.dtype.type(0)).tobytes()
 
 
 class EnvStates:
@@ -538,7 +540,8 @@ class Writer(Handle):
 
         With n_step above 1, layout "frames", or a field "previous", the writer tracks episodes. "discount" and
         "previous" are then not given, because the step fills them in. `obs` opens an episode if none is open. Otherwise
-        it must be the next_obs that was given last, bit for bit; call `reset` where the environments were reset.
+        it must be the next_obs that was given last, bit for bit, except that -0.0 is 0.0; call `reset` where the
+        environments were reset.
         `truncated` ends an episode even if it is no field. Fields beside Gymnasium's are taken from the first step of a
         transition.
 

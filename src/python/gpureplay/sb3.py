@@ -25,7 +25,9 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 import tempfile
+import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,6 +38,7 @@ import numpy as np
 from . import _buffer
 from ._batch import Batch
 from ._buffer import PriorityStats
+from ._device import caller_depth
 from ._inputs import convert, refuse_mask
 from ._library import Unavailable, lib
 from ._schema import from_spaces
@@ -68,6 +71,7 @@ __all__ = ["PrioritizedReplayBuffer", "PrioritizedReplayBufferSamples", "ReplayB
 
 _MAX_BATCH = 4096  # transitions that are sampled at once, unless the buffer is small
 _COMMON_BATCH = 1024  # agents seldom want larger batches
+_CUT_STEPS = 16  # if more than half of so many steps continue no episode, there is a warning
 _NEEDS_FILES = ("optimize_memory_usage, n_steps above 1 and priorities are pickled, which `save_replay_buffer` does, "
                 "as files of the library, and this one was built without cJSON or xxHash: `sudo apt install "
                 "libcjson-dev libxxhash-dev`, then `pip install --force-reinstall --no-cache-dir .` in its sources")
@@ -126,6 +130,7 @@ class ReplayBuffer:
     """
 
     _priority_settings: dict[str, Any] = {}  # a subclass sets them before it calls __init__
+    _has_warned = False  # of episodes that are cut
 
     def __init__(self, buffer_size: int, observation_space: Any, action_space: Any,
                  device: torch.device | str = "auto", n_envs: int = 1, optimize_memory_usage: bool = False,
@@ -149,6 +154,8 @@ class ReplayBuffer:
         self._settings: dict[str, Any] = {"block_rows": block_rows, "check_nan": check_nan, **self._priority_settings,
                                           **_settings_of(self, frame_stack, stack_axis),
                                           "seed": _seed_of_numpy() if seed is None else seed}
+        if n_steps == 1:
+            _warn_of_n_steps(self)
         self.reset()
 
     def reset(self) -> None:
@@ -162,6 +169,7 @@ class ReplayBuffer:
         given = {name: shape for name, shape, _ in from_spaces(self.observation_space, self.action_space)}
         self._adder = self._replay._writer._make_adder({**given, "done": ()})
         self._steps = 0  # steps added since the buffer was made
+        self._cuts = self._cuts_since = 0  # episodes that were cut from that step on
         self._first = 0  # the step whose first transition has id 0 in the replay
         self._tensor = torch.from_numpy if self._device.type == "cpu" else torch.from_dlpack  # neither copies
 
@@ -244,6 +252,21 @@ class ReplayBuffer:
         gaps = tracker.gaps(obs)
         if gaps:
             self._replay.reset(gaps)
+            self._count_cuts(len(gaps))
+
+    def _count_cuts(self, cuts: int) -> None:
+        """Warns, once, if most steps do not go on from the one before."""
+        if self._steps - self._cuts_since >= _CUT_STEPS:
+            self._cuts, self._cuts_since = 0, self._steps
+        self._cuts += cuts
+        if self._cuts > self.n_envs * _CUT_STEPS // 2 and not self._has_warned:
+            self._has_warned = True
+            losing = f"n_steps={self.n_steps} is 1 there" if self.n_steps > 1 else \
+                "observations are stored twice there"
+            warnings.warn("the obs of most steps is not the next_obs that was given before, so that each of them cuts "
+                          f"an episode, and {losing}; give both as the environments gave them: where they are "
+                          "normalized, normalize what is sampled and not what is added, as Stable-Baselines3's "
+                          "VecNormalize does", UserWarning, stacklevel=caller_depth())
 
     def _ends(self, done: Any, cut: np.ndarray) -> dict[str, np.ndarray]:
         """Where the library tracks episodes: what the time limit ended is truncated and not terminated."""
@@ -590,6 +613,24 @@ def _max_batch_of(capacity: int, block_rows: int | None, once: bool) -> int:
     if once:
         return max(min(_MAX_BATCH, capacity // 8), min(_COMMON_BATCH, capacity // 2), 1)
     return max(min(_MAX_BATCH, capacity - (block_rows or max(capacity // 16, 1))), 1)
+
+
+def _warn_of_n_steps(buffer: ReplayBuffer) -> None:
+    """Warns if the agent that makes this buffer has n_steps, which Stable-Baselines3 gives to buffers of its own alone.
+    From 2.9.2 on it says so itself."""
+    version, frame = getattr(sys.modules.get("stable_baselines3"), "__version__", ""), sys._getframe(1)
+    while frame.f_back is not None and frame.f_locals.get("self") is buffer:
+        frame = frame.f_back
+    agent: Any = frame.f_locals.get("self")
+    n_steps = getattr(agent, "n_steps", 1)
+    if hasattr(agent, "replay_buffer_class") and n_steps > 1 and _numbers_of(version) < (2, 9, 2):
+        warnings.warn(f"the agent's n_steps is {n_steps}, which Stable-Baselines3 {version} does not give to this "
+                      "buffer, so that it learns from returns of one step; pass replay_buffer_kwargs={\"n_steps\": "
+                      f"{n_steps}, \"gamma\": {agent.gamma}}}, too", UserWarning, stacklevel=caller_depth())
+
+
+def _numbers_of(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
 
 
 def _seed_of_numpy() -> int:

@@ -125,6 +125,7 @@ static gpur_frame_layout frame_layout_of(const gpur_replay_config *c, const gpur
         .stack_is_last = c->stack_axis == GPUR_STACK_LAST && c->frame_stack > 1,
         .pad_repeats = c->stack_pad == GPUR_PAD_REPEAT,
         .frames_per_row = frames_of_row(c),
+        .has_floats = obs->dtype == GPUR_FLOAT32 || obs->dtype == GPUR_FLOAT16,
         .element = gpur_dtype_bytes(obs->dtype),
         .frame_bytes = obs->bytes / c->frame_stack,
         .group_rows = gpur_min(GROUP_ROWS, c->block_rows),

@@ -22,6 +22,7 @@ typedef struct gpur_frame_layout {
     int32_t stack_is_last;  /* 1: the stack is the last axis of an observation */
     int32_t pad_repeats;    /* 1: an episode is padded with its first frame; 0: with zeros */
     int32_t frames_per_row; /* the most frames that one row can link to */
+    int32_t has_floats;     /* 1: the numbers of an observation are floats */
     int64_t element;        /* bytes of one number of an observation */
     int64_t frame_bytes, pitch;
     int64_t frames;       /* slots of the ring of frames */

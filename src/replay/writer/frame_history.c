@@ -133,19 +133,33 @@ void gpur_frame_history_add(gpur_frame_history *h, int64_t env, const unsigned c
     read_stack_frame(h, frame_of(h, env, frame), obs, h->layout->stack - 1);
 }
 
+/* 1 if two numbers are the same bit for bit, or both are zero: -0.0 is 0.0. */
+static int equals_number(const gpur_frame_layout *l, const unsigned char *one, const unsigned char *other)
+{
+    const size_t bytes = (size_t)l->element;
+    uint32_t a = 0, b = 0;
+    if (memcmp(one, other, bytes) == 0)
+        return 1;
+    if (!l->has_floats)
+        return 0;
+    memcpy(&a, one, bytes), memcpy(&b, other, bytes);
+    return (a | b) << (33 - 8 * bytes) == 0; /* without their signs */
+}
+
 /* 1 if frame j of the caller's stack equals `frame`; NULL is a frame of zeros. */
 static int equals_stack_frame(const gpur_frame_history *h, const unsigned char *obs, int64_t j,
                               const unsigned char *frame)
 {
+    static const unsigned char zero[sizeof(int64_t)];
     const gpur_frame_layout *const l = h->layout;
-    if (!l->stack_is_last)
-        return frame ? memcmp(obs + j * l->frame_bytes, frame, (size_t)l->frame_bytes) == 0
-                     : is_zero(obs + j * l->frame_bytes, l->frame_bytes);
-    for (int64_t at = 0; at < l->frame_bytes; at++) {
-        const int64_t number = at / l->element, byte = at % l->element;
-        if (obs[(number * l->stack + j) * l->element + byte] != (frame ? frame[at] : 0))
+    const int64_t step = l->stack_is_last ? l->stack * l->element : l->element;
+    const unsigned char *number = obs + j * (l->stack_is_last ? l->element : l->frame_bytes);
+    if (!l->stack_is_last &&
+        (frame ? memcmp(number, frame, (size_t)l->frame_bytes) == 0 : is_zero(number, l->frame_bytes)))
+        return 1;
+    for (int64_t at = 0; at < l->frame_bytes; at += l->element, number += step)
+        if (!equals_number(l, number, frame ? frame + at : zero))
             return 0;
-    }
     return 1;
 }
 
