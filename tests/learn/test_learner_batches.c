@@ -82,6 +82,20 @@ TEST(buffers_come_in_turn_are_apart_and_come_back_trained_or_not)
     learner_fixture_close_learner(&fixture, learner);
 }
 
+TEST(rows_with_numbers_that_are_not_finite_are_refused)
+{
+    static unsigned char rows[BATCH * ROW];
+    const float bad = INFINITY;
+    gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, rows_config(1));
+    CHECK(learner);
+    memcpy(rows, fixture.rows, sizeof rows);
+    memcpy(rows + 3 * ROW, &bad, sizeof bad);
+    check_refused(gpur_learner_train_host_batch(learner, rows), "\"obs\" is infinite in row 3 of ");
+    CHECK_EQUAL(learner_fixture_stats(learner).steps_enqueued, 0);
+    CHECK_OK(gpur_learner_train_host_batch(learner, fixture.rows));
+    learner_fixture_close_learner(&fixture, learner);
+}
+
 /* On the CPU device memory is host memory, so this is refused only on CUDA. */
 TEST(memory_of_the_device_is_refused_on_cuda)
 {
@@ -178,6 +192,7 @@ int main(int argc, char **argv)
     device = test_device();
     RUN(a_config_of_before_there_were_buffers_has_none);
     RUN(buffers_come_in_turn_are_apart_and_come_back_trained_or_not);
+    RUN(rows_with_numbers_that_are_not_finite_are_refused);
     RUN(memory_of_the_device_is_refused_on_cuda);
     RUN(memory_is_taken_at_creation_and_counted);
     RUN(units_of_a_copy_fit_rows_without_padding);

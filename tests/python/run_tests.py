@@ -16,7 +16,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 NEEDED = ("pytest", "hypothesis", "numpy", "gymnasium")
 # What Python does itself where the extension module is missing, or must be tested without it.
-WITHOUT = ("batches", "episodes", "inputs", "interrupts", "package", "priorities", "sequences", "steps")
+WITHOUT = ("bad_numbers", "batches", "episodes", "inputs", "interrupts", "package", "priorities", "sequences", "steps")
 
 
 def main():

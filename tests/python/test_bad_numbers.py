@@ -3,6 +3,8 @@
 tests/replay/writer/test_finite.c."""
 
 import contextlib
+import os
+import tempfile
 
 import gpureplay
 import gymnasium
@@ -75,7 +77,6 @@ def add_final(value, check):
 
 
 def load(value, check):
-    import tempfile
     with tempfile.TemporaryDirectory() as folder, buffer_of(False) as careless, buffer_of(check) as buffer:
         careless.extend(**rows(40, next_obs=value))
         careless.save(f"{folder}/rows")
@@ -149,6 +150,21 @@ def run(value, check):
             made.advance(120)
 
 
+def make_env(lane):
+    """Of actors' processes, which import this module."""
+    return Env(bad=float(os.environ["BAD_NUMBER"]), after=3)
+
+
+def apex(value, check):
+    """An actor, in a process."""
+    os.environ["BAD_NUMBER"] = repr(value)
+    fields = {**FIELDS, "priority": ((), "float32")}
+    with buffer_of(check, fields=fields, prioritized=True, min_size=500) as buffer:
+        with gpureplay.DQN(buffer, 2, trunk=[4]) as agent:
+            with gpureplay.Apex(agent, "test_bad_numbers:make_env", actors=1, restarts=False) as made:
+                made.advance(10**6)
+
+
 MODES = gymnasium.vector.AutoresetMode
 ROW = r"is {word} in row {last} of {count}; its numbers must be finite, or say check_nan=False$"
 DOORS = {
@@ -177,11 +193,13 @@ DOORS = {
                                          [lambda: Env(), lambda: Env(bad=value)],
                                          autoreset_mode=MODES.SAME_STEP), DQN_RUN)),
     "Run": Door(r"^lane 1, step \d+: the observation is {word}", run),
+    "Ape-X, a process": Door(r"actor 0: step 2: the observation is {word}; its numbers must be finite, or say check_nan",
+                             apex),
     "GA3C, observation": Door(r"^agent \d, step \d+: the observation is {word}", train(of_lane(bad=1), GA3C_RUN)),
     "GA3C, reward": Door(r"^agent \d, step \d+: the reward is", train(of_lane(reward=1), GA3C_RUN)),
 }
 # Where training on what is not finite ends by itself, since the learner diverges.
-DIVERGES = [name for name in DOORS if name.startswith(("train", "Run", "GA3C", "ActorCritic"))]
+DIVERGES = [name for name in DOORS if name.startswith(("train", "Run", "GA3C", "ActorCritic", "Ape-X"))]
 
 
 @BAD

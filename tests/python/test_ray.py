@@ -53,11 +53,18 @@ class Dying(Failing):
     def step(self, action):
         os.abort()
 
+class Infinite(Failing):
+    def step(self, action):
+        return self.observation_space.high * float("inf"), 1.0, False, False, {}
+
 def make_env(lane):
     return Failing()
 
 def make_dying_env(lane):
     return Dying()
+
+def make_infinite_env(lane):
+    return Infinite()
 """
 
 
@@ -247,6 +254,18 @@ def test_an_environment_that_fails_again_and_again_ends_the_training(cluster):
     with pytest.raises(on_ray.ActorFailed, match=r"actor [01]: step 0: KeyError: 'the motor is broken' \(some_motor.py,"
                                                  r" line \d+\) \(for the 5th time in a row"):
         apex("some_motor:make_env", eval_episodes=0).train()
+
+
+def test_an_environment_that_shows_infinity_ends_the_training(cluster):
+    with pytest.raises(on_ray.ActorFailed, match=r"actor [01]: step 0: the observation is infinite; its numbers must be "
+                                                 r"finite, or say check_nan=False \(for the 5th time in a row"):
+        apex("some_motor:make_infinite_env", eval_episodes=0).train()
+
+
+def test_a_learner_that_has_diverged_ends_the_training(cluster):
+    agent = {**SMALL["agent"], "learning_rate": 1e30, "clip_norm": 0}
+    with pytest.raises(gpureplay.InvalidArgument, match=r"^the learner has diverged: after train step \d+ its numbers"):
+        apex(agent=agent, eval_episodes=0, steps=10**7).train()
 
 
 def test_an_environment_that_kills_its_process_ends_the_training(cluster):

@@ -95,8 +95,11 @@ def last_error() -> str:
 
 def with_advice(text: str) -> str:
     """The library's words about a number that is not finite, with the setting that takes it."""
-    is_about_it = text.endswith(("its numbers must be finite", "it must be a finite number"))
-    return text + ", or say check_nan=False" if is_about_it else text
+    advice = ", or say check_nan=False"
+    for words in ("its numbers must be finite", "it must be a finite number"):
+        if advice not in text:  # as in the text of an actor
+            text = text.replace(words, words + advice)
+    return text
 
 
 def failed(status: int) -> GpureplayError:
