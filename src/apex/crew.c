@@ -56,15 +56,22 @@ static void set_error(gpur_member *member, gpur_status status, const char *error
     member->status = status;
 }
 
+/* Seconds before the next start of an actor that died early: longer and longer ones. */
+static double wait_of(const gpur_member *member)
+{
+    return fmin(0.025 * exp2((double)member->quick_deaths), longest_wait);
+}
+
 /* How the actor ended, for the event; of one that waits for its next start also that. */
 static void describe_end(const gpur_member *member, char text[GPUR_APEX_ERROR])
 {
-    const double wait = member->next - gpur_clock_seconds();
-    const int waits = !was_asked(member) && member->quick_deaths > 0 && member->apex->config.restarts;
+    const gpur_apex *const apex = member->apex;
+    const int waits =
+        !was_asked(member) && member->quick_deaths > 0 && apex->config.restarts && apex->status == GPUR_OK;
     if (waits)
         snprintf(text, GPUR_APEX_ERROR,
-                 "%.350s (died %d times in a row soon after its start; the next start is in %.2g s)", member->error,
-                 (int)member->quick_deaths, fmax(wait, 0.0));
+                 "%.350s (early death number %d in a row; the next start is in %.2g s)", member->error,
+                 (int)member->quick_deaths, wait_of(member));
     else
         snprintf(text, GPUR_APEX_ERROR, "%s", member->error);
 }
@@ -83,14 +90,13 @@ static void count_losses(gpur_member *member)
     gpur_apex_add_ended(member, steps, lost_blocks, lost_rows, was_asked(member), text);
 }
 
-/* An actor that dies at once again and again is started after longer and longer waits. */
 static void plan_restart(gpur_member *member, int was_killed)
 {
     const double now = gpur_clock_seconds();
     const int is_quick = now - member->started < quick && !member->has_sent;
     member->quick_deaths = is_quick ? member->quick_deaths + 1 : 0;
     member->quick_failures = is_quick ? member->quick_failures + !was_killed : 0;
-    member->next = is_quick ? now + fmin(0.025 * exp2((double)member->quick_deaths), longest_wait) : now;
+    member->next = is_quick ? now + wait_of(member) : now;
 }
 
 /* 1 if all actors have died again and again, and nothing of one that runs has come. Then none is alive, or will be, as
@@ -148,8 +154,8 @@ static void finish(gpur_member *member, int was_killed)
     } else {
         apex->counts.deaths++;
         plan_restart(member, was_killed);
-        count_losses(member);
         judge_death(member, was_killed);
+        count_losses(member);
     }
     member->incarnation++;
     gpur_mutex_notify_all(&apex->lock);

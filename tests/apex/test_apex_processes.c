@@ -432,7 +432,8 @@ TEST(an_actor_that_is_killed_at_each_start_ends_no_run)
     CHECK(stats.deaths >= 6 && stats.deaths == fixture.kinds[GPUR_APEX_ENDED] && stats.starts <= 2 + stats.deaths + 1);
     CHECK(stats.rows > 300 && stats.lost_rows == 0);
     TEST_REQUIRE(strstr(fixture.error, "its process was killed by signal 9") &&
-                     strstr(fixture.error, "times in a row soon after its start; the next start is in "),
+                     strstr(fixture.error, " (early death number ") &&
+                     strstr(fixture.error, " in a row; the next start is in "),
                  "the actor's error is \"%s\"", fixture.error);
     CHECK_OK(gpur_apex_set_actors(fixture.apex, 2)); /* it is one of those that are left */
     CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));

@@ -197,7 +197,8 @@ def test_what_an_environment_raises_is_the_learners_error(corridor, capfd):
     text = f"step 2: KeyError: 'the motor is broken' (some_corridor.py, line {line})"
     assert f"actor 0: {text} (for the 5th time in a row it died" in str(raised.value)
     out, err = capfd.readouterr()
-    assert f"actor 0 ended: {text}\n" in out and err == ""
+    assert f"actor 0 ended: {text} (early death number 4 in a row; the next start is in 0.4 s)\n" in out and err == ""
+    assert f"actor 0 ended: {text}\n" in out  # the last time
 
 
 def test_an_actor_that_fails_now_and_then_is_started_again(corridor):
