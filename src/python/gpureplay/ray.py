@@ -49,7 +49,6 @@ from ._train_apex import ApexDPGTraining, ApexTraining
 
 _WAITING = 4  # blocks of an actor that wait while others are on their way; without a limiter
 _IN_FLIGHT = 8  # calls of one process to the learner that Ray accepts; an actor has one
-_FOR_GOOD = -1  # `sent` of an ActorFailed that ends the training
 _QUICK_FAILURES = 5  # of an actor in a row, before anything of it was received, after which the training ends
 _LEARNER_RESTARTS = 10
 _GONE = 0.2  # seconds between two tries to reach a learner that is being restarted
@@ -148,6 +147,7 @@ class Learner:
         self._incarnation = 0
         self._starts: dict[int, int] = {}  # of each actor since something of it was received
         self._began = time.monotonic()
+        self._failure: str | None = None  # why the training cannot go on
         self._calls: dict[int, Any] = {}  # the last one of each actor
         self._weights: Any = None  # the object, and its number
         self._published, self._next = 0, 0.0  # next: when there may be a newer object
@@ -212,18 +212,16 @@ class Learner:
         self._starts[actor] = self._starts.get(actor, 0) + 1
         deaths = self._starts[actor] - 1
         wait = min(0.025 * 2.0**min(deaths, 60), _LONGEST_WAIT) if deaths else 0.0
+        if deaths >= _QUICK_FAILURES and all(map(self._is_given_up, range(self._opened().actors))):
+            self._failure = (f"actor {actor}: its process died {deaths} times in a row before anything of it was "
+                             "received, and so did those of all others")
         if deaths:
             _log.warning("actor %d has begun %d times in a row with nothing received of it; it acts in %.2g s", actor,
                          deaths + 1, wait)
         return self._incarnation, wait
 
-    def is_over(self, actor: int) -> bool:
-        """Whether an actor that waits need not begin any more. ActorFailed: it has died again and again, and so have all
-        others; Ray would start them for ever."""
-        training = self._opened()
-        if not self._has_ended and all(map(self._is_given_up, range(training.actors))):
-            raise ActorFailed(f"its process died {self._starts[actor] - 1} times in a row before anything of it was "
-                              "received, and so did those of all others", _FOR_GOOD)
+    def is_over(self) -> bool:
+        """Whether an actor that waits need not begin any more."""
         return self._has_ended
 
     def _is_given_up(self, actor: int) -> bool:
@@ -278,7 +276,10 @@ class Learner:
         return None if self._weights is None or number == known else (number, [self._weights])
 
     def stats(self) -> ApexStats:
-        """Statistics, which become metrics of Ray, too: gpureplay_env_steps, and so on."""
+        """Statistics, which become metrics of Ray, too: gpureplay_env_steps, and so on. ActorFailed: all actors have died
+        again and again; Ray would start them for ever."""
+        if self._failure is not None:
+            raise ActorFailed(self._failure, 0)
         stats: ApexStats = self._opened().run.stats
         for name, value in stats._asdict().items():
             is_count = isinstance(value, int) and name not in ("actors", "eval_episode")
@@ -397,8 +398,9 @@ class Actor:
     has restarted the process, it makes the object and calls `run` again. The learner hears of each process as it begins,
     so that it can count those that are killed at once."""
 
-    def __init__(self, actor: int, learner: Any):
-        self._actor, self._learner = actor, learner
+    def __init__(self, actor: int, learner: list[Any]):
+        """learner: in a list, as Ray warns of handles that are arguments themselves."""
+        self._actor, self._learner = actor, learner[0]
         self._begun: tuple[int, float] | None = self._begin()
 
     def _begin(self) -> tuple[int, float]:
@@ -406,10 +408,10 @@ class Actor:
         return begun
 
     def _wait(self, seconds: float) -> None:
-        """_Ended, ActorFailed: it need not begin."""
+        """_Ended: it need not begin."""
         end = time.monotonic() + seconds
         while True:
-            if _answer(lambda: self._learner.is_over.remote(self._actor)):
+            if _answer(lambda: self._learner.is_over.remote()):
                 raise _Ended
             left = end - time.monotonic()
             if left <= 0:
@@ -431,8 +433,6 @@ class Actor:
             raise
         except Exception as raised:
             error = raised.cause if isinstance(raised, RayTaskError) else raised  # of the learner, or of this process
-            if isinstance(error, ActorFailed):
-                raise error from None
             text = str(error) if isinstance(error, GpureplayError) else f"{type(error).__name__}: {error}"
             raise ActorFailed(text, link.arrived) from error
 
@@ -660,7 +660,7 @@ class _Crew:
         except RayTaskError:  # `done` tells why
             return
         self._say_what_lacks(actors)
-        self._actors = [self._make_actor.remote(i, self._learner) for i in range(actors)]
+        self._actors = [self._make_actor.remote(i, [self._learner]) for i in range(actors)]
         for i in range(actors):
             self._run(i)
 
@@ -706,8 +706,6 @@ class _Crew:
             if not isinstance(failure, ActorFailed):
                 raise
             _log.warning("actor %d: %s", actor, failure)
-            if failure.sent == _FOR_GOOD:
-                raise ActorFailed(f"actor {actor}: {failure}", 0) from None
             self._failures[actor] = 0 if failure.sent else self._failures.get(actor, 0) + 1
             if self._failures[actor] >= _QUICK_FAILURES:
                 raise ActorFailed(f"actor {actor}: {failure} (for the 5th time in a row it failed before anything of "
@@ -731,7 +729,10 @@ class _Crew:
         asked, self._asked = self._asked, None
         try:
             return cast(ApexStats, ray.get(asked))
-        except RayError:
+        except RayError as error:
+            failure = error.cause if isinstance(error, RayTaskError) else None
+            if isinstance(failure, ActorFailed):
+                raise failure from None
             return None
 
     def stop(self, seconds: float | None = None) -> None:
