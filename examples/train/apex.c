@@ -52,8 +52,8 @@ int apex_record(record *r, const gpur_apex_event *event)
 /* Options that decide the format of blocks and the network. */
 void apex_find_command(const options *o, const char *words[APEX_MAX_WORDS])
 {
-    static const option_id passed[] = {OPTION_ENV,   OPTION_ENV_OPTIONS, OPTION_PRESET,
-                                       OPTION_BATCH, OPTION_CAPACITY,    OPTION_FRAME_STACK};
+    static const option_id passed[] = {OPTION_ENV,      OPTION_ENV_OPTIONS, OPTION_PRESET,           OPTION_BATCH,
+                                       OPTION_CAPACITY, OPTION_FRAME_STACK, OPTION_SECOND_ACTIVATION};
     int count = 0;
     words[count++] = "/proc/self/exe";
     words[count++] = option_name(OPTION_SERVE);

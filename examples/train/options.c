@@ -154,6 +154,10 @@ static const struct option {
                          "of Ape-X DPG: which transitions leave when there are too many, the oldest, or those drawn by "
                          "priority^-0.4 (priority; of apex-dpg-small oldest)",
                          .of = APEX_DPG},
+    [OPTION_SECOND_ACTIVATION] = {"--second-activation", "none|tanh|relu", TEXT, 0, 0,
+                                  "of Ape-X DPG: the activation of the second layers of both networks (none, as the "
+                                  "paper names none; of apex-dpg-small relu)",
+                                  .of = APEX_DPG},
     [OPTION_COMPRESSION] = {"--compression", "LEVEL", INTEGER, 0, 19, "of Ape-X: of blocks by Zstandard; 0: none (0)",
                             .of = APEX},
     [OPTION_PULL_PERIOD] = {"--pull-period", "N", INTEGER, 1, INT64_MAX / 4,

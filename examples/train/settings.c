@@ -434,6 +434,22 @@ static int use_apex_learner(options *o, gpur_learner_config *learner)
     return 0;
 }
 
+/* Of the second layers of both networks, which the paper names no activation for. */
+static int use_second_activation(options *o, gpur_dpg_config *dpg)
+{
+    static const char *const words[] = {[GPUR_LINEAR] = "none", [GPUR_RELU] = "relu", [GPUR_TANH] = "tanh"};
+    enum { COUNT = sizeof words / sizeof *words };
+    int32_t activation = 0;
+    TRY(use_text(o, OPTION_SECOND_ACTIVATION, words[dpg->actor.trunk[1].activation]));
+    const char *const value = o->value[OPTION_SECOND_ACTIVATION];
+    while (activation < COUNT && strcmp(value, words[activation]) != 0)
+        activation++;
+    if (activation == COUNT)
+        return fail("--second-activation is \"%s\"; it must be none, tanh or relu", value);
+    dpg->actor.trunk[1].activation = dpg->critic.trunk[1].activation = activation;
+    return 0;
+}
+
 /* Both networks learn at the same rate. */
 static int use_dpg(options *o, gpur_dpg_config *dpg)
 {
@@ -448,7 +464,7 @@ static int use_dpg(options *o, gpur_dpg_config *dpg)
     dpg->actor_optimizer.learning_rate = (gpur_schedule){.first = rate, .last = rate};
     dpg->critic_optimizer.learning_rate = dpg->actor_optimizer.learning_rate;
     dpg->seed = (uint64_t)options_integer(o, OPTION_SEED);
-    return 0;
+    return use_second_activation(o, dpg);
 }
 
 /* By the options of the learner, which a worker has, too. */

@@ -47,7 +47,8 @@ typedef struct gpur_dpg_config {
     uint64_t size;              /* sizeof(gpur_dpg_config), as the caller was compiled */
     gpur_network_config actor;  /* mu: dense layers that read obs, and GPUR_HEAD_TANH_ACTION; num_actions is the size of
                                    the action vector. Default: layers of 300 units with tanh and of 200 without, since
-                                   the paper has no activation there. input_scale must be 1, and input_shift 0 */
+                                   the paper has no activation there; trunk[1].activation
+                                   sets one. input_scale must be 1, and input_shift 0 */
     gpur_network_config critic; /* Q: dense layers that read obs and then the action, side by side, and GPUR_HEAD_Q with
                                    num_actions 1. Default: likewise, of 400 and 300 units */
     gpur_optimizer_config actor_optimizer;  /* default Adam with learning rate 1e-4 */

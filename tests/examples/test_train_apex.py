@@ -261,8 +261,14 @@ def continuous_actions_are_trained_on(folder):
     assert before["train_steps"] > 0 and before["loss"] >= 0 and before["gradient_norm"] >= 0
     run("--resume", folder / "run", "--steps", int(before["step"]) + 1000)
     assert rows_of(folder / "run", "rates")[-1]["train_steps"] > before["train_steps"]
-    run(*swing, "--steps", 600, "--processes", 1, "--checkpoint", 0, "--out", folder / "processes")
+    refused = run(*swing, "--second-activation", "linear", "--out", folder / "refused", status=2).stderr
+    assert "--second-activation is \"linear\"; it must be none, tanh or relu" in refused, refused
+    run(*swing, "--steps", 600, "--processes", 1, "--second-activation", "tanh", "--checkpoint", 0, "--out",
+        folder / "processes")  # whose weights would not fit actors of other networks
     assert rows_of(folder / "processes", "rates")[-1]["lost_transitions"] == 0
+    networks = json.loads((folder / "processes/config.json").read_text())["dpg"]
+    assert {networks[name]["trunk"][i]["activation"] for name in ("actor", "critic") for i in (0, 1)} == {"relu", "tanh"}
+    assert (config["options"]["second-activation"], config["dpg"]["actor"]["trunk"][1]["activation"]) == ("relu", "relu")
     refused = run("--env", "Pendulum", "--out", folder / "refused", status=2).stderr
     assert "Pendulum has continuous actions and --preset is missing; it must be apex-dpg" in refused, refused
     assert "from -2 to 2" in run("--list", "--env", "Pendulum").stdout

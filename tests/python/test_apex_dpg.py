@@ -133,6 +133,7 @@ def test_a_training_writes_its_files_and_is_resumed(tmp_path):
     ({"preset": None}, "Pendulum has continuous actions and --preset is missing; it must be apex-dpg"),
     ({"batch": 2000}, "--capacity is 2000 and --batch is 2000"),
     ({"eviction": "fifo"}, "--eviction is \"fifo\"; it must be oldest or priority"),
+    ({"second_activation": "linear"}, "--second-activation is \"linear\"; it must be none, tanh or relu"),
     ({"eviction": "priority", "prioritized": False}, "--eviction is priority and --prioritized is 0; it must be 1"),
 ])
 def test_options_that_are_refused(options, text):
@@ -142,6 +143,27 @@ def test_options_that_are_refused(options, text):
 
 def test_without_priorities_the_oldest_leave():
     assert small(preset="apex-dpg", prioritized=False).config["options"]["eviction"] == "oldest"
+
+
+@pytest.mark.parametrize("options, activations", [
+    ({"preset": "apex-dpg"}, ("none", "linear")), ({"preset": "apex-dpg", "second_activation": "tanh"}, ("tanh", "tanh")),
+    ({}, ("relu", "relu")), ({"second_activation": "none"}, ("none", "linear")),
+])
+def test_the_second_layers_have_the_activation_that_is_chosen(options, activations):
+    """As the paper has it, none; the first layers keep theirs."""
+    config = small(**options, agent=None, steps=300, eval_episodes=0).config
+    assert config["options"]["second-activation"] == activations[0]
+    first = "tanh" if "preset" in options else "relu"
+    for network in ("actor", "critic"):
+        assert [layer["activation"] for layer in config["dpg"][network]["trunk"]] == [first, activations[1]]
+
+
+def test_a_network_keeps_what_the_caller_does_not_name():
+    result = small(agent={"actor": {"trunk": [(32, "tanh")]}, "critic": {"clip_norm": 2.0}}, steps=300, eval_episodes=0)
+    actor, critic = result.agent.config["actor"], result.agent.config["critic"]
+    assert actor["trunk"] == [(32, "tanh")] and [layer[0] for layer in critic["trunk"]] == [128, 128]
+    assert actor["learning_rate"] == critic["learning_rate"] == pytest.approx(1e-3)
+    assert actor["init"] == "normal" and critic["clip_norm"] == 2.0
 
 
 def test_agents_and_environments_that_do_not_fit_are_refused():

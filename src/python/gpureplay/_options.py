@@ -139,6 +139,9 @@ OPTIONS = {
     "eviction": Option(str, "oldest|priority", "of Ape-X DPG: which transitions leave when there are too many, "
                                                "the oldest, or those drawn by priority^-0.4 (priority; of "
                                                "apex-dpg-small oldest)", of=System.APEX_DPG),
+    "second_activation": Option(str, "none|tanh|relu", "of Ape-X DPG: the activation of the second layers of both "
+                                "networks (none, as the paper names none; of apex-dpg-small relu)",
+                                of=System.APEX_DPG),
     "compression": _apex(int, "LEVEL", "of Zstandard for blocks, 1 to 19; 0: none (0)", 0, 19),
     "pull_period": _apex(int, "N", "steps of an actor after which it takes the newest weights (100; of apex-dpg 400)",
                          1),

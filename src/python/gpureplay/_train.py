@@ -75,7 +75,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
           samples_per_insert: float | None = None, initial_priorities: str | None = None,
           prioritized: bool | None = None, replicate: int | None = None,
           epsilons: str | Sequence[float] | None = None, sigma: float | None = None,
-          eviction: str | None = None, compression: int | None = None, pull_period: int | None = None,
+          eviction: str | None = None, second_activation: str | None = None, compression: int | None = None, pull_period: int | None = None,
           folder: str | None = None, refill: bool = False, agents: int | None = None, predictors: int | None = None,
           trainers: int | None = None, t_max: int | None = None, min_train_batch: int | None = None,
           queue_room: int | None = None, when_full: str | None = None, tuner: str | None = None,
@@ -143,6 +143,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         epsilons: of the actors by turns, instead of the ladder (None). sigma: of "apex-dpg" and "apex-dpg-small":
         standard deviation of the actors' noise, where actions are -1 to 1 (0.3). eviction: of the same: which
         transitions leave when there are too many, "oldest" or "priority" ("priority"; of "apex-dpg-small" "oldest").
+        second_activation: of the same: the activation of the second layers of both networks, "none", "tanh" or "relu"
+        ("none", as the paper names none; of "apex-dpg-small" "relu").
         compression: level of Zstandard for blocks; 0: none (0). pull_period: steps of an actor after which it takes the
         newest weights (100; of "apex-dpg" 400). folder: where blocks of workers come from, as files (None).
     refill: with resume: the buffer stays empty, and training goes on when actors have filled it again.
@@ -511,11 +513,15 @@ class Training:
         self._make_learner(device, preset)
         self._closing.callback(self._close_unfinished)
 
+    def _overridden(self, agent: Settings) -> Settings:
+        """The learner's settings with those of the caller."""
+        return {**agent, **self._overrides["agent"]}
+
     def _make_learner(self, device: Device, preset: Any) -> None:
         buffer = ReplayBuffer(device=device, **{**preset.buffer, "check_nan": self._check_nan,
                                                 **self._overrides["buffer"]})
         try:
-            agent = self._make_agent(buffer, **{**preset.agent, **self._overrides["agent"]})
+            agent = self._make_agent(buffer, **self._overridden(preset.agent))
             self._buffer, self._agent = buffer, agent
         except BaseException:
             buffer.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -158,7 +159,7 @@ class ApexTraining(Training):
         self._use_eviction(buffer)
         agent["target_period"] = use("target_period", agent["target_period"])
         agent["batch_size"] = use("batch", agent["batch_size"])
-        self._use_learning_rate(agent)
+        self._use_learner(agent)
         before = buffer.get("frame_stack", 1)
         use_frame_stack(options, buffer, envs.name)
         if "extra_frames" in buffer:  # blocks repeat so many more frames as stacks are longer
@@ -183,7 +184,7 @@ class ApexTraining(Training):
     def _use_eviction(self, buffer: Settings) -> None:
         """A choice of Ape-X DPG."""
 
-    def _use_learning_rate(self, agent: Settings) -> None:
+    def _use_learner(self, agent: Settings) -> None:
         if self._options["learning_rate"] is None:
             self._options["learning_rate"] = agent["learning_rate"]
         agent["learning_rate"] = self._options["learning_rate"]
@@ -269,11 +270,28 @@ class ApexDPGTraining(ApexTraining):
         if options["eviction"] == "oldest":
             buffer["evict_alpha"] = None  # it has none
 
-    def _use_learning_rate(self, agent: Settings) -> None:
-        if self._options["learning_rate"] is None:
-            self._options["learning_rate"] = agent["actor"]["learning_rate"]
+    def _use_learner(self, agent: Settings) -> None:
+        options, words = self._options, {"none": "linear", "tanh": "tanh", "relu": "relu"}
+        second = agent["actor"]["trunk"][1]
+        if options["learning_rate"] is None:
+            options["learning_rate"] = agent["actor"]["learning_rate"]
+        if options["second_activation"] is None:
+            options["second_activation"] = next(word for word, name in words.items() if name == second[1])
+        if options["second_activation"] not in words:
+            raise InvalidArgument(f"--second-activation is \"{options['second_activation']}\"; it must be none, tanh or "
+                                  "relu")
         for network in ("actor", "critic"):
-            agent[network]["learning_rate"] = self._options["learning_rate"]
+            agent[network]["learning_rate"] = options["learning_rate"]
+            first, (units, _) = agent[network]["trunk"]
+            agent[network]["trunk"] = [first, (units, words[cast(str, options["second_activation"])])]
+
+    def _overridden(self, agent: Settings) -> Settings:
+        """A network keeps what the caller does not name."""
+        given = super()._overridden(agent)
+        for network in ("actor", "critic"):
+            if isinstance(given[network], Mapping):
+                given[network] = {**agent[network], **given[network]}
+        return given
 
 
 def _epsilons_of(text: Value) -> list[float] | None:
