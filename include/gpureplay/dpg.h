@@ -120,7 +120,7 @@ typedef struct gpur_dpg_stats {
     int64_t skipped;            /* steps that found the replay empty and changed nothing */
     int64_t target_copies;      /* copies of both networks to their targets */
     float critic_loss;          /* mean of w (Q(s, a) - y)^2 / 2 */
-    float mean_critic_loss;     /* its mean over the steps done since the last call */
+    float mean_critic_loss;     /* its mean over the steps since the last call, or if there were none, that call's */
     float actor_loss;           /* mean of -Q(s, mu(s)), without the penalty */
     float mean_q;               /* mean of Q(s, a) */
     float critic_gradient_norm; /* before any clipping by the optimizer, as the next */

@@ -319,7 +319,7 @@ typedef struct gpur_learner_stats {
     int64_t skipped;         /* steps that found the replay empty and changed nothing */
     int64_t target_copies;   /* copies of the weights to the target network */
     float loss;              /* of the last step done */
-    float mean_loss;         /* mean over the steps done since the last call */
+    float mean_loss;         /* mean over the steps done since the last call, or if there were none, that call's */
     float mean_q;            /* of the last step done: the mean over the batch of Q(s, a) */
     float gradient_norm;     /* of the last step done, before any clipping */
     float learning_rate;     /* of the last step done */

@@ -102,6 +102,7 @@ void gpur_train_stats_restore(gpur_train_stats *stats, const gpur_train_state *s
     stats->steps_enqueued = steps_enqueued;
     stats->seen = *state;
     stats->seen_at = gpur_clock_seconds();
+    stats->mean_loss = 0;
     pthread_mutex_unlock(&stats->mutex);
 }
 
@@ -113,7 +114,9 @@ void gpur_train_stats_read(gpur_train_stats *stats, gpur_train_stats_snapshot *v
     const double steps = (double)(state.step - stats->seen.step);
     view->state = state;
     view->steps_enqueued = stats->steps_enqueued;
-    view->mean_loss = steps > 0 ? (state.loss_sum - stats->seen.loss_sum) / steps : 0.0;
+    if (steps > 0)
+        stats->mean_loss = (state.loss_sum - stats->seen.loss_sum) / steps;
+    view->mean_loss = stats->mean_loss;
     view->steps_per_second = now > stats->seen_at ? steps / (now - stats->seen_at) : 0.0;
     stats->seen = state;
     stats->seen_at = now;

@@ -22,6 +22,7 @@ typedef struct gpur_train_stats {
     int64_t steps_enqueued;
     gpur_train_state seen; /* the state at the previous read */
     double seen_at;        /* time of the previous read, in seconds */
+    double mean_loss;      /* that the previous read gave */
 } gpur_train_stats;
 
 /* The learner's part that is a gpur_train_stats. */
@@ -31,7 +32,8 @@ extern const gpur_part gpur_train_stats_part;
 gpur_status gpur_train_stats_record(gpur_train_stats *stats, gpur_stream *stream, const gpur_train_state *state,
                                     int64_t steps);
 
-/* The newest state that has reached the host; mean_loss and steps_per_second are since the previous read. */
+/* The newest state that has reached the host; mean_loss and steps_per_second are since the previous read;
+ * mean_loss is the previous read's if no step was done since. */
 typedef struct gpur_train_stats_snapshot {
     gpur_train_state state;
     int64_t steps_enqueued;

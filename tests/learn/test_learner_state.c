@@ -75,7 +75,8 @@ TEST(the_mean_loss_is_over_the_steps_since_the_stats_before)
         }
         CHECK_STATUS(gpur_learner_get_stats(learner, &refused), GPUR_INVALID_ARGUMENT);
         if (pass == 1)
-            CHECK_NEAR(learner_fixture_stats(learner).mean_loss, sum / 10, 1e-6 * sum);
+            for (int read = 0; read < 2; read++) /* the second finds no new step */
+                CHECK_NEAR(learner_fixture_stats(learner).mean_loss, sum / 10, 1e-6 * sum);
         learner_fixture_close_learner(&fixture, learner);
     }
 }

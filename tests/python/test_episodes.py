@@ -196,6 +196,8 @@ def step_of_two(**values):
 @pytest.mark.parametrize("given, text", [
     ({}, 'environment 1 ended, and its last next_obs is not given: under autoreset "same_step" pass info='),
     ({"info": {}}, "environment 1 ended"),
+    ({"info": [{}, {}]}, "environment 1 ended, and its last next_obs is not given"),
+    ({"info": [{"terminal_observation": np.zeros(1)}]}, "environment 1 ended"),
     ({"info": {"final_obs": np.array([np.zeros(1), None], object)}}, "environment 1 ended"),
     ({"final_obs": np.zeros((2, 3))}, r"final_obs of environment 1 has shape \(3,\); it must be \(1,\)"),
 ])
@@ -337,3 +339,12 @@ def test_stacks_are_gymnasiums(pad, mode, n_step):
             assert all(same(batch[name], first[name]) for name in batch.keys())
     for opened in (*buffers, frames, stacks):
         opened.close()
+
+
+def test_a_list_of_infos_as_of_stable_baselines3_has_the_last_observations():
+    with gpureplay.ReplayBuffer(100, BOX, DISCRETE, device="cpu", num_envs=2, autoreset="same_step") as buffer:
+        infos = [{"TimeLimit.truncated": False}, {"terminal_observation": np.full(1, 5.0), "TimeLimit.truncated": True}]
+        assert buffer.add(**step_of_two(), info=infos) == 2
+        assert buffer.gather([0, 1]).next_obs[1] == 5
+        with pytest.raises(TypeError, match="info is a str; it must be Gymnasium's dict, or Stable-Baselines3's list"):
+            buffer.add(**step_of_two(), info="none")

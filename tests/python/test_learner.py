@@ -5,6 +5,7 @@ import os
 import subprocess
 
 import gpureplay
+import gymnasium
 import numpy as np
 import pytest
 from support import DEVICE
@@ -376,3 +377,66 @@ def test_the_losses_are_those_of_the_c_program(executor, images):
     wanted = [line.split() for line in done.stdout.splitlines()]
     got = [[f"{bits:08x}" for bits in step] for step in losses(executor, images)]
     assert got == wanted and len(got) == STEPS and len({loss for loss, _, _ in got}) > STEPS // 2
+
+
+def test_the_mean_of_the_losses_can_be_read_twice(buffer):
+    learner = gpureplay.DQN(buffer, **NETWORK)
+    learner.train(10)
+    learner.sync()
+    first = learner.stats
+    assert first.mean_loss == learner.stats.mean_loss > 0
+    learner.train(1)
+    learner.sync()
+    assert learner.stats.mean_loss == np.float32(learner.stats.loss) != first.mean_loss
+
+
+def part_of(space):
+    """An environment with such observations."""
+    class Env(gymnasium.Env):
+        observation_space, action_space = space, gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return self.observation_space.sample(), {}
+
+        def step(self, action):
+            return self.observation_space.sample(), 1.0, False, False, {}
+    return Env()
+
+
+BOXES = {"a": gymnasium.spaces.Box(-1, 1, (2,), np.float32), "b": gymnasium.spaces.Box(-1, 1, (3,), np.float32)}
+PARTS = {
+    "Dict": gymnasium.spaces.Dict(BOXES),
+    "Tuple": gymnasium.spaces.Tuple(BOXES.values()),
+    "Dict of numbers": gymnasium.spaces.Dict({"a": gymnasium.spaces.Discrete(3), "b": gymnasium.spaces.Discrete(4)}),
+}
+
+
+@pytest.mark.parametrize("learner", [lambda buffer: gpureplay.DQN(buffer, trunk=[8], batch_size=8), gpureplay.DDPG])
+@pytest.mark.parametrize("name", PARTS)
+def test_a_buffer_of_a_dict_is_refused_and_the_advice_helps(name, learner):
+    env = part_of(PARTS[name])
+    with gpureplay.ReplayBuffer.for_env(100, env, device="cpu") as buffer:
+        with pytest.raises(gpureplay.InvalidArgument, match=r"obs\.\w, obs\.\w; a learner reads one array: .*Flatten"):
+            learner(buffer)
+    flat = gymnasium.wrappers.DtypeObservation(gymnasium.wrappers.FlattenObservation(env), np.float32)
+    with gpureplay.ReplayBuffer.for_env(100, flat, device="cpu") as buffer:
+        obs, _ = flat.reset(seed=1)
+        for _ in range(20):
+            next_obs, reward, terminated, truncated, _ = flat.step(0)
+            buffer.add(obs=obs, action=0, reward=reward, next_obs=next_obs, terminated=terminated, truncated=truncated)
+            obs = next_obs
+        agent = gpureplay.DQN(buffer, trunk=[8], batch_size=8)
+        agent.train(3)
+        agent.sync()
+        assert agent.stats.steps == 3
+
+
+@pytest.mark.parametrize("space, words", [
+    (gymnasium.spaces.MultiDiscrete([3, 2]), r"of the space MultiDiscrete\(\[3 2\]\) and int64"),
+    (gymnasium.spaces.Box(-1, 1, (2,), np.float32), r"of the space Box.* and float32.*a DDPG"),
+])
+def test_actions_that_are_no_single_integer_invite_no_number(space, words):
+    with gpureplay.ReplayBuffer(100, BOXES["a"], space, device="cpu") as buffer:
+        with pytest.raises(gpureplay.InvalidArgument, match=words) as got:
+            gpureplay.DQN(buffer)
+        assert "num_actions is None" not in str(got.value)

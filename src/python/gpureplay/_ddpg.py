@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import ddpg_config, index_source_of, settings_of_ddpg, settings_text
-from ._learner import ReplayLearner
+from ._learner import ReplayLearner, refuse_parts_of_obs
 from ._library import InvalidArgument, lib
 from ._policy import Policy
 from ._schema import Field
@@ -77,6 +77,7 @@ class DDPG(ReplayLearner):
     def __init__(self, buffer: ReplayBuffer, **settings: Any):
         if not isinstance(buffer, ReplayBuffer):
             raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
+        refuse_parts_of_obs(buffer)
         fields = {field.name: field for field in buffer.fields}
         shape = fields["action"].shape if "action" in fields else ()
         if len(shape) != 1:

@@ -231,11 +231,13 @@ class DQN(ReplayLearner):
                  **settings: Any):
         if not isinstance(buffer, ReplayBuffer):
             raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
+        refuse_parts_of_obs(buffer)
         num_actions = num_actions_of(buffer._action_space, None if num_actions is None
                                      else integer("num_actions", num_actions))
         if num_actions is not None:
             settings["num_actions"] = num_actions
         elif preset is None:
+            _refuse_actions(buffer)
             raise InvalidArgument("num_actions is None, and the buffer has no Discrete action space; it must be the "
                                   "number of actions")
         config = learner_config(preset, settings, index_source_of(buffer._spec.config))
@@ -336,3 +338,24 @@ class DQN(ReplayLearner):
         names = "trunk head hidden optimizer learning_rate loss double_dqn batch_size target_period prioritized"
         state = f"{self._num_actions} actions, on {self._buffer.device.name}"
         return f"<gpureplay.DQN, {state}; {settings_text(self.config, names)}>"
+
+
+def refuse_parts_of_obs(buffer: ReplayBuffer) -> None:
+    """InvalidArgument: the buffer's observations are a Dict or a Tuple, of which no learner of the library reads."""
+    parts = [field.name for field in buffer.fields if field.name.startswith("obs.")]
+    if parts and all(field.name != "obs" for field in buffer.fields):
+        raise InvalidArgument(f"the buffer's observations are a Dict or a Tuple, of {', '.join(parts)}; a learner "
+                              "reads one array: make the buffer for gymnasium.wrappers.DtypeObservation("
+                              "gymnasium.wrappers.FlattenObservation(env), np.float32), or train a network of your "
+                              "own on the batches")
+
+
+def _refuse_actions(buffer: ReplayBuffer) -> None:
+    """InvalidArgument: the buffer's actions are no single integer, so that no number of actions would help."""
+    action = next((field for field in buffer.fields if field.name == "action"), None)
+    if action is not None and (action.shape or action.dtype.kind != "i"):
+        given = f"of shape {action.shape}" if buffer._action_space is None else \
+            f"of the space {buffer._action_space}"
+        raise InvalidArgument(f"the buffer's actions are {given} and {action.dtype}; DQN chooses one of num_actions: an "
+                              "action must be a single integer, as of Discrete (number the combinations of a "
+                              "MultiDiscrete), or for a vector of floats the learner a DDPG")

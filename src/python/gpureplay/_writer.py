@@ -229,11 +229,11 @@ def _with_final_obs(field: Field, array: np.ndarray, info: Any, final_obs: Any, 
     name, *path = field.name.split(".")
     if name != "next_obs":
         return array
-    given = final_obs if final_obs is not None else info.get("final_obs") if info is not None else None
+    given = _final_of(info) if final_obs is None else final_obs
     final = _leaf_of_final(given, path)
     out: np.ndarray = array.copy()
     for env in np.flatnonzero(ended):
-        last = None if final is None else final[env]
+        last = None if final is None or env >= len(final) else final[env]
         if last is None:
             raise ValueError(f"environment {env} ended, and its last {field.name} is not given: under autoreset "
                              "\"same_step\" pass info=..., with info[\"final_obs\"], or final_obs=...")
@@ -242,6 +242,17 @@ def _with_final_obs(field: Field, array: np.ndarray, info: Any, final_obs: Any, 
             raise ValueError(f"final_obs of environment {env} has shape {last.shape}; it must be {field.shape}")
         out[env] = last
     return out
+
+
+def _final_of(info: Any) -> Any:
+    """The last observations in Gymnasium's dict, or in Stable-Baselines3's list of a dict for each environment. None:
+    there are none."""
+    if info is None or isinstance(info, Mapping):
+        return None if info is None else info.get("final_obs")
+    if isinstance(info, (list, tuple)) and all(isinstance(one, Mapping) for one in info):
+        return [one.get("terminal_observation") for one in info]
+    raise TypeError(f"info is a {type(info).__name__}; it must be Gymnasium's dict, or Stable-Baselines3's list of a "
+                    "dict for each environment")
 
 
 def _leaf_of_final(final: Any, path: list[str]) -> Any:
@@ -535,8 +546,8 @@ class Writer(Handle):
         as they are.
 
         next_obs is the episode's last observation where an episode ended. Under autoreset "same_step" that is taken
-        from `final_obs`, (num_envs, ...), or from Gymnasium's `info`. Under "next_step" the steps that only reset are
-        left out.
+        from `final_obs`, (num_envs, ...), or from `info`: Gymnasium's dict, or Stable-Baselines3's list of dicts with
+        "terminal_observation". Under "next_step" the steps that only reset are left out.
 
         With n_step above 1, layout "frames", or a field "previous", the writer tracks episodes. "discount" and
         "previous" are then not given, because the step fills them in. `obs` opens an episode if none is open. Otherwise
