@@ -187,7 +187,7 @@ enum { GPUR_LAUNCH_STEPS = 256 };
  *
  *   steps  0 or more
  *
- *   GPUR_INVALID_ARGUMENT  steps below 0, or NULL
+ *   GPUR_INVALID_ARGUMENT  steps below 0, NULL, or the learner has diverged (see the top of this file)
  *   GPUR_TOO_FEW           the replay is empty; or fewer than its min_size transitions have become visible so far; or,
  *                          with GPUR_UNIFORM_DISTINCT, fewer than batch_size are visible; or the cache of returns has
  *                          not been filled. The message has the counts. Launches that this call has enqueued before

@@ -350,3 +350,11 @@ def test_the_advice_for_other_bounds_leads_to_a_training(count):
         agent.train(4)
         agent.sync()
         assert agent.stats.diverged_at == 0
+
+
+def test_weights_that_the_last_train_step_spoiled_are_no_success():
+    """The loss of the only train step is finite, and the weights after it are not."""
+    with pytest.raises(gpureplay.InvalidArgument, match="the learner has diverged: after train step 1 its numbers"):
+        gpureplay.train("CartPole-v1", preset="fast-dqn-small", num_envs=1, prepopulation=50, target_period=4,
+                        train_period=4, steps=4, eval_episodes=0, device="cpu", threads=1, progress=False,
+                        agent={"trunk": [8], "optimizer": "adam", "learning_rate": 3e38, "clip_norm": 0})

@@ -150,7 +150,9 @@ class ReplayLearner(Learner):
             exception does. It may use the buffer and read `stats`.
 
         TooFew: the buffer is empty, or has had fewer transitions than its min_size. Interrupted: the progress function
-        ended the call."""
+        ended the call. InvalidArgument: the learner has diverged, in a step that is done by now: its loss or its values
+        are NaN or infinite, and nothing but `load` brings it back. The text has the step, the loss before, and the
+        settings that most often are why; `stats.diverged_at` is the step."""
         left = steps = integer("steps", steps)
         while True:
             part = min(left, _c_api.LAUNCH_STEPS)
@@ -162,7 +164,7 @@ class ReplayLearner(Learner):
                 return
 
     def sync(self) -> None:
-        """Waits for all train steps."""
+        """Waits for all train steps. InvalidArgument: the learner has diverged in one of them."""
         self._call(self._function("sync"))
 
     @property
