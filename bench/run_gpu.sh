@@ -73,6 +73,7 @@ pack() { [ -n "$dry" ] || { tar -czf "$out.tar.gz.new" -C "$out" . && mv "$out.t
 
 # check COMMAND...: for --dry-run. The programs of the build and the scripts of the repository, which may stand behind a
 # profiler, must be there, and know the options and names of tests that follow.
+declare -A answers=()
 check() {
     local help='' named='' word asks=()
     for word in "$@"; do
@@ -86,8 +87,10 @@ check() {
         --*) [ -z "$named" ] || grep -q -- "$word\b" <<<"$help" || fail "$named" "has no option $word" ;;
         esac
         [ ${#asks[@]} -gt 0 ] || continue
-        help=$("${asks[@]}" 2>&1) || { fail "$word" "cannot be asked for its options: ${help##*$'\n'}" && return; }
-        named=$word asks=()
+        [ -n "${answers[$word]:-}" ] || answers[$word]=$("${asks[@]}" 2>&1 && echo asked)
+        help=${answers[$word]} named=$word asks=()
+        [ "${help##*$'\n'}" = asked ] ||
+            { fail "$word" "cannot be asked for its options: ${help##*$'\n'}" && answers[$word]='' && return; }
     done
 }
 
@@ -263,7 +266,7 @@ part_atari() {
     local plugin=$PWD/build/atari/atari.so
     if [ -f "$plugin" ] || [ -n "$dry" ]; then
         run_for pong 240 "$build/examples/gpureplay-train" --env "$plugin:Pong" --preset fast-dqn --device "$device" \
-            --num-envs 16 --steps 20000000 --eval-episodes 0 --checkpoint 0 --seed 1 --out "$out/pong"
+            --math bf16 --num-envs 16 --steps 20000000 --eval-episodes 0 --checkpoint 0 --seed 1 --out "$out/pong"
     else
         say "no build/atari/atari.so is here; Pong skipped"
     fi
@@ -293,9 +296,9 @@ part_steps() { bench bench_device 500; }
 # A GPU's rates need longer runs than a CPU's.
 part_runs() {
     local plugin=$PWD/build/atari/atari.so
-    bench bench_ablation 250 --env MinAtar/Breakout --steps 40000
+    bench bench_ablation 250 --env MinAtar/Breakout --steps 40000 --math auto
     [ -f "$plugin" ] || [ -n "$dry" ] || { say "no build/atari/atari.so is here; Atari skipped" && return; }
-    bench bench_ablation-atari 300 --env "$plugin:Pong" --steps 40000
+    bench bench_ablation-atari 300 --env "$plugin:Pong" --steps 40000 --math bf16
 }
 
 # Compilers of other libraries take long: what was measured until the limit is in the JSON.

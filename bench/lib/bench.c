@@ -41,6 +41,10 @@ static _Noreturn void print_usage(const char *program, const char *purpose, cons
             "  --quick         fewer cases and rounds\n",
             program, purpose, BENCH_MIN_ROUNDS, BENCH_MAX_ROUNDS, ROUNDS);
     for (int i = 0; i < count; i++) {
+        if (more[i].words) {
+            fprintf(to, "  --%-13s %s (%s)\n", more[i].name, more[i].help, more[i].words[*more[i].value]);
+            continue;
+        }
         fprintf(to, "  --%-13s %s (%" PRId64, more[i].name, more[i].help, *more[i].value);
         if (more[i].quick)
             fprintf(to, "; with --quick %" PRId64, more[i].quick);
@@ -66,6 +70,19 @@ static int read_number(const bench_option *option, const char *text)
     return 0;
 }
 
+/* The same of words. */
+static int read_word(const bench_option *option, const char *text)
+{
+    for (int i = 0; option->words[i]; i++)
+        if (strcmp(option->words[i], text) == 0)
+            return (*option->value = i, 0);
+    fprintf(stderr, "--%s is \"%s\"; it must be", option->name, text);
+    for (int i = 0; option->words[i]; i++)
+        fprintf(stderr, "%s %s", i == 0 ? "" : option->words[i + 1] ? "," : " or", option->words[i]);
+    fprintf(stderr, "\n");
+    return -1;
+}
+
 /* Reads an option that has a value. Returns 0, or -1 having said what is wanted. */
 static int read_option(bench_options *options, const char *word, const char *value, const bench_option *more, int count)
 {
@@ -88,7 +105,7 @@ static int read_option(bench_options *options, const char *word, const char *val
     }
     if (text)
         return (*text = value, 0);
-    return read_number(found, value);
+    return found->words ? read_word(found, value) : read_number(found, value);
 }
 
 /* Options that were not given take their value of --quick. */

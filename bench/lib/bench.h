@@ -69,6 +69,7 @@ typedef struct bench_option {
     int64_t low, high;
     int64_t *value; /* holds the default until the option is given */
     int64_t quick;  /* the default with --quick; 0: the same */
+    const char *const *words; /* NULL: a number. Else the option is one of these, up to NULL, and its place the value */
 } bench_option;
 
 /* Reads --device, --json, --only, --rounds, --quick, --help, and `more` (count). Exits with 0 after --help, and with 2, stating

@@ -76,6 +76,15 @@ const char *bench_describe(gpur_device *device)
     return text;
 }
 
+const char *const bench_maths[] = {"fp32", "tf32", "bf16", "auto", NULL};
+
+const char *bench_describe_training(gpur_device *device, int64_t math)
+{
+    static char text[288];
+    snprintf(text, sizeof text, "%s, %s", bench_describe(device), bench_maths[math]);
+    return text;
+}
+
 gpur_replay *bench_create(gpur_device *device, const gpur_replay_config *config)
 {
     gpur_replay *replay = NULL;

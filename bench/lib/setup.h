@@ -22,6 +22,11 @@ int bench_is_cuda(gpur_device *device);
 /* "cpu: AMD EPYC ..., 2 threads". Valid until the next call. */
 const char *bench_describe(gpur_device *device);
 
+/* The option --math of programs that train, whose value is a GPUR_MATH_*; and the description with it. */
+#define BENCH_MATH(math) {"math", "arithmetic: fp32, tf32, bf16 or auto", .value = (math), .words = bench_maths}
+extern const char *const bench_maths[];
+const char *bench_describe_training(gpur_device *device, int64_t math);
+
 gpur_replay *bench_create(gpur_device *device, const gpur_replay_config *config);
 gpur_writer *bench_writer(gpur_replay *replay);
 

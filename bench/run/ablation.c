@@ -111,6 +111,8 @@ static void close_trial(trial *t)
     gpur_device_close(t->device);
 }
 
+static int64_t math = GPUR_MATH_FP32; /* of all learners */
+
 /* The run with its prepopulation done. */
 static trial open_trial(const bench_options *options, const group *g, const variant *v, uint64_t seed)
 {
@@ -125,6 +127,7 @@ static trial open_trial(const bench_options *options, const group *g, const vari
     if (g->timed)
         timed_env_use(g->timed); /* counts its lanes from 0 */
     bench_must(gpur_run_preset(g->preset, g->type, g->options, fields, &replay, &learner, &run), "preset");
+    learner.math = (int32_t)math;
     if (g->timed)
         timed_env_use(g->timed);
     replay.capacity = 20000;
@@ -619,16 +622,17 @@ int main(int argc, char **argv)
 {
     int64_t trials = 5, steps = 0;
     const bench_option more[] = {{"trials", "runs of each variant", 1, MAX_TRIALS, &trials},
-                                 {"steps", "environment steps of a run; 0: 800 or 4,000", 0, 100000000, &steps}};
+                                 {"steps", "environment steps of a run; 0: 800 or 4,000", 0, 100000000, &steps},
+                                 BENCH_MATH(&math)};
     const char *const game = take_env(&argc, argv);
     bench_options options =
         bench_parse(argc, argv,
                     "The ablation of fast DQN: 14 variants, measured and predicted. --env NAME: a game "
                     "(MinAtar/Breakout) or a plug-in's file; without it environments that sleep and that compute, and "
                     "MinAtar/Breakout.",
-                    more, 2);
+                    more, 3);
     gpur_device *const device = bench_open(options.device, 1);
-    bench_report report = bench_begin(&options, "ablation", bench_describe(device), 0);
+    bench_report report = bench_begin(&options, "ablation", bench_describe_training(device, math), 0);
     gpur_device_close(device);
     trials = options.quick ? 1 : trials;
     const int64_t asleep = steps > 0 ? steps : options.quick ? TARGET_PERIOD : 2 * TARGET_PERIOD;

@@ -279,7 +279,7 @@ static gpur_replay_config settings_of(const bench_options *options)
     return config;
 }
 
-static gpur_learner *open_learner(gpur_replay *replay)
+static gpur_learner *open_learner(gpur_replay *replay, int32_t math)
 {
     gpur_learner_config config;
     gpur_learner *learner = NULL;
@@ -294,6 +294,7 @@ static gpur_learner *open_learner(gpur_replay *replay)
     network->hidden = 0;
     network->num_actions = 4;
     config.batch_size = 32;
+    config.math = math;
     bench_must(gpur_learner_create(replay, &config, &learner), "learner");
     return learner;
 }
@@ -321,12 +322,13 @@ static void find_knee(bench_report *report, const feed *common, double seconds)
     }
 }
 
-static void run_all(bench_report *report, const gpur_replay_config *config, gpur_replay *replay, double seconds)
+static void run_all(bench_report *report, const gpur_replay_config *config, gpur_replay *replay, int32_t math,
+                    double seconds)
 {
     enum { MOST_GROWTH = 64 }; /* MiB: buffers that are first used during the run */
     pool p = make_pool(config);
     feed blocks = {
-        .pool = &p, .writer = open_writer(replay), .learner = open_learner(replay), .row_bytes = p.row_bytes};
+        .pool = &p, .writer = open_writer(replay), .learner = open_learner(replay, math), .row_bytes = p.row_bytes};
     feed steps = blocks;
     steps.by_step = 1;
     steps.row_bytes = FRAME_BYTES;
@@ -350,15 +352,16 @@ static void run_all(bench_report *report, const gpur_replay_config *config, gpur
 
 int main(int argc, char **argv)
 {
-    int64_t seconds = 60;
+    int64_t seconds = 60, math = GPUR_MATH_FP32;
     const bench_option more[] = {
-        {"seconds", "of the first rate; each other takes a tenth", 1, 86400, &seconds, .quick = 1}};
-    const bench_options options = bench_parse(argc, argv, "blocks of frames while training", more, 1);
+        {"seconds", "of the first rate; each other takes a tenth", 1, 86400, &seconds, .quick = 1},
+        BENCH_MATH(&math)};
+    const bench_options options = bench_parse(argc, argv, "blocks of frames while training", more, 2);
     gpur_device *const device = bench_open(options.device, 0);
-    bench_report report = bench_begin(&options, "blocks of frames while training", bench_describe(device), 0);
+    bench_report report = bench_begin(&options, "blocks of frames while training", bench_describe_training(device, math), 0);
     const gpur_replay_config config = settings_of(&options);
     gpur_replay *const replay = bench_create(device, &config);
-    run_all(&report, &config, replay, (double)seconds);
+    run_all(&report, &config, replay, (int32_t)math, (double)seconds);
     gpur_replay_destroy(replay);
     gpur_device_close(device);
     return bench_end(&report);

@@ -86,6 +86,8 @@ typedef struct opened {
     gpur_ga3c *run;
 } opened;
 
+static int64_t math = GPUR_MATH_FP32; /* of all learners and policies */
+
 /* `name`: a preset. What else is to be set is in `config`. */
 static opened open_system(gpur_device *device, const char *name, const gpur_ga3c_config *config)
 {
@@ -95,6 +97,7 @@ static opened open_system(gpur_device *device, const char *name, const gpur_ga3c
     bench_must(gpur_actor_critic_config_init(&learner, sizeof learner), "learner config");
     bench_must(gpur_ga3c_config_init(&run, sizeof run), "config");
     bench_must(gpur_ga3c_preset(name, &frames_type, "", &learner, &run), "preset");
+    learner.math = (int32_t)math;
     run.agents = config->agents, run.predictors = config->predictors, run.trainers = config->trainers;
     run.max_prediction_batch = config->max_prediction_batch;
     run.min_train_batch = config->min_train_batch;
@@ -239,6 +242,7 @@ static double bare_predictions(gpur_actor_critic *learner, gpur_device *device, 
     bench_must(gpur_ga3c_preset("ga3c", &frames_type, "", &learner_config, &run), "preset");
     bench_must(gpur_policy_config_init(&config, sizeof config), "policy config");
     config.network = learner_config.network, config.obs = learner_config.obs, config.max_batch = (int32_t)count;
+    config.math = (int32_t)math;
     bench_must(gpur_policy_create(device, &config, &policy), "policy");
     bench_must(gpur_actor_critic_publish(learner, policy), "publish");
     for (int64_t i = 0; i < count * STACK; i++)
@@ -603,10 +607,11 @@ int main(int argc, char **argv)
     int64_t part = 1, seconds = 10;
     const bench_option more[] = {
         {"part", "what is measured: 1 to 5, as the file says", 1, 5, &part},
-        {"seconds", "of a measurement; a window of the tuner takes a 20th", 1, 3600, &seconds, .quick = 1}};
-    const bench_options options = bench_parse(argc, argv, "GA3C", more, 2);
+        {"seconds", "of a measurement; a window of the tuner takes a 20th", 1, 3600, &seconds, .quick = 1},
+        BENCH_MATH(&math)};
+    const bench_options options = bench_parse(argc, argv, "GA3C", more, 3);
     gpur_device *const device = bench_open(options.device, 1);
-    bench_report report = bench_begin(&options, "GA3C", bench_describe(device), 0);
+    bench_report report = bench_begin(&options, "GA3C", bench_describe_training(device, math), 0);
     const double time = (double)seconds;
     make_frames();
     if (part == 1)

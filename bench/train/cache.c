@@ -53,7 +53,8 @@ static int64_t memory_used(gpur_device *device)
     return info.memory_used;
 }
 
-static cache_learner open_learner(gpur_device *device, gpur_replay *replay, int64_t entries, int32_t storage)
+static cache_learner open_learner(gpur_device *device, gpur_replay *replay, int64_t entries, int32_t storage,
+                                  int32_t math)
 {
     const int64_t before = memory_used(device);
     gpur_learner_config config;
@@ -66,6 +67,7 @@ static cache_learner open_learner(gpur_device *device, gpur_replay *replay, int6
     config.returns.block_length = BLOCK;
     config.returns.lambda = 0.75f;
     config.returns.storage = storage;
+    config.math = math;
     bench_must(gpur_learner_create(replay, &config, &c.learner), "learner");
     c.device_bytes = memory_used(device) - before;
     return c;
@@ -152,16 +154,17 @@ static void check_draws(bench_report *report, const cache_learner c[LEARNERS])
 int main(int argc, char **argv)
 {
     static cache_samples samples;
-    int64_t entries = ENTRIES;
-    const bench_option more = {"entries", "entries of the cache, rounded to blocks of 100", BLOCK, ENTRIES, &entries};
-    const bench_options options = bench_parse(argc, argv, "training from a cache of returns", &more, 1);
+    int64_t entries = ENTRIES, math = GPUR_MATH_FP32;
+    const bench_option more[] = {
+        {"entries", "entries of the cache, rounded to blocks of 100", BLOCK, ENTRIES, &entries}, BENCH_MATH(&math)};
+    const bench_options options = bench_parse(argc, argv, "training from a cache of returns", more, 2);
     entries = options.quick ? QUICK_ENTRIES : entries / BLOCK * BLOCK;
     const int64_t period = (entries + BATCH - 1) / BATCH, steps = period < TRAIN_STEPS ? period : TRAIN_STEPS;
     gpur_device *const device = bench_open(options.device, 0);
     gpur_replay *const replay = bench_linked_frames_replay(device, options.quick ? QUICK_CAPACITY : CAPACITY);
-    cache_learner c[LEARNERS] = {open_learner(device, replay, entries, GPUR_CACHE_VIRTUAL),
-                                 open_learner(device, replay, entries, GPUR_CACHE_PHYSICAL)};
-    bench_report report = bench_begin(&options, "cache of returns", bench_describe(device), 0);
+    cache_learner c[LEARNERS] = {open_learner(device, replay, entries, GPUR_CACHE_VIRTUAL, (int32_t)math),
+                                 open_learner(device, replay, entries, GPUR_CACHE_PHYSICAL, (int32_t)math)};
+    bench_report report = bench_begin(&options, "cache of returns", bench_describe_training(device, math), 0);
     report_memory(&report, c, entries);
     take_samples(&report, c, entries, steps, &samples);
     report_times(&report, &samples);

@@ -98,6 +98,13 @@ void agent_close(agent *a)
     *a = (agent){0};
 }
 
+int32_t agent_math(const agent *a)
+{
+    return a->ga3c  ? gpur_actor_critic_math(a->actor_critic)
+           : a->dpg ? gpur_dpg_math(a->dpg)
+                    : gpur_learner_math(a->learner);
+}
+
 gpur_status agent_advance(agent *a, int64_t steps)
 {
     return a->ga3c   ? gpur_ga3c_advance(a->ga3c, steps)

@@ -24,6 +24,9 @@ typedef struct agent {
 int agent_open(agent *a, const options *o, const settings *s);
 void agent_close(agent *a); /* accepts a zeroed one */
 
+/* The arithmetic of the learner: gpur_learner_math. */
+int32_t agent_math(const agent *a);
+
 /* All systems. agent_advance takes so many environment steps more: Ape-X at least as many, since steps come in
  * blocks. agent_stop may be called in a signal handler. */
 gpur_status agent_advance(agent *a, int64_t steps);

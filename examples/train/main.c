@@ -222,6 +222,7 @@ static int begin(training *t)
     apex_find_command(&t->options, t->command);
     t->settings.apex.command = t->settings.apex.processes ? t->command : NULL;
     TRY(agent_open(&t->agent, &t->options, &t->settings));
+    TRY(settings_decide_math(&t->settings, &t->options, agent_math(&t->agent)));
     listen_to_signals(&t->agent);
     if (!resumed)
         TRY(make_folder(t));

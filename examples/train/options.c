@@ -47,6 +47,9 @@ static const struct option {
     [OPTION_DEVICE] = {"--device", "NAME", TEXT, 0, 0, "auto (default: a GPU if there is one), cpu, cuda:N"},
     [OPTION_THREADS] = {"--threads", "N", INTEGER, 0, 1024,
                         "threads that compute on the CPU (0: as many as there are cores)"},
+    [OPTION_MATH] = {"--math", "fp32|tf32|bf16|auto", TEXT, 0, 0,
+                     "arithmetic of matrix products and convolutions on a GPU; auto: tf32, or fp32 where a train step is "
+                     "one kernel, and on the CPU fp32 (fp32, auto). A run keeps what it began with"},
     [OPTION_DETERMINISTIC] =
         {"--deterministic", "0|1", SWITCH, 0, 1,
          "1: the same results each time on a GPU, too, by slower kernels (0); of actor-critics with a2c alone",
@@ -449,12 +452,18 @@ static int take_line(options *o, const char *path, const char *line)
     return 0;
 }
 
+/* A file that was written before there was --math is of a run that computed in float32. */
 static int take_lines(options *o, const char *path, char *lines)
 {
     char *rest = lines;
-    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n"))
+    int has_math = 0;
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
         if (*line)
             TRY(take_line(o, path, line));
+        has_math |= strncmp(line, "--math ", strlen("--math ")) == 0;
+    }
+    if (!has_math)
+        TRY(take_line(o, path, "--math fp32"));
     for (int i = 0; i < OPTIONS_OF_A_RUN; i++)
         if (!o->value[i] && !known[i].is_optional && is_of_system((option_id)i, o))
             return fail("%s has no %s; it must have every option of a run", path, known[i].name);

@@ -13,6 +13,7 @@ typedef enum option_id {
     OPTION_PRESET,
     OPTION_DEVICE,
     OPTION_THREADS,
+    OPTION_MATH,
     OPTION_DETERMINISTIC,
     OPTION_SEED,
     OPTION_STEPS,

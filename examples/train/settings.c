@@ -125,6 +125,27 @@ static int64_t round_up(int64_t value, int64_t multiple_of)
     return (value + multiple_of - 1) / multiple_of * multiple_of;
 }
 
+static const char *const maths[] = {"fp32", "tf32", "bf16", "auto"};
+enum { MATHS = sizeof maths / sizeof *maths };
+
+static int use_math(options *o, int32_t *math)
+{
+    int32_t i = 0;
+    TRY(use_text(o, OPTION_MATH, maths[*math]));
+    while (i < MATHS && strcmp(maths[i], o->value[OPTION_MATH]) != 0)
+        i++;
+    if (i == MATHS)
+        return fail("--math is \"%s\"; it must be fp32, tf32, bf16 or auto", o->value[OPTION_MATH]);
+    *math = i;
+    return 0;
+}
+
+int settings_decide_math(settings *s, options *o, int32_t math)
+{
+    *(is_actor_critic(s) ? &s->actor_critic.math : s->system == SYSTEM_APEX_DPG ? &s->dpg.math : &s->learner.math) = math;
+    return options_set(o, OPTION_MATH, "%s", maths[math]);
+}
+
 static int use_act(options *o, int32_t *act)
 {
     TRY(use_text(o, OPTION_ACT, *act == GPUR_ACT_TARGET ? "target" : "latest"));
@@ -293,6 +314,7 @@ static int use_learner(options *o, const gpur_run_config *run, gpur_learner_conf
 {
     TRY(use_integer(o, OPTION_BATCH, &learner->batch_size));
     TRY(use_exploration(o, explored_at_random(o, run), &learner->exploration));
+    TRY(use_math(o, &learner->math));
     TRY(use_int32(o, OPTION_DETERMINISTIC, &learner->deterministic));
     TRY(use_float(o, OPTION_LEARNING_RATE, &learner->optimizer.learning_rate.first));
     learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
@@ -426,6 +448,7 @@ static int use_apex_learner(options *o, gpur_learner_config *learner)
     TRY(use_int32(o, OPTION_PRIORITIZED, &is_prioritized));
     if (!is_prioritized)
         learner->index_source = GPUR_UNIFORM;
+    TRY(use_math(o, &learner->math));
     TRY(use_integer(o, OPTION_TARGET_PERIOD, &learner->target_period));
     TRY(use_integer(o, OPTION_BATCH, &learner->batch_size));
     TRY(use_float(o, OPTION_LEARNING_RATE, &learner->optimizer.learning_rate.first));
@@ -458,6 +481,7 @@ static int use_dpg(options *o, gpur_dpg_config *dpg)
     TRY(use_int32(o, OPTION_PRIORITIZED, &is_prioritized));
     if (!is_prioritized)
         dpg->index_source = GPUR_UNIFORM;
+    TRY(use_math(o, &dpg->math));
     TRY(use_integer(o, OPTION_TARGET_PERIOD, &dpg->target_period));
     TRY(use_integer(o, OPTION_BATCH, &dpg->batch_size));
     TRY(use_float(o, OPTION_LEARNING_RATE, &rate));
@@ -565,7 +589,7 @@ static int find_apex(settings *s, options *o, int is_small)
 
 /* GA3C, A3C and A2C. */
 
-/* An option whose values are words, by the values of the setting. */
+/* An option whose values are three words, by the values of the setting. */
 static int use_word(options *o, option_id id, const char *const words[3], int32_t *setting)
 {
     int32_t i = 0;
@@ -612,6 +636,7 @@ static int use_actor_critic(options *o, gpur_actor_critic_config *learner)
     learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
     TRY(use_float(o, OPTION_ENTROPY, &learner->entropy.first));
     learner->entropy.last = learner->entropy.first;
+    TRY(use_math(o, &learner->math));
     TRY(use_int32(o, OPTION_DETERMINISTIC, &learner->deterministic));
     learner->seed = (uint64_t)options_integer(o, OPTION_SEED);
     return 0;

@@ -143,6 +143,9 @@ GPUR_API gpur_status gpur_actor_critic_publish(gpur_actor_critic *learner, gpur_
 /* Returns the number of train steps done. Any thread. NULL gives 0. */
 GPUR_API int64_t gpur_actor_critic_steps(gpur_actor_critic *learner);
 
+/* As gpur_learner_math. */
+GPUR_API int32_t gpur_actor_critic_math(const gpur_actor_critic *learner);
+
 /* The same as gpur_learner_weight_count, gpur_learner_get_weight_info, gpur_learner_read_weights (ONLINE or GRADIENT,
  * with dual_optimizer the policy's) and gpur_learner_write_weights (ONLINE). */
 GPUR_API int32_t gpur_actor_critic_weight_count(gpur_actor_critic *learner);

@@ -163,7 +163,8 @@ enum { GPUR_APEX_FIELDS = 8 };
 /*
  * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
  * to ask for its spaces. Of `apex` these are all but actors, workers, processes, command, seed, folder, on_event and
- * user. Other members keep their values. Any thread.
+ * user. Other members keep their values. The learner's math becomes FP32, as in the paper, and with "-small" AUTO:
+ * another one is set afterwards. Any thread.
  *
  *   "apex-dqn"        all constants of Horgan et al. 2018, section 4.1 and appendices C and F, for frames of 84 x 84
  *                     bytes. The replay's capacity is 1/16 above the soft capacity of 2,000,000. With another one
@@ -181,7 +182,7 @@ GPUR_API gpur_status gpur_apex_preset(const char *name, const gpur_env_type *typ
                                       gpur_learner_config *learner, gpur_apex_config *apex);
 
 /*
- * The same for Ape-X DPG, in environments of continuous actions whose observations are float32. Of `dpg` math, unroll,
+ * The same for Ape-X DPG, in environments of continuous actions whose observations are float32. Of `dpg` unroll,
  * deterministic and seed keep their values.
  *
  *   "apex-dpg"        all constants of Horgan et al. 2018, appendix D, and where it has none those of "apex-dqn". The

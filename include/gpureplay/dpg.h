@@ -137,6 +137,9 @@ typedef struct gpur_dpg_stats {
  * steps. Any thread. `stats->size` is set by the caller. GPUR_INVALID_ARGUMENT: NULL, or that was not set. */
 GPUR_API gpur_status gpur_dpg_get_stats(gpur_dpg *dpg, gpur_dpg_stats *stats);
 
+/* As gpur_learner_math. */
+GPUR_API int32_t gpur_dpg_math(const gpur_dpg *dpg);
+
 /* The same as gpur_learner_weight_count, gpur_learner_get_weight_info, gpur_learner_read_weights and
  * gpur_learner_write_weights, for both networks: "actor.trunk.0.weight", ..., "critic.q.out.bias". Policies get weights
  * that were written with the next gpur_dpg_publish. */

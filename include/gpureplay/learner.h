@@ -349,6 +349,10 @@ typedef struct gpur_learner_stats {
  */
 GPUR_API gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats);
 
+/* The arithmetic that the learner computes with, GPUR_MATH_FP32, TF32 or BF16: what GPUR_MATH_AUTO has become. -1: NULL.
+ * Any thread. */
+GPUR_API int32_t gpur_learner_math(const gpur_learner *learner);
+
 /* The arrays with one number for each weight: the network that is trained, the target network, the last gradient. */
 enum { GPUR_WEIGHTS_ONLINE = 0, GPUR_WEIGHTS_TARGET = 1, GPUR_WEIGHTS_GRADIENT = 2 };
 

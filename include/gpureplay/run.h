@@ -113,7 +113,7 @@ enum { GPUR_RUN_FIELDS = 7 };
 /*
  * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
  * to ask for its spaces. Of `run` these are all but threads, seed, on_event and user. Other members keep their values.
- * Any thread.
+ * The learner's math becomes FP32, as in the papers, and with "-small" AUTO: another one is set afterwards. Any thread.
  *
  *   "fast-dqn"         all constants of Daley & Amato 2021, table 5 and section 5, with the network of Mnih et al.
  *                      2015, for frames of 84 x 84 bytes

@@ -129,6 +129,7 @@ static gpur_status set_dqn_system(preset *p)
     p->learner.returns.cache_size = 0;
     GPUR_TRY(strcmp(p->name, "apex-dqn") == 0 ? set_apex_dqn(p, &kind) : set_apex_dqn_small(p, &kind));
     p->learner.network.num_actions = p->info.action.num_actions;
+    p->learner.math = gpur_system_math(p->name);
     gpur_system_set_layout(&p->info.obs, &kind, p->fields, &p->replay);
     set_extra_frames(p);
     add_fields(p);
@@ -142,7 +143,6 @@ static gpur_status set_dpg(gpur_dpg_config *dpg)
 {
     gpur_dpg_config paper;
     GPUR_TRY(gpur_dpg_config_init(&paper, sizeof paper));
-    paper.math = dpg->math;
     paper.unroll = dpg->unroll;
     paper.deterministic = dpg->deterministic;
     paper.seed = dpg->seed;
@@ -191,6 +191,7 @@ static gpur_status set_dpg_system(preset *p)
                  p->env_name, (int)p->info.obs.dtype);
     GPUR_TRY(set_apex(&p->apex));
     GPUR_TRY(set_dpg(&p->dpg));
+    p->dpg.math = gpur_system_math(p->name);
     p->dpg.actor.num_actions = (int32_t)gpur_min(gpur_space_numbers(&p->info.action), INT32_MAX);
     GPUR_TRY(gpur_prefix_error(gpur_chooser_check(&p->info.action, &p->dpg.actor), "%s", p->env_name));
     if (strcmp(p->name, "apex-dpg") == 0)

@@ -2,6 +2,7 @@
 #include "learn/config.h"
 
 #include "base/sized.h"
+#include "device/device.h"
 #include "learn/algorithm.h"
 #include "learn/optimizer.h"
 #include "replay/config.h"
@@ -132,6 +133,18 @@ static gpur_status check_source(const gpur_learner_config *config, const gpur_re
     return gpur_schedule_check(&config->beta, GPUR_MAX_EXPONENT, "beta");
 }
 
+gpur_status gpur_math_check(int32_t math)
+{
+    return gpur_choice_check(math, GPUR_MATH_AUTO, "math", "GPUR_MATH_FP32, TF32, BF16 or AUTO (0 to 3)");
+}
+
+int32_t gpur_math_decide(gpur_device *device, int32_t math)
+{
+    if (math != GPUR_MATH_AUTO)
+        return math;
+    return gpur_device_get_traits(device)->has_own_memory ? GPUR_MATH_TF32 : GPUR_MATH_FP32;
+}
+
 gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_replay_config *replay)
 {
     GPUR_TRY(gpur_algorithm_dqn.check(config));
@@ -141,7 +154,7 @@ gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_re
     if (config->index_source == GPUR_SOURCE_AUTO)
         config->index_source = replay->index_source;
     GPUR_TRY(check_acting(config));
-    GPUR_TRY(gpur_choice_check(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
+    GPUR_TRY(gpur_math_check(config->math));
     GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",
                  config->unroll, MAX_UNROLL);
     GPUR_TRY(gpur_choice_check(config->step_kernel, GPUR_STEP_FUSED, "step_kernel",

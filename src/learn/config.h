@@ -13,6 +13,12 @@ enum { GPUR_MAX_ACT_BATCH = 1 << 20 }; /* observations that are acted on at a ti
  * replay's index_source. `replay`: the checked settings of the replay. */
 gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_replay_config *replay);
 
+/* Refuses a value that is no GPUR_MATH_*. */
+gpur_status gpur_math_check(int32_t math);
+
+/* What GPUR_MATH_AUTO is on this device: TF32 on a GPU, else FP32. Other values are what they are. */
+int32_t gpur_math_decide(gpur_device *device, int32_t math);
+
 /* The fields of a replay's schema that a learner reads. */
 
 typedef struct gpur_learn_fields {

@@ -146,8 +146,13 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(gpur_returns_config_check(config, replay));
     GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)));
     GPUR_TRY(gpur_network_build(&learner->network, &config->network, &input_shape));
+    const int32_t math = config->math;
+    if (math == GPUR_MATH_AUTO)
+        config->math = GPUR_MATH_FP32; /* the one of a step that is one kernel */
     gpur_network_choose_bf16(&learner->network, learner->device, config->math);
     GPUR_TRY(gpur_fused_step_choose(&context, &config->step_kernel));
+    if (config->step_kernel != GPUR_STEP_FUSED)
+        config->math = gpur_math_decide(learner->device, math);
     GPUR_TRY(open_parts(learner, &context));
     GPUR_TRY(assign_memory(learner));
     GPUR_TRY(connect_parts(learner));
@@ -317,6 +322,11 @@ static int64_t pinned_bytes(const gpur_learner *learner)
         if (parts[i].part->pinned_bytes)
             bytes += parts[i].part->pinned_bytes(const_struct_of(learner, i));
     return bytes;
+}
+
+int32_t gpur_learner_math(const gpur_learner *learner)
+{
+    return learner ? learner->config.math : -1;
 }
 
 gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats)

@@ -243,6 +243,7 @@ static gpur_status set_all(const preset *p, int system)
     p->learner->returns.cache_size = 0;
     GPUR_TRY(systems[system].set(p, &kind));
     p->learner->network.num_actions = p->info.action.num_actions;
+    p->learner->math = gpur_system_math(p->name);
     p->run->env_options = p->options;
     set_replay(p, &kind);
     return GPUR_OK;

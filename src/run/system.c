@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "run/system.h"
 
+#include "gpureplay/math.h"
+
 #include <string.h>
 
 int32_t gpur_shape_dims(const int32_t *shape)
@@ -71,6 +73,11 @@ void gpur_system_set_layout(const gpur_space *obs, const gpur_obs_kind *kind, gp
     replay->frame_stack = kind->is_frame ? kind->stack : 1;
     if (kind->is_frame)
         replay->stack_axis = GPUR_STACK_FIRST;
+}
+
+int32_t gpur_system_math(const char *preset)
+{
+    return strstr(preset, "-small") ? GPUR_MATH_AUTO : GPUR_MATH_FP32;
 }
 
 float gpur_system_input_scale(const gpur_space *obs)

@@ -35,6 +35,9 @@ gpur_status gpur_system_check_frames(const char *preset, const char *env_name, c
 void gpur_system_set_layout(const gpur_space *obs, const gpur_obs_kind *kind, gpur_field *fields,
                             gpur_replay_config *replay);
 
+/* The arithmetic of a preset, GPUR_MATH_*: float32 as in the papers, and what is fastest for the small relatives. */
+int32_t gpur_system_math(const char *preset);
+
 /* Bytes up to 255 become numbers up to 1. */
 float gpur_system_input_scale(const gpur_space *obs);
 

@@ -330,6 +330,7 @@ static void check_runs(const char *name, const gpur_env_type *type)
     system_config c;
     const int has_dpg = strstr(name, "dpg") != NULL;
     CHECK_OK(has_dpg ? read_dpg(name, type, &c) : read_preset(name, type, &c));
+    CHECK_EQUAL(has_dpg ? c.dpg.math : c.learner.math, strstr(name, "-small") ? GPUR_MATH_AUTO : GPUR_MATH_FP32);
     c.replay.capacity = 3000, c.replay.min_size = 100, c.replay.block_rows = 100, c.replay.max_batch = 64;
     c.replay.extra_frames = c.replay.extra_frames > 0 ? 1000 : 0;
     c.apex.soft_capacity = 1000, c.apex.actors = 2;

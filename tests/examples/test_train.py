@@ -88,6 +88,9 @@ def a_run_has_all_its_files(folder):
     assert (config["run"]["num_envs"], config["run"]["target_period"], config["options"]["steps"]) == (8, 1000, STEPS)
     assert config["options"]["learning-rate"] == config["learner"]["optimizer"]["learning_rate"]["last"] == 0.00025
     assert config["device"]["name"] == DEVICE and config["build"]["version"] == config["version"]
+    # The preset's "auto" is decided. CartPole's two dense layers train in one kernel on a GPU, which has float32 alone.
+    assert config["options"]["math"] == config["learner"]["math"] == "fp32"
+    assert "--math fp32\n" in (folder / "options.txt").read_text()
 
     for kind, name in (("episodes", "episode"), ("evaluations", "evaluation"), ("rates", "rates")):
         assert rows_of(folder, kind) == log_of(folder, name), kind
@@ -157,6 +160,21 @@ def a_run_can_be_made_longer(folder, whole):
     less = run("--resume", folder, "--steps", 3000, status=2)
     assert "3000" in less.stderr and str(STEPS) in less.stderr
     assert results_of(folder) == results_of(whole)
+
+
+def a_run_keeps_its_arithmetic(folder):
+    """Also one that began before there was a choice, in float32."""
+    run(*pole(out=folder, steps=2000, math="tf32"))
+    config = json.loads((folder / "config.json").read_text())
+    assert config["options"]["math"] == config["learner"]["math"] == "tf32"
+    run("--resume", folder, "--steps", 3000)
+    assert json.loads((folder / "config.json").read_text())["learner"]["math"] == "tf32"
+    path, wanted = folder / "options.txt", "and the run that is to be resumed has"
+    assert f"--math is bf16, {wanted} tf32" in run("--resume", folder, "--math", "bf16", status=2).stderr
+    path.write_text(path.read_text().replace("--math tf32\n", ""))
+    assert f"--math is tf32, {wanted} fp32" in run("--resume", folder, "--math", "tf32", status=2).stderr
+    run("--resume", folder, "--steps", 4000)
+    assert "--math fp32\n" in path.read_text()
 
 
 def a_run_without_a_checkpoint_cannot_be_resumed(folder):
@@ -357,6 +375,7 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--steps", "1e6"], ["--steps", '"1e6"']),
         ([*game, "--concurrent", "2"], ["--concurrent", '"2"']),
         ([*game, "--learning-rate", "-1"], ["--learning-rate", '"-1"']),
+        ([*game, "--math", "fp8"], ['--math is "fp8"; it must be fp32, tf32, bf16 or auto']),
         ([*game, "--target-period", "10"], ["10", "4", "multiple"]),
         ([*game, "--num-envs", "16"], ["--target-period is 1000 and --num-envs is 16", "or give --synchronized 0"]),
         ([*game, "--env-threads", "16"], ["--env-threads is 16 and --num-envs is 8; the first must be 0 (as many)"]),
@@ -442,6 +461,7 @@ def main():
         the_same_seed_trains_alike(folder, whole)
         a_killed_run_goes_on_bit_for_bit(folder / "killed", whole, seconds)
         a_run_can_be_made_longer(folder / "longer", whole)
+        a_run_keeps_its_arithmetic(folder / "arithmetic")
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         a_run_without_a_checkpoint_cannot_be_resumed(folder)
         without_exploration_steps_epsilon_has_its_last_value(folder / "greedy")
@@ -457,7 +477,7 @@ def main():
         a_plugin_that_steps_many_at_once_is_enough(folder / "vector")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 18 tests")
+    print(f"test_train {DEVICE}: 19 tests")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,8 @@ def a_run_has_all_its_files(folder):
     assert config["apex"]["rows_under_way"] == 500  # of 125 train steps
     assert (config["apex"]["actors"], config["apex"]["soft_capacity"], config["options"]["actors"]) == (3, 100000, 3)
     assert config["replay"]["capacity"] == 106250 and "run" not in config
+    if DEVICE == "cpu":  # what the preset's "auto" becomes
+        assert config["options"]["math"] == config["learner"]["math"] == "fp32"
 
     for kind, name in (("episodes", "episode"), ("evaluations", "evaluation"), ("rates", "rates")):
         assert rows_of(folder, kind) == log_of(folder, name), kind
@@ -257,8 +259,9 @@ def continuous_actions_are_trained_on(folder):
     assert config["apex"]["sigma"] == 0.2 and config["dpg"]["batch_size"] == 16 and "learner" not in config
     assert config["replay"]["eviction"] == "priority" and config["replay"]["capacity"] == 1062
     assert config["dpg"]["actor"]["head"] == "tanh_action" and config["dpg"]["index_source"] == "prioritized_stratified"
-    before = rows_of(folder / "run", "rates")[-1]
-    assert before["train_steps"] > 0 and before["loss"] >= 0 and before["gradient_norm"] >= 0
+    rates = rows_of(folder / "run", "rates")
+    before, learned = rates[-1], [row for row in rates if row["loss"] is not None]  # since the row before it trained
+    assert learned and all(row["loss"] >= 0 and row["gradient_norm"] >= 0 for row in learned), rates
     run("--resume", folder / "run", "--steps", int(before["step"]) + 1000)
     assert rows_of(folder / "run", "rates")[-1]["train_steps"] > before["train_steps"]
     refused = run(*swing, "--second-activation", "linear", "--out", folder / "refused", status=2).stderr
@@ -286,6 +289,7 @@ def other_options_are_refused(folder):
         ([*small, "--refill"], ["refill", "resume"]),
         ([*small, "--actors", 0], ["actors", "0", "1"]),
         ([*small, "--epsilons", "0.5,2"], ["epsilons", "2", "0 to 1"]),
+        ([*small, "--math", "fp8"], ["--math is \"fp8\"; it must be fp32, tf32, bf16 or auto"]),
         ([*small, "--initial-priorities", "none"], ["none", "td", "max"]),
         ([*small, "--prepopulation", 3000, "--capacity", 2000], ["3000", "2000"]),
         (["--preset", "apex-dqn"], ["84", "apex-dqn-small"]),

@@ -54,6 +54,8 @@ def a_run_has_all_its_files(folder):
     assert config["actor_critic"]["max_batch"] == 45 and config["actor_critic"]["obs"]["shape"] == [4]  # 40 + 5
     assert config["actor_critic"]["optimizer"]["learning_rate"]["last"] == config["options"]["learning-rate"] == 0.001
     assert not {"run", "apex", "replay", "learner"} & set(config)
+    if DEVICE == "cpu":  # what the preset's "auto" becomes
+        assert config["options"]["math"] == config["actor_critic"]["math"] == "fp32"
     for kind, name in (("episodes", "episode"), ("evaluations", "evaluation"), ("rates", "rates")):
         assert rows_of(folder, kind) == log_of(folder, name), kind
 
@@ -181,6 +183,7 @@ def other_options_are_refused(folder):
         (["--preset", "apex-dqn-small", "--deterministic", 1],
          ["deterministic", "apex-dqn-small", "take a preset of fast-dqn, dqn-lambda, vrc, GA3C, A3C or A2C"]),
         ([*small, "--tuner", "best"], ["--tuner is \"best\"; it must be none, paper or code"]),
+        ([*small, "--math", "fp8"], ["--math is \"fp8\"; it must be fp32, tf32, bf16 or auto"]),
         ([*small, "--when-full", "drop"], ["--when-full is \"drop\"; it must be wait, refuse or drop-oldest"]),
         ([*small, "--agents", 0], ["agents", "0", "1 to 1024"]),
         ([*small, "--tuner-period", 2e9], ["tuner_period is 2e+09 seconds"]),

@@ -138,6 +138,7 @@ TEST(the_other_presets_differ_in_network_and_system)
         const gpur_network_config *const n = &c.learner.network;
         const int is_large = others[i].layers == 4;
         CHECK_EQUAL(c.run.system, others[i].system);
+        CHECK_EQUAL(c.learner.math, GPUR_MATH_FP32);
         CHECK_EQUAL(n->trunk_count, others[i].layers);
         CHECK_EQUAL(n->trunk[0].units, is_large ? 32 : 16);
         CHECK_EQUAL(n->trunk[0].stride, others[i].stride);
@@ -158,6 +159,7 @@ TEST(the_small_ones_take_other_games)
         CHECK_OK(gpur_env_find(games[i % 2], &type));
         CHECK_OK(read_preset(names[i / 2], type, &c));
         CHECK_EQUAL(c.run.system, i / 2);
+        CHECK_EQUAL(c.learner.math, GPUR_MATH_AUTO);
         CHECK_EQUAL(c.run.t_max, i / 2 == GPUR_A3C ? 40 : 5);
         CHECK_EQUAL(c.learner.network.trunk[0].kind, i % 2 ? GPUR_CONV : GPUR_DENSE);
         CHECK_EQUAL(c.learner.network.num_actions, i % 2 ? 6 : 2);

@@ -294,6 +294,37 @@ TEST(train_steps_agree_with_the_reference)
     }
 }
 
+/* Trains a little. Returns the mean loss of the critic and that of the last step's actor. */
+static gpur_dpg_stats trained_with(int32_t math)
+{
+    gpur_dpg_config config = dpg_fixture_config();
+    gpur_dpg_stats stats = {.steps = -1};
+    config.math = math;
+    if (dpg_fixture_open(&fixture, device, 0) == GPUR_OK) {
+        gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &config);
+        if (dpg && gpur_dpg_train(dpg, 10) == GPUR_OK)
+            stats = dpg_fixture_stats(dpg);
+        gpur_dpg_destroy(dpg);
+    }
+    dpg_fixture_close(&fixture);
+    return stats;
+}
+
+/* The CPU computes in float32, whatever is asked for. */
+TEST(tensor_cores_compute_nearly_the_same_and_the_cpu_the_same)
+{
+    static const double tolerances[] = {[GPUR_MATH_TF32] = 1e-2, [GPUR_MATH_BF16] = 5e-2, [GPUR_MATH_AUTO] = 1e-2};
+    const gpur_dpg_stats wanted = trained_with(GPUR_MATH_FP32);
+    CHECK(wanted.steps == 10 && wanted.mean_critic_loss > 0);
+    for (int32_t math = GPUR_MATH_TF32; math <= GPUR_MATH_AUTO; math++) {
+        const gpur_dpg_stats stats = trained_with(math);
+        const double tolerance = test_on_cuda() ? tolerances[math] : 0;
+        CHECK_EQUAL(stats.steps, 10);
+        CHECK_NEAR(stats.mean_critic_loss, wanted.mean_critic_loss, tolerance * wanted.mean_critic_loss);
+        CHECK_NEAR(stats.actor_gradient_norm, wanted.actor_gradient_norm, tolerance * wanted.actor_gradient_norm);
+    }
+}
+
 /* Finite differences. */
 
 /* Sum over the batch of -g_k mu_k(s) / B with constants g, whose gradient is the actor's. */
@@ -904,6 +935,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < DPG_ROWS; i++)
         rows[i] = dpg_fixture_row(i);
     RUN(train_steps_agree_with_the_reference);
+    RUN(tensor_cores_compute_nearly_the_same_and_the_cpu_the_same);
     if (!IN_RACE_CHECK) {
         RUN(gradients_are_finite_differences_of_the_losses_and_action_gradients_are_clipped);
         RUN(initial_weights_of_actor_and_critic_are_independent);

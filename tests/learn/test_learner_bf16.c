@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A learner whose network is in bfloat16: whatever writes weights also writes their copies in bfloat16. And train steps
- * with a second stream, in either arithmetic: it must not change a bit. A CPU does neither unless it is told to; with a
+ * with a second stream, in either arithmetic: it must not change a bit. And what GPUR_MATH_AUTO is. A CPU does neither unless it is told to; with a
  * thread for each stream, ThreadSanitizer then finds work that is not ordered.
  */
 #include "test.h"
@@ -9,6 +9,7 @@
 #include "device/backend.h"
 #include "learn/acting/policy.h"
 #include "learn/learner.h"
+#include "support/dpg_fixture.h"
 #include "support/file_utils.h"
 #include "support/learner_fixture.h"
 #include "support/policy_fixture.h"
@@ -182,6 +183,64 @@ TEST(a_second_stream_changes_no_bit)
     }
 }
 
+/* What a learner computes with; -1 on an error, which is printed. */
+static int32_t math_of(int kind, const gpur_learner_config *config)
+{
+    gpur_learner *learner = NULL;
+    gpur_status status = learner_fixture_open_kind(&fixture, device, kind, rows_of_kind(kind), NOT_PRIORITIZED);
+    if (status == GPUR_OK)
+        status = gpur_learner_create(fixture.replay, config, &learner);
+    if (status == GPUR_OK)
+        status = gpur_learner_train(learner, 2);
+    const int32_t math = status == GPUR_OK ? gpur_learner_math(learner) : -1;
+    if (status != GPUR_OK)
+        fprintf(stderr, "%s\n", gpur_last_error());
+    learner_fixture_close_learner(&fixture, learner);
+    return math;
+}
+
+/* On a GPU tensor cores, but not where a whole train step is one kernel, which has none. */
+TEST(automatic_arithmetic_is_what_the_device_is_fast_in)
+{
+    static dpg_fixture dpg_replay;
+    const int32_t fast = test_on_cuda() ? GPUR_MATH_TF32 : GPUR_MATH_FP32;
+    gpur_learner_config image = image_config(GPUR_MATH_AUTO), dense;
+    CHECK_EQUAL(math_of(ROWS_PLANES, &image), fast);
+    image.math = GPUR_MATH_TF32;
+    CHECK_EQUAL(math_of(ROWS_PLANES, &image), GPUR_MATH_TF32); /* what is given stays */
+    CHECK_OK(gpur_learner_config_init(&dense, sizeof dense));
+    CHECK_OK(gpur_learner_config_preset(&dense, "melee-gpu"));
+    dense.batch_size = 16, dense.math = GPUR_MATH_AUTO;
+    CHECK_EQUAL(math_of(ROWS_WIDE, &dense), GPUR_MATH_FP32);
+    dense.step_kernel = GPUR_STEP_LIBRARIES;
+    CHECK_EQUAL(math_of(ROWS_WIDE, &dense), fast);
+
+    gpur_dpg_config config = dpg_fixture_config();
+    config.math = GPUR_MATH_AUTO;
+    CHECK_OK(dpg_fixture_open(&dpg_replay, device, 0));
+    gpur_dpg *const dpg = dpg_fixture_learner(&dpg_replay, &config);
+    CHECK_EQUAL(gpur_dpg_math(dpg), fast);
+    gpur_dpg_destroy(dpg);
+    dpg_fixture_close(&dpg_replay);
+
+    gpur_actor_critic_config critic;
+    gpur_actor_critic *learner = NULL;
+    gpur_policy *policy = NULL;
+    gpur_policy_config acting;
+    CHECK_OK(gpur_actor_critic_config_init(&critic, sizeof critic));
+    critic.network.num_actions = 3, critic.math = GPUR_MATH_AUTO;
+    critic.obs = (gpur_field){"obs", GPUR_FLOAT32, {5}};
+    CHECK_OK(gpur_actor_critic_create(device, &critic, &learner));
+    CHECK_EQUAL(gpur_actor_critic_math(learner), fast);
+    gpur_actor_critic_destroy(learner);
+    CHECK_OK(gpur_policy_config_init(&acting, sizeof acting));
+    acting.network.num_actions = 3, acting.obs = critic.obs, acting.math = GPUR_MATH_AUTO;
+    CHECK_OK(gpur_policy_create(device, &acting, &policy));
+    CHECK_EQUAL(policy->config.math, fast);
+    gpur_policy_destroy(policy);
+    CHECK(gpur_learner_math(NULL) == -1 && gpur_dpg_math(NULL) == -1 && gpur_actor_critic_math(NULL) == -1);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -189,6 +248,7 @@ int main(int argc, char **argv)
     device->traits.has_bf16 = 1;
     RUN(whatever_writes_weights_also_writes_them_in_bfloat16);
     RUN(a_second_stream_changes_no_bit);
+    RUN(automatic_arithmetic_is_what_the_device_is_fast_in);
     test_remove_folder();
     gpur_device_close(device);
     return test_main_end();

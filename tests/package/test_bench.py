@@ -46,6 +46,13 @@ def choose(program, folder):
     run(program, "--quick", "--rounds", "6", "--only", "no such case", status=1)
 
 
+def name_arithmetic(program, folder):
+    path = folder / "arithmetic.json"
+    run(program, "--quick", "--only", "no such case", "--math", "tf32", "--json", path, status=1)
+    assert json.loads(path.read_text())["settings"].endswith(", tf32")
+    run(program, "--math", "fp8", status=2)
+
+
 def keep_seconds(program, folder):
     path = folder / "seconds.json"
     for given, least in ((("--quick",), 1), (("--seconds", "2", "--quick"), 2)):
@@ -62,6 +69,8 @@ def main():
             measure(program, folder)
             if program.name == "bench_priority":
                 choose(program, folder)
+            if program.name == "bench_ablation":
+                name_arithmetic(program, folder)
             if program.name == "bench_ga3c":
                 keep_seconds(program, folder)
         assert run(sys.executable, BENCH / "table.py", folder).count("|---|") >= len(programs)

@@ -161,7 +161,7 @@ BAD = {
     "unknown": ({"learning_rate": 1}, TypeError, "'learning_rate' is no setting; they are trunk, head"),
     "streams": ({"streams": 65}, gpureplay.InvalidArgument, "streams is 65; it must be 1 to 64"),
     "batch": ({"max_batch": 0}, gpureplay.InvalidArgument, "max_batch is 0; it must be 1 to 1048576"),
-    "math": ({"math": "fp8"}, ValueError, "math is 'fp8'; it must be one of 'fp32', 'tf32', 'bf16'"),
+    "math": ({"math": "fp8"}, ValueError, "math is 'fp8'; it must be one of 'fp32', 'tf32', 'bf16', 'auto'"),
     "head": ({"head": "softmax"}, ValueError, "head is 'softmax'; it must be one of 'q', 'dueling'"),
     "preset": ({"preset": "atari"}, gpureplay.InvalidArgument, "atari"),
     "dtype": ({"obs": ((4,), "int64")}, gpureplay.InvalidArgument, "is int64; a network reads float32 or uint8"),

@@ -312,6 +312,19 @@ TEST(the_small_relatives_differ_as_their_systems_do)
     CHECK(fabs((double)new.learner.exploration.first - 0.955) < 1e-6 && new.learner.exploration.steps == 95000);
 }
 
+TEST(presets_compute_in_float32_as_the_papers_unless_they_are_small)
+{
+    static const char *const names[] = {"fast-dqn", "dqn-lambda-2019", "vrc-2021", "fast-dqn-small",
+                                        "dqn-lambda-2019-small", "vrc-2021-small"};
+    const gpur_env_type *cartpole = NULL;
+    CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
+    for (int i = 0; i < 6; i++) {
+        system_config c;
+        CHECK_OK(read_preset(names[i], i < 3 ? &frames : cartpole, &c));
+        CHECK_EQUAL(c.learner.math, i < 3 ? GPUR_MATH_FP32 : GPUR_MATH_AUTO);
+    }
+}
+
 /* Of a program that was compiled against a header without caches the learner's config is shorter, and it has room for
  * six fields. */
 TEST(an_older_programs_configs_are_not_written_beyond_their_end)
@@ -479,6 +492,7 @@ int main(int argc, char **argv)
     RUN(dqn_lambda_2019_has_the_authors_setting_of_cartpole);
     RUN(the_small_relatives_differ_as_their_systems_do);
     RUN(an_older_programs_configs_are_not_written_beyond_their_end);
+    RUN(presets_compute_in_float32_as_the_papers_unless_they_are_small);
     RUN(the_small_preset_sets_all_of_a_run);
     RUN(a_refused_preset_changes_nothing);
     RUN(an_image_with_its_channels_first_is_refused);

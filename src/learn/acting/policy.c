@@ -40,7 +40,7 @@ static gpur_status check_config(const gpur_policy_config *config)
                  "streams is %" PRId32 "; it must be 1 to %d", config->streams, GPUR_MAX_POLICY_STREAMS);
     GPUR_REQUIRE(config->policy_floor >= 0.0f && config->policy_floor < 1.0f,
                  "policy_floor is %g; it must be at least 0 and below 1", (double)config->policy_floor);
-    GPUR_TRY(gpur_choice_check(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
+    GPUR_TRY(gpur_math_check(config->math));
     GPUR_TRY(gpur_reserved_check(&(const int64_t){config->reserved}, 1, "gpur_policy_config"));
     return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
 }
@@ -106,6 +106,7 @@ static gpur_status build(gpur_policy *policy, const gpur_policy_config *given)
     GPUR_TRY(gpur_policy_config_init(config, sizeof *config));
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_policy_config"));
     GPUR_TRY(check_config(config));
+    config->math = gpur_math_decide(policy->device, config->math);
     GPUR_TRY(build_network(policy, &spec));
     config->obs.name = NULL;
     GPUR_TRY(open_inferences(policy, &spec));

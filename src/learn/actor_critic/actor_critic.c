@@ -61,7 +61,7 @@ static gpur_status check_config(const gpur_actor_critic_config *config)
     GPUR_TRY(check_loss(config));
     GPUR_REQUIRE(config->max_batch >= 1 && config->max_batch <= GPUR_MAX_ACTOR_CRITIC_BATCH,
                  "max_batch is %" PRId32 "; it must be 1 to %d", config->max_batch, GPUR_MAX_ACTOR_CRITIC_BATCH);
-    GPUR_TRY(gpur_choice_check(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
+    GPUR_TRY(gpur_math_check(config->math));
     GPUR_TRY(gpur_choice_check(config->check_finite, 1, "check_finite", "0 or 1"));
     return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
 }
@@ -130,6 +130,7 @@ static gpur_status build(gpur_actor_critic *learner, const gpur_actor_critic_con
     GPUR_TRY(gpur_actor_critic_config_init(config, sizeof *config));
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_actor_critic_config"));
     GPUR_TRY(check_config(config));
+    config->math = gpur_math_decide(device, config->math);
     GPUR_TRY(build_network(learner));
     GPUR_TRY(gpur_ticket_lock_open(&learner->lock, "an actor-critic"));
     for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++)
@@ -226,6 +227,11 @@ static void count_step(gpur_actor_critic *learner, gpur_actor_critic_losses *los
     losses->step = (int64_t)state->step;
     losses->gradient_norm = (double)state->gradient_norm;
     losses->learning_rate = (double)state->learning_rate;
+}
+
+int32_t gpur_actor_critic_math(const gpur_actor_critic *learner)
+{
+    return learner ? learner->config.math : -1;
 }
 
 gpur_status gpur_actor_critic_train(gpur_actor_critic *learner, const gpur_actor_critic_batch *given,

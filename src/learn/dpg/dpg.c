@@ -113,7 +113,7 @@ static gpur_status step_config_of(const gpur_dpg *dpg, gpur_learner_config *step
     step->beta = config->beta;
     step->batch_size = config->batch_size;
     step->target_period = config->target_period;
-    step->math = config->math;
+    step->math = config->math; /* which is decided */
     step->unroll = config->unroll;
     step->deterministic = config->deterministic;
     step->seed = config->seed;
@@ -192,6 +192,7 @@ static gpur_status build(gpur_dpg *dpg, const gpur_dpg_config *given)
     gpur_learner_config step;
     GPUR_TRY(gpur_dpg_config_init(&dpg->config, sizeof dpg->config));
     GPUR_TRY(gpur_sized_read(&dpg->config, sizeof dpg->config, given, "gpur_dpg_config"));
+    dpg->config.math = gpur_math_decide(dpg->device, dpg->config.math);
     GPUR_TRY(build_networks(dpg, &fields));
     GPUR_TRY(step_config_of(dpg, &step));
     GPUR_TRY(open_parts(dpg, &step, &fields));
@@ -306,6 +307,11 @@ gpur_status gpur_dpg_publish(gpur_dpg *dpg, gpur_policy *policy)
     const gpur_status status = gpur_policy_enqueue_write(policy, dpg->stream, from.optimizer->weights, version);
     gpur_consumer_unlock(dpg->replay);
     return status;
+}
+
+int32_t gpur_dpg_math(const gpur_dpg *dpg)
+{
+    return dpg ? dpg->config.math : -1;
 }
 
 gpur_status gpur_dpg_get_stats(gpur_dpg *dpg, gpur_dpg_stats *stats)

@@ -68,6 +68,7 @@ class ActorCritic(Learner):
         note_library_threads()
         create = functools.partial(self.device._call, lib.gpur_actor_critic_create, ctypes.addressof(self._config))
         super().__init__(create, lib.gpur_actor_critic_destroy)
+        self._config.math = self._invoke(lib.gpur_actor_critic_math)  # "auto" has become one of the others
 
     def train(self, obs: Any, actions: Any, returns: Any) -> ActorCriticLosses:
         """Trains on a batch, and returns when that is done.

@@ -50,7 +50,7 @@ ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND, ADAM_TF = 0, 
 ESTIMATOR_PENG, ESTIMATOR_N_STEP, ESTIMATOR_WATKINS, ESTIMATOR_PENG_MEDIAN, ESTIMATOR_WATKINS_MEDIAN = 0, 1, 2, 3, 4
 ESTIMATOR_PENG_ERROR_BOUND, ESTIMATOR_WATKINS_ERROR_BOUND = 5, 6
 CACHE_VIRTUAL, CACHE_PHYSICAL, CACHE_PERMUTATION, CACHE_REPLACEMENT = 0, 1, 0, 1
-MATH_FP32, MATH_TF32, MATH_BF16 = 0, 1, 2
+MATH_FP32, MATH_TF32, MATH_BF16, MATH_AUTO = 0, 1, 2, 3
 ACT_LATEST, ACT_PREVIOUS, ACT_TARGET = 0, 1, 2
 STEP_AUTO, STEP_LIBRARIES, STEP_FUSED = 0, 1, 2
 WEIGHTS_ONLINE, WEIGHTS_TARGET, WEIGHTS_GRADIENT = 0, 1, 2
@@ -483,6 +483,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
     (None, [_P, _P], "gpur_device_free"),
     (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
+    (_I32, [_P], "gpur_learner_math gpur_dpg_math gpur_actor_critic_math"),
     (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush "
         "gpur_writer_end_appended_episode gpur_learner_sync gpur_learner_refresh "
         "gpur_learner_weight_count gpur_run_evaluate gpur_actor_critic_weight_count "

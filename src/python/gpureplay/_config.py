@@ -49,7 +49,8 @@ _LEARNER_CHOICES = {
     "log": {"add": _c_api.LOG_ADD, "max": _c_api.LOG_MAX, "softmax": _c_api.LOG_SOFTMAX},
     "loss": {"huber": _c_api.LOSS_HUBER, "squared": _c_api.LOSS_SQUARED},
     "act": {"latest": _c_api.ACT_LATEST, "previous": _c_api.ACT_PREVIOUS, "target": _c_api.ACT_TARGET},
-    "math": {"fp32": _c_api.MATH_FP32, "tf32": _c_api.MATH_TF32, "bf16": _c_api.MATH_BF16},
+    "math": {"fp32": _c_api.MATH_FP32, "tf32": _c_api.MATH_TF32, "bf16": _c_api.MATH_BF16,
+             "auto": _c_api.MATH_AUTO},
     "step_kernel": {"auto": _c_api.STEP_AUTO, "libraries": _c_api.STEP_LIBRARIES, "fused": _c_api.STEP_FUSED},
 }
 

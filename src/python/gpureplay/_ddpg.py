@@ -88,6 +88,7 @@ class DDPG(ReplayLearner):
         create = functools.partial(buffer._call, lib.gpur_dpg_create, ctypes.addressof(self._config))
         super().__init__(create, lib.gpur_dpg_destroy, buffer)
         self._buffer = buffer  # keeps it alive
+        self._config.math = self._invoke(lib.gpur_dpg_math)  # "auto" has become one of the others
         buffer._users.add(self)
         self._num_actions: int = shape[0]
         self._obs = Field("obs", fields["obs"].shape, fields["obs"].dtype)

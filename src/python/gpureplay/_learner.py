@@ -208,7 +208,7 @@ class DQN(ReplayLearner):
     settings: the members of gpur_learner_config by name (include/gpureplay/learner.h). Choices are words:
         trunk [128, (64, "tanh")], head "q" or "dueling", hidden 512, optimizer "adam" ..., learning_rate 1e-3 or
         (first, last, steps), exploration (1.0, 0.05, 10_000), loss "huber" or "squared", double_dqn, batch_size,
-        target_period, act "latest", "previous" or "target", math "fp32", "tf32" or "bf16" (on CUDA), step_kernel
+        target_period, act "latest", "previous" or "target", math "fp32", "tf32", "bf16" (on CUDA) or "auto", step_kernel
         "auto", "libraries" or "fused" (whole train steps in one kernel, for small networks on a GPU), seed.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
         {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}, where padding may be "same", as in
@@ -251,6 +251,7 @@ class DQN(ReplayLearner):
         self._buffer = buffer  # keeps it alive
         buffer._users.add(self)
         self._config = config
+        config.math = self._invoke(lib.gpur_learner_math)  # "auto" has become one of the others
         self._num_actions: int = config.network.num_actions
         self._batch_size: int = config.batch_size
         obs = next(field for field in buffer.fields if field.name == "obs")

@@ -22,6 +22,7 @@ from ._library import InvalidArgument
 Value = Optional[Union[str, int, float, bool]]
 FILE = "options.txt"
 OVERRIDES = ("buffer", "agent")  # parameters of `train` with other settings by name; the program has none of them
+MATHS = ("fp32", "tf32", "bf16", "auto")
 _MOST = (2**63 - 1) // 4
 
 
@@ -78,6 +79,9 @@ OPTIONS = {
                                   "continuous actions apex-dpg, apex-dpg-small"),
     "device": Option(str, "NAME", "auto (default: a GPU if there is one), cpu, cuda:N"),
     "threads": Option(int, "N", "threads that compute on the CPU (0: as many as there are cores)", 0, 1024),
+    "math": Option(str, "|".join(MATHS), "arithmetic of matrix products and convolutions on a GPU; auto: tf32, or fp32 "
+                                         "where a train step is one kernel, and on the CPU fp32 (fp32, auto). A run "
+                                         "keeps what it began with"),
     "deterministic": Option(bool, "0|1", "1: the same results each time on a GPU, too, by slower kernels (0); of "
                                          "actor-critics with a2c alone", of=System.RUN | System.ACTOR_CRITIC),
     "seed": Option(int, "N", "of everything random (1)", 0, 2**63 - 1),
@@ -218,6 +222,15 @@ def parsed(name: str, text: str) -> Value:
         raise ValueError(f"{flag_of(name)} is \"{text}\"; it must be {wanted}") from None
 
 
+def use_math(options: dict[str, Value], settings: dict[str, Any]) -> None:
+    """The learner's arithmetic, which is the preset's if the option has no value."""
+    if options["math"] is None:
+        options["math"] = settings["math"]
+    if options["math"] not in MATHS:
+        raise InvalidArgument(f"--math is \"{options['math']}\"; it must be fp32, tf32, bf16 or auto")
+    settings["math"] = options["math"]
+
+
 def text_of(value: Value) -> str:
     """As the file has it."""
     if isinstance(value, float):
@@ -246,6 +259,7 @@ def read_options(folder: str | os.PathLike[str]) -> tuple[dict[str, Value], dict
         if flag not in names or not space:
             raise ValueError(f"{path} has the line \"{line}\"; its lines must be options of a run with their values")
         found[names[flag]] = parsed(names[flag], text)
+    found.setdefault("math", "fp32")  # a file that was written before there was this option
     system = system_of(found.get("preset"))
     for name, option in OPTIONS.items():
         if name not in found and not option.is_optional and option.of & system:

@@ -30,7 +30,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "stack_pad": ("zero", "repeat"), "eviction": ("oldest", "priority"),
     "head": ("q", "dueling", "softmax_value", "tanh_action"),
     "activation": _ACTIVATIONS, "hidden_activation": _ACTIVATIONS, "init": ("fan_in", "glorot", "normal"),
-    "input_layout": ("chw", "hwc"), "loss": ("huber", "squared"), "math": ("fp32", "tf32", "bf16"),
+    "input_layout": ("chw", "hwc"), "loss": ("huber", "squared"), "math": ("fp32", "tf32", "bf16", "auto"),
     "index_source": ("auto", "uniform", "uniform_distinct", "prioritized_stratified", "prioritized_independent"),
     "estimator": ("peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
                   "watkins-error-bound"),

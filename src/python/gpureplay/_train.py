@@ -25,7 +25,7 @@ from ._inputs import flag, real
 from ._learner import DQN
 from ._library import Interrupted, InvalidArgument, Unavailable, lib
 from ._options import (FILE, OPTIONS, OVERRIDES, System, Value, checked, flag_of, lines_of, read_options,
-                       refuse_others, system_of, text_of)
+                       refuse_others, system_of, text_of, use_math)
 from ._progress import Progress, RunProgress
 from ._python_envs import Envs
 from ._run import Run
@@ -69,7 +69,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
           estimator: str | None = None, lambda_: float | None = None, n_step: int | None = None,
           error_bound: float | None = None, frame_stack: int | None = None, act: str | None = None,
           whole_episodes: bool | None = None, checkpoint: int | None = None,
-          threads: int | None = None, env_threads: int | None = None,
+          threads: int | None = None, env_threads: int | None = None, math: str | None = None,
           deterministic: bool | None = None, check_nan: bool = True, buffer: Mapping[str, Any] | None = None,
           agent: Mapping[str, Any] | None = None, actors: int | None = None, processes: bool | None = None,
           samples_per_insert: float | None = None, initial_priorities: str | None = None,
@@ -115,7 +115,9 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         environment shows one image without channels (4).
     buffer, agent: other settings of `ReplayBuffer` and `DQN` by name, which override all others:
         agent={"double_dqn": True}.
-    device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`. threads: that compute on the CPU; 0: all cores
+    device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`. math: the arithmetic of matrix products and
+        convolutions on a GPU, "fp32", "tf32", "bf16" or "auto", which is "tf32", or "fp32" where a train step is one
+        kernel; on the CPU "fp32" ("fp32", "auto"). threads: that compute on the CPU; 0: all cores
         (0). env_threads: that step environments; 0: one for each, at most 64 (0). deterministic: the same results each
         time on a GPU, too, by slower kernels (False). seed: of everything random (1).
     out: the folder of the run's files, which docs/training.md describes; None: nothing is written. A folder that has a
@@ -377,6 +379,7 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     run["eval_period"] = use("eval_period", _rounded_up(run["eval_period"], run["target_period"])
                              if run["eval_episodes"] else 0)
     agent["batch_size"] = use("batch", agent["batch_size"])
+    use_math(options, agent)
     agent["deterministic"] = use("deterministic", agent["deterministic"])
     # The run refuses periods of which one is no multiple of the other.
     agent["target_period"] = max(1, run["target_period"] // run["train_period"])
@@ -511,6 +514,7 @@ class Training:
                                   "them out")
         self._say_what(device)
         self._make_learner(device, preset)
+        self._options["math"] = self._agent.config["math"]  # "auto" is decided: a run that is resumed keeps it
         self._closing.callback(self._close_unfinished)
 
     def _overridden(self, agent: Settings) -> Settings:

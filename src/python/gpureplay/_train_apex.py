@@ -17,7 +17,7 @@ from ._ddpg import DDPG
 from ._device import Device
 from ._inputs import flag
 from ._library import InvalidArgument, lib
-from ._options import Value, read_options, refuse_others
+from ._options import Value, read_options, refuse_others, use_math
 from ._progress import Progress, Sample, learning, ratio, short
 from ._run_folder import APEX_COLUMNS, Checkpoint, Number, Position
 from ._train import Training, use_batch, use_checkpoint, use_frame_stack
@@ -159,6 +159,7 @@ class ApexTraining(Training):
         self._use_eviction(buffer)
         agent["target_period"] = use("target_period", agent["target_period"])
         agent["batch_size"] = use("batch", agent["batch_size"])
+        use_math(options, agent)
         self._use_learner(agent)
         before = buffer.get("frame_stack", 1)
         use_frame_stack(options, buffer, envs.name)

@@ -16,7 +16,7 @@ from ._config import GA3CPreset, ga3c_config, ga3c_preset
 from ._device import Device
 from ._ga3c import GA3C, GA3CEvent, refuse_other_envs
 from ._library import InvalidArgument, lib
-from ._options import System, Value, flag_of, refuse_others, system_of
+from ._options import System, Value, flag_of, refuse_others, system_of, use_math
 from ._progress import Progress, Sample, ratio, short
 from ._run_config import ga3c_document, plain
 from ._run_folder import A3C_COLUMNS, GA3C_COLUMNS, Checkpoint, Number
@@ -147,6 +147,7 @@ class GA3CTraining(Training):
                                           f"{words[1]} or {words[2]}")
                 run[member] = str(options[member]).replace("-", "_")
         learner["max_batch"] = _largest_batch(run)
+        use_math(options, learner)
         for member in ("learning_rate", "entropy", "deterministic"):
             learner[member] = use(member, learner[member])
         use_checkpoint(options, 50_000 if is_small else 1_000_000)
