@@ -4,6 +4,9 @@
  * 4 pixels: in the library's one kernel behind the gather of the rows, and in two, the first of which writes the
  * stacks' bytes. Both sample the same rows and must write the same numbers. On a GPU the frames are more than its L2
  * cache holds.
+ *
+ * Also samples of the stacks' bytes themselves, as bench_pixels times them from outside, with the host's part: here they
+ * are recorded, and the time is the device's alone.
  */
 #include "bench/device/parts.h"
 
@@ -16,14 +19,16 @@
 
 enum { SIDE = 84, BLOCK = 4, LINKS = 2 * STACK, DRAWS = 8, FRAMES = 20000, FRAMES_ON_CPU = 4000 };
 
-/* One of the two variants. */
+/* What is recorded: for a convolution, by one kernel behind the gather of rows or by two, or the bytes alone. */
+typedef enum gather_kind { ONE_KERNEL, TWO_KERNELS, BYTES } gather_kind;
+
 typedef struct pixel_gather {
     gpur_replay *replay;
     gpur_device *device;
     step_counter counter;
     gpur_preprocess_args how;        /* of the second kernel of two also: from where to where */
     gpur_gather_plan drawing[DRAWS]; /* each with a seed of its own */
-    int is_fused;
+    gather_kind kind;
     int64_t rows, x_bytes;
     unsigned char *raw, *x; /* (2 rows, STACK_BYTES) bytes; the same as float32, or on a GPU bfloat16 */
     uint32_t *links;        /* (rows, LINKS) */
@@ -38,7 +43,7 @@ static void prepare(pixel_gather *d)
         {gpur_schema_find(schema, "next_obs"), d->raw + d->rows * STACK_BYTES, STACK_BYTES}};
     gpur_gather_request request = {
         .source = GPUR_UNIFORM, .rows = d->rows, .links = d->links, .step = step_counter_value(&d->counter)};
-    if (d->is_fused)
+    if (d->kind == ONE_KERNEL)
         request.preprocess = &observed;
     else
         request.fields = fields, request.field_count = 2;
@@ -48,10 +53,10 @@ static void prepare(pixel_gather *d)
     }
 }
 
-static void open_gather(pixel_gather *d, gpur_replay *replay, gpur_device *device, int64_t rows, int is_fused)
+static void open_gather(pixel_gather *d, gpur_replay *replay, gpur_device *device, int64_t rows, gather_kind kind)
 {
     const int is_cuda = bench_is_cuda(device);
-    *d = (pixel_gather){.replay = replay, .device = device, .rows = rows, .is_fused = is_fused};
+    *d = (pixel_gather){.replay = replay, .device = device, .rows = rows, .kind = kind};
     d->x_bytes = 2 * rows * STACK_BYTES * (is_cuda ? 2 : 4);
     step_counter_open(&d->counter, device);
     bench_must(gpur_memory_alloc(device, 2 * rows * STACK_BYTES, "the stacks", (void **)&d->raw), "memory");
@@ -84,7 +89,7 @@ static gpur_status launch(const pixel_gather *d, gpur_stream *stream, int index)
 {
     const gpur_grid grid = gpur_grid_rows(d->device, d->how.count * SIDE, 1, SIDE * STACK * 4); /* as the learner's */
     GPUR_TRY(gpur_gather_plan_launch(d->replay, stream, &d->drawing[index]));
-    return d->is_fused ? GPUR_OK : gpur_launch_preprocess(stream, grid, &d->how);
+    return d->kind == TWO_KERNELS ? gpur_launch_preprocess(stream, grid, &d->how) : GPUR_OK;
 }
 
 static gpur_status record_draws(void *context, gpur_stream *stream)
@@ -128,8 +133,8 @@ static void run_case(bench_report *report, gpur_device *device, gpur_replay *rep
     snprintf(name, sizeof name, "draw %lld stacks for a first convolution", (long long)rows);
     if (!bench_wants(report, name))
         return;
-    open_gather(&one, replay, device, rows, 1);
-    open_gather(&two, replay, device, rows, 0);
+    open_gather(&one, replay, device, rows, ONE_KERNEL);
+    open_gather(&two, replay, device, rows, TWO_KERNELS);
     compare(report, name, &one, &two);
     bench_must(recorded_open(&recorded_one, device, record_draws, &one, 1, 1), name);
     bench_must(recorded_open(&recorded_two, device, record_draws, &two, 1, 1), name);
@@ -143,13 +148,41 @@ static void run_case(bench_report *report, gpur_device *device, gpur_replay *rep
     close_gather(&two);
 }
 
+/* Beside a copy of as many bytes. */
+static void run_bytes(bench_report *report, gpur_device *device, gpur_replay *replay, int64_t rows, int32_t axis)
+{
+    char name[80];
+    pixel_gather bytes;
+    recorded gathers, copies;
+    snprintf(name, sizeof name, "draw + gather %lld x 4 frames, %s axis", (long long)rows,
+             axis == GPUR_STACK_LAST ? "last" : "first");
+    if (!bench_wants(report, name))
+        return;
+    device_copy copy = device_copy_open(device, 2 * rows * STACK_BYTES);
+    open_gather(&bytes, replay, device, rows, BYTES);
+    bench_must(recorded_open(&gathers, device, record_draws, &bytes, 1, 1), name);
+    bench_must(recorded_open(&copies, device, device_copy_record, &copy, 1, 1), name);
+    bench_case c = bench_versus(name, "draw", DRAWS, recorded_run, "copy within the device", recorded_run, &gathers);
+    c.variants[1].context = &copies, c.variants[1].items = (double)copy.count;
+    bench_run(report, &c);
+    recorded_close(&copies);
+    recorded_close(&gathers);
+    close_gather(&bytes);
+    device_copy_close(&copy);
+}
+
 void bench_pixels(bench_report *report, gpur_device *device)
 {
-    gpur_replay *const replay =
-        bench_frames_replay(device, bench_is_cuda(device) ? FRAMES : FRAMES_ON_CPU, GPUR_STACK_FIRST);
-    publish_rows(replay, PIXELS_BATCH);
-    run_case(report, device, replay, 32);
-    if (!report->options->quick)
-        run_case(report, device, replay, 512);
-    gpur_replay_destroy(replay);
+    static const int32_t axes[] = {GPUR_STACK_FIRST, GPUR_STACK_LAST};
+    for (int i = 0; i < 2; i++) {
+        gpur_replay *const replay = bench_frames_replay(device, bench_is_cuda(device) ? FRAMES : FRAMES_ON_CPU, axes[i]);
+        publish_rows(replay, PIXELS_BATCH);
+        for (int64_t rows = 32; rows <= 512; rows *= 16)
+            run_bytes(report, device, replay, rows, axes[i]);
+        if (axes[i] == GPUR_STACK_FIRST) /* which a convolution reads */
+            run_case(report, device, replay, 32);
+        if (axes[i] == GPUR_STACK_FIRST && !report->options->quick)
+            run_case(report, device, replay, 512);
+        gpur_replay_destroy(replay);
+    }
 }
