@@ -25,6 +25,7 @@
 #include "kernels/priority/priority_evict.h"
 #include "kernels/priority/priority_insert_evict.h"
 #include "kernels/priority/priority_rebuild.h"
+#include "kernels/priority/priority_settle.h"
 #include "kernels/priority/priority_validate.h"
 #include "kernels/priority/priority_update.h"
 #include "kernels/priority/priority_weights.h"

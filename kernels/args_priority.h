@@ -12,6 +12,7 @@
     X(priority_update)                                                                                                 \
     X(priority_insert_evict)                                                                                           \
     X(priority_evict)                                                                                                  \
+    X(priority_settle)                                                                                                 \
     X(priority_rebuild)                                                                                                \
     X(priority_validate)                                                                                               \
     X(priority_read)
@@ -25,21 +26,32 @@ enum {
     GPUR_NODE_SEGMENTS = GPUR_TREE_FAN / GPUR_TREE_SEGMENT,
 };
 
-/* The leaf of p^alpha = 1: 2^20. */
-#define GPUR_LEAF_ONE 1048576.0
+/* The leaf of p = 2^octave: 2^26 in the tree by which rows are sampled, 2^16 in the one by which they are evicted. The
+ * largest priority of the window is near 2^octave. It has the largest leaf of the first tree, and in the second one,
+ * whose alpha is below 0, the smallest. */
+#define GPUR_LEAF_ONE 67108864.0
+#define GPUR_EVICT_LEAF_ONE 65536.0
 
-/* The tree's state beside its nodes. It is in device memory, so that a captured step needs no host. */
+/* A leaf of the largest priority that is more than 2^5 times as large or as small as at octave = log2 of that priority
+ * makes the tree be computed anew with that octave. So the leaf is within 2^20 and 2^32 for alphas of up to 1. */
+#define GPUR_LEAF_DRIFT 5.0
+
+/* The tree's state beside its nodes. It is in device memory, so that a captured step needs no host. Floats from 0 on
+ * sort like their bits. */
 typedef struct gpur_priority_state {
     float alpha;
-    uint32_t max_priority;    /* bits of the largest priority so far; floats from 0 on sort like their bits */
-    uint32_t pending_max;     /* the same for the rows that are being inserted, until all of them have their leaves */
+    int32_t octave;           /* the scale of all leaves, see gpur_tree */
+    uint32_t largest;         /* bits of the largest priority in the window when it was settled last; 0: there is none */
+    uint32_t ever;            /* bits of the largest priority ever given, at least 1 */
+    uint32_t pending_max;     /* bits of the largest priority of the rows that are being inserted */
     uint32_t pending_missing; /* 1 while rows are being inserted of which some have no valid priority; else 0 */
+    int64_t largest_slot;     /* where the largest priority was found last */
     int64_t updates, stale, invalid;
 } gpur_priority_state;
 
-/* The sum tree. Leaf s belongs to slot s of the ring: round(p^alpha 2^20) for its priority p, at least 1, or 0 where
- * nothing can be sampled. Leaves are integers, so a node is exactly the sum of its children, whatever the order of
- * updates. */
+/* The sum tree. Leaf s belongs to slot s of the ring: round((p / 2^octave)^alpha one) for its priority p, at least 1,
+ * or 0 where nothing can be sampled; `one` is GPUR_LEAF_ONE or GPUR_EVICT_LEAF_ONE. Leaves are integers, so a node is
+ * exactly the sum of its children, whatever the order of updates. */
 typedef struct gpur_tree {
     uint32_t *leaf;                       /* (C) */
     float *priority;                      /* (C) p; 0 where the leaf is 0 */
@@ -50,11 +62,16 @@ typedef struct gpur_tree {
                                              where gpur_tree_has_segments says so */
     uint32_t *min_leaf[GPUR_TREE_LEVELS]; /* (levels) minimum over the non-zero leaves below a node, minus 1; UINT32_MAX
                                              if all are 0. NULL: not stored */
+    uint32_t *bound;                      /* of each node, level by level (gpur_tree_bounds): bits of a number that no
+                                             priority below it exceeds, and no bound of its children; that of the root
+                                             is the largest priority once the tree is settled
+                                             (kernels/priority/settle.h). NULL: not stored */
     gpur_priority_state *state;
     int64_t *turn; /* (C) of each slot; see kernels/lib/turn.h. NULL: the oldest rows are evicted */
     int64_t capacity;
     int32_t levels;
-    int32_t evicts; /* 1: the tree by which rows are evicted. Its leaf of a row with p = 0 is the largest */
+    int32_t evicts;     /* 1: the tree by which rows are evicted. Its leaf of a row with p = 0 is the largest */
+    int32_t first_ever; /* 1: a row without a priority gets the largest one ever given; 0: that of the window */
 } gpur_tree;
 
 /*
@@ -101,12 +118,13 @@ enum {
     GPUR_PHASE_CLEAR = 0, /* sets the rows' leaves to 0 */
     GPUR_PHASE_RAISE = 1, /* raises each leaf to the largest priority given for its row */
     GPUR_PHASE_EVICT = 2, /* recomputes the rows' leaves in the tree by which rows are evicted */
-    GPUR_PHASE_MIN = 3,   /* recomputes the minima of level 0; GPUR_PHASE_MIN + l: of level l */
+    GPUR_PHASE_SETTLE = 3, /* finds the largest priority, and sets the scale; by one block */
+    GPUR_PHASE_MIN = 4,   /* recomputes the minima of level 0; GPUR_PHASE_MIN + l: of level l */
 };
 
-/* Sets new priorities p + offset of rows given by id. If a row is given several times, its largest priority counts,
- * whatever the order. An id outside the window is stale: it is counted and ignored. A p that is NaN, negative, or
- * infinite with the offset is invalid, and is counted and ignored, too. */
+/* Sets new priorities |p| + offset of rows given by id. If a row is given several times, its largest priority counts,
+ * whatever the order. An id outside the window is stale: it is counted and ignored. A p that is NaN, or infinite with
+ * the offset, is invalid, and is counted and ignored, too. */
 typedef struct gpur_priority_update_args {
     gpur_tree tree;
     gpur_tree evict; /* by which rows are evicted; leaf NULL: the oldest are */
@@ -121,19 +139,12 @@ typedef struct gpur_priority_update_args {
 
 /*
  * Inserts rows into the tree, or evicts them. The slots first_slot to first_slot + rows - 1 do not wrap around the
- * ring's end. Three modes:
+ * ring's end. Evicted rows get leaves of 0. The leaves of inserted rows follow from the priorities stored in the rows,
+ * plus the offset. A row without a priority (NaN, or -1) gets the one that the state says; so does a row with another
+ * one that is negative or infinite, which is counted as invalid.
  *
- * Evict (both flags 0): the leaves become 0.
- *
- * Insert: the leaves follow from the priorities stored in the rows, plus the offset. A row without a priority, or
- * with an invalid one, which is counted, gets the largest priority from before these rows.
- *
- * Fold the maximum, after all inserts of one publication. Here the `rows` slots from first_slot on may wrap around
- * the ring's end. Each row without a valid priority gets the largest one given before it, by earlier rows of this
- * publication included. Then the largest priority so far is raised to that of these rows.
- *
- * With eviction by priority, only insert and fold: row first_slot + n is in slot slots[(first_slot + n) mod C], and the
- * rows may wrap around the end of `slots`.
+ * With eviction by priority, only insert: row first_slot + n is in slot slots[(first_slot + n) mod C], and the rows may
+ * wrap around the end of `slots`.
  */
 typedef struct gpur_priority_insert_evict_args {
     gpur_tree tree;
@@ -142,13 +153,33 @@ typedef struct gpur_priority_insert_evict_args {
     const unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch;
     int64_t first_slot, rows;
-    int32_t field_offset;     /* bytes from the start of a row to its priority, a float32; -1: the rows have none */
-    int32_t insert, fold_max; /* 1, 0: insert; 0, 0: evict; 0, 1: fold the maximum */
+    int32_t field_offset; /* bytes from the start of a row to its priority, a float32; -1: the rows have none */
+    int32_t insert;       /* 1: insert; 0: evict */
     float offset;
     gpur_window *window; /* (1) set to `next` when rows are evicted, in the same launch, so that no update comes in
                             between; NULL: no window is set */
     gpur_window next;
 } gpur_priority_insert_evict_args;
+
+/*
+ * Settles the tree after rows were inserted or evicted, by one block.
+ *
+ * First, if `rows` is above 0 and rows contain priorities: of the rows of one publication, each without a valid
+ * priority gets the largest one before it, of this publication's earlier rows or of the rows that were there. The
+ * slots are as in gpur_priority_insert_evict_args, and may wrap around the ring's end.
+ *
+ * Then it finds the largest priority, and sets the scale of the leaves.
+ */
+typedef struct gpur_priority_settle_args {
+    gpur_tree tree;
+    gpur_tree evict;
+    const int64_t *slots;
+    const unsigned char *ring;
+    int64_t pitch;
+    int64_t first_slot, rows;
+    int32_t field_offset;
+    float offset;
+} gpur_priority_settle_args;
 
 enum { GPUR_EVICT_ROWS = 256 }; /* the most rows that one launch evicts */
 
@@ -166,22 +197,29 @@ typedef struct gpur_priority_evict_args {
     gpur_window next;
 } gpur_priority_evict_args;
 
+/* What a rebuild computes. */
+enum { GPUR_REBUILD_SUMS = 0, /* leaves, sums and minima */ GPUR_REBUILD_MIN = 1, GPUR_REBUILD_LARGEST = 2 };
+
 /* Recomputes nodes `first` to first + count - 1 of a level from their children. At level -1 it recomputes leaves from
- * their priorities with `alpha`, which becomes the state's alpha. */
+ * their priorities with `alpha` and `octave`, which become those of the state. */
 typedef struct gpur_priority_rebuild_args {
     gpur_tree tree;
     int64_t first, count;
+    const uint32_t *largest; /* (1) bits of the largest priority, from which the octave follows; NULL, or 0 there: it is
+                                `octave` */
     int32_t level;
-    int32_t only_min; /* 1: recomputes only the minima, not the sums */
+    int32_t what; /* GPUR_REBUILD_* */
     float alpha;
+    int32_t octave;
 } gpur_priority_rebuild_args;
 
 /* Result of validating the whole tree. */
 typedef struct gpur_tree_report {
-    int64_t wrong;          /* sums, minima and leaves that are not what they should be */
+    int64_t wrong;          /* sums, minima, bounds and leaves that are not what they should be */
     int64_t nonzero_leaves; /* non-zero leaves */
+    int64_t raised;         /* leaves of 1 whose p^alpha is less than half of that */
     uint32_t min_priority;  /* bits of the smallest priority with a non-zero leaf; UINT32_MAX: none */
-    uint32_t reserved;
+    uint32_t max_priority;  /* bits of the largest */
 } gpur_tree_report;
 
 /* Validates one level; level -1: the leaves. */

@@ -220,6 +220,7 @@ static void add_replay(json *j, const gpur_replay_config *replay)
     NAMED(j, "stack_axis", replay->stack_axis, "first", "last");
     NAMED(j, "stack_pad", replay->stack_pad, "zero", "repeat");
     json_integer(j, "extra_frames", replay->extra_frames);
+    NAMED(j, "first_priority", replay->first_priority, "window", "ever");
     NAMED(j, "eviction", replay->eviction, "oldest", "priority");
     json_float(j, "evict_alpha", replay->evict_alpha);
     json_end(j, '}');

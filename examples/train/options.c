@@ -140,7 +140,7 @@ static const struct option {
                                    "apex-dpg-small 64)",
                                    .of = APEX},
     [OPTION_INITIAL_PRIORITIES] = {"--initial-priorities", "td|max", TEXT, 0, 0,
-                                   "of Ape-X: the actors' TD errors, or the largest priority so far (td)", .of = APEX},
+                                   "of Ape-X: the actors' TD errors, or the largest priority (td)", .of = APEX},
     [OPTION_PRIORITIZED] = {"--prioritized", "0|1", SWITCH, 0, 1,
                             "of Ape-X: 0: the learner draws uniformly, and not by priority (1)", .of = APEX},
     [OPTION_REPLICATE] = {"--replicate", "K", INTEGER, 1, 64,

@@ -102,7 +102,9 @@ typedef struct gpur_block_input {
  *   room    gpur_block_max_bytes or more
  *   bytes   receives the size of the block
  *
- *   GPUR_INVALID_ARGUMENT  a value or a link out of its range, too little room, or NULL; nothing is written
+ *   GPUR_INVALID_ARGUMENT  a value or a link out of its range, too little room, or NULL; a row that
+ *                          gpur_writer_append would refuse, except that a priority of -1 is none, too. Nothing is
+ *                          written
  *   GPUR_OUT_OF_MEMORY     no host memory to compress
  */
 GPUR_API gpur_status gpur_block_pack(const gpur_block_format *format, const gpur_block_input *input, void *block,
@@ -115,7 +117,8 @@ GPUR_API gpur_status gpur_block_pack(const gpur_block_format *format, const gpur
  *   block  (bytes) in host memory, at any address
  *   info   `size` is set by the caller; the other members are filled in if the block is right. May be NULL
  *
- *   GPUR_INVALID_ARGUMENT  the block is of another format (the message has both hashes), or NULL
+ *   GPUR_INVALID_ARGUMENT  the block is of another format (the message has both hashes), or NULL; a row that
+ *                          gpur_block_pack refuses
  *   GPUR_FILE_ERROR        it is no block, is cut short or damaged; the message says what was found and what was wanted
  *   GPUR_OUT_OF_MEMORY     no host memory to decompress it
  */
@@ -192,7 +195,7 @@ GPUR_API void gpur_packer_destroy(gpur_packer *packer); /* NULL does nothing. Ro
 
 /*
  * Begins an episode. One that is still open ends as if truncated; its last transitions, whose Q(s') is not known, get
- * the largest priority that this packer has given so far, or 1 before the first.
+ * the priority NaN, which is none: the replay gives them their first one (gpur_replay_config.first_priority).
  *
  *   obs  the first observation, in host memory
  *
@@ -211,7 +214,8 @@ typedef struct gpur_packer_step_input {
     const float *q;                /* (num_actions) Q values of the observation in which `action` was chosen. Action
                                       vectors: (2) Q(s, mu(s)), and Q(s, A) of `action` */
     const float *final_q;      /* (num_actions) with `truncated`: Q values of next_obs; action vectors: Q(s', mu(s')).
-                                  NULL: the transitions that end there get the largest priority so far */
+                                  NULL: the transitions that end there get the priority NaN, as in
+                                  gpur_packer_reset */
     const void *const *extras; /* as in gpur_step_input */
     int64_t version;           /* of the weights that computed q */
 } gpur_packer_step_input;
@@ -220,7 +224,7 @@ typedef struct gpur_packer_step_input {
  * Records a step, which completes transitions.
  *
  *   GPUR_INVALID_ARGUMENT  no open episode; a flag, or a byte in a GPUR_BOOL, other than 0 and 1; q NULL with
- *                          num_actions above 0; an action or version out of range; NULL where an array is needed; a
+ *                          num_actions above 0; a Q value that is NaN or infinite; an action or version out of range; NULL where an array is needed; a
  *                          stack whose older frames are not those given before; or a block that is full and was not
  *                          taken. Nothing was taken
  */

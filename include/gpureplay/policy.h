@@ -213,9 +213,21 @@ GPUR_API int64_t gpur_policy_weights_bytes(gpur_policy *policy);
 
 /*
  * Copies all weights to host memory, in a form that can be sent to other processes and machines: a header of 64 bytes,
- * with the number of weights, their version and a hash of the tensors' names and shapes, and then the tensors in the
- * order of gpur_learner_get_weight_info, each as float32 in the order of its shape, little-endian. Waits while
- * `streams` calls of gpur_policy_act run. Any thread.
+ * and then the tensors, each as float32 in the order of its shape. All numbers are little-endian. The header:
+ *
+ *   bytes 0 to 7    "GPURWTS1"
+ *   8 to 15         uint64: a hash of the tensors' names and shapes. Take it from the bytes of a policy of an equal
+ *                   network
+ *   16 to 23        int64: how many float32 follow
+ *   24 to 31        int64: the version of the weights, 0 or more
+ *   32 to 63        0
+ *
+ * The tensors, whatever the head: layer by layer, the trunk first ("trunk.0"), then the hidden layers of the head's
+ * branches, then their output layers; of each layer ".weight" and then ".bias". The branches are "q"; dueling: "value"
+ * and "advantage"; softmax: "policy" and "value"; action vectors: "action". A hidden layer is "value.hidden", an output
+ * layer "value.out". gpur_policy_save writes a file with the same tensors by name.
+ *
+ * Waits while `streams` calls of gpur_policy_act run. Any thread.
  *
  *   weights  (bytes) in host memory; filled in when the call returns
  *   bytes    gpur_policy_weights_bytes

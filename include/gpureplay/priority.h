@@ -9,24 +9,39 @@
  * priority unless their index_source asks for uniform sampling.
  *
  * The first priority of a transition. If the schema has a field "priority" of one float32, it is that value plus
- * priority_offset [Horgan et al. 2018, algorithm 1]. If the schema has no such field, or if the value is negative, NaN
- * or infinite (which is counted), it is the largest priority given so far [Schaul et al. 2016, algorithm 1, line 6]:
- * the maximum of 1 and of
+ * priority_offset [Horgan et al. 2018, algorithm 1]. NaN there means that the transition is given none; blocks and files
+ * may have -1 in its place, as earlier versions wrote it. A transition without a priority gets the largest one in the
+ * window, as the launch finds it that is the first to see the transition (with GPUR_EVICT_BY_PRIORITY, an upload before
+ * it that needs room): the maximum
  *
- *   - the priorities of all transitions with a smaller id, including evicted ones
- *   - the priorities given by updates and train steps that were enqueued before the transition was published (see
- *     GPUR_FLUSH_AUTO and GPUR_FLUSH_MANUAL)
+ *   - over the transitions that this launch sees and that earlier launches saw, with what updates and train steps have
+ *     given them that were enqueued before
+ *   - and over the transitions with a smaller id that this launch is also the first to see
  *
- * Sampling, saving and reading statistics in between do not change it.
+ * Transitions that have left do not count. If there are none of them, or all have priority 0, it is 1. So it depends on
+ * which calls publish (GPUR_FLUSH_AUTO, GPUR_FLUSH_MANUAL), also on those that only read statistics, and on nothing
+ * else. [Schaul et al. 2016, algorithm 1, line 6] has the largest priority ever given, which
+ * gpur_replay_config.first_priority = GPUR_FIRST_PRIORITY_EVER chooses: the maximum of 1 and of all priorities of
+ * transitions with a smaller id, evicted ones included, and of all updates that were enqueued before the transition was
+ * published. Sampling, saving and reading statistics in between do not change that one.
  *
  * Later priorities. A learner that samples by priority writes |TD error| + priority_offset back in each train step. A
  * caller that trains its own network calls gpur_replay_update_priorities. A transition can be sampled from its
  * publication until its eviction.
  *
- * Precision. p^alpha is stored as the integer round(p^alpha x 2^20), at least 1 and at most 2^32 - 1, in a tree of
- * integer sums. Sums are therefore exact, and do not depend on the order of updates. A transition with p = 0 is never
- * sampled, even with alpha = 0; priority_offset keeps p above 0. If all transitions in the window have priority 0,
- * sampling is uniform and all weights are 1.
+ * Numbers that are no priorities. Arrays in host memory, in rows, blocks and updates, are refused if a priority is
+ * negative or infinite, or in an update NaN. Arrays in device memory cannot be looked at without waiting: there an
+ * update takes the absolute value, and skips and counts what is NaN or infinite; and a row with a negative or infinite
+ * priority counts as one without, and is counted as invalid.
+ *
+ * Precision. Only the ratios of priorities matter. p^alpha is stored as an integer of 32 bits, in a tree of integer
+ * sums. Sums are therefore exact, and do not depend on the order of updates. All leaves have one scale, a power of two
+ * to the power of alpha, under which that of the largest priority in the window is 2^20 or more (for alpha up to 1);
+ * when this priority leaves it, the device computes all leaves anew, in one pass. So priorities are drawn within a
+ * millionth of the largest p^alpha, whatever their unit is. A p^alpha of less than half of the smallest step counts as
+ * one step: gpur_priority_stats.raised has the number of such transitions. A transition with p = 0 is never sampled,
+ * even with alpha = 0; priority_offset keeps p above 0. If all transitions in the window have priority 0, sampling is
+ * uniform and all weights are 1.
  */
 #ifndef GPUREPLAY_PRIORITY_H
 #define GPUREPLAY_PRIORITY_H
@@ -38,7 +53,7 @@ extern "C" {
 #endif
 
 /*
- * Sets new priorities: `priorities` + priority_offset [Schaul et al. 2016, algorithm 1, line 12]. The update is
+ * Sets new priorities: |priorities| + priority_offset [Schaul et al. 2016, algorithm 1, line 12]. The update is
  * enqueued after all work that was enqueued before, and all later launches see it. The call first publishes what the
  * next launch would see: under GPUR_FLUSH_AUTO the transitions that this thread has appended, under GPUR_FLUSH_MANUAL
  * those of full and of flushed staging blocks. Any thread; updates, sampling and train steps run one at a time, in the
@@ -47,16 +62,17 @@ extern "C" {
  *   count       0 to max_batch
  *   ids         (count) int64, as in a batch's "id". If an id occurs twice, the larger priority counts
  *   priorities  (count) float32: the absolute TD errors, for example. `ids` and `priorities` are both in host memory,
- *               and may be changed when the call returns; or both in device memory
+ *               and may be changed when the call returns; or both in device memory. On the CPU all arrays are in host
+ *               memory
  *   stream      CUDA, arrays in device memory: the cudaStream_t that wrote them. The update waits for the work that is
  *               on it now, and later work on it waits for the update. NULL: the arrays are complete now, and have been
  *               read when the call returns. For arrays in host memory, and on the CPU: NULL
  *
  * An id whose transition is not in the window when the update runs is skipped and counted as stale, since other threads
- * may have overwritten the transition; this is not an error, and not GPUR_EVICTED. A priority that is negative, NaN or
- * infinite is skipped and counted as invalid.
+ * may have overwritten the transition; this is not an error, and not GPUR_EVICTED. Of arrays in
+ * device memory, a priority that is NaN or infinite is skipped and counted as invalid.
  *
- *   GPUR_INVALID_ARGUMENT  count out of range, one array in host and one in device memory, memory of another GPU, a
+ *   GPUR_INVALID_ARGUMENT  a priority in host memory that is negative, NaN or infinite; count out of range, one array in host and one in device memory, memory of another GPU, a
  *                          stream on the CPU, a stream under capture, a replay that is not prioritized, or NULL;
  *                          nothing is updated
  */
@@ -100,15 +116,18 @@ typedef struct gpur_priority_stats {
     uint64_t size;      /* sizeof(gpur_priority_stats), as the caller was compiled: set it before the call */
     float alpha;        /* the exponent of all priorities now */
     float beta;         /* the exponent of the weights in the next gpur_replay_sample */
-    double total;       /* the sum of p^alpha over the window, as stored: a multiple of 2^-20 */
-    float max_priority; /* the largest priority given so far, at least 1: that of the next transition that has no
-                           priority of its own */
+    double total;       /* the sum of p^alpha over the window, as stored */
+    float max_priority; /* that of the next transition that has no priority of its own: the largest one in the window,
+                           or 1 if there is none above 0; with GPUR_FIRST_PRIORITY_EVER the largest ever given, at least
+                           1 */
     float min_priority; /* the smallest priority above 0 in the window; 0 if there is none */
     int64_t nonzero;    /* transitions in the window with a priority above 0 */
     int64_t updates;    /* priorities written by updates and train steps */
     int64_t stale;      /* priorities skipped because their transitions were not in the window */
-    int64_t invalid;    /* priorities skipped because they were negative, NaN or infinite: in updates, train steps and
-                           appended transitions */
+    int64_t invalid;    /* priorities skipped because they were NaN or infinite: in updates from device memory and in
+                           train steps; and those of appended transitions that were negative or infinite */
+    int64_t raised;     /* transitions in the window whose p^alpha is less than half of the smallest step, and which are
+                           sampled as if it were one step */
 } gpur_priority_stats;
 
 /*

@@ -14,8 +14,11 @@
  *   window         the transitions that can be sampled: a range of ids. To publish is to add uploaded transitions to
  *                  the window; to evict is to remove the oldest ones (or others: GPUR_EVICT_BY_PRIORITY), so that new
  *                  ones can overwrite them
- *   launch         the work that one call enqueues on the device: sampling or gathering one batch, or up to
- *                  GPUR_LAUNCH_STEPS train steps. Launches of all threads run one after another
+ *   launch         the work that one call enqueues on the device: a batch that is sampled or gathered, of sequences,
+ *                  too; up to GPUR_LAUNCH_STEPS train steps, or one on given ids; a refresh of a cache of returns;
+ *                  gpur_replay_get_priorities. Launches of all threads run one after another. What is none: appends and
+ *                  flushes, gpur_replay_trim, updates of priorities, gpur_replay_set_alpha, statistics, saving, acting,
+ *                  and train steps on host batches without a replay's rows
  *   batch          arrays of sampled transitions in device memory
  *
  * A transition is a row of named fields, each with a type and a shape; it corresponds to a row of the table of Parr
@@ -73,7 +76,8 @@ enum { GPUR_MAX_FIELDS = 64, GPUR_MAX_DIMS = 6, GPUR_MAX_NAME = 64 };
  *
  *   obs, action, reward, next_obs, terminated, truncated   as in Gymnasium; for gpur_writer_step and learners.
  *                                                          terminated must be one bool or uint8
- *   discount, previous   filled in by gpur_writer_step (writer.h). discount must be one float32
+ *   discount, previous   filled in by gpur_writer_step (writer.h). discount must be one float32; 0 in a transition
+ *                        with terminated 1
  *   priority             one float32: the first priority of a transition in a prioritized replay (priority.h)
  *   weight, id           not allowed: every batch has these arrays
  *
@@ -170,9 +174,18 @@ enum {
                                    GPUR_LAYOUT_ROWS, and no field `previous`. Blocks are uploaded as with
                                    GPUR_UPLOAD_SCATTER. Until the first eviction ids count up from 0. After that, only
                                    batches tell the ids of new transitions, and no call knows at once whether an id is
-                                   there. For one that is not, gpur_replay_gather and gpur_learner_train_ids do not
+                                   there. An id below 0, or above what the number of evictions so far allows, is
+                                   GPUR_INVALID_ARGUMENT. For another one that is not there, gpur_replay_gather and gpur_learner_train_ids do not
                                    return GPUR_EVICTED: its row of the batch is zeros, with id -1 and weight 0.
                                    gpur_replay_get_priorities returns GPUR_EVICTED as usual */
+};
+
+/* The first priority of a transition that is given none (gpureplay/priority.h). */
+enum {
+    GPUR_FIRST_PRIORITY_WINDOW = 0, /* the largest in the window */
+    GPUR_FIRST_PRIORITY_EVER = 1,   /* the largest that was ever given, at least 1 [Schaul et al. 2016, algorithm 1,
+                                       line 6]. One outlier then makes all later transitions be sampled first, for as
+                                       long as the replay lives, and after it is loaded from a file, too */
 };
 
 /* Settings of gpur_replay_create. gpur_replay_config_init sets the defaults; the fields must then be set. */
@@ -238,6 +251,8 @@ typedef struct gpur_replay_config {
     int32_t eviction;         /* GPUR_EVICT_*; default OLDEST */
     float evict_alpha;        /* GPUR_EVICT_BY_PRIORITY: the exponent, -10 to 0; default -0.4. No effect otherwise, but
                                  must be in range */
+    int32_t first_priority;   /* GPUR_FIRST_PRIORITY_*; default WINDOW. No effect without priorities */
+    int32_t reserved;         /* 0 */
 } gpur_replay_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_replay_config). The fields have no default and must be set.

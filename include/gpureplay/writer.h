@@ -63,8 +63,8 @@ typedef struct gpur_writer_config {
                              so (gpur_block_input.fields). So transitions of several steps must come in blocks: of the
                              last n of an episode all are terminated or truncated, and each would end an episode. The
                              values of `previous` that the other two functions get are not read, and in arrays of fields
-                             it may be NULL. Arrays in device memory are refused. After gpur_replay_load the next
-                             transition has -1. Default 0: rows are stored as given */
+                             it may be NULL. With n_step above 1 those two functions refuse transitions. Arrays in the
+                             memory of a GPU are refused. After gpur_replay_load the next transition has -1. Default 0: rows are stored as given */
 } gpur_writer_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_writer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -230,7 +230,9 @@ GPUR_API gpur_status gpur_writer_set_ended(gpur_writer *writer, const uint8_t *e
  *   appended   receives the number of rows taken: `count`, unless the call fails. May be NULL
  *
  *   GPUR_INVALID_ARGUMENT  count below 0, NULL, or a replay of GPUR_LAYOUT_FRAMES, which takes steps and
- *                          blocks (block.h)
+ *                          blocks (block.h). A row with `terminated` other than 0 and a `discount` other than 0, since
+ *                          learners would bootstrap with it. In a prioritized replay, a `priority` that is negative or
+ *                          infinite; NaN is none (priority.h). No row is taken then
  *   GPUR_WOULD_BLOCK       under GPUR_WHEN_FULL_ERROR: the first `appended` rows were taken; the others were not
  */
 GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended);
@@ -240,7 +242,8 @@ GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, cons
  * gpur_writer_append. The arrays are either all in host memory or all in memory of the replay's device.
  *
  * Host arrays go through the staging blocks. Device arrays do not: a kernel copies them into the ring. (On the CPU, all
- * arrays count as device arrays if the replay has GPUR_UPLOAD_SCATTER, and as host arrays otherwise.) A call with
+ * arrays count as device arrays if the replay has GPUR_UPLOAD_SCATTER and the writer does not link what it appends, and
+ * as host arrays otherwise.) A call with
  * device arrays first uploads the open staging block, so that ids follow the order of appends, and then its arrays,
  * also under GPUR_FLUSH_MANUAL. It needs no staging block, and never returns GPUR_WOULD_BLOCK.
  *
@@ -252,7 +255,9 @@ GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, cons
  *   appended   as in gpur_writer_append
  *
  *   GPUR_INVALID_ARGUMENT  count below 0, NULL, some arrays in host and some in device memory, memory of another GPU, a
- *                          stream on the CPU, a stream under capture, or a replay of GPUR_LAYOUT_FRAMES
+ *                          stream on the CPU, a stream under capture, or a replay of GPUR_LAYOUT_FRAMES. A row that
+ *                          gpur_writer_append refuses; but rows in the memory of a GPU cannot be looked at without
+ *                          waiting, and are taken as they are
  *   GPUR_WOULD_BLOCK       host arrays: as in gpur_writer_append
  */
 GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const void *const *fields,

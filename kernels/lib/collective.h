@@ -75,6 +75,15 @@ GPUR_FN uint32_t gpur_warp_min_u32(gpur_thread at, uint32_t x)
     return x;
 }
 
+GPUR_FN uint32_t gpur_warp_max_u32(gpur_thread at, uint32_t x)
+{
+    for (int distance = 1; distance < GPUR_WARP; distance *= 2) {
+        const uint32_t other = gpur_warp_get_u32(at, x, gpur_lane(at) ^ distance);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
 /* Minimum over the block, in every thread. It ends with a barrier, so it may be called again at once. */
 GPUR_FN uint32_t gpur_block_min_u32(gpur_thread at, uint32_t x)
 {

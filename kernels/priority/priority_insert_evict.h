@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Gives leaves to rows that enter the window and takes them from rows that leave it: the three modes of
- * gpur_priority_insert_evict_args. A row without a priority of its own gets the largest so far [Schaul et al. 2016,
- * algorithm 1]. A block handles a node of 128 leaves at a time, a warp a segment of 16. */
+/* Gives leaves to rows that enter the window and takes them from rows that leave it: gpur_priority_insert_evict_args.
+ * A block handles a node of 128 leaves at a time, a warp a segment of 16. */
 #pragma once
 
 #include "kernels/priority/tree.h"
 
-/* One thread's counters, and the default for rows without a valid priority: the largest priority so far, and its
- * leaf. */
+/* One thread's counters, and the default for rows without a valid priority: a priority and its leaf. */
 typedef struct gpur_insert_evict_counters {
-    float max_priority;
-    uint32_t max_leaf;
-    uint64_t invalid;
+    gpur_leaf_scale scale;
+    float first_priority;
+    uint32_t first_leaf;
+    uint64_t missing, invalid;
     uint32_t pending_max;
 } gpur_insert_evict_counters;
 
@@ -21,18 +20,19 @@ GPUR_FN float gpur_insert_priority(const gpur_priority_insert_evict_args *a, int
                                    gpur_insert_evict_counters *counters, uint32_t *leaf)
 {
     float p = -1.0f;
-    *leaf = counters->max_leaf;
+    *leaf = counters->first_leaf;
     if (a->field_offset < 0)
-        return counters->max_priority;
+        return counters->first_priority;
     memcpy(&p, a->ring + slot * a->pitch + a->field_offset, sizeof p);
+    const int is_given = p == p && p != -1.0f;
     p = gpur_priority_add_offset(p, a->offset);
     if (p < 0.0f) {
-        counters->invalid++;
-        return counters->max_priority;
+        counters->missing++, counters->invalid += is_given ? 1 : 0;
+        return counters->first_priority;
     }
     const uint32_t bits = gpur_priority_to_bits(p);
     counters->pending_max = bits > counters->pending_max ? bits : counters->pending_max;
-    *leaf = gpur_leaf_of(p, a->tree.state->alpha);
+    *leaf = gpur_leaf_of(p, counters->scale);
     return p;
 }
 
@@ -41,13 +41,18 @@ GPUR_FN uint64_t gpur_insert_evict_slots(gpur_thread at, const gpur_priority_ins
                                          int64_t last, gpur_insert_evict_counters *counters)
 {
     uint64_t change = 0;
+    uint32_t largest = 0;
     for (int64_t slot = first + gpur_lane(at); slot < last; slot += GPUR_WARP) {
         uint32_t leaf = 0;
         const float p = a->insert ? gpur_insert_priority(a, slot, counters, &leaf) : 0.0f;
         change += (uint64_t)leaf - (uint64_t)a->tree.leaf[slot];
         a->tree.leaf[slot] = leaf;
         a->tree.priority[slot] = p;
+        largest = gpur_priority_to_bits(p) > largest ? gpur_priority_to_bits(p) : largest;
     }
+    largest = gpur_warp_max_u32(at, largest);
+    if (largest != 0 && gpur_lane(at) == 0)
+        gpur_tree_raise(&a->tree, first, largest);
     return gpur_warp_sum_u64(at, change);
 }
 
@@ -81,67 +86,6 @@ GPUR_FN void gpur_insert_evict_add(gpur_thread at, const gpur_tree *tree, int64_
         gpur_atomic_add_u64(&tree->segment[l][gpur_tree_segment(slot, l)], change);
 }
 
-/* Gives the slot another priority. Returns the change of its leaf. */
-GPUR_FN uint64_t gpur_fold_max_replace(const gpur_tree *tree, int64_t slot, uint32_t bits)
-{
-    const float p = gpur_priority_from_bits(bits);
-    const uint32_t leaf = gpur_leaf_of(p, tree->state->alpha);
-    const uint64_t change = (uint64_t)leaf - (uint64_t)tree->leaf[slot];
-    tree->leaf[slot] = leaf;
-    tree->priority[slot] = p;
-    if (change)
-        gpur_tree_add_above(tree, slot, change);
-    return change;
-}
-
-/* Gives each row without a valid priority of its own the largest priority given before it, in the order of the rows;
- * `before` is the largest before the first row. One warp does it, with a lane for each row. It runs only if a
- * publication has such rows and also a priority larger than all earlier ones. */
-GPUR_FN void gpur_fold_max_fill(gpur_thread at, const gpur_priority_insert_evict_args *a, uint32_t before)
-{
-    const gpur_tree *const tree = &a->tree;
-    uint64_t change = 0, evict_change = 0;
-    for (int64_t first = 0; first < a->rows; first += GPUR_WARP) {
-        const int64_t n = first + gpur_lane(at), at_slot = a->first_slot + n;
-        const int64_t place = at_slot < tree->capacity ? at_slot : at_slot - tree->capacity;
-        const int64_t slot = a->slots && n < a->rows ? a->slots[place] : place;
-        float p = 0.0f;
-        if (n < a->rows)
-            memcpy(&p, a->ring + slot * a->pitch + a->field_offset, sizeof p);
-        p = gpur_priority_add_offset(p, a->offset);
-        const uint32_t largest = gpur_warp_prefix_max_u32(at, p < 0.0f || n >= a->rows ? 0 : gpur_priority_to_bits(p));
-        const uint32_t earlier = gpur_warp_get_u32(at, largest, gpur_lane(at) > 0 ? gpur_lane(at) - 1 : 0);
-        const uint32_t bits = gpur_lane(at) > 0 && earlier > before ? earlier : before;
-        if (p < 0.0f && n < a->rows) {
-            change += gpur_fold_max_replace(tree, slot, bits);
-            evict_change += a->slots ? gpur_tree_set_leaf(&a->evict, slot) : 0;
-        }
-        const uint32_t last = gpur_warp_get_u32(at, largest, GPUR_WARP - 1);
-        before = last > before ? last : before;
-    }
-    gpur_tree_add_total(at, tree, change);
-    if (a->slots)
-        gpur_tree_add_total(at, &a->evict, evict_change);
-}
-
-/* Commits the maximum. The first warp of the first block does it. */
-GPUR_FN void gpur_fold_max(gpur_thread at, const gpur_priority_insert_evict_args *a)
-{
-    gpur_priority_state *const state = a->tree.state;
-    if (at.block != 0 || at.thread >= GPUR_WARP)
-        return;
-    const uint32_t largest = gpur_warp_get_u32(at, state->max_priority, 0); /* all lanes read it before lane 0 changes
-                                                                               it */
-    const uint32_t pending_max = gpur_warp_get_u32(at, state->pending_max, 0);
-    const uint32_t lacking = gpur_warp_get_u32(at, state->pending_missing, 0);
-    if (pending_max > largest && lacking)
-        gpur_fold_max_fill(at, a, largest);
-    if (at.thread != 0)
-        return;
-    state->max_priority = pending_max > largest ? pending_max : largest;
-    state->pending_missing = 0;
-}
-
 /* Inserts rows whose slots are anywhere, each by one thread. */
 GPUR_FN void gpur_insert_anywhere(gpur_thread at, const gpur_priority_insert_evict_args *a,
                                   gpur_insert_evict_counters *counters)
@@ -154,6 +98,7 @@ GPUR_FN void gpur_insert_anywhere(gpur_thread at, const gpur_priority_insert_evi
         tree->priority[slot] = gpur_insert_priority(a, slot, counters, &tree->leaf[slot]);
         tree->turn[slot]++;
         gpur_tree_add_above(tree, slot, tree->leaf[slot]);
+        gpur_tree_raise(tree, slot, gpur_priority_to_bits(tree->priority[slot]));
         change += tree->leaf[slot];
         evict_change += gpur_tree_set_leaf(&a->evict, slot);
     }
@@ -179,25 +124,24 @@ GPUR_FN void gpur_insert_evict_rows(gpur_thread at, const gpur_priority_insert_e
 {
     gpur_priority_state *const state = a->tree.state;
     gpur_insert_evict_counters counters;
-    counters.max_priority = gpur_priority_from_bits(state->max_priority);
-    counters.max_leaf = gpur_leaf_of(counters.max_priority, state->alpha);
-    counters.invalid = 0, counters.pending_max = 0;
+    counters.scale = gpur_tree_scale(&a->tree);
+    counters.first_priority = gpur_priority_from_bits(gpur_tree_first_priority(&a->tree));
+    counters.first_leaf = gpur_leaf_of(counters.first_priority, counters.scale);
+    counters.missing = 0, counters.invalid = 0, counters.pending_max = 0;
     if (a->slots)
         gpur_insert_anywhere(at, a, &counters);
     else
         gpur_insert_evict_nodes(at, a, &counters);
-    if (counters.invalid) {
+    if (counters.invalid)
         gpur_atomic_add_u64((uint64_t *)&state->invalid, counters.invalid);
+    if (counters.missing)
         gpur_atomic_max_u32(&state->pending_missing, 1);
-    }
     if (counters.pending_max)
         gpur_atomic_max_u32(&state->pending_max, counters.pending_max);
 }
 
 GPUR_KERNEL(priority_insert_evict)
 {
-    if (a->fold_max)
-        gpur_fold_max(at, a);
-    else if (a->rows > 0)
+    if (a->rows > 0)
         gpur_insert_evict_rows(at, a);
 }

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "kernels/priority/tree.h"
+#include "kernels/priority/settle.h"
 
 /* One thread's counters. */
 typedef struct gpur_priority_update_counters {
@@ -39,7 +39,7 @@ GPUR_FN void gpur_priority_update_end(gpur_thread at, const gpur_priority_update
     if (counters->invalid)
         gpur_atomic_add_u64((uint64_t *)&state->invalid, counters->invalid);
     if (largest && gpur_lane(at) == GPUR_WARP - 1)
-        gpur_atomic_max_u32(&state->max_priority, largest);
+        gpur_atomic_max_u32(&state->ever, largest);
 }
 
 /* Returns the slot of row i, or -1 if its id is stale or its priority invalid. `p` becomes the new priority; -1:
@@ -48,7 +48,7 @@ GPUR_FN int64_t gpur_priority_update_row(const gpur_priority_update_args *a, con
                                          float *p)
 {
     const int64_t slot = gpur_tree_slot(&a->tree, window, a->id[i]);
-    *p = gpur_priority_add_offset(a->priority[i], a->offset);
+    *p = gpur_priority_add_offset(fabsf(a->priority[i]), a->offset);
     return *p < 0.0f ? -1 : slot;
 }
 
@@ -78,7 +78,7 @@ GPUR_FN void gpur_priority_update_raise(gpur_thread at, const gpur_priority_upda
 {
     const gpur_span span = gpur_grid_span(at, a->count);
     const gpur_window window = *a->window;
-    const float alpha = a->tree.state->alpha;
+    const gpur_leaf_scale scale = gpur_tree_scale(&a->tree);
     gpur_priority_update_counters counters = gpur_priority_update_begin();
     for (int64_t i = span.first; i < span.last; i += span.step) {
         float p;
@@ -87,8 +87,9 @@ GPUR_FN void gpur_priority_update_raise(gpur_thread at, const gpur_priority_upda
         counters.stale += p >= 0.0f && slot < 0;
         if (slot < 0)
             continue;
-        const uint32_t bits = gpur_priority_to_bits(p), leaf = gpur_leaf_of(p, alpha);
+        const uint32_t bits = gpur_priority_to_bits(p), leaf = gpur_leaf_of(p, scale);
         gpur_atomic_max_u32((uint32_t *)&a->tree.priority[slot], bits);
+        gpur_tree_raise(&a->tree, slot, bits);
         const uint32_t before = gpur_atomic_max_u32(&a->tree.leaf[slot], leaf);
         const uint64_t change = leaf > before ? leaf - before : 0;
         if (change)
@@ -105,7 +106,7 @@ GPUR_FN void gpur_priority_update_raise(gpur_thread at, const gpur_priority_upda
 GPUR_FN void gpur_priority_update_block(gpur_thread at, const gpur_priority_update_args *a)
 {
     const gpur_window window = *a->window;
-    const float alpha = a->tree.state->alpha;
+    const gpur_leaf_scale scale = gpur_tree_scale(&a->tree);
     gpur_priority_update_counters counters = gpur_priority_update_begin();
     int64_t slot = -1;
     float p = 0.0f;
@@ -118,11 +119,12 @@ GPUR_FN void gpur_priority_update_block(gpur_thread at, const gpur_priority_upda
         old = gpur_atomic_exchange_u32(&a->tree.leaf[slot], 0);
         gpur_atomic_exchange_u32((uint32_t *)&a->tree.priority[slot], 0);
     }
-    const uint32_t leaf = gpur_leaf_of(p, alpha);
+    const uint32_t leaf = gpur_leaf_of(p, scale);
     gpur_barrier(at);
     if (slot >= 0) {
         counters.max_priority = gpur_priority_to_bits(p);
         gpur_atomic_max_u32((uint32_t *)&a->tree.priority[slot], counters.max_priority);
+        gpur_tree_raise(&a->tree, slot, counters.max_priority);
         const uint32_t before = gpur_atomic_max_u32(&a->tree.leaf[slot], leaf);
         counters.total = (leaf > before ? (uint64_t)(leaf - before) : 0) - old;
         if (counters.total)
@@ -185,7 +187,7 @@ GPUR_FN void gpur_priority_update_tile_begin(const gpur_priority_update_args *a,
     tile->rows = (int32_t)(left < 0 ? 0 : left < GPUR_UPDATE_TILE_ROWS ? left : GPUR_UPDATE_TILE_ROWS);
     for (int32_t i = 0; i < tile->rows; i++) {
         tile->slot[i] = gpur_tree_slot(&a->tree, window, a->id[first + i]);
-        tile->p[i] = gpur_priority_add_offset(a->priority[first + i], a->offset);
+        tile->p[i] = gpur_priority_add_offset(fabsf(a->priority[first + i]), a->offset);
     }
     for (int32_t i = 0; i < tile->rows; i++) {
         const int good = tile->p[i] >= 0.0f, there = tile->slot[i] >= 0;
@@ -195,10 +197,10 @@ GPUR_FN void gpur_priority_update_tile_begin(const gpur_priority_update_args *a,
 }
 
 /* Computes the leaves of one group. The group's size is a constant, so the loop vectorizes. */
-GPUR_FN void gpur_priority_update_group_leaves(gpur_priority_update_tile *tile, int32_t first, float alpha)
+GPUR_FN void gpur_priority_update_group_leaves(gpur_priority_update_tile *tile, int32_t first, gpur_leaf_scale scale)
 {
     for (int32_t i = first; i < first + GPUR_UPDATE_GROUP; i++)
-        tile->leaf[i] = gpur_leaf_of(tile->p[i], alpha);
+        tile->leaf[i] = gpur_leaf_of(tile->p[i], scale);
 }
 
 /* Prefetches into the second-level cache, which in a large tree was measured to be faster than the first. */
@@ -225,6 +227,8 @@ GPUR_FN void gpur_priority_update_run_row(const gpur_tree *tree, const gpur_prio
         tree->segment[l][gpur_tree_segment(slot, l)] += change;
         tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT] += change;
     }
+    if (tree->bound[slot >> GPUR_TREE_SHIFT] < bits)
+        gpur_tree_raise(tree, slot, bits);
     counters->total += change;
     counters->max_priority = bits > counters->max_priority ? bits : counters->max_priority;
 }
@@ -246,11 +250,11 @@ GPUR_FN void gpur_priority_update_run_group(const gpur_tree *tree, const gpur_pr
 GPUR_FN void gpur_priority_update_tile_run(const gpur_tree *tree, const gpur_priority_update_tile *tile,
                                            gpur_priority_update_tile *next, gpur_priority_update_counters *counters)
 {
-    const float alpha = tree->state->alpha;
+    const gpur_leaf_scale scale = gpur_tree_scale(tree);
     for (int32_t first = 0; first < tile->rows || first < next->rows; first += GPUR_UPDATE_GROUP) {
         gpur_priority_update_run_group(tree, tile, next, first, counters);
         if (first < next->rows)
-            gpur_priority_update_group_leaves(next, first, alpha);
+            gpur_priority_update_group_leaves(next, first, scale);
     }
 }
 
@@ -300,6 +304,7 @@ GPUR_FN void gpur_priority_update_all(gpur_thread at, const gpur_priority_update
     if (a->evict.leaf)
         gpur_barrier(at);
     gpur_priority_update_evict(at, a);
+    gpur_tree_settle(at, &a->tree, &a->evict);
     for (int32_t level = 0; a->tree.min_leaf[0] && level < a->tree.levels; level++) {
         gpur_barrier(at);
         gpur_priority_update_min(at, a, level);
@@ -325,6 +330,8 @@ GPUR_KERNEL(priority_update)
         gpur_priority_update_evict(at, a);
     else if (a->phase >= GPUR_PHASE_MIN)
         gpur_priority_update_min(at, a, a->phase - GPUR_PHASE_MIN);
+    else if (at.block == 0 && a->phase == GPUR_PHASE_SETTLE)
+        gpur_tree_settle(gpur_single_block(at), &a->tree, &a->evict);
     else if (at.block == 0)
         gpur_priority_update_all(gpur_single_block(at), a);
 }

@@ -38,21 +38,99 @@ GPUR_FN float gpur_priority_add_offset(float p, float offset)
     return p >= 0.0f && sum < INFINITY ? sum : -1.0f;
 }
 
-/* p^alpha 2^20, rounded to the nearest integer and limited to 1 ... 2^32 - 1; 0 for p = 0, whatever alpha is (0^0 is
- * 0 here). It has no branches, so loops over it vectorize. */
-GPUR_FN uint32_t gpur_leaf_of(float p, float alpha)
+/* What turns a priority into a leaf. */
+typedef struct gpur_leaf_scale {
+    double unit; /* 2^-octave */
+    double one;  /* the leaf of p = 2^octave */
+    double alpha;
+} gpur_leaf_scale;
+
+/* `octave`: -1000 to 1000 */
+GPUR_FN gpur_leaf_scale gpur_leaf_scale_of(const gpur_tree *tree, float alpha, int32_t octave)
 {
-    const double x = gpur_power(p > 0.0f ? (double)p : 1.0, (double)alpha) * GPUR_LEAF_ONE;
+    gpur_leaf_scale scale;
+    scale.unit = gpur_double_of((uint64_t)(1023 - octave) << 52);
+    scale.one = tree->evicts ? GPUR_EVICT_LEAF_ONE : GPUR_LEAF_ONE;
+    scale.alpha = (double)alpha;
+    return scale;
+}
+
+GPUR_FN gpur_leaf_scale gpur_tree_scale(const gpur_tree *tree)
+{
+    return gpur_leaf_scale_of(tree, tree->state->alpha, tree->state->octave);
+}
+
+/* (p / 2^octave)^alpha one, before rounding; `one` for p = 0. */
+GPUR_FN double gpur_leaf_before_rounding(float p, gpur_leaf_scale scale)
+{
+    return gpur_power(p > 0.0f ? (double)p * scale.unit : 1.0, scale.alpha) * scale.one;
+}
+
+/* The same rounded to the nearest integer and limited to 1 ... 2^32 - 1; 0 for p = 0, whatever alpha is (0^0 is 0
+ * here). It has no branches, so loops over it vectorize. */
+GPUR_FN uint32_t gpur_leaf_of(float p, gpur_leaf_scale scale)
+{
+    const double x = gpur_leaf_before_rounding(p, scale);
     const double within = x < 1.0 ? 1.0 : x > 4294967295.0 ? 4294967295.0 : x;
     const uint32_t leaf = (uint32_t)gpur_bits_of(within + 4503599627370496.0); /* 2^52: rounds to an integer */
     return p > 0.0f ? leaf : 0;
 }
 
 /* The leaf that follows from the priority in a slot. Of rows with p = 0, p^alpha is infinite where alpha is below 0. */
-GPUR_FN uint32_t gpur_tree_leaf(const gpur_tree *tree, int64_t slot, float alpha)
+GPUR_FN uint32_t gpur_tree_leaf(const gpur_tree *tree, int64_t slot, gpur_leaf_scale scale)
 {
     const float p = tree->priority[slot];
-    return tree->evicts && !(p > 0.0f) && tree->turn[slot] % 2 == 1 ? UINT32_MAX : gpur_leaf_of(p, alpha);
+    return tree->evicts && !(p > 0.0f) && tree->turn[slot] % 2 == 1 ? UINT32_MAX : gpur_leaf_of(p, scale);
+}
+
+/* The smallest n with p <= 2^n, for p > 0 given by its bits. */
+GPUR_FN int32_t gpur_octave_of(uint32_t bits)
+{
+    const uint64_t x = gpur_bits_of((double)gpur_priority_from_bits(bits));
+    return (int32_t)(x >> 52) - 1023 + ((x & 0xFFFFFFFFFFFFFu) != 0);
+}
+
+/* Whether the leaves must be computed anew because the largest priority, given by its bits, has left their scale. */
+GPUR_FN int gpur_tree_is_off_scale(const gpur_tree *tree, uint32_t largest)
+{
+    const gpur_priority_state *const state = tree->state;
+    const double drift = (double)(gpur_octave_of(largest) - state->octave) * (double)state->alpha;
+    return largest != 0 && (drift > GPUR_LEAF_DRIFT || drift < -GPUR_LEAF_DRIFT);
+}
+
+/* Bits of the priority of a row that has none: the largest one [Schaul et al. 2016, algorithm 1, line 6], of the rows
+ * that have been settled, or ever given; 1 before the first. */
+GPUR_FN uint32_t gpur_tree_first_priority(const gpur_tree *tree)
+{
+    const gpur_priority_state *const state = tree->state;
+    const uint32_t largest = tree->first_ever ? state->ever : state->largest;
+    return largest ? largest : gpur_priority_to_bits(1.0f);
+}
+
+/* The bounds of the nodes of a level. Those of each level are padded to whole nodes of the next. */
+GPUR_FN uint32_t *gpur_tree_bounds(const gpur_tree *tree, int32_t level)
+{
+    int64_t nodes = tree->capacity, first = 0;
+    for (int32_t l = 0; l < level; l++) {
+        nodes = (nodes + GPUR_TREE_FAN - 1) >> GPUR_TREE_SHIFT;
+        first += (nodes + GPUR_TREE_FAN - 1) / GPUR_TREE_FAN * GPUR_TREE_FAN;
+    }
+    return tree->bound + first;
+}
+
+/* Bits of the largest priority, in a tree that is settled. */
+GPUR_FN uint32_t gpur_tree_root_bound(const gpur_tree *tree)
+{
+    return *gpur_tree_bounds(tree, tree->levels - 1);
+}
+
+/* Makes the bounds above a slot at least `bits`. A node that has such a bound has it above, too, or another thread is
+ * seeing to that. */
+GPUR_FN void gpur_tree_raise(const gpur_tree *tree, int64_t slot, uint32_t bits)
+{
+    for (int l = 0; l < tree->levels; l++)
+        if (gpur_atomic_max_u32(gpur_tree_bounds(tree, l) + (slot >> (l + 1) * GPUR_TREE_SHIFT), bits) >= bits)
+            return;
 }
 
 /* The slot of the row with this id, or -1 if the id is not in the window. */
@@ -103,7 +181,7 @@ GPUR_FN void gpur_tree_add_above(const gpur_tree *tree, int64_t slot, uint64_t x
  * may do so for the same slot: only one of them gets the change. */
 GPUR_FN uint64_t gpur_tree_set_leaf(const gpur_tree *tree, int64_t slot)
 {
-    const uint32_t leaf = gpur_tree_leaf(tree, slot, tree->state->alpha);
+    const uint32_t leaf = gpur_tree_leaf(tree, slot, gpur_tree_scale(tree));
     const uint64_t change = (uint64_t)leaf - (uint64_t)gpur_atomic_exchange_u32(&tree->leaf[slot], leaf);
     if (change)
         gpur_tree_add_above(tree, slot, change);
@@ -145,6 +223,27 @@ GPUR_FN uint32_t gpur_tree_node_min(gpur_thread at, const gpur_tree *tree, int32
         smallest = x < smallest ? x : smallest;
     }
     return gpur_warp_min_u32(at, smallest);
+}
+
+/* The bounds of the children of a level's nodes; at level 0 the bits of the priorities. */
+GPUR_FN const uint32_t *gpur_tree_child_bounds(const gpur_tree *tree, int32_t level)
+{
+    return level == 0 ? (const uint32_t *)tree->priority : gpur_tree_bounds(tree, level - 1);
+}
+
+/* The largest bound of a node's children, computed by a warp, in every lane. The bound of child `known`
+ * is taken to be `bound`; -1: of none. */
+GPUR_FN uint32_t gpur_tree_node_max(gpur_thread at, const gpur_tree *tree, int32_t level, int64_t node, int64_t known,
+                                    uint32_t bound)
+{
+    const int64_t first = node * GPUR_TREE_FAN;
+    const uint32_t *const child = gpur_tree_child_bounds(tree, level) + first;
+    uint32_t largest = known >= 0 ? bound : 0;
+    for (int i = gpur_lane(at); i < GPUR_TREE_FAN; i += GPUR_WARP) {
+        const uint32_t x = first + i == known ? 0 : child[i];
+        largest = x > largest ? x : largest;
+    }
+    return gpur_warp_max_u32(at, largest);
 }
 
 /* This warp's share of n rows that are divided among all warps of the grid. */

@@ -34,8 +34,8 @@ typedef struct actor {
 static const struct timespec glance = {.tv_nsec = 20 * 1000 * 1000};
 enum { LOOKS = 50 }; /* between two pulls meanwhile */
 
-/* A priority that is none: the transition gets the largest one so far. */
-static const float no_priority = -1.0f;
+/* A priority that is none: the replay gives the transition its first one. */
+static const float no_priority = NAN;
 
 static int is_asked(const actor *a)
 {

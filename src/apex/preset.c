@@ -50,6 +50,7 @@ static void set_replay(preset *p, int64_t soft_capacity, int64_t min_size)
     replay->prioritized = 1;
     replay->alpha = 0.6f;
     replay->priority_offset = 1e-6f;
+    replay->first_priority = GPUR_FIRST_PRIORITY_WINDOW;
     replay->beta = (gpur_schedule){.first = 0.4f, .last = 0.4f};
 }
 
@@ -155,6 +156,7 @@ static gpur_status set_dpg(gpur_dpg_config *dpg)
 static void set_apex_dpg(preset *p)
 {
     set_replay(p, 1000000, 50000);
+    p->replay.first_priority = GPUR_FIRST_PRIORITY_EVER;
     p->replay.eviction = GPUR_EVICT_BY_PRIORITY;
     p->dpg.actor_optimizer.clip_norm = p->dpg.critic_optimizer.clip_norm = 40.0f; /* as per DQN */
     p->apex.pull_period = 400;

@@ -70,7 +70,8 @@ static gpur_status check_choices(const gpur_replay_config *c)
     GPUR_REQUIRE(c->reward_clip >= 0.0f && c->reward_clip < INFINITY,
                  "gpur_replay_config.reward_clip is %g; it must be 0 (not clipped) or more, and finite",
                  (double)c->reward_clip);
-    return gpur_choice_check(c->check_finite, 1, "gpur_replay_config.check_finite", "0 or 1");
+    GPUR_TRY(gpur_choice_check(c->check_finite, 1, "gpur_replay_config.check_finite", "0 or 1"));
+    return gpur_reserved_check(&(const int64_t){c->reserved}, 1, "gpur_replay_config");
 }
 
 static gpur_status check_capacity(const gpur_replay_config *c, int64_t pitch)
@@ -207,6 +208,8 @@ static gpur_status check_priorities(const gpur_replay_config *c, const gpur_sche
                  (int)c->index_source);
     GPUR_TRY(gpur_choice_check(c->weight_norm, GPUR_WEIGHT_NORM_NONE, "gpur_replay_config.weight_norm",
                                "GPUR_WEIGHT_NORM_BATCH, MEMORY or NONE (0 to 2)"));
+    GPUR_TRY(gpur_choice_check(c->first_priority, GPUR_FIRST_PRIORITY_EVER, "gpur_replay_config.first_priority",
+                               "GPUR_FIRST_PRIORITY_WINDOW (0) or GPUR_FIRST_PRIORITY_EVER (1)"));
     GPUR_TRY(gpur_exponent_check(c->alpha, "gpur_replay_config.alpha"));
     GPUR_REQUIRE(c->priority_offset >= 0.0f && c->priority_offset <= GPUR_MAX_PRIORITY_OFFSET,
                  "gpur_replay_config.priority_offset is %g; it must be 0 to %g", (double)c->priority_offset,
@@ -287,7 +290,8 @@ static void set_nature(gpur_replay_config *config)
 }
 
 /* Horgan et al. 2018, section 4.1 and appendix C: two million transitions, and learning starts after 50,000; 3-step
- * returns, alpha 0.6, beta 0.4 throughout. priority_offset is taken from public code. */
+ * returns, alpha 0.6, beta 0.4 throughout, and rows without a priority as in Schaul et al. 2016. priority_offset is
+ * taken from public code. */
 static void set_apex(gpur_replay_config *config)
 {
     const gpur_schedule beta = {.first = 0.4f, .last = 0.4f};
@@ -297,6 +301,7 @@ static void set_apex(gpur_replay_config *config)
     config->prioritized = 1;
     config->alpha = 0.6f;
     config->priority_offset = 1e-6f;
+    config->first_priority = GPUR_FIRST_PRIORITY_EVER;
     config->beta = beta;
 }
 

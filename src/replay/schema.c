@@ -154,6 +154,12 @@ gpur_status gpur_schema_build(gpur_schema *schema, const gpur_field *fields, int
         const int64_t element = gpur_dtype_bytes(fields[i].dtype);
         widest = element > widest ? element : widest;
     }
+    built.priority = gpur_schema_find(&built, "priority");
+    if (built.priority >= 0 && !(built.fields[built.priority].dtype == GPUR_FLOAT32 &&
+                                 built.fields[built.priority].bytes == sizeof(float)))
+        built.priority = -1;
+    built.terminated = gpur_schema_find(&built, "terminated");
+    built.discount = gpur_schema_find(&built, "discount");
     built.row_bytes = gpur_round_up(built.row_bytes, widest);
     built.pitch = gpur_round_up(built.row_bytes, GPUR_ROW_GRANULE);
     GPUR_REQUIRE(built.pitch <= GPUR_MAX_ROW_BYTES, "a row has %" PRId64 " bytes; it may have at most %d",

@@ -17,6 +17,8 @@ typedef struct gpur_schema {
     int32_t flags;                          /* number of such fields */
     unsigned char is_real[GPUR_MAX_FIELDS]; /* (count) 1: floats, which must be finite (finite.h) */
     int32_t reals;                          /* number of such fields */
+    int32_t priority, terminated, discount; /* indices of the fields with these names, or -1; "priority" counts if it is
+                                               one float32 */
     int64_t row_bytes;                      /* size of a row as callers pack it */
     int64_t pitch;                          /* bytes from row to row in the ring and in staging blocks */
 } gpur_schema;

@@ -133,7 +133,7 @@ static void check_floats(gpur_batch *batch, const char *name, const double *want
     float got[RUN_FEATURES];
     CHECK_OK(gpur_batch_read(batch, name, got, count * (int64_t)sizeof *got));
     for (int i = 0; i < count; i++)
-        TEST_REQUIRE(fabs((double)got[i] - want[i]) <= tolerance, "%s[%d] is %.8g; wanted %.8g", name, i,
+        TEST_REQUIRE(fabs((double)got[i] - want[i]) <= tolerance || (isnan(got[i]) && isnan(want[i])), "%s[%d] is %.8g; wanted %.8g", name, i,
                      (double)got[i], want[i]);
 }
 
@@ -159,7 +159,7 @@ static void check_row(gpur_batch *batch, int64_t t, int with_priorities)
     if (history[last].terminated)
         discount = 0.0;
     const double error = reward + discount * largest(history[last].next_q) - history[t].q[history[t].action];
-    const double priority = with_priorities ? fabs(error) : -1.0;
+    const double priority = with_priorities ? fabs(error) : (double)NAN;
     CHECK_OK(gpur_batch_read(batch, "action", &action, sizeof action));
     CHECK_EQUAL(action, history[t].action);
     check_floats(batch, "obs", history[t].obs, RUN_FEATURES, 0.0);

@@ -72,6 +72,8 @@ static const range ranges[] = {
     {OF(REPLAY, stack_axis), 'i', 0, 1, 0},
     {OF(REPLAY, stack_pad), 'i', 0, 1, 0},
     {OF(REPLAY, check_finite), 'i', 0, 1, 0},
+    {OF(REPLAY, first_priority), 'i', 0, 1, 0},
+    {OF(REPLAY, reserved), 'i', 0, 0, 0},
     {OF(REPLAY, extra_frames), 'l', 0, 4294967295.0, 0},
     {OF(WRITER, num_envs), 'i', 1, 1048576, 0},
     {OF(WRITER, autoreset), 'i', 0, 2, 0},

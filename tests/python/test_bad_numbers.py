@@ -3,6 +3,7 @@
 tests/replay/writer/test_finite.c."""
 
 import contextlib
+import ctypes
 import os
 import tempfile
 
@@ -10,8 +11,10 @@ import gpureplay
 import gymnasium
 import numpy as np
 import pytest
+from gpureplay import _c_api, lib
+from gpureplay._library import check
 from gymnasium import spaces
-from support import needs_files
+from support import Exporter, needs_files
 
 # Numbers that are not finite are refused with their place, and nothing changes. With check_nan=False they are taken.
 
@@ -358,3 +361,200 @@ def test_weights_that_the_last_train_step_spoiled_are_no_success():
         gpureplay.train("CartPole-v1", preset="fast-dqn-small", num_envs=1, prepopulation=50, target_period=4,
                         train_period=4, steps=4, eval_episodes=0, device="cpu", threads=1, progress=False,
                         agent={"trunk": [8], "optimizer": "adam", "learning_rate": 3e38, "clip_norm": 0})
+
+
+# Priorities, and discounts of terminal rows, of the package's calls and of the library's own.
+
+ROWS = 2  # of each call; the second one is bad
+PRIORITIZED = {"obs": ((3,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((3,), "float32"),
+               "terminated": "bool", "truncated": "bool", "discount": "float32", "priority": "float32"}
+UPLOAD_SCATTER = 1
+
+
+def prioritized(**settings):
+    return gpureplay.ReplayBuffer(100, PRIORITIZED, **{"device": "cpu", "prioritized": True, "num_envs": ROWS,
+                                                       "autoreset": "disabled", "block_rows": 8, **settings})
+
+
+def pair(**changes):
+    """Two transitions, of which the second one has these values."""
+    made = {"obs": np.ones((ROWS, 3), np.float32), "action": np.zeros(ROWS, np.int32),
+            "reward": np.zeros(ROWS, np.float32), "next_obs": np.ones((ROWS, 3), np.float32),
+            "terminated": np.zeros(ROWS, np.bool_), "truncated": np.zeros(ROWS, np.bool_),
+            "discount": np.full(ROWS, 0.5, np.float32), "priority": np.full(ROWS, 0.25, np.float32)}
+    for name, value in changes.items():
+        made[name][1] = value
+    return made
+
+
+def addresses_of(given):
+    """Of the columns, for the library. They must outlive the call."""
+    return (ctypes.c_void_p * len(given))(*(array.ctypes.data for array in given.values()))
+
+
+def append_packed(buffer, given):
+    layout = np.dtype({"names": list(PRIORITIZED), "formats": [(array.dtype, array.shape[1:]) for array in given.values()]},
+                      align=True)
+    packed = np.zeros(ROWS, layout)
+    for name, array in given.items():
+        packed[name] = array
+    writer = buffer.writer(ROWS)
+    check(lib.gpur_writer_append(writer._handle, ROWS, packed.ctypes.data, None))
+
+
+def append_fields(buffer, given):
+    writer = buffer.writer(ROWS)
+    check(lib.gpur_writer_append_fields(writer._handle, ROWS, addresses_of(given), None, None))
+
+
+def try_append_fields(buffer, given):
+    writer = buffer.writer(ROWS)
+    check(lib.gpur_writer_try_append_fields(writer._handle, ROWS, addresses_of(given)))
+
+
+def step_in_c(buffer, given):
+    """Of the rows the step makes `discount` itself."""
+    writer, zeros = buffer.writer(ROWS), np.zeros((ROWS, 3), np.float32)
+    check(lib.gpur_writer_reset(writer._handle, -1, zeros.ctypes.data))
+    extras = addresses_of(given)
+    taken = _c_api.StepInput()
+    taken.extras = ctypes.addressof(extras)
+    for name, array in given.items():
+        if name not in ("obs", "discount", "priority"):
+            setattr(taken, name, array.ctypes.data)
+    check(lib.gpur_writer_step_ex(writer._handle, ctypes.addressof(taken)))
+
+
+def pack(config, given):
+    """The bytes of a block of these rows."""
+    made, size, arrays = ctypes.c_void_p(), ctypes.c_int64(), addresses_of(given)
+    check(lib.gpur_block_format_create(ctypes.addressof(config), ctypes.addressof(made)))
+    try:
+        taken = _c_api.BlockInput()
+        taken.rows, taken.fields = ROWS, ctypes.addressof(arrays)
+        room = ctypes.create_string_buffer(lib.gpur_block_max_bytes(made, ROWS, 0))
+        check(lib.gpur_block_pack(made, ctypes.addressof(taken), room, len(room), ctypes.addressof(size)))
+        return room.raw[:size.value]
+    finally:
+        lib.gpur_block_format_destroy(made)
+
+
+def pack_block(buffer, given):
+    pack(buffer._spec.config, given)
+
+
+def append_block(buffer, given):
+    """From a program that does not know that the replay is prioritized: its blocks have the same format."""
+    with prioritized(prioritized=False) as other:
+        block = pack(other._spec.config, given)
+    writer = buffer.writer(ROWS)
+    check(lib.gpur_writer_append_block(writer._handle, block, len(block), None))
+
+
+def scatter(_buffer, given):
+    """Into a replay whose arrays count as arrays of the device."""
+    replay, writer = ctypes.c_void_p(), ctypes.c_void_p()
+    with prioritized() as other:
+        config = other._spec.config
+        config.upload = UPLOAD_SCATTER
+        check(lib.gpur_replay_create(other.device._handle, ctypes.addressof(config), ctypes.addressof(replay)))
+        try:
+            check(lib.gpur_writer_create(replay, 1, ctypes.addressof(writer)))
+            check(lib.gpur_writer_append_fields(writer, ROWS, addresses_of(given), None, None))
+        finally:
+            assert lib.gpur_replay_size(replay) == 0
+            lib.gpur_writer_destroy(writer)
+            lib.gpur_replay_destroy(replay)
+
+
+def add_steps(_buffer, given):
+    """Which the package follows, and the library joins."""
+    with prioritized(n_step=3) as other:
+        try:
+            other.add(**{name: array for name, array in given.items() if name != "discount"})
+        finally:
+            assert other.stats.appended == 0
+
+
+# By which door whole transitions come.
+ROW_DOORS = {
+    "add": lambda buffer, given: buffer.add(**given),
+    "extend": lambda buffer, given: buffer.extend(**given),
+    "extend with lists": lambda buffer, given: buffer.extend(**{name: a.tolist() for name, a in given.items()}),
+    "extend by DLPack": lambda buffer, given: buffer.extend(**{
+        name: a if a.dtype == np.bool_ else Exporter(a) for name, a in given.items()}),
+    "a writer's add": lambda buffer, given: buffer.writer(ROWS).add(**given),
+    "a writer's extend": lambda buffer, given: buffer.writer(ROWS).extend(**given),
+    "gpur_writer_append": append_packed,
+    "gpur_writer_append_fields": append_fields,
+    "gpur_writer_append_fields, GPUR_UPLOAD_SCATTER": scatter,
+    "gpur_writer_try_append_fields": try_append_fields,
+    "gpur_block_pack": pack_block,
+    "gpur_writer_append_block": append_block,
+}
+# By which priorities come, but no discount.
+STEPS = {"add, n_step 3": add_steps, "gpur_writer_step_ex": step_in_c}
+BLOCKS = ("gpur_block_pack", "gpur_writer_append_block")
+
+
+def refuses_row(door, given, match):
+    with prioritized() as buffer:
+        buffer.extend(**pair())
+        before = buffer.stats.appended
+        with pytest.raises(ValueError, match=match):
+            door(buffer, given)
+        assert buffer.stats.appended == before == len(buffer)
+        assert buffer.priority_stats.invalid == 0 and buffer.check_priorities() == 0
+
+
+@pytest.mark.parametrize("door", [*ROW_DOORS, *STEPS])
+@pytest.mark.parametrize("priority", [-0.5, -1.0, np.inf, -np.inf])
+def test_a_row_with_a_bad_priority_is_refused(door, priority):
+    if door in BLOCKS and priority == -1.0:
+        pytest.skip("there it is what earlier versions wrote for none")
+    refuses_row({**ROW_DOORS, **STEPS}[door], pair(priority=priority),
+            f"the priority of row 1 is {priority:g}; it must be 0 or more and finite, or NaN")
+
+
+@pytest.mark.parametrize("door", ROW_DOORS)
+@pytest.mark.parametrize("discount", [0.99, -0.5])
+def test_a_terminal_row_with_a_discount_is_refused(door, discount):
+    refuses_row(ROW_DOORS[door], pair(terminated=True, discount=discount),
+            f"row 1 has terminated 1 and discount {discount:g}; the discount of a terminal row must be 0")
+
+
+@pytest.mark.parametrize("door, none", [(door, none) for door in ROW_DOORS for none in (np.nan, -1.0)
+                                        if (none != -1.0 or door in BLOCKS) and "SCATTER" not in door])
+def test_a_row_that_is_given_no_priority_gets_the_largest_one(door, none):
+    with prioritized() as buffer:
+        buffer.extend(**pair(priority=7.0))
+        ROW_DOORS[door](buffer, pair(priority=none))
+        found = buffer.get_priorities(np.arange(len(buffer)))
+        assert door == "gpur_block_pack" or np.allclose(found[2:], [0.25, 7.0])
+        assert buffer.priority_stats.invalid == 0
+
+
+def update_in_c(buffer, ids, priorities):
+    ids, priorities = np.asarray(ids, np.int64), np.asarray(priorities, np.float32)
+    check(lib.gpur_replay_update_priorities(buffer._handle, len(ids), ids.ctypes.data, priorities.ctypes.data, None))
+
+
+UPDATES = {
+    "arrays": lambda buffer, ids, values: buffer.update_priorities(ids, np.asarray(values, np.float32)),
+    "doubles": lambda buffer, ids, values: buffer.update_priorities(ids.astype(np.int32), np.asarray(values)),
+    "lists": lambda buffer, ids, values: buffer.update_priorities(ids.tolist(), values),
+    "DLPack": lambda buffer, ids, values: buffer.update_priorities(
+        Exporter(ids), Exporter(np.asarray(values, np.float32))),
+    "gpur_replay_update_priorities": update_in_c,
+}
+
+
+@pytest.mark.parametrize("door", UPDATES)
+@pytest.mark.parametrize("priority", [-0.5, np.inf, -np.inf, np.nan])
+def test_an_update_with_a_bad_priority_is_refused(door, priority):
+    with prioritized() as buffer:
+        buffer.extend(**pair())
+        with pytest.raises(ValueError, match=rf"priorities\[1\] is {priority:g}; it must be 0 or more and finite"):
+            UPDATES[door](buffer, np.arange(2), [3.0, priority])
+        assert np.allclose(buffer.get_priorities([0, 1]), 0.25)
+        assert buffer.priority_stats[-4:] == (0, 0, 0, 0)  # updates, stale, invalid, raised

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gpureplay import _buffer
 from gpureplay._dlpack import DeviceArray
-from support import FORMS, CudaDlpack, CudaInterface
+from support import FORMS, CudaDlpack, CudaInterface, needs_files
 
 # Updates and exponents.
 
@@ -115,11 +115,10 @@ def test_what_a_batch_holds_goes_back(buffer, each_path):
     buffer.update_priorities([], [])
     buffer.update_priorities(np.zeros(0, np.int64), np.zeros(0, np.float32))
     assert buffer.priority_stats.updates == 32
-    largest = batch.obs.max() + OFFSET
-    buffer.update_priorities([*range(40), 9999, 1, 2], [2.0] * 39 + [0.5, 1.0, -1.0, np.nan])
+    buffer.update_priorities([*range(40), 9999], [2.0] * 39 + [0.5, 1.0])
     stats, wanted = buffer.priority_stats, np.array([2.0] * 39 + [0.5]) + OFFSET
-    assert (stats.updates, stats.stale, stats.invalid, stats.nonzero) == (72, 1, 2, 40)
-    assert (stats.max_priority, stats.min_priority) == (largest, np.float32(0.5) + OFFSET)
+    assert (stats.updates, stats.stale, stats.invalid, stats.nonzero) == (72, 1, 0, 40)
+    assert (stats.max_priority, stats.min_priority) == (np.float32(2) + OFFSET, np.float32(0.5) + OFFSET)
     assert buffer.check_priorities() == 0
     assert np.isclose(stats.total, (wanted**stats.alpha).sum(), atol=1e-4) and stats.beta == np.float32(0.4)
 
@@ -252,3 +251,115 @@ def test_a_sample_of_too_few_leaves_the_schedule_of_beta():
         with pytest.raises(gpureplay.TooFew, match="min_size = 5"):
             buffer.sample(1, beta=0.9)
         assert buffer.beta == 0.25
+
+
+# The first priority of a transition, and the unit of priorities.
+
+
+def draws_with_an_outlier(**settings):
+    """How many different rows the last batch of a run has, and the share of the 16 newest of 2,000 in it. One error, of
+    step 100, is a million times as large as the others."""
+    rng = np.random.default_rng(0)
+    with gpureplay.ReplayBuffer(2000, {"x": "int64"}, device="cpu", prioritized=True, max_batch=64, seed=3,
+                                **settings) as buffer:
+        for step in range(3000):
+            buffer.extend(x=[step])
+            if step < 64:
+                continue
+            batch = buffer.sample(32)
+            errors = np.abs(rng.normal(0, 0.01, 32)).astype(np.float32)
+            errors[0] = 1e4 if step == 100 else errors[0]
+            buffer.update_priorities(batch.ids, errors)
+        largest = buffer.priority_stats.max_priority
+        assert buffer.check_priorities() == 0
+        return len(np.unique(batch.ids)), (batch.ids >= 2984).mean(), largest
+
+
+def test_an_outlier_is_forgotten_when_its_row_has_another_priority():
+    rows, newest, largest = draws_with_an_outlier()
+    assert rows >= 30 and newest < 0.2 and largest < 0.1
+    rows, newest, largest = draws_with_an_outlier(first_priority="ever")  # the paper's rule
+    assert rows < 16 and newest > 0.5 and largest > 9999
+    with gpureplay.ReplayBuffer(100, {"x": "int64"}, device="cpu", preset="apex-dqn", layout="rows", frame_stack=1,
+                                n_step=1, reward_clip=0.0, min_size=1) as buffer:
+        assert buffer.config["first_priority"] == "ever"
+
+
+def test_a_row_without_a_priority_gets_the_largest_of_the_buffer():
+    """Also of rows that were added with it, and after a save and a load; 1 while there is none."""
+    fields = {"x": "int64", "priority": "float32"}
+    none = np.nan
+    with gpureplay.ReplayBuffer(6, fields, device="cpu", prioritized=True, priority_offset=0.0) as buffer:
+        def add(*given):
+            buffer.extend(x=np.zeros(len(given), np.int64), priority=given)
+            first = buffer.stats.first_id
+            return [buffer.get_priorities([first + row]).item() for row in range(len(buffer))]
+
+        assert add(none, 0.0, none) == [1, 0, 1]
+        assert add(0.5, none) == [1, 0, 1, 0.5, 1]
+        buffer.update_priorities([0, 2, 4], [0.25, 0.25, 0.125])
+        assert add(none) == [0.25, 0, 0.25, 0.5, 0.125, 0.5]
+        assert add(8.0, none) == [0.25, 0.5, 0.125, 0.5, 8, 8]
+        assert add(*[none] * 4) == [8] * 6
+        assert add(*[none] * 6) == [1] * 6  # all others have left
+        for row in range(6):
+            buffer.update_priorities([buffer.stats.first_id + row], [0.0])
+        assert add(none)[-1] == 1
+
+
+@needs_files
+def test_a_file_has_the_priorities_and_their_unit(tmp_path):
+    settings = {"alpha": 1.0, "priority_offset": 0.0}
+    with make(**settings) as buffer, gpureplay.ReplayBuffer(64, FIELDS, device="cpu", prioritized=True, max_batch=48,
+                                                           **settings) as other:
+        buffer.update_priorities(np.arange(40), np.arange(40) * 1e-9)
+        buffer.save(tmp_path / "rows")
+        other.load(tmp_path / "rows")
+        for each in (buffer, other):
+            each.extend(obs=np.zeros((1, 2), np.float32))
+        stats = other.priority_stats
+        assert stats == buffer.priority_stats and np.isclose(stats.max_priority, 39e-9) and stats.raised == 0
+        assert np.array_equal(buffer.sample(48).ids, other.sample(48).ids) and other.check_priorities() == 0
+
+
+@pytest.mark.parametrize("alpha", [0.6, 1.0])
+def test_only_the_ratios_of_priorities_matter(alpha):
+    """Priorities of 1 to 1,000, in units from 1e-12 to 1e12: each of ten groups of rows is drawn as in the unit of 1,
+    within 1% of its share, and exactly in proportion to the sums of p^alpha."""
+    values, batches = np.arange(1, 1001.0), 300
+    wanted = (values**alpha).reshape(10, 100).sum(1) / (values**alpha).sum()
+    with gpureplay.ReplayBuffer(4096, {"x": "int64"}, device="cpu", prioritized=True, alpha=alpha, priority_offset=0.0,
+                                max_batch=2000, seed=5) as buffer:
+        buffer.extend(x=np.arange(1000))
+        for unit in (1, 1e-3, 1e-12, 1e-6, 1e12, 1e5, 1e-12 / 500500, 1):
+            buffer.update_priorities(np.arange(1000), values * unit)
+            stats = buffer.priority_stats
+            assert np.isclose(stats.total, ((values * unit)**alpha).sum(), rtol=1e-5) and stats.raised == 0
+            rows = np.concatenate([buffer.sample(2000).x for _ in range(batches)])
+            shares = np.bincount(rows // 100, minlength=10) / len(rows)
+            assert np.abs(shares / wanted - 1).max() < 0.01, (unit, shares / wanted)
+        assert buffer.check_priorities() == 0
+
+
+def test_priorities_below_the_smallest_step_are_counted():
+    with make(alpha=1.0, priority_offset=0.0) as buffer:
+        buffer.update_priorities(np.arange(40), np.r_[1.0, np.full(9, 1e-12), np.full(30, 0.5)])
+        assert buffer.priority_stats.raised == 9
+        buffer.update_priorities([0, *range(10, 40)], np.full(31, 1e-12))
+        assert buffer.priority_stats.raised == 0  # they are the largest ones now
+        buffer.alpha = 0.0
+        assert buffer.priority_stats.raised == 0 and np.isclose(buffer.priority_stats.total, 40)
+
+
+def test_eviction_by_priority_draws_from_all_that_a_launch_would_see():
+    """Also rows that no launch has published yet. Each of six equal rows makes room for the seventh equally often."""
+    left, trials = np.zeros(6), 400
+    for seed in range(trials):
+        with gpureplay.ReplayBuffer(6, {"x": "int32"}, device="cpu", prioritized=True, eviction="priority",
+                                    block_rows=1, max_batch=2, seed=seed) as buffer:
+            for row in range(6):
+                buffer.extend(x=[row])
+            assert len(buffer) == 6
+            buffer.extend(x=[6])
+            left += [(buffer.gather([row]).ids == -1).sum() for row in range(6)]
+    assert left.sum() == trials and (np.abs(left - trials / 6) < 5 * np.sqrt(trials / 6)).all(), left

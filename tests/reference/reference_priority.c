@@ -7,11 +7,17 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-double reference_leaf(double p, double alpha)
+int reference_octave(int octave, double largest, double alpha)
+{
+    const int own = largest > 0.0 ? (int)ceil(log2(largest)) : octave;
+    return fabs((own - octave) * alpha) > 5.0 ? own : octave;
+}
+
+double reference_leaf(double p, double alpha, int octave, double one)
 {
     if (p == 0.0)
         return 0.0;
-    const double whole = floor(pow(p, alpha) * 1048576.0 + 0.5);
+    const double whole = floor(pow(ldexp(p, -octave), alpha) * one + 0.5);
     return whole < 1.0 ? 1.0 : whole > 4294967295.0 ? 4294967295.0 : whole;
 }
 

@@ -6,8 +6,14 @@
 
 #include <stdint.h>
 
-/* p^alpha, rounded to a multiple of 2^-20 between 2^-20 and 2^12 - 2^-20; 0 for p = 0. In units of 2^-20. */
-double reference_leaf(double p, double alpha);
+/* (p / 2^octave)^alpha one, rounded to an integer from 1 to 2^32 - 1; 0 for p = 0. `one` is 2^26 in the tree by which
+ * rows are sampled, and 2^16 in that by which they are evicted. */
+enum { REFERENCE_SAMPLE_ONE = 1 << 26, REFERENCE_EVICT_ONE = 1 << 16 };
+double reference_leaf(double p, double alpha, int octave, double one);
+
+/* The octave after the largest priority became `largest`: it changes if that one's leaf is more than 2^5 times as large
+ * or small as it would be in its own octave, the smallest n with largest <= 2^n. */
+int reference_octave(int octave, double largest, double alpha);
 
 enum { REFERENCE_NORM_BATCH, REFERENCE_NORM_MEMORY, REFERENCE_NORM_NONE };
 

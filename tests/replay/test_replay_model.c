@@ -122,6 +122,7 @@ static gpur_status open_rows(model *m, uint64_t seed)
     if (s->prioritized) {
         w->config.alpha = s->alpha, w->config.priority_offset = s->priority_offset;
         w->config.weight_norm = s->weight_norm;
+        w->config.first_priority = (int32_t)(seed / 4 % 2);
         w->config.beta.first = w->config.beta.last = 0.0f;
     }
     return gpur_replay_create(w->device, &w->config, &w->replays[0]);
@@ -190,7 +191,7 @@ static void random_row(model *m, const void **to, int64_t i)
     const float reward = (float)xorshift_below(random, 2001) / 500.0f - 2.0f;
     const uint8_t flags[] = {(uint8_t)xorshift_below(random, 4), (uint8_t)(xorshift_below(random, 3) * 100)};
     history_row row = {.env = -1, .previous = xorshift_below(random, 1000), .extra = (int64_t)xorshift_next(random)};
-    const float discount = (float)xorshift_below(random, 100) / 64.0f;
+    const float discount = flags[0] ? 0.0f : (float)xorshift_below(random, 100) / 64.0f;
     for (int32_t j = 0; j < shape.stack; j++)
         row.obs[j] = w->next_frame++, row.next_obs[j] = w->next_frame++;
     row.action = (int32_t)xorshift_below(random, 1000);
@@ -323,7 +324,7 @@ static void flush(model *m)
 }
 
 /* Ids and weights of the sample that comes next, (count). */
-static void expect_sample(const model *m, int64_t count, int64_t *ids, double *weights)
+static void expect_sample(model *m, int64_t count, int64_t *ids, double *weights)
 {
     const layouts_setting *const s = &m->fixture.setting;
     const gpur_replay_config *const c = &m->fixture.config;
@@ -335,6 +336,7 @@ static void expect_sample(const model *m, int64_t count, int64_t *ids, double *w
         ids[b] = reference_sample(&m->window, c->seed, (uint64_t)m->samples, b), weights[b] = 1;
     if (!s->prioritized)
         return;
+    CHECK(priority_model_read_octave(&m->priorities, m->fixture.replays[0]));
     priority_model_sample(&m->priorities, c->seed, (uint64_t)m->samples, count,
                           s->index_source == GPUR_PRIORITIZED_STRATIFIED, ids);
     priority_model_leaves(&m->priorities, slots);
@@ -441,7 +443,7 @@ static void compare_all(model *m)
             CHECK_EQUAL(player_wrong_states(&w->players[i], r), 0);
 }
 
-/* Ids around the visible ones, many of them twice, with priorities of which some are none. */
+/* Ids around the visible ones, many of them twice, some of them of no row. */
 static void update(model *m)
 {
     layouts_fixture *const w = &m->fixture;
@@ -451,6 +453,8 @@ static void update(model *m)
     for (int64_t i = 0; i < count; i++) {
         ids[i] = last + 3 - xorshift_below(&w->random, w->config.capacity + 6);
         priorities[i] = tagged_priority(xorshift_below(&w->random, 1 << 20));
+        if (isnan(priorities[i]))
+            priorities[i] = 4096.0f;
     }
     refresh(m);
     CHECK_OK(gpur_replay_update_priorities(w->replays[0], count, ids, priorities, NULL));

@@ -493,6 +493,31 @@ TEST(appended_rows_are_linked)
     }
 }
 
+/* Of rows of several steps the last ones of an episode all end it, so only blocks can say where it ends. */
+TEST(rows_of_several_steps_are_not_linked)
+{
+    static const gpur_field fields[] = {{"previous", GPUR_INT64, {0}}, {"discount", GPUR_FLOAT32, {0}}};
+    gpur_replay_config config = replay_fixture_config(fields, 2, 100, 5, 8);
+    gpur_writer_config linked = {.size = sizeof linked, .num_envs = 1, .link_appends = 1};
+    const struct {
+        int64_t previous;
+        float discount;
+    } row = {0};
+    const void *const arrays[] = {NULL, &row.discount};
+    gpur_writer *writer = NULL;
+    replay_fixture s;
+    config.n_step = 3;
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+    CHECK_OK(gpur_writer_open(s.replay, &linked, &writer));
+    CHECK_FAILS(gpur_writer_append(writer, 1, &row, NULL), GPUR_INVALID_ARGUMENT, "n_step is 3: rows of several steps");
+    CHECK_FAILS(gpur_writer_append_fields(writer, 1, arrays, NULL, NULL), GPUR_INVALID_ARGUMENT, "append them in blocks");
+    CHECK_STATUS(gpur_writer_try_append_fields(writer, 1, arrays), GPUR_INVALID_ARGUMENT);
+    CHECK_OK(gpur_writer_append(s.writer, 1, &row, NULL));
+    CHECK_EQUAL(replay_fixture_stats(s.replay).appended, 1);
+    gpur_writer_destroy(writer);
+    replay_fixture_close(&s);
+}
+
 TEST(links_need_the_field_previous)
 {
     static const gpur_field byte = {"byte", GPUR_UINT8, {0}};
@@ -574,6 +599,7 @@ int main(int argc, char **argv)
     RUN(launch_shapes_change_nothing);
     RUN(sequences_of_an_empty_window_are_missing);
     RUN(appended_rows_are_linked);
+    RUN(rows_of_several_steps_are_not_linked);
     RUN(links_need_the_field_previous);
     RUN(bad_configs_are_refused);
     RUN(schemas_without_sequences_are_refused);

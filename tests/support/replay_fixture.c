@@ -49,8 +49,16 @@ static unsigned char tagged(int64_t tag, int32_t field, int64_t at)
 
 float tagged_priority(int64_t tag)
 {
-    static const float priorities[] = {0.0f, 0.25f, 1.0f, 2.5f, 7.0f, -1.0f, NAN, INFINITY};
+    static const float priorities[] = {0.0f, 0.25f, 1.0f, 2.5f, 7.0f, 0.03125f, NAN, NAN};
     return priorities[tagged(tag, 77, 0) % 8];
+}
+
+static int row_is_terminal(const row_tags *k, int64_t tag)
+{
+    for (int32_t f = 0; f < k->count; f++)
+        if (strcmp(k->fields[f].name, "terminated") == 0)
+            return tagged(tag, f, 0) & 1;
+    return 0;
 }
 
 static void fill(const row_tags *k, int32_t field, int64_t tag, unsigned char *value)
@@ -63,6 +71,10 @@ static void fill(const row_tags *k, int32_t field, int64_t tag, unsigned char *v
     }
     if (strcmp(info->name, "tag") == 0) {
         memcpy(value, &tag, sizeof tag);
+        return;
+    }
+    if (strcmp(info->name, "discount") == 0 && row_is_terminal(k, tag)) {
+        memset(value, 0, sizeof(float));
         return;
     }
     for (int64_t i = 0; i < info->bytes; i++)

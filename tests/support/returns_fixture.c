@@ -78,8 +78,8 @@ void returns_fixture_close(returns_fixture *f)
     gpur_replay_destroy(f->replay);
 }
 
-/* A step of the one environment, with a discount of 0.5 to 1. Of 24 steps one terminates with discount 0, one
- * terminates with another discount, one has discount 0 and does not terminate, and one is truncated. */
+/* A step of the one environment, with a discount of 0.5 to 1. Of 24 steps two terminate, one has
+ * discount 0 and does not terminate, and one is truncated. */
 static gpur_status append(returns_fixture *f)
 {
     float obs[RETURNS_NUMBERS], next_obs[RETURNS_NUMBERS], values[2];
@@ -89,7 +89,7 @@ static gpur_status append(returns_fixture *f)
     random_floats(xorshift_next(&f->random), obs, RETURNS_NUMBERS);
     random_floats(xorshift_next(&f->random), next_obs, RETURNS_NUMBERS);
     random_floats(xorshift_next(&f->random), values, 2);
-    const float discount = end == 0 || end == 3 ? 0.0f : 0.75f + 0.25f * values[1];
+    const float discount = terminated || end == 3 ? 0.0f : 0.75f + 0.25f * values[1];
     const void *const fields[] = {obs, &action, &values[0], next_obs, &terminated, NULL, &truncated, &discount};
     return gpur_writer_append_fields(f->writer, 1, fields, NULL, NULL);
 }

@@ -48,6 +48,7 @@ class PriorityStats(NamedTuple):
     updates: int
     stale: int
     invalid: int
+    raised: int
 
 
 @accelerated("add", "extend", "sample")
@@ -81,13 +82,15 @@ class ReplayBuffer(Handle):
 
     Sampling by priority [Schaul et al. 2016]:
     prioritized: True: in proportion to priority ** alpha, where each row of a batch is sampled from its own stratum.
-        "independent": each row is sampled from the whole. alpha: default 0.6. priority ** alpha is at most 4,096, which
-        is a priority of 1.05 million at alpha 0.6 and of 4,096 at 1; larger priorities count as that. priority_offset:
-        is added to each priority; default 1e-6.
+        "independent": each row is sampled from the whole. alpha: default 0.6. priority_offset: is added to each
+        priority; default 1e-6. Only the ratios of priorities matter, not their unit.
     beta: the exponent of a batch's importance weights: a number, or (first, last, steps) or (first, last, steps,
         begin), which goes from first to last in that many calls of `sample`; default 0.4. weight_norm: what weights are
         divided by: "batch": the batch's largest; "memory": the largest that any transition would have; "none".
-    A field "priority", one float32, is a transition's first priority. Without it that is the largest given so far.
+    A field "priority", one float32, is a transition's first priority: 0 or more, or NaN for none, which check_nan
+        allows. first_priority: that of a transition without one: "window", the default: the largest in the buffer, or 1
+        if there is none; "ever": the largest that was ever given, at least 1, as in the paper (and in the preset
+        "apex-dqn"): then a single outlier makes all later transitions be sampled first.
     eviction: which transitions make room for others, and leave in `trim`: "oldest", or "priority": drawn with
         probabilities in proportion to priority ** evict_alpha, for prioritized buffers of layout "rows" without
         sequences. Ids then follow no order, and `gather` has zeros and the id -1 in place of a transition that is not
@@ -132,7 +135,8 @@ class ReplayBuffer(Handle):
                  priority_offset: float | None = None, n_step: int | None = None, frame_stack: int | None = None,
                  layout: str | None = None, stack_axis: str | None = None, stack_pad: str | None = None,
                  extra_frames: int | None = None, observations: str = "stacks", sequences: bool = False,
-                 eviction: str | None = None, evict_alpha: float | None = None):
+                 eviction: str | None = None, evict_alpha: float | None = None,
+                 first_priority: str | None = None):
         given = locals()
         settings = {name: given[name] for name in BUFFER_SETTINGS}
         self._spec = make_spec(fields_of(fields, action_space), capacity, preset, settings)
@@ -350,16 +354,17 @@ class ReplayBuffer(Handle):
         """Gives transitions new priorities, such as the size of their TD errors. All later samples see them.
 
         ids: (count,) integers, as `batch.ids` has them. If one appears twice, its larger priority counts.
-        priorities: (count,), 0 or more; float32, or numbers that fit in it. Above 4,096 ** (1 / alpha), 1.05 million at
-            alpha 0.6, they count as that. Both arrays are in host memory, or both in the memory of the buffer's CUDA
-            device (DLPack, __cuda_array_interface__; int64 and float32), which needs no copy to the host. count is at
-            most max_batch.
+        priorities: (count,), 0 or more and finite, such as the absolute TD errors; float32, or numbers that fit in it.
+            Both arrays are in host memory, or both in the memory of the buffer's CUDA device (DLPack,
+            __cuda_array_interface__; int64 and float32), which needs no copy to the host. Those on the device cannot be
+            looked at without waiting: their absolute values count, and what is NaN or infinite is skipped and counted
+            in `priority_stats`. count is at most max_batch.
         stream: for device arrays, the stream that made them, as for `ReplayBuffer.extend`.
 
-        Transitions that were overwritten meanwhile, and priorities that are negative, NaN or infinite, are skipped and
-        counted in `priority_stats`.
+        Transitions that were overwritten meanwhile are skipped and counted in `priority_stats`.
 
-        TypeError, ValueError: another dtype or shape, or only one of the arrays on the device. Nothing was updated."""
+        TypeError, ValueError: a priority in host memory that is negative, NaN or infinite, another dtype or shape, or
+        only one of the arrays on the device. Nothing was updated."""
         if not self._is_prioritized:
             self._require_priorities()
         if stream is None and _update_in_c(self, ids, priorities):
@@ -391,9 +396,8 @@ class ReplayBuffer(Handle):
 
     @property
     def alpha(self) -> float:
-        """Sampling is in proportion to priority ** alpha, which is at most 4,096: larger priorities than 4,096 **
-        (1 / alpha), 1.05 million at alpha 0.6 and 4,096 at 1, count as that. Assigning recomputes all of them in one
-        pass over the buffer. Reading costs as much as `priority_stats`."""
+        """Sampling is in proportion to priority ** alpha. Assigning recomputes all of them in one pass over the buffer.
+        Reading costs as much as `priority_stats`."""
         return self.priority_stats.alpha
 
     @alpha.setter
@@ -459,8 +463,8 @@ class ReplayBuffer(Handle):
         priority_offset), eviction, and layout. For eviction "priority" also capacity. For layout "frames" also
         capacity, frame_stack, stack_axis, stack_pad, extra_frames, block_rows and max_batch. Otherwise any capacity
         will do that has room for the file's transitions, which keep their ids and priorities. Sampling continues as
-        after the save if seed, capacity, distinct, "independent", weight_norm, evict_alpha, block_rows, flush and
-        max_batch are the same, too. alpha and beta, with its schedule, become the file's.
+        after the save if seed, capacity, distinct, "independent", weight_norm, first_priority, evict_alpha,
+        block_rows, flush and max_batch are the same, too. alpha and beta, with its schedule, become the file's.
 
         The states of the file's writers go, in the order in which the writers were made, to the existing writers and
         then to new ones. Each must have the num_envs of the file's, and where the writer tracks episodes its autoreset

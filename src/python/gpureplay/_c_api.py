@@ -27,6 +27,7 @@ LAYOUT_ROWS, LAYOUT_FRAMES = 0, 1
 STACK_FIRST, STACK_LAST = 0, 1
 PAD_ZERO, PAD_REPEAT = 0, 1
 EVICT_OLDEST, EVICT_BY_PRIORITY = 0, 1
+FIRST_PRIORITY_WINDOW, FIRST_PRIORITY_EVER = 0, 1
 OBSERVATIONS_STACKS, OBSERVATIONS_FRAMES = 0, 1
 AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
 EPISODE_NONE, EPISODE_OPEN, EPISODE_ENDED = 0, 1, 2
@@ -123,7 +124,7 @@ class ReplayConfig(Sized):
                         (c_float, "gamma reward_clip"), (c_uint64, "seed"), (c_int32, "prioritized weight_norm"),
                         (c_float, "alpha priority_offset"), (Schedule, "beta"),
                         (c_int32, "n_step layout frame_stack stack_axis stack_pad check_finite"), (c_int64, "extra_frames"),
-                        (c_int32, "eviction"), (c_float, "evict_alpha"))
+                        (c_int32, "eviction"), (c_float, "evict_alpha"), (c_int32, "first_priority reserved"))
 
 
 class ReplayPlan(Sized):
@@ -144,7 +145,7 @@ class ReplayStats(Sized):
 class PriorityStats(Sized):
     c_name = "gpur_priority_stats"
     _fields_ = _members((c_uint64, "size"), (c_float, "alpha beta"), (c_double, "total"),
-                        (c_float, "max_priority min_priority"), (c_int64, "nonzero updates stale invalid"))
+                        (c_float, "max_priority min_priority"), (c_int64, "nonzero updates stale invalid raised"))
 
 
 class WriterConfig(Sized):

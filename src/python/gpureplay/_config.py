@@ -28,6 +28,7 @@ _BUFFER_CHOICES = {
     "stack_axis": {"first": _c_api.STACK_FIRST, "last": _c_api.STACK_LAST},
     "stack_pad": {"zero": _c_api.PAD_ZERO, "repeat": _c_api.PAD_REPEAT},
     "eviction": {"oldest": _c_api.EVICT_OLDEST, "priority": _c_api.EVICT_BY_PRIORITY},
+    "first_priority": {"window": _c_api.FIRST_PRIORITY_WINDOW, "ever": _c_api.FIRST_PRIORITY_EVER},
 }
 _OPTIMIZERS = {"adam": _c_api.ADAM, "rmsprop_tf": _c_api.RMSPROP_TF, "rmsprop_keras2": _c_api.RMSPROP_KERAS2,
                "rmsprop_torch": _c_api.RMSPROP_TORCH, "rmsprop_deepmind": _c_api.RMSPROP_DEEPMIND,
@@ -54,7 +55,7 @@ _LEARNER_CHOICES = {
     "step_kernel": {"auto": _c_api.STEP_AUTO, "libraries": _c_api.STEP_LIBRARIES, "fused": _c_api.STEP_FUSED},
 }
 
-_BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")  # settings that only a prioritized buffer has
+_BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset", "first_priority")  # settings that only a prioritized buffer has
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
 _FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
           "whole_episodes", "burst", "truncation_terminates", "processes", "restarts", "dual_optimizer",
@@ -642,7 +643,7 @@ def _settings_of_replay(config: _c_api.ReplayConfig) -> Settings:
         "distinct": config.index_source == _c_api.UNIFORM_DISTINCT, "seed": config.seed,
         "prioritized": _word(SOURCES, index_source_of(config)) if config.prioritized else False,
         **_values_of(config, "alpha beta"), "weight_norm": words["weight_norm"],
-        **_values_of(config, "priority_offset n_step"),
+        **_values_of(config, "priority_offset n_step"), "first_priority": words["first_priority"],
         "layout": words["layout"], "frame_stack": config.frame_stack, "stack_axis": words["stack_axis"],
         "stack_pad": words["stack_pad"], "extra_frames": _extra_frames_of(config),
         "eviction": words["eviction"], "check_nan": bool(config.check_finite),

@@ -133,7 +133,7 @@ OPTIONS = {
     "processes": _apex(bool, "0|1", "each actor is a process (0: a thread; 1 for environments in Python)"),
     "samples_per_insert": _apex(float, "X", "transitions learned for each one received; 0: not limited (0, 8; of "
                                               "apex-dpg-small 64)"),
-    "initial_priorities": _apex(str, "td|max", "by the actor's TD errors, or the largest one so far (td)"),
+    "initial_priorities": _apex(str, "td|max", "by the actor's TD errors, or the largest one (td)"),
     "prioritized": _apex(bool, "0|1", "0: the learner draws uniformly (1)"),
     "replicate": _apex(int, "K", "how often each block is appended (1)", 1, 64),
     "epsilons": Option(str, "LIST", "\"0.4,0.1,...\": of the actors by turns, instead of the ladder", is_optional=True,

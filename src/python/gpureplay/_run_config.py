@@ -28,6 +28,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "when_full": ("wait", "error"), "weight_norm": ("batch", "memory", "none"),
     "step_kernel": ("auto", "libraries", "fused"), "layout": ("rows", "frames"), "stack_axis": ("first", "last"),
     "stack_pad": ("zero", "repeat"), "eviction": ("oldest", "priority"),
+    "first_priority": ("window", "ever"),
     "head": ("q", "dueling", "softmax_value", "tanh_action"),
     "activation": _ACTIVATIONS, "hidden_activation": _ACTIVATIONS, "init": ("fan_in", "glorot", "normal"),
     "input_layout": ("chw", "hwc"), "loss": ("huber", "squared"), "math": ("fp32", "tf32", "bf16", "auto"),

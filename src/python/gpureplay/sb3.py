@@ -472,7 +472,8 @@ class ReplayBuffer:
 class PrioritizedReplayBuffer(ReplayBuffer):
     """Like ReplayBuffer, except that transitions are sampled in proportion to priority ** alpha [Schaul et al. 2016]. A
     minibatch has two more tensors: `weights`, (B, 1) float32, by which each transition's loss must be multiplied, and
-    `indices`, (B,) int64, for `update_priorities`. New transitions have the largest priority given so far.
+    `indices`, (B,) int64, for `update_priorities`. New transitions have the largest priority in the
+    buffer.
 
     The agents of Stable-Baselines3 neither weight losses nor update priorities: with them sampling stays uniform. Use
     the class in a training loop of your own, such as CleanRL's, or in an agent with another `train`:
@@ -508,7 +509,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     def update_priorities(self, indices: torch.Tensor, priorities: torch.Tensor) -> None:
         """Gives transitions new priorities, such as the size of their errors: (B,) or (B, 1), tensors on the buffer's
-        device or the host, or arrays. Transitions that were overwritten meanwhile are skipped."""
+        device or the host, or arrays. On the CPU a negative, infinite or NaN priority is a ValueError; on CUDA the
+        absolute value counts, and what is not finite is skipped and counted. Transitions that were overwritten meanwhile are skipped."""
         found, given = (torch.as_tensor(values, device=self._device).detach().reshape(-1)
                         for values in (indices, priorities))
         given = given.to(torch.float32)

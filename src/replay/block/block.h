@@ -49,6 +49,7 @@ typedef struct gpur_block_spec {
     const gpur_ring_layout *layout;
     int32_t check_finite;
     float reward_clip;
+    int32_t prioritized;   /* 1: the field "priority", if there is one, has first priorities */
     int32_t clipped_field; /* in the schema; -1: rewards are not clipped */
     int64_t row_bytes, frame_bytes;
     uint64_t hash;

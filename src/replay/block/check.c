@@ -6,6 +6,7 @@
 #include "file/compression.h"
 #include "file/safetensors.h"
 #include "replay/finite.h"
+#include "replay/row_rules.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -193,7 +194,11 @@ gpur_status gpur_block_open(const gpur_block_spec *spec, const void *block, cons
     if (gpur_block_links(spec) > 0)
         GPUR_TRY(check_links(spec, view));
     GPUR_TRY(check_all_flags(spec, view));
-    return check_finite(spec, view);
+    GPUR_TRY(check_finite(spec, view));
+    const gpur_row_values values =
+        gpur_row_values_of_rows(spec->schema, spec->prioritized, view->rows, spec->row_bytes,
+                                spec->layout->rows.fields, spec->layout->stored);
+    return gpur_row_values_check(&values, header->rows, 1);
 }
 
 void gpur_block_close(gpur_block_view *view)

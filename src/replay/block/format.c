@@ -54,6 +54,7 @@ gpur_block_spec gpur_block_spec_of(const gpur_replay_config *checked, const gpur
         .layout = layout,
         .check_finite = checked->check_finite,
         .reward_clip = checked->reward_clip,
+        .prioritized = checked->prioritized,
         .clipped_field = gpur_clipped_field(checked, schema),
         .row_bytes = layout->rows.row_bytes,
         .frame_bytes = layout->frame_layout.frame_bytes,

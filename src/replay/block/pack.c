@@ -8,6 +8,7 @@
 #include "kernels/cpu/copy_value.h"
 #include "kernels/lib/clip.h"
 #include "replay/finite.h"
+#include "replay/row_rules.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -243,6 +244,9 @@ gpur_status gpur_block_pack(const gpur_block_format *format, const gpur_block_in
     GPUR_TRY(check_numbers(&in));
     GPUR_TRY(check_arrays(&format->spec, &in));
     GPUR_TRY(check_finite(&format->spec, &in));
+    const gpur_row_values values =
+        gpur_row_values_of_fields(&format->schema, format->config.prioritized, in.fields);
+    GPUR_TRY(gpur_row_values_check(&values, in.rows, 1));
     const int64_t needed = gpur_block_max_bytes(format, in.rows, in.frames);
     GPUR_REQUIRE(room >= needed,
                  "room is %" PRId64 " bytes; for %" PRId64 " rows and %" PRId64 " frames it must be %" PRId64

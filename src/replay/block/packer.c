@@ -11,6 +11,7 @@
 #include "replay/finite.h"
 #include "replay/writer/n_step.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,8 +28,6 @@ struct gpur_packer {
     gpur_frame_history frame_history; /* with GPUR_LAYOUT_FRAMES */
     int32_t priority;                 /* index of the field that the packer fills in, or -1 */
     float *q;                         /* (env_state.room) Q(s, A) of the steps, as env_state.rewards */
-    float largest;                    /* priority given so far; 1 before the first */
-    int has_given;                    /* 1: there was a first */
     int32_t has_vectors;              /* 1: actions are vectors */
     int waits;                        /* 1: the newest row waits for Q(s') */
     float waiting_q;                  /* Q(s, A) of that row */
@@ -134,7 +133,6 @@ static gpur_status build(gpur_packer *p)
     p->fields = gpur_step_fields_find(&format->schema);
     p->offsets = gpur_row_offsets_find(&format->layout, &p->fields);
     p->priority = p->config.num_actions > 0 ? gpur_schema_find(&format->schema, "priority") : -1;
-    p->largest = 1.0f;
     p->has_vectors = has_vectors(format);
     GPUR_TRY(gpur_env_state_build(&p->env_state, NULL, 1, format->config.n_step, &p->fields, &format->schema,
                                   &format->layout));
@@ -197,14 +195,14 @@ static void write_priority(gpur_packer *p, int64_t row, float priority)
 }
 
 /* The absolute n-step TD error [Horgan et al. 2018, section 3]. `q_next`: the largest Q(s', a); 0 if s' is terminal. */
-static float td_priority(gpur_packer *p, const gpur_n_step_return *r, float q, float q_next)
+static float td_priority(const gpur_n_step_return *r, float q, float q_next)
 {
     const double target = (double)r->reward + (double)r->discount * (double)q_next;
-    const float priority = (float)fabs(target - (double)q);
-    if (isfinite(priority) && (!p->has_given || priority > p->largest))
-        p->largest = priority, p->has_given = 1;
-    return priority;
+    return (float)fmin(fabs(target - (double)q), (double)FLT_MAX);
 }
+
+/* A row whose Q(s') is not known is given none: the replay gives it its first one. */
+static const float no_priority = NAN;
 
 /* Gives the newest row its priority, if it waits for Q(s'), (num_actions). NULL: Q(s') will not be known. */
 static void end_waiting(gpur_packer *p, const float *q_next)
@@ -213,8 +211,8 @@ static void end_waiting(gpur_packer *p, const float *q_next)
         return;
     p->waits = 0;
     write_priority(p, p->rows_made - 1,
-                   q_next ? td_priority(p, &p->waiting, p->waiting_q, max_of(q_next, p->config.num_actions))
-                          : p->largest);
+                   q_next ? td_priority(&p->waiting, p->waiting_q, max_of(q_next, p->config.num_actions))
+                          : no_priority);
 }
 
 /* How the last step of new rows ended: what decides their priority. */
@@ -227,11 +225,11 @@ static void give_priority(gpur_packer *p, const gpur_n_step_return *r, float q, 
 {
     const int64_t row = p->rows_made - 1;
     if (end->flags.terminated)
-        write_priority(p, row, td_priority(p, r, q, 0.0f));
+        write_priority(p, row, td_priority(r, q, 0.0f));
     else if (end->final_q)
-        write_priority(p, row, td_priority(p, r, q, max_of(end->final_q, p->config.num_actions)));
+        write_priority(p, row, td_priority(r, q, max_of(end->final_q, p->config.num_actions)));
     else if (end->flags.truncated)
-        write_priority(p, row, p->largest);
+        write_priority(p, row, no_priority);
     else
         p->waits = 1, p->waiting_q = q, p->waiting = *r;
 }
@@ -373,6 +371,10 @@ static gpur_status check_q(const gpur_packer *p, const gpur_packer_step_input *i
         GPUR_REQUIRE(action >= 0 && action < actions, "action is %" PRId64 "; it must be 0 to %d", action,
                      (int)actions - 1);
     }
+    for (int32_t a = 0; a < (p->has_vectors ? 2 : actions) && actions > 0; a++)
+        GPUR_REQUIRE(isfinite(in->q[a]), "q[%d] is %g; it must be finite", (int)a, (double)in->q[a]);
+    for (int32_t a = 0; a < actions && in->truncated && in->final_q; a++)
+        GPUR_REQUIRE(isfinite(in->final_q[a]), "final_q[%d] is %g; it must be finite", (int)a, (double)in->final_q[a]);
     return GPUR_OK;
 }
 

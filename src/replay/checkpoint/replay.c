@@ -30,7 +30,8 @@ typedef struct replay_counts {
 
 typedef struct replay_state {
     replay_counts counts;
-    float alpha, max_priority; /* alpha of the priorities; the largest priority so far */
+    float alpha, most;           /* alpha of the priorities; the largest one ever given */
+    int64_t octave, evict_octave; /* the scales of the two trees of priorities */
     gpur_schedule beta;
     gpur_frame_group *groups; /* (group_count) GPUR_LAYOUT_FRAMES: which frames the rows link to */
     int64_t group_count;
@@ -121,7 +122,9 @@ static void read_priority_state(const gpur_priorities *priorities, replay_state 
         return;
     const gpur_priority_state *const now = priorities->host_state;
     state->alpha = now->alpha;
-    memcpy(&state->max_priority, &now->max_priority, sizeof state->max_priority);
+    memcpy(&state->most, &now->ever, sizeof state->most);
+    state->octave = now->octave;
+    state->evict_octave = priorities->host_evict_state->octave;
     state->counts.updates = now->updates;
     state->counts.stale = now->stale;
     state->counts.invalid = now->invalid;
@@ -155,7 +158,7 @@ static int32_t list_scalars(replay_state *state, gpur_scalar *scalars)
 {
     counter counters[COUNTERS];
     const gpur_scalar others[] = {
-        {"alpha", GPUR_SCALAR_F32, &state->alpha},           {"most", GPUR_SCALAR_F32, &state->max_priority},
+        {"alpha", GPUR_SCALAR_F32, &state->alpha},           {"most", GPUR_SCALAR_F32, &state->most},
         {"beta_first", GPUR_SCALAR_F32, &state->beta.first}, {"beta_last", GPUR_SCALAR_F32, &state->beta.last},
         {"beta_begin", GPUR_SCALAR_I64, &state->beta.begin}, {"beta_steps", GPUR_SCALAR_I64, &state->beta.steps},
     };
@@ -167,9 +170,27 @@ static int32_t list_scalars(replay_state *state, gpur_scalar *scalars)
     return COUNTERS + sizeof others / sizeof *others;
 }
 
+/* Scalars that files of earlier versions lack. Then each octave follows from the largest priority in the file. */
+static gpur_status write_octaves(const replay_state *state, gpur_tensors *tensors)
+{
+    GPUR_TRY(gpur_tensors_add_metadata(tensors, "octave", "%" PRId64, state->octave));
+    return gpur_tensors_add_metadata(tensors, "evict_octave", "%" PRId64, state->evict_octave);
+}
+
+static void read_octaves(const gpur_tensors *tensors, replay_state *state)
+{
+    state->octave = gpur_metadata_number(tensors, "octave", GPUR_OCTAVE_OF_LARGEST);
+    state->evict_octave = gpur_metadata_number(tensors, "evict_octave", GPUR_OCTAVE_OF_LARGEST);
+}
+
+static int is_octave(int64_t octave)
+{
+    return octave == GPUR_OCTAVE_OF_LARGEST || (octave >= -GPUR_MAX_OCTAVE && octave <= GPUR_MAX_OCTAVE);
+}
+
 static gpur_status check_reals(const replay_state *state)
 {
-    const float reals[] = {state->alpha, state->max_priority, state->beta.first, state->beta.last};
+    const float reals[] = {state->alpha, state->most, state->beta.first, state->beta.last};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         if (!(reals[i] >= 0.0f && reals[i] < INFINITY))
             return gpur_fail(GPUR_FILE_ERROR, "the file has an alpha, beta or priority of %g; it must be 0 or more",
@@ -186,6 +207,10 @@ static gpur_status check_state(const replay_state *state)
     for (size_t i = 0; i < sizeof state->counts / sizeof *numbers; i++)
         if (numbers[i] < 0 || numbers[i] > INT64_MAX / 4)
             return gpur_fail(GPUR_FILE_ERROR, "the file has a count of %" PRId64 "; it must be 0 to 2^61", numbers[i]);
+    if (!is_octave(state->octave) || !is_octave(state->evict_octave))
+        return gpur_fail(GPUR_FILE_ERROR, "the file has priorities of a scale of 2^%" PRId64 "; it must be 2^-%d to 2^%d",
+                         is_octave(state->octave) ? state->evict_octave : state->octave, GPUR_MAX_OCTAVE,
+                         GPUR_MAX_OCTAVE);
     return check_reals(state);
 }
 
@@ -236,7 +261,9 @@ static void set_priority_state(const gpur_priorities *priorities, const replay_s
     gpur_priority_state *const to = priorities->host_state;
     memset(to, 0, sizeof *to);
     to->alpha = state->alpha;
-    memcpy(&to->max_priority, &state->max_priority, sizeof to->max_priority);
+    memcpy(&to->ever, &state->most, sizeof to->ever);
+    to->octave = (int32_t)state->octave;
+    priorities->host_evict_state->octave = (int32_t)state->evict_octave;
     to->updates = state->counts.updates;
     to->stale = state->counts.stale;
     to->invalid = state->counts.invalid;
@@ -347,6 +374,8 @@ static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, replay_s
         GPUR_TRY(add_capacity(replay, tensors));
     GPUR_TRY(add_state(replay, state, sections));
     GPUR_TRY(gpur_writers_add_sections(replay, tensors, sections, &state->counts.writers));
+    if (replay->config.prioritized)
+        GPUR_TRY(write_octaves(state, tensors));
     return gpur_scalars_write(tensors, scalars, list_scalars(state, scalars));
 }
 
@@ -472,6 +501,7 @@ static gpur_status check_header(loading *load, gpur_replay *replay, const gpur_c
     const int32_t count = list_scalars(&load->state, scalars);
     GPUR_TRY(add_settings(replay, &load->settings));
     GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", "this replay", &load->settings, scalars, count));
+    read_octaves(&load->file.tensors, &load->state);
     GPUR_TRY(check_state(&load->state));
     GPUR_TRY(expect(&load->file, replay));
     GPUR_TRY(check_room(load, replay));

@@ -61,6 +61,17 @@ typedef struct update_request {
     int on_device;
 } update_request;
 
+/* Device memory cannot be looked at without waiting: there the kernel skips what is no priority. */
+static gpur_status check_values(int64_t count, const float *priorities)
+{
+    for (int64_t i = 0; i < count; i++)
+        GPUR_REQUIRE(priorities[i] >= 0.0f && priorities[i] < INFINITY,
+                     "priorities[%" PRId64 "] is %g; it must be 0 or more and finite, such as the absolute value of a "
+                     "TD error",
+                     i, (double)priorities[i]);
+    return GPUR_OK;
+}
+
 /* Finds out whether the arrays are in device memory. On the CPU they count as host arrays. */
 static gpur_status locate(gpur_device *device, update_request *r)
 {
@@ -132,6 +143,8 @@ gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, co
     GPUR_TRY(locate(replay->device, &request));
     if (count == 0)
         return GPUR_OK;
+    if (!request.on_device)
+        GPUR_TRY(check_values(count, priorities));
     GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_refresh, &stream));
     return gpur_consumer_end(replay,
                              (request.on_device ? update_from_device : update_from_host)(replay, stream, &request));
@@ -182,7 +195,7 @@ gpur_status gpur_replay_get_priorities(gpur_replay *replay, int64_t count, const
 static gpur_status rebuild_locked(void *context)
 {
     const priority_work *const w = context;
-    return gpur_priorities_rebuild(&w->replay->priorities, w->stream, w->alpha);
+    return gpur_priorities_set_alpha(&w->replay->priorities, w->stream, w->alpha);
 }
 
 gpur_status gpur_replay_set_alpha(gpur_replay *replay, float alpha)
@@ -218,6 +231,13 @@ static float number_of(uint32_t bits)
     return x;
 }
 
+/* Of the next transition that has none. */
+static float first_priority(const gpur_priorities *p)
+{
+    const uint32_t bits = p->tree.first_ever ? p->host_state->ever : p->host_state->largest;
+    return bits ? number_of(bits) : 1.0f;
+}
+
 static gpur_priority_stats stats_of(const gpur_replay *replay, const gpur_priorities *p)
 {
     const gpur_schedule *const beta = &replay->config.beta;
@@ -225,13 +245,14 @@ static gpur_priority_stats stats_of(const gpur_replay *replay, const gpur_priori
         .size = sizeof stats,
         .alpha = p->host_state->alpha,
         .beta = gpur_schedule_value(beta->first, beta->last, beta->begin, beta->steps, replay->consumer.samples),
-        .total = (double)*p->host_total / GPUR_LEAF_ONE,
-        .max_priority = number_of(p->host_state->max_priority),
+        .total = (double)*p->host_total / GPUR_LEAF_ONE * exp2((double)p->host_state->alpha * p->host_state->octave),
+        .max_priority = first_priority(p),
         .min_priority = p->host_report->nonzero_leaves > 0 ? number_of(p->host_report->min_priority) : 0.0f,
         .nonzero = p->host_report->nonzero_leaves,
         .updates = p->host_state->updates,
         .stale = p->host_state->stale,
         .invalid = p->host_state->invalid,
+        .raised = p->host_report->raised,
     };
     return stats;
 }

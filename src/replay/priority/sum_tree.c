@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { RESULTS = 256 }; /* bytes for state, report and total on the host */
-_Static_assert(sizeof(gpur_priority_state) + 2 * sizeof(gpur_tree_report) + sizeof(uint64_t) <= RESULTS, "room");
+_Static_assert(2 * sizeof(gpur_priority_state) + 2 * sizeof(gpur_tree_report) + sizeof(uint64_t) <= RESULTS, "room");
 _Static_assert((int)GPUR_NORM_BATCH == (int)GPUR_WEIGHT_NORM_BATCH, "the kernels' norms are the public ones");
 _Static_assert((int)GPUR_NORM_MEMORY == (int)GPUR_WEIGHT_NORM_MEMORY, "the kernels' norms are the public ones");
 _Static_assert((int)GPUR_NORM_NONE == (int)GPUR_WEIGHT_NORM_NONE, "the kernels' norms are the public ones");
@@ -27,8 +27,18 @@ static int32_t levels_for(int64_t capacity)
     return levels;
 }
 
+/* The number of bounds, as gpur_tree_bounds has them. */
+static int64_t bounds_of(const gpur_tree *tree)
+{
+    int64_t count = 0;
+    for (int32_t l = 0; l < tree->levels; l++)
+        count += whole_nodes(gpur_tree_nodes(tree, l));
+    return count;
+}
+
 /* Every level is padded to whole nodes, so that kernels need not check where it ends; the padding stays empty.
- * `priority` NULL: the tree has its own. */
+ * `priority` NULL: the tree has its own, and
+ * knows the largest of them. */
 static void assign_tree(gpur_tree *tree, int64_t capacity, int with_min_leaves, float *priority, gpur_arena *arena)
 {
     memset(tree, 0, sizeof *tree);
@@ -47,6 +57,8 @@ static void assign_tree(gpur_tree *tree, int64_t capacity, int with_min_leaves, 
     for (int32_t l = 0; with_min_leaves && l < tree->levels; l++)
         tree->min_leaf[l] =
             gpur_arena_alloc(arena, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->min_leaf[l]);
+    if (!priority)
+        tree->bound = gpur_arena_alloc(arena, bounds_of(tree) * (int64_t)sizeof *tree->bound);
 }
 
 static void assign_eviction(gpur_priorities *p, int64_t capacity, gpur_arena *arena)
@@ -64,6 +76,7 @@ static int64_t assign_arrays(gpur_priorities *p, const gpur_replay_config *c, un
 {
     gpur_arena of_memory = {.base = base}, *const arena = &of_memory;
     assign_tree(&p->tree, c->capacity, c->weight_norm == GPUR_WEIGHT_NORM_MEMORY, NULL, arena);
+    p->tree.first_ever = c->first_priority == GPUR_FIRST_PRIORITY_EVER;
     if (c->eviction == GPUR_EVICT_BY_PRIORITY)
         assign_eviction(p, c->capacity, arena);
     p->ids = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->ids);
@@ -86,10 +99,10 @@ int64_t gpur_priorities_pinned_bytes(const gpur_replay_config *checked)
 
 static gpur_status set_initial(gpur_priorities *p, gpur_stream *stream, float alpha)
 {
-    const float max_priority = 1.0f; /* p_1 = 1 [Schaul et al. 2016, algorithm 1] */
+    const float first = 1.0f; /* p_1 = 1 [Schaul et al. 2016, algorithm 1] */
     memset(p->host_state, 0, sizeof *p->host_state);
     p->host_state->alpha = alpha;
-    memcpy(&p->host_state->max_priority, &max_priority, sizeof max_priority);
+    memcpy(&p->host_state->ever, &first, sizeof first);
     GPUR_TRY(gpur_copy(stream, p->tree.state, p->host_state, sizeof *p->host_state));
     for (int32_t l = 0; p->tree.min_leaf[0] && l < p->tree.levels; l++)
         GPUR_TRY(gpur_fill(stream, p->tree.min_leaf[l], 0xFF,
@@ -135,7 +148,8 @@ gpur_status gpur_priorities_build(gpur_priorities *p, gpur_device *device, const
                                (void **)&p->pinned));
     p->host_total = (uint64_t *)(void *)p->pinned;
     p->host_state = (gpur_priority_state *)(void *)(p->host_total + 1);
-    p->host_report = (gpur_tree_report *)(void *)(p->host_state + 1);
+    p->host_evict_state = p->host_state + 1;
+    p->host_report = (gpur_tree_report *)(void *)(p->host_state + 2);
     p->host_values = (float *)(void *)(p->pinned + RESULTS);
     p->seed = checked->seed;
     p->evict_alpha = checked->evict_alpha;
@@ -180,7 +194,7 @@ static gpur_status refresh_min(const gpur_priorities *p, gpur_stream *stream, in
         const int shift = (l + 1) * GPUR_TREE_SHIFT;
         const int64_t first = first_slot >> shift, count = ((first_slot + rows - 1) >> shift) - first + 1;
         const gpur_priority_rebuild_args args = {
-            .tree = p->tree, .first = first, .count = count, .level = l, .only_min = 1};
+            .tree = p->tree, .first = first, .count = count, .level = l, .what = GPUR_REBUILD_MIN};
         GPUR_TRY(gpur_launch_priority_rebuild(stream, grid_of_nodes(p, count), &args));
     }
     return GPUR_OK;
@@ -247,6 +261,23 @@ static int64_t contiguous_rows(const gpur_priorities *p, int64_t first_id, int64
     return p->slots ? rows : gpur_min(rows, p->tree.capacity - first_id % p->tree.capacity);
 }
 
+/* Settles the tree after rows first to first + rows - 1 have been inserted, or after others have been evicted. */
+static gpur_status settle(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t rows)
+{
+    const gpur_priority_settle_args args = {
+        .tree = p->tree,
+        .evict = p->evict,
+        .slots = p->slots,
+        .ring = p->ring,
+        .pitch = p->pitch,
+        .first_slot = first % p->tree.capacity,
+        .rows = rows,
+        .field_offset = p->field_offset,
+        .offset = p->offset,
+    };
+    return gpur_launch_priority_settle(stream, gpur_grid_single(p->device), &args);
+}
+
 gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
                                   const gpur_window *next)
 {
@@ -258,28 +289,11 @@ gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream,
         const int64_t rows = contiguous_rows(p, window.first_id, last - window.first_id);
         GPUR_TRY(evict_range(p, stream, &window, p->slots ? gpur_min(rows, GPUR_EVICT_ROWS) : rows));
     }
-    /* by priority rows leave anywhere: all minima are computed anew, once */
-    return p->slots && old->first_id < last ? refresh_min(p, stream, 0, p->tree.capacity) : GPUR_OK;
-}
-
-/* After rows `first` to last - 1 have been inserted: gives rows without a valid priority the largest one before them,
- * and commits the largest priority so far. */
-static gpur_status fold_max(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t last)
-{
-    const gpur_priority_insert_evict_args args = {
-        .tree = p->tree,
-        .evict = p->evict,
-        .slots = p->slots,
-        .ring = p->ring,
-        .pitch = p->pitch,
-        .first_slot = first % p->tree.capacity,
-        .rows = last - first,
-        .field_offset = p->field_offset,
-        .fold_max = 1,
-        .offset = p->offset,
-    };
-    return gpur_priorities_from_rows(p) ? gpur_launch_priority_insert_evict(stream, gpur_grid_single(p->device), &args)
-                                        : GPUR_OK;
+    if (old->first_id >= last)
+        return GPUR_OK;
+    if (p->slots) /* rows leave anywhere: all minima are computed anew, once */
+        GPUR_TRY(refresh_min(p, stream, 0, p->tree.capacity));
+    return settle(p, stream, 0, 0);
 }
 
 gpur_status gpur_priorities_insert(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
@@ -293,7 +307,7 @@ gpur_status gpur_priorities_insert(const gpur_priorities *p, gpur_stream *stream
         GPUR_TRY(launch_range(p, stream, id % p->tree.capacity, rows, NULL));
     }
     if (first < last)
-        GPUR_TRY(fold_max(p, stream, first, last));
+        GPUR_TRY(settle(p, stream, first, last - first));
     for (int64_t id = first, rows; id < last; id += rows) {
         rows = contiguous_rows(p, id, last - id);
         GPUR_TRY(refresh_min(p, stream, id % p->tree.capacity, rows));
@@ -362,10 +376,11 @@ gpur_status gpur_priorities_update(const gpur_priorities *p, gpur_stream *stream
     gpur_priority_update_args args = gpur_priorities_update_args(p, count, ids, values, skip_if_empty);
     if (count <= ONE_BLOCK || grid.blocks == 1)
         return gpur_launch_priority_update(stream, gpur_grid_single(p->device), &args);
-    for (args.phase = GPUR_PHASE_CLEAR; args.phase < GPUR_PHASE_MIN; args.phase++)
+    for (args.phase = GPUR_PHASE_CLEAR; args.phase < GPUR_PHASE_SETTLE; args.phase++)
         if (args.phase != GPUR_PHASE_EVICT || p->slots)
             GPUR_TRY(gpur_launch_priority_update(stream, grid, &args));
-    for (; args.phase < GPUR_PHASE_MIN + levels; args.phase++)
+    GPUR_TRY(gpur_launch_priority_update(stream, gpur_grid_single(p->device), &args));
+    for (args.phase = GPUR_PHASE_MIN; args.phase < GPUR_PHASE_MIN + levels; args.phase++)
         GPUR_TRY(gpur_launch_priority_update(stream, grid_of_nodes(p, count), &args));
     return GPUR_OK;
 }
@@ -376,19 +391,31 @@ static gpur_grid grid_of_level(const gpur_priorities *p, int32_t level)
     return level < 0 ? gpur_grid_elements(p->device, count) : grid_of_nodes(p, count);
 }
 
-static gpur_status rebuild(const gpur_priorities *p, gpur_stream *stream, const gpur_tree *tree, float alpha)
+static gpur_status rebuild_level(const gpur_priorities *p, gpur_stream *stream, gpur_priority_rebuild_args *args,
+                                 int32_t level)
 {
-    gpur_priority_rebuild_args args = {.tree = *tree, .alpha = alpha};
-    for (args.level = -1; args.level < p->tree.levels; args.level++) {
-        args.count = gpur_tree_nodes(&p->tree, args.level);
-        GPUR_TRY(gpur_launch_priority_rebuild(stream, grid_of_level(p, args.level), &args));
-    }
+    args->level = level;
+    args->count = gpur_tree_nodes(&p->tree, level);
+    return gpur_launch_priority_rebuild(stream, grid_of_level(p, level), args);
+}
+
+/* `octave` GPUR_OCTAVE_OF_LARGEST: that of the largest priority, or if there is none, 0. */
+static gpur_status rebuild(const gpur_priorities *p, gpur_stream *stream, const gpur_tree *tree, float alpha,
+                           int32_t octave)
+{
+    gpur_priority_rebuild_args args = {.tree = *tree, .alpha = alpha, .what = GPUR_REBUILD_SUMS};
+    if (octave == GPUR_OCTAVE_OF_LARGEST)
+        args.largest = p->tree.bound + bounds_of(&p->tree) - GPUR_TREE_FAN; /* of the root */
+    else
+        args.octave = octave;
+    for (int32_t level = -1; level < p->tree.levels; level++)
+        GPUR_TRY(rebuild_level(p, stream, &args, level));
     return GPUR_OK;
 }
 
-gpur_status gpur_priorities_rebuild(const gpur_priorities *p, gpur_stream *stream, float alpha)
+gpur_status gpur_priorities_set_alpha(const gpur_priorities *p, gpur_stream *stream, float alpha)
 {
-    return rebuild(p, stream, &p->tree, alpha);
+    return rebuild(p, stream, &p->tree, alpha, GPUR_OCTAVE_OF_LARGEST);
 }
 
 gpur_status gpur_priorities_read_state(const gpur_priorities *p, gpur_stream *stream)
@@ -396,6 +423,8 @@ gpur_status gpur_priorities_read_state(const gpur_priorities *p, gpur_stream *st
     if (!p->device)
         return GPUR_OK;
     GPUR_TRY(gpur_copy(stream, p->host_state, p->tree.state, sizeof *p->host_state));
+    if (p->slots)
+        GPUR_TRY(gpur_copy(stream, p->host_evict_state, p->evict.state, sizeof *p->host_evict_state));
     return gpur_stream_sync(stream);
 }
 
@@ -414,8 +443,13 @@ gpur_status gpur_priorities_restore(const gpur_priorities *p, gpur_stream *strea
         GPUR_TRY(clear_slots(p, stream, end > capacity ? end - capacity : 0, window->first_slot));
     GPUR_TRY(clear_slots(p, stream, p->slots ? window->first_id + window->count : end, capacity));
     GPUR_TRY(gpur_copy(stream, p->tree.state, p->host_state, sizeof *p->host_state));
-    GPUR_TRY(gpur_priorities_rebuild(p, stream, p->host_state->alpha));
-    return p->slots ? rebuild(p, stream, &p->evict, p->evict_alpha) : GPUR_OK;
+    gpur_priority_rebuild_args args = {.tree = p->tree, .what = GPUR_REBUILD_LARGEST};
+    for (int32_t level = 0; level < p->tree.levels; level++)
+        GPUR_TRY(rebuild_level(p, stream, &args, level));
+    GPUR_TRY(rebuild(p, stream, &p->tree, p->host_state->alpha, p->host_state->octave));
+    if (p->slots)
+        GPUR_TRY(rebuild(p, stream, &p->evict, p->evict_alpha, p->host_evict_state->octave));
+    return settle(p, stream, 0, 0);
 }
 
 static gpur_status validate_levels(const gpur_priorities *p, gpur_stream *stream, const gpur_tree *tree,

@@ -35,6 +35,7 @@ typedef struct gpur_priorities {
     gpur_tree_report *report;        /* (2) device: reports of a validation, of `tree` and of `evict` */
     float *host_values;              /* (2, max_batch) pinned: launch n uses row n % 2 */
     gpur_priority_state *host_state; /* (1) pinned */
+    gpur_priority_state *host_evict_state; /* (1) pinned; only `octave` is used */
     gpur_tree_report *host_report;   /* (2) pinned */
     uint64_t *host_total;            /* (1) pinned */
 } gpur_priorities;
@@ -96,15 +97,20 @@ gpur_priority_update_args gpur_priorities_update_args(const gpur_priorities *pri
 gpur_status gpur_priorities_update(const gpur_priorities *priorities, gpur_stream *stream, int64_t count,
                                    const int64_t *ids, const float *values, int skip_if_empty);
 
-/* Reads the state, after all enqueued work, into host_state. Waits for it. */
+/* Reads the states of both trees, after all enqueued work, into host_state and host_evict_state. Waits for them. */
 gpur_status gpur_priorities_read_state(const gpur_priorities *priorities, gpur_stream *stream);
 
-/* After a load has written the priorities of the window's rows, and the state to host_state: clears the other slots,
- * sends the state to the device and rebuilds the tree. */
+/* In place of an octave: the one that the largest priority in the window asks for. */
+enum { GPUR_OCTAVE_OF_LARGEST = INT32_MIN };
+
+enum { GPUR_MAX_OCTAVE = 150 }; /* float32 goes from 2^-149 to 2^128 */
+
+/* After a load has written the priorities of the window's rows, and the states to host_state and host_evict_state:
+ * clears the other slots, sends the state to the device and rebuilds the trees. */
 gpur_status gpur_priorities_restore(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *window);
 
 /* Recomputes all leaves, with exponent `alpha`, and all sums. */
-gpur_status gpur_priorities_rebuild(const gpur_priorities *priorities, gpur_stream *stream, float alpha);
+gpur_status gpur_priorities_set_alpha(const gpur_priorities *priorities, gpur_stream *stream, float alpha);
 
 /* Validates the whole tree, and copies the state, the report and the total to the host_* members. Wait for `stream`
  * before reading these and before the next validation. */

@@ -168,12 +168,28 @@ gpur_status gpur_consumer_end_exclusive(gpur_replay *replay, gpur_status status)
     return gpur_consumer_end(replay, status);
 }
 
-/* Ids count up from 0, so every id below the window was that of a row once. With eviction by priority only the device
- * knows which ids are there. */
+/* With eviction by priority only the device knows which ids are there. The window's first_id is the number of rows that
+ * were evicted, so no slot has had more rows than that before its present one. */
+static gpur_status check_ids_in_any_order(const gpur_replay *replay, const gpur_window *visible, int64_t count,
+                                          const int64_t *ids)
+{
+    const int64_t evicted = visible->first_id, capacity = replay->config.capacity;
+    const int64_t end = evicted == 0                        ? visible->count
+                        : evicted >= INT64_MAX / capacity ? INT64_MAX
+                                                            : (evicted + 1) * capacity;
+    for (int64_t i = 0; i < count; i++)
+        GPUR_REQUIRE(ids[i] >= 0 && ids[i] < end,
+                     "ids[%" PRId64 "] is %" PRId64 ", which no transition has had; their ids are 0 to %" PRId64
+                     " at most",
+                     i, ids[i], end - 1);
+    return GPUR_OK;
+}
+
+/* Ids count up from 0, so every id below the window was that of a row once. */
 static gpur_status check_ids(const gpur_replay *replay, const gpur_window *visible, int64_t count, const int64_t *ids)
 {
     if (replay->config.eviction == GPUR_EVICT_BY_PRIORITY)
-        return GPUR_OK;
+        return check_ids_in_any_order(replay, visible, count, ids);
     const int64_t first = visible->first_id, end = first + visible->count;
     for (int64_t i = 0; i < count; i++) {
         const int was_there = ids[i] >= 0 && ids[i] < first;

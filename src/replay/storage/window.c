@@ -66,15 +66,15 @@ static gpur_status publish_next(gpur_replay *replay)
     return GPUR_OK;
 }
 
-/* Before `rows` rows are evicted: if some of them were never in the device's window and rows contain priorities, sends
- * the window first. One of these rows may have the largest priority so far, which later rows without a valid priority
- * get, and that must not depend on whether a refresh came in between. The copies that overwrite these rows must then
+/* Before `rows` rows are evicted: if some of them were never in the device's window, rows contain priorities and the
+ * largest one ever given counts, sends the window first. One of these rows may have that priority, which later rows
+ * without a valid priority get, and that must not depend on whether a refresh came in between. The copies that overwrite these rows must then
  * wait until their priorities have been read. */
 static gpur_status send_unseen(gpur_replay *replay, int64_t rows)
 {
     gpur_window_state *const window = &replay->window;
     const int64_t seen = window->sent.first_id + window->sent.count;
-    if (!gpur_priorities_from_rows(&replay->priorities) || window->host.first_id + rows <= seen)
+    if (!gpur_priorities_from_rows(&replay->priorities) || !replay->priorities.tree.first_ever || window->host.first_id + rows <= seen)
         return GPUR_OK;
     window->reads_unrecorded = 1;
     return send(replay);
@@ -149,16 +149,22 @@ int gpur_window_would_wait(const gpur_replay *replay, int64_t rows)
            (is_crowded(replay, rows) || rows_to_evict(replay, rows_held(window) + rows, window->frame_head) > 0);
 }
 
+/* Publishes the uploaded rows that a launch would see, or if `all`, all of them. */
+static gpur_status publish_uploaded(gpur_replay *replay, int all)
+{
+    if (all || replay->config.flush == GPUR_FLUSH_AUTO)
+        gpur_window_publish_all_next(replay);
+    return publish_next(replay);
+}
+
 gpur_status gpur_window_reserve(gpur_replay *replay, int64_t rows, int64_t frames, gpur_reservation *to)
 {
     gpur_window_state *const window = &replay->window;
     assert(rows >= 1 && rows <= replay->config.block_rows);
-    if (is_crowded(replay, rows)) {
-        gpur_window_publish_all_next(replay);
-        GPUR_TRY(publish_next(replay));
-    }
     const int64_t held = rows_held(window);
     const int64_t leaving = rows_to_evict(replay, held + rows, window->frame_head + frames);
+    if (is_crowded(replay, rows) || (leaving > 0 && replay->config.eviction == GPUR_EVICT_BY_PRIORITY))
+        GPUR_TRY(publish_uploaded(replay, is_crowded(replay, rows)));
     assert(leaving <= window->host.count);
     to->first_slot = (window->host.first_id + held) % replay->config.capacity;
     to->first_frame = window->frame_head;

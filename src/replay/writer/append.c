@@ -7,6 +7,7 @@
 #include "kernels/lib/previous.h"
 #include "replay/finite.h"
 #include "replay/replay.h"
+#include "replay/row_rules.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -267,6 +268,26 @@ static gpur_status check_packed(const gpur_replay *replay)
     return GPUR_OK;
 }
 
+/* Refuses what cannot be linked: of transitions of several steps, the last ones of an episode all end it. */
+static gpur_status check_links(const gpur_writer *writer)
+{
+    GPUR_REQUIRE(!writer->config.link_appends || writer->replay->config.n_step == 1,
+                 "the writer links the transitions that it appends (gpur_writer_config.link_appends), and n_step is %d: "
+                 "rows of several steps do not tell where an episode ends; append them in blocks "
+                 "(gpur_writer_append_block), which do",
+                 (int)writer->replay->config.n_step);
+    return GPUR_OK;
+}
+
+/* Priorities, and discounts of terminal rows. */
+static gpur_status check_row_rules(const gpur_replay *replay, int64_t count, const void *rows)
+{
+    const gpur_schema *const schema = &replay->schema;
+    const gpur_row_values values = gpur_row_values_of_rows(schema, replay->config.prioritized, rows, schema->row_bytes,
+                                                           schema->fields, NULL);
+    return gpur_row_values_check(&values, count, 0);
+}
+
 static gpur_status check_row_actions(const gpur_writer *writer, int64_t count, const void *rows)
 {
     const gpur_schema *const schema = &writer->replay->schema;
@@ -293,8 +314,10 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     GPUR_REQUIRE(rows || count == 0, "rows is NULL; it must be %" PRId64 " packed rows", count);
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_packed(replay));
+    GPUR_TRY(check_links(writer));
     GPUR_TRY(check_finite_rows(replay, count, rows));
     GPUR_TRY(check_row_actions(writer, count, rows));
+    GPUR_TRY(check_row_rules(replay, count, rows));
     gpur_ingest_begin_call(replay);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status = append_host(replay, &in);
@@ -310,22 +333,27 @@ static gpur_status check_given(const gpur_writer *writer, int64_t count, const v
     return GPUR_OK;
 }
 
-/* Refuses numbers that are not finite, and actions that a learner cannot train on, in arrays in host memory. */
+/* Refuses numbers that are not finite, actions that a learner cannot train on, priorities that are none, and discounts
+ * of terminal rows, in arrays in host memory. */
 static gpur_status check_numbers(const gpur_writer *writer, int64_t count, const void *const *fields)
 {
     const gpur_replay *const replay = writer->replay;
     const gpur_schema *const schema = &replay->schema;
     const int32_t action = writer->fields.action;
+    if (count == 0)
+        return GPUR_OK;
     for (int32_t f = 0; f < schema->count && replay->config.check_finite; f++) {
         const gpur_field_info *const field = &schema->fields[f];
         const gpur_field_values values = {fields[f],    count,       field->bytes, field->bytes,
                                           field->dtype, field->name, "row"};
-        if (schema->is_real[f] && count > 0)
+        if (schema->is_real[f])
             GPUR_TRY(gpur_check_finite(&values, GPUR_INVALID_ARGUMENT));
     }
-    return action < 0 ? GPUR_OK
-                      : gpur_writer_check_actions(writer, fields[action], count, schema->fields[action].bytes, "row",
-                                                  GPUR_INVALID_ARGUMENT);
+    if (action >= 0)
+        GPUR_TRY(gpur_writer_check_actions(writer, fields[action], count, schema->fields[action].bytes, "row",
+                                           GPUR_INVALID_ARGUMENT));
+    const gpur_row_values rules = gpur_row_values_of_fields(schema, replay->config.prioritized, fields);
+    return gpur_row_values_check(&rules, count, 0);
 }
 
 /* Finds out whether the arrays are in device memory. On the CPU a kernel can read any memory; with GPUR_UPLOAD_SCATTER
@@ -369,6 +397,7 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_packed(replay));
     GPUR_TRY(gpur_native_stream_check(replay->device, stream, 0));
+    GPUR_TRY(check_links(writer));
     GPUR_TRY(check_given(writer, count, fields));
     GPUR_TRY(locate_arrays(writer, count, fields, &on_device));
     if (!on_device || !gpur_device_get_traits(replay->device)->has_own_memory)
@@ -421,6 +450,7 @@ gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, co
     GPUR_REQUIRE(fields || count == 0, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_try_append(replay, count));
+    GPUR_TRY(check_links(writer));
     GPUR_TRY(check_given(writer, count, fields));
     GPUR_TRY(check_numbers(writer, count, fields));
     gpur_status status = GPUR_WOULD_BLOCK;

@@ -5,6 +5,7 @@
 #include "kernels/lib/clip.h"
 #include "replay/finite.h"
 #include "replay/replay.h"
+#include "replay/row_rules.h"
 #include "replay/writer/env_state.h"
 
 #include <inttypes.h>
@@ -163,6 +164,15 @@ static int64_t bytes_of_action(const gpur_writer *writer)
     return writer->replay->schema.fields[writer->fields.action].bytes;
 }
 
+/* Of the extras, in a prioritized replay. */
+static gpur_status check_priorities(const gpur_writer *writer, const gpur_step_input *in)
+{
+    const int32_t field = writer->replay->schema.priority;
+    const gpur_row_values values = {.priority = in->extras && field >= 0 ? in->extras[field] : NULL,
+                                    .priority_pitch = sizeof(float)};
+    return writer->replay->config.prioritized ? gpur_row_values_check(&values, writer->config.num_envs, 0) : GPUR_OK;
+}
+
 /* Checked once per writer, because the schema never changes. */
 static gpur_status check_schema(gpur_writer *writer)
 {
@@ -181,6 +191,7 @@ static gpur_status check(gpur_writer *writer, const gpur_step_input *in)
                                  : "terminated");
     GPUR_TRY(check_schema(writer));
     GPUR_TRY(check_extras(writer, in));
+    GPUR_TRY(check_priorities(writer, in));
     for (int32_t env = 0; env < writer->config.num_envs; env++)
         GPUR_TRY(check_env(writer, in, env));
     for (int32_t env = 0; writer->bools > 0 && env < writer->config.num_envs; env++)

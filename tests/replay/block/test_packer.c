@@ -171,7 +171,7 @@ TEST(schemas_without_what_priorities_need_are_refused)
 
 TEST(bad_steps_change_nothing)
 {
-    static const float q[ACTOR_ACTIONS] = {1, 2, 3};
+    static const float q[ACTOR_ACTIONS] = {1, 2, 3}, infinite[ACTOR_ACTIONS] = {1, 2, 3, INFINITY};
     const int64_t tag = 1, action = 2, bad = ACTOR_ACTIONS, frames[] = {-1, -1, -1, 7, 8, 9};
     const void *const extras[ACTOR_FIELDS] = {[ACTOR_TAG] = &tag};
     unsigned char first[4 * ACTOR_FRAME], next[4 * ACTOR_FRAME], other[4 * ACTOR_FRAME];
@@ -193,6 +193,7 @@ TEST(bad_steps_change_nothing)
     CHECK_STEP(next_obs, NULL, "next_obs is NULL");
     CHECK_STEP(next_obs, other, "has a frame 1 of its stack");
     CHECK_STEP(q, NULL, "q is NULL; it must be the Q values of the 5 actions");
+    CHECK_STEP(q, infinite, "q[3] is inf; it must be finite");
     CHECK_STEP(terminated, 2, "terminated is 2 and truncated 0; each must be 0 or 1");
     CHECK_STEP(truncated, 3, "truncated 3");
     CHECK_STEP(version, -1, "version is -1");

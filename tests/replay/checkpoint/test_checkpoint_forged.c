@@ -54,6 +54,8 @@ static const forged_case cases[] = {
     NOTE("alpha", "0x7fc00000", "an alpha, beta or priority of nan"),
     NOTE("alpha", "0xbf800000", "an alpha, beta or priority of -1"),
     NOTE("most", "0x7f800000", "an alpha, beta or priority of inf"),
+    NOTE("octave", "151", "priorities of a scale of 2^151; it must be 2^-150 to 2^150"),
+    NOTE("evict_octave", "-151", "priorities of a scale of 2^-151"),
     NOTE("beta_last", "0x1ffffffff", "its note \"beta_last\""),
     NOTE("beta_begin", "-1", "begins before 0"),
     {"priorities", NULL, 5 * 4, 4, 0x7fc00000, "number 5 of its priorities is nan"},
@@ -163,6 +165,27 @@ TEST(forged_notes_and_tensors_are_refused)
         change(&cases[i]);
         check_refused(cases[i].name, cases[i].message);
     }
+    tear_down();
+}
+
+/* Such a file does not have the scale of the leaves, which then follows from the largest priority. */
+TEST(a_file_of_an_earlier_version_is_loaded)
+{
+    gpur_priority_stats before = {.size = sizeof before}, after = before;
+    int64_t wrong = -1;
+    set_up(FRAMES);
+    begin_forgery();
+    for (int32_t i = 0; i < file.tensors.metadata_count; i++)
+        if (strstr(file.tensors.metadata[i].key, "octave"))
+            file.tensors.metadata[i].key[0] = 'x';
+    end_forgery();
+    CHECK_OK(gpur_replay_load(empty.replay, test_file_path("bad"), NULL));
+    CHECK_OK(gpur_replay_check_priorities(empty.replay, &wrong));
+    CHECK_EQUAL(wrong, 0);
+    CHECK_OK(gpur_replay_get_priority_stats(fixture.replay, &before));
+    CHECK_OK(gpur_replay_get_priority_stats(empty.replay, &after));
+    CHECK(before.max_priority == after.max_priority && before.nonzero == after.nonzero && after.raised == 0);
+    CHECK_NEAR(after.total, before.total, 1e-6 * before.total);
     tear_down();
 }
 
@@ -280,6 +303,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device();
     RUN(forged_notes_and_tensors_are_refused);
+    RUN(a_file_of_an_earlier_version_is_loaded);
     RUN(forged_episodes_of_a_replay_of_rows_are_refused);
     RUN(forged_slots_are_refused);
     RUN(forged_places_of_frames_are_refused);

@@ -86,7 +86,6 @@ typedef struct model {
     int64_t published, evicted, pending, staged, filled, appended;
     int64_t slots[SLOTS], turn[SLOTS], serial[SLOTS];
     double p[SLOTS], alpha; /* p: 0 in a free slot */
-    double largest;
     float *given; /* by serial */
     uint64_t seed;
     int64_t redrawn; /* draws of a row that was drawn already */
@@ -97,7 +96,7 @@ static void model_begin(model *m, const gpur_replay_config *config, float *given
 {
     memset(m, 0, sizeof *m);
     m->capacity = config->capacity, m->block_rows = config->block_rows, m->max_batch = config->max_batch;
-    m->alpha = (double)config->evict_alpha, m->seed = config->seed, m->given = given, m->largest = 1.0;
+    m->alpha = (double)config->evict_alpha, m->seed = config->seed, m->given = given;
     for (int64_t slot = 0; slot < m->capacity; slot++)
         m->slots[slot] = slot;
 }
@@ -107,14 +106,22 @@ static int64_t model_id(const model *m, int64_t slot)
     return m->turn[slot] / 2 * m->capacity + slot;
 }
 
+/* The priority of a row that is given none. */
+static double model_first(const model *m)
+{
+    double largest = 0.0;
+    for (int64_t slot = 0; slot < m->capacity; slot++)
+        largest = fmax(largest, m->p[slot]);
+    return largest > 0.0 ? largest : 1.0;
+}
+
 static void model_publish(model *m)
 {
     for (; m->pending > 0; m->pending--, m->published++) {
         const int64_t slot = m->slots[m->published % m->capacity];
         const float given = m->given[m->published];
         m->serial[slot] = m->published;
-        m->p[slot] = given >= 0.0f ? (double)(given + OFFSET) : m->largest;
-        m->largest = fmax(m->largest, m->p[slot]);
+        m->p[slot] = given >= 0.0f ? (double)(given + OFFSET) : model_first(m);
         m->turn[slot]++;
     }
 }
@@ -152,11 +159,12 @@ static void model_evict_chunk(model *m, double *leaves, int64_t rows)
     m->evicted = first + rows;
 }
 
+/* All priorities are powers of 2, so a scale changes no draw. */
 static void model_evict(model *m, int64_t rows)
 {
     double leaves[SLOTS];
     for (int64_t slot = 0; slot < m->capacity; slot++)
-        leaves[slot] = reference_leaf(m->p[slot], m->alpha);
+        leaves[slot] = reference_leaf(m->p[slot], m->alpha, 0, REFERENCE_EVICT_ONE);
     for (int64_t part; rows > 0; rows -= part) {
         part = rows < CHUNK ? rows : CHUNK;
         model_evict_chunk(m, leaves, part);
@@ -167,9 +175,9 @@ static void model_upload(model *m)
 {
     if (m->staged == 0)
         return;
-    if (m->pending + m->staged + m->max_batch > m->capacity)
-        model_publish(m);
     const int64_t leaving = m->published - m->evicted + m->pending + m->staged - m->capacity;
+    if (leaving > 0 || m->pending + m->staged + m->max_batch > m->capacity)
+        model_publish(m);
     if (leaving > 0)
         model_evict(m, leaving);
     m->pending += m->staged;
@@ -203,10 +211,8 @@ static void model_update(model *m, int64_t count, const int64_t *ids, const floa
         m->updates += there, m->stale += !there;
         next[slot] = there ? fmax(next[slot], (double)(priorities[i] + OFFSET)) : next[slot];
     }
-    for (int64_t slot = 0; slot < m->capacity; slot++) {
+    for (int64_t slot = 0; slot < m->capacity; slot++)
         m->p[slot] = next[slot] > 0.0 ? next[slot] : m->p[slot];
-        m->largest = fmax(m->largest, next[slot]);
-    }
 }
 
 /* Every slot has the turn and the priority of the model, and every row can be gathered by its id. */
@@ -222,7 +228,7 @@ static void check_model(const fixture *f, model *m)
     CHECK_OK(gpur_replay_check_priorities(f->replay, &wrong));
     CHECK_EQUAL(wrong, 0);
     CHECK_OK(gpur_replay_get_priority_stats(f->replay, &stats));
-    CHECK(stats.updates == m->updates && stats.stale == m->stale && (double)stats.max_priority == m->largest);
+    CHECK(stats.updates == m->updates && stats.stale == m->stale && (double)stats.max_priority == model_first(m));
     CHECK_OK(read_array(f, turn, f->replay->priorities.tree.turn, m->capacity * 8));
     CHECK_OK(read_array(f, priority, f->replay->priorities.tree.priority, m->capacity * 4));
     for (int64_t slot = 0; slot < m->capacity; slot++) {
@@ -276,7 +282,7 @@ static void append_some(const fixture *f, model *m, uint64_t *random)
     row rows[60];
     const int64_t count = 1 + xorshift_below(random, 60);
     for (int64_t i = 0; i < count; i++) {
-        m->given[m->appended + i] = xorshift_below(random, 10) ? random_priority(random) : -1.0f;
+        m->given[m->appended + i] = xorshift_below(random, 10) ? random_priority(random) : NAN;
         rows[i] = row_of(m->appended + i, m->given[m->appended + i]);
     }
     CHECK_OK(gpur_writer_append(f->writer, count, rows, NULL));
@@ -509,13 +515,13 @@ TEST(an_id_stays_that_of_one_row_however_rows_come)
 TEST(an_id_that_is_not_there_is_told_apart)
 {
     fixture f;
-    int64_t ids[2] = {0, 4}, found[2], wrong[1] = {-3};
+    int64_t ids[2] = {0, 4}, found[2], wrong[2] = {-3, 8};
     float p[2], weights[2];
     gpur_batch *batch = NULL;
     const gpur_replay_config config = config_of(4, 1, 2);
     CHECK_OK(open_fixture(&f, &config));
     for (int64_t i = 0; i < 4; i++)
-        CHECK_OK(append_one(&f, i, i == 0 ? 1e-9f : 1e9f)); /* row 0 leaves but once in 10^6 times */
+        CHECK_OK(append_one(&f, i, i == 0 ? 1e-9f : 1e9f)); /* row 0 leaves but once in 10^4 times */
     CHECK_OK(gpur_replay_get_priorities(f.replay, 1, ids, p));
     CHECK_OK(append_one(&f, 4, 1e9f));
     CHECK_FAILS(gpur_replay_get_priorities(f.replay, 2, ids, p), GPUR_EVICTED,
@@ -526,7 +532,11 @@ TEST(an_id_that_is_not_there_is_told_apart)
     CHECK_OK(gpur_batch_read(batch, "weight", weights, sizeof weights));
     gpur_batch_release(batch);
     CHECK(found[0] == -1 && found[1] == 4 && weights[0] == 0.0f && weights[1] == 1.0f);
-    CHECK_FAILS(gpur_replay_get_priorities(f.replay, 1, wrong, p), GPUR_EVICTED, "ids[0] is -3");
+    for (int i = 0; i < 2; i++) {
+        CHECK_FAILS(gpur_replay_get_priorities(f.replay, 1, &wrong[i], p), GPUR_INVALID_ARGUMENT,
+                    i ? "ids[0] is 8, which no transition has had; their ids are 0 to 7 at most" : "ids[0] is -3, which");
+        CHECK_FAILS(gpur_replay_gather(f.replay, 1, &wrong[i], NULL, &batch), GPUR_INVALID_ARGUMENT, "which no");
+    }
     close_fixture(&f);
 }
 

@@ -83,7 +83,8 @@ static gpur_status update(int64_t count, const int64_t *ids, const float *priori
     return gpur_stream_sync(t.stream);
 }
 
-/* Leaves of these slots, or of the first `count`. With alpha 1 a priority of leaf / 2^20 is exact up to 24 bits. */
+/* Leaves of these slots, or of the first `count`, if the largest is 2^21 to 2^31; smaller ones are scaled. With alpha 1
+ * a priority of leaf / 2^26 is exact up to 24 bits. */
 static gpur_status set_leaves(int64_t count, const int64_t *slots, const uint32_t *leaves)
 {
     static int64_t ids[ROOM];
@@ -92,7 +93,7 @@ static gpur_status set_leaves(int64_t count, const int64_t *slots, const uint32_
         part = count - done < ROOM ? count - done : ROOM;
         for (int64_t i = 0; i < part; i++) {
             ids[i] = slots ? slots[done + i] : done + i;
-            priorities[i] = (float)leaves[done + i] / 1048576.0f;
+            priorities[i] = (float)leaves[done + i] / (float)REFERENCE_SAMPLE_ONE;
         }
         GPUR_TRY(update(part, ids, priorities, BY_LIBRARY, (gpur_grid){0}));
     }
@@ -153,18 +154,18 @@ static void check_units(int64_t capacity, int64_t count, const int64_t *slots, c
     close_tree();
 }
 
-/* Small leaves, of which about a third are 0. */
+/* Leaves of a few sizes, of which about a third are 0. */
 static void check_all_slots(int64_t capacity, uint64_t seed)
 {
     static uint32_t leaves[SLOTS];
     static int64_t slots[SLOTS];
     uint64_t random = seed * 0x9E3779B97F4A7C15ull + 1;
     for (int64_t i = 0; i < capacity; i++) {
-        leaves[i] = xorshift_below(&random, 3) ? (uint32_t)xorshift_below(&random, 6) : 0;
+        leaves[i] = xorshift_below(&random, 3) ? (uint32_t)xorshift_below(&random, 6) << 22 : 0;
         slots[i] = i;
     }
     if (capacity < 3) /* or all leaves may be 0 */
-        leaves[capacity - 1] = 3;
+        leaves[capacity - 1] = 3 << 22;
     check_units(capacity, capacity, slots, leaves);
 }
 
@@ -246,9 +247,9 @@ TEST(powers_are_good_to_ten_digits)
 }
 
 /* Within the rounding to an integer, and 1e-6 of the leaf for float arithmetic. */
-static int is_near(uint32_t leaf, float p, double alpha)
+static int is_near(uint32_t leaf, float p, double alpha, int octave)
 {
-    const double want = reference_leaf((double)p, alpha);
+    const double want = reference_leaf((double)p, alpha, octave, REFERENCE_SAMPLE_ONE);
     return (leaf == 0) == (p == 0.0f) && fabs(leaf - want) <= 0.5 + 1e-6 * want;
 }
 
@@ -258,13 +259,16 @@ TEST(a_leaf_is_the_priority_to_the_power_of_alpha)
     static const float priorities[] = {0.0f, 1e-45f, 1e-30f, 1e-6f,   0.001f, 0.5f,  1.0f,
                                        1.5f, 7.0f,   100.0f, 4095.9f, 1e5f,   1e20f, 3.4e38f};
     for (size_t a = 0; a < sizeof alphas / sizeof *alphas; a++) {
+        int octave = 0;
         CHECK_OK(open_tree(test_device(), 2, GPUR_WEIGHT_NORM_MEMORY, alphas[a]));
         for (size_t i = 0; i < sizeof priorities / sizeof *priorities; i++) {
             uint32_t leaf = 0;
             CHECK_OK(update(1, &(int64_t){0}, &priorities[i], BY_LIBRARY, (gpur_grid){0}));
             CHECK_OK(gpur_copy(t.stream, &leaf, t.priorities.tree.leaf, sizeof leaf));
             CHECK_EQUAL(count_wrong(NULL), 0);
-            TEST_REQUIRE(is_near(leaf, priorities[i], (double)alphas[a]), "%g to the power of %g is %u",
+            octave = reference_octave(octave, (double)priorities[i], (double)alphas[a]);
+            CHECK_EQUAL(t.priorities.host_state->octave, octave);
+            TEST_REQUIRE(is_near(leaf, priorities[i], (double)alphas[a], octave), "%g to the power of %g is %u",
                          (double)priorities[i], (double)alphas[a], leaf);
         }
         close_tree();
@@ -324,13 +328,19 @@ static void compare_with_model(double alpha)
     CHECK_OK(gpur_copy(t.stream, leaves, t.priorities.tree.leaf, t.capacity * 4));
     CHECK_OK(gpur_copy(t.stream, priorities, t.priorities.tree.priority, t.capacity * 4));
     CHECK_OK(gpur_stream_sync(t.stream));
-    for (int64_t slot = 0; slot < t.capacity; slot++)
-        CHECK(priorities[slot] == updates.model.priority[slot] && is_near(leaves[slot], priorities[slot], alpha));
     const gpur_priority_state *const state = t.priorities.host_state;
+    float largest = 0.0f;
+    for (int64_t slot = 0; slot < t.capacity; slot++) {
+        CHECK(priorities[slot] == updates.model.priority[slot] &&
+              is_near(leaves[slot], priorities[slot], alpha, state->octave));
+        largest = fmaxf(largest, priorities[slot]);
+    }
     CHECK_EQUAL(state->updates, updates.model.updates);
     CHECK_EQUAL(state->stale, updates.model.stale);
     CHECK_EQUAL(state->invalid, updates.model.invalid);
-    CHECK(memcmp(&state->max_priority, &updates.model.max, sizeof updates.model.max) == 0);
+    CHECK(memcmp(&state->ever, &updates.model.ever, sizeof updates.model.ever) == 0);
+    CHECK(memcmp(&state->largest, &largest, sizeof largest) == 0);
+    CHECK_EQUAL(reference_octave(state->octave, (double)largest, alpha), state->octave);
 }
 
 /* By kernels of this shape, or without one (0 blocks) by the library, which then also changes alpha. */
@@ -354,7 +364,7 @@ static void check_updates(int64_t slots, int32_t norm, gpur_grid grid)
         compare_with_model(0.6);
     }
     for (int a = 0; by_library && a < 4; a++) {
-        CHECK_OK(gpur_priorities_rebuild(&t.priorities, t.stream, alphas[a]));
+        CHECK_OK(gpur_priorities_set_alpha(&t.priorities, t.stream, alphas[a]));
         compare_with_model((double)alphas[a]);
     }
     end_updates();
@@ -390,6 +400,10 @@ TEST(a_broken_node_is_found)
     CHECK_EQUAL(count_wrong(NULL), 4 + segments);                        /* and the node's smallest leaf, and segment */
     CHECK_OK(gpur_copy(t.stream, &tree->segment[0][9], &off, sizeof off)); /* its leaves are 0 */
     CHECK_EQUAL(count_wrong(NULL), 4 + 2 * segments);
+    CHECK_OK(gpur_copy(t.stream, &tree->bound[2], &leaf, sizeof leaf)); /* a bound may be too large */
+    CHECK_EQUAL(count_wrong(NULL), 4 + 2 * segments);
+    CHECK_OK(gpur_copy(t.stream, &tree->bound[0], &leaf, sizeof leaf)); /* but not too small */
+    CHECK_EQUAL(count_wrong(NULL), 5 + 2 * segments);
     close_tree();
 }
 
@@ -409,7 +423,7 @@ TEST(rows_that_come_and_go_leave_every_sum_right)
         CHECK_OK(set_window(next));
         CHECK_OK(gpur_priorities_insert(&t.priorities, t.stream, &old, &next));
         CHECK_EQUAL(count_wrong(&total), 0);
-        CHECK_EQUAL(total, (uint64_t)next.count << 20);
+        CHECK_EQUAL(total, (uint64_t)next.count << 26);
         old = next;
     }
     close_tree();
@@ -430,10 +444,15 @@ static gpur_status open_leaves(gpur_device *device, int kind)
         const uint32_t any = xorshift_below(&random, 5) ? (uint32_t)xorshift_below(&random, 10000) : 0;
         const uint32_t two = i == 3 ? 3000000 : i == 700 ? 4000000 : any / 100;
         leaves[i] = (const uint32_t[]){any, two, 5, i == LEAVES - 1, 0}[kind];
-        as_double[i] = leaves[i], below[i + 1] = below[i] + leaves[i];
     }
     GPUR_TRY(open_tree(device, LEAVES, GPUR_WEIGHT_NORM_BATCH, 1.0f));
-    return set_leaves(LEAVES, NULL, leaves);
+    GPUR_TRY(set_leaves(LEAVES, NULL, leaves));
+    GPUR_TRY(gpur_priorities_read_state(&t.priorities, t.stream));
+    for (int i = 0; i < LEAVES; i++) {
+        as_double[i] = ldexp(leaves[i], -t.priorities.host_state->octave);
+        below[i + 1] = below[i] + as_double[i];
+    }
+    return GPUR_OK;
 }
 
 /* A chi-square over the leaves of each part of the total. Cells too small to be counted alone are one. */
@@ -543,7 +562,7 @@ TEST(any_number_of_threads_samples_the_rows_of_the_reference_and_nothing_from_an
 /* ---- weights ---- */
 
 /* The weights of a replay's batches, while beta follows its schedule and after it is set. Alpha 1 makes leaves that
- * need no second rounding. */
+ * need no second rounding; the largest priority, 1 to 10, leaves the octave at 0. */
 static void check_weights(int32_t source, int32_t norm, gpur_schedule beta, float scale)
 {
     enum { ROWS = 200, MAX_ROWS = 121, SAMPLES = 8 };
@@ -560,7 +579,7 @@ static void check_weights(int32_t source, int32_t norm, gpur_schedule beta, floa
     CHECK_OK(replay_fixture_append(&s, ROWS));
     for (int64_t i = 0; i < ROWS; i++) {
         const float p = xorshift_below(&random, 6) ? scale * (float)(1 + xorshift_below(&random, 1000)) : 0.0f;
-        leaves[i] = reference_leaf((double)p, 1.0);
+        leaves[i] = reference_leaf((double)p, 1.0, 0, REFERENCE_SAMPLE_ONE);
         CHECK_OK(gpur_replay_update_priorities(s.replay, 1, &i, &p, NULL));
     }
     for (int i = 0; i < SAMPLES; i++) {
