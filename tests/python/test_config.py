@@ -3,6 +3,7 @@
 the plan."""
 
 import functools
+import itertools
 import re
 
 import gpureplay
@@ -95,7 +96,7 @@ def test_a_presets_values_make_what_its_name_makes(name):
         by_name = gpureplay.ReplayBuffer.plan(None, fields, preset=name)
         assert gpureplay.ReplayBuffer.plan(fields=fields, **found.buffer) == by_name
         small = {"device": "cpu", "capacity": 2000, "fields": fields, "max_batch": 512, "block_rows": 16,
-                 "min_size": 50}
+                 "min_size": 50, "seed": 1}
         with gpureplay.ReplayBuffer(preset=name, **small) as one:
             with gpureplay.ReplayBuffer(**{**found.buffer, **small}) as other:
                 assert one.config == other.config
@@ -325,3 +326,16 @@ def test_settings_reach_the_library(case):
     with make(**settings) as buffer:
         config = buffer._spec.config
         assert {name: functools.reduce(getattr, name.split("."), config) for name in wanted} == wanted
+
+
+def test_buffers_without_a_seed_draw_other_positions_in_the_same_order_each_time(monkeypatch):
+    def draws(**settings):
+        with gpureplay.ReplayBuffer(1000, {"x": "int64"}, device="cpu", **settings) as buffer:
+            buffer.extend(x=np.arange(1000))
+            return buffer.config["seed"], buffer.sample(64).x.tolist()
+
+    first, second, given = draws(), draws(), draws(seed=0)
+    assert [seed for seed, _ in (first, second, given)] == [0, 1, 0]
+    assert first[1] != second[1] and given == first
+    monkeypatch.setattr("gpureplay._buffer._seeds", itertools.count())  # as in the next process
+    assert (draws(), draws()) == (first, second)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -26,6 +27,9 @@ from ._schema import Field, fields_of
 from ._writer import Writer, environment_of, tracks_episodes
 
 _IDS, _PRIORITIES = Field("ids", (), np.dtype(np.int64)), Field("priorities", (), np.dtype(np.float32))
+
+
+_seeds = itertools.count()  # of buffers that are given none
 
 
 def _never(_buffer: Any, _indices: Any, _priorities: Any) -> bool:
@@ -73,7 +77,10 @@ class ReplayBuffer(Handle):
         divided by frame_stack + n_step, or by 2 frame_stack if that is less.
     gamma: the discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; 0: they are
         not.
-    distinct: no transition appears twice in a batch. seed: the seed of sampling.
+    distinct: no transition appears twice in a batch. seed: the seed of sampling. None: 0 for the first buffer of the
+        process that is given none, 1 for the second, and so on: each draws other positions, and a program that makes
+        the same buffers draws the same ones each time. To go on from a file bit for bit, pass the seed of its buffer,
+        which `config` has.
     block_rows: the number of transitions that are copied to the device at once. flush: with "auto" `sample` sees every
         transition that this thread's earlier calls added; with "manual" it sees whole blocks, and all after `flush`.
     check_nan: numbers that are NaN or infinite are refused, wherever they come from host memory: in what is added,
@@ -140,6 +147,8 @@ class ReplayBuffer(Handle):
         given = locals()
         settings = {name: given[name] for name in BUFFER_SETTINGS}
         self._spec = make_spec(fields_of(fields, action_space), capacity, preset, settings)
+        if seed is None:
+            self._spec.config.seed = next(_seeds)
         self._action_space = action_space
         self._tracks_episodes = tracks_episodes(self._spec)
         self._is_prioritized = bool(self._spec.config.prioritized)

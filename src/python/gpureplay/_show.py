@@ -47,7 +47,7 @@ def _refusal_to_train(device: Device) -> str:
     one = {"obs": ((1,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((1,), "float32"),
            "terminated": "bool"}
     try:
-        with ReplayBuffer(64, one, device=device) as buffer:
+        with ReplayBuffer(64, one, device=device, seed=0) as buffer:
             DQN(buffer, num_actions=2, trunk=[8]).close()
     except GpureplayError as error:
         return str(error)
