@@ -251,7 +251,7 @@ static void add_network(json *j, const char *name, const gpur_network_config *ne
     json_integer(j, "num_actions", network->num_actions);
     NAMED(j, "init", network->init, "fan_in", "glorot", "normal");
     json_float(j, "init_scale", network->init_scale);
-    NAMED(j, "input_layout", network->input_layout, "chw", "hwc");
+    NAMED(j, "input_layout", network->input_layout, "chw", "hwc", "auto");
     json_float(j, "input_scale", network->input_scale);
     json_float(j, "input_shift", network->input_shift);
     json_end(j, '}');

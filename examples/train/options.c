@@ -41,7 +41,8 @@ static const struct option {
     [OPTION_ENV_OPTIONS] = {"--env-options", "LIST", TEXT, 0, 0, "the environment's: a=1,b=2"},
     [OPTION_PRESET] =
         {"--preset", "NAME", TEXT, 0, 0,
-         "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
+         "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for other images), "
+         "fast-dqn-small-vectors (for all others), "
          "dqn-lambda-2019, vrc-2021, apex-dqn, ga3c, or these four with -small; ga3c-large-4 to ga3c-large-1, "
          "a3c-cpu, a3c-small, a2c, a2c-small; of continuous actions apex-dpg, apex-dpg-small"},
     [OPTION_DEVICE] = {"--device", "NAME", TEXT, 0, 0, "auto (default: a GPU if there is one), cpu, cuda:N"},

@@ -158,9 +158,9 @@ static int use_act(options *o, int32_t *act)
 }
 
 /* Of two switches that exclude each other the one that is given decides, and not the preset. */
-static int use_order(options *o, gpur_run_config *run)
+static int use_order(options *o, int is_vector, gpur_run_config *run)
 {
-    if (run->num_envs == 1)
+    if (run->num_envs == 1 && !is_vector)
         run->synchronized = 0; /* unless it is given */
     if (o->value[OPTION_BURST] && options_integer(o, OPTION_BURST) == 1)
         run->concurrent = 0;
@@ -171,14 +171,14 @@ static int use_order(options *o, gpur_run_config *run)
     return use_int32(o, OPTION_BURST, &run->burst);
 }
 
-static int use_run(options *o, gpur_run_config *run)
+static int use_run(options *o, int is_vector, gpur_run_config *run)
 {
     TRY(use_int32(o, OPTION_NUM_ENVS, &run->num_envs));
     TRY(use_int32(o, OPTION_ENV_THREADS, &run->threads));
     if (run->threads > run->num_envs)
         return fail("--env-threads is %d and --num-envs is %d; the first must be 0 (as many) or 1 to the second",
                     (int)run->threads, (int)run->num_envs);
-    TRY(use_order(o, run));
+    TRY(use_order(o, is_vector, run));
     TRY(use_act(o, &run->act));
     TRY(use_int32(o, OPTION_WHOLE_EPISODES, &run->whole_episodes));
     TRY(use_integer(o, OPTION_TARGET_PERIOD, &run->target_period));
@@ -348,7 +348,9 @@ static int shows_atari_frames(const gpur_space *obs)
 static int choose_preset(options *o, const settings *s)
 {
     const gpur_space *const obs = &s->env.obs;
-    const int64_t height = obs->shape[0], width = obs->shape[1];
+    const int dims = !obs->shape[0] ? 0 : !obs->shape[1] ? 1 : !obs->shape[2] ? 2 : 3;
+    const int is_chw = dims == 3 && gpur_image_layout(obs->shape[0], obs->shape[1], obs->shape[2]) == GPUR_CHW;
+    const int64_t height = obs->shape[is_chw], width = obs->shape[is_chw + 1];
     if (!o->value[OPTION_PRESET] && height * width > (int64_t)84 * 84)
         return fail(
             "%s shows images of %d x %d and --preset is missing; without it they must be at most 84 x 84. A game "
@@ -357,7 +359,8 @@ static int choose_preset(options *o, const settings *s)
     if (!o->value[OPTION_PRESET] && s->env.action.num_actions == 0)
         return fail("%s has continuous actions and --preset is missing; it must be apex-dpg or apex-dpg-small",
                     s->type.name);
-    return use_text(o, OPTION_PRESET, shows_atari_frames(obs) ? "fast-dqn" : "fast-dqn-small");
+    return use_text(o, OPTION_PRESET, shows_atari_frames(obs) ? "fast-dqn" : dims < 2 ? "fast-dqn-small-vectors"
+                                                                                  : "fast-dqn-small");
 }
 
 /* How long the papers train. Those on DQN(lambda) count the random steps, which --steps does not. */
@@ -379,7 +382,7 @@ static int find_run(settings *s, options *o, int is_small)
     s->learner.exploration.steps += explored_at_random(o, &s->run); /* of the whole line, as the option */
     s->steps = steps_of(s, o->value[OPTION_PRESET], is_small);
     TRY(use_integer(o, OPTION_STEPS, &s->steps));
-    TRY(use_run(o, &s->run));
+    TRY(use_run(o, s->type.single == NULL, &s->run));
     if (s->type.vector && s->steps % s->run.num_envs != 0)
         return fail("--steps is %" PRId64 " and --num-envs is %d; a vector environment steps all at once, so the first "
                     "must be a multiple of the second",

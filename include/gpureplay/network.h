@@ -4,6 +4,8 @@
 #ifndef GPUREPLAY_NETWORK_H
 #define GPUREPLAY_NETWORK_H
 
+#include "gpureplay/status.h"
+
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -45,9 +47,21 @@ typedef struct gpur_layer {
 
 /* The order of the axes of obs if the network begins with a convolution: (4, 84, 84) or (84, 84, 4), for example. */
 enum {
-    GPUR_CHW = 0, /* (channels, height, width) */
-    GPUR_HWC = 1, /* (height, width, channels) */
+    GPUR_CHW = 0,        /* (channels, height, width) */
+    GPUR_HWC = 1,        /* (height, width, channels) */
+    GPUR_INPUT_AUTO = 2, /* as the shape of obs tells, by gpur_image_layout. Where it does not, the network is refused,
+                            and one of the two must be given */
 };
+
+/*
+ * The order of the axes that the shape of an image tells: GPUR_CHW or GPUR_HWC; GPUR_INPUT_AUTO: it leaves a doubt. Any
+ * thread.
+ *
+ * Two signs tell which axis counts the channels: it is the first or the last one if that has a length of at most 4 and
+ * the other has not; and it is the one beside two axes of equal length, if it has another. They must not contradict
+ * each other: (84, 84, 4), (3, 64, 64) and (10, 10, 7) are clear, (10, 10, 10), (4, 9, 3) and (4, 4, 10) are not.
+ */
+GPUR_API int32_t gpur_image_layout(int32_t first, int32_t second, int32_t third);
 
 /*
  * The head: what the network computes from the output of the trunk. It has one branch, or two for GPUR_HEAD_DUELING
@@ -75,7 +89,8 @@ typedef struct gpur_network_config {
     int32_t init;                      /* GPUR_INIT_* */
     float init_scale;                  /* GPUR_INIT_NORMAL: the standard deviation, 0 to 1,000,000 */
     float input_scale;                 /* obs is multiplied by this: 1/255 for frames of bytes; not 0; default 1 */
-    int32_t input_layout;              /* GPUR_CHW or GPUR_HWC. Only used if the first layer is a convolution */
+    int32_t input_layout;              /* GPUR_CHW, GPUR_HWC or GPUR_INPUT_AUTO, the default. Only used if the first
+                                          layer is a convolution */
     float input_shift;                 /* added to obs * input_scale: -1 with a scale of 1/128 gives bytes as -1 to 1;
                                           finite; default 0 */
     int64_t reserved[4];               /* 0; see gpur_schedule */

@@ -18,6 +18,10 @@
  *     gpur_policy_pull(policy, learner, GPUR_WEIGHTS_TARGET);
  *     gpur_policy_act(policy, &input, &output);
  *
+ * A policy that was saved needs no settings:
+ *
+ *     gpur_policy_open(device, "runs/MinAtar-Breakout-1", NULL, &policy);
+ *
  * Any call that uses the device can also return GPUR_DEVICE_ERROR; the policy can then only be destroyed.
  */
 #ifndef GPUREPLAY_POLICY_H
@@ -50,8 +54,8 @@ typedef struct gpur_policy_config {
     uint64_t size;               /* sizeof(gpur_policy_config), as the caller was compiled */
     gpur_network_config network; /* with any head */
     gpur_field obs;              /* an observation: float32 or uint8, of any shape. If the first layer is a convolution,
-                                    it must have three axes, in the order of network.input_layout. The name is not
-                                    read */
+                                    it must have three axes, in the order of network.input_layout, which by default is
+                                    inferred from them. The name is not read */
     int32_t max_batch;           /* the most observations of one call, 1 to 1,048,576; default 64 */
     int32_t streams;             /* how many calls of gpur_policy_act run at the same time, each on a stream and in
                                     buffers of its own, over one set of weights; further calls wait, in the order in
@@ -92,6 +96,34 @@ GPUR_API gpur_status gpur_policy_config_preset(gpur_policy_config *config, const
  *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the folders that were searched
  */
 GPUR_API gpur_status gpur_policy_create(gpur_device *device, const gpur_policy_config *config, gpur_policy **policy);
+/*
+ * Makes a policy from a file alone: network and observations are those that the file describes, and the weights are
+ * loaded from it.
+ *
+ *   path    a file of gpur_learner_save, gpur_actor_critic_save or gpur_dpg_save (of which the policy has the actor), of
+ *           gpur_learner_save_weights or gpur_policy_save; or the folder of a run, or of a checkpoint, which has
+ *           "learner.safetensors" or "checkpoint/learner.safetensors": of two the one after more train steps
+ *   config  the settings beside network, obs and policy_floor, which are not read; NULL: the defaults
+ *   policy  receives the handle, or NULL if the call fails; destroy it with gpur_policy_destroy
+ *
+ *   GPUR_FILE_ERROR  as gpur_policy_load says; or the file does not describe its network: it is of another program, or
+ *                    of this library before files did. Such weights are loaded by gpur_policy_create and
+ *                    gpur_policy_load
+ *   and the errors of gpur_policy_create and gpur_policy_load
+ */
+GPUR_API gpur_status gpur_policy_open(gpur_device *device, const char *path, const gpur_policy_config *config,
+                                      gpur_policy **policy);
+
+/*
+ * Reads the settings of a policy, those of its file included: network.num_actions and obs say how large its arrays are.
+ * network.input_layout is what GPUR_INPUT_AUTO has become. Any thread.
+ *
+ *   config  `size` is set by the caller; the other members are filled in, obs.name with NULL
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL, or `config->size` was not set
+ */
+GPUR_API gpur_status gpur_policy_get_config(gpur_policy *policy, gpur_policy_config *config);
+
 /* Waits for the policy's work, and then frees the policy. Call it from any thread, but not while another thread is
  * inside of a call with it. NULL does nothing. */
 GPUR_API void gpur_policy_destroy(gpur_policy *policy);

@@ -409,6 +409,8 @@ typedef struct gpur_replay_stats {
     int64_t bytes_uploaded;     /* bytes uploaded from host memory */
     int64_t frames_stored;      /* GPUR_LAYOUT_FRAMES: frames that writers have stored; a frame that was stored again
                                    counts again */
+    int64_t cut_on_load;        /* open episodes of files that gpur_replay_load has cut off, because no writer could go
+                                   on with them; not in files */
 } gpur_replay_stats;
 
 /*

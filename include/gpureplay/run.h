@@ -74,7 +74,8 @@ typedef struct gpur_run_config {
                                  0, the default: W, and at most 64 */
     int32_t concurrent;      /* 1, the default: concurrent training. 0: a train step every F steps, for which the
                                  lanes wait, unless `burst` is 1 */
-    int32_t synchronized;    /* 1, the default: synchronized execution, which needs 2 environments or more */
+    int32_t synchronized;    /* 1, the default: synchronized execution, which needs 2 environments or more, or a
+                                vector environment */
     int32_t act;             /* without `concurrent`: GPUR_ACT_LATEST, the default (the network that is trained, as in
                                  the paper), or GPUR_ACT_TARGET (as in the authors' code). With `concurrent` always the
                                  target network, if there is one. With `burst` or a cache of returns: LATEST */
@@ -134,8 +135,7 @@ enum { GPUR_RUN_FIELDS = 7 };
  * after it.
  *
  * An environment that shows one image without channels gets stacks of 4 (GPUR_LAYOUT_FRAMES). The axes of an image with
- * channels must be (height, width, channels); one that looks like (channels, height, width), as its first axis has at
- * most 4 and fewer than both others, is refused.
+ * channels are (height, width, channels), unless gpur_image_layout tells that they are (channels, height, width).
  *
  *   type, options  the environment; run->env_options becomes `options`, which must exist until gpur_run_create
  *   fields         (GPUR_RUN_FIELDS) receives the schema, of replay->field_count fields; replay->fields points to it

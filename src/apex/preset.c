@@ -125,7 +125,7 @@ static void set_extra_frames(preset *p)
 static gpur_status set_dqn_system(preset *p)
 {
     const gpur_obs_kind kind = gpur_obs_kind_of(&p->info.obs);
-    GPUR_TRY(gpur_system_check_info(p->env_name, &p->info));
+    GPUR_TRY(gpur_system_check_info(p->name, p->env_name, &p->info));
     GPUR_TRY(set_apex(&p->apex));
     p->learner.returns.cache_size = 0;
     GPUR_TRY(strcmp(p->name, "apex-dqn") == 0 ? set_apex_dqn(p, &kind) : set_apex_dqn_small(p, &kind));

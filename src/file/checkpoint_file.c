@@ -251,6 +251,19 @@ static const char *steps_key(const char *kind)
     return "";
 }
 
+/* Each writer of a replay's file has a tensor of its episodes, one for each environment. */
+static int64_t count_envs(const gpur_tensors *tensors)
+{
+    int64_t envs = 0, writer = 0;
+    for (int32_t i = 0; i < tensors->count; i++) {
+        int end = 0;
+        const gpur_tensor_entry *const entry = &tensors->entries[i];
+        if (sscanf(entry->name, "writer.%" SCNd64 ".episodes%n", &writer, &end) == 1 && end > 0)
+            envs += entry->shape[0];
+    }
+    return envs;
+}
+
 static void describe(const gpur_checkpoint *file, gpur_checkpoint_info *info)
 {
     const gpur_tensors *const tensors = &file->tensors;
@@ -266,6 +279,7 @@ static void describe(const gpur_checkpoint *file, gpur_checkpoint_info *info)
     info->capacity = is_replay ? number_of(tensors, "capacity") : -1;
     info->first_id = is_replay ? number_of(tensors, "first_id") : -1;
     info->writers = is_replay ? number_of(tensors, "writers") : -1;
+    info->envs = is_replay ? count_envs(tensors) : -1;
     info->steps = number_of(tensors, steps_key(info->kind));
     info->weights = version && !is_replay ? number_of(tensors, "weights") : -1;
 }

@@ -66,7 +66,7 @@ static gpur_status set_learner(const system_entry *entry, const char *env_name, 
 {
     const gpur_obs_kind kind = gpur_obs_kind_of(&info->obs);
     gpur_actor_critic_config paper;
-    GPUR_TRY(gpur_system_check_info(env_name, info));
+    GPUR_TRY(gpur_system_check_info(entry->name, env_name, info));
     GPUR_TRY(gpur_actor_critic_config_init(&paper, sizeof paper));
     paper.max_batch = learner->max_batch;
     paper.math = gpur_system_math(entry->name);

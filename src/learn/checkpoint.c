@@ -44,7 +44,8 @@ static gpur_learner_file file_of(const gpur_learner *learner, const gpur_scalar 
                                .network_count = 1,
                                .networks = {{gpur_learner_saved_arrays(learner), &learner->network.params}},
                                .add_settings = add_settings,
-                               .learner = learner};
+                               .learner = learner,
+                               .text = {&learner->config.network, gpur_network_text_obs(learner->replay), 0.0f}};
 }
 
 /* Reads the state after the last launch. Waits for it. */

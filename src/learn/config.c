@@ -173,7 +173,8 @@ gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_re
 #define CONSTANT(value)         {.first = value, .last = value}
 #define ADAM(rate)              .learning_rate = CONSTANT(rate), .beta1 = 0.9f, .beta2 = 0.999f, .decay = 0.95f
 #define HUBER                   .loss = GPUR_LOSS_HUBER, .huber_delta = 1.0f
-#define DENSE_NETWORK           .hidden_activation = GPUR_RELU, .init = GPUR_INIT_FAN_IN, .input_scale = 1.0f
+#define DENSE_NETWORK           .hidden_activation = GPUR_RELU, .init = GPUR_INIT_FAN_IN, .input_scale = 1.0f,           \
+                                .input_layout = GPUR_INPUT_AUTO
 #define DUELING                 .head = GPUR_HEAD_DUELING, .hidden = 512
 
 static const gpur_learner_config defaults = {
@@ -190,7 +191,8 @@ static const gpur_learner_config defaults = {
  * epsilon falls over the first fifth of training. Only the caller knows its length, so exploration.steps is 0 until the
  * caller sets it. */
 #define MELEE_NETWORK                                                                                                  \
-    .hidden_activation = GPUR_RELU, .num_actions = 5, .init = GPUR_INIT_NORMAL, .init_scale = 0.1f, .input_scale = 1.0f
+    .hidden_activation = GPUR_RELU, .num_actions = 5, .init = GPUR_INIT_NORMAL, .init_scale = 0.1f,                    \
+    .input_scale = 1.0f, .input_layout = GPUR_INPUT_AUTO
 #define MELEE                                                                                                          \
     .optimizer = {.kind = GPUR_RMSPROP_TF, ADAM(2.5e-4f), .momentum = 0.95f, .epsilon = 0.01f}, HUBER,                 \
     .batch_size = 32, .target_period = 10000, .target_copy_first = 1, .exploration = {.first = 1.0f, .last = 0.1f}
@@ -200,7 +202,7 @@ static const gpur_learner_config defaults = {
 #define NATURE_TRUNK CONV(32, 8, 4), CONV(64, 4, 2), CONV(64, 3, 1)
 #define NATURE_NETWORK                                                                                                 \
     .hidden_activation = GPUR_RELU, .num_actions = 18, .init = GPUR_INIT_GLOROT, .input_scale = 1.0f / 255.0f,         \
-    .input_layout = GPUR_CHW
+    .input_layout = GPUR_INPUT_AUTO
 /* Centered, with epsilon inside the root, as in DeepMind's own code. The code of Daley & Amato 2021 has that of Keras
  * 2.1, which is GPUR_RMSPROP_KERAS2 with `centered` 1. */
 #define DEEPMIND_RMSPROP(rate) .kind = GPUR_RMSPROP_DEEPMIND, ADAM(rate), .centered = 1

@@ -131,6 +131,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(gpur_learner_config_init(config, sizeof *config));
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_learner_config"));
     GPUR_TRY(gpur_learn_fields_find(&fields, gpur_replay_schema(replay), 0));
+    GPUR_TRY(gpur_input_layout_resolve(&fields.obs_format, &config->network));
     const gpur_input_shape input_shape = gpur_input_shape_find(&fields.obs_format, &config->network);
     const gpur_part_context context = {
         .device = learner->device,

@@ -60,37 +60,6 @@ static gpur_status check_arrays(const gpur_learner_file *f, const gpur_learner_l
 
 /* Settings. */
 
-static gpur_status add_layer(gpur_tensors *settings, const char *owner, int32_t index, const gpur_layer *layer)
-{
-    char key[48];
-    snprintf(key, sizeof key, "%slayer.%d", owner, (int)index);
-    if (layer->kind == GPUR_DENSE)
-        return gpur_tensors_add_metadata(settings, key, "dense %d, activation %d", (int)layer->units,
-                                         (int)layer->activation);
-    return gpur_tensors_add_metadata(settings, key, "convolution %d of %d, stride %d, padding %d, activation %d",
-                                     (int)layer->units, (int)layer->kernel, (int)layer->stride, (int)layer->padding,
-                                     (int)layer->activation);
-}
-
-static gpur_status add_number(gpur_tensors *settings, const char *owner, const char *name, int64_t value)
-{
-    char key[48];
-    snprintf(key, sizeof key, "%s%s", owner, name);
-    return gpur_tensors_add_metadata(settings, key, "%" PRId64, value);
-}
-
-/* Arrays are saved in the device's order, which depends on the layers, so these settings must match. */
-static gpur_status add_network(const gpur_network_config *network, const char *owner, gpur_tensors *settings)
-{
-    for (int32_t i = 0; i < network->trunk_count; i++)
-        GPUR_TRY(add_layer(settings, owner, i, &network->trunk[i]));
-    GPUR_TRY(add_number(settings, owner, "layers", network->trunk_count));
-    GPUR_TRY(add_number(settings, owner, "head", network->head));
-    if (network->hidden > 0)
-        GPUR_TRY(add_number(settings, owner, "hidden_activation", network->hidden_activation));
-    return add_number(settings, owner, "input_layout", network->input_layout);
-}
-
 gpur_status gpur_learner_file_add_network(const gpur_network_config *network, const gpur_params *params,
                                           const char *owner, int32_t optimizer, gpur_tensors *settings)
 {
@@ -99,8 +68,9 @@ gpur_status gpur_learner_file_add_network(const gpur_network_config *network, co
     char key[48];
     snprintf(key, sizeof key, "%soptimizer", owner);
     GPUR_TRY(gpur_tensors_add_metadata(settings, key, "%s", kinds[optimizer]));
-    GPUR_TRY(add_network(network, owner, settings));
-    return add_number(settings, owner, "weights", gpur_params_weights(params));
+    GPUR_TRY(gpur_network_text_add_settings(network, owner, settings));
+    snprintf(key, sizeof key, "%sweights", owner);
+    return gpur_tensors_add_metadata(settings, key, "%" PRId64, gpur_params_weights(params));
 }
 
 /* Saving. */
@@ -135,6 +105,7 @@ static gpur_status write(const gpur_learner_file *f, gpur_stream *stream, gpur_t
     GPUR_TRY(add_sections(f, NULL, sections));
     GPUR_TRY(gpur_checkpoint_add_kind(tensors, f->kind));
     GPUR_TRY(f->add_settings(f->learner, tensors));
+    GPUR_TRY(gpur_network_text_add_rest(&f->text, tensors));
     GPUR_TRY(gpur_scalars_write(tensors, f->scalars, f->scalar_count));
     return gpur_checkpoint_write(f->device, stream, sections, tensors, path, options);
 }
@@ -155,6 +126,7 @@ gpur_status gpur_learner_file_write(const gpur_learner_file *f, gpur_stream *str
 static gpur_status compare(const gpur_learner_file *f, gpur_learner_loading *load)
 {
     GPUR_TRY(f->add_settings(f->learner, &load->settings));
+    gpur_network_text_renew(&load->file.tensors);
     return gpur_checkpoint_compare(&load->file, f->kind, "this learner", &load->settings, f->scalars, f->scalar_count);
 }
 
@@ -222,7 +194,8 @@ gpur_status gpur_learner_file_load_weights(gpur_checkpoint *file, const char *ki
 {
     const gpur_scalar scalar = {"steps_enqueued", GPUR_SCALAR_I64, steps};
     gpur_tensors settings = {0};
-    gpur_status status = add_network(config, "", &settings);
+    gpur_status status = gpur_network_text_add_settings(config, "", &settings);
+    gpur_network_text_renew(&file->tensors);
     if (status == GPUR_OK)
         status = gpur_checkpoint_compare(file, kind, "this policy", &settings, &scalar, 1);
     if (status == GPUR_OK)

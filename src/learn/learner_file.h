@@ -4,6 +4,7 @@
 #pragma once
 
 #include "file/checkpoint_file.h"
+#include "learn/network_text.h"
 #include "learn/part.h"
 
 enum { GPUR_MAX_FILE_NETWORKS = 2 };
@@ -22,6 +23,7 @@ typedef struct gpur_learner_file {
     /* Adds what must be equal in the file and in the learner that loads it. */
     gpur_status (*add_settings)(const void *learner, gpur_tensors *settings);
     const void *learner;
+    gpur_network_text text; /* of the network that a policy made from the file has */
 } gpur_learner_file;
 
 /* For add_settings: adds those of a network. `owner` comes before the names, "" if there is one network. `optimizer`:

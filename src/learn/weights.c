@@ -190,10 +190,11 @@ gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, c
     int64_t steps = 0;
     GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
     const gpur_params *const params = &learner->network.params;
+    const gpur_network_text text = {&learner->config.network, gpur_network_text_obs(learner->replay), 0.0f};
     GPUR_TRY(gpur_weights_alloc(learner->device, params, &weights));
     gpur_status status = download(learner, weights, &steps);
     if (status == GPUR_OK)
-        status = gpur_weights_file_save(learner->device, params, weights, steps, path, &options);
+        status = gpur_weights_file_save(learner->device, params, &text, weights, steps, path, &options);
     gpur_weights_free(learner->device, params, weights);
     return status;
 }

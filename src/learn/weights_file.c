@@ -31,12 +31,15 @@ static gpur_tensor_entry entry_of(const gpur_tensor *tensor)
     return entry;
 }
 
-static gpur_status describe(const gpur_params *params, int64_t version, gpur_tensors *tensors)
+static gpur_status describe(const gpur_params *params, const gpur_network_text *text, int64_t version,
+                            gpur_tensors *tensors)
 {
     int64_t at = 0;
     GPUR_TRY(gpur_checkpoint_add_kind(tensors, "weights"));
     GPUR_TRY(gpur_tensors_add_metadata(tensors, "weights", "%" PRId64, gpur_params_weights(params)));
     GPUR_TRY(gpur_tensors_add_metadata(tensors, GPUR_WEIGHTS_VERSION, "%" PRId64, version));
+    GPUR_TRY(gpur_network_text_add_settings(text->network, "", tensors));
+    GPUR_TRY(gpur_network_text_add_rest(text, tensors));
     GPUR_TRY(gpur_tensors_add_metadata(
         tensors, "gpureplay.about",
         "the checksum is XXH3 (64 bits) of the whole file with zeros in place of the checksum"));
@@ -85,13 +88,14 @@ static void free_image(image *im)
     gpur_host_free(im->device, im->memory, (size_t)im->bytes);
 }
 
-static gpur_status build_image(image *im, const gpur_params *params, const float *weights, int64_t version)
+static gpur_status build_image(image *im, const gpur_params *params, const gpur_network_text *text,
+                               const float *weights, int64_t version)
 {
     const int64_t data = gpur_params_weights(params) * (int64_t)sizeof(float);
     char digits[DIGITS + 1];
     gpur_tensors tensors = {0};
     unsigned char *head = NULL;
-    gpur_status status = describe(params, version, &tensors);
+    gpur_status status = describe(params, text, version, &tensors);
     if (status == GPUR_OK)
         status = gpur_tensors_print(&tensors, &head, &im->head_bytes);
     if (status == GPUR_OK)
@@ -121,11 +125,12 @@ static gpur_status write_image(const image *im, const char *path, const gpur_che
     return status;
 }
 
-gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *params, const float *weights,
-                                   int64_t version, const char *path, const gpur_checkpoint_options *options)
+gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *params, const gpur_network_text *text,
+                                   const float *weights, int64_t version, const char *path,
+                                   const gpur_checkpoint_options *options)
 {
     image im = {.device = device};
-    gpur_status status = build_image(&im, params, weights, version);
+    gpur_status status = build_image(&im, params, text, weights, version);
     if (status == GPUR_OK)
         status = write_image(&im, path, options);
     free_image(&im);

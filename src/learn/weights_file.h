@@ -8,10 +8,12 @@
 #include "file/checkpoint_file.h"
 #include "gpureplay/learner.h"
 #include "learn/network/params.h"
+#include "learn/network_text.h"
 
-/* Writes `weights`, the array of all parameters in host memory, and the number that goes with them. */
-gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *params, const float *weights,
-                                   int64_t version, const char *path, const gpur_checkpoint_options *options);
+/* Writes `weights`, the array of all parameters in host memory, the number that goes with them, and the network. */
+gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *params, const gpur_network_text *text,
+                                   const float *weights, int64_t version, const char *path,
+                                   const gpur_checkpoint_options *options);
 
 /* Reads an opened file, also of another program, into `weights`, which must be all zero, because the padding is not
  * written. `version` gets the number that the file has, 0 if it has none. A refusal leaves part of the weights set. */

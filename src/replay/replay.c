@@ -141,6 +141,7 @@ gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
     stats.evicted = replay->window.evicted;
     stats.blocks = replay->ring.uploads;
     stats.truncated_on_close = ingest->truncated_on_close;
+    stats.cut_on_load = replay->cut_on_load;
     stats.waits = ingest->waits;
     stats.wait_seconds = ingest->wait_seconds;
     stats.append_seconds = ingest->busy_seconds + ingest->wait_seconds;

@@ -27,6 +27,7 @@ struct gpur_replay {
     gpur_mutex window_lock;
     gpur_writer *writers;                     /* list in order of creation */
     struct gpur_writer_state *pending_states; /* states from a loaded file that wait for writers to be created */
+    int64_t cut_on_load;                      /* open episodes of loaded files that no writer could go on with */
     gpur_ingest ingest;
     gpur_frame_index frame_index; /* GPUR_LAYOUT_FRAMES */
     gpur_ring ring;

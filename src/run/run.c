@@ -743,6 +743,8 @@ static gpur_status check_types(const gpur_run *run, gpur_run_types types)
         GPUR_TRY(gpur_vector_env_type_check(types.vector));
     GPUR_REQUIRE(!types.vector || c->synchronized,
                  "synchronized is 0; a vector environment, which steps all at once, needs synchronized 1");
+    GPUR_REQUIRE(types.vector || !c->synchronized || c->num_envs >= 2,
+                 "synchronized is 1 and num_envs is %d; it needs 2 or more, or a vector environment", (int)c->num_envs);
     GPUR_REQUIRE(!types.vector || c->concurrent || c->burst || c->train_period % c->num_envs == 0,
                  "train_period is %" PRId64 " and num_envs is %d; for a vector environment without `concurrent` and "
                  "`burst` the first must be a multiple of the second",
@@ -781,7 +783,6 @@ static gpur_status build(gpur_run *run, gpur_run_types types, const gpur_run_con
                                   .burst = c->burst,
                                   .has_cache = has_cache,
                                   .acts_by_target = (c->concurrent && !has_cache) || c->act == GPUR_ACT_TARGET};
-    GPUR_REQUIRE(!types.vector || c->num_envs != 1, "num_envs is 1; a vector environment needs 2 or more");
     GPUR_TRY(check(run));
     GPUR_TRY(check_types(run, types));
     GPUR_TRY(check_cache(run, types));

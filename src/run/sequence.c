@@ -14,7 +14,6 @@ gpur_status gpur_run_shape_check(const gpur_run_shape *shape)
                  "target_period is %" PRId64 " and train_period is %" PRId64
                  "; the first must be a multiple of the second",
                  c, f);
-    GPUR_REQUIRE(!shape->synchronized || w >= 2, "synchronized is 1 and num_envs is %d; it needs 2 or more", w);
     GPUR_REQUIRE(!shape->synchronized || c % w == 0,
                  "target_period is %" PRId64 " and num_envs is %d; with `synchronized` the first must be a multiple of "
                  "the second",

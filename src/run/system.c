@@ -19,25 +19,16 @@ gpur_obs_kind gpur_obs_kind_of(const gpur_space *obs)
     return (gpur_obs_kind){.dims = dims, .is_frame = dims == 2, .stack = 4};
 }
 
-/* A convolution over (channels, height, width) would train, on what is no image. */
-static gpur_status check_axes(const char *env_name, const gpur_space *obs)
+gpur_status gpur_system_check_info(const char *preset, const char *env_name, const gpur_env_info *info)
 {
-    const int32_t *const shape = obs->shape;
-    GPUR_REQUIRE(gpur_obs_kind_of(obs).dims != 3 || shape[0] > 4 || shape[0] >= shape[1] || shape[0] >= shape[2],
-                 "%s: its observations are (%d, %d, %d), as if channels came first; the axes of an image must be "
-                 "(height, width, channels)",
-                 env_name, (int)shape[0], (int)shape[1], (int)shape[2]);
-    return GPUR_OK;
-}
-
-gpur_status gpur_system_check_info(const char *env_name, const gpur_env_info *info)
-{
-    GPUR_REQUIRE(info->action.num_actions > 0, "%s: its actions are not discrete; a Q network needs discrete actions",
-                 env_name);
+    GPUR_REQUIRE(info->action.num_actions > 0,
+                 "%s: its actions are vectors; preset \"%s\" needs discrete actions, and \"apex-dpg\" and "
+                 "\"apex-dpg-small\" take vectors",
+                 env_name, preset);
     GPUR_REQUIRE(info->obs.dtype == GPUR_FLOAT32 || info->obs.dtype == GPUR_UINT8,
                  "%s: the dtype of its observations is %d; it must be GPUR_FLOAT32 (%d) or GPUR_UINT8 (%d)", env_name,
                  (int)info->obs.dtype, (int)GPUR_FLOAT32, (int)GPUR_UINT8);
-    return check_axes(env_name, &info->obs);
+    return GPUR_OK;
 }
 
 gpur_status gpur_system_check_frames(const char *preset, const char *env_name, const gpur_env_info *info,
@@ -85,6 +76,14 @@ float gpur_system_input_scale(const gpur_space *obs)
     return obs->dtype == GPUR_UINT8 && obs->high > 1.0f ? 1.0f / 255.0f : 1.0f;
 }
 
+/* The axes of an image are (height, width, channels), unless its shape tells that channels come first. */
+static int32_t image_layout(const gpur_space *obs, const gpur_obs_kind *kind)
+{
+    const int32_t *const shape = obs->shape;
+    const int is_chw = kind->dims == 3 && gpur_image_layout(shape[0], shape[1], shape[2]) == GPUR_CHW;
+    return is_chw ? GPUR_CHW : GPUR_HWC;
+}
+
 void gpur_system_set_small_network(const gpur_env_info *info, const gpur_obs_kind *kind, gpur_network_config *network)
 {
     const gpur_layer dense = {.kind = GPUR_DENSE, .units = 128, .activation = GPUR_RELU};
@@ -96,5 +95,5 @@ void gpur_system_set_small_network(const gpur_env_info *info, const gpur_obs_kin
     network->hidden = 0;
     network->init = GPUR_INIT_FAN_IN;
     network->input_scale = gpur_system_input_scale(&info->obs);
-    network->input_layout = kind->is_frame ? GPUR_CHW : GPUR_HWC;
+    network->input_layout = kind->is_frame ? GPUR_CHW : image_layout(&info->obs, kind);
 }

@@ -23,9 +23,8 @@ gpur_obs_kind gpur_obs_kind_of(const gpur_space *obs);
 /* The field of an observation: a frame gets the axis of its stack in front. */
 gpur_field gpur_system_field(const char *name, const gpur_space *obs, const gpur_obs_kind *kind);
 
-/* Refuses environments without discrete actions, and observations that are neither float32 nor uint8, or that are
- * images with channels first. */
-gpur_status gpur_system_check_info(const char *env_name, const gpur_env_info *info);
+/* Refuses environments without discrete actions, and observations that are neither float32 nor uint8. */
+gpur_status gpur_system_check_info(const char *preset, const char *env_name, const gpur_env_info *info);
 
 /* Refuses observations that are not frames of 84 x 84 bytes, for a preset that has a relative for others. */
 gpur_status gpur_system_check_frames(const char *preset, const char *env_name, const gpur_env_info *info,

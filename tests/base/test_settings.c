@@ -95,7 +95,7 @@ static const range ranges[] = {
     {OF(LEARNER, network.init_scale), 'f', 0, 1e6, 0},
     {OF(LEARNER, network.input_scale), 'f', (double)-FLT_MAX, (double)FLT_MAX, 0},
     {OF(LEARNER, network.input_shift), 'f', (double)-FLT_MAX, (double)FLT_MAX, 0},
-    {OF(LEARNER, network.input_layout), 'i', 0, 1, 0},
+    {OF(LEARNER, network.input_layout), 'i', 0, 2, 0},
     RESERVED(LEARNER, "network.reserved", network.reserved, 3),
     {OF(LEARNER, optimizer.kind), 'i', 0, 5, 0},
     {OF(LEARNER, optimizer.centered), 'i', 0, 1, 0},

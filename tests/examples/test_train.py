@@ -332,10 +332,12 @@ def a_plugin_that_steps_many_at_once_is_enough(folder):
     assert "Corridors" in listed and "begins new episodes" in listed
     refused = run(*options, "--steps", 4002, "--out", folder / "odd", status=2).stderr
     assert all(word in refused for word in ("4002", "num", "4", "multiple")) and not (folder / "odd").exists()
-    for more in ([], ["--synchronized", 0], ["--synchronized", 1]):
-        refused = run("--env", folder / "corridors.so", "--device", DEVICE, "--num-envs", 1, *more, "--out",
-                      folder / "odd", status=2).stderr
-        assert "num_envs is 1; a vector environment needs 2 or more" in refused, refused
+    refused = run("--env", folder / "corridors.so", "--device", DEVICE, "--num-envs", 1, "--synchronized", 0, "--out",
+                  folder / "odd", status=2).stderr
+    assert "synchronized is 0; a vector environment" in refused, refused
+    alone = [one if one != 4 else 1 for one in options]
+    run(*alone, "--steps", 1000, "--out", folder / "one")
+    assert {row["lane"] for row in rows_of(folder / "one", "episodes")} == {0}
     refused = run("--list", "--env", f"{folder}/corridors.so:Halls", status=2).stderr
     assert 'gpur_vector_env_plugin has no type "Halls"' in refused
     named = folder / "a:b"  # the colon before a type's name is the first one after ".so"

@@ -220,7 +220,7 @@ TEST(a_learner_of_another_network_is_refused)
          2,
          GPUR_HWC,
          GPUR_RELU,
-         "input_layout is \"0\" in the file; this learner has \"1\""},
+         "input_layout is \"chw\" in the file; this learner has \"hwc\""},
         {{GPUR_CONV, 6, GPUR_RELU, 4, 2, 0, {0}},
          2,
          GPUR_CHW,

@@ -116,6 +116,20 @@ TEST(layers_that_do_not_fit_are_refused_with_their_values)
     }
 }
 
+TEST(the_shape_of_an_image_tells_its_channels_or_leaves_a_doubt)
+{
+    static const int32_t shapes[][4] = {
+        {84, 84, 4, GPUR_HWC},         {4, 84, 84, GPUR_CHW},        {64, 64, 3, GPUR_HWC},
+        {3, 64, 64, GPUR_CHW},         {7, 7, 3, GPUR_HWC},          {10, 10, 4, GPUR_HWC},
+        {210, 160, 3, GPUR_HWC},       {10, 10, 7, GPUR_HWC},        {8, 84, 84, GPUR_CHW},
+        {1, 28, 28, GPUR_CHW},         {10, 10, 10, GPUR_INPUT_AUTO}, {4, 4, 10, GPUR_INPUT_AUTO},
+        {10, 3, 3, GPUR_INPUT_AUTO},   {4, 9, 3, GPUR_INPUT_AUTO},   {3, 3, 3, GPUR_INPUT_AUTO},
+        {5, 6, 7, GPUR_INPUT_AUTO},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        CHECK_EQUAL(gpur_image_layout(shapes[i][0], shapes[i][1], shapes[i][2]), shapes[i][3]);
+}
+
 /* Mean and mean square of a tensor, its largest magnitude, and the mean product of neighbors. */
 static void moments(const gpur_network *network, const float *w, const char *name, double m[4])
 {
@@ -192,6 +206,7 @@ TEST(initial_weights_follow_the_seed_alone)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
+    RUN(the_shape_of_an_image_tells_its_channels_or_leaves_a_doubt);
     RUN(the_papers_network_has_138758_weights_whose_tensors_tile_the_blocks_of_the_products);
     RUN(sizes_follow_the_kernels);
     RUN(layers_that_do_not_fit_are_refused_with_their_values);

@@ -556,6 +556,9 @@ TEST(settings_that_do_not_fit_are_refused_with_the_reason)
     c = good, c.obs.dtype = 0, check_refused(&c, "field \"obs\" has dtype 0; it must be GPUR_FLOAT32 (1)");
     c = good, c.obs.shape[0] = -4, check_refused(&c, "field \"obs\" has -4 in its shape");
     c = policy_fixture_config(&images, ROWS_PLAIN, 1), check_refused(&c, "obs is no image: it needs three axes");
+    c = policy_fixture_config(&images, ROWS_PLANES, 1), c.network.input_layout = GPUR_INPUT_AUTO;
+    c.obs.shape[0] = c.obs.shape[1] = c.obs.shape[2] = 10;
+    check_refused(&c, "network.input_layout is GPUR_INPUT_AUTO, and the shape of obs, (10, 10, 10), leaves a doubt");
     c = good;
     CHECK_FAILS(gpur_policy_create(NULL, &c, (gpur_policy *[1]){NULL}), GPUR_INVALID_ARGUMENT, "device is NULL");
     CHECK_FAILS(gpur_policy_create(device, &c, NULL), GPUR_INVALID_ARGUMENT, "policy, which gets the handle, is NULL");

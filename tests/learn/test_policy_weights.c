@@ -9,6 +9,9 @@
 #include "support/policy_fixture.h"
 #include "test.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 enum { MAX_BYTES = 1 << 16, HEADER = 64 };
 
 static gpur_device *device;
@@ -165,6 +168,64 @@ static void replace_words(const char *path, const char *from, const char *to)
     free(data);
 }
 
+/* Opens a policy from the file alone: it has the network, observations and weights of `like`. */
+static void check_opened(gpur_policy *like, const char *path, weights wanted, int64_t version)
+{
+    static weights found;
+    gpur_policy_config settings = {.size = sizeof settings}, config = {.size = sizeof config};
+    gpur_policy *policy = NULL;
+    CHECK_OK(gpur_policy_get_config(like, &config));
+    CHECK_OK(gpur_policy_config_init(&settings, sizeof settings));
+    settings.max_batch = 3, settings.streams = 2;
+    CHECK_OK(gpur_policy_open(device, path, &settings, &policy));
+    CHECK_OK(gpur_policy_get_config(policy, &settings));
+    CHECK_EQUAL(settings.network.trunk_count, config.network.trunk_count);
+    for (int32_t i = 0; i < config.network.trunk_count; i++)
+        CHECK(memcmp(&settings.network.trunk[i], &config.network.trunk[i], sizeof(gpur_layer)) == 0);
+    CHECK(memcmp(&settings.obs, &config.obs, sizeof config.obs) == 0);
+    CHECK(settings.network.input_scale == config.network.input_scale);
+    CHECK_EQUAL(settings.network.num_actions, config.network.num_actions);
+    CHECK(settings.max_batch == 3 && settings.streams == 2);
+    CHECK_OK(get(policy, &found));
+    memcpy(wanted.data, found.data, HEADER); /* the version is that of the file */
+    CHECK(are_equal(&found, &wanted));
+    CHECK_EQUAL(gpur_policy_version(policy), version);
+    gpur_policy_destroy(policy);
+}
+
+static void check_not_opened(const char *path, gpur_status status, const char *message)
+{
+    gpur_policy *policy = (gpur_policy *)(void *)&fixture; /* must become NULL */
+    CHECK_FAILS(gpur_policy_open(device, path, NULL, &policy), status, message);
+    CHECK(!policy);
+}
+
+TEST(a_policy_is_opened_from_the_folder_of_a_run)
+{
+    static weights online;
+    const char *const folder = test_file_path("run");
+    char at_end[512], checkpoint[512], last[512];
+    subjects s;
+    snprintf(at_end, sizeof at_end, "%s/learner.safetensors", folder);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint", folder);
+    snprintf(last, sizeof last, "%s/checkpoint/learner.safetensors", folder);
+    CHECK_OK(open_subjects(&s, 0));
+    CHECK(mkdir(folder, 0777) == 0 && mkdir(checkpoint, 0777) == 0);
+    check_not_opened(folder, GPUR_FILE_ERROR, "is a folder and has neither learner.safetensors nor checkpoint/learner");
+    CHECK_OK(gpur_learner_save(s.learner, at_end, NULL));
+    CHECK_OK(gpur_learner_train(s.learner, 3));
+    CHECK_OK(gpur_policy_pull(s.policy, s.learner, GPUR_WEIGHTS_ONLINE));
+    CHECK_OK(get(s.policy, &online));
+    CHECK_OK(gpur_learner_save(s.learner, last, NULL));
+    check_opened(s.policy, folder, online, 9); /* a run that has gone on */
+    check_opened(s.policy, checkpoint, online, 9);
+    CHECK_OK(gpur_learner_save(s.learner, at_end, NULL));
+    check_opened(s.policy, folder, online, 9);
+    CHECK(remove(at_end) == 0 && remove(last) == 0 && rmdir(checkpoint) == 0 && rmdir(folder) == 0);
+    check_not_opened(folder, GPUR_FILE_ERROR, "run");
+    close_subjects(&s);
+}
+
 TEST(files_of_policies_learners_and_other_programs_are_loaded)
 {
     static weights first, online, zero;
@@ -189,9 +250,14 @@ TEST(files_of_policies_learners_and_other_programs_are_loaded)
         check_loaded(&s, ours, first, 6);
         check_loaded(&s, whole, online, 9);
         check_loaded(&s, ours, first, 6);
+        check_opened(s.policy, ours, first, 6);
+        check_opened(s.policy, theirs, online, 9);
+        check_opened(s.policy, whole, online, 9);
         replace_words(foreign, "gpureplay", "otherlibs");
         replace_words(foreign, "weights_version", "weights-version");
         check_loaded(&s, foreign, online, 0);
+        replace_words(foreign, "\"layers\"", "\"strata\"");
+        check_not_opened(foreign, GPUR_FILE_ERROR, "does not say \"layers\" of its network");
         CHECK_OK(gpur_checkpoint_get_info(ours, &info));
         CHECK(strcmp(info.kind, "weights") == 0 && info.steps == 6 && info.weights == (first.bytes - HEADER) / 4);
         CHECK_OK(gpur_learner_load_weights(s.learner, ours, NULL)); /* and a learner takes a policy's */
@@ -284,6 +350,7 @@ int main(int argc, char **argv)
     RUN(bytes_carry_weights_and_version_to_another_policy);
     RUN(bytes_that_are_damaged_or_of_another_network_are_refused);
 #ifdef GPUR_HAS_FILES
+    RUN(a_policy_is_opened_from_the_folder_of_a_run);
     RUN(files_of_policies_learners_and_other_programs_are_loaded);
     RUN(files_that_do_not_fit_or_are_damaged_are_refused);
     test_remove_folder();

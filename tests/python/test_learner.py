@@ -280,7 +280,7 @@ BAD_IMAGES = {
                           "padding is 'full'; it must be an integer or 'same'"),
     "shift": ({"input_shift": float("nan")}, gpureplay.InvalidArgument, "input_shift is nan; it must be finite"),
     "order": ({"trunk": [8, ("conv", 8, 3)]}, gpureplay.InvalidArgument, "trunk"),
-    "layout": ({"input_layout": "nchw"}, ValueError, "input_layout is 'nchw'; it must be one of 'chw', 'hwc'"),
+    "layout": ({"input_layout": "nchw"}, ValueError, "input_layout is 'nchw'; it must be one of 'auto', 'chw', 'hwc'"),
     "too large": ({"trunk": [("conv", 8, 11)]}, gpureplay.InvalidArgument, "kernel"),
     "beta": ({"beta": (0.4, 1.0)}, ValueError, r"beta is \(0.4, 1.0\); it must be a number, \(first"),
     "negative beta": ({"beta": -1}, gpureplay.InvalidArgument, "beta"),
@@ -416,13 +416,12 @@ PARTS = {
 def test_a_buffer_of_a_dict_is_refused_and_the_advice_helps(name, learner):
     env = part_of(PARTS[name])
     with gpureplay.ReplayBuffer.for_env(100, env, device="cpu") as buffer:
-        with pytest.raises(gpureplay.InvalidArgument, match=r"obs\.\w, obs\.\w; a learner reads one array: .*Flatten"):
+        with pytest.raises(gpureplay.InvalidArgument, match=r"obs\.\w, obs\.\w; a learner reads one array: .*flatten=T"):
             learner(buffer)
-    flat = gymnasium.wrappers.DtypeObservation(gymnasium.wrappers.FlattenObservation(env), np.float32)
-    with gpureplay.ReplayBuffer.for_env(100, flat, device="cpu") as buffer:
-        obs, _ = flat.reset(seed=1)
+    with gpureplay.ReplayBuffer.for_env(100, env, device="cpu", flatten=True) as buffer:
+        obs, _ = env.reset(seed=1)
         for _ in range(20):
-            next_obs, reward, terminated, truncated, _ = flat.step(0)
+            next_obs, reward, terminated, truncated, _ = env.step(0)
             buffer.add(obs=obs, action=0, reward=reward, next_obs=next_obs, terminated=terminated, truncated=truncated)
             obs = next_obs
         agent = gpureplay.DQN(buffer, trunk=[8], batch_size=8)

@@ -283,7 +283,7 @@ def test_it_learns_the_corridor():
     result = small(lambda lane: Random(), steps=8000, eval_period=0, eval_episodes=20, learning_rate=3e-3,
                    exploration_steps=4000, env_threads=1)
     assert result.evaluations["mean_return"][-1] > 0.9
-    assert result.agent.act(np.eye(6, dtype=np.float32)[:5]).tolist() == [1] * 5
+    assert result.agent.act(np.eye(6, dtype=np.float32)[:5]).tolist() == [2] * 5  # its actions are 1 and 2
 
 
 # What ends a training.
@@ -293,7 +293,7 @@ def test_it_learns_the_corridor():
     (lambda lane: Corridor({100: ZeroDivisionError("no motor")} if lane == 2 else None),
      r"lane 2, step \d+: ZeroDivisionError: no motor", ZeroDivisionError),
     (lambda lane: Corridor() if lane < 1 else 1 / 0, "lane 1: ZeroDivisionError: division by zero", ZeroDivisionError),
-    (lambda lane: Corridor({20: OSError("gone")} if lane == 4 else None), "the evaluation: OSError: gone", OSError),
+    (lambda lane: Corridor({5: OSError("gone")} if lane == 4 else None), "the evaluation: OSError: gone", OSError),
     (lambda lane: Wrong(), r"ValueError: the observation has shape \(5,\); it must be \(6,\)", ValueError),
     (lambda lane: Other() if lane == 3 else Corridor(),
      "lane 3: ValueError: the spaces are .* must be those of the first environment", ValueError),
@@ -384,7 +384,7 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     ({"device": gpureplay.Device("cpu")}, gpureplay.InvalidArgument, "threads is 1 and device is an open Device"),
     ({"out": "a", "resume": "b"}, gpureplay.InvalidArgument, "only one of the two"),
     ({"burst": True, "concurrent": True}, gpureplay.InvalidArgument, "burst is 1 and concurrent is 1"),
-    ({"lambda_": 0.5}, gpureplay.InvalidArgument, "--lambda is 0.5 and --preset is fast-dqn-small, which has no ret"),
+    ({"lambda_": 0.5}, gpureplay.InvalidArgument, "--lambda is 0.5 and --preset is fast-dqn-small-vectors, which has no ret"),
     ({"preset": "vrc-2021-small"}, gpureplay.InvalidArgument, "--lambda is missing; .*vrc-2021-small .*--estimator"),
     ({"preset": "vrc-2021-small", "estimator": "sarsa"}, gpureplay.InvalidArgument, "estimator is 'sarsa'; it must be"),
     ({"preset": "vrc-2021-small", "lambda_": 0.5, "n_step": 3}, gpureplay.InvalidArgument, "--n-step is 3 and --est"),
@@ -403,7 +403,6 @@ def test_options_that_are_refused(options, error, text):
     ("./nothing.so", gpureplay.InvalidArgument, "nothing.so"),
     (lambda lane: gymnasium.make("gymnasium:Pendulum-v1"), gpureplay.InvalidArgument, "has continuous actions"),
     (lambda lane: Switches(), TypeError, "the action space is MultiBinary.* must be Discrete, or for Ape-X DPG a Box"),
-    (lambda lane: gymnasium.make("gymnasium:FrozenLake-v1"), TypeError, "the observation space is Discrete.* a Box of"),
     (lambda lane: gymnasium.wrappers.Autoreset(Corridor()), TypeError, "resets itself"),
 ])
 def test_environments_that_are_refused(env, error, text):

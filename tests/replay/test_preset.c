@@ -42,7 +42,7 @@ typedef struct constant {
 enum { Q = GPUR_HEAD_Q, DUEL = GPUR_HEAD_DUELING, TF = GPUR_RMSPROP_TF, DEEPMIND = GPUR_RMSPROP_DEEPMIND };
 enum { HUBER = GPUR_LOSS_HUBER, SQUARED = GPUR_LOSS_SQUARED, AUTO = GPUR_SOURCE_AUTO, RELU = GPUR_RELU };
 enum { NORMAL = GPUR_INIT_NORMAL, GLOROT = GPUR_INIT_GLOROT, DENSE = GPUR_DENSE, CONV = GPUR_CONV };
-enum { STRATIFIED = GPUR_PRIORITIZED_STRATIFIED, CHW = GPUR_CHW, FRAMES = GPUR_LAYOUT_FRAMES };
+enum { STRATIFIED = GPUR_PRIORITIZED_STRATIFIED, FRAMES = GPUR_LAYOUT_FRAMES };
 
 static const gpur_layer melee_trunk[] = {{DENSE, 128, RELU, 0, 0, 0, {0}}, {DENSE, 256, RELU, 0, 0, 0, {0}}};
 static const gpur_layer atari_trunk[] = {{CONV, 32, RELU, 8, 4, 0, {0}},
@@ -60,7 +60,6 @@ static const constant of_learners[] = {
     {OF('i', network.init), {NORMAL, NORMAL, NORMAL, GLOROT, GLOROT, GLOROT}},
     {OF('f', network.init_scale), {0.1, 0.1, 0.1, UNSAID, UNSAID, UNSAID}},
     {OF('f', network.input_scale), {UNSAID, UNSAID, UNSAID, 1.0 / 255, 1.0 / 255, 1.0 / 255}},
-    {OF('i', network.input_layout), {UNSAID, UNSAID, UNSAID, CHW, CHW, CHW}},
     {OF('i', optimizer.kind), {TF, TF, TF, DEEPMIND, DEEPMIND, DEEPMIND}},
     {OF('i', optimizer.centered), {0, 0, 0, 1, 1, 1}},
     {OF('f', optimizer.learning_rate.first), {2.5e-4, 2.5e-4, 2.5e-4, 2.5e-4, 2.5e-4, 6.25e-5}},

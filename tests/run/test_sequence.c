@@ -209,8 +209,6 @@ TEST(a_shape_without_an_order_is_refused)
     CHECK_FAILS(gpur_run_shape_check(&shape), GPUR_INVALID_ARGUMENT, "target_period is 0");
     shape = good, shape.lanes = 3;
     CHECK_FAILS(gpur_run_shape_check(&shape), GPUR_INVALID_ARGUMENT, "target_period is 8 and num_envs is 3");
-    shape = good, shape.lanes = 1;
-    CHECK_FAILS(gpur_run_shape_check(&shape), GPUR_INVALID_ARGUMENT, "num_envs is 1; it needs 2 or more");
     shape = good, shape.lanes = 0;
     CHECK_FAILS(gpur_run_shape_check(&shape), GPUR_INVALID_ARGUMENT, "num_envs is 0; it must be 1 to 4096");
     shape = good, shape.eval_period = 12;

@@ -47,9 +47,10 @@ static gpur_status check_config(const gpur_policy_config *config)
 
 static gpur_status build_network(gpur_policy *policy, gpur_inference_spec *spec)
 {
-    const gpur_policy_config *const config = &policy->config;
+    gpur_policy_config *const config = &policy->config;
     gpur_obs_format obs;
     GPUR_TRY(gpur_obs_format_read(&config->obs, &obs));
+    GPUR_TRY(gpur_input_layout_resolve(&obs, &config->network));
     const gpur_input_shape input_shape = gpur_input_shape_find(&obs, &config->network);
     GPUR_TRY(gpur_network_build(&policy->network, &config->network, &input_shape));
     gpur_network_choose_bf16(&policy->network, policy->device, config->math);
@@ -253,6 +254,12 @@ gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input,
     if (out.version)
         *out.version = version;
     return GPUR_OK;
+}
+
+gpur_status gpur_policy_get_config(gpur_policy *policy, gpur_policy_config *config)
+{
+    GPUR_REQUIRE(policy, "policy is NULL");
+    return gpur_sized_write(config, &policy->config, sizeof policy->config, "gpur_policy_config");
 }
 
 int64_t gpur_policy_version(gpur_policy *policy)

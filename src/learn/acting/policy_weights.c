@@ -2,13 +2,19 @@
 /* The weights of a policy: from a learner, from and to files, and from and to host memory. */
 #include "learn/acting/policy.h"
 
+#include "base/sized.h"
 #include "learn/learner.h"
 #include "learn/learner_file.h"
 #include "learn/weights_file.h"
 #include "replay/sampler/consumer.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { GPUR_MAX_PATH = 4096 };
 
 static int64_t copy_bytes(const gpur_policy *policy)
 {
@@ -126,6 +132,63 @@ gpur_status gpur_policy_load(gpur_policy *policy, const char *path, const gpur_c
     return status;
 }
 
+/* The file of a folder whose learner has done the most train steps: the one at the end of the run, or that of the last
+ * checkpoint, which a run that goes on leaves behind it. */
+static gpur_status find_in_folder(const char *folder, char *path, size_t room)
+{
+    static const char *const names[] = {"learner.safetensors", "checkpoint/learner.safetensors"};
+    char candidate[GPUR_MAX_PATH];
+    int64_t most = -1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        gpur_checkpoint_info info = {.size = sizeof info};
+        const int length = snprintf(candidate, sizeof candidate, "%s/%s", folder, names[i]);
+        if (length >= (int)sizeof candidate || access(candidate, F_OK) != 0)
+            continue;
+        GPUR_TRY(gpur_checkpoint_get_info(candidate, &info));
+        if (info.steps > most)
+            most = info.steps, snprintf(path, room, "%s", candidate);
+    }
+    return most >= 0 ? GPUR_OK
+                     : gpur_fail(GPUR_FILE_ERROR, "%s is a folder and has neither %s nor %s, as that of a run has", folder,
+                                 names[0], names[1]);
+}
+
+static gpur_status read_config(const char *path, gpur_policy_config *config)
+{
+    gpur_checkpoint file;
+    GPUR_TRY(gpur_checkpoint_open(&file, path));
+    gpur_network_text_renew(&file.tensors);
+    const gpur_status status = gpur_network_text_read(&file, config);
+    gpur_checkpoint_close(&file);
+    return status;
+}
+
+gpur_status gpur_policy_open(gpur_device *device, const char *path, const gpur_policy_config *given, gpur_policy **out)
+{
+    char file[GPUR_MAX_PATH];
+    struct stat about;
+    gpur_policy_config config;
+    GPUR_REQUIRE(out, "policy, which gets the handle, is NULL");
+    *out = NULL;
+    GPUR_REQUIRE(device && path, "%s is NULL", device ? "path" : "device");
+    GPUR_TRY(gpur_tensors_available());
+    GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
+    if (given)
+        GPUR_TRY(gpur_sized_read(&config, sizeof config, given, "gpur_policy_config"));
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        GPUR_TRY(find_in_folder(path, file, sizeof file));
+        path = file;
+    }
+    GPUR_TRY(read_config(path, &config));
+    GPUR_TRY(gpur_prefix_error(gpur_policy_create(device, &config, out), "%s", path));
+    const gpur_status status = gpur_policy_load(*out, path, NULL);
+    if (status != GPUR_OK) {
+        gpur_policy_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 gpur_status gpur_policy_save(gpur_policy *policy, const char *path, const gpur_checkpoint_options *given)
 {
     gpur_checkpoint_options options;
@@ -133,10 +196,11 @@ gpur_status gpur_policy_save(gpur_policy *policy, const char *path, const gpur_c
     int64_t version = 0;
     GPUR_TRY(gpur_checkpoint_check_call(policy, "policy", path, given, &options));
     const gpur_params *const params = &policy->network.params;
+    const gpur_network_text text = {&policy->config.network, policy->config.obs, policy->config.policy_floor};
     GPUR_TRY(gpur_weights_alloc(policy->device, params, &weights));
     gpur_status status = download(policy, weights, &version);
     if (status == GPUR_OK)
-        status = gpur_weights_file_save(policy->device, params, weights, version, path, &options);
+        status = gpur_weights_file_save(policy->device, params, &text, weights, version, path, &options);
     gpur_weights_free(policy->device, params, weights);
     return status;
 }

@@ -20,7 +20,8 @@ gpur_status gpur_actor_critic_config_init(gpur_actor_critic_config *config, uint
                     .trunk_count = 1,
                     .head = GPUR_HEAD_SOFTMAX_VALUE,
                     .hidden_activation = GPUR_RELU,
-                    .input_scale = 1.0f},
+                    .input_scale = 1.0f,
+                    .input_layout = GPUR_INPUT_AUTO},
         .optimizer = {.kind = GPUR_RMSPROP_TF,
                       .learning_rate = {.first = 3e-4f, .last = 3e-4f},
                       .beta1 = 0.9f,
@@ -70,6 +71,7 @@ static gpur_status build_network(gpur_actor_critic *learner)
 {
     gpur_actor_critic_config *const config = &learner->config;
     GPUR_TRY(gpur_obs_format_read(&config->obs, &learner->obs));
+    GPUR_TRY(gpur_input_layout_resolve(&learner->obs, &config->network));
     const gpur_input_shape input_shape = gpur_input_shape_find(&learner->obs, &config->network);
     GPUR_TRY(gpur_network_build(&learner->network, &config->network, &input_shape));
     gpur_network_choose_bf16(&learner->network, learner->device, config->math);

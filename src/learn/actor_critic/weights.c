@@ -132,7 +132,8 @@ static gpur_learner_file file_of(const gpur_actor_critic *learner, const gpur_sc
                                .network_count = 1,
                                .networks = {{arrays_of(learner), &learner->network.params}},
                                .add_settings = add_settings,
-                               .learner = learner};
+                               .learner = learner,
+                               .text = {&learner->config.network, learner->config.obs, learner->config.policy_floor}};
 }
 
 /* Requires the lock. */

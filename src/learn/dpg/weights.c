@@ -144,7 +144,8 @@ static gpur_learner_file file_of(gpur_dpg *dpg, const gpur_scalar *scalars, size
                               .scalar_count = (int32_t)count,
                               .network_count = GPUR_DPG_NETWORKS,
                               .add_settings = add_settings,
-                              .learner = dpg};
+                              .learner = dpg,
+                              .text = {&dpg->config.actor, gpur_network_text_obs(dpg->replay), 0.0f}};
     for (int which = 0; which < GPUR_DPG_NETWORKS; which++) {
         const gpur_dpg_network owner = gpur_dpg_network_of(dpg, which);
         file.networks[which].arrays = arrays_of(&owner, which);

@@ -3,6 +3,7 @@
 
 #include "replay/schema.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *format)
@@ -27,6 +28,29 @@ gpur_status gpur_obs_format_read(const gpur_field *given, gpur_obs_format *forma
     field.name = "obs";
     GPUR_TRY(gpur_schema_build(&schema, &field, 1));
     return gpur_obs_format_of(&schema.fields[0], format);
+}
+
+int32_t gpur_image_layout(int32_t first, int32_t second, int32_t third)
+{
+    const int few_first = first <= 4 && third > 4, few_last = third <= 4 && first > 4;
+    const int square_last = second == third && first != second, square_first = first == second && third != second;
+    const int is_chw = few_first || square_last, is_hwc = few_last || square_first;
+    return is_chw == is_hwc ? GPUR_INPUT_AUTO : is_chw ? GPUR_CHW : GPUR_HWC;
+}
+
+gpur_status gpur_input_layout_resolve(const gpur_obs_format *obs, gpur_network_config *config)
+{
+    if (config->input_layout != GPUR_INPUT_AUTO)
+        return GPUR_OK;
+    const int is_image = config->trunk_count > 0 && config->trunk[0].kind == GPUR_CONV && obs->dims == 3;
+    const int32_t found = is_image ? gpur_image_layout(obs->shape[0], obs->shape[1], obs->shape[2]) : GPUR_CHW;
+    GPUR_REQUIRE(found != GPUR_INPUT_AUTO,
+                 "network.input_layout is GPUR_INPUT_AUTO, and the shape of obs, (%" PRId32 ", %" PRId32 ", %" PRId32
+                 "), leaves a doubt; it must be GPUR_CHW (channels, height, width) or GPUR_HWC (height, width, "
+                 "channels)",
+                 obs->shape[0], obs->shape[1], obs->shape[2]);
+    config->input_layout = found;
+    return GPUR_OK;
 }
 
 gpur_input_shape gpur_input_shape_find(const gpur_obs_format *obs, const gpur_network_config *config)

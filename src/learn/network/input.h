@@ -20,6 +20,10 @@ gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *fo
 /* The same of a field that is of no schema, whose name is not read; checks it as the replay checks its fields. */
 gpur_status gpur_obs_format_read(const gpur_field *given, gpur_obs_format *format);
 
+/* Replaces GPUR_INPUT_AUTO by the order of axes that the shape of obs tells, and refuses a shape that does not, if the
+ * first layer is a convolution. */
+gpur_status gpur_input_layout_resolve(const gpur_obs_format *obs, gpur_network_config *config);
+
 /* The input shape that observations give: an image if the first layer is a convolution and they have three axes. */
 gpur_input_shape gpur_input_shape_find(const gpur_obs_format *obs, const gpur_network_config *config);
 

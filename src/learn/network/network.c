@@ -4,6 +4,7 @@
 
 #include "base/sized.h"
 #include "kernels/args_learn.h"
+#include "replay/config.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -100,9 +101,8 @@ static gpur_status check_input(const gpur_network_config *config, const gpur_inp
                  (double)config->input_scale);
     GPUR_REQUIRE(isfinite(config->input_shift), "network.input_shift is %g; it must be finite",
                  (double)config->input_shift);
-    GPUR_REQUIRE(config->input_layout == GPUR_CHW || config->input_layout == GPUR_HWC,
-                 "network.input_layout is %" PRId32 "; it must be GPUR_CHW or GPUR_HWC (0, 1)", config->input_layout);
-    return GPUR_OK;
+    return gpur_choice_check(config->input_layout, GPUR_INPUT_AUTO, "network.input_layout",
+                             "GPUR_CHW, HWC or INPUT_AUTO (0 to 2)");
 }
 
 gpur_status gpur_network_check(const gpur_network_config *config, const gpur_input_shape *input_shape)

@@ -7,8 +7,10 @@ import ctypes
 import functools
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import _c_api
-from ._config import actor_critic_config, settings_of_actor_critic, settings_text
+from ._config import actor_critic_config, refuse_doubtful_layout, settings_of_actor_critic, settings_text
 from ._device import Device, TorchDevice, as_device
 from ._handle import note_library_threads
 from ._inputs import address_of, column, flag, integer, read_observations
@@ -61,6 +63,7 @@ class ActorCritic(Learner):
                  check_nan: bool = True, **settings: Any):
         settings["num_actions"] = integer("num_actions", num_actions)
         self._config, self._obs = actor_critic_config(settings), obs_field(obs)
+        refuse_doubtful_layout(self._config.network, self._obs)
         self._config.obs = to_c([self._obs])[0]
         self._config.obs.name = None  # which the library does not read; Python's bytes are freed
         self._config.check_finite, self.device = flag("check_nan", check_nan), as_device(device)
@@ -77,7 +80,10 @@ class ActorCritic(Learner):
         discounted return R that each observation's value is trained towards.
 
         InvalidArgument, TypeError, ValueError: a shape, an action or a return that does not fit; nothing is trained."""
+        obs = self._translation.read(obs)
         held, address, count, _ = read_observations(self._obs, obs, None, None, False)
+        if self._translation.first_action:
+            actions = np.subtract(actions, self._translation.first_action)
         columns = column("actions", actions, count, INT32), column("returns", returns, count, FLOAT32)
         batch, losses = _c_api.ActorCriticBatch(), _c_api.ActorCriticLosses()
         batch.count, batch.obs = count, address

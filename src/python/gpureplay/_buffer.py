@@ -8,6 +8,7 @@ import ctypes
 import functools
 import itertools
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,8 @@ from ._batch import Batch, Batches, Reference, SequenceBatch
 from ._config import BUFFER_SETTINGS, Plan, Stats, make_spec, max_batch_of, settings_of_buffer, settings_text
 from ._device import Device, TorchDevice, as_device
 from ._dlpack import DeviceArray
-from ._handle import Handle, Progress, WeakItems, call_with_file, note_library_threads
+from ._flatten import Flattener
+from ._handle import Handle, Progress, WeakItems, call_with_file, file_info, note_library_threads
 from ._inputs import (address_of, check_device_array, convert, flag, id_array, integer, producer_stream, read_array,
                       real, stream_of)
 from ._library import FileError, GpureplayError, InvalidArgument, TooFew, check, lib
@@ -63,6 +65,10 @@ class ReplayBuffer(Handle):
     fields, action_space: either a dict of name: (shape, dtype), or an observation and an action space of Gymnasium,
         which give obs, action, reward, next_obs, terminated, truncated. A Dict or Tuple space gives a field "obs.key"
         for each leaf; float64 is stored as float32. dtypes: float32, float16, uint8, int32, int64, bool.
+    flatten: the observation space may be Discrete, MultiDiscrete, MultiBinary, a Box of any numbers, or a Tuple or Dict
+        of them. Observations are stored as vectors of float32, as gymnasium.spaces.flatten makes them, which a `DQN`
+        reads: one value of a Discrete is a 1 among zeros. `add` and `DQN.act` take them as the environment gives them,
+        or flattened.
     preset: "nature-dqn", "nature-dueling", "apex-dqn", "melee-gpu", "melee-dqn", "melee-double": the settings of a
         published system. Other arguments override them. An argument that is None is the preset's setting, or without a
         preset the library's default.
@@ -142,11 +148,13 @@ class ReplayBuffer(Handle):
                  priority_offset: float | None = None, n_step: int | None = None, frame_stack: int | None = None,
                  layout: str | None = None, stack_axis: str | None = None, stack_pad: str | None = None,
                  extra_frames: int | None = None, observations: str = "stacks", sequences: bool = False,
-                 eviction: str | None = None, evict_alpha: float | None = None,
-                 first_priority: str | None = None):
+                 eviction: str | None = None, evict_alpha: float | None = None, first_priority: str | None = None,
+                 flatten: bool = False):
         given = locals()
         settings = {name: given[name] for name in BUFFER_SETTINGS}
-        self._spec = make_spec(fields_of(fields, action_space), capacity, preset, settings)
+        self._flattener = Flattener(fields) if flag("flatten", flatten) else None
+        self._spec = make_spec(fields_of(fields if self._flattener is None else self._flattener.box32, action_space),
+                               capacity, preset, settings)
         if seed is None:
             self._spec.config.seed = next(_seeds)
         self._action_space = action_space
@@ -475,11 +483,13 @@ class ReplayBuffer(Handle):
         after the save if seed, capacity, distinct, "independent", weight_norm, first_priority, evict_alpha,
         block_rows, flush and max_batch are the same, too. alpha and beta, with its schedule, become the file's.
 
-        The states of the file's writers go, in the order in which the writers were made, to the existing writers and
-        then to new ones. Each must have the num_envs of the file's, and where the writer tracks episodes its autoreset
-        and `observations`, too. There the open episodes continue with the next step, whose `obs` must be the last
-        observation; call `reset` if the environments were reset meanwhile. Where it does not track episodes,
-        environments under "next_step" continue where they were, too.
+        The file's transitions are loaded whatever num_envs this buffer has. The states of the file's writers go, in the
+        order in which the writers were made, to the existing writers and then to new ones that have the num_envs of the
+        file's, and where the writer tracks episodes its autoreset and `observations`, too. There the open episodes
+        continue with the next step, whose `obs` must be the last observation; call `reset` if the environments were
+        reset meanwhile. Where it does not track episodes, environments under "next_step" continue where they were, too.
+        With another num_envs the open episodes are cut off, with a RuntimeWarning that says how many;
+        `stats.cut_on_load` counts them, and `file_info(path).envs` is the number of environments in the file.
 
         progress: as for `save`. Ctrl-C ends the load only before the first change; after it the load completes.
 
@@ -490,7 +500,14 @@ class ReplayBuffer(Handle):
                     if isinstance(user, Writer):
                         user._after_load(in_full=refusal is None)
 
+        before = self.stats.cut_on_load
         call_with_file(self, lib.gpur_replay_load, path, progress, on_end)
+        cut = self.stats.cut_on_load - before
+        if cut > 0:
+            warnings.warn(f"{cut} open episode{'s' if cut > 1 else ''} of {os.fspath(path)} "
+                          f"{'are' if cut > 1 else 'is'} cut off: the file has the state of {file_info(path).envs} "
+                          f"environments, and this buffer has {self.num_envs}, or they are reset in another way. All "
+                          "transitions are loaded", RuntimeWarning, stacklevel=2)
 
     def trim(self, keep: int) -> None:
         """Evicts transitions, the oldest or as `eviction` says, until at most `keep` are left, max_batch to capacity. A

@@ -37,7 +37,7 @@ APEX_MAX_ACTORS, APEX_EVALUATOR, APEX_FIELDS = 1024, 1024, 8
 LINEAR, RELU, TANH = 0, 1, 2
 DENSE, CONV = 0, 1
 SAME = -1
-CHW, HWC = 0, 1
+CHW, HWC, INPUT_AUTO = 0, 1, 2
 HEAD_Q, HEAD_DUELING, HEAD_SOFTMAX_VALUE, HEAD_TANH_ACTION = 0, 1, 2, 3
 INIT_FAN_IN, INIT_GLOROT, INIT_NORMAL = 0, 1, 2
 LOG_ADD, LOG_MAX, LOG_SOFTMAX = 0, 1, 2
@@ -139,7 +139,7 @@ class ReplayStats(Sized):
     _fields_ = _members((c_uint64, "size"),
                         (c_int64, "first_id visible appended published evicted blocks truncated_on_close sampled "
                                   "batches_alive batches_made waits"), (c_double, "wait_seconds append_seconds"),
-                        (c_int64, "bytes_uploaded frames_stored"))
+                        (c_int64, "bytes_uploaded frames_stored cut_on_load"))
 
 
 class PriorityStats(Sized):
@@ -281,7 +281,7 @@ class CheckpointOptions(Sized):
 class CheckpointInfo(Sized):
     c_name = "gpur_checkpoint_info"
     _fields_ = _members((c_uint64, "size"), (c_char * 16, "kind version"),
-                        (c_int64, "bytes tensors rows capacity first_id writers steps weights"))
+                        (c_int64, "bytes tensors rows capacity first_id writers steps weights envs"))
 
 
 class Space(Struct):
@@ -479,6 +479,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
         "gpur_replay_get_priority_stats gpur_replay_check_priorities gpur_batch_get_view gpur_batch_wait "
         "gpur_writer_set_ended gpur_writer_step_ex gpur_learner_train_ids gpur_learner_acquire_host_batch "
         "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats gpur_policy_get_stats "
+        "gpur_policy_get_config "
         "gpur_run_get_stats gpur_block_format_create gpur_packer_reset gpur_packer_step gpur_apex_get_stats "
         "gpur_actor_critic_publish gpur_ga3c_get_stats gpur_dpg_publish gpur_dpg_get_stats"),
     (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
@@ -496,6 +497,8 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
         "gpur_dpg_create"),
     (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "
         "gpur_learner_get_weight_info gpur_actor_critic_get_weight_info gpur_dpg_get_weight_info"),
+    (_STATUS, [_P, _TEXT, _P, _P], "gpur_policy_open"),
+    (_I32, [_I32, _I32, _I32], "gpur_image_layout"),
     (_STATUS, [_P, _P, _I32], "gpur_policy_pull"),
     (_STATUS, [_P, _P, _I64], "gpur_policy_get_weights gpur_policy_set_weights"),
     (_I64, [_P], "gpur_replay_size gpur_batch_count gpur_batch_length gpur_policy_version gpur_policy_weights_bytes "

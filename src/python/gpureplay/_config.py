@@ -13,7 +13,7 @@ import numpy as np
 from . import _c_api
 from ._inputs import flag, integer, put, put_count, real
 from ._library import InvalidArgument, check, lib
-from ._schema import NUMPY, PREVIOUS, Field, to_c
+from ._schema import NUMPY, PREVIOUS, Field, shape_of, to_c
 
 Settings = dict[str, Any]
 
@@ -45,7 +45,7 @@ _LEARNER_CHOICES = {
              "tanh_action": _c_api.HEAD_TANH_ACTION},
     "hidden_activation": ACTIVATIONS,
     "init": {"fan_in": _c_api.INIT_FAN_IN, "glorot": _c_api.INIT_GLOROT, "normal": _c_api.INIT_NORMAL},
-    "input_layout": {"chw": _c_api.CHW, "hwc": _c_api.HWC},
+    "input_layout": {"auto": _c_api.INPUT_AUTO, "chw": _c_api.CHW, "hwc": _c_api.HWC},
     "optimizer": _OPTIMIZERS,
     "log": {"add": _c_api.LOG_ADD, "max": _c_api.LOG_MAX, "softmax": _c_api.LOG_SOFTMAX},
     "loss": {"huber": _c_api.LOSS_HUBER, "squared": _c_api.LOSS_SQUARED},
@@ -135,6 +135,7 @@ class Stats(NamedTuple):
     append_seconds: float
     bytes_uploaded: int
     frames_stored: int
+    cut_on_load: int
 
 
 class Plan(NamedTuple):
@@ -390,6 +391,13 @@ _DRAW_SETTINGS = ("distinct", "prioritized")
 LEARNER_SETTINGS = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_LEARNER_MEMBERS, *_RETURNS_MEMBERS, *_DRAW_SETTINGS)
 
 
+def _unknown_setting(name: str, known: Sequence[str]) -> TypeError:
+    """Of a learner on a buffer. That some settings are the buffer's, such as gamma, is easily overlooked."""
+    if name in BUFFER_SETTINGS:
+        return TypeError(f"{name!r} is no setting of a learner, but of its buffer: ReplayBuffer(..., {name}=...)")
+    return TypeError(f"{name!r} is no setting; they are {', '.join(known)}")
+
+
 def _parts_of(config: _c_api.LearnerConfig) -> tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]:
     return ((config.network, _NETWORK_MEMBERS), (config.optimizer, _OPTIMIZER_MEMBERS),
             (config.returns, _RETURNS_MEMBERS), (config, _LEARNER_MEMBERS))
@@ -406,7 +414,7 @@ def learner_config(preset: str | None, settings: Settings, index_source: int) ->
         elif part is not None:
             _put_setting(part, name, value, _LEARNER_CHOICES)
         elif name not in _DRAW_SETTINGS:
-            raise TypeError(f"{name!r} is no setting; they are {', '.join(LEARNER_SETTINGS)}")
+            raise _unknown_setting(name, LEARNER_SETTINGS)
     unused = [name for name in _RETURNS_MEMBERS if name in settings and name != "cache_size"]
     if unused and config.returns.cache_size == 0:
         raise InvalidArgument(f"{unused[0]} is {settings[unused[0]]!r} and cache_size 0, so that there is no cache of "
@@ -451,8 +459,26 @@ def policy_config(preset: str | None, settings: Settings) -> _c_api.PolicyConfig
         elif name in _POLICY_MEMBERS:
             put(config, name, value)
         else:
-            raise TypeError(f"{name!r} is no setting; they are {', '.join((*_NETWORK_MEMBERS, *_POLICY_MEMBERS))}")
+            raise TypeError(f"{name!r} is no setting of a policy; they are "
+                            f"{', '.join((*_NETWORK_MEMBERS, *_POLICY_MEMBERS))}. Policy.for_learner(agent) makes a "
+                            "policy for a learner, and Policy.open(path) for its file or the folder of a run, without "
+                            "settings")
     return config
+
+
+def refuse_doubtful_layout(network: _c_api.NetworkConfig, obs: Field) -> None:
+    """Says in Python's words what the library would refuse in those of C: images whose shape does not tell where the
+    channels are."""
+    reads_images = network.trunk_count > 0 and network.trunk[0].kind == _c_api.CONV and len(obs.shape) == 3
+    if reads_images and network.input_layout == _c_api.INPUT_AUTO and leaves_doubt(obs.shape):
+        raise InvalidArgument(f"input_layout is 'auto', and the shape of obs, {obs.shape}, does not tell which axis has "
+                              "the channels; input_layout must be 'chw' (channels, height, width) or 'hwc' (height, "
+                              "width, channels)")
+
+
+def leaves_doubt(shape: Sequence[int]) -> bool:
+    """Whether the shape of an image does not tell which axis has the channels."""
+    return bool(lib.gpur_image_layout(*shape) == _c_api.INPUT_AUTO)
 
 
 def network_settings(settings: Settings) -> Settings:
@@ -522,8 +548,7 @@ def ddpg_config(settings: Settings, num_actions: int, index_source: int) -> _c_a
         elif name in _DDPG_MEMBERS:
             _put_setting(config, name, value, _LEARNER_CHOICES)
         elif name not in _DRAW_SETTINGS:
-            names = ", ".join((*_DDPG_NETWORKS, *_DDPG_MEMBERS, *_DRAW_SETTINGS))
-            raise TypeError(f"{name!r} is no setting; they are {names}")
+            raise _unknown_setting(name, (*_DDPG_NETWORKS, *_DDPG_MEMBERS, *_DRAW_SETTINGS))
     config.index_source = _learner_source(settings.get("distinct"), settings.get("prioritized"), index_source,
                                           config.index_source)
     return config
@@ -847,8 +872,7 @@ def _preset_of(function: Any, name: str, env_type: int | None, options: bytes, f
 
 def _field_of(field: _c_api.Field) -> tuple[str, tuple[tuple[int, ...], str]]:
     """(name, (shape, dtype)), as `ReplayBuffer` takes it."""
-    shape = tuple(field.shape)
-    return field.name.decode(), (shape[:shape.index(0)] if 0 in shape else shape, NUMPY[field.dtype].name)
+    return field.name.decode(), (shape_of(field), NUMPY[field.dtype].name)
 
 
 def _without_neutral_draw(agent: Settings) -> Settings:

@@ -339,6 +339,7 @@ class FileInfo(NamedTuple):
     writers: int
     steps: int
     weights: int
+    envs: int
 
 
 def encoded_path(path: str | os.PathLike[str]) -> bytes:

@@ -13,7 +13,8 @@ import numpy as np
 
 from . import _c_api
 from ._buffer import ReplayBuffer
-from ._config import index_source_of, learner_config, settings_of_learner, settings_text
+from ._config import index_source_of, learner_config, refuse_doubtful_layout, settings_of_learner, settings_text
+from ._flatten import Translation
 from ._handle import Handle, Progress, WeakItems, call_with_file, says_stop
 from ._inputs import convert, id_array, integer, read_array, read_observations, real
 from ._library import Interrupted, InvalidArgument, check, lib
@@ -91,6 +92,7 @@ class Learner(Handle):
     """What `DQN`, `DDPG` and `ActorCritic` share: runs train it, and end with it."""
 
     _prefix: str  # of its functions in the library
+    _translation = Translation()  # of the environment that it was trained in
 
     def __init__(self, create: Callable[[int], None], destroy: Callable[[int | None], None],
                  base: Handle | None = None):
@@ -212,7 +214,8 @@ class DQN(ReplayLearner):
         "auto", "libraries" or "fused" (whole train steps in one kernel, for small networks on a GPU), seed.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
         {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}, where padding may be "same", as in
-        TensorFlow; input_layout "chw" or "hwc" is the order of the axes of an obs with three. The network reads
+        TensorFlow; input_layout "chw" or "hwc" is the order of the axes of an obs with three, and "auto", the default,
+        the one that its shape tells, as (84, 84, 4) and (10, 10, 7) do, and (10, 10, 10) does not. The network reads
         obs * input_scale + input_shift (for uint8 frames 1 / 255 and 0, or 1 / 128 and -1).
         prioritized None (as the buffer), True, "independent" or False, and distinct say how train steps sample. By
         priority, each transition's loss is weighted, and its |TD error| is written back as its priority; beta is the
@@ -246,16 +249,20 @@ class DQN(ReplayLearner):
         if config.returns.cache_size > 0 and all(field.name != "previous" for field in buffer.fields):
             raise InvalidArgument(f"cache_size is {config.returns.cache_size} and the buffer has no field \"previous\" "
                                   "to find successive transitions by; it must be made with sequences=True")
+        obs = _obs_of(buffer)
+        if obs is not None:
+            refuse_doubtful_layout(config.network, obs)
         super().__init__(functools.partial(buffer._call, lib.gpur_learner_create, ctypes.addressof(config)),
                          lib.gpur_learner_destroy, buffer)
         self._buffer = buffer  # keeps it alive
         buffer._users.add(self)
         self._config = config
         config.math = self._invoke(lib.gpur_learner_math)  # "auto" has become one of the others
+        self._translation = Translation(buffer._flattener)
         self._num_actions: int = config.network.num_actions
         self._batch_size: int = config.batch_size
-        obs = next(field for field in buffer.fields if field.name == "obs")
-        self._obs = Field("obs", obs.shape, obs.dtype)
+        assert obs is not None  # the library has checked it
+        self._obs = obs
 
     def act(self, obs: Any, epsilon: float = 0.0, *, stream: Any = None) -> np.ndarray:
         """Actions, (count,) int32, for observations (count, ...) of the buffer's dtype and shape, in host or device
@@ -271,7 +278,7 @@ class DQN(ReplayLearner):
         actions, epsilon = np.empty(count, np.int32), real("epsilon", epsilon)
         self._call(lib.gpur_learner_act, count, address, epsilon, actions.ctypes.data, stream)
         del held
-        return actions
+        return self._translation.actions(actions)
 
     def q_values(self, obs: Any, *, stream: Any = None) -> np.ndarray:
         """The Q value of every action: (count, num_actions) float32. `obs` and `stream` are as for `act`."""
@@ -282,6 +289,7 @@ class DQN(ReplayLearner):
         return q
 
     def _observations(self, obs: Any, stream: Any) -> tuple[Any, int, int, int | None]:
+        obs = self._translation.read(obs)
         return read_observations(self._obs, obs, self._buffer.device._if_cuda, stream, self._buffer.check_nan)
 
     def refresh(self) -> None:
@@ -348,9 +356,8 @@ def refuse_parts_of_obs(buffer: ReplayBuffer) -> None:
     parts = [field.name for field in buffer.fields if field.name.startswith("obs.")]
     if parts and all(field.name != "obs" for field in buffer.fields):
         raise InvalidArgument(f"the buffer's observations are a Dict or a Tuple, of {', '.join(parts)}; a learner "
-                              "reads one array: make the buffer for gymnasium.wrappers.DtypeObservation("
-                              "gymnasium.wrappers.FlattenObservation(env), np.float32), or train a network of your "
-                              "own on the batches")
+                              "reads one array: make the buffer with flatten=True, which makes one vector of them, or "
+                              "train a network of your own on the batches")
 
 
 def _refuse_actions(buffer: ReplayBuffer) -> None:
@@ -362,3 +369,13 @@ def _refuse_actions(buffer: ReplayBuffer) -> None:
         raise InvalidArgument(f"the buffer's actions are {given} and {action.dtype}; DQN chooses one of num_actions: an "
                               "action must be a single integer, as of Discrete (number the combinations of a "
                               "MultiDiscrete), or for a vector of floats the learner a DDPG")
+
+
+def _obs_of(buffer: ReplayBuffer) -> Field | None:
+    """The field of the observations. InvalidArgument, with what to do: they are of a space that no network reads as it
+    is."""
+    obs = next((field for field in buffer.fields if field.name == "obs"), None)
+    if obs is not None and buffer._action_space is not None and obs.dtype not in (np.float32, np.uint8):
+        raise InvalidArgument(f"the buffer's observations are {obs.dtype} of shape {obs.shape}; a DQN reads float32 or "
+                              "uint8: make the buffer with flatten=True, which stores vectors of float32")
+    return obs

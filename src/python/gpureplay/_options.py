@@ -73,7 +73,8 @@ OPTIONS = {
     "env": Option(str, "NAME", "a game of the library, a plug-in (./games.so or ./games.so:Corridor), or an id of "
                                "Gymnasium"),
     "env_options": Option(str, "LIST", "the environment's: a=1,b=2"),
-    "preset": Option(str, "NAME", "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for all others), "
+    "preset": Option(str, "NAME", "fast-dqn (default for frames of 84 x 84 bytes), fast-dqn-small (for other images), "
+                     "fast-dqn-small-vectors (for all others), "
                                   "dqn-lambda-2019, vrc-2021, apex-dqn, ga3c, or these four with -small; "
                                   "ga3c-large-4 to ga3c-large-1, a3c-cpu, a3c-small, a2c, a2c-small; of "
                                   "continuous actions apex-dpg, apex-dpg-small"),

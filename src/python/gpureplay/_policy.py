@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import numpy as np
 
 from . import _c_api
-from ._config import network_settings, policy_config, settings_of_policy, settings_text
+from ._config import network_settings, policy_config, refuse_doubtful_layout, settings_of_policy, settings_text
 from ._device import Device, TorchDevice, as_device
-from ._handle import Handle, Progress, call_with_file, note_library_threads
+from ._flatten import Translation, translation_of
+from ._handle import Handle, Progress, call_with_file, encoded_path, note_library_threads
 from ._inputs import address_of, column, flag, integer, read_observations
 from ._learner import DQN, Learner
 from ._library import InvalidArgument, lib
-from ._schema import obs_field, to_c
+from ._schema import NUMPY, Field, obs_field, shape_of, to_c
 
 if TYPE_CHECKING:
     from ._actor_critic import ActorCritic
@@ -76,6 +79,7 @@ class Policy(Handle):
     """
 
     _kind = "policy"
+    _translation = Translation()  # of the environment that it acts in
 
     def __init__(self, obs: Any, num_actions: int | None = None, preset: str | None = None, *,
                  device: str | TorchDevice | Device = "auto", check_nan: bool = True, **settings: Any):
@@ -85,6 +89,7 @@ class Policy(Handle):
             raise InvalidArgument("num_actions is None; it must be the number of actions, or there must be a preset "
                                   "that has it")
         self._config, self._obs = policy_config(preset, settings), obs_field(obs)
+        refuse_doubtful_layout(self._config.network, self._obs)
         self._config.obs = to_c([self._obs])[0]
         self._config.obs.name = None  # which the library does not read; Python's bytes are freed
         self.check_nan, self.device = flag("check_nan", check_nan), as_device(device)
@@ -92,6 +97,40 @@ class Policy(Handle):
         note_library_threads()
         create = functools.partial(self.device._call, lib.gpur_policy_create, ctypes.addressof(self._config))
         super().__init__(create, lib.gpur_policy_destroy)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, device: str | TorchDevice | Device = "auto", check_nan: bool = True,
+             **options: Any) -> Policy:
+        """A policy from a file alone, which describes its network: of `DQN.save`, `DDPG.save` (its actor),
+        `ActorCritic.save`, `save_weights` or `Policy.save`; or from the folder of a run (`train(out=)`), of whose
+        learners it takes the one after the most train steps.
+
+        From the folder of a run the policy takes observations as the environment gives them, and gives the actions that
+        it takes. From a file alone it takes what the network reads, which of discrete and composed spaces are flattened
+        observations, and its actions count from 0.
+
+        options: max_batch, streams, seed, math, deterministic, as for the constructor.
+
+        FileError: there is no such file, or it does not describe its network: it is of another program, or of this one
+        before files did. Then make the policy with the settings of its network, and `load` the file."""
+        unknown = options.keys() - {"max_batch", "streams", "seed", "math", "deterministic"}
+        if unknown:
+            raise TypeError(f"{sorted(unknown)[0]!r} is no option of Policy.open, which reads the network from the "
+                            "file; they are max_batch, streams, seed, math and deterministic")
+        policy = cls.__new__(cls)
+        policy.check_nan, policy.device = flag("check_nan", check_nan), as_device(device)
+        config = policy_config(None, options)
+        note_library_threads()
+        create = functools.partial(policy.device._call, lib.gpur_policy_open, encoded_path(path),
+                                   ctypes.addressof(config))
+        Handle.__init__(policy, create, lib.gpur_policy_destroy)
+        policy._call(lib.gpur_policy_get_config, ctypes.addressof(config))
+        policy._config, policy._num_actions = config, config.network.num_actions
+        policy._obs = Field("obs", shape_of(config.obs), NUMPY[config.obs.dtype])
+        settings = Path(path, "config.json")
+        if settings.is_file():
+            policy._translation = translation_of(json.loads(settings.read_text(encoding="utf-8"))["environment"])
+        return policy
 
     @classmethod
     def for_learner(cls, agent: DQN | DDPG | ActorCritic, **options: Any) -> Policy:
@@ -103,6 +142,7 @@ class Policy(Handle):
                   "policy_floor": config.get("policy_floor", 0.0), "device": source.device,
                   "check_nan": source.check_nan, **network_settings(config.get("actor", config))}
         policy = cls(agent._obs[1:], **{**shared, **options})
+        policy._translation = agent._translation
         policy.pull(agent)
         return policy
 
@@ -148,6 +188,7 @@ class Policy(Handle):
              wants_actions: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """Actions, what `numbers` names of each action ("q", "probabilities", "action_vectors" or ""), values and
         version. The first of the exploration is epsilon, or sigma."""
+        obs = self._translation.read(obs)
         held, address, count, stream = read_observations(self._obs, obs, self.device._if_cuda, stream, self.check_nan)
         noise, lanes, steps = exploration
         noise_name = "sigma" if numbers == "action_vectors" else "epsilon"
@@ -167,7 +208,7 @@ class Policy(Handle):
         out.values = address_of(values) if values.size else None
         self._call(lib.gpur_policy_act, ctypes.addressof(given), ctypes.addressof(out))
         del held
-        return actions, of_actions, values, version.value
+        return self._translation.actions(actions), of_actions, values, version.value
 
     # Weights.
 

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
+from ._flatten import Flattener, Translation
 from ._inputs import convert
-from ._schema import DTYPES, Field
+from ._schema import DTYPES, Field, is_a
 from ._writer import Environment, environment_of
 
 
@@ -30,6 +31,7 @@ class Envs:
     type: int | None = None
     vector_type: int | None = None
     options: bytes = b""  # for init
+    translation = Translation()  # between an environment and the network
     count: int | None = None  # how many lanes there can be; None: any number
     can_evaluate = True  # whether there is an environment for evaluations
 
@@ -52,30 +54,28 @@ class Spaces(NamedTuple):
 
     obs: Field  # as the library gets it
     num_actions: int  # 0: actions are vectors
-    first_action: int
+    translation: Translation
     action: Field | None = None  # of vectors: as the environment gets them
 
 
-# What observations of these dtypes are stored as. Other integers would lose values in a float32.
+# What the arrays of a Box of these dtypes are stored as. All other observations are flattened.
 _STORED_AS = {"uint8": np.uint8, "bool": np.uint8, "float16": np.float32, "float32": np.float32, "float64": np.float32}
-
-
-def _is_a(space: Any, kind: str) -> bool:
-    return any(parent.__name__ == kind for parent in type(space).__mro__)
 
 
 def _spaces_of(found: Environment) -> Spaces:
     """TypeError: the library cannot take these observations or actions."""
-    obs, action = found.observation_space, found.action_space
-    if not _is_a(obs, "Box") or np.dtype(obs.dtype).name not in _STORED_AS:
-        raise TypeError(f"the observation space is {obs}; it must be a Box of {', '.join(_STORED_AS)}: "
-                        "gymnasium.wrappers.FlattenObservation makes one of most spaces")
-    field = Field("obs", tuple(int(n) for n in obs.shape), np.dtype(_STORED_AS[np.dtype(obs.dtype).name]))
-    if _is_a(action, "Box") and np.dtype(action.dtype).kind == "f":
-        return Spaces(field, 0, 0, Field("action", tuple(int(n) for n in action.shape), np.dtype(action.dtype)))
-    if not _is_a(action, "Discrete"):
+    obs, action, flattener = found.observation_space, found.action_space, None
+    if is_a(obs, "Box") and np.dtype(obs.dtype).name in _STORED_AS:
+        field = Field("obs", tuple(int(n) for n in obs.shape), np.dtype(_STORED_AS[np.dtype(obs.dtype).name]))
+    else:
+        flattener = Flattener(obs)
+        field = flattener.field
+    if is_a(action, "Box") and np.dtype(action.dtype).kind == "f":
+        return Spaces(field, 0, Translation(flattener),
+                      Field("action", tuple(int(n) for n in action.shape), np.dtype(action.dtype)))
+    if not is_a(action, "Discrete"):
         raise TypeError(f"the action space is {action}; it must be Discrete, or for Ape-X DPG a Box of floats")
-    return Spaces(field, int(action.n), int(getattr(action, "start", 0)))
+    return Spaces(field, int(action.n), Translation(flattener, int(getattr(action, "start", 0))))
 
 
 def _single_spaces(env: Any) -> Spaces:
@@ -122,13 +122,26 @@ class _Memory:
         return self._array
 
 
-def _observation(obs: Any, field: Field) -> np.ndarray:
+def _observation(obs: Any, spaces: Spaces) -> np.ndarray:
     """ValueError: `obs` is not what its space says."""
+    flattener = spaces.translation.flattener
+    return _checked(obs if flattener is None else flattener.one(obs), spaces.obs)
+
+
+def _checked(obs: Any, field: Field) -> np.ndarray:
     array = convert(np.asarray(obs), field)
     if array.shape != field.shape:
         raise ValueError(f"the observation has shape {array.shape}; it must be {field.shape}, as in the observation "
                          "space")
     return array
+
+
+def _reward(reward: Any) -> float:
+    """One number, of shape () or (1,), say. ValueError: it is not one."""
+    array = np.asarray(reward)
+    if array.size != 1:
+        raise ValueError(f"the reward is {reward}, of shape {array.shape}; it must be one number")
+    return float(array.reshape(()))
 
 
 # Tables of functions.
@@ -174,9 +187,9 @@ class _PythonType(Envs):
     def __init__(self, first: Any, spaces: Spaces, box: Any, actions: Any):
         """first: the environment that names the type. box, actions: the observation and action space of one
         environment."""
-        self.name, self.spaces = _name_of(first), spaces
+        self.name, self.spaces, self.translation = _name_of(first), spaces, spaces.translation
         self._max_steps = _limit_of(first)
-        self._bounds = _bounds_of(box)
+        self._bounds = _bounds_of(box if self.translation.flattener is None else self.translation.flattener.box)
         self._action_bounds = _bounds_of(actions) if spaces.action is not None else None
         # By their sentence, with the bytes of it that the library reads.
         self._raised: dict[str, tuple[BaseException, ctypes.Array[ctypes.c_char]]] = {}
@@ -244,20 +257,20 @@ class _Player:
     def _action_at(self, address: int) -> Any:
         """The library's number, or a copy of its vector, which it uses again."""
         if self._vector is None or self._spaces.action is None:
-            return ctypes.c_int32.from_address(address).value + self._spaces.first_action
+            return ctypes.c_int32.from_address(address).value + self._spaces.translation.first_action
         return self._vector.at(address).astype(self._spaces.action.dtype)
 
     def reset(self, obs_at: int) -> None:
         # The first reset gets the seed. Those that follow go on with the environment's random numbers.
         obs, _ = self.env.reset() if self._seed < 0 else self.env.reset(seed=self._seed)
         self._seed = -1
-        self._memory.at(obs_at)[...] = _observation(obs, self._spaces.obs)
+        self._memory.at(obs_at)[...] = _observation(obs, self._spaces)
 
     def step(self, action_at: int, obs_at: int, result_at: int) -> None:
         obs, reward, terminated, truncated, _ = self.env.step(self._action_at(action_at))
-        self._memory.at(obs_at)[...] = _observation(obs, self._spaces.obs)
+        self._memory.at(obs_at)[...] = _observation(obs, self._spaces)
         result = _c_api.EnvResult.from_address(result_at)
-        result.reward, result.terminated, result.truncated = float(reward), bool(terminated), bool(truncated)
+        result.reward, result.terminated, result.truncated = _reward(reward), bool(terminated), bool(truncated)
 
 
 class PythonEnvs(_PythonType):
@@ -386,7 +399,7 @@ class PythonVector(_PythonType):
         try:
             obs, _ = self._envs.reset() if self._seed < 0 else self._envs.reset(seed=self._seed)
             self._seed = -1
-            self._memory["next_obs"].at(obs_at)[...] = _observation(obs, self._batch)
+            self._memory["next_obs"].at(obs_at)[...] = self._observations(obs)
         except BaseException as error:
             return self._refusal(error)
         return None
@@ -399,17 +412,28 @@ class PythonVector(_PythonType):
         return None
 
     def _take_step(self, actions_at: int, result: _c_api.VectorResult) -> None:
-        actions = self._memory["actions"].at(actions_at).astype(np.int64) + self.spaces.first_action
+        actions = self._memory["actions"].at(actions_at).astype(np.int64) + self.translation.first_action
         obs, rewards, terminated, truncated, info = self._envs.step(actions)
-        obs = _observation(obs, self._batch)
-        for name, values in (("next_obs", obs), ("reward", rewards), ("terminated", terminated),
-                             ("truncated", truncated)):
-            self._memory[name].at(getattr(result, name))[...] = values
-        ended = np.flatnonzero(np.logical_or(terminated, truncated))
+        self._memory["next_obs"].at(result.next_obs)[...] = self._observations(obs)
+        for name, values in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):
+            self._memory[name].at(getattr(result, name))[...] = self._column(name, values)
+        ended = np.flatnonzero(np.logical_or(terminated, truncated).reshape(-1))
         if self._mode == "same_step" and ended.size:
             final = self._memory["final_obs"].at(result.final_obs)
             for env in ended:
-                final[env] = _observation(info["final_obs"][env], self.spaces.obs)
+                final[env] = _observation(info["final_obs"][env], self.spaces)
+
+    def _column(self, name: str, values: Any) -> np.ndarray:
+        """(num_envs,), also of (num_envs, 1)."""
+        array = np.asarray(values)
+        if array.shape not in ((self.count,), (self.count, 1)):
+            raise ValueError(f"{name} has shape {array.shape}; it must be ({self.count},)")
+        return array.reshape(-1)
+
+    def _observations(self, obs: Any) -> np.ndarray:
+        """Those of all environments."""
+        flattener = self.translation.flattener
+        return _checked(obs if flattener is None else flattener.batch(obs), self._batch)
 
     def cause_of(self, text: str) -> BaseException | None:
         found = super().cause_of(text)

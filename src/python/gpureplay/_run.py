@@ -118,6 +118,7 @@ class Advanced(Handle):
         """Makes the library's run, on top of the agent."""
         super().__init__(create, destroy, self._agent)
         self._agent._take_run(self)
+        self._agent._translation = self._envs.translation
         self._reporter.stop = functools.partial(type(self)._stop, self._handle)
         run = weakref.proxy(self)
         self._reporter.calls_user = lambda: run._calls_user()

@@ -17,7 +17,7 @@ from ._envs import env_info
 from ._library import lib
 from ._options import flag_of
 from ._python_envs import Envs
-from ._schema import NUMPY
+from ._schema import NUMPY, shape_of
 
 _ACTIVATIONS = ("linear", "relu", "tanh")
 # Constants of the library as words, by the member that has them. Those of `kind` are by its struct.
@@ -31,7 +31,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "first_priority": ("window", "ever"),
     "head": ("q", "dueling", "softmax_value", "tanh_action"),
     "activation": _ACTIVATIONS, "hidden_activation": _ACTIVATIONS, "init": ("fan_in", "glorot", "normal"),
-    "input_layout": ("chw", "hwc"), "loss": ("huber", "squared"), "math": ("fp32", "tf32", "bf16", "auto"),
+    "input_layout": ("chw", "hwc", "auto"), "loss": ("huber", "squared"), "math": ("fp32", "tf32", "bf16", "auto"),
     "index_source": ("auto", "uniform", "uniform_distinct", "prioritized_stratified", "prioritized_independent"),
     "estimator": ("peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
                   "watkins-error-bound"),
@@ -70,18 +70,17 @@ def _value(struct: _c_api.Struct, name: str) -> Any:
 
 
 def _field(field: _c_api.Field) -> dict[str, Any]:
-    shape = list(field.shape)
     return {"name": (field.name or b"obs").decode(), "dtype": NUMPY[field.dtype].name,  # an ActorCritic drops the name
-            "shape": shape[:(shape + [0]).index(0)]}
+            "shape": list(shape_of(field))}
 
 
 def _environment(envs: Envs) -> dict[str, Any]:
     info = env_info(envs)
-    shape = list(info.obs.shape)
-    obs = {"dtype": NUMPY[info.obs.dtype].name, "shape": shape[:(shape + [0]).index(0)], "low": _number(info.obs.low),
+    obs = {"dtype": NUMPY[info.obs.dtype].name, "shape": list(shape_of(info.obs)), "low": _number(info.obs.low),
            "high": _number(info.obs.high)}
     return {"name": envs.name, "options": envs.options.decode("utf-8", "replace"), "observation": obs,
-            "num_actions": info.action.num_actions, "max_steps": info.max_steps, "save_bytes": info.save_bytes}
+            "num_actions": info.action.num_actions, "max_steps": info.max_steps, "save_bytes": info.save_bytes,
+            **envs.translation.described()}
 
 
 def _run(run: _c_api.RunConfig | _c_api.ApexConfig, has_target: bool) -> dict[str, Any]:

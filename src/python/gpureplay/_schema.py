@@ -67,10 +67,15 @@ def _field(name: str, given: Any) -> Field:
     return Field(name, (), _dtype(name, given))
 
 
+def is_a(space: Any, kind: str) -> bool:
+    """Whether it is a space of this kind, by the names of its classes: Gymnasium need not be installed."""
+    return any(parent.__name__ == kind for parent in type(space).__mro__)
+
+
 def _of_space(name: str, space: Any) -> list[Field]:
     """The fields of a space. Dict and Tuple have one for each leaf, named `name.key`."""
     parts = getattr(space, "spaces", None)
-    if parts is not None and any(kind.__name__ in ("Dict", "Tuple") for kind in type(space).__mro__):
+    if parts is not None and (is_a(space, "Dict") or is_a(space, "Tuple")):
         items = parts.items() if isinstance(parts, Mapping) else enumerate(parts)
         return [field for key, part in items for field in _of_space(f"{name}.{key}", part)]
     if parts is not None or getattr(space, "dtype", None) is None or getattr(space, "shape", None) is None:
@@ -101,7 +106,7 @@ def from_spaces(observation: Any, action: Any) -> list[Field]:
 def num_actions_of(action_space: Any, given: int | None) -> int | None:
     """The number of outputs of a learner whose buffer has this action space. It is `given` if that fits; if `given` is
     None, it is the number of actions of the space, or None if the space does not say."""
-    if action_space is None or all(kind.__name__ != "Discrete" for kind in type(action_space).__mro__):
+    if action_space is None or not is_a(action_space, "Discrete"):
         return given
     count, start = int(action_space.n), int(getattr(action_space, "start", 0))
     if start == 0 and given in (None, count):
@@ -124,6 +129,12 @@ def fields_of(given: Any, action_space: Any = None) -> list[Field]:
         return from_spaces(given, action_space)
     raise TypeError(f"fields is {given!r} and action_space {action_space!r}; they must be a dict of name: (shape, "
                     "dtype), or an observation space and an action space of Gymnasium")
+
+
+def shape_of(field: _c_api.Field | _c_api.Space) -> tuple[int, ...]:
+    """The shape in a struct, which ends with a 0 if it has fewer axes than there can be."""
+    shape = tuple(field.shape)
+    return shape[:(*shape, 0).index(0)]
 
 
 def to_c(fields: list[Field]) -> ctypes.Array[_c_api.Field]:

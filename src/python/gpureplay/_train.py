@@ -17,9 +17,9 @@ import numpy as np
 
 from . import _c_api
 from ._buffer import ReplayBuffer
-from ._config import RunPreset, Settings, run_config, run_preset
+from ._config import RunPreset, Settings, leaves_doubt, run_config, run_preset
 from ._device import Device, TorchDevice
-from ._envs import EnvOptions, absolute, check_text, env_info, open_envs, options_text
+from ._envs import EnvOptions, NativeEnvs, absolute, check_text, env_info, open_envs, options_text
 from ._handle import encoded_path
 from ._inputs import flag, real
 from ._learner import DQN
@@ -31,6 +31,7 @@ from ._python_envs import Envs
 from ._run import Run
 from ._run_config import config_document, plain
 from ._run_folder import COLUMNS, Checkpoint, Position, Record, all_files, write_file, write_json
+from ._schema import shape_of
 
 Options = dict[str, Value]
 
@@ -90,7 +91,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
 
     env, env_options, eval_env: as `Run` takes them: a name, a function make_env(lane), a list of environments, ...
     preset: "fast-dqn", all constants of the paper ("fast-dqn" is the default for frames of 84 x 84 bytes), or
-        "fast-dqn-small", for games like CartPole and MinAtar (the default for all others). "dqn-lambda-2019",
+        "fast-dqn-small", for games like MinAtar (the default for other images), or "fast-dqn-small-vectors", for games
+        like CartPole and Taxi (the default for all others; docs/training.md has its values). "dqn-lambda-2019",
         "vrc-2021", "dqn-lambda-2019-small" and "vrc-2021-small" train on returns of several steps
         (docs/dqn-lambda.md): burst is True, num_envs 1, and lambda_ must be given. "apex-dqn" and "apex-dqn-small" are
         Ape-X [Horgan et al. 2018], "apex-dpg" and "apex-dpg-small" Ape-X DPG, for continuous actions, and "ga3c",
@@ -236,7 +238,9 @@ def _shows_atari_frames(info: _c_api.EnvInfo) -> bool:
 
 def _chosen_preset(envs: Envs, info: _c_api.EnvInfo) -> str:
     """The presets' networks are made for images of at most 84 x 84: one that is larger has to be asked for."""
-    height, width = info.obs.shape[0], info.obs.shape[1]
+    shape = shape_of(info.obs)
+    is_chw = len(shape) == 3 and lib.gpur_image_layout(*shape) == _c_api.CHW
+    height, width = (shape[1:] if is_chw else (*shape, 0, 0))[:2]
     if info.action.num_actions == 0:
         raise InvalidArgument(f"{envs.name} has continuous actions and --preset is missing; it must be apex-dpg or "
                               "apex-dpg-small")
@@ -244,6 +248,8 @@ def _chosen_preset(envs: Envs, info: _c_api.EnvInfo) -> str:
         raise InvalidArgument(f"{envs.name} shows images of {height} x {width} and --preset is missing; without it "
                               "they must be at most 84 x 84. A game of Atari has such frames in the plug-in of "
                               "docs/atari.md: --env build/atari/atari.so:Pong")
+    if len(shape) < 2:
+        return "fast-dqn-small-vectors"
     return "fast-dqn" if _shows_atari_frames(info) else "fast-dqn-small"
 
 
@@ -366,7 +372,8 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
                               "be 0 (as many) or 1 to the second")
     # Of two switches that exclude each other the one that is given decides, and not the preset.
     run["concurrent"] = use("concurrent", run["concurrent"] and not options["burst"])
-    run["synchronized"] = use("synchronized", run["synchronized"] and run["num_envs"] > 1)
+    run["synchronized"] = use("synchronized", run["synchronized"] and (run["num_envs"] > 1 or envs.type is None or
+                                                                     envs.vector_type is not None))
     run["burst"] = use("burst", run["burst"] and not run["concurrent"])
     for member in ("act", "whole_episodes", "target_period", "train_period", "prepopulation"):
         run[member] = use(member, run[member])
@@ -471,6 +478,7 @@ class Training:
         if self._has_other_env and self._folder is not None:
             _check_type(self._folder, self._envs.name)
         preset = self._complete()
+        self._refuse_doubtful_images(self._overrides["agent"])
         if self._is_resumed and not self._options["checkpoint"] and not self.may_begin_anew:
             raise InvalidArgument(f"--resume is {str(self._folder)!r}, and that run saves no checkpoints: it has "
                                   "--checkpoint 0")
@@ -488,6 +496,18 @@ class Training:
         self._say_beginning()
         self._progress = self._make_progress(self._run, self._agent, self._record, self._number("steps"), self._step,
                                              seconds, self._prints)
+
+    def _refuse_doubtful_images(self, agent: Mapping[str, Any]) -> None:
+        """Of an environment in Python nobody knows that its channels come last, as those of the library's games do.
+        agent: the other settings of the learner."""
+        envs = self._envs
+        if isinstance(envs, NativeEnvs) or "input_layout" in agent:
+            return
+        shape = shape_of(env_info(envs).obs)
+        if len(shape) == 3 and leaves_doubt(shape):
+            raise InvalidArgument(f"{envs.name} shows images of {shape}, which does not tell which axis has the "
+                                  "channels; say agent={\"input_layout\": \"hwc\"} for (height, width, channels), or "
+                                  "\"chw\" for (channels, height, width)")
 
     def _complete(self) -> Any:
         """Gives every option a value, from the preset if it has none, and the preset, which it returns, those that were

@@ -19,6 +19,7 @@ from ._accelerator import accelerated, fast
 from ._config import Spec
 from ._device import Device
 from ._dlpack import DeviceArray
+from ._flatten import Flattener
 from ._handle import Handle, WeakItems
 from ._inputs import Columns, address_of, convert, integer, producer_stream, stream_of
 from ._library import Closed, GpureplayError, InvalidArgument, check, lib
@@ -31,6 +32,7 @@ class Buffer(Protocol):
     device: Device
     fields: list[Field]
     _tracks_episodes: bool
+    _flattener: Flattener | None
     _spec: Spec
     _users: WeakItems[Handle]
 
@@ -86,6 +88,7 @@ def _mode_of_single(env: Any) -> str:
 # next_step: the step after an episode's end only resets the environment. Its action is ignored; it is no transition.
 # same_step: an environment whose episode ends is reset at once. next_obs is then the first observation of the next
 #     episode, and the last one of the old episode comes beside it, in info["final_obs"].
+_TRUNCATED = Field("truncated", (), np.dtype(np.bool_))
 _MODES = ("disabled", "next_step", "same_step")  # in the order of the library's numbers
 
 
@@ -205,6 +208,13 @@ def _end_fields(fields: list[Field]) -> list[int]:
     return [names.index(name) for name in ("terminated", "truncated") if name in names] if "terminated" in names else []
 
 
+def _with_truncated(fields: list[Field]) -> list[Field]:
+    """The fields of a step. `truncated` can always be given beside `terminated`: it ends an episode whether it is
+    stored or not."""
+    names = [field.name for field in fields]
+    return [*fields, _TRUNCATED] if "terminated" in names and _TRUNCATED.name not in names else fields
+
+
 def _optional_field(fields: list[Field]) -> int:
     """The index of `truncated`, if zeros of the shape of `terminated` can replace it; else -1."""
     places = {field.name: at for at, field in enumerate(fields)}
@@ -284,7 +294,6 @@ def _leaf_of(one: Any, path: list[str]) -> Any:
 
 _STEP_FIELDS = ("obs", "action", "reward", "next_obs", "terminated")
 _FILLED_FIELDS = ("discount", "previous")  # the library fills these in
-_TRUNCATED = Field("truncated", (), np.dtype(np.bool_))
 # States of an environment. NONE: the next `obs` opens an episode. ENDED: the next step only resets. UNKNOWN: the
 # library must be asked, as at first, and after a load or a Ctrl-C.
 _NONE, _OPEN, _ENDED = _c_api.EPISODE_NONE, _c_api.EPISODE_OPEN, _c_api.EPISODE_ENDED
@@ -348,9 +357,7 @@ class EpisodeTracker:
     def __init__(self, writer: Handle, buffer: Buffer, num_envs: int, mode: str):
         spec = buffer._spec
         self._writer, self._mode, self._n_step = weakref.proxy(writer), mode, spec.config.n_step
-        self.fields = [field for field in spec.given if field.name not in _FILLED_FIELDS]
-        if _TRUNCATED.name not in [field.name for field in self.fields]:
-            self.fields.append(_TRUNCATED)  # it ends an episode whether it is stored or not
+        self.fields = _with_truncated([field for field in spec.given if field.name not in _FILLED_FIELDS])
         self._columns = Columns(self.fields, num_envs, buffer.device._if_cuda)
         known = (*_STEP_FIELDS, *_FILLED_FIELDS, _TRUNCATED.name)
         self._extra_names = ["" if field.name in known else field.name for field in spec.fields]
@@ -501,7 +508,8 @@ class Writer(Handle):
             raise ValueError(f"num_envs is {num_envs} and sequences True; steps of several environments are told apart "
                              f"if there are the fields {', '.join(_STEP_FIELDS)}, each one array")
         fields = [field for field in buffer.fields if not self._links or field != PREVIOUS]
-        policy = _autoreset_of(autoreset, num_envs, fields)
+        steps = _with_truncated(fields)
+        policy = _autoreset_of(autoreset, num_envs, steps)
         self._lock, self._shared = threading.RLock(), SharedState()
         super().__init__(functools.partial(_open_writer, buffer, num_envs, policy.mode), lib.gpur_writer_destroy,
                          buffer, self._shared.handle)  # type: ignore[arg-type]
@@ -511,6 +519,8 @@ class Writer(Handle):
         self.num_envs, self.autoreset, self._policy = num_envs, policy.mode, policy
         self._fields = fields
         self._columns = Columns(fields, num_envs, buffer.device._if_cuda)
+        self._step_columns = Columns(steps, num_envs, buffer.device._if_cuda)
+        self._flattener = buffer._flattener
         self._previous = buffer.fields.index(PREVIOUS) if self._links else None
         self._is_undecided = _is_undecided(autoreset, num_envs, fields)
         self._extender = None if self._links else self._make_appender(-1, fields)
@@ -531,7 +541,7 @@ class Writer(Handle):
                        tracker: EpisodeTracker | None = None) -> Any:
         """Makes an Appender of the extension module for `count` rows; -1: any number. None: there is no module, or it
         cannot follow the policy."""
-        ends = _end_fields(fields) if tracker is not None else policy.end_fields if policy is not None else []
+        ends = _end_fields(fields) if tracker is not None or (policy is not None and policy.end_fields) else []
         if fast is None or any(fields[at].dtype.kind == "f" for at in ends):
             return None
         ended = policy.ended if isinstance(policy, NextStep) else None
@@ -547,13 +557,13 @@ class Writer(Handle):
 
         next_obs is the episode's last observation where an episode ended. Under autoreset "same_step" that is taken
         from `final_obs`, (num_envs, ...), or from `info`: Gymnasium's dict, or Stable-Baselines3's list of dicts with
-        "terminal_observation". Under "next_step" the steps that only reset are left out.
+        "terminal_observation". Under "next_step" the steps that only reset are left out. `truncated` can be given
+        wherever `terminated` is a field, and ends an episode even if it is no field.
 
         With n_step above 1, layout "frames", or a field "previous", the writer tracks episodes. "discount" and
         "previous" are then not given, because the step fills them in. `obs` opens an episode if none is open. Otherwise
         it must be the next_obs that was given last, bit for bit, except that -0.0 is 0.0; call `reset` where the
-        environments were reset.
-        `truncated` ends an episode even if it is no field. Fields beside Gymnasium's are taken from the first step of a
+        environments were reset. Fields beside Gymnasium's are taken from the first step of a
         transition.
 
         Returns how many transitions the step made, or, where the writer tracks episodes, how many it completed.
@@ -567,10 +577,13 @@ class Writer(Handle):
                 _refuse_step_of_vector(values, self._fields)
                 self._is_undecided = False
                 self._adder = self._make_adder()
+            if self._flattener is not None:
+                values = self._flattener.of_step(values)
+                final_obs = self._flattener.of_final(_final_of(info) if final_obs is None else final_obs)
             if self._tracker is not None:
                 return self._tracker.add(values, info, final_obs)
-            arrays, ended = self._policy.transitions(self._columns.of_step(values), info, final_obs)
-            count = self._append(arrays, None)
+            arrays, ended = self._policy.transitions(self._step_columns.of_step(values), info, final_obs)
+            count = self._append(arrays[:len(self._fields)], None)
             self._policy.note_ended(ended)
         return count
 
@@ -594,6 +607,8 @@ class Writer(Handle):
     def _extend(self, values: dict[str, Any], stream: Any) -> int:
         with self._lock, self._shared:
             stream = stream_of(stream)
+            if self._flattener is not None:
+                values = self._flattener.of_step(values)
             arrays = self._columns.of_block(values, stream)
             if isinstance(arrays[0], DeviceArray):
                 stream = producer_stream(arrays, stream)

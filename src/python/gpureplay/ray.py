@@ -37,6 +37,7 @@ from ._apex import ApexStats, networks_of, refuse_other_envs
 from ._config import Settings, apex_config, make_spec, network_settings, policy_config, settings_of_buffer
 from ._device import Device
 from ._envs import absolute, open_envs
+from ._flatten import translation_of
 from ._inputs import integer
 from ._library import Closed, FileError, GpureplayError, Interrupted, InvalidArgument, WouldBlock, check, lib
 from ._options import FILE, System, read_options, system_of
@@ -583,6 +584,7 @@ def _join() -> None:
 def _result_of(found: Settings) -> TrainResult:
     policy = Policy(found["policy"].pop("obs"), device="cpu", **found.pop("policy"))
     policy.set_weights(found.pop("weights"))
+    policy._translation = translation_of(found["config"]["environment"])
     return TrainResult(agent=policy, **found)
 
 

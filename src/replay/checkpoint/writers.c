@@ -210,13 +210,19 @@ void gpur_writer_states_free(gpur_replay *replay, gpur_writer_state *states)
     }
 }
 
+/* Whether a writer can go on where the state is. */
+static int fits(const gpur_writer *writer, const gpur_writer_state *state)
+{
+    char mode[GPUR_WRITER_MODE];
+    mode_of(&writer->config, mode);
+    return state->num_envs == writer->config.num_envs && strcmp(state->mode, mode) == 0;
+}
+
 void gpur_writer_take_pending_state(gpur_writer *writer)
 {
     gpur_replay *const replay = writer->replay;
     gpur_writer_state *const pending = replay->pending_states;
-    char mode[GPUR_WRITER_MODE];
-    mode_of(&writer->config, mode);
-    if (!pending || pending->num_envs != writer->config.num_envs || strcmp(pending->mode, mode) != 0)
+    if (!pending || !fits(writer, pending))
         return;
     restore(writer, pending->memory);
     replay->pending_states = pending->next;
@@ -288,20 +294,6 @@ static gpur_status find_mode(const gpur_tensors *file, int64_t index, char *mode
     return GPUR_OK;
 }
 
-/* Refuses to give an existing writer the state of a writer of the file that differs in environments, autoreset or
- * observations. */
-static gpur_status compare(const gpur_writer *here, int64_t index, int32_t num_envs, const char *mode)
-{
-    char ours[GPUR_WRITER_MODE];
-    GPUR_REQUIRE(here->config.num_envs == num_envs,
-                 "the file's writer %" PRId64 " has %d environments; this replay's has %d", index, (int)num_envs,
-                 (int)here->config.num_envs);
-    mode_of(&here->config, ours);
-    GPUR_REQUIRE(strcmp(ours, mode) == 0, "the file's writer %" PRId64 " has %s; this replay's has %s", index, mode,
-                 ours);
-    return GPUR_OK;
-}
-
 static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, const char *mode, gpur_writer_state **state)
 {
     array arrays[MAX_ARRAYS];
@@ -321,7 +313,6 @@ static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, const
 gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tensors *file, int64_t writers,
                                             gpur_sections *sections, gpur_writer_state **states)
 {
-    const gpur_writer *here = replay->writers;
     gpur_writer_state **last = states;
     *states = NULL;
     for (int64_t i = 0; i < writers; i++) {
@@ -329,14 +320,24 @@ gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tens
         char mode[GPUR_WRITER_MODE];
         GPUR_TRY(count_envs(file, i, &num_envs));
         GPUR_TRY(find_mode(file, i, mode));
-        if (here)
-            GPUR_TRY(compare(here, i, num_envs, mode));
         GPUR_TRY(make_state(replay, num_envs, mode, last));
         GPUR_TRY(add_sections(replay, NULL, i, num_envs, (*last)->memory, sections));
         last = &(*last)->next;
-        here = here ? here->next : NULL;
     }
     return GPUR_OK;
+}
+
+/* Episodes of a state that have a step and no end. */
+static int64_t count_open(const gpur_replay *replay, const gpur_writer_state *state)
+{
+    const unsigned char *const episodes = find_array(replay, state, "episodes");
+    int64_t open = 0;
+    for (int64_t env = 0; env < state->num_envs; env++) {
+        gpur_episode episode;
+        memcpy(&episode, episodes + env * (int64_t)sizeof episode, sizeof episode);
+        open += episode.state == GPUR_EPISODE_OPEN && episode.steps > 0;
+    }
+    return open;
 }
 
 void gpur_writer_states_restore(gpur_replay *replay, gpur_writer_state *states)
@@ -344,9 +345,12 @@ void gpur_writer_states_restore(gpur_replay *replay, gpur_writer_state *states)
     gpur_writer_states_free(replay, replay->pending_states);
     for (gpur_writer *writer = replay->writers; writer; writer = writer->next) {
         gpur_writer_state *const state = states;
-        restore(writer, state ? state->memory : NULL);
+        const int goes_on = state && fits(writer, state);
+        restore(writer, goes_on ? state->memory : NULL);
         if (!state)
             continue;
+        if (!goes_on)
+            replay->cut_on_load += count_open(replay, state);
         states = state->next;
         free_state(replay, state);
     }

@@ -291,36 +291,50 @@ static void open_writer(gpur_replay *replay, int32_t envs, int32_t autoreset, in
     CHECK_OK(gpur_writer_reset(*writer, -1, obs));
 }
 
-TEST(another_mode_of_a_writer_is_named)
+TEST(rows_load_beside_any_writer_and_episodes_that_cannot_go_on_are_counted)
 {
     static const struct {
-        int32_t envs, autoreset, input;
-        const char *message;
+        int32_t envs, autoreset, input, cut;
     } modes[] = {
-        {2, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_FRAMES,
-         "the file's writer 0 has 1 environments; this replay's has 2"},
-        {1, GPUR_AUTORESET_DISABLED, GPUR_OBSERVATIONS_FRAMES,
-         "writer 0 has autoreset next_step, observations frames; this replay's has autoreset disabled, observations "
-         "frames"},
-        {1, GPUR_AUTORESET_SAME_STEP, GPUR_OBSERVATIONS_FRAMES, "has autoreset same_step, observations frames"},
-        {1, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_STACKS, "has autoreset next_step, observations stacks"},
+        {1, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_FRAMES, 0},
+        {2, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_FRAMES, 1},
+        {1, GPUR_AUTORESET_DISABLED, GPUR_OBSERVATIONS_FRAMES, 1},
+        {1, GPUR_AUTORESET_SAME_STEP, GPUR_OBSERVATIONS_FRAMES, 1},
+        {1, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_STACKS, 1},
     };
+    const float obs[FEATURES * FEATURES] = {1}, reward = 1;
+    const int64_t action = 0;
+    const unsigned char no = 0;
     gpur_field fields[FIELDS];
+    gpur_checkpoint_info info = {.size = sizeof info};
+    gpur_replay_stats base_stats = {.size = sizeof base_stats};
     gpur_replay *base = NULL, *other = NULL;
     gpur_writer *writer = NULL;
     const gpur_replay_config config = base_config(fields);
     CHECK_OK(gpur_replay_create(device, &config, &base));
-    CHECK_OK(gpur_replay_create(device, &config, &other));
     open_writer(base, 1, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_FRAMES, &writer);
+    for (int step = 0; step < 5; step++)
+        CHECK_OK(gpur_writer_step(writer, &action, &reward, obs, &no, &no));
     CHECK_OK(gpur_replay_save(base, saved, NULL));
+    CHECK_OK(gpur_replay_get_stats(base, &base_stats));
+    CHECK_OK(gpur_checkpoint_get_info(saved, &info));
+    CHECK_EQUAL(info.envs, 1);
     gpur_writer_destroy(writer);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        gpur_replay_stats stats = {.size = sizeof stats};
+        gpur_episode_info episode = {.size = sizeof episode};
+        CHECK_OK(gpur_replay_create(device, &config, &other));
         open_writer(other, modes[i].envs, modes[i].autoreset, modes[i].input, &writer);
-        check_differs(other, modes[i].message);
+        CHECK_OK(gpur_replay_load(other, saved, NULL));
+        CHECK_OK(gpur_replay_get_stats(other, &stats));
+        CHECK_EQUAL(stats.cut_on_load, modes[i].cut);
+        CHECK(stats.visible == base_stats.visible && stats.visible > 0);
+        CHECK_OK(gpur_writer_get_episode(writer, 0, &episode, NULL));
+        CHECK_EQUAL(episode.state, modes[i].cut ? GPUR_EPISODE_NONE : GPUR_EPISODE_OPEN);
         gpur_writer_destroy(writer);
+        gpur_replay_destroy(other);
     }
     gpur_replay_destroy(base);
-    gpur_replay_destroy(other);
 }
 
 /* A state waits for a writer of its own mode, also through another file. */
@@ -546,7 +560,7 @@ int main(int argc, char **argv)
     RUN(what_is_no_file_is_refused);
     RUN(each_setting_of_a_replay_is_named);
     RUN(another_rule_of_eviction_is_named);
-    RUN(another_mode_of_a_writer_is_named);
+    RUN(rows_load_beside_any_writer_and_episodes_that_cannot_go_on_are_counted);
     RUN(a_state_waits_for_a_writer_of_its_mode);
     RUN(another_head_optimizer_or_input_is_named);
     RUN(a_load_that_fails_midway_leaves_an_empty_replay_that_can_be_used);

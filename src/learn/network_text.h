@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* A network and the observations that it reads, as metadata entries of a file, so that a policy can be made from the
+ * file alone. */
+#pragma once
+
+#include "file/checkpoint_file.h"
+#include "gpureplay/policy.h"
+
+/* What a policy's network needs beside the weights. */
+typedef struct gpur_network_text {
+    const gpur_network_config *network;
+    gpur_field obs; /* its name is not used */
+    float policy_floor;
+} gpur_network_text;
+
+/* The observations of a replay. */
+gpur_field gpur_network_text_obs(gpur_replay *replay);
+
+/* Adds what must be equal in a file and in the network that loads it, since arrays are saved in the device's order,
+ * which depends on the layers. `owner` comes before the names, "" if the file has one network. */
+gpur_status gpur_network_text_add_settings(const gpur_network_config *network, const char *owner,
+                                           gpur_tensors *settings);
+
+/* Adds all that gpur_network_text_add_settings does not. */
+gpur_status gpur_network_text_add_rest(const gpur_network_text *text, gpur_tensors *tensors);
+
+/* Sets `network`, `obs` and `policy_floor` of a policy. GPUR_FILE_ERROR: the file does not have them. */
+gpur_status gpur_network_text_read(const gpur_checkpoint *file, gpur_policy_config *config);
+
+/* Files of before have the order of axes as a number: makes it the word that they have now. */
+void gpur_network_text_renew(gpur_tensors *file);

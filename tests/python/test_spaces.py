@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: MIT
+"""Spaces of every kind in trainings and buffers: discrete and composed observations, images of either order of axes,
+actions that do not begin at 0; and policies from saved files, which speak as the environment does."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import gpureplay
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from support import needs_files
+
+SMALL = {"steps": 160, "num_envs": 2, "prepopulation": 40, "target_period": 40, "train_period": 4, "eval_episodes": 1,
+         "eval_period": 0, "batch": 4, "capacity": 400, "device": "cpu", "threads": 1, "env_threads": 1,
+         "progress": False}
+IMAGE = spaces.Box(0, 255, (3, 3, 2), np.uint8)
+FLATTENED = {
+    "Discrete": spaces.Discrete(4), "Discrete from 3": spaces.Discrete(3, start=3),
+    "MultiDiscrete": spaces.MultiDiscrete([3, 2]), "MultiDiscrete of two axes": spaces.MultiDiscrete([[2, 3], [4, 2]]),
+    "MultiBinary": spaces.MultiBinary(5), "int64": spaces.Box(-4, 4, (3,), np.int64),
+    "int8 of two axes": spaces.Box(-4, 4, (2, 2), np.int8), "uint32": spaces.Box(0, 4, (), np.uint32),
+    "Tuple": spaces.Tuple((spaces.Discrete(32), spaces.Discrete(11), spaces.Discrete(2))),
+    "Dict": spaces.Dict({"image": IMAGE, "at": spaces.MultiDiscrete([3, 3]), "speed": spaces.Box(-1, 1, (2,))}),
+    "nested": spaces.Tuple((spaces.Dict({"a": spaces.MultiBinary(2), "b": spaces.Discrete(2)}), spaces.Discrete(3))),
+}
+
+
+class Shows(gymnasium.Env):
+    """Shows samples of a space, in episodes of 7 steps. The reward is 1 for the first action. It remembers what it has
+    shown and the actions that it got."""
+
+    def __init__(self, space, start=5, reward=float):
+        self.observation_space, self.action_space = space, spaces.Discrete(3, start=start)
+        self.shown, self.got, self.reward, self.at = [], [], reward, 0
+
+    def show(self):
+        self.shown.append(self.observation_space.sample())
+        return self.shown[-1]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.at = 0
+        return self.show(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.got.append(int(action))
+        self.at += 1
+        return self.show(), self.reward(action == self.action_space.start), False, self.at == 7, {}
+
+
+def flat(space, obs):
+    return np.asarray(spaces.flatten(space, obs), np.float32)
+
+
+def check_acts_on_both(agent, space, start):
+    """On what the environment shows, one or a batch, and on it flattened; actions are the environment's."""
+    seen = [space.sample() for _ in range(6)]
+    vectors = np.stack([flat(space, one) for one in seen])
+    wanted = agent.act(vectors)
+    assert set(wanted.tolist()) <= {start, start + 1, start + 2}
+    batch = gymnasium.vector.utils.concatenate(space, seen, gymnasium.vector.utils.create_empty_array(space, 6))
+    assert agent.act(batch).tolist() == wanted.tolist()
+    assert [agent.act(one).tolist() for one in seen] == [[action] for action in wanted]
+    assert agent.act(vectors[2]).tolist() == [wanted[2]]
+    assert np.array_equal(agent.q_values(batch), agent.q_values(vectors))
+
+
+# Trainings.
+
+
+@pytest.mark.parametrize("name", FLATTENED)
+def test_every_space_that_flattens_trains(name):
+    space = FLATTENED[name]
+    result = gpureplay.train(lambda lane: Shows(space), **SMALL)
+    rows = np.asarray(result.buffer.gather(range(20)).obs)
+    assert rows.dtype == np.float32 and rows.shape[1:] == spaces.flatten_space(space).shape
+    check_acts_on_both(result.agent, space, 5)
+
+
+@pytest.mark.parametrize("options", [
+    {"preset": "apex-dqn-small", "env": "shows_numbers:make_env", "actors": 1},
+    {"preset": "ga3c-small", "agents": 2, "t_max": 5},
+    {"preset": "a2c-small", "agents": 2},
+    {"preset": "dqn-lambda-2019-small", "lambda_": 0.5, "capacity": 2000, "target_period": 200, "prepopulation": 400},
+], ids=lambda options: options["preset"])
+def test_every_system_takes_them(options, tmp_path, monkeypatch):
+    (tmp_path / "shows_numbers.py").write_text(
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from test_spaces import FLATTENED, Shows\ndef make_env(lane):\n    return Shows(FLATTENED['nested'])\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    common = {"device": "cpu", "threads": 1, "progress": False, "steps": 400, "eval_episodes": 1}
+    apex = {"capacity": 1000, "prepopulation": 100, "batch": 8} if "apex" in options["preset"] else {}
+    result = gpureplay.train(**{"env": lambda lane: Shows(FLATTENED["nested"]), **common, **apex, **options})
+    agent, space = result.agent, FLATTENED["nested"]
+    acting = agent if hasattr(agent, "act") else agent.policy()
+    if hasattr(agent, "act"):
+        check_acts_on_both(acting, space, 5)
+    else:
+        seen = [space.sample() for _ in range(3)]
+        vectors = np.stack([flat(space, one) for one in seen])
+        wanted = acting.act(vectors, greedy=True)
+        assert acting.act(seen, greedy=True).tolist() == wanted.tolist() and min(wanted) >= 5
+        assert agent.train(vectors, wanted, np.ones(3)).step > 0  # actions as they were given
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_vector_environments_flatten_too(num_envs, mode):
+    space = FLATTENED["nested"]
+    envs = gymnasium.vector.SyncVectorEnv([lambda: Shows(space)] * num_envs,
+                                          autoreset_mode=gymnasium.vector.AutoresetMode[mode])
+    result = gpureplay.train(envs, eval_env=Shows(space),
+                             **{**SMALL, "num_envs": None, "steps": 180, "target_period": 60, "env_threads": None})
+    check_acts_on_both(result.agent, space, 5)
+    shown = {flat(space, one).tobytes() for env in envs.envs for one in env.shown}
+    assert {row.tobytes() for row in np.asarray(result.buffer.gather(range(40)).next_obs)} <= shown
+    assert all(5 <= action <= 7 for env in envs.envs for action in env.got)
+
+
+class Sequences(Shows):
+    """Shows a space that has no fixed number of numbers."""
+
+    def __init__(self):
+        super().__init__(spaces.Sequence(spaces.Discrete(3)))
+
+
+def test_what_cannot_be_flattened_is_refused_with_advice_that_works():
+    with pytest.raises(TypeError, match=r"observation space is Sequence.*; it must be .*TransformObservation\(env, f"):
+        gpureplay.train(lambda lane: Sequences(), **SMALL)
+    with pytest.raises(TypeError, match=r"is Dict.*, and Text.* is a part of it; it must be"):
+        gpureplay.train(lambda lane: Shows(spaces.Dict({"word": spaces.Text(4)})), **SMALL)
+    box = spaces.Box(0, np.inf, (3,), np.float32)
+
+    def counted(obs):
+        return np.bincount(obs, minlength=3).astype(np.float32)
+
+    result = gpureplay.train(lambda lane: gymnasium.wrappers.TransformObservation(Sequences(), counted, box), **SMALL)
+    assert result.agent.act([1, 0, 2]).shape == (1,)
+
+
+@pytest.mark.parametrize("space, wrong", [(spaces.Discrete(4), 4), (spaces.Discrete(4), -1),
+                                          (spaces.MultiDiscrete([3, 2]), np.array([1, 2])),
+                                          (FLATTENED["Tuple"], (31, 11, 0)), (spaces.Box(0, 2**30, (1,), np.int32),
+                                                                             np.array([2**29], np.int32))])
+def test_an_observation_outside_of_its_space_ends_the_training(space, wrong):
+    class Lies(Shows):
+        def show(self):
+            return wrong if self.at == 4 else super().show() if space.shape != (1,) else np.zeros(1, np.int32)
+
+    with pytest.raises(gpureplay.EnvError, match=r"lane 0, step.*(is not in its space|holds -16777216 to 16777216)"):
+        gpureplay.train(lambda lane: Lies(space), **SMALL)
+
+
+# Images.
+
+
+@pytest.mark.parametrize("shape, wanted", [((10, 10, 4), 4), ((7, 7, 3), 3), ((64, 64, 3), 3), ((84, 84, 4), 4),
+                                           ((4, 84, 84), 4), ((3, 64, 64), 3), ((10, 10, 7), 7)])
+def test_images_tell_where_their_channels_are(shape, wanted):
+    space, trunk = spaces.Box(0, 255, shape, np.uint8), [("conv", 16, 3), 32]
+    with gpureplay.ReplayBuffer(100, space, spaces.Discrete(3), device="cpu") as buffer:
+        agent = gpureplay.DQN(buffer, trunk=trunk)
+        assert agent.weights["trunk.0.weight"].shape == (16, 3, 3, wanted)
+        policy = gpureplay.Policy.for_learner(agent)
+        assert policy.act(np.zeros(shape, np.uint8)).shape == (1,)
+    critic = gpureplay.ActorCritic(space, 3, trunk=trunk, device="cpu")
+    assert critic.weights["trunk.0.weight"].shape == (16, 3, 3, wanted)
+    assert gpureplay.Policy(space, 3, trunk=trunk, device="cpu").config["input_layout"] == "auto"
+
+
+def test_images_that_leave_a_doubt_need_input_layout():
+    space, trunk = spaces.Box(0, 255, (10, 10, 10), np.uint8), [("conv", 4, 3), 8]
+    refused = pytest.raises(gpureplay.InvalidArgument, match=r"\(10, 10, 10\), does not tell .* must be 'chw' \(channel")
+    with gpureplay.ReplayBuffer(100, space, spaces.Discrete(3), device="cpu") as buffer:
+        with refused:
+            gpureplay.DQN(buffer, trunk=trunk)
+        assert gpureplay.DQN(buffer, trunk=trunk, input_layout="hwc").config["input_layout"] == "hwc"
+        assert gpureplay.DQN(buffer, trunk=[8]).act(np.zeros((10, 10, 10), np.uint8)).shape == (1,)
+    for make in (gpureplay.Policy, gpureplay.ActorCritic):
+        with refused:
+            make(space, 3, trunk=trunk, device="cpu")
+        make(space, 3, trunk=trunk, device="cpu", input_layout="chw")
+
+
+@pytest.mark.parametrize("shape, layout", [((3, 8, 8), "chw"), ((8, 8, 3), "hwc")])
+def test_trainings_take_images_of_both_orders(shape, layout):
+    result = gpureplay.train(lambda lane: Shows(spaces.Box(0, 255, shape, np.uint8)), **SMALL)
+    assert result.config["learner"]["network"]["input_layout"] == layout
+    assert result.agent.weights["trunk.0.weight"].shape == (16, 3, 3, 3)
+
+
+def test_a_training_asks_where_the_channels_are():
+    def make_env(lane):
+        return Shows(spaces.Box(0, 255, (6, 6, 6), np.uint8))
+
+    with pytest.raises(gpureplay.InvalidArgument, match=r"images of \(6, 6, 6\).*say agent={\"input_layout\": \"hwc\"}"):
+        gpureplay.train(make_env, **SMALL)
+    for layout in ("hwc", "chw"):
+        result = gpureplay.train(make_env, agent={"input_layout": layout}, **SMALL)
+        assert result.config["learner"]["network"]["input_layout"] == layout
+
+
+# Rewards and actions.
+
+
+def test_a_reward_may_be_an_array_of_one_number():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = gpureplay.train(lambda lane: Shows(spaces.Discrete(3), reward=lambda hit: np.array([hit * 2.0])), **SMALL)
+    assert set(np.asarray(result.buffer.gather(range(60)).reward).tolist()) == {0.0, 2.0}
+    with pytest.raises(gpureplay.EnvError, match=r"the reward is \[1 2\], of shape \(2,\); it must be one number"):
+        gpureplay.train(lambda lane: Shows(spaces.Discrete(3), reward=lambda hit: np.array([1, 2])), **SMALL)
+
+
+@pytest.mark.parametrize("start", [-2, 0, 5])
+def test_actions_are_those_of_the_environment(start):
+    result = gpureplay.train(lambda lane: Shows(spaces.Box(0, 1, (2,)), start), **SMALL)
+    obs, allowed = np.zeros((4, 2), np.float32), {start, start + 1, start + 2}
+    assert set(result.agent.act(obs, 1.0).tolist()) <= allowed and result.agent.act(obs).dtype == np.int32
+    policy = gpureplay.Policy.for_learner(result.agent)
+    assert policy.act(obs).tolist() == policy.act_with_q(obs).actions.tolist() == result.agent.act(obs).tolist()
+
+
+# Buffers of the caller's own.
+
+
+@pytest.mark.parametrize("name", ["Discrete", "Tuple", "Dict"])
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
+def test_a_buffer_flattens_what_an_environment_shows(name, n_step, mode):
+    space = FLATTENED[name]
+    envs = gymnasium.vector.SyncVectorEnv([lambda: Shows(space, 0)] * 2,
+                                          autoreset_mode=gymnasium.vector.AutoresetMode[mode])
+    with gpureplay.ReplayBuffer.for_env(200, envs, device="cpu", flatten=True, n_step=n_step) as buffer:
+        obs, _ = envs.reset(seed=1)
+        for _ in range(20):
+            action = envs.action_space.sample()
+            next_obs, reward, terminated, truncated, info = envs.step(action)
+            buffer.add(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated,
+                       truncated=truncated, info=info)
+            obs = next_obs
+        rows = buffer.gather(range(len(buffer)))
+        shown = {flat(space, one).tobytes() for env in envs.envs for one in env.shown}
+        assert {row.tobytes() for row in np.concatenate([np.asarray(rows.obs), np.asarray(rows.next_obs)])} <= shown
+        agent = gpureplay.DQN(buffer, trunk=[8], batch_size=4)
+        agent.train(2)
+        check_acts_on_both(agent, space, 0)
+
+
+@pytest.mark.parametrize("name", ["Discrete", "MultiBinary", "Dict"])
+def test_a_learner_says_how_its_buffer_is_to_be_made(name):
+    with gpureplay.ReplayBuffer(100, FLATTENED[name], spaces.Discrete(2), device="cpu") as buffer:
+        if name == "MultiBinary":  # of bytes
+            assert gpureplay.DQN(buffer, trunk=[8]).act(np.zeros(5, np.uint8)).shape == (1,)
+            return
+        with pytest.raises(gpureplay.InvalidArgument, match="make .* with .*flatten=True"):
+            gpureplay.DQN(buffer, trunk=[8])
+    with gpureplay.ReplayBuffer(100, FLATTENED[name], spaces.Discrete(2), device="cpu", flatten=True) as buffer:
+        assert gpureplay.DQN(buffer, trunk=[8]).act(FLATTENED[name].sample()).shape == (1,)
+
+
+def test_a_learner_says_whose_setting_gamma_is():
+    with gpureplay.ReplayBuffer(100, spaces.Box(0, 1, (2,)), spaces.Discrete(2), device="cpu") as buffer:
+        with pytest.raises(TypeError, match=r"^'gamma' is no setting of a learner, but of its buffer: ReplayBuffer\(..."):
+            gpureplay.DQN(buffer, gamma=0.9)
+
+
+# Saved policies.
+
+
+@needs_files
+@pytest.mark.parametrize("name", ["nested", "vector", "image"])
+def test_a_policy_is_opened_from_a_run_alone(name, tmp_path):
+    space = {"vector": spaces.Box(-1, 1, (4,)), "image": spaces.Box(0, 255, (6, 6, 3), np.uint8)}.get(name) or \
+        FLATTENED[name]
+    result = gpureplay.train(lambda lane: Shows(space), out=tmp_path / "run", **SMALL)
+    seen = [space.sample() for _ in range(5)]
+    wanted = [int(result.agent.act(one)[0]) for one in seen]
+    with gpureplay.Policy.open(tmp_path / "run", device="cpu", max_batch=8) as policy:
+        assert [int(policy.act(one)[0]) for one in seen] == wanted and policy.config["max_batch"] == 8
+        assert policy.version == result.agent.stats.steps
+    code = ("import sys, gpureplay; p = gpureplay.Policy.open(sys.argv[1], device='cpu'); "
+            "print(p.act(p._obs.dtype.type(0) * __import__('numpy').zeros(p._obs.shape, p._obs.dtype)).tolist())")
+    printed = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], check=True, capture_output=True, text=True)
+    zeros = np.zeros(result.agent._obs.shape, result.agent._obs.dtype)
+    assert json.loads(printed.stdout) == result.agent.act(zeros).tolist()
+    with gpureplay.Policy.open(tmp_path / "run/learner.safetensors", device="cpu") as policy:  # as the network has it
+        assert policy.act(zeros).tolist() == [int(result.agent.act(zeros)[0]) - 5]
+
+
+@needs_files
+def test_a_policy_is_opened_from_each_kind_of_file(tmp_path):
+    obs = np.random.default_rng(1).normal(size=(7, 4)).astype("f4")
+    box = spaces.Box(-9, 9, (4,))
+    with gpureplay.ReplayBuffer(100, box, spaces.Discrete(3), device="cpu") as buffer:
+        agent = gpureplay.DQN(buffer, trunk=[16, (8, "tanh")], head="dueling", hidden=8, input_scale=0.5,
+                              input_shift=0.25)
+        agent.save(tmp_path / "learner")
+        agent.save_weights(tmp_path / "weights")
+        gpureplay.Policy.for_learner(agent).save(tmp_path / "policy")
+        for file in ("learner", "weights", "policy"):
+            with gpureplay.Policy.open(tmp_path / file, device="cpu") as policy:
+                assert np.array_equal(policy.q_values(obs), agent.q_values(obs))
+        with gpureplay.Policy(box, 3, trunk=[16, (8, "tanh")], head="dueling", hidden=8, input_layout="hwc",
+                              device="cpu") as policy:
+            policy.load(tmp_path / "learner")  # the order of axes is nothing to a vector
+        with gpureplay.Policy(box, 3, trunk=[9], device="cpu") as policy, \
+                pytest.raises(gpureplay.InvalidArgument, match='head is "1" in the file; this|layer.0 is "dense 16'):
+            policy.load(tmp_path / "learner")
+    critic = gpureplay.ActorCritic(box, 3, trunk=[8], policy_floor=0.01, device="cpu")
+    critic.save(tmp_path / "critic")
+    with gpureplay.Policy.open(tmp_path / "critic", device="cpu") as policy:
+        assert np.array_equal(policy.act_with_values(obs, greedy=True).probabilities,
+                              critic.policy().act_with_values(obs, greedy=True).probabilities)
+    fields = {"obs": ((4,), "float32"), "action": ((2,), "float32"), "reward": "float32", "next_obs": ((4,), "float32"),
+              "terminated": "bool", "truncated": "bool"}
+    with gpureplay.ReplayBuffer(100, fields, device="cpu") as buffer:
+        ddpg = gpureplay.DDPG(buffer, actor={"trunk": [8]}, critic={"trunk": [8]}, batch_size=4)
+        ddpg.save(tmp_path / "ddpg")
+        with gpureplay.Policy.open(tmp_path / "ddpg", device="cpu") as policy:
+            assert np.array_equal(policy.act_vectors(obs), ddpg.policy().act_vectors(obs))
+
+
+@needs_files
+def test_what_no_policy_can_be_opened_from_is_said(tmp_path):
+    with pytest.raises(gpureplay.FileError, match="is a folder and has neither learner.safetensors nor checkpoint/"):
+        gpureplay.Policy.open(tmp_path)
+    with pytest.raises(gpureplay.FileError, match="none"):
+        gpureplay.Policy.open(tmp_path / "none")
+    with gpureplay.ReplayBuffer(100, spaces.Box(0, 1, (2,)), spaces.Discrete(2), device="cpu") as buffer:
+        gpureplay.DQN(buffer, trunk=[8]).save(tmp_path / "learner")
+        with pytest.raises(TypeError, match="'trunk' is no option of Policy.open, which reads the network from the file"):
+            gpureplay.Policy.open(tmp_path / "learner", trunk=[8])
+        with pytest.raises(TypeError, match=r"'optimizer' is no setting of a policy; .* Policy.open\(path\) for its file"):
+            gpureplay.Policy(spaces.Box(0, 1, (2,)), 2, optimizer="adam", device="cpu")
