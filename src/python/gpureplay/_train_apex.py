@@ -284,7 +284,7 @@ class ApexDPGTraining(ApexTraining):
         for network in ("actor", "critic"):
             agent[network]["learning_rate"] = options["learning_rate"]
             first, (units, _) = agent[network]["trunk"]
-            agent[network]["trunk"] = [first, (units, words[cast(str, options["second_activation"])])]
+            agent[network]["trunk"] = [first, (units, words[options["second_activation"]])]
 
     def _overridden(self, agent: Settings) -> Settings:
         """A network keeps what the caller does not name."""
