@@ -15,6 +15,7 @@
 #include "bench/lib/setup.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static const gpur_field fields[] = {{"obs", GPUR_UINT8, {STACK, 84, 84}}, {"acti
                                     {"terminated", GPUR_BOOL, {0}},       {"truncated", GPUR_BOOL, {0}},
                                     {"discount", GPUR_FLOAT32, {0}},      {"priority", GPUR_FLOAT32, {0}}};
 enum { FIELDS = sizeof fields / sizeof *fields };
-static const float no_priority = -1.0f; /* the largest so far */
+static const float no_priority = NAN; /* the largest in the window */
 static const void *const extras[FIELDS] = {[FIELDS - 1] = &no_priority};
 
 /* Steps of an environment, and the blocks of them. */

@@ -149,9 +149,10 @@ TEST(a_clipped_reward_and_a_discount_of_its_own_are_among_many_fields)
         config.upload = upload, config.reward_clip = 1.0f;
         CHECK(replay_fixture_open(&s, test_device(), &config, 1));
         tagged_arrays(&s.row_tags, 0, COUNT, arrays);
+        const uint8_t *const terminated = arrays[1];
         float *const rewards = arrays[37], *const discounts = arrays[38];
         for (int i = 0; i < COUNT; i++)
-            rewards[i] = 0.25f * (float)(i - COUNT / 2), discounts[i] = (float)i, ids[i] = i;
+            rewards[i] = 0.25f * (float)(i - COUNT / 2), discounts[i] = terminated[i] ? 0 : (float)i, ids[i] = i;
         CHECK_OK(gpur_writer_append_fields(s.writer, COUNT, (const void *const *)arrays, NULL, NULL));
         CHECK_OK(gpur_replay_gather(s.replay, COUNT, ids, NULL, &batch));
         CHECK_OK(gpur_batch_read(batch, "reward", got, sizeof got));
