@@ -267,15 +267,13 @@ static int use_returns(options *o, const settings *s, gpur_returns_config *retur
                                            : 0;
 }
 
-/* By default the replay's largest batch has 4,096 transitions, or as many as half of its capacity has room for if they
- * share no frames. A larger batch has to be set. */
+/* By default the replay's largest batch has 4,096 transitions. A larger batch has to be set. */
 static int use_batch(int64_t capacity, int64_t batch_size, gpur_replay_config *replay)
 {
-    const int64_t frames = replay->layout == GPUR_LAYOUT_FRAMES ? replay->frame_stack + 1 : 1; /* of a transition */
     if (capacity / 2 < batch_size)
         return fail("--capacity is %" PRId64 " and --batch is %" PRId64 "; the first must be at least twice the second",
                     capacity, batch_size);
-    if (batch_size > 4096 || batch_size > capacity / 2 / frames)
+    if (batch_size > 4096)
         replay->max_batch = batch_size;
     return 0;
 }

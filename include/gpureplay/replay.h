@@ -205,10 +205,12 @@ typedef struct gpur_replay_config {
     int64_t min_size;         /* burn-in: gpur_replay_sample, gpur_replay_sample_into and gpur_learner_train return
                                  GPUR_TOO_FEW until this many transitions have become visible, including those evicted
                                  since. 0 to capacity; default 1 */
-    int64_t max_batch;        /* the most transitions of one batch; at most capacity - block_rows. 0, the default:
-                                 4,096, or capacity / 2 if that is less, and at least 1. GPUR_LAYOUT_FRAMES: capacity /
-                                 2 / F in place of capacity / 2, where F = min(frame_stack + n_step, 2 frame_stack) is
-                                 the largest number of frames of one transition */
+    int64_t max_batch;        /* the most transitions of one batch, 1 to 2^31 - 1. 0, the default: 4,096, or the capacity
+                                 if that is less. With GPUR_UNIFORM_DISTINCT a sample needs as many visible transitions,
+                                 also while a block is in flight: then at most capacity - block_rows, which takes the
+                                 capacity's place in the default, too. With GPUR_LAYOUT_FRAMES capacity / 2 / F does in
+                                 that default, where F = min(frame_stack + n_step, 2 frame_stack) is the largest number
+                                 of frames of one transition. */
     float gamma;              /* discount of one step, 0 to 1; default 0.99 */
     float reward_clip;        /* above 0: all rewards are clipped to [-reward_clip, reward_clip] before they are stored;
                                  the schema must have a field "reward" of one float32. 0, the default: not clipped */
@@ -246,8 +248,9 @@ typedef struct gpur_replay_config {
                                  Why: an episode has one frame more than transitions; and a transition can only link to
                                  the last extra_frames frames (or as many as a staging block holds, if that is more). A
                                  frame that it needs and that is older is stored again. The ring has room for more than
-                                 capacity + extra_frames frames if max_batch + block_rows transitions could need more,
-                                 with no frame in common; gpur_replay_plan has the number */
+                                 capacity + extra_frames frames if capacity / 2 / F + block_rows transitions (or
+                                 max_batch + block_rows, if that is less, or with GPUR_UNIFORM_DISTINCT) could need
+                                 more, with no frame in common; gpur_replay_plan has the number */
     int32_t eviction;         /* GPUR_EVICT_*; default OLDEST */
     float evict_alpha;        /* GPUR_EVICT_BY_PRIORITY: the exponent, -10 to 0; default -0.4. No effect otherwise, but
                                  must be in range */
@@ -281,8 +284,9 @@ GPUR_API gpur_status gpur_replay_config_preset(gpur_replay_config *config, const
  *
  *   replay  receives the handle, or NULL if the call fails; destroy it with gpur_replay_destroy
  *
- *   GPUR_INVALID_ARGUMENT  a bad schema, a value out of its range, NULL, or a capacity below max_batch + block_rows,
- *                          which is the room for a batch beside a staging block that is being uploaded
+ *   GPUR_INVALID_ARGUMENT  a bad schema, a value out of its range, NULL, or a capacity that has no room for a
+ *                          transition beside the staging block that is being uploaded, or with GPUR_UNIFORM_DISTINCT
+ *                          for max_batch of them
  *   GPUR_OUT_OF_MEMORY     the replay and one batch need more memory than the device has free (on the CPU, pinned
  *                          memory counts, too). The message has the capacity that would fit, or, if none would, which
  *                          other settings take the memory
@@ -331,7 +335,7 @@ GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
  * the oldest, or are chosen, at this point in the order of calls, and later launches do not see them. Publishes first,
  * like gpur_replay_update_priorities. Any thread.
  *
- *   keep  max_batch to capacity
+ *   keep  1 to capacity
  *
  *   GPUR_INVALID_ARGUMENT  keep out of range, or NULL; nothing is evicted
  */

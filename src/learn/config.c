@@ -7,6 +7,7 @@
 #include "learn/optimizer.h"
 #include "replay/config.h"
 #include "replay/sampler/sampler.h"
+#include "replay/storage/layout.h"
 #include "base/status.h"
 #include "gpureplay/learner.h"
 
@@ -101,12 +102,19 @@ gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema 
 
 enum { MAX_UNROLL = 64 };
 
-static gpur_status check_batch(const gpur_learner_config *config, int64_t max_batch)
+/* Without replacement as many rows must stay visible, which a replay that samples so itself sees to. */
+static gpur_status check_batch(const gpur_learner_config *config, const gpur_replay_config *replay)
 {
-    GPUR_REQUIRE(config->batch_size >= 1 && config->batch_size <= max_batch,
+    const int64_t kept = gpur_kept_rows(replay);
+    GPUR_REQUIRE(config->batch_size >= 1 && config->batch_size <= replay->max_batch,
                  "batch_size is %" PRId64 "; it must be 1 to the replay's max_batch, %" PRId64 " (a setting of the "
                  "replay)",
-                 config->batch_size, max_batch);
+                 config->batch_size, replay->max_batch);
+    GPUR_REQUIRE(config->index_source != GPUR_UNIFORM_DISTINCT || config->batch_size <= kept,
+                 "batch_size is %" PRId64 " and index_source GPUR_UNIFORM_DISTINCT (2); of this replay it must be at "
+                 "most %" PRId64 ", the transitions that stay visible while a block is in flight, or the replay's "
+                 "index_source GPUR_UNIFORM_DISTINCT, too",
+                 config->batch_size, kept);
     return GPUR_OK;
 }
 
@@ -149,10 +157,10 @@ gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_re
 {
     GPUR_TRY(gpur_algorithm_dqn.check(config));
     GPUR_TRY(gpur_optimizer_check(&config->optimizer));
-    GPUR_TRY(check_batch(config, replay->max_batch));
     GPUR_TRY(check_source(config, replay));
     if (config->index_source == GPUR_SOURCE_AUTO)
         config->index_source = replay->index_source;
+    GPUR_TRY(check_batch(config, replay));
     GPUR_TRY(check_acting(config));
     GPUR_TRY(gpur_math_check(config->math));
     GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",

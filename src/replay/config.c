@@ -87,19 +87,25 @@ static gpur_status check_capacity(const gpur_replay_config *c, int64_t pitch)
                  "gpur_replay_config.max_batch is %" PRId64 "; it must be 1 or more, or 0 for the "
                  "default",
                  c->max_batch);
-    GPUR_REQUIRE(c->max_batch <= INT32_MAX, "gpur_replay_config.max_batch is %" PRId64 "; it must be at most %d",
-                 c->max_batch, INT32_MAX);
+    const int64_t most = limit < INT32_MAX ? limit : INT32_MAX;
+    GPUR_REQUIRE(c->max_batch <= most, "gpur_replay_config.max_batch is %" PRId64 "; it must be at most %" PRId64,
+                 c->max_batch, most);
     return GPUR_OK;
 }
 
 /* While a full ring receives a block, the rows that the block overwrites are evicted and its own are not visible yet. A
- * sample must still find max_batch rows. */
+ * sample must still find a row, or without replacement max_batch rows. */
 static gpur_status check_sizes(const gpur_replay_config *c)
 {
-    GPUR_REQUIRE(c->block_rows < c->capacity && c->max_batch <= c->capacity - c->block_rows,
-                 "gpur_replay_config.capacity is %" PRId64 "; it must have room for a batch of max_batch = %" PRId64
-                 " beside a block of block_rows = %" PRId64 " in flight",
-                 c->capacity, c->max_batch, c->block_rows);
+    GPUR_REQUIRE(c->block_rows < c->capacity,
+                 "gpur_replay_config.capacity is %" PRId64 " and block_rows %" PRId64
+                 "; the first must be larger, because a row must stay visible while a block is in flight",
+                 c->capacity, c->block_rows);
+    GPUR_REQUIRE(c->index_source != GPUR_UNIFORM_DISTINCT || c->max_batch <= c->capacity - c->block_rows,
+                 "gpur_replay_config.max_batch is %" PRId64 " and index_source GPUR_UNIFORM_DISTINCT (2); it must be at "
+                 "most capacity - block_rows = %" PRId64
+                 ", because so many transitions stay visible while a block is in flight",
+                 c->max_batch, c->capacity - c->block_rows);
     GPUR_REQUIRE(c->min_size >= 0 && c->min_size <= c->capacity,
                  "gpur_replay_config.min_size is %" PRId64 "; it must be 0 to the capacity, %" PRId64, c->min_size,
                  c->capacity);

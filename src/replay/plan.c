@@ -93,7 +93,8 @@ gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay
                                  const gpur_schema *schema, gpur_device *device)
 {
     const fit_query f = {checked, schema, !gpur_device_get_traits(device)->has_own_memory};
-    const int64_t min_capacity = checked->block_rows + checked->max_batch;
+    const int is_distinct = checked->index_source == GPUR_UNIFORM_DISTINCT;
+    const int64_t min_capacity = checked->block_rows + (is_distinct ? checked->max_batch : 1);
     int64_t total = 0, available = 0;
     GPUR_TRY(gpur_memory_available(device, &total, &available));
     if (rings_of(plan) <= available - outside_rings(&f, plan))

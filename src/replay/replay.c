@@ -120,9 +120,8 @@ gpur_status gpur_replay_trim(gpur_replay *replay, int64_t keep)
     trim t = {replay, keep};
     gpur_stream *stream = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
-    GPUR_REQUIRE(keep >= replay->config.max_batch && keep <= replay->config.capacity,
-                 "keep = %" PRId64 "; it must be max_batch = %" PRId64 " to capacity = %" PRId64, keep,
-                 replay->config.max_batch, replay->config.capacity);
+    GPUR_REQUIRE(keep >= 1 && keep <= replay->config.capacity,
+                 "keep is %" PRId64 "; it must be 1 to capacity = %" PRId64, keep, replay->config.capacity);
     GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_refresh, &stream));
     return gpur_consumer_end(replay, gpur_with_window_locked(replay, trim_locked, &t));
 }

@@ -518,10 +518,49 @@ def test_a_trimmed_buffer_keeps_the_newest():
         assert len(buffer) == 40 and buffer.stats.evicted == 20 and buffer.priority_stats.nonzero == 40
         buffer.extend(x=np.arange(60, 84))
         assert len(buffer) == 64 and buffer.stats.evicted == 20
-        for keep in (7, 65):
-            with pytest.raises(gpureplay.InvalidArgument, match=f"keep = {keep}; it must be max_batch = 8 to capacity"):
+        for keep in (0, 65):
+            with pytest.raises(gpureplay.InvalidArgument, match=f"keep is {keep}; it must be 1 to capacity = 64"):
                 buffer.trim(keep)
         assert len(buffer) == 64
+        buffer.trim(1)
+        assert len(buffer) == 1 and buffer.sample(8).x.tolist() == [83] * 8
+
+
+@pytest.mark.parametrize("capacity, settings", [
+    *((capacity, {"prioritized": prioritized}) for capacity in (2, 3, 100) for prioritized in (False, True)),
+    (2, {"distinct": True}), (64, {"distinct": True}), (40, {"block_rows": 39}), (40, {"prioritized": True,
+                                                                                      "eviction": "priority"})])
+def test_a_full_small_buffer_is_sampled_and_updated_whole(capacity, settings):
+    with gpureplay.ReplayBuffer(capacity, {"x": "int32"}, device="cpu", seed=1, **settings) as buffer:
+        most, block = buffer.config["max_batch"], buffer.config["block_rows"]
+        assert most == capacity - (block if "distinct" in settings else 0)
+        for begin in range(0, 4 * capacity, capacity):
+            buffer.extend(x=np.arange(begin, begin + capacity))
+            batch = buffer.sample(most)
+            if "eviction" not in settings:
+                assert len(buffer) == capacity and batch.x.min() >= begin and (batch.x == batch.id).all()
+            if "distinct" in settings:
+                assert len(set(batch.x)) == most
+            if settings.get("prioritized") and "eviction" not in settings:
+                ids = np.arange(begin, begin + capacity)
+                buffer.update_priorities(ids, ids % 7 + 1.0)
+                assert np.array_equal(buffer.get_priorities(ids), np.float32(ids % 7 + 1.0) + np.float32(1e-6))
+        with pytest.raises(gpureplay.InvalidArgument, match=f"it must be 1 to max_batch = {most}"):
+            buffer.sample(most + 1)
+
+
+def test_a_full_small_buffer_of_frames_is_sampled_whole():
+    fields = {"obs": ((4, 2), "uint8"), "action": "int32", "reward": "float32", "next_obs": ((4, 2), "uint8"),
+              "terminated": "bool", "truncated": "bool"}
+    with gpureplay.ReplayBuffer(50, fields, device="cpu", frame_stack=4, observations="stacks") as buffer:
+        obs = np.zeros((4, 2), np.uint8)
+        for step in range(1, 170):
+            next_obs = np.concatenate([obs[1:], np.full((1, 2), step, np.uint8)])
+            buffer.add(obs=obs, action=step, reward=0.0, next_obs=next_obs, terminated=False, truncated=False)
+            obs = next_obs
+            batch = buffer.sample(50)
+            assert (batch.next_obs[:, -1, 0] == batch.action).all() and batch.action.min() > step - 50
+        assert len(buffer) == 50
 
 
 @pytest.mark.parametrize("name", ["obs.left", "device", "_arrays", "__name", "keys", "items", "torch", "class", "é",

@@ -322,6 +322,10 @@ def test_a_learner_samples_as_the_buffer_unless_set():
             assert written(gpureplay.DQN(buffer, **net(**settings)), buffer) == count, settings
         with pytest.raises(gpureplay.TooFew, match="distinct|400"):
             gpureplay.DQN(buffer, **net(distinct=True, batch_size=400)).train(1)
+        most = buffer.capacity // 2  # stay visible while others come; as many as that may be drawn with replacement
+        with pytest.raises(gpureplay.InvalidArgument, match=f"batch_size is {most + 1} .* at most {most}, the transit"):
+            gpureplay.DQN(buffer, **net(distinct=True, batch_size=most + 1))
+        gpureplay.DQN(buffer, **net(batch_size=most + 1)).close()
 
 
 # The same trainings as print_losses.c, with the same bits.

@@ -211,8 +211,8 @@ def test_a_uniform_buffer_says_what_it_lacks(monkeypatch, call, by_extension):
 
 
 REFUSED = {
-    "too many": ({"batch_size": 33}, ValueError, "batch_size is 33; it must be 1 to max_batch = 32"),
-    "none": ({"batch_size": 0}, ValueError, "batch_size is 0; it must be 1 to max_batch = 32"),
+    "too many": ({"batch_size": 65}, ValueError, "batch_size is 65; it must be 1 to max_batch = 64"),
+    "none": ({"batch_size": 0}, ValueError, "batch_size is 0; it must be 1 to max_batch = 64"),
     "half": ({"batch_size": 2.5}, TypeError, "batch_size is 2.5; it must be an integer"),
     "text": ({"batch_size": "8"}, TypeError, "batch_size is '8'"),
     "stream": ({"stream": 7}, ValueError, "stream is 7; on the CPU it must be None"),
@@ -309,7 +309,7 @@ def test_a_row_without_a_priority_gets_the_largest_of_the_buffer():
 
 @needs_files
 def test_a_file_has_the_priorities_and_their_unit(tmp_path):
-    settings = {"alpha": 1.0, "priority_offset": 0.0}
+    settings = {"alpha": 1.0, "priority_offset": 0.0, "seed": 1}
     with make(**settings) as buffer, gpureplay.ReplayBuffer(64, FIELDS, device="cpu", prioritized=True, max_batch=48,
                                                            **settings) as other:
         buffer.update_priorities(np.arange(40), np.arange(40) * 1e-9)

@@ -537,6 +537,5 @@ def test_a_small_buffer_samples_what_agents_want():
     """Also with observations stored once."""
     buffer, _ = make("by priority, once", steps=1500, capacity=2000)
     assert buffer.sample(256).weights.shape == (256, 1)
-    for capacity in range(2, 70, 7):
-        assert make("by priority, once", 0, capacity)[0]._max_batch == capacity // 2
-    assert sb3._max_batch_of(1_000_000, None, True) == 4096 and sb3._max_batch_of(16_000, None, True) == 2000
+    for capacity in (2, 9, 69):
+        assert make("by priority, once", 0, capacity)[0]._max_batch == capacity

@@ -9,7 +9,9 @@ void reference_begin(reference_replay *model, const gpur_replay_config *settings
     memset(model, 0, sizeof *model);
     model->capacity = settings->capacity;
     model->block_rows = settings->block_rows;
-    model->max_batch = settings->max_batch;
+    model->kept = settings->max_batch;
+    if (settings->index_source != GPUR_UNIFORM_DISTINCT && model->kept > settings->capacity / 2)
+        model->kept = settings->capacity / 2;
     model->flush = settings->flush;
     model->rows = malloc((size_t)room);
     model->room = room;
@@ -48,7 +50,7 @@ static void upload(reference_replay *model, int64_t count)
 {
     const int64_t in_flight =
         reference_count(model, ROW_PUBLISH_NEXT) + model->refreshed + reference_count(model, ROW_PUBLISH_AFTER);
-    if (in_flight + count + model->max_batch > model->capacity) {
+    if (in_flight + count + model->kept > model->capacity) {
         model->refreshed = 0;
         move_all(model, ROW_PUBLISH_NEXT, ROW_VISIBLE);
         move_all(model, ROW_PUBLISH_AFTER, ROW_VISIBLE);

@@ -14,7 +14,7 @@
 enum { ROW_STAGED, ROW_PUBLISH_AFTER, ROW_PUBLISH_NEXT, ROW_VISIBLE, ROW_GONE };
 
 typedef struct reference_replay {
-    int64_t capacity, block_rows, max_batch;
+    int64_t capacity, block_rows, kept; /* kept: rows that stay visible while a block comes */
     int32_t flush;
     unsigned char *rows; /* (room) where each row is */
     int64_t count, room;

@@ -80,7 +80,7 @@ TEST(bad_schemas_are_refused_with_the_reason)
     check_refused(&frames, "\"obs\" and \"next_obs\" differ");
 }
 
-enum { PLAIN, PRIORITIZED, FRAMES };
+enum { PLAIN, PRIORITIZED, DISTINCT, FRAMES };
 
 static gpur_replay_config config_of(int which)
 {
@@ -90,6 +90,8 @@ static gpur_replay_config config_of(int which)
         config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = 4;
     if (which == PRIORITIZED)
         config.prioritized = 1, config.index_source = GPUR_PRIORITIZED_STRATIFIED;
+    if (which == DISTINCT)
+        config.index_source = GPUR_UNIFORM_DISTINCT;
     return config;
 }
 
@@ -107,9 +109,9 @@ typedef struct refusal {
 static const refusal refusals[] = {
     {PLAIN, OF('l', capacity), 1, "capacity is 1; it must be 2 to"},
     {PLAIN, OF('l', capacity), 1e18, "capacity is 1000000000000000000"},
-    {PLAIN, OF('l', block_rows), 60, "room for a batch of max_batch = 50 beside a block of block_rows = 60"},
-    {PLAIN, OF('l', block_rows), 100, "capacity is 100; it must have room"},
-    {PLAIN, OF('l', max_batch), 100, "capacity is 100; it must have room"},
+    {PLAIN, OF('l', block_rows), 100, "capacity is 100 and block_rows 100; the first must be larger"},
+    {DISTINCT, OF('l', max_batch), 91, "max_batch is 91 and index_source GPUR_UNIFORM_DISTINCT (2); it must be at most "
+                                       "capacity - block_rows = 90"},
     {PLAIN, OF('l', min_size), 101, "min_size is 101; it must be 0 to the capacity, 100"},
     {PLAIN, OF('i', weight_norm), 2, "weight_norm is 2 and prioritized 0; without priorities it must be 0"},
     {PLAIN, OF('f', alpha), 0.5, "alpha is 0.5 and prioritized 0; without priorities it must be 0.6"},
@@ -163,7 +165,7 @@ TEST(a_refused_create_leaves_no_handle_and_no_memory)
     config = replay_fixture_config(atari, 8, 100, 20, 10);
     config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = 4, config.extra_frames = 4000000000;
     CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
-    CHECK_MESSAGE("the least capacity beside them, 30 with 4000000350 frames, ");
+    CHECK_MESSAGE("the least capacity beside them, 21 with 4000000305 frames, ");
     CHECK_EQUAL(test_memory_used(device), before);
     gpur_device_close(device);
 }
@@ -276,7 +278,7 @@ TEST(frames_layout_and_priorities_take_what_the_documents_say)
 TEST(the_device_holds_what_the_plan_says)
 {
     enum { KINDS = 5 };
-    static const int64_t max_rows[KINDS] = {128, 128, 128, 700 / 2 / 2, 700 / 2 / 5};
+    static const int64_t max_rows[KINDS] = {128, 128, 128, 700, 700};
     static const unsigned char obs[4 * 84 * 84], no;
     static const float reward;
     gpur_device *const device = test_device();
@@ -315,13 +317,15 @@ TEST(the_defaults_that_depend_on_the_layout_are_those_of_the_header)
     static const struct {
         int64_t capacity;
         int32_t stack, n_step; /* stack 0: rows layout */
-        int64_t block_rows, max_batch;
+        int64_t block_rows, max_batch, max_distinct;
     } rows[] = {
-        {1000000, 0, 1, 2000, 4096}, {8000, 0, 1, 500, 4000}, {2, 0, 1, 1, 1},
-        {1000000, 4, 1, 2000, 4096}, {8000, 4, 1, 125, 800},  {8000, 4, 3, 125, 571}, /* of 5 frames; of 7 */
-        {8000, 4, 50, 125, 500},     {8000, 1, 1, 125, 2000}, {2, 1, 1, 1, 1},        /* of 8, which two stacks are */
+        {1000000, 0, 1, 2000, 4096, 4096}, {800, 0, 1, 50, 800, 750},       {2, 0, 1, 1, 2, 1},
+        {1000000, 4, 1, 2000, 4096, 4096}, {8000, 4, 1, 125, 4096, 800},    {8000, 4, 3, 125, 4096, 571}, /* 5, 7 */
+        {8000, 4, 50, 125, 4096, 500},     {8000, 1, 1, 125, 4096, 2000},   {2, 1, 1, 1, 2, 1}, /* 8 frames, 2 */
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t n = 0; n < 2 * sizeof rows / sizeof *rows; n++) {
+        const size_t i = n / 2;
+        const int is_distinct = n % 2;
         const int is_atari = rows[i].stack == 4;
         gpur_replay_config config =
             replay_fixture_config(is_atari ? atari : melee, is_atari ? 8 : 5, rows[i].capacity, 0, 0);
@@ -329,8 +333,10 @@ TEST(the_defaults_that_depend_on_the_layout_are_those_of_the_header)
         gpur_schema schema;
         config.layout = rows[i].stack ? GPUR_LAYOUT_FRAMES : GPUR_LAYOUT_ROWS, config.n_step = rows[i].n_step;
         config.frame_stack = rows[i].stack ? rows[i].stack : 1;
+        config.index_source = is_distinct ? GPUR_UNIFORM_DISTINCT : GPUR_SOURCE_AUTO;
         CHECK_OK(gpur_replay_config_check(&config, &checked, &schema));
-        TEST_REQUIRE(checked.block_rows == rows[i].block_rows && checked.max_batch == rows[i].max_batch,
+        TEST_REQUIRE(checked.block_rows == rows[i].block_rows &&
+                         checked.max_batch == (is_distinct ? rows[i].max_distinct : rows[i].max_batch),
                      "row %d: block_rows %lld, max_batch %lld", (int)i, (long long)checked.block_rows,
                      (long long)checked.max_batch);
     }

@@ -59,6 +59,14 @@ static int failed(void)
     return atomic_load(&test_state.failures) > 0;
 }
 
+/* Of a replay of frames and one of rows as many rows stay visible only up to what frames have room for. */
+static int64_t max_batch_of(const layouts_setting *s)
+{
+    const int32_t stack = s->shape.stack, frames = stack < s->n_step ? 2 * stack : stack + s->n_step;
+    const int64_t half = s->capacity / 2 / frames, most = s->rows_only ? s->capacity : half > 1 ? half : 1;
+    return s->index_source == GPUR_UNIFORM_DISTINCT ? s->capacity - s->block_rows : most;
+}
+
 static layouts_setting setting_of(int kind, uint64_t seed, uint64_t *random)
 {
     const int rows_only = kind == EPISODES;
@@ -82,7 +90,7 @@ static layouts_setting setting_of(int kind, uint64_t seed, uint64_t *random)
         .seed = seed,
     };
     s.block_rows = 1 + xorshift_below(random, s.capacity / 2);
-    s.max_batch = 1 + xorshift_below(random, s.capacity - s.block_rows < 32 ? s.capacity - s.block_rows : 32);
+    s.max_batch = 1 + xorshift_below(random, max_batch_of(&s) < 32 ? max_batch_of(&s) : 32);
     s.extra_frames = xorshift_below(random, 4) ? 1 + xorshift_below(random, s.capacity) : 0;
     if (rows_only && PLAYER_ENVS * s.n_step <= (s.staging_blocks - 1) * s.block_rows)
         s.when_full = xorshift_below(random, 2) ? GPUR_WHEN_FULL_ERROR : GPUR_WHEN_FULL_WAIT;
@@ -108,7 +116,7 @@ static gpur_status open_rows(model *m, uint64_t seed)
     layouts_setting *const s = &w->setting;
     w->random = seed * 0x9E3779B97F4A7C15ull + 1;
     s->capacity = 4 + xorshift_below(&w->random, 60), s->block_rows = 1 + xorshift_below(&w->random, s->capacity / 2);
-    s->max_batch = 1 + xorshift_below(&w->random, s->capacity - s->block_rows);
+    s->max_batch = 1 + xorshift_below(&w->random, s->capacity);
     set_priorities(s, seed, &w->random);
     w->device = test_device();
     w->replay_count = 1;
@@ -512,8 +520,7 @@ static void reload(model *m)
 static void trim(model *m)
 {
     layouts_fixture *const w = &m->fixture;
-    const int64_t least = w->config.max_batch,
-                  keep = least + xorshift_below(&w->random, w->config.capacity + 1 - least);
+    const int64_t keep = 1 + xorshift_below(&w->random, w->config.capacity);
     for (int r = 0; r < w->replay_count; r++)
         CHECK_OK(gpur_replay_trim(w->replays[r], keep));
     refresh(m);

@@ -104,10 +104,8 @@ TEST(a_soft_capacity_overwrites_nothing_between_two_trims)
     const gpur_replay_config config = replay_fixture_plain_config(30, 5, 4, GPUR_FLUSH_AUTO);
     CHECK(open_fixture(&config, 0));
     CHECK_FAILS(gpur_replay_trim(NULL, 4), GPUR_INVALID_ARGUMENT, "replay is NULL");
-    CHECK_FAILS(gpur_replay_trim(s.replay, 3), GPUR_INVALID_ARGUMENT,
-                "keep = 3; it must be max_batch = 4 to capacity = 30");
-    CHECK_FAILS(gpur_replay_trim(s.replay, 31), GPUR_INVALID_ARGUMENT,
-                "keep = 31; it must be max_batch = 4 to capacity = 30");
+    CHECK_FAILS(gpur_replay_trim(s.replay, 0), GPUR_INVALID_ARGUMENT, "keep is 0; it must be 1 to capacity = 30");
+    CHECK_FAILS(gpur_replay_trim(s.replay, 31), GPUR_INVALID_ARGUMENT, "keep is 31; it must be 1 to capacity = 30");
     CHECK_OK(gpur_replay_trim(s.replay, 4)); /* of an empty replay */
     for (int64_t rows = 20; rows < 200; rows += 10) {
         CHECK_OK(replay_fixture_append(&s, rows == 20 ? 20 : 10));

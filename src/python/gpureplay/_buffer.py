@@ -79,8 +79,10 @@ class ReplayBuffer(Handle):
         vector environments, else "disabled". A vector of one environment must say it, and `add` refuses its steps
         otherwise. `for_env` reads it from the environment.
     min_size: the number of transitions before `sample` and `DQN.train` begin. Until then they raise TooFew.
-    max_batch: the largest batch. Default: 4,096, or half the capacity if that is less. For layout "frames" the half is
-        divided by frame_stack + n_step, or by 2 frame_stack if that is less.
+    max_batch: the largest batch, and the most priorities of one update. Default: 4,096, or the capacity if that is
+        less. With distinct=True it is at most capacity - block_rows, since so many transitions stay visible while
+        others come; the default is that at most, and for layout "frames" half the capacity, divided by frame_stack +
+        n_step, or by 2 frame_stack if that is less.
     gamma: the discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; 0: they are
         not.
     distinct: no transition appears twice in a batch. seed: the seed of sampling. None: 0 for the first buffer of the
@@ -510,7 +512,7 @@ class ReplayBuffer(Handle):
                           "transitions are loaded", RuntimeWarning, stacklevel=2)
 
     def trim(self, keep: int) -> None:
-        """Evicts transitions, the oldest or as `eviction` says, until at most `keep` are left, max_batch to capacity. A
+        """Evicts transitions, the oldest or as `eviction` says, until at most `keep` are left, 1 to capacity. A
         buffer that is trimmed now and then to less than its capacity has a soft capacity: adding takes the room above
         it, and overwrites nothing between two trims unless the capacity itself is reached [Horgan et al. 2018, section
         4.1]."""

@@ -281,9 +281,12 @@ def _set_extra_frames(config: _c_api.ReplayConfig, fields: list[Field], num_envs
 
 
 def max_batch_of(config: _c_api.ReplayConfig) -> int:
-    frames = min(2 * config.frame_stack,
-                 config.frame_stack + config.n_step) if config.layout == _c_api.LAYOUT_FRAMES else 1
-    return int(config.max_batch) or min(4096, max(1, config.capacity // 2 // frames))
+    most = config.capacity
+    if config.index_source == _c_api.UNIFORM_DISTINCT and config.layout == _c_api.LAYOUT_FRAMES:
+        most = config.capacity // 2 // min(2 * config.frame_stack, config.frame_stack + config.n_step)
+    elif config.index_source == _c_api.UNIFORM_DISTINCT:
+        most -= _block_rows_of(config)
+    return int(config.max_batch) or min(4096, max(1, most))
 
 
 def index_source_of(config: _c_api.ReplayConfig) -> int:

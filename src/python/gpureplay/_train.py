@@ -336,13 +336,11 @@ def _use_returns(options: Options, agent: Settings) -> None:
 
 
 def use_batch(buffer: Settings, size: int) -> None:
-    """By default the buffer's largest batch has 4,096 transitions, or as many as half of its capacity has room for if
-    they share no frames. A larger batch has to be set."""
-    half = buffer["capacity"] // 2
-    if half < size:
+    """By default the buffer's largest batch has 4,096 transitions. A larger batch has to be set."""
+    if buffer["capacity"] // 2 < size:
         raise InvalidArgument(f"--capacity is {buffer['capacity']} and --batch is {size}; the first must be at least "
                               "twice the second")
-    if size > min(4096, half // (buffer["frame_stack"] + 1) if buffer["layout"] == "frames" else half):
+    if size > 4096:
         buffer["max_batch"] = size
 
 

@@ -69,8 +69,6 @@ except ModuleNotFoundError:
 
 __all__ = ["PrioritizedReplayBuffer", "PrioritizedReplayBufferSamples", "ReplayBuffer"]
 
-_MAX_BATCH = 4096  # transitions that are sampled at once, unless the buffer is small
-_COMMON_BATCH = 1024  # agents seldom want larger batches
 _CUT_STEPS = 16  # if more than half of so many steps continue no episode, there is a warning
 _NEEDS_FILES = ("optimize_memory_usage, n_steps above 1 and priorities are pickled, which `save_replay_buffer` does, "
                 "as files of the library, and this one was built without cJSON or xxHash: `sudo apt install "
@@ -103,9 +101,8 @@ class ReplayBuffer:
     optimize_memory_usage: each observation is stored once; see below.
     handle_timeout_termination: an episode that its time limit ended (infos[i]["TimeLimit.truncated"]) is not done.
     seed: of sampling. None: it follows from the state of NumPy's global generator.
-    max_batch: the largest batch that is sampled at once. None: 4,096, or 15/16 of the transitions if that is less. With
-        optimize_memory_usage it is an eighth of the transitions, but at least 1,024 or half of them. A larger batch is
-        joined from several, which costs a copy.
+    max_batch: the largest batch that is sampled at once. None: 4,096, or all transitions if those are fewer. A larger
+        batch is joined from several, which costs a copy.
     block_rows: the number of transitions that are copied to the device at once. None: the library's default.
     check_nan: a step with NaN or infinity in it is refused.
     n_steps, gamma: with n_steps above 1, a transition's reward is the return of that many steps, or of fewer if the
@@ -149,9 +146,7 @@ class ReplayBuffer:
         self._keys = [name[len("obs."):] for name in self._fields if name.startswith("obs.")]  # of a Dict space
         self._shapes = {name: (n_envs, *shape) for name, (shape, _) in self._fields.items()}  # of a step
         self._shapes["done"] = self._shapes["truncated"] = self._shapes["reward"]
-        self._max_batch: int = max_batch or _max_batch_of(self.buffer_size * n_envs, block_rows,
-                                                          self.optimize_memory_usage)
-        self._settings: dict[str, Any] = {"block_rows": block_rows, "check_nan": check_nan, **self._priority_settings,
+        self._settings: dict[str, Any] = {"max_batch": max_batch, "block_rows": block_rows, "check_nan": check_nan, **self._priority_settings,
                                           **_settings_of(self, frame_stack, stack_axis),
                                           "seed": _seed_of_numpy() if seed is None else seed}
         if n_steps == 1:
@@ -163,8 +158,8 @@ class ReplayBuffer:
         if "_replay" in self.__dict__:
             self.close()
         self._replay = _buffer.ReplayBuffer(self.buffer_size * self.n_envs, self._fields, device=str(self._device),
-                                            num_envs=self.n_envs, autoreset="disabled", max_batch=self._max_batch,
-                                            **self._settings)
+                                            num_envs=self.n_envs, autoreset="disabled", **self._settings)
+        self._max_batch: int = self._replay.config["max_batch"]
         # For arrays in the shapes in which Stable-Baselines3 has them: (n_envs, ...) of the spaces' own.
         given = {name: shape for name, shape, _ in from_spaces(self.observation_space, self.action_space)}
         self._adder = self._replay._writer._make_adder({**given, "done": ()})
@@ -606,15 +601,6 @@ def _settings_of(buffer: ReplayBuffer, frame_stack: int, stack_axis: str) -> dic
     of_frames = {"layout": "frames", "frame_stack": frame_stack, "stack_axis": stack_axis}
     return {**(of_frames if buffer.optimize_memory_usage else {}),
             **({"n_step": buffer.n_steps, "gamma": buffer.gamma} if buffer.n_steps > 1 else {})}
-
-
-def _max_batch_of(capacity: int, block_rows: int | None, once: bool) -> int:
-    """The default of max_batch. It is larger than the library's if the buffer is small, because the originals sample as
-    many transitions as they hold. Where observations are stored once it is small beside the capacity, because there
-    must be room for all observations of the largest batch, twice over; but not below what agents sample."""
-    if once:
-        return max(min(_MAX_BATCH, capacity // 8), min(_COMMON_BATCH, capacity // 2), 1)
-    return max(min(_MAX_BATCH, capacity - (block_rows or max(capacity // 16, 1))), 1)
 
 
 def _warn_of_n_steps(buffer: ReplayBuffer) -> None:

@@ -59,8 +59,23 @@ static int32_t frames_of_row(const gpur_replay_config *c)
     return (int32_t)gpur_min(2 * c->frame_stack, c->frame_stack + c->n_step);
 }
 
-/* With GPUR_LAYOUT_FRAMES the defaults are smaller: the ring of frames must hold max_batch + block_rows rows even if
- * they share no frames, and the frames that usual rows need should be enough for that. */
+int64_t gpur_kept_rows(const gpur_replay_config *c)
+{
+    const int64_t frames = c->layout == GPUR_LAYOUT_FRAMES ? frames_of_row(c) : 1;
+    const int64_t most = gpur_max(1, gpur_min(c->capacity - c->block_rows, c->capacity / 2 / frames));
+    return c->index_source == GPUR_UNIFORM_DISTINCT ? c->max_batch : gpur_min(c->max_batch, most);
+}
+
+/* Batches without replacement need as many visible rows, for which the ring of frames must have room even if they share
+ * none: the frames that usual rows need should be enough for that. */
+static int64_t default_max_batch(const gpur_replay_config *c)
+{
+    const int64_t most = c->index_source != GPUR_UNIFORM_DISTINCT ? c->capacity
+                         : c->layout == GPUR_LAYOUT_FRAMES        ? c->capacity / 2 / frames_of_row(c)
+                                                                  : c->capacity - c->block_rows;
+    return gpur_min(DEFAULT_MAX_BATCH, gpur_max(1, most));
+}
+
 gpur_status gpur_ring_layout_resolve(gpur_replay_config *c, const gpur_schema *schema)
 {
     GPUR_TRY(check_choices(c));
@@ -70,8 +85,7 @@ gpur_status gpur_ring_layout_resolve(gpur_replay_config *c, const gpur_schema *s
     if (c->block_rows == 0)
         c->block_rows = gpur_min(DEFAULT_BLOCK_ROWS, gpur_max(1, c->capacity / (stores_frames ? 64 : 16)));
     if (c->max_batch == 0)
-        c->max_batch =
-            gpur_min(DEFAULT_MAX_BATCH, gpur_max(1, c->capacity / 2 / (stores_frames ? frames_of_row(c) : 1)));
+        c->max_batch = default_max_batch(c);
     return GPUR_OK;
 }
 
@@ -117,7 +131,7 @@ static int64_t extra_frames_of(const gpur_replay_config *c)
 }
 
 /* Rows are evicted in whole groups: a group's frames stay until its last row can go, and a group is evicted as soon as
- * one of its rows must go. So the ring of frames has room for two groups more than max_batch + block_rows rows. */
+ * one of its rows must go. So the ring of frames has room for two groups more than the kept rows and block_rows. */
 static gpur_frame_layout frame_layout_of(const gpur_replay_config *c, const gpur_field_info *obs)
 {
     gpur_frame_layout l = {
@@ -135,7 +149,7 @@ static gpur_frame_layout frame_layout_of(const gpur_replay_config *c, const gpur
     l.block_frames = c->block_rows + c->block_rows / EXTRA_FRAMES_SHARE + 2 * l.frames_per_row;
     l.reach = gpur_max(l.block_frames, extra);
     l.frames =
-        gpur_max(c->capacity + extra, (c->max_batch + c->block_rows + 2 * l.group_rows) * l.frames_per_row + l.reach);
+        gpur_max(c->capacity + extra, (gpur_kept_rows(c) + c->block_rows + 2 * l.group_rows) * l.frames_per_row + l.reach);
     return l;
 }
 

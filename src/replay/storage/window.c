@@ -134,12 +134,12 @@ gpur_window gpur_window_visible(const gpur_replay *replay)
     return visible;
 }
 
-/* 1 if uploading `rows` more rows could leave fewer than max_batch rows visible. */
+/* 1 if uploading `rows` more rows could leave fewer rows visible than gpur_kept_rows says. */
 static int is_crowded(const gpur_replay *replay, int64_t rows)
 {
     const gpur_window_state *const window = &replay->window;
     const int64_t unpublished = window->due_next_launch.rows + window->refreshed + window->due_launch_after.rows;
-    return unpublished + rows + replay->config.max_batch > replay->layout.guaranteed_rows;
+    return unpublished + rows + gpur_kept_rows(&replay->config) > replay->layout.guaranteed_rows;
 }
 
 int gpur_window_would_wait(const gpur_replay *replay, int64_t rows)

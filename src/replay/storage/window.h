@@ -56,7 +56,7 @@ typedef struct gpur_reservation {
 } gpur_reservation;
 
 /* Reserves slots for 1 to block_rows rows and their frames, and evicts the rows that are in the way. Publishes uploaded
- * rows first if fewer than max_batch could remain visible, or if the rows that leave are drawn by priority, from all that
+ * rows first if fewer than gpur_kept_rows could remain visible, or if the rows that leave are drawn by priority, from all that
  * a launch would see. */
 gpur_status gpur_window_reserve(gpur_replay *replay, int64_t rows, int64_t frames, gpur_reservation *to);
 
@@ -72,7 +72,7 @@ int gpur_window_would_wait(const gpur_replay *replay, int64_t rows);
 void gpur_window_publish_all_next(gpur_replay *replay);
 
 /* Publishes the rows that are due and sends the window to the device for a launch. Until gpur_window_end_launch, rows
- * leave the window only by eviction, which leaves at least max_batch rows; if it could not, the uploaded rows are
+ * leave the window only by eviction, which leaves at least gpur_kept_rows rows; if it could not, the uploaded rows are
  * published first. */
 gpur_status gpur_window_begin_launch(gpur_replay *replay);
 

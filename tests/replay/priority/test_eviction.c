@@ -82,7 +82,7 @@ enum { SLOTS = 600, CHUNK = GPUR_EVICT_ROWS };
 
 /* Where each row is. Row n of all takes slot slots[n % capacity]; the slot of the n-th evicted row is put there. */
 typedef struct model {
-    int64_t capacity, block_rows, max_batch;
+    int64_t capacity, block_rows, max_batch, kept;
     int64_t published, evicted, pending, staged, filled, appended;
     int64_t slots[SLOTS], turn[SLOTS], serial[SLOTS];
     double p[SLOTS], alpha; /* p: 0 in a free slot */
@@ -96,6 +96,7 @@ static void model_begin(model *m, const gpur_replay_config *config, float *given
 {
     memset(m, 0, sizeof *m);
     m->capacity = config->capacity, m->block_rows = config->block_rows, m->max_batch = config->max_batch;
+    m->kept = m->max_batch < m->capacity / 2 ? m->max_batch : m->capacity / 2;
     m->alpha = (double)config->evict_alpha, m->seed = config->seed, m->given = given;
     for (int64_t slot = 0; slot < m->capacity; slot++)
         m->slots[slot] = slot;
@@ -176,7 +177,7 @@ static void model_upload(model *m)
     if (m->staged == 0)
         return;
     const int64_t leaving = m->published - m->evicted + m->pending + m->staged - m->capacity;
-    if (leaving > 0 || m->pending + m->staged + m->max_batch > m->capacity)
+    if (leaving > 0 || m->pending + m->staged + m->kept > m->capacity)
         model_publish(m);
     if (leaving > 0)
         model_evict(m, leaving);
@@ -291,7 +292,7 @@ static void append_some(const fixture *f, model *m, uint64_t *random)
 
 static void trim_some(const fixture *f, model *m, uint64_t *random)
 {
-    const int64_t keep = m->max_batch + xorshift_below(random, m->capacity - m->max_batch + 1);
+    const int64_t keep = 1 + xorshift_below(random, m->capacity);
     model_refresh(m);
     CHECK_OK(gpur_replay_trim(f->replay, keep));
     if (m->published - m->evicted > keep)
