@@ -61,11 +61,21 @@ typedef struct update_request {
     int on_device;
 } update_request;
 
-/* Device memory cannot be looked at without waiting: there the kernel skips what is no priority. */
+/* It has no branches, so loops over it vectorize. */
+static int is_priority(float p)
+{
+    return (p >= 0.0f) & (p < INFINITY);
+}
+
+/* Device memory cannot be looked at without waiting: there the kernel skips what is no priority. The first loop
+ * does not end early, so that it vectorizes. */
 static gpur_status check_values(int64_t count, const float *priorities)
 {
+    int good = 1;
     for (int64_t i = 0; i < count; i++)
-        GPUR_REQUIRE(priorities[i] >= 0.0f && priorities[i] < INFINITY,
+        good &= is_priority(priorities[i]);
+    for (int64_t i = 0; i < count && !good; i++)
+        GPUR_REQUIRE(is_priority(priorities[i]),
                      "priorities[%" PRId64 "] is %g; it must be 0 or more and finite, such as the absolute value of a "
                      "TD error",
                      i, (double)priorities[i]);
