@@ -160,18 +160,20 @@ static void nap(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* Blocks that are written here, of zeros. */
+/* Blocks that are written here, of zeros, except for the priority of the second row. */
 
 static unsigned char block[1 << 16];
+static float second_priority;
 
 static int64_t make_block(const gpur_replay_config *replay, int64_t actor, int64_t sequence, int64_t rows)
 {
     static const unsigned char zeros[64 * RUN_FEATURES * sizeof(float)];
+    const float priorities[64] = {0, second_priority};
     const void *fields[GPUR_APEX_FIELDS];
     gpur_block_format *format = NULL;
     int64_t bytes = -1;
     for (int i = 0; i < GPUR_APEX_FIELDS; i++)
-        fields[i] = zeros;
+        fields[i] = strcmp(replay->fields[i].name, "priority") == 0 ? (const void *)priorities : zeros;
     const gpur_block_input input = {.size = sizeof input,
                                     .actor = actor,
                                     .incarnation = 7,
@@ -291,11 +293,12 @@ TEST(with_a_limiter_a_worker_has_one_file_in_the_folder)
 /* All in one folder: the files are taken in the order of their names. */
 TEST(bad_files_are_skipped_and_counted)
 {
-    gpur_replay_config foreign;
+    gpur_replay_config foreign, without_priorities;
     make_folder();
     CHECK_OK(open_run("numbers"));
-    foreign = settings.replay;
+    foreign = without_priorities = settings.replay;
     foreign.gamma = 0.5f;
+    without_priorities.prioritized = 0; /* its blocks are of the same format, and may have any numbers there */
     put_block("a good.block", 0);
     const int64_t bytes = make_block(&settings.replay, 5, 1, ROWS);
     put("b truncated.block", bytes - 1);
@@ -311,15 +314,18 @@ TEST(bad_files_are_skipped_and_counted)
     CHECK_EQUAL(mkdir(path_of("k a folder.block"), 0777), 0);
     CHECK_EQUAL(symlink("a good.block", path_of("l a link.block")), 0);
     put_block("m the same again.block", 0);
+    second_priority = -0.5f;
+    put("m with a negative priority.block", make_block(&without_priorities, 5, 1, ROWS));
+    second_priority = 0.0f;
     put_block("n unfinished.block.part", 1);
     put("o noise", bytes);
     put_block("p good.block", 1);
     put_block("q good after a lost one.block", 3);
-    take_all(3, 12);
+    take_all(3, 13);
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     CHECK(stats.rows == 3 * ROWS && stats.env_steps == 4 * ROWS && stats.lost_blocks == 1 && stats.deaths == 0);
-    CHECK_EQUAL(count_files(".bad", NULL), 11);
-    CHECK_EQUAL(count_files("", NULL), 13);
+    CHECK_EQUAL(count_files(".bad", NULL), 12);
+    CHECK_EQUAL(count_files("", NULL), 14);
     CHECK(access(path_of("n unfinished.block.part"), F_OK) == 0 && access(path_of("o noise"), F_OK) == 0);
     apex_fixture_close(&fixture);
     remove_folder();
