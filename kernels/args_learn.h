@@ -116,6 +116,7 @@ typedef struct gpur_train_state {
     int64_t target_copies;
     int64_t invalid_actions;                          /* rows with an invalid action, over all steps */
     int64_t missing_rows;                             /* rows that were missing, over all steps */
+    int64_t empty_refreshes;                          /* refreshes of a cache of returns that found no block */
     double beta1_power, beta2_power;                  /* beta1^t and beta2^t of the next step t */
     double loss_sum;                                  /* over all steps */
     float next_learning_rate;                         /* of the next step */

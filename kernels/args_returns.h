@@ -31,17 +31,22 @@ typedef struct gpur_cache_state {
     uint64_t first_step;  /* train steps done at the refresh */
     uint64_t block_step;  /* the number of the next draw of blocks */
     int64_t next_entry;   /* the first entry of the chunk in progress */
+    int64_t found;        /* rows that the chunks of the refresh have found so far */
     float prioritization; /* p */
     float median;         /* of the errors of all entries but missing ones; 0: there are none */
 } gpur_cache_state;
 
-/* Begins a refresh, or goes on to its next chunk. */
+/* What cache_advance does. */
+enum { GPUR_REFRESH_BEGINS = 0, GPUR_REFRESH_GOES_ON = 1, GPUR_REFRESH_ENDS = 2 };
+
+/* Begins a refresh, goes on to its next chunk, or ends it: one without any row is counted in the train state. */
 typedef struct gpur_cache_advance_args {
     gpur_cache_state *state;
-    const gpur_train_state *train;
+    gpur_train_state *train;
     const gpur_window *window;
-    int64_t rows, chunks; /* R; chunks of a refresh */
-    int32_t begins;       /* 1: begins a refresh */
+    const int64_t *id;          /* (R) of the chunk that is done; -1: no such row */
+    int64_t size, rows, chunks; /* S; R; chunks of a refresh */
+    int32_t what;               /* GPUR_REFRESH_* */
     float p_first, p_last;
     int64_t p_begin, p_steps;
 } gpur_cache_advance_args;

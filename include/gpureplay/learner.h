@@ -203,12 +203,13 @@ GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
  * Entries whose transition is overwritten later train nothing when they are drawn (gpur_learner_stats.missing_rows). So
  * do the entries of a block that was not found, which draws by error leave out: where a block would end is drawn up to
  * 64 times, until the block_length transitions of that environment up to there are visible. Have far more transitions
- * of each environment than that. The blocks follow from the seed and from the number of train steps done.
+ * of each environment than that: with 1 or 2 more, all draws of a refresh can fail, which is counted in
+ * gpur_learner_stats.empty_refreshes. The blocks follow from the seed and from the number of train steps done.
  *
  *   GPUR_TOO_FEW           block_length transitions or fewer of all environments together are visible, or fewer than
  *                          the replay's min_size; the message has the counts. Nothing changes. Where no environment has
  *                          block_length of them the call succeeds: all entries are missing and train nothing, which
- *                          missing_rows shows
+ *                          empty_refreshes and missing_rows of gpur_learner_stats show
  *   GPUR_INVALID_ARGUMENT  the learner has cache_size 0, or NULL
  */
 GPUR_API gpur_status gpur_learner_refresh(gpur_learner *learner);
@@ -337,6 +338,8 @@ typedef struct gpur_learner_stats {
                                 Q(s, a), which WATKINS, *_ERROR_BOUND and prioritization need; 1 more with WATKINS*;
                                 with GPUR_CACHE_PHYSICAL also obs and action */
     int64_t diverged_at;     /* the first train step whose loss or mean Q was NaN or infinite; 0: none was */
+    int64_t empty_refreshes; /* refreshes that found no block at all: all entries are missing, and train steps train
+                                nothing until the next refresh; from 0 again after gpur_learner_load */
 } gpur_learner_stats;
 
 /*

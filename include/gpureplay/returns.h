@@ -7,7 +7,8 @@
  * the network on them, and computes the return of each transition backward through its block. Train steps then draw
  * their batches from the S entries of the cache and reduce the loss of return - Q(s, a), until the next refresh. Where
  * no environment has B visible transitions a refresh finds no blocks: entries are missing and train nothing, which
- * missing_rows of gpur_learner_stats shows.
+ * missing_rows of gpur_learner_stats shows, and empty_refreshes where that are all of them. Blocks are drawn at random,
+ * so a refresh may also find none where an environment has few more than B transitions.
  *
  * The replay must have n_step 1, the field `previous` (one int64, see gpur_writer_step_ex), and a capacity below
  * 2^32 - 1. The learner has no target network: double_dqn, target_period and target_copy_first have no effect, and

@@ -239,6 +239,13 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
     return GPUR_OK;
 }
 
+/* Requires the consumer lock. */
+static gpur_status enqueue_refresh(gpur_learner *learner, gpur_stream *stream)
+{
+    GPUR_TRY(gpur_return_cache_refresh(&learner->returns, stream));
+    return gpur_train_stats_record(&learner->train_stats, stream, learner->step.optimizer.state, 0);
+}
+
 gpur_status gpur_learner_refresh(gpur_learner *learner)
 {
     GPUR_REQUIRE(learner, "learner is NULL");
@@ -249,7 +256,7 @@ gpur_status gpur_learner_refresh(gpur_learner *learner)
                                          gpur_replay_settings(learner->replay)->min_size};
     gpur_stream *stream = NULL;
     GPUR_TRY(gpur_consumer_begin(learner->replay, launch, &stream));
-    return gpur_consumer_end(learner->replay, gpur_return_cache_refresh(cache, stream));
+    return gpur_consumer_end(learner->replay, enqueue_refresh(learner, stream));
 }
 
 /* Training on the rows with given ids. */
@@ -344,6 +351,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.target_copies = view.state.target_copies;
     known.invalid_actions = view.state.invalid_actions;
     known.missing_rows = view.state.missing_rows;
+    known.empty_refreshes = view.state.empty_refreshes;
     known.refreshes = atomic_load(&learner->returns.refreshes);
     known.cache_bytes = learner->returns.entries_bytes;
     known.loss = view.state.loss;

@@ -332,6 +332,7 @@ TEST(missing_entries_are_not_drawn_by_error_and_do_not_count_for_the_median)
         above += !is_missing && errors[i] > state.median;
     }
     CHECK(missing > 0 && missing < COUNT / 2);
+    CHECK_EQUAL(learner_fixture_stats(learner).empty_refreshes, 0);
     CHECK(below <= (COUNT - missing) / 2 && above <= (COUNT - missing) / 2);
     CHECK_OK(gpur_learner_train(learner, 60));
     CHECK_EQUAL(learner_fixture_stats(learner).missing_rows, 0);
@@ -545,6 +546,37 @@ TEST(entries_of_overwritten_transitions_train_nothing_and_are_counted)
     CHECK_OK(gpur_learner_train(learner, 6));
     CHECK_EQUAL(learner_fixture_stats(learner).missing_rows, 0); /* they were copied */
     close_both(&f, learner);
+}
+
+/* A refresh of one chunk, and of several of which the last has fewer blocks. */
+TEST(refreshes_that_find_no_block_are_counted)
+{
+    const struct {
+        int64_t size, length, short_steps, long_steps;
+    } cases[] = {{SIZE, LENGTH, LENGTH - 1, 8 * LENGTH}, {1980, 99, 98, 102}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const returns_setting setting = {.envs = 2, .capacity = 400, .seed = 7};
+        returns_fixture f;
+        gpur_learner *learner = NULL;
+        CHECK_OK(returns_fixture_open(&f, device, &setting));
+        CHECK_OK(returns_fixture_step(&f, cases[i].short_steps));
+        gpur_learner_config config = returns_fixture_config(&f, cases[i].size, cases[i].length);
+        config.batch_size = 60;
+        CHECK_OK(gpur_learner_create(f.replay, &config, &learner));
+        CHECK_EQUAL(learner_fixture_stats(learner).empty_refreshes, 0);
+        CHECK_OK(gpur_learner_refresh(learner));
+        CHECK_EQUAL(learner_fixture_stats(learner).empty_refreshes, 1);
+        CHECK_EQUAL(learner_fixture_stats(learner).steps, 0);
+        CHECK_OK(gpur_learner_train(learner, cases[i].size / 60));
+        CHECK_EQUAL(learner_fixture_stats(learner).missing_rows, cases[i].size);
+        CHECK_OK(gpur_learner_refresh(learner));
+        CHECK_OK(returns_fixture_step(&f, cases[i].long_steps));
+        CHECK_OK(gpur_learner_refresh(learner));
+        CHECK_OK(gpur_learner_train(learner, cases[i].size / 60));
+        CHECK_EQUAL(learner_fixture_stats(learner).empty_refreshes, 2);
+        CHECK(learner_fixture_stats(learner).missing_rows < 2 * cases[i].size);
+        close_both(&f, learner);
+    }
 }
 
 /* Appends beside a refresh and train steps. */
@@ -924,6 +956,7 @@ int main(int argc, char **argv)
     RUN(of_entries_for_8_percent_of_the_replay_96_percent_are_distinct);
     RUN(the_loss_is_that_of_the_returns);
     RUN(entries_of_overwritten_transitions_train_nothing_and_are_counted);
+    RUN(refreshes_that_find_no_block_are_counted);
     RUN(transitions_may_be_appended_while_the_cache_is_refreshed_and_trained_from);
     RUN(settings_that_a_cache_cannot_have_are_refused_with_the_numbers);
     RUN(a_replay_without_links_or_with_n_step_returns_is_refused);

@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+import warnings
 
 import gpureplay
 import gymnasium
@@ -123,6 +124,23 @@ def test_it_trains_on_returns_of_several_steps(buffer):
     with pytest.raises(gpureplay.InvalidArgument, match="cache_size is 400 .* must be made with sequences=True"):
         gpureplay.DQN(buffer, **NETWORK, **cache)
     assert "cache_size" not in gpureplay.DQN(buffer, **NETWORK).config
+
+
+def test_a_refresh_that_finds_no_block_is_told_of_once():
+    with gpureplay.ReplayBuffer(100, {**FIELDS, "previous": "int64"}, device=DEVICE) as made:
+        ids, obs = np.arange(30), np.zeros((30, 4))  # of two environments in turn
+        made.extend(obs=obs, action=0 * ids, reward=1.0 * ids, next_obs=obs.copy(), terminated=ids < 0,
+                    previous=np.maximum(ids - 2, -1))
+        learner = gpureplay.DQN(made, **NETWORK, double_dqn=False, cache_size=40, block_length=20, lambda_=0.5)
+        learner.refresh()
+        learner.train(3)
+        learner.sync()
+        with pytest.warns(RuntimeWarning, match="^1 refresh found no 20 successive transitions") as told:
+            assert learner.stats.empty_refreshes == 1
+        assert told[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert learner.stats.empty_refreshes == 1
 
 
 BAD = {

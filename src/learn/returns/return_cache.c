@@ -124,16 +124,19 @@ static gpur_status connect(void *part)
 
 /* A refresh. */
 
-static gpur_status advance(const gpur_return_cache *cache, gpur_stream *stream, int begins)
+/* `what`: GPUR_REFRESH_* */
+static gpur_status advance(const gpur_return_cache *cache, gpur_stream *stream, int32_t what)
 {
     const gpur_schedule *const p = &cache->config.prioritization;
     const gpur_cache_advance_args args = {
         .state = cache->state,
         .train = cache->step->optimizer.state,
         .window = cache->step->sampled.window,
+        .id = cache->chunk.id,
+        .size = cache->size,
         .rows = cache->chunk.rows,
         .chunks = cache->chunks,
-        .begins = begins,
+        .what = what,
         .p_first = p->first,
         .p_last = p->last,
         .p_begin = p->begin,
@@ -233,7 +236,7 @@ static gpur_status record_chunk(void *context, gpur_stream *stream)
     GPUR_TRY(store_values(cache, stream));
     if (cache->is_physical)
         GPUR_TRY(copy_obs(cache, stream, &cache->chunk, NULL));
-    return advance(cache, stream, 0);
+    return advance(cache, stream, GPUR_REFRESH_GOES_ON);
 }
 
 static gpur_status compute_returns(const gpur_return_cache *cache, gpur_stream *stream)
@@ -271,9 +274,10 @@ static gpur_status compute_returns(const gpur_return_cache *cache, gpur_stream *
 static gpur_status enqueue_refresh(const gpur_return_cache *cache, gpur_stream *stream)
 {
     const gpur_cache_median_args median = {cache->state, cache->taken, cache->size};
-    GPUR_TRY(advance(cache, stream, 1));
+    GPUR_TRY(advance(cache, stream, GPUR_REFRESH_BEGINS));
     GPUR_TRY(gpur_graph_launch(cache->of_chunk, stream, cache->chunks));
     GPUR_TRY(compute_returns(cache, stream));
+    GPUR_TRY(advance(cache, stream, GPUR_REFRESH_ENDS));
     return cache->is_prioritized ? gpur_launch_cache_median(stream, gpur_grid_single(cache->device), &median) : GPUR_OK;
 }
 
@@ -291,7 +295,7 @@ static gpur_status start(void *part, gpur_stream *stream)
     gpur_return_cache *const cache = part;
     if (cache->size == 0)
         return GPUR_OK;
-    GPUR_TRY(advance(cache, stream, 1));
+    GPUR_TRY(advance(cache, stream, GPUR_REFRESH_BEGINS));
     GPUR_TRY(gpur_run_first(stream, record_chunk, cache));
     return gpur_graph_create(cache->device, record_chunk, cache, 1, &cache->of_chunk);
 }

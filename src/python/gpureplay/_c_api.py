@@ -206,7 +206,7 @@ class LearnerStats(Sized):
                         (c_float, "loss mean_loss mean_q gradient_norm learning_rate reserved"),
                         (c_double, "steps_per_second"),
                         (c_int64, "device_bytes actions invalid_actions pinned_bytes"),
-                        (c_int64, "refreshes missing_rows cache_bytes diverged_at"))
+                        (c_int64, "refreshes missing_rows cache_bytes diverged_at empty_refreshes"))
 
 
 class WeightInfo(Sized):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import index_source_of, learner_config, refuse_doubtful_layout, settings_of_learner, settings_text
+from ._device import caller_depth
 from ._flatten import Translation
 from ._handle import Handle, Progress, WeakItems, call_with_file, says_stop
 from ._inputs import convert, id_array, integer, read_array, read_observations, real
@@ -196,6 +198,7 @@ class LearnerStats(NamedTuple):
     missing_rows: int
     cache_bytes: int
     diverged_at: int
+    empty_refreshes: int
 
 
 class DQN(ReplayLearner):
@@ -257,6 +260,7 @@ class DQN(ReplayLearner):
         self._buffer = buffer  # keeps it alive
         buffer._users.add(self)
         self._config = config
+        self._empty_refreshes = 0  # of which the last read of stats knew
         config.math = self._invoke(lib.gpur_learner_math)  # "auto" has become one of the others
         self._translation = Translation(buffer._flattener)
         self._num_actions: int = config.network.num_actions
@@ -298,7 +302,7 @@ class DQN(ReplayLearner):
 
         InvalidArgument: cache_size is 0. TooFew: the buffer has block_length transitions or fewer, of all environments
         together, or has had fewer than its min_size. Where no environment has block_length of them, entries are missing
-        and train nothing: read `stats.missing_rows`."""
+        and train nothing: reading `stats` warns of it, and counts them in `missing_rows` and `empty_refreshes`."""
         self._call(lib.gpur_learner_refresh)
 
     def train_ids(self, ids: Any) -> None:
@@ -325,10 +329,21 @@ class DQN(ReplayLearner):
 
     @property
     def stats(self) -> LearnerStats:
-        """Statistics as of the last finished launch. Call `sync` before to include all."""
+        """Statistics as of the last finished launch. Call `sync` before to include all. RuntimeWarning: a refresh since
+        the last read found no block of block_length transitions, so that the train steps after it trained nothing."""
         stats = _c_api.LearnerStats()
         self._call(lib.gpur_learner_get_stats, ctypes.addressof(stats))
+        self._warn_of_empty_refreshes(stats.empty_refreshes)
         return LearnerStats(*(getattr(stats, name) for name in LearnerStats._fields))
+
+    def _warn_of_empty_refreshes(self, count: int) -> None:
+        empty, self._empty_refreshes = count - self._empty_refreshes, count
+        if empty > 0:
+            length = self._config.returns.block_length
+            warnings.warn(f"{empty} refresh{'es' if empty > 1 else ''} found no {length} successive transitions of an "
+                          "environment, and the train steps until the next one trained nothing; the buffer must have "
+                          f"far more than block_length = {length} of each environment", RuntimeWarning,
+                          stacklevel=caller_depth())
 
     @property
     def config(self) -> dict[str, Any]:
