@@ -83,10 +83,10 @@ static gpur_status set_fast_dqn_small(const preset *p, const gpur_obs_kind *kind
     return GPUR_OK;
 }
 
-/* For observations without an image: larger batches, a dueling head and double Q learning, with which Q values of 100, as
- * CartPole's, settle. Numbers of 0 to 1, such as flattened discrete ones, of which most are 0, want a larger rate and more
- * exploration: Taxi is solved by these and not by the others, and CartPole the other way round. Evaluations are greedy:
- * in a game like Taxi one random action costs as much as ten others. */
+/* For observations without an image, real numbers and flattened discrete ones alike: squared errors, since Huber's loss
+ * is slow to follow Q values of 100, such as CartPole's, and penalties of -10, such as Taxi's; a larger rate, larger
+ * batches, a dueling head and double Q learning. Evaluations are greedy: in a game like Taxi one random action costs as
+ * much as ten others. */
 static gpur_status set_fast_dqn_small_vectors(const preset *p, const gpur_obs_kind *kind)
 {
     gpur_run_config *const run = p->run;
@@ -101,13 +101,12 @@ static gpur_status set_fast_dqn_small_vectors(const preset *p, const gpur_obs_ki
     learner->network.head = GPUR_HEAD_DUELING;
     learner->network.hidden = 128;
     learner->network.hidden_activation = GPUR_RELU;
-    const int is_unit = p->info.obs.low == 0.0f && p->info.obs.high == 1.0f;
-    const float rate = is_unit ? 1e-3f : 1e-4f;
-    learner->optimizer.learning_rate = (gpur_schedule){.first = rate, .last = rate};
+    learner->optimizer.learning_rate = (gpur_schedule){.first = 1e-3f, .last = 1e-3f};
     learner->double_dqn = 1;
-    learner->batch_size = is_unit ? 64 : 128;
+    learner->loss = GPUR_LOSS_SQUARED;
+    learner->batch_size = 64;
     learner->target_period = run->target_period / run->train_period;
-    learner->exploration = (gpur_schedule){.first = 1.0f, .last = 0.05f, .steps = is_unit ? 50000 : 20000};
+    learner->exploration = (gpur_schedule){.first = 1.0f, .last = 0.05f, .steps = 50000};
     return GPUR_OK;
 }
 

@@ -27,9 +27,9 @@ STEPS = 16000
 
 def pole(**changes):
     """The options of a run on CartPole."""
-    options = {"env": "CartPole-v1", "device": DEVICE, "deterministic": 1, "threads": 2, "prepopulation": 1000,
-               "eval-period": 2000, "eval-episodes": 3, "checkpoint": 2000, "exploration-steps": 5000, "seed": 7,
-               "steps": STEPS, **changes}
+    options = {"env": "CartPole-v1", "preset": "fast-dqn-small", "device": DEVICE, "deterministic": 1, "threads": 2,
+               "prepopulation": 1000, "eval-period": 2000, "eval-episodes": 3, "checkpoint": 2000,
+               "exploration-steps": 5000, "seed": 7, "steps": STEPS, **changes}
     return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
@@ -295,8 +295,9 @@ def a_plugin_that_cannot_save_its_state_is_resumed(folder):
     (folder / "corridor.c").write_text(source)
     compile_plugin(folder / "corridor.c", folder / "corridor.so")
     out = folder / "runs/Corridor-1"
-    options = ["--env", "./corridor.so", "--env-options", "length=5", "--prepopulation", 500, "--num-envs", 2,
-               "--checkpoint", 1000, "--eval-period", 0, "--eval-episodes", 2, "--device", DEVICE]
+    options = ["--env", "./corridor.so", "--preset", "fast-dqn-small", "--env-options", "length=5",
+               "--prepopulation", 500, "--num-envs", 2, "--checkpoint", 1000, "--eval-period", 0, "--eval-episodes", 2,
+               "--device", DEVICE]
     run(*options, "--steps", 2000, cwd=folder)
     run("--resume", out, "--steps", 4000)  # from another folder
     steps = [row["step"] for row in rows_of(out, "episodes") if row["step"] > 0]
@@ -316,8 +317,8 @@ def a_plugin_that_cannot_save_its_state_is_resumed(folder):
 
 def a_plugin_that_steps_many_at_once_is_enough(folder):
     compile_plugin(ROOT / "tests/env/corridors.c", folder / "corridors.so")
-    options = ["--env", folder / "corridors.so", "--prepopulation", 500, "--num-envs", 4, "--checkpoint", 1000,
-               "--eval-period", 1000, "--eval-episodes", 2, "--device", DEVICE]
+    options = ["--env", folder / "corridors.so", "--preset", "fast-dqn-small", "--prepopulation", 500, "--num-envs", 4,
+               "--checkpoint", 1000, "--eval-period", 1000, "--eval-episodes", 2, "--device", DEVICE]
     run(*options, "--steps", 4000, "--out", folder / "run")
     run("--resume", folder / "run", "--steps", 6000)
     evaluations = rows_of(folder / "run", "evaluations")
@@ -379,10 +380,10 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
         ([*game, "--learning-rate", "-1"], ["--learning-rate", '"-1"']),
         ([*game, "--math", "fp8"], ['--math is "fp8"; it must be fp32, tf32, bf16 or auto']),
         ([*game, "--target-period", "10"], ["10", "4", "multiple"]),
-        ([*game, "--num-envs", "16"], ["--target-period is 1000 and --num-envs is 16", "or give --synchronized 0"]),
+        ([*game, "--num-envs", "12"], ["--target-period is 400 and --num-envs is 12", "or give --synchronized 0"]),
         ([*game, "--env-threads", "16"], ["--env-threads is 16 and --num-envs is 8; the first must be 0 (as many)"]),
-        ([*game, "--capacity", "63"], ["--capacity is 63 and --batch is 32; the first must be at least twice"]),
-        ([*game, "--checkpoint", "1500"], ["1500", "1000", "multiple"]),
+        ([*game, "--capacity", "63"], ["--capacity is 63 and --batch is 64; the first must be at least twice"]),
+        ([*game, "--checkpoint", "1500"], ["1500", "400", "multiple"]),
         ([*game, "--num-envs", "1", "--synchronized", "1"], ["synchronized", "num_envs"]),
         ([*game, "--act", "previous"], ["act", "previous", "latest", "target"]),
         ([*game, "--preset", "fast-dqn"], ["84"]),

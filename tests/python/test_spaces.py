@@ -85,6 +85,19 @@ def test_every_space_that_flattens_trains(name):
     check_acts_on_both(result.agent, space, 5)
 
 
+@pytest.mark.parametrize("space", [spaces.Box(-np.inf, np.inf, (4,)), spaces.Box(0, 1, (2,)), spaces.Discrete(500)],
+                         ids=str)
+def test_all_observations_without_an_image_have_the_same_defaults(space):
+    given = {name: SMALL[name] for name in ("num_envs", "prepopulation", "device", "threads", "progress")}
+    config = gpureplay.train(lambda lane: Shows(space), steps=8, eval_episodes=1, **given).config
+    options, learner = config["options"], config["learner"]
+    assert options["preset"] == "fast-dqn-small-vectors"
+    assert (options["batch"], options["target-period"], options["exploration-steps"]) == (64, 400, 50_000)
+    assert (learner["loss"], learner["double_dqn"], learner["network"]["head"]) == ("squared", 1, "dueling")
+    assert learner["optimizer"]["learning_rate"]["last"] == pytest.approx(1e-3)
+    assert learner["exploration"]["last"] == pytest.approx(0.05) and config["run"]["eval_epsilon"] == 0
+
+
 @pytest.mark.parametrize("options", [
     {"preset": "apex-dqn-small", "env": "shows_numbers:make_env", "actors": 1},
     {"preset": "ga3c-small", "agents": 2, "t_max": 5},
