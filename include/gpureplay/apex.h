@@ -104,7 +104,8 @@ typedef struct gpur_apex_config {
                                      are 50,000 frames of Atari */
     int64_t publish_period;     /* train steps between two publications of weights; default 10 */
     int64_t soft_capacity;      /* gpur_replay_trim is called with it every trim_period train steps; 0, the default:
-                                     only the replay's capacity limits it */
+                                     only the replay's capacity limits it. At least as many as max_batch or, unless the
+                                     replay samples without replacement, half the capacity, if that is less */
     int64_t trim_period;        /* default 100 */
     double samples_per_insert;  /* transitions learned for each transition received, after min_size; the side that is
                                      ahead waits. Then an actor goes on when its block was appended, and not before, so

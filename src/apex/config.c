@@ -6,6 +6,7 @@
 #include "base/sized.h"
 #include "env/type.h"
 #include "replay/config.h"
+#include "replay/storage/layout.h"
 #include "replay/view.h"
 
 #include <inttypes.h>
@@ -195,11 +196,11 @@ static gpur_status check_replay(const gpur_apex *apex)
                  (int)c->block_rows, replay->block_rows, replay->capacity);
     GPUR_REQUIRE(replay->when_full == GPUR_WHEN_FULL_WAIT,
                  "the replay's when_full is %d; it must be GPUR_WHEN_FULL_WAIT (0)", (int)replay->when_full);
-    GPUR_REQUIRE(c->soft_capacity == 0 ||
-                     (c->soft_capacity >= replay->max_batch && c->soft_capacity <= replay->capacity),
-                 "soft_capacity is %" PRId64 "; it must be 0 (none), or max_batch to capacity of the replay, %" PRId64
-                 " to %" PRId64,
-                 c->soft_capacity, replay->max_batch, replay->capacity);
+    const int64_t kept = gpur_kept_rows(replay);
+    GPUR_REQUIRE(c->soft_capacity == 0 || (c->soft_capacity >= kept && c->soft_capacity <= replay->capacity),
+                 "soft_capacity is %" PRId64 "; it must be 0 (none), or %" PRId64
+                 ", the transitions that stay visible while others come, to the replay's capacity, %" PRId64,
+                 c->soft_capacity, kept, replay->capacity);
     return GPUR_OK;
 }
 

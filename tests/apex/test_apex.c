@@ -446,7 +446,7 @@ TEST(settings_that_do_not_go_together_are_refused)
     REFUSED("pull_period is 0; it must be 1 or more", c->pull_period = 0);
     REFUSED("max_episode_steps is -1", c->max_episode_steps = -1);
     REFUSED("publish_period is 0", c->publish_period = 0);
-    REFUSED("soft_capacity is 10; it must be 0 (none), or max_batch to capacity of the replay, 64 to 4000",
+    REFUSED("soft_capacity is 10; it must be 0 (none), or 64, the transitions that stay visible",
             c->soft_capacity = 10);
     REFUSED("trim_period is 0", c->trim_period = 0);
     REFUSED("samples_per_insert is -1", c->samples_per_insert = -1.0);
