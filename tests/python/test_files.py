@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Files: saved and loaded here, opened and made by safetensors' own package."""
 
+import warnings
+
 import gpureplay
 import numpy as np
 import pytest
@@ -141,3 +143,20 @@ def test_a_path_with_a_nul_is_refused(buffer, tmp_path):
                  lambda: ReplayBuffer(100, FIELDS, preset="apex-dqn\0", device="cpu")):
         with pytest.raises(ValueError, match="it must have no NUL"):
             call()
+
+
+@needs_files
+def test_a_load_that_cuts_open_episodes_warns(tmp_path):
+    def of(num_envs, n_step=3):
+        return ReplayBuffer(64, {**TRANSITION}, device="cpu", num_envs=num_envs, autoreset="disabled", n_step=n_step)
+
+    with of(2) as made, of(3) as other, of(2) as same:
+        obs = np.zeros((2, *made.fields[0].shape), np.float32)
+        made.add(obs=obs, action=np.zeros(2, int), reward=np.zeros(2), next_obs=obs + 1, terminated=np.zeros(2, bool))
+        made.save(tmp_path / "rows")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            same.load(tmp_path / "rows")
+        with pytest.warns(RuntimeWarning, match="2 open episodes of .*rows are cut off: the file has the state of 2 "
+                                                "environments, and this buffer has 3"):
+            other.load(tmp_path / "rows")

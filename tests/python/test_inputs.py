@@ -513,3 +513,40 @@ def test_a_vector_that_shows_one_array_is_refused_and_the_advice_helps():
         buffer.add(obs=obs, next_obs=next_obs, **rest)
         batch = buffer.gather([0, 1])
         assert (batch.obs != batch.next_obs).any(axis=1).all()
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+@pytest.mark.parametrize("door", DOORS)
+def test_one_number_may_have_an_axis_of_its_own(door, shape):
+    settings, method_of = DOORS[door]
+    shapes = {**STEP, "reward": ((), "float32") if settings else (shape, "float32")}
+    with gpureplay.ReplayBuffer(64, shapes, device="cpu", num_envs=3, autoreset="disabled", **settings) as buffer:
+        method, obs = method_of(buffer), np.zeros((3, 2), np.float32)
+        step = {"obs": obs, "next_obs": obs.copy(), "action": [0, 1, 2]}
+        for forms in ((3,), (3, 1), (3,)):
+            for dtype in (np.float32, np.float64):
+                method(reward=np.arange(3, dtype=dtype).reshape(forms), terminated=np.zeros(forms, bool), **step)
+        with pytest.raises(ValueError, match=r"reward has shape \(1, 3\); it must be"):
+            method(reward=np.zeros((1, 3)), terminated=[False] * 3, **step)
+        buffer.flush()
+        rewards = np.asarray(buffer.gather(range(len(buffer))).reward).reshape(-1, 3)
+        assert len(rewards) >= 5 and (rewards == rewards[0]).all() and rewards[0, 1] > rewards[0, 0] == 0
+    with gpureplay.ReplayBuffer(64, shapes, device="cpu", **settings) as buffer:
+        for reward in (1.0, [1.0], np.ones((1, 1), np.float32)):
+            buffer.add(obs=obs[0], next_obs=obs[1], action=0, reward=reward, terminated=False)
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("as_keyword", ["truncated", "left out"])
+def test_truncated_beside_terminated_whether_it_is_a_field_or_not(n_step, as_keyword):
+    with gpureplay.ReplayBuffer(64, STEP, device="cpu", n_step=n_step) as buffer:
+        for step in range(7):
+            is_last = step == 3 and as_keyword == "truncated"
+            buffer.add(obs=[step, 0], next_obs=[step + 1, 0], action=0, reward=1.0, terminated=False,
+                       **({"truncated": is_last} if as_keyword == "truncated" else {}))
+        buffer.flush()
+        rewards = np.asarray(buffer.gather(range(len(buffer))).reward).tolist()
+        three = [1 + 0.99 + 0.99**2]
+        cut = [1 + 0.99, 1.0] if as_keyword == "truncated" else three * 2
+        wanted = [1.0] * 7 if n_step == 1 else three * 2 + cut + three
+        assert np.allclose(rewards, wanted)

@@ -461,3 +461,27 @@ def test_actions_that_are_no_single_integer_invite_no_number(space, words):
         with pytest.raises(gpureplay.InvalidArgument, match=words) as got:
             gpureplay.DQN(buffer)
         assert "num_actions is None" not in str(got.value)
+
+
+def test_weights_go_to_pytorch_as_the_guide_says():
+    torch = pytest.importorskip("torch")
+    fields = {"obs": ((2, 9, 7), "float32"), "action": "int64", "reward": "float32", "next_obs": ((2, 9, 7), "float32"),
+              "terminated": "bool"}
+    with gpureplay.ReplayBuffer(64, fields, device="cpu") as buffer:
+        agent = gpureplay.DQN(buffer, num_actions=3, trunk=[("conv", 4, 3), ("conv", 5, 2, 2), 6], input_layout="chw")
+        weights = {name: np.asarray(array).copy() for name, array in agent.weights.items()}
+        layers = (torch.nn.Conv2d(2, 4, 3), torch.nn.Conv2d(4, 5, 2, 2), torch.nn.Linear(5 * 3 * 2, 6),
+                  torch.nn.Linear(6, 3))
+        net = torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1], torch.nn.ReLU(), torch.nn.Flatten(), layers[2],
+                                  torch.nn.ReLU(), layers[3])
+        h, w, c = 3, 2, 5
+        for layer, (name, weight) in zip(layers, [item for item in weights.items() if item[0].endswith("weight")]):
+            if weight.ndim == 4:
+                weight = np.asarray(weight).transpose(0, 3, 1, 2)
+            elif weight.shape[1] == h * w * c:
+                weight = np.asarray(weight).reshape(-1, h, w, c).transpose(0, 3, 1, 2).reshape(-1, c * h * w)
+            layer.weight.data = torch.from_numpy(np.ascontiguousarray(weight))
+            layer.bias.data = torch.from_numpy(weights[name.replace("weight", "bias")])
+        obs = np.random.default_rng(1).standard_normal((4, 2, 9, 7)).astype(np.float32)
+        found = net(torch.from_numpy(obs)).detach().numpy()
+        assert np.allclose(agent.q_values(obs), found, rtol=1e-4, atol=1e-5)

@@ -409,6 +409,14 @@ def test_a_small_buffer_gives_large_batches(capacity, batch):
 SHOWN = np.zeros((2, 3), np.float32)  # an environment's one array
 
 
+@pytest.mark.parametrize("kind", ["transitions", "once", "returns"])
+def test_one_number_may_have_an_axis_of_its_own(kind):
+    buffer = ReplayBuffer(40, BOX, TWO, device="cpu", n_envs=2, **KINDS[kind][1])
+    for shape in ((2,), (2, 1)):
+        buffer.add(np.zeros((2, 3)), np.zeros((2, 3)), np.zeros(shape, int), np.ones(shape), np.ones(shape), [{}, {}])
+    assert buffer.sample(9).rewards.shape == (9, 1) and buffer._replay.stats.appended == 4
+
+
 @pytest.mark.parametrize("change, error, words", [
     ({"obs": np.zeros((2, 4))}, ValueError, r"obs has shape \(2, 4\); it must be \(2, 3\)"),
     ({"obs": np.zeros((3, 2))}, ValueError, r"obs has shape \(3, 2\); it must be \(2, 3\)"),
@@ -430,6 +438,9 @@ def test_a_bad_step_is_refused_and_changes_nothing(change, error, words, kind):
     with pytest.raises(error, match=words):
         buffer.add(**{**good, **change})
     assert (buffer._steps, buffer._replay.stats) == before
+    with pytest.raises(error, match=words):  # nor does one that would cut the episodes end them
+        buffer.add(**{**good, "obs": np.ones((2, 3)), **change})
+    assert (buffer._steps, buffer._replay.stats, buffer._cuts) == (*before, 0)
 
 
 def three(**settings):

@@ -2,6 +2,7 @@
 """Spaces of every kind in trainings and buffers: discrete and composed observations, images of either order of axes,
 actions that do not begin at 0; and policies from saved files, which speak as the environment does."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -243,6 +244,21 @@ def test_actions_are_those_of_the_environment(start):
 
 
 # Buffers of the caller's own.
+
+
+@pytest.mark.parametrize("name", FLATTENED)
+def test_a_flattened_next_obs_of_the_same_memory_is_refused(name):
+    space = FLATTENED[name]
+    with gpureplay.ReplayBuffer(64, space, spaces.Discrete(2), device="cpu", num_envs=2, autoreset="disabled",
+                                flatten=True) as buffer:
+        batch = gymnasium.vector.utils.batch_space(space, 2)
+        obs, rest = batch.sample(), {"action": [0, 1], "reward": [0, 0], "terminated": [False] * 2}
+        for method in (buffer.add, buffer.extend, buffer.writer(2, "disabled").add):
+            given = {**rest, "truncated": [False] * 2}
+            with pytest.raises(ValueError, match="are the same memory"):
+                method(obs=obs, next_obs=obs, **given)
+            assert buffer.stats.appended == len(buffer) == 0
+        buffer.add(obs=obs, next_obs=copy.deepcopy(obs), **rest)
 
 
 @pytest.mark.parametrize("name", ["Discrete", "Tuple", "Dict"])

@@ -358,8 +358,11 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     assert step > 0 and step % 80 == 0
     again = gpureplay.train(lambda lane: Random(), resume=tmp_path, steps=step + 100, progress=False)
     assert again.episodes["step"].max() > step and again.agent.stats.steps == 20 * ((step + 100 + 79) // 80)
-    with pytest.raises(gpureplay.InvalidArgument, match="--num-envs is 3, and the run that is to be resumed has 2"):
+    with pytest.raises(gpureplay.InvalidArgument, match=r"--num-envs is 3, and the run that is to be resumed has 2; "
+                       r"leave the option out \(num_envs in Python\), or begin another run: --out \(out\) with"):
         gpureplay.train(lambda lane: Random(), resume=tmp_path, num_envs=3)
+    other = gpureplay.train(lambda lane: Random(), **{**SMALL, "num_envs": 4, "steps": 160, "out": tmp_path / "other"})
+    assert other.buffer is not None and (tmp_path / "other" / "config.json").exists()
     with pytest.raises(gpureplay.InvalidArgument, match=r"agent is {'trunk': \[8\]}, and the run that is to be"):
         gpureplay.train(lambda lane: Random(), resume=tmp_path, agent={"trunk": [8]})
     with pytest.raises(gpureplay.InvalidArgument, match=r"--steps is 1; the run has taken \d+ steps, and no fewer"):

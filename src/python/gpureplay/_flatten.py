@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._inputs import convert
+from ._inputs import convert, refuse_same_memory
 from ._schema import Field, is_a
 
 _KINDS = ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Tuple", "Dict")
@@ -98,7 +98,10 @@ class Flattener:
             np.empty((0, *self.field.shape), self.field.dtype)
 
     def of_step(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values that `add` was given, with flattened observations."""
+        """The values that `add` was given, with flattened observations. ValueError: obs and next_obs are the same
+        memory, which their vectors would not show."""
+        if "obs" in values and "next_obs" in values:
+            refuse_same_memory("obs", values["obs"], values["next_obs"])
         return {name: self.read(value) if name in ("obs", "next_obs") else value for name, value in values.items()}
 
     def of_final(self, given: Any) -> Any:

@@ -24,6 +24,7 @@ LEGACY_STREAM = 1  # the library's name of CUDA's legacy default stream, whose c
 _C_FLOATS = (ctypes.c_float, ctypes.c_double)
 _ACCEPTED_KINDS = {"f": "fiub", "i": "iu", "u": "iub", "b": "iu"}  # by the kind of the field; the values must fit, too
 _EXACT_INTEGERS = {np.dtype(np.float32): 2**24, np.dtype(np.float16): 2**11}  # floats hold integers up to this exactly
+_ONE_NUMBER = (), (1,)  # shapes of a field of one number; what is given may have the other one
 _SMALL_BYTES = 2048  # up to here a method of `bytes` is faster than a reduction of NumPy's
 _SMALL_FLOATS = 4096  # elements up to which one BLAS call in this thread is faster than a reduction of NumPy's
 
@@ -252,7 +253,7 @@ def _is_finite(array: np.ndarray) -> bool:
     return bool(np.isfinite(array).all())
 
 
-def _refuse_not_finite(field: Field, array: np.ndarray) -> None:
+def refuse_not_finite(field: Field, array: np.ndarray) -> None:
     """ValueError, with the first row, if an array (count, ...) has NaN or infinity. The words are the library's."""
     if field.dtype.kind == "f" and not _is_finite(array):
         rows = array.reshape(len(array), -1)
@@ -295,7 +296,7 @@ def read_observations(field: Field, given: Any, device: StreamWaiter | None, str
                          f"{field.shape}")
     count = 1 if array.shape == field.shape else array.shape[0]
     if check_nan and isinstance(array, np.ndarray):
-        _refuse_not_finite(field, array.reshape(count, *field.shape))
+        refuse_not_finite(field, array.reshape(count, *field.shape))
     return array, address, count, stream
 
 
@@ -357,6 +358,25 @@ def _place_of(value: Any) -> tuple[Any, ...] | None:
     return (id(value),) if isinstance(value, list) else None
 
 
+def refuse_same_memory(name: str, value: Any, following: Any) -> None:
+    """ValueError: a value and that of `next_` and its name are the same memory, or parts of them, if they are dicts,
+    tuples, or lists of such."""
+    if isinstance(value, Mapping) and isinstance(following, Mapping):
+        for key in value.keys() & following.keys():
+            refuse_same_memory(f"{name}.{key}", value[key], following[key])
+    elif isinstance(value, tuple) and isinstance(following, tuple):
+        for key, parts in enumerate(zip(value, following)):
+            refuse_same_memory(f"{name}.{key}", *parts)
+    elif isinstance(value, list) and isinstance(following, list) and value is not following:
+        for parts in zip(value, following):
+            if isinstance(parts[0], (Mapping, tuple)):
+                refuse_same_memory(name, *parts)
+    elif (place := _place_of(value)) is not None and place == _place_of(following):
+        raise ValueError(f"{name} and next_{name} are the same memory, so that both have what was written there last; "
+                         f"they must be arrays of their own: keep {name} = next_{name}.copy() for the next step, or "
+                         "let the environments give copies, as vectors made with copy=True do")
+
+
 class Columns:
     """Turns what `add` and `extend` are given by name into one array for each field, in the order of the schema."""
 
@@ -403,12 +423,7 @@ class Columns:
     def _by_field(self, values: dict[str, Any]) -> dict[str, Any]:
         leaves = values if values.keys() == self._names else self._flattened(values)
         for name, following in self._pairs:
-            place = _place_of(leaves[name])
-            if place is not None and place == _place_of(leaves[following]):
-                raise ValueError(f"{name} and {following} are the same memory, so that both have what was written "
-                                 f"there last; they must be arrays of their own: keep {name} = {following}.copy() for "
-                                 "the next step, or let the environments give copies, as vectors made with copy=True "
-                                 "do")
+            refuse_same_memory(name, leaves[name], leaves[following])
         return leaves
 
     def _flattened(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -441,6 +456,9 @@ class Columns:
             return array
         if self._num_envs == 1 and array.shape == field.shape:
             return array[np.newaxis]
+        envs = self._num_envs
+        if field.shape in _ONE_NUMBER and array.shape in ((envs,), (envs, 1), *(_ONE_NUMBER if envs == 1 else ())):
+            return array.reshape(wanted)
         raise ValueError(f"{field.name} has shape {array.shape}; it must be {wanted}"
                          + (f" or {field.shape}" if self._num_envs == 1 else ""))
 
@@ -450,6 +468,9 @@ class Columns:
             check_device_array(array, field)
         else:
             array = convert(array, field)
+        if len(array.shape) > 0 and {array.shape[1:], field.shape} == {*_ONE_NUMBER}:
+            wanted = (array.shape[0], *field.shape)
+            return array._replace(shape=wanted) if isinstance(array, DeviceArray) else array.reshape(wanted)
         if len(array.shape) == 0 or array.shape[1:] != field.shape:
             raise ValueError(f"{field.name} has shape {array.shape}; it must be {batch_shape_text(field.shape)}")
         return array

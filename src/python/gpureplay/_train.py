@@ -214,7 +214,8 @@ def _add_stored(folder: Path, options: Options, overrides: Settings) -> bool:
             options[name] = value
         elif name not in ("env", "steps") and options[name] != value:
             raise InvalidArgument(f"{flag_of(name)} is {text_of(options[name])}, and the run that is to be resumed has "
-                                  f"{text_of(value)}; leave the option out, or begin another run")
+                                  f"{text_of(value)}; leave the option out ({name} in Python), or begin another run: "
+                                  "--out (out) with another folder in place of --resume (resume)")
     for name, settings in overrides.items():
         if not settings:
             overrides[name] = stored_overrides[name]

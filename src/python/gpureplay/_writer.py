@@ -21,7 +21,7 @@ from ._device import Device
 from ._dlpack import DeviceArray
 from ._flatten import Flattener
 from ._handle import Handle, WeakItems
-from ._inputs import Columns, address_of, convert, integer, producer_stream, stream_of
+from ._inputs import Columns, address_of, convert, integer, producer_stream, refuse_not_finite, stream_of
 from ._library import Closed, GpureplayError, InvalidArgument, check, lib
 from ._schema import PREVIOUS, Field
 
@@ -389,6 +389,12 @@ class EpisodeTracker:
             self._begin_episodes(named["obs"])
         return self._step(named, final, ended)
 
+    def check(self, values: dict[str, Any], check_nan: bool) -> None:
+        """TypeError, ValueError: `add` would refuse these values, wherever the episodes stand."""
+        for field, array in zip(self.fields, self._columns.of_step(values)):
+            if check_nan:
+                refuse_not_finite(field, array)
+
     def _ensure_known(self) -> None:
         if self.envs.has(_UNKNOWN):
             self.envs.ask(self._writer)
@@ -552,8 +558,8 @@ class Writer(Handle):
 
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
         """Adds one step of every environment: each field of the schema by name, (num_envs, ...). With one environment
-        the first axis may be left out. A missing `truncated` means that none was. Dict and Tuple observations are given
-        as they are.
+        the first axis may be left out, and one number may have an axis of its own. A missing `truncated` means that
+        none was. Dict and Tuple observations are given as they are.
 
         next_obs is the episode's last observation where an episode ended. Under autoreset "same_step" that is taken
         from `final_obs`, (num_envs, ...), or from `info`: Gymnasium's dict, or Stable-Baselines3's list of dicts with

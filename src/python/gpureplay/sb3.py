@@ -236,16 +236,18 @@ class ReplayBuffer:
         if self._by_steps:
             rows["terminated"] = rows["terminated"] != 0
             rows["obs"] = convert(rows["obs"], next(field for field in self._replay.fields if field.name == "obs"))
-            self._end_broken_episodes(rows["obs"])
+            self._end_broken_episodes(rows)
         self._replay.add(**rows)
 
-    def _end_broken_episodes(self, obs: np.ndarray) -> None:
-        """Ends the open episodes that these observations do not continue. Agents do not report to this kind of buffer
-        that an episode was broken off."""
+    def _end_broken_episodes(self, rows: dict[str, np.ndarray]) -> None:
+        """Ends the open episodes that the observations of this step do not continue. Agents do not report to this kind
+        of buffer that an episode was broken off. A step of wrong numbers, shapes or types ends none."""
+        obs = rows["obs"]
         tracker = self._replay._writer._tracker
         assert tracker is not None
         gaps = tracker.gaps(obs)
         if gaps:
+            tracker.check(rows, self._replay.check_nan)
             self._replay.reset(gaps)
             self._count_cuts(len(gaps))
 
