@@ -122,6 +122,7 @@ TEST(a_schema_that_cannot_be_learned_from_is_refused)
     for (int i = 0; i < CONFIGS; i++)
         configs[i] = i == CONV ? conv_config(GPUR_CHW) : learner_fixture_config(GPUR_HEAD_DUELING, 1);
     CHECK_OK(gpur_learner_config_preset(&configs[NATURE], "nature-dqn"));
+    configs[NATURE].network.input_layout = GPUR_CHW;
     configs[FUSED].step_kernel = GPUR_STEP_FUSED;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_schema(cases[i].index, cases[i].field, cases[i].next, cases[i].layout, &configs[cases[i].config],

@@ -98,6 +98,7 @@ def test_finished_rows():
     """Layout "rows" takes them, with `discount`, beside open episodes. Layout "frames" has no place for them."""
     buffer, model = make(TRACKED["n steps"], num_envs=1)
     rows = {field.name: np.ones((5, *field.shape), field.dtype) for field in buffer.fields}
+    rows["terminated"][:] = False
     with buffer:
         assert buffer.extend(**rows) == 5
         given = step_of(buffer, model)
