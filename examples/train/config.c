@@ -223,6 +223,7 @@ static void add_replay(json *j, const gpur_replay_config *replay)
     NAMED(j, "first_priority", replay->first_priority, "window", "ever");
     NAMED(j, "eviction", replay->eviction, "oldest", "priority");
     json_float(j, "evict_alpha", replay->evict_alpha);
+    json_integer(j, "check_finite", replay->check_finite);
     json_end(j, '}');
 }
 
@@ -389,6 +390,7 @@ static void add_actor_critic(json *j, const gpur_actor_critic_config *learner)
     NAMED(j, "math", learner->math, "fp32", "tf32", "bf16");
     json_integer(j, "deterministic", learner->deterministic);
     json_integer(j, "seed", (int64_t)learner->seed);
+    json_integer(j, "check_finite", learner->check_finite);
     json_end(j, '}');
 }
 

@@ -81,7 +81,8 @@ def test_actors_in_threads():
         run.finish()
         rows, stats = rows_of(agent), run.stats
         assert stats.train_steps == agent.stats.steps >= 20 and stats.rows == agent._buffer.stats.appended
-        assert np.abs(rows["action"]).max() <= 1 and np.std(rows["action"]) > 0.2 and rows["priority"].min() >= 0
+        assert np.abs(rows["action"]).max() <= 1 and np.std(rows["action"]) > 0.2
+        assert np.nanmin(rows["priority"]) >= 0  # NaN: of rows that are given none
         policy = agent.policy()
         assert np.array_equal(policy.act_vectors(rows["obs"][0]), policy.act_vectors(rows["obs"][0]))
     evaluations = [event for event in events if event.kind == "evaluation"]

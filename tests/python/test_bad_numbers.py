@@ -135,8 +135,13 @@ def train(make, settings):
 
 
 def of_lane(**bad):
-    """Of lane 1, or the agents, environments that are bad once."""
+    """Of lane 1, an environment that is bad once."""
     return lambda value: lambda lane: Env(**{name: value for name in bad}) if lane == 1 else Env()
+
+
+def of_agents(name):
+    """Of all agents, environments that are bad once; how many of the steps each agent takes depends on the threads."""
+    return lambda value: lambda agent: Env(**{name: value})
 
 
 def vector(mode):
@@ -198,8 +203,8 @@ DOORS = {
     "Run": Door(r"^lane 1, step \d+: the observation is {word}", run),
     "Ape-X, a process": Door(r"actor 0: step 2: the observation is {word}; its numbers must be finite, or say check_nan",
                              apex),
-    "GA3C, observation": Door(r"^agent \d, step \d+: the observation is {word}", train(of_lane(bad=1), GA3C_RUN)),
-    "GA3C, reward": Door(r"^agent \d, step \d+: the reward is", train(of_lane(reward=1), GA3C_RUN)),
+    "GA3C, observation": Door(r"^agent \d, step \d+: the observation is {word}", train(of_agents("bad"), GA3C_RUN)),
+    "GA3C, reward": Door(r"^agent \d, step \d+: the reward is", train(of_agents("reward"), GA3C_RUN)),
 }
 # Where training on what is not finite ends by itself, since the learner diverges.
 DIVERGES = [name for name in DOORS if name.startswith(("train", "Run", "GA3C", "ActorCritic", "Ape-X"))]

@@ -54,7 +54,7 @@ def test_presets_are_settings_of_a_learner_and_a_run(preset):
     with gpureplay.GA3C(learner, "MinAtar/Breakout", **{**found.run, "agents": 4}) as run:
         assert run.config == {**found.run, "agents": 4}
         assert {name: learner.config[name] for name in found.learner if name not in ("obs", "max_batch")} == \
-            {name: value for name, value in found.learner.items() if name not in ("obs", "max_batch")}
+            {**{name: value for name, value in found.learner.items() if name not in ("obs", "max_batch")}, "math": "fp32"}
         run.advance(100)
         assert run.stats.steps == 100 and learner.steps == run.stats.train_steps > 0
 
@@ -304,7 +304,7 @@ def test_what_an_environment_raises_is_the_cause(system, make_env, text, cause):
         assert type(caught.value.__cause__) is cause
         with pytest.raises(gpureplay.InvalidArgument, match="the run has ended by an error, .*: agent"):
             run.advance(1)
-    learner.train(np.zeros((1, 6)), [0], [1.0])
+    learner.train(np.zeros((1, 6)), [1], [1.0])
 
 
 def test_an_evaluation_that_fails_leaves_the_run():

@@ -4,7 +4,6 @@ actions that do not begin at 0; and policies from saved files, which speak as th
 
 import copy
 import json
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -14,7 +13,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from support import needs_files
+from support import needs_files, run
 
 SMALL = {"steps": 160, "num_envs": 2, "prepopulation": 40, "target_period": 40, "train_period": 4, "eval_episodes": 1,
          "eval_period": 0, "batch": 4, "capacity": 400, "device": "cpu", "threads": 1, "env_threads": 1,
@@ -316,11 +315,12 @@ def test_a_policy_is_opened_from_a_run_alone(name, tmp_path):
     with gpureplay.Policy.open(tmp_path / "run", device="cpu", max_batch=8) as policy:
         assert [int(policy.act(one)[0]) for one in seen] == wanted and policy.config["max_batch"] == 8
         assert policy.version == result.agent.stats.steps
-    code = ("import sys, gpureplay; p = gpureplay.Policy.open(sys.argv[1], device='cpu'); "
-            "print(p.act(p._obs.dtype.type(0) * __import__('numpy').zeros(p._obs.shape, p._obs.dtype)).tolist())")
-    printed = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], check=True, capture_output=True, text=True)
+    printed, _ = run(f"""
+        import numpy as np
+        policy = gpureplay.Policy.open({str(tmp_path / "run")!r}, device="cpu")
+        print(policy.act(np.zeros(policy._obs.shape, policy._obs.dtype)).tolist())""")
     zeros = np.zeros(result.agent._obs.shape, result.agent._obs.dtype)
-    assert json.loads(printed.stdout) == result.agent.act(zeros).tolist()
+    assert json.loads(printed) == result.agent.act(zeros).tolist()
     with gpureplay.Policy.open(tmp_path / "run/learner.safetensors", device="cpu") as policy:  # as the network has it
         assert policy.act(zeros).tolist() == [int(result.agent.act(zeros)[0]) - 5]
 
