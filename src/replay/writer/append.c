@@ -279,29 +279,23 @@ static gpur_status check_links(const gpur_writer *writer)
     return GPUR_OK;
 }
 
-/* Priorities, and discounts of terminal rows. */
-static gpur_status check_row_rules(const gpur_replay *replay, int64_t count, const void *rows)
+/* Refuses numbers that are not finite, actions that a learner cannot train on, priorities that are none, and discounts
+ * of terminal rows. */
+static gpur_status check_rows(const gpur_writer *writer, int64_t count, const void *rows)
 {
+    const gpur_replay *const replay = writer->replay;
     const gpur_schema *const schema = &replay->schema;
+    const int32_t action = writer->fields.action;
+    if (count == 0)
+        return GPUR_OK;
+    if (replay->config.check_finite)
+        GPUR_TRY(gpur_check_rows_finite(schema, rows, count, schema->row_bytes, GPUR_INVALID_ARGUMENT));
+    if (action >= 0)
+        GPUR_TRY(gpur_writer_check_actions(writer, (const unsigned char *)rows + schema->fields[action].offset, count,
+                                           schema->row_bytes, "row", GPUR_INVALID_ARGUMENT));
     const gpur_row_values values = gpur_row_values_of_rows(schema, replay->config.prioritized, rows, schema->row_bytes,
                                                            schema->fields, NULL);
     return gpur_row_values_check(&values, count, 0);
-}
-
-static gpur_status check_row_actions(const gpur_writer *writer, int64_t count, const void *rows)
-{
-    const gpur_schema *const schema = &writer->replay->schema;
-    const int32_t action = writer->fields.action;
-    const unsigned char *const at = (const unsigned char *)rows + (action < 0 ? 0 : schema->fields[action].offset);
-    return gpur_writer_check_actions(writer, at, action < 0 ? 0 : count, schema->row_bytes, "row",
-                                     GPUR_INVALID_ARGUMENT);
-}
-
-static gpur_status check_finite_rows(const gpur_replay *replay, int64_t count, const void *rows)
-{
-    if (!replay->config.check_finite)
-        return GPUR_OK;
-    return gpur_check_rows_finite(&replay->schema, rows, count, replay->schema.row_bytes, GPUR_INVALID_ARGUMENT);
 }
 
 gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended)
@@ -315,9 +309,7 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_packed(replay));
     GPUR_TRY(check_links(writer));
-    GPUR_TRY(check_finite_rows(replay, count, rows));
-    GPUR_TRY(check_row_actions(writer, count, rows));
-    GPUR_TRY(check_row_rules(replay, count, rows));
+    GPUR_TRY(check_rows(writer, count, rows));
     gpur_ingest_begin_call(replay);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status = append_host(replay, &in);
