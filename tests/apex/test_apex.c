@@ -225,8 +225,9 @@ TEST(with_a_limiter_weights_do_not_get_older_with_more_actors)
     CHECK_EQUAL(gpur_apex_block_rows(&fixture.apex->config, 16), 10);
     CHECK_EQUAL(gpur_apex_block_rows(&fixture.apex->config, 64), 7);
     CHECK_EQUAL(gpur_apex_block_rows(&fixture.apex->config, 1000), 1);
-    fixture.apex->config.samples_per_insert = 0.0; /* by a run without a limiter */
-    CHECK_EQUAL(gpur_apex_block_rows(&fixture.apex->config, 1000), 10);
+    gpur_apex_config unlimited = fixture.apex->config;
+    unlimited.samples_per_insert = 0.0;
+    CHECK_EQUAL(gpur_apex_block_rows(&unlimited, 1000), 10);
     apex_fixture_close(&fixture);
 }
 
