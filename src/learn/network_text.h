@@ -21,7 +21,7 @@ gpur_field gpur_network_text_obs(gpur_replay *replay);
 gpur_status gpur_network_text_add_settings(const gpur_network_config *network, const char *owner,
                                            gpur_tensors *settings);
 
-/* Adds all that gpur_network_text_add_settings does not. */
+/* Adds the members of the network that gpur_network_text_add_settings leaves out. */
 gpur_status gpur_network_text_add_rest(const gpur_network_text *text, gpur_tensors *tensors);
 
 /* Sets `network`, `obs` and `policy_floor` of a policy. GPUR_FILE_ERROR: the file does not have them. */

@@ -126,7 +126,7 @@ class Handle:
 
     def __init__(self, create: Callable[[int], None], destroy: Callable[[int | None], None],
                  base: Handle | None = None, handle: ctypes.c_void_p | None = None):
-        """create: makes the object, and writes its address to where it is told, or raises an exception. destroy: the
+        """create: makes the object and writes its address to the given place, or raises an exception. destroy: the
         library's function. base: what the object is made on top of, and must be destroyed before. handle: see
         `Owner`."""
         self._closed_by = ""

@@ -168,8 +168,8 @@ class Advanced(Handle):
             raise error
 
     def close(self) -> None:
-        """Stops the threads and processes, and closes the environments that the run has made, which a run that nobody
-        closes leaves to Python. Buffer and learner stay open."""
+        """Stops the threads and processes, and closes the environments that the run has made. Without this call
+        Python closes them when it frees them. Buffer and learner stay open."""
         self._refuse_in_own_call()
         if not self.closed:
             self._invoke(self._stop)

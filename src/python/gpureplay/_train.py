@@ -497,7 +497,7 @@ class Training:
                                              seconds, self._prints)
 
     def _refuse_doubtful_images(self, agent: Mapping[str, Any]) -> None:
-        """Of an environment in Python nobody knows that its channels come last, as those of the library's games do.
+        """The library's games have their channels last. An environment in Python may have them first.
         agent: the other settings of the learner."""
         envs = self._envs
         if isinstance(envs, NativeEnvs) or "input_layout" in agent:

@@ -667,8 +667,8 @@ class _Crew:
             self._run(i)
 
     def _say_what_lacks(self, actors: int) -> None:
-        """Compares what learner and actors want with all that the cluster has. Ray would only say much later that it
-        finds no place. More machines may come, so this is no error."""
+        """Compares what learner and actors want with all that the cluster has. Ray itself reports only much later that
+        it finds no place. More machines may come, so this is no error."""
         there = ray.cluster_resources()
         for name, each in self._of_actor.items() if actors else self._of_learner.items():
             beside = self._of_learner.get(name, 0) if actors else 0
