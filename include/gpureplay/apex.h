@@ -125,9 +125,10 @@ typedef struct gpur_apex_config {
                                      a minute after its start and before anything of it was received, it is started
                                      after a wait: 0.05 s, and twice as long each time, at most a minute. The run ends
                                      with an error when an actor failed early 5 times in a row, or when every actor died
-                                     early 5 times in a row. An actor whose process is killed by a signal has died, but
-                                     not failed. 0: no actor is started again. The run ends with an error when one
-                                     fails; when the process of one was killed it goes on, as long as there is another
+                                     early 5 times in a row, or, whatever `restarts` is, when an observation or reward
+                                     is NaN or infinite (the replay's check_finite). An actor whose process is killed by
+                                     a signal has died, but not failed. 0: no actor is started again. The run ends with
+                                     an error when one fails; when the process of one was killed it goes on, as long as there is another
                                      actor */
     uint64_t seed;              /* of environments and exploration; default 0 */
     const char *env_options;    /* given to each environment's init; NULL, the default: "" */
@@ -230,8 +231,9 @@ GPUR_API void gpur_apex_destroy(gpur_apex *apex);
  * between calls until their blocks fill what the connection holds, and then wait.
  *
  *   GPUR_INVALID_ARGUMENT  both limits 0, one below 0, NULL, a run that has ended by an error, no train_steps in a run
- *                          of 0 actors without a folder and workers, which would never return; without `restarts`
- *                          also what an environment refused: the message names the actor; or the learner has diverged
+ *                          of 0 actors without a folder and workers, which would never return; an
+ *                          observation or reward that is NaN or infinite, and without `restarts` also what an
+ *                          environment refused: the message names the actor; or the learner has diverged
  *                          (learner.h): actors get finite weights alone
  *   GPUR_INTERRUPTED       gpur_apex_stop was called; the run can be advanced again
  *   GPUR_DEVICE_ERROR, ... those of gpur_learner_train and gpur_writer_append_block

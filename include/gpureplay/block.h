@@ -224,7 +224,9 @@ typedef struct gpur_packer_step_input {
  * Records a step, which completes transitions.
  *
  *   GPUR_INVALID_ARGUMENT  no open episode; a flag, or a byte in a GPUR_BOOL, other than 0 and 1; q NULL with
- *                          num_actions above 0; a Q value that is NaN or infinite; an action or version out of range; NULL where an array is needed; a
+ *                          num_actions above 0; a number that is NaN or infinite, Q values included, unless the
+ *                          format's check_finite is 0: then a transition whose TD error is not finite gets the
+ *                          priority NaN; an action or version out of range; NULL where an array is needed; a
  *                          stack whose older frames are not those given before; or a block that is full and was not
  *                          taken. Nothing was taken
  */

@@ -315,6 +315,7 @@ gpur_status gpur_actor_run(const gpur_actor_parts *parts, const gpur_actor_setti
                .counts = parts->counts,
                .clock = gpur_clock_seconds()};
     const gpur_status status = act(&a);
+    atomic_store(&parts->counts->has_refused, status != GPUR_OK && a.player.has_refused);
     close_actor(&a);
     return status;
 }

@@ -124,11 +124,13 @@ static void end_run(gpur_member *member, const char *why)
 }
 
 /* What the death of an actor means to the run. Under the lock. `was_killed`: by a signal, which may come from anyone at
- * any time; so as long as another actor lives the run goes on [Horgan et al. 2018, appendix F]. */
+ * any time; so as long as another actor lives the run goes on [Horgan et al. 2018, appendix F]. An environment whose
+ * numbers are not finite would show them again, so there is no next start. */
 static void judge_death(gpur_member *member, int was_killed)
 {
     gpur_apex *const apex = member->apex;
-    if (!apex->config.restarts && !was_killed)
+    const int has_refused = atomic_load(&counts_of(member)->has_refused);
+    if (!was_killed && (has_refused || !apex->config.restarts))
         end_run(member, "");
     else if (!apex->config.restarts)
         member->is_wanted = 0;
@@ -193,6 +195,7 @@ static void reset_member(gpur_member *member)
     atomic_store(&counts->steps, 0);
     atomic_store(&counts->blocks, 0);
     atomic_store(&counts->is_asked, 0);
+    atomic_store(&counts->has_refused, 0);
 }
 
 static void start(gpur_member *member)

@@ -11,7 +11,8 @@
 /* What the actor acts with, as far as it is this function's to free. */
 typedef struct server {
     int connection;
-    int waits; /* 1: for the answer to each block */
+    int waits;     /* 1: for the answer to each block */
+    int32_t place; /* -1: not known yet */
     gpur_shared shared;
     gpur_shared_reader reader;
     gpur_actor_kit kit;
@@ -80,19 +81,25 @@ static gpur_status serve(server *s, gpur_actor_parts *parts, const gpur_replay_c
     GPUR_TRY(received);
     GPUR_TRY(check_hello(&hello));
     s->shared.fd = -1;
+    s->place = hello.settings.place;
     GPUR_TRY(gpur_shared_map(&s->shared, shared, hello.weights_bytes));
     GPUR_TRY(open_kit(s, parts, replay, threads, hello.format));
     return act(s, &hello, parts);
 }
 
-/* The learner reports why an actor ends, too. The message of the caller's stays what it was. */
-static void send_error(int connection, gpur_status status)
+/* The learner reports why an actor ends, too, and which one. The caller's message has its number, if it is known. */
+static void send_error(const server *s, gpur_status status)
 {
     char error[GPUR_MESSAGE_TEXT];
     strncpy(error, gpur_last_error(), sizeof error - 1);
     error[sizeof error - 1] = 0;
-    (void)gpur_connection_send(connection, GPUR_MESSAGE_ERROR, 0, error, (int64_t)strlen(error));
-    (void)gpur_fail(status, "%s", error);
+    (void)gpur_connection_send(s->connection, GPUR_MESSAGE_ERROR, 0, error, (int64_t)strlen(error));
+    if (s->place == GPUR_APEX_EVALUATOR)
+        (void)gpur_fail(status, "the actor that evaluates: %s", error);
+    else if (s->place >= 0)
+        (void)gpur_fail(status, "actor %d: %s", (int)s->place, error);
+    else
+        (void)gpur_fail(status, "%s", error);
 }
 
 static gpur_status check(int32_t connection, const gpur_actor_parts *parts, const gpur_replay_config *replay,
@@ -107,12 +114,12 @@ static gpur_status check(int32_t connection, const gpur_actor_parts *parts, cons
 static gpur_status serve_and_close(int32_t connection, gpur_actor_parts *parts, const gpur_replay_config *replay,
                                    int32_t threads)
 {
-    server s = {.connection = connection, .shared.fd = -1};
+    server s = {.connection = connection, .place = -1, .shared.fd = -1};
     gpur_status status = check(connection, parts, replay, threads);
     if (status == GPUR_OK)
         status = serve(&s, parts, replay, threads);
     if (status != GPUR_OK && status != GPUR_INTERRUPTED)
-        send_error(connection, status);
+        send_error(&s, status);
     gpur_actor_kit_close(&s.kit);
     gpur_shared_reader_close(&s.reader);
     gpur_shared_close(&s.shared);

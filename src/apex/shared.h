@@ -28,6 +28,7 @@ typedef struct gpur_actor_counts {
     _Atomic int64_t env_nanoseconds, infer_nanoseconds, wait_nanoseconds;
     _Atomic int64_t evaluation; /* of the one that evaluates: the number of what it is to play; 0: nothing */
     _Atomic int32_t is_asked;   /* 1: it is to end */
+    _Atomic int32_t has_refused; /* 1: it ended since a number of its environment is not finite */
 } gpur_actor_counts;
 
 typedef struct gpur_shared {

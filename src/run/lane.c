@@ -133,20 +133,23 @@ void gpur_player_close(gpur_player *player)
     player->frame = NULL;
 }
 
-static gpur_status check_frame(const gpur_player *player)
+static gpur_status check_frame(gpur_player *player)
 {
     const gpur_obs_shape *const shape = player->shape;
     if (!player->check_finite)
         return GPUR_OK;
     const int64_t found = gpur_find_not_finite(shape->dtype, player->frame, shape->frame_bytes / shape->element_bytes);
+    player->has_refused = found >= 0;
     GPUR_REQUIRE(found < 0, "the observation is %s; its numbers must be finite",
                  gpur_not_finite_name(shape->dtype, player->frame, found));
     return GPUR_OK;
 }
 
-static gpur_status check_reward(const gpur_player *player, const gpur_env_result *result)
+static gpur_status check_reward(gpur_player *player, const gpur_env_result *result)
 {
-    return player->check_finite ? gpur_check_reward_finite(result->reward) : GPUR_OK;
+    const gpur_status status = player->check_finite ? gpur_check_reward_finite(result->reward) : GPUR_OK;
+    player->has_refused = status != GPUR_OK;
+    return status;
 }
 
 /* Truncates a game that has had its max_steps, but not where a life was lost just now: that ends an episode already. */

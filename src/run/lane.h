@@ -47,6 +47,7 @@ typedef struct gpur_player {
     int64_t max_steps;    /* of a game; 0: any number */
     int64_t steps;        /* of the game so far */
     int32_t goes_on;      /* 1: the last step lost a life, and the next reset goes on with the game */
+    int32_t has_refused;  /* 1: the last error is a number of the environment's that is not finite */
 } gpur_player;
 
 /* Takes over an environment that the init of the player's type has made. Refuses one that cannot be. */

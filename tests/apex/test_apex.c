@@ -359,6 +359,30 @@ TEST(an_error_of_an_environment_names_the_actor)
     apex_fixture_close(&fixture);
 }
 
+/* It would show it again, so it is not started again, also when blocks of it have come. With check_finite 0 the run takes
+ * it, observations, Q values and all: the row's priority is none. */
+TEST(an_observation_that_is_not_finite_ends_the_run_or_is_taken)
+{
+    gpur_priority_stats priorities = {.size = sizeof priorities};
+    begin("numbers:bad=100");
+    CHECK_OK(open_run());
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 1000, 0), GPUR_INVALID_ARGUMENT, "actor ");
+    CHECK_MESSAGE(": step 100: the observation is NaN; its numbers must be finite");
+    CHECK(strcmp(fixture.error, "step 100: the observation is NaN; its numbers must be finite") == 0);
+    CHECK_EQUAL(apex_fixture_stats(&fixture).deaths, 1);
+    CHECK(apex_fixture_stats(&fixture).rows > 0);
+    apex_fixture_close(&fixture);
+    begin("numbers:bad=100");
+    settings.replay.check_finite = 0;
+    settings.replay.min_size = 2000; /* training on it would end the run */
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
+    CHECK(apex_fixture_stats(&fixture).deaths == 0 && apex_fixture_stats(&fixture).rows > 900);
+    CHECK_OK(gpur_replay_get_priority_stats(fixture.replay, &priorities));
+    CHECK(priorities.max_priority < 1e4f && priorities.invalid == 0);
+    apex_fixture_close(&fixture);
+}
+
 /* The limiter holds up nobody then. */
 TEST(a_run_is_finished_by_the_ends_of_its_actors_and_a_whole_evaluation)
 {
@@ -511,6 +535,7 @@ int main(int argc, char **argv)
     RUN(actors_can_be_more_and_fewer_while_it_runs);
     RUN(a_run_can_be_stopped_and_goes_on);
     RUN(an_error_of_an_environment_names_the_actor);
+    RUN(an_observation_that_is_not_finite_ends_the_run_or_is_taken);
     RUN(a_run_is_finished_by_the_ends_of_its_actors_and_a_whole_evaluation);
     RUN(the_last_evaluation_takes_the_place_of_one_that_goes_on);
     RUN(a_run_that_never_advances_can_be_destroyed);

@@ -160,6 +160,28 @@ TEST(a_carried_worker_has_its_share_of_the_rows_under_way)
     apex_fixture_close(&fixture);
 }
 
+/* The rule of the replay is that of a worker. */
+TEST(a_carried_worker_takes_what_is_not_finite_as_its_replay_says)
+{
+    worker w = {.most = 8};
+    const gpur_apex_carrier carrier = {sizeof carrier, measure_block, take_episode, copy_weights, &w};
+    open_run("numbers:bad=30");
+    gpur_apex_stop(fixture.apex); /* the first call publishes the first weights */
+    CHECK_EQUAL(gpur_apex_advance(fixture.apex, 1, 0), GPUR_INTERRUPTED);
+    settings.apex.env_options = settings.options;
+    settings.apex.actors = WORKERS;
+    for (int32_t checks = 0; checks < 2; checks++) {
+        settings.replay.check_finite = checks;
+        w.blocks = w.pulled = 0;
+        const gpur_status status = gpur_apex_act(&settings.apex, 0, checks, settings.type, &settings.replay,
+                                                 &settings.learner.network, 0, &carrier);
+        TEST_REQUIRE(status == (checks ? GPUR_INVALID_ARGUMENT : GPUR_INTERRUPTED), "%s", gpur_last_error());
+        CHECK(checks ? w.blocks < w.most : w.blocks == w.most);
+    }
+    CHECK_MESSAGE("step 30: the observation is NaN; its numbers must be finite");
+    apex_fixture_close(&fixture);
+}
+
 /* Blocks that are made here, of zeros. */
 
 static unsigned char block[1 << 16];
@@ -408,6 +430,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(workers_that_are_carried_feed_a_learner_and_act_by_its_newest_weights);
     RUN(a_carried_worker_has_its_share_of_the_rows_under_way);
+    RUN(a_carried_worker_takes_what_is_not_finite_as_its_replay_says);
     RUN(bad_blocks_are_refused_and_counted);
     RUN(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start);
     RUN(starts_that_are_told_are_counted_and_so_are_the_deaths_before);

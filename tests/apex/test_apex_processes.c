@@ -401,6 +401,10 @@ TEST(a_command_that_fails_ends_the_run_with_what_is_known_of_it)
     CHECK_OK(open_run("serve", "numbers:fail=3"));
     CHECK_FAILS(gpur_apex_advance(fixture.apex, 300, 0), GPUR_INVALID_ARGUMENT, "step 3: the motor is broken");
     apex_fixture_close(&fixture);
+    CHECK_OK(open_run("serve", "numbers:bad=50")); /* blocks of it have come, and it is not started again */
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 3000, 0), GPUR_INVALID_ARGUMENT, ": step 50: the observation is NaN");
+    CHECK(apex_fixture_stats(&fixture).rows > 0);
+    apex_fixture_close(&fixture);
 }
 
 /* The learner's replay or network is another one than the actor's. */

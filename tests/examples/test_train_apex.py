@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -151,6 +152,22 @@ def old_weights_are_warned_of(folder):
     assert json.loads((folder / "old/config.json").read_text())["apex"]["rows_under_way"] == 0
     run(*pole(out=folder / "limited", **few, steps=1000))
     assert json.loads((folder / "limited/config.json").read_text())["apex"]["rows_under_way"] == 4
+
+
+def a_number_that_is_not_finite_ends_the_run_and_has_its_actor(folder):
+    """Also in what the actor's own process says."""
+    source = corridor_source().replace("#include <stdlib.h>", "#include <math.h>\n#include <stdlib.h>")
+    shown = "*(float *)obs = (float)c->position / (float)(c->length - 1);"
+    assert shown in source
+    (folder / "bad.c").write_text(source.replace(shown, f"{shown} if (c->position == 2) *(float *)obs = INFINITY;"))
+    compile_plugin(folder / "bad.c", folder / "bad.so")
+    for processes in (0, 1):
+        done = run(*pole(env=folder / "bad.so", actors=2, processes=processes, steps=3000, out=folder / "bad",
+                         **{"eval-episodes": 0, "checkpoint": 0}), status=2)
+        told = done.stdout + done.stderr
+        found = re.findall(r"(.*)step \d+: the observation is infinite; its numbers must be finite", told)
+        assert len(found) > 1 and all(re.search(r"actor [01]( ended)?: $", before) for before in found), told
+        shutil.rmtree(folder / "bad", ignore_errors=True)
 
 
 def actors_in_processes_find_a_plugin(folder):
@@ -317,6 +334,7 @@ def main():
         there_is_room_for_the_frames_that_blocks_repeat(folder / "plugin")
         old_weights_are_warned_of(folder / "plugin")
         actors_in_processes_find_a_plugin(folder / "plugin")
+        a_number_that_is_not_finite_ends_the_run_and_has_its_actor(folder / "plugin")
         an_interrupted_run_ends_with_what_there_is(folder / "interrupted")
         the_experiments_are_options(folder / "experiments")
         workers_fill_the_replay_by_files(folder)

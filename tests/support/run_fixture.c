@@ -6,6 +6,7 @@
 #include "support/learner_fixture.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 /* The environment. Its state is a hash of all that has happened. */
 typedef struct hash_env {
     uint64_t state;
-    int64_t steps, fail_at, endless_at;
+    int64_t steps, fail_at, endless_at, bad_at;
     int32_t has_frames, has_lives;
 } hash_env;
 
@@ -46,12 +47,14 @@ static void show(const hash_env *e, void *obs)
 static const char *env_init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
 {
     hash_env *const e = calloc(1, sizeof *e);
-    const char *const fail = strstr(options, "fail="), *const endless = strstr(options, "endless=");
+    const char *const fail = strstr(options, "fail="), *const endless = strstr(options, "endless="),
+                      *const bad = strstr(options, "bad=");
     if (!e)
         return "no memory";
     *e = (hash_env){.state = mix(seed, 1),
                     .fail_at = fail ? atoll(fail + 5) : -1,
                     .endless_at = endless ? atoll(endless + 8) : INT64_MAX,
+                    .bad_at = bad ? atoll(bad + 4) : -1,
                     .has_frames = strstr(options, "frames") != NULL,
                     .has_lives = strstr(options, "lives") != NULL};
     info->obs = (gpur_space){.dtype = e->has_frames ? GPUR_UINT8 : GPUR_FLOAT32,
@@ -78,6 +81,8 @@ static const char *env_step(void *env, const void *action, void *obs, gpur_env_r
         return "the motor is broken";
     e->state = mix(e->state, 3 + (uint64_t) * (const int32_t *)action);
     show(e, obs);
+    if (e->steps == e->bad_at + 1)
+        ((float *)obs)[0] = NAN;
     result->reward = (float)(e->state % 7) - 3.0f;
     const int is_endless = e->steps > e->endless_at;
     result->terminated = is_endless || e->state >> 8 & 15 ? 0 : 1;

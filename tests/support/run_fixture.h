@@ -15,6 +15,7 @@
  *   cache=B  the learner has a cache of returns, of 96 entries, or the next multiple of B, in blocks of B; without =B
  *            of 6
  *   fail=N   its step N is refused
+ *   bad=N    a number of the observation after its step N is NaN (without frames)
  *   endless=N  from its step N on no episode ends
  *   limit=N  it tells that a game has at most N steps, and leaves it to the library to end it
  */

@@ -18,7 +18,7 @@ from ._envs import EnvOptions, open_envs
 from ._handle import encoded_path, note_library_threads, refuse_after_fork
 from ._inputs import flag, integer
 from ._learner import DQN
-from ._library import InvalidArgument, lib
+from ._library import InvalidArgument, lib, with_advice
 from ._python_envs import Envs, PythonEnvs
 from ._run import Advanced, Reporter
 
@@ -88,7 +88,7 @@ Agent = Union[DQN, DDPG]
 def _event_at(address: int) -> ApexEvent:
     given = _c_api.ApexEvent.from_address(address)
     values = {name: getattr(given, name) for name in ApexEvent._fields}
-    return ApexEvent(**{**values, "kind": _KINDS[given.kind], "error": (given.error or b"").decode("utf-8", "replace")})
+    return ApexEvent(**{**values, "kind": _KINDS[given.kind], "error": with_advice((given.error or b"").decode("utf-8", "replace"))})
 
 
 class Apex(Advanced):
@@ -112,7 +112,8 @@ class Apex(Advanced):
     An actor's process has this process's sys.path, and its make_env(lane) is asked for lane 0 alone. What an
     environment raises ends the actor; its text, with the file and the line, is the event's `error`. The actor is
     started again, with other seeds, unless restarts is False, or it failed 5 times in a row before anything of it was
-    received: then `advance` raises InvalidArgument with that text. An actor whose process is killed is started again
+    received, or its environment showed a number that is NaN or infinite: then `advance` raises InvalidArgument with
+    that text. An actor whose process is killed is started again
     after longer and longer waits, as long as another one lives.
 
     One thread at a time advances and saves a run. Any thread may read `stats` and call `stop` and `set_actors`.

@@ -93,10 +93,18 @@ def last_error() -> str:
     return text.decode("utf-8", "replace")
 
 
+_NOT_FINITE = ("its numbers must be finite", "it must be a finite number")  # words of the library
+
+
+def tells_not_finite(text: str) -> bool:
+    """Whether these are the library's words about a number that is not finite."""
+    return any(words in text for words in _NOT_FINITE)
+
+
 def with_advice(text: str) -> str:
     """The library's words about a number that is not finite, with the setting that takes it."""
     advice = ", or say check_nan=False"
-    for words in ("its numbers must be finite", "it must be a finite number"):
+    for words in _NOT_FINITE:
         if advice not in text:  # as in the text of an actor
             text = text.replace(words, words + advice)
     return text

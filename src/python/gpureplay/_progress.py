@@ -7,6 +7,7 @@ import math
 import shutil
 import sys
 import time
+import warnings
 from typing import Any, NamedTuple
 
 from ._learner import DQN
@@ -59,7 +60,7 @@ class Progress:
         self._rates: dict[str, Number] = dict.fromkeys(record.columns["rates"], math.nan)
         self._first = self._last = self._sample()
         self._looked = self._printed = first_seconds
-        self._has_row = False
+        self._has_row = self._has_warned = False
 
     # Of the kind of run.
 
@@ -122,6 +123,13 @@ class Progress:
         """Prints a line of its own."""
         if self._prints:
             print(f"\r\033[K{line}" if self._is_terminal else line, flush=True)
+
+    def warn(self, line: str) -> None:
+        """Prints a line of its own; where nothing is printed, the first one is a warning of Python's."""
+        self.say(line)
+        if not self._prints and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(f"{line} (progress=True shows each such line)", RuntimeWarning, stacklevel=2)
 
     def _add_row(self) -> None:
         """The learner's mean loss is over the time since the last sample, so samples are taken for rows only."""

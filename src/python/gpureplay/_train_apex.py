@@ -35,7 +35,7 @@ class ApexProgress(Progress):
     """Of an `Apex` whose agent is a `DQN`."""
 
     _others = _OTHERS
-    _has_warned = False  # of old weights
+    _tells_age = True  # of old weights, once
 
     def _step_of(self, stats: Any) -> int:
         return int(stats.env_steps)
@@ -63,8 +63,8 @@ class ApexProgress(Progress):
     def _add_row(self) -> None:
         super()._add_row()
         age, period = self._rates["weights_age"], self._agent.config["target_period"]
-        if not self._has_warned and age > period:
-            self._has_warned = True
+        if self._tells_age and age > period:
+            self._tells_age = False
             smaller = "a smaller" if self._run.config["samples_per_insert"] else "a"
             self.say(f"the weights that act are {age:.0f} train steps old, more than a target period, {period}: fewer "
                      f"actors or {smaller} samples_per_insert keep them newer")
@@ -224,7 +224,7 @@ class ApexTraining(Training):
                                        event.lost_blocks, event.lost_rows))
         if event.kind == "ended" and not event.asked:
             who = "the actor that evaluates" if event.actor == _c_api.APEX_EVALUATOR else f"actor {event.actor}"
-            self._progress.say(f"{who} ended: {event.error}")
+            self._progress.warn(f"{who} ended: {event.error}")
         return None if self._on_event is None else self._on_event(event)
 
     def _train(self) -> None:

@@ -39,7 +39,7 @@ from ._device import Device
 from ._envs import absolute, open_envs
 from ._flatten import translation_of
 from ._inputs import integer
-from ._library import Closed, FileError, GpureplayError, Interrupted, InvalidArgument, WouldBlock, check, lib
+from ._library import Closed, FileError, GpureplayError, Interrupted, InvalidArgument, WouldBlock, check, lib, tells_not_finite
 from ._options import FILE, System, read_options, system_of
 from ._policy import Policy
 from ._python_envs import PythonEnvs
@@ -523,7 +523,7 @@ class ApeX:
 
         Ctrl-C ends the training; its files are written, and KeyboardInterrupt is raised. Errors are those of
         `gpureplay.train`; ActorFailed: an actor failed, or all died, 5 times in a row before anything of them was
-        received; ray.exceptions.ActorDiedError: the learner was restarted too often; ConnectionError: there is no
+        received, or an environment showed a number that is NaN or infinite; ray.exceptions.ActorDiedError: the learner was restarted too often; ConnectionError: there is no
         cluster where RAY_ADDRESS says, or it has another token."""
         _join()
         given = {**self._given, **({} if steps is None else {"steps": steps})}
@@ -708,6 +708,8 @@ class _Crew:
             if not isinstance(failure, ActorFailed):
                 raise
             _log.warning("actor %d: %s", actor, failure)
+            if tells_not_finite(str(failure)):  # the next start would show it again
+                raise ActorFailed(f"actor {actor}: {failure}", failure.sent) from None
             self._failures[actor] = 0 if failure.sent else self._failures.get(actor, 0) + 1
             if self._failures[actor] >= _QUICK_FAILURES:
                 raise ActorFailed(f"actor {actor}: {failure} (for the 5th time in a row it failed before anything of "

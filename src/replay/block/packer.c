@@ -194,15 +194,16 @@ static void write_priority(gpur_packer *p, int64_t row, float priority)
            sizeof priority);
 }
 
+/* A row whose Q(s') is not known, or whose numbers are not finite (check_finite 0), is given none: the replay gives it
+ * its first one. */
+static const float no_priority = NAN;
+
 /* The absolute n-step TD error [Horgan et al. 2018, section 3]. `q_next`: the largest Q(s', a); 0 if s' is terminal. */
 static float td_priority(const gpur_n_step_return *r, float q, float q_next)
 {
-    const double target = (double)r->reward + (double)r->discount * (double)q_next;
-    return (float)fmin(fabs(target - (double)q), (double)FLT_MAX);
+    const double error = (double)r->reward + (double)r->discount * (double)q_next - (double)q;
+    return isfinite(error) ? (float)fmin(fabs(error), (double)FLT_MAX) : no_priority;
 }
-
-/* A row whose Q(s') is not known is given none: the replay gives it its first one. */
-static const float no_priority = NAN;
 
 /* Gives the newest row its priority, if it waits for Q(s'), (num_actions). NULL: Q(s') will not be known. */
 static void end_waiting(gpur_packer *p, const float *q_next)
@@ -371,6 +372,8 @@ static gpur_status check_q(const gpur_packer *p, const gpur_packer_step_input *i
         GPUR_REQUIRE(action >= 0 && action < actions, "action is %" PRId64 "; it must be 0 to %d", action,
                      (int)actions - 1);
     }
+    if (!p->format->config.check_finite)
+        return GPUR_OK;
     for (int32_t a = 0; a < (p->has_vectors ? 2 : actions) && actions > 0; a++)
         GPUR_REQUIRE(isfinite(in->q[a]), "q[%d] is %g; it must be finite", (int)a, (double)in->q[a]);
     for (int32_t a = 0; a < actions && in->truncated && in->final_q; a++)

@@ -98,7 +98,8 @@ typedef struct bench {
 
 static gpur_status open_bench(bench *b, const actors_setting *s)
 {
-    const gpur_replay_config config = actors_config(s, b->fields);
+    gpur_replay_config config = actors_config(s, b->fields);
+    config.check_finite = 1;
     b->packer = NULL;
     gpur_packer_config_init(&b->config, sizeof b->config);
     b->config.num_actions = ACTOR_ACTIONS;
