@@ -564,3 +564,32 @@ def test_an_update_with_a_bad_priority_is_refused(door, priority):
             UPDATES[door](buffer, np.arange(2), [3.0, priority])
         assert np.allclose(buffer.get_priorities([0, 1]), 0.25)
         assert buffer.priority_stats[-4:] == (0, 0, 0, 0)  # updates, stale, invalid, raised
+
+
+@pytest.mark.parametrize("door", UPDATES)
+@pytest.mark.parametrize("eviction, known", [("oldest", "; the visible transitions are 0 to 1"),
+                                             ("priority", ", which no transition has had; their ids are 0 to 1 at most")])
+@pytest.mark.parametrize("position", [5000, 2, -2, -5, -2**31])
+def test_an_update_of_a_position_outside_is_refused(door, eviction, known, position):
+    """-1, with which batches mark that there is no row, and overwritten rows are skipped and counted."""
+    with prioritized(eviction=eviction) as buffer:
+        buffer.extend(**pair())
+        with pytest.raises(gpureplay.InvalidArgument, match=rf"^ids\[1\] is {position}{known}$"):
+            UPDATES[door](buffer, np.array([0, position]), [3.0, 4.0])
+        assert np.allclose(buffer.get_priorities([0, 1]), 0.25) and buffer.priority_stats[-4:] == (0, 0, 0, 0)
+        UPDATES[door](buffer, np.array([0, -1]), [3.0, 4.0])
+        assert np.allclose(buffer.get_priorities([0, 1]), [3, 0.25]) and buffer.priority_stats[-4:] == (1, 1, 0, 0)
+
+
+def test_an_update_skips_and_counts_transitions_that_were_overwritten():
+    with buffer_of(prioritized=True) as buffer:
+        for _ in range(3):
+            buffer.extend(**rows(1000))
+        buffer.update_priorities([999, 1000], [3.0, 4.0])
+        assert buffer.priority_stats[-4:] == (1, 1, 0, 0)
+
+
+def test_an_update_of_a_buffer_without_transitions_is_refused():
+    with prioritized() as buffer:
+        with pytest.raises(gpureplay.InvalidArgument, match=r"^ids\[0\] is 0, and no transition is visible yet$"):
+            buffer.update_priorities([0], [3.0])

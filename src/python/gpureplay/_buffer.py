@@ -372,18 +372,18 @@ class ReplayBuffer(Handle):
     def update_priorities(self, ids: Any, priorities: Any, *, stream: Any = None) -> None:
         """Gives transitions new priorities, such as the size of their TD errors. All later samples see them.
 
-        ids: (count,) integers, as `batch.ids` has them. If one appears twice, its larger priority counts.
+        ids: (count,) integers, as `batch.ids` has them. If one appears twice, its larger priority counts. Those of
+            transitions that were overwritten meanwhile are skipped and counted in `priority_stats`, and so is -1, which
+            marks in a batch that there is none.
         priorities: (count,), 0 or more and finite, such as the absolute TD errors; float32, or numbers that fit in it.
             Both arrays are in host memory, or both in the memory of the buffer's CUDA device (DLPack,
             __cuda_array_interface__; int64 and float32), which needs no copy to the host. Those on the device cannot be
-            looked at without waiting: their absolute values count, and what is NaN or infinite is skipped and counted
-            in `priority_stats`. count is at most max_batch.
+            looked at without waiting: absolute values count, and what is NaN or infinite, and every id that no
+            transition has, is skipped and counted in `priority_stats`. count is at most max_batch.
         stream: for device arrays, the stream that made them, as for `ReplayBuffer.extend`.
 
-        Transitions that were overwritten meanwhile are skipped and counted in `priority_stats`.
-
-        TypeError, ValueError: a priority in host memory that is negative, NaN or infinite, another dtype or shape, or
-        only one of the arrays on the device. Nothing was updated."""
+        TypeError, ValueError: in host memory, a priority that is negative, NaN or infinite, or an id that was not given
+        out yet; another dtype or shape, or only one of the arrays on the device. Nothing was updated."""
         if not self._is_prioritized:
             self._require_priorities()
         if stream is None and _update_in_c(self, ids, priorities):

@@ -506,8 +506,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     def update_priorities(self, indices: torch.Tensor, priorities: torch.Tensor) -> None:
         """Gives transitions new priorities, such as the size of their errors: (B,) or (B, 1), tensors on the buffer's
-        device or the host, or arrays. On the CPU a negative, infinite or NaN priority is a ValueError; on CUDA the
-        absolute value counts, and what is not finite is skipped and counted. Transitions that were overwritten meanwhile are skipped."""
+        device or the host, or arrays. Transitions that were overwritten meanwhile are skipped. On the CPU a negative,
+        infinite or NaN priority is a ValueError, and so is an index that no transition has had; on CUDA the absolute
+        value counts, and what is not finite, or of no transition, is skipped and counted."""
         found, given = (torch.as_tensor(values, device=self._device).detach().reshape(-1)
                         for values in (indices, priorities))
         given = given.to(torch.float32)

@@ -67,8 +67,8 @@ static int is_priority(float p)
     return (p >= 0.0f) & (p < INFINITY);
 }
 
-/* Device memory cannot be looked at without waiting: there the kernel skips what is no priority. The first loop
- * does not end early, so that it vectorizes. */
+/* Device memory cannot be looked at without waiting: there the kernel skips what is no priority. The first loop does
+ * not end early, so that it vectorizes. */
 static gpur_status check_values(int64_t count, const float *priorities)
 {
     int good = 1;
@@ -153,8 +153,10 @@ gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, co
     GPUR_TRY(locate(replay->device, &request));
     if (count == 0)
         return GPUR_OK;
-    if (!request.on_device)
+    if (!request.on_device) {
         GPUR_TRY(check_values(count, priorities));
+        GPUR_TRY(gpur_consumer_check_ids_of_update(replay, count, ids));
+    }
     GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_refresh, &stream));
     return gpur_consumer_end(replay,
                              (request.on_device ? update_from_device : update_from_host)(replay, stream, &request));

@@ -168,46 +168,70 @@ gpur_status gpur_consumer_end_exclusive(gpur_replay *replay, gpur_status status)
     return gpur_consumer_end(replay, status);
 }
 
-/* With eviction by priority only the device knows which ids are there. The window's first_id is the number of rows that
- * were evicted, so no slot has had more rows than that before its present one. */
-static gpur_status check_ids_in_any_order(const gpur_replay *replay, const gpur_window *visible, int64_t count,
-                                          const int64_t *ids)
+/* The first id that no row can have had. With eviction by priority only the device knows which ids there are. The
+ * window's first_id is then the number of rows that were evicted, so no slot has had more rows than that before its
+ * present one. */
+static int64_t end_of_ids(const gpur_replay *replay, const gpur_window *visible)
 {
     const int64_t evicted = visible->first_id, capacity = replay->config.capacity;
-    const int64_t end = evicted == 0                        ? visible->count
-                        : evicted >= INT64_MAX / capacity ? INT64_MAX
-                                                            : (evicted + 1) * capacity;
+    if (replay->config.eviction != GPUR_EVICT_BY_PRIORITY || evicted == 0)
+        return evicted + visible->count;
+    return evicted >= INT64_MAX / capacity ? INT64_MAX : (evicted + 1) * capacity;
+}
+
+static gpur_status refuse_id(const gpur_replay *replay, const gpur_window *visible, int64_t at, int64_t id)
+{
+    const int64_t first = visible->first_id, end = end_of_ids(replay, visible);
+    if (visible->count == 0)
+        return gpur_fail(GPUR_INVALID_ARGUMENT,
+                         "ids[%" PRId64 "] is %" PRId64 ", and no transition is visible yet", at, id);
+    if (replay->config.eviction == GPUR_EVICT_BY_PRIORITY)
+        return gpur_fail(GPUR_INVALID_ARGUMENT,
+                         "ids[%" PRId64 "] is %" PRId64 ", which no transition has had; their ids are 0 to %" PRId64
+                         " at most",
+                         at, id, end - 1);
+    const int was_there = id >= 0 && id < first;
+    return gpur_fail(was_there ? GPUR_EVICTED : GPUR_INVALID_ARGUMENT,
+                     "ids[%" PRId64 "] is %" PRId64 "%s; the visible transitions are %" PRId64 " to %" PRId64, at, id,
+                     was_there ? ", and has been overwritten" : "", first, end - 1);
+}
+
+/* Refuses ids below `first` and those that no row has had. */
+static gpur_status check_ids_from(const gpur_replay *replay, const gpur_window *visible, int64_t first, int64_t count,
+                                  const int64_t *ids)
+{
+    const int64_t end = end_of_ids(replay, visible);
     for (int64_t i = 0; i < count; i++)
-        GPUR_REQUIRE(ids[i] >= 0 && ids[i] < end,
-                     "ids[%" PRId64 "] is %" PRId64 ", which no transition has had; their ids are 0 to %" PRId64
-                     " at most",
-                     i, ids[i], end - 1);
+        if (ids[i] < first || ids[i] >= end)
+            return refuse_id(replay, visible, i, ids[i]);
     return GPUR_OK;
 }
 
 /* Ids count up from 0, so every id below the window was that of a row once. */
 static gpur_status check_ids(const gpur_replay *replay, const gpur_window *visible, int64_t count, const int64_t *ids)
 {
-    if (replay->config.eviction == GPUR_EVICT_BY_PRIORITY)
-        return check_ids_in_any_order(replay, visible, count, ids);
-    const int64_t first = visible->first_id, end = first + visible->count;
-    for (int64_t i = 0; i < count; i++) {
-        const int was_there = ids[i] >= 0 && ids[i] < first;
-        const gpur_status status = was_there ? GPUR_EVICTED : GPUR_INVALID_ARGUMENT;
-        if (ids[i] < first || ids[i] >= end)
-            return gpur_fail(status,
-                             "ids[%" PRId64 "] is %" PRId64 "%s; the visible transitions are %" PRId64 " to %" PRId64,
-                             i, ids[i], was_there ? ", and has been overwritten" : "", first, end - 1);
-    }
-    return GPUR_OK;
+    const int64_t first = replay->config.eviction == GPUR_EVICT_BY_PRIORITY ? 0 : visible->first_id;
+    return check_ids_from(replay, visible, first, count, ids);
 }
 
-gpur_status gpur_consumer_check_ids(gpur_replay *replay, int64_t count, const int64_t *ids)
+static gpur_window visible_now(gpur_replay *replay)
 {
     gpur_window_lock(replay);
     const gpur_window visible = gpur_window_visible(replay);
     gpur_window_unlock(replay);
+    return visible;
+}
+
+gpur_status gpur_consumer_check_ids(gpur_replay *replay, int64_t count, const int64_t *ids)
+{
+    const gpur_window visible = visible_now(replay);
     return visible.count > 0 ? check_ids(replay, &visible, count, ids) : GPUR_OK;
+}
+
+gpur_status gpur_consumer_check_ids_of_update(gpur_replay *replay, int64_t count, const int64_t *ids)
+{
+    const gpur_window visible = visible_now(replay);
+    return check_ids_from(replay, &visible, -1, count, ids);
 }
 
 gpur_status gpur_with_window_locked(gpur_replay *replay, gpur_locked_fn fn, void *context)

@@ -79,6 +79,10 @@ gpur_status gpur_consumer_end_exclusive(gpur_replay *replay, gpur_status status)
  * publishes nothing. Accepts all ids if the replay is empty, because begin refuses that. */
 gpur_status gpur_consumer_check_ids(gpur_replay *replay, int64_t count, const int64_t *ids);
 
+/* The same for an update, which skips what it cannot find: ids of evicted rows pass, and -1, with which batches mark
+ * that there is no row. No id passes while no row is visible, except -1. */
+gpur_status gpur_consumer_check_ids_of_update(gpur_replay *replay, int64_t count, const int64_t *ids);
+
 /* Work to be enqueued under the window lock. */
 typedef gpur_status (*gpur_locked_fn)(void *context);
 

@@ -258,11 +258,12 @@ static float random_priority(uint64_t *random)
     return ldexpf(1.0f, (int)xorshift_below(random, 12) - 9) - OFFSET;
 }
 
-/* Ids of rows that are there, of rows that have left, and of rows to come. */
+/* Ids of rows that are there, of rows that have left, and, where some have, of rows to come; and -1. */
 static int64_t random_id(const model *m, uint64_t *random)
 {
     const int64_t dice = xorshift_below(random, 20), slot = xorshift_below(random, m->capacity);
-    return dice == 0 ? -1 : model_id(m, slot) - (dice < 5 ? m->capacity * xorshift_below(random, 3) : 0);
+    const int64_t id = model_id(m, slot) - (dice < 5 ? m->capacity * xorshift_below(random, 3) : 0);
+    return dice == 0 || id < 0 || (m->evicted == 0 && id >= m->published) ? -1 : id;
 }
 
 static void update_some(const fixture *f, model *m, uint64_t *random)
@@ -537,6 +538,7 @@ TEST(an_id_that_is_not_there_is_told_apart)
         CHECK_FAILS(gpur_replay_get_priorities(f.replay, 1, &wrong[i], p), GPUR_INVALID_ARGUMENT,
                     i ? "ids[0] is 8, which no transition has had; their ids are 0 to 7 at most" : "ids[0] is -3, which");
         CHECK_FAILS(gpur_replay_gather(f.replay, 1, &wrong[i], NULL, &batch), GPUR_INVALID_ARGUMENT, "which no");
+        CHECK_FAILS(gpur_replay_update_priorities(f.replay, 1, &wrong[i], p, NULL), GPUR_INVALID_ARGUMENT, "which no");
     }
     close_fixture(&f);
 }

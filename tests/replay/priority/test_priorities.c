@@ -170,6 +170,8 @@ TEST(bad_calls_are_refused_and_change_nothing)
     id = 10;
     REFUSED(gpur_replay_get_priorities(s.replay, 1, &id, &p));
     CHECK_MESSAGE("ids[0] is 10; the visible transitions are 0 to 9");
+    REFUSED(gpur_replay_update_priorities(s.replay, 1, &id, &p, NULL));
+    CHECK_MESSAGE("ids[0] is 10; the visible transitions are 0 to 9");
     REFUSED(gpur_replay_set_alpha(s.replay, -1.0f));
     REFUSED(gpur_replay_set_beta(s.replay, NAN));
     REFUSED(gpur_replay_check_priorities(s.replay, NULL));
