@@ -21,7 +21,7 @@ from ._config import BUFFER_SETTINGS, Plan, Stats, make_spec, max_batch_of, sett
 from ._device import Device, TorchDevice, as_device
 from ._dlpack import DeviceArray
 from ._flatten import Flattener
-from ._handle import Handle, Progress, WeakItems, call_with_file, file_info, note_library_threads
+from ._handle import FileInfo, Handle, Progress, WeakItems, call_with_file, file_info, note_library_threads
 from ._inputs import (address_of, check_device_array, convert, flag, id_array, integer, producer_stream, read_array,
                       real, stream_of)
 from ._library import FileError, GpureplayError, InvalidArgument, TooFew, check, lib
@@ -490,8 +490,8 @@ class ReplayBuffer(Handle):
         file's, and where the writer tracks episodes its autoreset and `observations`, too. There the open episodes
         continue with the next step, whose `obs` must be the last observation; call `reset` if the environments were
         reset meanwhile. Where it does not track episodes, environments under "next_step" continue where they were, too.
-        With another num_envs the open episodes are cut off, with a RuntimeWarning that says how many;
-        `stats.cut_on_load` counts them, and `file_info(path).envs` is the number of environments in the file.
+        Else the open episodes are cut off, with a RuntimeWarning that says how many, and why; `stats.cut_on_load`
+        counts them, and `file_info(path).envs` is the number of environments in the file.
 
         progress: as for `save`. Ctrl-C ends the load only before the first change; after it the load completes.
 
@@ -507,9 +507,22 @@ class ReplayBuffer(Handle):
         cut = self.stats.cut_on_load - before
         if cut > 0:
             warnings.warn(f"{cut} open episode{'s' if cut > 1 else ''} of {os.fspath(path)} "
-                          f"{'are' if cut > 1 else 'is'} cut off: the file has the state of {file_info(path).envs} "
-                          f"environments, and this buffer has {self.num_envs}, or they are reset in another way. All "
-                          "transitions are loaded", RuntimeWarning, stacklevel=2)
+                          f"{'are' if cut > 1 else 'is'} cut off: {self._why_cut(file_info(path))}. All transitions "
+                          "are loaded", RuntimeWarning, stacklevel=2)
+
+    def _why_cut(self, file: FileInfo) -> str:
+        """Why writers of this buffer cannot go on where those of the file were."""
+        writers = [user for user in self._users if isinstance(user, Writer) and not user.closed]
+        envs = sum(writer.num_envs for writer in writers)
+        if file.envs != envs:
+            return f"the file has the state of {file.envs} environments, and this buffer has {envs}"
+        if file.writers != len(writers):
+            return (f"the file has the state of {file.writers} writers with {envs} environments together, and this "
+                    f"buffer has {len(writers)}")
+        if self._spec.config.frame_stack > 1:
+            return ("the file's environments take their steps in another way than this buffer's, with autoreset="
+                    f"{self._writer.autoreset!r} and observations={self.config['observations']!r}")
+        return f"the file's environments have another autoreset than this buffer's, {self._writer.autoreset!r}"
 
     def trim(self, keep: int) -> None:
         """Evicts transitions, the oldest or as `eviction` says, until at most `keep` are left, 1 to capacity. A
