@@ -443,6 +443,26 @@ def test_a_bad_step_is_refused_and_changes_nothing(change, error, words, kind):
     assert (buffer._steps, buffer._replay.stats, buffer._cuts) == (*before, 0)
 
 
+@pytest.mark.parametrize("axis, shape", [("first", (4, 6)), ("last", (6, 4))])
+def test_a_step_with_another_stack_is_refused_and_ends_no_episode(axis, shape):
+    buffer = ReplayBuffer(60, spaces.Box(0, 255, shape, np.uint8), TWO, device="cpu", n_envs=2, **ONCE, frame_stack=4,
+                          stack_axis=axis)
+
+    def stacks(*frames):
+        return np.stack([np.full((2, 6), frame, np.uint8) for frame in frames], 1 if axis == "first" else 2)
+
+    rest = np.zeros(2, int), np.zeros(2), np.zeros(2), [{}, {}]
+    buffer.add(stacks(0, 0, 0, 1), stacks(0, 0, 1, 2), *rest)
+    before = buffer._steps, buffer._cuts, buffer._replay.stats
+    words = "next_obs of environment 0 has a frame 1 of its stack, .* that is not frame 2 of the stack before"
+    for obs, next_obs in (((0, 0, 1, 2), (0, 5, 2, 3)), ((7, 8, 1, 9), (8, 5, 9, 3))):  # the latter begins an episode
+        with pytest.raises(ValueError, match=words):
+            buffer.add(stacks(*obs), stacks(*next_obs), *rest)
+        assert (buffer._steps, buffer._cuts, buffer._replay.stats) == before
+    buffer.add(stacks(0, 0, 1, 2), stacks(0, 1, 2, 3), *rest)
+    assert buffer._replay.stats.frames_stored == 2 * 3 and len(buffer._replay) == 4
+
+
 def three(**settings):
     """A buffer of ten, with three steps."""
     return make("transitions", 3, 10, **settings)[0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -362,6 +363,8 @@ class EpisodeTracker:
         known = (*_STEP_FIELDS, *_FILLED_FIELDS, _TRUNCATED.name)
         self._extra_names = ["" if field.name in known else field.name for field in spec.fields]
         self._next_obs = next(field for field in self.fields if field.name == "next_obs")
+        is_stacked = spec.config.frame_stack > 1 and spec.observations == _c_api.OBSERVATIONS_STACKS
+        self._stack_axis = None if not is_stacked else 1 if spec.config.stack_axis == _c_api.STACK_FIRST else -1
         self._no_env = np.zeros(num_envs, np.bool_)
         self.envs = EnvStates(num_envs, self._next_obs)
         # The usual states: all episodes are open, and each step completes a transition. A step then changes nothing
@@ -390,10 +393,25 @@ class EpisodeTracker:
         return self._step(named, final, ended)
 
     def check(self, values: dict[str, Any], check_nan: bool) -> None:
-        """TypeError, ValueError: `add` would refuse these values, wherever the episodes stand."""
-        for field, array in zip(self.fields, self._columns.of_step(values)):
+        """TypeError, ValueError: `add` would refuse these values as the first step of new episodes."""
+        arrays = self._columns.of_step(values)
+        for field, array in zip(self.fields, arrays):
             if check_nan:
                 refuse_not_finite(field, array)
+        if self._stack_axis is not None:
+            named = {field.name: array for field, array in zip(self.fields, arrays)}
+            self._refuse_stacks(named["obs"], named["next_obs"])
+
+    def _refuse_stacks(self, obs: np.ndarray, next_obs: np.ndarray) -> None:
+        """InvalidArgument: next_obs is not the stack of obs with one frame more. As the library says it, which compares
+        next_obs with the episode so far."""
+        before, after = (np.moveaxis(array, self._stack_axis or 0, 1) for array in (obs, next_obs))
+        for env, frame in itertools.product(range(len(obs)), range(before.shape[1] - 1)):
+            pair = before[env, frame + 1], after[env, frame]
+            if not _is_same(*(np.ascontiguousarray(part) for part in pair)):
+                raise self._writer._explain(InvalidArgument(
+                    f"next_obs of environment {env} has a frame {frame} of its stack, the oldest being 0, that is not "
+                    f"frame {frame + 1} of the stack before; only the newest may be new"))
 
     def _ensure_known(self) -> None:
         if self.envs.has(_UNKNOWN):

@@ -146,8 +146,8 @@ class ReplayBuffer:
         self._keys = [name[len("obs."):] for name in self._fields if name.startswith("obs.")]  # of a Dict space
         self._shapes = {name: (n_envs, *shape) for name, (shape, _) in self._fields.items()}  # of a step
         self._shapes["done"] = self._shapes["truncated"] = self._shapes["reward"]
-        self._settings: dict[str, Any] = {"max_batch": max_batch, "block_rows": block_rows, "check_nan": check_nan, **self._priority_settings,
-                                          **_settings_of(self, frame_stack, stack_axis),
+        self._settings: dict[str, Any] = {"max_batch": max_batch, "block_rows": block_rows, "check_nan": check_nan,
+                                          **self._priority_settings, **_settings_of(self, frame_stack, stack_axis),
                                           "seed": _seed_of_numpy() if seed is None else seed}
         if n_steps == 1:
             _warn_of_n_steps(self)
@@ -241,7 +241,7 @@ class ReplayBuffer:
 
     def _end_broken_episodes(self, rows: dict[str, np.ndarray]) -> None:
         """Ends the open episodes that the observations of this step do not continue. Agents do not report to this kind
-        of buffer that an episode was broken off. A step of wrong numbers, shapes or types ends none."""
+        of buffer that an episode was broken off. A step of wrong numbers, shapes, types or stacks ends none."""
         obs = rows["obs"]
         tracker = self._replay._writer._tracker
         assert tracker is not None
