@@ -349,6 +349,10 @@ static int choose_preset(options *o, const settings *s)
     const int dims = !obs->shape[0] ? 0 : !obs->shape[1] ? 1 : !obs->shape[2] ? 2 : 3;
     const int is_chw = dims == 3 && gpur_image_layout(obs->shape[0], obs->shape[1], obs->shape[2]) == GPUR_CHW;
     const int64_t height = obs->shape[is_chw], width = obs->shape[is_chw + 1];
+    if (dims == 3 && obs->shape[3] && s->env.action.num_actions > 0)
+        return fail("%s shows observations of more than three axes, (%d, %d, %d, %d ...); images have two or three, and "
+                    "other observations one: the environment must put a stack of images into one with more channels",
+                    s->type.name, (int)obs->shape[0], (int)obs->shape[1], (int)obs->shape[2], (int)obs->shape[3]);
     if (!o->value[OPTION_PRESET] && height * width > (int64_t)84 * 84)
         return fail(
             "%s shows images of %d x %d and --preset is missing; without it they must be at most 84 x 84. A game "

@@ -438,7 +438,7 @@ PARTS = {
 def test_a_buffer_of_a_dict_is_refused_and_the_advice_helps(name, learner):
     env = part_of(PARTS[name])
     with gpureplay.ReplayBuffer.for_env(100, env, device="cpu") as buffer:
-        with pytest.raises(gpureplay.InvalidArgument, match=r"obs\.\w, obs\.\w; a learner reads one array: .*flatten=T"):
+        with pytest.raises(gpureplay.InvalidArgument, match=r"as obs\.\w of .*, obs\.\w of .*one array.*flatten=T"):
             learner(buffer)
     with gpureplay.ReplayBuffer.for_env(100, env, device="cpu", flatten=True) as buffer:
         obs, _ = env.reset(seed=1)
@@ -450,17 +450,6 @@ def test_a_buffer_of_a_dict_is_refused_and_the_advice_helps(name, learner):
         agent.train(3)
         agent.sync()
         assert agent.stats.steps == 3
-
-
-@pytest.mark.parametrize("space, words", [
-    (gymnasium.spaces.MultiDiscrete([3, 2]), r"of the space MultiDiscrete\(\[3 2\]\) and int64"),
-    (gymnasium.spaces.Box(-1, 1, (2,), np.float32), r"of the space Box.* and float32.*a DDPG"),
-])
-def test_actions_that_are_no_single_integer_invite_no_number(space, words):
-    with gpureplay.ReplayBuffer(100, BOXES["a"], space, device="cpu") as buffer:
-        with pytest.raises(gpureplay.InvalidArgument, match=words) as got:
-            gpureplay.DQN(buffer)
-        assert "num_actions is None" not in str(got.value)
 
 
 def test_weights_go_to_pytorch_as_the_guide_says():

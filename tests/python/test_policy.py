@@ -166,7 +166,7 @@ BAD = {
     "preset": ({"preset": "atari"}, gpureplay.InvalidArgument, "atari"),
     "dtype": ({"obs": ((4,), "int64")}, gpureplay.InvalidArgument, "is int64; a network reads float32 or uint8"),
     "obs": ({"obs": ((4,), "complex")}, TypeError, "field 'obs' has dtype 'complex'"),
-    "dict": ({"obs": spaces.Dict(a=spaces.Box(0, 1, (2,)), b=spaces.Box(0, 1, (2,)))}, TypeError, "of 2 arrays"),
+    "dict": ({"obs": spaces.Dict(a=spaces.Box(0, 1, (2,)), b=spaces.Text(2))}, TypeError, "and Text.* is a part of it"),
     "image": ({"trunk": [("conv", 8, 3)]}, gpureplay.InvalidArgument, "it needs three axes"),
     "nan": ({"check_nan": 1}, TypeError, "check_nan is 1; it must be True or False"),
     "device": ({"device": "tpu"}, gpureplay.InvalidArgument, "tpu"),

@@ -405,7 +405,7 @@ def test_options_that_are_refused(options, error, text):
     ("Nothing-v9", ValueError, "no game of the library .*CartPole-v1.*; Gymnasium says: .*Nothing"),
     ("./nothing.so", gpureplay.InvalidArgument, "nothing.so"),
     (lambda lane: gymnasium.make("gymnasium:Pendulum-v1"), gpureplay.InvalidArgument, "has continuous actions"),
-    (lambda lane: Switches(), TypeError, "the action space is MultiBinary.* must be Discrete, or for Ape-X DPG a Box"),
+    (lambda lane: Switches(), TypeError, "the action space is MultiBinary.* must be Discrete, or for a DDPG .* a Box"),
     (lambda lane: gymnasium.wrappers.Autoreset(Corridor()), TypeError, "resets itself"),
 ])
 def test_environments_that_are_refused(env, error, text):

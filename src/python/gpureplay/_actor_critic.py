@@ -12,12 +12,13 @@ import numpy as np
 from . import _c_api
 from ._config import actor_critic_config, refuse_doubtful_layout, settings_of_actor_critic, settings_text
 from ._device import Device, TorchDevice, as_device
+from ._flatten import Translation, reading_of
 from ._handle import note_library_threads
 from ._inputs import address_of, column, flag, integer, read_observations
 from ._learner import Learner
 from ._library import lib
 from ._policy import FLOAT32, INT32, Policy
-from ._schema import obs_field, to_c
+from ._schema import to_c
 
 
 class ActorCriticLosses(NamedTuple):
@@ -44,7 +45,7 @@ class ActorCritic(Learner):
 
     The loss is that of Babaeizadeh et al. 2017, summed over the rows of a batch.
 
-    obs: an observation: a Box space of Gymnasium, or (shape, dtype) with the dtype float32 or uint8.
+    obs: an observation: as for `Policy`.
     num_actions: the number of actions.
     device: as for `Policy`.
     check_nan: observations and returns that are NaN or infinite are refused, also those of the environments of runs.
@@ -62,7 +63,8 @@ class ActorCritic(Learner):
     def __init__(self, obs: Any, num_actions: int, *, device: str | TorchDevice | Device = "auto",
                  check_nan: bool = True, **settings: Any):
         settings["num_actions"] = integer("num_actions", num_actions)
-        self._config, self._obs = actor_critic_config(settings), obs_field(obs)
+        self._config, (self._obs, flattener) = actor_critic_config(settings), reading_of(obs)
+        self._translation = Translation(flattener)
         refuse_doubtful_layout(self._config.network, self._obs)
         self._config.obs = to_c([self._obs])[0]
         self._config.obs.name = None  # which the library does not read; Python's bytes are freed
@@ -72,6 +74,7 @@ class ActorCritic(Learner):
         create = functools.partial(self.device._call, lib.gpur_actor_critic_create, ctypes.addressof(self._config))
         super().__init__(create, lib.gpur_actor_critic_destroy)
         self._config.math = self._invoke(lib.gpur_actor_critic_math)  # "auto" has become one of the others
+        self._translation.warn(self.config)
 
     def train(self, obs: Any, actions: Any, returns: Any) -> ActorCriticLosses:
         """Trains on a batch, and returns when that is done.

@@ -159,7 +159,7 @@ class ReplayBuffer(Handle):
                                capacity, preset, settings)
         if seed is None:
             self._spec.config.seed = next(_seeds)
-        self._action_space = action_space
+        self._obs_space, self._action_space = fields if hasattr(fields, "sample") else None, action_space
         self._tracks_episodes = tracks_episodes(self._spec)
         self._is_prioritized = bool(self._spec.config.prioritized)
         self.fields = self._spec.fields

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import ddpg_config, index_source_of, settings_of_ddpg, settings_text
-from ._learner import ReplayLearner, refuse_parts_of_obs
+from ._flatten import Translation
+from ._learner import ReplayLearner, refuse_unread
 from ._library import InvalidArgument, lib
 from ._policy import Policy
 from ._schema import Field
+from ._spaces import actions_refusal, has_floats
 
 
 class DDPGStats(NamedTuple):
@@ -40,6 +42,8 @@ class DDPGStats(NamedTuple):
 
 def _refuse_bounds(space: Any) -> None:
     """InvalidArgument: the actions of the buffer's space are not those that an actor gives."""
+    if space is not None and not has_floats(space):
+        raise InvalidArgument(actions_refusal(space))
     low, high = getattr(space, "low", None), getattr(space, "high", None)
     if low is not None and high is not None and ((low != -1).any() or (high != 1).any()):
         raise InvalidArgument(f"the buffer's actions are {space}, and a DDPG's are -1 to 1; make the environment with "
@@ -77,19 +81,21 @@ class DDPG(ReplayLearner):
     def __init__(self, buffer: ReplayBuffer, **settings: Any):
         if not isinstance(buffer, ReplayBuffer):
             raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
-        refuse_parts_of_obs(buffer)
+        refuse_unread(buffer, "float32")
+        _refuse_bounds(buffer._action_space)
         fields = {field.name: field for field in buffer.fields}
         shape = fields["action"].shape if "action" in fields else ()
         if len(shape) != 1:
             raise InvalidArgument(f"the buffer's action has shape {shape}; it must have one axis, as in "
                                   "((num_actions,), \"float32\")")
-        _refuse_bounds(buffer._action_space)
         self._config = ddpg_config(settings, shape[0], index_source_of(buffer._spec.config))
         create = functools.partial(buffer._call, lib.gpur_dpg_create, ctypes.addressof(self._config))
         super().__init__(create, lib.gpur_dpg_destroy, buffer)
         self._buffer = buffer  # keeps it alive
         self._config.math = self._invoke(lib.gpur_dpg_math)  # "auto" has become one of the others
         buffer._users.add(self)
+        self._translation = Translation(buffer._flattener)
+        self._translation.warn(self.config["actor"])
         self._num_actions: int = shape[0]
         self._obs = Field("obs", fields["obs"].shape, fields["obs"].dtype)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _c_api
+from ._handle import signals_after
 from ._library import InvalidArgument, check, lib
 from ._python_envs import Envs, PythonEnvs, PythonVector
 
@@ -59,7 +60,8 @@ def env_info(envs: Envs) -> _c_api.EnvInfo:
     info = _c_api.EnvInfo()
     get_info, found = ((lib.gpur_vector_env_get_info, envs.vector_type) if envs.type is None else
                        (lib.gpur_env_get_info, envs.type))
-    check(get_info(found, envs.options, ctypes.addressof(info)))
+    with signals_after():
+        check(get_info(found, envs.options, ctypes.addressof(info)))
     return info
 
 

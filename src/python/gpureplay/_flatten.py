@@ -10,33 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._device import caller_depth
 from ._inputs import convert, refuse_same_memory
-from ._schema import Field, is_a
+from ._schema import Field, obs_field
+from ._spaces import is_a, kind_of, parts_of, refuse_axes, refuse_long_vectors, refuse_observations, warn_of_bytes
 
-_KINDS = ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Tuple", "Dict")
-_ADVICE = ("gymnasium.wrappers.TransformObservation(env, function, space) makes a Box of others, where `space` is a Box "
-           "of float32 and `function` gives its arrays")
-
-
-def kind_of(space: Any) -> str | None:
-    """Which of the spaces that can be flattened it is; None: none of them."""
-    return next((kind for kind in _KINDS if is_a(space, kind)), None)
-
-
-def parts_of(space: Any) -> list[tuple[Any, Any]]:
-    """(key, space) of each part of a Tuple or Dict."""
-    found = space.spaces
-    return list(found.items() if isinstance(found, Mapping) else enumerate(found))
-
-
-def _refuse_unknown(space: Any, whole: Any) -> None:
-    kind = kind_of(space)
-    if kind is None or (kind == "Box" and np.dtype(space.dtype).kind not in "fiub"):
-        part = "" if space is whole else f", and {space} is a part of it"
-        raise TypeError(f"the observation space is {whole}{part}; it must be a Box of numbers, Discrete, MultiDiscrete, "
-                        f"MultiBinary, or a Tuple or Dict of them: {_ADVICE}")
-    for _, part in parts_of(space) if kind in ("Tuple", "Dict") else ():
-        _refuse_unknown(part, whole)
+# What the arrays of a Box of these dtypes are stored as. All other observations are flattened.
+_STORED_AS = {"uint8": np.uint8, "bool": np.uint8, "float16": np.float32, "float32": np.float32, "float64": np.float32}
 
 
 def _refuse_outside(space: Any, obs: Any) -> None:
@@ -56,13 +36,15 @@ def _refuse_outside(space: Any, obs: Any) -> None:
 
 class Flattener:
     """Makes vectors of observations of a space: the numbers of a Box or MultiBinary, of each Discrete a 1 in as many
-    numbers as it has values, and the parts of a Tuple or Dict one after another [gymnasium.spaces.flatten].
+    numbers as it has values, and the parts of a Tuple or Dict one after another [gymnasium.spaces.flatten]. Integers
+    beyond 2**24 are rounded to float32, as float64 is.
 
     TypeError: the space cannot be flattened.
     """
 
     def __init__(self, space: Any):
-        _refuse_unknown(space, space)
+        refuse_observations(space)
+        refuse_long_vectors(space)
         try:
             self._gymnasium = importlib.import_module("gymnasium")
         except ModuleNotFoundError as error:
@@ -85,7 +67,8 @@ class Flattener:
     def one(self, obs: Any) -> np.ndarray:
         """The vector of an observation. ValueError: the observation is not in the space."""
         _refuse_outside(self.space, obs)
-        return convert(np.asarray(self._gymnasium.spaces.flatten(self.space, obs)), self.field)
+        vector = np.asarray(self._gymnasium.spaces.flatten(self.space, obs))
+        return convert(vector if vector.dtype.kind == "f" else vector.astype(np.float32), self.field)
 
     def batch(self, obs: Any) -> np.ndarray:
         """(count, ...) of observations as a vector environment has them."""
@@ -157,6 +140,11 @@ class Translation(NamedTuple):
         last = np.int64(self.first_action) + found
         return last.astype(np.int32) if (last == last.astype(np.int32)).all() else last
 
+    def warn(self, network: Mapping[str, Any]) -> None:
+        """RuntimeWarning: a learner with these settings of its network reads numbers of 0 to 255."""
+        if self.flattener is not None:
+            warn_of_bytes(self.flattener.space, network["input_scale"], caller_depth())
+
     def described(self) -> dict[str, Any]:
         """For config.json."""
         return {**({} if self.flattener is None else {"flattened": self.flattener.description}),
@@ -171,6 +159,19 @@ def translation_of(described: Mapping[str, Any]) -> Translation:
     except ModuleNotFoundError:
         flattener = None
     return Translation(flattener, int(described.get("first_action", 0)))
+
+
+def reading_of(obs: Any) -> tuple[Field, Flattener | None]:
+    """What a network reads of observations: of a space, or (shape, dtype). The flattener is None if it reads them as
+    they are. TypeError, with what to do: it cannot read them."""
+    if kind_of(obs) is None and not hasattr(obs, "sample"):
+        return obs_field(obs), None
+    refuse_observations(obs)
+    if not is_a(obs, "Box") or np.dtype(obs.dtype).name not in _STORED_AS:
+        flattener = Flattener(obs)
+        return flattener.field, flattener
+    refuse_axes(tuple(obs.shape))
+    return Field("obs", tuple(int(n) for n in obs.shape), np.dtype(_STORED_AS[np.dtype(obs.dtype).name])), None
 
 
 # In config.json.

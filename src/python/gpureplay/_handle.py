@@ -325,6 +325,19 @@ class DeferredSignals:
         self._restore()
 
 
+@contextmanager
+def signals_after() -> Iterator[None]:
+    """Inside, the library calls functions in Python, through which nothing can be raised. What signal handlers raise
+    meanwhile, as Ctrl-C does, is raised at the end."""
+    signals = DeferredSignals()
+    try:
+        with signals:
+            yield
+    finally:
+        if signals.raised:
+            raise signals.raised[0]
+
+
 class FileInfo(NamedTuple):
     """What a file contains. A count that this kind of file does not have is -1. include/gpureplay/checkpoint.h
     describes each."""

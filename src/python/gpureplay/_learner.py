@@ -21,6 +21,7 @@ from ._handle import Handle, Progress, WeakItems, call_with_file, says_stop
 from ._inputs import convert, id_array, integer, read_array, read_observations, real
 from ._library import Interrupted, InvalidArgument, check, lib
 from ._schema import Field, num_actions_of
+from ._spaces import actions_refusal, has_choices
 
 _FLOAT32 = np.dtype(np.float32)
 _Tensors = MutableMapping[str, np.ndarray]
@@ -239,20 +240,20 @@ class DQN(ReplayLearner):
                  **settings: Any):
         if not isinstance(buffer, ReplayBuffer):
             raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
-        refuse_parts_of_obs(buffer)
+        refuse_unread(buffer, "float32", "uint8")
+        _refuse_actions(buffer, num_actions is not None or preset is not None)
         num_actions = num_actions_of(buffer._action_space, None if num_actions is None
                                      else integer("num_actions", num_actions))
         if num_actions is not None:
             settings["num_actions"] = num_actions
         elif preset is None:
-            _refuse_actions(buffer)
             raise InvalidArgument("num_actions is None, and the buffer has no Discrete action space; it must be the "
                                   "number of actions")
         config = learner_config(preset, settings, index_source_of(buffer._spec.config))
         if config.returns.cache_size > 0 and all(field.name != "previous" for field in buffer.fields):
             raise InvalidArgument(f"cache_size is {config.returns.cache_size} and the buffer has no field \"previous\" "
                                   "to find successive transitions by; it must be made with sequences=True")
-        obs = _obs_of(buffer)
+        obs = next((field for field in buffer.fields if field.name == "obs"), None)
         if obs is not None:
             refuse_doubtful_layout(config.network, obs)
         super().__init__(functools.partial(buffer._call, lib.gpur_learner_create, ctypes.addressof(config)),
@@ -263,6 +264,7 @@ class DQN(ReplayLearner):
         self._empty_refreshes = 0  # of which the last read of stats knew
         config.math = self._invoke(lib.gpur_learner_math)  # "auto" has become one of the others
         self._translation = Translation(buffer._flattener)
+        self._translation.warn(self.config)
         self._num_actions: int = config.network.num_actions
         self._batch_size: int = config.batch_size
         assert obs is not None  # the library has checked it
@@ -366,31 +368,29 @@ class DQN(ReplayLearner):
         return f"<gpureplay.DQN, {state}; {settings_text(self.config, names)}>"
 
 
-def refuse_parts_of_obs(buffer: ReplayBuffer) -> None:
-    """InvalidArgument: the buffer's observations are a Dict or a Tuple, of which no learner of the library reads."""
-    parts = [field.name for field in buffer.fields if field.name.startswith("obs.")]
-    if parts and all(field.name != "obs" for field in buffer.fields):
-        raise InvalidArgument(f"the buffer's observations are a Dict or a Tuple, of {', '.join(parts)}; a learner "
-                              "reads one array: make the buffer with flatten=True, which makes one vector of them, or "
-                              "train a network of your own on the batches")
+def refuse_unread(buffer: ReplayBuffer, *dtypes: str) -> None:
+    """InvalidArgument, with what to do: the buffer's observations are not one array of one of these dtypes, which a
+    learner reads."""
+    parts = [field for field in buffer.fields if field.name.partition(".")[0] == "obs"]
+    if not parts or (parts[0].name == "obs" and parts[0].dtype.name in dtypes):
+        return
+    space = "" if buffer._obs_space is None else f"of the space {buffer._obs_space}, "
+    stored = ", ".join(f"{field.name} of {field.dtype} and shape {field.shape}" for field in parts)
+    raise InvalidArgument(f"the buffer's observations are {space}stored as {stored}; this learner reads one array of "
+                          f"{' or '.join(dtypes)}: " +
+                          ("make the buffer with flatten=True, which stores a vector of float32 for each" if space else
+                           "store float32, or make the buffer for an observation space, with flatten=True"))
 
 
-def _refuse_actions(buffer: ReplayBuffer) -> None:
-    """InvalidArgument: the buffer's actions are no single integer, so that no number of actions would help."""
-    action = next((field for field in buffer.fields if field.name == "action"), None)
-    if action is not None and (action.shape or action.dtype.kind != "i"):
-        given = f"of shape {action.shape}" if buffer._action_space is None else \
-            f"of the space {buffer._action_space}"
-        raise InvalidArgument(f"the buffer's actions are {given} and {action.dtype}; DQN chooses one of num_actions: an "
-                              "action must be a single integer, as of Discrete (number the combinations of a "
-                              "MultiDiscrete), or for a vector of floats the learner a DDPG")
-
-
-def _obs_of(buffer: ReplayBuffer) -> Field | None:
-    """The field of the observations. InvalidArgument, with what to do: they are of a space that no network reads as it
-    is."""
-    obs = next((field for field in buffer.fields if field.name == "obs"), None)
-    if obs is not None and buffer._action_space is not None and obs.dtype not in (np.float32, np.uint8):
-        raise InvalidArgument(f"the buffer's observations are {obs.dtype} of shape {obs.shape}; a DQN reads float32 or "
-                              "uint8: make the buffer with flatten=True, which stores vectors of float32")
-    return obs
+def _refuse_actions(buffer: ReplayBuffer, is_counted: bool) -> None:
+    """InvalidArgument, with what to do: the buffer's actions are no single integer, so that no number of actions would
+    help; or are of a space that does not tell their number. is_counted: it is known."""
+    action, space = next((field for field in buffer.fields if field.name == "action"), None), buffer._action_space
+    is_integer = action is not None and action.dtype.kind == "i" and action.shape in ((), (1,))
+    if is_integer and (is_counted or space is None or has_choices(space)):
+        return
+    if space is not None:
+        raise InvalidArgument(actions_refusal(space))
+    if action is not None:
+        raise InvalidArgument(f"the buffer's actions are {action.dtype} of shape {action.shape}; those of a DQN must be "
+                              "single integers, int32 or int64, below num_actions; vectors of floats are for a DDPG")

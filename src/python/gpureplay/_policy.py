@@ -15,12 +15,12 @@ import numpy as np
 from . import _c_api
 from ._config import network_settings, policy_config, refuse_doubtful_layout, settings_of_policy, settings_text
 from ._device import Device, TorchDevice, as_device
-from ._flatten import Translation, translation_of
+from ._flatten import Translation, reading_of, translation_of
 from ._handle import Handle, Progress, call_with_file, encoded_path, note_library_threads
 from ._inputs import address_of, column, flag, integer, read_observations
 from ._learner import DQN, Learner
 from ._library import InvalidArgument, lib
-from ._schema import NUMPY, Field, obs_field, shape_of, to_c
+from ._schema import NUMPY, Field, shape_of, to_c
 
 if TYPE_CHECKING:
     from ._actor_critic import ActorCritic
@@ -62,7 +62,9 @@ class Policy(Handle):
     (`load`), or from another process (`set_weights`). Until then they are the initial weights of a learner with this
     network and seed.
 
-    obs: an observation: a Box space of Gymnasium, or (shape, dtype) with the dtype float32 or uint8.
+    obs: an observation: a space of Gymnasium, or (shape, dtype) with the dtype float32 or uint8. Those of Discrete,
+        MultiDiscrete, MultiBinary, a Box of integers, and a Tuple or Dict are flattened, as `ReplayBuffer` does it with
+        flatten=True.
     num_actions: the number of actions. None: the preset's.
     preset: the name of a preset of `DQN`, whose network is taken, or None for the defaults.
     device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`. To pull weights from a learner it must be the
@@ -88,7 +90,8 @@ class Policy(Handle):
         elif preset is None:
             raise InvalidArgument("num_actions is None; it must be the number of actions, or there must be a preset "
                                   "that has it")
-        self._config, self._obs = policy_config(preset, settings), obs_field(obs)
+        self._config, (self._obs, flattener) = policy_config(preset, settings), reading_of(obs)
+        self._translation = Translation(flattener)
         refuse_doubtful_layout(self._config.network, self._obs)
         self._config.obs = to_c([self._obs])[0]
         self._config.obs.name = None  # which the library does not read; Python's bytes are freed

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
-from ._flatten import Flattener, Translation
+from ._flatten import Translation, reading_of
 from ._inputs import convert
-from ._schema import DTYPES, Field, is_a
+from ._schema import DTYPES, Field
+from ._spaces import actions_refusal, has_choices, has_floats
 from ._writer import Environment, environment_of
 
 
@@ -58,23 +59,14 @@ class Spaces(NamedTuple):
     action: Field | None = None  # of vectors: as the environment gets them
 
 
-# What the arrays of a Box of these dtypes are stored as. All other observations are flattened.
-_STORED_AS = {"uint8": np.uint8, "bool": np.uint8, "float16": np.float32, "float32": np.float32, "float64": np.float32}
-
-
 def _spaces_of(found: Environment) -> Spaces:
     """TypeError: the library cannot take these observations or actions."""
-    obs, action, flattener = found.observation_space, found.action_space, None
-    if is_a(obs, "Box") and np.dtype(obs.dtype).name in _STORED_AS:
-        field = Field("obs", tuple(int(n) for n in obs.shape), np.dtype(_STORED_AS[np.dtype(obs.dtype).name]))
-    else:
-        flattener = Flattener(obs)
-        field = flattener.field
-    if is_a(action, "Box") and np.dtype(action.dtype).kind == "f":
+    (field, flattener), action = reading_of(found.observation_space), found.action_space
+    if has_floats(action):
         return Spaces(field, 0, Translation(flattener),
                       Field("action", tuple(int(n) for n in action.shape), np.dtype(action.dtype)))
-    if not is_a(action, "Discrete"):
-        raise TypeError(f"the action space is {action}; it must be Discrete, or for Ape-X DPG a Box of floats")
+    if not has_choices(action):
+        raise TypeError(actions_refusal(action))
     return Spaces(field, int(action.n), Translation(flattener, int(getattr(action, "start", 0))))
 
 
@@ -196,15 +188,27 @@ class _PythonType(Envs):
         self._kept: list[Any] = [self.name.encode()]  # what the tables point to
 
     def _fill(self, table: Any, functions: dict[str, Callable[..., Any]]) -> int:
-        """Fills a table of the library's. Returns its address. functions: by their names in _FUNCTIONS."""
+        """Fills a table of the library's. Returns its address. functions: by their names in _FUNCTIONS; all but `close`
+        are functions in Python."""
         table.name = self._kept[0]
         for name, function in functions.items():
             member = name.removeprefix("vector_")
-            thunk = _FUNCTIONS[name](function)
+            thunk = _FUNCTIONS[name](function if name == "close" else self._guarded(function))
             setattr(table, member, ctypes.cast(thunk, dict(table._fields_)[member]))
             self._kept.append(thunk)
         self._kept.append(table)
         return ctypes.addressof(table)
+
+    def _guarded(self, function: Callable[..., None]) -> Callable[..., int | None]:
+        """The function as the library calls it: it returns the sentence of what `function` raises, or NULL."""
+        def call(*arguments: Any) -> int | None:
+            try:
+                function(*arguments)
+            except BaseException as error:
+                return self._refusal(error)
+            return None
+
+        return call
 
     def _describe(self, info_at: int) -> None:
         """Fills in a gpur_env_info, whose size is set."""
@@ -219,15 +223,14 @@ class _PythonType(Envs):
             info.action.high = spaces.num_actions - 1
         info.max_steps = self._max_steps
 
-    def _probe(self, _options: bytes, _seed: int, info_at: int, env_at: int) -> int | None:
+    def _probe(self, _options: bytes, _seed: int, info_at: int, env_at: int) -> None:
         """An `init` that only tells the spaces."""
         self._describe(info_at)
         _P.from_address(env_at).value = _PROBE
-        return None
 
     def _refusal(self, error: BaseException) -> int:
         """Stores the exception. Returns the address of a sentence."""
-        text = _shortened(f"{type(error).__name__}: {error}")
+        text = _shortened(_words_of(error))
         if self.tells_place:
             place = traceback.extract_tb(error.__traceback__)[-1]
             text += f" ({os.path.basename(place.filename)}, line {place.lineno})"
@@ -239,6 +242,15 @@ class _PythonType(Envs):
         """The library puts before the sentence where it was said: "lane 3, step 17: "."""
         found = self._raised.get(text.partition(": ")[2])
         return None if found is None else found[0]
+
+
+def _words_of(error: BaseException) -> str:
+    """Its type and text. An exception of the user's may have none: its __str__ may raise another one."""
+    kind = type(error).__name__
+    try:
+        return f"{kind}: {error}"
+    except Exception as other:
+        return f"{kind}, whose text raised {type(other).__name__}"
 
 
 def _shortened(text: str) -> str:
@@ -301,18 +313,15 @@ class PythonEnvs(_PythonType):
     def open(self) -> None:
         self._is_open = True
 
-    def _init(self, options: bytes, seed: int, info_at: int, env_at: int) -> int | None:
-        if not self._is_open:
-            return self._probe(options, seed, info_at, env_at)
+    def _init(self, options: bytes, seed: int, info_at: int, env_at: int) -> None:
         _P.from_address(env_at).value = None
-        try:
-            self._describe(info_at)
-            with self._making:
-                handle = self._open_player(seed)
-        except BaseException as error:
-            return self._refusal(error)
+        if not self._is_open:
+            self._probe(options, seed, info_at, env_at)
+            return
+        self._describe(info_at)
+        with self._making:
+            handle = self._open_player(seed)
         _P.from_address(env_at).value = handle
-        return None
 
     def _open_player(self, seed: int) -> int:
         """Returns its handle."""
@@ -332,19 +341,11 @@ class PythonEnvs(_PythonType):
             raise ValueError(f"the spaces are {made.observation_space} and {made.action_space}; they must be those of "
                              f"the first environment, {first.observation_space} and {first.action_space}")
 
-    def _reset(self, handle: int, obs_at: int) -> int | None:
-        try:
-            self._players[handle].reset(obs_at)
-        except BaseException as error:
-            return self._refusal(error)
-        return None
+    def _reset(self, handle: int, obs_at: int) -> None:
+        self._players[handle].reset(obs_at)
 
-    def _step(self, handle: int, action_at: int, obs_at: int, result_at: int) -> int | None:
-        try:
-            self._players[handle].step(action_at, obs_at, result_at)
-        except BaseException as error:
-            return self._refusal(error)
-        return None
+    def _step(self, handle: int, action_at: int, obs_at: int, result_at: int) -> None:
+        self._players[handle].step(action_at, obs_at, result_at)
 
     def close(self) -> None:
         envs = [player.env for player in self._players.values()] or [self._first]
@@ -389,29 +390,18 @@ class PythonVector(_PythonType):
         if self._evaluation is not None:
             self._evaluation.open()
 
-    def _init(self, _options: bytes, seed: int, _num_envs: int, info_at: int, env_at: int) -> int | None:
+    def _init(self, _options: bytes, seed: int, _num_envs: int, info_at: int, env_at: int) -> None:
         self._describe(info_at)
         self._seed = _seed_of(seed)
         _P.from_address(env_at).value = 1
-        return None
 
-    def _reset(self, _handle: int, obs_at: int) -> int | None:
-        try:
-            obs, _ = self._envs.reset() if self._seed < 0 else self._envs.reset(seed=self._seed)
-            self._seed = -1
-            self._memory["next_obs"].at(obs_at)[...] = self._observations(obs)
-        except BaseException as error:
-            return self._refusal(error)
-        return None
+    def _reset(self, _handle: int, obs_at: int) -> None:
+        obs, _ = self._envs.reset() if self._seed < 0 else self._envs.reset(seed=self._seed)
+        self._seed = -1
+        self._memory["next_obs"].at(obs_at)[...] = self._observations(obs)
 
-    def _step(self, _handle: int, actions_at: int, result_at: int) -> int | None:
-        try:
-            self._take_step(actions_at, _c_api.VectorResult.from_address(result_at))
-        except BaseException as error:
-            return self._refusal(error)
-        return None
-
-    def _take_step(self, actions_at: int, result: _c_api.VectorResult) -> None:
+    def _step(self, _handle: int, actions_at: int, result_at: int) -> None:
+        result = _c_api.VectorResult.from_address(result_at)
         actions = self._memory["actions"].at(actions_at).astype(np.int64) + self.translation.first_action
         obs, rewards, terminated, truncated, info = self._envs.step(actions)
         self._memory["next_obs"].at(result.next_obs)[...] = self._observations(obs)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
+from ._spaces import is_a, parts_of
 
 DTYPES: dict[np.dtype, int] = {
     np.dtype(np.float32): _c_api.FLOAT32, np.dtype(np.float16): _c_api.FLOAT16, np.dtype(np.uint8): _c_api.UINT8,
@@ -67,18 +68,13 @@ def _field(name: str, given: Any) -> Field:
     return Field(name, (), _dtype(name, given))
 
 
-def is_a(space: Any, kind: str) -> bool:
-    """Whether it is a space of this kind, by the names of its classes: Gymnasium need not be installed."""
-    return any(parent.__name__ == kind for parent in type(space).__mro__)
-
-
 def _of_space(name: str, space: Any) -> list[Field]:
     """The fields of a space. Dict and Tuple have one for each leaf, named `name.key`."""
-    parts = getattr(space, "spaces", None)
-    if parts is not None and (is_a(space, "Dict") or is_a(space, "Tuple")):
-        items = parts.items() if isinstance(parts, Mapping) else enumerate(parts)
-        return [field for key, part in items for field in _of_space(f"{name}.{key}", part)]
-    if parts is not None or getattr(space, "dtype", None) is None or getattr(space, "shape", None) is None:
+    if is_a(space, "Dict") or is_a(space, "Tuple"):
+        if not parts_of(space):
+            raise TypeError(f"the space of {name} is {space}, which has no parts; it must have one or more")
+        return [field for key, part in parts_of(space) for field in _of_space(f"{name}.{key}", part)]
+    if getattr(space, "spaces", None) is not None or getattr(space, "dtype", None) is None or getattr(space, "shape", None) is None:
         raise TypeError(f"{name} is a {type(space).__name__}; it must be a Box, Discrete, MultiDiscrete, MultiBinary, "
                         "or a Dict or Tuple of them")
     stored = _STORED_AS.get(np.dtype(space.dtype).name, space.dtype)
@@ -88,12 +84,8 @@ def _of_space(name: str, space: Any) -> list[Field]:
 
 
 def obs_field(given: Any) -> Field:
-    """The observation of a policy: from a space of one array, or (shape, dtype)."""
-    leaves = _of_space("obs", given) if hasattr(given, "sample") else [_field("obs", given)]
-    if len(leaves) != 1:
-        raise TypeError(f"obs is {given!r}, of {len(leaves)} arrays; it must be a space of one array, or (shape, "
-                        "dtype)")
-    return leaves[0]
+    """The observation of a policy, from (shape, dtype)."""
+    return _field("obs", given)
 
 
 def from_spaces(observation: Any, action: Any) -> list[Field]:

@@ -20,7 +20,7 @@ from ._buffer import ReplayBuffer
 from ._config import RunPreset, Settings, leaves_doubt, run_config, run_preset
 from ._device import Device, TorchDevice
 from ._envs import EnvOptions, NativeEnvs, absolute, check_text, env_info, open_envs, options_text
-from ._handle import encoded_path
+from ._handle import encoded_path, signals_after
 from ._inputs import flag, real
 from ._learner import DQN
 from ._library import Interrupted, InvalidArgument, Unavailable, lib
@@ -32,6 +32,7 @@ from ._run import Run
 from ._run_config import config_document, plain
 from ._run_folder import COLUMNS, Checkpoint, Position, Record, all_files, write_file, write_json
 from ._schema import shape_of
+from ._spaces import refuse_axes
 
 Options = dict[str, Value]
 
@@ -427,6 +428,7 @@ class Training:
     """
 
     columns: Mapping[str, tuple[str, ...]] = COLUMNS
+    _reads_images = True  # by convolutions, if observations have more than one axis
     _make_config: Any = staticmethod(run_config)
     _make_progress: Any = RunProgress
     _make_agent: Any = DQN
@@ -476,8 +478,9 @@ class Training:
     def begin(self) -> None:
         if self._has_other_env and self._folder is not None:
             _check_type(self._folder, self._envs.name)
-        preset = self._complete()
-        self._refuse_doubtful_images(self._overrides["agent"])
+        with signals_after():
+            preset = self._complete()
+        self._refuse_images(self._overrides["agent"])
         if self._is_resumed and not self._options["checkpoint"] and not self.may_begin_anew:
             raise InvalidArgument(f"--resume is {str(self._folder)!r}, and that run saves no checkpoints: it has "
                                   "--checkpoint 0")
@@ -496,13 +499,17 @@ class Training:
         self._progress = self._make_progress(self._run, self._agent, self._record, self._number("steps"), self._step,
                                              seconds, self._prints)
 
-    def _refuse_doubtful_images(self, agent: Mapping[str, Any]) -> None:
-        """The library's games have their channels last. An environment in Python may have them first.
-        agent: the other settings of the learner."""
+    def _refuse_images(self, agent: Mapping[str, Any]) -> None:
+        """The library's games have their channels last. An environment in Python may have them first, or more axes than
+        images have. agent: the other settings of the learner."""
         envs = self._envs
-        if isinstance(envs, NativeEnvs) or "input_layout" in agent:
+        if isinstance(envs, NativeEnvs):
             return
         shape = shape_of(env_info(envs).obs)
+        if "trunk" not in agent and self._reads_images:
+            refuse_axes(shape, 3, "; agent={\"trunk\": [128]} reads all numbers by dense layers")
+        if "input_layout" in agent:
+            return
         if len(shape) == 3 and leaves_doubt(shape):
             raise InvalidArgument(f"{envs.name} shows images of {shape}, which does not tell which axis has the "
                                   "channels; say agent={\"input_layout\": \"hwc\"} for (height, width, channels), or "
@@ -533,6 +540,7 @@ class Training:
                                   "them out")
         self._say_what(device)
         self._make_learner(device, preset)
+        self._envs.translation.warn(self._agent.config.get("actor", self._agent.config))
         self._options["math"] = self._agent.config["math"]  # "auto" is decided: a run that is resumed keeps it
         self._closing.callback(self._close_unfinished)
 

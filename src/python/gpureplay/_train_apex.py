@@ -250,6 +250,7 @@ class ApexDPGTraining(ApexTraining):
     """As its base, with a `DDPG`, whose networks learn at the same rate."""
 
     _make_agent = DDPG
+    _reads_images = False
     _make_progress = ApexDPGProgress
     _find_preset = staticmethod(apex_preset_ddpg)
 
