@@ -8,6 +8,20 @@
 
 #include <inttypes.h>
 
+static gpur_storage storage_of(gpur_replay *replay)
+{
+    return (gpur_storage){
+        .device = replay->device,
+        .config = &replay->config,
+        .layout = &replay->layout,
+        .window_lock = &replay->window_lock,
+        .consumer_stream = replay->consumer.stream,
+        .copy_stream = replay->copy_stream,
+        .priorities = &replay->priorities,
+        .frame_index = &replay->frame_index,
+    };
+}
+
 static gpur_status replay_build(gpur_replay *replay)
 {
     const gpur_replay_plan plan = gpur_plan(&replay->config, &replay->schema, &replay->layout);
@@ -16,13 +30,15 @@ static gpur_status replay_build(gpur_replay *replay)
     const int64_t tracked = c->capacity + c->staging_blocks * c->block_rows; /* rows, staged ones included */
     GPUR_TRY(gpur_plan_check_fits(&plan, &replay->config, &replay->schema, device));
     GPUR_TRY(gpur_mutex_open(&replay->window_lock, "a replay"));
-    GPUR_TRY(gpur_ring_build(replay, &plan));
-    GPUR_TRY(gpur_window_build(replay));
     GPUR_TRY(gpur_consumer_build(replay));
+    GPUR_TRY(gpur_stream_create(device, &replay->copy_stream));
+    replay->storage = storage_of(replay);
+    GPUR_TRY(gpur_ring_build(&replay->ring, &replay->storage, &replay->window, &plan));
+    GPUR_TRY(gpur_window_build(&replay->window, &replay->storage));
     GPUR_TRY(gpur_priorities_build(&replay->priorities, device, &replay->config, &replay->layout.rows,
                                    replay->ring.rows, replay->window.device, replay->consumer.stream));
     GPUR_TRY(gpur_frame_index_build(&replay->frame_index, device, &replay->layout.frame_layout, tracked));
-    GPUR_TRY(gpur_ingest_build(replay));
+    GPUR_TRY(gpur_ingest_build(&replay->ingest, &replay->storage, &replay->ring));
     return gpur_pool_create(device, &replay->schema, 2 * replay->layout.frame_layout.stack, replay->config.max_batch,
                             &replay->pool);
 }
@@ -57,13 +73,13 @@ void gpur_replay_destroy(gpur_replay *replay)
     if (!replay)
         return;
     gpur_device *const device = replay->device;
-    gpur_stream_destroy(replay->ring.copy_stream); /* waits for its enqueued work, which uses the rest */
+    gpur_stream_destroy(replay->copy_stream); /* waits for its enqueued work, which uses the rest */
     gpur_stream_destroy(replay->consumer.stream);
-    gpur_ring_destroy(replay);
+    gpur_ring_destroy(&replay->ring);
     gpur_consumer_destroy(replay);
-    gpur_window_destroy(replay);
+    gpur_window_destroy(&replay->window);
     gpur_priorities_destroy(&replay->priorities);
-    gpur_ingest_destroy(replay);
+    gpur_ingest_destroy(&replay->ingest);
     gpur_frame_index_destroy(&replay->frame_index);
     gpur_mutex_close(&replay->window_lock);
     gpur_writer_states_free(replay, replay->pending_states);
@@ -85,7 +101,7 @@ int64_t gpur_replay_size(gpur_replay *replay)
     if (!replay)
         return 0;
     gpur_window_lock(replay);
-    const int64_t size = gpur_window_visible(replay).count;
+    const int64_t size = gpur_replay_visible(replay).count;
     gpur_window_unlock(replay);
     return size;
 }
@@ -98,7 +114,7 @@ int32_t gpur_replay_can_sample(gpur_replay *replay)
         return 0;
     const gpur_replay_config *const config = &replay->config;
     gpur_window_lock(replay);
-    const int64_t size = gpur_window_visible(replay).count;
+    const int64_t size = gpur_replay_visible(replay).count;
     const int64_t ever = replay->window.evicted + size;
     gpur_window_unlock(replay);
     return size >= 1 && ever >= config->min_size;
@@ -112,7 +128,7 @@ typedef struct trim {
 static gpur_status trim_locked(void *context)
 {
     const trim *const t = context;
-    return gpur_window_trim(t->replay, t->keep);
+    return gpur_window_trim(&t->replay->window, t->keep);
 }
 
 gpur_status gpur_replay_trim(gpur_replay *replay, int64_t keep)
@@ -132,7 +148,7 @@ gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
     const gpur_ingest *const ingest = &replay->ingest;
     gpur_replay_stats stats = {.size = sizeof stats};
     gpur_window_lock(replay);
-    const gpur_window visible = gpur_window_visible(replay);
+    const gpur_window visible = gpur_replay_visible(replay);
     stats.first_id = visible.first_id;
     stats.visible = visible.count;
     stats.appended = ingest->appended;

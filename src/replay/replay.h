@@ -11,16 +11,14 @@
 #include "replay/priority/sum_tree.h"
 #include "replay/sampler/batch.h"
 #include "replay/sampler/consumer.h"
-#include "replay/storage/frame_index.h"
 #include "replay/storage/ingest.h"
-#include "replay/storage/ring.h"
-#include "replay/storage/window.h"
 
 struct gpur_replay {
     gpur_device *device; /* retained */
     gpur_replay_config config;
     gpur_schema schema;      /* as the caller gave it */
     gpur_ring_layout layout; /* layout of rows and frames in their rings */
+    gpur_storage storage;    /* what ingest, ring and window see of this handle */
 
     /* The window lock protects all members from here to `priorities`. A thread that needs the consumer lock, too,
      * takes that one first. */
@@ -35,6 +33,7 @@ struct gpur_replay {
     gpur_priorities priorities; /* of the rows in the device's window */
 
     gpur_consumer consumer;
+    gpur_stream *copy_stream; /* uploads */
     gpur_pool *pool;
     _Atomic int32_t has_unit_actions; /* 1: numbers of "action" must be -1 to 1, for a learner of this replay */
     _Atomic int64_t sampled;          /* transitions sampled or gathered, for gpur_replay_get_stats */
@@ -48,4 +47,10 @@ static inline void gpur_window_lock(gpur_replay *replay)
 static inline void gpur_window_unlock(gpur_replay *replay)
 {
     gpur_mutex_unlock(&replay->window_lock);
+}
+
+/* The window that a launch would see if it began now. Requires the window lock. */
+static inline gpur_window gpur_replay_visible(const gpur_replay *replay)
+{
+    return gpur_window_visible(&replay->window, replay->ingest.staged);
 }

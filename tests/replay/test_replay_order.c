@@ -257,7 +257,7 @@ TEST(an_append_without_a_free_block_waits_for_the_oldest_copy)
     pthread_t thread;
     atomic_store(&opened, 0);
     CHECK(open_fixture(&config, 0));
-    CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
+    CHECK_OK(gate_close(&g, s.replay->copy_stream));
     CHECK_OK(replay_fixture_append(&s, 20)); /* four blocks of five: no copy is waited for yet */
     CHECK_EQUAL(replay_fixture_stats(s.replay).waits, 0);
     CHECK(pthread_create(&thread, NULL, open_later, NULL) == 0);
@@ -300,7 +300,7 @@ static void wait_for_waiters(int32_t wanted)
 static void *flush(void *status)
 {
     gpur_window_lock(s.replay);
-    *(gpur_status *)status = gpur_ingest_flush(s.replay);
+    *(gpur_status *)status = gpur_ingest_flush(&s.replay->ingest);
     gpur_window_unlock(s.replay);
     return NULL;
 }
@@ -311,10 +311,10 @@ static void *claim_one(void *status)
 {
     gpur_claim claim;
     gpur_window_lock(s.replay);
-    *(gpur_status *)status = gpur_ingest_claim(s.replay, 1, 1, &claim);
+    *(gpur_status *)status = gpur_ingest_claim(&s.replay->ingest, 1, 1, &claim);
     atomic_store(&claimed, 1);
     if (*(gpur_status *)status == GPUR_OK)
-        *(gpur_status *)status = gpur_ingest_commit(s.replay, &claim);
+        *(gpur_status *)status = gpur_ingest_commit(&s.replay->ingest, &claim);
     gpur_window_unlock(s.replay);
     return NULL;
 }
@@ -330,7 +330,7 @@ TEST(a_claim_waits_for_a_flush_that_waits_for_claims)
     gpur_ingest *const ingest = &s.replay->ingest;
     atomic_store(&claimed, 0);
     gpur_window_lock(s.replay);
-    CHECK_OK(gpur_ingest_claim(s.replay, 1, 1, &claim));
+    CHECK_OK(gpur_ingest_claim(&s.replay->ingest, 1, 1, &claim));
     gpur_window_unlock(s.replay);
     CHECK(pthread_create(&threads[0], NULL, flush, &flushed) == 0);
     wait_for_waiters(1);
@@ -339,7 +339,7 @@ TEST(a_claim_waits_for_a_flush_that_waits_for_claims)
     CHECK_EQUAL(atomic_load(&claimed), 0);
     gpur_window_lock(s.replay);
     CHECK(!gpur_ingest_claim_under_lock(ingest, 1));
-    CHECK_OK(gpur_ingest_commit(s.replay, &claim));
+    CHECK_OK(gpur_ingest_commit(&s.replay->ingest, &claim));
     gpur_window_unlock(s.replay);
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);

@@ -107,7 +107,7 @@ static gpur_status append_locked(gpur_replay *replay, block_job *in)
 {
     const gpur_block_header *const h = &in->view.header;
     gpur_claim claim;
-    GPUR_TRY(gpur_ingest_claim_all(replay, h->rows, h->frames, gpur_ingest_may_wait(&replay->ingest), &claim));
+    GPUR_TRY(gpur_ingest_claim_all(&replay->ingest, h->rows, h->frames, gpur_ingest_may_wait(&replay->ingest), &claim));
     const int holds_lock = h->raw_bytes <= SMALL_BYTES;
     follow_block(in->writer, h);
     if (gpur_block_links(&in->spec) > 0)
@@ -117,16 +117,16 @@ static gpur_status append_locked(gpur_replay *replay, block_job *in)
     fill(replay, in, &claim);
     if (!holds_lock)
         gpur_window_lock(replay);
-    return gpur_ingest_commit(replay, &claim);
+    return gpur_ingest_commit(&replay->ingest, &claim);
 }
 
 static gpur_status append(gpur_replay *replay, block_job *in)
 {
-    gpur_ingest_begin_call(replay);
+    gpur_ingest_begin_call(&replay->ingest);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, in->view.header.rows);
     const gpur_status status = append_locked(replay, in);
     gpur_append_clock_end(&clock, &replay->ingest);
-    gpur_ingest_end_call(replay);
+    gpur_ingest_end_call(&replay->ingest);
     return status;
 }
 

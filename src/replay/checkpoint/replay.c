@@ -30,7 +30,7 @@ typedef struct replay_counts {
 
 typedef struct replay_state {
     replay_counts counts;
-    float alpha, most;           /* alpha of the priorities; the largest one ever given */
+    float alpha, most;            /* alpha of the priorities; the largest one ever given */
     int64_t octave, evict_octave; /* the scales of the two trees of priorities */
     gpur_schedule beta;
     gpur_frame_group *groups; /* (group_count) GPUR_LAYOUT_FRAMES: which frames the rows link to */
@@ -208,9 +208,9 @@ static gpur_status check_state(const replay_state *state)
         if (numbers[i] < 0 || numbers[i] > INT64_MAX / 4)
             return gpur_fail(GPUR_FILE_ERROR, "the file has a count of %" PRId64 "; it must be 0 to 2^61", numbers[i]);
     if (!is_octave(state->octave) || !is_octave(state->evict_octave))
-        return gpur_fail(GPUR_FILE_ERROR, "the file has priorities of a scale of 2^%" PRId64 "; it must be 2^-%d to 2^%d",
-                         is_octave(state->octave) ? state->evict_octave : state->octave, GPUR_MAX_OCTAVE,
-                         GPUR_MAX_OCTAVE);
+        return gpur_fail(
+            GPUR_FILE_ERROR, "the file has priorities of a scale of 2^%" PRId64 "; it must be 2^-%d to 2^%d",
+            is_octave(state->octave) ? state->evict_octave : state->octave, GPUR_MAX_OCTAVE, GPUR_MAX_OCTAVE);
     return check_reals(state);
 }
 
@@ -291,7 +291,7 @@ static gpur_status set_state(gpur_replay *replay, const replay_state *state)
     set_counts(replay, counts);
     replay->config.beta = state->beta;
     set_priority_state(&replay->priorities, state);
-    GPUR_TRY(gpur_window_set(replay, first, counts->rows));
+    GPUR_TRY(gpur_window_set(&replay->window, first, counts->rows));
     GPUR_TRY(gpur_slots_copy_write(replay, replay->consumer.stream, &state->slots));
     return gpur_priorities_restore(&replay->priorities, replay->consumer.stream, &replay->window.host);
 }
@@ -301,7 +301,7 @@ static gpur_status set_state(gpur_replay *replay, const replay_state *state)
 static gpur_status empty(gpur_replay *replay, gpur_slots_copy *slots)
 {
     gpur_stream *const stream = replay->consumer.stream;
-    GPUR_TRY(gpur_window_set(replay, replay->ingest.next_id, 0));
+    GPUR_TRY(gpur_window_set(&replay->window, replay->ingest.next_id, 0));
     GPUR_TRY(gpur_slots_copy_read(replay, stream, slots));
     gpur_slots_copy_clear(replay, slots);
     GPUR_TRY(gpur_slots_copy_write(replay, stream, slots));

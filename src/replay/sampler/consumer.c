@@ -32,7 +32,7 @@ void gpur_consumer_destroy(gpur_replay *replay)
 /* Requires the window lock. */
 static gpur_status check_sample(const gpur_replay *replay, gpur_consumer_launch launch)
 {
-    const int64_t size = gpur_window_visible(replay).count, ever = replay->window.evicted + size;
+    const int64_t size = gpur_replay_visible(replay).count, ever = replay->window.evicted + size;
     const int64_t least = launch.burn_in > launch.rows ? launch.burn_in : launch.rows;
     if (size == 0)
         return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a sample needs at least %" PRId64 " transition%s", least,
@@ -59,18 +59,18 @@ static gpur_status begin_sample(gpur_replay *replay, gpur_consumer_launch launch
 {
     GPUR_TRY(check_sample(replay, launch));
     if (replay->config.flush == GPUR_FLUSH_AUTO) {
-        GPUR_TRY(gpur_ingest_flush(replay));
-        gpur_window_publish_all_next(replay);
+        GPUR_TRY(gpur_ingest_flush(&replay->ingest));
+        gpur_window_publish_all_next(&replay->window);
     }
-    return gpur_window_begin_launch(replay);
+    return gpur_window_begin_launch(&replay->window);
 }
 
 static gpur_status begin_refresh(gpur_replay *replay)
 {
     const int is_auto = replay->config.flush == GPUR_FLUSH_AUTO;
     if (is_auto)
-        GPUR_TRY(gpur_ingest_flush(replay));
-    return gpur_window_begin_refresh(replay, is_auto);
+        GPUR_TRY(gpur_ingest_flush(&replay->ingest));
+    return gpur_window_begin_refresh(&replay->window, is_auto);
 }
 
 /* Requires the window lock. */
@@ -82,7 +82,7 @@ static gpur_status begin(gpur_replay *replay, gpur_consumer_launch launch)
     case GPUR_LAUNCH_REFRESH:
         return begin_refresh(replay);
     default:
-        return gpur_window_begin_without_publishing(replay);
+        return gpur_window_begin_without_publishing(&replay->window);
     }
 }
 
@@ -127,7 +127,7 @@ gpur_status gpur_consumer_end(gpur_replay *replay, gpur_status status)
     const gpur_status recorded = gpur_event_record(consumer->done[consumer->launches % 2], consumer->stream);
     consumer->launches++;
     gpur_window_lock(replay);
-    gpur_window_end_launch(replay);
+    gpur_window_end_launch(&replay->window);
     gpur_window_unlock(replay);
     gpur_consumer_unlock(replay);
     return status != GPUR_OK ? status : recorded;
@@ -136,16 +136,16 @@ gpur_status gpur_consumer_end(gpur_replay *replay, gpur_status status)
 static void resume_writers(gpur_replay *replay)
 {
     gpur_window_lock(replay);
-    gpur_ingest_resume(replay);
+    gpur_ingest_resume(&replay->ingest);
     gpur_window_unlock(replay);
 }
 
 static gpur_status pause_writers(gpur_replay *replay)
 {
     gpur_window_lock(replay);
-    gpur_status status = gpur_ingest_pause(replay);
+    gpur_status status = gpur_ingest_pause(&replay->ingest);
     if (status == GPUR_OK)
-        status = gpur_window_begin_refresh(replay, 1);
+        status = gpur_window_begin_refresh(&replay->window, 1);
     gpur_window_unlock(replay);
     return status == GPUR_OK ? gpur_stream_sync(replay->consumer.stream) : status;
 }
@@ -183,8 +183,8 @@ static gpur_status refuse_id(const gpur_replay *replay, const gpur_window *visib
 {
     const int64_t first = visible->first_id, end = end_of_ids(replay, visible);
     if (visible->count == 0)
-        return gpur_fail(GPUR_INVALID_ARGUMENT,
-                         "ids[%" PRId64 "] is %" PRId64 ", and no transition is visible yet", at, id);
+        return gpur_fail(GPUR_INVALID_ARGUMENT, "ids[%" PRId64 "] is %" PRId64 ", and no transition is visible yet", at,
+                         id);
     if (replay->config.eviction == GPUR_EVICT_BY_PRIORITY)
         return gpur_fail(GPUR_INVALID_ARGUMENT,
                          "ids[%" PRId64 "] is %" PRId64 ", which no transition has had; their ids are 0 to %" PRId64
@@ -217,7 +217,7 @@ static gpur_status check_ids(const gpur_replay *replay, const gpur_window *visib
 static gpur_window visible_now(gpur_replay *replay)
 {
     gpur_window_lock(replay);
-    const gpur_window visible = gpur_window_visible(replay);
+    const gpur_window visible = gpur_replay_visible(replay);
     gpur_window_unlock(replay);
     return visible;
 }

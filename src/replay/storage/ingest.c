@@ -2,90 +2,89 @@
 #include "replay/storage/ingest.h"
 
 #include "base/clock.h"
-#include "replay/replay.h"
-
 #include <assert.h>
 #include <inttypes.h>
 
-gpur_status gpur_ingest_build(gpur_replay *replay)
+gpur_status gpur_ingest_build(gpur_ingest *ingest, const gpur_storage *storage, gpur_ring *ring)
 {
-    replay->ingest.when_full = replay->config.when_full;
-    return gpur_staging_build(&replay->ingest.staging, replay->device, &replay->config, &replay->layout);
+    ingest->storage = storage;
+    ingest->ring = ring;
+    ingest->when_full = storage->config->when_full;
+    return gpur_staging_build(&ingest->staging, storage->device, storage->config, storage->layout);
 }
 
-void gpur_ingest_destroy(gpur_replay *replay)
+void gpur_ingest_destroy(gpur_ingest *ingest)
 {
-    gpur_staging_destroy(&replay->ingest.staging);
+    gpur_staging_destroy(&ingest->staging);
 }
 
 /* Waits for a notification of the window lock; counts the time as waiting. */
-static void wait(gpur_replay *replay)
+static void wait(gpur_ingest *ingest)
 {
     const double begin = gpur_clock_seconds();
-    gpur_mutex_wait(&replay->window_lock);
-    replay->ingest.wait_seconds += gpur_clock_seconds() - begin;
+    gpur_mutex_wait(ingest->storage->window_lock);
+    ingest->wait_seconds += gpur_clock_seconds() - begin;
 }
 
-void gpur_ingest_begin_call(gpur_replay *replay)
+void gpur_ingest_begin_call(gpur_ingest *ingest)
 {
-    gpur_window_lock(replay);
-    while (replay->ingest.paused)
-        wait(replay);
-    replay->ingest.active_calls++;
+    gpur_mutex_lock(ingest->storage->window_lock);
+    while (ingest->paused)
+        wait(ingest);
+    ingest->active_calls++;
 }
 
-int gpur_ingest_try_begin_call(gpur_replay *replay)
+int gpur_ingest_try_begin_call(gpur_ingest *ingest)
 {
-    if (!gpur_mutex_try_lock(&replay->window_lock))
+    if (!gpur_mutex_try_lock(ingest->storage->window_lock))
         return 0;
-    if (replay->ingest.paused) {
-        gpur_window_unlock(replay);
+    if (ingest->paused) {
+        gpur_mutex_unlock(ingest->storage->window_lock);
         return 0;
     }
-    replay->ingest.active_calls++;
+    ingest->active_calls++;
     return 1;
 }
 
-void gpur_ingest_end_call(gpur_replay *replay)
+void gpur_ingest_end_call(gpur_ingest *ingest)
 {
-    replay->ingest.active_calls--;
-    if (replay->ingest.paused)
-        gpur_mutex_notify_all(&replay->window_lock);
-    gpur_window_unlock(replay);
+    ingest->active_calls--;
+    if (ingest->paused)
+        gpur_mutex_notify_all(ingest->storage->window_lock);
+    gpur_mutex_unlock(ingest->storage->window_lock);
 }
 
 /* Waits until the oldest copy is done or, if other threads hold all blocks, until one of them signals a change. A copy
  * waits for at most two launches, which are enqueued already, so this wait ends whatever other threads do. */
-static gpur_status wait_for_block(gpur_replay *replay)
+static gpur_status wait_for_block(gpur_ingest *ingest)
 {
-    gpur_ingest *const ingest = &replay->ingest;
     gpur_staging *const staging = &ingest->staging;
     const double begin = gpur_clock_seconds();
     gpur_status status = GPUR_OK;
     if (staging->spare.count > 0) {
         gpur_staging_block *const oldest = gpur_queue_remove(&staging->spare, 0);
-        gpur_window_unlock(replay);
+        gpur_mutex_unlock(ingest->storage->window_lock);
         status = gpur_event_sync(oldest->copied);
-        gpur_window_lock(replay);
+        gpur_mutex_lock(ingest->storage->window_lock);
         gpur_queue_push(&staging->spare, oldest);
-        gpur_mutex_notify_all(&replay->window_lock);
+        gpur_mutex_notify_all(ingest->storage->window_lock);
     } else {
-        gpur_mutex_wait(&replay->window_lock);
+        gpur_mutex_wait(ingest->storage->window_lock);
     }
     ingest->waits++;
     ingest->wait_seconds += gpur_clock_seconds() - begin;
     return status;
 }
 
-void gpur_ingest_count_uploaded(gpur_replay *replay, int64_t rows)
+void gpur_ingest_count_uploaded(gpur_ingest *ingest, int64_t rows)
 {
-    replay->ingest.appended += rows;
-    replay->ingest.next_id += rows;
+    ingest->appended += rows;
+    ingest->next_id += rows;
 }
 
-static gpur_status open_block(gpur_replay *replay, int waits)
+static gpur_status open_block(gpur_ingest *ingest, int waits)
 {
-    gpur_staging *const staging = &replay->ingest.staging;
+    gpur_staging *const staging = &ingest->staging;
     staging->open = gpur_staging_pop_idle(staging);
     if (staging->open)
         return GPUR_OK;
@@ -94,21 +93,21 @@ static gpur_status open_block(gpur_replay *replay, int waits)
                          "all %d staging blocks of %" PRId64 " rows are in use; call again later, or "
                          "set when_full to GPUR_WHEN_FULL_WAIT",
                          (int)staging->count, staging->block_rows);
-    return wait_for_block(replay);
+    return wait_for_block(ingest);
 }
 
-void gpur_ingest_wait_flush(gpur_replay *replay)
+void gpur_ingest_wait_flush(gpur_ingest *ingest)
 {
-    while (replay->ingest.flushing > 0)
-        wait(replay);
+    while (ingest->flushing > 0)
+        wait(ingest);
 }
 
-static gpur_status upload_block(gpur_replay *replay, gpur_staging_block *block)
+static gpur_status upload_block(gpur_ingest *ingest, gpur_staging_block *block)
 {
     const int64_t rows = block->filled - block->uploaded;
     if (rows == 0)
         return GPUR_OK;
-    const gpur_staging *const staging = &replay->ingest.staging;
+    const gpur_staging *const staging = &ingest->staging;
     const gpur_upload upload = {
         .rows = block->rows + block->uploaded * staging->pitch,
         .count = rows,
@@ -117,18 +116,18 @@ static gpur_status upload_block(gpur_replay *replay, gpur_staging_block *block)
     };
     block->uploaded = block->filled;
     block->frames_uploaded = block->frames_filled;
-    replay->ingest.staged -= rows;
-    return gpur_ring_upload(replay, &upload, block->copied);
+    ingest->staged -= rows;
+    return gpur_ring_upload(ingest->ring, &upload, block->copied);
 }
 
 /* Uploads closed blocks without open claims, in the order in which they were opened, so that ids follow the order of
  * appends. */
-static gpur_status upload_closed(gpur_replay *replay)
+static gpur_status upload_closed(gpur_ingest *ingest)
 {
-    gpur_staging *const staging = &replay->ingest.staging;
+    gpur_staging *const staging = &ingest->staging;
     while (staging->closed.count > 0 && staging->closed.blocks[0]->writing == 0) {
         gpur_staging_block *const block = gpur_queue_remove(&staging->closed, 0);
-        const gpur_status status = upload_block(replay, block);
+        const gpur_status status = upload_block(ingest, block);
         gpur_staging_block_clear(block);
         gpur_queue_push(&staging->spare, block);
         GPUR_TRY(status);
@@ -144,25 +143,24 @@ static void close_open(gpur_staging *staging)
 
 /* Makes sure that the open block has room. A block without room for so many frames is closed although it has free rows,
  * and the other way around. */
-static gpur_status find_room(gpur_replay *replay, int64_t rows, int64_t frames, int waits)
+static gpur_status find_room(gpur_ingest *ingest, int64_t rows, int64_t frames, int waits)
 {
-    gpur_staging *const staging = &replay->ingest.staging;
-    gpur_ingest_wait_flush(replay);
+    gpur_staging *const staging = &ingest->staging;
+    gpur_ingest_wait_flush(ingest);
     while (!staging->open || !gpur_staging_block_has_room(staging, staging->open, rows, frames)) {
         if (staging->open) {
             close_open(staging);
-            GPUR_TRY(upload_closed(replay));
+            GPUR_TRY(upload_closed(ingest));
         }
-        GPUR_TRY(open_block(replay, waits));
-        gpur_ingest_wait_flush(replay);
+        GPUR_TRY(open_block(ingest, waits));
+        gpur_ingest_wait_flush(ingest);
     }
     return GPUR_OK;
 }
 
 /* Claims rows and frames of the open block, which has room for them. */
-static void take(gpur_replay *replay, int64_t rows, int64_t frames, gpur_claim *claim)
+static void take(gpur_ingest *ingest, int64_t rows, int64_t frames, gpur_claim *claim)
 {
-    gpur_ingest *const ingest = &replay->ingest;
     gpur_staging *const staging = &ingest->staging;
     gpur_staging_block *const block = staging->open;
     claim->block = block;
@@ -170,9 +168,9 @@ static void take(gpur_replay *replay, int64_t rows, int64_t frames, gpur_claim *
     claim->count = rows;
     claim->first_id = ingest->next_id;
     claim->frames = block->frames + block->frames_filled * staging->frame_pitch;
-    claim->first_frame = replay->frame_index.head;
+    claim->first_frame = ingest->storage->frame_index->head;
     ingest->next_id += rows;
-    replay->frame_index.head += frames;
+    ingest->storage->frame_index->head += frames;
     block->filled += rows;
     block->frames_filled += frames;
     block->writing++;
@@ -182,20 +180,20 @@ static void take(gpur_replay *replay, int64_t rows, int64_t frames, gpur_claim *
         close_open(staging);
 }
 
-gpur_status gpur_ingest_claim(gpur_replay *replay, int64_t wanted, int waits, gpur_claim *claim)
+gpur_status gpur_ingest_claim(gpur_ingest *ingest, int64_t wanted, int waits, gpur_claim *claim)
 {
-    const gpur_staging *const staging = &replay->ingest.staging;
-    GPUR_TRY(find_room(replay, 1, staging->row_frames, waits));
+    const gpur_staging *const staging = &ingest->staging;
+    GPUR_TRY(find_room(ingest, 1, staging->row_frames, waits));
     const int64_t room = staging->row_frames > 0 ? 1 : staging->block_rows - staging->open->filled;
-    take(replay, wanted < room ? wanted : room, 0, claim);
+    take(ingest, wanted < room ? wanted : room, 0, claim);
     return GPUR_OK;
 }
 
-gpur_status gpur_ingest_claim_all(gpur_replay *replay, int64_t rows, int64_t frames, int waits, gpur_claim *claim)
+gpur_status gpur_ingest_claim_all(gpur_ingest *ingest, int64_t rows, int64_t frames, int waits, gpur_claim *claim)
 {
-    assert(rows <= replay->ingest.staging.block_rows && frames <= replay->ingest.staging.block_frames);
-    GPUR_TRY(find_room(replay, rows, frames, waits));
-    take(replay, rows, frames, claim);
+    assert(rows <= ingest->staging.block_rows && frames <= ingest->staging.block_frames);
+    GPUR_TRY(find_room(ingest, rows, frames, waits));
+    take(ingest, rows, frames, claim);
     return GPUR_OK;
 }
 
@@ -214,21 +212,21 @@ int gpur_ingest_fills_block(const gpur_ingest *ingest, int64_t wanted)
     return wanted >= ingest->staging.block_rows - (open ? open->filled : 0);
 }
 
-unsigned char *gpur_ingest_claim_frame(gpur_replay *replay, const gpur_claim *claim, int64_t *id)
+unsigned char *gpur_ingest_claim_frame(gpur_ingest *ingest, const gpur_claim *claim, int64_t *id)
 {
     gpur_staging_block *const block = claim->block;
-    assert(block->frames_filled < replay->ingest.staging.block_frames);
-    *id = replay->frame_index.head++;
-    return block->frames + block->frames_filled++ * replay->ingest.staging.frame_pitch;
+    assert(block->frames_filled < ingest->staging.block_frames);
+    *id = ingest->storage->frame_index->head++;
+    return block->frames + block->frames_filled++ * ingest->staging.frame_pitch;
 }
 
-gpur_status gpur_ingest_commit(gpur_replay *replay, const gpur_claim *claim)
+gpur_status gpur_ingest_commit(gpur_ingest *ingest, const gpur_claim *claim)
 {
     claim->block->writing--;
-    replay->ingest.writing--;
-    replay->ingest.appended += claim->count;
-    const gpur_status status = upload_closed(replay);
-    gpur_mutex_notify_all(&replay->window_lock);
+    ingest->writing--;
+    ingest->appended += claim->count;
+    const gpur_status status = upload_closed(ingest);
+    gpur_mutex_notify_all(ingest->storage->window_lock);
     return status;
 }
 
@@ -238,25 +236,24 @@ int gpur_ingest_is_empty(const gpur_ingest *ingest)
     return ingest->staged == 0 && ingest->writing == 0 && ingest->flushing == 0 && (!open || open->filled == 0);
 }
 
-gpur_status gpur_ingest_flush(gpur_replay *replay)
+gpur_status gpur_ingest_flush(gpur_ingest *ingest)
 {
-    gpur_ingest *const ingest = &replay->ingest;
     ingest->flushing++;
     while (ingest->writing > 0)
-        gpur_mutex_wait(&replay->window_lock);
+        gpur_mutex_wait(ingest->storage->window_lock);
     ingest->flushing--;
-    gpur_mutex_notify_all(&replay->window_lock);
-    return ingest->staging.open ? upload_block(replay, ingest->staging.open) : GPUR_OK;
+    gpur_mutex_notify_all(ingest->storage->window_lock);
+    return ingest->staging.open ? upload_block(ingest, ingest->staging.open) : GPUR_OK;
 }
 
-gpur_status gpur_ingest_pause(gpur_replay *replay)
+gpur_status gpur_ingest_pause(gpur_ingest *ingest)
 {
-    gpur_staging *const staging = &replay->ingest.staging;
-    replay->ingest.paused = 1;
-    while (replay->ingest.active_calls > 0)
-        gpur_mutex_wait(&replay->window_lock);
-    GPUR_TRY(gpur_ingest_flush(replay));
-    gpur_window_publish_all_next(replay);
+    gpur_staging *const staging = &ingest->staging;
+    ingest->paused = 1;
+    while (ingest->active_calls > 0)
+        gpur_mutex_wait(ingest->storage->window_lock);
+    GPUR_TRY(gpur_ingest_flush(ingest));
+    gpur_window_publish_all_next(ingest->ring->window);
     if (staging->open) {
         gpur_staging_block_clear(staging->open);
         gpur_queue_push(&staging->spare, staging->open);
@@ -265,8 +262,8 @@ gpur_status gpur_ingest_pause(gpur_replay *replay)
     return GPUR_OK;
 }
 
-void gpur_ingest_resume(gpur_replay *replay)
+void gpur_ingest_resume(gpur_ingest *ingest)
 {
-    replay->ingest.paused = 0;
-    gpur_mutex_notify_all(&replay->window_lock);
+    ingest->paused = 0;
+    gpur_mutex_notify_all(ingest->storage->window_lock);
 }

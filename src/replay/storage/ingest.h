@@ -7,10 +7,12 @@
 #pragma once
 
 #include "base/clock.h"
-#include "gpureplay/replay.h"
+#include "replay/storage/ring.h"
 #include "replay/storage/staging.h"
 
 typedef struct gpur_ingest {
+    const gpur_storage *storage;
+    gpur_ring *ring;
     gpur_staging staging;
     int32_t when_full;
     int64_t writing;      /* claims that have not been committed */
@@ -25,28 +27,28 @@ typedef struct gpur_ingest {
     uint64_t small_calls;                        /* appends that gpur_append_clock_begin took for small */
 } gpur_ingest;
 
-gpur_status gpur_ingest_build(gpur_replay *replay);
-void gpur_ingest_destroy(gpur_replay *replay); /* after both streams; also after a failed build */
+gpur_status gpur_ingest_build(gpur_ingest *ingest, const gpur_storage *storage, gpur_ring *ring);
+void gpur_ingest_destroy(gpur_ingest *ingest); /* after both streams; also after a failed build */
 
 /*
  * gpur_ingest_begin_call and gpur_ingest_end_call bracket every writer call that adds rows or changes the writer's
  * state: the first takes the window lock, the second releases it. A checkpoint pauses the ingest and waits for the
  * calls in progress, so it never sees half of one; a call that begins in a pause waits, without the lock, for its end.
  */
-void gpur_ingest_begin_call(gpur_replay *replay);
-void gpur_ingest_end_call(gpur_replay *replay);
+void gpur_ingest_begin_call(gpur_ingest *ingest);
+void gpur_ingest_end_call(gpur_ingest *ingest);
 
 /* gpur_ingest_begin_call without waiting. 0 if another thread holds the lock or the ingest is paused; the lock is not
  * held then. */
-int gpur_ingest_try_begin_call(gpur_replay *replay);
+int gpur_ingest_try_begin_call(gpur_ingest *ingest);
 
 /* All functions below require the window lock, and signal its condition variable when a claim is committed, a
  * block becomes spare, or a flush or a pause ends. */
 
 /* Pauses the ingest: blocks new writer calls, waits for those in progress, and uploads everything staged. The next row
  * starts a new block. The ingest stays paused, even after a failure, until gpur_ingest_resume. One thread at a time. */
-gpur_status gpur_ingest_pause(gpur_replay *replay);
-void gpur_ingest_resume(gpur_replay *replay);
+gpur_status gpur_ingest_pause(gpur_ingest *ingest);
+void gpur_ingest_resume(gpur_ingest *ingest);
 
 typedef struct gpur_claim {
     gpur_staging_block *block;
@@ -63,15 +65,15 @@ typedef struct gpur_claim {
  *
  *   GPUR_WOULD_BLOCK  all blocks are in use, and `waits` is 0
  */
-gpur_status gpur_ingest_claim(gpur_replay *replay, int64_t wanted, int waits, gpur_claim *claim);
+gpur_status gpur_ingest_claim(gpur_ingest *ingest, int64_t wanted, int waits, gpur_claim *claim);
 
 /* Claims exactly so many rows and frames, 0 to as many as one staging block has room for, and otherwise does what
  * gpur_ingest_claim does. The caller records the rows in the frame index before it releases the lock. */
-gpur_status gpur_ingest_claim_all(gpur_replay *replay, int64_t rows, int64_t frames, int waits, gpur_claim *claim);
+gpur_status gpur_ingest_claim_all(gpur_ingest *ingest, int64_t rows, int64_t frames, int waits, gpur_claim *claim);
 
 /* GPUR_LAYOUT_FRAMES: claims memory for one more frame of the claimed row; `id` gets the frame's id. To be called
  * between claim and commit without releasing the lock, at most as often as a row can have frames. */
-unsigned char *gpur_ingest_claim_frame(gpur_replay *replay, const gpur_claim *claim, int64_t *id);
+unsigned char *gpur_ingest_claim_frame(gpur_ingest *ingest, const gpur_claim *claim, int64_t *id);
 
 /* 1 if appends wait for a staging block (GPUR_WHEN_FULL_WAIT). */
 static inline int gpur_ingest_may_wait(const gpur_ingest *ingest)
@@ -80,10 +82,10 @@ static inline int gpur_ingest_may_wait(const gpur_ingest *ingest)
 }
 
 /* Counts rows that were uploaded without a claim. */
-void gpur_ingest_count_uploaded(gpur_replay *replay, int64_t rows);
+void gpur_ingest_count_uploaded(gpur_ingest *ingest, int64_t rows);
 
 /* Waits until no flush is in progress. While the lock is held, claims then wait only if no staging block is free. */
-void gpur_ingest_wait_flush(gpur_replay *replay);
+void gpur_ingest_wait_flush(gpur_ingest *ingest);
 
 /* 1 if `wanted` rows can be claimed now, in one or several claims, without waiting. */
 int gpur_ingest_has_room(const gpur_ingest *ingest, int64_t wanted);
@@ -92,7 +94,7 @@ int gpur_ingest_has_room(const gpur_ingest *ingest, int64_t wanted);
 int gpur_ingest_fills_block(const gpur_ingest *ingest, int64_t wanted);
 
 /* Commits the rows of a claim, and uploads closed blocks without open claims. */
-gpur_status gpur_ingest_commit(gpur_replay *replay, const gpur_claim *claim);
+gpur_status gpur_ingest_commit(gpur_ingest *ingest, const gpur_claim *claim);
 
 /* Fast path, GPUR_LAYOUT_ROWS only: claims and commits `count` rows and returns their memory, which the caller must
  * fill before it releases the lock. NULL if there is no open block, a flush is in progress, or the rows would fill the
@@ -116,7 +118,7 @@ static inline unsigned char *gpur_ingest_claim_under_lock(gpur_ingest *ingest, i
 int gpur_ingest_is_empty(const gpur_ingest *ingest);
 
 /* Flushes: waits until all rows claimed before this call are committed, and uploads them. */
-gpur_status gpur_ingest_flush(gpur_replay *replay);
+gpur_status gpur_ingest_flush(gpur_ingest *ingest);
 
 /*
  * Measures busy_seconds: the time that appends take without the waiting, which is measured elsewhere. Reading the clock

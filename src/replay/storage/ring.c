@@ -3,7 +3,6 @@
 #include "replay/storage/ring.h"
 
 #include "replay/config.h"
-#include "replay/replay.h"
 #include "replay/storage/copies.h"
 
 #include <assert.h>
@@ -34,20 +33,19 @@ static int is_large(int64_t ring_bytes)
 
 /* On the CPU, an OpenMP region takes as long as its slowest thread, which may have to share its core. Uploads below
  * TEAM_BYTES are faster on the calling thread alone. */
-static gpur_grid grid_of(const gpur_replay *replay, int64_t count, int32_t tile)
+static gpur_grid grid_of(const gpur_ring *ring, int64_t count, int32_t tile)
 {
-    const int64_t pitch = replay->layout.rows.pitch;
-    const int is_small = gpur_device_get_traits(replay->device)->uses_host_cores && count * pitch < TEAM_BYTES;
-    return gpur_grid_rows(replay->device, count, tile, is_small ? 0 : pitch);
+    const int64_t pitch = ring->storage->layout->rows.pitch;
+    const int is_small = gpur_device_get_traits(ring->storage->device)->uses_host_cores && count * pitch < TEAM_BYTES;
+    return gpur_grid_rows(ring->storage->device, count, tile, is_small ? 0 : pitch);
 }
 
 /* `rewards`: (count) rewards to be clipped on the way; NULL: none. */
-static gpur_status scatter(const gpur_replay *replay, const gpur_copies *copies, const void *rewards,
-                           int64_t first_slot, int64_t count)
+static gpur_status scatter(const gpur_ring *ring, const gpur_copies *copies, const void *rewards, int64_t first_slot,
+                           int64_t count)
 {
-    const gpur_ring *const ring = &replay->ring;
-    const gpur_schema *const schema = &replay->layout.rows;
-    const int64_t pitch = schema->pitch, capacity = replay->config.capacity;
+    const gpur_schema *const schema = &ring->storage->layout->rows;
+    const int64_t pitch = schema->pitch, capacity = ring->storage->config->capacity;
     const int32_t launches = gpur_copies_launches(copies);
     gpur_scatter_args args = {
         .ring = ring->rows,
@@ -55,10 +53,10 @@ static gpur_status scatter(const gpur_replay *replay, const gpur_copies *copies,
         .capacity = capacity,
         .first_slot = first_slot,
         .rows = count,
-        .slots = replay->priorities.slots,
+        .slots = ring->storage->priorities->slots,
         .rewards = rewards,
         .reward_offset = rewards ? (int32_t)schema->fields[ring->clipped_field].offset : 0,
-        .reward_clip = replay->config.reward_clip,
+        .reward_clip = ring->storage->config->reward_clip,
         /* non-temporal stores write whole row tiles, so one launch must write all of a tile and clip nothing in it */
         .nontemporal = is_large(capacity * pitch) && ((!rewards && launches == 1) || pitch > GPUR_TILE_BYTES),
         .tile_rows = gpur_tile_rows(pitch),
@@ -66,7 +64,7 @@ static gpur_status scatter(const gpur_replay *replay, const gpur_copies *copies,
     for (int32_t launch = 0; launch < launches; launch++) {
         const gpur_copies_range range = gpur_copies_launch(copies, launch, args.copies);
         args.copy_count = range.count, args.units = range.units;
-        GPUR_TRY(gpur_launch_scatter(ring->copy_stream, grid_of(replay, count, args.tile_rows), &args));
+        GPUR_TRY(gpur_launch_scatter(ring->storage->copy_stream, grid_of(ring, count, args.tile_rows), &args));
         args.rewards = NULL;
     }
     return GPUR_OK;
@@ -100,55 +98,54 @@ static gpur_status copy_to_ring(const ring_copy *c)
  * them when the rows were evicted. */
 static gpur_status copy_frames(const gpur_ring *ring, const gpur_upload *upload, int64_t first_frame)
 {
-    const ring_copy c = {ring->copy_stream,  ring->frames,   ring->frame_slots,
-                         ring->frame_pitch,  upload->frames, first_frame % ring->frame_slots,
+    const ring_copy c = {ring->storage->copy_stream, ring->frames,   ring->frame_slots,
+                         ring->frame_pitch,          upload->frames, first_frame % ring->frame_slots,
                          upload->frame_count};
     return upload->frame_count > 0 ? copy_to_ring(&c) : GPUR_OK;
 }
 
 /* Copies rows that have the ring's layout straight into the ring or, under GPUR_UPLOAD_SCATTER or with eviction by
  * priority, to device memory from which the scatter kernel writes the ring. */
-static gpur_status copy_rows(const gpur_replay *replay, const unsigned char *rows, int64_t first_slot, int64_t count)
+static gpur_status copy_rows(const gpur_ring *ring, const unsigned char *rows, int64_t first_slot, int64_t count)
 {
-    const gpur_ring *const ring = &replay->ring;
-    const int64_t pitch = replay->layout.rows.pitch;
-    const ring_copy c = {ring->copy_stream, ring->rows, replay->config.capacity, pitch, rows, first_slot, count};
+    const int64_t pitch = ring->storage->layout->rows.pitch;
+    const ring_copy c = {
+        ring->storage->copy_stream, ring->rows, ring->storage->config->capacity, pitch, rows, first_slot, count};
     gpur_copies copies;
     if (!ring->scatter_block)
         return copy_to_ring(&c);
     copies.count = copies.units = 0;
     gpur_copies_add(&copies, ring->scatter_block, pitch, 0, pitch);
-    GPUR_TRY(gpur_copy(ring->copy_stream, ring->scatter_block, rows, count * pitch));
-    return scatter(replay, &copies, NULL, first_slot, count);
+    GPUR_TRY(gpur_copy(ring->storage->copy_stream, ring->scatter_block, rows, count * pitch));
+    return scatter(ring, &copies, NULL, first_slot, count);
 }
 
 /* Finishes an upload whose copies are enqueued. */
-static gpur_status finish_upload(gpur_replay *replay, int64_t count, const gpur_reservation *to, gpur_event *copied)
+static gpur_status finish_upload(gpur_ring *ring, int64_t count, const gpur_reservation *to, gpur_event *copied)
 {
-    GPUR_TRY(gpur_event_record(copied, replay->ring.copy_stream));
-    gpur_window_uploaded(replay, count, to, copied);
-    replay->ring.uploads++;
+    GPUR_TRY(gpur_event_record(copied, ring->storage->copy_stream));
+    gpur_window_uploaded(ring->window, count, to, copied);
+    ring->uploads++;
     return GPUR_OK;
 }
 
-gpur_status gpur_ring_upload(gpur_replay *replay, const gpur_upload *upload, gpur_event *copied)
+gpur_status gpur_ring_upload(gpur_ring *ring, const gpur_upload *upload, gpur_event *copied)
 {
-    gpur_ring *const ring = &replay->ring;
     gpur_reservation to = {0};
-    GPUR_TRY(gpur_window_reserve(replay, upload->count, upload->frame_count, &to));
-    GPUR_TRY(copy_rows(replay, upload->rows, to.first_slot, upload->count));
+    GPUR_TRY(gpur_window_reserve(ring->window, upload->count, upload->frame_count, &to));
+    GPUR_TRY(copy_rows(ring, upload->rows, to.first_slot, upload->count));
     if (ring->frames)
         GPUR_TRY(copy_frames(ring, upload, to.first_frame));
-    ring->bytes += upload->count * replay->layout.rows.pitch + upload->frame_count * ring->frame_pitch;
-    return finish_upload(replay, upload->count, &to, copied);
+    ring->bytes += upload->count * ring->storage->layout->rows.pitch + upload->frame_count * ring->frame_pitch;
+    return finish_upload(ring, upload->count, &to, copied);
 }
 
-static gpur_status upload_scattered(gpur_replay *replay, const gpur_copies *copies, const void *rewards, int64_t count)
+static gpur_status upload_scattered(gpur_ring *ring, const gpur_copies *copies, const void *rewards, int64_t count)
 {
     gpur_reservation to = {0};
-    GPUR_TRY(gpur_window_reserve(replay, count, 0, &to));
-    GPUR_TRY(scatter(replay, copies, rewards, to.first_slot, count));
-    return finish_upload(replay, count, &to, replay->ring.arrays_read);
+    GPUR_TRY(gpur_window_reserve(ring->window, count, 0, &to));
+    GPUR_TRY(scatter(ring, copies, rewards, to.first_slot, count));
+    return finish_upload(ring, count, &to, ring->arrays_read);
 }
 
 /* Adds bytes `begin` to end - 1 of each packed row. */
@@ -174,33 +171,35 @@ static void add_packed_rows(gpur_copies *copies, const gpur_schema *schema, cons
     add_bytes(copies, schema, rows, done, schema->row_bytes);
 }
 
-gpur_status gpur_ring_upload_packed(gpur_replay *replay, const void *rows, int64_t count)
+gpur_status gpur_ring_upload_packed(gpur_ring *ring, const void *rows, int64_t count)
 {
     gpur_copies copies;
     copies.count = copies.units = 0;
-    add_packed_rows(&copies, &replay->layout.rows, rows);
-    return upload_scattered(replay, &copies, NULL, count);
+    add_packed_rows(&copies, &ring->storage->layout->rows, rows);
+    return upload_scattered(ring, &copies, NULL, count);
 }
 
-gpur_status gpur_ring_upload_arrays(gpur_replay *replay, const void *const *fields, int64_t count)
+gpur_status gpur_ring_upload_arrays(gpur_ring *ring, const void *const *fields, int64_t count)
 {
-    const gpur_schema *const schema = &replay->layout.rows;
-    const int32_t clipped = replay->ring.clipped_field;
+    const gpur_schema *const schema = &ring->storage->layout->rows;
+    const int32_t clipped = ring->clipped_field;
     gpur_copies copies;
     copies.count = copies.units = 0;
     for (int32_t i = 0; i < schema->count; i++)
         if (i != clipped)
             (schema->is_flag[i] ? copies_add_flags : gpur_copies_add)(
                 &copies, fields[i], schema->fields[i].bytes, schema->fields[i].offset, schema->fields[i].bytes);
-    return upload_scattered(replay, &copies, clipped < 0 ? NULL : fields[clipped], count);
+    return upload_scattered(ring, &copies, clipped < 0 ? NULL : fields[clipped], count);
 }
 
-gpur_status gpur_ring_build(gpur_replay *replay, const gpur_replay_plan *plan)
+gpur_status gpur_ring_build(gpur_ring *ring, const gpur_storage *storage, gpur_window_state *window,
+                            const gpur_replay_plan *plan)
 {
-    gpur_ring *const ring = &replay->ring;
-    gpur_device *const device = replay->device;
-    const gpur_frame_layout *const frame_layout = &replay->layout.frame_layout;
-    ring->clipped_field = gpur_clipped_field(&replay->config, &replay->layout.rows);
+    gpur_device *const device = storage->device;
+    const gpur_frame_layout *const frame_layout = &storage->layout->frame_layout;
+    ring->storage = storage;
+    ring->window = window;
+    ring->clipped_field = gpur_clipped_field(storage->config, &storage->layout->rows);
     GPUR_TRY(gpur_memory_alloc(device, plan->ring_bytes, "the ring of transitions", (void **)&ring->rows));
     ring->frame_slots = frame_layout->frames;
     ring->frame_pitch = frame_layout->pitch;
@@ -210,15 +209,15 @@ gpur_status gpur_ring_build(gpur_replay *replay, const gpur_replay_plan *plan)
     if (plan->upload_bytes > GPUR_WINDOW_BYTES)
         GPUR_TRY(gpur_memory_alloc(device, plan->upload_bytes - GPUR_WINDOW_BYTES, "the block of an upload by scatter",
                                    (void **)&ring->scatter_block));
-    GPUR_TRY(gpur_stream_create(device, &ring->copy_stream));
     return gpur_event_create(device, &ring->arrays_read);
 }
 
-void gpur_ring_destroy(gpur_replay *replay)
+void gpur_ring_destroy(gpur_ring *ring)
 {
-    gpur_ring *const ring = &replay->ring;
+    if (!ring->storage)
+        return;
     gpur_event_destroy(ring->arrays_read);
-    gpur_memory_free(replay->device, ring->scatter_block);
-    gpur_memory_free(replay->device, ring->frames);
-    gpur_memory_free(replay->device, ring->rows);
+    gpur_memory_free(ring->storage->device, ring->scatter_block);
+    gpur_memory_free(ring->storage->device, ring->frames);
+    gpur_memory_free(ring->storage->device, ring->rows);
 }

@@ -79,7 +79,8 @@ static void fill_fields(const void *data, const gpur_schema *schema, int64_t fir
 
 static gpur_status upload_packed(gpur_replay *replay, const void *data, int64_t first, int64_t count)
 {
-    return gpur_ring_upload_packed(replay, (const unsigned char *)data + first * replay->schema.row_bytes, count);
+    return gpur_ring_upload_packed(&replay->ring, (const unsigned char *)data + first * replay->schema.row_bytes,
+                                   count);
 }
 
 static gpur_status upload_fields(gpur_replay *replay, const void *data, int64_t first, int64_t count)
@@ -89,7 +90,7 @@ static gpur_status upload_fields(gpur_replay *replay, const void *data, int64_t 
     const void *at[GPUR_MAX_FIELDS];
     for (int32_t f = 0; f < schema->count; f++)
         at[f] = (const unsigned char *)fields[f] + first * schema->fields[f].bytes;
-    return gpur_ring_upload_arrays(replay, at, count);
+    return gpur_ring_upload_arrays(&replay->ring, at, count);
 }
 
 static const gpur_rows_source source_packed = {fill_packed, upload_packed, 0};
@@ -152,7 +153,7 @@ static void fill_rows(const append_job *in, int64_t count, unsigned char *rows, 
 static gpur_status append_staged(gpur_replay *replay, append_job *in)
 {
     gpur_claim claim;
-    GPUR_TRY(gpur_ingest_claim(replay, in->count - in->done, gpur_ingest_may_wait(&replay->ingest), &claim));
+    GPUR_TRY(gpur_ingest_claim(&replay->ingest, in->count - in->done, gpur_ingest_may_wait(&replay->ingest), &claim));
     const int holds_lock = in->hold_lock || claim.count * replay->schema.pitch <= SMALL_BYTES;
     if (!holds_lock)
         gpur_window_unlock(replay);
@@ -160,7 +161,7 @@ static gpur_status append_staged(gpur_replay *replay, append_job *in)
     if (!holds_lock)
         gpur_window_lock(replay);
     in->done += claim.count;
-    return gpur_ingest_commit(replay, &claim);
+    return gpur_ingest_commit(&replay->ingest, &claim);
 }
 
 /* 1 if the next rows may bypass staging. The device must execute work before the call returns, nothing may be staged,
@@ -180,7 +181,7 @@ static gpur_status append_direct(gpur_replay *replay, append_job *in)
     const int64_t left = in->count - in->done, limit = replay->config.block_rows, rows = left < limit ? left : limit;
     GPUR_TRY(in->source->upload(replay, in->data, in->done, rows));
     replay->ring.bytes += rows * replay->schema.pitch;
-    gpur_ingest_count_uploaded(replay, rows);
+    gpur_ingest_count_uploaded(&replay->ingest, rows);
     in->done += rows;
     return GPUR_OK;
 }
@@ -214,12 +215,12 @@ static inline gpur_status append_host(gpur_replay *replay, append_job *in)
 /* Uploads straight from device memory. Staged rows are uploaded first, so that ids follow the order of appends. */
 static gpur_status append_arrays(gpur_replay *replay, int64_t count, const void *const *fields, int64_t *done)
 {
-    GPUR_TRY(gpur_ingest_flush(replay));
+    GPUR_TRY(gpur_ingest_flush(&replay->ingest));
     while (*done < count) {
         const int64_t left = count - *done, limit = replay->config.block_rows;
         const int64_t rows = left < limit ? left : limit;
         GPUR_TRY(source_fields.upload(replay, fields, *done, rows));
-        gpur_ingest_count_uploaded(replay, rows);
+        gpur_ingest_count_uploaded(&replay->ingest, rows);
         *done += rows;
     }
     return GPUR_OK;
@@ -240,7 +241,7 @@ static gpur_status wait_for_reading(gpur_replay *replay)
 static gpur_status append_device(gpur_replay *replay, int64_t count, const void *const *fields, void *stream,
                                  int64_t *done)
 {
-    gpur_stream *const copies = replay->ring.copy_stream;
+    gpur_stream *const copies = replay->copy_stream;
     if (stream)
         GPUR_TRY(gpur_stream_wait_native(copies, stream));
     GPUR_TRY(append_arrays(replay, count, fields, done));
@@ -251,7 +252,7 @@ static gpur_status finish(gpur_replay *replay, gpur_status status, const gpur_ap
                           int64_t *appended)
 {
     gpur_append_clock_end(clock, &replay->ingest);
-    gpur_ingest_end_call(replay);
+    gpur_ingest_end_call(&replay->ingest);
     if (appended)
         *appended = done;
     return status;
@@ -271,11 +272,12 @@ static gpur_status check_packed(const gpur_replay *replay)
 /* Refuses what cannot be linked: of transitions of several steps, the last ones of an episode all end it. */
 static gpur_status check_links(const gpur_writer *writer)
 {
-    GPUR_REQUIRE(!writer->config.link_appends || writer->replay->config.n_step == 1,
-                 "the writer links the transitions that it appends (gpur_writer_config.link_appends), and n_step is %d: "
-                 "rows of several steps do not tell where an episode ends; append them in blocks "
-                 "(gpur_writer_append_block), which do",
-                 (int)writer->replay->config.n_step);
+    GPUR_REQUIRE(
+        !writer->config.link_appends || writer->replay->config.n_step == 1,
+        "the writer links the transitions that it appends (gpur_writer_config.link_appends), and n_step is %d: "
+        "rows of several steps do not tell where an episode ends; append them in blocks "
+        "(gpur_writer_append_block), which do",
+        (int)writer->replay->config.n_step);
     return GPUR_OK;
 }
 
@@ -293,8 +295,8 @@ static gpur_status check_rows(const gpur_writer *writer, int64_t count, const vo
     if (action >= 0)
         GPUR_TRY(gpur_writer_check_actions(writer, (const unsigned char *)rows + schema->fields[action].offset, count,
                                            schema->row_bytes, "row", GPUR_INVALID_ARGUMENT));
-    const gpur_row_values values = gpur_row_values_of_rows(schema, replay->config.prioritized, rows, schema->row_bytes,
-                                                           schema->fields, NULL);
+    const gpur_row_values values =
+        gpur_row_values_of_rows(schema, replay->config.prioritized, rows, schema->row_bytes, schema->fields, NULL);
     return gpur_row_values_check(&values, count, 0);
 }
 
@@ -310,7 +312,7 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     GPUR_TRY(check_packed(replay));
     GPUR_TRY(check_links(writer));
     GPUR_TRY(check_rows(writer, count, rows));
-    gpur_ingest_begin_call(replay);
+    gpur_ingest_begin_call(&replay->ingest);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status = append_host(replay, &in);
     return finish(replay, status, &clock, in.done, appended);
@@ -394,7 +396,7 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     GPUR_TRY(locate_arrays(writer, count, fields, &on_device));
     if (!on_device || !gpur_device_get_traits(replay->device)->has_own_memory)
         GPUR_TRY(check_numbers(writer, count, fields));
-    gpur_ingest_begin_call(replay);
+    gpur_ingest_begin_call(&replay->ingest);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status =
         on_device ? append_device(replay, count, fields, stream, &in.done) : append_host(replay, &in);
@@ -408,7 +410,7 @@ static int fits_without_waiting(const gpur_replay *replay, const append_job *in)
     const gpur_ingest *const ingest = &replay->ingest;
     const int uploads = may_append_directly(replay, in) || gpur_ingest_fills_block(ingest, in->count);
     return gpur_ingest_has_room(ingest, in->count) &&
-           !(uploads && gpur_window_would_wait(replay, ingest->staged + in->count));
+           !(uploads && gpur_window_would_wait(&replay->window, ingest->staged + in->count));
 }
 
 static gpur_status try_append(gpur_writer *writer, int64_t count, const void *const *fields)
@@ -446,7 +448,7 @@ gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, co
     GPUR_TRY(check_given(writer, count, fields));
     GPUR_TRY(check_numbers(writer, count, fields));
     gpur_status status = GPUR_WOULD_BLOCK;
-    if (gpur_ingest_try_begin_call(replay))
+    if (gpur_ingest_try_begin_call(&replay->ingest))
         status = try_append(writer, count, fields);
     if (status == GPUR_WOULD_BLOCK)
         return gpur_fail(status,
@@ -461,8 +463,8 @@ gpur_status gpur_writer_end_appended_episode(gpur_writer *writer)
     GPUR_REQUIRE(writer, "writer is NULL");
     GPUR_REQUIRE(writer->config.link_appends,
                  "gpur_writer_config.link_appends is 0, so the writer stores `previous` as given");
-    gpur_ingest_begin_call(writer->replay);
+    gpur_ingest_begin_call(&writer->replay->ingest);
     writer->append_link = gpur_previous_across(writer->append_link);
-    gpur_ingest_end_call(writer->replay);
+    gpur_ingest_end_call(&writer->replay->ingest);
     return GPUR_OK;
 }

@@ -25,7 +25,7 @@ gpur_status gpur_row_emitter_check_room(gpur_writer *writer, int64_t rows, const
     gpur_replay *const replay = writer->replay;
     if (gpur_ingest_may_wait(&replay->ingest))
         return GPUR_OK;
-    gpur_ingest_wait_flush(replay);
+    gpur_ingest_wait_flush(&replay->ingest);
     const int64_t room = gpur_staging_room(&replay->ingest.staging);
     if (room >= rows)
         return GPUR_OK;
@@ -55,14 +55,15 @@ gpur_status gpur_row_emitter_end(gpur_row_emitter *emitter)
 {
     const int64_t used = emitter->used;
     emitter->used = 0;
-    return used > 0 && emitter->claim.block ? gpur_ingest_commit(emitter->writer->replay, &emitter->claim) : GPUR_OK;
+    return used > 0 && emitter->claim.block ? gpur_ingest_commit(&emitter->writer->replay->ingest, &emitter->claim)
+                                            : GPUR_OK;
 }
 
 gpur_status gpur_row_emitter_claim(gpur_row_emitter *emitter)
 {
     GPUR_TRY(gpur_row_emitter_end(emitter));
     emitter->claim.count = 0;
-    GPUR_TRY(gpur_ingest_claim(emitter->writer->replay, emitter->left, emitter->waits, &emitter->claim));
+    GPUR_TRY(gpur_ingest_claim(&emitter->writer->replay->ingest, emitter->left, emitter->waits, &emitter->claim));
     emitter->left -= emitter->claim.count;
     return GPUR_OK;
 }
@@ -85,7 +86,7 @@ static void link_frames(const gpur_row_emitter *emitter, const n_step_row *m)
     gpur_replay *const replay = emitter->writer->replay;
     const gpur_frame_layout *const layout = &replay->layout.frame_layout;
     const int64_t head = replay->frame_index.head;
-    const gpur_frame_store store = {claim_frame, replay, &emitter->claim, head, layout->frames, layout->reach};
+    const gpur_frame_store store = {claim_frame, &replay->ingest, &emitter->claim, head, layout->frames, layout->reach};
     const int64_t oldest = gpur_frame_history_link(&emitter->writer->frame_history, &store, m->env, m->steps,
                                                    (uint32_t *)(void *)(m->row + emitter->writer->offsets.links));
     gpur_frame_index_record(&replay->frame_index, head, oldest);

@@ -329,9 +329,9 @@ static gpur_status step_locked(gpur_writer *writer, const gpur_step_input *in)
 static gpur_status step(gpur_writer *writer, const gpur_step_input *in)
 {
     gpur_replay *const replay = writer->replay;
-    gpur_ingest_begin_call(replay);
+    gpur_ingest_begin_call(&replay->ingest);
     const gpur_status status = step_locked(writer, in);
-    gpur_ingest_end_call(replay);
+    gpur_ingest_end_call(&replay->ingest);
     return status;
 }
 

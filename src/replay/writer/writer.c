@@ -166,12 +166,12 @@ static void remove_from_list(gpur_writer *writer)
 static gpur_status register_writer(gpur_writer *writer)
 {
     gpur_replay *const replay = writer->replay;
-    gpur_ingest_begin_call(replay);
+    gpur_ingest_begin_call(&replay->ingest);
     const int64_t others = envs_of(replay->writers);
     const int fits = is_in_reach(replay, others + writer->config.num_envs);
     if (fits || replay->config.extra_frames > 0)
         add_to_list(writer);
-    gpur_ingest_end_call(replay);
+    gpur_ingest_end_call(&replay->ingest);
     return fits ? GPUR_OK : report_reach(writer, others);
 }
 
@@ -239,8 +239,8 @@ static gpur_status truncate_episodes(gpur_writer *writer, int64_t first, int64_t
 
 static gpur_status flush(gpur_replay *replay)
 {
-    GPUR_TRY(gpur_ingest_flush(replay));
-    gpur_window_publish_all_next(replay);
+    GPUR_TRY(gpur_ingest_flush(&replay->ingest));
+    gpur_window_publish_all_next(&replay->window);
     return GPUR_OK;
 }
 
@@ -261,13 +261,13 @@ void gpur_writer_destroy(gpur_writer *writer)
         return;
     gpur_replay *const replay = writer->replay;
     const int32_t num_envs = writer->config.num_envs;
-    gpur_ingest_begin_call(replay);
+    gpur_ingest_begin_call(&replay->ingest);
     for (int32_t env = 0; env < num_envs; env++)
         replay->ingest.truncated_on_close += writer->env_state.episodes[env].state == GPUR_EPISODE_OPEN;
     truncate_episodes(writer, 0, num_envs, 1);
     flush(replay);
     remove_from_list(writer);
-    gpur_ingest_end_call(replay);
+    gpur_ingest_end_call(&replay->ingest);
     writer_free(writer);
 }
 
@@ -312,9 +312,9 @@ gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs)
         GPUR_TRY(gpur_writer_check_obs(writer, obs, i, "obs"));
     GPUR_TRY(gpur_writer_check_finite_obs(writer, obs, env < 0 ? num_envs : 1, "obs"));
     gpur_replay *const replay = writer->replay;
-    gpur_ingest_begin_call(replay);
+    gpur_ingest_begin_call(&replay->ingest);
     const gpur_status status = begin(writer, env < 0 ? 0 : env, env < 0 ? num_envs : env + 1, obs);
-    gpur_ingest_end_call(replay);
+    gpur_ingest_end_call(&replay->ingest);
     return status;
 }
 
@@ -353,9 +353,9 @@ gpur_status gpur_writer_get_episode(gpur_writer *writer, int32_t env, gpur_episo
     if (obs)
         GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
     gpur_replay *const replay = writer->replay;
-    gpur_ingest_begin_call(replay);
+    gpur_ingest_begin_call(&replay->ingest);
     const gpur_status status = read_episode(writer, env, info, obs);
-    gpur_ingest_end_call(replay);
+    gpur_ingest_end_call(&replay->ingest);
     return status;
 }
 
@@ -376,8 +376,8 @@ gpur_status gpur_writer_set_ended(gpur_writer *writer, const uint8_t *ended)
 {
     GPUR_REQUIRE(writer && ended, "writer and ended must not be NULL");
     gpur_replay *const replay = writer->replay;
-    gpur_ingest_begin_call(replay);
+    gpur_ingest_begin_call(&replay->ingest);
     const gpur_status status = set_ended(writer, ended);
-    gpur_ingest_end_call(replay);
+    gpur_ingest_end_call(&replay->ingest);
     return status;
 }

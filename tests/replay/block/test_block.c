@@ -499,8 +499,8 @@ TEST(a_block_waits_for_room_or_says_that_it_would)
     CHECK_OK(gpur_writer_create(e.replay, 1, &e.writer));
     gpur_window_lock(e.replay);
     gpur_claim held[2]; /* of rows that are being written, so that both staging blocks are in use */
-    CHECK_OK(gpur_ingest_claim_all(e.replay, 8, 0, 0, &held[0]));
-    CHECK_OK(gpur_ingest_claim_all(e.replay, 8, 0, 0, &held[1]));
+    CHECK_OK(gpur_ingest_claim_all(&e.replay->ingest, 8, 0, 0, &held[0]));
+    CHECK_OK(gpur_ingest_claim_all(&e.replay->ingest, 8, 0, 0, &held[1]));
     for (int i = 0; i < 16; i++)
         gpur_frame_index_record(&e.replay->frame_index, 0, 0);
     for (int i = 0; i < 2; i++)
@@ -515,8 +515,8 @@ TEST(a_block_waits_for_room_or_says_that_it_would)
     CHECK(after.appended == before.appended && after.frames_stored == before.frames_stored && info.rows == 12345);
     CHECK_EQUAL(e.replay->ingest.next_id, 16);
     gpur_window_lock(e.replay);
-    CHECK_OK(gpur_ingest_commit(e.replay, &held[0]));
-    CHECK_OK(gpur_ingest_commit(e.replay, &held[1]));
+    CHECK_OK(gpur_ingest_commit(&e.replay->ingest, &held[0]));
+    CHECK_OK(gpur_ingest_commit(&e.replay->ingest, &held[1]));
     gpur_window_unlock(e.replay);
     gpur_status status = GPUR_WOULD_BLOCK;
     while (status == GPUR_WOULD_BLOCK)

@@ -63,7 +63,7 @@ TEST(a_step_or_reset_that_may_not_wait_takes_all_rows_or_none_and_leaves_pending
     CHECK_STATUS(gpur_writer_create(s.replay, 2, &wide), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("num_envs is 2; under GPUR_WHEN_FULL_ERROR a step of all must fit in 3 rows");
     CHECK_OK(gpur_writer_reset(s.writer, 0, zeros));
-    CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
+    CHECK_OK(gate_close(&g, s.replay->copy_stream));
     for (int t = 0; t < 4; t++)
         CHECK_OK(step(s.writer, t, 0));                                    /* 2 rows, 2 steps pending */
     CHECK_OK(gpur_writer_append(s.writer, 3, (const float[32]){0}, NULL)); /* one row is free in the second block */
@@ -106,7 +106,7 @@ TEST(a_step_without_room_takes_no_row_and_no_frame)
     for (int i = 0; i < 8; i += status == GPUR_OK)
         status = gpur_writer_step(s.writer, zeros, zeros, obs, ends, NULL);
     gpur_replay_stats before = replay_fixture_stats(s.replay);
-    CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
+    CHECK_OK(gate_close(&g, s.replay->copy_stream));
     for (int i = 0; status == GPUR_OK && i < 100; i++) {
         before = replay_fixture_stats(s.replay);
         status = gpur_writer_step(s.writer, zeros, zeros, obs, ends, NULL);
@@ -128,7 +128,7 @@ TEST(an_append_that_may_not_wait_leaves_exactly_the_rest)
     gate g;
     CHECK(open_without_waits(&s, &g, &config, BLOCKS));
     unsigned char *const rows = tagged_rows(&s.row_tags, 0, ROWS);
-    CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
+    CHECK_OK(gate_close(&g, s.replay->copy_stream));
     CHECK_STATUS(gpur_writer_append(s.writer, ROWS, rows, &taken), GPUR_WOULD_BLOCK);
     CHECK_MESSAGE("all 3 staging blocks of 6 rows are in use");
     CHECK_EQUAL(taken, BLOCKS * BLOCK_ROWS);
@@ -180,7 +180,7 @@ TEST(an_append_that_waits_for_its_arrays_to_be_read_lets_others_go_on)
     alarm(600);
     CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     CHECK_OK(gpur_writer_create(s.replay, 1, &other));
-    CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
+    CHECK_OK(gate_close(&g, s.replay->copy_stream));
     CHECK(pthread_create(&thread, NULL, append_three_arrays, &append) == 0);
     while (rows_appended(s.replay) < 3)
         sched_yield();
