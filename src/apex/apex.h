@@ -82,6 +82,14 @@ typedef struct gpur_apex_counts {
     int64_t starts, deaths, published, pulled, trims, limiter_timeouts;
 } gpur_apex_counts;
 
+/* A block that waits to be inserted, on the stack of its thread. Blocks are inserted in the order in which they came:
+ * else one actor, whose weights are new, could insert block after block while those of others get older. */
+typedef struct gpur_waiting_block {
+    struct gpur_waiting_block *next;
+    const gpur_member *member; /* of whose actor it is */
+    int64_t rows;
+} gpur_waiting_block;
+
 struct gpur_apex {
     gpur_apex_config config; /* pointers are to memory of the run */
     gpur_apex_learner learner;
@@ -115,6 +123,7 @@ struct gpur_apex {
     int has_begun, is_open, is_quitting; /* open: advancing. Else all that comes waits */
     int64_t most_steps;                  /* environment steps with which the gate closes by itself */
     int is_finishing;                    /* 1: the limiter lets all rows in */
+    gpur_waiting_block *waiting;         /* list of blocks, in the order in which they came */
     int32_t inserting;                   /* threads that are appending now */
     gpur_limiter limiter;
     gpur_apex_counts counts;

@@ -32,19 +32,37 @@ static gpur_status wait_until_open(const gpur_member *member)
     return GPUR_OK;
 }
 
-static int may_insert(const gpur_apex *apex, int64_t rows)
+static void join(gpur_apex *apex, gpur_waiting_block *block)
 {
-    return apex->is_finishing || gpur_limiter_may_insert(&apex->limiter, rows);
+    gpur_waiting_block **at = &apex->waiting;
+    while (*at)
+        at = &(*at)->next;
+    *at = block;
 }
 
-/* Waits until the run is open and the limiter lets these rows in. The time in which the run is not open is no wait for
- * the limiter. */
-static gpur_status wait_to_insert(const gpur_member *member, int64_t rows)
+static void leave(gpur_apex *apex, const gpur_waiting_block *block)
 {
+    gpur_waiting_block **at = &apex->waiting;
+    while (*at != block)
+        at = &(*at)->next;
+    *at = block->next;
+    gpur_mutex_notify_all(&apex->lock);
+}
+
+static int may_insert(const gpur_apex *apex, const gpur_waiting_block *block)
+{
+    return apex->waiting == block && (apex->is_finishing || gpur_limiter_may_insert(&apex->limiter, block->rows));
+}
+
+/* Waits until the run is open and the limiter lets the block in. The time in which the run is not open is no wait for
+ * the limiter. */
+static gpur_status wait_in_line(const gpur_waiting_block *block)
+{
+    const gpur_member *const member = block->member;
     gpur_apex *const apex = member->apex;
     double waited = 0.0;
     GPUR_TRY(wait_until_open(member));
-    while (!may_insert(apex, rows) && waited < apex->config.limiter_timeout) {
+    while (!may_insert(apex, block) && waited < apex->config.limiter_timeout) {
         const double begin = gpur_clock_seconds();
         gpur_mutex_wait_for(&apex->lock, apex->config.limiter_timeout - waited);
         waited += gpur_clock_seconds() - begin;
@@ -52,8 +70,17 @@ static gpur_status wait_to_insert(const gpur_member *member, int64_t rows)
             waited = 0.0;
         GPUR_TRY(wait_until_open(member));
     }
-    apex->counts.limiter_timeouts += !may_insert(apex, rows);
+    apex->counts.limiter_timeouts += !may_insert(apex, block);
     return GPUR_OK;
+}
+
+static gpur_status wait_to_insert(const gpur_member *member, int64_t rows)
+{
+    gpur_waiting_block block = {.member = member, .rows = rows};
+    join(member->apex, &block);
+    const gpur_status status = wait_in_line(&block);
+    leave(member->apex, &block);
+    return status;
 }
 
 static gpur_status append(gpur_member *member, const void *block, int64_t bytes)

@@ -231,6 +231,60 @@ TEST(with_a_limiter_weights_do_not_get_older_with_more_actors)
     apex_fixture_close(&fixture);
 }
 
+enum { ACTORS = 8, LEAST_WAITING = 3 };
+
+/* Which actors have a block that waits, in their order, and how many blocks of each were inserted. */
+typedef struct line {
+    int32_t count, actors[ACTORS];
+    int64_t inserted[ACTORS];
+} line;
+
+static line look_at_line(void)
+{
+    line found = {0};
+    gpur_mutex_lock(&fixture.apex->lock);
+    for (const gpur_waiting_block *at = fixture.apex->waiting; at; at = at->next)
+        found.actors[found.count++] = at->member->place;
+    for (int32_t i = 0; i < ACTORS; i++)
+        found.inserted[i] = fixture.apex->members[i].blocks;
+    gpur_mutex_unlock(&fixture.apex->lock);
+    return found;
+}
+
+/* While nobody advances, all actors wait, most of them with a block. */
+static line await_line(void)
+{
+    const double end = gpur_clock_seconds() + 30.0;
+    line found = look_at_line();
+    while (found.count < LEAST_WAITING && gpur_clock_seconds() < end)
+        found = look_at_line();
+    return found;
+}
+
+/* Of those that waited before an advance no block is inserted before the one that came earlier. */
+TEST(blocks_that_wait_are_inserted_in_their_order)
+{
+    begin("numbers");
+    settings.apex.actors = ACTORS;
+    settings.apex.samples_per_insert = 8.0;
+    settings.apex.rows_under_way = 4 * ACTORS;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 400, 0));
+    for (int i = 0; i < 40; i++) {
+        const line before = await_line();
+        TEST_REQUIRE(before.count >= LEAST_WAITING, "after %d advances %d blocks wait", i, (int)before.count);
+        CHECK_OK(gpur_apex_advance(fixture.apex, 4, 0));
+        const line after = look_at_line();
+        for (int32_t k = 1; k < before.count; k++) {
+            const int32_t first = before.actors[k - 1], second = before.actors[k];
+            TEST_REQUIRE(after.inserted[first] > before.inserted[first] ||
+                             after.inserted[second] == before.inserted[second],
+                         "advance %d: block %d of those that wait was inserted before the one ahead", i, (int)k);
+        }
+    }
+    apex_fixture_close(&fixture);
+}
+
 /* The learner is held up in the thread that advances: those that append wait no longer than their time. */
 TEST(inserts_that_wait_too_long_go_on)
 {
@@ -529,6 +583,7 @@ int main(int argc, char **argv)
     RUN(actors_wait_while_nobody_advances);
     RUN(the_limiter_holds_its_band_and_times_out);
     RUN(with_a_limiter_weights_do_not_get_older_with_more_actors);
+    RUN(blocks_that_wait_are_inserted_in_their_order);
     RUN(inserts_that_wait_too_long_go_on);
     RUN(a_soft_capacity_is_trimmed_at_exact_multiples);
     RUN(the_steps_that_were_asked_for_end_the_intake_themselves);
