@@ -189,7 +189,9 @@ SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "pre
             "clip_norm": 10.0, "eval_episodes": {"MinAtar/Breakout": 300, "MinAtar/Freeway": 30}, "eval_epsilon": 0.05,
             "last_steps": 50_000}
 RANDOM_EPISODES = 100
-T_975 = {2: 4.303, 3: 3.182, 4: 2.776, 7: 2.365, 11: 2.201, 15: 2.131, 31: 2.040}  # quantiles of Student's t
+# Student's t at 97.5%, by the degrees of freedom from 1 to 31.
+T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+         2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042, 2.040)
 BINS = 60  # of a curve
 METRICS = {"last": "the last episodes", "evaluated": "the evaluations"}
 DIFFERENCES = "| game | difference | by | its 95% interval | lowest allowed | criterion |\n" + "|---" * 6 + "|"
@@ -547,11 +549,18 @@ def one(given: argparse.Namespace) -> None:
     path.with_suffix(".part").rename(path)
 
 
+def t_975(values: int) -> float:
+    """Student's t at 97.5% for the mean of so many values."""
+    if not 2 <= values <= len(T_975) + 1:
+        raise ValueError(f"an interval of {values} values; there must be 2 to {len(T_975) + 1}")
+    return T_975[values - 2]
+
+
 def interval(x: list[float], y: list[float]) -> tuple[float, float]:
     """The difference of the means, and half of its 95% interval [Welch 1947, with the smaller degrees of freedom]."""
+    t = t_975(min(len(x), len(y)))
     variance = statistics.variance(x) / len(x) + statistics.variance(y) / len(y)
-    half = T_975.get(min(len(x), len(y)) - 1, 2.365) * math.sqrt(variance)
-    return statistics.mean(x) - statistics.mean(y), half
+    return statistics.mean(x) - statistics.mean(y), t * math.sqrt(variance)
 
 
 def _collected(one: dict[str, Any]) -> dict[str, Any]:
@@ -727,7 +736,7 @@ def plot(given: argparse.Namespace) -> None:
                 continue
             steps = [(i + 1) * SETTINGS["steps"] / BINS for i in range(BINS)]
             mean = [statistics.mean(values) for values in zip(*curves)]
-            half = [T_975.get(len(values) - 1, 2.365) * statistics.stdev(values) / math.sqrt(len(values))
+            half = [t_975(len(values)) * statistics.stdev(values) / math.sqrt(len(values))
                     if len(values) > 1 else 0.0 for values in zip(*curves)]
             line, = axis.plot(steps, mean, "-" if number < 10 else "--", label=f"{system} ({len(curves)} seeds)")
             axis.fill_between(steps, [m - h for m, h in zip(mean, half)], [m + h for m, h in zip(mean, half)],
