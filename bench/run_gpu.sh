@@ -44,7 +44,8 @@ done
 
 case $build in /*) ;; *) build=$PWD/$build ;; esac
 device=${GPUREPLAY_GPU_DEVICE:-cuda:0} failures=$(mktemp) jobs_at_once=8
-[[ $device =~ ^(cpu|cuda:[0-9]+)$ ]] || refuse "GPUREPLAY_GPU_DEVICE is \"$device\"; it must be cuda:0, cuda:1 ... or cpu"
+[[ $device =~ ^(cpu|cuda:[0-9]+)$ ]] ||
+    refuse "GPUREPLAY_GPU_DEVICE is \"$device\"; it must be cuda:0, cuda:1 ... or cpu"
 commit=${GPUREPLAY_COMMIT:-$(git rev-parse HEAD 2>/dev/null)}
 [ -n "$dry$commit" ] || refuse "there is no git here to name the commit; give it as GPUREPLAY_COMMIT"
 [ -n "$dry" ] || mkdir -p "$out" || exit 2
@@ -186,7 +187,8 @@ device_opens() {
     return 1
 }
 
-# All programs, several at a time: nothing is timed. What takes all memory of the GPU, or faults on it, comes last, alone.
+# All programs, several at a time: nothing is timed. What takes all memory of the GPU, or faults on it, comes last,
+# alone.
 alone=(test_cuda_limits test_cuda_trap)
 test_programs() {
     local name names=(test_one test_two)

@@ -44,12 +44,12 @@
  * CUDA streams. A stream given to the library must not be under capture into a graph during that call, since the
  * capture would include the library's own streams.
  *
- * NaN and infinite numbers. Observations, rewards, actions and all other floats of a transition are refused where one is
- * NaN or infinite, by writers, appends, packers, blocks, files, batches in host memory, runs and actors; the message has
- * the field and its place. check_finite 0 (gpur_replay_config, gpur_actor_critic_config) takes them. Arrays in the
+ * NaN and infinite numbers. Observations, rewards, actions and all other floats of a transition are refused where one
+ * is NaN or infinite, by writers, appends, packers, blocks, files, batches in host memory, runs and actors; the message
+ * has the field and its place. check_finite 0 (gpur_replay_config, gpur_actor_critic_config) takes them. Arrays in the
  * memory of a GPU are not searched, since that would have to wait for them; nor are observations that a caller acts on.
- * Weights given by a caller, in memory or in a file, must be finite; otherwise they are refused, and the message has the
- * tensor and the number of bad values. A learner whose own numbers are no longer finite has diverged: runs end with
+ * Weights given by a caller, in memory or in a file, must be finite; otherwise they are refused, and the message has
+ * the tensor and the number of bad values. A learner whose own numbers are no longer finite has diverged: runs end with
  * that, and calls on it are refused (learner.h). Priorities that are NaN, infinite or negative are skipped and counted
  * (priority.h).
  */

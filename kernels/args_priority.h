@@ -41,7 +41,7 @@ enum {
 typedef struct gpur_priority_state {
     float alpha;
     int32_t octave;           /* the scale of all leaves, see gpur_tree */
-    uint32_t largest;         /* bits of the largest priority in the window when it was settled last; 0: there is none */
+    uint32_t largest;         /* bits of the largest priority in the window when it was settled last; 0: none */
     uint32_t ever;            /* bits of the largest priority ever given, at least 1 */
     uint32_t pending_max;     /* bits of the largest priority of the rows that are being inserted */
     uint32_t pending_missing; /* 1 while rows are being inserted of which some have no valid priority; else 0 */

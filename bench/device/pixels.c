@@ -5,8 +5,8 @@
  * stacks' bytes. Both sample the same rows and must write the same numbers. On a GPU the frames are more than its L2
  * cache holds.
  *
- * Also samples of the stacks' bytes themselves, as bench_pixels times them from outside, with the host's part: here they
- * are recorded, and the time is the device's alone.
+ * Also samples of the stacks' bytes themselves, as bench_pixels times them from outside, with the host's part: here
+ * they are recorded, and the time is the device's alone.
  */
 #include "bench/device/parts.h"
 
@@ -175,7 +175,8 @@ void bench_pixels(bench_report *report, gpur_device *device)
 {
     static const int32_t axes[] = {GPUR_STACK_FIRST, GPUR_STACK_LAST};
     for (int i = 0; i < 2; i++) {
-        gpur_replay *const replay = bench_frames_replay(device, bench_is_cuda(device) ? FRAMES : FRAMES_ON_CPU, axes[i]);
+        gpur_replay *const replay =
+            bench_frames_replay(device, bench_is_cuda(device) ? FRAMES : FRAMES_ON_CPU, axes[i]);
         publish_rows(replay, PIXELS_BATCH);
         for (int64_t rows = 32; rows <= 512; rows *= 16)
             run_bytes(report, device, replay, rows, axes[i]);

@@ -72,8 +72,8 @@ typedef struct bench_option {
     const char *const *words; /* NULL: a number. Else the option is one of these, up to NULL, and its place the value */
 } bench_option;
 
-/* Reads --device, --json, --only, --rounds, --quick, --help, and `more` (count). Exits with 0 after --help, and with 2, stating
- * what was given and what is wanted, after anything else that it cannot use. */
+/* Reads --device, --json, --only, --rounds, --quick, --help, and `more` (count). Exits with 0 after --help, and with 2,
+ * stating what was given and what is wanted, after anything else that it cannot use. */
 bench_options bench_parse(int argc, char **argv, const char *purpose, const bench_option *more, int count);
 
 typedef struct bench_report {

@@ -2,8 +2,8 @@
 /*
  * Sample + gather of B transitions of 4 frames of 84 x 84 bytes, frames stored once, against a memcpy of as many bytes
  * as a batch's obs and next_obs have, from memory that no cache holds. Floor: a memcpy reads every byte of the two
- * stacks; a gather reads five frames of eight and writes all eight. One thread. Times are the host's, with call and wait;
- * bench_device has those of a GPU alone.
+ * stacks; a gather reads five frames of eight and writes all eight. One thread. Times are the host's, with call and
+ * wait; bench_device has those of a GPU alone.
  */
 #include "bench/lib/bench.h"
 #include "bench/lib/setup.h"

@@ -359,7 +359,8 @@ int main(int argc, char **argv)
         BENCH_MATH(&math)};
     const bench_options options = bench_parse(argc, argv, "blocks of frames while training", more, 2);
     gpur_device *const device = bench_open(options.device, 0);
-    bench_report report = bench_begin(&options, "blocks of frames while training", bench_describe_training(device, math), 0);
+    bench_report report =
+        bench_begin(&options, "blocks of frames while training", bench_describe_training(device, math), 0);
     const gpur_replay_config config = settings_of(&options);
     gpur_replay *const replay = bench_create(device, &config);
     run_all(&report, &config, replay, (int32_t)math, (double)seconds);

@@ -30,11 +30,11 @@ Experiments, --experiment NAME:
                 priority so far as the initial one; with uniform draws; and with 100 kills of actors at random moments.
                 Episodes are those of the actor with the smallest epsilon. There are few of them in Freeway, whose
                 episodes have 2,500 steps: there the last network is evaluated, too.
-    ape-x-rates "apex-dqn-small" with eight actors, in threads, by priority with beta 1 and by uniform draws, each at two
-                learning rates, over 200,000 steps. Seeds 1 to 3 choose a rate for each kind of draws, the same in both
-                games: that with the larger mean of all returns, of the last episodes and evaluated, each divided by the
-                largest mean in its game. Seeds 4 to 11 then compare the two. Episodes are those of the actor with the
-                smallest epsilon, and the last network is evaluated in both games.
+    ape-x-rates "apex-dqn-small" with eight actors, in threads, by priority with beta 1 and by uniform draws, each at
+                two learning rates, over 200,000 steps. Seeds 1 to 3 choose a rate for each kind of draws, the same in
+                both games: that with the larger mean of all returns, of the last episodes and evaluated, each divided
+                by the largest mean in its game. Seeds 4 to 11 then compare the two. Episodes are those of the actor
+                with the smallest epsilon, and the last network is evaluated in both games.
     ape-x-age   "apex-dqn-small" with 64 actors and with eight, in threads, over 200,000 steps and four seeds: the age
                 of the weights that acted, in train steps, as the median over a run's rows of rates.csv since training
                 began, and the returns as above.
@@ -190,8 +190,8 @@ SETTINGS = {"steps": 300_000, "learning_rate": 2.5e-4, "capacity": 100_000, "pre
             "last_steps": 50_000}
 RANDOM_EPISODES = 100
 # Student's t at 97.5%, by the degrees of freedom from 1 to 31.
-T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-         2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042, 2.040)
+T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+         2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042, 2.040)
 BINS = 60  # of a curve
 METRICS = {"last": "the last episodes", "evaluated": "the evaluations"}
 DIFFERENCES = "| game | difference | by | its 95% interval | lowest allowed | criterion |\n" + "|---" * 6 + "|"
@@ -515,7 +515,7 @@ def _chosen(experiment: Experiment, results: list[dict[str, Any]]) -> str:
 
 
 def _chosen_kinds(experiment: Experiment, results: list[dict[str, Any]]) -> list[str]:
-    """Of each kind the system with the highest returns over the seeds that choose, relative to the largest in a game."""
+    """Of each kind the system with the highest returns over the seeds that choose, divided by the largest in a game."""
     def mean(system: str, game: str) -> float:
         return statistics.mean((one["last"] + one["evaluated"]) / 2 for one in results if one["system"] == system and
                                one["game"] == game and one["seed"] in experiment.choice)

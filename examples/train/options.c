@@ -49,8 +49,8 @@ static const struct option {
     [OPTION_THREADS] = {"--threads", "N", INTEGER, 0, 1024,
                         "threads that compute on the CPU (0: as many as there are cores)"},
     [OPTION_MATH] = {"--math", "fp32|tf32|bf16|auto", TEXT, 0, 0,
-                     "arithmetic of matrix products and convolutions on a GPU; auto: tf32, or fp32 where a train step is "
-                     "one kernel, and on the CPU fp32 (fp32, auto). A run keeps what it began with"},
+                     "arithmetic of matrix products and convolutions on a GPU; auto: tf32, or fp32 where a train step "
+                     "is one kernel, and on the CPU fp32 (fp32, auto). A run keeps what it began with"},
     [OPTION_DETERMINISTIC] =
         {"--deterministic", "0|1", SWITCH, 0, 1,
          "1: the same results each time on a GPU, too, by slower kernels (0); of actor-critics with a2c alone",

@@ -142,7 +142,8 @@ static int use_math(options *o, int32_t *math)
 
 int settings_decide_math(settings *s, options *o, int32_t math)
 {
-    *(is_actor_critic(s) ? &s->actor_critic.math : s->system == SYSTEM_APEX_DPG ? &s->dpg.math : &s->learner.math) = math;
+    *(is_actor_critic(s) ? &s->actor_critic.math : s->system == SYSTEM_APEX_DPG ? &s->dpg.math : &s->learner.math) =
+        math;
     return options_set(o, OPTION_MATH, "%s", maths[math]);
 }
 
@@ -350,8 +351,9 @@ static int choose_preset(options *o, const settings *s)
     const int is_chw = dims == 3 && gpur_image_layout(obs->shape[0], obs->shape[1], obs->shape[2]) == GPUR_CHW;
     const int64_t height = obs->shape[is_chw], width = obs->shape[is_chw + 1];
     if (dims == 3 && obs->shape[3] && s->env.action.num_actions > 0)
-        return fail("%s shows observations of more than three axes, (%d, %d, %d, %d ...); images have two or three, and "
-                    "other observations one: the environment must put a stack of images into one with more channels",
+        return fail("%s shows observations of more than three axes, (%d, %d, %d, %d ...); images have two or three, "
+                    "and other observations one: the environment must put a stack of images into one with more "
+                    "channels",
                     s->type.name, (int)obs->shape[0], (int)obs->shape[1], (int)obs->shape[2], (int)obs->shape[3]);
     if (!o->value[OPTION_PRESET] && height * width > (int64_t)84 * 84)
         return fail(

@@ -34,7 +34,8 @@ typedef struct settings {
 /* Finds the settings. Options without a value get that of the preset. */
 int settings_find(settings *s, options *o);
 
-/* Sets the arithmetic, and its option, to what the learner that was made computes with: a run that is resumed keeps it. */
+/* Sets the arithmetic, and its option, to what the learner that was made computes with: a run that is resumed keeps
+ * it. */
 int settings_decide_math(settings *s, options *o, int32_t math);
 
 /* 1: of GA3C, A3C or A2C. */

@@ -128,8 +128,8 @@ typedef struct gpur_apex_config {
                                      early 5 times in a row, or, whatever `restarts` is, when an observation or reward
                                      is NaN or infinite (the replay's check_finite). An actor whose process is killed by
                                      a signal has died, but not failed. 0: no actor is started again. The run ends with
-                                     an error when one fails; when the process of one was killed it goes on, as long as there is another
-                                     actor */
+                                     an error when one fails; when the process of one was killed it goes on, as long
+                                     as there is another actor */
     uint64_t seed;              /* of environments and exploration; default 0 */
     const char *env_options;    /* given to each environment's init; NULL, the default: "" */
     void (*on_event)(void *user, const gpur_apex_event *event); /* called in the thread that advances; NULL: not
@@ -310,9 +310,9 @@ typedef struct gpur_apex_stats {
     double actor_infer_seconds;  /* in inference */
     double actor_wait_seconds;   /* in handing over blocks: waiting for the limiter or for room; and, of actors in
                                     threads, appending them */
-    double weights_age;          /* median age of the weights that acted over the last 100 blocks: train steps done when the
-                                    block was appended, less those done when the weights were published that chose its
-                                    last action. NaN before the first block */
+    double weights_age;          /* median age of the weights that acted over the last 100 blocks: train steps done when
+                                    the block was appended, less those done when the weights were published that chose
+                                    its last action. NaN before the first block */
 } gpur_apex_stats;
 
 /* Reads the statistics. Any thread. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not set. */
@@ -368,10 +368,11 @@ GPUR_API gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type
  *                                             changed, every pull_period steps
  *
  * A worker waits for the first weights, and while two files of its actor are in the folder, so there are at most so
- * many for each; with samples_per_insert there is one, which it waits for to be taken. The learner looks for files 20 times a second, and 200 times while it finds some. It appends what
- * its limiter lets in, and deletes unfinished files that nobody has written to for a minute. It does not see episodes
- * of workers, so they are not in its events and mean returns: let an actor evaluate. A learner that is killed may have
- * appended the last file and not deleted it, so that the next one appends it again.
+ * many for each; with samples_per_insert there is one, which it waits for to be taken. The learner looks for files 20
+ * times a second, and 200 times while it finds some. It appends what its limiter lets in, and deletes unfinished files
+ * that nobody has written to for a minute. It does not see episodes of workers, so they are not in its events and mean
+ * returns: let an actor evaluate. A learner that is killed may have appended the last file and not deleted it, so that
+ * the next one appends it again.
  *
  *   config   folder, actors, the epsilons, block_rows, rows_under_way, samples_per_insert, compression,
  *            initial_priorities, pull_period, max_episode_steps, seed and env_options; other members are only checked

@@ -92,18 +92,19 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
  * Writers. The transitions of the file are loaded whatever writers there are. The file also contains the state of each
  * writer, in the order in which the writers were created. The first writer of this replay gets the first state, the
  * second writer the second one, and so on, if it has the same num_envs, autoreset and observations. If it has not, the
- * open episodes of that state are cut off: their last steps that wait for an n-step return are dropped, and nothing goes
- * on with them. cut_on_load of gpur_replay_stats counts such episodes. Remaining states are stored for new writers: a
- * new writer gets the first remaining state if it has the same num_envs, autoreset and observations. A writer without a
- * state has no open episodes afterwards.
+ * open episodes of that state are cut off: their last steps that wait for an n-step return are dropped, and nothing
+ * goes on with them. cut_on_load of gpur_replay_stats counts such episodes. Remaining states are stored for new
+ * writers: a new writer gets the first remaining state if it has the same num_envs, autoreset and observations. A
+ * writer without a state has no open episodes afterwards.
  *
  * Threads and waiting are those of gpur_replay_save.
  *
  *   path      the name of a file
  *   options   may be NULL
  *
- *   GPUR_INVALID_ARGUMENT  a setting differs, or the file has more transitions than the capacity; the message has the value of the file and that of the replay.
- *                          Or NULL for the replay or the path. Nothing has changed
+ *   GPUR_INVALID_ARGUMENT  a setting differs, or the file has more transitions than the capacity; the message has the
+ *                          value of the file and that of the replay. Or NULL for the replay or the path. Nothing has
+ *                          changed
  *   GPUR_FILE_ERROR        see the top of this file; or the file has counts, priorities, episodes or links that no
  *                          replay can have. In one case the replay changes: if the file itself changes or becomes
  *                          unreadable between the two passes, a replay that held transitions is empty afterwards. It

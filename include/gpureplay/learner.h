@@ -11,13 +11,14 @@
  * Train steps are enqueued in launches of at most GPUR_LAUNCH_STEPS steps. A call of gpur_learner_train_ids or
  * gpur_learner_train_host_batch is a launch of one step.
  *
- * A learner has diverged when a loss or a mean Q is NaN or infinite; its weights are worth nothing then. The device notes
- * the step (gpur_learner_stats.diverged_at), and training goes on until the host sees it, without waiting for it: the
- * next call that trains, refreshes, acts or lets a policy pull is refused with GPUR_INVALID_ARGUMENT, at the latest that
- * after gpur_learner_sync, which itself waits and reports it. The message has the step, the loss before, and the
+ * A learner has diverged when a loss or a mean Q is NaN or infinite; its weights are worth nothing then. The device
+ * notes the step (gpur_learner_stats.diverged_at), and training goes on until the host sees it, without waiting for it:
+ * the next call that trains, refreshes, acts or lets a policy pull is refused with GPUR_INVALID_ARGUMENT, at the latest
+ * that after gpur_learner_sync, which itself waits and reports it. The message has the step, the loss before, and the
  * settings that most often are why. gpur_learner_load brings the learner back to a saved state.
  * gpur_learner_q_values, gpur_learner_read_weights and the statistics show the numbers as they are; gpur_learner_save
- * refuses them. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
+ * refuses them. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be
+ * destroyed.
  */
 #ifndef GPUREPLAY_LEARNER_H
 #define GPUREPLAY_LEARNER_H
@@ -352,8 +353,8 @@ typedef struct gpur_learner_stats {
  */
 GPUR_API gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats);
 
-/* The arithmetic that the learner computes with, GPUR_MATH_FP32, TF32 or BF16: what GPUR_MATH_AUTO has become. -1: NULL.
- * Any thread. */
+/* The arithmetic that the learner computes with, GPUR_MATH_FP32, TF32 or BF16: what GPUR_MATH_AUTO has become. -1:
+ * NULL. Any thread. */
 GPUR_API int32_t gpur_learner_math(const gpur_learner *learner);
 
 /* The arrays with one number for each weight: the network that is trained, the target network, the last gradient. */

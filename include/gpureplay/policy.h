@@ -100,8 +100,8 @@ GPUR_API gpur_status gpur_policy_create(gpur_device *device, const gpur_policy_c
  * Makes a policy from a file alone: network and observations are those that the file describes, and the weights are
  * loaded from it.
  *
- *   path    a file of gpur_learner_save, gpur_actor_critic_save or gpur_dpg_save (of which the policy has the actor), of
- *           gpur_learner_save_weights or gpur_policy_save; or the folder of a run, or of a checkpoint, which has
+ *   path    a file of gpur_learner_save, gpur_actor_critic_save or gpur_dpg_save (of which the policy has the actor),
+ *           of gpur_learner_save_weights or gpur_policy_save; or the folder of a run, or of a checkpoint, which has
  *           "learner.safetensors" or "checkpoint/learner.safetensors": of two the one after more train steps
  *   config  the settings beside network, obs and policy_floor, which are not read; NULL: the defaults
  *   policy  receives the handle, or NULL if the call fails; destroy it with gpur_policy_destroy

@@ -9,10 +9,10 @@
  * priority unless their index_source asks for uniform sampling.
  *
  * The first priority of a transition. If the schema has a field "priority" of one float32, it is that value plus
- * priority_offset [Horgan et al. 2018, algorithm 1]. NaN there means that the transition is given none; blocks and files
- * may have -1 in its place, as earlier versions wrote it. A transition without a priority gets the largest one in the
- * window, as the launch finds it that is the first to see the transition (with GPUR_EVICT_BY_PRIORITY, an upload before
- * it that needs room): the maximum
+ * priority_offset [Horgan et al. 2018, algorithm 1]. NaN there means that the transition is given none; blocks and
+ * files may have -1 in its place, as earlier versions wrote it. A transition without a priority gets the largest one in
+ * the window, as the launch finds it that is the first to see the transition (with GPUR_EVICT_BY_PRIORITY, an upload
+ * before it that needs room): the maximum
  *
  *   - over the transitions that this launch sees and that earlier launches saw, with what updates and train steps have
  *     given them that were enqueued before
@@ -69,15 +69,15 @@ extern "C" {
  *               read when the call returns. For arrays in host memory, and on the CPU: NULL
  *
  * An id whose transition is not in the window when the update runs is skipped and counted as stale, since other threads
- * may have overwritten the transition; this is not an error, and not GPUR_EVICTED. So is -1, with which batches mark that
- * there is no row. Any other id in host memory must be that of a transition that is or was visible. Arrays in device
- * memory cannot be looked at without waiting: there every id that is not in the window is skipped and counted as stale,
- * and a priority that is NaN or infinite is skipped and counted as invalid.
+ * may have overwritten the transition; this is not an error, and not GPUR_EVICTED. So is -1, with which batches mark
+ * that there is no row. Any other id in host memory must be that of a transition that is or was visible. Arrays in
+ * device memory cannot be looked at without waiting: there every id that is not in the window is skipped and counted as
+ * stale, and a priority that is NaN or infinite is skipped and counted as invalid.
  *
- *   GPUR_INVALID_ARGUMENT  in host memory, a priority that is negative, NaN or infinite, or an id below -1 or one that no
- *                          visible transition has had; count out of range, one array in host and one in device memory,
- *                          memory of another GPU, a stream on the CPU, a stream under capture, a replay that is not
- *                          prioritized, or NULL; nothing is updated
+ *   GPUR_INVALID_ARGUMENT  in host memory, a priority that is negative, NaN or infinite, or an id below -1 or one that
+ *                          no visible transition has had; count out of range, one array in host and one in device
+ *                          memory, memory of another GPU, a stream on the CPU, a stream under capture, a replay that
+ *                          is not prioritized, or NULL; nothing is updated
  */
 GPUR_API gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, const int64_t *ids,
                                                    const float *priorities, void *stream);

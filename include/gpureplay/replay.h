@@ -175,9 +175,9 @@ enum {
                                    GPUR_UPLOAD_SCATTER. Until the first eviction ids count up from 0. After that, only
                                    batches tell the ids of new transitions, and no call knows at once whether an id is
                                    there. An id below 0, or above what the number of evictions so far allows, is
-                                   GPUR_INVALID_ARGUMENT. For another one that is not there, gpur_replay_gather and gpur_learner_train_ids do not
-                                   return GPUR_EVICTED: its row of the batch is zeros, with id -1 and weight 0.
-                                   gpur_replay_get_priorities returns GPUR_EVICTED as usual */
+                                   GPUR_INVALID_ARGUMENT. For another one that is not there, gpur_replay_gather and
+                                   gpur_learner_train_ids do not return GPUR_EVICTED: its row of the batch is zeros,
+                                   with id -1 and weight 0. gpur_replay_get_priorities returns GPUR_EVICTED as usual */
 };
 
 /* The first priority of a transition that is given none (gpureplay/priority.h). */
@@ -205,12 +205,12 @@ typedef struct gpur_replay_config {
     int64_t min_size;         /* burn-in: gpur_replay_sample, gpur_replay_sample_into and gpur_learner_train return
                                  GPUR_TOO_FEW until this many transitions have become visible, including those evicted
                                  since. 0 to capacity; default 1 */
-    int64_t max_batch;        /* the most transitions of one batch, 1 to 2^31 - 1. 0, the default: 4,096, or the capacity
-                                 if that is less. With GPUR_UNIFORM_DISTINCT a sample needs as many visible transitions,
-                                 also while a block is in flight: then at most capacity - block_rows, which takes the
-                                 capacity's place in the default, too. With GPUR_LAYOUT_FRAMES capacity / 2 / F does in
-                                 that default, where F = min(frame_stack + n_step, 2 frame_stack) is the largest number
-                                 of frames of one transition. */
+    int64_t max_batch;        /* the most transitions of one batch, 1 to 2^31 - 1. 0, the default: 4,096, or the
+                                 capacity if that is less. With GPUR_UNIFORM_DISTINCT a sample needs as many visible
+                                 transitions, also while a block is in flight: then at most capacity - block_rows, which
+                                 takes the capacity's place in the default, too. With GPUR_LAYOUT_FRAMES
+                                 capacity / 2 / F does in that default, where F = min(frame_stack + n_step,
+                                 2 frame_stack) is the largest number of frames of one transition. */
     float gamma;              /* discount of one step, 0 to 1; default 0.99 */
     float reward_clip;        /* above 0: all rewards are clipped to [-reward_clip, reward_clip] before they are stored;
                                  the schema must have a field "reward" of one float32. 0, the default: not clipped */

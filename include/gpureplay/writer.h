@@ -64,7 +64,8 @@ typedef struct gpur_writer_config {
                              last n of an episode all are terminated or truncated, and each would end an episode. The
                              values of `previous` that the other two functions get are not read, and in arrays of fields
                              it may be NULL. With n_step above 1 those two functions refuse transitions. Arrays in the
-                             memory of a GPU are refused. After gpur_replay_load the next transition has -1. Default 0: rows are stored as given */
+                             memory of a GPU are refused. After gpur_replay_load the next transition has -1. Default 0:
+                             rows are stored as given */
 } gpur_writer_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_writer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a

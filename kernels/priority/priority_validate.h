@@ -59,7 +59,8 @@ GPUR_FN uint64_t gpur_validate_sums(gpur_thread at, const gpur_tree *tree, int32
 GPUR_FN uint64_t gpur_validate_bound(gpur_thread at, const gpur_priority_validate_args *a, int64_t node)
 {
     const gpur_tree *const tree = &a->tree;
-    const uint32_t largest = gpur_tree_node_max(at, tree, a->level, node, -1, 0), bound = gpur_tree_bounds(tree, a->level)[node];
+    const uint32_t largest = gpur_tree_node_max(at, tree, a->level, node, -1, 0);
+    const uint32_t bound = gpur_tree_bounds(tree, a->level)[node];
     return bound < largest || (a->level == tree->levels - 1 && bound != a->report->max_priority);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Begins a refresh of the cache of returns, goes on to its next chunk, or ends it. Arguments: gpur_cache_advance_args. */
+/* Begins a refresh of the cache of returns, goes on to its next chunk, or ends it. Arguments:
+ * gpur_cache_advance_args. */
 #pragma once
 
 #include "kernels/args_returns.h"

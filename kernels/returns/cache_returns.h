@@ -7,8 +7,8 @@
  *                with lambda 0 where a_{t+1} is not greedy in s_{t+1}                                  [Watkins 1989]
  *   n-step       L_t = r_t + gamma r_{t+1} + ... + gamma^n v(s_{t+n})
  *   median       the median of the returns for lambda = 0, 0.05, ... 1                [Daley & Amato 2019, section 4.2]
- *   error bound  the returns for the largest lambda of 0, 1/128, ... 1 with mean_t (L_t - Q(s_t, a_t))^2 <= error_bound;
- *                lambda = 0 if none has it                                            [Daley & Amato 2019, section 4.2]
+ *   error bound  the returns for the largest lambda of 0, 1/128, ... 1 with mean_t (L_t - Q(s_t, a_t))^2 <=
+ *                error_bound; lambda = 0 if none has it                               [Daley & Amato 2019, section 4.2]
  *
  * A row that terminated has L_t = r_t. The last row of the block, one that was truncated, and one whose episode ended
  * otherwise, which the field `previous` of the next row shows, have L_t = r_t + gamma v(s_{t+1}). No row behind the

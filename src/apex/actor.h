@@ -16,8 +16,8 @@ typedef struct gpur_actor_settings {
     uint64_t seed; /* of the run */
     int64_t pull_period, max_episode_steps;
     int32_t block_rows, compression, initial_priorities;
-    int32_t waits; /* 1: a block that was handed over has been appended, or the carrier waits until it is. Then the actor
-                      takes the newest weights for the next one */
+    int32_t waits; /* 1: a block that was handed over has been appended, or the carrier waits until it is. Then the
+                      actor takes the newest weights for the next one */
 } gpur_actor_settings;
 
 typedef struct gpur_actor_episode {

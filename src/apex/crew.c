@@ -137,7 +137,8 @@ static void judge_death(gpur_member *member, int was_killed)
     else if (member->quick_failures >= QUICK_DEATHS)
         end_run(member, " (for the 5th time in a row it died within a minute after its start)");
     else if (member->quick_deaths >= QUICK_DEATHS && are_all_given_up(apex))
-        end_run(member, "; all actors died at least 5 times in a row within a minute after their start, and none is left");
+        end_run(member,
+                "; all actors died at least 5 times in a row within a minute after their start, and none is left");
     if (!apex->config.restarts && apex->running == 0 && !gpur_apex_has_workers(apex))
         end_run(member, "; no actor is left, and restarts is 0");
 }
@@ -185,7 +186,8 @@ static void reset_member(gpur_member *member)
 {
     gpur_actor_counts *const counts = counts_of(member);
     member->blocks = member->rows = member->next_sequence = member->gaps = member->steps = 0;
-    member->block_rows = gpur_apex_block_rows(&member->apex->config, member->apex->actors + member->apex->config.workers);
+    member->block_rows =
+        gpur_apex_block_rows(&member->apex->config, member->apex->actors + member->apex->config.workers);
     member->has_sent = 0;
     member->status = GPUR_OK;
     member->error[0] = 0;

@@ -92,8 +92,8 @@ gpur_status gpur_checkpoint_add_kind(gpur_tensors *tensors, const char *kind);
 gpur_status gpur_checkpoint_write(gpur_device *device, gpur_stream *stream, gpur_sections *sections,
                                   gpur_tensors *tensors, const char *path, const gpur_checkpoint_options *options);
 
-/* Refuses, with GPUR_FILE_ERROR, bytes [begin, end) of a tensor, of which both ends are multiples of 4. They come in any
- * order, from any thread. `context` is the caller's. */
+/* Refuses, with GPUR_FILE_ERROR, bytes [begin, end) of a tensor, of which both ends are multiples of 4. They come in
+ * any order, from any thread. `context` is the caller's. */
 typedef gpur_status (*gpur_bytes_check)(const void *context, const unsigned char *bytes, int64_t begin, int64_t end);
 
 /* What a tensor must hold. */

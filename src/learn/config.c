@@ -181,7 +181,7 @@ gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_re
 #define CONSTANT(value)         {.first = value, .last = value}
 #define ADAM(rate)              .learning_rate = CONSTANT(rate), .beta1 = 0.9f, .beta2 = 0.999f, .decay = 0.95f
 #define HUBER                   .loss = GPUR_LOSS_HUBER, .huber_delta = 1.0f
-#define DENSE_NETWORK           .hidden_activation = GPUR_RELU, .init = GPUR_INIT_FAN_IN, .input_scale = 1.0f,           \
+#define DENSE_NETWORK           .hidden_activation = GPUR_RELU, .init = GPUR_INIT_FAN_IN, .input_scale = 1.0f,         \
                                 .input_layout = GPUR_INPUT_AUTO
 #define DUELING                 .head = GPUR_HEAD_DUELING, .hidden = 512
 

@@ -748,8 +748,8 @@ static PyObject *method_extend(PyObject *self, PyObject *const *given, Py_ssize_
     return add_by(self, names.extender, names.extend, given, count, keywords);
 }
 
-/* Reference: what _batch.py makes its class of. No Python code runs between the sample and the release, in which a signal
- * handler could raise an exception. */
+/* Reference: what _batch.py makes its class of. No Python code runs between the sample and the release, in which a
+ * signal handler could raise an exception. */
 
 typedef struct reference {
     PyObject_HEAD

@@ -102,8 +102,8 @@ static gpur_status check_sizes(const gpur_replay_config *c)
                  "; the first must be larger, because a row must stay visible while a block is in flight",
                  c->capacity, c->block_rows);
     GPUR_REQUIRE(c->index_source != GPUR_UNIFORM_DISTINCT || c->max_batch <= c->capacity - c->block_rows,
-                 "gpur_replay_config.max_batch is %" PRId64 " and index_source GPUR_UNIFORM_DISTINCT (2); it must be at "
-                 "most capacity - block_rows = %" PRId64
+                 "gpur_replay_config.max_batch is %" PRId64 " and index_source GPUR_UNIFORM_DISTINCT (2); it must be "
+                 "at most capacity - block_rows = %" PRId64
                  ", because so many transitions stay visible while a block is in flight",
                  c->max_batch, c->capacity - c->block_rows);
     GPUR_REQUIRE(c->min_size >= 0 && c->min_size <= c->capacity,

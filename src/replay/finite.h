@@ -5,7 +5,7 @@
 
 #include "replay/schema.h"
 
-/* 1: all numbers in so many bytes are finite. Numbers that are no floats always are. `values` may lie at any address. */
+/* 1: all numbers in so many bytes are finite. Numbers that are no floats always are. `values` may have any address. */
 int gpur_are_finite(int32_t dtype, const void *values, int64_t bytes);
 
 /* The index of the first number that is NaN or infinite; -1: all are finite. */

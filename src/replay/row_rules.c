@@ -56,8 +56,8 @@ static gpur_status check_discounts(const gpur_row_values *v, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         const float discount = float_at(v->discount + i * v->discount_pitch);
         GPUR_REQUIRE(v->terminated[i * v->terminated_pitch] == 0 || discount == 0.0f,
-                     "row %" PRId64 " has terminated 1 and discount %g; the discount of a terminal row must be 0, since "
-                     "learners multiply the value of next_obs by it",
+                     "row %" PRId64 " has terminated 1 and discount %g; the discount of a terminal row must be 0, "
+                     "since learners multiply the value of next_obs by it",
                      i, (double)discount);
     }
     return GPUR_OK;

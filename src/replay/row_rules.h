@@ -19,6 +19,6 @@ gpur_row_values gpur_row_values_of_rows(const gpur_schema *schema, int is_priori
 /* The values of rows that are given as an array for each field of the schema. */
 gpur_row_values gpur_row_values_of_fields(const gpur_schema *schema, int is_prioritized, const void *const *fields);
 
-/* Refuses a priority that is negative or infinite (NaN: the row is given none), and a terminal row with a discount other
- * than 0, with which learners would bootstrap. `allows_minus_one`: so is a row with priority -1 given none. */
+/* Refuses a priority that is negative or infinite (NaN: the row is given none), and a terminal row with a discount
+ * other than 0, with which learners would bootstrap. `allows_minus_one`: so is a row with priority -1 given none. */
 gpur_status gpur_row_values_check(const gpur_row_values *values, int64_t count, int allows_minus_one);

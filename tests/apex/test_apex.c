@@ -413,8 +413,8 @@ TEST(an_error_of_an_environment_names_the_actor)
     apex_fixture_close(&fixture);
 }
 
-/* It would show it again, so it is not started again, also when blocks of it have come. With check_finite 0 the run takes
- * it, observations, Q values and all: the row's priority is none. */
+/* It would show it again, so it is not started again, also when blocks of it have come. With check_finite 0 the run
+ * takes it, observations, Q values and all: the row's priority is none. */
 TEST(an_observation_that_is_not_finite_ends_the_run_or_is_taken)
 {
     gpur_priority_stats priorities = {.size = sizeof priorities};

@@ -133,8 +133,8 @@ static void check_floats(gpur_batch *batch, const char *name, const double *want
     float got[RUN_FEATURES];
     CHECK_OK(gpur_batch_read(batch, name, got, count * (int64_t)sizeof *got));
     for (int i = 0; i < count; i++)
-        TEST_REQUIRE(fabs((double)got[i] - want[i]) <= tolerance || (isnan(got[i]) && isnan(want[i])), "%s[%d] is %.8g; wanted %.8g", name, i,
-                     (double)got[i], want[i]);
+        TEST_REQUIRE(fabs((double)got[i] - want[i]) <= tolerance || (isnan(got[i]) && isnan(want[i])),
+                     "%s[%d] is %.8g; wanted %.8g", name, i, (double)got[i], want[i]);
 }
 
 static void check_byte(gpur_batch *batch, const char *name, int want)

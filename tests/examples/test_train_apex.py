@@ -287,8 +287,10 @@ def continuous_actions_are_trained_on(folder):
         folder / "processes")  # whose weights would not fit actors of other networks
     assert rows_of(folder / "processes", "rates")[-1]["lost_transitions"] == 0
     networks = json.loads((folder / "processes/config.json").read_text())["dpg"]
-    assert {networks[name]["trunk"][i]["activation"] for name in ("actor", "critic") for i in (0, 1)} == {"relu", "tanh"}
-    assert (config["options"]["second-activation"], config["dpg"]["actor"]["trunk"][1]["activation"]) == ("relu", "relu")
+    trunks = [networks[name]["trunk"] for name in ("actor", "critic")]
+    assert {trunk[i]["activation"] for trunk in trunks for i in (0, 1)} == {"relu", "tanh"}
+    second = config["options"]["second-activation"], config["dpg"]["actor"]["trunk"][1]["activation"]
+    assert second == ("relu", "relu")
     refused = run("--env", "Pendulum", "--out", folder / "refused", status=2).stderr
     assert "Pendulum has continuous actions and --preset is missing; it must be apex-dpg" in refused, refused
     assert "from -2 to 2" in run("--list", "--env", "Pendulum").stdout

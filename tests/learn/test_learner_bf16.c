@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A learner whose network is in bfloat16: whatever writes weights also writes their copies in bfloat16. And train steps
- * with a second stream, in either arithmetic: it must not change a bit. And what GPUR_MATH_AUTO is. A CPU does neither unless it is told to; with a
- * thread for each stream, ThreadSanitizer then finds work that is not ordered.
+ * with a second stream, in either arithmetic: it must not change a bit. And what GPUR_MATH_AUTO is. A CPU does neither
+ * unless it is told to; with a thread for each stream, ThreadSanitizer then finds work that is not ordered.
  */
 #include "test.h"
 #include "base/status.h"

@@ -226,8 +226,8 @@ TEST(missing_entries_do_not_count_for_the_error_bound)
     }
 }
 
-/* Blocks of rewards 1, -2 and 0, where Q is 0 everywhere: for lambda the mean of L^2 is ((1 - 2 lambda)^2 + 4) / 3, which
- * is 5 / 3 for 0 and 1, and least, 4 / 3, for 0.5. */
+/* Blocks of rewards 1, -2 and 0, where Q is 0 everywhere: for lambda the mean of L^2 is ((1 - 2 lambda)^2 + 4) / 3,
+ * which is 5 / 3 for 0 and 1, and least, 4 / 3, for 0.5. */
 TEST(the_largest_lambda_within_the_bound_is_found_where_neither_end_is)
 {
     static const float rewards[] = {1, -2, 0};

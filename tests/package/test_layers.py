@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The layout of the sources: which layer may include which, where CUDA may be named, and how long files, functions and
-lines may be."""
+"""The layout of the sources: which layer may include which, where CUDA may be named, and how long lines may be."""
 
 import functools
 import re
@@ -36,6 +35,8 @@ BELOW = {
 CUDA_NAMES = re.compile(r"#include [<\"](cuda|cublas|cudnn|curand)|\b(cuda|cublas|cudnn)[A-Z]\w+\(")
 CUDA_FILES = re.compile(r"^src/device/cuda/|^kernels/(cuda\.cu|target/cuda\.h)$")
 SOURCES = (".c", ".h", ".cc", ".cu")
+TEXTS = (".py", ".sh", ".cmake", ".md", ".txt")
+LONGEST = 120  # characters of a line
 
 
 def files(folder):
@@ -115,6 +116,15 @@ def cuda_stays_in_its_files():
                 assert not CUDA_NAMES.search(code), f"{here}: names CUDA"
 
 
+def lines_fit():
+    """All but the rows of tables in Markdown, which cannot be broken."""
+    texts = [path for folder in (*TOPS, "docs") for path in files(folder) if path.suffix in (*SOURCES, *TEXTS)]
+    for path in (*texts, ROOT / "README.md", ROOT / "CMakeLists.txt"):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert len(line) <= LONGEST or (path.suffix == ".md" and line.startswith("|")), \
+                f"{path.relative_to(ROOT)}:{number}: {len(line)} characters; a line has at most {LONGEST}"
+
+
 def main():
     for folder in TOPS:
         for path in files(folder):
@@ -122,7 +132,8 @@ def main():
                 includes_go_downward(path.relative_to(ROOT).as_posix())
     folders_have_no_circles()
     cuda_stays_in_its_files()
-    print("test_layers: includes go downward")
+    lines_fit()
+    print("test_layers: includes go downward, and lines fit")
 
 
 main()

@@ -14,7 +14,8 @@ import pytest
 
 needs_files = pytest.mark.skipif("files: none" in gpureplay.lib.gpur_build_info().decode(),
                                  reason="the library was built without cJSON or xxHash")
-DEVICE = os.environ.get("GPUREPLAY_TEST_DEVICE", "cpu")  # of tests that concern no one device: test_policy, test_learner
+# Of tests that concern no one device: test_policy, test_learner.
+DEVICE = os.environ.get("GPUREPLAY_TEST_DEVICE", "cpu")
 DTYPES = ("float32", "float16", "uint8", "int32", "int64", "bool")
 TRANSITION = {
     "obs": ((3,), "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": ((3,), "float32"),

@@ -128,7 +128,8 @@ def test_a_training_writes_its_files_and_is_resumed(tmp_path):
     ({"frame_stack": 4}, "--frame-stack is 4 and --preset is apex-dpg-small"),
     ({"sigma": 0.1, "preset": "apex-dqn-small", "env": "CartPole-v1"}, "take a preset of Ape-X: apex-dpg or"),
     ({"env": "CartPole-v1"}, "CartPole-v1: the environment's actions are discrete"),
-    ({"preset": "apex-dqn-small"}, 'Pendulum: its actions are vectors; preset "apex-dqn-small" needs discrete actions, and "apex-dpg" and'),
+    ({"preset": "apex-dqn-small"}, 'Pendulum: its actions are vectors; preset "apex-dqn-small" needs discrete actions, '
+                                   'and "apex-dpg" and'),
     ({"preset": "ga3c-small", "actors": None, "capacity": None, "prepopulation": None, "samples_per_insert": None,
       "batch": None}, 'Pendulum: its actions are vectors; preset "ga3c-small" needs discrete actions'),
     ({"preset": None}, "Pendulum has continuous actions and --preset is missing; it must be apex-dpg"),
@@ -147,7 +148,8 @@ def test_without_priorities_the_oldest_leave():
 
 
 @pytest.mark.parametrize("options, activations", [
-    ({"preset": "apex-dpg"}, ("none", "linear")), ({"preset": "apex-dpg", "second_activation": "tanh"}, ("tanh", "tanh")),
+    ({"preset": "apex-dpg"}, ("none", "linear")),
+    ({"preset": "apex-dpg", "second_activation": "tanh"}, ("tanh", "tanh")),
     ({}, ("relu", "relu")), ({"second_activation": "none"}, ("none", "linear")),
 ])
 def test_the_second_layers_have_the_activation_that_is_chosen(options, activations):

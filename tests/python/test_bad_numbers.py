@@ -202,8 +202,8 @@ DOORS = {
                                          [lambda: Env(), lambda: Env(bad=value)],
                                          autoreset_mode=MODES.SAME_STEP), DQN_RUN)),
     "Run": Door(r"^lane 1, step \d+: the observation is {word}", run),
-    "Ape-X, a process": Door(r"actor 0: step 2: the observation is {word}; its numbers must be finite, or say check_nan",
-                             apex),
+    "Ape-X, a process": Door(r"actor 0: step 2: the observation is {word}; its numbers must be finite, or say "
+                             r"check_nan", apex),
     "GA3C, observation": Door(r"^agent \d, step \d+: the observation is {word}", train(of_agents("bad"), GA3C_RUN)),
     "GA3C, reward": Door(r"^agent \d, step \d+: the reward is", train(of_agents("reward"), GA3C_RUN)),
 }
@@ -252,9 +252,10 @@ def test_weights_must_be_finite(give, value, word):
 
 # Learners whose numbers are no longer finite.
 
-DIVERGED = (r"^(agent \d, step \d+: |a train step: |critic: |actor: )*the learner has diverged: after train step \d+ its "
-            r"numbers are not finite(, and the loss before was .*)?\. It helps most often to lower learning_rate, now "
-            r"1e\+30, to limit the gradient by clip_norm, now 0 \(none\), or to scale rewards or clip them by reward_clip")
+DIVERGED = (r"^(agent \d, step \d+: |a train step: |critic: |actor: )*the learner has diverged: after train step \d+ "
+            r"its numbers are not finite(, and the loss before was .*)?\. It helps most often to lower learning_rate, "
+            r"now 1e\+30, to limit the gradient by clip_norm, now 0 \(none\), or to scale rewards or clip them by "
+            r"reward_clip")
 TOO_FAST = {"learning_rate": 1e30, "clip_norm": 0}
 TRAININGS = {
     "fast DQN": {"preset": "fast-dqn-small", "num_envs": 2, "prepopulation": 100, "target_period": 80, "steps": 800},
@@ -399,8 +400,8 @@ def addresses_of(given):
 
 
 def append_packed(buffer, given):
-    layout = np.dtype({"names": list(PRIORITIZED), "formats": [(array.dtype, array.shape[1:]) for array in given.values()]},
-                      align=True)
+    formats = [(array.dtype, array.shape[1:]) for array in given.values()]
+    layout = np.dtype({"names": list(PRIORITIZED), "formats": formats}, align=True)
     packed = np.zeros(ROWS, layout)
     for name, array in given.items():
         packed[name] = array
@@ -567,8 +568,10 @@ def test_an_update_with_a_bad_priority_is_refused(door, priority):
 
 
 @pytest.mark.parametrize("door", UPDATES)
-@pytest.mark.parametrize("eviction, known", [("oldest", "; the visible transitions are 0 to 1"),
-                                             ("priority", ", which no transition has had; their ids are 0 to 1 at most")])
+@pytest.mark.parametrize("eviction, known", [
+    ("oldest", "; the visible transitions are 0 to 1"),
+    ("priority", ", which no transition has had; their ids are 0 to 1 at most"),
+])
 @pytest.mark.parametrize("position", [5000, 2, -2, -5, -2**31])
 def test_an_update_of_a_position_outside_is_refused(door, eviction, known, position):
     """-1, with which batches mark that there is no row, and overwritten rows are skipped and counted."""

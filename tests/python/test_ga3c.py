@@ -53,8 +53,8 @@ def test_presets_are_settings_of_a_learner_and_a_run(preset):
     learner = gpureplay.ActorCritic(device="cpu", **{**found.learner, "max_batch": 64})
     with gpureplay.GA3C(learner, "MinAtar/Breakout", **{**found.run, "agents": 4}) as run:
         assert run.config == {**found.run, "agents": 4}
-        assert {name: learner.config[name] for name in found.learner if name not in ("obs", "max_batch")} == \
-            {**{name: value for name, value in found.learner.items() if name not in ("obs", "max_batch")}, "math": "fp32"}
+        wanted = {name: value for name, value in found.learner.items() if name not in ("obs", "max_batch")}
+        assert {name: learner.config[name] for name in wanted} == {**wanted, "math": "fp32"}
         run.advance(100)
         assert run.stats.steps == 100 and learner.steps == run.stats.train_steps > 0
 

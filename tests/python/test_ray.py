@@ -257,8 +257,8 @@ def test_an_environment_that_fails_again_and_again_ends_the_training(cluster):
 
 
 def test_an_environment_that_shows_infinity_ends_the_training(cluster):
-    with pytest.raises(on_ray.ActorFailed, match=r"actor [01]: step 0: the observation is infinite; its numbers must be "
-                                                 r"finite, or say check_nan=False \(for the 5th time in a row"):
+    with pytest.raises(on_ray.ActorFailed, match=r"actor [01]: step 0: the observation is infinite; its numbers must "
+                                                 r"be finite, or say check_nan=False \(for the 5th time in a row"):
         apex("some_motor:make_infinite_env", eval_episodes=0).train()
 
 

@@ -158,7 +158,8 @@ def test_what_cannot_be_flattened_is_refused_with_advice_that_works():
 
     result = gpureplay.train(lambda lane: gymnasium.wrappers.TransformObservation(Sequences(), counted, box), **SMALL)
     assert result.agent.act([1, 0, 2]).shape == (1,)
-    with pytest.raises(TypeError, match=r"is Discrete\(10000000\), whose obs.* 10000000 numbers .*at most 8388544.*Tran"):
+    words = r"is Discrete\(10000000\), whose obs.* 10000000 numbers .*at most 8388544.*Tran"
+    with pytest.raises(TypeError, match=words):
         gpureplay.train(lambda lane: Shows(spaces.Discrete(10**7)), **SMALL)
     one = spaces.Box(0, 1, (1,), np.float32)
     gpureplay.train(lambda lane: gymnasium.wrappers.TransformObservation(
@@ -183,8 +184,9 @@ def test_a_space_of_no_numbers_is_refused_at_every_door(space):
              lambda: gpureplay.train(gymnasium.vector.SyncVectorEnv([lambda: Shows(space)] * 2), device="cpu"),
              lambda: gpureplay.Policy(space, 2, device="cpu"), lambda: gpureplay.ActorCritic(space, 2, device="cpu"),
              lambda: gpureplay.ReplayBuffer(9, space, spaces.Discrete(2), device="cpu", flatten=True)]
+    words = rf"space is {re.escape(str(space))}, which has no numbers; it must"
     for door in doors:
-        with pytest.raises(TypeError, match=rf"space is {re.escape(str(space))}, which has no numbers; it must") as error:
+        with pytest.raises(TypeError, match=words) as error:
             door()
     gpureplay.train(lambda lane: advised(error, "TransformObservation")(Shows(space)), **SMALL)
     with pytest.raises((TypeError, ValueError), match="has shape .*; it must be|which has no parts; it must have one"):
@@ -279,7 +281,8 @@ def test_numbers_of_images_that_are_not_scaled_are_said():
 def test_observations_of_four_axes_are_refused_with_advice_that_works(dtype):
     space = spaces.Box(0, 1 if dtype is np.float32 else 255, (2, 6, 6, 3), dtype)
     for preset in (None, "fast-dqn-small"):
-        with pytest.raises(TypeError, match=r"the shape \(2, 6, 6, 3\), of 4 axes; .*must be 2 or 3: .*\"trunk\": \[128\]"):
+        words = r"the shape \(2, 6, 6, 3\), of 4 axes; .*must be 2 or 3: .*\"trunk\": \[128\]"
+        with pytest.raises(TypeError, match=words):
             gpureplay.train(lambda lane: Shows(space), preset=preset, **SMALL)
     with pytest.raises(TypeError, match="4 axes"):
         gpureplay.train(lambda lane: Shows(space), preset="a2c-small", device="cpu")
@@ -314,7 +317,7 @@ def test_images_tell_where_their_channels_are(shape, wanted):
 
 def test_images_that_leave_a_doubt_need_input_layout():
     space, trunk = spaces.Box(0, 255, (10, 10, 10), np.uint8), [("conv", 4, 3), 8]
-    refused = pytest.raises(gpureplay.InvalidArgument, match=r"\(10, 10, 10\), does not tell .* must be 'chw' \(channel")
+    refused = pytest.raises(gpureplay.InvalidArgument, match=r"\(10, 10, 10\), does not tell .* must be 'chw' \(chan")
     with gpureplay.ReplayBuffer(100, space, spaces.Discrete(3), device="cpu") as buffer:
         with refused:
             gpureplay.DQN(buffer, trunk=trunk)
@@ -337,7 +340,7 @@ def test_a_training_asks_where_the_channels_are():
     def make_env(lane):
         return Shows(spaces.Box(0, 255, (6, 6, 6), np.uint8))
 
-    with pytest.raises(gpureplay.InvalidArgument, match=r"images of \(6, 6, 6\).*say agent={\"input_layout\": \"hwc\"}"):
+    with pytest.raises(gpureplay.InvalidArgument, match=r"images of \(6, 6, 6\).*say agent={\"input_layout\": \"hwc"):
         gpureplay.train(make_env, **SMALL)
     for layout in ("hwc", "chw"):
         result = gpureplay.train(make_env, agent={"input_layout": layout}, **SMALL)
@@ -368,7 +371,7 @@ COMBINED = {"MultiDiscrete": (spaces.MultiDiscrete([3, 2]), 6), "MultiBinary": (
 @pytest.mark.parametrize("name", COMBINED)
 def test_actions_of_several_choices_are_refused_with_advice_that_works(name):
     space, count = COMBINED[name]
-    wanted = rf"the action space is {re.escape(str(space))}; it must be Discrete, .*Box of floats: .*Discrete\({count}\)"
+    wanted = rf"the action space is {re.escape(str(space))}; it must be Discrete, .*Box of floats: .*crete\({count}\)"
     with pytest.raises(TypeError, match=wanted) as error:
         gpureplay.train(lambda lane: Takes(space), **SMALL)
     for num_actions in (None, 6):
@@ -393,7 +396,8 @@ def test_other_actions_are_refused_by_the_same_sentence():
                         gpureplay.ReplayBuffer(99, spaces.Box(0, 1, (2,)), space, device="cpu") as buffer:
                     make(buffer)
     for make, space in ((gpureplay.DQN, spaces.Box(-1, 1, (2,))), (gpureplay.DDPG, spaces.Discrete(2))):
-        with pytest.raises(gpureplay.InvalidArgument, match=r"it must be Discrete, or for a DDPG \(p.*\) a Box of floats$"), \
+        words = r"it must be Discrete, or for a DDPG \(p.*\) a Box of floats$"
+        with pytest.raises(gpureplay.InvalidArgument, match=words), \
                 gpureplay.ReplayBuffer(99, spaces.Box(0, 1, (2,)), space, device="cpu") as buffer:
             make(buffer)
 
@@ -401,7 +405,8 @@ def test_other_actions_are_refused_by_the_same_sentence():
 def test_a_reward_may_be_an_array_of_one_number():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = gpureplay.train(lambda lane: Shows(spaces.Discrete(3), reward=lambda hit: np.array([hit * 2.0])), **SMALL)
+        result = gpureplay.train(lambda lane: Shows(spaces.Discrete(3), reward=lambda hit: np.array([hit * 2.0])),
+                                 **SMALL)
     assert set(np.asarray(result.buffer.gather(range(60)).reward).tolist()) == {0.0, 2.0}
     with pytest.raises(gpureplay.EnvError, match=r"the reward is \[1 2\], of shape \(2,\); it must be one number"):
         gpureplay.train(lambda lane: Shows(spaces.Discrete(3), reward=lambda hit: np.array([1, 2])), **SMALL)
@@ -470,7 +475,7 @@ def test_a_learner_says_how_its_buffer_is_to_be_made(name, learner):
         if name == "MultiBinary" and learner == "DQN":  # of bytes
             assert gpureplay.DQN(buffer, trunk=[8]).act(np.zeros(5, np.uint8)).shape == (1,)
             return
-        wanted = rf"are of the space {re.escape(str(space))}, stored as obs.*; this learner .*: make the .* with flatten=True"
+        wanted = rf"are of the space {re.escape(str(space))}, stored as obs.*; this learner .*: make the .* with flat"
         with pytest.raises(gpureplay.InvalidArgument, match=wanted):
             make(buffer, **networks)
     with gpureplay.ReplayBuffer(100, space, actions, device="cpu", flatten=True) as buffer:
@@ -492,12 +497,13 @@ def test_policies_flatten_by_themselves(name, make):
     wanted = policy.act(vectors, 1.0, steps=0)
     assert [int(policy.act(one, 1.0, lane, 0)[0]) for lane, one in enumerate(seen)] == wanted.tolist()
     if make is gpureplay.ActorCritic:
-        assert agent.train(seen if name in ("Tuple", "Dict", "nested") else np.stack(seen), [0, 1, 2], np.ones(3)).step == 1
+        obs = seen if name in ("Tuple", "Dict", "nested") else np.stack(seen)
+        assert agent.train(obs, [0, 1, 2], np.ones(3)).step == 1
 
 
 def test_a_learner_says_whose_setting_gamma_is():
     with gpureplay.ReplayBuffer(100, spaces.Box(0, 1, (2,)), spaces.Discrete(2), device="cpu") as buffer:
-        with pytest.raises(TypeError, match=r"^'gamma' is no setting of a learner, but of its buffer: ReplayBuffer\(..."):
+        with pytest.raises(TypeError, match=r"^'gamma' is no setting of a learner, but of its buffer: ReplayBuffer\(."):
             gpureplay.DQN(buffer, gamma=0.9)
 
 
@@ -566,7 +572,7 @@ def test_what_no_policy_can_be_opened_from_is_said(tmp_path):
         gpureplay.Policy.open(tmp_path / "none")
     with gpureplay.ReplayBuffer(100, spaces.Box(0, 1, (2,)), spaces.Discrete(2), device="cpu") as buffer:
         gpureplay.DQN(buffer, trunk=[8]).save(tmp_path / "learner")
-        with pytest.raises(TypeError, match="'trunk' is no option of Policy.open, which reads the network from the file"):
+        with pytest.raises(TypeError, match="'trunk' is no option of Policy.open, which reads the network from"):
             gpureplay.Policy.open(tmp_path / "learner", trunk=[8])
-        with pytest.raises(TypeError, match=r"'optimizer' is no setting of a policy; .* Policy.open\(path\) for its file"):
+        with pytest.raises(TypeError, match=r"'optimizer' is no setting of a policy; .* Policy.open\(path\) for its"):
             gpureplay.Policy(spaces.Box(0, 1, (2,)), 2, optimizer="adam", device="cpu")

@@ -343,7 +343,8 @@ def test_random_episodes(kind, settings, schedule, capacity, has_truncated):
                 model.reset()
             elif part == "refused":
                 step = step_of(buffer, copy.deepcopy(model))
-                refused(buffer, ValueError, '"reward" is NaN in ', **{**step, "reward": step["reward"] * np.float32("nan")})
+                refused(buffer, ValueError, '"reward" is NaN in ',
+                        **{**step, "reward": step["reward"] * np.float32("nan")})
             else:
                 give(buffer, model, part)
         check(buffer, model, max_rows=2)

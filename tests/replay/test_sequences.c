@@ -510,7 +510,8 @@ TEST(rows_of_several_steps_are_not_linked)
     CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     CHECK_OK(gpur_writer_open(s.replay, &linked, &writer));
     CHECK_FAILS(gpur_writer_append(writer, 1, &row, NULL), GPUR_INVALID_ARGUMENT, "n_step is 3: rows of several steps");
-    CHECK_FAILS(gpur_writer_append_fields(writer, 1, arrays, NULL, NULL), GPUR_INVALID_ARGUMENT, "append them in blocks");
+    CHECK_FAILS(gpur_writer_append_fields(writer, 1, arrays, NULL, NULL), GPUR_INVALID_ARGUMENT,
+                "append them in blocks");
     CHECK_STATUS(gpur_writer_try_append_fields(writer, 1, arrays), GPUR_INVALID_ARGUMENT);
     CHECK_OK(gpur_writer_append(s.writer, 1, &row, NULL));
     CHECK_EQUAL(replay_fixture_stats(s.replay).appended, 1);

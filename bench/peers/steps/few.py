@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """A few train steps of this repository's learner and nothing else, for a profiler to list their kernels.
 
-    ncu --metrics gpu__time_duration.sum python3 bench/peers/steps/few.py --preset nature-dueling --batch 512 --math bf16
+    ncu --metrics gpu__time_duration.sum \\
+        python3 bench/peers/steps/few.py --preset nature-dueling --batch 512 --math bf16
 
 It fills a small replay, makes the learner, whose warm-up is a step without a graph, and trains --steps more.
 """

@@ -81,9 +81,9 @@ void gpur_cuda_forget(cudaError_t error);
 
 /*
  * While this thread captures a stream, or any thread captures one in the global mode, CUDA refuses calls that may wait
- * for the whole device (allocating, freeing, opening a library, loading code) or for a part of it (waiting for a stream,
- * querying an event or waiting for it), and such a call invalidates the capture. Such calls of ours never concern the captured
- * stream; between gpur_cuda_relax and gpur_cuda_unrelax they are allowed.
+ * for the whole device (allocating, freeing, opening a library, loading code) or for a part of it (waiting for a
+ * stream, querying an event or waiting for it), and such a call invalidates the capture. Such calls of ours never
+ * concern the captured stream; between gpur_cuda_relax and gpur_cuda_unrelax they are allowed.
  */
 enum cudaStreamCaptureMode gpur_cuda_relax(void);
 void gpur_cuda_unrelax(enum cudaStreamCaptureMode before);

@@ -149,8 +149,8 @@ static gpur_status find_in_folder(const char *folder, char *path, size_t room)
             most = info.steps, snprintf(path, room, "%s", candidate);
     }
     return most >= 0 ? GPUR_OK
-                     : gpur_fail(GPUR_FILE_ERROR, "%s is a folder and has neither %s nor %s, as that of a run has", folder,
-                                 names[0], names[1]);
+                     : gpur_fail(GPUR_FILE_ERROR, "%s is a folder and has neither %s nor %s, as that of a run has",
+                                 folder, names[0], names[1]);
 }
 
 static gpur_status read_config(const char *path, gpur_policy_config *config)

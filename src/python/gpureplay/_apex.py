@@ -88,7 +88,8 @@ Agent = Union[DQN, DDPG]
 def _event_at(address: int) -> ApexEvent:
     given = _c_api.ApexEvent.from_address(address)
     values = {name: getattr(given, name) for name in ApexEvent._fields}
-    return ApexEvent(**{**values, "kind": _KINDS[given.kind], "error": with_advice((given.error or b"").decode("utf-8", "replace"))})
+    error = with_advice((given.error or b"").decode("utf-8", "replace"))
+    return ApexEvent(**{**values, "kind": _KINDS[given.kind], "error": error})
 
 
 class Apex(Advanced):

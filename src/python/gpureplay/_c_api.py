@@ -123,8 +123,9 @@ class ReplayConfig(Sized):
                         (c_int32, "staging_blocks upload flush when_full"), (c_int64, "min_size max_batch"),
                         (c_float, "gamma reward_clip"), (c_uint64, "seed"), (c_int32, "prioritized weight_norm"),
                         (c_float, "alpha priority_offset"), (Schedule, "beta"),
-                        (c_int32, "n_step layout frame_stack stack_axis stack_pad check_finite"), (c_int64, "extra_frames"),
-                        (c_int32, "eviction"), (c_float, "evict_alpha"), (c_int32, "first_priority reserved"))
+                        (c_int32, "n_step layout frame_stack stack_axis stack_pad check_finite"),
+                        (c_int64, "extra_frames"), (c_int32, "eviction"), (c_float, "evict_alpha"),
+                        (c_int32, "first_priority reserved"))
 
 
 class ReplayPlan(Sized):
@@ -242,7 +243,8 @@ class ActorCriticConfig(Sized):
     c_name = "gpur_actor_critic_config"
     _fields_ = _members((c_uint64, "size"), (NetworkConfig, "network"), (Field, "obs"), (OptimizerConfig, "optimizer"),
                         (c_int32, "dual_optimizer log"), (c_float, "log_epsilon policy_floor value_coefficient"),
-                        (Schedule, "entropy"), (c_int32, "max_batch math deterministic check_finite"), (c_uint64, "seed"))
+                        (Schedule, "entropy"), (c_int32, "max_batch math deterministic check_finite"),
+                        (c_uint64, "seed"))
 
 
 class ActorCriticBatch(Sized):

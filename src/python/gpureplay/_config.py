@@ -55,7 +55,8 @@ _LEARNER_CHOICES = {
     "step_kernel": {"auto": _c_api.STEP_AUTO, "libraries": _c_api.STEP_LIBRARIES, "fused": _c_api.STEP_FUSED},
 }
 
-_BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset", "first_priority")  # settings that only a prioritized buffer has
+# Settings that only a prioritized buffer has.
+_BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset", "first_priority")
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
 _FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
           "whole_episodes", "burst", "truncation_terminates", "processes", "restarts", "dual_optimizer",
@@ -474,9 +475,9 @@ def refuse_doubtful_layout(network: _c_api.NetworkConfig, obs: Field) -> None:
     channels are."""
     reads_images = network.trunk_count > 0 and network.trunk[0].kind == _c_api.CONV and len(obs.shape) == 3
     if reads_images and network.input_layout == _c_api.INPUT_AUTO and leaves_doubt(obs.shape):
-        raise InvalidArgument(f"input_layout is 'auto', and the shape of obs, {obs.shape}, does not tell which axis has "
-                              "the channels; input_layout must be 'chw' (channels, height, width) or 'hwc' (height, "
-                              "width, channels)")
+        raise InvalidArgument(f"input_layout is 'auto', and the shape of obs, {obs.shape}, does not tell which axis "
+                              "has the channels; input_layout must be 'chw' (channels, height, width) or 'hwc' "
+                              "(height, width, channels)")
 
 
 def leaves_doubt(shape: Sequence[int]) -> bool:

@@ -48,8 +48,8 @@ def _refuse_bounds(space: Any) -> None:
     if low is not None and high is not None and ((low != -1).any() or (high != 1).any()):
         raise InvalidArgument(f"the buffer's actions are {space}, and a DDPG's are -1 to 1; make the environment with "
                               "gymnasium.wrappers.RescaleAction(env, -1, 1), or a vector with "
-                              "gymnasium.wrappers.vector.RescaleAction(envs, -1, 1), and the buffer for that: it scales "
-                              "the actions of `act_vectors` to what the environment takes")
+                              "gymnasium.wrappers.vector.RescaleAction(envs, -1, 1), and the buffer for that: it "
+                              "scales the actions of `act_vectors` to what the environment takes")
 
 
 class DDPG(ReplayLearner):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Observations of Gymnasium's discrete and composed spaces as vectors of float32, flattened as Gymnasium itself does."""
+"""Observations of Gymnasium's discrete and composed spaces as vectors of float32, flattened as Gymnasium does it."""
 
 from __future__ import annotations
 

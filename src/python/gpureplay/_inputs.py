@@ -259,7 +259,8 @@ def refuse_not_finite(field: Field, array: np.ndarray) -> None:
         rows = array.reshape(len(array), -1)
         bad = int((~np.isfinite(rows)).any(axis=1).argmax())
         what = "NaN" if np.isnan(rows[bad][~np.isfinite(rows[bad])][0]) else "infinite"
-        raise ValueError(with_advice(f'"{field.name}" is {what} in row {bad} of {len(array)}; its numbers must be finite'))
+        raise ValueError(with_advice(f'"{field.name}" is {what} in row {bad} of {len(array)}; its numbers must be '
+                                     "finite"))
 
 
 def check_device_array(array: DeviceArray, field: Field) -> None:

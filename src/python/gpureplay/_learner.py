@@ -214,8 +214,8 @@ class DQN(ReplayLearner):
     settings: the members of gpur_learner_config by name (include/gpureplay/learner.h). Choices are words:
         trunk [128, (64, "tanh")], head "q" or "dueling", hidden 512, optimizer "adam" ..., learning_rate 1e-3 or
         (first, last, steps), exploration (1.0, 0.05, 10_000), loss "huber" or "squared", double_dqn, batch_size,
-        target_period, act "latest", "previous" or "target", math "fp32", "tf32", "bf16" (on CUDA) or "auto", step_kernel
-        "auto", "libraries" or "fused" (whole train steps in one kernel, for small networks on a GPU), seed.
+        target_period, act "latest", "previous" or "target", math "fp32", "tf32", "bf16" (on CUDA) or "auto",
+        step_kernel "auto", "libraries" or "fused" (whole train steps in one kernel, for small networks on a GPU), seed.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
         {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}, where padding may be "same", as in
         TensorFlow; input_layout "chw" or "hwc" is the order of the axes of an obs with three, and "auto", the default,
@@ -392,5 +392,5 @@ def _refuse_actions(buffer: ReplayBuffer, is_counted: bool) -> None:
     if space is not None:
         raise InvalidArgument(actions_refusal(space))
     if action is not None:
-        raise InvalidArgument(f"the buffer's actions are {action.dtype} of shape {action.shape}; those of a DQN must be "
-                              "single integers, int32 or int64, below num_actions; vectors of floats are for a DDPG")
+        raise InvalidArgument(f"the buffer's actions are {action.dtype} of shape {action.shape}; those of a DQN must "
+                              "be single integers, int32 or int64, below num_actions; vectors of floats are for a DDPG")

@@ -74,7 +74,8 @@ def _of_space(name: str, space: Any) -> list[Field]:
         if not parts_of(space):
             raise TypeError(f"the space of {name} is {space}, which has no parts; it must have one or more")
         return [field for key, part in parts_of(space) for field in _of_space(f"{name}.{key}", part)]
-    if getattr(space, "spaces", None) is not None or getattr(space, "dtype", None) is None or getattr(space, "shape", None) is None:
+    has_parts = getattr(space, "spaces", None) is not None
+    if has_parts or getattr(space, "dtype", None) is None or getattr(space, "shape", None) is None:
         raise TypeError(f"{name} is a {type(space).__name__}; it must be a Box, Discrete, MultiDiscrete, MultiBinary, "
                         "or a Dict or Tuple of them")
     stored = _STORED_AS.get(np.dtype(space.dtype).name, space.dtype)

@@ -16,8 +16,8 @@ from . import _c_api
 _KINDS = ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Tuple", "Dict")
 _MOST_NUMBERS = 2**23 - 64  # of a flattened observation: a transition has two of them, and at most 64 MiB
 _MOST_ACTIONS = 65536  # of a network
-_ADVICE = ("gymnasium.wrappers.TransformObservation(env, function, space) makes a Box of others, where `space` is a Box "
-           "of float32 and `function` gives its arrays")
+_ADVICE = ("gymnasium.wrappers.TransformObservation(env, function, space) makes a Box of others, where `space` is a "
+           "Box of float32 and `function` gives its arrays")
 _CONSTANT = ("gymnasium.wrappers.TransformObservation(env, lambda obs: np.zeros(1, np.float32), "
              "gymnasium.spaces.Box(0, 1, (1,))) shows one that does not change")
 

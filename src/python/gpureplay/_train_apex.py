@@ -280,8 +280,8 @@ class ApexDPGTraining(ApexTraining):
         if options["second_activation"] is None:
             options["second_activation"] = next(word for word, name in words.items() if name == second[1])
         if options["second_activation"] not in words:
-            raise InvalidArgument(f"--second-activation is \"{options['second_activation']}\"; it must be none, tanh or "
-                                  "relu")
+            raise InvalidArgument(f"--second-activation is \"{options['second_activation']}\"; it must be none, tanh "
+                                  "or relu")
         for network in ("actor", "critic"):
             agent[network]["learning_rate"] = options["learning_rate"]
             first, (units, _) = agent[network]["trunk"]

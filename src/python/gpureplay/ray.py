@@ -39,7 +39,8 @@ from ._device import Device
 from ._envs import absolute, open_envs
 from ._flatten import translation_of
 from ._inputs import integer
-from ._library import Closed, FileError, GpureplayError, Interrupted, InvalidArgument, WouldBlock, check, lib, tells_not_finite
+from ._library import (Closed, FileError, GpureplayError, Interrupted, InvalidArgument, WouldBlock, check, lib,
+                       tells_not_finite)
 from ._options import FILE, System, read_options, system_of
 from ._policy import Policy
 from ._python_envs import PythonEnvs
@@ -277,8 +278,8 @@ class Learner:
         return None if self._weights is None or number == known else (number, [self._weights])
 
     def stats(self) -> ApexStats:
-        """Statistics, which become metrics of Ray, too: gpureplay_env_steps, and so on. ActorFailed: all actors have died
-        again and again; Ray would start them for ever."""
+        """Statistics, which become metrics of Ray, too: gpureplay_env_steps, and so on. ActorFailed: all actors have
+        died again and again; Ray would start them for ever."""
         if self._failure is not None:
             raise ActorFailed(self._failure, 0)
         stats: ApexStats = self._opened().run.stats
@@ -396,8 +397,8 @@ class _Link:
 
 class Actor:
     """An actor of Ape-X in a process of its own, as an actor of Ray: an environment, and a policy on the CPU. When Ray
-    has restarted the process, it makes the object and calls `run` again. The learner hears of each process as it begins,
-    so that it can count those that are killed at once."""
+    has restarted the process, it makes the object and calls `run` again. The learner hears of each process as it
+    begins, so that it can count those that are killed at once."""
 
     def __init__(self, actor: int, learner: list[Any]):
         """learner: in a list, as Ray warns of handles that are arguments themselves."""
@@ -523,8 +524,9 @@ class ApeX:
 
         Ctrl-C ends the training; its files are written, and KeyboardInterrupt is raised. Errors are those of
         `gpureplay.train`; ActorFailed: an actor failed, or all died, 5 times in a row before anything of them was
-        received, or an environment showed a number that is NaN or infinite; ray.exceptions.ActorDiedError: the learner was restarted too often; ConnectionError: there is no
-        cluster where RAY_ADDRESS says, or it has another token."""
+        received, or an environment showed a number that is NaN or infinite; ray.exceptions.ActorDiedError: the learner
+        was restarted too often; ConnectionError: there is no cluster where RAY_ADDRESS says, or it has another
+        token."""
         _join()
         given = {**self._given, **({} if steps is None else {"steps": steps})}
         crew = _Crew(given, self._resources)

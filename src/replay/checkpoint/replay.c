@@ -445,8 +445,8 @@ static gpur_status check_priorities(const void *context, const unsigned char *by
     return GPUR_OK;
 }
 
-/* Refuses numbers of a field that are not finite, in bytes [begin, end) of items that are `pitch` bytes apart. The field
- * is `offset` bytes behind an item's start. */
+/* Refuses numbers of a field that are not finite, in bytes [begin, end) of items that are `pitch` bytes apart. The
+ * field is `offset` bytes behind an item's start. */
 static gpur_status check_field(const gpur_field_info *field, int64_t offset, int64_t field_bytes, int64_t pitch,
                                const char *item_name, const unsigned char *bytes, int64_t begin, int64_t end)
 {

@@ -41,7 +41,7 @@ gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_write
  * writers that are still to be created are dropped. Does nothing with GPUR_LAYOUT_ROWS. */
 void gpur_writers_invalidate_frames(gpur_replay *replay);
 
-/* Gives the states to the existing writers in order; the rest wait for new writers. Clears writers that get none, or one
- * of another number of environments, another autoreset or another input, whose open episodes it counts in
+/* Gives the states to the existing writers in order; the rest wait for new writers. Clears writers that get none, or
+ * one of another number of environments, another autoreset or another input, whose open episodes it counts in
  * replay->cut_on_load. Drops states that waited before. Takes ownership of `states`. */
 void gpur_writer_states_restore(gpur_replay *replay, gpur_writer_state *states);

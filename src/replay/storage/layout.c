@@ -148,8 +148,8 @@ static gpur_frame_layout frame_layout_of(const gpur_replay_config *c, const gpur
     l.pitch = gpur_round_up(l.frame_bytes, GPUR_FRAME_GRANULE);
     l.block_frames = c->block_rows + c->block_rows / EXTRA_FRAMES_SHARE + 2 * l.frames_per_row;
     l.reach = gpur_max(l.block_frames, extra);
-    l.frames =
-        gpur_max(c->capacity + extra, (gpur_kept_rows(c) + c->block_rows + 2 * l.group_rows) * l.frames_per_row + l.reach);
+    const int64_t rows = gpur_kept_rows(c) + c->block_rows + 2 * l.group_rows;
+    l.frames = gpur_max(c->capacity + extra, rows * l.frames_per_row + l.reach);
     return l;
 }
 

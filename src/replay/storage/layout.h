@@ -43,8 +43,9 @@ typedef struct gpur_ring_layout {
  * block_rows or max_batch of 0 by its default, which depends on the layout. */
 gpur_status gpur_ring_layout_resolve(gpur_replay_config *config, const gpur_schema *schema);
 
-/* The rows that stay visible while a full ring receives blocks: as many as max_batch, but without GPUR_UNIFORM_DISTINCT,
- * where a sample needs one row, at most what half of the ring has room for, even if rows share no frames. */
+/* The rows that stay visible while a full ring receives blocks: as many as max_batch, but without
+ * GPUR_UNIFORM_DISTINCT, where a sample needs one row, at most what half of the ring has room for, even if rows share
+ * no frames. */
 int64_t gpur_kept_rows(const gpur_replay_config *checked);
 
 /* Refuses settings that need more frame slots than a link can address. */

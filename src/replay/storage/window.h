@@ -56,8 +56,8 @@ typedef struct gpur_reservation {
 } gpur_reservation;
 
 /* Reserves slots for 1 to block_rows rows and their frames, and evicts the rows that are in the way. Publishes uploaded
- * rows first if fewer than gpur_kept_rows could remain visible, or if the rows that leave are drawn by priority, from all that
- * a launch would see. */
+ * rows first if fewer than gpur_kept_rows could remain visible, or if the rows that leave are drawn by priority, from
+ * all that a launch would see. */
 gpur_status gpur_window_reserve(gpur_window_state *window, int64_t rows, int64_t frames, gpur_reservation *to);
 
 /* To be called when the copies into a reservation are enqueued and `copied` is recorded after them: decides which

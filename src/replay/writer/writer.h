@@ -58,7 +58,8 @@ static inline void gpur_writer_push_obs(gpur_writer *writer, int64_t env, const 
  * array, which `name` names. */
 gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, int64_t env, const char *name);
 
-/* If numbers must be finite: refuses others in the observations of the first `envs` environments of a caller's array. */
+/* If numbers must be finite: refuses others in the observations of the first `envs` environments of a caller's
+ * array. */
 gpur_status gpur_writer_check_finite_obs(const gpur_writer *writer, const void *array, int64_t envs, const char *name);
 
 /* Refuses actions that a learner of the replay cannot train on: `count` of them in host memory, `pitch` bytes apart. */

@@ -188,8 +188,8 @@ static void check_nothing_left(const counting_alloc *counts, const char *name, i
                  (int)fake_last_error);
 }
 
-/* Ends the faults. A change of the capture mode that failed leaves this thread in the relaxed mode, in which what follows
- * would be tested less. */
+/* Ends the faults. A change of the capture mode that failed leaves this thread in the relaxed mode, in which what
+ * follows would be tested less. */
 static void end_faults(void)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;

@@ -232,7 +232,8 @@ static gpur_status open_zeros(gpur_device *device, gpur_field obs, gpur_replay *
     GPUR_TRY(gpur_writer_create(*out, 1, &writer));
     unsigned char *const zeros = calloc(COUNT, (size_t)bytes);
     const void *const arrays[] = {zeros, zeros, zeros, zeros, zeros};
-    const gpur_status status = zeros ? gpur_writer_append_fields(writer, COUNT, arrays, NULL, NULL) : GPUR_OUT_OF_MEMORY;
+    const gpur_status status =
+        zeros ? gpur_writer_append_fields(writer, COUNT, arrays, NULL, NULL) : GPUR_OUT_OF_MEMORY;
     gpur_writer_destroy(writer);
     free(zeros);
     return status;

@@ -536,7 +536,8 @@ TEST(an_id_that_is_not_there_is_told_apart)
     CHECK(found[0] == -1 && found[1] == 4 && weights[0] == 0.0f && weights[1] == 1.0f);
     for (int i = 0; i < 2; i++) {
         CHECK_FAILS(gpur_replay_get_priorities(f.replay, 1, &wrong[i], p), GPUR_INVALID_ARGUMENT,
-                    i ? "ids[0] is 8, which no transition has had; their ids are 0 to 7 at most" : "ids[0] is -3, which");
+                    i ? "ids[0] is 8, which no transition has had; their ids are 0 to 7 at most"
+                      : "ids[0] is -3, which no transition has had; their ids are 0 to 7 at most");
         CHECK_FAILS(gpur_replay_gather(f.replay, 1, &wrong[i], NULL, &batch), GPUR_INVALID_ARGUMENT, "which no");
         CHECK_FAILS(gpur_replay_update_priorities(f.replay, 1, &wrong[i], p, NULL), GPUR_INVALID_ARGUMENT, "which no");
     }

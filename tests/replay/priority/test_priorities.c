@@ -39,8 +39,8 @@ static void check_priority(replay_fixture *s, int64_t id, float want)
     CHECK_NEAR(p, want, 0);
 }
 
-/* A row without a priority gets the largest of the rows before it, also if both become visible together, if the other is
- * overwritten before it is visible, and whenever statistics are read. */
+/* A row without a priority gets the largest of the rows before it, also if both become visible together, if the other
+ * is overwritten before it is visible, and whenever statistics are read. */
 static void check_rows(int64_t part, int read_every, gpur_replay_config config, int by_fields)
 {
     enum { ROWS = IN_RACE_CHECK ? 340 : 1000 };
