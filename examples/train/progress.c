@@ -267,12 +267,26 @@ static void warn_of_old_weights(progress *p)
             age, p->target_period, p->has_limiter ? "a smaller" : "a");
 }
 
+/* Once, when a game of an evaluation was cut off. */
+static void warn_of_cut_games(progress *p)
+{
+    const int64_t cut = p->agent->ga3c ? p->last.ga3c.eval_cut : p->agent->run ? p->last.run.eval_cut : 0;
+    if (p->has_warned || cut == 0)
+        return;
+    p->has_warned = 1;
+    fprintf(stderr,
+            "a game of an evaluation was cut off after %d steps, as this environment tells no limit and the network "
+            "may play without end; its return is that of those steps\n",
+            GPUR_EVALUATION_STEPS);
+}
+
 /* The last line has the rates of the whole time. */
 static int look(progress *p, int is_last)
 {
     if (is_last || p->rows == 0 || progress_seconds(p) - p->last.seconds >= row_seconds)
         TRY(add_row(p));
     warn_of_old_weights(p);
+    warn_of_cut_games(p);
     if (is_last)
         find_rates(p, &p->first, &p->last, p->rates);
     TRY(show(p, is_last));

@@ -33,7 +33,7 @@ typedef struct progress {
     double began;    /* on the clock */
     int64_t counted; /* environment steps that the statistics had at the beginning */
     int is_terminal, rows;
-    int has_warned; /* of old weights */
+    int has_warned;              /* of old weights, or of games that were cut off */
     double printed;              /* seconds of the last line, where there is no terminal */
     progress_sample first, last; /* of the beginning, and of the last row */
     double rates[MAX_COLUMNS];   /* that are shown */

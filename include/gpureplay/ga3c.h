@@ -191,7 +191,8 @@ GPUR_API gpur_status gpur_ga3c_set_counts(gpur_ga3c *run, int32_t agents, int32_
 
 /*
  * Plays whole games in an environment of its own, with the learner's present weights. Only between two calls of
- * gpur_ga3c_advance; steps and rollouts of the run do not change.
+ * gpur_ga3c_advance; steps and rollouts of the run do not change. A game has at most the max_steps of its environment,
+ * or if that is 0 GPUR_EVALUATION_STEPS.
  *
  *   episodes     1 or more
  *   greedy       1: the most probable action; 0: drawn, as agents do
@@ -242,6 +243,7 @@ typedef struct gpur_ga3c_stats {
     double recent_return;       /* mean return of the last 100 games; NaN before the first */
     double policy_loss, value_loss, entropy, mean_value, gradient_norm, learning_rate; /* of the last train step, as in
                                                                                           gpur_actor_critic_losses */
+    int64_t eval_cut; /* games of evaluations that were truncated after GPUR_EVALUATION_STEPS, since the run was made */
 } gpur_ga3c_stats;
 
 /* Reads the statistics. Any thread. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not set. */

@@ -90,8 +90,8 @@ typedef struct gpur_run_config {
                                  twice as many in all. With a cache of returns they must be more than its block_length;
                                  of a vector, in each environment */
     int64_t eval_period;     /* steps between evaluations, a multiple of C; 0: no evaluations; default 250,000 */
-    int64_t eval_episodes;   /* episodes of an evaluation; default 30. Only the environment limits their steps: for an
-                                episode without end the next evaluation, and a save, wait until gpur_run_stop */
+    int64_t eval_episodes;   /* episodes of an evaluation; default 30. Each has at most the max_steps of its
+                                environment, or if that is 0 GPUR_EVALUATION_STEPS */
     float eval_epsilon;      /* epsilon in evaluations; default 0.05 */
     int32_t burst;           /* 1: before the first of every C steps C / F train steps, for which the lanes wait;
                                  `concurrent` must be 0. Default 0 */
@@ -241,6 +241,8 @@ typedef struct gpur_run_stats {
     double copy_seconds;     /* in copying weights for acting */
     double eval_seconds;     /* in evaluations, as far as their episodes have ended */
     int64_t eval_episode;    /* the episode of an evaluation that is played now, counted from 1; 0: none is */
+    int64_t eval_cut;        /* episodes of evaluations that were truncated after GPUR_EVALUATION_STEPS, since the run
+                                was made */
 } gpur_run_stats;
 
 /* Reads the statistics. Any thread; does not wait for steps. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not

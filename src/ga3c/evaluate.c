@@ -36,11 +36,14 @@ static gpur_status play_game(gpur_ga3c *run, gpur_player *player, int32_t greedy
 
 static gpur_status play(gpur_ga3c *run, int64_t episodes, int32_t greedy, double *mean_return)
 {
-    gpur_player player = {0};
+    gpur_player player = {.evaluates = 1};
     double sum = 0.0;
     gpur_status status = gpur_ga3c_open_player(run, gpur_ga3c_env_seed(run, run->eval_games++, EVALUATOR), &player);
     for (int64_t i = 0; i < episodes && status == GPUR_OK; i++)
         status = play_game(run, &player, greedy, &sum);
+    gpur_mutex_lock(&run->lock);
+    run->eval_cut += player.cut;
+    gpur_mutex_unlock(&run->lock);
     gpur_ga3c_close_player(&player);
     *mean_return = sum / (double)episodes;
     return gpur_prefix_error(status, "the evaluation");

@@ -230,6 +230,7 @@ static gpur_ga3c_stats read_stats(const gpur_ga3c *run)
         .mean_value = run->losses.mean_value,
         .gradient_norm = run->losses.gradient_norm,
         .learning_rate = run->losses.learning_rate,
+        .eval_cut = run->eval_cut,
     };
     memcpy(stats.lags, c->lags, sizeof stats.lags);
     return stats;

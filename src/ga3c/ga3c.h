@@ -152,6 +152,7 @@ struct gpur_ga3c {
     int64_t marked_batches;
     uint64_t eval_steps; /* that evaluations have taken: the number of their random numbers */
     int64_t eval_games;  /* environments that were made for them */
+    int64_t eval_cut;    /* their games that were cut off; under lock */
 };
 
 /* config.c */

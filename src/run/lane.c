@@ -108,7 +108,8 @@ gpur_status gpur_player_take_env(gpur_player *player, void *env, const gpur_env_
     const gpur_env_type *const type = player->type;
     player->env = env;
     GPUR_REQUIRE(env, "init of %s returned no environment", type->name);
-    player->max_steps = info->max_steps;
+    player->is_bounded = player->evaluates && info->max_steps == 0;
+    player->max_steps = player->is_bounded ? GPUR_EVALUATION_STEPS : info->max_steps;
     GPUR_REQUIRE(info->max_steps >= 0, "max_steps of %s is %" PRId64 "; it must be 0 or more", type->name,
                  info->max_steps);
     GPUR_REQUIRE(info->save_bytes >= 0, "save_bytes of %s is %" PRId64 "; it must be 0 or more", type->name,
@@ -157,8 +158,10 @@ static void limit(gpur_player *player, gpur_env_result *result)
 {
     const int is_over = result->terminated || result->truncated;
     player->steps++;
-    if (player->max_steps > 0 && player->steps >= player->max_steps && !is_over)
+    if (player->max_steps > 0 && player->steps >= player->max_steps && !is_over) {
         result->truncated = 1;
+        player->cut += player->is_bounded;
+    }
     player->goes_on = is_over && result->continues;
 }
 

@@ -44,7 +44,10 @@ typedef struct gpur_player {
     unsigned char *frame; /* (frame_bytes) what the environment wrote last */
     unsigned char *obs;   /* (stack, frame) what the network sees; memory of the run */
     int32_t check_finite; /* 1: refuses observations and rewards that are not */
+    int32_t evaluates;    /* 1: it plays evaluations, whose games have an end */
     int64_t max_steps;    /* of a game; 0: any number */
+    int32_t is_bounded;   /* 1: they are GPUR_EVALUATION_STEPS */
+    int64_t cut;          /* games that were truncated after those */
     int64_t steps;        /* of the game so far */
     int32_t goes_on;      /* 1: the last step lost a life, and the next reset goes on with the game */
     int32_t has_refused;  /* 1: the last error is a number of the environment's that is not finite */

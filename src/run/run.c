@@ -178,6 +178,7 @@ static gpur_status evaluate_episode(gpur_run *run, double *sum, int64_t *length)
         *sum += (double)result.reward;
         ++*length;
     }
+    atomic_store(&run->evaluator.cut, run->evaluator.player.cut);
     gpur_meter_add(&run->meter, GPUR_PART_EVALUATE, 0, begin);
     return GPUR_OK;
 }
@@ -528,6 +529,7 @@ gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats)
     known.inferred = atomic_load(&meter->items[GPUR_PART_INFER]);
     known.evaluations = atomic_load(&meter->items[GPUR_PART_EVALUATE]);
     known.eval_episode = atomic_load(&run->evaluator.episode);
+    known.eval_cut = atomic_load(&run->evaluator.cut);
     known.env_seconds = gpur_meter_seconds(meter, GPUR_PART_ENV);
     known.infer_seconds = gpur_meter_seconds(meter, GPUR_PART_INFER);
     known.train_seconds = gpur_meter_seconds(meter, GPUR_PART_TRAIN);
@@ -675,7 +677,7 @@ static gpur_status open_lanes(gpur_run *run, gpur_run_types types)
     for (int32_t i = 0; i < lanes; i++)
         run->lanes[i].player.type = types.vector ? NULL : types.env;
     if (run->config.eval_episodes > 0)
-        run->evaluator.player.type = types.env ? types.env : &gpur_single_env;
+        run->evaluator.player = (gpur_player){.type = types.env ? types.env : &gpur_single_env, .evaluates = 1};
     GPUR_TRY(make_envs(run));
     GPUR_TRY(gpur_actions_check(&run->info.action, run->learner->config.network.num_actions));
     GPUR_TRY(

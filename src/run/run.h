@@ -24,6 +24,7 @@ typedef struct gpur_evaluator {
     gpur_player player;
     uint64_t steps;          /* it has taken, for its random numbers */
     _Atomic int64_t episode; /* that is played, counted from 1; 0: none is */
+    _Atomic int64_t cut;     /* as the player's */
     int64_t begun, reported; /* evaluations begun, and reported as events */
     gpur_run_event result;   /* of the last one */
 } gpur_evaluator;

@@ -368,6 +368,41 @@ def a_plugin_that_makes_no_environment_is_refused(folder):
     assert not (folder / "runs/Nothing-1").exists()
 
 
+ENDLESS = """
+#include <gpureplay/env.h>
+static const char *init(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    info->obs = (gpur_space){.dtype = GPUR_FLOAT32, .shape = {1}, .high = 1};
+    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = 2, .high = 1};
+    info->max_steps = *options ? 100 : 0;
+    return *env = (void *)&gpur_env_plugin, (char *)0;
+}
+static const char *reset(void *env, void *obs) { return *(float *)obs = 0, (char *)0; }
+static const char *step(void *env, const void *action, void *obs, gpur_env_result *result)
+{
+    return *(float *)obs = 0, result->reward = 1, (char *)0;
+}
+static void close(void *env) {}
+static const gpur_env_type type = {.size = sizeof type, .name = "Endless", .init = init, .reset = reset, .step = step,
+                                   .close = close};
+const gpur_env_type *gpur_env_plugin(const char *name) { return &type; }
+"""
+
+
+def a_game_of_an_evaluation_has_an_end(folder):
+    (folder / "endless.c").write_text(ENDLESS)
+    compile_plugin(folder / "endless.c", folder / "endless.so")
+    for preset, more in (("fast-dqn-small-vectors", ("--prepopulation", 200)), ("a2c-small", ("--agents", 2))):
+        for length, options in ((27000, ()), (100, ("--env-options", "limited"))):
+            out = folder / f"{preset}-{length}"
+            done = run("--env", folder / "endless.so", "--preset", preset, "--device", DEVICE, "--threads", 1,
+                       "--steps", 400, "--eval-episodes", 2, "--checkpoint", 0, "--out", out, *more, *options)
+            (evaluation,) = rows_of(out, "evaluations")
+            assert evaluation["mean_return"] == length and evaluation["return_deviation"] == 0
+            said = "cut off after 27000 steps, as this environment tells no limit"
+            assert (said in done.stdout + done.stderr) == (length == 27000), done
+
+
 def bad_options_are_refused_before_anything_is_made(folder, whole):
     game = ["--env", "CartPole-v1", "--device", "cpu"]
     for options, words in (
@@ -477,10 +512,11 @@ def main():
             (folder / part).mkdir()
         a_plugin_that_cannot_save_its_state_is_resumed(folder / "plugin")
         a_plugin_that_makes_no_environment_is_refused(folder / "plugin")
+        a_game_of_an_evaluation_has_an_end(folder / "plugin")
         a_plugin_that_steps_many_at_once_is_enough(folder / "vector")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
         a_full_disk_ends_the_run(folder / "full")
-    print(f"test_train {DEVICE}: 19 tests")
+    print(f"test_train {DEVICE}: 20 tests")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -443,6 +444,58 @@ def test_a_run_over_a_buffer_and_a_learner_of_ones_own():
             run.advance(10**9)
     assert run.closed and len(agent._buffer) >= 130
     agent.train(3)
+
+
+class Endless(gymnasium.Env):
+    """A game without an end."""
+
+    observation_space, action_space = gymnasium.spaces.Box(0, 1, (1,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 1.0, False, False, {}
+
+
+CUT = "cut off after 27000 steps, as this environment tells no limit .* gymnasium.wrappers.TimeLimit\\(env, steps\\)"
+
+
+def test_a_game_of_an_evaluation_has_an_end():
+    with gpureplay.ReplayBuffer(400, Endless.observation_space, Endless.action_space, device="cpu") as buffer:
+        agent = gpureplay.DQN(buffer, trunk=[8], target_period=20, batch_size=8)
+        with gpureplay.Run(agent, lambda lane: Endless(), num_envs=2, prepopulation=50, eval_period=0,
+                           eval_episodes=2) as run, pytest.warns(RuntimeWarning, match=f"^2 games of .* were {CUT}"):
+            run.evaluate()
+        assert run.closed
+    critic = gpureplay.ActorCritic(Endless.observation_space, 2, trunk=[8], device="cpu")
+    with gpureplay.GA3C(critic, lambda number: Endless(), agents=1) as run:
+        with pytest.warns(RuntimeWarning, match=f"^1 game of .* was {CUT}"):
+            assert run.evaluate(1) == 27000
+        assert run.stats.eval_cut == 1
+    once = {**SMALL, "steps": 160, "eval_period": 0, "eval_episodes": 1}
+    with pytest.warns(RuntimeWarning, match=CUT):
+        result = gpureplay.train(lambda lane: Endless(), **once)
+    assert result.evaluations["mean_return"].tolist() == [27000] and result.stats.eval_cut == 1
+    with warnings.catch_warnings():  # the advice
+        warnings.simplefilter("error")
+        result = gpureplay.train(lambda lane: gymnasium.wrappers.TimeLimit(Endless(), 27010), **once)
+    assert result.evaluations["length"].tolist() == [27010] and result.stats.eval_cut == 0
+
+
+def test_ctrl_c_ends_an_evaluation():
+    class Interrupting(Endless):
+        def __init__(self, lane):
+            self.left = 1000 if lane == SMALL["num_envs"] else 10**9
+
+        def step(self, action):
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().step(action)
+
+    with pytest.raises(KeyboardInterrupt):
+        gpureplay.train(lambda lane: Interrupting(lane), **{**SMALL, "eval_period": 0, "eval_episodes": 10**6})
 
 
 @needs_files

@@ -46,6 +46,7 @@ GA3C, A3C, A2C = 0, 1, 2
 QUEUE_WAIT, QUEUE_REFUSE, QUEUE_DROP_OLDEST = 0, 1, 2
 TUNER_NONE, TUNER_PAPER, TUNER_CODE = 0, 1, 2
 GA3C_EPISODE, GA3C_TUNED = 0, 1
+EVALUATION_STEPS = 27000
 GA3C_MAX_AGENTS, GA3C_MAX_PREDICTORS, GA3C_MAX_TRAINERS, GA3C_MAX_ROLLOUT, GA3C_LAGS = 1024, 64, 64, 256, 64
 ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND, ADAM_TF = 0, 1, 2, 3, 4, 5
 ESTIMATOR_PENG, ESTIMATOR_N_STEP, ESTIMATOR_WATKINS, ESTIMATOR_PENG_MEDIAN, ESTIMATOR_WATKINS_MEDIAN = 0, 1, 2, 3, 4
@@ -348,7 +349,7 @@ class RunStats(Sized):
                         (c_int64, "steps prepopulated train_steps episodes inferences inferred evaluations"),
                         (c_double, "recent_return evaluated_return seconds env_seconds infer_seconds train_seconds "
                                    "publish_seconds copy_seconds eval_seconds"),
-                        (c_int64, "eval_episode"))
+                        (c_int64, "eval_episode eval_cut"))
 
 
 class BlockInfo(Sized):
@@ -443,7 +444,7 @@ class GA3CStats(Sized):
                         (c_int64, "largest_lag queue_lag queue_lag_bound"),
                         (c_double, "seconds environment_seconds wait_seconds queue_seconds predict_seconds "
                                    "predictor_seconds train_seconds recent_return policy_loss value_loss entropy "
-                                   "mean_value gradient_norm learning_rate"))
+                                   "mean_value gradient_norm learning_rate"), (c_int64, "eval_cut"))
 
 
 STRUCTS: list[type[Struct]] = [

@@ -78,6 +78,7 @@ class GA3CStats(NamedTuple):
     mean_value: float
     gradient_norm: float
     learning_rate: float
+    eval_cut: int
 
 
 OnGA3CEvent = Callable[[GA3CEvent], Any]
@@ -180,10 +181,13 @@ class GA3C(Advanced):
         return, unclipped and not discounted. Between two calls of `advance`; steps of the run do not change. Ctrl-C and
         errors are as for `advance`, but the run can then be advanced.
 
-        greedy: the most probable action is taken; else it is drawn, as agents do."""
+        greedy: the most probable action is taken; else it is drawn, as agents do.
+
+        A game ends after 27,000 steps where the environment tells no limit of its own. RuntimeWarning: one did."""
         mean = ctypes.c_double()
         self._call_watched(lib.gpur_ga3c_evaluate, integer("episodes", episodes), int(flag("greedy", greedy)),
                            ctypes.addressof(mean))
+        self._warn_of_cut_games()
         return mean.value
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from ._learner import DQN
-from ._run import Advanced, Run
+from ._run import Advanced, Run, cut_text
 from ._run_folder import Number, Record
 
 _ROW_SECONDS = 5.0  # between rows of rates; the first one comes at the first look
@@ -60,7 +60,7 @@ class Progress:
         self._rates: dict[str, Number] = dict.fromkeys(record.columns["rates"], math.nan)
         self._first = self._last = self._sample()
         self._looked = self._printed = first_seconds
-        self._has_row = self._has_warned = False
+        self._has_row = self._has_warned = self._has_said_cut = False
 
     # Of the kind of run.
 
@@ -136,6 +136,10 @@ class Progress:
         before, self._last, self._has_row = self._last, self._sample(), True
         self._rates = self._rates_since(before)
         self._record.add("rates", list(self._rates.values()))
+        cut = getattr(self._last.run, "eval_cut", 0)  # Ape-X has a setting of its own, max_episode_steps
+        if cut and not self._has_said_cut:
+            self._has_said_cut = True
+            self.warn(cut_text(cut))
 
     def _rates_since(self, sample: Sample) -> dict[str, Number]:
         """Until the last sample."""

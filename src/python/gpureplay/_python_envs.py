@@ -86,11 +86,11 @@ def _name_of(env: Any) -> str:
 def _limit_of(env: Any) -> int:
     """The steps after which Gymnasium's TimeLimit truncates; 0: there is none. What the spec says holds for an
     environment without its wrappers no more."""
-    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None) or 0
     one = getattr(env, "envs", [env])[0] if hasattr(env, "envs") else env
     while one is not None and type(one).__name__ != "TimeLimit":
         one = getattr(one, "env", None)
-    return int(limit) if one is not None else 0
+    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    return int(getattr(one, "_max_episode_steps", limit) or 0) if one is not None else 0
 
 
 def _seed_of(seed: int) -> int:

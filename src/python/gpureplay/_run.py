@@ -7,6 +7,7 @@ import ctypes
 import functools
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 from . import _c_api
 from ._config import Settings, run_config, settings_of_run, settings_text
+from ._device import caller_depth
 from ._envs import EnvOptions, open_envs
 from ._handle import DeferredSignals, Handle, encoded_path, note_library_threads, refuse_after_fork, says_stop
 from ._inputs import integer
@@ -62,6 +64,7 @@ class RunStats(NamedTuple):
     copy_seconds: float
     eval_seconds: float
     eval_episode: int
+    eval_cut: int
 
 
 OnEvent = Callable[[RunEvent], Any]
@@ -71,6 +74,14 @@ def _event_at(address: int) -> RunEvent:
     given = _c_api.RunEvent.from_address(address)
     kind, *others = (getattr(given, name) for name in RunEvent._fields)
     return RunEvent(_KINDS[kind], *others)
+
+
+def cut_text(count: int) -> str:
+    """For a warning of games of evaluations that were cut off."""
+    return (f"{count} game{'s' if count > 1 else ''} of an evaluation {'were' if count > 1 else 'was'} cut off after "
+            f"{_c_api.EVALUATION_STEPS} steps, as this environment tells no limit and the network may play without "
+            "end; the return is that of those steps. gymnasium.wrappers.TimeLimit(env, steps) sets a limit, and "
+            "max_steps of a game of the library")
 
 
 class Reporter:
@@ -113,6 +124,8 @@ class Advanced(Handle):
     _agent: Learner
     _envs: Envs
     _reporter: Reporter
+    _eval_cut = 0  # of which was warned
+    stats: Any
 
     def _own(self, create: Callable[[int], None], destroy: Callable[[int | None], None]) -> None:
         """Makes the library's run, on top of the agent."""
@@ -125,6 +138,13 @@ class Advanced(Handle):
 
     def _users_of_call(self) -> tuple[Handle, ...]:
         return (self, *self._agent._users_of_call())
+
+    def _warn_of_cut_games(self) -> None:
+        """RuntimeWarning: games of evaluations were cut off since it was called last."""
+        cut = self.stats.eval_cut
+        new, self._eval_cut = cut - self._eval_cut, cut
+        if new:
+            warnings.warn(cut_text(new), RuntimeWarning, stacklevel=caller_depth())
 
     def _failure(self, error: Exception) -> BaseException:
         """The library's error, with what an environment in Python raised as its cause."""
@@ -262,11 +282,15 @@ class Run(Advanced):
         or of a plug-in refused something. After any of these the run has ended, and InvalidArgument is raised again;
         the learner stays usable."""
         self._call_watched(lib.gpur_run_advance, integer("steps", steps, 0))
+        self._warn_of_cut_games()
 
     def evaluate(self) -> None:
         """Evaluates the network as it is now, and waits for it; on_event gets the result. Errors are those of
-        `advance`."""
+        `advance`.
+
+        An episode ends after 27,000 steps where the environment tells no limit of its own. RuntimeWarning: one did."""
         self._call_watched(lib.gpur_run_evaluate)
+        self._warn_of_cut_games()
 
     def stop(self) -> None:
         """Makes `advance` return after the steps that the environments are taking now. The run has then ended, and
