@@ -451,15 +451,17 @@ static void compare_all(model *m)
             CHECK_EQUAL(player_wrong_states(&w->players[i], r), 0);
 }
 
-/* Ids around the visible ones, many of them twice, some of them of no row. */
+/* Ids of visible rows and of some before them, many of them twice. */
 static void update(model *m)
 {
     layouts_fixture *const w = &m->fixture;
     int64_t ids[MAX_BATCH];
     float priorities[MAX_BATCH];
     const int64_t count = 1 + xorshift_below(&w->random, w->config.max_batch), last = last_visible(m);
+    if (last < 0)
+        return;
     for (int64_t i = 0; i < count; i++) {
-        ids[i] = last + 3 - xorshift_below(&w->random, w->config.capacity + 6);
+        ids[i] = last - xorshift_below(&w->random, last < w->config.capacity + 3 ? last + 1 : w->config.capacity + 3);
         priorities[i] = tagged_priority(xorshift_below(&w->random, 1 << 20));
         if (isnan(priorities[i]))
             priorities[i] = 4096.0f;
