@@ -201,6 +201,10 @@ double gpur_recent_median(const gpur_recent *recent);
  */
 gpur_status gpur_apex_take_block(gpur_member *member, const void *block, int64_t bytes, int64_t steps);
 
+/* The same for the block of a worker, whose header has been read. A worker that this run has not met is met if its
+ * whole block is good: so a bad one cannot take the place of another worker. */
+gpur_status gpur_apex_take_workers_block(gpur_member *worker, const void *block, const gpur_block_header *header);
+
 /* Counts a block that was refused before it came here. */
 void gpur_apex_count_refused(gpur_apex *apex);
 
@@ -209,12 +213,6 @@ gpur_status gpur_apex_take_episode(gpur_member *member, const gpur_actor_episode
 
 /* Takes the last number of steps. */
 void gpur_apex_take_end(gpur_member *member, int64_t steps);
-
-/* A worker that this run has not met goes on from the block that came: what came before is not missed, since another
- * run of the learner may have taken it. So does one that was started again, if it writes to a folder, which others may
- * empty; of one that the caller carries the blocks before are missed. A block that is bad anywhere is counted as
- * refused, and its worker is not met: so it cannot take the place of another one. */
-gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header, const void *block, int64_t bytes);
 
 /* Counts the start of a worker that the caller carries, and the end of the incarnation before it. Under the lock. */
 void gpur_apex_count_start(gpur_member *worker);

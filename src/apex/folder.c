@@ -126,16 +126,12 @@ static gpur_status take_file(gpur_apex *apex, const char *path)
     gpur_member *const worker = &apex->folder->workers[header.actor];
     worker->apex = apex;
     worker->place = (int32_t)header.actor;
-    status = gpur_apex_meet(worker, &header, apex->folder->block, bytes);
+    const int64_t before = worker->blocks;
+    status = gpur_apex_take_workers_block(worker, apex->folder->block, &header);
     if (is_bad(status))
         return set_aside(apex, path);
     GPUR_TRY(status);
-    const int is_new = header.sequence >= worker->next_sequence;
-    status = gpur_apex_take_block(worker, apex->folder->block, bytes, header.first_step + header.rows);
-    if (is_bad(status))
-        return set_aside(apex, path);
-    GPUR_TRY(status);
-    apex->folder->taken += is_new;
+    apex->folder->taken += worker->blocks - before;
     GPUR_TRY(delete_file(path));
     return publish_when_due(apex);
 }

@@ -83,11 +83,10 @@ static gpur_status wait_to_insert(const gpur_member *member, int64_t rows)
     return status;
 }
 
-static gpur_status append(gpur_member *member, const void *block, int64_t bytes)
+static gpur_status append(gpur_member *member, const gpur_block_view *block)
 {
-    gpur_block_info info = {.size = sizeof info};
     for (int32_t i = 0; i < member->apex->config.replicate; i++)
-        GPUR_TRY(gpur_writer_append_block(member->writer, block, bytes, &info));
+        GPUR_TRY(gpur_writer_append_view(member->writer, block));
     return GPUR_OK;
 }
 
@@ -117,42 +116,42 @@ static int64_t begin_insert(gpur_member *member, int64_t rows, int64_t steps)
 }
 
 /* Under the lock. */
-static void count_block(gpur_member *member, const gpur_block_info *info)
+static void count_block(gpur_member *member, const gpur_block_header *h)
 {
     gpur_apex *const apex = member->apex;
-    const int64_t gap = info->sequence - member->next_sequence;
-    member->next_sequence = info->sequence + 1;
+    const int64_t gap = h->sequence - member->next_sequence;
+    member->next_sequence = h->sequence + 1;
     member->gaps += gap;
     member->blocks++;
-    member->rows += info->rows;
+    member->rows += h->rows;
     member->has_sent = 1;
     member->heard = gpur_clock_seconds();
     apex->counts.lost_blocks += gap;
     apex->counts.blocks++;
-    apex->counts.rows += info->rows;
-    apex->counts.bytes += info->bytes;
-    gpur_recent_add(&apex->ages, (double)(apex->base_steps + apex->counts.train_steps - info->version));
+    apex->counts.rows += h->rows;
+    apex->counts.bytes += GPUR_BLOCK_HEADER + h->payload_bytes;
+    gpur_recent_add(&apex->ages, (double)(apex->base_steps + apex->counts.train_steps - h->weights_version));
 }
 
-static gpur_status insert(gpur_member *member, const void *block, int64_t bytes, const gpur_block_info *info,
-                          int64_t steps)
+static gpur_status insert(gpur_member *member, const gpur_block_view *block, int64_t steps)
 {
     gpur_apex *const apex = member->apex;
+    const int64_t rows = block->header.rows;
     gpur_mutex_lock(&apex->lock);
-    const gpur_status waited = wait_to_insert(member, info->rows);
-    const int64_t more = waited == GPUR_OK ? begin_insert(member, info->rows, steps) : 0;
+    const gpur_status waited = wait_to_insert(member, rows);
+    const int64_t more = waited == GPUR_OK ? begin_insert(member, rows, steps) : 0;
     gpur_mutex_unlock(&apex->lock);
     GPUR_TRY(waited);
     const double begin = gpur_clock_seconds();
-    const gpur_status status = append(member, block, bytes);
+    const gpur_status status = append(member, block);
     const int can_sample = gpur_replay_can_sample(apex->replay);
     gpur_mutex_lock(&apex->lock);
     apex->inserting--;
     apex->receive_seconds += gpur_clock_seconds() - begin;
     if (status == GPUR_OK)
-        count_block(member, info);
+        count_block(member, &block->header);
     else
-        gpur_limiter_count(&apex->limiter, -info->rows, 0);
+        gpur_limiter_count(&apex->limiter, -rows, 0);
     if (status != GPUR_OK)
         add_steps(member, -more);
     apex->limiter.has_begun |= can_sample;
@@ -161,21 +160,14 @@ static gpur_status insert(gpur_member *member, const void *block, int64_t bytes,
     return status;
 }
 
-/* Refuses what is no block of this actor's, by its header and its checksum; the rest is checked as it is appended. A
- * block that was taken before is no error: *is_new becomes 0. */
-static gpur_status check(gpur_member *member, const void *block, int64_t bytes, gpur_block_info *info, int *is_new)
+/* Refuses a block of another actor. */
+static gpur_status check_source(const gpur_member *member, const gpur_block_header *h)
 {
-    gpur_apex *const apex = member->apex;
-    gpur_block_header header;
-    GPUR_TRY(gpur_block_read_header(&apex->format->spec, block, bytes, &header));
-    GPUR_TRY(gpur_block_tell(&header, info));
-    GPUR_REQUIRE(info->actor == member->place && info->incarnation == member->incarnation &&
-                     info->rows <= apex->config.block_rows,
+    const int64_t most = member->apex->config.block_rows;
+    GPUR_REQUIRE(h->actor == member->place && h->incarnation == member->incarnation && h->rows <= most,
                  "a block is of actor %" PRId64 ", incarnation %" PRId64 ", and has %" PRId64
-                 " rows; it must be of actor %d, incarnation %" PRId64 ", and have at most %d",
-                 info->actor, info->incarnation, info->rows, (int)member->place, member->incarnation,
-                 (int)apex->config.block_rows);
-    *is_new = info->sequence >= member->next_sequence;
+                 " rows; it must be of actor %d, incarnation %" PRId64 ", and have at most %" PRId64,
+                 h->actor, h->incarnation, h->rows, (int)member->place, member->incarnation, most);
     return GPUR_OK;
 }
 
@@ -195,16 +187,14 @@ void gpur_apex_count_refused(gpur_apex *apex)
     gpur_mutex_unlock(&apex->lock);
 }
 
-gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header, const void *block, int64_t bytes)
+/* A worker that this run has not met goes on from the block that came: what came before is not missed, since another
+ * run of the learner may have taken it. So does one that was started again, if it writes to a folder, which others may
+ * empty; of one that the caller carries the blocks before are missed. */
+static gpur_status meet(gpur_member *worker, const gpur_block_header *header)
 {
     gpur_apex *const apex = worker->apex;
     if (worker->writer && worker->incarnation == header->incarnation)
         return GPUR_OK;
-    const gpur_status checked = gpur_block_check(apex->format, block, bytes, NULL);
-    if (checked != GPUR_OK) {
-        gpur_apex_count_refused(apex);
-        return checked;
-    }
     GPUR_TRY(gpur_member_open_writer(worker));
     gpur_mutex_lock(&apex->lock);
     const int has_started = worker->is_running && worker->incarnation == header->incarnation;
@@ -217,17 +207,44 @@ gpur_status gpur_apex_meet(gpur_member *worker, const gpur_block_header *header,
     return GPUR_OK;
 }
 
-gpur_status gpur_apex_take_block(gpur_member *member, const void *block, int64_t bytes, int64_t steps)
+/* Counts a block that was refused, or was taken before, which is no error. */
+static gpur_status judge(gpur_member *member, gpur_status status, int is_new)
 {
-    gpur_block_info info = {.size = sizeof info};
-    int is_new = 0;
-    gpur_status status = check(member, block, bytes, &info, &is_new);
-    if (status == GPUR_OK && is_new)
-        status = insert(member, block, bytes, &info, steps);
     const int is_refused = status == GPUR_INVALID_ARGUMENT || status == GPUR_FILE_ERROR;
     if (is_refused || (status == GPUR_OK && !is_new))
         gpur_apex_count_refused(member->apex);
     return status;
+}
+
+gpur_status gpur_apex_take_block(gpur_member *member, const void *block, int64_t bytes, int64_t steps)
+{
+    gpur_block_header header;
+    gpur_block_view view = {.memory = NULL};
+    gpur_status status = gpur_block_read_header(&member->apex->format->spec, block, bytes, &header);
+    if (status == GPUR_OK)
+        status = check_source(member, &header);
+    const int is_new = status == GPUR_OK && header.sequence >= member->next_sequence;
+    if (is_new)
+        status = gpur_block_open(&member->apex->format->spec, block, &header, &view);
+    if (is_new && status == GPUR_OK)
+        status = insert(member, &view, steps);
+    gpur_block_close(&view);
+    return judge(member, status, is_new);
+}
+
+gpur_status gpur_apex_take_workers_block(gpur_member *worker, const void *block, const gpur_block_header *header)
+{
+    gpur_block_view view;
+    gpur_status status = gpur_block_open(&worker->apex->format->spec, block, header, &view);
+    if (status == GPUR_OK)
+        status = meet(worker, header);
+    if (status == GPUR_OK)
+        status = check_source(worker, header);
+    const int is_new = status == GPUR_OK && header->sequence >= worker->next_sequence;
+    if (is_new)
+        status = insert(worker, &view, header->first_step + header->rows);
+    gpur_block_close(&view);
+    return judge(worker, status, is_new);
 }
 
 gpur_status gpur_apex_take_episode(gpur_member *member, const gpur_actor_episode *episode, int64_t steps)

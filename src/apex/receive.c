@@ -69,9 +69,7 @@ static gpur_status receive(gpur_apex *apex, const void *block, int64_t bytes)
         gpur_apex_count_refused(apex);
         return status;
     }
-    gpur_member *const worker = &apex->workers[header.actor];
-    GPUR_TRY(gpur_apex_meet(worker, &header, block, bytes));
-    return gpur_apex_take_block(worker, block, bytes, header.first_step + header.rows);
+    return gpur_apex_take_workers_block(&apex->workers[header.actor], block, &header);
 }
 
 static int is_of_the_block(gpur_status status)

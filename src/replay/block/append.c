@@ -18,11 +18,13 @@ enum { SMALL_BYTES = 4096 }; /* up to here, copying is faster than releasing the
 typedef struct block_job {
     gpur_writer *writer;
     gpur_block_spec spec;
-    gpur_block_view view;
+    const gpur_block_view *view;
 } block_job;
 
-static gpur_status check_fits(const gpur_replay *replay, const gpur_block_header *h)
+/* Checks that the writer can append the block. */
+static gpur_status check_can_append(const gpur_writer *writer, const gpur_block_header *h)
 {
+    const gpur_replay *const replay = writer->replay;
     const int64_t rows = replay->config.block_rows, frames = replay->layout.frame_layout.block_frames;
     GPUR_REQUIRE(h->rows <= rows,
                  "the block has %" PRId64 " rows; a staging block of this replay has block_rows = %" PRId64
@@ -32,6 +34,9 @@ static gpur_status check_fits(const gpur_replay *replay, const gpur_block_header
                  "the block has %" PRId64 " frames; a staging block of this replay has room for %" PRId64
                  ": set block_rows, now %" PRId64 ", to twice the rows of a block",
                  h->frames, frames, rows);
+    GPUR_REQUIRE(writer->config.link_appends || !gpur_schema_has_previous(&replay->schema),
+                 "the schema has a field \"previous\", and the ids that belong into it are not known where a block is "
+                 "packed: set gpur_writer_config.link_appends to 1, and give each actor a writer of its own");
     return GPUR_OK;
 }
 
@@ -39,11 +44,11 @@ static gpur_status check_fits(const gpur_replay *replay, const gpur_block_header
 static void record_rows(gpur_replay *replay, const block_job *in, int64_t first_frame)
 {
     int64_t named = 0;
-    for (int64_t row = 0; row < in->view.header.rows; row++) {
+    for (int64_t row = 0; row < in->view->header.rows; row++) {
         const int64_t head = first_frame + named;
         int64_t oldest = head;
         uint32_t links[GPUR_MAX_LINKS];
-        gpur_block_read_links(&in->spec, in->view.rows + row * in->spec.row_bytes, links);
+        gpur_block_read_links(&in->spec, in->view->rows + row * in->spec.row_bytes, links);
         for (int32_t i = 0; i < gpur_block_links(&in->spec); i++) {
             named = gpur_max(named, links[i]);
             if (links[i] > 0)
@@ -82,12 +87,12 @@ static void link_rows(gpur_writer *writer, const gpur_claim *claim)
 static void fill(const gpur_replay *replay, const block_job *in, const gpur_claim *claim)
 {
     const int64_t row_bytes = in->spec.row_bytes, frame_bytes = in->spec.frame_bytes;
-    const gpur_column rows = {claim->rows, in->view.rows, replay->layout.rows.pitch, row_bytes, row_bytes};
-    const gpur_column frames = {claim->frames, in->view.frames, replay->layout.frame_layout.pitch, frame_bytes,
+    const gpur_column rows = {claim->rows, in->view->rows, replay->layout.rows.pitch, row_bytes, row_bytes};
+    const gpur_column frames = {claim->frames, in->view->frames, replay->layout.frame_layout.pitch, frame_bytes,
                                 frame_bytes};
     gpur_copy_column(&rows, claim->count);
-    if (in->view.header.frames > 0)
-        gpur_copy_column(&frames, in->view.header.frames);
+    if (in->view->header.frames > 0)
+        gpur_copy_column(&frames, in->view->header.frames);
     if (gpur_block_links(&in->spec) > 0)
         place_links(replay, in, claim);
     link_rows(in->writer, claim);
@@ -105,7 +110,7 @@ static void follow_block(gpur_writer *writer, const gpur_block_header *h)
 /* Requires the window lock; copies much without it. */
 static gpur_status append_locked(gpur_replay *replay, block_job *in)
 {
-    const gpur_block_header *const h = &in->view.header;
+    const gpur_block_header *const h = &in->view->header;
     gpur_claim claim;
     GPUR_TRY(gpur_ingest_claim_all(&replay->ingest, h->rows, h->frames, gpur_ingest_may_wait(&replay->ingest), &claim));
     const int holds_lock = h->raw_bytes <= SMALL_BYTES;
@@ -122,41 +127,56 @@ static gpur_status append_locked(gpur_replay *replay, block_job *in)
 
 static gpur_status append(gpur_replay *replay, block_job *in)
 {
-    gpur_ingest_begin_call(&replay->ingest);
-    const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, in->view.header.rows);
+    gpur_ingest *const ingest = &replay->ingest;
+    gpur_ingest_begin_call(ingest);
+    const gpur_append_clock clock = gpur_append_clock_begin(ingest, in->view->header.rows);
     const gpur_status status = append_locked(replay, in);
-    gpur_append_clock_end(&clock, &replay->ingest);
-    gpur_ingest_end_call(&replay->ingest);
+    gpur_append_clock_end(&clock, ingest);
+    gpur_ingest_end_call(ingest);
     return status;
 }
 
-static gpur_status check_actions(const gpur_writer *writer, const block_job *in)
+static gpur_status check_actions(const block_job *in)
 {
-    const int32_t action = writer->fields.action, stored = action < 0 ? -1 : in->spec.layout->stored[action];
+    const int32_t action = in->writer->fields.action, stored = action < 0 ? -1 : in->spec.layout->stored[action];
     if (stored < 0)
         return GPUR_OK;
-    return gpur_writer_check_actions(writer, in->view.rows + in->spec.layout->rows.fields[stored].offset,
-                                     in->view.header.rows, in->spec.row_bytes, "row", GPUR_FILE_ERROR);
+    return gpur_writer_check_actions(in->writer, in->view->rows + in->spec.layout->rows.fields[stored].offset,
+                                     in->view->header.rows, in->spec.row_bytes, "row", GPUR_FILE_ERROR);
+}
+
+static block_job job_of(gpur_writer *writer, const gpur_block_view *view)
+{
+    const gpur_replay *const replay = writer->replay;
+    return (block_job){writer, gpur_block_spec_of(&replay->config, &replay->schema, &replay->layout), view};
+}
+
+static gpur_status append_checked(block_job *in)
+{
+    GPUR_TRY(check_actions(in));
+    return append(in->writer->replay, in);
+}
+
+gpur_status gpur_writer_append_view(gpur_writer *writer, const gpur_block_view *view)
+{
+    block_job in = job_of(writer, view);
+    GPUR_TRY(check_can_append(writer, &view->header));
+    return append_checked(&in);
 }
 
 gpur_status gpur_writer_append_block(gpur_writer *writer, const void *block, int64_t bytes, gpur_block_info *info)
 {
     gpur_block_header header;
+    gpur_block_view view;
     GPUR_REQUIRE(writer, "writer is NULL");
     if (info)
         GPUR_TRY(gpur_sized_check(info, "gpur_block_info"));
-    gpur_replay *const replay = writer->replay;
-    block_job in = {.writer = writer, .spec = gpur_block_spec_of(&replay->config, &replay->schema, &replay->layout)};
-    GPUR_REQUIRE(writer->config.link_appends || !gpur_schema_has_previous(&replay->schema),
-                 "the schema has a field \"previous\", and the ids that belong into it are not known where a block is "
-                 "packed: set gpur_writer_config.link_appends to 1, and give each actor a writer of its own");
+    block_job in = job_of(writer, &view);
     GPUR_TRY(gpur_block_read_header(&in.spec, block, bytes, &header));
-    GPUR_TRY(check_fits(replay, &header));
-    gpur_status status = gpur_block_open(&in.spec, block, &header, &in.view);
+    GPUR_TRY(check_can_append(writer, &header));
+    gpur_status status = gpur_block_open(&in.spec, block, &header, &view);
     if (status == GPUR_OK)
-        status = check_actions(writer, &in);
-    if (status == GPUR_OK)
-        status = append(replay, &in);
-    gpur_block_close(&in.view);
+        status = append_checked(&in);
+    gpur_block_close(&view);
     return status == GPUR_OK ? gpur_block_tell(&header, info) : status;
 }

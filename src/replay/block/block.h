@@ -107,13 +107,18 @@ typedef struct gpur_block_view {
     unsigned char *memory;       /* of the payload, if it was compressed */
 } gpur_block_view;
 
-/* Checks all of a block that its header and its checksum tell. */
+/* A block is checked once, in two steps, and then appended as a view. The first step checks all that its header and its
+ * checksum tell. */
 gpur_status gpur_block_read_header(const gpur_block_spec *spec, const void *block, int64_t bytes,
                                    gpur_block_header *header);
 
-/* Finds and checks rows and frames of a block whose header has been read. To be closed whatever this returns. */
+/* The second step finds and checks rows and frames of a block whose header has been read. The view is valid as long as
+ * `block` is there. To be closed whatever this returns. */
 gpur_status gpur_block_open(const gpur_block_spec *spec, const void *block, const gpur_block_header *header,
                             gpur_block_view *view);
+
+/* gpur_writer_append_block of a block that was checked as one of the writer's replay. */
+gpur_status gpur_writer_append_view(gpur_writer *writer, const gpur_block_view *view);
 /* Refuses numbers of frames that are not finite, if they must be. */
 gpur_status gpur_block_check_finite_frames(const gpur_block_spec *spec, const void *frames, int64_t count,
                                            gpur_status refusal);
