@@ -2,7 +2,10 @@
 """What may be given, that it arrives as the numbers it was, and what is refused."""
 
 import array
+import contextlib
+import copy
 import itertools
+import re
 import warnings
 
 import gpureplay
@@ -455,10 +458,10 @@ DOORS = {
     "sequences": ({"sequences": True}, lambda buffer: buffer.add),
 }
 ONE_MEMORY = {
-    "an array": lambda shown: (shown, shown),
-    "a view": lambda shown: (shown, shown[...]),
-    "an array to be converted": lambda shown: (shown.astype(np.float64),) * 2,
-    "a list": lambda shown: (shown.tolist(),) * 2,
+    "an array": lambda shown: shown,
+    "a view": lambda shown: shown,
+    "an array to be converted": lambda shown: shown.astype(np.float64),
+    "a list": lambda shown: shown.tolist(),
 }
 
 
@@ -467,28 +470,61 @@ ONE_MEMORY = {
 def test_a_next_obs_that_has_overwritten_obs_is_refused(door, form):
     settings, method_of = DOORS[door]
     with gpureplay.ReplayBuffer(64, STEP, device="cpu", num_envs=3, autoreset="disabled", **settings) as buffer:
-        method, shown = method_of(buffer), np.arange(6, dtype=np.float32).reshape(3, 2)
-        step = {"action": [0, 1, 2], "reward": np.ones(3), "terminated": [False] * 3}
-        obs, next_obs = ONE_MEMORY[form](shown)
-        with pytest.raises(ValueError, match=r"obs and next_obs are the same memory.* keep obs = next_obs.copy\(\)"):
-            method(obs=obs, next_obs=next_obs, **step)
-        assert buffer.stats.appended == 0
-        for _ in range(4):  # as the message says
-            obs = shown.copy()
-            shown += 1
-            method(obs=obs, next_obs=shown, **step)
+        method, shown = method_of(buffer), ONE_MEMORY[form](np.arange(6, dtype=np.float32).reshape(3, 2))
+        step = {"action": [0, 1, 2], "reward": np.ones(3)}
+        refused = pytest.raises(ValueError, match=r"obs and next_obs are the same memory.* keep obs = "
+                                                  r"(next_obs\.copy\(\)|copy\.deepcopy\(next_obs\)) for")
+        if "extend" not in door:  # nothing has changed; then numbers of an episode that has just ended
+            for _ in range(3):
+                method(obs=shown, next_obs=shown[...] if form == "a view" else shown, terminated=[False] * 3, **step)
+            method(obs=shown, next_obs=shown, terminated=[False, True, False], **step)
+            shown[1] = [7, 7] if form == "a list" else 7
+            method(obs=shown, next_obs=shown, terminated=[False] * 3, **step)
+            shown[1][0] += 1
         buffer.flush()
-        batch = buffer.gather(np.arange(len(buffer)))
-        assert len(batch) >= 9 and (batch.next_obs - batch.obs == settings.get("n_step", 1)).all()
+        added = buffer.stats.appended
+        with refused:
+            method(obs=shown, next_obs=shown, terminated=[False] * 3, **step)
+        assert buffer.stats.appended == added
+        buffer.reset() if "writer" not in door else method.__self__.reset()
+        for _ in range(4):  # as the message says
+            obs = copy.deepcopy(shown)
+            shown[0][0] += 1
+            method(obs=obs, next_obs=shown, terminated=[False] * 3, **step)
+        buffer.flush()
+        batch = buffer.gather(np.arange(len(buffer) - 9, len(buffer)))
+        changed = np.asarray(batch.next_obs) - np.asarray(batch.obs)
+        assert (changed.reshape(-1, 3, 2)[:, 0, 0] == settings.get("n_step", 1)).all()
+
+
+GOAL = gymnasium.spaces.Dict({"at": gymnasium.spaces.Box(-9, 9, (2,)), "goal": gymnasium.spaces.Box(-9, 9, (2,))})
+
+
+@pytest.mark.parametrize("flatten", [False, True])
+def test_a_goal_may_be_the_same_array_each_time_and_the_advice_for_a_dict_helps(flatten):
+    goal, rest = np.ones(2, np.float32), {"action": 0, "reward": 0.0, "terminated": False}
+    with gpureplay.ReplayBuffer(64, GOAL, gymnasium.spaces.Discrete(2), device="cpu", flatten=flatten) as buffer:
+        for at in range(5):
+            next_obs = {"at": np.full(2, at + 1), "goal": goal}
+            buffer.add(obs={"at": np.full(2, at), "goal": goal}, next_obs=next_obs, **rest)
+        many = {name: np.zeros((3, 2), np.float32) for name in ("at", "goal")}
+        ends = {"action": [0] * 3, "reward": [0] * 3, "terminated": [False] * 3, "truncated": [False] * 3}
+        buffer.extend(obs=many, next_obs={**many, "at": np.ones((3, 2))}, **ends)
+        with pytest.raises(ValueError, match=r"^obs and next_obs are the same memory, so .* keep obs = copy.deepcopy"):
+            buffer.extend(obs=many, next_obs=many, **ends)
+        assert buffer.stats.appended == 8
+        goal += 1
+        next_obs = {"at": np.full(2, 6), "goal": goal}
+        with pytest.raises(ValueError, match=r"same memory in obs.goal, and its numbers .* in that step, too") as error:
+            buffer.add(obs={"at": np.full(2, 5), "goal": goal}, next_obs=next_obs, **rest)
+        given = {"copy": copy, "next_obs": next_obs}
+        exec(re.search(r"keep (.*) for the next", str(error.value)).group(1), given)
+        goal += 1
+        buffer.add(obs=given["obs"], next_obs=next_obs, **rest)
+        assert buffer.stats.appended == 9
 
 
 def test_every_pair_of_a_schema_counts_but_numbers_and_parts_of_a_trajectory_do_not():
-    leaf = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
-    space = gymnasium.spaces.Dict({"a": leaf, "b": leaf})
-    with gpureplay.ReplayBuffer(64, space, gymnasium.spaces.Discrete(2), device="cpu") as buffer:
-        shown, rest = np.zeros(2, np.float32), {"action": 0, "reward": 0.0, "terminated": False}
-        with pytest.raises(ValueError, match="obs.b and next_obs.b are the same memory"):
-            buffer.add(obs={"a": np.zeros(2), "b": shown}, next_obs={"a": np.zeros(2), "b": shown}, **rest)
     with gpureplay.ReplayBuffer(64, {"state": "int64", "next_state": "int64"}, device="cpu") as buffer:
         state, states = np.int64(3), np.arange(10)
         buffer.add(state=state, next_state=state)
@@ -498,21 +534,28 @@ def test_every_pair_of_a_schema_counts_but_numbers_and_parts_of_a_trajectory_do_
         with pytest.raises(ValueError, match="state and next_state are the same memory"):
             buffer.extend(state=states, next_state=states)
         assert len(buffer) == 11
+        buffer.add(state=states[:1], next_state=states[:1])
+        states += 1
+        with pytest.raises(ValueError, match="state and next_state are the same memory"):
+            buffer.add(state=states[:1], next_state=states[:1])
 
 
 def test_a_vector_that_shows_one_array_is_refused_and_the_advice_helps():
-    envs = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("gymnasium:CartPole-v1")] * 2, copy=False)
-    with gpureplay.ReplayBuffer.for_env(100, envs, device="cpu") as buffer:
-        obs, _ = envs.reset(seed=0)
-        next_obs, reward, terminated, truncated, _ = envs.step(np.zeros(2, int))
-        rest = {"action": [0, 0], "reward": reward, "terminated": terminated, "truncated": truncated}
-        with pytest.raises(ValueError, match="vectors made with copy=True"):
-            buffer.add(obs=obs, next_obs=next_obs, **rest)
-        obs = next_obs.copy()
-        next_obs = envs.step(np.ones(2, int))[0]
-        buffer.add(obs=obs, next_obs=next_obs, **rest)
-        batch = buffer.gather([0, 1])
-        assert (batch.obs != batch.next_obs).any(axis=1).all()
+    envs = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("gymnasium:CartPole-v1")] * 40, copy=False)
+    for helps in (False, True):
+        with gpureplay.ReplayBuffer.for_env(4000, envs, device="cpu") as buffer:
+            obs, _ = envs.reset(seed=0)
+            obs = obs.copy() if helps else obs
+            steps = 0
+            with contextlib.nullcontext() if helps else pytest.raises(ValueError, match="vectors made with copy=True"):
+                for steps in range(60):
+                    next_obs, reward, terminated, truncated, info = envs.step(np.ones(40, int))
+                    buffer.add(obs=obs, action=np.ones(40, int), reward=reward, next_obs=next_obs,
+                               terminated=terminated, truncated=truncated, info=info)
+                    obs = next_obs.copy() if helps else next_obs
+            assert steps == (59 if helps else 1)
+            rows = buffer.gather(np.arange(len(buffer)))
+            assert not helps or (np.asarray(rows.obs) != np.asarray(rows.next_obs)).any(axis=1).all()
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])

@@ -431,12 +431,19 @@ def test_a_flattened_next_obs_of_the_same_memory_is_refused(name):
                                 flatten=True) as buffer:
         batch = gymnasium.vector.utils.batch_space(space, 2)
         obs, rest = batch.sample(), {"action": [0, 1], "reward": [0, 0], "terminated": [False] * 2}
-        for method in (buffer.add, buffer.extend, buffer.writer(2, "disabled").add):
-            given = {**rest, "truncated": [False] * 2}
-            with pytest.raises(ValueError, match="are the same memory"):
-                method(obs=obs, next_obs=obs, **given)
-            assert buffer.stats.appended == len(buffer) == 0
-        buffer.add(obs=obs, next_obs=copy.deepcopy(obs), **rest)
+        with pytest.raises(ValueError, match="are the same memory"):
+            buffer.extend(obs=obs, next_obs=obs, truncated=[False] * 2, **rest)
+        for method in (buffer.add, buffer.writer(2, "disabled").add):
+            added = buffer.stats.appended
+            method(obs=obs, next_obs=obs, **rest)
+            leaf = obs  # of the environment, which changes it
+            while isinstance(leaf, (dict, tuple)):
+                leaf = leaf[min(leaf) if isinstance(leaf, dict) else 0]
+            leaf[...] = leaf.max() - leaf + leaf.min() + (leaf.max() == leaf.min())
+            with pytest.raises(ValueError, match="are the same memory.*have changed since the step before"):
+                method(obs=obs, next_obs=obs, **rest)
+            assert buffer.stats.appended == added + 2
+            leaf[...] = leaf.min()
 
 
 @pytest.mark.parametrize("name", ["Discrete", "Tuple", "Dict"])

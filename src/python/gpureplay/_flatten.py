@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._device import caller_depth
-from ._inputs import convert, refuse_same_memory
+from ._inputs import convert
 from ._schema import Field, obs_field
 from ._spaces import is_a, kind_of, parts_of, refuse_axes, refuse_long_vectors, refuse_observations, warn_of_bytes
 
@@ -81,10 +81,7 @@ class Flattener:
             np.empty((0, *self.field.shape), self.field.dtype)
 
     def of_step(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values that `add` was given, with flattened observations. ValueError: obs and next_obs are the same
-        memory, which their vectors would not show."""
-        if "obs" in values and "next_obs" in values:
-            refuse_same_memory("obs", values["obs"], values["next_obs"])
+        """The values that `add` was given, with flattened observations."""
         return {name: self.read(value) if name in ("obs", "next_obs") else value for name, value in values.items()}
 
     def of_final(self, given: Any) -> Any:

@@ -9,7 +9,7 @@ import functools
 import math
 import operator
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -359,23 +359,96 @@ def _place_of(value: Any) -> tuple[Any, ...] | None:
     return (id(value),) if isinstance(value, list) else None
 
 
-def refuse_same_memory(name: str, value: Any, following: Any) -> None:
-    """ValueError: a value and that of `next_` and its name are the same memory, or parts of them, if they are dicts,
-    tuples, or lists of such."""
+def _pairs_in(name: str, value: Any, following: Any) -> Iterator[tuple[str, Any, Any, bool]]:
+    """(name, value, value of next_, whether both are the same memory) of a value and of its parts, if it is a dict, a
+    tuple, or a list of such."""
     if isinstance(value, Mapping) and isinstance(following, Mapping):
         for key in value.keys() & following.keys():
-            refuse_same_memory(f"{name}.{key}", value[key], following[key])
+            yield from _pairs_in(f"{name}.{key}", value[key], following[key])
     elif isinstance(value, tuple) and isinstance(following, tuple):
         for key, parts in enumerate(zip(value, following)):
-            refuse_same_memory(f"{name}.{key}", *parts)
-    elif isinstance(value, list) and isinstance(following, list) and value is not following:
-        for parts in zip(value, following):
-            if isinstance(parts[0], (Mapping, tuple)):
-                refuse_same_memory(name, *parts)
-    elif (place := _place_of(value)) is not None and place == _place_of(following):
-        raise ValueError(f"{name} and next_{name} are the same memory, so that both have what was written there last; "
-                         f"they must be arrays of their own: keep {name} = next_{name}.copy() for the next step, or "
-                         "let the environments give copies, as vectors made with copy=True do")
+            yield from _pairs_in(f"{name}.{key}", *parts)
+    elif isinstance(value, list) and isinstance(following, list) and value is not following \
+            and isinstance((value or [None])[0], (Mapping, tuple)):
+        for at, parts in enumerate(zip(value, following)):
+            yield from _pairs_in(f"{name}[{at}]", *parts)
+    else:
+        place = _place_of(value)
+        yield name, value, following, place is not None and place == _place_of(following)
+
+
+def _memory_refusal(name: str, value: Any, why: str) -> ValueError:
+    copied = f"next_{name}.copy()" if isinstance(value, np.ndarray) else f"copy.deepcopy(next_{name})"
+    keep = f"{name} = {copied}" if name.isidentifier() else f"a copy of next_{name}"
+    return ValueError(f"{name} and next_{name} are the same memory{why}; they must be arrays of their own: keep {keep} "
+                      "for the next step, or let the environments give copies, as vectors made with copy=True do")
+
+
+def _named_pairs(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for name, value in values.items():
+        if f"next_{name}" in values:
+            yield name, value, values[f"next_{name}"]
+
+
+def refuse_one_memory(values: Mapping[str, Any]) -> None:
+    """ValueError: of finished transitions a value and that of `next_` and its name are the same memory, with all their
+    parts. Parts alone may be, as a goal that stays."""
+    for name, value, following in _named_pairs(values):
+        pairs = list(_pairs_in(name, value, following))
+        if pairs and all(is_same for *_, is_same in pairs):
+            raise _memory_refusal(name, value, ", so that both have what was written there last")
+
+
+class Overwritten:
+    """Finds what an environment has changed in place after it gave it: where `obs` and `next_obs` of a step, or parts
+    of them, are the same memory, the numbers of obs are lost if they were others when the step before gave that memory
+    as next_obs. An environment may give the same array again where nothing in it has changed, as a goal."""
+
+    def __init__(self, num_envs: int) -> None:
+        self._num_envs = num_envs
+        self._given: dict[str, tuple[Any, np.ndarray]] = {}  # by the step before: next_obs itself, and a copy
+        self._found: dict[str, tuple[Any, np.ndarray]] = {}  # by the present one
+        self._goes_on = np.zeros(num_envs, np.bool_)  # environments whose episode the step before did not end
+
+    def refuse(self, values: Mapping[str, Any]) -> None:
+        """ValueError: numbers were changed in place."""
+        self._found = {}
+        for root, whole, after in _named_pairs(values):
+            for name, _, following, is_same in _pairs_in(root, whole, after):
+                if is_same:
+                    self._compare(root, whole, name, following)
+
+    def _compare(self, root: str, whole: Any, name: str, following: Any) -> None:
+        try:
+            now = np.array(following)
+        except (TypeError, ValueError, RuntimeError):  # nothing that can be added
+            return
+        before, copied = self._given.get(name, (None, now))
+        if before is not None and _place_of(before) == _place_of(following) and self._differ(copied, now):
+            part = "" if name == root else f" in {name}"
+            raise _memory_refusal(root, whole, f"{part}, and its numbers have changed since the step before, so that "
+                                               "both have what was written there last, in that step, too")
+        self._found[name] = following, now
+
+    def _differ(self, before: np.ndarray, now: np.ndarray) -> bool:
+        """Where an episode has ended, the environment may have begun anew in the same memory."""
+        if self._num_envs > 1 and now.shape[:1] == (self._num_envs,):
+            before, now = before[self._goes_on], now[self._goes_on]
+        elif not self._goes_on.all():
+            return False
+        return before.tobytes() != now.tobytes()
+
+    def note_step(self, values: Mapping[str, Any]) -> None:
+        """The step was added."""
+        self._given, self._found = self._found, {}
+        self._goes_on[...] = True
+        for name in ("terminated", "truncated") if self._given else ():
+            ended = np.asarray(values.get(name, False)).astype(np.bool_)
+            self._goes_on &= ~ended.reshape(-1) if ended.size == self._num_envs else not ended.any()
+
+    def forget(self) -> None:
+        """Environments were reset."""
+        self._given = {}
 
 
 class Columns:
@@ -384,8 +457,6 @@ class Columns:
     def __init__(self, fields: list[Field], num_envs: int, device: StreamWaiter | None):
         self._fields, self._num_envs, self._device = fields, num_envs, device
         self._names = {field.name for field in fields}
-        # obs and next_obs, or leaves of them, say. In the same memory the second would have overwritten the first.
-        self._pairs = [(name, f"next_{name}") for name in self._names if f"next_{name}" in self._names]
         self._bools = [at for at, field in enumerate(fields) if field.dtype.kind == "b"]
         self._steps = [(field, field.name, field.dtype, (num_envs, *field.shape)) for field in fields]
 
@@ -422,10 +493,7 @@ class Columns:
         return arrays
 
     def _by_field(self, values: dict[str, Any]) -> dict[str, Any]:
-        leaves = values if values.keys() == self._names else self._flattened(values)
-        for name, following in self._pairs:
-            refuse_same_memory(name, leaves[name], leaves[following])
-        return leaves
+        return values if values.keys() == self._names else self._flattened(values)
 
     def _flattened(self, values: dict[str, Any]) -> dict[str, Any]:
         """Splits dicts and tuples of a space into their leaves, and fills in a missing `truncated` with zeros."""

@@ -22,7 +22,8 @@ from ._device import Device
 from ._dlpack import DeviceArray
 from ._flatten import Flattener
 from ._handle import Handle, WeakItems
-from ._inputs import Columns, address_of, convert, integer, producer_stream, refuse_not_finite, stream_of
+from ._inputs import (Columns, Overwritten, address_of, convert, integer, producer_stream, refuse_not_finite,
+                      refuse_one_memory, stream_of)
 from ._library import Closed, GpureplayError, InvalidArgument, check, lib
 from ._schema import PREVIOUS, Field
 
@@ -544,7 +545,7 @@ class Writer(Handle):
         self._fields = fields
         self._columns = Columns(fields, num_envs, buffer.device._if_cuda)
         self._step_columns = Columns(steps, num_envs, buffer.device._if_cuda)
-        self._flattener = buffer._flattener
+        self._flattener, self._overwritten = buffer._flattener, Overwritten(num_envs)
         self._previous = buffer.fields.index(PREVIOUS) if self._links else None
         self._is_undecided = _is_undecided(autoreset, num_envs, fields)
         self._extender = None if self._links else self._make_appender(-1, fields)
@@ -601,14 +602,18 @@ class Writer(Handle):
                 _refuse_step_of_vector(values, self._fields)
                 self._is_undecided = False
                 self._adder = self._make_adder()
+            self._overwritten.refuse(values)
+            given = values
             if self._flattener is not None:
                 values = self._flattener.of_step(values)
                 final_obs = self._flattener.of_final(_final_of(info) if final_obs is None else final_obs)
             if self._tracker is not None:
-                return self._tracker.add(values, info, final_obs)
-            arrays, ended = self._policy.transitions(self._step_columns.of_step(values), info, final_obs)
-            count = self._append(arrays[:len(self._fields)], None)
-            self._policy.note_ended(ended)
+                count = self._tracker.add(values, info, final_obs)
+            else:
+                arrays, ended = self._policy.transitions(self._step_columns.of_step(values), info, final_obs)
+                count = self._append(arrays[:len(self._fields)], None)
+                self._policy.note_ended(ended)
+            self._overwritten.note_step(given)
         return count
 
     def extend(self, *, stream: Any = None, **values: Any) -> int:
@@ -631,6 +636,7 @@ class Writer(Handle):
     def _extend(self, values: dict[str, Any], stream: Any) -> int:
         with self._lock, self._shared:
             stream = stream_of(stream)
+            refuse_one_memory(values)
             if self._flattener is not None:
                 values = self._flattener.of_step(values)
             arrays = self._columns.of_block(values, stream)
@@ -657,6 +663,7 @@ class Writer(Handle):
             self._open_handle()
             numbers = _env_numbers(envs, self.num_envs)
             self._policy.restart(numbers)
+            self._overwritten.forget()
             if self._tracker is not None:
                 self._tracker.restart(numbers)
             elif self._links and len(numbers) > 0:
