@@ -10,11 +10,15 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
+import types
 from pathlib import Path
 
 import gpureplay
+import numpy as np
 import pytest
 from gpureplay import _library
+from gymnasium import spaces
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "python"
@@ -170,6 +174,31 @@ def test_a_training_in_environments_of_ones_own(capsys):
     assert names["result"].episodes["length"].max() <= 200 and capsys.readouterr().out.endswith(" True\n")
 
 
+@needs("torch", "stable_baselines3")
+def test_a_buffer_in_an_agent_of_stable_baselines3():
+    buffer = names_of(GUIDE[7])["model"].replay_buffer
+    assert type(buffer) is gpureplay.sb3.ReplayBuffer and buffer.n_steps == 3 and buffer.size() > 900
+
+
+@needs("gymnasium", "ale_py", "cv2")
+def test_a_training_in_a_game_of_atari(tmp_path):
+    block, = blocks_of("docs/training.md")
+    short = ('steps=40, num_envs=2, prepopulation=20, capacity=100, target_period=20, eval_episodes=0, '
+             'agent={"trunk": [("conv", 4, 8, 4), 16]}')
+    run = subprocess.run([sys.executable, "-c", block.replace('"runs/pong"', f'"runs/pong", {short}')],
+                         capture_output=True, text=True, timeout=1200, env=environment(), cwd=tmp_path)
+    assert run.returncode == 0 and (tmp_path / "runs/pong/learner.safetensors").exists(), run.stderr
+
+
+def test_every_block_of_a_page_is_one_that_is_run():
+    """GUIDE[1] by test_torchrl.py, those of ape-x.md by test_apex.py, that of dqn-lambda.md by test_train.py, and the
+    first of distributed.md by test_ray.py. Its second, which needs Ray Tune, is run by hand."""
+    pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+    count = {page: len(blocks_of(page)) for page in pages if blocks_of(page)}
+    assert count == {"README.md": 2, "docs/python.md": 8, "docs/training.md": 1, "docs/distributed.md": 2,
+                     "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1}
+
+
 def test_frames_by_priority():
     pytest.importorskip("gymnasium")
     names = names_of(README[1])
@@ -200,6 +229,56 @@ def test_the_example_in_it_runs():
     names = {}
     exec(example.replace("10_000", "50"), names)
     assert len(names["buffer"]) >= 300 and names["agent"].stats.steps_enqueued > 0
+
+
+def of_docstring(text, given, **changes):
+    """Runs the blocks of code in it, with these words changed, and returns their names. A block stands behind an empty
+    line; lists of names, which are no code, do so, too."""
+    found = re.findall(r"(?<=\n\n)(?:    .*\n+)+", f"{text}\n")
+    blocks = [block for block in found if re.search(r"\w\(|import", block)]
+    code = textwrap.dedent("".join(blocks))
+    for old, new in changes.items():
+        assert old in code, old
+        code = code.replace(old, new)
+    names = {"gpureplay": gpureplay, **given}
+    exec(compile(code, "a docstring", "exec"), names)
+    return names
+
+
+def test_the_examples_of_learners_run(tmp_path):
+    obs, box = np.zeros((5, 4), np.float32), spaces.Box(-1, 1, (4,))
+    learner = of_docstring(inspect.getdoc(gpureplay.ActorCritic), {
+        "env": types.SimpleNamespace(observation_space=box), "obs": obs, "returns": np.ones(5)})["learner"]
+    assert learner.steps == 1
+    with gpureplay.ReplayBuffer(500, box, box, device="cpu", seed=1) as buffer:
+        rows = {name: np.zeros((300, 4), np.float32) for name in ("obs", "action", "next_obs")}
+        buffer.extend(**rows, reward=np.zeros(300), terminated=np.zeros(300, bool),
+                      truncated=np.zeros(300, bool))
+        assert of_docstring(inspect.getdoc(gpureplay.DDPG), {"buffer": buffer, "obs": obs})["learner"].stats.steps == 10
+    run = of_docstring(inspect.getdoc(gpureplay.GA3C), {}, **{"100_000": "400", "(30)": "(2)", "=16": "=2"})["run"]
+    assert run.closed
+    names = of_docstring(inspect.getdoc(gpureplay.train), {"obs": np.zeros((10, 10, 4), np.uint8)},
+                         **{"300_000": "300, eval_episodes=0, progress=False", '"runs/breakout"': repr(str(tmp_path))})
+    assert names["action"].shape == (1,)
+    assert of_docstring(inspect.getdoc(gpureplay.preset), {})
+
+
+@needs("torch", "stable_baselines3")
+def test_the_examples_of_sb3_run():
+    import gpureplay.sb3
+    import torch
+
+    text = re.sub(r"    from cleanrl_utils.*\n", "", inspect.getdoc(gpureplay.sb3))  # a module that is not here
+    names = of_docstring(text, {})
+    assert names["model"].replay_buffer.n_steps == 3
+    box, two = spaces.Box(-1, 1, (4,)), spaces.Discrete(2)
+    buffer = gpureplay.sb3.PrioritizedReplayBuffer(200, box, two, device="cpu")
+    for step in range(150):
+        buffer.add(np.zeros((1, 4)), np.ones((1, 4)), np.zeros(1, int), np.zeros(1), np.zeros(1), [{}])
+    value = torch.zeros(128, 1)
+    of_docstring(inspect.getdoc(gpureplay.sb3.PrioritizedReplayBuffer),
+                 {"rb": buffer, "target": value + 1, "value": value, "torch": torch})
+    assert buffer.priority_stats.updates > 50
 
 
 def test_all_names_are_there_once_and_documented():

@@ -471,3 +471,30 @@ print("inside", GcsClient(address={cluster.address!r}).internal_kv_keys(b"", Non
                               check=False, env={**os.environ, **change})
         assert (done.returncode == 0) == is_inside and ("inside" in done.stdout) == is_inside, done.stderr
         assert is_inside or "AuthenticationError" in done.stderr
+
+
+# The examples of docs/distributed.md and of the module, as they are but for their sizes and places.
+
+
+def run_example(code, **changes):
+    for old, new in changes.items():
+        assert old in code, old
+        code = code.replace(old, new)
+    names = {}
+    exec(compile(code, "docs/distributed.md", "exec"), names)
+    return names
+
+
+def test_the_page_and_the_module_say_what_works(cluster, tmp_path, capsys):
+    page = (PACKAGE.parents[1] / "docs/distributed.md").read_text(encoding="utf-8")
+    out = repr(str(tmp_path / "run"))
+    run_example(page.split("```python\n")[1].split("```")[0], **{
+        "actors=64": "actors=2, progress=False", '"/shared/runs/breakout"': out,
+        '"num_cpus": 4, "num_gpus": 1': '"num_cpus": 0, "resources": {"head": 1}', "10_000_000": "400"})
+    rows, lost, agent = capsys.readouterr().out.split(maxsplit=2)
+    assert int(rows) > 300 and lost == "0" and agent.startswith("<gpureplay.Policy")
+    (line,) = [line for line in on_ray.__doc__.splitlines() if "result = " in line]
+    names = run_example("import gpureplay.ray\n" + line.strip(), **{
+        "actors=64": f"actors=2, progress=False, resources={ON_HEAD}", '"/shared/run"': repr(str(tmp_path / "two")),
+        "10**7": "400"})
+    assert names["result"].stats.rows > 300

@@ -46,9 +46,12 @@ The main names:
     preset          the settings of a published system
     show_config     prints what was built in, which devices there are, and what is missing
     file_info       what is in a file
+
+Modules that `import gpureplay` leaves out, since they need other packages:
+
     gpureplay.plot, gpureplay.tensorboard  learning curves of runs: python -m gpureplay.plot RUN
-    gpureplay.ray   Ape-X on the machines of a Ray cluster
-    gpureplay.sb3   replay buffers for Stable-Baselines3 and CleanRL
+    gpureplay.ray   Ape-X on the machines of a Ray cluster: import gpureplay.ray
+    gpureplay.sb3   replay buffers for Stable-Baselines3 and CleanRL: import gpureplay.sb3
 
 Every exception that the library raises is a GpureplayError, and beside that the built-in one that fits (ValueError,
 MemoryError, LookupError, OSError, RuntimeError).

@@ -3,6 +3,9 @@
 
 Stable-Baselines3, any off-policy algorithm (DQN, SAC, TD3, DDPG; Box and Dict observations):
 
+    import gpureplay.sb3
+    from stable_baselines3 import DQN
+
     model = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=gpureplay.sb3.ReplayBuffer)
 
 CleanRL, dqn.py and other programs with `rb = ReplayBuffer(...)`: change one import.
@@ -13,7 +16,7 @@ CleanRL, dqn.py and other programs with `rb = ReplayBuffer(...)`: change one imp
 
 To store each observation once, and to learn from returns of several steps:
 
-    model = DQN(..., replay_buffer_class=gpureplay.sb3.ReplayBuffer, optimize_memory_usage=True,
+    model = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=gpureplay.sb3.ReplayBuffer, optimize_memory_usage=True,
                 replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99})
 
 PrioritizedReplayBuffer samples by priority. Its documentation says what an agent must do for that.
