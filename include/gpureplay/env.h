@@ -46,13 +46,11 @@ enum { GPUR_EVALUATION_STEPS = 27000 };
 typedef struct gpur_env_info {
     uint64_t size;     /* sizeof(gpur_env_info), as the caller was compiled: fill in no more than that */
     gpur_space obs;    /* what reset and step write */
-    gpur_space action; /* what step takes: one int32 if it is discrete, otherwise an array with this dtype
-                           and shape */
-    int64_t
-        max_steps; /* the most steps of a game; 0: no fixed number. The library truncates a game that goes on: it sets
-                           `truncated` of its step number max_steps, or if a life was lost in that, of the next one. An
-                           environment that does so itself is left alone. Of a vector this only tells, since its
-                           environments reset themselves */
+    gpur_space action; /* what step takes: one int32 if it is discrete, otherwise an array with this dtype and shape */
+    int64_t max_steps; /* the most steps of a game; 0: no fixed number. The library ends a game that is not over by
+                          then: it sets `truncated` of the step with this number. If a life was lost in that step, it
+                          sets that of the next step. An environment that ends its games itself is left alone. The
+                          environments of a vector reset themselves, so there the number is only reported */
     int64_t save_bytes; /* memory that `save` fills; 0: this environment cannot save its state */
 } gpur_env_info;
 

@@ -226,9 +226,8 @@ GPUR_API gpur_status gpur_policy_pull(gpur_policy *policy, gpur_learner *learner
 GPUR_API gpur_status gpur_policy_load(gpur_policy *policy, const char *path, const gpur_checkpoint_options *options);
 
 /*
- * Writes the weights and their version, as gpur_learner_save_weights writes those of a learner: a safetensors file with
- * the tensors that gpur_learner_get_weight_info describes. Waits while `streams` calls of gpur_policy_act run. Any
- * thread.
+ * Writes the weights and their version: a safetensors file with the tensors that gpur_policy_get_weights lists, by
+ * name, in float32. Waits while `streams` calls of gpur_policy_act run. Any thread.
  *
  *   path      the name of a file in an existing folder
  *   options   may be NULL
@@ -257,7 +256,9 @@ GPUR_API int64_t gpur_policy_weights_bytes(gpur_policy *policy);
  * The tensors, whatever the head: layer by layer, the trunk first ("trunk.0"), then the hidden layers of the head's
  * branches, then their output layers; of each layer ".weight" and then ".bias". The branches are "q"; dueling: "value"
  * and "advantage"; softmax: "policy" and "value"; action vectors: "action". A hidden layer is "value.hidden", an output
- * layer "value.out". gpur_policy_save writes a file with the same tensors by name.
+ * layer "value.out". A bias is (units). The weight of a dense layer is (units, inputs), with the inputs after a
+ * convolution in the order height, width, channels; that of a convolution (filters, kernel rows, kernel columns,
+ * channels).
  *
  * Waits while `streams` calls of gpur_policy_act run. Any thread.
  *
