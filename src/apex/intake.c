@@ -46,7 +46,6 @@ static void leave(gpur_apex *apex, const gpur_waiting_block *block)
     while (*at != block)
         at = &(*at)->next;
     *at = block->next;
-    gpur_mutex_notify_all(&apex->lock);
 }
 
 static int may_insert(const gpur_apex *apex, const gpur_waiting_block *block)
@@ -80,6 +79,8 @@ static gpur_status wait_to_insert(const gpur_member *member, int64_t rows)
     join(member->apex, &block);
     const gpur_status status = wait_in_line(&block);
     leave(member->apex, &block);
+    if (status != GPUR_OK) /* else the block behind it is told at the end of the insert */
+        gpur_mutex_notify_all(&member->apex->lock);
     return status;
 }
 
