@@ -84,6 +84,13 @@ static void *run_worker(void *user)
     return NULL;
 }
 
+/* The first call of gpur_apex_advance does it. */
+static void publish_first_weights(void)
+{
+    gpur_apex_stop(fixture.apex);
+    CHECK_EQUAL(gpur_apex_advance(fixture.apex, 1, 0), GPUR_INTERRUPTED);
+}
+
 /* Each row that a worker handed over is in the replay, and its epsilons and episodes are those of the ladder. */
 TEST(workers_that_are_carried_feed_a_learner_and_act_by_its_newest_weights)
 {
@@ -98,8 +105,7 @@ TEST(workers_that_are_carried_feed_a_learner_and_act_by_its_newest_weights)
     int64_t published = -1;
     CHECK_OK(gpur_apex_get_weights(fixture.apex, NULL, 0, &published));
     CHECK_EQUAL(published, 0);
-    gpur_apex_stop(fixture.apex); /* the first call publishes the first weights */
-    CHECK_EQUAL(gpur_apex_advance(fixture.apex, 1, 0), GPUR_INTERRUPTED);
+    publish_first_weights();
     for (int i = 0; i < WORKERS; i++)
         CHECK_EQUAL(pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]), 0);
     for (int done = 0; done < WORKERS;) {
@@ -145,8 +151,7 @@ TEST(a_carried_worker_has_its_share_of_the_rows_under_way)
     worker w = {.most = 4};
     const gpur_apex_carrier carrier = {sizeof carrier, measure_block, take_episode, copy_weights, &w};
     open_run("cartpole");
-    gpur_apex_stop(fixture.apex); /* the first call publishes the first weights */
-    CHECK_EQUAL(gpur_apex_advance(fixture.apex, 1, 0), GPUR_INTERRUPTED);
+    publish_first_weights();
     settings.apex.actors = WORKERS;
     settings.apex.rows_under_way = 9;
     for (int is_limited = 1; is_limited >= 0; is_limited--) {
@@ -166,8 +171,7 @@ TEST(a_carried_worker_takes_what_is_not_finite_as_its_replay_says)
     worker w = {.most = 8};
     const gpur_apex_carrier carrier = {sizeof carrier, measure_block, take_episode, copy_weights, &w};
     open_run("numbers:bad=30");
-    gpur_apex_stop(fixture.apex); /* the first call publishes the first weights */
-    CHECK_EQUAL(gpur_apex_advance(fixture.apex, 1, 0), GPUR_INTERRUPTED);
+    publish_first_weights();
     settings.apex.env_options = settings.options;
     settings.apex.actors = WORKERS;
     for (int32_t checks = 0; checks < 2; checks++) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What many tests share: transitions whose values follow from their number, programs in other processes, and arrays
-that claim to be in a CUDA device's memory."""
+"""What many tests share: transitions whose values follow from their number, an environment, programs in other
+processes, and arrays that claim to be in a CUDA device's memory."""
 
 import os
 import subprocess
@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import gpureplay
+import gymnasium
 import numpy as np
 import pytest
 
@@ -21,6 +22,19 @@ TRANSITION = {
     "obs": ((3,), "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": ((3,), "float32"),
     "terminated": ((), "bool"), "truncated": ((), "bool"),
 }
+
+
+class Endless(gymnasium.Env):
+    """A game without an end."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(3, np.float32), 1.0, False, False, {}
 
 
 def column(number, first, count, shape, dtype):

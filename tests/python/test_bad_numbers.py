@@ -14,24 +14,22 @@ import pytest
 from gpureplay import _c_api, lib
 from gpureplay._library import check
 from gymnasium import spaces
-from support import Exporter, needs_files
+from support import TRANSITION, Exporter, needs_files
 
 # Numbers that are not finite are refused with their place, and nothing changes. With check_nan=False they are taken.
 
 NAN, INF = float("nan"), float("inf")
 BAD = pytest.mark.parametrize("value, word", [(NAN, "NaN"), (INF, "infinite"), (-INF, "infinite")])
-FIELDS = {"obs": ((3,), "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": ((3,), "float32"),
-          "terminated": ((), "bool"), "truncated": ((), "bool")}
 
 
 def buffer_of(check=True, **settings):
     settings = {"device": "cpu", "num_envs": 2, "autoreset": "disabled", **settings}
-    return gpureplay.ReplayBuffer(2000, settings.pop("fields", FIELDS), check_nan=check, **settings)
+    return gpureplay.ReplayBuffer(2000, settings.pop("fields", TRANSITION), check_nan=check, **settings)
 
 
 def rows(count=2, **bad):
     """Rows whose last one has these numbers."""
-    made = {name: np.zeros((count, *shape), dtype) for name, (shape, dtype) in FIELDS.items()}
+    made = {name: np.zeros((count, *shape), dtype) for name, (shape, dtype) in TRANSITION.items()}
     for name, value in bad.items():
         made[name].reshape(count, -1)[-1, -1] = value
     return made
@@ -166,7 +164,7 @@ def make_env(lane):
 def apex(value, check):
     """An actor, in a process."""
     os.environ["BAD_NUMBER"] = repr(value)
-    fields = {**FIELDS, "priority": ((), "float32")}
+    fields = {**TRANSITION, "priority": ((), "float32")}
     with buffer_of(check, fields=fields, prioritized=True, min_size=500) as buffer:
         with gpureplay.DQN(buffer, 2, trunk=[4]) as agent:
             with gpureplay.Apex(agent, "test_bad_numbers:make_env", actors=1, block_rows=2) as made:
@@ -309,7 +307,7 @@ def test_an_actor_critic_that_has_diverged_says_so():
 
 # Actions of continuous learners are -1 to 1.
 
-VECTORS = {**FIELDS, "action": ((2,), "float32")}
+VECTORS = {**TRANSITION, "action": ((2,), "float32")}
 
 
 def rows_of_vectors(count, action):

@@ -13,7 +13,7 @@ import gpureplay
 import gymnasium
 import numpy as np
 import pytest
-from support import TRANSITION, block
+from support import TRANSITION, Endless, block
 
 ROWS = 256
 FIELDS = {**TRANSITION, "frame": ((50,), "float32")}
@@ -129,19 +129,8 @@ def make_policy(_, device):
     gpureplay.Policy(((3,), "float32"), 2, trunk=[8], device=device)
 
 
-class Env(gymnasium.Env):
-    observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros(3, np.float32), {}
-
-    def step(self, action):
-        return np.zeros(3, np.float32), 1.0, False, False, {}
-
-
 def make_run(device, env, shape):
-    buffer = gpureplay.ReplayBuffer(1000, gymnasium.spaces.Box(-9, 9, shape), Env.action_space, device=device)
+    buffer = gpureplay.ReplayBuffer(1000, gymnasium.spaces.Box(-9, 9, shape), Endless.action_space, device=device)
     agent = gpureplay.DQN(buffer, trunk=[8], batch_size=8, target_period=25)
     gpureplay.Run(agent, env, num_envs=2, target_period=100, eval_period=0, eval_episodes=0)
 
@@ -153,7 +142,7 @@ HANDLES = {
     "learner": make_learner,
     "policy": make_policy,
     "run": lambda _, device: make_run(device, "CartPole-v1", (4,)),
-    "run of environments in Python": lambda _, device: make_run(device, lambda _: Env(), (3,)),
+    "run of environments in Python": lambda _, device: make_run(device, lambda _: Endless(), (3,)),
 }
 
 

@@ -24,7 +24,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gpureplay import _run_folder, train
-from support import PACKAGE, needs_files, run
+from support import PACKAGE, Endless, needs_files, run
 
 # A corridor of 6 cells: action 1 goes right, 0 goes left. The reward is at its right end. Nothing in it is random. With
 # FRAMES it is shown in frames like those of Atari. Option fails=N: the step after N steps is refused.
@@ -444,18 +444,6 @@ def test_a_run_over_a_buffer_and_a_learner_of_ones_own():
             run.advance(10**9)
     assert run.closed and len(agent._buffer) >= 130
     agent.train(3)
-
-
-class Endless(gymnasium.Env):
-    """A game without an end."""
-
-    observation_space, action_space = gymnasium.spaces.Box(0, 1, (1,)), gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        return np.zeros(1, np.float32), 1.0, False, False, {}
 
 
 CUT = "cut off after 27000 steps, as this environment tells no limit .* gymnasium.wrappers.TimeLimit\\(env, steps\\)"
