@@ -54,8 +54,12 @@ class Dying(Failing):
         os.abort()
 
 class Infinite(Failing):
+    steps = 0
+
     def step(self, action):
-        return self.observation_space.high * float("inf"), 1.0, False, False, {}
+        self.steps += 1
+        bad = float("inf") if self.steps == 200 else 1.0
+        return self.observation_space.high * bad, 1.0, self.steps % 10 == 0, False, {}
 
 def make_env(lane):
     return Failing()
@@ -257,9 +261,13 @@ def test_an_environment_that_fails_again_and_again_ends_the_training(cluster):
 
 
 def test_an_environment_that_shows_infinity_ends_the_training(cluster):
-    with pytest.raises(on_ray.ActorFailed, match=r"actor [01]: step 0: the observation is infinite; its numbers must "
-                                                 r"be finite, or say check_nan=False \(for the 5th time in a row"):
+    """At once, though something of its actor has come before."""
+    with pytest.raises(on_ray.ActorFailed, match=r"^actor [01]: step 199: the observation is infinite; its numbers must "
+                                                 r"be finite, or say check_nan=False$"):
         apex("some_motor:make_infinite_env", eval_episodes=0).train()
+    result = apex("some_motor:make_infinite_env", eval_episodes=0, check_nan=False, prepopulation=1900,
+                  steps=800).train()
+    assert result.stats.deaths == 0 and result.stats.rows >= 700
 
 
 def test_a_learner_that_has_diverged_ends_the_training(cluster):
