@@ -86,7 +86,8 @@ typedef struct gpur_td_error_args {
     const float *z_target;    /* (B, Z) target network on next_obs; the same pitch. Not read with discount NULL */
     const float *bias;        /* (Z) online */
     const float *bias_target; /* (Z) */
-    const void *action;       /* (B) int32, or int64 if action_is_int64 */
+    const void *action;       /* (B) int32, or int64 if action_is_int64; or (B, vector_size) float32, rows `vector_pitch`
+                                 floats apart: the actions in a critic's input, whose only value is theirs */
     const float *reward;      /* (B); with discount NULL the targets y themselves */
     const float *discount;    /* (B) 0: no bootstrap; NULL: the targets are given */
     const int64_t *id;        /* (B) a row with id -1 is missing: nothing is trained on it. NULL: none is */
@@ -98,11 +99,12 @@ typedef struct gpur_td_error_args {
     float *td;                /* (B) out: |y - Q(s, a)| */
     float *loss;              /* (B) out: loss of the row, weighted */
     float *q_taken;           /* (B) out: Q(s, a) */
-    float *invalid;           /* (B) out: 1 if the action is not one of 0 ... A - 1: nothing is trained on the row; else
-                                 0 */
+    float *invalid;           /* (B) out: 1 if the action is not one of 0 ... A - 1, or a number of the vector not -1 to
+                                 1: nothing is trained on the row; else 0 */
     float *missing;           /* (B) out: 1 if the row is missing, else 0; NULL: not wanted, as is id */
     int64_t batch, z_pitch;
-    int32_t head, num_actions; /* head: Q or DUELING */
+    int32_t head, num_actions;         /* head: Q or DUELING */
+    int32_t vector_size, vector_pitch; /* 0: actions are numbers */
     int32_t action_is_int64, double_dqn;
     int32_t loss_kind; /* 1: delta^2 / 2; 0: Huber */
     float huber_delta;

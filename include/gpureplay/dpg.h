@@ -76,14 +76,16 @@ GPUR_API gpur_status gpur_dpg_config_init(gpur_dpg_config *config, uint64_t size
  * others use the replay.
  *
  * The schema must have obs and next_obs, float32 of the same shape, which are flattened; action, float32 of
- * actor.num_actions numbers in -1 to 1, the actor's range (a program scales them to that of its environment; from the
- * learner's creation on others are refused where they come from host memory); reward,
- * one float32; and terminated, one byte.
+ * actor.num_actions numbers in -1 to 1, the actor's range, to which a program scales those of its environment; reward,
+ * one float32; and terminated, one byte. Other actions are refused: those that the replay has now, for which this call
+ * publishes what was appended, as saving does (with GPUR_EVICT_BY_PRIORITY only until transitions have left); and from
+ * now on those that come from host memory, by rows, steps, blocks and files. Train steps count the rest and leave it out
+ * (gpur_dpg_stats.invalid_actions).
  *
  *   config  settings; read before the call returns
  *   dpg     receives the handle, or NULL if the call fails; destroy it with gpur_dpg_destroy
  *
- *   GPUR_INVALID_ARGUMENT  a value out of its range, a field that is missing or has another type or size, a
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, an action in the replay that is not -1 to 1, a field that is missing or has another type or size, a
  *                          convolution, sampling by priority from a replay that is not prioritized, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory; the message has the bytes needed and available
  *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the folders that were searched
@@ -131,6 +133,9 @@ typedef struct gpur_dpg_stats {
     int64_t device_bytes;    /* device memory of this learner */
     int64_t pinned_bytes;    /* host memory of this learner, pinned on CUDA */
     int64_t diverged_at;     /* the first train step whose critic_loss or mean Q was NaN or infinite; 0: none was */
+    int64_t invalid_actions; /* sampled rows whose action has a number that is not -1 to 1, over all steps. They are not
+                                trained on. Only arrays in device memory bring such rows, and what was added before the
+                                learner was made and was not a visible row then */
 } gpur_dpg_stats;
 
 /* Reads the statistics as of the last launch that is done. Does not wait; call gpur_dpg_sync first to include all

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A float is NaN or infinite if all bits of its exponent are 1: then the sum below has its highest bit. Compilers make
@@ -91,6 +92,17 @@ gpur_status gpur_check_rows_finite(const gpur_schema *schema, const void *rows, 
     return GPUR_OK;
 }
 
+static gpur_status refuse_action(const gpur_field_values *v, int64_t item, float value, gpur_status refusal)
+{
+    char of[32] = "";
+    if (!v->is_part)
+        snprintf(of, sizeof of, " of %" PRId64, v->count);
+    return gpur_fail(refusal,
+                     "\"%s\" is %g in %s %" PRId64 "%s; it must be -1 to 1, as the replay's learner of deterministic "
+                     "policy gradients has actions: scale them from their bounds",
+                     v->name, (double)value, v->item, v->first + item, of);
+}
+
 gpur_status gpur_check_unit_actions(const gpur_field_values *v, gpur_status refusal)
 {
     for (int64_t item = 0; item < v->count && v->dtype == GPUR_FLOAT32; item++)
@@ -98,10 +110,7 @@ gpur_status gpur_check_unit_actions(const gpur_field_values *v, gpur_status refu
             float value;
             memcpy(&value, (const unsigned char *)v->at + item * v->pitch + at, sizeof value);
             if (value < -1.0f || value > 1.0f)
-                return gpur_fail(refusal,
-                                 "\"%s\" is %g in %s %" PRId64 " of %" PRId64 "; it must be -1 to 1, as the replay's "
-                                 "learner of deterministic policy gradients has actions: scale them from their bounds",
-                                 v->name, (double)value, v->item, item, v->count);
+                return refuse_action(v, item, value, refusal);
         }
     return GPUR_OK;
 }

@@ -21,6 +21,8 @@ typedef struct gpur_field_values {
     int64_t count, pitch, bytes;
     int32_t dtype;
     const char *name, *item;
+    int32_t is_part; /* 1: of more values, and the first one is number `first` of these; errors have no count */
+    int64_t first;
 } gpur_field_values;
 
 /* Refuses values of which a number is not finite. `refusal`: GPUR_INVALID_ARGUMENT, or GPUR_FILE_ERROR for bytes from

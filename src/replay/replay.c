@@ -2,8 +2,10 @@
 /* The replay handle: create, destroy, and functions that only read it. */
 #include "replay/replay.h"
 
+#include "base/numbers.h"
 #include "base/sized.h"
 #include "replay/checkpoint/writers.h"
+#include "replay/finite.h"
 #include "replay/view.h"
 
 #include <inttypes.h>
@@ -201,9 +203,58 @@ int32_t gpur_replay_stored_offset(const gpur_replay *replay, const char *field)
     return stored < 0 ? -1 : (int32_t)replay->layout.rows.fields[stored].offset;
 }
 
-void gpur_replay_limit_actions(gpur_replay *replay)
+/* Copies `count` rows of the ring from a slot on to the host, of which the first is row `first` of the window, and looks
+ * at their actions. */
+static gpur_status check_slots(const gpur_replay *replay, gpur_stream *stream, unsigned char *rows, int64_t slot,
+                               int64_t count, int64_t first)
 {
-    atomic_store(&replay->has_unit_actions, 1);
+    const int64_t pitch = replay->layout.rows.pitch;
+    const gpur_field_info *const action = &replay->schema.fields[gpur_schema_find(&replay->schema, "action")];
+    const gpur_field_values values = {.at = rows + gpur_replay_stored_offset(replay, "action"),
+                                      .count = count,
+                                      .pitch = pitch,
+                                      .bytes = action->bytes,
+                                      .dtype = action->dtype,
+                                      .name = action->name,
+                                      .item = "row",
+                                      .is_part = 1,
+                                      .first = first};
+    GPUR_TRY(gpur_copy(stream, rows, replay->ring.rows + slot * pitch, count * pitch));
+    GPUR_TRY(gpur_stream_sync(stream));
+    return gpur_check_unit_actions(&values, GPUR_INVALID_ARGUMENT);
+}
+
+/* Of rows that were evicted by priority only the device knows which ones they are. */
+static gpur_status check_stored_actions(gpur_replay *replay, gpur_stream *stream)
+{
+    enum { CHUNK = 1 << 12 }; /* rows */
+    const int64_t capacity = replay->config.capacity, bytes = CHUNK * replay->layout.rows.pitch;
+    const gpur_window window = replay->window.host;
+    gpur_status status = GPUR_OK;
+    if (replay->config.eviction == GPUR_EVICT_BY_PRIORITY && replay->window.evicted > 0)
+        return GPUR_OK;
+    unsigned char *const rows = gpur_host_alloc(replay->device, (size_t)bytes);
+    if (!rows)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %" PRId64 " bytes of transitions", bytes);
+    for (int64_t done = 0, count; done < window.count && status == GPUR_OK; done += count) {
+        const int64_t slot = (window.first_id + done) % capacity;
+        count = gpur_min(gpur_min(window.count - done, capacity - slot), CHUNK);
+        status = check_slots(replay, stream, rows, slot, count, done);
+    }
+    gpur_host_free(replay->device, rows, (size_t)bytes);
+    return status;
+}
+
+gpur_status gpur_replay_limit_actions(gpur_replay *replay)
+{
+    gpur_stream *stream = NULL;
+    const int32_t before = atomic_exchange(&replay->has_unit_actions, 1);
+    gpur_status status = gpur_consumer_begin_exclusive(replay, &stream);
+    if (status == GPUR_OK)
+        status = gpur_consumer_end_exclusive(replay, check_stored_actions(replay, stream));
+    if (status != GPUR_OK)
+        atomic_store(&replay->has_unit_actions, before);
+    return status;
 }
 
 int32_t gpur_replay_links(const gpur_replay *replay)

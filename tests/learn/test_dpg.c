@@ -914,6 +914,49 @@ TEST(bad_calls_are_refused_and_change_nothing)
     dpg_fixture_close(&fixture);
 }
 
+/* Of 40 rows one has an action outside, which nobody sees as it comes, as of arrays in a GPU's memory. */
+static void train_on_arrays(float outside, float *weights, int64_t *drawn)
+{
+    enum { ROWS = 40 };
+    static float obs[ROWS][DPG_FEATURES], action[ROWS][DPG_ACTIONS], reward[ROWS], discount[ROWS];
+    static uint8_t terminated[ROWS];
+    const void *const fields[] = {obs, action, reward, obs, discount, terminated};
+    const gpur_dpg_config c = dpg_fixture_config();
+    for (int i = 0; i < ROWS; i++) {
+        memcpy(obs[i], rows[i].obs, sizeof obs[i]);
+        memcpy(action[i], rows[i].action, sizeof action[i]);
+        reward[i] = rows[i].reward;
+    }
+    action[ROWS - 1][DPG_ACTIONS - 1] = outside;
+    CHECK_OK(dpg_fixture_open_empty(&fixture, device, 0));
+    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    CHECK(dpg);
+    atomic_store(&fixture.replay->has_unit_actions, 0);
+    CHECK_OK(gpur_writer_append_fields(fixture.writer, ROWS, fields, NULL, NULL));
+    CHECK_OK(gpur_dpg_train(dpg, 30));
+    const gpur_dpg_stats stats = dpg_fixture_stats(dpg);
+    CHECK(stats.steps == 30 && stats.diverged_at == 0);
+    CHECK(dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, weights, MAX_WEIGHTS) > 0);
+    gpur_dpg *again = NULL; /* what is in the ring is looked at, however it came */
+    CHECK_EQUAL(gpur_dpg_create(fixture.replay, &c, &again), fabsf(outside) > 1.0f ? GPUR_INVALID_ARGUMENT : GPUR_OK);
+    gpur_dpg_destroy(again);
+    gpur_dpg_destroy(dpg);
+    dpg_fixture_close(&fixture);
+    *drawn = stats.invalid_actions;
+}
+
+TEST(actions_that_no_actor_gives_are_counted_and_not_trained_on)
+{
+    static float one[MAX_WEIGHTS], other[MAX_WEIGHTS];
+    int64_t none = -1, drawn = 0, as_often = 0;
+    train_on_arrays(1.0f, one, &none);
+    train_on_arrays(1.5f, one, &drawn);
+    train_on_arrays(-7.0f, other, &as_often);
+    TEST_REQUIRE(none == 0 && drawn > 5 && drawn < 60 && as_often == drawn, "%lld, %lld and %lld of 24 x 30 rows",
+                 (long long)none, (long long)drawn, (long long)as_often);
+    CHECK(memcmp(one, other, sizeof one) == 0);
+}
+
 TEST(memory_is_counted_and_returned)
 {
     const gpur_dpg_config c = dpg_fixture_config();
@@ -949,6 +992,7 @@ int main(int argc, char **argv)
         RUN(settings_that_do_not_fit_are_refused_with_the_reason);
         RUN(schemas_that_do_not_fit_are_refused_with_the_reason);
         RUN(bad_calls_are_refused_and_change_nothing);
+    RUN(actions_that_no_actor_gives_are_counted_and_not_trained_on);
         RUN(memory_is_counted_and_returned);
     }
     gpur_device_close(device);

@@ -316,23 +316,66 @@ def rows_of_vectors(count, action):
     return made
 
 
+def ddpg_of(buffer):
+    return gpureplay.DDPG(buffer, actor={"trunk": [4]}, critic={"trunk": [4]}, batch_size=4)
+
+
+def block_of_vectors(buffer, value):
+    block, writer = pack(buffer._spec.config, rows_of_vectors(ROWS, value)), buffer.writer(ROWS)
+    check(lib.gpur_writer_append_block(writer._handle, block, len(block), None))
+
+
+def file_of_vectors(buffer, value):
+    with tempfile.TemporaryDirectory() as folder, buffer_of(fields=VECTORS, n_step=buffer.config["n_step"]) as careless:
+        careless.extend(**rows_of_vectors(40, value))
+        careless.save(f"{folder}/rows")
+        buffer.load(f"{folder}/rows")
+
+
+# How actions come, and how an error then names the place of the one that is outside. Where a step is followed, its row
+# is there only later.
+ACTION_DOORS = {
+    "add": ({}, lambda buffer, value: buffer.add(**rows_of_vectors(2, value)), "row 1 of 2"),
+    "add, tracked": ({"n_step": 2}, lambda buffer, value: buffer.add(**rows_of_vectors(2, value)),
+                     "environment 1 of 2"),
+    "extend": ({}, lambda buffer, value: buffer.extend(**rows_of_vectors(9, value)), "row 8 of 9"),
+    "extend many": ({}, lambda buffer, value: buffer.extend(**rows_of_vectors(900, value)), "row 899 of 900"),
+    "a writer": ({}, lambda buffer, value: buffer.writer(2, "disabled").add(**rows_of_vectors(2, value)),
+                 "row 1 of 2"),
+    "a block": ({}, block_of_vectors, "row 1 of 2"),
+    "a file": ({}, file_of_vectors, "row 39"),
+}
+
+
+@needs_files
 @pytest.mark.parametrize("value", [1.5, -1.0001])
-@pytest.mark.parametrize("settings, give, where", [
-    ({}, lambda buffer, value: buffer.add(**rows_of_vectors(2, value)), "row 1 of 2"),
-    ({"n_step": 2}, lambda buffer, value: buffer.add(**rows_of_vectors(2, value)), "environment 1 of 2"),
-    ({}, lambda buffer, value: buffer.extend(**rows_of_vectors(9, value)), "row 8 of 9"),
-    ({}, lambda buffer, value: buffer.extend(**rows_of_vectors(900, value)), "row 899 of 900"),
-    ({}, lambda buffer, value: buffer.writer(2, "disabled").add(**rows_of_vectors(2, value)), "row 1 of 2"),
-], ids=["add", "add, tracked", "extend", "extend many", "a writer"])
-def test_actions_outside_of_the_actors_are_refused(settings, give, where, value):
+@pytest.mark.parametrize("door", ACTION_DOORS)
+def test_actions_outside_of_the_actors_are_refused(door, value):
+    """After the learner is made, and before it is: then it is not made."""
+    settings, give, where = ACTION_DOORS[door]
+    with buffer_of(fields=VECTORS, **settings) as buffer, ddpg_of(buffer) as agent:
+        before = buffer.stats.appended
+        with pytest.raises((ValueError, gpureplay.FileError), match=f'"action" is {value:g} in {where}; it must be -1 '):
+            give(buffer, value)
+        assert buffer.stats.appended == before
+        give(buffer, np.sign(value))
+        for _ in range(3):
+            buffer.add(**rows_of_vectors(2, 1.0))
+        agent.train(9)
+        agent.sync()
+        assert agent.stats.invalid_actions == 0
     with buffer_of(fields=VECTORS, **settings) as buffer:
         give(buffer, value)  # no learner has said what it takes
-        with gpureplay.DDPG(buffer, actor={"trunk": [4]}, critic={"trunk": [4]}, batch_size=4):
-            before = buffer.stats.appended
-            with pytest.raises(ValueError, match=f'"action" is {value:g} in {where}; it must be -1 to 1'):
-                give(buffer, value)
-            assert buffer.stats.appended == before
-            give(buffer, np.sign(value))
+        if "tracked" in door:
+            for _ in range(2):
+                give(buffer, 0.0)
+        with pytest.raises(ValueError, match=rf'"action" is {value:g} in row \d+; it must be -1 to 1'):
+            ddpg_of(buffer)
+        give(buffer, value)  # as before
+        for _ in range(20):
+            buffer.add(**rows_of_vectors(2, 0.0))
+        buffer.trim(20)
+        ddpg_of(buffer).close()
 
 
 @pytest.mark.parametrize("count", [0, 2])

@@ -19,25 +19,30 @@ dpg_row dpg_fixture_row(int64_t id)
     return row;
 }
 
-gpur_status dpg_fixture_open(dpg_fixture *f, gpur_device *device, int prioritized)
+gpur_status dpg_fixture_open_empty(dpg_fixture *f, gpur_device *device, int prioritized)
 {
     static const gpur_field fields[] = {
         {"obs", GPUR_FLOAT32, {DPG_FEATURES}}, {"action", GPUR_FLOAT32, {DPG_ACTIONS}},
         {"reward", GPUR_FLOAT32, {0}},         {"next_obs", GPUR_FLOAT32, {DPG_FEATURES}},
         {"discount", GPUR_FLOAT32, {0}},       {"terminated", GPUR_BOOL, {0}},
     };
-    static dpg_row rows[DPG_ROWS];
     gpur_replay_config config;
     memset(f, 0, sizeof *f);
-    for (int i = 0; i < DPG_ROWS; i++)
-        rows[i] = dpg_fixture_row(i);
     GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
     config.capacity = 1024;
     config.fields = fields, config.field_count = sizeof fields / sizeof *fields;
     config.block_rows = 64, config.max_batch = DPG_ROWS;
     config.prioritized = prioritized;
     GPUR_TRY(gpur_replay_create(device, &config, &f->replay));
-    GPUR_TRY(gpur_writer_create(f->replay, 1, &f->writer));
+    return gpur_writer_create(f->replay, 1, &f->writer);
+}
+
+gpur_status dpg_fixture_open(dpg_fixture *f, gpur_device *device, int prioritized)
+{
+    static dpg_row rows[DPG_ROWS];
+    for (int i = 0; i < DPG_ROWS; i++)
+        rows[i] = dpg_fixture_row(i);
+    GPUR_TRY(dpg_fixture_open_empty(f, device, prioritized));
     return gpur_writer_append(f->writer, DPG_ROWS, rows, NULL);
 }
 

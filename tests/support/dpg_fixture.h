@@ -23,6 +23,9 @@ typedef struct dpg_fixture {
 
 /* A replay with all rows. The caller always calls dpg_fixture_close. */
 gpur_status dpg_fixture_open(dpg_fixture *f, gpur_device *device, int prioritized);
+
+/* One without rows. */
+gpur_status dpg_fixture_open_empty(dpg_fixture *f, gpur_device *device, int prioritized);
 void dpg_fixture_close(dpg_fixture *f);
 
 /* Small networks: layers of 9 and 7 units, and 11 and 6, with tanh. Batches of 24. */

@@ -199,6 +199,7 @@ static gpur_status build(gpur_dpg *dpg, const gpur_dpg_config *given)
     GPUR_TRY(step_config_of(dpg, &step));
     GPUR_TRY(open_parts(dpg, &step, &fields));
     GPUR_TRY(assign_memory(dpg));
+    GPUR_TRY(gpur_replay_limit_actions(dpg->replay));
     GPUR_TRY(gpur_consumer_begin(dpg->replay, gpur_consumer_without_publishing, &dpg->stream));
     return gpur_consumer_end(dpg->replay, start(dpg, dpg->stream));
 }
@@ -220,7 +221,6 @@ gpur_status gpur_dpg_create(gpur_replay *replay, const gpur_dpg_config *config, 
         gpur_dpg_destroy(dpg);
         return status;
     }
-    gpur_replay_limit_actions(replay);
     *out = dpg;
     return GPUR_OK;
 }
@@ -340,6 +340,7 @@ gpur_status gpur_dpg_get_stats(gpur_dpg *dpg, gpur_dpg_stats *stats)
     known.steps_per_second = critic.steps_per_second;
     known.diverged_at = (int64_t)(critic.state.diverged_at > 0 ? critic.state.diverged_at : actor.state.diverged_at);
     known.device_bytes = dpg->memory_bytes;
+    known.invalid_actions = critic.state.invalid_actions;
     known.pinned_bytes = 2 * gpur_train_stats_part.pinned_bytes(&dpg->critic_stats);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_dpg_stats");
 }

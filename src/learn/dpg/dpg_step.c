@@ -42,7 +42,8 @@ static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
     const int64_t rows = batch->rows;
     gpur_td_error_args *const td = &dpg->td;
     td->z = dpg->critic_pass.activations[last], td->z_target = dpg->critic_target_pass.activations[last];
-    td->action = dpg->no_actions, td->weight = batch->weight;
+    td->action = batch->x + dpg->actor->width[0], td->vector_pitch = (int32_t)batch->x_pitch;
+    td->vector_size = dpg->actor->num_actions, td->weight = batch->weight;
     td->reward = batch->reward, td->discount = batch->discount;
     td->q = gpur_arena_floats(arena, rows);
     td->q_target = gpur_arena_floats(arena, rows);
@@ -69,7 +70,6 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
     gpur_backward_assign(&dpg->critic_backward, arena);
     gpur_backward_assign(&dpg->action_backward, arena);
     gpur_backward_assign(&dpg->actor_backward, arena);
-    dpg->no_actions = gpur_arena_alloc(arena, rows * (int64_t)sizeof *dpg->no_actions);
     dpg->q = gpur_arena_floats(arena, rows);
     assign_td_error(step, arena);
     if (!arena->base)
@@ -132,7 +132,7 @@ static gpur_status train_critic(const gpur_train_step *step, const gpur_track *t
 {
     const gpur_dpg_step *const dpg = step->dpg;
     const int64_t rows = step->batch.rows;
-    const gpur_train_step_results results = {dpg->td.loss, dpg->td.q_taken, NULL, NULL, rows};
+    const gpur_train_step_results results = {dpg->td.loss, dpg->td.q_taken, dpg->td.invalid, NULL, rows};
     gpur_optimizer optimizer = step->optimizer;
     optimizer.window = window;
     GPUR_TRY(forward(step, track));
@@ -219,9 +219,7 @@ static gpur_status set_constants(const gpur_train_step *step, gpur_stream *strea
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of a train step's constants", bytes);
     for (int64_t i = 0; i < count; i++)
         ones[i] = 1.0f;
-    gpur_status status = gpur_copy(stream, dpg->action_backward.gradients[last], ones, (int64_t)bytes);
-    if (status == GPUR_OK)
-        status = gpur_fill(stream, dpg->no_actions, 0, rows * (int64_t)sizeof *dpg->no_actions);
+    const gpur_status status = gpur_copy(stream, dpg->action_backward.gradients[last], ones, (int64_t)bytes);
     const gpur_status done = gpur_stream_sync(stream);
     gpur_host_free(step->device, ones, bytes);
     return status != GPUR_OK ? status : done;

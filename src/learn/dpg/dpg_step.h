@@ -23,7 +23,6 @@ typedef struct gpur_dpg_step {
     gpur_backward critic_backward, actor_backward;
     gpur_backward action_backward; /* of the critic's value by its input */
     gpur_td_error_args td;
-    int32_t *no_actions; /* (B) zeros: the index of the critic's only value */
     float *q;            /* (B) Q(s, mu(s)) */
 } gpur_dpg_step;
 

@@ -273,7 +273,8 @@ class DPGStats(Sized):
     _fields_ = _members((c_uint64, "size"), (c_int64, "steps steps_enqueued skipped target_copies"),
                         (c_float, "critic_loss mean_critic_loss actor_loss mean_q critic_gradient_norm "
                                   "actor_gradient_norm critic_learning_rate actor_learning_rate"),
-                        (c_double, "steps_per_second"), (c_int64, "device_bytes pinned_bytes diverged_at"))
+                        (c_double, "steps_per_second"),
+                        (c_int64, "device_bytes pinned_bytes diverged_at invalid_actions"))
 
 
 class CheckpointOptions(Sized):

@@ -38,6 +38,7 @@ class DDPGStats(NamedTuple):
     device_bytes: int
     pinned_bytes: int
     diverged_at: int
+    invalid_actions: int
 
 
 def _refuse_bounds(space: Any) -> None:
@@ -64,9 +65,11 @@ class DDPG(ReplayLearner):
         policy.pull(learner)
 
     buffer: must have float32 obs, next_obs, reward, a float32 action of one axis with numbers in -1 to 1, and bool
-        terminated. A buffer that was made for an action space of other bounds is refused, and from then on actions
-        outside of -1 to 1, wherever they are added from host memory. gymnasium.wrappers.RescaleAction(env, -1, 1) makes
-        an environment that takes -1 to 1 of one with other bounds. Its n_step is that of the returns.
+        terminated. A buffer that was made for an action space of other bounds is refused, as is one that has actions
+        outside of -1 to 1, and from then on such actions wherever they come from host memory: by `add`, `extend`,
+        blocks and `load`. Of arrays on the device they are not trained on, and counted in stats.invalid_actions.
+        gymnasium.wrappers.RescaleAction(env, -1, 1) makes an environment that takes -1 to 1 of one with other bounds.
+        Its n_step is that of the returns.
     actor, critic: the settings of each network and its optimizer, as for `DQN`: trunk (dense layers), hidden,
         hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ...
     settings: the other members of gpur_dpg_config by name (include/gpureplay/dpg.h): action_gradient_clip,

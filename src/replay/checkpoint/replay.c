@@ -473,6 +473,36 @@ static gpur_status check_rows(const void *context, const unsigned char *bytes, i
     return GPUR_OK;
 }
 
+/* The same for numbers of actions that are not -1 to 1, where a learner wants them so. */
+static gpur_status check_actions(const void *context, const unsigned char *bytes, int64_t begin, int64_t end)
+{
+    const gpur_schema *const rows = &((const gpur_replay *)context)->layout.rows;
+    const gpur_field_info *const action = &rows->fields[gpur_schema_find(rows, "action")];
+    for (int64_t row = begin / rows->pitch; row * rows->pitch + action->offset < end; row++) {
+        const int64_t at = row * rows->pitch + action->offset;
+        const int64_t first = gpur_max(at, begin), last = gpur_min(at + action->bytes, end);
+        const gpur_field_values values = {.at = bytes + (first - begin),
+                                          .count = first < last,
+                                          .bytes = last - first,
+                                          .dtype = action->dtype,
+                                          .name = action->name,
+                                          .item = "row",
+                                          .is_part = 1,
+                                          .first = row};
+        GPUR_TRY(gpur_check_unit_actions(&values, GPUR_FILE_ERROR));
+    }
+    return GPUR_OK;
+}
+
+/* What the rows of the file must hold. */
+static gpur_status check_stored(const void *context, const unsigned char *bytes, int64_t begin, int64_t end)
+{
+    const gpur_replay *const replay = context;
+    if (replay->config.check_finite)
+        GPUR_TRY(check_rows(context, bytes, begin, end));
+    return atomic_load(&replay->has_unit_actions) ? check_actions(context, bytes, begin, end) : GPUR_OK;
+}
+
 static gpur_status check_frames(const void *context, const unsigned char *bytes, int64_t begin, int64_t end)
 {
     const gpur_replay *const replay = context;
@@ -486,9 +516,9 @@ static gpur_status check_frames(const void *context, const unsigned char *bytes,
 static gpur_status expect(gpur_checkpoint *file, const gpur_replay *replay)
 {
     GPUR_TRY(gpur_checkpoint_expect(file, "priorities", check_priorities, replay));
+    GPUR_TRY(gpur_checkpoint_expect(file, "rows", check_stored, replay));
     if (!replay->config.check_finite)
         return GPUR_OK;
-    GPUR_TRY(gpur_checkpoint_expect(file, "rows", check_rows, replay));
     return gpur_checkpoint_expect(file, "frames", check_frames, replay);
 }
 

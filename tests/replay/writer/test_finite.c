@@ -287,7 +287,14 @@ TEST(actions_that_no_learner_trains_on_are_refused_at_every_door)
     CHECK_OK(gpur_block_pack(format, &in, s.block, ROOM, &bytes));
     CHECK_OK(gpur_writer_reset(f.writer, 0, obs));
     CHECK_OK(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL));
-    gpur_replay_limit_actions(f.replay);
+    CHECK_FAILS(gpur_replay_limit_actions(f.replay), GPUR_INVALID_ARGUMENT, "\"action\" is -1.5 in row 0; it must be");
+    CHECK_OK(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL)); /* as before */
+    action[1] = 1.0f;
+    CHECK_OK(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL));
+    CHECK_FAILS(gpur_replay_limit_actions(f.replay), GPUR_INVALID_ARGUMENT, "\"action\" is -1.5 in row 0; it must be");
+    CHECK_OK(gpur_replay_trim(f.replay, 1));
+    CHECK_OK(gpur_replay_limit_actions(f.replay));
+    action[1] = -1.5f;
     CHECK_FAILS(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL), GPUR_INVALID_ARGUMENT,
                 "\"action\" is -1.5 in environment 0 of 1; it must be -1 to 1");
     CHECK_FAILS(gpur_writer_append(f.writer, 1, &row, NULL), GPUR_INVALID_ARGUMENT, "\"action\" is 1.5 in row 0 of 1");
