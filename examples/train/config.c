@@ -86,6 +86,25 @@ static void add_shape(json *j, const int32_t shape[GPUR_MAX_DIMS])
     json_integers(j, "shape", shape, dims);
 }
 
+/* Of action vectors: policies scale theirs by them. */
+static void add_bounds(json *j, const gpur_space *action)
+{
+    int32_t count = 1;
+    for (int i = 0; i < GPUR_MAX_DIMS && action->shape[i] > 0; i++)
+        count *= action->shape[i];
+    json_begin(j, "action", '{');
+    add_shape(j, action->shape);
+    json_begin(j, "low", '[');
+    for (int32_t i = 0; i < count; i++)
+        json_float(j, NULL, action->lows ? action->lows[i] : action->low);
+    json_end(j, ']');
+    json_begin(j, "high", '[');
+    for (int32_t i = 0; i < count; i++)
+        json_float(j, NULL, action->highs ? action->highs[i] : action->high);
+    json_end(j, ']');
+    json_end(j, '}');
+}
+
 static void add_environment(json *j, const options *o, const settings *s)
 {
     const gpur_space *const obs = &s->env.obs;
@@ -99,6 +118,8 @@ static void add_environment(json *j, const options *o, const settings *s)
     json_float(j, "high", obs->high);
     json_end(j, '}');
     json_integer(j, "num_actions", s->env.action.num_actions);
+    if (s->env.action.num_actions == 0)
+        add_bounds(j, &s->env.action);
     json_integer(j, "max_steps", s->env.max_steps);
     json_integer(j, "save_bytes", s->env.save_bytes);
     json_end(j, '}');

@@ -102,7 +102,8 @@ GPUR_API gpur_status gpur_policy_create(gpur_device *device, const gpur_policy_c
  *
  *   path    a file of gpur_learner_save, gpur_actor_critic_save or gpur_dpg_save (of which the policy has the actor),
  *           of gpur_learner_save_weights or gpur_policy_save; or the folder of a run, or of a checkpoint, which has
- *           "learner.safetensors" or "checkpoint/learner.safetensors": of two the one after more train steps
+ *           "learner.safetensors" or "checkpoint/learner.safetensors": of two the one after more train steps. Action
+ *           vectors are -1 to 1; the environment's bounds are in the folder's config.json
  *   config  the settings beside network, obs and policy_floor, which are not read; NULL: the defaults
  *   policy  receives the handle, or NULL if the call fails; destroy it with gpur_policy_destroy
  *

@@ -203,8 +203,8 @@ int32_t gpur_replay_stored_offset(const gpur_replay *replay, const char *field)
     return stored < 0 ? -1 : (int32_t)replay->layout.rows.fields[stored].offset;
 }
 
-/* Copies `count` rows of the ring from a slot on to the host, of which the first is row `first` of the window, and looks
- * at their actions. */
+/* Copies `count` rows of the ring to the host, from a slot on, and looks at their actions. The first is row `first` of
+ * the window. */
 static gpur_status check_slots(const gpur_replay *replay, gpur_stream *stream, unsigned char *rows, int64_t slot,
                                int64_t count, int64_t first)
 {

@@ -274,6 +274,7 @@ def continuous_actions_are_trained_on(folder):
     assert all(row["mean_return"] < 0 for row in rows_of(folder / "run", "evaluations"))
     config = json.loads((folder / "run/config.json").read_text())
     assert config["apex"]["sigma"] == 0.2 and config["dpg"]["batch_size"] == 16 and "learner" not in config
+    assert config["environment"]["action"] == {"shape": [1], "low": [-2], "high": [2]}
     assert config["replay"]["eviction"] == "priority" and config["replay"]["capacity"] == 1062
     assert config["dpg"]["actor"]["head"] == "tanh_action" and config["dpg"]["index_source"] == "prioritized_stratified"
     rates = rows_of(folder / "run", "rates")

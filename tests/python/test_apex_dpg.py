@@ -120,7 +120,20 @@ def test_a_training_writes_its_files_and_is_resumed(tmp_path):
     assert more.stats.env_steps >= steps and more.stats.train_steps > first.stats.train_steps
     policy = more.agent.policy()
     policy.load(tmp_path / "run/learner.safetensors")
-    assert np.abs(policy.act_vectors(np.zeros(3, np.float32))).max() <= 1
+    assert np.abs(policy.act_vectors(np.zeros(3, np.float32))).max() <= 2
+
+
+@pytest.mark.parametrize("env, features, low, high", [("Pendulum", 3, [-2], [2]), ("echo", 2, [-1, 10], [3, 20])])
+def test_the_policies_of_a_run_act_within_its_bounds(request, tmp_path, env, features, low, high):
+    env = request.getfixturevalue(env) if env == "echo" else env
+    result = small(env, out=tmp_path / "run", steps=400, checkpoint=0, eval_episodes=0)
+    obs = np.random.default_rng(1).normal(size=(40, features)).astype("f4")
+    with gpureplay.Policy.open(tmp_path / "run/learner.safetensors", device="cpu") as policy:
+        unit = policy.act_vectors(obs)
+    for policy in (gpureplay.Policy.open(tmp_path / "run", device="cpu"), result.agent.policy()):
+        acted, noisy = policy.act_vectors(obs), policy.act_vectors(obs, sigma=9.0)
+        assert np.allclose(acted, low + (unit + 1) / 2 * np.subtract(high, low), atol=1e-5) and acted.dtype == np.float32
+        assert np.array_equal(noisy.min(0), low) and np.array_equal(noisy.max(0), high)
 
 
 @pytest.mark.parametrize("options, text", [

@@ -8,14 +8,17 @@ import contextlib
 import ctypes
 import functools
 import importlib
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _c_api
+from ._flatten import Translation
 from ._handle import signals_after
 from ._library import InvalidArgument, check, lib
 from ._python_envs import Envs, PythonEnvs, PythonVector
+from ._schema import shape_of
 
 EnvOptions = Optional[Union[str, Mapping[str, Any]]]
 _WANTED = ("the name of a game (\"CartPole-v1\", \"MinAtar/Breakout\"), a plug-in's file, an id of Gymnasium, "
@@ -40,6 +43,17 @@ class NativeEnvs(Envs):
             self.vector_type = found.value
         self.name = env_type(self).name.decode()
         self.options = _text("env_options", options_text(options))
+
+    @functools.cached_property
+    def translation(self) -> Translation:  # type: ignore[override]
+        action = env_info(self).action
+        if action.num_actions > 0:
+            return Translation()
+        shape = shape_of(action)
+        count = math.prod(shape)
+        low, high = ((one,) * count if many is None else tuple((ctypes.c_float * count).from_address(many))
+                     for one, many in ((action.low, action.lows), (action.high, action.highs)))
+        return Translation(bounds=(shape, low, high))
 
 
 def _text(name: str, text: str) -> bytes:

@@ -120,11 +120,13 @@ class Translation(NamedTuple):
     """Between an environment and the network that acts in it, where they speak of the same in other numbers.
 
     flattener: of the environment's observations; None: the network reads them as they are. first_action: the
-    environment's number of the network's action 0.
+    environment's number of the network's action 0. bounds: of the action vectors that the environment takes,
+    the shape, and the least and the largest value of each number; None: the network's -1 to 1.
     """
 
     flattener: Flattener | None = None
     first_action: int = 0
+    bounds: tuple[tuple[int, ...], tuple[float, ...], tuple[float, ...]] | None = None
 
     def read(self, obs: Any) -> Any:
         """Observations as the network reads them."""
@@ -137,6 +139,14 @@ class Translation(NamedTuple):
         last = np.int64(self.first_action) + found
         return last.astype(np.int32) if (last == last.astype(np.int32)).all() else last
 
+    def vectors(self, found: np.ndarray) -> np.ndarray:
+        """The same of action vectors, (count, numbers) float32: -1 and 1 become the bounds, as for a run's actors."""
+        if self.bounds is None:
+            return found
+        shape, low, high = self.bounds
+        scaled = np.add(low, 0.5 * (found.astype(np.float64) + 1.0) * np.subtract(high, low))
+        return scaled.astype(np.float32).reshape(len(found), *shape)
+
     def warn(self, network: Mapping[str, Any]) -> None:
         """RuntimeWarning: a learner with these settings of its network reads numbers of 0 to 255."""
         if self.flattener is not None:
@@ -145,7 +155,9 @@ class Translation(NamedTuple):
     def described(self) -> dict[str, Any]:
         """For config.json."""
         return {**({} if self.flattener is None else {"flattened": self.flattener.description}),
-                **({"first_action": self.first_action} if self.first_action else {})}
+                **({"first_action": self.first_action} if self.first_action else {}),
+                **({} if self.bounds is None else
+                   {"action": dict(zip(("shape", "low", "high"), map(list, self.bounds)))})}
 
 
 def translation_of(described: Mapping[str, Any]) -> Translation:
@@ -155,7 +167,9 @@ def translation_of(described: Mapping[str, Any]) -> Translation:
         flattener = flattener_of(described["flattened"]) if "flattened" in described else None
     except ModuleNotFoundError:
         flattener = None
-    return Translation(flattener, int(described.get("first_action", 0)))
+    action = described.get("action")
+    bounds = None if action is None else (tuple(action["shape"]), tuple(action["low"]), tuple(action["high"]))
+    return Translation(flattener, int(described.get("first_action", 0)), bounds)
 
 
 def reading_of(obs: Any) -> tuple[Field, Flattener | None]:

@@ -110,7 +110,7 @@ class Policy(Handle):
 
         From the folder of a run the policy takes observations as the environment gives them, and gives the actions that
         it takes. From a file alone it takes what the network reads, which of discrete and composed spaces are flattened
-        observations, and its actions count from 0.
+        observations, and its actions count from 0, or are vectors of numbers of -1 to 1.
 
         options: max_batch, streams, seed, math, deterministic, as for the constructor.
 
@@ -178,10 +178,12 @@ class Policy(Handle):
     def act_vectors(self, obs: Any, sigma: Any = 0.0, lanes: Any = None, steps: Any = None, *,
                     stream: Any = None) -> np.ndarray:
         """With head "tanh_action": actions, (count, num_actions) float32 in -1 to 1: mu(obs) plus Gaussian noise of
-        the standard deviation `sigma` in each component, clipped. Nothing scales them to an environment's bounds, which
-        gymnasium.wrappers.RescaleAction(env, -1, 1) does. sigma is a number, or (count,) of them; 0: no noise.
+        the standard deviation `sigma` in each component, clipped. A policy of a run (`open` of its folder, or of its
+        result's agent) scales them then to the environment's bounds and shape; no other does, and
+        gymnasium.wrappers.RescaleAction(env, -1, 1) makes an environment that takes them. sigma is a number, or (count,) of them; 0: no noise.
         The other arguments are as for `act`, and the noise follows from them as random actions do."""
-        return self._run(obs, stream, (sigma, lanes, steps), False, "action_vectors", wants_actions=False)[1]
+        found = self._run(obs, stream, (sigma, lanes, steps), False, "action_vectors", wants_actions=False)[1]
+        return self._translation.vectors(found)
 
     def q_values(self, obs: Any, *, stream: Any = None) -> np.ndarray:
         """The Q value of every action: (count, num_actions) float32."""

@@ -63,8 +63,10 @@ def _spaces_of(found: Environment) -> Spaces:
     """TypeError: the library cannot take these observations or actions."""
     (field, flattener), action = reading_of(found.observation_space), found.action_space
     if has_floats(action):
-        return Spaces(field, 0, Translation(flattener),
-                      Field("action", tuple(int(n) for n in action.shape), np.dtype(action.dtype)))
+        shape = tuple(int(n) for n in action.shape)
+        low, high = (tuple(np.asarray(bound, np.float32).ravel().tolist()) for bound in (action.low, action.high))
+        return Spaces(field, 0, Translation(flattener, bounds=(shape, low, high)),
+                      Field("action", shape, np.dtype(action.dtype)))
     if not has_choices(action):
         raise TypeError(actions_refusal(action))
     return Spaces(field, int(action.n), Translation(flattener, int(getattr(action, "start", 0))))
