@@ -79,14 +79,15 @@ GPUR_API gpur_status gpur_dpg_config_init(gpur_dpg_config *config, uint64_t size
  * actor.num_actions numbers in -1 to 1, the actor's range, to which a program scales those of its environment; reward,
  * one float32; and terminated, one byte. Other actions are refused: those that the replay has now, for which this call
  * publishes what was appended, as saving does (with GPUR_EVICT_BY_PRIORITY only until transitions have left); and from
- * now on those that come from host memory, by rows, steps, blocks and files. Train steps count the rest and leave it out
- * (gpur_dpg_stats.invalid_actions).
+ * now on those that come from host memory, by rows, steps, blocks and files. Train steps count the rest and leave it
+ * out (gpur_dpg_stats.invalid_actions).
  *
  *   config  settings; read before the call returns
  *   dpg     receives the handle, or NULL if the call fails; destroy it with gpur_dpg_destroy
  *
- *   GPUR_INVALID_ARGUMENT  a value out of its range, an action in the replay that is not -1 to 1, a field that is missing or has another type or size, a
- *                          convolution, sampling by priority from a replay that is not prioritized, or NULL
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, an action in the replay that is not -1 to 1, a field that is
+ *                          missing or has another type or size, a convolution, sampling by priority from a replay that
+ *                          is not prioritized, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory; the message has the bytes needed and available
  *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the folders that were searched
  */

@@ -132,7 +132,8 @@ def test_the_policies_of_a_run_act_within_its_bounds(request, tmp_path, env, fea
         unit = policy.act_vectors(obs)
     for policy in (gpureplay.Policy.open(tmp_path / "run", device="cpu"), result.agent.policy()):
         acted, noisy = policy.act_vectors(obs), policy.act_vectors(obs, sigma=9.0)
-        assert np.allclose(acted, low + (unit + 1) / 2 * np.subtract(high, low), atol=1e-5) and acted.dtype == np.float32
+        wanted = low + (unit + 1) / 2 * np.subtract(high, low)
+        assert np.allclose(acted, wanted, atol=1e-5) and acted.dtype == np.float32
         assert np.array_equal(noisy.min(0), low) and np.array_equal(noisy.max(0), high)
 
 

@@ -355,7 +355,7 @@ def test_actions_outside_of_the_actors_are_refused(door, value):
     settings, give, where = ACTION_DOORS[door]
     with buffer_of(fields=VECTORS, **settings) as buffer, ddpg_of(buffer) as agent:
         before = buffer.stats.appended
-        with pytest.raises((ValueError, gpureplay.FileError), match=f'"action" is {value:g} in {where}; it must be -1 '):
+        with pytest.raises((ValueError, gpureplay.FileError), match=f'"action" is {value:g} in {where}; it must be -1'):
             give(buffer, value)
         assert buffer.stats.appended == before
         give(buffer, np.sign(value))

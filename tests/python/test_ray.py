@@ -262,8 +262,8 @@ def test_an_environment_that_fails_again_and_again_ends_the_training(cluster):
 
 def test_an_environment_that_shows_infinity_ends_the_training(cluster):
     """At once, though something of its actor has come before."""
-    with pytest.raises(on_ray.ActorFailed, match=r"^actor [01]: step 199: the observation is infinite; its numbers must "
-                                                 r"be finite, or say check_nan=False$"):
+    with pytest.raises(on_ray.ActorFailed, match=r"^actor [01]: step 199: the observation is infinite; its numbers "
+                                                 r"must be finite, or say check_nan=False$"):
         apex("some_motor:make_infinite_env", eval_episodes=0).train()
     result = apex("some_motor:make_infinite_env", eval_episodes=0, check_nan=False, prepopulation=1900,
                   steps=800).train()

@@ -180,8 +180,9 @@ class Policy(Handle):
         """With head "tanh_action": actions, (count, num_actions) float32 in -1 to 1: mu(obs) plus Gaussian noise of
         the standard deviation `sigma` in each component, clipped. A policy of a run (`open` of its folder, or of its
         result's agent) scales them then to the environment's bounds and shape; no other does, and
-        gymnasium.wrappers.RescaleAction(env, -1, 1) makes an environment that takes them. sigma is a number, or (count,) of them; 0: no noise.
-        The other arguments are as for `act`, and the noise follows from them as random actions do."""
+        gymnasium.wrappers.RescaleAction(env, -1, 1) makes an environment that takes them. sigma is a number, or
+        (count,) of them; 0: no noise. The other arguments are as for `act`, and the noise follows from them as random
+        actions do."""
         found = self._run(obs, stream, (sigma, lanes, steps), False, "action_vectors", wants_actions=False)[1]
         return self._translation.vectors(found)
 
