@@ -87,7 +87,8 @@ typedef struct gpur_td_error_args {
     const float *bias;        /* (Z) online */
     const float *bias_target; /* (Z) */
     const void *action;       /* (B) int32, or int64 if action_is_int64; or (B, vector_size) float32, rows
-                                 `vector_pitch` floats apart: the actions in a critic's input, whose only value is theirs */
+                                 `vector_pitch` floats apart: the actions in a critic's input, whose only value is
+                                 theirs */
     const float *reward;      /* (B); with discount NULL the targets y themselves */
     const float *discount;    /* (B) 0: no bootstrap; NULL: the targets are given */
     const int64_t *id;        /* (B) a row with id -1 is missing: nothing is trained on it. NULL: none is */
