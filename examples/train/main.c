@@ -236,14 +236,25 @@ static int begin(training *t)
     return begin_progress(t, at.seconds);
 }
 
+/* The library's words. Where a learner has diverged they name settings of the library, of which the program has one. */
+static int fail_by_library(const options *o)
+{
+    static const char advice[] = "It helps most often";
+    const char *const error = gpur_last_error(), *const at = strstr(error, advice);
+    if (!at)
+        return fail("%s", error);
+    return fail("%.*s%s to lower --learning-rate, now %s, or to scale the environment's rewards", (int)(at - error),
+                error, advice, o->value[OPTION_LEARNING_RATE]);
+}
+
 /* What a call that advances the run returned. */
-static int outcome(gpur_status status)
+static int outcome(const training *t, gpur_status status)
 {
     if (failure())
         return FAILED;
     if (status == GPUR_INTERRUPTED || (status == GPUR_OK && interrupts))
         return INTERRUPTED;
-    return status == GPUR_OK ? 0 : fail("%s", gpur_last_error());
+    return status == GPUR_OK ? 0 : fail_by_library(&t->options);
 }
 
 /* A signal that comes while the files are written ends the run when they are complete. */
@@ -252,7 +263,7 @@ static int save_checkpoint(training *t)
     position at = {.step = t->step, .seconds = progress_seconds(&t->progress)};
     TRY(checkpoint_save(t->folder, &t->agent, &t->record, &at));
     t->saved_step = t->step;
-    return outcome(GPUR_OK);
+    return outcome(t, GPUR_OK);
 }
 
 /* A checkpoint of a run of DQN is between two target periods. */
@@ -290,10 +301,10 @@ static int take_steps(training *t)
 {
     while (t->step < t->settings.steps) {
         const int64_t next = next_stop(t);
-        TRY(outcome(agent_advance(&t->agent, next - t->step)));
+        TRY(outcome(t, agent_advance(&t->agent, next - t->step)));
         TRY(find_step(t, next));
         if (t->agent.apex && t->step >= t->settings.steps) {
-            if (outcome(gpur_apex_finish(t->agent.apex, 0)) == FAILED)
+            if (outcome(t, gpur_apex_finish(t->agent.apex, 0)) == FAILED)
                 return FAILED;
             TRY(find_step(t, next));
         }
@@ -308,16 +319,16 @@ static int take_steps(training *t)
 static int train(training *t)
 {
     TRY(take_steps(t));
-    TRY(outcome(GPUR_OK));
+    TRY(outcome(t, GPUR_OK));
     if (t->agent.apex)
-        return outcome(gpur_apex_finish(t->agent.apex, t->settings.eval_episodes > 0));
+        return outcome(t, gpur_apex_finish(t->agent.apex, t->settings.eval_episodes > 0));
     if (t->agent.ga3c)
-        return outcome(ga3c_evaluate(&t->agent, &t->record, t->step, t->settings.eval_episodes));
+        return outcome(t, ga3c_evaluate(&t->agent, &t->record, t->step, t->settings.eval_episodes));
     if (t->settings.eval_episodes > 0)
-        TRY(outcome(gpur_run_evaluate(t->agent.run)));
+        TRY(outcome(t, gpur_run_evaluate(t->agent.run)));
     gpur_run_stop(t->agent.run);
     const gpur_status status = gpur_run_advance(t->agent.run, 0);
-    return status == GPUR_INTERRUPTED ? 0 : outcome(status);
+    return status == GPUR_INTERRUPTED ? 0 : outcome(t, status);
 }
 
 /* The run has ended, or been stopped: nobody trains the learner. */

@@ -69,13 +69,14 @@ GPUR_FN gpur_train_state gpur_finish_advance(const gpur_finish_step_args *a, gpu
     return state;
 }
 
-/* Notes the first step whose numbers are not finite. Those after it have been spoiled by it. */
-GPUR_FN void gpur_finish_judge(gpur_train_state *state)
+/* Notes the first step whose numbers are not finite. Those after it have been spoiled by it. Without losses of rows, as
+ * of an actor, the loss is minus the mean Q. */
+GPUR_FN void gpur_finish_judge(const gpur_finish_step_args *a, gpur_train_state *state)
 {
     if (state->diverged_at > 0)
         return;
     if (fabsf(state->loss) < INFINITY && fabsf(state->mean_q) < INFINITY)
-        state->finite_loss = state->loss;
+        state->finite_loss = a->loss ? state->loss : -state->mean_q;
     else
         state->diverged_at = state->step;
 }
@@ -99,7 +100,7 @@ GPUR_KERNEL(finish_step)
         next.gradient_norm = sqrtf(sums[GPUR_FINISH_NORM]);
         next.invalid_actions += (int64_t)sums[GPUR_FINISH_INVALID];
         next.missing_rows += (int64_t)sums[GPUR_FINISH_MISSING];
-        gpur_finish_judge(&next);
+        gpur_finish_judge(a, &next);
     }
     gpur_barrier(at); /* in a fused step the memory of the sums is used again from here on */
     if (!is_writer)

@@ -15,6 +15,8 @@ typedef struct gpur_divergence {
     const gpur_optimizer_config *optimizer;
     const float *reward_clip; /* NULL: not known */
     const char *network;      /* "": there is one; else whose optimizer it is: "critic: " */
+    const char *what;         /* the number that was not finite: "loss", "mean Q"; "weights": some of them */
+    double value;             /* of that number; not read of weights */
 } gpur_divergence;
 
 /* Fails with GPUR_INVALID_ARGUMENT, in the same words whichever learner it is. */

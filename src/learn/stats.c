@@ -78,12 +78,15 @@ gpur_status gpur_train_stats_check(gpur_train_stats *stats, const gpur_optimizer
                                    const float *reward_clip, const char *network)
 {
     const gpur_train_state state = gpur_train_stats_newest(stats);
+    const int is_loss = !isfinite(state.loss);
     const gpur_divergence divergence = {.step = (int64_t)state.diverged_at,
                                         .loss = state.diverged_at > 1 ? (double)state.finite_loss : NAN,
                                         .learning_rate = (double)state.learning_rate,
                                         .optimizer = optimizer,
                                         .reward_clip = reward_clip,
-                                        .network = network};
+                                        .network = network,
+                                        .what = is_loss ? "loss" : "mean Q",
+                                        .value = (double)(is_loss ? state.loss : state.mean_q)};
     return state.diverged_at == 0 ? GPUR_OK : gpur_diverged(&divergence);
 }
 

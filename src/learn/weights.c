@@ -9,6 +9,7 @@
 #include "replay/view.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 int32_t gpur_learner_weight_count(gpur_learner *learner)
@@ -168,7 +169,7 @@ gpur_status gpur_weights_check_finite(gpur_replay *replay, const gpur_params *pa
     GPUR_TRY(status);
     const gpur_train_state state = gpur_train_stats_newest(stats);
     divergence->step = (int64_t)state.step; /* the last one: an earlier one would have spoiled a loss */
-    divergence->loss = (double)state.finite_loss;
+    divergence->loss = state.step > 0 ? (double)state.finite_loss : NAN;
     divergence->learning_rate = (double)state.learning_rate;
     return are_finite ? GPUR_OK : gpur_diverged(divergence);
 }
@@ -177,7 +178,8 @@ gpur_status gpur_learner_check_weights(gpur_learner *learner)
 {
     gpur_divergence divergence = {.optimizer = &learner->config.optimizer,
                                   .reward_clip = &gpur_replay_settings(learner->replay)->reward_clip,
-                                  .network = ""};
+                                  .network = "",
+                                  .what = "weights"};
     GPUR_TRY(gpur_learner_sync(learner));
     return gpur_weights_check_finite(learner->replay, &learner->network.params, learner->step.optimizer.weights,
                                      &divergence, &learner->train_stats);

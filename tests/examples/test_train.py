@@ -454,6 +454,17 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
     assert results_of(whole) == before
 
 
+def a_learner_that_has_diverged_is_told_with_what_the_program_can_change(folder):
+    few = {"prepopulation": 200, "target-period": 200, "steps": 2000, "eval-episodes": 0, "eval-period": 0, "checkpoint": 0,
+           "out": folder}
+    told = run(*pole(**few, **{"learning-rate": "1e30"}), status=2).stderr
+    assert re.search(r"the learner has diverged: after train step \d+ its numbers are not finite \([^)]*\)(, and the loss "
+                     r"before was \S+)?\. It helps most often to lower --learning-rate, now 1e\+?30, or to scale the "
+                     r"environment's rewards$", told.rstrip()), told
+    shutil.rmtree(folder)
+    run(*pole(**few, **{"learning-rate": "1e-4"}))
+
+
 def a_full_disk_ends_the_run(folder):
     """Here a limit on the size of files, of which Python has switched the signal off."""
     failed = run(*pole(out=folder, checkpoint=0), status=2, restore_signals=False,
@@ -515,6 +526,7 @@ def main():
         a_game_of_an_evaluation_has_an_end(folder / "plugin")
         a_plugin_that_steps_many_at_once_is_enough(folder / "vector")
         bad_options_are_refused_before_anything_is_made(folder / "refused", whole)
+        a_learner_that_has_diverged_is_told_with_what_the_program_can_change(folder / "diverged")
         a_full_disk_ends_the_run(folder / "full")
     print(f"test_train {DEVICE}: 20 tests")
 

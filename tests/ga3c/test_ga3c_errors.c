@@ -100,7 +100,7 @@ TEST(numbers_that_are_not_finite_end_the_run_where_they_come_from)
         try_numbers(system, "nan=17", 0, "agent 0, step 17: the reward is nan; it must be a finite number");
         try_numbers(system, "", 1, ": the learner has diverged: after train step ");
         CHECK_MESSAGE("agent 0, step ");
-        CHECK_MESSAGE("its numbers are not finite, and the loss before was 0.25");
+        CHECK_MESSAGE("its numbers are not finite (weights), and the loss before was 0.25");
         CHECK_MESSAGE("learning_rate, now 7, to limit the gradient by clip_norm, now 0 (none)");
     }
 }

@@ -5,6 +5,7 @@ tests/replay/writer/test_finite.c."""
 import contextlib
 import ctypes
 import os
+import re
 import tempfile
 
 import gpureplay
@@ -250,10 +251,26 @@ def test_weights_must_be_finite(give, value, word):
 
 # Learners whose numbers are no longer finite.
 
-DIVERGED = (r"^(agent \d, step \d+: |a train step: |critic: |actor: )*the learner has diverged: after train step \d+ "
-            r"its numbers are not finite(, and the loss before was .*)?\. It helps most often to lower learning_rate, "
-            r"now 1e\+30, to limit the gradient by clip_norm, now 0 \(none\), or to scale rewards or clip them by "
-            r"reward_clip")
+# The number that was not finite, the loss before that, and how the door that was used calls what may help.
+NUMBER = r"(loss|mean Q) is (-?nan|-?inf)|weights"
+DIVERGED = (r"^(agent \d, step \d+: |a train step: )*(?P<network>(actor|critic): )?the learner has diverged: after "
+            rf"train step (?P<step>\d+) its numbers are not finite \(({NUMBER})\)"
+            r"(, and the loss before was (?P<loss>\S+))?\. It helps most often to (?P<ways>.*)$")
+
+
+def advised(text, rate, norm, clip):
+    """What is known of the learner. ways: as the door has them."""
+    found = re.match(DIVERGED, text)
+    assert found, text
+    assert found["loss"] is None or np.isfinite(float(found["loss"])), text
+    network = (found["network"] or "")[:-2]
+    wanted = (rf"to lower {re.escape(rate)}, now 1e\+30, to limit the gradient by {re.escape(norm)}, now 0 \(none\), "
+              + ("or to scale rewards$" if clip is None else
+                 rf"or to scale rewards or clip them by {re.escape(clip)}(, now .*)?$")).replace("NETWORK", network)
+    assert re.match(wanted, "to " + found["ways"].removeprefix("to ")), (text, wanted)
+    return found
+
+
 TOO_FAST = {"learning_rate": 1e30, "clip_norm": 0}
 TRAININGS = {
     "fast DQN": {"preset": "fast-dqn-small", "num_envs": 2, "prepopulation": 100, "target_period": 80, "steps": 800},
@@ -268,11 +285,30 @@ TRAININGS = {
 }
 
 
+# What trainings call them.
+OF_AGENT, OF_BUFFER = 'agent={"clip_norm": ...}', 'buffer={"reward_clip": ...}'
+
+
 @pytest.mark.parametrize("name", TRAININGS)
 def test_a_learner_that_has_diverged_ends_its_training(name):
-    settings = {"env": "CartPole-v1", "agent": {"trunk": [8], **TOO_FAST}, "eval_episodes": 0, **TRAININGS[name]}
-    with pytest.raises(gpureplay.InvalidArgument, match=DIVERGED):
-        gpureplay.train(settings.pop("env"), device="cpu", threads=1, progress=False, **settings)
+    """The advice names what the door has; a training that follows it is begun."""
+    is_dpg, has_buffer = "DPG" in name, name not in ("GA3C", "A3C", "A2C")
+    settings = {"env": "CartPole-v1", "agent": {"trunk": [8], **TOO_FAST}, "eval_episodes": 0, "device": "cpu",
+                "threads": 1, "progress": False, **TRAININGS[name]}
+    env = settings.pop("env")
+    with pytest.raises(gpureplay.InvalidArgument) as raised:
+        gpureplay.train(env, **settings)
+    advised(str(raised.value), "learning_rate", 'agent={"NETWORK": {"clip_norm": ...}}' if is_dpg else OF_AGENT,
+            OF_BUFFER if has_buffer else None)
+    mended = {"clip_norm": 1.0, "trunk": [8]}
+    follows = {"learning_rate": 1e-4, "agent": {"actor": mended, "critic": mended} if is_dpg else mended,
+               **({"buffer": {"reward_clip": 1.0}} if has_buffer else {})}
+    with pytest.raises(KeyError, match="as it is begun"):
+        gpureplay.train(env, **{**settings, **follows}, on_event=end_it)
+
+
+def end_it(event):
+    raise KeyError("as it is begun")
 
 
 @needs_files
@@ -283,11 +319,13 @@ def test_a_learner_that_has_diverged_says_so(tmp_path):
         agent.train(1)
         agent.sync()
         assert agent.stats.diverged_at == 0
-        with pytest.raises(gpureplay.InvalidArgument, match=DIVERGED):
+        with pytest.raises(gpureplay.InvalidArgument) as raised:
             agent.train(8)
             agent.sync()
         step = agent.stats.diverged_at
         assert 2 <= step <= 9
+        found = advised(str(raised.value), "learning_rate", "clip_norm", "the buffer's reward_clip")
+        assert int(found["step"]) == step and found["loss"] is not None
         for call in (agent.train, agent.sync, lambda: agent.act([[0, 0, 0]]),
                      lambda: gpureplay.Policy.for_learner(agent)):
             with pytest.raises(gpureplay.InvalidArgument, match=f"after train step {step} its numbers"):
@@ -300,9 +338,30 @@ def test_a_learner_that_has_diverged_says_so(tmp_path):
 
 def test_an_actor_critic_that_has_diverged_says_so():
     with gpureplay.ActorCritic(((3,), "float32"), 2, trunk=[4], device="cpu", **TOO_FAST) as learner:
-        with pytest.raises(gpureplay.InvalidArgument, match=DIVERGED):
+        with pytest.raises(gpureplay.InvalidArgument) as raised:
             for _ in range(20):
                 learner.train(np.ones((4, 3), np.float32), [0, 1, 0, 1], np.ones(4, np.float32))
+        advised(str(raised.value), "learning_rate", "clip_norm", None)
+
+
+@pytest.mark.parametrize("network", ["actor", "critic"])
+def test_of_two_networks_the_one_that_has_diverged_is_named(network):
+    """The loss before is that of this network: of the actor minus the mean Q, of the critic a square."""
+    with buffer_of(fields=VECTORS) as buffer:
+        ones = {"reward": np.ones(40, np.float32), "obs": np.ones((40, 3), "f4")}
+        buffer.extend(**{**rows_of_vectors(40, 0.5), **ones})
+        agent = gpureplay.DDPG(buffer, batch_size=4, seed=3, actor={"trunk": [4]}, critic={"trunk": [4]})
+        agent.train(1)
+        agent.sync()
+        before = agent.stats.actor_loss if network == "actor" else agent.stats.critic_loss
+        name = {"actor": "actor: ", "critic": "critic: "}[network]
+        agent.weights[f"{network}.trunk.0.weight"] = np.full_like(agent.weights[f"{network}.trunk.0.weight"], 3e38)
+        with pytest.raises(gpureplay.InvalidArgument) as raised:
+            agent.train(1)
+            agent.sync()
+        found = re.match(DIVERGED, str(raised.value))
+        assert found and found["step"] == "2" and float(found["loss"]) == pytest.approx(before, rel=1e-5), raised.value
+        assert found["network"] == name and f'{network}={{"learning_rate": ...}}' in found["ways"], raised.value
 
 
 # Actions of continuous learners are -1 to 1.

@@ -181,17 +181,18 @@ void gpur_actor_critic_destroy(gpur_actor_critic *learner)
     gpur_device_release(device);
 }
 
-gpur_status gpur_actor_critic_diverged(gpur_actor_critic *learner, int64_t step, const float *reward_clip)
+gpur_status gpur_actor_critic_diverged(gpur_actor_critic *learner, int64_t step, double loss, const float *reward_clip)
 {
     const gpur_optimizer_config *const optimizer = &learner->config.optimizer;
-    const double loss = atomic_load(&learner->finite_loss);
     const gpur_divergence divergence = {
         .step = step,
-        .loss = loss,
+        .loss = atomic_load(&learner->finite_loss),
         .learning_rate = (double)gpur_schedule_at(&optimizer->learning_rate, step > 0 ? step - 1 : 0),
         .optimizer = optimizer,
         .reward_clip = reward_clip,
-        .network = ""};
+        .network = "",
+        .what = isfinite(loss) ? "weights" : "loss",
+        .value = loss};
     return gpur_diverged(&divergence);
 }
 
@@ -199,7 +200,7 @@ gpur_status gpur_actor_critic_judge(gpur_actor_critic *learner, const gpur_actor
 {
     const double loss = losses->policy + (double)learner->config.value_coefficient * losses->value;
     if (!isfinite(loss))
-        return gpur_actor_critic_diverged(learner, losses->step, NULL);
+        return gpur_actor_critic_diverged(learner, losses->step, loss, NULL);
     atomic_store(&learner->finite_loss, loss);
     return GPUR_OK;
 }
@@ -218,7 +219,8 @@ gpur_status gpur_actor_critic_check_weights(gpur_actor_critic *learner, const fl
         status != GPUR_OK || gpur_params_check_numbers(params, "", weights, GPUR_INVALID_ARGUMENT) == GPUR_OK;
     gpur_weights_free(learner->device, params, weights);
     GPUR_TRY(status);
-    return are_finite ? GPUR_OK : gpur_actor_critic_diverged(learner, gpur_actor_critic_steps(learner), reward_clip);
+    const int64_t steps = gpur_actor_critic_steps(learner);
+    return are_finite ? GPUR_OK : gpur_actor_critic_diverged(learner, steps, 0.0, reward_clip);
 }
 
 /* Requires the lock. What a step of the first optimizer has left in host_state. */

@@ -25,8 +25,9 @@ static inline int gpur_actor_critic_optimizers(const gpur_actor_critic *learner)
     return learner->config.dual_optimizer ? 2 : 1;
 }
 
-/* Fails: the learner has diverged after train step `step`. `reward_clip` NULL: not known. */
-gpur_status gpur_actor_critic_diverged(gpur_actor_critic *learner, int64_t step, const float *reward_clip);
+/* Fails: the learner has diverged after train step `step`. `loss`: of that step; if it is finite, the weights are not.
+ * `reward_clip` NULL: not known. */
+gpur_status gpur_actor_critic_diverged(gpur_actor_critic *learner, int64_t step, double loss, const float *reward_clip);
 
 /* Refuses a learner whose train step had these losses, if they are not finite. */
 gpur_status gpur_actor_critic_judge(gpur_actor_critic *learner, const gpur_actor_critic_losses *losses);

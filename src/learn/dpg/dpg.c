@@ -264,9 +264,10 @@ gpur_status gpur_dpg_check_weights(gpur_dpg *dpg)
         const gpur_dpg_network n = gpur_dpg_network_of(dpg, which);
         gpur_divergence divergence = {.optimizer = &n.optimizer->config,
                                       .reward_clip = &gpur_replay_settings(dpg->replay)->reward_clip,
-                                      .network = which == 0 ? "actor: " : "critic: "};
+                                      .network = which == 0 ? "actor: " : "critic: ",
+                                      .what = "weights"};
         GPUR_TRY(gpur_weights_check_finite(dpg->replay, &n.network->params, n.optimizer->weights, &divergence,
-                                           &dpg->critic_stats));
+                                           which == 0 ? &dpg->actor_stats : &dpg->critic_stats));
     }
     return GPUR_OK;
 }

@@ -16,7 +16,7 @@ from ._flatten import Translation, reading_of
 from ._handle import note_library_threads
 from ._inputs import address_of, column, flag, integer, read_observations
 from ._learner import Learner
-from ._library import lib
+from ._library import Advice, lib
 from ._policy import FLOAT32, INT32, Policy
 from ._schema import to_c
 
@@ -59,6 +59,7 @@ class ActorCritic(Learner):
     """
 
     _kind, _prefix = "learner", "gpur_actor_critic"
+    _advice = Advice(reward_clip=None)
 
     def __init__(self, obs: Any, num_actions: int, *, device: str | TorchDevice | Device = "auto",
                  check_nan: bool = True, **settings: Any):

@@ -13,7 +13,7 @@ from ._buffer import ReplayBuffer
 from ._config import ddpg_config, index_source_of, settings_of_ddpg, settings_text
 from ._flatten import Translation
 from ._learner import ReplayLearner, refuse_unread
-from ._library import InvalidArgument, lib
+from ._library import Advice, InvalidArgument, lib
 from ._policy import Policy
 from ._schema import Field
 from ._spaces import actions_refusal, has_floats
@@ -80,6 +80,7 @@ class DDPG(ReplayLearner):
     """
 
     _kind, _prefix = "learner", "gpur_dpg"
+    _advice = Advice('{network}={"learning_rate": ...}', '{network}={"clip_norm": ...}')
 
     def __init__(self, buffer: ReplayBuffer, **settings: Any):
         if not isinstance(buffer, ReplayBuffer):

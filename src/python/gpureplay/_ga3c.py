@@ -143,6 +143,7 @@ class GA3C(Advanced):
         except BaseException:
             envs.close()
             raise
+        learner._advice = learner._advice._replace(reward_clip="reward_clip")
 
     @classmethod
     def _of(cls, learner: ActorCritic, envs: Envs, on_event: OnGA3CEvent | None, config: _c_api.GA3CConfig) -> GA3C:

@@ -19,7 +19,7 @@ from ._device import caller_depth
 from ._flatten import Translation
 from ._handle import Handle, Progress, WeakItems, call_with_file, says_stop
 from ._inputs import convert, id_array, integer, read_array, read_observations, real
-from ._library import Interrupted, InvalidArgument, check, lib
+from ._library import Advice, Interrupted, InvalidArgument, check, lib
 from ._schema import Field, num_actions_of
 from ._spaces import actions_refusal, has_choices
 
@@ -96,11 +96,16 @@ class Learner(Handle):
 
     _prefix: str  # of its functions in the library
     _translation = Translation()  # of the environment that it was trained in
+    _advice = Advice()
 
     def __init__(self, create: Callable[[int], None], destroy: Callable[[int | None], None],
                  base: Handle | None = None):
         self._users: WeakItems[Handle] = WeakItems()  # its runs
         super().__init__(create, destroy, base)
+
+    def _explain(self, error: Exception) -> Exception:
+        error.args = tuple(self._advice.reword(part) if isinstance(part, str) else part for part in error.args)
+        return super()._explain(error)
 
     def _function(self, name: str) -> Any:
         """The library's function for this kind of learner."""

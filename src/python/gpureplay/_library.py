@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from . import _c_api
 
@@ -95,6 +97,8 @@ def last_error() -> str:
 
 _NOT_FINITE = ("its numbers must be finite", "it must be a finite number")  # words of the library
 
+_TAKE_THEM = ", or say check_nan=False"
+
 
 def tells_not_finite(text: str) -> bool:
     """Whether these are the library's words about a number that is not finite."""
@@ -103,11 +107,45 @@ def tells_not_finite(text: str) -> bool:
 
 def with_advice(text: str) -> str:
     """The library's words about a number that is not finite, with the setting that takes it."""
-    advice = ", or say check_nan=False"
     for words in _NOT_FINITE:
-        if advice not in text:  # as in the text of an actor
-            text = text.replace(words, words + advice)
+        if _TAKE_THEM not in text:  # as in the text of an actor
+            text = text.replace(words, words + _TAKE_THEM)
     return text
+
+
+class Advice(NamedTuple):
+    """How one calls, at the door that was used, the settings that help most often where a learner has diverged. None:
+    there is no such setting. "{network}" is "actor" or "critic", where there are two networks."""
+
+    learning_rate: str = "learning_rate"
+    clip_norm: str | None = "clip_norm"
+    reward_clip: str | None = "the buffer's reward_clip"
+
+    def reword(self, text: str) -> str:
+        """The library's words, with those of this door in place of the library's own."""
+        found = _DIVERGED.search(text)
+        if found is None:
+            return text
+        network = found["network"] or ""
+        ways = [f"to lower {self.learning_rate}, now {found['rate']}"]
+        if self.clip_norm is not None:
+            ways.append(f"to limit the gradient by {self.clip_norm}, now {found['norm']}")
+        ways.append("or to scale rewards" if self.reward_clip is None else
+                    f"or to scale rewards or clip them by {self.reward_clip}{found['clip'] or ''}")
+        return text[:found.start("ways")] + ", ".join(ways).replace("{network}", network)
+
+
+def for_program(text: str) -> str:
+    """The words of `train`, with the options of the program: of these settings it has --learning-rate alone."""
+    text = re.sub(r"to lower learning_rate, now (\S+), to limit .*$",
+                  r"to lower --learning-rate, now \1, or to scale the environment's rewards", text)
+    return text.replace(_TAKE_THEM, "")
+
+
+_DIVERGED = re.compile(r"(?:(?P<network>actor|critic): )?the learner has diverged: .* It helps most often "
+                       r"(?P<ways>to lower learning_rate, now (?P<rate>\S+), to limit the gradient by clip_norm, now "
+                       r"(?P<norm>\S+(?: \(none\))?), or to scale rewards or clip them"
+                       r"(?: by reward_clip(?P<clip>, now .*))?)$")
 
 
 def failed(status: int) -> GpureplayError:

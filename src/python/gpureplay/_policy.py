@@ -222,16 +222,20 @@ class Policy(Handle):
         """Copies the weights of a learner with the same network, on the device, as they are after the last train step
         that was enqueued before. They are the online weights, or with `target` those of the target network of a `DQN`.
         Returns before they are copied; later calls use them. InvalidArgument: another network or device."""
-        if isinstance(agent, Learner) and not isinstance(agent, DQN):
-            publish = getattr(lib, f"{agent._prefix}_publish")
-            agent._open_handle()
-            self._call(lambda policy: agent._invoke(lambda learner: publish(learner, policy)))
-            return
-        if not isinstance(agent, DQN):
+        if not isinstance(agent, Learner):
             raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN, DDPG or ActorCritic")
         which = _c_api.WEIGHTS_TARGET if flag("target", target) else _c_api.WEIGHTS_ONLINE
+        if isinstance(agent, DQN):
+            def copy(learner: Any, policy: Any) -> int:
+                status: int = lib.gpur_policy_pull(policy, learner, which)
+                return status
+        else:
+            copy = getattr(lib, f"{agent._prefix}_publish")
         agent._open_handle()
-        self._call(lambda policy: agent._invoke(lambda learner: lib.gpur_policy_pull(policy, learner, which)))
+        try:
+            self._call(lambda policy: agent._invoke(lambda learner: copy(learner, policy)))
+        except InvalidArgument as error:
+            raise agent._explain(error) from None
 
     def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
         """Loads weights from a file of `save`, of `DQN.save_weights`, of `DQN.save` (the online weights), or from any

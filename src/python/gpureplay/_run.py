@@ -146,6 +146,9 @@ class Advanced(Handle):
         if new:
             warnings.warn(cut_text(new), RuntimeWarning, stacklevel=caller_depth())
 
+    def _explain(self, error: Exception) -> Exception:
+        return super()._explain(self._agent._explain(error))
+
     def _failure(self, error: Exception) -> BaseException:
         """The library's error, with what an environment in Python raised as its cause."""
         cause = self._envs.cause_of(str(error))

@@ -23,7 +23,7 @@ from ._envs import EnvOptions, NativeEnvs, absolute, check_text, env_info, open_
 from ._handle import encoded_path, signals_after
 from ._inputs import flag, real
 from ._learner import DQN
-from ._library import Interrupted, InvalidArgument, Unavailable, lib
+from ._library import Advice, Interrupted, InvalidArgument, Unavailable, lib
 from ._options import (FILE, OPTIONS, OVERRIDES, System, Value, checked, flag_of, lines_of, read_options,
                        refuse_others, system_of, text_of, use_math)
 from ._progress import Progress, RunProgress
@@ -433,6 +433,7 @@ class Training:
     _make_config: Any = staticmethod(run_config)
     _make_progress: Any = RunProgress
     _make_agent: Any = DQN
+    _advice = Advice(clip_norm='agent={"clip_norm": ...}', reward_clip='buffer={"reward_clip": ...}')
     _run: Any  # a Run
     _agent: Any  # a DQN, or of Ape-X a DDPG
     _progress: Progress
@@ -541,6 +542,7 @@ class Training:
                                   "them out")
         self._say_what(device)
         self._make_learner(device, preset)
+        self._agent._advice = self._advice
         self._envs.translation.warn(self._agent.config.get("actor", self._agent.config))
         self._options["math"] = self._agent.config["math"]  # "auto" is decided: a run that is resumed keeps it
         self._closing.callback(self._close_unfinished)

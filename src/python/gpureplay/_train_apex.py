@@ -16,7 +16,7 @@ from ._config import RunPreset, Settings, apex_config, apex_preset, apex_preset_
 from ._ddpg import DDPG
 from ._device import Device
 from ._inputs import flag
-from ._library import InvalidArgument, lib
+from ._library import Advice, InvalidArgument, lib
 from ._options import Value, read_options, refuse_others, use_math
 from ._progress import Progress, Sample, learning, ratio, short
 from ._run_folder import APEX_COLUMNS, Checkpoint, Number, Position
@@ -250,6 +250,7 @@ class ApexDPGTraining(ApexTraining):
     """As its base, with a `DDPG`, whose networks learn at the same rate."""
 
     _make_agent = DDPG
+    _advice = Advice(clip_norm='agent={"{network}": {"clip_norm": ...}}', reward_clip='buffer={"reward_clip": ...}')
     _reads_images = False
     _make_progress = ApexDPGProgress
     _find_preset = staticmethod(apex_preset_ddpg)

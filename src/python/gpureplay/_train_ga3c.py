@@ -15,7 +15,7 @@ from ._actor_critic import ActorCritic
 from ._config import GA3CPreset, ga3c_config, ga3c_preset
 from ._device import Device
 from ._ga3c import GA3C, GA3CEvent, refuse_other_envs
-from ._library import InvalidArgument, lib
+from ._library import Advice, InvalidArgument, lib
 from ._options import System, Value, flag_of, refuse_others, system_of, use_math
 from ._progress import Progress, Sample, ratio, short
 from ._run_config import ga3c_document, plain
@@ -108,6 +108,7 @@ class GA3CTraining(Training):
 
     _make_progress = GA3CProgress
     _buffer: Any = None
+    _advice = Advice(clip_norm='agent={"clip_norm": ...}', reward_clip=None)
 
     def __init__(self, given: Any, folder: Path | None, is_resumed: bool):
         if given["env"] is not None:

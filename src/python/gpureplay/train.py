@@ -19,7 +19,7 @@ from typing import Any
 
 from . import _c_api
 from ._envs import env_info, env_type, game_names, name_of, open_envs
-from ._library import GpureplayError
+from ._library import GpureplayError, for_program
 from ._options import OPTIONS, System, flag_of, parsed
 from ._run import EnvError
 from ._schema import NUMPY
@@ -160,7 +160,7 @@ def main() -> int:
     except (GpureplayError, OSError, ValueError, TypeError, ImportError) as error:
         if isinstance(error, EnvError) and error.__cause__ is not None:
             traceback.print_exception(type(error.__cause__), error.__cause__, error.__cause__.__traceback__)
-        print(f"{_PROGRAM}: {error}", file=sys.stderr)
+        print(f"{_PROGRAM}: {for_program(str(error))}", file=sys.stderr)
         return 2
     return 0
 
