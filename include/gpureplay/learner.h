@@ -159,7 +159,7 @@ GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, con
  *
  * A transition whose action is not 0 to num_actions - 1 does not train anything: its loss and gradient are 0, but it
  * counts in the mean over the batch. gpur_learner_stats counts such transitions. If priorities are written back, its TD
- * error is 0.
+ * error is 0. While the learner exists, the replay refuses such actions where they come from host memory.
  *
  *   config   settings; read before the call returns
  *   learner  receives the handle, or NULL if the call fails; destroy it with gpur_learner_destroy
@@ -329,7 +329,8 @@ typedef struct gpur_learner_stats {
     double steps_per_second; /* since the last call; 0 if no step was done */
     int64_t device_bytes;    /* device memory of this learner */
     int64_t actions;         /* actions chosen */
-    int64_t invalid_actions; /* transitions that trained nothing because their action was not 0 to num_actions - 1 */
+    int64_t invalid_actions; /* transitions that trained nothing because their action was not 0 to num_actions - 1: rows
+                                from before the learner was made, from device memory, or of a host batch */
     int64_t pinned_bytes;    /* host memory of this learner, pinned on CUDA */
     int64_t refreshes;       /* refreshes of the cache of returns, enqueued */
     int64_t missing_rows;    /* entries of the cache that were drawn and trained nothing, because their transition had

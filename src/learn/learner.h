@@ -12,6 +12,7 @@
 struct gpur_learner {
     gpur_device *device;
     gpur_replay *replay;
+    int32_t limits_actions; /* 1: the replay knows which it trains on */
     gpur_learner_config config;
     gpur_network network;
     gpur_return_cache returns;

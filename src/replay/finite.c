@@ -115,6 +115,31 @@ gpur_status gpur_check_unit_actions(const gpur_field_values *v, gpur_status refu
     return GPUR_OK;
 }
 
+static int64_t integer_at(const gpur_field_values *v, int64_t item)
+{
+    const unsigned char *const at = (const unsigned char *)v->at + item * v->pitch;
+    int32_t narrow;
+    int64_t wide;
+    memcpy(&narrow, at, sizeof narrow);
+    if (v->dtype == GPUR_INT32)
+        return narrow;
+    memcpy(&wide, at, sizeof wide);
+    return wide;
+}
+
+gpur_status gpur_check_discrete_actions(const gpur_field_values *v, int32_t actions, gpur_status refusal)
+{
+    for (int64_t item = 0; item < v->count; item++) {
+        const int64_t action = integer_at(v, item);
+        if (action < 0 || action >= actions)
+            return gpur_fail(refusal,
+                             "\"%s\" is %" PRId64 " in %s %" PRId64 " of %" PRId64 "; it must be 0 to %d, as the "
+                             "replay's learner has num_actions %d",
+                             v->name, action, v->item, item, v->count, (int)actions - 1, (int)actions);
+    }
+    return GPUR_OK;
+}
+
 gpur_status gpur_check_reward_finite(float reward)
 {
     GPUR_REQUIRE(isfinite(reward), "the reward is %g; it must be a finite number", (double)reward);

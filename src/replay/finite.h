@@ -36,5 +36,8 @@ gpur_status gpur_check_rows_finite(const gpur_schema *schema, const void *rows, 
 /* Refuses numbers of float32 that are not -1 to 1, which a learner of deterministic policy gradients trains on. */
 gpur_status gpur_check_unit_actions(const gpur_field_values *values, gpur_status refusal);
 
+/* Refuses integers that are not 0 to `actions` - 1, which a learner of so many actions trains on. */
+gpur_status gpur_check_discrete_actions(const gpur_field_values *values, int32_t actions, gpur_status refusal);
+
 /* Refuses a reward that is not finite. */
 gpur_status gpur_check_reward_finite(float reward);

@@ -245,16 +245,25 @@ static gpur_status check_stored_actions(gpur_replay *replay, gpur_stream *stream
     return status;
 }
 
-gpur_status gpur_replay_limit_actions(gpur_replay *replay)
+gpur_status gpur_replay_limit_actions(gpur_replay *replay, int32_t actions)
 {
     gpur_stream *stream = NULL;
-    const int32_t before = atomic_exchange(&replay->has_unit_actions, 1);
+    int32_t before = atomic_load(&replay->actions);
+    while ((before == 0 || actions < before) && !atomic_compare_exchange_weak(&replay->actions, &before, actions))
+        continue;
+    if (actions != GPUR_UNIT_ACTIONS)
+        return GPUR_OK; /* train steps leave out and count others */
     gpur_status status = gpur_consumer_begin_exclusive(replay, &stream);
     if (status == GPUR_OK)
         status = gpur_consumer_end_exclusive(replay, check_stored_actions(replay, stream));
     if (status != GPUR_OK)
-        atomic_store(&replay->has_unit_actions, before);
+        atomic_store(&replay->actions, before);
     return status;
+}
+
+void gpur_replay_free_actions(gpur_replay *replay, int32_t actions)
+{
+    (void)atomic_compare_exchange_strong(&replay->actions, &actions, 0);
 }
 
 int32_t gpur_replay_links(const gpur_replay *replay)

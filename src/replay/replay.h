@@ -35,8 +35,8 @@ struct gpur_replay {
     gpur_consumer consumer;
     gpur_stream *copy_stream; /* uploads */
     gpur_pool *pool;
-    _Atomic int32_t has_unit_actions; /* 1: numbers of "action" must be -1 to 1, for a learner of this replay */
-    _Atomic int64_t sampled;          /* transitions sampled or gathered, for gpur_replay_get_stats */
+    _Atomic int32_t actions; /* as gpur_replay_limit_actions got it; 0: any */
+    _Atomic int64_t sampled; /* transitions sampled or gathered, for gpur_replay_get_stats */
 };
 
 static inline void gpur_window_lock(gpur_replay *replay)

@@ -23,7 +23,12 @@ gpur_stored_rows gpur_replay_stored_rows(const gpur_replay *replay);
 int32_t gpur_replay_stored_offset(const gpur_replay *replay, const char *field); /* in bytes, from the start of a row;
                                                                                     -1: there is no such field */
 
-/* From now on all actions that come from host memory must have numbers of -1 to 1. GPUR_INVALID_ARGUMENT: one that the
- * replay has is another. Publishes what was appended. */
-gpur_status gpur_replay_limit_actions(gpur_replay *replay);
+/* From now on actions that come from host memory must be such as a learner of this replay trains on: 0 to `actions`
+ * - 1, or if that is GPUR_UNIT_ACTIONS numbers of -1 to 1. Of several learners the one with the fewest counts.
+ * GPUR_INVALID_ARGUMENT: with GPUR_UNIT_ACTIONS the replay has others. This publishes what was appended. */
+enum { GPUR_UNIT_ACTIONS = -1 };
+gpur_status gpur_replay_limit_actions(gpur_replay *replay, int32_t actions);
+
+/* A learner that had this limit is gone. */
+void gpur_replay_free_actions(gpur_replay *replay, int32_t actions);
 int32_t gpur_replay_links(const gpur_replay *replay); /* frame links of one row; 0: GPUR_LAYOUT_ROWS */

@@ -931,7 +931,7 @@ static void train_on_arrays(float outside, float *weights, int64_t *drawn)
     CHECK_OK(dpg_fixture_open_empty(&fixture, device, 0));
     gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
     CHECK(dpg);
-    atomic_store(&fixture.replay->has_unit_actions, 0);
+    atomic_store(&fixture.replay->actions, 0);
     CHECK_OK(gpur_writer_append_fields(fixture.writer, ROWS, fields, NULL, NULL));
     CHECK_OK(gpur_dpg_train(dpg, 30));
     const gpur_dpg_stats stats = dpg_fixture_stats(dpg);

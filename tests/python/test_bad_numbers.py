@@ -7,6 +7,7 @@ import ctypes
 import os
 import re
 import tempfile
+import warnings
 
 import gpureplay
 import gymnasium
@@ -435,6 +436,53 @@ def test_actions_outside_of_the_actors_are_refused(door, value):
             buffer.add(**rows_of_vectors(2, 0.0))
         buffer.trim(20)
         ddpg_of(buffer).close()
+
+
+# A DQN's are 0 to num_actions - 1.
+
+NUMBER_DOORS = {
+    "add": ({}, lambda buffer, made: buffer.add(**made(2)), "row 1 of 2"),
+    "add, tracked": ({"n_step": 2}, lambda buffer, made: buffer.add(**made(2)), "environment 1 of 2"),
+    "extend": ({}, lambda buffer, made: buffer.extend(**made(9)), "row 8 of 9"),
+    "extend many": ({}, lambda buffer, made: buffer.extend(**made(900)), "row 899 of 900"),
+    "a writer": ({}, lambda buffer, made: buffer.writer(2, "disabled").add(**made(2)), "row 1 of 2"),
+}
+
+
+@pytest.mark.parametrize("value", [3, -1])
+@pytest.mark.parametrize("door", NUMBER_DOORS)
+def test_actions_that_a_dqn_does_not_have_are_refused(door, value):
+    settings, give, where = NUMBER_DOORS[door]
+
+    def made(count, last=value):
+        found = rows(count)
+        found["action"][-1] = last
+        return found
+
+    with buffer_of(**settings) as buffer:
+        give(buffer, made)  # no learner has said what it takes
+        with gpureplay.DQN(buffer, 3, trunk=[4], batch_size=4), gpureplay.DQN(buffer, 9, trunk=[4], batch_size=4):
+            before = buffer.stats.appended
+            with pytest.raises(ValueError, match=f'"action" is {value} in {where}; it must be 0 to 2, as the replay\'s '
+                                                 "learner has num_actions 3"):
+                give(buffer, made)
+            assert buffer.stats.appended == before
+            give(buffer, lambda count: made(count, 2))
+        give(buffer, made)  # the learner is gone
+
+
+def test_stored_actions_that_a_learner_does_not_have_are_warned_of():
+    with buffer_of() as buffer:
+        buffer.extend(**{**rows(9), "action": np.arange(9)})
+        with gpureplay.DQN(buffer, 3, trunk=[4], batch_size=64) as agent:
+            agent.train(3)
+            with pytest.warns(RuntimeWarning, match=r"^\d+ sampled transitions trained nothing, .* is not 0 to "
+                                                    "num_actions - 1 = 2; the buffer has such actions from before"):
+                agent.sync()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                agent.sync()
+                assert 0 < agent.stats.invalid_actions < 3 * 64
 
 
 @pytest.mark.parametrize("count", [0, 2])

@@ -134,9 +134,8 @@ def test_a_refresh_that_finds_no_block_is_told_of_once():
         learner = gpureplay.DQN(made, **NETWORK, double_dqn=False, cache_size=40, block_length=20, lambda_=0.5)
         learner.refresh()
         learner.train(3)
-        learner.sync()
         with pytest.warns(RuntimeWarning, match="^1 refresh found no 20 successive transitions") as told:
-            assert learner.stats.empty_refreshes == 1
+            learner.sync()
         assert told[0].filename == __file__
         with warnings.catch_warnings():
             warnings.simplefilter("error")

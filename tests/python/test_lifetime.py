@@ -124,7 +124,8 @@ def test_closing_waits_for_calls_of_other_threads():
                 wrong.append(error)
 
         calls = [lambda: buffer.sample(16), lambda: buffer.sample(8).obs.sum(), lambda: learner.train(2),
-                 lambda: learner.act(np.zeros((5, 3), np.float32)), lambda: writer.extend(**block(TRANSITION, 0, 50)),
+                 lambda: learner.act(np.zeros((5, 3), np.float32)),
+                 lambda: writer.extend(**{**block(TRANSITION, 0, 50), "action": np.arange(50) % 3}),
                  lambda: buffer.add(**block(TRANSITION, 0, 1)), lambda: buffer.stats,
                  lambda: learner.weights["trunk.0.bias"]]
         threads = [threading.Thread(target=use, args=(call,)) for call in calls]

@@ -123,6 +123,9 @@ def test_every_system_takes_them(options, tmp_path, monkeypatch):
         wanted = acting.act(vectors, greedy=True)
         assert acting.act(seen, greedy=True).tolist() == wanted.tolist() and min(wanted) >= 5
         assert agent.train(vectors, wanted, np.ones(3)).step > 0  # actions as they were given
+        for dtype, action in ((np.int64, 4), (np.int32, 8), (np.uint8, 0)):
+            with pytest.raises(gpureplay.InvalidArgument, match=rf"^actions\[1\] is {action}; it must be 5 to 7, as"):
+                agent.train(vectors, np.array([5, action, 7], dtype), np.ones(3))
 
 
 @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])

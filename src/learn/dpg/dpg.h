@@ -12,6 +12,7 @@ enum { GPUR_DPG_PARTS = 3, GPUR_DPG_NETWORKS = 2 };
 struct gpur_dpg {
     gpur_device *device;
     gpur_replay *replay;
+    int32_t limits_actions; /* 1: the replay knows which it trains on */
     gpur_dpg_config config; /* as checked */
     gpur_network actor, critic;
     gpur_dpg_step dpg;

@@ -7,8 +7,6 @@ import ctypes
 import functools
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from . import _c_api
 from ._config import actor_critic_config, refuse_doubtful_layout, settings_of_actor_critic, settings_text
 from ._device import Device, TorchDevice, as_device
@@ -80,14 +78,13 @@ class ActorCritic(Learner):
     def train(self, obs: Any, actions: Any, returns: Any) -> ActorCriticLosses:
         """Trains on a batch, and returns when that is done.
 
-        obs: (count, ...) in host memory, of 1 to max_batch rows. actions: (count,) integers. returns: (count,), the
-        discounted return R that each observation's value is trained towards.
+        obs: (count, ...) in host memory, of 1 to max_batch rows. actions: (count,) integers, as `Policy.act` gives
+        them. returns: (count,), the discounted return R that each observation's value is trained towards.
 
         InvalidArgument, TypeError, ValueError: a shape, an action or a return that does not fit; nothing is trained."""
         obs = self._translation.read(obs)
         held, address, count, _ = read_observations(self._obs, obs, None, None, False)
-        if self._translation.first_action:
-            actions = np.subtract(actions, self._translation.first_action)
+        actions = self._translation.numbers("actions", actions, self._num_actions)
         columns = column("actions", actions, count, INT32), column("returns", returns, count, FLOAT32)
         batch, losses = _c_api.ActorCriticBatch(), _c_api.ActorCriticLosses()
         batch.count, batch.obs = count, address

@@ -110,9 +110,11 @@ class DDPG(ReplayLearner):
 
     @property
     def stats(self) -> DDPGStats:
-        """Statistics as of the last finished launch. Call `sync` before to include all."""
+        """Statistics as of the last finished launch. Call `sync` before to include all. RuntimeWarning: transitions
+        trained nothing since the last read, as their actions are not -1 to 1."""
         stats = _c_api.DPGStats()
         self._call(lib.gpur_dpg_get_stats, ctypes.addressof(stats))
+        self._warn_of_invalid_actions(stats.invalid_actions, "-1 to 1")
         return DDPGStats(*(getattr(stats, name) for name in DDPGStats._fields))
 
     @property

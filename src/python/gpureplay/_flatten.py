@@ -12,6 +12,7 @@ import numpy as np
 
 from ._device import caller_depth
 from ._inputs import convert
+from ._library import InvalidArgument
 from ._schema import Field, obs_field
 from ._spaces import is_a, kind_of, parts_of, refuse_axes, refuse_long_vectors, refuse_observations, warn_of_bytes
 
@@ -146,6 +147,20 @@ class Translation(NamedTuple):
         shape, low, high = self.bounds
         scaled = np.add(low, 0.5 * (found.astype(np.float64) + 1.0) * np.subtract(high, low))
         return scaled.astype(np.float32).reshape(len(found), *shape)
+
+    def numbers(self, name: str, actions: Any, count: int) -> Any:
+        """The reverse of `actions`, for a network that has `count`. InvalidArgument: one is none of them."""
+        first = self.first_action
+        if first == 0:
+            return actions
+        array = np.asarray(actions)
+        if array.dtype.kind not in "iu":
+            return actions
+        wrong = np.flatnonzero((array < first) | (array >= first + count))
+        if wrong.size:
+            raise InvalidArgument(f"{name}[{wrong[0]}] is {array.reshape(-1)[wrong[0]]}; it must be {first} to "
+                                  f"{first + count - 1}, as the actions of the environment")
+        return array.astype(np.int64) - first
 
     def warn(self, network: Mapping[str, Any]) -> None:
         """RuntimeWarning: a learner with these settings of its network reads numbers of 0 to 255."""

@@ -148,6 +148,8 @@ class ReplayLearner(Learner):
     """What `DQN` and `DDPG` share: they train on a buffer."""
 
     _buffer: ReplayBuffer
+    _invalid_actions = 0  # of which the last read of stats knew
+    stats: Any
 
     def _users_of_call(self) -> tuple[Handle, ...]:
         return (self, self._buffer)
@@ -174,8 +176,18 @@ class ReplayLearner(Learner):
                 return
 
     def sync(self) -> None:
-        """Waits for all train steps. InvalidArgument: the learner has diverged in one of them."""
+        """Waits for all train steps. InvalidArgument: the learner has diverged in one of them. It warns as `stats`
+        does."""
         self._call(self._function("sync"))
+        _ = self.stats
+
+    def _warn_of_invalid_actions(self, count: int, wanted: str) -> None:
+        """RuntimeWarning: transitions trained nothing since it was called last. count: of all."""
+        invalid, self._invalid_actions = count - self._invalid_actions, count
+        if invalid > 0:
+            warnings.warn(f"{invalid} sampled transitions trained nothing, as their action is not {wanted}; the buffer "
+                          "has such actions from before the learner was made, or from arrays on the device",
+                          RuntimeWarning, stacklevel=caller_depth())
 
     @property
     def target_weights(self) -> Weights:
@@ -213,7 +225,8 @@ class DQN(ReplayLearner):
 
     buffer: must have float32 or uint8 obs and next_obs, int32 or int64 action, float32 reward, bool terminated.
     num_actions: the number of actions. None: that of the buffer's action space, if the buffer was made from spaces or
-        an environment, else the preset's.
+        an environment, else the preset's. While the learner is open, the buffer refuses actions in host memory that are
+        not 0 to num_actions - 1. Others, as those it has already, train nothing, and are counted and warned of.
     preset: "melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "apex-dqn", "cartpole", or None
         for the defaults of gpur_learner_config_init.
     settings: the members of gpur_learner_config by name (include/gpureplay/learner.h). Choices are words:
@@ -336,11 +349,13 @@ class DQN(ReplayLearner):
 
     @property
     def stats(self) -> LearnerStats:
-        """Statistics as of the last finished launch. Call `sync` before to include all. RuntimeWarning: a refresh since
-        the last read found no block of block_length transitions, so that the train steps after it trained nothing."""
+        """Statistics as of the last finished launch. Call `sync` before to include all. RuntimeWarning: since the last
+        read a refresh found no block of block_length transitions, so that the train steps after it trained nothing; or
+        transitions trained nothing, because the network has no such action."""
         stats = _c_api.LearnerStats()
         self._call(lib.gpur_learner_get_stats, ctypes.addressof(stats))
         self._warn_of_empty_refreshes(stats.empty_refreshes)
+        self._warn_of_invalid_actions(stats.invalid_actions, f"0 to num_actions - 1 = {self._num_actions - 1}")
         return LearnerStats(*(getattr(stats, name) for name in LearnerStats._fields))
 
     def _warn_of_empty_refreshes(self, count: int) -> None:

@@ -4,6 +4,7 @@
  * frames. The state of writers is in writers.h. To save another array of the rows, add a section here.
  */
 #include "replay/replay.h"
+#include "replay/view.h"
 
 #include "base/numbers.h"
 #include "file/checkpoint_file.h"
@@ -500,7 +501,7 @@ static gpur_status check_stored(const void *context, const unsigned char *bytes,
     const gpur_replay *const replay = context;
     if (replay->config.check_finite)
         GPUR_TRY(check_rows(context, bytes, begin, end));
-    return atomic_load(&replay->has_unit_actions) ? check_actions(context, bytes, begin, end) : GPUR_OK;
+    return atomic_load(&replay->actions) == GPUR_UNIT_ACTIONS ? check_actions(context, bytes, begin, end) : GPUR_OK;
 }
 
 static gpur_status check_frames(const void *context, const unsigned char *bytes, int64_t begin, int64_t end)

@@ -8,6 +8,7 @@
 #include "replay/writer/env_state.h"
 #include "replay/finite.h"
 #include "replay/replay.h"
+#include "replay/view.h"
 
 /* Byte offsets in a ring row of the fields that a step fills in; -1: rows have no such field. */
 typedef struct gpur_row_offsets {
@@ -66,11 +67,13 @@ gpur_status gpur_writer_check_finite_obs(const gpur_writer *writer, const void *
 static inline gpur_status gpur_writer_check_actions(const gpur_writer *writer, const void *actions, int64_t count,
                                                     int64_t pitch, const char *item, gpur_status refusal)
 {
-    if (!atomic_load_explicit(&writer->replay->has_unit_actions, memory_order_relaxed) || count == 0)
+    const int32_t limit = atomic_load_explicit(&writer->replay->actions, memory_order_relaxed);
+    if (limit == 0 || count == 0)
         return GPUR_OK;
     const gpur_field_info *const field = &writer->replay->schema.fields[writer->fields.action];
     const gpur_field_values values = {actions, count, pitch, field->bytes, field->dtype, field->name, item};
-    return gpur_check_unit_actions(&values, refusal);
+    return limit == GPUR_UNIT_ACTIONS ? gpur_check_unit_actions(&values, refusal)
+                                      : gpur_check_discrete_actions(&values, limit, refusal);
 }
 
 /* Begins an episode of an environment with its first observation. */

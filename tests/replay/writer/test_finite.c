@@ -287,13 +287,15 @@ TEST(actions_that_no_learner_trains_on_are_refused_at_every_door)
     CHECK_OK(gpur_block_pack(format, &in, s.block, ROOM, &bytes));
     CHECK_OK(gpur_writer_reset(f.writer, 0, obs));
     CHECK_OK(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL));
-    CHECK_FAILS(gpur_replay_limit_actions(f.replay), GPUR_INVALID_ARGUMENT, "\"action\" is -1.5 in row 0; it must be");
+    CHECK_FAILS(gpur_replay_limit_actions(f.replay, GPUR_UNIT_ACTIONS), GPUR_INVALID_ARGUMENT,
+                "\"action\" is -1.5 in row 0; it must be");
     CHECK_OK(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL)); /* as before */
     action[1] = 1.0f;
     CHECK_OK(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL));
-    CHECK_FAILS(gpur_replay_limit_actions(f.replay), GPUR_INVALID_ARGUMENT, "\"action\" is -1.5 in row 0; it must be");
+    CHECK_FAILS(gpur_replay_limit_actions(f.replay, GPUR_UNIT_ACTIONS), GPUR_INVALID_ARGUMENT,
+                "\"action\" is -1.5 in row 0; it must be");
     CHECK_OK(gpur_replay_trim(f.replay, 1));
-    CHECK_OK(gpur_replay_limit_actions(f.replay));
+    CHECK_OK(gpur_replay_limit_actions(f.replay, GPUR_UNIT_ACTIONS));
     action[1] = -1.5f;
     CHECK_FAILS(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL), GPUR_INVALID_ARGUMENT,
                 "\"action\" is -1.5 in environment 0 of 1; it must be -1 to 1");
@@ -309,6 +311,86 @@ TEST(actions_that_no_learner_trains_on_are_refused_at_every_door)
     replay_fixture_close(&f);
 }
 
+/* An action that is refused in a replay whose learner has three, how its message begins, and one that is not. */
+typedef struct action_case {
+    gpur_field field;
+    const void *bad, *good;
+    const char *words;
+} action_case;
+
+static const action_case actions[] = {
+    {{"action", GPUR_INT32, {0}},
+     (const int32_t[]){3},
+     (const int32_t[]){2},
+     "\"action\" is 3 in %s 0 of 1; it must be 0 to 2, as the replay's learner has num_actions 3"},
+    {{"action", GPUR_INT64, {0}},
+     (const int64_t[]){-1},
+     (const int64_t[]){0},
+     "\"action\" is -1 in %s 0 of 1; it must be 0 to 2"},
+    {{"action", GPUR_INT64, {1}},
+     (const int64_t[]){1LL << 32},
+     (const int64_t[]){1},
+     "\"action\" is 4294967296 in %s 0 of 1; it must be 0 to 2"},
+};
+
+static const char *words_of(const action_case *c, const char *item)
+{
+    static char words[200];
+    snprintf(words, sizeof words, c->words, item);
+    return words;
+}
+
+/* A packed row whose fields are zeros, but for the action. */
+static void pack_row(const action_case *c, unsigned char *row)
+{
+    const size_t bytes = c->field.dtype == GPUR_INT32 ? 4 : 8, aligned = c->field.dtype == GPUR_INT64 ? 8 : 4;
+    memset(row, 0, ROOM);
+    memcpy(row + (OBS * sizeof(float) + aligned - 1) / aligned * aligned, c->bad, bytes);
+}
+
+static void check_action(const action_case *c)
+{
+    const gpur_field all[] = {fields[0], c->field, fields[2], fields[3], fields[4]};
+    gpur_replay_config config = replay_fixture_config(all, 5, 100, 10, 20);
+    replay_fixture f;
+    gpur_block_format *format;
+    float obs[OBS] = {0}, reward = 0;
+    uint8_t terminated = 0;
+    const void *columns[] = {obs, c->bad, &reward, obs, &terminated};
+    static _Alignas(8) unsigned char row[ROOM];
+    int64_t bytes;
+    CHECK(replay_fixture_open(&f, test_device(), &config, 1));
+    CHECK_OK(gpur_block_format_create(&config, &format));
+    const gpur_block_input in = {.size = sizeof in, .rows = 1, .fields = columns};
+    CHECK_OK(gpur_block_pack(format, &in, s.block, ROOM, &bytes));
+    pack_row(c, row);
+    CHECK_OK(gpur_writer_reset(f.writer, 0, obs));
+    CHECK_OK(gpur_writer_step(f.writer, c->bad, &reward, obs, &terminated, NULL)); /* there is no learner yet */
+    CHECK_OK(gpur_replay_limit_actions(f.replay, 3));
+    CHECK_OK(gpur_replay_limit_actions(f.replay, 9)); /* of two learners the one with fewer actions counts */
+    CHECK_FAILS(gpur_writer_step(f.writer, c->bad, &reward, obs, &terminated, NULL), GPUR_INVALID_ARGUMENT,
+                words_of(c, "environment"));
+    CHECK_FAILS(gpur_writer_append(f.writer, 1, row, NULL), GPUR_INVALID_ARGUMENT, words_of(c, "row"));
+    CHECK_FAILS(gpur_writer_append_fields(f.writer, 1, columns, NULL, NULL), GPUR_INVALID_ARGUMENT, words_of(c, "row"));
+    CHECK_FAILS(gpur_writer_try_append_fields(f.writer, 1, columns), GPUR_INVALID_ARGUMENT, words_of(c, "row"));
+    CHECK_FAILS(gpur_writer_append_block(f.writer, s.block, bytes, NULL), GPUR_FILE_ERROR, words_of(c, "row"));
+    columns[1] = c->good;
+    CHECK_OK(gpur_writer_append_fields(f.writer, 1, columns, NULL, NULL));
+    gpur_replay_free_actions(f.replay, 9);
+    columns[1] = c->bad;
+    CHECK_FAILS(gpur_writer_append_fields(f.writer, 1, columns, NULL, NULL), GPUR_INVALID_ARGUMENT, words_of(c, "row"));
+    gpur_replay_free_actions(f.replay, 3);
+    CHECK_OK(gpur_writer_append_fields(f.writer, 1, columns, NULL, NULL));
+    gpur_block_format_destroy(format);
+    replay_fixture_close(&f);
+}
+
+TEST(actions_that_a_learner_does_not_have_are_refused_at_every_door)
+{
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        check_action(&actions[i]);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -317,5 +399,6 @@ int main(int argc, char **argv)
     RUN(halves_are_searched);
     RUN(the_sum_of_finite_rewards_is_finite);
     RUN(actions_that_no_learner_trains_on_are_refused_at_every_door);
+    RUN(actions_that_a_learner_does_not_have_are_refused_at_every_door);
     return test_main_end();
 }
