@@ -267,25 +267,25 @@ def test_a_training_is_resumed(tmp_path, refill):
     assert more.episodes[:len(first.episodes)].tobytes() == first.episodes.tobytes()
     actors = _run_folder.read_array(folder, "actor")
     assert actors["incarnation"][actors["actor"] < 1024].max() == 1  # none began while there was nothing to do
-    with pytest.raises(gpureplay.InvalidArgument, match="--actors is 5, and the run that is to be resumed has 2"):
+    with pytest.raises(gpureplay.InvalidArgument, match="actors is 5, and the run that is to be resumed has 2"):
         gpureplay.train(resume=folder, actors=5)
-    with pytest.raises(gpureplay.InvalidArgument, match="--steps is 1000; the run has taken 8000 steps"):
+    with pytest.raises(gpureplay.InvalidArgument, match="steps is 1000; the run has taken 8000 steps"):
         gpureplay.train(resume=folder, steps=1000)
 
 
 @pytest.mark.parametrize("options, text", [
-    ({"num_envs": 4}, "--num-envs is 4 and --preset is apex-dqn-small"),
-    ({"exploration_steps": 10}, "--exploration-steps is 10 and --preset is apex-dqn-small"),
-    ({"lambda_": 0.5}, "--lambda is 0.5 and --preset is apex-dqn-small"),
-    ({"preset": None}, "--actors is 2 and --preset is fast-dqn-small-vectors, .* or take a preset of Ape-X: apex-dqn"),
-    ({"preset": "vrc-2021-small", "lambda_": 0.5}, "--actors is 2 and --preset is vrc-2021-small"),
+    ({"num_envs": 4}, "num_envs is 4 and preset is apex-dqn-small"),
+    ({"exploration_steps": 10}, "exploration_steps is 10 and preset is apex-dqn-small"),
+    ({"lambda_": 0.5}, "lambda_ is 0.5 and preset is apex-dqn-small"),
+    ({"preset": None}, "actors is 2 and preset is fast-dqn-small-vectors, .* or take a preset of Ape-X: apex-dqn"),
+    ({"preset": "vrc-2021-small", "lambda_": 0.5}, "actors is 2 and preset is vrc-2021-small"),
     ({"preset": "apex-dqn"}, "\"apex-dqn\" needs frames of 84 x 84 bytes"),
     ({"actors": 1025}, "actors is 1025; it must be 0 to 1024"),
-    ({"epsilons": "0.4,x"}, "--epsilons is \"0.4,x\"; it must be numbers"),
+    ({"epsilons": "0.4,x"}, "epsilons is \"0.4,x\"; it must be numbers"),
     ({"epsilons": [0.4, 2.0]}, "one of the epsilons is 2; it must be 0 to 1"),
     ({"initial_priorities": "mean"}, "initial_priorities is 'mean'; it must be one of 'td', 'max'"),
-    ({"prepopulation": 3000}, "--prepopulation is 3000 and --capacity is 2000"),
-    ({"batch": 1500}, "--capacity is 2000 and --batch is 1500"),
+    ({"prepopulation": 3000}, "prepopulation is 3000 and capacity is 2000"),
+    ({"batch": 1500}, "capacity is 2000 and batch is 1500"),
     ({"refill": True}, "refill is True and resume is None"),
     ({"refill": True, "preset": "fast-dqn-small"}, "refill is True and preset is 'fast-dqn-small'"),
 ])

@@ -344,7 +344,7 @@ def test_too_many_actors_are_told_what_to_want_and_then_have_places(cluster, cap
     ({"out": "a", "resume": "b"}, ValueError, "out is 'a' and resume is 'b'"),
     ({"device": "cuda:1"}, ValueError, "device is 'cuda:1'; it must be auto, cpu or cuda"),
     ({"speed": 3}, TypeError, "'speed'"),
-    ({"batch": 1500}, ValueError, "--capacity is 2000 and --batch is 1500"),
+    ({"batch": 1500}, ValueError, "^capacity is 2000 and batch is 1500"),
 ])
 def test_options_that_are_refused(cluster, options, error, text):
     with pytest.raises(error, match=text):

@@ -23,7 +23,7 @@ import gpureplay
 import gymnasium
 import numpy as np
 import pytest
-from gpureplay import _run_folder, train
+from gpureplay import _door, _options, _run_folder, train
 from support import PACKAGE, Endless, needs_files, run
 
 # A corridor of 6 cells: action 1 goes right, 0 goes left. The reward is at its right end. Nothing in it is random. With
@@ -277,7 +277,7 @@ def test_large_images_need_a_preset():
     class Screen(Corridor):
         observation_space = gymnasium.spaces.Box(0, 255, (210, 160, 3), np.uint8)
 
-    with pytest.raises(gpureplay.InvalidArgument, match="images of 210 x 160 and --preset is missing; .*atari.so"):
+    with pytest.raises(gpureplay.InvalidArgument, match="images of 210 x 160 and preset is missing; .*atari.so"):
         small(lambda lane: Screen())
 
 
@@ -360,22 +360,26 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     assert step > 0 and step % 80 == 0
     again = gpureplay.train(lambda lane: Random(), resume=tmp_path, steps=step + 100, progress=False)
     assert again.episodes["step"].max() > step and again.agent.stats.steps == 20 * ((step + 100 + 79) // 80)
-    with pytest.raises(gpureplay.InvalidArgument, match=r"--num-envs is 3, and the run that is to be resumed has 2; "
-                       r"leave the option out \(num_envs in Python\), or begin another run: --out \(out\) with"):
+    with pytest.raises(gpureplay.InvalidArgument, match=r"num_envs is 3, and the run that is to be resumed has 2; "
+                       "leave it out, or begin another run: out with another folder in place of resume$"):
         gpureplay.train(lambda lane: Random(), resume=tmp_path, num_envs=3)
     other = gpureplay.train(lambda lane: Random(), **{**SMALL, "num_envs": 4, "steps": 160, "out": tmp_path / "other"})
     assert other.buffer is not None and (tmp_path / "other" / "config.json").exists()
-    with pytest.raises(gpureplay.InvalidArgument, match=r"agent is {'trunk': \[8\]}, and the run that is to be"):
-        gpureplay.train(lambda lane: Random(), resume=tmp_path, agent={"trunk": [8]})
-    with pytest.raises(gpureplay.InvalidArgument, match=r"--steps is 1; the run has taken \d+ steps, and no fewer"):
+    for settings, words in (({"trunk": [8]}, r"agent\['trunk'\] is \[8\], and the run .* has \[16\]; leave agent out"),
+                            ({}, None), ({"trunk": [16], "clip_norm": 5}, r"agent\['clip_norm'\] is 5, .* has none; "),
+                            ({"clip_norm": 5}, r"agent\['clip_norm'\] is 5, and the run")):
+        if words:
+            with pytest.raises(gpureplay.InvalidArgument, match="^" + words):
+                gpureplay.train(lambda lane: Random(), resume=tmp_path, agent=settings)
+    with pytest.raises(gpureplay.InvalidArgument, match=r"steps is 1; the run has taken \d+ steps, and no fewer"):
         gpureplay.train(lambda lane: Random(), resume=tmp_path, steps=1, progress=False)
-    with pytest.raises(FileExistsError, match="options.txt is there already; --resume .*resume="):
+    with pytest.raises(FileExistsError, match="options.txt is there already; resume=.* goes on .*another out"):
         gpureplay.train(lambda lane: Random(), **options)
 
 
 @pytest.mark.parametrize("options, error, text", [
-    ({"num_envs": 3}, gpureplay.InvalidArgument, "--target-period is 80 and --num-envs is 3"),
-    ({"env_threads": 3, "num_envs": 2}, gpureplay.InvalidArgument, "--env-threads is 3 and --num-envs is 2; the first"),
+    ({"num_envs": 3}, gpureplay.InvalidArgument, "target_period is 80 and num_envs is 3"),
+    ({"env_threads": 3, "num_envs": 2}, gpureplay.InvalidArgument, "env_threads is 3 and num_envs is 2; the first"),
     ({"train_period": 7}, gpureplay.InvalidArgument, "target_period is 80 and train_period is 7"),
     ({"num_envs": 1, "synchronized": True}, gpureplay.InvalidArgument, "synchronized is 1 and num_envs is 1"),
     ({"checkpoint": 100}, gpureplay.InvalidArgument, "checkpoint is 100 and target_period is 80"),
@@ -389,10 +393,10 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     ({"device": gpureplay.Device("cpu")}, gpureplay.InvalidArgument, "threads is 1 and device is an open Device"),
     ({"out": "a", "resume": "b"}, gpureplay.InvalidArgument, "only one of the two"),
     ({"burst": True, "concurrent": True}, gpureplay.InvalidArgument, "burst is 1 and concurrent is 1"),
-    ({"lambda_": 0.5}, gpureplay.InvalidArgument, "--lambda is 0.5 and --preset is fast-dqn-small-vectors, which has"),
-    ({"preset": "vrc-2021-small"}, gpureplay.InvalidArgument, "--lambda is missing; .*vrc-2021-small .*--estimator"),
+    ({"lambda_": 0.5}, gpureplay.InvalidArgument, "lambda_ is 0.5 and preset is fast-dqn-small-vectors, which has"),
+    ({"preset": "vrc-2021-small"}, gpureplay.InvalidArgument, "lambda_ is missing; .*vrc-2021-small .*estimator"),
     ({"preset": "vrc-2021-small", "estimator": "sarsa"}, gpureplay.InvalidArgument, "estimator is 'sarsa'; it must be"),
-    ({"preset": "vrc-2021-small", "lambda_": 0.5, "n_step": 3}, gpureplay.InvalidArgument, "--n-step is 3 and --est"),
+    ({"preset": "vrc-2021-small", "lambda_": 0.5, "n_step": 3}, gpureplay.InvalidArgument, "n_step is 3 and est"),
     ({"frame_stack": 2}, gpureplay.InvalidArgument, "frame_stack is 2, and .* does not show one image"),
 ])
 def test_options_that_are_refused(options, error, text):
@@ -601,6 +605,52 @@ def cartpole(tmp_path_factory):
         program("--env", "CartPole-v1", *FLAGS, "--steps", 400, "--seed", seed, "--out", folder / name, "--quiet")
     program("--env", "CartPole-v1", *FLAGS, *LAMBDA, "--steps", 400, "--out", folder / "lambda", "--quiet")
     return folder
+
+
+# Messages of trainings as the library or the package has them, with the preset; in the words of the function; and in
+# those of the program. None: not tested.
+WORDS = [
+    ("--target-period is 80 and --num-envs is 3; give --synchronized 0", "fast-dqn",
+     "target_period is 80 and num_envs is 3; give synchronized 0", "--target-period is 80 and --num-envs is 3; give "
+     "synchronized 0"),
+    ("steps is 7 and lambda_ is 2; leave env_options=a out", "vrc-2021", "steps is 7 and lambda_ is 2; leave "
+     "env_options=a out", "--steps is 7 and --lambda is 2; leave --env-options a out"),
+    ("reward_clip is -1; it must be 0 or more", "fast-dqn", 'buffer={"reward_clip": ...} is -1; it must be 0 or more',
+     'buffer={"reward_clip": ...} of gpureplay.train in Python is -1; it must be 0 or more'),
+    ("clip_norm is -1; double_dqn is 3", "a2c", 'agent={"clip_norm": ...} is -1; double_dqn is 3', None),
+    ("'gamma' is no setting of a learner, but of its buffer: ReplayBuffer(..., gamma=...)", "fast-dqn",
+     "'gamma' is no setting of a learner, but of its buffer: buffer={\"gamma\": ...}", None),
+    ("the loss is 3 and the file of a folder is /steps", "fast-dqn", "the loss is 3 and the file of a folder is /steps",
+     None),
+]
+
+
+@pytest.mark.parametrize("text, preset, keywords, options", WORDS)
+def test_messages_are_in_the_words_of_the_door(text, preset, keywords, options):
+    for door, wanted in ((contextlib.nullcontext, keywords), (_door.program_words, options)):
+        with door(), pytest.raises(gpureplay.InvalidArgument) as error:
+            with _door.own_words(lambda: _options.system_of(preset)):
+                raise gpureplay.InvalidArgument(text)
+        if wanted:
+            assert str(error.value) == wanted
+
+
+@needs_files
+def test_the_program_names_its_own_options(cartpole, tmp_path, monkeypatch):
+    (tmp_path / "shows_nan.py").write_text(
+        "import gymnasium, numpy as np\nclass Shows(gymnasium.Env):\n"
+        "    observation_space, action_space = gymnasium.spaces.Box(0, 1, (2,)), gymnasium.spaces.Discrete(2)\n"
+        "    def reset(self, *, seed=None, options=None):\n        return np.full(2, np.nan, np.float32), {}\n"
+        "def make_env(lane):\n    return Shows()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    refused = program("--env", "shows_nan:make_env", "--out", tmp_path / "run", "--quiet", wanted=2).stderr
+    assert "lane 0, step 0: the observation is NaN; its numbers must be finite\n" in refused
+    refused = program("--resume", cartpole / "whole", "--num-envs", 3, "--quiet", wanted=2).stderr
+    assert "--num-envs is 3, and the run that is to be resumed has 8; leave it out" in refused
+    refused = program("--env", "CartPole-v1", *FLAGS, "--out", cartpole / "whole", wanted=2).stderr
+    assert f"is there already; --resume '{cartpole / 'whole'}' goes on with" in refused
+    with pytest.raises(gpureplay.InvalidArgument, match="^num_envs is 3, and"):  # the function has its own again
+        gpureplay.train(resume=cartpole / "whole", num_envs=3, progress=False)
 
 
 @needs_files

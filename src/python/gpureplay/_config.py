@@ -494,6 +494,7 @@ def network_settings(settings: Settings) -> Settings:
 
 _ACTOR_CRITIC_MEMBERS = ("dual_optimizer", "log", "log_epsilon", "policy_floor", "value_coefficient", "entropy",
                          "max_batch", "math", "deterministic", "seed")
+ACTOR_CRITIC_SETTINGS = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_ACTOR_CRITIC_MEMBERS)
 
 
 def _actor_critic_parts(config: _c_api.ActorCriticConfig) -> tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]:
@@ -511,8 +512,7 @@ def actor_critic_config(settings: Settings) -> _c_api.ActorCriticConfig:
         elif part is not None:
             _put_setting(part, name, value, _LEARNER_CHOICES)
         else:
-            names = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_ACTOR_CRITIC_MEMBERS)
-            raise TypeError(f"{name!r} is no setting; they are {', '.join(names)}")
+            raise TypeError(f"{name!r} is no setting; they are {', '.join(ACTOR_CRITIC_SETTINGS)}")
     return config
 
 

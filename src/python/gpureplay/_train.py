@@ -19,6 +19,7 @@ from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import RunPreset, Settings, leaves_doubt, run_config, run_preset
 from ._device import Device, TorchDevice
+from ._door import own_words
 from ._envs import EnvOptions, NativeEnvs, absolute, check_text, env_info, open_envs, options_text
 from ._handle import encoded_path, signals_after
 from ._inputs import flag, real
@@ -171,28 +172,33 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
     that the environments are taking now. The learner is saved, and KeyboardInterrupt is raised. EnvError: an
     environment in Python raised an exception, which is the cause; the text names the lane."""
     given = locals()
-    if out is not None and resume is not None:
-        raise InvalidArgument(f"out is {os.fspath(out)!r} and resume is {os.fspath(resume)!r}; a run that is resumed "
-                              "stays in its folder, so only one of the two may be given")
-    place = out if resume is None else resume
-    name = read_options(resume)[0]["preset"] if resume is not None and preset is None else preset
-    kind = Training
-    system = system_of(name)
+    system = System.RUN
+    with own_words(lambda: system):
+        if out is not None and resume is not None:
+            raise InvalidArgument(f"out is {os.fspath(out)!r} and resume is {os.fspath(resume)!r}; a run that is "
+                                  "resumed stays in its folder, so only one of the two may be given")
+        name = read_options(resume)[0]["preset"] if resume is not None and preset is None else preset
+        system = system_of(name)
+        if refill and not system & System.APEX:
+            raise InvalidArgument(f"refill is True and preset is {name!r}; only a run of Ape-X can be refilled")
+        place = out if resume is None else resume
+        place = None if place is None else os.path.abspath(place)  # an environment may change the current folder
+        training = _kind_of(system)(given, None if place is None else Path(place), is_resumed=resume is not None)
+        try:
+            training.begin()
+            return training.run_to_the_end()
+        finally:
+            training.close()
+
+
+def _kind_of(system: System) -> type[Training]:
     if system & System.ACTOR_CRITIC:
-        from ._train_ga3c import GA3CTraining as kind
-    elif system == System.APEX_DQN:
-        from ._train_apex import ApexTraining as kind
-    elif system == System.APEX_DPG:
-        from ._train_apex import ApexDPGTraining as kind
-    if refill and not system & System.APEX:
-        raise InvalidArgument(f"refill is True and preset is {name!r}; only a run of Ape-X can be refilled")
-    place = None if place is None else os.path.abspath(place)  # an environment may change the current folder
-    training = kind(given, None if place is None else Path(place), is_resumed=resume is not None)
-    try:
-        training.begin()
-        return training.run_to_the_end()
-    finally:
-        training.close()
+        from ._train_ga3c import GA3CTraining
+        return GA3CTraining
+    if system & System.APEX:
+        from ._train_apex import ApexDPGTraining, ApexTraining
+        return ApexTraining if system == System.APEX_DQN else ApexDPGTraining
+    return Training
 
 
 def _given_options(given: Mapping[str, Any], stored_env: Value) -> Options:
@@ -216,15 +222,26 @@ def _add_stored(folder: Path, options: Options, overrides: Settings) -> bool:
             options[name] = value
         elif name not in ("env", "steps") and options[name] != value:
             raise InvalidArgument(f"{flag_of(name)} is {text_of(options[name])}, and the run that is to be resumed has "
-                                  f"{text_of(value)}; leave the option out ({name} in Python), or begin another run: "
-                                  "--out (out) with another folder in place of --resume (resume)")
+                                  f"{text_of(value)}; leave it out, or begin another run: --out with another folder in "
+                                  "place of --resume")
     for name, settings in overrides.items():
-        if not settings:
+        if settings:
+            _refuse_other_settings(name, plain(settings), stored_overrides[name])
+        else:
             overrides[name] = stored_overrides[name]
-        elif plain(settings) != stored_overrides[name]:
-            raise InvalidArgument(f"{name} is {plain(settings)}, and the run that is to be resumed has "
-                                  f"{stored_overrides[name]}; leave it out, or begin another run")
     return options["env"] != stored["env"] or stored["env"] == _AN_OBJECT
+
+
+def _refuse_other_settings(name: str, given: Settings, stored: Settings) -> None:
+    """InvalidArgument: the settings of the buffer or the agent are not those that the run was begun with."""
+    def said(settings: Settings, setting: str) -> str:
+        return repr(settings[setting]) if setting in settings else "none"
+
+    for setting in dict.fromkeys((*given, *stored)):
+        if said(given, setting) != said(stored, setting):
+            raise InvalidArgument(f"{name}[{setting!r}] is {said(given, setting)}, and the run that is to be resumed "
+                                  f"has {said(stored, setting)}; leave {name} out, or begin another run: --out with "
+                                  "another folder in place of --resume")
 
 
 def _check_type(folder: Path, name: str) -> None:
@@ -416,10 +433,10 @@ def _refuse_files(folder: Path) -> None:
         if not (folder / name).exists():
             continue
         if Checkpoint(folder).exists():
-            raise FileExistsError(f"{folder / name} is there already; --resume {folder} (resume={str(folder)!r}) goes "
-                                  "on with the run of this folder, another --out (out) begins one in another folder")
+            raise FileExistsError(f"{folder / name} is there already; resume={str(folder)!r} goes on with the run of "
+                                  "this folder, another --out begins one in another folder")
         raise FileExistsError(f"{folder / name} is there already, of a run without a checkpoint to go on from; delete "
-                              f"the folder {folder} to begin anew in it, or another --out (out) begins in another one")
+                              f"the folder {folder} to begin anew in it, or another --out begins in another one")
 
 
 class Training:
@@ -592,7 +609,7 @@ class Training:
         position = checkpoint.find(self._record.files)
         if position is None and learner.exists():
             raise InvalidArgument(f"{learner} is there and no checkpoint: the run has ended before its first one; "
-                                  f"delete the folder {folder} to begin anew in it, or another --out (out) begins in "
+                                  f"delete the folder {folder} to begin anew in it, or another --out begins in "
                                   "another one")
         taken = self._taken(position)
         if self._number("steps") < taken:

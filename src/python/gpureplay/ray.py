@@ -36,6 +36,7 @@ from . import _c_api
 from ._apex import ApexStats, networks_of, refuse_other_envs
 from ._config import Settings, apex_config, make_spec, network_settings, policy_config, settings_of_buffer
 from ._device import Device
+from ._door import own_words
 from ._envs import absolute, open_envs
 from ._flatten import translation_of
 from ._inputs import integer
@@ -529,7 +530,10 @@ class ApeX:
         token."""
         _join()
         given = {**self._given, **({} if steps is None else {"steps": steps})}
-        crew = _Crew(given, self._resources)
+        with own_words(lambda: system_of(given["preset"])):
+            return self._train(_Crew(given, self._resources))
+
+    def _train(self, crew: _Crew) -> TrainResult:
         try:
             return _result_of(self._watch(crew))
         except RayTaskError as error:

@@ -18,6 +18,7 @@ import types
 from typing import Any
 
 from . import _c_api
+from ._door import program_words
 from ._envs import env_info, env_type, game_names, name_of, open_envs
 from ._library import GpureplayError, for_program
 from ._options import OPTIONS, System, flag_of, parsed
@@ -154,7 +155,8 @@ def main() -> int:
             given["out"] = _folder_of(given["env"], 1 if given["seed"] is None else given["seed"])
         run = _trainer(engine, {**given, "progress": not quiet})
         _listen_to_signals()  # ray.init has a handler of its own, which this one replaces
-        run()
+        with program_words():
+            run()
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (GpureplayError, OSError, ValueError, TypeError, ImportError) as error:

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""Messages of trainings in the words of the door that was used: the function `train`, whose keywords they then name, or
+the program `python -m gpureplay.train`, whose options they name."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterator
+
+from ._config import ACTOR_CRITIC_SETTINGS, BUFFER_SETTINGS, LEARNER_SETTINGS
+from ._library import GpureplayError
+from ._options import OPTIONS, System, flag_of
+
+_OTHERS = ("out", "resume", "refill")  # keywords that are options of the program, too
+_KEYWORDS = {flag_of(name): name for name in (*OPTIONS, *_OTHERS)}
+_BEFORE = r"(?<![-\w.\"'{(=])(?<!the )(?<!its )(?<!a )"  # of a name that stands for itself
+_program = threading.local()
+
+
+@contextlib.contextmanager
+def program_words() -> Iterator[None]:
+    """Inside, messages of this thread are those of the program."""
+    _program.speaks = True
+    try:
+        yield
+    finally:
+        _program.speaks = False
+
+
+def _of_settings(text: str, system: System) -> str:
+    """Settings of the buffer and of the learner, which `train` takes in two dicts."""
+    agent = ACTOR_CRITIC_SETTINGS if system & System.ACTOR_CRITIC else LEARNER_SETTINGS if system & System.DQN else ()
+    buffer = BUFFER_SETTINGS if system & System.REPLAY else ()
+    places = {**dict.fromkeys(buffer, "buffer"), **dict.fromkeys(agent, "agent")}
+    names = [name for name in places
+             if name != "check_nan" and (name not in OPTIONS or not OPTIONS[name].of & system)]
+
+    def replaced(found: re.Match[str]) -> str:
+        name, value = found.group(1), found.group(2) or "..."
+        return f"{places[name]}={{\"{name}\": {value}}}"
+
+    text = re.sub(r"\bReplayBuffer\(\.\.\., (\w+=\.\.\.)\)", r"\1", text)
+    return re.sub(rf"{_BEFORE}({'|'.join(names)})(?:=([\w.\"']+)|(?= is ))", replaced, text)
+
+
+def _as_keywords(text: str) -> str:
+    def keyword(found: re.Match[str]) -> str:
+        return _KEYWORDS.get(found.group(), found.group())
+
+    return re.sub(r"--[a-z]+(?:-[a-z]+)*", keyword, text)
+
+
+def _as_options(text: str) -> str:
+    def replaced(found: re.Match[str]) -> str:
+        flag = flag_of(found.group(1))
+        return flag if found.group(2) is None else f"{flag} {found.group(2)}"
+
+    names = "|".join((*OPTIONS, *_OTHERS))
+    text = re.sub(rf"{_BEFORE}({names})(?:=([\w.\"']+)|(?= is ))", replaced, text)
+    return re.sub(r"\b(agent|buffer)=(\{[^}]*\}+)", r"\1=\2 of gpureplay.train in Python", text)
+
+
+@contextlib.contextmanager
+def own_words(system: Callable[[], System]) -> Iterator[None]:
+    """What is refused inside is said in the words of the door. system: what trains."""
+    try:
+        yield
+    except (GpureplayError, FileExistsError, TypeError, ValueError) as error:
+        if error.__cause__ is None and len(error.args) == 1 and isinstance(error.args[0], str):
+            text = _as_keywords(_of_settings(error.args[0], system()))
+            error.args = (_as_options(text) if getattr(_program, "speaks", False) else text,)
+        raise
