@@ -455,12 +455,12 @@ def bad_options_are_refused_before_anything_is_made(folder, whole):
 
 
 def a_learner_that_has_diverged_is_told_with_what_the_program_can_change(folder):
-    few = {"prepopulation": 200, "target-period": 200, "steps": 2000, "eval-episodes": 0, "eval-period": 0, "checkpoint": 0,
-           "out": folder}
+    few = {"prepopulation": 200, "target-period": 200, "steps": 2000, "eval-episodes": 0, "eval-period": 0,
+           "checkpoint": 0, "out": folder}
     told = run(*pole(**few, **{"learning-rate": "1e30"}), status=2).stderr
-    assert re.search(r"the learner has diverged: after train step \d+ its numbers are not finite \([^)]*\)(, and the loss "
-                     r"before was \S+)?\. It helps most often to lower --learning-rate, now 1e\+?30, or to scale the "
-                     r"environment's rewards$", told.rstrip()), told
+    assert re.search(r"the learner has diverged: after train step \d+ its numbers are not finite \([^)]*\)"
+                     r"(, and the loss before was \S+)?\. It helps most often to lower --learning-rate, now 1e\+?30, or "
+                     r"to scale the environment's rewards$", told.rstrip()), told
     shutil.rmtree(folder)
     run(*pole(**few, **{"learning-rate": "1e-4"}))
 
