@@ -221,14 +221,50 @@ gpur_status gpur_settings_add_real(gpur_tensors *settings, const char *key, doub
     return gpur_tensors_add_metadata(settings, key, "%s", text);
 }
 
+static gpur_status refuse_setting(const char *key, const char *theirs, const char *what, const char *ours)
+{
+    return gpur_fail(GPUR_INVALID_ARGUMENT, "%s is %s%s%s in the file; %s has %s%s%s", key, theirs ? "\"" : "",
+                     theirs ? theirs : "nothing", theirs ? "\"" : "", what, ours ? "\"" : "", ours ? ours : "nothing",
+                     ours ? "\"" : "");
+}
+
+static int are_equal(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* Whether the entry counts others, "field.0" or "layer.0" and so on. */
+static int is_count(const gpur_metadata_entry *item)
+{
+    const size_t length = strlen(item->key);
+    return strcmp(item->key, "fields") == 0 || (length >= 6 && strcmp(item->key + length - 6, "layers") == 0);
+}
+
+/* Refuses a file in which one of those that are counted is another, or there are fewer or more. */
+static gpur_status compare_counted(const gpur_tensors *file, const gpur_tensors *expected,
+                                   const gpur_metadata_entry *count, const char *what)
+{
+    char key[sizeof count->key + 16];
+    const char *theirs = "", *ours = "";
+    for (int32_t i = 0; theirs || ours; i++) {
+        snprintf(key, sizeof key, "%.*s.%d", (int)strlen(count->key) - 1, count->key, (int)i);
+        theirs = gpur_tensors_find_metadata(file, key), ours = gpur_tensors_find_metadata(expected, key);
+        if (!are_equal(theirs, ours))
+            return refuse_setting(key, theirs, what, ours);
+    }
+    return GPUR_OK;
+}
+
 /* Refuses a file in which one of `expected` has another value; `what` names the object, as in "this replay". */
 static gpur_status compare_settings(const gpur_tensors *file, const gpur_tensors *expected, const char *what)
 {
     for (int32_t i = 0; i < expected->metadata_count; i++) {
         const gpur_metadata_entry *const item = &expected->metadata[i];
         const char *const text = gpur_tensors_find_metadata(file, item->key);
-        GPUR_REQUIRE(text && strcmp(text, item->value) == 0, "%s is \"%s\" in the file; %s has \"%s\"", item->key,
-                     text ? text : "", what, item->value);
+        if (is_count(item))
+            GPUR_TRY(compare_counted(file, expected, item, what));
+        if (!are_equal(text, item->value))
+            return refuse_setting(item->key, text, what, item->value);
     }
     return GPUR_OK;
 }
@@ -431,8 +467,10 @@ static gpur_status read_length(gpur_checkpoint *checkpoint, int64_t *length)
     for (int i = GPUR_HEAD_LENGTH - 1; i >= 0; i--)
         value = value << 8 | bytes[i];
     if (value < 2 || value > (uint64_t)room || value > GPUR_MAX_HEADER)
-        return gpur_fail(GPUR_FILE_ERROR, "its header should have %" PRIu64 " bytes; it must be 2 to %" PRId64, value,
-                         room < GPUR_MAX_HEADER ? room : (int64_t)GPUR_MAX_HEADER);
+        return gpur_fail(GPUR_FILE_ERROR, 
+                         "it is no safetensors file, or damaged: its header should have %" PRIu64
+                         " bytes; it must be 2 to %" PRId64,
+                         value, room < GPUR_MAX_HEADER ? room : (int64_t)GPUR_MAX_HEADER);
     *length = (int64_t)value;
     return GPUR_OK;
 }

@@ -81,9 +81,8 @@ static gpur_status find(const gpur_checkpoint *file, const char *key, const char
     *text = gpur_tensors_find_metadata(&file->tensors, key);
     return *text ? GPUR_OK
                  : gpur_fail(GPUR_FILE_ERROR,
-                             "%s does not say \"%s\" of its network, as files of this version do; make the policy with "
-                             "the settings of the network (gpur_policy_create), and then load the file "
-                             "(gpur_policy_load)",
+                             "%s does not say \"%s\" of its network: it is of another program, or of this one before "
+                             "files did; make a policy with the settings of the network, and load the file into it",
                              file->file.path, key);
 }
 

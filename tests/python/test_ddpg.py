@@ -150,7 +150,7 @@ def test_what_does_not_fit_is_refused():
         gpureplay.DDPG(buffer, critic={"units": 8})
     with pytest.raises(TypeError, match="actor is 5; it must be a dict of settings"):
         gpureplay.DDPG(buffer, actor=5)
-    with pytest.raises(gpureplay.InvalidArgument, match="actor: network.head is 0; it must be GPUR_HEAD_TANH_ACTION"):
+    with pytest.raises(gpureplay.InvalidArgument, match='actor: head is "q"; it must be "tanh_action"'):
         gpureplay.DDPG(buffer, actor={"head": "q"})
     with pytest.raises(gpureplay.InvalidArgument, match="action_gradient_clip is -1"):
         gpureplay.DDPG(buffer, action_gradient_clip=-1.0)

@@ -366,7 +366,7 @@ def test_a_run_is_saved_and_loaded(tmp_path, system):
     ({"system": "dqn"}, ValueError, "system is 'dqn'; it must be one of 'ga3c', 'a3c', 'a2c'"),
     ({"when_full": "error"}, ValueError, "when_full is 'error'; it must be one of 'wait', 'refuse', 'drop_oldest'"),
     ({"tuner": "best"}, ValueError, "tuner is 'best'; it must be one of 'none', 'paper', 'code'"),
-    ({"tuner": "code", "system": "a3c"}, gpureplay.InvalidArgument, "a tuner is for GPUR_GA3C"),
+    ({"tuner": "code", "system": "a3c"}, gpureplay.InvalidArgument, 'a tuner is for "ga3c"'),
     ({"agents": 0}, gpureplay.InvalidArgument, "agents is 0; it must be 1 to 1024"),
     ({"agents": 2.5}, TypeError, "agents is 2.5; it must be an integer"),
     ({"predictors": 65}, gpureplay.InvalidArgument, "predictors is 65; it must be 1 to 64"),

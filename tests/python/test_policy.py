@@ -204,7 +204,7 @@ def test_bad_calls_are_refused():
 def test_weights_of_another_learner_are_refused(agent):
     for settings, text in (({"hidden": 13}, r"\"value.hidden.weight\" \(12, 8\), of this policy .* \(13, 8\)"),
                            ({"trunk": [16, (8, "relu")]}, "layer 2 of the learner, counted from 1, has activation 2"),
-                           ({}, "opened by another gpur_device_open")):
+                           ({}, "opened by another Device than this policy's")):
         policy = make(**settings, device=agent._buffer.device if settings else DEVICE)
         with pytest.raises(gpureplay.InvalidArgument, match=text):
             policy.pull(agent)

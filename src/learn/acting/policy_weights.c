@@ -149,8 +149,23 @@ static gpur_status find_in_folder(const char *folder, char *path, size_t room)
             most = info.steps, snprintf(path, room, "%s", candidate);
     }
     return most >= 0 ? GPUR_OK
-                     : gpur_fail(GPUR_FILE_ERROR, "%s is a folder and has neither %s nor %s, as that of a run has",
+                     : gpur_fail(GPUR_FILE_ERROR,
+                                 "%s is a folder and has neither %s nor %s; it must be the folder of a run, or a file",
                                  folder, names[0], names[1]);
+}
+
+static gpur_status check_has_network(const gpur_checkpoint *file)
+{
+    static const char *const others[] = {"replay", "run", "apex", "ga3c"};
+    const char *const kind =
+        gpur_checkpoint_is_ours(file) ? gpur_tensors_find_metadata(&file->tensors, "gpureplay.kind") : NULL;
+    for (size_t i = 0; kind && i < sizeof others / sizeof *others; i++)
+        if (strcmp(kind, others[i]) == 0)
+            return gpur_fail(GPUR_FILE_ERROR,
+                             "%s is a %s file, which has no network; it must be a file of a learner, of a policy or of "
+                             "weights, or the folder of a run",
+                             file->file.path, kind);
+    return GPUR_OK;
 }
 
 static gpur_status read_config(const char *path, gpur_policy_config *config)
@@ -158,7 +173,9 @@ static gpur_status read_config(const char *path, gpur_policy_config *config)
     gpur_checkpoint file;
     GPUR_TRY(gpur_checkpoint_open(&file, path));
     gpur_network_text_renew(&file.tensors);
-    const gpur_status status = gpur_network_text_read(&file, config);
+    gpur_status status = check_has_network(&file);
+    if (status == GPUR_OK)
+        status = gpur_network_text_read(&file, config);
     gpur_checkpoint_close(&file);
     return status;
 }

@@ -395,6 +395,14 @@ _DRAW_SETTINGS = ("distinct", "prioritized")
 LEARNER_SETTINGS = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_LEARNER_MEMBERS, *_RETURNS_MEMBERS, *_DRAW_SETTINGS)
 
 
+def refuse_document(settings: Mapping[str, Any]) -> None:
+    """TypeError: these are what config.json tells of a learner, in structs of the library."""
+    for name in {"network", "optimizer"} & settings.keys():
+        if isinstance(settings[name], Mapping):
+            raise TypeError(f"{name!r} is no setting, but what config.json calls a part of a learner; "
+                            "Policy.open(folder) makes the policy of a run, and agent.config has a learner's settings")
+
+
 def _unknown_setting(name: str, known: Sequence[str]) -> TypeError:
     """Of a learner on a buffer. That some settings are the buffer's, such as gamma, is easily overlooked."""
     if name in BUFFER_SETTINGS:

@@ -14,7 +14,8 @@ import numpy as np
 
 from . import _c_api
 from ._buffer import ReplayBuffer
-from ._config import index_source_of, learner_config, refuse_doubtful_layout, settings_of_learner, settings_text
+from ._config import (index_source_of, learner_config, refuse_document, refuse_doubtful_layout, settings_of_learner,
+                      settings_text)
 from ._device import caller_depth
 from ._flatten import Translation
 from ._handle import Handle, Progress, WeakItems, call_with_file, says_stop
@@ -258,6 +259,7 @@ class DQN(ReplayLearner):
                  **settings: Any):
         if not isinstance(buffer, ReplayBuffer):
             raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
+        refuse_document(settings)
         refuse_unread(buffer, "float32", "uint8")
         _refuse_actions(buffer, num_actions is not None or preset is not None)
         num_actions = num_actions_of(buffer._action_space, None if num_actions is None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import _c_api
+from ._words import in_python
 
 VARIABLE = "GPUREPLAY_LIBRARY"
 FILE = "libgpureplay.so"
@@ -150,7 +151,7 @@ _DIVERGED = re.compile(r"(?:(?P<network>actor|critic): )?the learner has diverge
 
 def failed(status: int) -> GpureplayError:
     """The exception for a status other than OK."""
-    text = with_advice(last_error())
+    text = with_advice(in_python(last_error()))
     if status == _c_api.UNAVAILABLE and "build again" in text:
         text += f". The Python package: `{REBUILD}` in the folder of its sources configures and builds it"
     return _EXCEPTIONS.get(status, DeviceError)(text)

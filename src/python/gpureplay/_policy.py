@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 import numpy as np
 
 from . import _c_api
-from ._config import network_settings, policy_config, refuse_doubtful_layout, settings_of_policy, settings_text
+from ._config import (network_settings, policy_config, refuse_document, refuse_doubtful_layout, settings_of_policy,
+                      settings_text)
 from ._device import Device, TorchDevice, as_device
 from ._flatten import Translation, reading_of, translation_of
 from ._handle import Handle, Progress, call_with_file, encoded_path, note_library_threads
@@ -85,6 +86,7 @@ class Policy(Handle):
 
     def __init__(self, obs: Any, num_actions: int | None = None, preset: str | None = None, *,
                  device: str | TorchDevice | Device = "auto", check_nan: bool = True, **settings: Any):
+        refuse_document(settings)
         if num_actions is not None:
             settings["num_actions"] = integer("num_actions", num_actions)
         elif preset is None:

@@ -18,28 +18,8 @@ from ._library import lib
 from ._options import flag_of
 from ._python_envs import Envs
 from ._schema import NUMPY, shape_of
+from ._words import WORDS
 
-_ACTIVATIONS = ("linear", "relu", "tanh")
-# Constants of the library as words, by the member that has them. Those of `kind` are by its struct.
-_WORDS: dict[str, tuple[str, ...]] = {
-    "system": ("ga3c", "a3c", "a2c"), "gpur_ga3c_config.when_full": ("wait", "refuse", "drop-oldest"),
-    "tuner": ("none", "paper", "code"), "log": ("add", "max", "softmax"),
-    "act": ("latest", "previous", "target"), "upload": ("copy", "scatter"), "flush": ("auto", "manual"),
-    "when_full": ("wait", "error"), "weight_norm": ("batch", "memory", "none"),
-    "step_kernel": ("auto", "libraries", "fused"), "layout": ("rows", "frames"), "stack_axis": ("first", "last"),
-    "stack_pad": ("zero", "repeat"), "eviction": ("oldest", "priority"),
-    "first_priority": ("window", "ever"),
-    "head": ("q", "dueling", "softmax_value", "tanh_action"),
-    "activation": _ACTIVATIONS, "hidden_activation": _ACTIVATIONS, "init": ("fan_in", "glorot", "normal"),
-    "input_layout": ("chw", "hwc", "auto"), "loss": ("huber", "squared"), "math": ("fp32", "tf32", "bf16", "auto"),
-    "index_source": ("auto", "uniform", "uniform_distinct", "prioritized_stratified", "prioritized_independent"),
-    "estimator": ("peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
-                  "watkins-error-bound"),
-    "storage": ("virtual", "physical"), "draw": ("permutation", "replacement"),
-    "gpur_layer.kind": ("dense", "conv"),
-    "gpur_optimizer_config.kind": ("adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind",
-                                   "adam_tf"),
-}
 _LEFT_OUT = ("size", "reserved", "reserved0", "fields", "field_count", "trunk_count", "env_options", "on_event", "user",
              "command", "epsilons", "folder")
 
@@ -63,7 +43,7 @@ def _value(struct: _c_api.Struct, name: str) -> Any:
         return [_members(layer) for layer in value[:struct.trunk_count]]
     if name == "padding" and value == _c_api.SAME:
         return "same"
-    words = _WORDS.get(f"{struct.c_name}.{name}") or _WORDS.get(name)
+    words = WORDS.get(f"{struct.c_name}.{name}") or WORDS.get(name)
     if words is not None and 0 <= value < len(words):
         return words[value]
     return _number(value) if isinstance(value, float) else value
