@@ -459,8 +459,8 @@ def a_learner_that_has_diverged_is_told_with_what_the_program_can_change(folder)
            "checkpoint": 0, "out": folder}
     told = run(*pole(**few, **{"learning-rate": "1e30"}), status=2).stderr
     assert re.search(r"the learner has diverged: after train step \d+ its numbers are not finite \([^)]*\)"
-                     r"(, and the loss before was \S+)?\. It helps most often to lower --learning-rate, now 1e\+?30, or "
-                     r"to scale the environment's rewards$", told.rstrip()), told
+                     r"(, and the loss before was \S+)?\. It helps most often to lower --learning-rate, now 1e\+?30, "
+                     r"or to scale the environment's rewards$", told.rstrip()), told
     shutil.rmtree(folder)
     run(*pole(**few, **{"learning-rate": "1e-4"}))
 

@@ -48,7 +48,7 @@ REFUSED = {
                           field[1] if isinstance(field, tuple) else field) for name, field in FRAMES.items()}),
     "learning_rate goes from 0.001 to -1, from step 0 on": lambda: learner_of(learning_rate=(1e-3, -1, 5)),
     'head is "tanh_action"; a DQN learner needs "q" or "dueling"': lambda: learner_of(head="tanh_action"),
-    "prioritized is True, by priority, and the replay's prioritized is False; it must be True, or leave out prioritized":
+    "prioritized is True, by priority, and the replay's prioritized is False; it must be True, or leave out":
         lambda: learner_of(prioritized=True),
     "prioritized is False, uniform, and the replay evicts by priority": lambda: learner_of(
         rows_buffer(eviction="priority", prioritized=True), prioritized=False),
@@ -67,7 +67,8 @@ REFUSED = {
     'initial_priorities is "td", the replay\'s prioritized is 0': lambda: gpureplay.Apex(
         learner_of(), "CartPole-v1", actors=1),
     "an actor with \"tanh_action\" needs vectors": lambda: gpureplay.Apex(gpureplay.DDPG(
-        rows_buffer({**VECTORS, "priority": "float32"}, prioritized=True), batch_size=4, **NETWORKS), "CartPole-v1", block_rows=5),
+        rows_buffer({**VECTORS, "priority": "float32"}, prioritized=True), batch_size=4, **NETWORKS),
+        "CartPole-v1", block_rows=5),
 }
 
 
@@ -80,8 +81,8 @@ def test_a_refusal_has_the_names_of_python(text):
 
 def test_no_message_of_the_library_keeps_a_name_of_c():
     """But for what only a program in C has: structs that it passes, blocks, plug-ins, memory of its own."""
-    of_c = r"gpur_(\w+_(config|stats|info|input|output|view|batch|losses|carrier|options|plan|table|type|plugin|find)|" \
-           r"block_\w+|packer_\w+|grid\.\w+|env_\w+|vector_env_\w+)$"
+    of_c = r"gpur_(\w+_(config|stats|info|input|output|view|batch|losses|carrier|options|plan|table|type|plugin|find)" \
+           r"|block_\w+|packer_\w+|grid\.\w+|env_\w+|vector_env_\w+)$"
     seen = 0
     for path in sorted((PACKAGE.parents[1] / "src").rglob("*.[ch]")):
         source = re.sub(r"/\*.*?\*/|#include.*?$", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)

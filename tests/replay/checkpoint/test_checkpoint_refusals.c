@@ -256,7 +256,8 @@ TEST(each_setting_of_a_replay_is_named)
     CHECK_CHANGE(c.priority_offset = 0.25f, "priority_offset is ");
     CHECK_CHANGE(c.gamma = 0.5f, "gamma is \"0.99");
     CHECK_CHANGE(c.reward_clip = 2.0f, "reward_clip is \"0\" in the file; this replay has \"2\"");
-    CHECK_CHANGE((c.field_count = FIELDS - 1, c.n_step = 1), "field.5 is \"discount float32\" in the file; this replay has nothing");
+    CHECK_CHANGE((c.field_count = FIELDS - 1, c.n_step = 1),
+                 "field.5 is \"discount float32\" in the file; this replay has nothing");
     CHECK_CHANGE(fields[1].dtype = GPUR_INT64, "field.1 is \"action int32\" in the file");
     gpur_replay_destroy(base);
 }
