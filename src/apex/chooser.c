@@ -28,7 +28,7 @@ int64_t gpur_space_numbers(const gpur_space *space)
 static gpur_status check_vectors(const gpur_space *actions, int32_t num_actions)
 {
     GPUR_REQUIRE(actions->num_actions == 0 && actions->dtype == GPUR_FLOAT32,
-                 "the environment's actions are %s; an actor with GPUR_HEAD_TANH_ACTION needs vectors of float32",
+                 "the environment's actions are %s; the actors of Ape-X DPG need vectors of float32",
                  actions->num_actions > 0 ? "discrete" : gpur_dtype_name(actions->dtype));
     GPUR_REQUIRE(gpur_space_numbers(actions) == num_actions,
                  "the environment's actions are vectors of %lld numbers, and the actor's network has %d; they must be "

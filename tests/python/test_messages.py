@@ -66,8 +66,8 @@ REFUSED = {
         critic_of(), "CartPole-v1", tuner="code", system="a3c"),
     'initial_priorities is "td", the replay\'s prioritized is 0': lambda: gpureplay.Apex(
         learner_of(), "CartPole-v1", actors=1),
-    "an actor with \"tanh_action\" needs vectors": lambda: gpureplay.Apex(gpureplay.DDPG(
-        rows_buffer({**VECTORS, "priority": "float32"}, prioritized=True), batch_size=4, **NETWORKS),
+    "the environment's actions are discrete; the actors of Ape-X DPG need vectors": lambda: gpureplay.Apex(
+        gpureplay.DDPG(rows_buffer({**VECTORS, "priority": "float32"}, prioritized=True), batch_size=4, **NETWORKS),
         "CartPole-v1", block_rows=5),
 }
 
