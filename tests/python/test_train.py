@@ -612,7 +612,7 @@ def cartpole(tmp_path_factory):
 WORDS = [
     ("--target-period is 80 and --num-envs is 3; give --synchronized 0", "fast-dqn",
      "target_period is 80 and num_envs is 3; give synchronized 0", "--target-period is 80 and --num-envs is 3; give "
-     "synchronized 0"),
+     "--synchronized 0"),
     ("steps is 7 and lambda_ is 2; leave env_options=a out", "vrc-2021", "steps is 7 and lambda_ is 2; leave "
      "env_options=a out", "--steps is 7 and --lambda is 2; leave --env-options a out"),
     ("reward_clip is -1; it must be 0 or more", "fast-dqn", 'buffer={"reward_clip": ...} is -1; it must be 0 or more',
@@ -648,7 +648,7 @@ def test_the_program_names_its_own_options(cartpole, tmp_path, monkeypatch):
     refused = program("--resume", cartpole / "whole", "--num-envs", 3, "--quiet", wanted=2).stderr
     assert "--num-envs is 3, and the run that is to be resumed has 8; leave it out" in refused
     refused = program("--env", "CartPole-v1", *FLAGS, "--out", cartpole / "whole", wanted=2).stderr
-    assert f"is there already; --resume '{cartpole / 'whole'}' goes on with" in refused
+    assert f"is there already; --resume {cartpole / 'whole'} goes on with" in refused
     with pytest.raises(gpureplay.InvalidArgument, match="^num_envs is 3, and"):  # the function has its own again
         gpureplay.train(resume=cartpole / "whole", num_envs=3, progress=False)
 

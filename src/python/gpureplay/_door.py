@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 
@@ -54,11 +55,12 @@ def _as_keywords(text: str) -> str:
 
 def _as_options(text: str) -> str:
     def replaced(found: re.Match[str]) -> str:
-        flag = flag_of(found.group(1))
-        return flag if found.group(2) is None else f"{flag} {found.group(2)}"
+        name, quoted, plain = found.groups()
+        value = plain if quoted is None else shlex.quote(quoted)
+        return flag_of(name) if value is None else f"{flag_of(name)} {value}"
 
     names = "|".join((*OPTIONS, *_OTHERS))
-    text = re.sub(rf"{_BEFORE}({names})(?:=([\w.\"']+)|(?= is ))", replaced, text)
+    text = re.sub(rf"{_BEFORE}({names})(?:=(?:'([^']*)'|([\w.]+))|(?= is ))", replaced, text)
     return re.sub(r"\b(agent|buffer)=(\{[^}]*\}+)", r"\1=\2 of gpureplay.train in Python", text)
 
 
@@ -69,6 +71,6 @@ def own_words(system: Callable[[], System]) -> Iterator[None]:
         yield
     except (GpureplayError, FileExistsError, TypeError, ValueError) as error:
         if error.__cause__ is None and len(error.args) == 1 and isinstance(error.args[0], str):
-            text = _as_keywords(_of_settings(error.args[0], system()))
-            error.args = (_as_options(text) if getattr(_program, "speaks", False) else text,)
+            in_words = _as_options if getattr(_program, "speaks", False) else _as_keywords
+            error.args = (in_words(_of_settings(error.args[0], system())),)
         raise
