@@ -100,7 +100,7 @@ enum { GPUR_NORM_BATCH = 0, GPUR_NORM_MEMORY = 1, GPUR_NORM_NONE = 2 };
  * [Schaul et al. 2016, section 3.4]. w is 1 where the leaf is 0, and 0 where there is no row. */
 typedef struct gpur_priority_weights_args {
     gpur_tree tree;
-    const gpur_window *window;
+    const int64_t *rows;  /* (1) N, the rows that could have been sampled, in device memory */
     const int64_t *id;    /* (B) of the gather; -1: no row */
     const uint32_t *leaf; /* (B) */
     float *weight;        /* (B) out */
@@ -114,12 +114,12 @@ typedef struct gpur_priority_weights_args {
 
 /* Phases of an update, in order: each must be over before the next begins. */
 enum {
-    GPUR_PHASE_ALL = -1,  /* all phases, by one block */
-    GPUR_PHASE_CLEAR = 0, /* sets the rows' leaves to 0 */
-    GPUR_PHASE_RAISE = 1, /* raises each leaf to the largest priority given for its row */
-    GPUR_PHASE_EVICT = 2, /* recomputes the rows' leaves in the tree by which rows are evicted */
+    GPUR_PHASE_ALL = -1,   /* all phases, by one block */
+    GPUR_PHASE_CLEAR = 0,  /* sets the rows' leaves to 0 */
+    GPUR_PHASE_RAISE = 1,  /* raises each leaf to the largest priority given for its row */
+    GPUR_PHASE_EVICT = 2,  /* recomputes the rows' leaves in the tree by which rows are evicted */
     GPUR_PHASE_SETTLE = 3, /* finds the largest priority, and sets the scale; by one block */
-    GPUR_PHASE_MIN = 4,   /* recomputes the minima of level 0; GPUR_PHASE_MIN + l: of level l */
+    GPUR_PHASE_MIN = 4,    /* recomputes the minima of level 0; GPUR_PHASE_MIN + l: of level l */
 };
 
 /* Sets new priorities |p| + offset of rows given by id. If a row is given several times, its largest priority counts,

@@ -16,6 +16,8 @@
  * since the capture; the host keeps a mirror of it. */
 typedef struct gpur_window {
     int64_t first_id, first_slot, count;
+    const unsigned char *lane_flags; /* (C) of rows of lanes, of which only whole ones can be sampled
+                                        (kernels/args_lanes.h); NULL: all rows can */
 } gpur_window;
 
 /* Sets the window. Enqueued after the copies of the rows that enter it. */

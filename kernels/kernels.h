@@ -10,6 +10,7 @@
 
 #include "kernels/args_conv.h"
 #include "kernels/args_frames.h"
+#include "kernels/args_lanes.h"
 #include "kernels/args_learn.h"
 #include "kernels/args_priority.h"
 #include "kernels/args_replay.h"
@@ -19,6 +20,7 @@
 #define GPUR_KERNEL_LIST(X)                                                                                            \
     GPUR_REPLAY_KERNEL_LIST(X)                                                                                         \
     GPUR_FRAMES_KERNEL_LIST(X)                                                                                         \
+    GPUR_LANES_KERNEL_LIST(X)                                                                                          \
     GPUR_PRIORITY_KERNEL_LIST(X)                                                                                       \
     GPUR_SEQUENCES_KERNEL_LIST(X)                                                                                      \
     GPUR_LEARN_KERNEL_LIST(X)                                                                                          \

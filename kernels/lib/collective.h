@@ -137,3 +137,25 @@ GPUR_FN float gpur_block_sum_f32(gpur_thread at, float x)
     gpur_barrier(at);
     return total;
 }
+
+/* Inclusive prefix sum over the block: thread t gets the sum of threads 0 to t, and *total that of all. It ends with a
+ * barrier, so it may be called again at once. */
+GPUR_FN uint64_t gpur_block_prefix_u64(gpur_thread at, uint64_t x, uint64_t *total)
+{
+    GPUR_SHARED(uint64_t, sums, GPUR_MAX_WARPS);
+    const int warps = (at.threads + GPUR_WARP - 1) / GPUR_WARP, mine = at.thread / GPUR_WARP;
+    x = gpur_warp_prefix_u64(at, x);
+    *total = gpur_warp_get_u64(at, x, GPUR_WARP - 1);
+    if (GPUR_WARP == 1 || at.threads <= GPUR_WARP) /* the first holds on a CPU, whose compiler knows it */
+        return x;
+    if (gpur_lane(at) == GPUR_WARP - 1)
+        sums[mine] = x;
+    gpur_barrier(at);
+    *total = 0;
+    for (int warp = 0; warp < warps; warp++) {
+        x += warp < mine ? sums[warp] : 0;
+        *total += sums[warp];
+    }
+    gpur_barrier(at);
+    return x;
+}

@@ -9,8 +9,7 @@ GPUR_KERNEL(priority_rebuild)
 {
     const uint32_t largest = a->largest ? *a->largest : 0;
     if (a->level < 0)
-        gpur_rebuild_leaves(at, &a->tree, a->first, a->count, a->alpha,
-                            largest ? gpur_octave_of(largest) : a->octave);
+        gpur_rebuild_leaves(at, &a->tree, a->first, a->count, a->alpha, largest ? gpur_octave_of(largest) : a->octave);
     else
         gpur_rebuild_nodes(at, &a->tree, a->level, a->first, a->count, a->what);
 }

@@ -45,7 +45,7 @@ GPUR_FN void gpur_priority_sample_uniform(gpur_thread at, const gpur_priority_sa
     const uint64_t count = (uint64_t)state->window.count;
     for (int64_t b = span.first; b < span.last; b += span.step) {
         const int64_t offset = (int64_t)gpur_mulhi_u64(gpur_priority_sample_bits(state, a, b), count);
-        a->id[b] = count > 0 ? state->window.first_id + offset : -1;
+        a->id[b] = count > 0 ? state->window.first_id + offset : -1; /* of lanes, lanes_gather draws another one */
         a->leaf[b] = 0;
     }
 }

@@ -27,7 +27,7 @@ GPUR_FN double gpur_weight_numerator(gpur_thread at, const gpur_priority_weights
         return (double)gpur_batch_min_leaf(at, a) + 1.0;
     if (a->norm == GPUR_NORM_MEMORY)
         return (double)a->tree.min_leaf[a->tree.levels - 1][0] + 1.0;
-    return a->window->count > 0 ? (double)gpur_tree_total(&a->tree) / (double)a->window->count : 0.0;
+    return *a->rows > 0 ? (double)gpur_tree_total(&a->tree) / (double)*a->rows : 0.0;
 }
 
 GPUR_KERNEL(priority_weights)

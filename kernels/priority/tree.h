@@ -5,6 +5,7 @@
 
 #include "kernels/args_priority.h"
 #include "kernels/lib/collective.h"
+#include "kernels/lib/lane_flags.h"
 #include "kernels/lib/power.h"
 #include "kernels/lib/turn.h"
 
@@ -133,7 +134,13 @@ GPUR_FN void gpur_tree_raise(const gpur_tree *tree, int64_t slot, uint32_t bits)
             return;
 }
 
-/* The slot of the row with this id, or -1 if the id is not in the window. */
+/* Whether the row in a slot of the window may be sampled. */
+GPUR_FN int gpur_tree_may_have_leaf(const gpur_window *window, int64_t slot)
+{
+    return !window->lane_flags || (window->lane_flags[slot] & GPUR_LANE_IS_WHOLE) != 0;
+}
+
+/* The slot of the row with this id, or -1 if the id is not in the window, or its row may not be sampled. */
 GPUR_FN int64_t gpur_tree_slot(const gpur_tree *tree, const gpur_window *window, int64_t id)
 {
     const int64_t first_id = window->first_id;
@@ -141,8 +148,9 @@ GPUR_FN int64_t gpur_tree_slot(const gpur_tree *tree, const gpur_window *window,
         return gpur_turn_slot(tree->turn, tree->capacity, id);
     if (id < first_id || id - first_id >= window->count)
         return -1;
-    const int64_t slot = window->first_slot + (id - first_id);
-    return slot < tree->capacity ? slot : slot - tree->capacity;
+    const int64_t after = window->first_slot + (id - first_id);
+    const int64_t slot = after < tree->capacity ? after : after - tree->capacity;
+    return gpur_tree_may_have_leaf(window, slot) ? slot : -1;
 }
 
 /* The id of the row in a slot of the window. For another slot it is an id after the window's last. */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Sets gpureplay_sources, the source files of this build: all files of these folders, except that of two alternatives
 # only one is used. A test includes this file, too, with every combination of switches.
-set(folders base env env/minatar file device device/cpu replay replay/priority replay/storage replay/writer
+set(folders base env env/minatar file device device/cpu replay replay/priority replay/storage replay/lanes replay/writer
     replay/sampler replay/checkpoint replay/block learn learn/network learn/returns learn/acting learn/fused
     learn/actor_critic learn/dpg run apex ga3c)
 if(GPUREPLAY_HAS_CUDA)

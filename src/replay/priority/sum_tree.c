@@ -261,8 +261,7 @@ static int64_t contiguous_rows(const gpur_priorities *p, int64_t first_id, int64
     return p->slots ? rows : gpur_min(rows, p->tree.capacity - first_id % p->tree.capacity);
 }
 
-/* Settles the tree after rows first to first + rows - 1 have been inserted, or after others have been evicted. */
-static gpur_status settle(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t rows)
+gpur_status gpur_priorities_settle(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t rows)
 {
     const gpur_priority_settle_args args = {
         .tree = p->tree,
@@ -293,7 +292,7 @@ gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream,
         return GPUR_OK;
     if (p->slots) /* rows leave anywhere: all minima are computed anew, once */
         GPUR_TRY(refresh_min(p, stream, 0, p->tree.capacity));
-    return settle(p, stream, 0, 0);
+    return gpur_priorities_settle(p, stream, 0, 0);
 }
 
 gpur_status gpur_priorities_insert(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
@@ -307,7 +306,7 @@ gpur_status gpur_priorities_insert(const gpur_priorities *p, gpur_stream *stream
         GPUR_TRY(launch_range(p, stream, id % p->tree.capacity, rows, NULL));
     }
     if (first < last)
-        GPUR_TRY(settle(p, stream, first, last - first));
+        GPUR_TRY(gpur_priorities_settle(p, stream, first, last - first));
     for (int64_t id = first, rows; id < last; id += rows) {
         rows = contiguous_rows(p, id, last - id);
         GPUR_TRY(refresh_min(p, stream, id % p->tree.capacity, rows));
@@ -339,7 +338,7 @@ gpur_priority_weights_args gpur_priorities_weight_args(const gpur_priorities *p,
 {
     const gpur_priority_weights_args args = {
         .tree = p->tree,
-        .window = p->window,
+        .rows = &p->window->count,
         .id = id,
         .leaf = leaf,
         .weight = weight,
@@ -449,7 +448,7 @@ gpur_status gpur_priorities_restore(const gpur_priorities *p, gpur_stream *strea
     GPUR_TRY(rebuild(p, stream, &p->tree, p->host_state->alpha, p->host_state->octave));
     if (p->slots)
         GPUR_TRY(rebuild(p, stream, &p->evict, p->evict_alpha, p->host_evict_state->octave));
-    return settle(p, stream, 0, 0);
+    return gpur_priorities_settle(p, stream, 0, 0);
 }
 
 static gpur_status validate_levels(const gpur_priorities *p, gpur_stream *stream, const gpur_tree *tree,

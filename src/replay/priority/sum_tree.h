@@ -78,6 +78,9 @@ gpur_status gpur_priorities_evict(const gpur_priorities *priorities, gpur_stream
 gpur_status gpur_priorities_insert(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *old,
                                    const gpur_window *next);
 
+/* Settles the tree after rows first to first + rows - 1 have been inserted, or after others have been evicted. */
+gpur_status gpur_priorities_settle(const gpur_priorities *priorities, gpur_stream *stream, int64_t first, int64_t rows);
+
 /* Arguments for sampling `rows` rows, `stratified` or not, into `id` and `leaf`, (rows) device memory. Seed, step and
  * purpose are 0, for the caller to set. */
 gpur_priority_sample_args gpur_priorities_sample_args(const gpur_priorities *priorities, int stratified, int64_t rows,

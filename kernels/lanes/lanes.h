@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows of lanes by id and slot: kernels/args_lanes.h. */
+#pragma once
+
+#include "kernels/args_lanes.h"
+#include "kernels/target/thread.h"
+
+/* The first of the N slots of a step. */
+GPUR_FN int64_t gpur_lanes_slot(const gpur_lane_rings *l, int64_t step)
+{
+    return step % l->steps * l->lanes;
+}
+
+/* The number of the oldest step that is kept, when `steps` have been added. */
+GPUR_FN int64_t gpur_lanes_first(const gpur_lane_rings *l, int64_t steps)
+{
+    return steps > l->steps ? steps - l->steps : 0;
+}
+
+/* The slot of the row with this id, or -1 if it is not whole. */
+GPUR_FN int64_t gpur_lanes_find(const gpur_lane_rings *l, int64_t steps, int64_t id)
+{
+    const int64_t step = id < 0 ? -1 : id / l->lanes;
+    const int64_t slot = step < 0 ? -1 : gpur_lanes_slot(l, step) + id - step * l->lanes;
+    if (step < gpur_lanes_first(l, steps) || step >= steps)
+        return -1;
+    return (l->flags[slot] & GPUR_LANE_IS_WHOLE) != 0 ? slot : -1;
+}
+
+/* The slot of the same lane `by` steps later. */
+GPUR_FN int64_t gpur_lanes_later(const gpur_lane_rings *l, int64_t slot, int64_t by)
+{
+    const int64_t later = slot + by * l->lanes, end = l->steps * l->lanes;
+    return later < end ? later : later - end;
+}

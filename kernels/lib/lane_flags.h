@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Bits of the flags of a row of lanes (kernels/args_lanes.h). A row is whole if a transition of one step can be made of
+ * it: from the time when its next observation is known until that is overwritten. Only whole rows are drawn. */
+enum {
+    GPUR_LANE_TERMINATED = 1,
+    GPUR_LANE_TRUNCATED = 2,
+    GPUR_LANE_ENDED = GPUR_LANE_TERMINATED | GPUR_LANE_TRUNCATED,
+    GPUR_LANE_HAS_FINAL = 4, /* its next observation is in the side ring */
+    GPUR_LANE_IS_RESET = 8,  /* its action reset the environment, so it is no transition */
+    GPUR_LANE_IS_WHOLE = 16,
+};

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/lanes/lanes.h"
+
+#include "base/arena.h"
+#include "base/numbers.h"
+#include "kernels/lib/random.h"
+
+#include <string.h>
+
+enum { WARP_ROW_BYTES = 1024, ROWS_PER_BLOCK = 8, GATHER_THREADS = 256 };
+
+/* The role of a field, and for next_x the field x. */
+static gpur_lane_role role_of(const gpur_schema *schema, int32_t field, int32_t *of)
+{
+    static const char *const names[] = {"reward", "terminated", "truncated"};
+    static const gpur_lane_role roles[] = {GPUR_LANE_REWARD, GPUR_LANE_TERMINATION, GPUR_LANE_TRUNCATION};
+    const char *const name = schema->fields[field].name;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return roles[i];
+    *of = strncmp(name, "next_", 5) == 0 ? gpur_schema_find(schema, name + 5) : -1;
+    if (*of < 0)
+        return GPUR_LANE_STORED;
+    const gpur_field_info *const x = &schema->fields[*of], *const next = &schema->fields[field];
+    const int is_alike =
+        x->dtype == next->dtype && x->dims == next->dims && memcmp(x->shape, next->shape, sizeof x->shape) == 0;
+    return is_alike ? GPUR_LANE_NEXT : GPUR_LANE_STORED;
+}
+
+static gpur_status check_field(const gpur_schema *schema, const char *name, int64_t bytes, const char *wanted)
+{
+    const int32_t index = gpur_schema_find(schema, name);
+    GPUR_REQUIRE(index >= 0, "the schema has no field \"%s\"; lanes need one, %s", name, wanted);
+    const gpur_field_info *const field = &schema->fields[index];
+    const int is_right =
+        bytes == 4 ? field->dtype == GPUR_FLOAT32 : field->dtype == GPUR_BOOL || field->dtype == GPUR_UINT8;
+    GPUR_REQUIRE(is_right && field->bytes == bytes, "field \"%s\" is %s of %lld bytes; lanes need %s", name,
+                 gpur_dtype_name(field->dtype), (long long)field->bytes, wanted);
+    return GPUR_OK;
+}
+
+gpur_status gpur_lane_schema_check(const gpur_schema *schema)
+{
+    static const char *const refused[] = {"priority", "discount", "previous"};
+    GPUR_TRY(check_field(schema, "reward", 4, "one float32"));
+    GPUR_TRY(check_field(schema, "terminated", 1, "one bool or uint8"));
+    GPUR_TRY(check_field(schema, "truncated", 1, "one bool or uint8"));
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        GPUR_REQUIRE(gpur_schema_find(schema, refused[i]) < 0,
+                     "the schema has a field \"%s\", which rows of lanes do not have", refused[i]);
+    GPUR_REQUIRE(schema->count <= GPUR_MAX_LANE_FIELDS, "the schema has %d fields; with lanes it must be at most %d",
+                 (int)schema->count, GPUR_MAX_LANE_FIELDS);
+    return GPUR_OK;
+}
+
+static int64_t finals_of(const gpur_lane_config *c)
+{
+    return c->lanes * gpur_max(2, gpur_divide_up(c->steps, GPUR_LANE_EPISODE));
+}
+
+static int has_next(const gpur_lane_store *store, int32_t field)
+{
+    for (int32_t i = 0; i < store->schema->count; i++)
+        if (store->parts[i].role == GPUR_LANE_NEXT && store->parts[i].of == field)
+            return 1;
+    return 0;
+}
+
+/* Measures with an arena without memory, and else assigns addresses. */
+static int64_t assign(gpur_lane_store *store, const gpur_lane_config *c, unsigned char *base)
+{
+    gpur_arena of_memory = {.base = base}, *const arena = &of_memory;
+    gpur_lane_rings *const l = &store->lanes;
+    const int64_t rows = c->lanes * c->steps;
+    l->lanes = c->lanes, l->steps = c->steps, l->finals = finals_of(c), l->resets_later = c->resets_later;
+    l->state = gpur_arena_alloc(arena, (int64_t)sizeof *l->state);
+    l->flags = gpur_arena_alloc(arena, rows);
+    l->reward = gpur_arena_floats(arena, rows);
+    if (!c->resets_later) {
+        l->final = gpur_arena_alloc(arena, rows * (int64_t)sizeof *l->final);
+        l->owner = gpur_arena_alloc(arena, l->finals * (int64_t)sizeof *l->owner);
+    }
+    for (int32_t i = 0; i < store->schema->count; i++)
+        store->parts[i].role = role_of(store->schema, i, &store->parts[i].of);
+    for (int32_t i = 0; i < store->schema->count; i++) {
+        gpur_lane_part *const part = &store->parts[i];
+        const int64_t bytes = store->schema->fields[i].bytes;
+        if (part->role != GPUR_LANE_STORED)
+            continue;
+        part->ring = gpur_arena_alloc(arena, rows * bytes);
+        if (has_next(store, i) && !c->resets_later)
+            part->finals = gpur_arena_alloc(arena, l->finals * bytes);
+    }
+    return arena->used;
+}
+
+int64_t gpur_lane_store_bytes(const gpur_schema *schema, const gpur_lane_config *config)
+{
+    gpur_lane_store store = {.schema = schema};
+    return assign(&store, config, NULL);
+}
+
+gpur_status gpur_lane_store_build(gpur_lane_store *store, gpur_device *device, const gpur_schema *schema,
+                                  const gpur_lane_config *config, const gpur_priorities *priorities,
+                                  gpur_window *window)
+{
+    store->device = device;
+    store->schema = schema;
+    store->priorities = priorities;
+    store->reward_clip = config->reward_clip;
+    GPUR_TRY(
+        gpur_memory_alloc(device, gpur_lane_store_bytes(schema, config), "the ring of lanes", (void **)&store->memory));
+    assign(store, config, store->memory);
+    store->lanes.window = window;
+    return GPUR_OK;
+}
+
+void gpur_lane_store_destroy(gpur_lane_store *store)
+{
+    if (store->device)
+        gpur_memory_free(store->device, store->memory);
+}
+
+static gpur_status advance(const gpur_lane_store *store, gpur_stream *stream, int is_draw)
+{
+    const gpur_lanes_advance_args args = {.lanes = store->lanes, .is_draw = is_draw};
+    return gpur_launch_lanes_advance(stream, gpur_grid_single(store->device), &args);
+}
+
+static void set_finals(const gpur_lane_store *store, const void *const *fields, gpur_lanes_add_args *args)
+{
+    for (int32_t i = 0; i < store->schema->count; i++) {
+        const gpur_lane_part *const part = &store->parts[i];
+        if (part->role == GPUR_LANE_NEXT && fields[i])
+            args->finals[args->final_count++] =
+                (gpur_lane_field){fields[i], store->parts[part->of].finals, store->schema->fields[i].bytes};
+    }
+}
+
+gpur_status gpur_lane_store_add(const gpur_lane_store *store, gpur_stream *stream, const void *const *fields)
+{
+    const gpur_schema *const schema = store->schema;
+    gpur_lanes_add_args args = {
+        .lanes = store->lanes, .tree = store->priorities->tree, .reward_clip = store->reward_clip};
+    int64_t row_bytes = 0;
+    for (int32_t i = 0; i < schema->count; i++) {
+        const gpur_lane_role role = store->parts[i].role;
+        if (role == GPUR_LANE_STORED)
+            args.fields[args.field_count++] =
+                (gpur_lane_field){fields[i], store->parts[i].ring, schema->fields[i].bytes};
+        else if (role == GPUR_LANE_REWARD)
+            args.reward = fields[i];
+        else if (role == GPUR_LANE_TERMINATION)
+            args.terminated = fields[i];
+        else if (role == GPUR_LANE_TRUNCATION)
+            args.truncated = fields[i];
+        row_bytes += schema->fields[i].bytes;
+    }
+    set_finals(store, fields, &args);
+    const gpur_grid grid = gpur_grid_rows(store->device, store->lanes.lanes, ROWS_PER_BLOCK, row_bytes);
+    GPUR_TRY(gpur_launch_lanes_add(stream, gpur_grid_of_threads(grid, GATHER_THREADS), &args));
+    GPUR_TRY(advance(store, stream, 0));
+    return store->priorities->device ? gpur_priorities_settle(store->priorities, stream, 0, 0) : GPUR_OK;
+}
+
+/* The widest unit, as a shift, that divides all of x. */
+static int32_t shift_of(uint64_t x)
+{
+    int32_t shift = 0;
+    while (shift < 4 && (x >> shift & 1) == 0)
+        shift++;
+    return shift;
+}
+
+static void add_copy(const gpur_lane_store *store, int32_t field, void *to, gpur_lanes_gather_args *args)
+{
+    const gpur_lane_part *const part = &store->parts[field];
+    const int is_next = part->role == GPUR_LANE_NEXT;
+    const gpur_lane_part *const stored = is_next ? &store->parts[part->of] : part;
+    const int64_t bytes = store->schema->fields[field].bytes;
+    gpur_lane_copy *const copy = &args->copies[args->copy_count++];
+    *copy = (gpur_lane_copy){.ring = stored->ring,
+                             .finals = stored->finals,
+                             .to = to,
+                             .bytes = bytes,
+                             .pitch = bytes,
+                             .is_next = is_next,
+                             .first_unit = args->units};
+    copy->shift = shift_of((uint64_t)(uintptr_t)to | (uint64_t)bytes);
+    args->units += (int32_t)(bytes >> copy->shift);
+}
+
+static void set_copies(const gpur_lane_store *store, const gpur_lane_batch *batch, gpur_lanes_gather_args *args)
+{
+    for (int32_t i = 0; i < store->schema->count; i++) {
+        void *const to = batch->fields ? batch->fields[i] : NULL;
+        if (!to)
+            continue;
+        if (store->parts[i].role == GPUR_LANE_REWARD)
+            args->reward = to;
+        else if (store->parts[i].role == GPUR_LANE_TERMINATION)
+            args->terminated = to;
+        else if (store->parts[i].role == GPUR_LANE_TRUNCATION)
+            args->truncated = to;
+        else
+            add_copy(store, i, to, args);
+    }
+}
+
+static gpur_status gather(const gpur_lane_store *store, gpur_stream *stream, const gpur_lane_batch *batch,
+                          const int64_t *ids, int64_t *id)
+{
+    gpur_lanes_gather_args args = {
+        .lanes = store->lanes,
+        .ids = ids,
+        .redraws = !batch->ids,
+        .seed = batch->seed,
+        .batch = batch->count,
+        .id = id,
+        .weight = batch->weight,
+        .discount = batch->discount,
+        .steps = batch->steps,
+        .gamma = batch->gamma,
+        .purpose = GPUR_RANDOM_LANES,
+        .n_step = batch->n_step,
+    };
+    set_copies(store, batch, &args);
+    const gpur_grid grid = gpur_grid_rows(store->device, batch->count, ROWS_PER_BLOCK, WARP_ROW_BYTES);
+    return gpur_launch_lanes_gather(stream, gpur_grid_of_threads(grid, GATHER_THREADS), &args);
+}
+
+/* P(i) = p_i^alpha / sum_k p_k^alpha [Schaul et al. 2016, equation 1], and the weights (N P(i))^-beta [ibid., section
+ * 3.4], of one step each, whatever n is. */
+static gpur_status draw_by_priority(const gpur_lane_store *store, gpur_stream *stream, const gpur_lane_batch *batch)
+{
+    const gpur_priorities *const p = store->priorities;
+    const gpur_lanes_state *const state = store->lanes.state;
+    int64_t *const id = batch->id ? batch->id : p->ids;
+    gpur_priority_sample_args sample =
+        gpur_priorities_sample_args(p, batch->index_source == GPUR_PRIORITIZED_STRATIFIED, batch->count, id, p->leaf);
+    gpur_priority_weights_args weights = gpur_priorities_weight_args(p, batch->count, id, p->leaf, batch->weight);
+    sample.seed = batch->seed;
+    sample.purpose = GPUR_RANDOM_PRIORITY;
+    sample.step = weights.step = (const uint64_t *)(const void *)&state->draws;
+    weights.rows = &state->whole;
+    weights.beta_first = batch->beta.first, weights.beta_last = batch->beta.last;
+    weights.beta_begin = batch->beta.begin, weights.beta_steps = batch->beta.steps;
+    GPUR_TRY(gpur_launch_priority_sample(stream, gpur_priorities_sample_grid(p, batch->count), &sample));
+    GPUR_TRY(gather(store, stream, batch, id, id));
+    if (!batch->weight)
+        return GPUR_OK;
+    return gpur_launch_priority_weights(stream, gpur_grid_elements(store->device, batch->count), &weights);
+}
+
+gpur_status gpur_lane_store_draw(const gpur_lane_store *store, gpur_stream *stream, const gpur_lane_batch *batch)
+{
+    if (batch->ids)
+        return gather(store, stream, batch, batch->ids, batch->id);
+    if (batch->index_source == GPUR_UNIFORM)
+        GPUR_TRY(gather(store, stream, batch, NULL, batch->id));
+    else
+        GPUR_TRY(draw_by_priority(store, stream, batch));
+    return advance(store, stream, 1);
+}
+
+gpur_status gpur_lane_store_read(const gpur_lane_store *store, gpur_stream *stream, gpur_lanes_state *state)
+{
+    GPUR_TRY(gpur_copy(stream, state, store->lanes.state, (int64_t)sizeof *state));
+    return gpur_stream_sync(stream);
+}

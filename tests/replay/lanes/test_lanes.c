@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lanes beside a model that keeps every step that was ever added, and answers each question from them in the simplest
+ * way: which rows are whole, and what transition of n steps begins with each. Episodes end at random offsets by
+ * termination, truncation and both, with and without final observations, in both orders of resets; several pairs of
+ * observations, of odd types and shapes. The distribution of draws must have a chi-square tail of at least 1e-6; the
+ * seeds are fixed.
+ */
+#include "replay/lanes/lanes.h"
+#include "support/replay_fixture.h"
+#include "test.h"
+
+enum { MAX_LANES = 67, MAX_STEPS = 160, MAX_ROWS = MAX_LANES * MAX_STEPS, FIELDS = 10, WIDEST = 64 };
+
+static const gpur_field fields[FIELDS] = {
+    {"obs", GPUR_FLOAT32, {5}},          {"next_obs", GPUR_FLOAT32, {5}},     {"reward", GPUR_FLOAT32, {0}},
+    {"pixels", GPUR_UINT8, {3, 3}},      {"next_pixels", GPUR_UINT8, {3, 3}}, {"action", GPUR_INT64, {0}},
+    {"terminated", GPUR_BOOL, {0}},      {"truncated", GPUR_UINT8, {0}},      {"critic", GPUR_FLOAT16, {16}},
+    {"next_critic", GPUR_FLOAT16, {16}},
+};
+enum { OBS, NEXT_OBS, REWARD, PIXELS, NEXT_PIXELS, ACTION, TERMINATED, TRUNCATED, CRITIC, NEXT_CRITIC };
+
+/* How a case is set up. */
+typedef struct setting {
+    int64_t lanes, steps, added; /* added: steps in all */
+    int resets_later;
+    int has_finals; /* 1: final observations are given */
+    int ends;       /* an episode ends after a step with probability 1 / ends */
+    int32_t n_step;
+    float gamma, clip;
+    int is_prioritized;
+} setting;
+
+typedef struct model {
+    setting s;
+    int64_t count;                                           /* steps added */
+    unsigned char terminated[MAX_ROWS], truncated[MAX_ROWS]; /* (added, lanes) as given */
+    float reward[MAX_ROWS];
+    int is_reset[MAX_ROWS];  /* of a row whose action reset its environment */
+    int64_t final[MAX_ROWS]; /* number of the row's final observation; -1: none */
+    int64_t finals;
+    float priority[MAX_ROWS]; /* 0: it never was whole */
+} model;
+
+static model m;
+
+static struct {
+    gpur_device *device;
+    gpur_stream *stream;
+    gpur_schema schema;
+    gpur_priorities priorities;
+    gpur_lane_store store;
+    gpur_window *window;
+    unsigned char *device_fields[FIELDS]; /* of one step, or of a batch: (MAX_LANES * MAX_STEPS) values */
+    int64_t *ids, *id;
+    float *weight, *discount;
+    int32_t *steps;
+    float *values; /* of priorities */
+} w;
+
+/* Byte `at` of a value, which tells the field, the step, the lane, and whether it is a final observation. */
+static unsigned char byte_of(int field, int64_t step, int64_t lane, int is_final, int64_t at)
+{
+    uint64_t x = (uint64_t)field * 0x9E3779B97F4A7C15u + (uint64_t)step * 0xC2B2AE3D27D4EB4Fu +
+                 (uint64_t)lane * 0x165667B19E3779F9u + (uint64_t)is_final * 0x27D4EB2F165667C5u + (uint64_t)at;
+    x ^= x >> 31, x *= 0x94D049BB133111EBu, x ^= x >> 29;
+    return (unsigned char)x;
+}
+
+static int is_next(int field)
+{
+    return field == NEXT_OBS || field == NEXT_PIXELS || field == NEXT_CRITIC;
+}
+
+/* The field whose values those of this one are. */
+static int stored_of(int field)
+{
+    return is_next(field) ? field - 1 : field;
+}
+
+/* With alpha 1 and offset 0 leaves are in proportion to priorities, but for their rounding. */
+static void build_priorities(const setting *s)
+{
+    gpur_replay_config config;
+    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
+    config.capacity = s->lanes * s->steps;
+    config.prioritized = s->is_prioritized;
+    config.max_batch = MAX_ROWS;
+    config.alpha = 1.0f, config.priority_offset = 0.0f;
+    CHECK_OK(gpur_priorities_build(&w.priorities, w.device, &config, &w.schema, NULL, w.window, w.stream));
+}
+
+static void begin(const setting *s)
+{
+    const gpur_lane_config config = {s->lanes, s->steps, s->resets_later, s->clip};
+    memset(&m, 0, sizeof m);
+    memset(&w, 0, sizeof w);
+    m.s = *s;
+    w.device = test_device();
+    CHECK_OK(gpur_schema_build(&w.schema, fields, FIELDS));
+    CHECK_OK(gpur_lane_schema_check(&w.schema));
+    CHECK_OK(gpur_stream_create(w.device, &w.stream));
+    CHECK_OK(gpur_memory_alloc(w.device, 256, "a window", (void **)&w.window));
+    build_priorities(s);
+    CHECK_OK(gpur_lane_store_build(&w.store, w.device, &w.schema, &config, &w.priorities, w.window));
+    CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 4, "priorities", (void **)&w.values));
+    for (int f = 0; f < FIELDS; f++)
+        CHECK_OK(
+            gpur_memory_alloc(w.device, MAX_ROWS * w.schema.fields[f].bytes, "values", (void **)&w.device_fields[f]));
+    CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 8, "ids", (void **)&w.ids));
+    CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 8, "ids", (void **)&w.id));
+    CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 4, "weights", (void **)&w.weight));
+    CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 4, "discounts", (void **)&w.discount));
+    CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 4, "steps", (void **)&w.steps));
+}
+
+static void end(void)
+{
+    CHECK_OK(gpur_stream_sync(w.stream));
+    for (int f = 0; f < FIELDS; f++)
+        gpur_memory_free(w.device, w.device_fields[f]);
+    gpur_memory_free(w.device, w.ids);
+    gpur_memory_free(w.device, w.id);
+    gpur_memory_free(w.device, w.weight);
+    gpur_memory_free(w.device, w.discount);
+    gpur_memory_free(w.device, w.steps);
+    gpur_memory_free(w.device, w.values);
+    gpur_lane_store_destroy(&w.store);
+    gpur_priorities_destroy(&w.priorities);
+    gpur_memory_free(w.device, w.window);
+    gpur_stream_destroy(w.stream);
+    gpur_device_close(w.device);
+}
+
+static int64_t row_of(int64_t step, int64_t lane)
+{
+    return step * m.s.lanes + lane;
+}
+
+static int has_ended(int64_t row)
+{
+    return !m.is_reset[row] && (m.terminated[row] || m.truncated[row]);
+}
+
+/* Adds a random step to the model. */
+static void model_add(uint64_t *random)
+{
+    for (int64_t lane = 0; lane < m.s.lanes; lane++) {
+        const int64_t row = row_of(m.count, lane);
+        const int64_t kind = xorshift_below(random, 3), ends = xorshift_below(random, m.s.ends) == 0;
+        m.terminated[row] = ends && kind != 0 ? (unsigned char)(m.s.ends > 2 ? 1 : 3) : 0; /* any byte but 0 is 1 */
+        m.truncated[row] = ends && kind != 1;
+        m.reward[row] = (float)(xorshift_below(random, 2001) - 1000) / 256.0f;
+        m.is_reset[row] = m.s.resets_later && m.count > 0 && has_ended(row - m.s.lanes);
+        m.final[row] = m.s.has_finals && !m.s.resets_later && has_ended(row) ? m.finals++ : -1;
+    }
+    m.count++;
+}
+
+static void copy_to_device(void *to, const void *from, int64_t bytes)
+{
+    CHECK_OK(gpur_copy(w.stream, to, from, bytes));
+    CHECK_OK(gpur_stream_sync(w.stream));
+}
+
+/* Gives the model's last step to the store. */
+static void store_add(void)
+{
+    static unsigned char values[MAX_LANES * WIDEST];
+    const void *given[FIELDS];
+    const int64_t step = m.count - 1;
+    for (int f = 0; f < FIELDS; f++) {
+        const int64_t bytes = w.schema.fields[f].bytes;
+        for (int64_t lane = 0; lane < m.s.lanes; lane++) {
+            const int64_t row = row_of(step, lane);
+            for (int64_t i = 0; i < bytes; i++)
+                values[lane * bytes + i] = byte_of(stored_of(f), step, lane, is_next(f), i);
+            if (f == REWARD)
+                memcpy(values + lane * bytes, &m.reward[row], sizeof m.reward[row]);
+            if (f == TERMINATED || f == TRUNCATED)
+                values[lane] = f == TERMINATED ? m.terminated[row] : m.truncated[row];
+        }
+        copy_to_device(w.device_fields[f], values, m.s.lanes * bytes);
+        given[f] = is_next(f) && (!m.s.has_finals || m.s.resets_later) ? NULL : w.device_fields[f];
+    }
+    CHECK_OK(gpur_lane_store_add(&w.store, w.stream, given));
+}
+
+static int64_t first_step(void)
+{
+    return m.count > m.s.steps ? m.count - m.s.steps : 0;
+}
+
+static int final_is_there(int64_t row)
+{
+    return m.final[row] >= 0 && m.final[row] >= m.finals - w.store.lanes.finals;
+}
+
+static int is_whole(int64_t step, int64_t lane)
+{
+    const int64_t row = row_of(step, lane);
+    if (step < first_step() || step >= m.count || m.is_reset[row])
+        return 0;
+    if (m.s.resets_later || !has_ended(row))
+        return step + 1 < m.count;
+    return final_is_there(row) || (m.terminated[row] && m.final[row] < 0);
+}
+
+static float largest_priority(void)
+{
+    float largest = 0.0f;
+    for (int64_t step = first_step(); step < m.count; step++)
+        for (int64_t lane = 0; lane < m.s.lanes; lane++)
+            if (is_whole(step, lane))
+                largest = fmaxf(largest, m.priority[row_of(step, lane)]);
+    return largest > 0.0f ? largest : 1.0f;
+}
+
+/* Rows that have become whole with this step get `first`. Those of other steps have a priority already, or never. */
+static void model_give_priorities(float first)
+{
+    for (int64_t step = m.count > 2 ? m.count - 2 : 0; step < m.count; step++)
+        for (int64_t lane = 0; lane < m.s.lanes; lane++) {
+            const int64_t row = row_of(step, lane);
+            if (is_whole(step, lane) && m.priority[row] == 0.0f)
+                m.priority[row] = first;
+        }
+}
+
+/* New priorities of random ids, some of them of rows that are not whole; of equal ones the largest counts. */
+static void update(uint64_t *random)
+{
+    enum { COUNT = 50 };
+    int64_t ids[COUNT];
+    float values[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        ids[i] = row_of(m.count, 0) + 2 - xorshift_below(random, m.s.lanes * (m.s.steps + 2));
+        values[i] = ldexpf(1.0f, (int)xorshift_below(random, 8));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        float largest = 0.0f;
+        for (int k = 0; k < COUNT; k++)
+            largest = ids[k] == ids[i] ? fmaxf(largest, values[k]) : largest;
+        if (ids[i] >= 0 && ids[i] < row_of(m.count, 0) && is_whole(ids[i] / m.s.lanes, ids[i] % m.s.lanes))
+            m.priority[ids[i]] = largest;
+    }
+    copy_to_device(w.ids, ids, sizeof ids);
+    copy_to_device(w.values, values, sizeof values);
+    CHECK_OK(gpur_priorities_update(&w.priorities, w.stream, COUNT, w.ids, w.values, 0));
+}
+
+/* A transition as it should be. */
+typedef struct transition {
+    int32_t steps;
+    float reward, discount;
+    int terminated, truncated;
+    int64_t next_step; /* whose observation is the next one; -1: zeros */
+    int next_is_final;
+} transition;
+
+static float clipped(float reward)
+{
+    const float clip = m.s.clip;
+    return clip > 0.0f ? fminf(fmaxf(reward, -clip), clip) : reward;
+}
+
+static transition transition_of(int64_t step, int64_t lane)
+{
+    transition t = {0};
+    double reward = 0.0, discount = 1.0;
+    int64_t at = step;
+    for (;; at++) {
+        reward += discount * (double)clipped(m.reward[row_of(at, lane)]);
+        discount *= (double)m.s.gamma;
+        t.steps++;
+        if (t.steps == m.s.n_step || has_ended(row_of(at, lane)) || !is_whole(at + 1, lane))
+            break;
+    }
+    const int64_t last = row_of(at, lane);
+    t.terminated = m.terminated[last] != 0, t.truncated = m.truncated[last] != 0;
+    t.reward = (float)reward;
+    t.discount = t.terminated ? 0.0f : (float)discount;
+    t.next_is_final = m.final[last] >= 0;
+    t.next_step = t.next_is_final ? at : has_ended(last) && !m.s.resets_later ? -1 : at + 1;
+    return t;
+}
+
+/* What a draw gave, on the host. */
+static struct {
+    unsigned char values[FIELDS][MAX_ROWS * WIDEST];
+    int64_t id[MAX_ROWS];
+    float weight[MAX_ROWS], discount[MAX_ROWS];
+    int32_t steps[MAX_ROWS];
+} got;
+
+static void draw(int64_t count, const int64_t *ids)
+{
+    const gpur_lane_batch batch = {.count = count,
+                                   .ids = ids ? w.ids : NULL,
+                                   .index_source = m.s.is_prioritized ? GPUR_PRIORITIZED_INDEPENDENT : GPUR_UNIFORM,
+                                   .fields = (void *const *)w.device_fields,
+                                   .id = w.id,
+                                   .weight = w.weight,
+                                   .discount = w.discount,
+                                   .steps = w.steps,
+                                   .n_step = m.s.n_step,
+                                   .gamma = m.s.gamma,
+                                   .seed = 7,
+                                   .beta = {.first = 1.0f, .last = 1.0f}};
+    if (ids)
+        copy_to_device(w.ids, ids, count * 8);
+    CHECK_OK(gpur_lane_store_draw(&w.store, w.stream, &batch));
+    for (int f = 0; f < FIELDS; f++)
+        CHECK_OK(gpur_copy(w.stream, got.values[f], w.device_fields[f], count * w.schema.fields[f].bytes));
+    CHECK_OK(gpur_copy(w.stream, got.id, w.id, count * 8));
+    CHECK_OK(gpur_copy(w.stream, got.weight, w.weight, count * 4));
+    CHECK_OK(gpur_copy(w.stream, got.discount, w.discount, count * 4));
+    CHECK_OK(gpur_copy(w.stream, got.steps, w.steps, count * 4));
+    CHECK_OK(gpur_stream_sync(w.stream));
+}
+
+/* Bytes of row b that are wrong; `t` NULL: it must be missing. */
+static int64_t wrong_bytes(int64_t b, int64_t step, int64_t lane, const transition *t)
+{
+    int64_t wrong = 0;
+    for (int f = 0; f < FIELDS; f++) {
+        const int64_t bytes = w.schema.fields[f].bytes;
+        const unsigned char *const value = got.values[f] + b * bytes;
+        const int64_t of = t && is_next(f) ? t->next_step : step;
+        const int is_zero = !t || of < 0;
+        if (f == REWARD || f == TERMINATED || f == TRUNCATED)
+            continue;
+        for (int64_t i = 0; i < bytes; i++)
+            wrong += value[i] != (is_zero ? 0 : byte_of(stored_of(f), of, lane, is_next(f) && t->next_is_final, i));
+    }
+    return wrong;
+}
+
+static void check_row(int64_t b, int64_t id)
+{
+    const int64_t step = id < 0 ? -1 : id / m.s.lanes, lane = id < 0 ? 0 : id % m.s.lanes;
+    const int there = step >= 0 && is_whole(step, lane);
+    const transition none = {0}, t = there ? transition_of(step, lane) : none;
+    float reward;
+    memcpy(&reward, got.values[REWARD] + b * 4, sizeof reward);
+    CHECK_EQUAL(got.id[b], there ? id : -1);
+    CHECK_EQUAL(got.steps[b], t.steps);
+    CHECK(m.s.is_prioritized || got.weight[b] == (there ? 1.0f : 0.0f));
+    TEST_REQUIRE(got.discount[b] == t.discount && reward == t.reward, "row %d: reward %g, discount %g; wanted %g, %g",
+                 (int)id, (double)reward, (double)got.discount[b], (double)t.reward, (double)t.discount);
+    CHECK_EQUAL(got.values[TERMINATED][b], t.terminated);
+    CHECK_EQUAL(got.values[TRUNCATED][b], t.truncated);
+    CHECK_EQUAL(wrong_bytes(b, step, lane, there ? &t : NULL), 0);
+}
+
+/* Every id that was ever there, some before and some after. */
+static void check_all_rows(void)
+{
+    static int64_t ids[MAX_ROWS];
+    const int64_t end = row_of(m.count, 0) + 3;
+    for (int64_t first = -3; first < end; first += 1000) {
+        const int64_t count = end - first < 1000 ? end - first : 1000;
+        for (int64_t i = 0; i < count; i++)
+            ids[i] = first + i;
+        draw(count, ids);
+        for (int64_t i = 0; i < count && !atomic_load(&test_state.failures); i++)
+            check_row(i, ids[i]);
+    }
+}
+
+static void check_counts(void)
+{
+    gpur_lanes_state state;
+    int64_t whole = 0, without = 0;
+    CHECK_OK(gpur_lane_store_read(&w.store, w.stream, &state));
+    for (int64_t step = 0; step < m.count; step++)
+        for (int64_t lane = 0; lane < m.s.lanes; lane++) {
+            const int64_t row = row_of(step, lane);
+            whole += is_whole(step, lane);
+            without += !m.s.resets_later && m.truncated[row] && !m.terminated[row] && m.final[row] < 0;
+        }
+    CHECK_EQUAL(state.steps, m.count);
+    CHECK_EQUAL(state.whole, whole);
+    CHECK_EQUAL(state.finals, m.finals);
+    CHECK_EQUAL(state.without_final, without);
+    CHECK(state.step_finals == 0 && state.step_whole == 0);
+    if (!m.s.is_prioritized)
+        return;
+    CHECK_OK(gpur_priorities_validate(&w.priorities, w.stream));
+    CHECK_OK(gpur_stream_sync(w.stream));
+    CHECK_EQUAL(w.priorities.host_report->wrong, 0);
+    CHECK_EQUAL(w.priorities.host_report->nonzero_leaves, whole);
+}
+
+/* The chi-square tail of counts of rows that should be in proportion to their priorities. */
+static double tail_of(const int64_t *counts)
+{
+    int64_t rows = 0, drawn = 0;
+    double total = 0.0, statistic = 0.0;
+    for (int64_t row = 0; row < row_of(m.count, 0); row++)
+        if (is_whole(row / m.s.lanes, row % m.s.lanes)) {
+            rows++, drawn += counts[row];
+            total += m.s.is_prioritized ? (double)m.priority[row] : 1.0;
+        }
+    for (int64_t row = 0; row < row_of(m.count, 0); row++)
+        if (is_whole(row / m.s.lanes, row % m.s.lanes)) {
+            const double wanted = (double)drawn * (m.s.is_prioritized ? (double)m.priority[row] : 1.0) / total;
+            statistic += ((double)counts[row] - wanted) * ((double)counts[row] - wanted) / wanted;
+        }
+    return rows > 1 ? chi_square_tail(statistic, rows - 1) : 1.0;
+}
+
+/* The weight of beta 1 is 1 / priority, and the largest of the batch is 1. */
+static void check_weights(void)
+{
+    float least = INFINITY;
+    for (int64_t b = 0; b < MAX_ROWS; b++)
+        least = fminf(least, m.priority[got.id[b]]);
+    for (int64_t b = 0; b < MAX_ROWS; b++)
+        CHECK_NEAR(got.weight[b], least / m.priority[got.id[b]], 1e-4);
+}
+
+/* Draws reach each whole row as often as they should, and no other row. */
+static void check_draws(void)
+{
+    static int64_t counts[MAX_ROWS];
+    int64_t whole = 0, others = 0;
+    memset(counts, 0, sizeof counts);
+    for (int64_t row = 0; row < row_of(m.count, 0); row++)
+        whole += is_whole(row / m.s.lanes, row % m.s.lanes);
+    for (uint64_t i = 0; i < test_rounds(20) + 1; i++) {
+        draw(MAX_ROWS, NULL);
+        for (int64_t b = 0; b < MAX_ROWS && !atomic_load(&test_state.failures); b++) {
+            if (b % 50 == 0 || whole == 0)
+                check_row(b, whole > 0 ? got.id[b] : -1);
+            counts[got.id[b] < 0 ? 0 : got.id[b]]++;
+        }
+    }
+    for (int64_t row = 0; row < row_of(m.count, 0) && whole > 0; row++)
+        others += is_whole(row / m.s.lanes, row % m.s.lanes) ? 0 : counts[row];
+    CHECK_EQUAL(others, 0);
+    CHECK(tail_of(counts) > 1e-6);
+    if (m.s.is_prioritized && whole > 0)
+        check_weights();
+}
+
+static void run(const setting *s, uint64_t seed)
+{
+    uint64_t random = seed;
+    begin(s);
+    for (int64_t i = 0; i < s->added && !atomic_load(&test_state.failures); i++) {
+        const float first = largest_priority();
+        model_add(&random);
+        model_give_priorities(first);
+        store_add();
+        if (s->is_prioritized && xorshift_below(&random, 2) == 0)
+            update(&random);
+        if (i < 3 || i == s->steps || i == s->added - 1 || xorshift_below(&random, 16) == 0) {
+            check_counts();
+            check_all_rows();
+        }
+    }
+    check_draws();
+    end();
+}
+
+TEST(rows_are_those_of_the_model)
+{
+    static const setting settings[] = {
+        {1, 2, 40, 0, 1, 3, 1, 0.9f, 0.0f, 0},     {1, 7, 60, 1, 0, 3, 3, 0.9f, 0.0f, 1},
+        {2, 5, 60, 0, 0, 4, 2, 0.99f, 1.0f, 0},    {5, 40, 130, 0, 1, 6, 5, 0.97f, 0.0f, 1},
+        {5, 40, 130, 1, 0, 6, 10, 0.97f, 2.5f, 0}, {33, 20, 50, 0, 1, 1, 3, 0.5f, 0.0f, 1}, /* all end at each step */
+        {67, 150, 160, 0, 1, 2, 4, 0.9f, 0.0f, 0}, {67, 31, 100, 1, 0, 9, 1, 1.0f, 0.0f, 1},
+        {64, 33, 90, 0, 1, 12, 7, 0.95f, 0.0f, 0}, {64, 33, 90, 0, 0, 3, 2, 0.95f, 0.0f, 1},
+    };
+    const int count = IN_RACE_CHECK ? 5 : (int)(sizeof settings / sizeof *settings);
+    for (int i = 0; i < count && !atomic_load(&test_state.failures); i++)
+        run(&settings[i], (uint64_t)(i + 1));
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(rows_are_those_of_the_model);
+    return test_main_end();
+}
