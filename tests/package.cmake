@@ -64,7 +64,9 @@ target_link_libraries(print_losses PRIVATE gpureplay)
 add_python_test(test_python python/run_tests.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses> fast)
 add_python_test(test_python_without_fast python/run_tests.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses> off)
 add_python_test(test_ray python/run_tests.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses> ray)
-set_tests_properties(test_python test_python_without_fast PROPERTIES TIMEOUT 7200) # the longest, many tests in one
+add_python_test(test_wheel python/run_tests.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses> wheel)
+# The longest, many tests in one, which begin first.
+set_tests_properties(test_python test_python_without_fast PROPERTIES TIMEOUT 7200 COST 1000)
 if(TARGET gpureplay-train)
     set_property(TEST test_python APPEND PROPERTY ENVIRONMENT GPUREPLAY_TRAIN=$<TARGET_FILE:gpureplay-train>)
 endif()
@@ -111,9 +113,9 @@ endif()
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
 foreach(name IN ITEMS shellcheck test_atari test_atari_plugin test_bench test_cartpole_gymnasium test_docs test_layers
         test_headers_alone test_install_add_subdirectory_CXX test_minatar test_pendulum_gymnasium
-        test_plugin test_python test_python_without_fast test_ray test_scripts test_sources test_switches test_train.cpu
-        test_train_apex.cpu test_train_apex_in_python.cpu test_train_ga3c.cpu test_train_ga3c_in_python.cpu
-        test_train_in_python.cpu)
+        test_plugin test_python test_python_without_fast test_ray test_wheel test_scripts test_sources test_switches
+        test_train.cpu test_train_apex.cpu test_train_apex_in_python.cpu test_train_ga3c.cpu
+        test_train_ga3c_in_python.cpu test_train_in_python.cpu)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)
     endif()

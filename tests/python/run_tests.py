@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The tests in tests/python, by pytest, on a library and a program of this build: "fast" with the extension module that
 lies beside the library, "off" without it, where those that concern it run. "ray": those on a cluster alone, with the
-module if it is there.
+module if it is there; "wheel": those of what pip installs, alone.
 
-usage: run_tests.py libgpureplay.so print_losses fast|off|ray [pytest's arguments]
+usage: run_tests.py libgpureplay.so print_losses fast|off|ray|wheel [pytest's arguments]
 """
 
 import importlib.util
@@ -25,8 +25,9 @@ def main():
         print(f"skipped: {sys.executable} has no {', '.join(missing)}; tests/run.sh makes an environment that has them")
         return 77
     library, print_losses, fast = sys.argv[1:4]
-    on_cluster, ray = fast == "ray", TESTS / "test_ray.py"
-    if on_cluster and importlib.util.find_spec("ray") is None:
+    alone = {name: TESTS / f"test_{name}.py" for name in ("ray", "wheel")}
+    is_alone = fast in alone
+    if fast == "ray" and importlib.util.find_spec("ray") is None:
         print(f"skipped: {sys.executable} has no Ray; tests/run.sh makes an environment that has it")
         return 77
     if fast == "fast":
@@ -35,9 +36,10 @@ def main():
             print(f"skipped: {fast.name} was not built (Debian: apt install python3-dev; and NumPy has headers)")
             return 77
     environment = {**os.environ, "GPUREPLAY_LIBRARY": library, "GPUREPLAY_PRINT_LOSSES": print_losses,
-                   "GPUREPLAY_FAST": "" if on_cluster else str(fast), "PYTHONDONTWRITEBYTECODE": "1"}
-    tests = [TESTS / f"test_{name}.py" for name in WITHOUT] if fast == "off" else [TESTS, f"--ignore={ray}"]
-    tests = [ray] if on_cluster else tests
+                   "GPUREPLAY_FAST": "" if is_alone else str(fast), "PYTHONDONTWRITEBYTECODE": "1"}
+    others = [TESTS, *(f"--ignore={path}" for path in alone.values())]
+    tests = [TESTS / f"test_{name}.py" for name in WITHOUT] if fast == "off" else others
+    tests = [alone[fast]] if is_alone else tests
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *tests, *sys.argv[4:]]
     return subprocess.run(command, env=environment, check=False).returncode
 
