@@ -162,7 +162,8 @@ def a_number_that_is_not_finite_ends_the_run_and_has_its_actor(folder):
     (folder / "bad.c").write_text(source.replace(shown, f"{shown} if (c->position == 2) *(float *)obs = INFINITY;"))
     compile_plugin(folder / "bad.c", folder / "bad.so")
     for processes in (0, 1):
-        done = run(*pole(env=folder / "bad.so", actors=2, processes=processes, steps=3000, out=folder / "bad",
+        # So many steps that actor 0, which explores, begins before actor 1 has taken them all.
+        done = run(*pole(env=folder / "bad.so", actors=2, processes=processes, steps=10**6, out=folder / "bad",
                          **{"eval-episodes": 0, "checkpoint": 0}), status=2)
         told = done.stdout + done.stderr
         found = re.findall(r"(.*)step \d+: the observation is infinite; its numbers must be finite", told)

@@ -42,7 +42,8 @@ static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
     const int64_t rows = batch->rows;
     gpur_td_error_args *const td = &dpg->td;
     td->z = dpg->critic_pass.activations[last], td->z_target = dpg->critic_target_pass.activations[last];
-    td->action = batch->x + dpg->actor->width[0], td->vector_pitch = (int32_t)batch->x_pitch;
+    td->action = batch->x ? batch->x + dpg->actor->width[0] : NULL; /* NULL while memory is measured */
+    td->vector_pitch = (int32_t)batch->x_pitch;
     td->vector_size = dpg->actor->num_actions, td->weight = batch->weight;
     td->reward = batch->reward, td->discount = batch->discount;
     td->q = gpur_arena_floats(arena, rows);
