@@ -369,9 +369,9 @@ GPUR_API gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type
  *
  * A worker waits for the first weights, and while two files of its actor are in the folder, so there are at most so
  * many for each; with samples_per_insert there is one, which it waits for to be taken. The learner looks for files 20
- * times a second, and 200 times while it finds some. It appends what its limiter lets in, and deletes unfinished files
- * that nobody has written to for a minute. It does not see episodes of workers, so they are not in its events and mean
- * returns: let an actor evaluate. A learner that is killed may have appended the last file and not deleted it, so that
+ * times a second, and 200 times while it finds some. It appends what its limiter lets in. It deletes a file that is
+ * unfinished and was not written to for a minute. Workers report no episodes: neither events nor mean returns include
+ * them, so let an actor evaluate. A learner that is killed may have appended the last file and not deleted it, so that
  * the next one appends it again.
  *
  *   config   folder, actors, the epsilons, block_rows, rows_under_way, samples_per_insert, compression,

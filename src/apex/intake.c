@@ -79,7 +79,7 @@ static gpur_status wait_to_insert(const gpur_member *member, int64_t rows)
     join(member->apex, &block);
     const gpur_status status = wait_in_line(&block);
     leave(member->apex, &block);
-    if (status != GPUR_OK) /* else the block behind it is told at the end of the insert */
+    if (status != GPUR_OK) /* otherwise the end of the insert wakes the block behind this one */
         gpur_mutex_notify_all(&member->apex->lock);
     return status;
 }

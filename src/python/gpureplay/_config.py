@@ -396,7 +396,7 @@ LEARNER_SETTINGS = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_LEARNER_MEMBERS, *
 
 
 def refuse_document(settings: Mapping[str, Any]) -> None:
-    """TypeError: these are what config.json tells of a learner, in structs of the library."""
+    """Raises TypeError if these are a learner's settings as config.json has them, in the structs of the library."""
     for name in {"network", "optimizer"} & settings.keys():
         if isinstance(settings[name], Mapping):
             raise TypeError(f"{name!r} is no setting, but what config.json calls a part of a learner; "

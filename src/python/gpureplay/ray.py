@@ -673,8 +673,8 @@ class _Crew:
             self._run(i)
 
     def _say_what_lacks(self, actors: int) -> None:
-        """Compares what learner and actors want with all that the cluster has. Ray itself reports only much later that
-        it finds no place. More machines may come, so this is no error."""
+        """Warns if learner and actors want more than the whole cluster has. Ray itself would report it much later. It
+        is no error, since more machines may come."""
         there = ray.cluster_resources()
         for name, each in self._of_actor.items() if actors else self._of_learner.items():
             beside = self._of_learner.get(name, 0) if actors else 0

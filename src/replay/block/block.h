@@ -107,8 +107,8 @@ typedef struct gpur_block_view {
     unsigned char *memory;       /* of the payload, if it was compressed */
 } gpur_block_view;
 
-/* A block is checked once, in two steps, and then appended as a view. The first step checks all that its header and its
- * checksum tell. */
+/* A block is checked once, in two steps, and then appended as a view. The first step checks the header and the
+ * checksum. */
 gpur_status gpur_block_read_header(const gpur_block_spec *spec, const void *block, int64_t bytes,
                                    gpur_block_header *header);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The storage of lanes: environments that step together on the device, and whose experience never passes the host.
- * What lies where is in kernels/args_lanes.h. All that changes is in device memory, so that a call that was captured
- * into a graph goes on each time when the graph is launched. The host knows of it only what it asks for.
+ * kernels/args_lanes.h describes the memory. Counters are in device memory, too: so a call that was captured into a
+ * graph continues with each launch of the graph. The host must ask the device for them.
  *
  * Each stored field has a ring of its own, so that adding a step copies contiguous memory. A field next_x beside a
  * field x of the same type and shape is not stored: it is x of the next row, or a final observation.

@@ -55,9 +55,9 @@ typedef struct gpur_reservation {
     int after_next; /* 1: the copy waits for a launch, so the rows are published one launch later */
 } gpur_reservation;
 
-/* Reserves slots for 1 to block_rows rows and their frames, and evicts the rows that are in the way. Publishes uploaded
- * rows first if fewer than gpur_kept_rows could remain visible, or if the rows that leave are drawn by priority, from
- * all that a launch would see. */
+/* Reserves slots for 1 to block_rows rows and their frames, and evicts the rows that are in the way. It publishes
+ * uploaded rows first in two cases: if fewer than gpur_kept_rows could remain visible, or if the rows to evict are
+ * drawn by priority, which must choose among all rows that a launch would see. */
 gpur_status gpur_window_reserve(gpur_window_state *window, int64_t rows, int64_t frames, gpur_reservation *to);
 
 /* To be called when the copies into a reservation are enqueued and `copied` is recorded after them: decides which
