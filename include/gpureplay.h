@@ -13,6 +13,7 @@
  *   gpureplay/batch.h       the arrays of a batch, and how other streams and libraries read them
  *   gpureplay/sequences.h   batches of successive transitions
  *   gpureplay/writer.h      how transitions get into a replay
+ *   gpureplay/lanes.h       experience that is born on the device, of environments that step together there
  *   gpureplay/math.h        the arithmetic of matrix products
  *   gpureplay/network.h     the layers of a network
  *   gpureplay/optimizer.h   optimizers and their settings
@@ -65,6 +66,7 @@
 #include "gpureplay/batch.h"
 #include "gpureplay/sequences.h"
 #include "gpureplay/writer.h"
+#include "gpureplay/lanes.h"
 #include "gpureplay/math.h"
 #include "gpureplay/network.h"
 #include "gpureplay/optimizer.h"

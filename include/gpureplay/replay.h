@@ -134,8 +134,8 @@ enum {
                                  which there was room, and reports how many */
 };
 
-/* The most steps of one transition, and the most frames of one observation. */
-enum { GPUR_MAX_N_STEP = 64, GPUR_MAX_STACK = 16 };
+/* The most steps of one transition, the most frames of one observation, and the most lanes. */
+enum { GPUR_MAX_N_STEP = 64, GPUR_MAX_STACK = 16, GPUR_MAX_LANES = 65536 };
 
 /* How transitions are stored in the ring. Batches are the same, bit by bit. */
 enum {
@@ -145,6 +145,9 @@ enum {
                                positions of their frames in that ring ("links"). Transitions are also evicted when the
                                ring of frames is full. Transitions come from steps (gpur_writer_step) and in blocks
                                (block.h), and are uploaded with GPUR_UPLOAD_COPY */
+    GPUR_LAYOUT_LANES = 2,  /* the steps of environments that step together on the device (lanes.h). Each observation
+                               is stored once, a transition of any number of steps is made when it is drawn, and nothing
+                               passes the host. Writers, blocks and staging do not exist here */
 };
 
 /* GPUR_LAYOUT_FRAMES: the axis of obs and next_obs that counts the frames, oldest first. With frame_stack 1, obs need
@@ -255,7 +258,11 @@ typedef struct gpur_replay_config {
     float evict_alpha;        /* GPUR_EVICT_BY_PRIORITY: the exponent, -10 to 0; default -0.4. No effect otherwise, but
                                  must be in range */
     int32_t first_priority;   /* GPUR_FIRST_PRIORITY_*; default WINDOW. No effect without priorities */
-    int32_t reserved;         /* 0 */
+    int32_t lane_autoreset;   /* GPUR_LAYOUT_LANES: GPUR_AUTORESET_* (writer.h); default DISABLED. 0 with other layouts,
+                                 as the next two */
+    int64_t lanes;            /* GPUR_LAYOUT_LANES: environments, 1 to GPUR_MAX_LANES */
+    int64_t lane_steps;       /* and the steps of each that are kept, 2 or more. The capacity is lanes x lane_steps, and
+                                 must be given as that or left at its default */
 } gpur_replay_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_replay_config). The fields have no default and must be set.

@@ -96,6 +96,8 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_field_info),
         STRUCT(gpur_batch_view),
         STRUCT(gpur_sequence_config),
+        STRUCT(gpur_lane_draw),
+        STRUCT(gpur_lane_stats),
         STRUCT(gpur_replay_config),
         STRUCT(gpur_replay_plan),
         STRUCT(gpur_replay_stats),

@@ -51,6 +51,8 @@ enum { GPUR_MAX_THREADS = 1024 }; /* most that gpur_device_config allows */
     X(gpur_status, sync, (gpur_device *device))                                                                        \
     X(gpur_status, stream_create, (gpur_device *device, void *native, gpur_stream **stream))                           \
     X(gpur_status, stream_create_unlisted, (gpur_device *device, gpur_stream **stream))                                \
+    X(gpur_status, stream_borrow, (gpur_device *device, void *native, gpur_stream **stream))                           \
+    X(void, stream_give_back, (gpur_stream *stream))                                                                   \
     X(void, stream_destroy, (gpur_stream *stream))                                                                     \
     X(gpur_status, stream_sync, (gpur_stream *stream))                                                                 \
     X(void *, stream_native, (gpur_stream *stream))                                                                    \

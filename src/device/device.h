@@ -67,6 +67,11 @@ gpur_status gpur_stream_create(gpur_device *device, gpur_stream **stream);
 gpur_status gpur_stream_create_main(gpur_device *device, gpur_stream **stream);
 gpur_status gpur_stream_create_unlisted(gpur_device *device, gpur_stream **stream);
 void gpur_stream_destroy(gpur_stream *stream);
+
+/* The caller's native stream, which is not NULL, for the time of a call that only enqueues: it may be under capture,
+ * and nothing waits for it. On the CPU there is none, and it is refused. */
+gpur_status gpur_stream_borrow(gpur_device *device, void *native, gpur_stream **stream);
+void gpur_stream_give_back(gpur_stream *stream);
 gpur_status gpur_stream_sync(gpur_stream *stream);
 void *gpur_stream_native(gpur_stream *stream);
 

@@ -21,6 +21,16 @@ gpur_status gpur_stream_create_unlisted(gpur_device *device, gpur_stream **strea
     return device->backend->stream_create_unlisted(device, stream);
 }
 
+gpur_status gpur_stream_borrow(gpur_device *device, void *native, gpur_stream **stream)
+{
+    return device->backend->stream_borrow(device, native, stream);
+}
+
+void gpur_stream_give_back(gpur_stream *stream)
+{
+    stream->device->backend->stream_give_back(stream);
+}
+
 void gpur_stream_destroy(gpur_stream *stream)
 {
     if (stream)

@@ -166,6 +166,7 @@ gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *
     GPUR_REQUIRE(out, "learner, which gets the handle, is NULL");
     *out = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
+    GPUR_TRY(gpur_replay_refuse_lanes(replay, "a learner"));
     gpur_device *const device = gpur_replay_device(replay);
     gpur_learner *const learner = gpur_host_alloc(device, sizeof *learner);
     if (!learner)

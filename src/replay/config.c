@@ -6,6 +6,8 @@
 #include "replay/storage/layout.h"
 #include "base/status.h"
 #include "gpureplay/priority.h"
+#include "gpureplay/writer.h"
+#include "replay/lanes/lanes.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -70,8 +72,68 @@ static gpur_status check_choices(const gpur_replay_config *c)
     GPUR_REQUIRE(c->reward_clip >= 0.0f && c->reward_clip < INFINITY,
                  "gpur_replay_config.reward_clip is %g; it must be 0 (not clipped) or more, and finite",
                  (double)c->reward_clip);
+    GPUR_TRY(gpur_choice_check(c->layout, GPUR_LAYOUT_LANES, "gpur_replay_config.layout",
+                               "GPUR_LAYOUT_ROWS (0), FRAMES (1) or LANES (2)"));
     GPUR_TRY(gpur_choice_check(c->check_finite, 1, "gpur_replay_config.check_finite", "0 or 1"));
-    return gpur_reserved_check(&(const int64_t){c->reserved}, 1, "gpur_replay_config");
+    return GPUR_OK;
+}
+
+#define WITH_LANES "gpur_replay_config.layout is GPUR_LAYOUT_LANES (2), and "
+
+/* Settings of how experience comes from the host, which have no effect with lanes, must have their defaults. */
+static gpur_status check_unused_by_lanes(const gpur_replay_config *c)
+{
+    const struct {
+        const char *name;
+        int64_t given, wanted;
+    } unused[] = {
+        {"block_rows", c->block_rows, defaults.block_rows},
+        {"staging_blocks", c->staging_blocks, defaults.staging_blocks},
+        {"upload", c->upload, defaults.upload},
+        {"flush", c->flush, defaults.flush},
+        {"when_full", c->when_full, defaults.when_full},
+        {"min_size", c->min_size, defaults.min_size},
+        {"frame_stack", c->frame_stack, defaults.frame_stack},
+        {"stack_axis", c->stack_axis, defaults.stack_axis},
+        {"stack_pad", c->stack_pad, defaults.stack_pad},
+        {"extra_frames", c->extra_frames, defaults.extra_frames},
+        {"eviction", c->eviction, defaults.eviction},
+    };
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
+        GPUR_REQUIRE(unused[i].given == unused[i].wanted,
+                     WITH_LANES "%s is %" PRId64 "; it must be %" PRId64 ", its default", unused[i].name,
+                     unused[i].given, unused[i].wanted);
+    GPUR_REQUIRE(c->index_source != GPUR_UNIFORM_DISTINCT,
+                 WITH_LANES "index_source is GPUR_UNIFORM_DISTINCT (2); it must be another one");
+    GPUR_REQUIRE(c->weight_norm != GPUR_WEIGHT_NORM_MEMORY,
+                 WITH_LANES "weight_norm is GPUR_WEIGHT_NORM_MEMORY (1); it must be BATCH (0) or NONE (2)");
+    return GPUR_OK;
+}
+
+/* Sets the capacity. */
+static gpur_status check_lanes(gpur_replay_config *c, const gpur_schema *schema)
+{
+    const int64_t most = INT64_MAX / 256 / schema->pitch / GPUR_MAX_LANES;
+    GPUR_TRY(gpur_range_check(c->lanes, 1, GPUR_MAX_LANES, "gpur_replay_config.lanes"));
+    GPUR_TRY(gpur_range_check(c->lane_steps, 2, most, "gpur_replay_config.lane_steps"));
+    GPUR_TRY(gpur_choice_check(c->lane_autoreset, GPUR_AUTORESET_SAME_STEP, "gpur_replay_config.lane_autoreset",
+                               "GPUR_AUTORESET_DISABLED (0), NEXT_STEP (1) or SAME_STEP (2)"));
+    const int64_t rows = c->lanes * c->lane_steps;
+    GPUR_REQUIRE(c->capacity == defaults.capacity || c->capacity == rows,
+                 WITH_LANES "capacity is %" PRId64 "; it must be lanes x lane_steps = %" PRId64 ", or its default",
+                 c->capacity, rows);
+    c->capacity = rows;
+    GPUR_TRY(check_unused_by_lanes(c));
+    return gpur_lane_schema_check(schema);
+}
+
+static gpur_status check_no_lanes(const gpur_replay_config *c)
+{
+    GPUR_REQUIRE(c->lanes == 0 && c->lane_steps == 0 && c->lane_autoreset == 0,
+                 "gpur_replay_config.lanes is %" PRId64 ", lane_steps %" PRId64 " and lane_autoreset %d; they are for "
+                 "the layout GPUR_LAYOUT_LANES, and must be 0 with layout %d",
+                 c->lanes, c->lane_steps, (int)c->lane_autoreset, (int)c->layout);
+    return GPUR_OK;
 }
 
 static gpur_status check_capacity(const gpur_replay_config *c, int64_t pitch)
@@ -233,7 +295,7 @@ static gpur_status check_n_step(const gpur_replay_config *c, const gpur_schema *
 {
     GPUR_REQUIRE(c->n_step >= 1 && c->n_step <= GPUR_MAX_N_STEP, "gpur_replay_config.n_step is %d; it must be 1 to %d",
                  (int)c->n_step, GPUR_MAX_N_STEP);
-    GPUR_REQUIRE(c->n_step == 1 || gpur_schema_find(schema, "discount") >= 0,
+    GPUR_REQUIRE(c->n_step == 1 || c->layout == GPUR_LAYOUT_LANES || gpur_schema_find(schema, "discount") >= 0,
                  "gpur_replay_config.n_step is %d, and the schema has no field \"discount\"; add one, a float32, for "
                  "gamma to the power of each transition's steps",
                  (int)c->n_step);
@@ -246,6 +308,7 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     GPUR_TRY(gpur_sized_read(&c, sizeof c, given, "gpur_replay_config"));
     GPUR_TRY(gpur_schema_build(schema, c.fields, c.field_count));
     GPUR_TRY(check_choices(&c));
+    GPUR_TRY(c.layout == GPUR_LAYOUT_LANES ? check_lanes(&c, schema) : check_no_lanes(&c));
     GPUR_TRY(check_capacity(&c, schema->pitch));
     GPUR_TRY(check_n_step(&c, schema));
     GPUR_TRY(check_clipping(&c, schema));

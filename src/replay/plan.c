@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "replay/config.h"
+#include "replay/lanes/lanes.h"
 #include "replay/priority/sum_tree.h"
 #include "replay/sampler/batch.h"
 
@@ -27,6 +28,11 @@ gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema 
         .frame_ring_bytes = l->frames * l->pitch,
         .frame_reach = l->reach,
     };
+    if (checked->layout == GPUR_LAYOUT_LANES) {
+        const gpur_lane_config lanes = gpur_lane_config_of(checked);
+        plan.ring_bytes = gpur_lane_store_bytes(schema, &lanes);
+        plan.pinned_bytes = plan.batch_bytes = 0;
+    }
     plan.pinned_bytes += ids * (int64_t)sizeof(int64_t) + gpur_priorities_pinned_bytes(checked);
     plan.priority_bytes = gpur_priorities_device_bytes(checked);
     plan.device_bytes = plan.ring_bytes + plan.upload_bytes + plan.frame_ring_bytes + plan.priority_bytes;
@@ -94,7 +100,9 @@ gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay
 {
     const fit_query f = {checked, schema, !gpur_device_get_traits(device)->has_own_memory};
     const int is_distinct = checked->index_source == GPUR_UNIFORM_DISTINCT;
-    const int64_t min_capacity = checked->block_rows + (is_distinct ? checked->max_batch : 1);
+    const int64_t min_capacity = checked->layout == GPUR_LAYOUT_LANES
+                                     ? 2 * checked->lanes
+                                     : checked->block_rows + (is_distinct ? checked->max_batch : 1);
     int64_t total = 0, available = 0;
     GPUR_TRY(gpur_memory_available(device, &total, &available));
     if (rings_of(plan) <= available - outside_rings(&f, plan))

@@ -4,6 +4,7 @@
 
 #include "base/numbers.h"
 #include "base/sized.h"
+#include "gpureplay/lanes.h"
 #include "replay/checkpoint/writers.h"
 #include "replay/finite.h"
 #include "replay/view.h"
@@ -24,6 +25,15 @@ static gpur_storage storage_of(gpur_replay *replay)
     };
 }
 
+static gpur_status build_lanes(gpur_replay *replay)
+{
+    const gpur_lane_config config = gpur_lane_config_of(&replay->config);
+    GPUR_TRY(gpur_priorities_build(&replay->priorities, replay->device, &replay->config, &replay->schema, NULL,
+                                   replay->window.device, replay->consumer.stream));
+    return gpur_lane_store_build(&replay->lanes, replay->device, &replay->schema, &config, &replay->priorities,
+                                 replay->window.device);
+}
+
 static gpur_status replay_build(gpur_replay *replay)
 {
     const gpur_replay_plan plan = gpur_plan(&replay->config, &replay->schema, &replay->layout);
@@ -35,8 +45,10 @@ static gpur_status replay_build(gpur_replay *replay)
     GPUR_TRY(gpur_consumer_build(replay));
     GPUR_TRY(gpur_stream_create(device, &replay->copy_stream));
     replay->storage = storage_of(replay);
-    GPUR_TRY(gpur_ring_build(&replay->ring, &replay->storage, &replay->window, &plan));
     GPUR_TRY(gpur_window_build(&replay->window, &replay->storage));
+    if (c->layout == GPUR_LAYOUT_LANES)
+        return build_lanes(replay);
+    GPUR_TRY(gpur_ring_build(&replay->ring, &replay->storage, &replay->window, &plan));
     GPUR_TRY(gpur_priorities_build(&replay->priorities, device, &replay->config, &replay->layout.rows,
                                    replay->ring.rows, replay->window.device, replay->consumer.stream));
     GPUR_TRY(gpur_frame_index_build(&replay->frame_index, device, &replay->layout.frame_layout, tracked));
@@ -78,6 +90,7 @@ void gpur_replay_destroy(gpur_replay *replay)
     gpur_stream_destroy(replay->copy_stream); /* waits for its enqueued work, which uses the rest */
     gpur_stream_destroy(replay->consumer.stream);
     gpur_ring_destroy(&replay->ring);
+    gpur_lane_store_destroy(&replay->lanes);
     gpur_consumer_destroy(replay);
     gpur_window_destroy(&replay->window);
     gpur_priorities_destroy(&replay->priorities);
@@ -98,10 +111,19 @@ gpur_status gpur_replay_get_field(gpur_replay *replay, int32_t index, gpur_field
     return gpur_sized_write(info, &replay->schema.fields[index], sizeof *info, "gpur_field_info");
 }
 
+/* Of a replay of lanes, whose device must be asked; 0 if it fails. */
+static int64_t lane_transitions(gpur_replay *replay)
+{
+    gpur_lane_stats stats = {.size = sizeof stats};
+    return gpur_replay_get_lane_stats(replay, &stats, NULL) == GPUR_OK ? stats.transitions : 0;
+}
+
 int64_t gpur_replay_size(gpur_replay *replay)
 {
     if (!replay)
         return 0;
+    if (replay->lanes.device)
+        return lane_transitions(replay);
     gpur_window_lock(replay);
     const int64_t size = gpur_replay_visible(replay).count;
     gpur_window_unlock(replay);
@@ -114,6 +136,8 @@ int32_t gpur_replay_can_sample(gpur_replay *replay)
 {
     if (!replay)
         return 0;
+    if (replay->lanes.device)
+        return lane_transitions(replay) > 0;
     const gpur_replay_config *const config = &replay->config;
     gpur_window_lock(replay);
     const int64_t size = gpur_replay_visible(replay).count;
@@ -138,6 +162,7 @@ gpur_status gpur_replay_trim(gpur_replay *replay, int64_t keep)
     trim t = {replay, keep};
     gpur_stream *stream = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
+    GPUR_TRY(gpur_replay_refuse_lanes(replay, "gpur_replay_trim"));
     GPUR_REQUIRE(keep >= 1 && keep <= replay->config.capacity,
                  "keep is %" PRId64 "; it must be 1 to capacity = %" PRId64, keep, replay->config.capacity);
     GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_refresh, &stream));
@@ -147,6 +172,7 @@ gpur_status gpur_replay_trim(gpur_replay *replay, int64_t keep)
 gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
 {
     GPUR_REQUIRE(replay, "replay is NULL");
+    GPUR_TRY(gpur_replay_refuse_lanes(replay, "gpur_replay_get_stats, in place of gpur_replay_get_lane_stats"));
     const gpur_ingest *const ingest = &replay->ingest;
     gpur_replay_stats stats = {.size = sizeof stats};
     gpur_window_lock(replay);
@@ -168,6 +194,15 @@ gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
     stats.sampled = atomic_load(&replay->sampled);
     gpur_pool_count(replay->pool, &stats.batches_alive, &stats.batches_made);
     return gpur_sized_write(given, &stats, sizeof stats, "gpur_replay_stats");
+}
+
+gpur_status gpur_replay_refuse_lanes(const gpur_replay *replay, const char *call)
+{
+    GPUR_REQUIRE(!replay->lanes.device,
+                 "%s: the replay's layout is GPUR_LAYOUT_LANES (2), whose steps come from device memory and go there: "
+                 "use gpur_replay_add_lanes and gpur_replay_draw_lanes, or another layout",
+                 call);
+    return GPUR_OK;
 }
 
 gpur_device *gpur_replay_device(gpur_replay *replay)

@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "gpureplay/writer.h"
+#include "replay/lanes/lanes.h"
 #include "replay/priority/sum_tree.h"
 #include "replay/sampler/batch.h"
 #include "replay/sampler/consumer.h"
@@ -31,6 +32,7 @@ struct gpur_replay {
     gpur_ring ring;
     gpur_window_state window;
     gpur_priorities priorities; /* of the rows in the device's window */
+    gpur_lane_store lanes;      /* GPUR_LAYOUT_LANES: in place of ingest, frame_index and ring */
 
     gpur_consumer consumer;
     gpur_stream *copy_stream; /* uploads */

@@ -32,3 +32,6 @@ gpur_status gpur_replay_limit_actions(gpur_replay *replay, int32_t actions);
 /* A learner that had this limit is gone. */
 void gpur_replay_free_actions(gpur_replay *replay, int32_t actions);
 int32_t gpur_replay_links(const gpur_replay *replay); /* frame links of one row; 0: GPUR_LAYOUT_ROWS */
+
+/* Refuses a replay of GPUR_LAYOUT_LANES for a call that it does not have. */
+gpur_status gpur_replay_refuse_lanes(const gpur_replay *replay, const char *call);

@@ -268,6 +268,17 @@ gpur_status gpur_cpu_stream_create_unlisted(gpur_device *device, gpur_stream **o
     return gpur_cpu_stream_create(device, NULL, out);
 }
 
+gpur_status gpur_cpu_stream_borrow(gpur_device *device, void *native, gpur_stream **out)
+{
+    *out = NULL;
+    return gpur_cpu_native_stream_check(device, native, 0);
+}
+
+void gpur_cpu_stream_give_back(gpur_stream *base)
+{
+    (void)base;
+}
+
 void gpur_cpu_stream_destroy(gpur_stream *base)
 {
     gpur_cpu *const cpu = gpur_cpu_of(base->device);

@@ -66,6 +66,16 @@ gpur_status gpur_cuda_stream_create_unlisted(gpur_device *device, gpur_stream **
     return create(device, NULL, out);
 }
 
+gpur_status gpur_cuda_stream_borrow(gpur_device *device, void *native, gpur_stream **out)
+{
+    return create(device, native, out);
+}
+
+void gpur_cuda_stream_give_back(gpur_stream *base)
+{
+    gpur_host_free(base->device, base, sizeof(gpur_cuda_stream));
+}
+
 /* CUDA counts waiting for a stream or an event, even for one that has nothing to do with a capture, among the calls
  * that a capture forbids. */
 static cudaError_t wait_for_stream(cudaStream_t stream)

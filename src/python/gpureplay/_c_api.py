@@ -112,6 +112,18 @@ class SequenceConfig(Sized):
                         (c_int32, "across_episodes index_source"), (c_void_p, "last_ids"))
 
 
+class LaneDraw(Sized):
+    c_name = "gpur_lane_draw"
+    _fields_ = _members((c_uint64, "size"), (c_int64, "count"), (c_void_p, "ids fields id weight discount steps"),
+                        (c_int32, "n_step"), (c_float, "gamma"))
+
+
+class LaneStats(Sized):
+    c_name = "gpur_lane_stats"
+    _fields_ = _members((c_uint64, "size"),
+                        (c_int64, "steps transitions draws finals without_final lost_finals"))
+
+
 class Schedule(Struct):
     c_name = "gpur_schedule"
     _fields_ = _members((c_float, "first last"), (c_int64, "begin steps"), (c_int64 * 2, "reserved"))
@@ -126,7 +138,7 @@ class ReplayConfig(Sized):
                         (c_float, "alpha priority_offset"), (Schedule, "beta"),
                         (c_int32, "n_step layout frame_stack stack_axis stack_pad check_finite"),
                         (c_int64, "extra_frames"), (c_int32, "eviction"), (c_float, "evict_alpha"),
-                        (c_int32, "first_priority reserved"))
+                        (c_int32, "first_priority lane_autoreset"), (c_int64, "lanes lane_steps"))
 
 
 class ReplayPlan(Sized):
@@ -449,13 +461,13 @@ class GA3CStats(Sized):
 
 
 STRUCTS: list[type[Struct]] = [
-    DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, SequenceConfig, ReplayConfig, ReplayPlan, ReplayStats,
-    PriorityStats, WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, ReturnsConfig,
-    LearnerConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats, ActorCriticConfig,
-    ActorCriticBatch, ActorCriticLosses, DPGConfig, DPGStats, CheckpointOptions,
-    CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent, RunConfig, RunStats,
-    BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexCarrier, ApexStats, GA3CEvent,
-    GA3CConfig, GA3CStats,
+    DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, SequenceConfig, LaneDraw, LaneStats, ReplayConfig,
+    ReplayPlan, ReplayStats, PriorityStats, WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig,
+    OptimizerConfig, ReturnsConfig, LearnerConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput,
+    PolicyOutput, PolicyStats, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses, DPGConfig, DPGStats,
+    CheckpointOptions, CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent,
+    RunConfig, RunStats, BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexCarrier,
+    ApexStats, GA3CEvent, GA3CConfig, GA3CStats,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -470,7 +482,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_TEXT, [], "gpur_last_error gpur_version gpur_build_info"),
     (_I64, [_TEXT], "gpur_struct_size"),
     (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
-        "gpur_sequence_config_init "
+        "gpur_sequence_config_init gpur_lane_draw_init "
         "gpur_learner_config_init gpur_policy_config_init gpur_run_config_init gpur_checkpoint_options_init "
         "gpur_packer_config_init gpur_apex_config_init gpur_actor_critic_config_init gpur_ga3c_config_init "
         "gpur_dpg_config_init"),
@@ -496,7 +508,8 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
         "gpur_dpg_weight_count gpur_dpg_sync"),
     (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset gpur_policy_config_preset "
         "gpur_run_save gpur_run_load gpur_apex_save gpur_ga3c_save gpur_ga3c_load"),
-    (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_sample_into gpur_writer_open gpur_learner_create "
+    (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_add_lanes gpur_replay_draw_lanes "
+        "gpur_replay_get_lane_stats gpur_replay_sample_into gpur_writer_open gpur_learner_create "
         "gpur_policy_create gpur_policy_act gpur_packer_create gpur_actor_critic_create gpur_actor_critic_train "
         "gpur_dpg_create"),
     (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "
@@ -527,7 +540,8 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I32, _I64], "gpur_apex_receive_start"),
     (_STATUS, [_P, _P, _I64, _P], "gpur_apex_get_weights"),
     (_STATUS, [_P, _I64, _P, _P], "gpur_replay_sample gpur_replay_get_priorities gpur_writer_append"),
-    (_STATUS, [_P, _I64, _P, _P, _P], "gpur_replay_gather gpur_replay_update_priorities gpur_writer_append_fields "
+    (_STATUS, [_P, _I64, _P, _P, _P], "gpur_replay_gather gpur_replay_update_priorities gpur_replay_update_lanes "
+        "gpur_writer_append_fields "
         "gpur_learner_q_values"),
     (_STATUS, [_P, _F32], "gpur_replay_set_alpha gpur_replay_set_beta"),
     (_STATUS, [_P, _TEXT, _P, _P], "gpur_batch_get_array"),

@@ -71,6 +71,10 @@ gpur_status gpur_block_format_create(const gpur_replay_config *config, gpur_bloc
     *out = NULL;
     GPUR_TRY(gpur_checksum_available());
     GPUR_TRY(gpur_replay_config_check(config, &checked, &schema));
+    GPUR_REQUIRE(
+        checked.layout != GPUR_LAYOUT_LANES,
+        "gpur_replay_config.layout is GPUR_LAYOUT_LANES (2), whose experience comes from device memory and not "
+        "in blocks; it must be GPUR_LAYOUT_ROWS (0) or FRAMES (1)");
     gpur_block_format *const format = malloc(sizeof *format);
     if (!format)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a format of blocks, %zu bytes", sizeof *format);

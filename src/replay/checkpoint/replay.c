@@ -398,6 +398,7 @@ gpur_status gpur_replay_save(gpur_replay *replay, const char *path, const gpur_c
     gpur_tensors tensors = {0};
     gpur_sections sections = {0};
     GPUR_TRY(gpur_checkpoint_check_call(replay, "replay", path, given, &options));
+    GPUR_TRY(gpur_replay_refuse_lanes(replay, "gpur_replay_save"));
     GPUR_TRY(gpur_consumer_begin_exclusive(replay, &stream));
     const gpur_status status =
         gpur_consumer_end_exclusive(replay, save(replay, stream, &tensors, &sections, path, &options));
@@ -622,6 +623,7 @@ gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_c
     gpur_checkpoint_options options;
     loading load = {0};
     GPUR_TRY(gpur_checkpoint_check_call(replay, "replay", path, given, &options));
+    GPUR_TRY(gpur_replay_refuse_lanes(replay, "gpur_replay_load"));
     GPUR_TRY(gpur_checkpoint_open(&load.file, path));
     const gpur_status status = load_opened(&load, replay, &options);
     gpur_writer_states_free(replay, load.states);

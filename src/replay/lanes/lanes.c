@@ -3,11 +3,20 @@
 
 #include "base/arena.h"
 #include "base/numbers.h"
+#include "gpureplay/writer.h"
 #include "kernels/lib/random.h"
 
 #include <string.h>
 
 enum { WARP_ROW_BYTES = 1024, ROWS_PER_BLOCK = 8, GATHER_THREADS = 256 };
+
+gpur_lane_config gpur_lane_config_of(const gpur_replay_config *c)
+{
+    return (gpur_lane_config){.lanes = c->lanes,
+                              .steps = gpur_max(2, c->capacity / c->lanes),
+                              .resets_later = c->lane_autoreset == GPUR_AUTORESET_NEXT_STEP,
+                              .reward_clip = c->reward_clip};
+}
 
 /* The role of a field, and for next_x the field x. */
 static gpur_lane_role role_of(const gpur_schema *schema, int32_t field, int32_t *of)

@@ -50,6 +50,9 @@ typedef struct gpur_lane_config {
     float reward_clip;
 } gpur_lane_config;
 
+/* With the steps of the capacity, which a search for the one that fits changes. */
+gpur_lane_config gpur_lane_config_of(const gpur_replay_config *checked);
+
 /* Refuses a schema that lanes cannot have: it must have reward, terminated and truncated, of one number each. */
 gpur_status gpur_lane_schema_check(const gpur_schema *schema);
 
@@ -61,6 +64,12 @@ gpur_status gpur_lane_store_build(gpur_lane_store *store, gpur_device *device, c
                                   const gpur_lane_config *config, const gpur_priorities *priorities,
                                   gpur_window *window);
 void gpur_lane_store_destroy(gpur_lane_store *store);
+
+/* 1: the field is of a pair x and next_x, and not stored. */
+static inline int gpur_lane_store_is_next(const gpur_lane_store *store, int32_t field)
+{
+    return store->parts[field].role == GPUR_LANE_NEXT;
+}
 
 /* Enqueues a step of all lanes. `fields` (schema->count) are device arrays (N, ...) in the order of the schema. That of
  * a field next_x has the final observations of lanes whose episode has ended with this step, and is read for these

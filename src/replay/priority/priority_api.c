@@ -5,6 +5,7 @@
 #include "kernels/lib/schedule.h"
 #include "replay/config.h"
 #include "replay/replay.h"
+#include "replay/view.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -146,6 +147,7 @@ gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, co
     update_request request = {count, ids, priorities, native, 0};
     gpur_stream *stream = NULL;
     GPUR_TRY(check(replay));
+    GPUR_TRY(gpur_replay_refuse_lanes(replay, "gpur_replay_update_priorities, in place of gpur_replay_update_lanes"));
     GPUR_TRY(check_count(replay, count, 0));
     GPUR_REQUIRE((ids && priorities) || count == 0, "%s is NULL; it must be %" PRId64 " numbers",
                  ids ? "priorities" : "ids", count);
@@ -197,6 +199,7 @@ gpur_status gpur_replay_get_priorities(gpur_replay *replay, int64_t count, const
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(check(replay));
+    GPUR_TRY(gpur_replay_refuse_lanes(replay, "gpur_replay_get_priorities"));
     GPUR_TRY(check_count(replay, count, 1));
     GPUR_REQUIRE(ids && priorities, "%s is NULL; it must be %" PRId64 " numbers", ids ? "priorities" : "ids", count);
     GPUR_TRY(gpur_consumer_check_ids(replay, count, ids));

@@ -73,10 +73,10 @@ static gpur_status begin_refresh(gpur_replay *replay)
     return gpur_window_begin_refresh(&replay->window, is_auto);
 }
 
-/* Requires the window lock. */
+/* Requires the window lock. With lanes the device's window is the only one: there is nothing to publish. */
 static gpur_status begin(gpur_replay *replay, gpur_consumer_launch launch)
 {
-    switch (launch.kind) {
+    switch (replay->lanes.device ? GPUR_LAUNCH_WITHOUT_PUBLISHING : launch.kind) {
     case GPUR_LAUNCH_SAMPLE:
         return begin_sample(replay, launch);
     case GPUR_LAUNCH_REFRESH:

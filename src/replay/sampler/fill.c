@@ -2,6 +2,7 @@
 #include "replay/sampler/fill.h"
 
 #include "replay/sampler/sampler.h"
+#include "replay/view.h"
 
 #include <inttypes.h>
 
@@ -10,6 +11,7 @@ gpur_status gpur_fill_check(const gpur_replay *replay, int64_t count, void *stre
     GPUR_REQUIRE(batch, "batch is NULL; it must be where the batch goes");
     *batch = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
+    GPUR_TRY(gpur_replay_refuse_lanes(replay, "a batch"));
     GPUR_REQUIRE(count >= 1 && count <= replay->config.max_batch,
                  "count is %" PRId64 "; it must be 1 to max_batch = %" PRId64 " (a setting of the replay)", count,
                  replay->config.max_batch);

@@ -7,6 +7,7 @@
 #include "replay/config.h"
 #include "replay/sampler/fill.h"
 #include "replay/sampler/sampler.h"
+#include "replay/view.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -115,6 +116,7 @@ static gpur_status read_config(gpur_replay *replay, const gpur_sequence_config *
 {
     *c = defaults;
     GPUR_REQUIRE(replay, "replay is NULL");
+    GPUR_TRY(gpur_replay_refuse_lanes(replay, "sequences"));
     GPUR_TRY(gpur_sized_read(c, sizeof *c, given, "gpur_sequence_config"));
     GPUR_TRY(gpur_sequences_check(replay));
     GPUR_TRY(check_shape(replay, c));

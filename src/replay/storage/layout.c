@@ -18,8 +18,6 @@ enum {
 
 static gpur_status check_choices(const gpur_replay_config *c)
 {
-    GPUR_TRY(
-        gpur_choice_check(c->layout, 1, "gpur_replay_config.layout", "GPUR_LAYOUT_ROWS (0) or GPUR_LAYOUT_FRAMES (1)"));
     GPUR_REQUIRE(c->frame_stack >= 1 && c->frame_stack <= GPUR_MAX_STACK,
                  "gpur_replay_config.frame_stack is %d; it must be 1 to %d", (int)c->frame_stack, GPUR_MAX_STACK);
     GPUR_TRY(gpur_choice_check(c->stack_axis, 1, "gpur_replay_config.stack_axis",
@@ -30,7 +28,7 @@ static gpur_status check_choices(const gpur_replay_config *c)
                  "gpur_replay_config.extra_frames is %" PRId64 "; it must be 0 to %" PRIu32, c->extra_frames,
                  UINT32_MAX);
     GPUR_REQUIRE(
-        c->layout == GPUR_LAYOUT_ROWS || c->upload == GPUR_UPLOAD_COPY,
+        c->layout != GPUR_LAYOUT_FRAMES || c->upload == GPUR_UPLOAD_COPY,
         "gpur_replay_config.upload is GPUR_UPLOAD_SCATTER; with GPUR_LAYOUT_FRAMES it must be GPUR_UPLOAD_COPY");
     return GPUR_OK;
 }
@@ -82,6 +80,10 @@ gpur_status gpur_ring_layout_resolve(gpur_replay_config *c, const gpur_schema *s
     const int stores_frames = c->layout == GPUR_LAYOUT_FRAMES;
     if (stores_frames)
         GPUR_TRY(check_observations(c, schema));
+    if (c->layout == GPUR_LAYOUT_LANES) {
+        c->block_rows = 1; /* nothing is staged */
+        c->max_batch = c->max_batch > 0 ? c->max_batch : gpur_min(GPUR_MAX_LANES, c->capacity);
+    }
     if (c->block_rows == 0)
         c->block_rows = gpur_min(DEFAULT_BLOCK_ROWS, gpur_max(1, c->capacity / (stores_frames ? 64 : 16)));
     if (c->max_batch == 0)
@@ -156,7 +158,7 @@ static gpur_frame_layout frame_layout_of(const gpur_replay_config *c, const gpur
 gpur_ring_layout gpur_ring_layout_of(const gpur_replay_config *c, const gpur_schema *schema)
 {
     gpur_ring_layout s = {.links = -1, .guaranteed_rows = c->capacity};
-    if (c->layout == GPUR_LAYOUT_ROWS) {
+    if (c->layout != GPUR_LAYOUT_FRAMES) {
         s.rows = *schema;
         for (int32_t f = 0; f < schema->count; f++)
             s.stored[f] = f;

@@ -4,6 +4,7 @@
 
 #include "base/sized.h"
 #include "replay/config.h"
+#include "replay/view.h"
 #include "replay/writer/n_step.h"
 
 #include <inttypes.h>
@@ -189,6 +190,7 @@ gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *give
     GPUR_REQUIRE(out, "writer is NULL; it must be where the handle goes");
     *out = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
+    GPUR_TRY(gpur_replay_refuse_lanes(replay, "a writer"));
     GPUR_TRY(gpur_sized_read(&config, sizeof config, given, "gpur_writer_config"));
     GPUR_TRY(check(replay, &config));
     gpur_writer *const writer = gpur_host_alloc(replay->device, sizeof *writer);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lanes: experience that is born on the device. N environments step together there, such as those of a simulator on the
+ * GPU, and a replay of GPUR_LAYOUT_LANES takes their steps as device arrays (N, ...). The terms are those of replay.h.
+ *
+ * The schema must have reward, one float32, and terminated and truncated, one bool or uint8 each. A field next_x
+ * beside a field x of the same type and shape is not stored: it is x of the lane's next step. There may be any number
+ * of such pairs: obs and next_obs, critic_obs and next_critic_obs, and so on. It must not have the fields discount,
+ * previous or priority.
+ *
+ * The id of a transition is t x lanes + lane, where t counts the steps of all lanes from 0. A transition is drawn once
+ * its next observation is known: with the step after it or, where the environment resets itself in the same step, with
+ * the final observation that was given. Final observations lie in a ring of their own, with room for those of episodes
+ * of 64 steps and more, and of two steps in which all lanes end. A transition whose final observation was overwritten
+ * is not drawn any more, and is counted. A step that was truncated and came without its final observation is left out,
+ * and counted.
+ *
+ * Every call takes a stream. On CUDA it is a cudaStream_t, and the call enqueues kernels on it and nothing else: no
+ * host function, no allocation, no copy to the host. So the stream may be under capture, and a graph that was captured
+ * goes on with each launch as the same calls would. All numbers that go on (steps, draws) are in device memory. Calls
+ * on one replay must be ordered by their streams, by the caller; the functions may be called by one thread at a time.
+ * NULL: the call runs on the replay's own stream, and has ended when it returns, as always on the CPU, where it must
+ * be NULL.
+ */
+#ifndef GPUREPLAY_LANES_H
+#define GPUREPLAY_LANES_H
+
+#include "gpureplay/replay.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Adds a step of all lanes.
+ *
+ *   fields  (field_count) device arrays (lanes, ...), contiguous, in the order of the schema: the observation that the
+ *           step began with, the action, the reward, and so on. The array of a field next_x has the final observations
+ *           of lanes whose episode has ended with this step, and is read for these alone; NULL: there are none, as with
+ *           GPUR_AUTORESET_NEXT_STEP. In the other modes the next step begins with the first observation of the new
+ *           episode. With GPUR_AUTORESET_NEXT_STEP it begins with the last observation of the old one, and resets: its
+ *           action, reward and flags are ignored, and it is no transition
+ *   stream  see above
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL, a final observation with GPUR_AUTORESET_NEXT_STEP, an array that is not in the memory
+ *                          of the replay's device, or a replay of another layout; nothing was added
+ */
+GPUR_API gpur_status gpur_replay_add_lanes(gpur_replay *replay, const void *const *fields, void *stream);
+
+/* What gpur_replay_draw_lanes draws, and where it goes: device arrays, contiguous, NULL where one is not wanted. */
+typedef struct gpur_lane_draw {
+    uint64_t size;       /* sizeof(gpur_lane_draw), as the caller was compiled */
+    int64_t count;       /* rows, 1 to max_batch; has no default and must be set */
+    const int64_t *ids;  /* (count) transitions to take; NULL: they are drawn by the replay's index_source */
+    void *const *fields; /* (field_count) arrays (count, ...) in the order of the schema */
+    int64_t *id;         /* (count) -1: no transition */
+    float *weight;       /* (count) the importance weight (priority.h), of first steps; 0: no transition */
+    float *discount;     /* (count) gamma^m, or 0 if the last step is terminated */
+    int32_t *steps;      /* (count) m */
+    int32_t n_step;      /* 1 to GPUR_MAX_N_STEP; 0, the default: the replay's */
+    float gamma;         /* 0 to 1; below 0, the default: the replay's */
+} gpur_lane_draw;
+
+/* Sets every member to its default. `size` is sizeof(gpur_lane_draw). Any thread. */
+GPUR_API gpur_status gpur_lane_draw_init(gpur_lane_draw *draw, uint64_t size);
+
+/*
+ * Draws transitions, or takes those given by id, into arrays of the caller. A transition of up to n steps is made of
+ * the drawn one and those after it in its lane, until an episode ends or the newest step is reached: m steps, with
+ * reward r(0) + gamma r(1) + ... + gamma^(m-1) r(m-1), each r clipped first; its terminated and truncated are those of
+ * the last step, and next_x is what came after that [Sutton & Barto 2018, eq. 7.1]. Where it is not known, because a
+ * truncated step came without it, the transition ends before that step. A terminated step without its final
+ * observation has zeros.
+ *
+ * Every transition that can be drawn is as likely as any other, or likely in proportion to priority^alpha. Where there
+ * is none, or none with an id, the row is zeros with id -1 and weight 0. The same seed, steps and number of draws give
+ * the same ids on the CPU and on a GPU.
+ *
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, memory of another device, or a replay of another layout
+ */
+GPUR_API gpur_status gpur_replay_draw_lanes(gpur_replay *replay, const gpur_lane_draw *draw, void *stream);
+
+/* What gpur_replay_get_lane_stats reports. */
+typedef struct gpur_lane_stats {
+    uint64_t size;         /* sizeof(gpur_lane_stats), as the caller was compiled: set it before the call */
+    int64_t steps;         /* added so far */
+    int64_t transitions;   /* that can be drawn now */
+    int64_t draws;         /* so far; draws by id are not counted */
+    int64_t finals;        /* final observations given so far */
+    int64_t without_final; /* truncated steps that came without one, and were left out */
+    int64_t lost_finals;   /* transitions that can no longer be drawn, since theirs was overwritten */
+} gpur_lane_stats;
+
+/* Reads the numbers of a replay of lanes, when the work on `stream` is done, for which it waits: the stream must not be
+ * under capture. GPUR_INVALID_ARGUMENT: NULL, `stats->size` was not set, or a replay of another layout. */
+GPUR_API gpur_status gpur_replay_get_lane_stats(gpur_replay *replay, gpur_lane_stats *stats, void *stream);
+
+/* Updates priorities from device arrays, as gpur_replay_update_priorities does: the absolute values plus the replay's
+ * priority_offset. A transition that cannot be drawn any more is skipped and counted. */
+GPUR_API gpur_status gpur_replay_update_lanes(gpur_replay *replay, int64_t count, const int64_t *ids,
+                                              const float *priorities, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
