@@ -457,44 +457,88 @@ DOORS = {
     "frames": ({"layout": "frames"}, lambda buffer: buffer.add),
     "sequences": ({"sequences": True}, lambda buffer: buffer.add),
 }
-ONE_MEMORY = {
-    "an array": lambda shown: shown,
-    "a view": lambda shown: shown,
-    "an array to be converted": lambda shown: shown.astype(np.float64),
-    "a list": lambda shown: shown.tolist(),
+SHOWN = {  # what an environment has, and what it gives of it each time
+    "an array": (lambda array: array, lambda shown: shown),
+    "a view": (lambda array: array, lambda shown: shown[...]),
+    "a view of another shape": (lambda array: array, lambda shown: shown.reshape(1, 3, 2)[0]),
+    "an array to be converted": (lambda array: array.astype(np.float64), lambda shown: shown),
+    "a buffer": (lambda array: array, lambda shown: memoryview(shown)),
+    "a tensor": (lambda array: pytest.importorskip("torch").from_numpy(array), lambda shown: shown[...]),
+    "a list": (lambda array: array.tolist(), lambda shown: shown),
+    "a list of arrays": (list, lambda shown: shown),
+    "another list of arrays": (list, list),
+    "another list of lists": (lambda array: array.tolist(), list),
+    "a list of one new row": (list, lambda shown: [shown[0], shown[1], shown[2].copy()]),
 }
 
 
-@pytest.mark.parametrize("form", ONE_MEMORY)
+@pytest.mark.parametrize("form", SHOWN)
 @pytest.mark.parametrize("door", DOORS)
-def test_a_next_obs_that_has_overwritten_obs_is_refused(door, form):
+def test_a_next_obs_in_the_memory_of_obs_is_refused_at_each_step(door, form):
     settings, method_of = DOORS[door]
+    make, give = SHOWN[form]
     with gpureplay.ReplayBuffer(64, STEP, device="cpu", num_envs=3, autoreset="disabled", **settings) as buffer:
-        method, shown = method_of(buffer), ONE_MEMORY[form](np.arange(6, dtype=np.float32).reshape(3, 2))
+        method, shown = method_of(buffer), make(np.arange(6, dtype=np.float32).reshape(3, 2))
         step = {"action": [0, 1, 2], "reward": np.ones(3)}
-        refused = pytest.raises(ValueError, match=r"obs and next_obs are the same memory.* keep obs = "
-                                                  r"(next_obs\.copy\(\)|copy\.deepcopy\(next_obs\)) for")
-        if "extend" not in door:  # nothing has changed; then numbers of an episode that has just ended
-            for _ in range(3):
-                method(obs=shown, next_obs=shown[...] if form == "a view" else shown, terminated=[False] * 3, **step)
-            method(obs=shown, next_obs=shown, terminated=[False, True, False], **step)
-            shown[1] = [7, 7] if form == "a list" else 7
-            method(obs=shown, next_obs=shown, terminated=[False] * 3, **step)
-            shown[1][0] += 1
-        buffer.flush()
-        added = buffer.stats.appended
-        with refused:
-            method(obs=shown, next_obs=shown, terminated=[False] * 3, **step)
-        assert buffer.stats.appended == added
-        buffer.reset() if "writer" not in door else method.__self__.reset()
-        for _ in range(4):  # as the message says
+        refused = r"obs and next_obs are the same memory.* keep obs = (next_obs\.copy|copy\.deepcopy)\(.*\) for"
+        for ended in ([True] * 3, [False] * 3, [False] * 3):  # at first, in another episode, and in none that has begun
+            buffer.flush()
+            added = buffer.stats.appended
+            with pytest.raises(ValueError, match=refused):
+                method(obs=give(shown), next_obs=give(shown), terminated=[False] * 3, **step)
+            assert buffer.stats.appended == added
+            for _ in range(4):  # as the message says
+                obs = copy.deepcopy(shown)
+                shown[0][0] += 1
+                method(obs=obs, next_obs=give(shown), terminated=[False] * 3, **step)
             obs = copy.deepcopy(shown)
             shown[0][0] += 1
-            method(obs=obs, next_obs=shown, terminated=[False] * 3, **step)
+            method(obs=obs, next_obs=give(shown), terminated=ended, **step)
         buffer.flush()
         batch = buffer.gather(np.arange(len(buffer) - 9, len(buffer)))
         changed = np.asarray(batch.next_obs) - np.asarray(batch.obs)
         assert (changed.reshape(-1, 3, 2)[:, 0, 0] == settings.get("n_step", 1)).all()
+
+
+class ShowsOneArray(gymnasium.Env):
+    """Episodes of one step. Every observation is the same array, or the same dict of numbers."""
+
+    def __init__(self, is_dict):
+        self.action_space, number = gymnasium.spaces.Discrete(2), gymnasium.spaces.Box(-1, 1000, (1,))
+        self.observation_space = gymnasium.spaces.Dict({"x": gymnasium.spaces.Discrete(9)}) if is_dict else number
+        self._shown = {"x": 0} if is_dict else np.zeros(1, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        self._shown["x" if isinstance(self._shown, dict) else 0] = 1
+        return self._shown, {}
+
+    def step(self, action):
+        self._shown["x" if isinstance(self._shown, dict) else 0] = 2
+        return self._shown, 1.0, True, False, {}
+
+
+@pytest.mark.parametrize("flatten", [False, True])
+@pytest.mark.parametrize("is_dict", [False, True])
+def test_episodes_of_one_step_in_one_memory_are_refused_and_the_advice_helps(is_dict, flatten):
+    env = ShowsOneArray(is_dict)
+    with gpureplay.ReplayBuffer.for_env(9, env, device="cpu", flatten=flatten) as buffer:
+        for helps in (False, True) * 2:
+            obs, _ = env.reset()
+            obs = copy.deepcopy(obs) if helps else obs
+            next_obs, reward, terminated, truncated, _ = env.step(0)
+            with contextlib.nullcontext() if helps else pytest.raises(ValueError, match="a copy of what `reset` gives"):
+                buffer.add(obs=obs, action=0, reward=reward, next_obs=next_obs, terminated=terminated,
+                           truncated=truncated)
+        assert len(buffer) == 2
+
+
+def test_a_run_copies_what_an_environment_shows():
+    with gpureplay.ReplayBuffer.for_env(64, ShowsOneArray(False), device="cpu") as buffer, \
+            gpureplay.DQN(buffer, trunk=[4], batch_size=4) as agent:
+        with gpureplay.Run(agent, lambda lane: ShowsOneArray(False), num_envs=2, prepopulation=8, eval_period=0) as run:
+            run.advance(16)
+        rows = buffer.gather(np.arange(8))
+        assert (np.asarray(rows.obs) == 1).all() and (np.asarray(rows.next_obs) == 2).all()
 
 
 GOAL = gymnasium.spaces.Dict({"at": gymnasium.spaces.Box(-9, 9, (2,)), "goal": gymnasium.spaces.Box(-9, 9, (2,))})
@@ -513,6 +557,9 @@ def test_a_goal_may_be_the_same_array_each_time_and_the_advice_for_a_dict_helps(
         with pytest.raises(ValueError, match=r"^obs and next_obs are the same memory, so .* keep obs = copy.deepcopy"):
             buffer.extend(obs=many, next_obs=many, **ends)
         assert buffer.stats.appended == 8
+        for shared in ({"at": np.ones(2, np.float32), "goal": goal}, next_obs):
+            with pytest.raises(ValueError, match="^obs and next_obs are the same memory, so .* keep obs = copy.deepcopy"):
+                buffer.add(obs=shared, next_obs=dict(shared), **rest)
         goal += 1
         next_obs = {"at": np.full(2, 6), "goal": goal}
         with pytest.raises(ValueError, match=r"same memory in obs.goal, and its numbers .* in that step, too") as error:
@@ -534,8 +581,6 @@ def test_every_pair_of_a_schema_counts_but_numbers_and_parts_of_a_trajectory_do_
         with pytest.raises(ValueError, match="state and next_state are the same memory"):
             buffer.extend(state=states, next_state=states)
         assert len(buffer) == 11
-        buffer.add(state=states[:1], next_state=states[:1])
-        states += 1
         with pytest.raises(ValueError, match="state and next_state are the same memory"):
             buffer.add(state=states[:1], next_state=states[:1])
 
@@ -553,8 +598,8 @@ def test_a_vector_that_shows_one_array_is_refused_and_the_advice_helps():
                     buffer.add(obs=obs, action=np.ones(40, int), reward=reward, next_obs=next_obs,
                                terminated=terminated, truncated=truncated, info=info)
                     obs = next_obs.copy() if helps else next_obs
-            assert steps == (59 if helps else 1)
-            rows = buffer.gather(np.arange(len(buffer)))
+            assert steps == (59 if helps else 0) and (len(buffer) > 0) == helps
+            rows = buffer.gather(np.arange(len(buffer))) if helps else None
             assert not helps or (np.asarray(rows.obs) != np.asarray(rows.next_obs)).any(axis=1).all()
 
 

@@ -439,6 +439,22 @@ def test_a_bad_step_is_refused_and_changes_nothing(change, error, words, kind):
     assert (buffer._steps, buffer._replay.stats, buffer._cuts) == (*before, 0)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["transitions", "once", "returns"])
+def test_a_next_obs_in_the_memory_of_obs_is_refused(kind, dtype):
+    buffer, rest = ReplayBuffer(40, BOX, TWO, device="cpu", **KINDS[kind][1]), ([0], [0.0], [True], [{}])
+    numbers = np.zeros((1, 3), dtype)
+    for shown in (numbers, torch.from_numpy(numbers), [numbers[0]]):
+        with pytest.raises(ValueError, match="^obs and next_obs are the same memory"):
+            buffer.add(shown, shown[:], *rest)
+    buffer.add(numbers.copy(), numbers, *rest)
+    assert buffer._replay.stats.appended == 1
+    composed = ReplayBuffer(40, spaces.Dict({"a": BOX, "b": BOX}), TWO, device="cpu")
+    with pytest.raises(ValueError, match="^obs and next_obs are the same memory"):
+        composed.add({"a": numbers, "b": numbers}, {"a": numbers, "b": numbers}, *rest)
+    composed.add({"a": numbers, "b": numbers}, {"a": numbers.copy(), "b": numbers}, *rest)
+
+
 @pytest.mark.parametrize("axis, shape", [("first", (4, 6)), ("last", (6, 4))])
 def test_a_step_with_another_stack_is_refused_and_ends_no_episode(axis, shape):
     buffer = ReplayBuffer(60, spaces.Box(0, 255, shape, np.uint8), TWO, device="cpu", n_envs=2, **ONCE, frame_stack=4,

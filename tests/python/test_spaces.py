@@ -438,16 +438,9 @@ def test_a_flattened_next_obs_of_the_same_memory_is_refused(name):
         with pytest.raises(ValueError, match="are the same memory"):
             buffer.extend(obs=obs, next_obs=obs, truncated=[False] * 2, **rest)
         for method in (buffer.add, buffer.writer(2, "disabled").add):
-            added = buffer.stats.appended
-            method(obs=obs, next_obs=obs, **rest)
-            leaf = obs  # of the environment, which changes it
-            while isinstance(leaf, (dict, tuple)):
-                leaf = leaf[min(leaf) if isinstance(leaf, dict) else 0]
-            leaf[...] = leaf.max() - leaf + leaf.min() + (leaf.max() == leaf.min())
-            with pytest.raises(ValueError, match="are the same memory.*have changed since the step before"):
+            with pytest.raises(ValueError, match="are the same memory, so that both"):
                 method(obs=obs, next_obs=obs, **rest)
-            assert buffer.stats.appended == added + 2
-            leaf[...] = leaf.min()
+            assert buffer.stats.appended == 0
 
 
 @pytest.mark.parametrize("name", ["Discrete", "Tuple", "Dict"])

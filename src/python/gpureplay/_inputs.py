@@ -7,10 +7,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import numbers
 import operator
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
@@ -347,92 +348,145 @@ def _refuse_ids(ids: np.ndarray, given: Any) -> None:
             raise InvalidArgument(f"ids[{at}] is {one}; no transition has an id beyond 2**63 - 1")
 
 
+# The same memory in a value and in that of `next_` and its name: both then have what was written there last.
+
+
+class _Pair(NamedTuple):
+    """Numbers of a value, and those of the next one at the same place in it."""
+
+    name: str  # "obs", "obs.goal"
+    row: int | None  # of a list with one row for each environment or transition; None: of all rows
+    following: Any
+    place: tuple[Any, ...] | None  # where both are, if they are the same memory
+    owner: Any  # while it lives, nothing else gets this place
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) or (isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.ndim > 0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (numbers.Number, np.generic))
+
+
+def _parts_of(name: str, value: Any) -> dict[Any, tuple[str, Any]] | None:
+    """The (name, value) of each part by its key. None: it is an array, a list of numbers, or a number."""
+    if isinstance(value, Mapping):
+        return {key: (f"{name}.{key}", part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return {key: (f"{name}.{key}", part) for key, part in enumerate(value)}
+    if _is_list(value) and len(value) > 0 and not _is_number(value[0]):
+        return {key: (f"{name}[{key}]", part) for key, part in enumerate(value)}
+    return None
+
+
 def _place_of(value: Any) -> tuple[Any, ...] | None:
-    """What two values have in common if they are the same memory. None: it is empty, or no array or list."""
+    """Where the numbers of a value are, and how many bytes they have. None: there are none, or they cannot change."""
     if isinstance(value, np.ndarray):
-        return (address_of(value), value.shape, value.strides) if value.size else None
+        return (address_of(value), value.nbytes) if value.size else None
     if hasattr(value, "data_ptr"):  # a tensor of PyTorch's
-        return value.data_ptr(), tuple(value.shape)
+        return (value.data_ptr(), value.numel() * value.element_size()) if value.numel() else None
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
         return interface["data"][0], tuple(interface["shape"])
-    return (id(value),) if isinstance(value, list) else None
+    if _is_number(value) or value is None:
+        return None
+    try:
+        memory = memoryview(value)
+    except TypeError:  # other libraries' arrays with DLPack, as JAX's, cannot change
+        return None if hasattr(value, "__dlpack__") else (id(value),)
+    return None if memory.readonly else _place_of(np.asarray(memory))
 
 
-def _pairs_in(name: str, value: Any, following: Any) -> Iterator[tuple[str, Any, Any, bool]]:
-    """(name, value, value of next_, whether both are the same memory) of a value and of its parts, if it is a dict, a
-    tuple, or a list of such."""
-    if isinstance(value, Mapping) and isinstance(following, Mapping):
-        for key in value.keys() & following.keys():
-            yield from _pairs_in(f"{name}.{key}", value[key], following[key])
-    elif isinstance(value, tuple) and isinstance(following, tuple):
-        for key, parts in enumerate(zip(value, following)):
-            yield from _pairs_in(f"{name}.{key}", *parts)
-    elif isinstance(value, list) and isinstance(following, list) and value is not following \
-            and isinstance((value or [None])[0], (Mapping, tuple)):
-        for at, parts in enumerate(zip(value, following)):
-            yield from _pairs_in(f"{name}[{at}]", *parts)
-    else:
-        place = _place_of(value)
-        yield name, value, following, place is not None and place == _place_of(following)
+def _pairs_in(name: str, value: Any, following: Any, rows: int, row: int | None = None,
+              place: tuple[Any, ...] | None = None, owner: Any = None) -> Iterator[_Pair]:
+    """The pairs of a value and of the next one. rows: how many a list has that has one for each environment. place: of
+    numbers, which have none of their own, in a dict or a list that both values have."""
+    parts, next_parts = _parts_of(name, value), _parts_of(name, following)
+    if parts is None or next_parts is None:
+        own = _place_of(value)
+        if own is not None and own == _place_of(following):
+            place, owner = own, following
+        is_empty = value.size == 0 if isinstance(value, np.ndarray) else isinstance(value, (list, tuple)) and not value
+        if not is_empty:
+            yield _Pair(name, row, following, place, owner)
+        return
+    is_shared = value is following and not isinstance(value, tuple)
+    counts_rows = row is None and _is_list(value) and len(value) == rows
+    for key in parts.keys() & next_parts.keys():
+        yield from _pairs_in(*parts[key], next_parts[key][1], rows, key if counts_rows else row,
+                             (id(value), key) if is_shared else place and (*place, key),
+                             value if is_shared else owner)
 
 
-def _memory_refusal(name: str, value: Any, why: str) -> ValueError:
-    copied = f"next_{name}.copy()" if isinstance(value, np.ndarray) else f"copy.deepcopy(next_{name})"
-    keep = f"{name} = {copied}" if name.isidentifier() else f"a copy of next_{name}"
-    return ValueError(f"{name} and next_{name} are the same memory{why}; they must be arrays of their own: keep {keep} "
-                      "for the next step, or let the environments give copies, as vectors made with copy=True do")
-
-
-def _named_pairs(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def _pairs_by_root(values: Mapping[str, Any], rows: int | None) -> dict[str, list[_Pair]]:
+    """The pairs of "obs", also of its leaves by name, "obs.goal", and of other fields. rows: None: as many as a list
+    has."""
+    found: dict[str, list[_Pair]] = {}
     for name, value in values.items():
         if f"next_{name}" in values:
-            yield name, value, values[f"next_{name}"]
+            count = rows if rows is not None else len(value) if _is_list(value) else 0
+            found.setdefault(name.partition(".")[0], []).extend(
+                _pairs_in(name, value, values[f"next_{name}"], count))
+    return found
+
+
+def _memory_refusal(root: str, values: Mapping[str, Any], where: str) -> ValueError:
+    copied = f"next_{root}.copy()" if isinstance(values.get(root), np.ndarray) else f"copy.deepcopy(next_{root})"
+    keep = f"{root} = {copied}" if root.isidentifier() else f"a copy of next_{root}"
+    return ValueError(f"{root} and next_{root} are the same memory{where}; they must be arrays of their own: keep "
+                      f"{keep} for the next step, and a copy of what `reset` gives, or let the environments give "
+                      "copies, as vectors made with copy=True do")
+
+
+def _refuse_whole(root: str, values: Mapping[str, Any], pairs: list[_Pair]) -> None:
+    for row in sorted({pair.row for pair in pairs if pair.row is not None}) or [None]:
+        if pairs and all(pair.place is not None for pair in pairs if pair.row in (row, None)):
+            of_row = "" if row is None else f" in row {row}"
+            raise _memory_refusal(root, values, f"{of_row}, so that both have what was written there last")
 
 
 def refuse_one_memory(values: Mapping[str, Any]) -> None:
-    """ValueError: of finished transitions a value and that of `next_` and its name are the same memory, with all their
-    parts. Parts alone may be, as a goal that stays."""
-    for name, value, following in _named_pairs(values):
-        pairs = list(_pairs_in(name, value, following))
-        if pairs and all(is_same for *_, is_same in pairs):
-            raise _memory_refusal(name, value, ", so that both have what was written there last")
+    """ValueError: a value and that of `next_` and its name are the same memory, with all their parts. Parts alone may
+    be, as a goal that stays. Lists have one row for each environment or transition."""
+    for root, pairs in _pairs_by_root(values, None).items():
+        _refuse_whole(root, values, pairs)
 
 
 class Overwritten:
-    """Finds what an environment has changed in place after it gave it: where `obs` and `next_obs` of a step, or parts
-    of them, are the same memory, the numbers of obs are lost if they were others when the step before gave that memory
-    as next_obs. An environment may give the same array again where nothing in it has changed, as a goal."""
+    """Finds what an environment has changed in place after it gave it. Where `obs` and `next_obs` of a step are the
+    same memory as a whole, obs has been overwritten. Where parts of them are, as a goal, they may have stayed as they
+    are: they are refused if their numbers were others when the step before gave that memory as next_obs."""
 
     def __init__(self, num_envs: int) -> None:
         self._num_envs = num_envs
-        self._given: dict[str, tuple[Any, np.ndarray]] = {}  # by the step before: next_obs itself, and a copy
-        self._found: dict[str, tuple[Any, np.ndarray]] = {}  # by the present one
+        self._given: dict[str, tuple[_Pair, np.ndarray]] = {}  # by the step before: parts of one memory, and copies
+        self._found: dict[str, tuple[_Pair, np.ndarray]] = {}  # by the present one
         self._goes_on = np.zeros(num_envs, np.bool_)  # environments whose episode the step before did not end
 
     def refuse(self, values: Mapping[str, Any]) -> None:
         """ValueError: numbers were changed in place."""
         self._found = {}
-        for root, whole, after in _named_pairs(values):
-            for name, _, following, is_same in _pairs_in(root, whole, after):
-                if is_same:
-                    self._compare(root, whole, name, following)
+        for root, pairs in _pairs_by_root(values, self._num_envs).items():
+            _refuse_whole(root, values, pairs)
+            for pair in pairs:
+                if pair.place is not None and self._has_changed(pair):
+                    raise _memory_refusal(root, values, f" in {pair.name}, and its numbers have changed since the step "
+                                          "before, so that both have what was written there last, in that step, too")
 
-    def _compare(self, root: str, whole: Any, name: str, following: Any) -> None:
+    def _has_changed(self, pair: _Pair) -> bool:
         try:
-            now = np.array(following)
+            now = np.array(pair.following)
         except (TypeError, ValueError, RuntimeError):  # nothing that can be added
-            return
-        before, copied = self._given.get(name, (None, now))
-        if before is not None and _place_of(before) == _place_of(following) and self._differ(copied, now):
-            part = "" if name == root else f" in {name}"
-            raise _memory_refusal(root, whole, f"{part}, and its numbers have changed since the step before, so that "
-                                               "both have what was written there last, in that step, too")
-        self._found[name] = following, now
-
-    def _differ(self, before: np.ndarray, now: np.ndarray) -> bool:
-        """Where an episode has ended, the environment may have begun anew in the same memory."""
-        if self._num_envs > 1 and now.shape[:1] == (self._num_envs,):
+            return False
+        self._found[pair.name] = pair, now
+        given, before = self._given.get(pair.name, (pair, now))
+        if given.place != pair.place or before.shape != now.shape:
+            return False
+        # Where an episode has ended, the environment may have begun anew in the same memory.
+        if pair.row is not None:
+            return bool(self._goes_on[pair.row]) and before.tobytes() != now.tobytes()
+        if now.shape[:1] == (self._num_envs,):
             before, now = before[self._goes_on], now[self._goes_on]
         elif not self._goes_on.all():
             return False

@@ -592,8 +592,9 @@ class Writer(Handle):
         transition.
 
         Returns how many transitions the step made, or, where the writer tracks episodes, how many it completed.
-        TypeError, ValueError: a field is missing, unknown, of another shape or dtype, or has NaN or infinity, or an
-        observation does not follow from the step before. Nothing was added."""
+        TypeError, ValueError: a field is missing, unknown, of another shape or dtype, or has NaN or infinity; an
+        observation does not follow from the step before; obs and next_obs are the same memory, or parts of them are
+        whose numbers have changed since the step before. Nothing was added."""
         return self._add(values, info, final_obs)
 
     def _add(self, values: dict[str, Any], info: Any, final_obs: Any) -> int:
@@ -630,7 +631,7 @@ class Writer(Handle):
         ready, and until they have been read.
 
         Returns count. TypeError, ValueError: as for `add`, except that device arrays are not searched for NaN and
-        infinity. Nothing was added."""
+        infinity, and that parts of obs and next_obs may be the same memory. Nothing was added."""
         return self._extend(values, stream)
 
     def _extend(self, values: dict[str, Any], stream: Any) -> int:

@@ -42,7 +42,7 @@ from . import _buffer
 from ._batch import Batch
 from ._buffer import PriorityStats
 from ._device import caller_depth
-from ._inputs import convert, refuse_mask
+from ._inputs import convert, refuse_mask, refuse_one_memory
 from ._library import Unavailable, lib
 from ._schema import from_spaces
 
@@ -235,6 +235,7 @@ class ReplayBuffer:
         """Adds a step's arrays, of any shape that `_shaped` accepts, to the replay."""
         if self._adder is not None and self._adder.add(**values) is not None:
             return
+        refuse_one_memory(values)
         rows = {name: self._shaped(name, value) for name, value in values.items()}
         if self._by_steps:
             rows["terminated"] = rows["terminated"] != 0
