@@ -179,8 +179,8 @@ gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *
         gpur_learner_destroy(learner);
         return status;
     }
-    learner->limits_actions = 1;
-    (void)gpur_replay_limit_actions(replay, learner->config.network.num_actions); /* which refuses nothing stored */
+    (void)gpur_replay_limit_actions(replay, &learner->action_limit,
+                                    learner->config.network.num_actions); /* which refuses nothing stored */
     *out = learner;
     return GPUR_OK;
 }
@@ -190,8 +190,7 @@ void gpur_learner_destroy(gpur_learner *learner)
     if (!learner)
         return;
     gpur_device *const device = learner->device;
-    if (learner->limits_actions)
-        gpur_replay_free_actions(learner->replay, learner->config.network.num_actions);
+    gpur_replay_free_actions(learner->replay, &learner->action_limit);
     if (learner->stream)
         (void)gpur_stream_sync(learner->stream);
     close_parts(learner);

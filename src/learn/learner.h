@@ -8,11 +8,12 @@
 #include "learn/host_batches.h"
 #include "learn/returns/return_cache.h"
 #include "learn/train_step.h"
+#include "replay/view.h"
 
 struct gpur_learner {
     gpur_device *device;
     gpur_replay *replay;
-    int32_t limits_actions; /* 1: the replay knows which it trains on */
+    gpur_action_limit action_limit; /* in the replay's list */
     gpur_learner_config config;
     gpur_network network;
     gpur_return_cache returns;

@@ -280,25 +280,45 @@ static gpur_status check_stored_actions(gpur_replay *replay, gpur_stream *stream
     return status;
 }
 
-gpur_status gpur_replay_limit_actions(gpur_replay *replay, int32_t actions)
+/* Requires the window lock. */
+static void update_limit(gpur_replay *replay)
+{
+    int32_t smallest = 0;
+    for (const gpur_action_limit *limit = replay->action_limits; limit; limit = limit->next)
+        smallest = smallest == 0 || limit->actions < smallest ? limit->actions : smallest;
+    atomic_store(&replay->actions, smallest);
+}
+
+gpur_status gpur_replay_limit_actions(gpur_replay *replay, gpur_action_limit *limit, int32_t actions)
 {
     gpur_stream *stream = NULL;
-    int32_t before = atomic_load(&replay->actions);
-    while ((before == 0 || actions < before) && !atomic_compare_exchange_weak(&replay->actions, &before, actions))
-        continue;
+    gpur_window_lock(replay);
+    *limit = (gpur_action_limit){actions, replay->action_limits};
+    replay->action_limits = limit;
+    update_limit(replay);
+    gpur_window_unlock(replay);
     if (actions != GPUR_UNIT_ACTIONS)
         return GPUR_OK; /* train steps leave out and count others */
     gpur_status status = gpur_consumer_begin_exclusive(replay, &stream);
     if (status == GPUR_OK)
         status = gpur_consumer_end_exclusive(replay, check_stored_actions(replay, stream));
     if (status != GPUR_OK)
-        atomic_store(&replay->actions, before);
+        gpur_replay_free_actions(replay, limit);
     return status;
 }
 
-void gpur_replay_free_actions(gpur_replay *replay, int32_t actions)
+void gpur_replay_free_actions(gpur_replay *replay, gpur_action_limit *limit)
 {
-    (void)atomic_compare_exchange_strong(&replay->actions, &actions, 0);
+    if (limit->actions == 0)
+        return;
+    gpur_window_lock(replay);
+    gpur_action_limit **at = &replay->action_limits;
+    while (*at != limit)
+        at = &(*at)->next;
+    *at = limit->next;
+    *limit = (gpur_action_limit){0};
+    update_limit(replay);
+    gpur_window_unlock(replay);
 }
 
 int32_t gpur_replay_links(const gpur_replay *replay)

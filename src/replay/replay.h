@@ -25,6 +25,7 @@ struct gpur_replay {
      * takes that one first. */
     gpur_mutex window_lock;
     gpur_writer *writers;                     /* list in order of creation */
+    struct gpur_action_limit *action_limits;  /* of the learners */
     struct gpur_writer_state *pending_states; /* states from a loaded file that wait for writers to be created */
     int64_t cut_on_load;                      /* open episodes of loaded files that no writer could go on with */
     gpur_ingest ingest;
@@ -37,7 +38,7 @@ struct gpur_replay {
     gpur_consumer consumer;
     gpur_stream *copy_stream; /* uploads */
     gpur_pool *pool;
-    _Atomic int32_t actions; /* as gpur_replay_limit_actions got it; 0: any */
+    _Atomic int32_t actions; /* the smallest of action_limits, for those without the lock; 0: any */
     _Atomic int64_t sampled; /* transitions sampled or gathered, for gpur_replay_get_stats */
 };
 

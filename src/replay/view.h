@@ -23,14 +23,21 @@ gpur_stored_rows gpur_replay_stored_rows(const gpur_replay *replay);
 int32_t gpur_replay_stored_offset(const gpur_replay *replay, const char *field); /* in bytes, from the start of a row;
                                                                                     -1: there is no such field */
 
-/* From now on actions that come from host memory must be such as a learner of this replay trains on: 0 to `actions`
- * - 1, or if that is GPUR_UNIT_ACTIONS numbers of -1 to 1. Of several learners the one with the fewest counts.
- * GPUR_INVALID_ARGUMENT: with GPUR_UNIT_ACTIONS the replay has others. This publishes what was appended. */
+/* The actions that a learner trains on: 0 to `actions` - 1, or if that is GPUR_UNIT_ACTIONS numbers of -1 to 1. It is a
+ * member of the learner, and the replay has a list of them. */
 enum { GPUR_UNIT_ACTIONS = -1 };
-gpur_status gpur_replay_limit_actions(gpur_replay *replay, int32_t actions);
+typedef struct gpur_action_limit {
+    int32_t actions; /* 0: it is in no list */
+    struct gpur_action_limit *next;
+} gpur_action_limit;
 
-/* A learner that had this limit is gone. */
-void gpur_replay_free_actions(gpur_replay *replay, int32_t actions);
+/* From now on, until `limit`, which is all zeros, is given back, actions that come from host memory must be such. Of
+ * several learners the one with the fewest counts. GPUR_INVALID_ARGUMENT: with GPUR_UNIT_ACTIONS the replay has others;
+ * nothing is limited then. This publishes what was appended. */
+gpur_status gpur_replay_limit_actions(gpur_replay *replay, gpur_action_limit *limit, int32_t actions);
+
+/* The learner of this limit goes. One that is in no list changes nothing. */
+void gpur_replay_free_actions(gpur_replay *replay, gpur_action_limit *limit);
 int32_t gpur_replay_links(const gpur_replay *replay); /* frame links of one row; 0: GPUR_LAYOUT_ROWS */
 
 /* Refuses a replay of GPUR_LAYOUT_LANES for a call that it does not have. */

@@ -554,11 +554,11 @@ def test_a_goal_may_be_the_same_array_each_time_and_the_advice_for_a_dict_helps(
         many = {name: np.zeros((3, 2), np.float32) for name in ("at", "goal")}
         ends = {"action": [0] * 3, "reward": [0] * 3, "terminated": [False] * 3, "truncated": [False] * 3}
         buffer.extend(obs=many, next_obs={**many, "at": np.ones((3, 2))}, **ends)
-        with pytest.raises(ValueError, match=r"^obs and next_obs are the same memory, so .* keep obs = copy.deepcopy"):
+        with pytest.raises(ValueError, match=r"^obs and next_obs are the same memory, so .* keep obs = copy"):
             buffer.extend(obs=many, next_obs=many, **ends)
         assert buffer.stats.appended == 8
         for shared in ({"at": np.ones(2, np.float32), "goal": goal}, next_obs):
-            with pytest.raises(ValueError, match="^obs and next_obs are the same memory, so .* keep obs = copy.deepcopy"):
+            with pytest.raises(ValueError, match="^obs and next_obs are the same memory, so .* keep obs = copy"):
                 buffer.add(obs=shared, next_obs=dict(shared), **rest)
         goal += 1
         next_obs = {"at": np.full(2, 6), "goal": goal}

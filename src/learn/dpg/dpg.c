@@ -199,8 +199,7 @@ static gpur_status build(gpur_dpg *dpg, const gpur_dpg_config *given)
     GPUR_TRY(step_config_of(dpg, &step));
     GPUR_TRY(open_parts(dpg, &step, &fields));
     GPUR_TRY(assign_memory(dpg));
-    GPUR_TRY(gpur_replay_limit_actions(dpg->replay, GPUR_UNIT_ACTIONS));
-    dpg->limits_actions = 1;
+    GPUR_TRY(gpur_replay_limit_actions(dpg->replay, &dpg->action_limit, GPUR_UNIT_ACTIONS));
     GPUR_TRY(gpur_consumer_begin(dpg->replay, gpur_consumer_without_publishing, &dpg->stream));
     return gpur_consumer_end(dpg->replay, start(dpg, dpg->stream));
 }
@@ -234,8 +233,7 @@ void gpur_dpg_destroy(gpur_dpg *dpg)
     if (!dpg)
         return;
     gpur_device *const device = dpg->device;
-    if (dpg->limits_actions)
-        gpur_replay_free_actions(dpg->replay, GPUR_UNIT_ACTIONS);
+    gpur_replay_free_actions(dpg->replay, &dpg->action_limit);
     if (dpg->stream)
         (void)gpur_stream_sync(dpg->stream);
     parts_of(dpg, parts, structs);

@@ -6,13 +6,14 @@
 #include "learn/dpg/dpg_step.h"
 #include "learn/stats.h"
 #include "learn/train_step.h"
+#include "replay/view.h"
 
 enum { GPUR_DPG_PARTS = 3, GPUR_DPG_NETWORKS = 2 };
 
 struct gpur_dpg {
     gpur_device *device;
     gpur_replay *replay;
-    int32_t limits_actions; /* 1: the replay knows which it trains on */
+    gpur_action_limit action_limit; /* in the replay's list */
     gpur_dpg_config config; /* as checked */
     gpur_network actor, critic;
     gpur_dpg_step dpg;

@@ -271,6 +271,7 @@ TEST(actions_that_no_learner_trains_on_are_refused_at_every_door)
 {
     const gpur_field vectors[] = {fields[0], {"action", GPUR_FLOAT32, {2}}, fields[2], fields[3], fields[4]};
     gpur_replay_config config = replay_fixture_config(vectors, 5, 100, 10, 20);
+    gpur_action_limit limit = {0};
     replay_fixture f;
     gpur_block_format *format;
     float obs[OBS] = {0}, action[2] = {0, -1.5f}, reward = 0;
@@ -287,15 +288,15 @@ TEST(actions_that_no_learner_trains_on_are_refused_at_every_door)
     CHECK_OK(gpur_block_pack(format, &in, s.block, ROOM, &bytes));
     CHECK_OK(gpur_writer_reset(f.writer, 0, obs));
     CHECK_OK(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL));
-    CHECK_FAILS(gpur_replay_limit_actions(f.replay, GPUR_UNIT_ACTIONS), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_replay_limit_actions(f.replay, &limit, GPUR_UNIT_ACTIONS), GPUR_INVALID_ARGUMENT,
                 "\"action\" is -1.5 in row 0; it must be");
     CHECK_OK(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL)); /* as before */
     action[1] = 1.0f;
     CHECK_OK(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL));
-    CHECK_FAILS(gpur_replay_limit_actions(f.replay, GPUR_UNIT_ACTIONS), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_replay_limit_actions(f.replay, &limit, GPUR_UNIT_ACTIONS), GPUR_INVALID_ARGUMENT,
                 "\"action\" is -1.5 in row 0; it must be");
     CHECK_OK(gpur_replay_trim(f.replay, 1));
-    CHECK_OK(gpur_replay_limit_actions(f.replay, GPUR_UNIT_ACTIONS));
+    CHECK_OK(gpur_replay_limit_actions(f.replay, &limit, GPUR_UNIT_ACTIONS));
     action[1] = -1.5f;
     CHECK_FAILS(gpur_writer_step(f.writer, action, &reward, obs, &terminated, NULL), GPUR_INVALID_ARGUMENT,
                 "\"action\" is -1.5 in environment 0 of 1; it must be -1 to 1");
@@ -352,6 +353,7 @@ static void check_action(const action_case *c)
 {
     const gpur_field all[] = {fields[0], c->field, fields[2], fields[3], fields[4]};
     gpur_replay_config config = replay_fixture_config(all, 5, 100, 10, 20);
+    gpur_action_limit limit = {0};
     replay_fixture f;
     gpur_block_format *format;
     float obs[OBS] = {0}, reward = 0;
@@ -366,8 +368,7 @@ static void check_action(const action_case *c)
     pack_row(c, row);
     CHECK_OK(gpur_writer_reset(f.writer, 0, obs));
     CHECK_OK(gpur_writer_step(f.writer, c->bad, &reward, obs, &terminated, NULL)); /* there is no learner yet */
-    CHECK_OK(gpur_replay_limit_actions(f.replay, 3));
-    CHECK_OK(gpur_replay_limit_actions(f.replay, 9)); /* of two learners the one with fewer actions counts */
+    CHECK_OK(gpur_replay_limit_actions(f.replay, &limit, 3));
     CHECK_FAILS(gpur_writer_step(f.writer, c->bad, &reward, obs, &terminated, NULL), GPUR_INVALID_ARGUMENT,
                 words_of(c, "environment"));
     CHECK_FAILS(gpur_writer_append(f.writer, 1, row, NULL), GPUR_INVALID_ARGUMENT, words_of(c, "row"));
@@ -376,10 +377,8 @@ static void check_action(const action_case *c)
     CHECK_FAILS(gpur_writer_append_block(f.writer, s.block, bytes, NULL), GPUR_FILE_ERROR, words_of(c, "row"));
     columns[1] = c->good;
     CHECK_OK(gpur_writer_append_fields(f.writer, 1, columns, NULL, NULL));
-    gpur_replay_free_actions(f.replay, 9);
+    gpur_replay_free_actions(f.replay, &limit);
     columns[1] = c->bad;
-    CHECK_FAILS(gpur_writer_append_fields(f.writer, 1, columns, NULL, NULL), GPUR_INVALID_ARGUMENT, words_of(c, "row"));
-    gpur_replay_free_actions(f.replay, 3);
     CHECK_OK(gpur_writer_append_fields(f.writer, 1, columns, NULL, NULL));
     gpur_block_format_destroy(format);
     replay_fixture_close(&f);
@@ -391,10 +390,50 @@ TEST(actions_that_a_learner_does_not_have_are_refused_at_every_door)
         check_action(&actions[i]);
 }
 
+/* Three learners come and go in every order. The one with the fewest actions of those that are there counts. */
+static void check_order(gpur_replay *replay, gpur_writer *writer, const int32_t limits[3], const int *gone)
+{
+    gpur_action_limit learners[3] = {0};
+    int32_t action, there[3];
+    const float obs[OBS] = {0}, reward = 0;
+    const uint8_t terminated = 0;
+    const void *const columns[] = {obs, &action, &reward, obs, &terminated};
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(gpur_replay_limit_actions(replay, &learners[i], there[i] = limits[i]));
+    for (int left = 3; left >= 0; left--) {
+        int32_t least = 0;
+        for (int i = 0; i < 3; i++)
+            least = there[i] && (!least || there[i] < least) ? there[i] : least;
+        for (action = 0; action < 9; action++)
+            CHECK(gpur_writer_append_fields(writer, 1, columns, NULL, NULL) ==
+                  (least == 0 || action < least ? GPUR_OK : GPUR_INVALID_ARGUMENT));
+        if (left > 0) {
+            gpur_replay_free_actions(replay, &learners[gone[3 - left]]);
+            gpur_replay_free_actions(replay, &learners[gone[3 - left]]); /* it is gone already */
+            there[gone[3 - left]] = 0;
+        }
+    }
+}
+
+TEST(of_several_learners_those_that_are_there_limit_actions_in_whatever_order_they_go)
+{
+    static const int32_t limits[][3] = {{2, 2, 2}, {2, 3, 8}, {8, 3, 2}, {3, 2, 3}};
+    static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    const gpur_field all[] = {fields[0], {.name = "action", .dtype = GPUR_INT32}, fields[2], fields[3], fields[4]};
+    gpur_replay_config config = replay_fixture_config(all, 5, 100, 10, 20);
+    replay_fixture f;
+    CHECK(replay_fixture_open(&f, test_device(), &config, 1));
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        for (size_t k = 0; k < sizeof orders / sizeof *orders; k++)
+            check_order(f.replay, f.writer, limits[i], orders[k]);
+    replay_fixture_close(&f);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(what_is_not_finite_is_refused_at_every_door);
+    RUN(of_several_learners_those_that_are_there_limit_actions_in_whatever_order_they_go);
     RUN(numbers_that_mean_nothing_are_not_searched);
     RUN(halves_are_searched);
     RUN(the_sum_of_finite_rewards_is_finite);
