@@ -3,6 +3,7 @@
 environments, resuming, the program, the picture and TensorBoard's events."""
 
 import contextlib
+import copy
 import importlib.util
 import io
 import json
@@ -339,6 +340,23 @@ def test_events_can_end_a_training():
 
     with pytest.raises(ArithmeticError, match="of the caller"):
         small(lambda lane: Corridor(), on_event=fail)
+
+
+@pytest.mark.parametrize("given, advice", [
+    ({"buffer": {"alpha": 0.7}}, 1), ({"buffer": {"first_priority": "ever"}}, 1), ({"buffer": {"beta": 0.4}}, 1),
+    ({"agent": {"trunk": [16], "prioritized": True}}, 1), ({"buffer": {"evict_alpha": -0.4}}, 2),
+    ({"buffer": {"eviction": "priority"}, "agent": {"trunk": [16], "prioritized": True}}, 1),
+    ({"buffer": {"alpha": 0.7}, "agent": {"trunk": [16], "prioritized": True}}, 1)])
+def test_advice_about_settings_that_a_buffer_and_an_agent_have_helps(given, advice):
+    given = copy.deepcopy(given)
+    for _ in range(advice):
+        with pytest.raises(ValueError, match="it needs|it must be") as error:
+            small(lambda lane: Corridor(), **given)
+        place, name, value = re.search(r"(?:it needs |, and )(buffer|agent)=\{\"(\w+)\": (True|\"\w+\"|\.\.\.)\}",
+                                       str(error.value)).groups()
+        assert value != "..." or "is False; it must be True" in str(error.value)
+        given.setdefault(place, {})[name] = value.strip('"') if '"' in value else True
+    assert small(lambda lane: Corridor(), **given).buffer.config["prioritized"]
 
 
 def interrupt_soon(seconds):

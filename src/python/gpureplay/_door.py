@@ -30,20 +30,22 @@ def program_words() -> Iterator[None]:
         _program.speaks = False
 
 
-def _of_settings(text: str, system: System) -> str:
-    """Settings of the buffer and of the learner, which `train` takes in two dicts."""
+def _of_settings(text: str, system: System, speaker: str = "agent") -> str:
+    """Settings of the buffer and of the learner, which `train` takes in two dicts. speaker: "buffer" or "agent", of
+    which the text is about: names that both have are its own, unless it says that they are the replay's."""
     agent = ACTOR_CRITIC_SETTINGS if system & System.ACTOR_CRITIC else LEARNER_SETTINGS if system & System.DQN else ()
-    buffer = BUFFER_SETTINGS if system & System.REPLAY else ()
-    places = {**dict.fromkeys(buffer, "buffer"), **dict.fromkeys(agent, "agent")}
-    names = [name for name in places
-             if name != "check_nan" and (name not in OPTIONS or not OPTIONS[name].of & system)]
+    places = {"buffer": BUFFER_SETTINGS if system & System.REPLAY else (), "agent": agent}
+    owners = {name: owner for owner in sorted(places, key=speaker.__eq__) for name in places[owner]
+              if name != "check_nan" and (name not in OPTIONS or not OPTIONS[name].of & system)}
 
     def replaced(found: re.Match[str]) -> str:
-        name, value = found.group(1), found.group(2) or "..."
-        return f"{places[name]}={{\"{name}\": {value}}}"
+        name, value = found["name"], found["value"] or "..."
+        owner = "buffer" if found["of_replay"] and name in places["buffer"] else owners[name]
+        return f"{owner}={{\"{name}\": {value}}}"
 
     text = re.sub(r"\bReplayBuffer\(\.\.\., (\w+=\.\.\.)\)", r"\1", text)
-    return re.sub(rf"{_BEFORE}({'|'.join(names)})(?:=([\w.\"']+)|(?= is ))", replaced, text)
+    return re.sub(rf"(?:(?P<of_replay>\bthe (?:replay|buffer)'s )|{_BEFORE})(?P<name>{'|'.join(owners)})"
+                  r"(?:=(?P<value>[\w.\"']+)|(?= is ))", replaced, text)
 
 
 def _as_keywords(text: str) -> str:
@@ -65,12 +67,25 @@ def _as_options(text: str) -> str:
 
 
 @contextlib.contextmanager
-def own_words(system: Callable[[], System]) -> Iterator[None]:
-    """What is refused inside is said in the words of the door. system: what trains."""
+def _reworded(words: Callable[[str], str]) -> Iterator[None]:
+    """What is refused inside is said in these words."""
     try:
         yield
     except (GpureplayError, FileExistsError, TypeError, ValueError) as error:
         if error.__cause__ is None and len(error.args) == 1 and isinstance(error.args[0], str):
-            in_words = _as_options if getattr(_program, "speaks", False) else _as_keywords
-            error.args = (in_words(_of_settings(error.args[0], system())),)
+            error.args = (words(error.args[0]),)
         raise
+
+
+def buffer_words(system: System) -> contextlib.AbstractContextManager[None]:
+    """Inside `own_words`, where the buffer is made: what it refuses are its own settings. system: what trains."""
+    return _reworded(lambda text: _of_settings(text, system, "buffer"))
+
+
+def own_words(system: Callable[[], System]) -> contextlib.AbstractContextManager[None]:
+    """What is refused inside is said in the words of the door. system: what trains."""
+    def words(text: str) -> str:
+        in_words = _as_options if getattr(_program, "speaks", False) else _as_keywords
+        return in_words(_of_settings(text, system()))
+
+    return _reworded(words)

@@ -19,7 +19,7 @@ from . import _c_api
 from ._buffer import ReplayBuffer
 from ._config import RunPreset, Settings, leaves_doubt, run_config, run_preset
 from ._device import Device, TorchDevice
-from ._door import own_words
+from ._door import buffer_words, own_words
 from ._envs import EnvOptions, NativeEnvs, absolute, check_text, env_info, open_envs, options_text
 from ._handle import encoded_path, signals_after
 from ._inputs import flag, real
@@ -569,8 +569,9 @@ class Training:
         return {**agent, **self._overrides["agent"]}
 
     def _make_learner(self, device: Device, preset: Any) -> None:
-        buffer = ReplayBuffer(device=device, **{**preset.buffer, "check_nan": self._check_nan,
-                                                **self._overrides["buffer"]})
+        with buffer_words(system_of(self._options["preset"])):
+            buffer = ReplayBuffer(device=device, **{**preset.buffer, "check_nan": self._check_nan,
+                                                    **self._overrides["buffer"]})
         try:
             agent = self._make_agent(buffer, **self._overridden(preset.agent))
             self._buffer, self._agent = buffer, agent
