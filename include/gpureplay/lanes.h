@@ -11,7 +11,7 @@
  * The id of a transition is t x lanes + lane, where t counts the steps of all lanes from 0. A transition is drawn once
  * its next observation is known: with the step after it or, where the environment resets itself in the same step, with
  * the final observation that was given. Final observations lie in a ring of their own, with room for those of episodes
- * of 64 steps and more, and of two steps in which all lanes end. A transition whose final observation was overwritten
+ * of 24 steps and more, and of two steps in which all lanes end. A transition whose final observation was overwritten
  * is not drawn any more, and is counted. A step that was truncated and came without its final observation is left out,
  * and counted.
  *

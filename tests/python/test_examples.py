@@ -146,6 +146,13 @@ def test_the_replay_alone_prints_what_is_said(capsys):
     assert (names["buffer"].gather(names["ids"]).action == names["old"].action).all()
 
 
+def test_the_page_of_simulators_runs():
+    code = (ROOT / "docs/simulators.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    run = subprocess.run([sys.executable, "-c", code + "print(target.shape, (batch['id'] >= 0).all())"],
+                         capture_output=True, text=True, timeout=100, env=environment())
+    assert (run.returncode, run.stdout) == (0, "(256,) True\n"), run.stderr
+
+
 def test_sequences_have_the_shapes_that_are_said():
     pytest.importorskip("gymnasium")
     batch = names_of(GUIDE[2])["batch"]
@@ -192,11 +199,12 @@ def test_a_training_in_a_game_of_atari(tmp_path):
 
 def test_every_block_of_a_page_is_one_that_is_run():
     """GUIDE[1] by test_torchrl.py, those of ape-x.md by test_apex.py, that of dqn-lambda.md by test_train.py, and the
-    first of distributed.md by test_ray.py. Its second, which needs Ray Tune, is run by hand."""
+    first of distributed.md by test_ray.py. Its second, which needs Ray Tune, is run by hand; that of simulators.md
+    needs a GPU, and its first is run above."""
     pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
     count = {page: len(blocks_of(page)) for page in pages if blocks_of(page)}
     assert count == {"README.md": 2, "docs/python.md": 8, "docs/training.md": 1, "docs/distributed.md": 2,
-                     "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1}
+                     "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 2}
 
 
 def test_frames_by_priority():

@@ -31,6 +31,7 @@ A whole training is one call, which acts, fills a buffer and trains in threads o
 The main names:
 
     ReplayBuffer    the transitions: add, extend, sample, gather, update_priorities, save, load, config
+    LaneBuffer      the transitions of simulators on the device, which never pass the host: add, sample, gather
     DQN             the learner: act, train, stats, weights, save, load, config
     train           a whole training: environments, buffer, learner, files, evaluations
     Run             the same over a buffer and a learner of your own: advance, evaluate, save, load, stats
@@ -65,6 +66,7 @@ from ._ddpg import DDPG, DDPGStats
 from ._device import Device, DeviceInfo
 from ._ga3c import GA3C, GA3CEvent, GA3CStats
 from ._handle import FileInfo, file_info
+from ._lanes import LaneBuffer, LaneStats
 from ._learner import DQN, LearnerStats, Weights
 from ._library import (Closed, DeviceError, Evicted, FileError, GpureplayError, Interrupted, InvalidArgument,
                        OutOfMemory, TooFew, Unavailable, WouldBlock, lib)
@@ -79,7 +81,8 @@ __version__: str = lib.gpur_version().decode()
 __all__ = [
     "Acted", "ActedByPolicy", "ActorCritic", "ActorCriticLosses", "Apex", "ApexEvent", "ApexStats", "Array", "Batch",
     "Closed", "DDPG", "DDPGStats", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted", "FileError",
-    "FileInfo", "GA3C", "GA3CEvent", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats",
+    "FileInfo", "GA3C", "GA3CEvent", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument", "LaneBuffer",
+    "LaneStats", "LearnerStats",
     "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent",
     "RunStats", "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer",
     "file_info", "preset", "show_config", "train",

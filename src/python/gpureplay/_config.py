@@ -195,6 +195,17 @@ def make_spec(given: list[Field], capacity: Any, preset: Any, settings: Settings
     return Spec(config, fields, given, taken, sequences)
 
 
+def lane_config(fields: list[Field], num_lanes: Any, steps: Any, autoreset: int, settings: Settings
+                ) -> _c_api.ReplayConfig:
+    """What the library needs for a buffer of lanes. `settings` are some of BUFFER_SETTINGS."""
+    lanes = integer("num_lanes", num_lanes, 1, _c_api.MAX_LANES)
+    kept = integer("steps", steps, 2, 2**40 // lanes)
+    config = _replay_config(None, lanes * kept, settings)
+    config.layout, config.lane_autoreset, config.lanes, config.lane_steps = _c_api.LAYOUT_LANES, autoreset, lanes, kept
+    config.fields, config.field_count = to_c(fields), len(fields)
+    return config
+
+
 def _add_previous(fields: list[Field]) -> None:
     names = [field.name for field in fields]
     if "previous" not in names:

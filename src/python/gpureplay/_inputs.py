@@ -142,7 +142,7 @@ def _from_cuda_interface(name: str, value: Any) -> DeviceArray:
 
 def _from_dlpack(field: Field, value: Any, device: StreamWaiter | None,
                  stream: int | None) -> np.ndarray | DeviceArray:
-    _refuse_gradient(field.name, value)
+    refuse_gradient(field.name, value)
     value = _without_negative_bit(value)
     try:
         kind, _ = value.__dlpack_device__()
@@ -178,7 +178,7 @@ def _current_torch_stream(value: Any) -> int | None:
     return stream_of(torch.cuda.current_stream(value.device)) if is_tensor else None
 
 
-def _refuse_gradient(name: str, value: Any) -> None:
+def refuse_gradient(name: str, value: Any) -> None:
     if getattr(value, "requires_grad", False):
         raise ValueError(f"{name} is a tensor that needs a gradient; it must be one that does not: {name}.detach()")
 

@@ -13,8 +13,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "tuner": ("none", "paper", "code"), "log": ("add", "max", "softmax"),
     "act": ("latest", "previous", "target"), "upload": ("copy", "scatter"), "flush": ("auto", "manual"),
     "when_full": ("wait", "error"), "weight_norm": ("batch", "memory", "none"),
-    "step_kernel": ("auto", "libraries", "fused"), "layout": ("rows", "frames"), "stack_axis": ("first", "last"),
-    "stack_pad": ("zero", "repeat"), "eviction": ("oldest", "priority"),
+    "step_kernel": ("auto", "libraries", "fused"), "layout": ("rows", "frames", "lanes"),
+    "stack_axis": ("first", "last"), "stack_pad": ("zero", "repeat"), "eviction": ("oldest", "priority"),
     "first_priority": ("window", "ever"),
     "head": ("q", "dueling", "softmax_value", "tanh_action"),
     "activation": _ACTIVATIONS, "hidden_activation": _ACTIVATIONS, "init": ("fan_in", "glorot", "normal"),
@@ -39,7 +39,8 @@ _CONSTANTS = {"EVICT_BY_PRIORITY": 'eviction="priority"', "EVICT_OLDEST": '"olde
               "UNIFORM_DISTINCT": "distinct=True", "UNIFORM": "neither prioritized nor distinct",
               "PRIORITIZED_STRATIFIED": "prioritized=True", "PRIORITIZED_INDEPENDENT": "prioritized=True",
               "PRIORITIZED_": "prioritized=True", "SOURCE_AUTO": "the default", "LAYOUT_FRAMES": 'layout="frames"',
-              "LAYOUT_ROWS": 'layout="rows"', "MATH_FP32": 'math="fp32"', "WEIGHTS_ONLINE": "the online weights",
+              "LAYOUT_ROWS": 'layout="rows"', "LAYOUT_LANES": "that of a LaneBuffer",
+              "MATH_FP32": 'math="fp32"', "WEIGHTS_ONLINE": "the online weights",
               "WEIGHTS_TARGET": "those of the target network", "RMSPROP_": "an rmsprop", "ESTIMATOR_PENG": '"peng"',
               "QUEUE_WAIT": '"wait"', "FLOAT32": "float32", "UINT8": "uint8", "INT32": "int32", "INT64": "int64"}
 _PREFIXES = re.compile(r"^(?:ACT|AUTORESET|CACHE|ESTIMATOR|EXECUTOR|FIRST_PRIORITY|FLUSH|HEAD|INIT|INPUT|LAYOUT|LOG"
@@ -48,7 +49,9 @@ _PREFIXES = re.compile(r"^(?:ACT|AUTORESET|CACHE|ESTIMATOR|EXECUTOR|FIRST_PRIORI
 # Functions, and the objects whose methods most of them are.
 _FUNCTIONS = {"gpur_policy_create": "Policy", "gpur_policy_load": "`Policy.load`", "gpur_device_open": "Device",
               "gpur_writer_step": "`add`", "gpur_writer_step_ex": "`add`", "gpur_writer_reset": "`reset`",
-              "gpur_writer_append_fields": "`extend`"}
+              "gpur_writer_append_fields": "`extend`", "gpur_replay_add_lanes": "`add`",
+              "gpur_replay_draw_lanes": "`sample`", "gpur_replay_update_lanes": "`update_priorities`",
+              "gpur_replay_get_lane_stats": "`stats`"}
 _OBJECTS = {"replay": "ReplayBuffer", "writer": "Writer", "learner": "DQN", "dpg": "DDPG", "policy": "Policy",
             "actor_critic": "ActorCritic", "apex": "Apex", "run": "Run", "ga3c": "GA3C", "device": "Device"}
 

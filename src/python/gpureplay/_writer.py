@@ -91,7 +91,7 @@ def _mode_of_single(env: Any) -> str:
 # same_step: an environment whose episode ends is reset at once. next_obs is then the first observation of the next
 #     episode, and the last one of the old episode comes beside it, in info["final_obs"].
 _TRUNCATED = Field("truncated", (), np.dtype(np.bool_))
-_MODES = ("disabled", "next_step", "same_step")  # in the order of the library's numbers
+AUTORESETS = ("disabled", "next_step", "same_step")  # in the order of the library's numbers
 
 
 class Disabled:
@@ -167,10 +167,15 @@ def _mode_of(given: Any, num_envs: int) -> str:
     disabled for a single one."""
     if given is None:
         return "next_step" if num_envs > 1 else "disabled"
+    return autoreset_name(given)
+
+
+def autoreset_name(given: Any) -> str:
+    """From a name, or from Gymnasium's enum."""
     name = str(getattr(given, "name", given)).lower()
-    if name not in _MODES:
-        raise ValueError(f"autoreset is {given!r}; it must be one of {', '.join(map(repr, _MODES))}, or Gymnasium's "
-                         "AutoresetMode")
+    if name not in AUTORESETS:
+        raise ValueError(f"autoreset is {given!r}; it must be one of {', '.join(map(repr, AUTORESETS))}, or "
+                         "Gymnasium's AutoresetMode")
     return name
 
 
@@ -737,5 +742,5 @@ def _open_writer(buffer: Buffer, num_envs: int, mode: str, address: int) -> None
     config.num_envs, config.observations = num_envs, buffer._spec.observations
     config.link_appends = buffer._spec.sequences
     if buffer._tracks_episodes:
-        config.autoreset = _MODES.index(mode)
+        config.autoreset = AUTORESETS.index(mode)
     buffer._call(lib.gpur_writer_open, ctypes.addressof(config), address)  # type: ignore[attr-defined]

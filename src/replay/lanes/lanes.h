@@ -15,7 +15,7 @@
 
 /* Final observations that there is room for: as many as lanes that end in two steps, or so many of the rows. Episodes
  * of so many steps and more lose none. */
-enum { GPUR_LANE_EPISODE = 64 };
+enum { GPUR_LANE_EPISODE = 24 };
 
 /* A field of the schema. */
 typedef enum gpur_lane_role {

@@ -82,7 +82,7 @@ gpur_status gpur_ring_layout_resolve(gpur_replay_config *c, const gpur_schema *s
         GPUR_TRY(check_observations(c, schema));
     if (c->layout == GPUR_LAYOUT_LANES) {
         c->block_rows = 1; /* nothing is staged */
-        c->max_batch = c->max_batch > 0 ? c->max_batch : gpur_min(GPUR_MAX_LANES, c->capacity);
+        c->max_batch = c->max_batch > 0 ? c->max_batch : GPUR_MAX_LANES;
     }
     if (c->block_rows == 0)
         c->block_rows = gpur_min(DEFAULT_BLOCK_ROWS, gpur_max(1, c->capacity / (stores_frames ? 64 : 16)));

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""The arrays that lanes take and give: PyTorch's, NumPy's, and those of any library that has DLPack or
+__cuda_array_interface__. Nothing is converted or copied: the library reads and writes them where they are."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ._device import Device
+from ._dlpack import DeviceArray
+from ._inputs import (LEGACY_STREAM, address_of, check_device_array, producer_stream, read_array, refuse_gradient,
+                      stream_of)
+from ._library import InvalidArgument
+from ._schema import Field
+
+_FLAG = np.dtype(np.bool_)
+
+
+def _is_dtype(field: Field, dtype: Any, of: dict[np.dtype, Any]) -> bool:
+    return dtype == of[field.dtype] or (field.dtype == _FLAG and dtype == of[np.dtype(np.uint8)])
+
+
+def _refuse(field: Field, what: str, wanted: str) -> NoReturn:
+    raise ValueError(f"{field.name} {what}; it must be {wanted}")
+
+
+def _check_shape(field: Field, shape: tuple[int, ...], count: int) -> None:
+    if shape != (count, *field.shape):
+        _refuse(field, f"has shape {shape}", str((count, *field.shape)))
+
+
+class Kind:
+    """The arrays of one library, in one call."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """A new array."""
+        raise NotImplementedError
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        raise NotImplementedError
+
+    def address(self, field: Field, array: Any, count: int) -> int:
+        """That of an array (count, ...) that is read."""
+        raise NotImplementedError
+
+    def out_address(self, field: Field, array: Any, count: int) -> int:
+        """That of one that is written."""
+        return self.address(field, array, count)
+
+    def stream(self, given: Any) -> int | None:
+        """The stream to enqueue on. None: the library's own, whose work is waited for."""
+        return stream_of(given)
+
+    def of_outputs(self) -> Kind:
+        """What new arrays are when these were given."""
+        return self
+
+
+class NumpyArrays(Kind):
+    """Arrays in host memory, for the CPU: NumPy's, or such as it can read without a copy."""
+
+    _dtypes = {np.dtype(dtype): np.dtype(dtype) for dtype in (np.float32, np.float16, np.uint8, np.int32, np.int64,
+                                                              np.bool_)}
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return np.empty(shape, dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return np.zeros(shape, dtype)
+
+    def address(self, field: Field, array: Any, count: int) -> int:
+        found = array if type(array) is np.ndarray else read_array(field, array, None)
+        assert isinstance(found, np.ndarray)  # there is no other memory
+        if not _is_dtype(field, found.dtype, self._dtypes):
+            raise TypeError(f"{field.name} is {found.dtype}; it must be {field.dtype}")
+        _check_shape(field, found.shape, count)
+        if not found.flags.c_contiguous:
+            _refuse(field, f"has strides {found.strides}", f"contiguous: np.ascontiguousarray({field.name})")
+        return address_of(found)
+
+    def out_address(self, field: Field, array: Any, count: int) -> int:
+        if not isinstance(array, np.ndarray) or not array.flags.writeable:
+            raise TypeError(f"out has a {type(array).__name__} as {field.name}; on the CPU it must be an array of "
+                            "NumPy's or PyTorch's that can be written")
+        return self.address(field, array, count)
+
+    def stream(self, given: Any) -> int | None:
+        if given is not None:
+            raise InvalidArgument(f"stream is {given}; on the CPU it must be None")
+        return None
+
+
+class TorchArrays(Kind):
+    """PyTorch's tensors on one device. Work is enqueued on PyTorch's current stream there."""
+
+    def __init__(self, torch: Any, device: Device):
+        self._torch, self._device, self._is_cuda = torch, torch.device(device.name), device.is_cuda
+        self._host = NumpyArrays()
+        self._dtypes = {np.dtype(name): getattr(torch, name) for name in ("float32", "float16", "uint8", "int32",
+                                                                         "int64", "bool")}
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return self._torch.empty(shape, dtype=self._dtypes[dtype], device=self._device)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return self._torch.zeros(shape, dtype=self._dtypes[dtype], device=self._device)
+
+    def address(self, field: Field, array: Any, count: int) -> int:
+        if not isinstance(array, self._torch.Tensor):
+            return self._address_of_other(field, array, count)
+        if not _is_dtype(field, array.dtype, self._dtypes):
+            raise TypeError(f"{field.name} is {array.dtype}; it must be {self._dtypes[field.dtype]}")
+        if array.device != self._device:
+            _refuse(field, f"is on {array.device}", f"on {self._device}")
+        _check_shape(field, tuple(array.shape), count)
+        if not array.is_contiguous() or array.is_neg():
+            _refuse(field, f"has strides {array.stride()}", f"contiguous: {field.name}.contiguous()")
+        refuse_gradient(field.name, array)
+        address: int = array.data_ptr()
+        return address
+
+    def _address_of_other(self, field: Field, array: Any, count: int) -> int:
+        if self._is_cuda:
+            raise TypeError(f"{field.name} is a {type(array).__name__}, and other arrays are PyTorch's; all must be "
+                            "of one library")
+        return self._host.address(field, array, count)
+
+    def stream(self, given: Any) -> int | None:
+        if not self._is_cuda:
+            return self._host.stream(given)
+        return stream_of(self._torch.cuda.current_stream(self._device) if given is None else given) or LEGACY_STREAM
+
+
+class ForeignArrays(Kind):
+    """Arrays of any other library in the memory of a CUDA device, of one call."""
+
+    def __init__(self, kinds: Kinds, device: Device):
+        self._kinds, self._device, self._read = kinds, device, list[DeviceArray]()
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return self.of_outputs().zeros(shape, dtype)
+
+    def address(self, field: Field, array: Any, count: int) -> int:
+        found = read_array(field, array, self._device)
+        if not isinstance(found, DeviceArray):
+            _refuse(field, "is in host memory", f"in the memory of {self._device.name}")
+        check_device_array(found, field)
+        _check_shape(field, found.shape, count)
+        self._read.append(found)
+        return found.address
+
+    def out_address(self, field: Field, array: Any, count: int) -> int:
+        if type(array).__module__.startswith("jax"):
+            raise TypeError(f"out has an array of JAX as {field.name}, which cannot be written; use gpureplay.jax, or "
+                            "leave out `out`")
+        return self.address(field, array, count)
+
+    def stream(self, given: Any) -> int | None:
+        return producer_stream(self._read, stream_of(given))
+
+    def of_outputs(self) -> Kind:
+        return self._kinds.default()
+
+
+class CupyArrays(ForeignArrays):
+    """CuPy's, which can be made, too."""
+
+    def __init__(self, kinds: Kinds, device: Device, cupy: Any):
+        super().__init__(kinds, device)
+        self._cupy = cupy
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return self._cupy.empty(shape, dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return self._cupy.zeros(shape, dtype)
+
+    def of_outputs(self) -> Kind:
+        return CupyArrays(self._kinds, self._device, self._cupy)
+
+
+class Kinds:
+    """Tells the libraries of arrays for one device."""
+
+    def __init__(self, device: Device):
+        self._device, self._numpy = device, NumpyArrays()
+        self._torch: TorchArrays | None = None
+
+    def of(self, array: Any) -> Kind:
+        """The library of an array that was given."""
+        torch: Any = sys.modules.get("torch")
+        if torch is not None and isinstance(array, torch.Tensor):
+            return self._of_torch()
+        if not self._device.is_cuda:
+            return self._numpy
+        cupy: Any = sys.modules.get("cupy")
+        is_cupy = cupy is not None and isinstance(array, cupy.ndarray)
+        return CupyArrays(self, self._device, cupy) if is_cupy else ForeignArrays(self, self._device)
+
+    def default(self) -> Kind:
+        """That of new arrays where none was given that they could be like."""
+        if not self._device.is_cuda:
+            return self._numpy
+        if "torch" in sys.modules:
+            return self._of_torch()
+        if "cupy" in sys.modules:
+            return CupyArrays(self, self._device, sys.modules["cupy"])
+        raise TypeError(f"the buffer is on {self._device.name}, and neither PyTorch nor CuPy is imported, whose arrays "
+                        "the batch could have; import one of them, or give arrays of your own as `out`")
+
+    def _of_torch(self) -> TorchArrays:
+        if self._torch is None:
+            self._torch = TorchArrays(sys.modules["torch"], self._device)
+        return self._torch

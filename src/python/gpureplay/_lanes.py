@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: MIT
+"""Replay of environments that step together on the device, whose experience never passes the host."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _c_api
+from ._config import lane_config
+from ._device import Device, TorchDevice, as_device, caller_depth
+from ._handle import Handle, note_library_threads
+from ._inputs import integer, real
+from ._lane_arrays import Kind, Kinds
+from ._library import InvalidArgument, lib
+from ._schema import Field, fields_of
+from ._writer import AUTORESETS, autoreset_name
+
+_NEXT, _FINAL = "next_", "final_"
+_ENDS = tuple(Field(name, (), np.dtype(np.bool_)) for name in ("terminated", "truncated"))
+_REWARD = Field("reward", (), np.dtype(np.float32))
+_IDS, _PRIORITIES = Field("ids", (), np.dtype(np.int64)), Field("priorities", (), np.dtype(np.float32))
+_OF_DRAW = tuple(Field(name, (), np.dtype(dtype)) for name, dtype in (
+    ("id", np.int64), ("weight", np.float32), ("discount", np.float32), ("steps", np.int32)))
+
+_seeds = itertools.count()  # of buffers that are given none
+
+
+class LaneStats(NamedTuple):
+    """Counts since creation. include/gpureplay/lanes.h describes each."""
+
+    steps: int
+    transitions: int
+    draws: int
+    finals: int
+    without_final: int
+    lost_finals: int
+
+
+def _with_pairs(given: list[Field]) -> list[Field]:
+    """The schema: what every buffer of lanes has is added where it was left out."""
+    fields, names = list(given), {field.name for field in given}
+    for field in (_REWARD, *_ENDS):
+        if field.name not in names:
+            fields.append(field)
+    for field in given:
+        if (field.name == "obs" or field.name.startswith("obs.")) and _NEXT + field.name not in names:
+            fields.append(field._replace(name=_NEXT + field.name))
+    return fields
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Arrays by the names of their fields: those of a dict or a tuple are name.key."""
+    if isinstance(value, (Mapping, tuple)):
+        for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _leaves(f"{name}.{key}", part)
+    elif value is not None:
+        yield name, value
+
+
+class LaneBuffer(Handle):
+    """A ring of the steps of environments that step together, called lanes. Their arrays are handed over on the device,
+    without a copy to the host, and each observation is stored once: a transition's next observation is the lane's next
+    step, or the final one that was given. Transitions of n steps are made when they are drawn.
+
+        buffer = gpureplay.LaneBuffer(4096, 1000, {"obs": ((97,), "float32"), "action": ((29,), "float32")}, n_step=3)
+        buffer.add(obs=obs, action=action, reward=reward, terminated=terminated, truncated=truncated,
+                   final_obs=final_obs)
+        batch = buffer.sample(32768)      # a dict of arrays: obs, action, reward, next_obs, ..., discount, steps, id
+
+    num_lanes: the number of environments, 1 to 65,536. steps: how many steps of each are kept, 2 or more.
+    fields, action_space: a dict of name: (shape, dtype), or an observation and an action space of Gymnasium, as for
+        `ReplayBuffer`. reward (float32), terminated and truncated (bool), and next_obs beside obs are added where they
+        are left out. Any field next_x beside a field x of the same shape and dtype is such a pair: "next_critic_obs"
+        beside "critic_obs", for example. It takes no memory of its own.
+    n_step, gamma: the number of steps of a transition, 1 to 64, and the discount per step. `sample` may take others.
+    autoreset: how the environments reset themselves. "same_step": a step that ends an episode returns the first
+        observation of the next one, and the final one beside it, as those of most simulators do. "next_step": it
+        returns the final observation, and the step after it resets and is no transition. "disabled": they are reset
+        by the caller, between two steps.
+    prioritized, alpha, beta, weight_norm, priority_offset, first_priority: sampling by priority, as for `ReplayBuffer`.
+    reward_clip: rewards are clipped to +- this at the draw; 0: they are not.
+    seed: of sampling; None: as for `ReplayBuffer`. max_batch: the largest batch; default: 65,536.
+    device: as for `ReplayBuffer`.
+
+    Arrays are PyTorch's, CuPy's, JAX's or NumPy's (on the CPU), of the field's dtype, contiguous, and in the device's
+    memory. They are not searched for NaN. On CUDA a call enqueues kernels on PyTorch's current stream, or on `stream`,
+    and nothing else: it may be captured into a CUDA graph, which goes on with each launch as the same calls would. On
+    the CPU a call is done when it returns. In a function that torch.compile takes, `add`, `sample`, `gather` and
+    `update_priorities` are operators, which need PyTorch's arrays.
+
+    One thread at a time calls.
+    """
+
+    _kind = "buffer"
+
+    def __init__(self, num_lanes: int, steps: int, fields: Any, action_space: Any = None, *, n_step: int = 1,
+                 gamma: float = 0.99, autoreset: Any = "same_step", prioritized: bool | str = False,
+                 alpha: float | None = None, beta: float | Sequence[float] | None = None,
+                 weight_norm: str | None = None, priority_offset: float | None = None,
+                 first_priority: str | None = None, reward_clip: float | None = None, seed: int | None = None,
+                 max_batch: int | None = None, device: str | TorchDevice | Device = "auto"):
+        given = locals()
+        self.fields = _with_pairs(fields_of(fields, action_space))
+        settings = {name: given[name] for name in ("n_step", "gamma", "prioritized", "alpha", "beta", "weight_norm",
+                                                   "priority_offset", "first_priority", "reward_clip", "max_batch")}
+        settings["seed"] = next(_seeds) if seed is None else seed
+        mode = AUTORESETS.index(autoreset_name(autoreset))
+        config = lane_config(self.fields, num_lanes, steps, mode, settings)
+        self.num_lanes, self.steps = int(config.lanes), int(config.lane_steps)
+        self.capacity, self.n_step, self.gamma = self.num_lanes * self.steps, int(config.n_step), float(config.gamma)
+        self.max_batch = int(config.max_batch) or _c_api.MAX_LANES
+        self.device, self._is_prioritized = as_device(device), bool(config.prioritized)
+        self._resets_later = config.lane_autoreset == _c_api.AUTORESET_NEXT_STEP
+        self._given = [field._replace(name=self._given_name(field.name)) for field in self.fields]
+        self._order = {field.name: at for at, field in enumerate(self._given)}
+        self._finals = [given.name for given, field in zip(self._given, self.fields) if given.name != field.name]
+        self._may_miss = {"truncated", *self._finals}
+        self._outputs = [*self.fields, *(field for field in _OF_DRAW if field.name != "weight" or self._is_prioritized)]
+        self._inputs, self._places = (ctypes.c_void_p * len(self.fields))(), (ctypes.c_void_p * len(self.fields))()
+        self._kinds, self._is_told = Kinds(self.device), False
+        self._like: Kind | None = None  # what made the arrays that were given last
+        if self.device.is_cuda:
+            note_library_threads()
+        create = functools.partial(self.device._call, lib.gpur_replay_create, ctypes.addressof(config))
+        super().__init__(create, lib.gpur_replay_destroy)
+        self._torch: Any = None
+        if "torch" in sys.modules:
+            from . import _torch_lanes
+            self._torch, self._is_compiling = _torch_lanes.Operators(self), _torch_lanes.is_compiling
+
+    def _given_name(self, name: str) -> str:
+        """What `add` calls a field: final_x in place of next_x."""
+        is_next = name.startswith(_NEXT) and any(field.name == name[len(_NEXT):] for field in self.fields)
+        return _FINAL + name[len(_NEXT):] if is_next else name
+
+    def add(self, *, stream: Any = None, **values: Any) -> None:
+        """Adds a step of all lanes: each field by name, (num_lanes, ...). A Dict or Tuple space's parts are given as a
+        dict or a tuple, or as "obs.key".
+
+        obs: what the lanes saw before they acted.
+        final_obs: what came after the step where it ended an episode; other lanes' are not read. Likewise final_x for
+            each field next_x. Without it a step that was truncated is left out and counted in `stats.without_final`,
+            and one that was terminated has zeros as its next observation. With autoreset="next_step" there is none.
+        truncated: may be left out: none was.
+        stream: CUDA: the stream that has made the arrays, for others than PyTorch's. None: PyTorch's current stream,
+            or for other arrays what they tell; they are waited for.
+
+        ValueError, TypeError: an array is missing or is not as the field needs it. Nothing was added."""
+        arrays = self._in_order(values)
+        if self._torch is not None and self._is_compiling():
+            self._torch.add(arrays)
+        else:
+            self._add_now(arrays, stream)
+
+    def _in_order(self, values: Mapping[str, Any]) -> list[Any]:
+        """The arrays in the order of the fields; None: left out, as final observations and `truncated` may be."""
+        arrays: list[Any] = [None] * len(self.fields)
+        for whole, value in values.items():
+            for name, array in _leaves(whole, value):
+                if name not in self._order:
+                    raise self._unknown(name)
+                arrays[self._order[name]] = array
+        for name, at in self._order.items():
+            if arrays[at] is None and name not in self._may_miss:
+                raise TypeError(f"{name} is missing; `add` needs "
+                                f"{', '.join(name for name in self._order if name not in self._may_miss)}")
+        return arrays
+
+    def _add_now(self, arrays: list[Any], stream: Any) -> None:
+        kind = self._kinds.of(next(array for array in arrays if array is not None))
+        truncated = self._order["truncated"]
+        if arrays[truncated] is None:
+            arrays[truncated] = kind.zeros((self.num_lanes,), np.dtype(np.bool_))
+        for name in self._finals if self._resets_later else ():
+            if arrays[self._order[name]] is not None:
+                raise InvalidArgument(f"{name} is given and autoreset is \"next_step\", where the next step's "
+                                      f"{name[len(_FINAL):]} is the final one; it must be left out")
+        for at, (field, array) in enumerate(zip(self._given, arrays)):
+            self._inputs[at] = None if array is None else kind.address(field, array, self.num_lanes)
+        self._refuse_aliases(self._inputs, list(self._order))
+        self._like = kind
+        self._call(lib.gpur_replay_add_lanes, self._inputs, kind.stream(stream))
+        if not self._is_told:
+            self._tell_of_finals(arrays)
+
+    def _unknown(self, name: str) -> Exception:
+        if name.startswith(_NEXT) and _FINAL + name[len(_NEXT):] in self._order:
+            x = name[len(_NEXT):]
+            return TypeError(f"{name} is given; it is the {x} of the next step. Where an episode ends give what came "
+                             f"last as {_FINAL}{x}")
+        return TypeError(f"{name} is given, and the buffer has no such field; `add` takes {', '.join(self._order)}")
+
+    def _tell_of_finals(self, arrays: list[Any]) -> None:
+        self._is_told = True
+        missing = [name for name in self._finals if arrays[self._order[name]] is None]
+        if missing and not self._resets_later:
+            warnings.warn(f"`add` was given no {', '.join(missing)}: a step that was truncated is left out without it, "
+                          "and one that was terminated has zeros as its next observation; give it, or say "
+                          "autoreset=\"next_step\" if the environments return it before they reset",
+                          RuntimeWarning, stacklevel=caller_depth())
+
+    def _refuse_aliases(self, addresses: Any, names: Sequence[str]) -> None:
+        """Two fields of one memory: one of them would have the other's numbers."""
+        seen: dict[int, str] = {}
+        for name, address in zip(names, addresses):
+            if address and address in seen:
+                raise ValueError(f"{seen[address]} and {name} are the same memory; they must be arrays of their own")
+            seen[address] = name
+
+    def sample(self, batch_size: int, *, n_step: int | None = None, gamma: float | None = None,
+               out: Mapping[str, Any] | None = None, stream: Any = None) -> dict[str, Any]:
+        """Draws batch_size transitions, uniformly or by priority: a dict of arrays (batch_size, ...), of the library
+        whose arrays `add` was given. Before the first `add`, and where those were JAX's, they are NumPy's on the CPU,
+        and on CUDA PyTorch's or CuPy's.
+
+        Beside the fields it has discount, float32: gamma ** steps, or 0 where the task ended; steps, int32: how many
+        steps the transition has, at most n_step, fewer where an episode ends or the newest step is reached; id, int64,
+        -1: there was no transition to draw, and all its numbers are 0; and with priorities weight, float32. A target is
+        reward + discount x the value of next_obs. The last step's terminated and truncated are those of the transition.
+
+        n_step, gamma: in place of the buffer's, in this call.
+        out: the dict of an earlier call, or one of arrays of one's own, for some of these names. They are filled, and
+            the dict is returned. In a graph that a caller captures, and that is launched again, it is this that keeps
+            the arrays where they are.
+        stream: CUDA: see `add`.
+
+        InvalidArgument: batch_size is not 1 to max_batch, or n_step or gamma is out of range."""
+        return self._draw(integer("batch_size", batch_size, 1, self.max_batch), None, n_step, gamma, out, stream)
+
+    def gather(self, ids: Any, *, n_step: int | None = None, gamma: float | None = None,
+               out: Mapping[str, Any] | None = None, stream: Any = None) -> dict[str, Any]:
+        """The transitions of these ids, (count,) int64 on the device, as `sample` gives them: t x num_lanes + lane,
+        where t counts the steps of all lanes from 0. That of a transition that cannot be drawn (any more) becomes -1.
+        With priorities weight is 1."""
+        return self._draw(len(ids), ids, n_step, gamma, out, stream)
+
+    def _draw(self, count: int, ids: Any, n_step: int | None, gamma: float | None, out: Mapping[str, Any] | None,
+              stream: Any) -> dict[str, Any]:
+        steps = self.n_step if n_step is None else integer("n_step", n_step, 1, _c_api.MAX_N_STEP)
+        factor = self.gamma if gamma is None else real("gamma", gamma)
+        if not 0.0 <= factor <= 1.0:
+            raise InvalidArgument(f"gamma is {gamma}; it must be 0 to 1")
+        if self._torch is not None and self._is_compiling():
+            batch: dict[str, Any] = self._torch.draw(count, ids, steps, factor, out)
+            return batch
+        return self._draw_now(count, ids, steps, factor, out, stream)
+
+    def _draw_now(self, count: int, ids: Any, n_step: int, gamma: float, out: Mapping[str, Any] | None,
+                  stream: Any) -> dict[str, Any]:
+        kind = self._kind_of_draw(ids, out)
+        batch = self._new_batch(kind, count) if out is None else out
+        unknown = [name for name in batch if all(field.name != name for field in self._outputs)]
+        if unknown:
+            raise TypeError(f"out has {', '.join(unknown)}; it may have "
+                            f"{', '.join(field.name for field in self._outputs)}")
+        draw = _c_api.LaneDraw()
+        draw.count, draw.n_step, draw.gamma = count, n_step, gamma
+        draw.ids = None if ids is None else kind.address(_IDS, ids, count)
+        for at, field in enumerate(self.fields):
+            self._places[at] = kind.out_address(field, batch[field.name], count) if field.name in batch else None
+        self._refuse_aliases(self._places, [f"{field.name} of out" for field in self.fields])
+        draw.fields = ctypes.addressof(self._places)
+        for field in _OF_DRAW:
+            if field.name in batch:
+                setattr(draw, field.name, kind.out_address(field, batch[field.name], count))
+        self._call(lib.gpur_replay_draw_lanes, ctypes.addressof(draw), kind.stream(stream))
+        return batch if isinstance(batch, dict) else dict(batch)
+
+    def _kind_of_draw(self, ids: Any, out: Mapping[str, Any] | None) -> Kind:
+        if out:
+            return self._kinds.of(next(iter(out.values())))
+        if ids is not None:
+            return self._kinds.of(ids).of_outputs()
+        return self._kinds.default() if self._like is None else self._like.of_outputs()
+
+    def _new_batch(self, kind: Kind, count: int) -> dict[str, Any]:
+        return {field.name: kind.empty((count, *field.shape), field.dtype) for field in self._outputs}
+
+    def update_priorities(self, ids: Any, priorities: Any, *, stream: Any = None) -> None:
+        """Gives transitions new priorities: (count,) int64 and (count,) float32 on the device, count at most max_batch.
+        Absolute values count; what is NaN or infinite is skipped and counted in `priority_stats`, as are transitions
+        that cannot be drawn any more and the id -1."""
+        if not self._is_prioritized:
+            raise InvalidArgument("this buffer has no priorities; make it with prioritized=True or \"independent\"")
+        if self._torch is not None and self._is_compiling():
+            self._torch.update(ids, priorities)
+        else:
+            self._update_now(ids, priorities, stream)
+
+    def _update_now(self, ids: Any, priorities: Any, stream: Any) -> None:
+        count = len(ids)
+        if not 1 <= count <= self.max_batch:
+            raise InvalidArgument(f"ids has {count} numbers; they must be 1 to max_batch = {self.max_batch}")
+        kind = self._kinds.of(ids)
+        self._call(lib.gpur_replay_update_lanes, count, kind.address(_IDS, ids, count),
+                   kind.address(_PRIORITIES, priorities, count), kind.stream(stream))
+
+    @property
+    def stats(self) -> LaneStats:
+        """Counts, when the work that was enqueued before is done, for which this waits."""
+        stats = _c_api.LaneStats()
+        self._call(lib.gpur_replay_get_lane_stats, ctypes.addressof(stats), self._stream_now())
+        return LaneStats(*(getattr(stats, name) for name in LaneStats._fields))
+
+    def _stream_now(self) -> int | None:
+        return None if self._like is None else self._like.stream(None)
+
+    def __len__(self) -> int:
+        """The number of transitions that can be drawn. The call waits, as `stats` does."""
+        return self.stats.transitions
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<gpureplay.LaneBuffer, closed>"
+        return f"<gpureplay.LaneBuffer of {self.num_lanes} lanes x {self.steps} steps on {self.device.name}>"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Lanes as operators of PyTorch, for functions that torch.compile takes. Each changes `token`, a tensor that a buffer
+has for this alone: so PyTorch keeps the calls, and keeps them in order. Batches are made where they are drawn, by
+torch.empty, so that a graph plans their memory."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ._library import Closed
+
+if TYPE_CHECKING:
+    from ._lanes import LaneBuffer
+
+is_compiling = torch.compiler.is_compiling
+_buffers: list[weakref.ref[LaneBuffer]] = []  # by their numbers in graphs
+
+_library = torch.library.Library("gpureplay", "DEF")
+_library.define("add_lanes(Tensor(a!) token, int buffer, Tensor?[] values) -> ()")
+_library.define("draw_lanes(Tensor(a!) token, int buffer, int n_step, float gamma, Tensor? ids, Tensor(b!)[] out, "
+                "str[] names) -> ()")
+_library.define("update_lanes(Tensor(a!) token, int buffer, Tensor ids, Tensor priorities) -> ()")
+
+
+def _of(number: int) -> LaneBuffer:
+    buffer = _buffers[number]()
+    if buffer is None:
+        raise Closed("the buffer of lanes that this function was compiled with is gone; compile it with another")
+    return buffer
+
+
+def _add(_token: Any, number: int, values: list[Any]) -> None:
+    _of(number)._add_now(values, None)
+
+
+def _draw(_token: Any, number: int, n_step: int, gamma: float, ids: Any, out: list[Any], names: list[str]) -> None:
+    _of(number)._draw_now(len(out[0]), ids, n_step, gamma, dict(zip(names, out)), None)
+
+
+def _update(_token: Any, number: int, ids: Any, priorities: Any) -> None:
+    _of(number)._update_now(ids, priorities, None)
+
+
+def _nothing(*_: Any) -> None:
+    """What an operator returns, which is all that a compiler needs to know."""
+
+
+for _name, _function in ("add_lanes", _add), ("draw_lanes", _draw), ("update_lanes", _update):
+    for _key in "CPU", "CUDA":
+        _library.impl(_name, _function, _key)
+    torch.library.register_fake(f"gpureplay::{_name}", _nothing, lib=_library)
+
+
+class Operators:
+    """The operators of one buffer."""
+
+    def __init__(self, buffer: LaneBuffer):
+        _buffers.append(weakref.ref(buffer))
+        self._number, self._device = len(_buffers) - 1, torch.device(buffer.device.name)
+        self._token = torch.zeros((), dtype=torch.int64, device=self._device)
+        torch._dynamo.mark_static_address(self._token)  # CUDA graphs may change it where it is
+        self._new = [(field.name, field.shape, getattr(torch, field.dtype.name)) for field in buffer._outputs]
+
+    def add(self, values: list[Any]) -> None:
+        torch.ops.gpureplay.add_lanes(self._token, self._number, values)
+
+    def draw(self, count: int, ids: Any, n_step: int, gamma: float, out: dict[str, Any] | None) -> dict[str, Any]:
+        if out is None:
+            out = {name: torch.empty((count, *shape), dtype=dtype, device=self._device)
+                   for name, shape, dtype in self._new}
+        torch.ops.gpureplay.draw_lanes(self._token, self._number, n_step, gamma, ids, list(out.values()), list(out))
+        return out
+
+    def update(self, ids: Any, priorities: Any) -> None:
+        torch.ops.gpureplay.update_lanes(self._token, self._number, ids, priorities)

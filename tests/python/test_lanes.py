@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: MIT
+"""Lanes from Python: arrays of each library, their names, what is refused, and functions that PyTorch compiles. That
+each row is right is shown in C (tests/replay/lanes)."""
+
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+
+import gpureplay
+
+LANES, STEPS = 6, 16
+FIELDS = {"obs": ((3,), "float32"), "action": ((), "int32"), "tag": ((), "int64")}
+
+
+def make(**settings):
+    return gpureplay.LaneBuffer(LANES, STEPS, FIELDS, **{"device": "cpu", "seed": 1, **settings})
+
+
+def step_of(t):
+    """Step t: values that tell step and lane. Lane 1 terminates at every fifth step, lane 2 is truncated at every
+    seventh."""
+    ids = t * LANES + np.arange(LANES)
+    ends = np.zeros((2, LANES), bool)
+    ends[0, 1], ends[1, 2] = t % 5 == 4, t % 7 == 6
+    obs = np.repeat(ids[:, None], 3, axis=1).astype(np.float32)
+    return {"obs": obs, "action": ids.astype(np.int32), "tag": ids, "reward": np.ones(LANES, np.float32),
+            "terminated": ends[0], "truncated": ends[1], "final_obs": -obs}
+
+
+def filled(steps=40, convert=lambda x: x, **settings):
+    buffer = make(**settings)
+    for t in range(steps):
+        buffer.add(**{name: convert(array) for name, array in step_of(t).items()})
+    return buffer
+
+
+def is_known(t, lane, steps):
+    """Whether it is known what came after step t: the newest one must have ended the episode."""
+    step = step_of(t)
+    return t < steps - 1 or step["terminated"][lane] or step["truncated"][lane]
+
+
+def check_rows(batch, steps, n_step=1):
+    """Every row of a batch, by its id. `steps` were added."""
+    batch = {name: np.asarray(array) for name, array in batch.items()}
+    for at, row in enumerate(batch["id"]):
+        t, lane = divmod(int(row), LANES)
+        assert steps - STEPS <= t < steps
+        count = 0
+        while True:
+            step, count = step_of(t + count), count + 1
+            ended = step["terminated"][lane], step["truncated"][lane]
+            if any(ended) or count == n_step or not is_known(t + count, lane, steps):
+                break
+        last = (t + count - 1) * LANES + lane
+        assert batch["tag"][at] == batch["action"][at] == row and (batch["obs"][at] == row).all()
+        assert (batch["next_obs"][at] == (-last if any(ended) else last + LANES)).all()
+        assert (batch["terminated"][at], batch["truncated"][at]) == ended
+        assert batch["steps"][at] == count
+        assert batch["reward"][at] == pytest.approx(sum(0.5 ** k for k in range(count)))
+        assert batch["discount"][at] == (0 if ended[0] else np.float32(0.5 ** count))
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_batches_have_what_was_added(n_step):
+    buffer = filled(gamma=0.5, n_step=n_step)
+    check_rows(buffer.sample(200), 40, n_step)
+    assert buffer.stats.steps == 40 and buffer.stats.draws == 1 and buffer.stats.finals == 8 + 5
+    assert len(buffer) == buffer.stats.transitions == (STEPS - 1) * LANES + 1  # lane 1 ended with the newest step
+    check_rows(buffer.sample(200, n_step=2, gamma=0.5), 40, 2)
+
+
+def test_the_same_seed_draws_the_same_and_others_do_not():
+    first, second, other = filled(), filled(), filled(seed=2)
+    for _ in range(3):
+        ids = first.sample(64)["id"]
+        assert (second.sample(64)["id"] == ids).all() and (other.sample(64)["id"] != ids).any()
+
+
+def test_a_batch_can_be_filled_again_and_ids_find_their_rows():
+    buffer = filled()
+    batch = buffer.sample(32)
+    assert (list(batch) == [*FIELDS, "reward", "terminated", "truncated", "next_obs", "id", "discount", "steps"])
+    before = {name: array.copy() for name, array in batch.items()}
+    assert buffer.sample(32, out=batch) is batch and (before["id"] != batch["id"]).any()
+    again = buffer.gather(before["id"])
+    assert all((again[name] == before[name]).all() for name in before)
+    some = {"reward": np.empty(2, np.float32), "id": np.empty(2, np.int64)}
+    assert buffer.gather(np.array([-5, 40 * LANES - 5]), out=some)["id"].tolist() == [-1, 40 * LANES - 5]
+    assert some["reward"].tolist() == [0, 1]
+
+
+def test_an_empty_buffer_gives_rows_that_say_so():
+    batch = make().sample(4)
+    assert (batch["id"] == -1).all() and not batch["obs"].any() and not batch["discount"].any()
+
+
+def test_priorities_are_followed():
+    buffer = filled(prioritized=True, alpha=1.0, priority_offset=0.0)
+    ids = np.unique(buffer.sample(500)["id"])
+    buffer.update_priorities(ids, np.where(ids % LANES == 3, -8, 1).astype(np.float32))  # absolute values count
+    batch = buffer.sample(2000)
+    share = (batch["id"] % LANES == 3).mean()
+    assert abs(share - 8 / 13) < 0.05
+    high = batch["weight"][batch["id"] % LANES == 3]
+    assert (batch["weight"] <= 1).all() and high.max() < batch["weight"].max()
+    with pytest.raises(gpureplay.InvalidArgument, match="this buffer has no priorities"):
+        make().update_priorities(ids, ids.astype(np.float32))
+
+
+def test_spaces_with_parts_give_a_field_for_each():
+    spaces = gymnasium.spaces
+    buffer = gpureplay.LaneBuffer(2, 4, spaces.Dict(a=spaces.Box(-9, 9, (2,)), b=spaces.Discrete(5)),
+                                  spaces.Box(-1, 1, (1,)), device="cpu")
+    for t in range(3):
+        obs = {"a": np.full((2, 2), t, np.float32), "b": np.full(2, t)}
+        final = {"a": np.full((2, 2), 8, np.float32), "b": np.full(2, 4)}
+        buffer.add(obs=obs, action=np.zeros((2, 1), np.float32), reward=np.zeros(2, np.float32),
+                   terminated=np.array([t == 0, False]), final_obs=final)
+    batch = buffer.gather(np.array([0, 1, 2]))
+    assert batch["next_obs.a"].tolist() == [[8, 8], [1, 1], [2, 2]] and batch["next_obs.b"].tolist() == [4, 1, 2]
+
+
+def test_other_pairs_are_stored_once_too():
+    fields = {"obs": ((2,), "float32"), "critic_obs": ((4,), "float16"), "next_critic_obs": ((4,), "float16"),
+              "action": ((), "int32")}
+    buffer = gpureplay.LaneBuffer(1, 8, fields, device="cpu")
+    for t in range(4):
+        buffer.add(obs=np.full((1, 2), t, np.float32), critic_obs=np.full((1, 4), t, np.float16),
+                   action=np.zeros(1, np.int32), reward=np.zeros(1, np.float32), terminated=np.array([t == 1]),
+                   final_obs=np.full((1, 2), 50, np.float32), final_critic_obs=np.full((1, 4), 60, np.float16))
+    batch = buffer.gather(np.arange(3))
+    assert batch["next_critic_obs"][:, 0].tolist() == [1, 60, 3] and batch["next_obs"][:, 0].tolist() == [1, 50, 3]
+
+
+def test_environments_that_reset_in_the_next_step():
+    buffer = make(autoreset="next_step")
+    for t in range(10):
+        step = step_of(t)
+        buffer.add(**{name: step[name] for name in step if name != "final_obs"})
+    batch = buffer.sample(300)
+    assert 4 * LANES + 1 in batch["id"] and 5 * LANES + 1 not in batch["id"]  # the step that resets
+    at = batch["id"].tolist().index(4 * LANES + 1)
+    assert batch["terminated"][at] and (batch["next_obs"][at] == 5 * LANES + 1).all()
+    with pytest.raises(gpureplay.InvalidArgument, match='final_obs is given and autoreset is "next_step"'):
+        buffer.add(**step_of(10))
+
+
+def test_a_truncation_without_its_final_observation_is_left_out_and_said():
+    buffer = make()
+    with pytest.warns(RuntimeWarning, match="`add` was given no final_obs: a step that was truncated is left out"):
+        for t in range(10):
+            step = step_of(t)
+            buffer.add(**{name: step[name] for name in step if name != "final_obs"})
+    assert buffer.stats.without_final == 1 and 6 * LANES + 2 not in buffer.sample(300)["id"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(autoreset="next_step").add(**{name: value for name, value in step_of(0).items() if name != "final_obs"})
+
+
+def changed(**changes):
+    values = {**step_of(0), **changes}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@pytest.mark.parametrize(("values", "error", "words"), [
+    (changed(obs=np.zeros((LANES, 3))), TypeError, "obs is float64; it must be float32"),
+    (changed(obs=np.zeros((LANES, 4), np.float32)), ValueError, r"obs has shape \(6, 4\); it must be \(6, 3\)"),
+    (changed(obs=np.zeros((LANES + 1, 3), np.float32)), ValueError, r"obs has shape \(7, 3\); it must be \(6, 3\)"),
+    (changed(obs=np.zeros((3, LANES), np.float32).T), ValueError, "obs has strides .* np.ascontiguousarray"),
+    (changed(obs=None), TypeError, "obs is missing; `add` needs obs, action, tag, reward, terminated"),
+    (changed(terminated=None), TypeError, "terminated is missing"),
+    (changed(next_obs=np.zeros((LANES, 3), np.float32)), TypeError, "next_obs is given; it is the obs of the next"),
+    (changed(colour=np.zeros(LANES)), TypeError, "colour is given, and the buffer has no such field; `add` takes obs"),
+    (changed(obs=(same := np.zeros((LANES, 3), np.float32)), final_obs=same), ValueError,
+     "obs and final_obs are the same memory"),
+    (changed(stream=5), gpureplay.InvalidArgument, "stream is 5; on the CPU it must be None"),
+])
+def test_arrays_that_do_not_fit_are_refused(values, error, words):
+    buffer = make()
+    with pytest.raises(error, match=words):
+        buffer.add(**values)
+    assert buffer.stats.steps == 0
+
+
+@pytest.mark.parametrize(("settings", "error", "words"), [
+    ({"num_lanes": 0}, ValueError, "num_lanes is 0; it must be 1 to 65536"),
+    ({"num_lanes": 65537}, ValueError, "num_lanes is 65537; it must be 1 to 65536"),
+    ({"steps": 1}, ValueError, "steps is 1; it must be 2"),
+    ({"n_step": 65}, ValueError, "n_step is 65; it must be 1 to 64"),
+    ({"gamma": 1.5}, ValueError, "gamma is 1.5"),
+    ({"autoreset": "later"}, ValueError, "autoreset is 'later'; it must be one of 'disabled', 'next_step'"),
+    ({"alpha": 0.5}, ValueError, "alpha is 0.5 and the buffer is not prioritized"),
+    ({"fields": {"obs": ((3,), "float32"), "reward": "int32"}}, ValueError, '"reward" is int32 of 4 bytes'),
+    ({"fields": {"obs": ((3,), "float32"), "discount": "float32"}}, ValueError, 'has a field "discount"'),
+])
+def test_settings_that_do_not_fit_are_refused(settings, error, words):
+    with pytest.raises(error, match=words):
+        gpureplay.LaneBuffer(**{"num_lanes": LANES, "steps": STEPS, "fields": FIELDS, "device": "cpu", **settings})
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda b: b.sample(0), ValueError, "batch_size is 0; it must be 1 to 65536"),
+    (lambda b: b.sample(65537), ValueError, "batch_size is 65537; it must be 1 to 65536"),
+    (lambda b: b.sample(4, n_step=0), ValueError, "n_step is 0; it must be 1 to 64"),
+    (lambda b: b.sample(4, gamma=-0.1), ValueError, "gamma is -0.1; it must be 0 to 1"),
+    (lambda b: b.sample(4, out={"obs": np.zeros((5, 3), np.float32)}), ValueError,
+     r"obs has shape \(5, 3\); it must be \(4, 3\)"),
+    (lambda b: b.sample(4, out={"colour": np.zeros(4)}), TypeError, "out has colour; it may have obs, "),
+    (lambda b: b.sample(4, out={"obs": bytearray(48)}), TypeError, "out has a bytearray as obs"),
+    (lambda b: b.sample(4, out={"obs": (o := np.zeros((4, 3), np.float32)), "next_obs": o}), ValueError,
+     "obs of out and next_obs of out are the same memory"),
+    (lambda b: b.gather(np.zeros(3, np.int32)), TypeError, "ids is int32; it must be int64"),
+])
+def test_draws_that_do_not_fit_are_refused(call, error, words):
+    buffer = filled()
+    with pytest.raises(error, match=words):
+        call(buffer)
+    assert buffer.stats.draws == 0
+
+
+def test_a_closed_buffer_says_so():
+    buffer = filled()
+    buffer.close()
+    for call in (lambda: buffer.add(**step_of(0)), lambda: buffer.sample(2), lambda: buffer.stats):
+        with pytest.raises(gpureplay.Closed, match="this buffer was closed"):
+            call()
+
+
+def test_arrays_of_jax_are_read_where_they_are():
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(True):
+        check_rows(filled(convert=jax.numpy.asarray, gamma=0.5).sample(100), 40)
+
+
+def test_tensors_are_read_and_given():
+    torch = pytest.importorskip("torch")
+    buffer = filled(convert=torch.from_numpy, gamma=0.5, n_step=2)
+    batch = buffer.sample(100)
+    assert all(isinstance(array, torch.Tensor) for array in batch.values())
+    check_rows(batch, 40, 2)
+    for values, error, words in (
+            ({"obs": torch.zeros((LANES, 3), dtype=torch.float64)}, TypeError,
+             "obs is torch.float64; it must be torch."),
+            ({"obs": torch.zeros((3, LANES)).T}, ValueError, r"obs has strides .*obs.contiguous\(\)"),
+            ({"obs": torch.zeros((LANES, 3), requires_grad=True)}, ValueError,
+             "obs is a tensor that needs a gradient")):
+        with pytest.raises(error, match=words):
+            buffer.add(**{**{name: torch.from_numpy(array) for name, array in step_of(0).items()}, **values})
+
+
+def test_a_function_that_pytorch_compiles_does_what_its_calls_do():
+    torch = pytest.importorskip("torch")
+
+    def loop(buffer, step, out):
+        buffer.add(**step)
+        batch = buffer.sample(32)
+        buffer.update_priorities(batch["id"], batch["obs"].abs().sum(1) + 1)
+        buffer.sample(32, n_step=2, out=out)
+        return batch
+
+    called, compiled = make(prioritized=True, n_step=3), make(prioritized=True, n_step=3)
+    outs = [{name: torch.from_numpy(array) for name, array in buffer.sample(32).items()}
+            for buffer in (called, compiled)]
+    run = torch.compile(loop, fullgraph=True)
+    for t in range(1000):
+        step = {name: torch.from_numpy(array) for name, array in step_of(t).items()}
+        one, other = loop(called, step, outs[0]), run(compiled, step, outs[1])
+        for batch, same in ((one, other), outs):
+            assert all(torch.equal(batch[name], same[name]) for name in batch)
+    assert called.stats == compiled.stats and compiled.stats.draws == 2001
