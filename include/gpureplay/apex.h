@@ -245,9 +245,11 @@ GPUR_API gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64
 /*
  * Ends a run: asks all actors to end, takes what they still send, without training and without waiting for the limiter,
  * and delivers their events. With `evaluates` 1 the actor that evaluates plays one whole evaluation with the learner's
- * weights before it ends; one that goes on is cut off. Only after the last call of gpur_apex_advance. The
- * run can then be saved, read, destroyed, and finished once more, for an evaluation after a save. Files of workers stay
- * where they are, and gpur_apex_receive_block takes nothing meanwhile.
+ * weights before it ends; one that goes on is cut off. If it is killed by a signal, it is started again; if five times
+ * in a row within a minute and with no episode, or once without `restarts`, the evaluation is missing, which the event
+ * of its end tells, and the call returns GPUR_OK. Only after the last call of gpur_apex_advance. The run can then be
+ * saved, read, destroyed, and finished once more, for an evaluation after a save. Files of workers stay where they are,
+ * and gpur_apex_receive_block takes nothing meanwhile.
  *
  *   errors  those of gpur_apex_advance; GPUR_INVALID_ARGUMENT also if `evaluates` is not 0, or 1 with eval_episodes
  *           above 0. After GPUR_INTERRUPTED with `evaluates` 1 the evaluation is missing, and actors may still be

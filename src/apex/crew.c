@@ -62,13 +62,23 @@ static double wait_of(const gpur_member *member)
     return fmin(0.025 * exp2((double)member->quick_deaths), longest_wait);
 }
 
-/* How the actor ended, for the event; of one that waits for its next start also that. */
+/* 1 if this actor was to play the last evaluation, and is not started again. Under the lock. */
+static int has_given_up_last_evaluation(const gpur_member *member)
+{
+    const gpur_apex *const apex = member->apex;
+    return gpur_member_evaluates(member) && apex->is_finishing && apex->evaluation.is_played && !member->is_wanted;
+}
+
+/* How the actor ended, for the event; of one that waits for its next start, or will have none, also that. */
 static void describe_end(const gpur_member *member, char text[GPUR_APEX_ERROR])
 {
     const gpur_apex *const apex = member->apex;
     const int waits =
         !was_asked(member) && member->quick_deaths > 0 && apex->config.restarts && apex->status == GPUR_OK;
-    if (waits)
+    if (has_given_up_last_evaluation(member))
+        snprintf(text, GPUR_APEX_ERROR, "%.400s; it is not started again, and the last evaluation is missing",
+                 member->error);
+    else if (waits)
         snprintf(text, GPUR_APEX_ERROR,
                  "%.350s (early death number %d in a row; the next start is in %.2g s)", member->error,
                  (int)member->quick_deaths, wait_of(member));
@@ -100,32 +110,33 @@ static void plan_restart(gpur_member *member, int was_killed)
 }
 
 /* 1 if all actors have died again and again, and nothing of one that runs has come. Then none is alive, or will be, as
- * far as one can tell. At the end of a run the one that evaluates is alone. Under the lock. */
+ * far as one can tell. Under the lock. */
 static int are_all_given_up(const gpur_apex *apex)
 {
-    const int32_t first = apex->is_finishing ? GPUR_APEX_EVALUATOR : 0;
-    const int32_t last = apex->is_finishing ? GPUR_APEX_EVALUATOR : GPUR_APEX_EVALUATOR - 1;
     int wanted = 0, given_up = 0;
-    for (int32_t i = first; i <= last; i++) {
+    for (int32_t i = 0; i < GPUR_APEX_MAX_ACTORS; i++) {
         const gpur_member *const m = &apex->members[i];
         wanted += m->is_wanted;
         given_up += m->is_wanted && m->quick_deaths >= QUICK_DEATHS && !(m->is_running && m->has_sent);
     }
-    return wanted > 0 && given_up == wanted && (!gpur_apex_has_workers(apex) || apex->is_finishing);
+    return wanted > 0 && given_up == wanted && !gpur_apex_has_workers(apex);
 }
 
 static void end_run(gpur_member *member, const char *why)
 {
     char error[2 * GPUR_APEX_ERROR];
     const gpur_status status = member->status == GPUR_OK ? GPUR_INVALID_ARGUMENT : member->status;
-    snprintf(error, sizeof error, "%s %d: %s%s", gpur_member_evaluates(member) ? "the actor that evaluates," : "actor",
-             (int)member->place, member->error, why);
+    if (gpur_member_evaluates(member))
+        snprintf(error, sizeof error, "the actor that evaluates: %s%s", member->error, why);
+    else
+        snprintf(error, sizeof error, "actor %d: %s%s", (int)member->place, member->error, why);
     gpur_apex_end(member->apex, status, error);
 }
 
 /* What the death of an actor means to the run. Under the lock. `was_killed`: by a signal, which may come from anyone at
- * any time; so as long as another actor lives the run goes on [Horgan et al. 2018, appendix F]. An environment whose
- * numbers are not finite would show them again, so there is no next start. */
+ * any time; so as long as another actor lives the run goes on [Horgan et al. 2018, appendix F], and a run that has
+ * trained ends without its last evaluation. An environment whose numbers are not finite would show them again, so there
+ * is no next start. */
 static void judge_death(gpur_member *member, int was_killed)
 {
     gpur_apex *const apex = member->apex;
@@ -136,10 +147,12 @@ static void judge_death(gpur_member *member, int was_killed)
         member->is_wanted = 0;
     else if (member->quick_failures >= QUICK_DEATHS)
         end_run(member, " (for the 5th time in a row it died within a minute after its start)");
+    else if (gpur_member_evaluates(member) && apex->is_finishing)
+        member->is_wanted &= member->quick_deaths < QUICK_DEATHS;
     else if (member->quick_deaths >= QUICK_DEATHS && are_all_given_up(apex))
         end_run(member,
                 "; all actors died at least 5 times in a row within a minute after their start, and none is left");
-    if (!apex->config.restarts && apex->running == 0 && !gpur_apex_has_workers(apex))
+    if (!apex->config.restarts && apex->running == 0 && !gpur_apex_has_workers(apex) && !apex->is_finishing)
         end_run(member, "; no actor is left, and restarts is 0");
 }
 

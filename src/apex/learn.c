@@ -291,11 +291,14 @@ static gpur_status await_ends(gpur_apex *apex, int32_t evaluates)
  * them. */
 static void begin_to_finish(gpur_apex *apex, int32_t evaluates)
 {
+    gpur_member *const evaluator = &apex->members[GPUR_APEX_EVALUATOR];
     gpur_mutex_lock(&apex->lock);
     apex->is_finishing = 1;
     for (int32_t i = 0; i < GPUR_APEX_MAX_ACTORS; i++)
         atomic_store(&gpur_shared_counts(&apex->shared, i)->is_asked, 1);
-    apex->members[GPUR_APEX_EVALUATOR].is_wanted = evaluates;
+    evaluator->is_wanted = evaluates;
+    evaluator->quick_deaths = evaluator->quick_failures = 0; /* what was before does not count */
+    evaluator->next = 0.0;
     gpur_apex_ask_to_evaluate(apex, evaluates);
     gpur_mutex_unlock(&apex->lock);
     gpur_crew_wake(apex);

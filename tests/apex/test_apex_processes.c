@@ -453,6 +453,35 @@ TEST(kills_of_all_actors_at_each_start_end_the_run)
     apex_fixture_close(&fixture);
 }
 
+static void check_missing_evaluation(int32_t restarts, int64_t starts)
+{
+    const gpur_device_config device = test_device_config();
+    CHECK_OK(apex_fixture_settings("numbers", &settings));
+    settings.apex.processes = 1;
+    settings.apex.restarts = restarts;
+    settings.apex.eval_episodes = 3;
+    settings.apex.command = apex_fixture_command("test_apex_processes", "evaluator killed", "numbers");
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
+    while (apex_fixture_stats(&fixture).deaths < (restarts ? 6 : 1)) /* which ends no run */
+        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    CHECK_OK(gpur_apex_finish(fixture.apex, 0));
+    const int64_t before = apex_fixture_stats(&fixture).starts;
+    CHECK_OK(gpur_apex_finish(fixture.apex, 1));
+    CHECK_EQUAL(apex_fixture_stats(&fixture).starts, before + starts);
+    CHECK_EQUAL(fixture.kinds[GPUR_APEX_EVALUATION], 0);
+    TEST_REQUIRE(strcmp(fixture.error, "its process was killed by signal 9 (Killed); it is not started again, and the "
+                                       "last evaluation is missing") == 0,
+                 "the evaluator's error is \"%s\"", fixture.error);
+    CHECK_OK(gpur_apex_finish(fixture.apex, 0));
+    apex_fixture_close(&fixture);
+}
+
+TEST(a_last_evaluation_whose_process_is_killed_at_each_start_is_missing_and_the_run_is_whole)
+{
+    check_missing_evaluation(1, 5);
+    check_missing_evaluation(0, 1);
+}
+
 TEST(without_restarts_killed_actors_stay_away)
 {
     const gpur_device_config device = test_device_config();
@@ -493,6 +522,7 @@ int main(int argc, char **argv)
     RUN(an_actor_of_other_settings_ends_the_run_with_both);
     RUN(an_actor_that_is_killed_at_each_start_ends_no_run);
     RUN(kills_of_all_actors_at_each_start_end_the_run);
+    RUN(a_last_evaluation_whose_process_is_killed_at_each_start_is_missing_and_the_run_is_whole);
     RUN(without_restarts_killed_actors_stay_away);
     return test_main_end();
 }

@@ -286,7 +286,8 @@ static gpur_status lie(liar *l, const apex_settings *s)
     gpur_device_config config;
     const gpur_actor_carrier carrier = {l, take_block, take_episode, pull};
     GPUR_TRY(gpur_connection_receive_hello(l->connection, &hello, &fd));
-    if (strcmp(l->kind, "all killed") == 0 || (strcmp(l->kind, "killed") == 0 && hello.settings.place == 1))
+    if (strcmp(l->kind, "all killed") == 0 || (strcmp(l->kind, "killed") == 0 && hello.settings.place == 1) ||
+        (strcmp(l->kind, "evaluator killed") == 0 && hello.settings.place == GPUR_APEX_EVALUATOR))
         (void)raise(SIGKILL);
     GPUR_TRY(gpur_shared_map(&shared, fd, hello.weights_bytes));
     GPUR_TRY(gpur_schema_build(&schema, s->replay.fields, s->replay.field_count));

@@ -70,5 +70,6 @@ const char *const *apex_fixture_command(const char *test, const char *kind, cons
  *   "foreign"  all are of another actor
  *   "noise"    in place of the 5th come bytes that are no message
  *   "exit"     the process ends at once with status 7
- *   "killed"   actor 1 is killed at each of its starts; with "all killed" all actors are */
+ *   "killed"   actor 1 is killed at each of its starts; with "all killed" all actors are, and with "evaluator killed"
+ *              the one that evaluates */
 int apex_fixture_serve(const char *kind, const char *name);
