@@ -51,8 +51,9 @@
  * memory of a GPU are not searched, since that would have to wait for them; nor are observations that a caller acts on.
  * Weights given by a caller, in memory or in a file, must be finite; otherwise they are refused, and the message has
  * the tensor and the number of bad values. A learner whose own numbers are no longer finite has diverged: runs end with
- * that, and calls on it are refused (learner.h). Priorities that are NaN, infinite or negative are skipped and counted
- * (priority.h).
+ * that, and calls on it are refused (learner.h). Priorities that are NaN, infinite or negative are refused where they
+ * come from host memory; of those in device memory the absolute value counts, and NaN and infinity are skipped and
+ * counted (priority.h).
  */
 #ifndef GPUREPLAY_H
 #define GPUREPLAY_H
