@@ -204,7 +204,8 @@ GPUR_API int64_t gpur_policy_version(gpur_policy *policy);
  *   which    GPUR_WEIGHTS_ONLINE or GPUR_WEIGHTS_TARGET
  *
  *   GPUR_INVALID_ARGUMENT  another device, another network (the message has the first tensor that differs, and both
- *                          shapes), another `which`, or NULL. The weights are unchanged
+ *                          shapes), another `which`, NULL, or the learner has diverged (learner.h). The weights are
+ *                          unchanged
  */
 GPUR_API gpur_status gpur_policy_pull(gpur_policy *policy, gpur_learner *learner, int32_t which);
 
@@ -235,7 +236,8 @@ GPUR_API gpur_status gpur_policy_load(gpur_policy *policy, const char *path, con
  *
  *   GPUR_INVALID_ARGUMENT  NULL for the policy or the path, or options that were not initialized
  *   GPUR_OUT_OF_MEMORY     no host memory for the weights
- *   GPUR_FILE_ERROR, GPUR_UNAVAILABLE, GPUR_INTERRUPTED  see checkpoint.h
+ *   GPUR_FILE_ERROR        weights are NaN or infinite, as of a learner that had diverged; or see checkpoint.h
+ *   GPUR_UNAVAILABLE, GPUR_INTERRUPTED  see checkpoint.h
  */
 GPUR_API gpur_status gpur_policy_save(gpur_policy *policy, const char *path, const gpur_checkpoint_options *options);
 

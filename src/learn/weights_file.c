@@ -130,6 +130,8 @@ gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *param
                                    const gpur_checkpoint_options *options)
 {
     image im = {.device = device};
+    GPUR_TRY(
+        gpur_prefix_error(gpur_params_check_numbers(params, "", weights, GPUR_FILE_ERROR), "%s is not written", path));
     gpur_status status = build_image(&im, params, text, weights, version);
     if (status == GPUR_OK)
         status = write_image(&im, path, options);

@@ -10,7 +10,8 @@
 #include "learn/network/params.h"
 #include "learn/network_text.h"
 
-/* Writes `weights`, the array of all parameters in host memory, the number that goes with them, and the network. */
+/* Writes `weights`, the array of all parameters in host memory, the number that goes with them, and the network.
+ * Refuses weights that are not finite, so that they do not take a good file's place. */
 gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *params, const gpur_network_text *text,
                                    const float *weights, int64_t version, const char *path,
                                    const gpur_checkpoint_options *options);
