@@ -121,13 +121,13 @@ typedef struct gpur_train_state {
     int64_t missing_rows;                             /* rows that were missing, over all steps */
     int64_t empty_refreshes;                          /* refreshes of a cache of returns that found no block */
     double beta1_power, beta2_power;                  /* beta1^t and beta2^t of the next step t */
-    double loss_sum;                                  /* over all steps */
+    double loss_sum;                                  /* of all losses that were finite */
     float next_learning_rate;                         /* of the next step */
     int32_t copy_due;                                 /* 1: the next step ends with a target copy */
-    float loss, mean_q, gradient_norm, learning_rate; /* of the last step */
-    uint64_t diverged_at; /* the first step whose loss or mean Q was not finite; 0: there was none */
-    float finite_loss;    /* of the step before that; of the last one if there was none */
-    float reserved;
+    float loss, mean_q, gradient_norm, learning_rate; /* of the last step, or of the step diverged_at */
+    uint64_t diverged_at;     /* the first step that spoiled the network: see finish_step; 0: there was none */
+    float finite_loss;        /* the last loss before that step that was finite; NaN: none is known */
+    uint32_t infinite_losses; /* steps whose loss was not finite, which loss_sum leaves out */
 } gpur_train_state;
 
 /* Floats in one partial sum of squares, whatever the launch shape. */
@@ -173,7 +173,9 @@ typedef struct gpur_finish_step_args {
     const float *invalid; /* (B) 0 or 1 */
     const float *missing; /* (B) 0 or 1; NULL: no row is */
     const float *partial; /* (partials) of gradient_norm, before any clipping */
-    int64_t batch, partials;
+    int64_t batch;
+    int32_t partials;
+    int32_t clips; /* 1: the optimizer clips the gradient, by norm or by value */
     int64_t target_period;
     int64_t target_phase; /* step t = 1, 2, ... ends with a target copy when t % target_period equals this */
     float beta1, beta2;

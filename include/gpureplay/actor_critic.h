@@ -20,7 +20,10 @@
  *
  * `log` says how log(p) is computed where p may be 0. The sum is not divided by the number of rows.
  *
- * Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
+ * A learner has diverged when a train step has spoiled its weights, as learner.h says, with the mean value in the place
+ * of mean Q: gpur_actor_critic_train, gpur_actor_critic_publish and gpur_actor_critic_save refuse it from then on, until
+ * gpur_actor_critic_load. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be
+ * destroyed.
  */
 #ifndef GPUREPLAY_ACTOR_CRITIC_H
 #define GPUREPLAY_ACTOR_CRITIC_H
@@ -123,9 +126,9 @@ typedef struct gpur_actor_critic_losses {
  *   losses  may be NULL; otherwise `size` is set by the caller
  *
  *   GPUR_INVALID_ARGUMENT  a count or an action out of range, an observation or a return that is not finite
- *                          (check_finite; the message has its row), or NULL; nothing is trained. Or the learner has
- *                          diverged: its loss was NaN or infinite in this train step, which was done, and `losses` are
- *                          filled in
+ *                          (check_finite; the message has its row), NULL, or the learner had diverged before; nothing
+ *                          is trained, and `losses` are unchanged. Or the learner has diverged in this train step,
+ *                          which was done, and `losses` are filled in
  */
 GPUR_API gpur_status gpur_actor_critic_train(gpur_actor_critic *learner, const gpur_actor_critic_batch *batch,
                                              gpur_actor_critic_losses *losses);
@@ -136,7 +139,7 @@ GPUR_API gpur_status gpur_actor_critic_train(gpur_actor_critic *learner, const g
  *
  *   policy  on the device of the learner, with an equal network
  *
- *   GPUR_INVALID_ARGUMENT  those of gpur_policy_pull. The policy is unchanged
+ *   GPUR_INVALID_ARGUMENT  those of gpur_policy_pull, or the learner has diverged. The policy is unchanged
  */
 GPUR_API gpur_status gpur_actor_critic_publish(gpur_actor_critic *learner, gpur_policy *policy);
 

@@ -126,10 +126,13 @@ GPUR_API gpur_status gpur_replay_load(gpur_replay *replay, const char *path, con
  *   path      the name of a file in an existing folder
  *   options   may be NULL
  *
- *   GPUR_INVALID_ARGUMENT  NULL for the learner or the path, or options that were not initialized
+ *   GPUR_INVALID_ARGUMENT  NULL for the learner or the path, options that were not initialized, or the learner has
+ *                          diverged (learner.h)
  *   GPUR_FILE_ERROR        see the top of this file; or weights are NaN or infinite, or the optimizer's state has a
- *                          NaN, as gpur_learner_load would refuse: the file that is there stays
+ *                          NaN, as gpur_learner_load would refuse
  *   GPUR_OUT_OF_MEMORY     no memory for the buffer or the header
+ *
+ * After any of them the file that is there stays.
  */
 GPUR_API gpur_status gpur_learner_save(gpur_learner *learner, const char *path, const gpur_checkpoint_options *options);
 
@@ -158,8 +161,7 @@ GPUR_API gpur_status gpur_learner_load(gpur_learner *learner, const char *path, 
  *   path      the name of a file in an existing folder
  *   options   may be NULL
  *
- *   GPUR_INVALID_ARGUMENT  NULL for the learner or the path, or options that were not initialized
- *   GPUR_OUT_OF_MEMORY     no host memory for the weights
+ *   errors                 those of gpur_learner_save
  */
 GPUR_API gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path,
                                                const gpur_checkpoint_options *options);

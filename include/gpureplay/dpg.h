@@ -23,8 +23,8 @@
  * transitions the new priorities |Q(s, a) - y| + priority_offset. n-step returns are the replay's (n_step), and so is
  * their discount. On CUDA the step is recorded once as a graph, and runs without a round trip to the host.
  *
- * A learner that has diverged is refused as learner.h says of gpur_learner, by gpur_dpg_train, gpur_dpg_sync and
- * gpur_dpg_publish. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be
+ * A learner that has diverged is refused as learner.h says of gpur_learner, by gpur_dpg_train, gpur_dpg_sync,
+ * gpur_dpg_publish and gpur_dpg_save; the message names the network that was the first to be spoiled. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be
  * destroyed.
  */
 #ifndef GPUREPLAY_DPG_H
@@ -123,7 +123,8 @@ typedef struct gpur_dpg_stats {
     int64_t skipped;            /* steps that found the replay empty and changed nothing */
     int64_t target_copies;      /* copies of both networks to their targets */
     float critic_loss;          /* mean of w (Q(s, a) - y)^2 / 2 */
-    float mean_critic_loss;     /* its mean over the steps since the last call, or if there were none, that call's */
+    float mean_critic_loss;     /* its mean over the steps since the last call, or if there were none, that call's:
+                                   infinite if one of them was, NaN if the critic has diverged */
     float actor_loss;           /* mean of -Q(s, mu(s)), without the penalty */
     float mean_q;               /* mean of Q(s, a) */
     float critic_gradient_norm; /* before any clipping by the optimizer, as the next */
@@ -133,7 +134,8 @@ typedef struct gpur_dpg_stats {
     double steps_per_second; /* since the last call; 0 if no step was done */
     int64_t device_bytes;    /* device memory of this learner */
     int64_t pinned_bytes;    /* host memory of this learner, pinned on CUDA */
-    int64_t diverged_at;     /* the first train step whose critic_loss or mean Q was NaN or infinite; 0: none was */
+    int64_t diverged_at;     /* the first train step that spoiled one of the networks (learner.h); 0: none did. The
+                                numbers of that network are then those of this step */
     int64_t invalid_actions; /* sampled rows whose action has a number that is not -1 to 1, over all steps. They are not
                                 trained on. Only arrays in device memory bring such rows, and what was added before the
                                 learner was made and was not a visible row then */

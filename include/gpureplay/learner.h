@@ -11,14 +11,17 @@
  * Train steps are enqueued in launches of at most GPUR_LAUNCH_STEPS steps. A call of gpur_learner_train_ids or
  * gpur_learner_train_host_batch is a launch of one step.
  *
- * A learner has diverged when a loss or a mean Q is NaN or infinite; its weights are worth nothing then. The device
- * notes the step (gpur_learner_stats.diverged_at), and training goes on until the host sees it, without waiting for it:
- * the next call that trains, refreshes, acts or lets a policy pull is refused with GPUR_INVALID_ARGUMENT, at the latest
- * that after gpur_learner_sync, which itself waits and reports it. The message has the step, the loss before, and the
- * settings that most often are why. gpur_learner_load brings the learner back to a saved state.
- * gpur_learner_q_values, gpur_learner_read_weights and the statistics show the numbers as they are; gpur_learner_save
- * refuses them. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be
- * destroyed.
+ * A learner has diverged when a train step has spoiled its weights: mean Q is NaN or infinite; or the gradient has a
+ * NaN; or its norm is infinite and the optimizer clips neither by norm nor by value, so that weights become NaN or,
+ * since the mean squares are infinite, move no more. An infinite loss alone is no sign of it: the gradient of Huber's
+ * loss, and one that is clipped, can be finite nevertheless. The device notes the step
+ * (gpur_learner_stats.diverged_at) and what was not finite in it, and training goes on until the host sees it, without
+ * waiting for it: the next call that trains, refreshes, acts, saves or lets a policy pull is refused with
+ * GPUR_INVALID_ARGUMENT, at the latest that after gpur_learner_sync, which itself waits and reports it. The message has
+ * the step, those of its loss, mean Q and gradient norm that were not finite, the loss before, and the settings that
+ * most often are why. gpur_learner_load brings the learner back to a saved state. gpur_learner_q_values,
+ * gpur_learner_read_weights and the statistics show the numbers as they are. Any call that uses the device can also
+ * return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
  */
 #ifndef GPUREPLAY_LEARNER_H
 #define GPUREPLAY_LEARNER_H
@@ -321,7 +324,8 @@ typedef struct gpur_learner_stats {
     int64_t skipped;         /* steps that found the replay empty and changed nothing */
     int64_t target_copies;   /* copies of the weights to the target network */
     float loss;              /* of the last step done */
-    float mean_loss;         /* mean over the steps done since the last call, or if there were none, that call's */
+    float mean_loss;         /* mean over the steps done since the last call, or if there were none, that call's:
+                                infinite if one of their losses was, NaN if the learner has diverged */
     float mean_q;            /* of the last step done: the mean over the batch of Q(s, a) */
     float gradient_norm;     /* of the last step done, before any clipping */
     float learning_rate;     /* of the last step done */
@@ -339,7 +343,8 @@ typedef struct gpur_learner_stats {
     int64_t cache_bytes;     /* device memory of the cache's entries, part of device_bytes: 8 bytes each; 4 more for
                                 Q(s, a), which WATKINS, *_ERROR_BOUND and prioritization need; 1 more with WATKINS*;
                                 with GPUR_CACHE_PHYSICAL also obs and action */
-    int64_t diverged_at;     /* the first train step whose loss or mean Q was NaN or infinite; 0: none was */
+    int64_t diverged_at;     /* the first train step that spoiled the weights (see the top of this file); 0: none did.
+                                loss, mean_q, gradient_norm and learning_rate are then of this step */
     int64_t empty_refreshes; /* refreshes that found no block at all: all entries are missing, and train steps train
                                 nothing until the next refresh; from 0 again after gpur_learner_load */
 } gpur_learner_stats;

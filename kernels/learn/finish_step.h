@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ends a train step: writes its mean loss, mean Q and gradient norm to the state and advances the state to the next
- * step. Arguments and shapes: gpur_finish_step_args. */
+/* Ends a train step: writes its mean loss, mean Q and gradient norm to the state, notes whether the step has spoiled
+ * the network, and advances the state to the next step. Arguments and shapes: gpur_finish_step_args. */
 #pragma once
 
 #include "kernels/args_learn.h"
@@ -58,7 +58,8 @@ GPUR_FN void gpur_finish_sums(gpur_thread at, const gpur_finish_step_args *a, fl
 /* Returns the state of the next step, but for what follows from the sums. */
 GPUR_FN gpur_train_state gpur_finish_advance(const gpur_finish_step_args *a, gpur_train_state state)
 {
-    state.learning_rate = state.next_learning_rate;
+    if (state.diverged_at == 0)
+        state.learning_rate = state.next_learning_rate;
     state.target_copies += state.copy_due;
     state.step++;
     state.beta1_power *= (double)a->beta1;
@@ -69,16 +70,35 @@ GPUR_FN gpur_train_state gpur_finish_advance(const gpur_finish_step_args *a, gpu
     return state;
 }
 
-/* Notes the first step whose numbers are not finite. Those after it have been spoiled by it. Without losses of rows, as
- * of an actor, the loss is minus the mean Q. */
-GPUR_FN void gpur_finish_judge(const gpur_finish_step_args *a, gpur_train_state *state)
+/* 1: the network is worth nothing after this step. Its Q values are not finite; or its gradient has a NaN, which the
+ * update has spread; or its gradient is infinite and nothing clips it, so that the optimizer's mean squares are infinite
+ * from now on, and weights become NaN or move no more. An infinite loss alone says nothing of that: the gradient of
+ * Huber's loss is at most 1, and an infinite norm that is clipped leaves the weights as they are. Where it does not, the
+ * Q values of the next step tell. */
+GPUR_FN int gpur_finish_is_spoiled(const gpur_finish_step_args *a, const gpur_train_state *state)
+{
+    const float norm = state->gradient_norm;
+    return !(fabsf(state->mean_q) < INFINITY) || !(norm < INFINITY || (a->clips && norm == INFINITY));
+}
+
+/* Writes the numbers of a step to the state. The first step that spoils the network is noted, and its numbers stay:
+ * those after it say nothing. Without losses of rows, as of an actor, the loss is minus the mean Q. */
+GPUR_FN void gpur_finish_note(const gpur_finish_step_args *a, const float *sums, gpur_train_state *state)
 {
     if (state->diverged_at > 0)
         return;
-    if (fabsf(state->loss) < INFINITY && fabsf(state->mean_q) < INFINITY)
-        state->finite_loss = a->loss ? state->loss : -state->mean_q;
+    state->loss = sums[GPUR_FINISH_LOSS] / (float)a->batch;
+    state->mean_q = sums[GPUR_FINISH_Q] / (float)a->batch;
+    state->gradient_norm = sqrtf(sums[GPUR_FINISH_NORM]);
+    const int is_finite = fabsf(state->loss) < INFINITY;
+    if (is_finite)
+        state->loss_sum += (double)state->loss;
     else
+        state->infinite_losses++;
+    if (gpur_finish_is_spoiled(a, state))
         state->diverged_at = state->step;
+    else if (is_finite)
+        state->finite_loss = a->loss ? state->loss : -state->mean_q;
 }
 
 /* One block. Its last thread writes the state, most of which it computes first, while the others wait for what they
@@ -94,13 +114,9 @@ GPUR_KERNEL(finish_step)
         next = gpur_finish_advance(a, *a->state);
     gpur_finish_sums(at, a, sums);
     if (is_writer) {
-        next.loss = sums[GPUR_FINISH_LOSS] / (float)a->batch;
-        next.loss_sum += (double)next.loss;
-        next.mean_q = sums[GPUR_FINISH_Q] / (float)a->batch;
-        next.gradient_norm = sqrtf(sums[GPUR_FINISH_NORM]);
         next.invalid_actions += (int64_t)sums[GPUR_FINISH_INVALID];
         next.missing_rows += (int64_t)sums[GPUR_FINISH_MISSING];
-        gpur_finish_judge(a, &next);
+        gpur_finish_note(a, sums, &next);
     }
     gpur_barrier(at); /* in a fused step the memory of the sums is used again from here on */
     if (!is_writer)

@@ -4,6 +4,8 @@
 #include "learn/learner_file.h"
 #include "replay/sampler/consumer.h"
 
+#include <math.h>
+
 typedef struct learner_state {
     gpur_train_state train;
     uint64_t act_counter;
@@ -65,6 +67,7 @@ static gpur_status save(gpur_learner *learner, gpur_stream *stream, const char *
     const gpur_scalar scalars[] = STATE_SCALARS(&state);
     const gpur_learner_file file = file_of(learner, scalars, sizeof scalars / sizeof *scalars);
     GPUR_TRY(read_state(learner, stream, &state));
+    GPUR_TRY(gpur_prefix_error(gpur_learner_check_state(learner, &state.train), "%s is not written", path));
     return gpur_learner_file_write(&file, stream, path, options);
 }
 
@@ -95,7 +98,7 @@ static gpur_status enqueue_upload(const gpur_learner_file *file, const gpur_lear
 static gpur_status load_opened(gpur_learner_loading *load, gpur_learner *learner, gpur_stream *stream,
                                const gpur_checkpoint_options *options)
 {
-    learner_state state = {.acts = 0};
+    learner_state state = {.train = {.finite_loss = NAN}};
     const gpur_scalar scalars[] = STATE_SCALARS(&state);
     const gpur_learner_file file = file_of(learner, scalars, sizeof scalars / sizeof *scalars);
     GPUR_TRY(gpur_learner_file_read(&file, load, stream, options));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Learners whose numbers are no longer finite: they have diverged, and nothing but a saved state brings them back. */
+/* Learners whose network is spoiled: they have diverged, and nothing but a saved state brings them back. */
 #pragma once
 
 #include "base/status.h"
@@ -9,14 +9,16 @@
 
 /* What is known of a learner that has diverged, and the settings that most often are why. */
 typedef struct gpur_divergence {
-    int64_t step;         /* the first train step after which numbers were not finite, as far as known */
-    double loss;          /* of the last step before with a finite loss; NaN: not known */
-    double learning_rate; /* of that step */
+    int64_t step;         /* the train step that spoiled the network, as far as known */
+    double loss;          /* of that step, as the next three */
+    double mean_value;    /* the mean Q, or of an actor-critic the mean value */
+    double gradient_norm; /* if these three are finite, it was seen by a weight, which is not */
+    double learning_rate;
+    double loss_before; /* the last one before that was finite; NaN: not known */
     const gpur_optimizer_config *optimizer;
     const float *reward_clip; /* NULL: not known */
     const char *network;      /* "": there is one; else whose optimizer it is: "critic: " */
-    const char *what;         /* the number that was not finite: "loss", "mean Q"; "weights": some of them */
-    double value;             /* of that number; not read of weights */
+    const char *value_name;   /* "mean Q", "mean value" */
 } gpur_divergence;
 
 /* Fails with GPUR_INVALID_ARGUMENT, in the same words whichever learner it is. */

@@ -218,10 +218,16 @@ static gpur_status check_cache(gpur_learner *learner)
     return GPUR_OK;
 }
 
+gpur_status gpur_learner_check_state(gpur_learner *learner, const gpur_train_state *state)
+{
+    return gpur_train_state_check(state, &learner->config.optimizer,
+                                  &gpur_replay_settings(learner->replay)->reward_clip, "");
+}
+
 gpur_status gpur_learner_check_finite(gpur_learner *learner)
 {
-    return gpur_train_stats_check(&learner->train_stats, &learner->config.optimizer,
-                                  &gpur_replay_settings(learner->replay)->reward_clip, "");
+    const gpur_train_state state = gpur_train_stats_newest(&learner->train_stats);
+    return gpur_learner_check_state(learner, &state);
 }
 
 gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)

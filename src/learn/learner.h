@@ -28,7 +28,8 @@ struct gpur_learner {
     int64_t memory_bytes;
 };
 
-/* Refuses a learner that has diverged, as far as has reached the host. */
+/* Refuses a learner that has diverged, by its state; and by what of it has reached the host. */
+gpur_status gpur_learner_check_state(gpur_learner *learner, const gpur_train_state *state);
 gpur_status gpur_learner_check_finite(gpur_learner *learner);
 
 /* Waits for all train steps, and refuses a learner that has diverged: by their losses, or by a weight. */

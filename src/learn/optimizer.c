@@ -114,6 +114,7 @@ static gpur_train_state first_state(const gpur_optimizer *optimizer)
     state.beta1_power = (double)optimizer->config.beta1;
     state.beta2_power = (double)optimizer->config.beta2;
     state.next_learning_rate = gpur_schedule_at(&optimizer->config.learning_rate, 0);
+    state.finite_loss = NAN;
     state.copy_due = 1 % optimizer->target_period == optimizer->target_phase;
     return state;
 }
@@ -201,7 +202,8 @@ gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, con
     args.loss = results->loss, args.q_taken = results->q_taken, args.invalid = results->invalid;
     args.missing = results->missing;
     args.batch = results->batch;
-    args.partial = optimizer->partial, args.partials = optimizer->partials;
+    args.partial = optimizer->partial, args.partials = (int32_t)optimizer->partials;
+    args.clips = optimizer->config.clip_norm > 0.0f || optimizer->config.clip_value > 0.0f;
     args.target_period = optimizer->target_period, args.target_phase = optimizer->target_phase;
     args.beta1 = optimizer->config.beta1, args.beta2 = optimizer->config.beta2;
     args.rate_first = rate->first, args.rate_last = rate->last;

@@ -74,20 +74,20 @@ gpur_train_state gpur_train_stats_newest(gpur_train_stats *stats)
     return state;
 }
 
-gpur_status gpur_train_stats_check(gpur_train_stats *stats, const gpur_optimizer_config *optimizer,
+gpur_status gpur_train_state_check(const gpur_train_state *state, const gpur_optimizer_config *optimizer,
                                    const float *reward_clip, const char *network)
 {
-    const gpur_train_state state = gpur_train_stats_newest(stats);
-    const int is_loss = !isfinite(state.loss);
-    const gpur_divergence divergence = {.step = (int64_t)state.diverged_at,
-                                        .loss = state.diverged_at > 1 ? (double)state.finite_loss : NAN,
-                                        .learning_rate = (double)state.learning_rate,
+    const gpur_divergence divergence = {.step = (int64_t)state->diverged_at,
+                                        .loss = (double)state->loss,
+                                        .mean_value = (double)state->mean_q,
+                                        .gradient_norm = (double)state->gradient_norm,
+                                        .learning_rate = (double)state->learning_rate,
+                                        .loss_before = (double)state->finite_loss,
                                         .optimizer = optimizer,
                                         .reward_clip = reward_clip,
                                         .network = network,
-                                        .what = is_loss ? "loss" : "mean Q",
-                                        .value = (double)(is_loss ? state.loss : state.mean_q)};
-    return state.diverged_at == 0 ? GPUR_OK : gpur_diverged(&divergence);
+                                        .value_name = "mean Q"};
+    return state->diverged_at == 0 ? GPUR_OK : gpur_diverged(&divergence);
 }
 
 int64_t gpur_train_stats_steps_enqueued(gpur_train_stats *stats)
@@ -109,6 +109,14 @@ void gpur_train_stats_restore(gpur_train_stats *stats, const gpur_train_state *s
     pthread_mutex_unlock(&stats->mutex);
 }
 
+/* Of the steps from `before` to `now`. */
+static double mean_loss(const gpur_train_state *before, const gpur_train_state *now, double steps)
+{
+    if (now->diverged_at > 0)
+        return NAN;
+    return now->infinite_losses != before->infinite_losses ? INFINITY : (now->loss_sum - before->loss_sum) / steps;
+}
+
 void gpur_train_stats_read(gpur_train_stats *stats, gpur_train_stats_snapshot *view)
 {
     pthread_mutex_lock(&stats->mutex);
@@ -118,7 +126,7 @@ void gpur_train_stats_read(gpur_train_stats *stats, gpur_train_stats_snapshot *v
     view->state = state;
     view->steps_enqueued = stats->steps_enqueued;
     if (steps > 0)
-        stats->mean_loss = (state.loss_sum - stats->seen.loss_sum) / steps;
+        stats->mean_loss = mean_loss(&stats->seen, &state, steps);
     view->mean_loss = stats->mean_loss;
     view->steps_per_second = now > stats->seen_at ? steps / (now - stats->seen_at) : 0.0;
     stats->seen = state;

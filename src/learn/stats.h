@@ -43,9 +43,9 @@ typedef struct gpur_train_stats_snapshot {
 /* The newest state that has reached the host. Begins no mean. */
 gpur_train_state gpur_train_stats_newest(gpur_train_stats *stats);
 
-/* Refuses a learner that has diverged, as far as has reached the host. `optimizer` and `reward_clip` are its settings,
- * `network` as in gpur_divergence. */
-gpur_status gpur_train_stats_check(gpur_train_stats *stats, const gpur_optimizer_config *optimizer,
+/* Refuses a learner that has diverged, by its state as far as has reached the host. `optimizer` and `reward_clip` are
+ * its settings, `network` as in gpur_divergence. */
+gpur_status gpur_train_state_check(const gpur_train_state *state, const gpur_optimizer_config *optimizer,
                                    const float *reward_clip, const char *network);
 
 /* Refuses a learner of which a weight, (P) in device memory, is not finite. Waits for its train steps. Of `divergence`

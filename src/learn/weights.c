@@ -169,7 +169,7 @@ gpur_status gpur_weights_check_finite(gpur_replay *replay, const gpur_params *pa
     GPUR_TRY(status);
     const gpur_train_state state = gpur_train_stats_newest(stats);
     divergence->step = (int64_t)state.step; /* the last one: an earlier one would have spoiled a loss */
-    divergence->loss = state.step > 0 ? (double)state.finite_loss : NAN;
+    divergence->loss_before = (double)state.finite_loss;
     divergence->learning_rate = (double)state.learning_rate;
     return are_finite ? GPUR_OK : gpur_diverged(divergence);
 }
@@ -178,8 +178,7 @@ gpur_status gpur_learner_check_weights(gpur_learner *learner)
 {
     gpur_divergence divergence = {.optimizer = &learner->config.optimizer,
                                   .reward_clip = &gpur_replay_settings(learner->replay)->reward_clip,
-                                  .network = "",
-                                  .what = "weights"};
+                                  .network = ""};
     GPUR_TRY(gpur_learner_sync(learner));
     return gpur_weights_check_finite(learner->replay, &learner->network.params, learner->step.optimizer.weights,
                                      &divergence, &learner->train_stats);
@@ -195,6 +194,8 @@ gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, c
     const gpur_network_text text = {&learner->config.network, gpur_network_text_obs(learner->replay), 0.0f};
     GPUR_TRY(gpur_weights_alloc(learner->device, params, &weights));
     gpur_status status = download(learner, weights, &steps);
+    if (status == GPUR_OK) /* by all steps enqueued before, which are done */
+        status = gpur_prefix_error(gpur_learner_check_finite(learner), "%s is not written", path);
     if (status == GPUR_OK)
         status = gpur_weights_file_save(learner->device, params, &text, weights, steps, path, &options);
     gpur_weights_free(learner->device, params, weights);

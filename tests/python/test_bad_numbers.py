@@ -4,7 +4,10 @@ tests/replay/writer/test_finite.c."""
 
 import contextlib
 import ctypes
+import functools
+import json
 import os
+import pathlib
 import re
 import tempfile
 import warnings
@@ -240,22 +243,49 @@ def weights_of_policy(agent, value):
         policy.set_weights(weights)
 
 
+def weights_of_file(load, agent, value):
+    weights = {name: np.array(numbers) for name, numbers in agent.weights.items()}
+    weights["trunk.0.bias"][-1] = value
+    header, data = {}, b""
+    for name, numbers in weights.items():
+        header[name] = {"dtype": "F32", "shape": numbers.shape, "data_offsets": [len(data), len(data) + numbers.nbytes]}
+        data += numbers.astype("<f4").tobytes()
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "weights")
+        path.write_bytes(len(head).to_bytes(8, "little") + head + data)
+        load(agent, path)
+
+
+def load_into_learner(agent, path):
+    agent.load_weights(path)
+
+
+def load_into_policy(agent, path):
+    with gpureplay.Policy.for_learner(agent) as policy:
+        policy.load(path)
+
+
 @BAD
-@pytest.mark.parametrize("give", [weights_of_learner, weights_of_policy])
+@pytest.mark.parametrize("give", [weights_of_learner, weights_of_policy,
+                                  pytest.param(functools.partial(weights_of_file, load_into_learner), marks=needs_files),
+                                  pytest.param(functools.partial(weights_of_file, load_into_policy), marks=needs_files)])
 def test_weights_must_be_finite(give, value, word):
     with buffer_of() as buffer, gpureplay.DQN(buffer, 2, trunk=[4]) as agent:
         before = agent.weights["trunk.0.bias"]
-        with pytest.raises(ValueError, match="1 of the . numbers of .* are NaN or infinite; they must be finite"):
+        with pytest.raises((ValueError, gpureplay.FileError),
+                           match="1 of the . numbers of .* are NaN or infinite; they must be finite"):
             give(agent, value)
         assert (agent.weights["trunk.0.bias"] == before).all()
 
 
 # Learners whose numbers are no longer finite.
 
-# The number that was not finite, the loss before that, and how the door that was used calls what may help.
-NUMBER = r"(loss|mean Q) is (-?nan|-?inf)|weights"
+# The numbers that were not finite, the loss before that, and how the door that was used calls what may help.
+NUMBER = r"((loss|mean Q|mean value|gradient norm) is (-?nan|-?inf)(, (?=[lmg])|(?=\))))+|weights"
 DIVERGED = (r"^(agent \d, step \d+: |a train step: )*(?P<network>(actor|critic): )?the learner has diverged: after "
-            rf"train step (?P<step>\d+) its numbers are not finite \(({NUMBER})\)"
+            rf"train step (?P<step>\d+) its numbers are not finite \((?P<numbers>{NUMBER})\)"
             r"(, and the loss before was (?P<loss>\S+))?\. It helps most often to (?P<ways>.*)$")
 
 
@@ -317,6 +347,7 @@ def test_a_learner_that_has_diverged_says_so(tmp_path):
     with buffer_of() as buffer, gpureplay.DQN(buffer, 2, trunk=[4], batch_size=4, **TOO_FAST) as agent:
         buffer.extend(**{**rows(40), "reward": np.ones(40, np.float32), "obs": np.ones((40, 3), np.float32)})
         agent.save(tmp_path / "before")
+        agent.save_weights(tmp_path / "weights")
         agent.train(1)
         agent.sync()
         assert agent.stats.diverged_at == 0
@@ -328,21 +359,93 @@ def test_a_learner_that_has_diverged_says_so(tmp_path):
         found = advised(str(raised.value), "learning_rate", "clip_norm", "the buffer's reward_clip")
         assert int(found["step"]) == step and found["loss"] is not None
         for call in (agent.train, agent.sync, lambda: agent.act([[0, 0, 0]]),
-                     lambda: gpureplay.Policy.for_learner(agent)):
+                     lambda: gpureplay.Policy.for_learner(agent), lambda: agent.save(tmp_path / "before"),
+                     lambda: agent.save_weights(tmp_path / "weights")):
             with pytest.raises(gpureplay.InvalidArgument, match=f"after train step {step} its numbers"):
                 call()
+        with gpureplay.Policy.open(tmp_path / "weights", device="cpu") as policy:
+            assert np.isfinite(policy.q_values([[1, 1, 1]])).all()
         assert not np.isfinite(agent.q_values([[1, 1, 1]])).all()
         agent.load(tmp_path / "before")
         agent.train(1)
         assert agent.act([[0, 0, 0]]).shape == (1,)
 
 
-def test_an_actor_critic_that_has_diverged_says_so():
+# One reward, what it does to the loss, and the number by which a learner that it spoils is known.
+ONE_REWARD = {
+    "squared, clipped": ({"loss": "squared", "clip_norm": 10.0}, 1e20, None),
+    "squared, clipped by value": ({"loss": "squared", "clip_value": 1.0}, 1e20, None),
+    "squared": ({"loss": "squared"}, 1e20, "gradient norm is inf"),
+    "squared, infinite, clipped": ({"loss": "squared", "clip_norm": 10.0}, np.inf, "gradient norm is -?nan"),
+    "Huber, infinite": ({"loss": "huber"}, np.inf, None),
+}
+
+
+@pytest.mark.parametrize("name", ONE_REWARD)
+@pytest.mark.parametrize("trunk", [[4], [300]])  # a fused step, and one of several kernels
+@needs_files
+def test_a_learner_is_refused_if_its_weights_are_spoiled_and_not_for_its_loss(name, trunk, tmp_path):
+    settings, reward, spoils = ONE_REWARD[name]
+    with buffer_of(check=False) as buffer, gpureplay.DQN(buffer, 2, trunk=trunk, batch_size=8, **settings) as agent:
+        buffer.extend(**{**rows(40, reward=reward), "obs": np.ones((40, 3), np.float32)})
+        losses = []
+        while not losses or np.isfinite(losses[-1]):
+            agent.train(1)
+            agent.q_values([[1, 1, 1]])  # waits, and refuses nothing
+            losses.append(agent.stats.loss)
+        assert losses[-1] == np.inf
+        if spoils is None:
+            assert agent.stats.mean_loss == np.inf
+            agent.train(300)
+            agent.sync()
+            assert agent.stats.diverged_at == 0 and agent.stats.steps == len(losses) + 300
+            assert all(np.isfinite(numbers).all() for numbers in agent.weights.values())
+            agent.save(tmp_path / "learner")
+            with gpureplay.DQN(buffer, 2, trunk=trunk, batch_size=8, **settings) as other:
+                other.load(tmp_path / "learner")
+                assert np.isfinite(other.stats.mean_loss)
+        else:
+            with pytest.raises(gpureplay.InvalidArgument) as raised:
+                agent.train(300)
+                agent.sync()
+            with pytest.raises(gpureplay.InvalidArgument):  # all steps are done
+                agent.sync()
+            found, stats = re.match(DIVERGED, str(raised.value)), agent.stats
+            assert found and re.search(spoils, found[0]), raised.value
+            assert int(found["step"]) == stats.diverged_at <= len(losses) + 1, raised.value
+            said = {name: getattr(stats, name.replace(" ", "_").lower()) for name in ("loss", "mean Q", "gradient norm")}
+            assert ", ".join(f"{name} is {number:g}" for name, number in said.items() if not np.isfinite(number)) == (
+                found["numbers"].replace("-nan", "nan")), (raised.value, said)
+            assert np.isnan(stats.mean_loss)
+
+
+@needs_files
+def test_an_actor_critic_that_has_diverged_says_so(tmp_path):
+    batch = np.ones((4, 3), np.float32), [0, 1, 0, 1], np.ones(4, np.float32)
     with gpureplay.ActorCritic(((3,), "float32"), 2, trunk=[4], device="cpu", **TOO_FAST) as learner:
+        learner.save(tmp_path / "learner")
+        policy = learner.policy()
+        before = policy.get_weights()
         with pytest.raises(gpureplay.InvalidArgument) as raised:
             for _ in range(20):
-                learner.train(np.ones((4, 3), np.float32), [0, 1, 0, 1], np.ones(4, np.float32))
+                learner.train(*batch)
         advised(str(raised.value), "learning_rate", "clip_norm", None)
+        for call in (lambda: learner.train(*batch), learner.policy, lambda: policy.pull(learner),
+                     lambda: learner.save(tmp_path / "learner")):
+            with pytest.raises(gpureplay.InvalidArgument, match=re.escape(str(raised.value)[:70])):
+                call()
+        assert policy.get_weights() == before
+        learner.load(tmp_path / "learner")
+        learner.train(*batch)
+        policy.pull(learner)
+
+
+def test_an_actor_critic_goes_on_after_an_infinite_loss_of_which_its_weights_know_nothing():
+    returns = np.ones(4, np.float32)
+    with gpureplay.ActorCritic(((3,), "float32"), 2, trunk=[4], device="cpu", clip_norm=1.0) as learner:
+        assert learner.train(np.ones((4, 3), np.float32), [0] * 4, returns * np.float32(1e20)).value == np.inf
+        assert np.isfinite(learner.train(np.ones((4, 3), np.float32), [0] * 4, returns).value)
+        learner.policy()
 
 
 @pytest.mark.parametrize("network", ["actor", "critic"])

@@ -261,7 +261,7 @@ static gpur_status diverged(void *context, int64_t step)
 {
     static const gpur_optimizer_config optimizer = {.clip_norm = 0.0f};
     const gpur_divergence divergence = {
-        .step = step, .loss = 0.25, .learning_rate = 7.0, .optimizer = &optimizer, .network = "", .what = "weights"};
+        .step = step, .loss_before = 0.25, .learning_rate = 7.0, .optimizer = &optimizer, .network = ""};
     (void)context;
     return gpur_diverged(&divergence);
 }

@@ -181,28 +181,44 @@ void gpur_actor_critic_destroy(gpur_actor_critic *learner)
     gpur_device_release(device);
 }
 
-gpur_status gpur_actor_critic_diverged(gpur_actor_critic *learner, int64_t step, double loss, const float *reward_clip)
+/* What is known of a divergence after train step `step` before its numbers are. */
+static gpur_divergence divergence_of(gpur_actor_critic *learner, int64_t step)
 {
     const gpur_optimizer_config *const optimizer = &learner->config.optimizer;
-    const gpur_divergence divergence = {
-        .step = step,
-        .loss = atomic_load(&learner->finite_loss),
-        .learning_rate = (double)gpur_schedule_at(&optimizer->learning_rate, step > 0 ? step - 1 : 0),
-        .optimizer = optimizer,
-        .reward_clip = reward_clip,
-        .network = "",
-        .what = isfinite(loss) ? "weights" : "loss",
-        .value = loss};
+    return (gpur_divergence){.step = step,
+                             .learning_rate =
+                                 (double)gpur_schedule_at(&optimizer->learning_rate, step > 0 ? step - 1 : 0),
+                             .loss_before = atomic_load(&learner->finite_loss),
+                             .optimizer = optimizer,
+                             .network = "",
+                             .value_name = "mean value"};
+}
+
+gpur_status gpur_actor_critic_diverged(gpur_actor_critic *learner, int64_t step, const float *reward_clip)
+{
+    gpur_divergence divergence = divergence_of(learner, step);
+    divergence.reward_clip = reward_clip;
     return gpur_diverged(&divergence);
 }
 
+gpur_status gpur_actor_critic_check_finite(const gpur_actor_critic *learner)
+{
+    return learner->divergence.step == 0 ? GPUR_OK : gpur_diverged(&learner->divergence);
+}
+
+/* The rule is that of finish_step, which has judged the gradient. It has seen no values. */
 gpur_status gpur_actor_critic_judge(gpur_actor_critic *learner, const gpur_actor_critic_losses *losses)
 {
     const double loss = losses->policy + (double)learner->config.value_coefficient * losses->value;
-    if (!isfinite(loss))
-        return gpur_actor_critic_diverged(learner, losses->step, loss, NULL);
-    atomic_store(&learner->finite_loss, loss);
-    return GPUR_OK;
+    if (learner->gradient.host_state->diverged_at > 0 || !isfinite(losses->mean_value)) {
+        learner->divergence = divergence_of(learner, losses->step);
+        learner->divergence.loss = loss;
+        learner->divergence.mean_value = losses->mean_value;
+        learner->divergence.gradient_norm = losses->gradient_norm;
+    } else if (isfinite(loss)) {
+        atomic_store(&learner->finite_loss, loss);
+    }
+    return gpur_actor_critic_check_finite(learner);
 }
 
 gpur_status gpur_actor_critic_check_weights(gpur_actor_critic *learner, const float *reward_clip)
@@ -220,7 +236,7 @@ gpur_status gpur_actor_critic_check_weights(gpur_actor_critic *learner, const fl
     gpur_weights_free(learner->device, params, weights);
     GPUR_TRY(status);
     const int64_t steps = gpur_actor_critic_steps(learner);
-    return are_finite ? GPUR_OK : gpur_actor_critic_diverged(learner, steps, 0.0, reward_clip);
+    return are_finite ? GPUR_OK : gpur_actor_critic_diverged(learner, steps, reward_clip);
 }
 
 /* Requires the lock. What a step of the first optimizer has left in host_state. */
@@ -238,6 +254,16 @@ int32_t gpur_actor_critic_math(const gpur_actor_critic *learner)
     return learner ? learner->config.math : -1;
 }
 
+/* Requires the lock. Fills in the losses of a step that was done. */
+static gpur_status train(gpur_actor_critic *learner, const gpur_actor_critic_batch *batch,
+                         gpur_actor_critic_losses *losses)
+{
+    GPUR_TRY(gpur_actor_critic_check_finite(learner));
+    GPUR_TRY(gpur_gradient_run(&learner->gradient, batch, losses));
+    count_step(learner, losses);
+    return gpur_actor_critic_judge(learner, losses);
+}
+
 gpur_status gpur_actor_critic_train(gpur_actor_critic *learner, const gpur_actor_critic_batch *given,
                                     gpur_actor_critic_losses *losses)
 {
@@ -249,19 +275,17 @@ gpur_status gpur_actor_critic_train(gpur_actor_critic *learner, const gpur_actor
         GPUR_TRY(gpur_sized_check(losses, "gpur_actor_critic_losses"));
     GPUR_TRY(gpur_gradient_check(&learner->gradient, &batch));
     gpur_ticket_lock_lock(&learner->lock);
-    const gpur_status status = gpur_gradient_run(&learner->gradient, &batch, &known);
-    if (status == GPUR_OK)
-        count_step(learner, &known);
+    const gpur_status status = train(learner, &batch, &known);
     gpur_ticket_lock_unlock(&learner->lock);
-    GPUR_TRY(status);
-    if (losses)
+    if (losses && known.step > 0)
         GPUR_TRY(gpur_sized_write(losses, &known, sizeof known, "gpur_actor_critic_losses"));
-    return gpur_actor_critic_judge(learner, &known);
+    return status;
 }
 
 static gpur_status enqueue_apply(gpur_actor_critic *learner, float *const gradients[2])
 {
     const gpur_train_step_results results = {.batch = 1};
+    GPUR_TRY(gpur_actor_critic_check_finite(learner));
     gpur_gradient *const g = &learner->gradient;
     for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++) {
         gpur_optimizer optimizer = learner->optimizers[i];
@@ -279,7 +303,7 @@ gpur_status gpur_actor_critic_apply(gpur_actor_critic *learner, float *const gra
     GPUR_TRY(status);
     GPUR_TRY(done);
     count_step(learner, losses);
-    return GPUR_OK;
+    return gpur_actor_critic_judge(learner, losses);
 }
 
 gpur_status gpur_actor_critic_copy_weights(const gpur_actor_critic *learner, float *to)
@@ -296,8 +320,10 @@ gpur_status gpur_actor_critic_publish(gpur_actor_critic *learner, gpur_policy *p
                  gpur_device_name(learner->device), gpur_device_name(policy->device));
     GPUR_TRY(gpur_network_check_equal(&policy->network, &learner->network));
     gpur_ticket_lock_lock(&learner->lock);
-    const gpur_status status = gpur_policy_enqueue_write(policy, learner->gradient.stream,
-                                                         learner->optimizers[0].weights, atomic_load(&learner->steps));
+    gpur_status status = gpur_actor_critic_check_finite(learner);
+    if (status == GPUR_OK)
+        status = gpur_policy_enqueue_write(policy, learner->gradient.stream, learner->optimizers[0].weights,
+                                           atomic_load(&learner->steps));
     gpur_ticket_lock_unlock(&learner->lock);
     return status;
 }

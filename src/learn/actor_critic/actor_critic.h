@@ -4,6 +4,7 @@
 
 #include "base/ticket_lock.h"
 #include "learn/actor_critic/gradient.h"
+#include "learn/diverged.h"
 
 struct gpur_actor_critic {
     gpur_device *device;
@@ -17,7 +18,8 @@ struct gpur_actor_critic {
     void *memory; /* device: all arrays */
     int64_t memory_bytes;
     _Atomic int64_t steps;
-    _Atomic double finite_loss; /* of the last train step whose loss was; NaN: none */
+    _Atomic double finite_loss; /* of the last train step whose loss was; NaN: none is known */
+    gpur_divergence divergence; /* as noted by the step that spoiled the weights; its step is 0: none did */
 };
 
 static inline int gpur_actor_critic_optimizers(const gpur_actor_critic *learner)
@@ -25,11 +27,14 @@ static inline int gpur_actor_critic_optimizers(const gpur_actor_critic *learner)
     return learner->config.dual_optimizer ? 2 : 1;
 }
 
-/* Fails: the learner has diverged after train step `step`. `loss`: of that step; if it is finite, the weights are not.
- * `reward_clip` NULL: not known. */
-gpur_status gpur_actor_critic_diverged(gpur_actor_critic *learner, int64_t step, double loss, const float *reward_clip);
+/* Fails: the weights after train step `step` are not finite. `reward_clip` NULL: not known. */
+gpur_status gpur_actor_critic_diverged(gpur_actor_critic *learner, int64_t step, const float *reward_clip);
 
-/* Refuses a learner whose train step had these losses, if they are not finite. */
+/* Requires the lock. Refuses a learner that has diverged. */
+gpur_status gpur_actor_critic_check_finite(const gpur_actor_critic *learner);
+
+/* Requires the lock. Notes whether the train step that is done, which had these losses, has spoiled the weights, and
+ * refuses the learner if so. */
 gpur_status gpur_actor_critic_judge(gpur_actor_critic *learner, const gpur_actor_critic_losses *losses);
 
 /* Refuses a learner of which a weight is not finite. */
@@ -40,6 +45,7 @@ gpur_status gpur_actor_critic_check_weights(gpur_actor_critic *learner, const fl
 gpur_status gpur_actor_critic_copy_weights(const gpur_actor_critic *learner, float *to);
 
 /* Requires the lock. Takes a step of the optimizers on these gradients, (P) device each, whose computation is done, in
- * place of the learner's own. Waits, and fills in the losses' step, gradient_norm and learning_rate. */
+ * place of the learner's own. Waits, fills in the losses' step, gradient_norm and learning_rate, and judges the step. A
+ * learner that has diverged before takes none, and the losses' step is unchanged. */
 gpur_status gpur_actor_critic_apply(gpur_actor_critic *learner, float *const gradients[2],
                                     gpur_actor_critic_losses *losses);

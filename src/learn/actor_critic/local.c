@@ -121,8 +121,7 @@ gpur_status gpur_local_model_train(gpur_local_model *local, const gpur_actor_cri
     gpur_ticket_lock_lock(&local->learner->lock);
     const gpur_status status = gpur_actor_critic_apply(local->learner, local->to, &known);
     gpur_ticket_lock_unlock(&local->learner->lock);
-    GPUR_TRY(status);
-    if (losses)
+    if (losses && known.step > 0)
         GPUR_TRY(gpur_sized_write(losses, &known, sizeof known, "gpur_actor_critic_losses"));
-    return gpur_actor_critic_judge(local->learner, &known);
+    return status;
 }

@@ -5,6 +5,7 @@
 #include "learn/weights_file.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 int32_t gpur_actor_critic_weight_count(gpur_actor_critic *learner)
@@ -141,6 +142,7 @@ static gpur_status save(gpur_actor_critic *learner, const char *path, const gpur
 {
     gpur_stream *const stream = learner->gradient.stream;
     gpur_train_state train;
+    GPUR_TRY(gpur_prefix_error(gpur_actor_critic_check_finite(learner), "%s is not written", path));
     GPUR_TRY(gpur_copy(stream, &train, learner->optimizers[0].state, sizeof train));
     GPUR_TRY(gpur_stream_sync(stream));
     saved_state state = {(int64_t)train.step, train.beta1_power, train.beta2_power, train.next_learning_rate};
@@ -183,11 +185,14 @@ static gpur_status load_opened(gpur_learner_loading *load, gpur_actor_critic *le
     train.step = (uint64_t)s.steps_enqueued;
     train.beta1_power = s.beta1_power, train.beta2_power = s.beta2_power;
     train.next_learning_rate = s.next_learning_rate;
+    train.finite_loss = NAN;
     const gpur_status status = enqueue_upload(&file, load, learner, &train);
     const gpur_status done = gpur_stream_sync(learner->gradient.stream);
     GPUR_TRY(status);
     GPUR_TRY(done);
     atomic_store(&learner->steps, s.steps_enqueued);
+    atomic_store(&learner->finite_loss, NAN);
+    learner->divergence.step = 0;
     return GPUR_OK;
 }
 

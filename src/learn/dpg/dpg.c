@@ -251,12 +251,26 @@ static gpur_status enqueue_steps(gpur_dpg *dpg, gpur_stream *stream, int64_t ste
     return gpur_train_stats_record(&dpg->critic_stats, stream, dpg->step.optimizer.state, steps);
 }
 
-/* Of both, whose numbers spoil each other's, the critic is named first: its loss is known. */
-gpur_status gpur_dpg_check_finite(gpur_dpg *dpg)
+/* 1: of two networks, which spoil each other, the actor was the first one. In the same step the critic is trained
+ * first. */
+static int is_actor_first(const gpur_train_state *actor, const gpur_train_state *critic)
+{
+    return actor->diverged_at > 0 && (critic->diverged_at == 0 || actor->diverged_at < critic->diverged_at);
+}
+
+gpur_status gpur_dpg_check_states(gpur_dpg *dpg, const gpur_train_state *actor, const gpur_train_state *critic)
 {
     const float *const clip = &gpur_replay_settings(dpg->replay)->reward_clip;
-    GPUR_TRY(gpur_train_stats_check(&dpg->critic_stats, &dpg->config.critic_optimizer, clip, "critic: "));
-    return gpur_train_stats_check(&dpg->actor_stats, &dpg->config.actor_optimizer, clip, "actor: ");
+    return is_actor_first(actor, critic)
+               ? gpur_train_state_check(actor, &dpg->config.actor_optimizer, clip, "actor: ")
+               : gpur_train_state_check(critic, &dpg->config.critic_optimizer, clip, "critic: ");
+}
+
+gpur_status gpur_dpg_check_finite(gpur_dpg *dpg)
+{
+    const gpur_train_state actor = gpur_train_stats_newest(&dpg->actor_stats);
+    const gpur_train_state critic = gpur_train_stats_newest(&dpg->critic_stats);
+    return gpur_dpg_check_states(dpg, &actor, &critic);
 }
 
 gpur_status gpur_dpg_check_weights(gpur_dpg *dpg)
@@ -266,8 +280,7 @@ gpur_status gpur_dpg_check_weights(gpur_dpg *dpg)
         const gpur_dpg_network n = gpur_dpg_network_of(dpg, which);
         gpur_divergence divergence = {.optimizer = &n.optimizer->config,
                                       .reward_clip = &gpur_replay_settings(dpg->replay)->reward_clip,
-                                      .network = which == 0 ? "actor: " : "critic: ",
-                                      .what = "weights"};
+                                      .network = which == 0 ? "actor: " : "critic: "};
         GPUR_TRY(gpur_weights_check_finite(dpg->replay, &n.network->params, n.optimizer->weights, &divergence,
                                            which == 0 ? &dpg->actor_stats : &dpg->critic_stats));
     }
@@ -341,7 +354,8 @@ gpur_status gpur_dpg_get_stats(gpur_dpg *dpg, gpur_dpg_stats *stats)
     known.actor_gradient_norm = actor.state.gradient_norm;
     known.actor_learning_rate = actor.state.learning_rate;
     known.steps_per_second = critic.steps_per_second;
-    known.diverged_at = (int64_t)(critic.state.diverged_at > 0 ? critic.state.diverged_at : actor.state.diverged_at);
+    known.diverged_at =
+        (int64_t)(is_actor_first(&actor.state, &critic.state) ? actor.state.diverged_at : critic.state.diverged_at);
     known.device_bytes = dpg->memory_bytes;
     known.invalid_actions = critic.state.invalid_actions;
     known.pinned_bytes = 2 * gpur_train_stats_part.pinned_bytes(&dpg->critic_stats);

@@ -33,7 +33,8 @@ typedef struct gpur_dpg_network {
     gpur_optimizer *optimizer;
 } gpur_dpg_network;
 
-/* As gpur_learner_check_finite and gpur_learner_check_weights. */
+/* As gpur_learner_check_state, gpur_learner_check_finite and gpur_learner_check_weights. */
+gpur_status gpur_dpg_check_states(gpur_dpg *dpg, const gpur_train_state *actor, const gpur_train_state *critic);
 gpur_status gpur_dpg_check_finite(gpur_dpg *dpg);
 gpur_status gpur_dpg_check_weights(gpur_dpg *dpg);
 

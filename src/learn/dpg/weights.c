@@ -9,6 +9,7 @@
 #include "replay/sampler/consumer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -171,6 +172,8 @@ static gpur_status save(gpur_dpg *dpg, gpur_stream *stream, const char *path, co
     const gpur_scalar scalars[] = STATE_SCALARS(&state);
     const gpur_learner_file file = file_of(dpg, scalars, sizeof scalars / sizeof *scalars);
     GPUR_TRY(read_state(dpg, stream, &state));
+    GPUR_TRY(
+        gpur_prefix_error(gpur_dpg_check_states(dpg, &state.train[0], &state.train[1]), "%s is not written", path));
     return gpur_learner_file_write(&file, stream, path, options);
 }
 
@@ -197,7 +200,7 @@ static gpur_status enqueue_upload(const gpur_learner_file *file, const gpur_lear
 static gpur_status load_opened(gpur_learner_loading *load, gpur_dpg *dpg, gpur_stream *stream,
                                const gpur_checkpoint_options *options)
 {
-    saved_state state = {0};
+    saved_state state = {.train = {{.finite_loss = NAN}, {.finite_loss = NAN}}};
     const gpur_scalar scalars[] = STATE_SCALARS(&state);
     const gpur_learner_file file = file_of(dpg, scalars, sizeof scalars / sizeof *scalars);
     gpur_train_state *const actor = &state.train[0], *const critic = &state.train[1];

@@ -163,9 +163,9 @@ class ReplayLearner(Learner):
             exception does. It may use the buffer and read `stats`.
 
         TooFew: the buffer is empty, or has had fewer transitions than its min_size. Interrupted: the progress function
-        ended the call. InvalidArgument: the learner has diverged, in a step that is done by now: its loss or its values
-        are NaN or infinite, and nothing but `load` brings it back. The text has the step, the loss before, and the
-        settings that most often are why; `stats.diverged_at` is the step."""
+        ended the call. InvalidArgument: the learner has diverged, in a step that is done by now and has spoiled its
+        weights, and nothing but `load` brings it back. The text has the step, what was not finite in it, the loss
+        before, and the settings that most often are why; `stats.diverged_at` is the step."""
         left = steps = integer("steps", steps)
         while True:
             part = min(left, _c_api.LAUNCH_STEPS)
@@ -336,7 +336,8 @@ class DQN(ReplayLearner):
         self._call(lib.gpur_learner_train_ids, wanted.ctypes.data)
 
     def save_weights(self, path: str | os.PathLike[str]) -> None:
-        """Writes the online network's tensors by name, as a plain safetensors file."""
+        """Writes the online network's tensors by name, as a plain safetensors file. InvalidArgument: the learner has
+        diverged, and a file that is there stays."""
         call_with_file(self, lib.gpur_learner_save_weights, path, None)
 
     def load_weights(self, path: str | os.PathLike[str]) -> None:
