@@ -21,9 +21,9 @@
  * `log` says how log(p) is computed where p may be 0. The sum is not divided by the number of rows.
  *
  * A learner has diverged when a train step has spoiled its weights, as learner.h says, with the mean value in the place
- * of mean Q: gpur_actor_critic_train, gpur_actor_critic_publish and gpur_actor_critic_save refuse it from then on, until
- * gpur_actor_critic_load. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be
- * destroyed.
+ * of mean Q: gpur_actor_critic_train, gpur_actor_critic_publish and gpur_actor_critic_save refuse it from then on,
+ * until gpur_actor_critic_load. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then
+ * only be destroyed.
  */
 #ifndef GPUREPLAY_ACTOR_CRITIC_H
 #define GPUREPLAY_ACTOR_CRITIC_H

@@ -24,8 +24,8 @@
  * their discount. On CUDA the step is recorded once as a graph, and runs without a round trip to the host.
  *
  * A learner that has diverged is refused as learner.h says of gpur_learner, by gpur_dpg_train, gpur_dpg_sync,
- * gpur_dpg_publish and gpur_dpg_save; the message names the network that was the first to be spoiled. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be
- * destroyed.
+ * gpur_dpg_publish and gpur_dpg_save; the message names the network that was the first to be spoiled. Any call that
+ * uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
  */
 #ifndef GPUREPLAY_DPG_H
 #define GPUREPLAY_DPG_H

@@ -71,10 +71,10 @@ GPUR_FN gpur_train_state gpur_finish_advance(const gpur_finish_step_args *a, gpu
 }
 
 /* 1: the network is worth nothing after this step. Its Q values are not finite; or its gradient has a NaN, which the
- * update has spread; or its gradient is infinite and nothing clips it, so that the optimizer's mean squares are infinite
- * from now on, and weights become NaN or move no more. An infinite loss alone says nothing of that: the gradient of
- * Huber's loss is at most 1, and an infinite norm that is clipped leaves the weights as they are. Where it does not, the
- * Q values of the next step tell. */
+ * update has spread; or its gradient is infinite and nothing clips it, so that the optimizer's mean squares are
+ * infinite from now on, and weights become NaN or move no more. An infinite loss alone says nothing of that: the
+ * gradient of Huber's loss is at most 1, and an infinite norm that is clipped leaves the weights as they are. Where it
+ * does not, the Q values of the next step tell. */
 GPUR_FN int gpur_finish_is_spoiled(const gpur_finish_step_args *a, const gpur_train_state *state)
 {
     const float norm = state->gradient_norm;

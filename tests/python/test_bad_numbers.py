@@ -268,9 +268,9 @@ def load_into_policy(agent, path):
 
 
 @BAD
-@pytest.mark.parametrize("give", [weights_of_learner, weights_of_policy,
-                                  pytest.param(functools.partial(weights_of_file, load_into_learner), marks=needs_files),
-                                  pytest.param(functools.partial(weights_of_file, load_into_policy), marks=needs_files)])
+@pytest.mark.parametrize("give", [weights_of_learner, weights_of_policy, *(
+    pytest.param(functools.partial(weights_of_file, load), marks=needs_files)
+    for load in (load_into_learner, load_into_policy))])
 def test_weights_must_be_finite(give, value, word):
     with buffer_of() as buffer, gpureplay.DQN(buffer, 2, trunk=[4]) as agent:
         before = agent.weights["trunk.0.bias"]
@@ -413,9 +413,9 @@ def test_a_learner_is_refused_if_its_weights_are_spoiled_and_not_for_its_loss(na
             found, stats = re.match(DIVERGED, str(raised.value)), agent.stats
             assert found and re.search(spoils, found[0]), raised.value
             assert int(found["step"]) == stats.diverged_at <= len(losses) + 1, raised.value
-            said = {name: getattr(stats, name.replace(" ", "_").lower()) for name in ("loss", "mean Q", "gradient norm")}
-            assert ", ".join(f"{name} is {number:g}" for name, number in said.items() if not np.isfinite(number)) == (
-                found["numbers"].replace("-nan", "nan")), (raised.value, said)
+            numbers = {"loss": stats.loss, "mean Q": stats.mean_q, "gradient norm": stats.gradient_norm}
+            said = [f"{name} is {number:g}" for name, number in numbers.items() if not np.isfinite(number)]
+            assert ", ".join(said) == found["numbers"].replace("-nan", "nan"), (raised.value, numbers)
             assert np.isnan(stats.mean_loss)
 
 
