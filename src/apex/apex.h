@@ -201,8 +201,8 @@ double gpur_recent_median(const gpur_recent *recent);
  */
 gpur_status gpur_apex_take_block(gpur_member *member, const void *block, int64_t bytes, int64_t steps);
 
-/* The same for the block of a worker, whose header has been read. A worker that this run has not met is met if its
- * whole block is good: so a bad one cannot take the place of another worker. */
+/* The same for the block of a worker. Its header has been read, and has no more rows than a block of this run. A worker
+ * that this run has not met is met if its block is undamaged: so a damaged one cannot take the place of another. */
 gpur_status gpur_apex_take_workers_block(gpur_member *worker, const void *block, const gpur_block_header *header);
 
 /* Counts a block that was refused before it came here. */

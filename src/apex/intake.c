@@ -239,8 +239,6 @@ gpur_status gpur_apex_take_workers_block(gpur_member *worker, const void *block,
     gpur_status status = gpur_block_open(&worker->apex->format->spec, block, header, &view);
     if (status == GPUR_OK)
         status = meet(worker, header);
-    if (status == GPUR_OK)
-        status = check_source(worker, header);
     const int is_new = status == GPUR_OK && header->sequence >= worker->next_sequence;
     if (is_new)
         status = insert(worker, &view, header->first_step + header->rows);
