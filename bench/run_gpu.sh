@@ -8,9 +8,11 @@
 #                build      configures and builds DIR for the GPU that is here; the other parts do it when needed
 #                carry      builds DIR on a machine without a GPU, for one with a GPU of compute capability 9.0: without
 #                           the CPU's libraries, stripped, and without objects
-#                first      what decides, in some 370 s: that the device works, the times of steps, lists of their
-#                           kernels, all test programs, the Python package, and compute-sanitizer over a few programs
-#                atari      Pong by fast-dqn in bfloat16, CartPole in Python, and JAX's train steps: some 300 s
+#                first      what decides: that the device works, the times of steps, lists of their kernels, all test
+#                           programs, the Python package, and compute-sanitizer over a few programs; planned for 370 s,
+#                           not measured
+#                atari      Pong by fast-dqn in bfloat16, CartPole in Python, and JAX's train steps; planned for 300 s,
+#                           not measured
 #                test       all test programs on the GPU, and the Python package
 #                memcheck   compute-sanitizer over the kernel tests; also racecheck and synccheck
 #                measure    replay, checkpoints and convolutions
