@@ -564,15 +564,16 @@ def interval(x: list[float], y: list[float]) -> tuple[float, float]:
 
 
 def _collected(one: dict[str, Any]) -> dict[str, Any]:
-    """A run with its curve, and the mean returns of the random steps and of the last steps, in place of episodes."""
+    """A run with its curve, and the mean returns of the random steps and of the last steps, with the number of the
+    latter, in place of episodes."""
     if "episodes" in one:
         episodes, steps = one.pop("episodes"), one.pop("settings")["steps"]
         one["curve"] = [round(value, 3) for value in _curve(episodes, steps)]
         first = [gain for step, gain in episodes if step <= 0]
         if first:
             one["random"] = statistics.mean(first)
-        one["last"] = statistics.mean(gain for step, gain in episodes
-                                      if steps - SETTINGS["last_steps"] < step <= steps)
+        last = [gain for step, gain in episodes if steps - SETTINGS["last_steps"] < step <= steps]
+        one["last"], one["last_episodes"] = statistics.mean(last), len(last)
     return one
 
 
