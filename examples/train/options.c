@@ -227,21 +227,54 @@ option_kind option_kind_of(option_id id)
     return known[id].kind;
 }
 
+static const struct {
+    const char *name;
+    system_id system;
+} all_presets[] = {
+    {"fast-dqn", SYSTEM_RUN},
+    {"dqn-lambda-2019", SYSTEM_RUN},
+    {"vrc-2021", SYSTEM_RUN},
+    {"fast-dqn-small", SYSTEM_RUN},
+    {"fast-dqn-small-vectors", SYSTEM_RUN},
+    {"dqn-lambda-2019-small", SYSTEM_RUN},
+    {"vrc-2021-small", SYSTEM_RUN},
+    {"apex-dqn", SYSTEM_APEX},
+    {"apex-dqn-small", SYSTEM_APEX},
+    {"apex-dpg", SYSTEM_APEX_DPG},
+    {"apex-dpg-small", SYSTEM_APEX_DPG},
+    {"ga3c", SYSTEM_GA3C},
+    {"ga3c-small", SYSTEM_GA3C},
+    {"ga3c-large-4", SYSTEM_GA3C},
+    {"ga3c-large-3", SYSTEM_GA3C},
+    {"ga3c-large-2", SYSTEM_GA3C},
+    {"ga3c-large-1", SYSTEM_GA3C},
+    {"a3c-cpu", SYSTEM_A3C},
+    {"a3c-small", SYSTEM_A3C},
+    {"a2c", SYSTEM_A3C},
+    {"a2c-small", SYSTEM_A3C},
+};
+enum { PRESETS = sizeof all_presets / sizeof *all_presets };
+
 system_id options_system(const options *o)
 {
-    static const struct {
-        const char *prefix;
-        system_id system;
-    } others[] = {{"apex-dqn", SYSTEM_APEX},
-                  {"apex-dpg", SYSTEM_APEX_DPG},
-                  {"ga3c", SYSTEM_GA3C},
-                  {"a3c", SYSTEM_A3C},
-                  {"a2c", SYSTEM_A3C}};
     const char *const preset = o->value[OPTION_PRESET];
-    for (size_t i = 0; preset && i < sizeof others / sizeof *others; i++)
-        if (strncmp(preset, others[i].prefix, strlen(others[i].prefix)) == 0)
-            return others[i].system;
+    for (size_t i = 0; preset && i < PRESETS; i++)
+        if (strcmp(preset, all_presets[i].name) == 0)
+            return all_presets[i].system;
     return SYSTEM_RUN;
+}
+
+static int check_preset(const char *preset)
+{
+    char names[512] = "";
+    for (size_t i = 0; i < PRESETS; i++) {
+        if (strcmp(preset, all_presets[i].name) == 0)
+            return 0;
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : i + 1 == PRESETS ? " or " : ", ",
+                 all_presets[i].name);
+    }
+    return fail("--preset is %s; it must be %s", preset, names);
 }
 
 static int is_of_system(option_id id, const options *o)
@@ -264,6 +297,7 @@ static const char *const presets[] = {
 
 int options_check_system(const options *o)
 {
+    TRY(check_preset(o->value[OPTION_PRESET]));
     for (int i = 0; i < OPTIONS_OF_A_RUN; i++)
         if (o->value[i] && !is_of_system((option_id)i, o))
             return fail("%s is %s and --preset is %s, which does not have it; leave the option out, or take a preset "

@@ -131,7 +131,9 @@ static gpur_status check_switches(const gpur_apex_config *c)
 static gpur_status check_periods(const gpur_apex_config *c)
 {
     GPUR_TRY(gpur_range_check(c->workers, 0, GPUR_APEX_MAX_ACTORS, "workers"));
-    GPUR_TRY(gpur_range_check(c->actors, c->folder || c->workers > 0 ? 0 : 1, GPUR_APEX_MAX_ACTORS, "actors"));
+    GPUR_REQUIRE(c->actors >= !(c->folder || c->workers > 0) && c->actors <= GPUR_APEX_MAX_ACTORS,
+                 "actors is %d; it must be 1 to %d, or 0 beside workers or a folder", (int)c->actors,
+                 GPUR_APEX_MAX_ACTORS);
     GPUR_TRY(gpur_range_check(c->block_rows, 1, MAX_BLOCK_ROWS, "block_rows"));
     GPUR_TRY(gpur_block_check_compression(c->compression, "compression"));
     GPUR_TRY(gpur_range_check(c->replicate, 1, MAX_REPLICATE, "replicate"));

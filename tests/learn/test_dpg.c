@@ -829,7 +829,7 @@ TEST(settings_that_do_not_fit_are_refused_with_the_reason)
     check_refused(&c, "actor: network.head is 0; it must be GPUR_HEAD_TANH_ACTION");
     c = good, c.critic.head = GPUR_HEAD_DUELING, check_refused(&c, "critic: network.head is 1; it must be GPUR_HEAD_Q");
     c = good, c.actor.trunk[0] = (gpur_layer){.kind = GPUR_CONV, .units = 4, .kernel = 2, .stride = 1};
-    check_refused(&c, "actor: network.trunk[0].kind is 1; deterministic policy gradients need dense layers");
+    check_refused(&c, "actor: network.trunk[0] is a convolution (GPUR_CONV); deterministic policy gradients need");
     c = good, c.critic.input_scale = 0.5f, check_refused(&c, "critic: network.input_scale is 0.5; it must be 1");
     c = good, c.actor.input_shift = 0.5f, check_refused(&c, "actor: network.input_shift is 0.5; it must be 0");
     c = good, c.index_source = GPUR_PRIORITIZED_STRATIFIED, check_refused(&c, "the replay's prioritized is 0");

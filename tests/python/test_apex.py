@@ -207,7 +207,7 @@ def test_what_an_environment_raises_is_the_learners_error(corridor, capfd):
 def test_an_actor_that_fails_now_and_then_is_started_again(corridor):
     with pytest.warns(RuntimeWarning, match=r"^actor \d ended: step 399: KeyError: 'the motor is broken'") as told:
         result = small(corridor, env_options={"fails": 400}, eval_episodes=0)
-    assert len(told) == 1
+    assert [warning.filename for warning in told] == [__file__]  # which called train
     assert result.stats.deaths > 0 and result.stats.env_steps >= 1500 and result.stats.lost_rows > 0
 
 

@@ -55,6 +55,8 @@ REFUSED = {
     'step_kernel is "fused"; with a cache of returns it must be "auto" or "libraries"': lambda: learner_of(
         rows_buffer(sequences=True), cache_size=640, block_length=64, lambda_=0.5, step_kernel="fused"),
     "actor: learning_rate goes from -1 to -1": lambda: ddpg_of(actor={"trunk": [4], "learning_rate": -1}),
+    'actor: trunk[0] is a convolution ("conv"); deterministic policy gradients need dense layers ("dense")': lambda:
+        ddpg_of(actor={"trunk": [("conv", 1, 1)]}),
     'actor: head is "q"; it must be "tanh_action"': lambda: ddpg_of(actor={"trunk": [4], "head": "q"}),
     "critic: input_scale is 2; it must be 1": lambda: ddpg_of(critic={"trunk": [4], "input_scale": 2.0}),
     'they need "tanh_action", and head is "q"': lambda: policy_of().act_vectors([[0, 0]]),

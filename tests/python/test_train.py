@@ -401,7 +401,10 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     ({"train_period": 7}, gpureplay.InvalidArgument, "target_period is 80 and train_period is 7"),
     ({"num_envs": 1, "synchronized": True}, gpureplay.InvalidArgument, "synchronized is 1 and num_envs is 1"),
     ({"checkpoint": 100}, gpureplay.InvalidArgument, "checkpoint is 100 and target_period is 80"),
-    ({"preset": "slow-dqn"}, gpureplay.InvalidArgument, 'preset is "slow-dqn"; it must be'),
+    ({"preset": "slow-dqn"}, gpureplay.InvalidArgument, f"preset is slow-dqn; it must be "
+     f"{', '.join([*_options.PRESETS][:-1])} or a2c-small$"),
+    ({"preset": "apex-dqn-smal"}, gpureplay.InvalidArgument, "preset is apex-dqn-smal; it must be fast-dqn, "),
+    ({"agent": {"check_nan": False}}, TypeError, r"keyword of `train`: train\(\.\.\., check_nan=False\)$"),
     ({"preset": "fast-dqn"}, gpureplay.InvalidArgument, "84 x 84"),
     ({"steps": 0}, gpureplay.InvalidArgument, "steps is 0; it must be 1 to"),
     ({"learning_rate": float("nan")}, gpureplay.InvalidArgument, "learning_rate is nan; it must be a number of 0"),

@@ -72,8 +72,8 @@ static gpur_status build_network(gpur_network *network, const gpur_network_confi
     GPUR_REQUIRE(config->head == head, "network.head is %" PRId32 "; it must be %s (%" PRId32 ")", config->head,
                  head == GPUR_HEAD_Q ? "GPUR_HEAD_Q" : "GPUR_HEAD_TANH_ACTION", head);
     GPUR_REQUIRE(config->trunk_count == 0 || config->trunk[0].kind == GPUR_DENSE,
-                 "network.trunk[0].kind is %" PRId32 "; deterministic policy gradients need dense layers (0)",
-                 config->trunk[0].kind);
+                 "network.trunk[0] is a convolution (GPUR_CONV); deterministic policy gradients need dense layers "
+                 "(GPUR_DENSE)");
     GPUR_REQUIRE(config->input_scale == 1.0f, "network.input_scale is %g; it must be 1", (double)config->input_scale);
     GPUR_REQUIRE(config->input_shift == 0.0f, "network.input_shift is %g; it must be 0", (double)config->input_shift);
     return gpur_network_build(network, config, &shape);

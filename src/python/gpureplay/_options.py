@@ -42,12 +42,25 @@ class System(enum.Flag):
     ALL = REPLAY | ACTOR_CRITIC
 
 
-_PREFIXES = {"apex-dqn": System.APEX_DQN, "apex-dpg": System.APEX_DPG, "ga3c": System.GA3C, "a3c": System.A3C,
-             "a2c": System.A3C}
+PRESETS = {
+    **dict.fromkeys(("fast-dqn", "dqn-lambda-2019", "vrc-2021", "fast-dqn-small", "fast-dqn-small-vectors",
+                     "dqn-lambda-2019-small", "vrc-2021-small"), System.RUN),
+    **dict.fromkeys(("apex-dqn", "apex-dqn-small"), System.APEX_DQN),
+    **dict.fromkeys(("apex-dpg", "apex-dpg-small"), System.APEX_DPG),
+    **dict.fromkeys(("ga3c", "ga3c-small", *(f"ga3c-large-{stride}" for stride in (4, 3, 2, 1))), System.GA3C),
+    **dict.fromkeys(("a3c-cpu", "a3c-small", "a2c", "a2c-small"), System.A3C),
+}
 
 
 def system_of(preset: Value) -> System:
-    return next((system for prefix, system in _PREFIXES.items() if str(preset).startswith(prefix)), System.RUN)
+    return PRESETS.get(str(preset), System.RUN)
+
+
+def refuse_unknown_preset(preset: Value) -> None:
+    """None is a preset by the environment."""
+    if preset is not None and preset not in PRESETS:
+        *names, last = PRESETS
+        raise InvalidArgument(f"--preset is {preset}; it must be {', '.join(names)} or {last}")
 
 
 class Option(NamedTuple):

@@ -10,6 +10,7 @@ import time
 import warnings
 from typing import Any, NamedTuple
 
+from ._device import caller_depth
 from ._learner import DQN
 from ._run import Advanced, Run, cut_text
 from ._run_folder import Number, Record
@@ -61,6 +62,7 @@ class Progress:
         self._first = self._last = self._sample()
         self._looked = self._printed = first_seconds
         self._has_row = self._has_warned = self._has_said_cut = False
+        self._warning: str | None = None
 
     # Of the kind of run.
 
@@ -97,7 +99,8 @@ class Progress:
         return Sample(self.seconds, self._step_of(stats), stats, self._learned())
 
     def look(self, is_last: bool = False) -> None:
-        """Adds a row and shows the line, if it is time."""
+        """Adds a row and shows the line, if it is time. Only in the thread that called `train`."""
+        self._give_warning()
         seconds = self.seconds
         if not is_last and seconds - self._looked < _LOOK_SECONDS:
             return
@@ -112,6 +115,7 @@ class Progress:
 
     def finish(self) -> None:
         self.look(is_last=True)
+        self._give_warning()
         if self._prints:
             print(self._table(), end="", flush=True)
 
@@ -125,11 +129,16 @@ class Progress:
             print(f"\r\033[K{line}" if self._is_terminal else line, flush=True)
 
     def warn(self, line: str) -> None:
-        """Prints a line of its own; where nothing is printed, the first one is a warning of Python's."""
+        """Prints a line of its own; where nothing is printed, the first one is a warning of Python's. Any thread may
+        call it: `look` gives the warning, so that it names the line that called `train`."""
         self.say(line)
-        if not self._prints and not self._has_warned:
+        if not self._prints and self._warning is None:
+            self._warning = f"{line} (progress=True shows each such line)"
+
+    def _give_warning(self) -> None:
+        if self._warning is not None and not self._has_warned:
             self._has_warned = True
-            warnings.warn(f"{line} (progress=True shows each such line)", RuntimeWarning, stacklevel=2)
+            warnings.warn(self._warning, RuntimeWarning, stacklevel=caller_depth())
 
     def _add_row(self) -> None:
         """The learner's mean loss is over the time since the last sample, so samples are taken for rows only."""

@@ -26,7 +26,7 @@ from ._inputs import flag, real
 from ._learner import DQN
 from ._library import Advice, Interrupted, InvalidArgument, Unavailable, lib
 from ._options import (FILE, OPTIONS, OVERRIDES, System, Value, checked, flag_of, lines_of, read_options,
-                       refuse_others, system_of, text_of, use_math)
+                       refuse_others, refuse_unknown_preset, system_of, text_of, use_math)
 from ._progress import Progress, RunProgress
 from ._python_envs import Envs
 from ._run import Run
@@ -178,7 +178,11 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
             raise InvalidArgument(f"out is {os.fspath(out)!r} and resume is {os.fspath(resume)!r}; a run that is "
                                   "resumed stays in its folder, so only one of the two may be given")
         name = read_options(resume)[0]["preset"] if resume is not None and preset is None else preset
+        refuse_unknown_preset(name)
         system = system_of(name)
+        if agent is not None and "check_nan" in agent:
+            raise TypeError("agent has \"check_nan\", which is no setting of a learner, but a keyword of `train`: "
+                            f"train(..., check_nan={agent['check_nan']!r})")
         if refill and not system & System.APEX:
             raise InvalidArgument(f"refill is True and preset is {name!r}; only a run of Ape-X can be refilled")
         place = out if resume is None else resume
