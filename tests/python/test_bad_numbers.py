@@ -305,6 +305,8 @@ def advised(text, rate, norm, clip):
 TOO_FAST = {"learning_rate": 1e30, "clip_norm": 0}
 TRAININGS = {
     "fast DQN": {"preset": "fast-dqn-small", "num_envs": 2, "prepopulation": 100, "target_period": 80, "steps": 800},
+    "fast DQN, keyword": {"preset": "fast-dqn-small", "num_envs": 2, "prepopulation": 100, "target_period": 80,
+                          "steps": 800, "learning_rate": 1e30, "agent": {"trunk": [8], "clip_norm": 0}},
     "DQN(lambda)": {"preset": "vrc-2021-small", "lambda_": 0.5, "num_envs": 2, "steps": 40_000},
     "Ape-X, threads": {"preset": "apex-dqn-small", "actors": 1, "steps": 10**6},
     "Ape-X, processes": {"preset": "apex-dqn-small", "actors": 1, "steps": 10**6, "processes": True},
@@ -322,20 +324,42 @@ OF_AGENT, OF_BUFFER = 'agent={"clip_norm": ...}', 'buffer={"reward_clip": ...}'
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_a_learner_that_has_diverged_ends_its_training(name):
-    """The advice names what the door has; a training that follows it is begun."""
+    """The advice has what the door has, and the learning rate as it was given; a training that follows it is begun."""
     is_dpg, has_buffer = "DPG" in name, name not in ("GA3C", "A3C", "A2C")
     settings = {"env": "CartPole-v1", "agent": {"trunk": [8], **TOO_FAST}, "eval_episodes": 0, "device": "cpu",
                 "threads": 1, "progress": False, **TRAININGS[name]}
     env = settings.pop("env")
     with pytest.raises(gpureplay.InvalidArgument) as raised:
         gpureplay.train(env, **settings)
-    advised(str(raised.value), "learning_rate", 'agent={"NETWORK": {"clip_norm": ...}}' if is_dpg else OF_AGENT,
+    is_keyword = "learning_rate" in settings
+    rate = ("learning_rate" if is_keyword else 'agent={"NETWORK": {"learning_rate": ...}}' if is_dpg else
+            'agent={"learning_rate": ...}')
+    advised(str(raised.value), rate, 'agent={"NETWORK": {"clip_norm": ...}}' if is_dpg else OF_AGENT,
             OF_BUFFER if has_buffer else None)
-    mended = {"clip_norm": 1.0, "trunk": [8]}
-    follows = {"learning_rate": 1e-4, "agent": {"actor": mended, "critic": mended} if is_dpg else mended,
+    lower = {"learning_rate": 1e-4}
+    mended = {"clip_norm": 1.0, "trunk": [8], **({} if is_keyword else lower)}
+    follows = {**(lower if is_keyword else {}), "agent": {"actor": mended, "critic": mended} if is_dpg else mended,
                **({"buffer": {"reward_clip": 1.0}} if has_buffer else {})}
     with pytest.raises(KeyError, match="as it is begun"):
         gpureplay.train(env, **{**settings, **follows}, on_event=end_it)
+
+
+@pytest.mark.parametrize("preset, keyword, dicts, other", [
+    ("fast-dqn-small", {"learning_rate": 1e-4}, {"agent": {"learning_rate": 1e30}}, 'agent={"learning_rate": 1e+30}'),
+    ("fast-dqn-small", {"batch": 32}, {"agent": {"batch_size": 64}}, 'agent={"batch_size": 64}'),
+    ("fast-dqn-small", {"capacity": 900}, {"buffer": {"capacity": 800}}, 'buffer={"capacity": 800}'),
+    ("apex-dqn-small", {"target_period": 10}, {"agent": {"target_period": 20}}, 'agent={"target_period": 20}'),
+    ("apex-dpg-small", {"learning_rate": 1e-4}, {"agent": {"critic": {"learning_rate": 1e30}}},
+     'agent={"critic": {"learning_rate": 1e+30}}'),
+    ("ga3c-small", {"learning_rate": 1e-4}, {"agent": {"learning_rate": 1e30}}, 'agent={"learning_rate": 1e+30}'),
+    ("a2c-small", {"entropy": 0.5}, {"agent": {"entropy": 0.1}}, 'agent={"entropy": 0.1}')])
+def test_a_keyword_beside_the_same_setting_in_a_dict_is_refused(preset, keyword, dicts, other):
+    [(name, value)] = keyword.items()
+    env = "Pendulum-v1" if "dpg" in preset else "CartPole-v1"
+    with pytest.raises(gpureplay.InvalidArgument) as raised:
+        gpureplay.train(env, preset=preset, steps=100, device="cpu", progress=False, **keyword, **dicts)
+    assert str(raised.value) == (f"{name} is {value!r} beside {other}, which is the same setting; leave one of them "
+                                 "out")
 
 
 def end_it(event):

@@ -7,7 +7,9 @@ import ctypes.util
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from . import _c_api
@@ -116,11 +118,13 @@ def with_advice(text: str) -> str:
 
 class Advice(NamedTuple):
     """How one calls, at the door that was used, the settings that help most often where a learner has diverged. None:
-    there is no such setting. "{network}" is "actor" or "critic", where there are two networks."""
+    there is no such setting. "{network}" is "actor" or "critic", where there are two networks. own_rates: of the
+    networks, "" of the only one, whose learning rate was given in another way than by `learning_rate`."""
 
     learning_rate: str = "learning_rate"
     clip_norm: str | None = "clip_norm"
     reward_clip: str | None = "the buffer's reward_clip"
+    own_rates: Mapping[str, str] = MappingProxyType({})
 
     def reword(self, text: str) -> str:
         """The library's words, with those of this door in place of the library's own."""
@@ -128,7 +132,7 @@ class Advice(NamedTuple):
         if found is None:
             return text
         network = found["network"] or ""
-        ways = [f"to lower {self.learning_rate}, now {found['rate']}"]
+        ways = [f"to lower {self.own_rates.get(network, self.learning_rate)}, now {found['rate']}"]
         if self.clip_norm is not None:
             ways.append(f"to limit the gradient by {self.clip_norm}, now {found['norm']}")
         ways.append("or to scale rewards" if self.reward_clip is None else

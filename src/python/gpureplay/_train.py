@@ -118,8 +118,8 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         "watkins-error-bound". lambda_: of "peng" and "watkins". n_step: of "n-step". error_bound: of the last two.
         Presets without returns of several steps have none of these. frame_stack: frames of an observation, where the
         environment shows one image without channels (4).
-    buffer, agent: other settings of `ReplayBuffer` and `DQN` by name, which override all others:
-        agent={"double_dqn": True}.
+    buffer, agent: other settings of `ReplayBuffer` and `DQN` by name, which override the preset's:
+        agent={"double_dqn": True}. One that is also given as a keyword here is refused.
     device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`. math: the arithmetic of matrix products and
         convolutions on a GPU, "fp32", "tf32", "bf16" or "auto", which is "tf32", or "fp32" where a train step is one
         kernel; on the CPU "fp32" ("fp32", "auto"). threads: that compute on the CPU; 0: all cores
@@ -455,6 +455,11 @@ class Training:
     _make_progress: Any = RunProgress
     _make_agent: Any = DQN
     _advice = Advice(clip_norm='agent={"clip_norm": ...}', reward_clip='buffer={"reward_clip": ...}')
+    _twice: Mapping[str, Mapping[str, str]] = {  # settings of each dict that are keywords, too
+        "agent": {"batch_size": "batch", "exploration": "exploration_steps",
+                  **{name: name for name in ("learning_rate", "math", "deterministic", "estimator", "lambda_", "n_step",
+                                             "error_bound")}},
+        "buffer": {name: name for name in ("capacity", "frame_stack")}}
     _run: Any  # a Run
     _agent: Any  # a DQN, or of Ape-X a DDPG
     _progress: Progress
@@ -465,6 +470,7 @@ class Training:
         stored_env = read_options(folder)[0]["env"] if is_resumed and folder is not None else None
         self._options = _given_options(given, stored_env)
         self._overrides: Settings = {name: dict(given[name] or {}) for name in OVERRIDES}
+        self._refuse_twice(given)
         self._has_other_env = False
         if is_resumed and folder is not None:
             self._has_other_env = _add_stored(folder, self._options, self._overrides)
@@ -497,6 +503,18 @@ class Training:
             print(line.encode("utf-8", "replace").decode(), flush=True)
 
     # The beginning. Everything that can be refused is refused before the first file is written.
+
+    def _refuse_twice(self, given: Mapping[str, Any]) -> None:
+        """Refuses a keyword beside the same setting in a dict, which would override it."""
+        for name, settings in self._overrides.items():
+            for setting, option in self._twice[name].items():
+                if setting in settings and given[option] is not None:
+                    raise self._twice_error(given, option, f"{name}={{\"{setting}\": {settings[setting]!r}}}")
+
+    @staticmethod
+    def _twice_error(given: Mapping[str, Any], option: str, other: str) -> InvalidArgument:
+        return InvalidArgument(f"{option} is {given[option]!r} beside {other}, which is the same setting; leave one of "
+                               "them out")
 
     def begin(self) -> None:
         if self._has_other_env and self._folder is not None:
@@ -563,10 +581,14 @@ class Training:
                                   "them out")
         self._say_what(device)
         self._make_learner(device, preset)
-        self._agent._advice = self._advice
+        self._agent._advice = self._advice._replace(own_rates=self._own_rates(self._overrides["agent"]))
         self._envs.translation.warn(self._agent.config.get("actor", self._agent.config))
         self._options["math"] = self._agent.config["math"]  # "auto" is decided: a run that is resumed keeps it
         self._closing.callback(self._close_unfinished)
+
+    def _own_rates(self, agent: Mapping[str, Any]) -> dict[str, str]:
+        """How the caller gave learning rates of `agent`, by network."""
+        return {"": 'agent={"learning_rate": ...}'} if "learning_rate" in agent else {}
 
     def _overridden(self, agent: Settings) -> Settings:
         """The learner's settings with those of the caller."""

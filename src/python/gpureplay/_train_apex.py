@@ -118,6 +118,9 @@ class ApexTraining(Training):
     """As its base."""
 
     columns = APEX_COLUMNS
+    _twice = {"agent": {"batch_size": "batch", **{name: name for name in ("learning_rate", "math", "prioritized",
+                                                                         "target_period")}},
+              "buffer": {"min_size": "prepopulation", "frame_stack": "frame_stack", "eviction": "eviction"}}
     _make_config = staticmethod(apex_config)
     _make_progress = ApexProgress
     _find_preset: Any = staticmethod(apex_preset)
@@ -287,6 +290,22 @@ class ApexDPGTraining(ApexTraining):
             agent[network]["learning_rate"] = options["learning_rate"]
             first, (units, _) = agent[network]["trunk"]
             agent[network]["trunk"] = [first, (units, words[options["second_activation"]])]
+
+    def _refuse_twice(self, given: Mapping[str, Any]) -> None:
+        super()._refuse_twice(given)
+        for network, settings in self._networks(self._overrides["agent"]).items():
+            if "learning_rate" in settings and given["learning_rate"] is not None:
+                raise self._twice_error(given, "learning_rate",
+                                        f'agent={{"{network}": {{"learning_rate": {settings["learning_rate"]!r}}}}}')
+
+    @staticmethod
+    def _networks(agent: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        """The settings of each network that the caller gives."""
+        return {name: agent[name] for name in ("actor", "critic") if isinstance(agent.get(name), Mapping)}
+
+    def _own_rates(self, agent: Mapping[str, Any]) -> dict[str, str]:
+        return {name: f'agent={{"{name}": {{"learning_rate": ...}}}}'
+                for name, settings in self._networks(agent).items() if "learning_rate" in settings}
 
     def _overridden(self, agent: Settings) -> Settings:
         """A network keeps what the caller does not name."""

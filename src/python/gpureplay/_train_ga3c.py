@@ -109,6 +109,7 @@ class GA3CTraining(Training):
     _make_progress = GA3CProgress
     _buffer: Any = None
     _advice = Advice(clip_norm='agent={"clip_norm": ...}', reward_clip=None)
+    _twice = {"agent": {name: name for name in ("learning_rate", "entropy", "math", "deterministic")}, "buffer": {}}
 
     def __init__(self, given: Any, folder: Path | None, is_resumed: bool):
         if given["env"] is not None:
