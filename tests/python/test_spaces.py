@@ -171,9 +171,78 @@ def test_what_cannot_be_flattened_is_refused_with_advice_that_works():
 
 
 def advised(error, name):
-    """What the advice of an error makes of `env`."""
-    code = re.search(rf"gymnasium\.wrappers\.{name}\(.*\)(?=[^)]*$)", str(error.value)).group()
-    return lambda env: eval(code, {"gymnasium": gymnasium, "np": np, "env": env})
+    """What the wrapper that an error advises makes of `env`. names: what the advice leaves open."""
+    text = str(error.value)
+    begin = at = text.index(f"gymnasium.wrappers.{name}(") + len(f"gymnasium.wrappers.{name}(")
+    while text[begin:at].count("(") >= text[begin:at].count(")"):
+        at += 1
+    code = text[begin - len(f"gymnasium.wrappers.{name}("):at]
+    return lambda env, **names: eval(code, {"gymnasium": gymnasium, "np": np, "env": env, "envs": env, **names})
+
+
+STACK = spaces.Box(0, 1, (2, 6, 6, 3))
+OF_A_VECTOR = "vector.VectorizeTransform"
+ADVICE = {  # observations, how the wrapper begins, and what the advice leaves open
+    "no numbers": (spaces.Text(4), OF_A_VECTOR + "Observation",
+                   {"function": lambda obs: np.array([len(obs)], np.float32), "space": spaces.Box(0, 9, (1,))}),
+    "none": (spaces.Box(-1, 1, (0,)), OF_A_VECTOR + "Observation", {}),
+    "too long": (spaces.Discrete(10**7), OF_A_VECTOR + "Observation",
+                 {"function": lambda obs: np.array([obs / 1e7], np.float32), "space": spaces.Box(0, 1, (1,))}),
+    "four axes": (STACK, OF_A_VECTOR + "Observation", {"space": spaces.Box(0, 1, (6, 6, 6))}),
+    "four axes, flattened": (STACK, "vector.FlattenObservation", {}),
+    "bytes": (spaces.Box(0, 255, (6, 6, 3), np.int32), "vector.DtypeObservation", {}),
+    "part": (spaces.Dict({"image": spaces.Box(0, 255, (6, 6, 3), np.uint8)}), OF_A_VECTOR + "Observation",
+             {"function": lambda obs: {"image": np.float32(obs["image"] / 255)},
+              "space": spaces.Dict({"image": spaces.Box(0, 1, (6, 6, 3))})}),
+    "choices": (spaces.Box(0, 1, (2,)), OF_A_VECTOR + "Action", {}),
+}
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_advice_for_a_vector_is_a_wrapper_of_vectors_and_works(name):
+    space, wrapper, names = ADVICE[name]
+    made = [Takes(spaces.MultiDiscrete([3, 2])) if name == "choices" else Shows(space) for _ in range(2)]
+    envs, options = gymnasium.vector.SyncVectorEnv([lambda env=env: env for env in made]), {
+        **SMALL, "num_envs": None, "env_threads": None, "eval_episodes": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((TypeError, RuntimeWarning), match="gymnasium") as error:
+            gpureplay.train(envs, **options)
+        assert not re.search(r"wrappers\.\w*\(", str(error.value))  # of a single environment
+        is_image = name == "four axes"
+        result = gpureplay.train(advised(error, wrapper)(envs, **names), **options,
+                                 **({"agent": {"input_layout": "hwc"}} if is_image else {}))
+    assert result.stats.train_steps > 0
+    if name == "choices":
+        assert len(made[0].taken | made[1].taken) == 6
+
+
+def test_actions_without_bounds_are_refused_with_advice_that_works():
+    class Free(gymnasium.ActionWrapper):
+        action_space, taken = spaces.Box(-np.inf, np.inf, (2,)), None
+
+        def action(self, action):
+            self.taken = action
+            return 5
+
+    def buffer_of(env):
+        return gpureplay.ReplayBuffer.for_env(99, env, device="cpu")
+
+    def ddpg_of(buffer):
+        return gpureplay.DDPG(buffer, actor={"trunk": [8]}, critic={"trunk": [8]}, batch_size=4)
+
+    for count in (0, 2):
+        made = [Free(Shows(spaces.Box(0, 1, (2,)))) for _ in range(max(1, count))]
+        env = gymnasium.vector.SyncVectorEnv([lambda env=env: env for env in made]) if count else made[0]
+        with buffer_of(env) as buffer, pytest.raises(gpureplay.InvalidArgument, match="without finite bounds") as error:
+            ddpg_of(buffer)
+        env = advised(error, OF_A_VECTOR + "Action" if count else "TransformAction")(env)
+        with buffer_of(env) as buffer:
+            policy = ddpg_of(buffer).policy()
+            obs, _ = env.reset(seed=1)
+            actions = policy.act_vectors(obs, sigma=1.0)
+            env.step(actions if count else actions[0])
+            assert np.array_equal([one.taken for one in made], 10 * actions)
 
 
 NOTHING = [spaces.Box(-1, 1, (0,)), spaces.Box(0, 255, (0, 3), np.uint8), spaces.Box(0, 9, (2, 0), np.int64),
@@ -399,8 +468,9 @@ def test_other_actions_are_refused_by_the_same_sentence():
                 with pytest.raises(gpureplay.InvalidArgument, match=wanted), \
                         gpureplay.ReplayBuffer(99, spaces.Box(0, 1, (2,)), space, device="cpu") as buffer:
                     make(buffer)
-    for make, space in ((gpureplay.DQN, spaces.Box(-1, 1, (2,))), (gpureplay.DDPG, spaces.Discrete(2))):
-        words = r"it must be Discrete, or for a DDPG \(p.*\) a Box of floats$"
+    for make, space, words in (
+            (gpureplay.DQN, spaces.Box(-1, 1, (2,)), "that of a DQN must be Discrete: a Box of floats is for a DDPG"),
+            (gpureplay.DDPG, spaces.Discrete(2), "that of a DDPG must be a Box of floats: Discrete is for a DQN$")):
         with pytest.raises(gpureplay.InvalidArgument, match=words), \
                 gpureplay.ReplayBuffer(99, spaces.Box(0, 1, (2,)), space, device="cpu") as buffer:
             make(buffer)

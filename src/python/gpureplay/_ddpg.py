@@ -16,7 +16,7 @@ from ._learner import ReplayLearner, refuse_unread
 from ._library import Advice, InvalidArgument, lib
 from ._policy import Policy
 from ._schema import Field
-from ._spaces import actions_refusal, has_floats
+from ._spaces import actions_refusal, bounds_refusal, has_floats
 
 
 class DDPGStats(NamedTuple):
@@ -47,10 +47,7 @@ def _refuse_bounds(space: Any) -> None:
         raise InvalidArgument(actions_refusal(space))
     low, high = getattr(space, "low", None), getattr(space, "high", None)
     if low is not None and high is not None and ((low != -1).any() or (high != 1).any()):
-        raise InvalidArgument(f"the buffer's actions are {space}, and a DDPG's are -1 to 1; make the environment with "
-                              "gymnasium.wrappers.RescaleAction(env, -1, 1), or a vector with "
-                              "gymnasium.wrappers.vector.RescaleAction(envs, -1, 1), and the buffer for that: it "
-                              "scales the actions of `act_vectors` to what the environment takes")
+        raise InvalidArgument(bounds_refusal(space))
 
 
 class DDPG(ReplayLearner):

@@ -40,12 +40,14 @@ class Flattener:
     numbers as it has values, and the parts of a Tuple or Dict one after another [gymnasium.spaces.flatten]. Integers
     beyond 2**24 are rounded to float32, as float64 is.
 
+    is_vector: whether observations are those of a vector environment, for advice; None: it is not known.
+
     TypeError: the space cannot be flattened.
     """
 
-    def __init__(self, space: Any):
-        refuse_observations(space)
-        refuse_long_vectors(space)
+    def __init__(self, space: Any, is_vector: bool | None = None):
+        refuse_observations(space, is_vector)
+        refuse_long_vectors(space, is_vector)
         try:
             self._gymnasium = importlib.import_module("gymnasium")
         except ModuleNotFoundError as error:
@@ -162,10 +164,10 @@ class Translation(NamedTuple):
                                   f"{first + count - 1}, as the actions of the environment")
         return array.astype(np.int64) - first
 
-    def warn(self, network: Mapping[str, Any]) -> None:
+    def warn(self, network: Mapping[str, Any], is_vector: bool | None = None) -> None:
         """RuntimeWarning: a learner with these settings of its network reads numbers of 0 to 255."""
         if self.flattener is not None:
-            warn_of_bytes(self.flattener.space, network["input_scale"], caller_depth())
+            warn_of_bytes(self.flattener.space, network["input_scale"], caller_depth(), is_vector)
 
     def described(self) -> dict[str, Any]:
         """For config.json."""
@@ -187,16 +189,16 @@ def translation_of(described: Mapping[str, Any]) -> Translation:
     return Translation(flattener, int(described.get("first_action", 0)), bounds)
 
 
-def reading_of(obs: Any) -> tuple[Field, Flattener | None]:
+def reading_of(obs: Any, is_vector: bool | None = None) -> tuple[Field, Flattener | None]:
     """What a network reads of observations: of a space, or (shape, dtype). The flattener is None if it reads them as
     they are. TypeError, with what to do: it cannot read them."""
     if kind_of(obs) is None and not hasattr(obs, "sample"):
         return obs_field(obs), None
-    refuse_observations(obs)
+    refuse_observations(obs, is_vector)
     if not is_a(obs, "Box") or np.dtype(obs.dtype).name not in _STORED_AS:
-        flattener = Flattener(obs)
+        flattener = Flattener(obs, is_vector)
         return flattener.field, flattener
-    refuse_axes(tuple(obs.shape))
+    refuse_axes(tuple(obs.shape), is_vector=is_vector)
     return Field("obs", tuple(int(n) for n in obs.shape), np.dtype(_STORED_AS[np.dtype(obs.dtype).name])), None
 
 

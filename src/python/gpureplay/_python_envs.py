@@ -59,16 +59,16 @@ class Spaces(NamedTuple):
     action: Field | None = None  # of vectors: as the environment gets them
 
 
-def _spaces_of(found: Environment) -> Spaces:
+def _spaces_of(found: Environment, is_vector: bool = False) -> Spaces:
     """TypeError: the library cannot take these observations or actions."""
-    (field, flattener), action = reading_of(found.observation_space), found.action_space
+    (field, flattener), action = reading_of(found.observation_space, is_vector), found.action_space
     if has_floats(action):
         shape = tuple(int(n) for n in action.shape)
         low, high = (tuple(np.asarray(bound, np.float32).ravel().tolist()) for bound in (action.low, action.high))
         return Spaces(field, 0, Translation(flattener, bounds=(shape, low, high)),
                       Field("action", shape, np.dtype(action.dtype)))
     if not has_choices(action):
-        raise TypeError(actions_refusal(action))
+        raise TypeError(actions_refusal(action, is_vector))
     return Spaces(field, int(action.n), Translation(flattener, int(getattr(action, "start", 0))))
 
 
@@ -369,7 +369,7 @@ class PythonVector(_PythonType):
         mode = str(getattr(found.autoreset, "name", found.autoreset)).lower()
         if mode not in modes:
             raise ValueError(f"the autoreset mode of {envs} is {mode!r}; a run needs \"next_step\" or \"same_step\"")
-        super().__init__(envs, _spaces_of(found), found.observation_space, found.action_space)
+        super().__init__(envs, _spaces_of(found, True), found.observation_space, found.action_space)
         if evaluation is not None and evaluation.spaces != self.spaces:
             raise ValueError(f"the spaces of eval_env are {evaluation.spaces}, and those of the vector environment "
                              f"{self.spaces}; they must be the same")

@@ -16,10 +16,28 @@ from . import _c_api
 _KINDS = ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Tuple", "Dict")
 _MOST_NUMBERS = 2**23 - 64  # of a flattened observation: a transition has two of them, and at most 64 MiB
 _MOST_ACTIONS = 65536  # of a network
-_ADVICE = ("gymnasium.wrappers.TransformObservation(env, function, space) makes a Box of others, where `space` is a "
-           "Box of float32 and `function` gives its arrays")
-_CONSTANT = ("gymnasium.wrappers.TransformObservation(env, lambda obs: np.zeros(1, np.float32), "
-             "gymnasium.spaces.Box(0, 1, (1,))) shows one that does not change")
+
+
+# Wrappers to advise. is_vector: whether it is a vector environment, for which Gymnasium has others; None: not known.
+
+
+def _of_either(one: str, vector: str, is_vector: bool | None) -> str:
+    of_vector = f"gymnasium.wrappers.vector.{vector}"
+    if is_vector:
+        return of_vector
+    return f"gymnasium.wrappers.{one}" + (f", or of a vector {of_vector}," if is_vector is None else "")
+
+
+def _transform(what: str, function: str, space: str, is_vector: bool | None) -> str:
+    """what: "Observation" or "Action", of one environment, also in a vector."""
+    vector = (f"VectorizeTransform{what}(envs, gymnasium.wrappers.Transform{what}, func={function}, "
+              f"{what.lower()}_space={space})")
+    return _of_either(f"Transform{what}(env, {function}, {space})", vector, is_vector)
+
+
+def _others_as_box(is_vector: bool | None) -> str:
+    return (f"{_transform('Observation', 'function', 'space', is_vector)} makes a Box of others, where `space` is a "
+            "Box of float32 and `function` gives its arrays")
 
 
 def is_a(space: Any, kind: str) -> bool:
@@ -57,35 +75,39 @@ def _numbers_of(leaf: Any) -> int:
 # Observations.
 
 
-def refuse_observations(space: Any) -> None:
+def refuse_observations(space: Any, is_vector: bool | None = None) -> None:
     """TypeError, with what to do: no network can read observations of this space, flattened or not."""
     for leaf in _leaves_of(space):
         kind = kind_of(leaf)
         if kind is None or (kind == "Box" and np.dtype(leaf.dtype).kind not in "fiub"):
             part = "" if leaf is space else f", and {leaf} is a part of it"
             raise TypeError(f"the observation space is {space}{part}; it must be a Box of numbers, Discrete, "
-                            f"MultiDiscrete, MultiBinary, or a Tuple or Dict of them: {_ADVICE}")
+                            f"MultiDiscrete, MultiBinary, or a Tuple or Dict of them: {_others_as_box(is_vector)}")
     if sum(map(_numbers_of, _leaves_of(space))) == 0:
-        raise TypeError(f"the observation space is {space}, which has no numbers; it must have one or more: "
-                        f"{_CONSTANT}")
+        one = _transform("Observation", "lambda obs: np.zeros(1, np.float32)", "gymnasium.spaces.Box(0, 1, (1,))",
+                         is_vector)
+        raise TypeError(f"the observation space is {space}, which has no numbers; it must have one or more: {one} "
+                        "shows one that does not change")
 
 
-def refuse_long_vectors(space: Any) -> None:
+def refuse_long_vectors(space: Any, is_vector: bool | None = None) -> None:
     """TypeError: flattened observations would be too long to store."""
     count = sum(map(_numbers_of, _leaves_of(space)))
     if count > _MOST_NUMBERS:
         raise TypeError(f"the observation space is {space}, whose observations are {count} numbers when they are "
-                        f"flattened, of a Discrete one for each value; they must be at most {_MOST_NUMBERS}: {_ADVICE}")
+                        f"flattened, of a Discrete one for each value; they must be at most {_MOST_NUMBERS}: "
+                        f"{_others_as_box(is_vector)}")
 
 
-def refuse_axes(shape: tuple[int, ...], most: int = _c_api.MAX_DIMS, others: str = "") -> None:
+def refuse_axes(shape: tuple[int, ...], most: int = _c_api.MAX_DIMS, others: str = "",
+                is_vector: bool | None = None) -> None:
     """TypeError, with what to do: arrays of more axes than `most`. others: what else can be done."""
     if len(shape) > most:
+        one = _transform("Observation", "lambda obs: np.concatenate(obs, axis=-1)", "space", is_vector)
+        flat = _of_either("FlattenObservation(env)", "FlattenObservation(envs)", is_vector)
         raise TypeError(f"observations have the shape {shape}, of {len(shape)} axes; those of images must be 2 or 3: "
-                        "gymnasium.wrappers.TransformObservation(env, lambda obs: np.concatenate(obs, axis=-1), space) "
-                        "puts a stack of images (height, width, channels) into one image, where `space` is a Box of "
-                        "(height, width, channels of all); gymnasium.wrappers.FlattenObservation(env) makes vectors"
-                        + others)
+                        f"{one} puts a stack of images (height, width, channels) into one image, where `space` is a "
+                        f"Box of (height, width, channels of all); {flat} makes vectors{others}")
 
 
 def _holds_bytes(leaf: Any) -> bool:
@@ -93,7 +115,7 @@ def _holds_bytes(leaf: Any) -> bool:
         (leaf.low == 0).all() and (leaf.high == 255).all()
 
 
-def warn_of_bytes(space: Any, input_scale: float, stacklevel: int) -> None:
+def warn_of_bytes(space: Any, input_scale: float, stacklevel: int, is_vector: bool | None = None) -> None:
     """RuntimeWarning, with what to do: a learner reads numbers of 0 to 255, as images have, which are a part of a space
     that is flattened, and does not scale them. Trainings do so where a Box of uint8 is the whole space."""
     found = next(filter(_holds_bytes, _leaves_of(space)), None)
@@ -101,11 +123,13 @@ def warn_of_bytes(space: Any, input_scale: float, stacklevel: int) -> None:
         return
     if found is not space:
         how = "of float32, 0 to 1, in its place, and `function` divides by 255"
-        advice = f"gymnasium.wrappers.TransformObservation(env, function, space), where `space` has a Box {how}"
+        wrapper = _transform("Observation", "function", "space", is_vector).rstrip(",")
+        advice = f"{wrapper}, where `space` has a Box {how}"
     elif np.dtype(space.dtype) == np.uint8:
         advice = "leave out flatten=True: a Box of uint8 is stored as bytes, which input_scale=1 / 255 scales"
     else:
-        advice = "gymnasium.wrappers.DtypeObservation(env, np.uint8), of which an image is read as one, and scaled"
+        typed = _of_either("DtypeObservation(env, np.uint8)", "DtypeObservation(envs, np.uint8)", is_vector)
+        advice = f"{typed.rstrip(',')}, of which an image is read as one, and scaled"
     part = "it" if found is space else f"its part {found}"
     warnings.warn(f"the observation space is {space}: the numbers of {part} are flattened and not scaled, so a network "
                   f"reads 0 to 255; to scale them: {advice}", RuntimeWarning, stacklevel=stacklevel + 1)
@@ -124,22 +148,40 @@ def has_choices(space: Any) -> bool:
     return is_a(space, "Discrete") and int(space.n) > 0
 
 
-def _numbering(space: Any) -> str:
+def _numbering(space: Any, is_vector: bool | None) -> str:
     """How an environment with these actions gets Discrete ones."""
     counts = [2] * math.prod(space.shape) if is_a(space, "MultiBinary") else \
         np.ravel(space.nvec).tolist() if is_a(space, "MultiDiscrete") else []
     if not counts or math.prod(counts) > _MOST_ACTIONS:
-        return ("gymnasium.wrappers.TransformAction(env, function, gymnasium.spaces.Discrete(n)) makes it Discrete, "
+        return (f"{_transform('Action', 'function', 'gymnasium.spaces.Discrete(n)', is_vector)} makes it Discrete, "
                 f"where n is at most {_MOST_ACTIONS} and `function` gives the environment's action of a number below n")
     action = f"np.reshape(np.unravel_index(action, {tuple(counts)}), {tuple(map(int, space.shape))})"
     if np.any(getattr(space, "start", 0)):
         action += f" + np.array({np.asarray(space.start).tolist()})"
-    return (f"gymnasium.wrappers.TransformAction(env, lambda action: {action}, "
-            f"gymnasium.spaces.Discrete({math.prod(counts)})) numbers the combinations")
+    one = _transform("Action", f"lambda action: {action}", f"gymnasium.spaces.Discrete({math.prod(counts)})", is_vector)
+    return f"{one} numbers the combinations"
 
 
-def actions_refusal(space: Any) -> str:
+_DDPG = "a DDPG (presets apex-dpg and apex-dpg-small)"
+
+
+def actions_refusal(space: Any, is_vector: bool | None = None) -> str:
     """Why a learner does not take actions of this space, and what to do."""
-    advice = "" if has_floats(space) or has_choices(space) else f": {_numbering(space)}"
-    return (f"the action space is {space}; it must be Discrete, or for a DDPG (presets apex-dpg and apex-dpg-small) a "
-            f"Box of floats{advice}")
+    if has_floats(space):
+        return f"the action space is {space}; that of a DQN must be Discrete: a Box of floats is for {_DDPG}"
+    if has_choices(space):
+        return f"the action space is {space}; that of a DDPG must be a Box of floats: Discrete is for a DQN"
+    return (f"the action space is {space}; it must be Discrete, or for {_DDPG} a Box of floats: "
+            f"{_numbering(space, is_vector)}")
+
+
+def bounds_refusal(space: Any) -> str:
+    """Why a learner of vectors of -1 to 1 does not take actions of this Box, and what to do."""
+    if np.isfinite(space.low).all() and np.isfinite(space.high).all():
+        wrapper = _of_either("RescaleAction(env, -1, 1)", "RescaleAction(envs, -1, 1)", None)
+        return (f"the buffer's actions are {space}, and a DDPG's are -1 to 1; make the environment with {wrapper} and "
+                "the buffer for that: it scales the actions of `act_vectors` to what the environment takes")
+    shape = tuple(map(int, space.shape))
+    wrapper = _transform("Action", "lambda action: 10 * action", f"gymnasium.spaces.Box(-1, 1, {shape})", None)
+    return (f"the buffer's actions are {space}, without finite bounds, and a DDPG's are -1 to 1; make the environment "
+            f"with {wrapper} where 10 is the largest number that an action shall have, and the buffer for that")

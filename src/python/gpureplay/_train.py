@@ -548,7 +548,8 @@ class Training:
             return
         shape = shape_of(env_info(envs).obs)
         if "trunk" not in agent and self._reads_images:
-            refuse_axes(shape, 3, "; agent={\"trunk\": [128]} reads all numbers by dense layers")
+            refuse_axes(shape, 3, "; agent={\"trunk\": [128]} reads all numbers by dense layers",
+                        envs.vector_type is not None)
         if "input_layout" in agent:
             return
         if len(shape) == 3 and leaves_doubt(shape):
@@ -582,7 +583,8 @@ class Training:
         self._say_what(device)
         self._make_learner(device, preset)
         self._agent._advice = self._advice._replace(own_rates=self._own_rates(self._overrides["agent"]))
-        self._envs.translation.warn(self._agent.config.get("actor", self._agent.config))
+        self._envs.translation.warn(self._agent.config.get("actor", self._agent.config),
+                                    self._envs.vector_type is not None)
         self._options["math"] = self._agent.config["math"]  # "auto" is decided: a run that is resumed keeps it
         self._closing.callback(self._close_unfinished)
 
