@@ -98,6 +98,9 @@ enum { GPUR_MAX_LANE_COPIES = GPUR_MAX_LANE_FIELDS };
  * A row that is missing (no whole row is there, or none has the id) becomes zeros with id -1, weight 0 and discount 0.
  * A pure function of (seed, purpose, draw, rows).
  */
+/* How rows are drawn: of all lanes; B / N of each lane, in their order; or of all lanes, none twice. */
+enum { GPUR_LANES_OF_ALL, GPUR_LANES_OF_EACH, GPUR_LANES_DISTINCT };
+
 typedef struct gpur_lanes_gather_args {
     gpur_lane_rings lanes;
     const int64_t *ids; /* (B) may be the same memory as `id`; NULL: the kernel draws */
@@ -112,5 +115,6 @@ typedef struct gpur_lanes_gather_args {
     int32_t n_step, copy_count;
     int32_t units;   /* of one row, over all copies */
     int32_t redraws; /* 1: in the place of an id that no whole row has, one is drawn */
+    int32_t way;     /* GPUR_LANES_*: how the kernel draws */
     gpur_lane_copy copies[GPUR_MAX_LANE_COPIES];
 } gpur_lanes_gather_args;

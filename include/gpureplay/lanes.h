@@ -49,16 +49,19 @@ GPUR_API gpur_status gpur_replay_add_lanes(gpur_replay *replay, const void *cons
 
 /* What gpur_replay_draw_lanes draws, and where it goes: device arrays, contiguous, NULL where one is not wanted. */
 typedef struct gpur_lane_draw {
-    uint64_t size;       /* sizeof(gpur_lane_draw), as the caller was compiled */
-    int64_t count;       /* rows, 1 to max_batch; has no default and must be set */
-    const int64_t *ids;  /* (count) transitions to take; NULL: they are drawn by the replay's index_source */
-    void *const *fields; /* (field_count) arrays (count, ...) in the order of the schema */
-    int64_t *id;         /* (count) -1: no transition */
-    float *weight;       /* (count) the importance weight (priority.h), of first steps; 0: no transition */
-    float *discount;     /* (count) gamma^m, or 0 if the last step is terminated */
-    int32_t *steps;      /* (count) m */
-    int32_t n_step;      /* 1 to GPUR_MAX_N_STEP; 0, the default: the replay's */
-    float gamma;         /* 0 to 1; below 0, the default: the replay's */
+    uint64_t size;        /* sizeof(gpur_lane_draw), as the caller was compiled */
+    int64_t count;        /* rows, 1 to max_batch; has no default and must be set */
+    const int64_t *ids;   /* (count) transitions to take; NULL: they are drawn by the replay's index_source */
+    void *const *fields;  /* (field_count) arrays (count, ...) in the order of the schema */
+    int64_t *id;          /* (count) -1: no transition */
+    float *weight;        /* (count) the importance weight (priority.h), of first steps; 0: no transition */
+    float *discount;      /* (count) gamma^m, or 0 if the last step is terminated */
+    int32_t *steps;       /* (count) m */
+    int32_t n_step;       /* 1 to GPUR_MAX_N_STEP; 0, the default: the replay's */
+    float gamma;          /* 0 to 1; below 0, the default: the replay's */
+    int32_t of_each_lane; /* 1: count / lanes rows of each lane, those of lane 0 first. Then count must be a multiple of
+                             lanes, and the replay's index_source GPUR_UNIFORM. Default 0: of all lanes together */
+    int32_t reserved;     /* 0 */
 } gpur_lane_draw;
 
 /* Sets every member to its default. `size` is sizeof(gpur_lane_draw). Any thread. */
@@ -73,8 +76,10 @@ GPUR_API gpur_status gpur_lane_draw_init(gpur_lane_draw *draw, uint64_t size);
  * observation has zeros.
  *
  * Every transition that can be drawn is as likely as any other, or likely in proportion to priority^alpha. Where there
- * is none, or none with an id, the row is zeros with id -1 and weight 0. The same seed, steps and number of draws give
- * the same ids on the CPU and on a GPU.
+ * is none, or none with an id, the row is zeros with id -1 and weight 0. With GPUR_UNIFORM_DISTINCT no two rows have
+ * the same first step; a row that finds none which no other may have is zeros, too: so are many where less than `count`
+ * transitions can be drawn, and few as long as these are several times as many. The same seed, steps and number of
+ * draws give the same ids on the CPU and on a GPU.
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, memory of another device, or a replay of another layout
  */

@@ -6,7 +6,7 @@
 #include "kernels/cpu/copy_value.h"
 #include "kernels/lanes/lanes.h"
 #include "kernels/lib/collective.h"
-#include "kernels/lib/random.h"
+#include "kernels/lib/permutation.h"
 #include "kernels/priority/tree.h"
 #include "kernels/replay/field_copy.h"
 
@@ -41,15 +41,31 @@ GPUR_FN gpur_lanes_draw gpur_lanes_draw_of(const gpur_lanes_gather_args *a)
     return d;
 }
 
+/* The row that the try number i finds for row b, counted from the oldest one; -1: there are no more. Distinct rows are
+ * elements b, b + B, b + 2 B, ... of a permutation, so no two rows of the batch meet. */
+GPUR_FN int64_t gpur_lanes_try(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b, uint32_t i)
+{
+    const gpur_u32x4 bits = gpur_random_bits(a->seed, a->purpose | i << 16, (uint64_t)d->draw, (uint32_t)b);
+    if (a->way == GPUR_LANES_DISTINCT) {
+        const int64_t at = b + (int64_t)i * a->batch;
+        const gpur_permutation p = gpur_permutation_of(a->seed, a->purpose, (uint64_t)d->draw, (uint64_t)d->rows);
+        return at < d->rows ? (int64_t)gpur_permute(&p, (uint64_t)at) : -1;
+    }
+    if (a->way == GPUR_LANES_OF_EACH) {
+        const int64_t step = (int64_t)gpur_random_below(bits, (uint64_t)(d->steps - d->first));
+        return step * a->lanes.lanes + b / (a->batch / a->lanes.lanes);
+    }
+    return (int64_t)gpur_random_below(bits, (uint64_t)d->rows);
+}
+
 /* The id of row b. Every whole row is as likely as any other, since rows that are not whole are drawn again. */
 GPUR_FN int64_t gpur_lanes_draw_id(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b)
 {
     const int64_t first_id = d->first * a->lanes.lanes;
     for (uint32_t i = 0; d->has_whole && i < GPUR_LANES_TRIES; i++) {
-        const gpur_u32x4 bits = gpur_random_bits(a->seed, a->purpose | i << 16, (uint64_t)d->draw, (uint32_t)b);
-        const int64_t id = first_id + (int64_t)gpur_random_below(bits, (uint64_t)d->rows);
-        if (gpur_lanes_find(&a->lanes, d->steps, id) >= 0)
-            return id;
+        const int64_t row = gpur_lanes_try(a, d, b, i);
+        if (row < 0 || gpur_lanes_find(&a->lanes, d->steps, first_id + row) >= 0)
+            return row < 0 ? -1 : first_id + row;
     }
     return -1;
 }

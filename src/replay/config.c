@@ -103,8 +103,6 @@ static gpur_status check_unused_by_lanes(const gpur_replay_config *c)
         GPUR_REQUIRE(unused[i].given == unused[i].wanted,
                      WITH_LANES "%s is %" PRId64 "; it must be %" PRId64 ", its default", unused[i].name,
                      unused[i].given, unused[i].wanted);
-    GPUR_REQUIRE(c->index_source != GPUR_UNIFORM_DISTINCT,
-                 WITH_LANES "index_source is GPUR_UNIFORM_DISTINCT (2); it must be another one");
     GPUR_REQUIRE(c->weight_norm != GPUR_WEIGHT_NORM_MEMORY,
                  WITH_LANES "weight_norm is GPUR_WEIGHT_NORM_MEMORY (1); it must be BATCH (0) or NONE (2)");
     return GPUR_OK;

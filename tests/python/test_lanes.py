@@ -237,6 +237,7 @@ def test_arrays_of_jax_are_read_where_they_are():
 
 def test_tensors_are_read_and_given():
     torch = pytest.importorskip("torch")
+    assert isinstance(make(device=torch.device("cpu")).sample(2)["id"], torch.Tensor)
     buffer = filled(convert=torch.from_numpy, gamma=0.5, n_step=2)
     batch = buffer.sample(100)
     assert all(isinstance(array, torch.Tensor) for array in batch.values())
@@ -271,3 +272,22 @@ def test_a_function_that_pytorch_compiles_does_what_its_calls_do():
         for batch, same in ((one, other), outs):
             assert all(torch.equal(batch[name], same[name]) for name in batch)
     assert called.stats == compiled.stats and compiled.stats.draws == 2001
+
+
+def test_as_many_transitions_of_each_lane():
+    buffer = filled()
+    ids = buffer.sample(50 * LANES, per_lane=True)["id"].reshape(LANES, 50)
+    assert (ids % LANES == np.arange(LANES)[:, None]).all() and len(np.unique(ids)) > 50
+    with pytest.raises(gpureplay.InvalidArgument, match="batch_size is 50; it must be a multiple of num_lanes = 6"):
+        buffer.sample(50, per_lane=True)
+    with pytest.raises(gpureplay.InvalidArgument, match="the buffer is distinct or prioritized; it must be neither"):
+        filled(prioritized=True).sample(6, per_lane=True)
+
+
+def test_distinct_transitions():
+    buffer = filled(distinct=True)
+    for _ in range(20):
+        ids = buffer.sample(30)["id"]
+        assert len(np.unique(ids)) == 30 and ids.min() >= 0
+    ids = buffer.sample(95)["id"]
+    assert len(np.unique(ids[ids >= 0])) == (ids >= 0).sum() > 60

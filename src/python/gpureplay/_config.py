@@ -294,6 +294,9 @@ def _set_extra_frames(config: _c_api.ReplayConfig, fields: list[Field], num_envs
 
 def max_batch_of(config: _c_api.ReplayConfig) -> int:
     most = config.capacity
+    if config.layout == _c_api.LAYOUT_LANES:
+        is_distinct = config.index_source == _c_api.UNIFORM_DISTINCT
+        return int(config.max_batch) or (min(_c_api.MAX_LANES, most - 1) if is_distinct else _c_api.MAX_LANES)
     if config.index_source == _c_api.UNIFORM_DISTINCT and config.layout == _c_api.LAYOUT_FRAMES:
         most = config.capacity // 2 // min(2 * config.frame_stack, config.frame_stack + config.n_step)
     elif config.index_source == _c_api.UNIFORM_DISTINCT:

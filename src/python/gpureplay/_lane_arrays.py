@@ -193,7 +193,7 @@ class Kinds:
         """The library of an array that was given."""
         torch: Any = sys.modules.get("torch")
         if torch is not None and isinstance(array, torch.Tensor):
-            return self._of_torch()
+            return self.of_torch()
         if not self._device.is_cuda:
             return self._numpy
         cupy: Any = sys.modules.get("cupy")
@@ -205,13 +205,14 @@ class Kinds:
         if not self._device.is_cuda:
             return self._numpy
         if "torch" in sys.modules:
-            return self._of_torch()
+            return self.of_torch()
         if "cupy" in sys.modules:
             return CupyArrays(self, self._device, sys.modules["cupy"])
         raise TypeError(f"the buffer is on {self._device.name}, and neither PyTorch nor CuPy is imported, whose arrays "
                         "the batch could have; import one of them, or give arrays of your own as `out`")
 
-    def _of_torch(self) -> TorchArrays:
+    def of_torch(self) -> TorchArrays:
+        """PyTorch's, which is imported."""
         if self._torch is None:
             self._torch = TorchArrays(sys.modules["torch"], self._device)
         return self._torch

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
-from ._config import lane_config
+from ._config import index_source_of, lane_config, max_batch_of
 from ._device import Device, TorchDevice, as_device, caller_depth
 from ._handle import Handle, note_library_threads
-from ._inputs import integer, real
+from ._inputs import flag, integer, real
 from ._lane_arrays import Kind, Kinds
 from ._library import InvalidArgument, lib
 from ._schema import Field, fields_of
@@ -85,6 +85,8 @@ class LaneBuffer(Handle):
         observation of the next one, and the final one beside it, as those of most simulators do. "next_step": it
         returns the final observation, and the step after it resets and is no transition. "disabled": they are reset
         by the caller, between two steps.
+    distinct: no transition appears twice in a batch. Where a row finds none, as in a buffer that has hardly as many as
+        the batch, its id is -1.
     prioritized, alpha, beta, weight_norm, priority_offset, first_priority: sampling by priority, as for `ReplayBuffer`.
     reward_clip: rewards are clipped to +- this at the draw; 0: they are not.
     seed: of sampling; None: as for `ReplayBuffer`. max_batch: the largest batch; default: 65,536.
@@ -102,22 +104,25 @@ class LaneBuffer(Handle):
     _kind = "buffer"
 
     def __init__(self, num_lanes: int, steps: int, fields: Any, action_space: Any = None, *, n_step: int = 1,
-                 gamma: float = 0.99, autoreset: Any = "same_step", prioritized: bool | str = False,
-                 alpha: float | None = None, beta: float | Sequence[float] | None = None,
-                 weight_norm: str | None = None, priority_offset: float | None = None,
+                 gamma: float = 0.99, autoreset: Any = "same_step", distinct: bool = False,
+                 prioritized: bool | str = False, alpha: float | None = None,
+                 beta: float | Sequence[float] | None = None, weight_norm: str | None = None,
+                 priority_offset: float | None = None,
                  first_priority: str | None = None, reward_clip: float | None = None, seed: int | None = None,
                  max_batch: int | None = None, device: str | TorchDevice | Device = "auto"):
         given = locals()
         self.fields = _with_pairs(fields_of(fields, action_space))
-        settings = {name: given[name] for name in ("n_step", "gamma", "prioritized", "alpha", "beta", "weight_norm",
-                                                   "priority_offset", "first_priority", "reward_clip", "max_batch")}
+        settings = {name: given[name] for name in (
+            "n_step", "gamma", "distinct", "prioritized", "alpha", "beta", "weight_norm", "priority_offset",
+            "first_priority", "reward_clip", "max_batch")}
         settings["seed"] = next(_seeds) if seed is None else seed
         mode = AUTORESETS.index(autoreset_name(autoreset))
         config = lane_config(self.fields, num_lanes, steps, mode, settings)
         self.num_lanes, self.steps = int(config.lanes), int(config.lane_steps)
         self.capacity, self.n_step, self.gamma = self.num_lanes * self.steps, int(config.n_step), float(config.gamma)
-        self.max_batch = int(config.max_batch) or _c_api.MAX_LANES
+        self.max_batch = max_batch_of(config)
         self.device, self._is_prioritized = as_device(device), bool(config.prioritized)
+        self._is_uniform = index_source_of(config) == _c_api.UNIFORM
         self._resets_later = config.lane_autoreset == _c_api.AUTORESET_NEXT_STEP
         self._given = [field._replace(name=self._given_name(field.name)) for field in self.fields]
         self._order = {field.name: at for at, field in enumerate(self._given)}
@@ -126,7 +131,8 @@ class LaneBuffer(Handle):
         self._outputs = [*self.fields, *(field for field in _OF_DRAW if field.name != "weight" or self._is_prioritized)]
         self._inputs, self._places = (ctypes.c_void_p * len(self.fields))(), (ctypes.c_void_p * len(self.fields))()
         self._kinds, self._is_told = Kinds(self.device), False
-        self._like: Kind | None = None  # what made the arrays that were given last
+        # What made the arrays that were given last.
+        self._like: Kind | None = self._kinds.of_torch() if type(device).__module__ == "torch" else None
         if self.device.is_cuda:
             note_library_threads()
         create = functools.partial(self.device._call, lib.gpur_replay_create, ctypes.addressof(config))
@@ -215,11 +221,11 @@ class LaneBuffer(Handle):
                 raise ValueError(f"{seen[address]} and {name} are the same memory; they must be arrays of their own")
             seen[address] = name
 
-    def sample(self, batch_size: int, *, n_step: int | None = None, gamma: float | None = None,
+    def sample(self, batch_size: int, *, n_step: int | None = None, gamma: float | None = None, per_lane: bool = False,
                out: Mapping[str, Any] | None = None, stream: Any = None) -> dict[str, Any]:
         """Draws batch_size transitions, uniformly or by priority: a dict of arrays (batch_size, ...), of the library
-        whose arrays `add` was given. Before the first `add`, and where those were JAX's, they are NumPy's on the CPU,
-        and on CUDA PyTorch's or CuPy's.
+        whose arrays `add` was given. Before the first `add` they are PyTorch's if `device` was a torch.device; else,
+        and where those given were JAX's, they are NumPy's on the CPU, and on CUDA PyTorch's or CuPy's.
 
         Beside the fields it has discount, float32: gamma ** steps, or 0 where the task ended; steps, int32: how many
         steps the transition has, at most n_step, fewer where an episode ends or the newest step is reached; id, int64,
@@ -227,34 +233,46 @@ class LaneBuffer(Handle):
         reward + discount x the value of next_obs. The last step's terminated and truncated are those of the transition.
 
         n_step, gamma: in place of the buffer's, in this call.
+        per_lane: True: as many transitions of each lane, those of lane 0 first; batch_size must be a multiple of
+            num_lanes, and the draw uniform. False: of all lanes together.
         out: the dict of an earlier call, or one of arrays of one's own, for some of these names. They are filled, and
             the dict is returned. In a graph that a caller captures, and that is launched again, it is this that keeps
             the arrays where they are.
         stream: CUDA: see `add`.
 
         InvalidArgument: batch_size is not 1 to max_batch, or n_step or gamma is out of range."""
-        return self._draw(integer("batch_size", batch_size, 1, self.max_batch), None, n_step, gamma, out, stream)
+        if flag("per_lane", per_lane):
+            self._refuse_per_lane(batch_size)
+        return self._draw(integer("batch_size", batch_size, 1, self.max_batch), None, n_step, gamma, per_lane, out,
+                          stream)
+
+    def _refuse_per_lane(self, batch_size: int) -> None:
+        if not self._is_uniform:
+            raise InvalidArgument("per_lane is True and the buffer is distinct or prioritized; it must be neither")
+        if batch_size % self.num_lanes:
+            raise InvalidArgument(f"per_lane is True and batch_size is {batch_size}; it must be a multiple of "
+                                  f"num_lanes = {self.num_lanes}")
 
     def gather(self, ids: Any, *, n_step: int | None = None, gamma: float | None = None,
                out: Mapping[str, Any] | None = None, stream: Any = None) -> dict[str, Any]:
         """The transitions of these ids, (count,) int64 on the device, as `sample` gives them: t x num_lanes + lane,
         where t counts the steps of all lanes from 0. That of a transition that cannot be drawn (any more) becomes -1.
         With priorities weight is 1."""
-        return self._draw(len(ids), ids, n_step, gamma, out, stream)
+        return self._draw(len(ids), ids, n_step, gamma, False, out, stream)
 
-    def _draw(self, count: int, ids: Any, n_step: int | None, gamma: float | None, out: Mapping[str, Any] | None,
-              stream: Any) -> dict[str, Any]:
+    def _draw(self, count: int, ids: Any, n_step: int | None, gamma: float | None, per_lane: bool,
+              out: Mapping[str, Any] | None, stream: Any) -> dict[str, Any]:
         steps = self.n_step if n_step is None else integer("n_step", n_step, 1, _c_api.MAX_N_STEP)
         factor = self.gamma if gamma is None else real("gamma", gamma)
         if not 0.0 <= factor <= 1.0:
             raise InvalidArgument(f"gamma is {gamma}; it must be 0 to 1")
         if self._torch is not None and self._is_compiling():
-            batch: dict[str, Any] = self._torch.draw(count, ids, steps, factor, out)
+            batch: dict[str, Any] = self._torch.draw(count, ids, steps, factor, per_lane, out)
             return batch
-        return self._draw_now(count, ids, steps, factor, out, stream)
+        return self._draw_now(count, ids, steps, factor, per_lane, out, stream)
 
-    def _draw_now(self, count: int, ids: Any, n_step: int, gamma: float, out: Mapping[str, Any] | None,
-                  stream: Any) -> dict[str, Any]:
+    def _draw_now(self, count: int, ids: Any, n_step: int, gamma: float, per_lane: bool,
+                  out: Mapping[str, Any] | None, stream: Any) -> dict[str, Any]:
         kind = self._kind_of_draw(ids, out)
         batch = self._new_batch(kind, count) if out is None else out
         unknown = [name for name in batch if all(field.name != name for field in self._outputs)]
@@ -262,7 +280,7 @@ class LaneBuffer(Handle):
             raise TypeError(f"out has {', '.join(unknown)}; it may have "
                             f"{', '.join(field.name for field in self._outputs)}")
         draw = _c_api.LaneDraw()
-        draw.count, draw.n_step, draw.gamma = count, n_step, gamma
+        draw.count, draw.n_step, draw.gamma, draw.of_each_lane = count, n_step, gamma, per_lane
         draw.ids = None if ids is None else kind.address(_IDS, ids, count)
         for at, field in enumerate(self.fields):
             self._places[at] = kind.out_address(field, batch[field.name], count) if field.name in batch else None

@@ -20,8 +20,8 @@ _buffers: list[weakref.ref[LaneBuffer]] = []  # by their numbers in graphs
 
 _library = torch.library.Library("gpureplay", "DEF")
 _library.define("add_lanes(Tensor(a!) token, int buffer, Tensor?[] values) -> ()")
-_library.define("draw_lanes(Tensor(a!) token, int buffer, int n_step, float gamma, Tensor? ids, Tensor(b!)[] out, "
-                "str[] names) -> ()")
+_library.define("draw_lanes(Tensor(a!) token, int buffer, int n_step, float gamma, bool per_lane, Tensor? ids, "
+                "Tensor(b!)[] out, str[] names) -> ()")
 _library.define("update_lanes(Tensor(a!) token, int buffer, Tensor ids, Tensor priorities) -> ()")
 
 
@@ -36,8 +36,9 @@ def _add(_token: Any, number: int, values: list[Any]) -> None:
     _of(number)._add_now(values, None)
 
 
-def _draw(_token: Any, number: int, n_step: int, gamma: float, ids: Any, out: list[Any], names: list[str]) -> None:
-    _of(number)._draw_now(len(out[0]), ids, n_step, gamma, dict(zip(names, out)), None)
+def _draw(_token: Any, number: int, n_step: int, gamma: float, per_lane: bool, ids: Any, out: list[Any],
+          names: list[str]) -> None:
+    _of(number)._draw_now(len(out[0]), ids, n_step, gamma, per_lane, dict(zip(names, out)), None)
 
 
 def _update(_token: Any, number: int, ids: Any, priorities: Any) -> None:
@@ -67,11 +68,13 @@ class Operators:
     def add(self, values: list[Any]) -> None:
         torch.ops.gpureplay.add_lanes(self._token, self._number, values)
 
-    def draw(self, count: int, ids: Any, n_step: int, gamma: float, out: dict[str, Any] | None) -> dict[str, Any]:
+    def draw(self, count: int, ids: Any, n_step: int, gamma: float, per_lane: bool, out: dict[str, Any] | None
+             ) -> dict[str, Any]:
         if out is None:
             out = {name: torch.empty((count, *shape), dtype=dtype, device=self._device)
                    for name, shape, dtype in self._new}
-        torch.ops.gpureplay.draw_lanes(self._token, self._number, n_step, gamma, ids, list(out.values()), list(out))
+        torch.ops.gpureplay.draw_lanes(self._token, self._number, n_step, gamma, per_lane, ids, list(out.values()),
+                                       list(out))
         return out
 
     def update(self, ids: Any, priorities: Any) -> None:

@@ -231,6 +231,9 @@ static gpur_status gather(const gpur_lane_store *store, gpur_stream *stream, con
         .steps = batch->steps,
         .gamma = batch->gamma,
         .purpose = GPUR_RANDOM_LANES,
+        .way = batch->of_each_lane                            ? GPUR_LANES_OF_EACH
+               : batch->index_source == GPUR_UNIFORM_DISTINCT ? GPUR_LANES_DISTINCT
+                                                              : GPUR_LANES_OF_ALL,
         .n_step = batch->n_step,
     };
     set_copies(store, batch, &args);
@@ -265,7 +268,7 @@ gpur_status gpur_lane_store_draw(const gpur_lane_store *store, gpur_stream *stre
 {
     if (batch->ids)
         return gather(store, stream, batch, batch->ids, batch->id);
-    if (batch->index_source == GPUR_UNIFORM)
+    if (batch->index_source == GPUR_UNIFORM || batch->index_source == GPUR_UNIFORM_DISTINCT)
         GPUR_TRY(gather(store, stream, batch, NULL, batch->id));
     else
         GPUR_TRY(draw_by_priority(store, stream, batch));

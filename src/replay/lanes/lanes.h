@@ -80,7 +80,8 @@ gpur_status gpur_lane_store_add(const gpur_lane_store *store, gpur_stream *strea
 typedef struct gpur_lane_batch {
     int64_t count;
     const int64_t *ids;   /* (count) rows to take; NULL: they are drawn */
-    int32_t index_source; /* GPUR_UNIFORM or GPUR_PRIORITIZED_*: how they are drawn */
+    int32_t index_source; /* GPUR_UNIFORM* or GPUR_PRIORITIZED_*: how they are drawn */
+    int32_t of_each_lane; /* 1, with GPUR_UNIFORM: count / N rows of each lane */
     void *const *fields;  /* (schema->count) arrays (count, ...) */
     int64_t *id;
     float *weight, *discount;

@@ -103,6 +103,15 @@ static gpur_status check_draw(const gpur_replay *replay, gpur_lane_draw *d)
                  (double)d->gamma, (double)c->gamma);
     d->n_step = d->n_step > 0 ? d->n_step : c->n_step;
     d->gamma = d->gamma >= 0.0f ? d->gamma : c->gamma;
+    GPUR_TRY(gpur_reserved_check(&(const int64_t){d->reserved}, 1, "gpur_lane_draw"));
+    GPUR_TRY(gpur_choice_check(d->of_each_lane, 1, "gpur_lane_draw.of_each_lane", "0 or 1"));
+    GPUR_REQUIRE(
+        !d->of_each_lane || c->index_source == GPUR_UNIFORM,
+        "gpur_lane_draw.of_each_lane is 1 and gpur_replay_config.index_source is %d; it must be GPUR_UNIFORM (1)",
+        (int)c->index_source);
+    GPUR_REQUIRE(!d->of_each_lane || d->count % c->lanes == 0,
+                 "gpur_lane_draw.of_each_lane is 1 and count is %" PRId64 "; it must be a multiple of lanes = %" PRId64,
+                 d->count, c->lanes);
     const void *const others[] = {d->ids, d->id, d->weight, d->discount, d->steps};
     static const char *const names[] = {"ids", "id", "weight", "discount", "steps"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -124,6 +133,7 @@ gpur_status gpur_replay_draw_lanes(gpur_replay *replay, const gpur_lane_draw *gi
                             .batch = {.count = d.count,
                                       .ids = d.ids,
                                       .index_source = replay->config.index_source,
+                                      .of_each_lane = d.of_each_lane,
                                       .fields = d.fields,
                                       .id = d.id,
                                       .weight = d.weight,

@@ -66,6 +66,11 @@ int64_t gpur_kept_rows(const gpur_replay_config *c)
 
 /* Batches without replacement need as many visible rows, for which the ring of frames must have room even if they share
  * none: the frames that usual rows need should be enough for that. */
+static int64_t default_max_batch_of_lanes(const gpur_replay_config *c)
+{
+    return c->index_source == GPUR_UNIFORM_DISTINCT ? gpur_min(GPUR_MAX_LANES, c->capacity - 1) : GPUR_MAX_LANES;
+}
+
 static int64_t default_max_batch(const gpur_replay_config *c)
 {
     const int64_t most = c->index_source != GPUR_UNIFORM_DISTINCT ? c->capacity
@@ -82,7 +87,7 @@ gpur_status gpur_ring_layout_resolve(gpur_replay_config *c, const gpur_schema *s
         GPUR_TRY(check_observations(c, schema));
     if (c->layout == GPUR_LAYOUT_LANES) {
         c->block_rows = 1; /* nothing is staged */
-        c->max_batch = c->max_batch > 0 ? c->max_batch : GPUR_MAX_LANES;
+        c->max_batch = c->max_batch > 0 ? c->max_batch : default_max_batch_of_lanes(c);
     }
     if (c->block_rows == 0)
         c->block_rows = gpur_min(DEFAULT_BLOCK_ROWS, gpur_max(1, c->capacity / (stores_frames ? 64 : 16)));

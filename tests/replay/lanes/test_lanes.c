@@ -6,6 +6,7 @@
  * observations, of odd types and shapes. The distribution of draws must have a chi-square tail of at least 1e-6; the
  * seeds are fixed.
  */
+#include "base/numbers.h"
 #include "replay/lanes/lanes.h"
 #include "support/replay_fixture.h"
 #include "test.h"
@@ -293,11 +294,12 @@ static struct {
     int32_t steps[MAX_ROWS];
 } got;
 
-static void draw(int64_t count, const int64_t *ids)
+static void draw_by(int64_t count, const int64_t *ids, int32_t index_source, int32_t of_each_lane)
 {
     const gpur_lane_batch batch = {.count = count,
                                    .ids = ids ? w.ids : NULL,
-                                   .index_source = m.s.is_prioritized ? GPUR_PRIORITIZED_INDEPENDENT : GPUR_UNIFORM,
+                                   .index_source = index_source,
+                                   .of_each_lane = of_each_lane,
                                    .fields = (void *const *)w.device_fields,
                                    .id = w.id,
                                    .weight = w.weight,
@@ -317,6 +319,11 @@ static void draw(int64_t count, const int64_t *ids)
     CHECK_OK(gpur_copy(w.stream, got.discount, w.discount, count * 4));
     CHECK_OK(gpur_copy(w.stream, got.steps, w.steps, count * 4));
     CHECK_OK(gpur_stream_sync(w.stream));
+}
+
+static void draw(int64_t count, const int64_t *ids)
+{
+    draw_by(count, ids, m.s.is_prioritized ? GPUR_PRIORITIZED_INDEPENDENT : GPUR_UNIFORM, 0);
 }
 
 /* Bytes of row b that are wrong; `t` NULL: it must be missing. */
@@ -444,6 +451,71 @@ static void check_draws(void)
         check_weights();
 }
 
+/* The chi-square tail of how often each whole row was drawn, when each lane that has any was drawn `drawn` times. */
+static double tail_of_each(const int64_t *counts, int64_t drawn)
+{
+    double statistic = 0.0;
+    int64_t freedom = 0;
+    for (int64_t lane = 0; lane < m.s.lanes; lane++) {
+        int64_t whole = 0;
+        for (int64_t step = 0; step < m.count; step++)
+            whole += is_whole(step, lane);
+        const double wanted = (double)drawn / (double)gpur_max(whole, 1);
+        for (int64_t step = 0; step < m.count; step++) {
+            const double off = (double)counts[row_of(step, lane)] - wanted;
+            statistic += is_whole(step, lane) ? off * off / wanted : 0.0;
+        }
+        freedom += gpur_max(whole - 1, 0);
+    }
+    return freedom > 0 ? chi_square_tail(statistic, freedom) : 1.0;
+}
+
+/* As many rows of each lane, in the order of the lanes. */
+static void check_draws_of_each_lane(void)
+{
+    static int64_t counts[MAX_ROWS];
+    const int64_t each = MAX_ROWS / m.s.lanes, rounds = (int64_t)test_rounds(20) + 1;
+    int64_t wrong = 0;
+    memset(counts, 0, sizeof counts);
+    for (int64_t i = 0; i < rounds; i++) {
+        draw_by(each * m.s.lanes, NULL, GPUR_UNIFORM, 1);
+        for (int64_t b = 0; b < each * m.s.lanes; b++) {
+            int64_t whole = 0;
+            for (int64_t step = 0; got.id[b] < 0 && step < m.count; step++)
+                whole += is_whole(step, b / each);
+            wrong += got.id[b] < 0 ? whole > 0 : got.id[b] % m.s.lanes != b / each;
+            if (got.id[b] >= 0)
+                counts[got.id[b]]++;
+        }
+    }
+    CHECK_EQUAL(wrong, 0);
+    CHECK(tail_of_each(counts, rounds * each) > 1e-6);
+}
+
+/* A row is drawn once at most, and each whole one as often as any other. */
+static void check_distinct_draws(void)
+{
+    static int64_t counts[MAX_ROWS], last[MAX_ROWS];
+    int64_t whole = 0, twice = 0;
+    memset(counts, 0, sizeof counts);
+    memset(last, -1, sizeof last);
+    for (int64_t row = 0; row < row_of(m.count, 0); row++)
+        whole += is_whole(row / m.s.lanes, row % m.s.lanes);
+    const int64_t count = gpur_max(1, whole / 8);
+    for (int64_t i = 0; i < 8 * ((int64_t)test_rounds(40) + 1); i++) {
+        draw_by(count, NULL, GPUR_UNIFORM_DISTINCT, 0);
+        for (int64_t b = 0; b < count; b++) {
+            const int64_t row = got.id[b];
+            if (row < 0)
+                continue;
+            twice += last[row] == i;
+            last[row] = i, counts[row]++;
+        }
+    }
+    CHECK_EQUAL(twice, 0);
+    CHECK(whole < 50 || tail_of(counts) > 1e-6);
+}
+
 static void run(const setting *s, uint64_t seed)
 {
     uint64_t random = seed;
@@ -461,6 +533,10 @@ static void run(const setting *s, uint64_t seed)
         }
     }
     check_draws();
+    if (!s->is_prioritized) {
+        check_draws_of_each_lane();
+        check_distinct_draws();
+    }
     end();
 }
 

@@ -186,6 +186,8 @@ TEST(what_lanes_cannot_do_is_refused)
     CHECK_REFUSED(gpur_replay_draw_lanes(w.replay, &draw, NULL), "count is 65; it must be 1 to 64");
     draw = draw_of(1), draw.n_step = 65;
     CHECK_REFUSED(gpur_replay_draw_lanes(w.replay, &draw, NULL), "n_step is 65; it must be 0 to 64");
+    draw = draw_of(LANES + 1), draw.of_each_lane = 1;
+    CHECK_REFUSED(gpur_replay_draw_lanes(w.replay, &draw, NULL), "count is 7; it must be a multiple of lanes = 6");
     draw = draw_of(1), draw.gamma = 1.5f;
     CHECK_REFUSED(gpur_replay_draw_lanes(w.replay, &draw, NULL), "gamma is 1.5");
     CHECK_REFUSED(gpur_replay_update_lanes(w.replay, 1, w.id, w.priorities, NULL), "prioritized is 0");
@@ -209,7 +211,6 @@ TEST(settings_that_do_not_go_together_are_refused)
     REFUSED("lane_autoreset is 3", c.lane_autoreset = 3);
     REFUSED("capacity is 100; it must be lanes x lane_steps = 120", c.capacity = 100);
     REFUSED("block_rows is 5; it must be 0", c.block_rows = 5);
-    REFUSED("GPUR_UNIFORM_DISTINCT", c.index_source = GPUR_UNIFORM_DISTINCT);
     REFUSED("lanes is 6", c.layout = GPUR_LAYOUT_ROWS);
     REFUSED("layout is 3", c.layout = 3);
     REFUSED("layout is -1", c.layout = -1);
