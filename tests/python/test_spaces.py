@@ -589,7 +589,7 @@ def test_a_learner_says_whose_setting_gamma_is():
 def test_a_policy_is_opened_from_a_run_alone(name, tmp_path):
     space = {"vector": spaces.Box(-1, 1, (4,)), "image": spaces.Box(0, 255, (6, 6, 3), np.uint8)}.get(name) or \
         FLATTENED[name]
-    result = gpureplay.train(lambda lane: Shows(space), out=tmp_path / "run", **SMALL)
+    result = gpureplay.train(lambda lane: Shows(space), out=tmp_path / "run", checkpoint=160, **SMALL)
     seen = [space.sample() for _ in range(5)]
     wanted = [int(result.agent.act(one)[0]) for one in seen]
     with gpureplay.Policy.open(tmp_path / "run", device="cpu", max_batch=8) as policy:
@@ -601,7 +601,12 @@ def test_a_policy_is_opened_from_a_run_alone(name, tmp_path):
         print(policy.act(np.zeros(policy._obs.shape, policy._obs.dtype)).tolist())""")
     zeros = np.zeros(result.agent._obs.shape, result.agent._obs.dtype)
     assert json.loads(printed) == result.agent.act(zeros).tolist()
-    with gpureplay.Policy.open(tmp_path / "run/learner.safetensors", device="cpu") as policy:  # as the network has it
+    for place in ("run/learner.safetensors", "run/checkpoint/learner.safetensors", "run/checkpoint"):
+        with gpureplay.Policy.open(tmp_path / place, device="cpu") as policy:
+            assert [int(policy.act(one)[0]) in (5, 6, 7) for one in seen] == [True] * 5
+            assert "checkpoint" in place or [int(policy.act(one)[0]) for one in seen] == wanted
+    (tmp_path / "run/learner.safetensors").rename(tmp_path / "run/other.safetensors")
+    with gpureplay.Policy.open(tmp_path / "run/other.safetensors", device="cpu") as policy:  # as the network has it
         assert policy.act(zeros).tolist() == [int(result.agent.act(zeros)[0]) - 5]
 
 

@@ -58,6 +58,16 @@ class PolicyStats(NamedTuple):
     pinned_bytes: int
 
 
+def _settings_of_run(path: Path) -> Path | None:
+    """The config.json of the run of which this is the folder, its checkpoint, or the learner's file in one of them."""
+    folder = path if path.is_dir() else path.parent if path.name == "learner.safetensors" else None
+    if folder is None:
+        return None
+    folder = Path(os.path.abspath(folder))
+    folders = (folder, folder.parent) if folder.name == "checkpoint" else (folder,)
+    return next((found for found in (one / "config.json" for one in folders) if found.is_file()), None)
+
+
 class Policy(Handle):
     """A network that acts, without a buffer and without training. Its weights come from a learner (`pull`), from a file
     (`load`), or from another process (`set_weights`). Until then they are the initial weights of a learner with this
@@ -110,9 +120,10 @@ class Policy(Handle):
         `ActorCritic.save`, `save_weights` or `Policy.save`; or from the folder of a run (`train(out=)`), of whose
         learners it takes the one after the most train steps.
 
-        From the folder of a run the policy takes observations as the environment gives them, and gives the actions that
-        it takes. From a file alone it takes what the network reads, which of discrete and composed spaces are flattened
-        observations, and its actions count from 0, or are vectors of numbers of -1 to 1.
+        From the folder of a run, or from the learner.safetensors in it or in its checkpoint, the policy takes
+        observations as the environment gives them, and gives the actions that it takes: config.json of the run says
+        what these are. From any other file it takes what the network reads, which of discrete and composed spaces are
+        flattened observations, and its actions count from 0, or are vectors of numbers of -1 to 1.
 
         options: max_batch, streams, seed, math, deterministic, as for the constructor.
 
@@ -132,8 +143,8 @@ class Policy(Handle):
         policy._call(lib.gpur_policy_get_config, ctypes.addressof(config))
         policy._config, policy._num_actions = config, config.network.num_actions
         policy._obs = Field("obs", shape_of(config.obs), NUMPY[config.obs.dtype])
-        settings = Path(path, "config.json")
-        if settings.is_file():
+        settings = _settings_of_run(Path(os.fsdecode(path)))
+        if settings is not None:
             policy._translation = translation_of(json.loads(settings.read_text(encoding="utf-8"))["environment"])
         return policy
 
