@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -128,9 +129,11 @@ def test_the_policies_of_a_run_act_within_its_bounds(request, tmp_path, env, fea
     env = request.getfixturevalue(env) if env == "echo" else env
     result = small(env, out=tmp_path / "run", steps=400, checkpoint=0, eval_episodes=0)
     obs = np.random.default_rng(1).normal(size=(40, features)).astype("f4")
-    with gpureplay.Policy.open(tmp_path / "run/learner.safetensors", device="cpu") as policy:
+    shutil.copy(tmp_path / "run/learner.safetensors", tmp_path / "alone.safetensors")
+    with gpureplay.Policy.open(tmp_path / "alone.safetensors", device="cpu") as policy:
         unit = policy.act_vectors(obs)
-    for policy in (gpureplay.Policy.open(tmp_path / "run", device="cpu"), result.agent.policy()):
+    for policy in (gpureplay.Policy.open(tmp_path / "run", device="cpu"), result.agent.policy(),
+                   gpureplay.Policy.open(tmp_path / "run/learner.safetensors", device="cpu")):
         acted, noisy = policy.act_vectors(obs), policy.act_vectors(obs, sigma=9.0)
         wanted = low + (unit + 1) / 2 * np.subtract(high, low)
         assert np.allclose(acted, wanted, atol=1e-5) and acted.dtype == np.float32
