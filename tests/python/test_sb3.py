@@ -582,3 +582,16 @@ def test_a_small_buffer_samples_what_agents_want():
     assert buffer.sample(256).weights.shape == (256, 1)
     for capacity in (2, 9, 69):
         assert make("by priority, once", 0, capacity)[0]._max_batch == capacity
+
+
+@pytest.mark.parametrize("settings, text", [
+    ({"buffer_size": 0}, "buffer_size is 0; it must be 2 or more"),
+    ({"buffer_size": 1}, "buffer_size is 1; it must be 2 or more"),
+    ({"buffer_size": -3, "n_envs": 8}, "buffer_size is -3; it must be 1 or more"),
+    ({"n_envs": 0}, "n_envs is 0; it must be 1 or more"), ({"n_steps": 65}, "n_steps is 65; it must be 1 to 64"),
+    ({"n_steps": 0}, "n_steps is 0; it must be 1 to 64"), ({"n_steps": -1}, "n_steps is -1; it must be 1 to 64")])
+def test_numbers_out_of_range_are_refused_by_the_names_that_were_used(settings, text):
+    for make in (ReplayBuffer, PrioritizedReplayBuffer):
+        with pytest.raises(gpureplay.InvalidArgument, match=f"^{text}$"):
+            make(**{"buffer_size": 100, "observation_space": spaces.Box(-9, 9, (2,)),
+                    "action_space": spaces.Discrete(2), "device": "cpu", **settings})

@@ -38,12 +38,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _buffer
+from . import _buffer, _c_api
 from ._batch import Batch
 from ._buffer import PriorityStats
 from ._device import caller_depth
-from ._inputs import convert, refuse_mask, refuse_one_memory
-from ._library import Unavailable, lib
+from ._inputs import convert, integer, refuse_mask, refuse_one_memory
+from ._library import InvalidArgument, Unavailable, lib
 from ._schema import from_spaces
 
 try:
@@ -137,6 +137,9 @@ class ReplayBuffer:
                  handle_timeout_termination: bool = True, *, seed: int | None = None, max_batch: int | None = None,
                  block_rows: int | None = None, check_nan: bool = True, n_steps: int = 1, gamma: float = 0.99,
                  frame_stack: int = 1, stack_axis: str = "first"):
+        n_envs, n_steps = _at_least(1, "n_envs", n_envs), integer("n_steps", n_steps, 1, _c_api.MAX_N_STEP)
+        # As in the originals it is one step of all environments at least, and here not less than two transitions.
+        buffer_size = _at_least(2 if n_envs == 1 else 1, "buffer_size", buffer_size)
         self.buffer_size = max(buffer_size // n_envs, 1)
         self.observation_space, self.action_space = observation_space, action_space
         self.n_envs, self.handle_timeout_termination = n_envs, handle_timeout_termination
@@ -598,6 +601,13 @@ def _fields_of(observation_space: Any, action_space: Any, by_steps: bool) -> _Fi
         raise TypeError(f"observation_space is {observation_space}; with optimize_memory_usage, or n_steps above 1, it "
                         "must be one Box, Discrete, MultiDiscrete or MultiBinary")
     return {**found, "reward": ((), np.dtype(np.float32)), "terminated": ((), np.dtype(np.bool_))}
+
+
+def _at_least(least: int, name: str, value: Any) -> int:
+    number = integer(name, value)
+    if number < least:
+        raise InvalidArgument(f"{name} is {number}; it must be {least} or more")
+    return number
 
 
 def _settings_of(buffer: ReplayBuffer, frame_stack: int, stack_axis: str) -> dict[str, Any]:
