@@ -509,7 +509,7 @@ TEST(settings_that_do_not_go_together_are_refused)
 {
     static const float bad[] = {0.1f, 2.0f};
     gpur_apex_config *const c = &settings.apex;
-    REFUSED("actors is 0; it must be 1 to 1024", c->actors = 0);
+    REFUSED("actors is 0; it must be 1 to 1024, or 0 beside workers or a folder", c->actors = 0);
     REFUSED("processes is 2; it must be 0 or 1", c->processes = 2);
     REFUSED("processes is 1 and command is NULL", c->processes = 1);
     REFUSED("command is empty", c->processes = 1; c->command = no_command);
