@@ -103,7 +103,7 @@ TEST(a_schema_that_cannot_be_learned_from_is_refused)
          {"obs", GPUR_UINT8, {24, 12}},
          {"next_obs", GPUR_UINT8, {24, 12}},
          0,
-         "obs is no image: it needs three axes"},
+         "obs of shape (24, 12) is no image: it needs three axes"},
         {NATURE,
          0,
          {"obs", GPUR_UINT8, {84, 84, 4}},

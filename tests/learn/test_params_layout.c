@@ -81,7 +81,6 @@ TEST(layers_that_do_not_fit_are_refused_with_their_values)
         int32_t layout;
         const char *message;
     } cases[] = {
-        {{CONV(3, 1, 0), DENSE(GPUR_DENSE, 0)}, {48, 0, 0, 0}, GPUR_CHW, "obs is no image"},
         {{DENSE(GPUR_DENSE, 0), CONV(3, 1, 0)}, {48, 4, 4, 3}, GPUR_CHW, "trunk[1] is a convolution behind a dense"},
         {{CONV(3, 1, 0), CONV(5, 1, 1)},
          {48, 4, 4, 3},

@@ -280,6 +280,30 @@ def test_weights_must_be_finite(give, value, word):
         assert (agent.weights["trunk.0.bias"] == before).all()
 
 
+@pytest.mark.parametrize("n_step", [1, 2])  # of the package, and of the library's tracking of episodes
+def test_a_bad_last_observation_is_named_as_that(n_step):
+    with buffer_of(num_envs=3, autoreset="same_step", n_step=n_step) as buffer:
+        step = {**{name: np.zeros((3, *shape), dtype) for name, (shape, dtype) in TRANSITION.items()},
+                "terminated": [False, True, False]}
+        bad, good = np.zeros((3, 3), np.float32), np.zeros((3, 3), np.float32)
+        bad[1, 2], bad[2, 0] = np.nan, np.inf  # environment 2 has not ended
+        for given in ({"final_obs": bad}, {"info": {"final_obs": np.array([None, bad[1], None], object)}}):
+            with pytest.raises(ValueError, match='^(environment 1: )?"final_obs" is NaN .*; its numbers must be finite'):
+                buffer.add(**step, **given)
+        good[2, 0] = np.inf
+        assert buffer.stats.appended == 0
+        buffer.add(**step, final_obs=good)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("name", ["Env", "vector", "GA3C"])
+def test_a_reward_beyond_float32_is_said_as_it_is(name, check):
+    env = {"Env": lambda lane: Env(reward=1e39), "GA3C": lambda lane: Env(reward=1e39),
+           "vector": gymnasium.vector.SyncVectorEnv([lambda: Env(), lambda: Env(reward=-1e39)])}[name]
+    with pytest.raises(gpureplay.EnvError, match=r"reward has .*1e\+39.*; float32 holds"):
+        gpureplay.train(env, **{**(GA3C_RUN if name == "GA3C" else DQN_RUN), "check_nan": check})
+
+
 # Learners whose numbers are no longer finite.
 
 # The numbers that were not finite, the loss before that, and how the door that was used calls what may help.

@@ -302,6 +302,24 @@ def test_an_observation_outside_of_its_space_ends_the_training(space, wrong):
         gpureplay.train(lambda lane: Lies(space), **SMALL)
 
 
+@pytest.mark.parametrize("space, wrong, text", [
+    (FLATTENED["Dict"], {"image": np.zeros((3, 3, 2), np.uint8)}, "^the observation has no 'at'; it must have "),
+    (FLATTENED["Dict"], {}, "^the observation has no '"), (FLATTENED["Tuple"], (1,), "^the observation has 1 parts; it m"),
+    (FLATTENED["Tuple"], (1, 2, 0, 1), "^the observation has 4 parts; it must have 3, as its space is Tuple"),
+    (FLATTENED["nested"], ({"a": [0, 1]}, 2), r"^the observation's part \[0\] has no 'b'; it must have 'a', 'b', as its"),
+    (FLATTENED["nested"], (3, 2), r"^the observation's part \[0\] is 3; it must be a dict")])
+def test_an_observation_without_its_parts_is_refused_in_words(space, wrong, text):
+    with gpureplay.ReplayBuffer(99, space, spaces.Discrete(3), device="cpu", flatten=True) as buffer:
+        agent = gpureplay.DQN(buffer, trunk=[8])
+        policy = gpureplay.Policy(space, 3, trunk=[8], device="cpu")
+        rest = {"action": 0, "reward": 0.0, "terminated": False}
+        for call in (lambda: agent.act(wrong), lambda: agent.act([wrong, wrong]), lambda: policy.act(wrong),
+                     lambda: buffer.add(obs=space.sample(), next_obs=wrong, **rest),
+                     lambda: buffer.add(obs=wrong, next_obs=space.sample(), **rest)):
+            with pytest.raises(ValueError, match=text):
+                call()
+
+
 @pytest.mark.parametrize("bounds, dtype", [((0, 2**40), np.int64), ((-2**63, 2**63 - 1), np.int64),
                                            ((0, 2**62), np.uint64)])
 def test_wide_integers_are_rounded(bounds, dtype):

@@ -4,6 +4,7 @@
 #include "replay/schema.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *format)
@@ -16,7 +17,7 @@ gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *fo
     format->bytes = field->bytes;
     format->is_float = field->dtype == GPUR_FLOAT32;
     format->dims = field->dims;
-    for (int i = 0; i < 3 && field->dims == 3; i++)
+    for (int i = 0; i < field->dims; i++)
         format->shape[i] = field->shape[i];
     return GPUR_OK;
 }
@@ -38,8 +39,25 @@ int32_t gpur_image_layout(int32_t first, int32_t second, int32_t third)
     return is_chw == is_hwc ? GPUR_INPUT_AUTO : is_chw ? GPUR_CHW : GPUR_HWC;
 }
 
+/* The first convolution reads an image. */
+static gpur_status check_image(const gpur_obs_format *obs, const gpur_network_config *config)
+{
+    char shape[16 * GPUR_MAX_DIMS] = "";
+    if (config->trunk_count < 1 || config->trunk[0].kind != GPUR_CONV || obs->dims == 3)
+        return GPUR_OK;
+    for (int i = 0; i < obs->dims; i++) {
+        const size_t used = strlen(shape);
+        snprintf(shape + used, sizeof shape - used, "%s%" PRId32, i > 0 ? ", " : "", obs->shape[i]);
+    }
+    return gpur_fail(GPUR_INVALID_ARGUMENT,
+                     "network.trunk[0] is a convolution, and obs of shape (%s) is no image: it needs three axes, as "
+                     "input_layout says",
+                     shape);
+}
+
 gpur_status gpur_input_layout_resolve(const gpur_obs_format *obs, gpur_network_config *config)
 {
+    GPUR_TRY(check_image(obs, config));
     if (config->input_layout != GPUR_INPUT_AUTO)
         return GPUR_OK;
     const int is_image = config->trunk_count > 0 && config->trunk[0].kind == GPUR_CONV && obs->dims == 3;

@@ -8,10 +8,10 @@
 
 /* The type and axes of observations. */
 typedef struct gpur_obs_format {
-    int64_t features;       /* numbers in one observation */
-    int64_t bytes;          /* of one observation */
-    int32_t is_float;       /* 1: float32, 0: uint8 */
-    int32_t dims, shape[3]; /* axes; their lengths if there are three */
+    int64_t features;                   /* numbers in one observation */
+    int64_t bytes;                      /* of one observation */
+    int32_t is_float;                   /* 1: float32, 0: uint8 */
+    int32_t dims, shape[GPUR_MAX_DIMS]; /* axes and their lengths */
 } gpur_obs_format;
 
 /* Refuses a field of a type that networks do not read. */

@@ -150,8 +150,6 @@ static gpur_status check_image(const gpur_network_config *config, const gpur_inp
     const int planes = config->input_layout == GPUR_CHW;
     const int32_t shape[] = {planes ? seen->channels : seen->height, planes ? seen->height : seen->width,
                              planes ? seen->width : seen->channels};
-    GPUR_REQUIRE(seen->height >= 1,
-                 "network.trunk[0] is a convolution, and obs is no image: it needs three axes, as input_layout says");
     GPUR_REQUIRE(layer->kernel <= max_kernel(layer, seen),
                  "network.trunk[0].kernel is %" PRId32 "; it must be at most %" PRId32 ", as an image of %" PRId32
                  " x %" PRId32 " comes in with padding %" PRId32 ": network.input_layout %s takes obs of (%" PRId32

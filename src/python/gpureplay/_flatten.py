@@ -35,6 +35,25 @@ def _refuse_outside(space: Any, obs: Any) -> None:
             raise ValueError(f"the observation {obs} is not in its space, {space}")
 
 
+def _refuse_others(space: Any, obs: Any, place: str = "") -> None:
+    """ValueError: an observation, or a batch of them, has not the parts of its Tuple or Dict. place: of it in the whole
+    observation, "['a'][0]"."""
+    kind, name = kind_of(space), f"the observation's part {place}" if place else "the observation"
+    if kind not in ("Tuple", "Dict"):
+        return
+    keys = [key for key, _ in parts_of(space)]
+    if not isinstance(obs, Mapping if kind == "Dict" else (tuple, list)):
+        raise ValueError(f"{name} is {obs!r}; it must be a {kind.lower()}, as its space is {space}")
+    if kind == "Tuple" and len(obs) != len(keys):
+        raise ValueError(f"{name} has {len(obs)} parts; it must have {len(keys)}, as its space is {space}")
+    missing = [key for key in keys if kind == "Dict" and key not in obs]
+    if missing:
+        raise ValueError(f"{name} has no {missing[0]!r}; it must have {', '.join(map(repr, keys))}, as its space is "
+                         f"{space}")
+    for key, part in parts_of(space):
+        _refuse_others(part, obs[key], f"{place}[{key!r}]")
+
+
 class Flattener:
     """Makes vectors of observations of a space: the numbers of a Box or MultiBinary, of each Discrete a 1 in as many
     numbers as it has values, and the parts of a Tuple or Dict one after another [gymnasium.spaces.flatten]. Integers
@@ -69,6 +88,7 @@ class Flattener:
 
     def one(self, obs: Any) -> np.ndarray:
         """The vector of an observation. ValueError: the observation is not in the space."""
+        _refuse_others(self.space, obs)
         _refuse_outside(self.space, obs)
         vector = np.asarray(self._gymnasium.spaces.flatten(self.space, obs))
         return convert(vector if vector.dtype.kind == "f" else vector.astype(np.float32), self.field)
@@ -99,6 +119,7 @@ class Flattener:
         are returned as they are: arrays of floats, and others whose shape is that of vectors alone."""
         if kind_of(self.space) in ("Tuple", "Dict"):
             if isinstance(obs, (Mapping, tuple)):
+                _refuse_others(self.space, obs)
                 leaf, value = _first_leaf(self.space, obs)
                 return self.one(obs) if np.ndim(value) == len(leaf.shape) else self.batch(obs)
             is_many = isinstance(obs, (list, np.ndarray)) and len(obs) and isinstance(obs[0], (Mapping, tuple))

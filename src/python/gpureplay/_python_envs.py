@@ -130,12 +130,15 @@ def _checked(obs: Any, field: Field) -> np.ndarray:
     return array
 
 
+_REWARD = Field("reward", (), np.dtype(np.float32))
+
+
 def _reward(reward: Any) -> float:
-    """One number, of shape () or (1,), say. ValueError: it is not one."""
+    """One number, of shape () or (1,), say. ValueError: it is not one, or too large for a float32."""
     array = np.asarray(reward)
     if array.size != 1:
         raise ValueError(f"the reward is {reward}, of shape {array.shape}; it must be one number")
-    return float(array.reshape(()))
+    return float(convert(array.reshape(()), _REWARD))
 
 
 # Tables of functions.
@@ -408,7 +411,8 @@ class PythonVector(_PythonType):
         obs, rewards, terminated, truncated, info = self._envs.step(actions)
         self._memory["next_obs"].at(result.next_obs)[...] = self._observations(obs)
         for name, values in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):
-            self._memory[name].at(getattr(result, name))[...] = self._column(name, values)
+            column = self._column(name, values)
+            self._memory[name].at(getattr(result, name))[...] = convert(column, _REWARD) if name == "reward" else column
         ended = np.flatnonzero(np.logical_or(terminated, truncated).reshape(-1))
         if self._mode == "same_step" and ended.size:
             final = self._memory["final_obs"].at(result.final_obs)

@@ -143,23 +143,23 @@ class SameStep(Disabled):
 
     mode = "same_step"
 
-    def __init__(self, fields: list[Field]):
-        self._fields, self.end_fields = fields, _end_fields(fields)
+    def __init__(self, fields: list[Field], check_nan: bool):
+        self._fields, self.end_fields, self._check_nan = fields, _end_fields(fields), check_nan
 
     def transitions(self, arrays: list[np.ndarray], info: Any, final_obs: Any) -> tuple[list[np.ndarray], None]:
         ended = _any_set(arrays, self.end_fields)
         if not ended.any():
             return arrays, None
-        return [_with_final_obs(field, array, info, final_obs, ended)
+        return [_with_final_obs(field, array, info, final_obs, ended, self._check_nan)
                 for field, array in zip(self._fields, arrays)], None
 
 
-def _autoreset_of(given: Any, num_envs: int, fields: list[Field]) -> Disabled:
+def _autoreset_of(given: Any, num_envs: int, fields: list[Field], check_nan: bool) -> Disabled:
     """Without a field `terminated` there are no episodes, and every step is a transition."""
     mode = _mode_of(given, num_envs)
     if mode == "disabled" or not _end_fields(fields):
         return Disabled()
-    return NextStep(num_envs, fields) if mode == "next_step" else SameStep(fields)
+    return NextStep(num_envs, fields) if mode == "next_step" else SameStep(fields, check_nan)
 
 
 def _mode_of(given: Any, num_envs: int) -> str:
@@ -240,9 +240,10 @@ def _any_set(arrays: list[np.ndarray], places: list[int]) -> np.ndarray:
     return found if found.ndim == 1 else np.any(found.reshape(len(found), -1), axis=1)
 
 
-def _with_final_obs(field: Field, array: np.ndarray, info: Any, final_obs: Any, ended: np.ndarray) -> np.ndarray:
+def _with_final_obs(field: Field, array: np.ndarray, info: Any, final_obs: Any, ended: np.ndarray,
+                    check_nan: bool) -> np.ndarray:
     """For next_obs, or a leaf of it: a copy in which the environments that ended have their episode's last observation.
-    For any other field: the array itself."""
+    For any other field: the array itself. ValueError: there is none, or with check_nan one is not finite."""
     name, *path = field.name.split(".")
     if name != "next_obs":
         return array
@@ -258,6 +259,10 @@ def _with_final_obs(field: Field, array: np.ndarray, info: Any, final_obs: Any, 
         if last.shape != field.shape:
             raise ValueError(f"final_obs of environment {env} has shape {last.shape}; it must be {field.shape}")
         out[env] = last
+    if check_nan:  # what did not end is looked at as next_obs
+        lasts = np.zeros_like(out)
+        lasts[ended] = out[ended]
+        refuse_not_finite(field._replace(name=".".join(["final_obs", *path])), lasts)
     return out
 
 
@@ -391,7 +396,7 @@ class EpisodeTracker:
         named = {field.name: array for field, array in zip(self.fields, arrays)}
         ended, final = self._ended(named["terminated"], named["truncated"]), None
         if self._mode == "same_step" and ended is not self._no_env:
-            final = _with_final_obs(self._next_obs, named["next_obs"], info, final_obs, ended)
+            final = _with_final_obs(self._next_obs, named["next_obs"], info, final_obs, ended, check_nan=False)
         self._ensure_known()
         self._refuse_gap(named["obs"])
         if self.envs.has(_NONE):
@@ -539,7 +544,7 @@ class Writer(Handle):
                              f"if there are the fields {', '.join(_STEP_FIELDS)}, each one array")
         fields = [field for field in buffer.fields if not self._links or field != PREVIOUS]
         steps = _with_truncated(fields)
-        policy = _autoreset_of(autoreset, num_envs, steps)
+        policy = _autoreset_of(autoreset, num_envs, steps, bool(buffer._spec.config.check_finite))
         self._lock, self._shared = threading.RLock(), SharedState()
         super().__init__(functools.partial(_open_writer, buffer, num_envs, policy.mode), lib.gpur_writer_destroy,
                          buffer, self._shared.handle)  # type: ignore[arg-type]
