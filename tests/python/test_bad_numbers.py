@@ -288,7 +288,7 @@ def test_a_bad_last_observation_is_named_as_that(n_step):
         bad, good = np.zeros((3, 3), np.float32), np.zeros((3, 3), np.float32)
         bad[1, 2], bad[2, 0] = np.nan, np.inf  # environment 2 has not ended
         for given in ({"final_obs": bad}, {"info": {"final_obs": np.array([None, bad[1], None], object)}}):
-            with pytest.raises(ValueError, match='^(environment 1: )?"final_obs" is NaN .*; its numbers must be finite'):
+            with pytest.raises(ValueError, match='^(environment 1: )?"final_obs" is NaN .*; its numbers must be'):
                 buffer.add(**step, **given)
         good[2, 0] = np.inf
         assert buffer.stats.appended == 0

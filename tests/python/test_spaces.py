@@ -304,9 +304,10 @@ def test_an_observation_outside_of_its_space_ends_the_training(space, wrong):
 
 @pytest.mark.parametrize("space, wrong, text", [
     (FLATTENED["Dict"], {"image": np.zeros((3, 3, 2), np.uint8)}, "^the observation has no 'at'; it must have "),
-    (FLATTENED["Dict"], {}, "^the observation has no '"), (FLATTENED["Tuple"], (1,), "^the observation has 1 parts; it m"),
+    (FLATTENED["Dict"], {}, "^the observation has no '"),
+    (FLATTENED["Tuple"], (1,), "^the observation has 1 parts; it must have 3"),
     (FLATTENED["Tuple"], (1, 2, 0, 1), "^the observation has 4 parts; it must have 3, as its space is Tuple"),
-    (FLATTENED["nested"], ({"a": [0, 1]}, 2), r"^the observation's part \[0\] has no 'b'; it must have 'a', 'b', as its"),
+    (FLATTENED["nested"], ({"a": [0, 1]}, 2), r"^the observation's part \[0\] has no 'b'; it must have 'a', 'b', as"),
     (FLATTENED["nested"], (3, 2), r"^the observation's part \[0\] is 3; it must be a dict")])
 def test_an_observation_without_its_parts_is_refused_in_words(space, wrong, text):
     with gpureplay.ReplayBuffer(99, space, spaces.Discrete(3), device="cpu", flatten=True) as buffer:
