@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Appends the number if it is not finite. */
+/* Appends the number if it is not finite. Of a NaN the sign means nothing. */
 static void add_number(char *numbers, size_t size, const char *name, double value)
 {
     const size_t used = strlen(numbers);
     if (!isfinite(value))
-        snprintf(numbers + used, size - used, "%s%s is %g", used > 0 ? ", " : "", name, value);
+        snprintf(numbers + used, size - used, "%s%s is %g", used > 0 ? ", " : "", name,
+                 isnan(value) ? fabs(value) : value);
 }
 
 gpur_status gpur_diverged(const gpur_divergence *d)

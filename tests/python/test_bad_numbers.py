@@ -307,7 +307,7 @@ def test_a_reward_beyond_float32_is_said_as_it_is(name, check):
 # Learners whose numbers are no longer finite.
 
 # The numbers that were not finite, the loss before that, and how the door that was used calls what may help.
-NUMBER = r"((loss|mean Q|mean value|gradient norm) is (-?nan|-?inf)(, (?=[lmg])|(?=\))))+|weights"
+NUMBER = r"((loss|mean Q|mean value|gradient norm) is (nan|-?inf)(, (?=[lmg])|(?=\))))+|weights"
 DIVERGED = (r"^(agent \d, step \d+: |a train step: )*(?P<network>(actor|critic): )?the learner has diverged: after "
             rf"train step (?P<step>\d+) its numbers are not finite \((?P<numbers>{NUMBER})\)"
             r"(, and the loss before was (?P<loss>\S+))?\. It helps most often to (?P<ways>.*)$")
@@ -424,7 +424,7 @@ ONE_REWARD = {
     "squared, clipped": ({"loss": "squared", "clip_norm": 10.0}, 1e20, None),
     "squared, clipped by value": ({"loss": "squared", "clip_value": 1.0}, 1e20, None),
     "squared": ({"loss": "squared"}, 1e20, "gradient norm is inf"),
-    "squared, infinite, clipped": ({"loss": "squared", "clip_norm": 10.0}, np.inf, "gradient norm is -?nan"),
+    "squared, infinite, clipped": ({"loss": "squared", "clip_norm": 10.0}, np.inf, "gradient norm is nan"),
     "Huber, infinite": ({"loss": "huber"}, np.inf, None),
 }
 
@@ -463,7 +463,7 @@ def test_a_learner_is_refused_if_its_weights_are_spoiled_and_not_for_its_loss(na
             assert int(found["step"]) == stats.diverged_at <= len(losses) + 1, raised.value
             numbers = {"loss": stats.loss, "mean Q": stats.mean_q, "gradient norm": stats.gradient_norm}
             said = [f"{name} is {number:g}" for name, number in numbers.items() if not np.isfinite(number)]
-            assert ", ".join(said) == found["numbers"].replace("-nan", "nan"), (raised.value, numbers)
+            assert ", ".join(said) == found["numbers"], (raised.value, numbers)
             assert np.isnan(stats.mean_loss)
 
 
