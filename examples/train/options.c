@@ -107,8 +107,8 @@ static const struct option {
                       .of = REPLAY},
     [OPTION_LEARNING_RATE] = {"--learning-rate", "X", NUMBER, 0, 0,
                               "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005, of apex-dqn "
-                              "0.0000625, of apex-dpg 0.0001, of apex-dpg-small 0.001, of ga3c, a3c-cpu and a2c "
-                              "0.0003, of ga3c-small 0.001, of a3c-small 0.0007, "
+                              "0.0000625, of apex-dqn-small 0.001, of apex-dpg 0.0001, of apex-dpg-small 0.001, of "
+                              "ga3c, a3c-cpu and a2c 0.0003, of ga3c-small 0.001, of a3c-small 0.0007, "
                               "of a2c-small 0.002)"},
     [OPTION_EXPLORATION_STEPS] =
         {"--exploration-steps", "N", INTEGER, 0, INT64_MAX / 4,
@@ -271,7 +271,10 @@ static int check_preset(const char *preset)
         if (strcmp(preset, all_presets[i].name) == 0)
             return 0;
         const size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : i + 1 == PRESETS ? " or " : ", ",
+        snprintf(names + used, sizeof names - used, "%s%s",
+                 i == 0             ? ""
+                 : i + 1 == PRESETS ? " or "
+                                    : ", ",
                  all_presets[i].name);
     }
     return fail("--preset is %s; it must be %s", preset, names);

@@ -64,19 +64,20 @@ static void set_small_learner(preset *p, const gpur_obs_kind *kind)
     learner->network.hidden = 128;
     learner->network.hidden_activation = GPUR_RELU;
     learner->optimizer.kind = GPUR_ADAM;
-    learner->optimizer.learning_rate = (gpur_schedule){.first = 2.5e-4f, .last = 2.5e-4f};
+    learner->optimizer.learning_rate = (gpur_schedule){.first = 1e-3f, .last = 1e-3f};
     learner->optimizer.clip_norm = 10.0f;
     learner->double_dqn = 1;
     learner->loss = GPUR_LOSS_HUBER;
     learner->index_source = GPUR_PRIORITIZED_STRATIFIED;
-    learner->beta = (gpur_schedule){.first = 0.4f, .last = 0.4f};
+    learner->beta = (gpur_schedule){.first = 1.0f, .last = 1.0f};
     learner->batch_size = 32;
     learner->target_period = 250;
     learner->exploration = (gpur_schedule){.first = 0.4f, .last = 0.4f};
 }
 
 /* What is not Ape-X's is that of "fast-dqn-small": its optimizer and loss, too, and a train step every 4 environment
- * steps, so that the two systems can be compared after equal steps. */
+ * steps, so that the two systems can be compared after equal steps. The learning rate and beta were chosen by runs with
+ * and without priorities (docs/ape-x.md). */
 static gpur_status set_apex_dqn_small(preset *p, const gpur_obs_kind *kind)
 {
     set_replay(p, 100000, 5000);

@@ -109,8 +109,6 @@ static void check_shared(const system_config *c)
         {"gamma", (double)c->replay.gamma, (double)0.99f},
         {"prioritized", c->replay.prioritized, 1},
         {"alpha", (double)c->replay.alpha, (double)0.6f},
-        {"beta", (double)c->learner.beta.first, (double)0.4f},
-        {"last beta", (double)c->learner.beta.last, (double)0.4f},
         {"added to priorities", (double)c->replay.priority_offset, (double)1e-6f},
         {"double DQN", c->learner.double_dqn, 1},
         {"head", c->learner.network.head, GPUR_HEAD_DUELING},
@@ -143,6 +141,8 @@ TEST(apex_dqn_has_the_published_constants)
         {"optimizer's epsilon", (double)c.learner.optimizer.epsilon, (double)1.5e-7f},
         {"momentum", (double)c.learner.optimizer.momentum, 0},
         {"clipping by norm", (double)c.learner.optimizer.clip_norm, 40},
+        {"beta", (double)c.learner.beta.first, (double)0.4f},
+        {"last beta", (double)c.learner.beta.last, (double)0.4f},
         {"loss", c.learner.loss, GPUR_LOSS_SQUARED},
         {"batch", (double)c.learner.batch_size, 512},
         {"target period", (double)c.learner.target_period, 2500},
@@ -161,7 +161,8 @@ TEST(apex_dqn_has_the_published_constants)
     check_shared(&c);
 }
 
-/* Sizes, optimizer and loss of "fast-dqn-small", and a train step every 4 environment steps. */
+/* Sizes, optimizer and loss of "fast-dqn-small", and a train step every 4 environment steps. The learning rate and beta
+ * are its own. */
 TEST(apex_dqn_small_is_like_fast_dqn_small_but_for_its_system)
 {
     const gpur_env_type *cartpole = NULL;
@@ -181,8 +182,9 @@ TEST(apex_dqn_small_is_like_fast_dqn_small_but_for_its_system)
         {"units of a branch", c.learner.network.hidden, learner.network.trunk[1].units},
         {"layers", c.learner.network.trunk_count, 1},
         {"optimizer", c.learner.optimizer.kind, learner.optimizer.kind},
-        {"learning rate", (double)c.learner.optimizer.learning_rate.first,
-         (double)learner.optimizer.learning_rate.first},
+        {"learning rate", (double)c.learner.optimizer.learning_rate.first, (double)1e-3f},
+        {"beta", (double)c.learner.beta.first, 1},
+        {"last beta", (double)c.learner.beta.last, 1},
         {"clipping by norm", (double)c.learner.optimizer.clip_norm, (double)learner.optimizer.clip_norm},
         {"loss", c.learner.loss, learner.loss},
         {"batch", (double)c.learner.batch_size, (double)learner.batch_size},

@@ -128,9 +128,9 @@ OPTIONS = {
     "batch": _replay(int, "N", "transitions of a train step (32; of apex-dqn 512, of apex-dpg 256, of apex-dpg-small "
                                "64)", 1),
     "learning_rate": Option(float, "X", "of the optimizer (0.00025; of dqn-lambda-2019 0.0001, of vrc-2021 0.00005, of "
-                                        "apex-dqn 0.0000625, of apex-dpg 0.0001, of apex-dpg-small 0.001, of ga3c, "
-                                        "a3c-cpu and a2c 0.0003, of ga3c-small 0.001, of a3c-small 0.0007, of "
-                                        "a2c-small 0.002)"),
+                                        "apex-dqn 0.0000625, of apex-dqn-small 0.001, of apex-dpg 0.0001, of "
+                                        "apex-dpg-small 0.001, of ga3c, a3c-cpu and a2c 0.0003, of ga3c-small "
+                                        "0.001, of a3c-small 0.0007, of a2c-small 0.002)"),
     "exploration_steps": _other(int, "N", "in which epsilon falls from 1 to 0.1, of vrc with the random steps; 0: it "
                                             "is 0.1 from step 1 on (1000000, 100000; of dqn-lambda-2019 for CartPole "
                                             "300000)"),
