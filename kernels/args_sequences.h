@@ -2,7 +2,7 @@
 /* Argument structs of the kernels of sequences. Axes: S sequences, L rows of a sequence, C capacity. */
 #pragma once
 
-#include "kernels/args_priority.h"
+#include "kernels/args_lanes.h"
 
 #include <stdint.h>
 
@@ -45,7 +45,10 @@ typedef struct gpur_sequences_args {
                           row was not chosen by priority */
     uint8_t *mask;     /* (S, L) or NULL: 1 if there is a row, else 0 */
     uint8_t *is_first; /* (S, L) or NULL: 1 if the row is the first of its episode, else 0 */
-    gpur_tree tree;    /* for GPUR_LAST_INDEPENDENT and GPUR_LAST_STRATIFIED */
+    gpur_lane_rings
+        lanes;      /* state NULL: there are none. Else the replay is of lanes: the rows that are whole count alone,
+                              and what `previous` says follows from them; ring, pitch and previous_offset have no use */
+    gpur_tree tree; /* for GPUR_LAST_INDEPENDENT and GPUR_LAST_STRATIFIED */
     int32_t previous_offset; /* bytes from the start of a row to `previous`, an int64 of any alignment */
     int32_t last;            /* GPUR_LAST_* */
     int32_t across_episodes; /* 0: a sequence begins at the first row of an episode at the earliest */

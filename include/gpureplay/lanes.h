@@ -61,7 +61,13 @@ typedef struct gpur_lane_draw {
     float gamma;          /* 0 to 1; below 0, the default: the replay's */
     int32_t of_each_lane; /* 1: count / lanes rows of each lane, those of lane 0 first. Then count must be a multiple of
                              lanes, and the replay's index_source GPUR_UNIFORM. Default 0: of all lanes together */
-    int32_t reserved;     /* 0 */
+    int32_t
+        across_episodes; /* of sequences: 1, the default: they go on from one episode of the lane to the next. 0: they
+                                begin at the first step of an episode at the earliest */
+    int64_t length;      /* rows of a sequence; count must be a multiple of it. 0, the default: single transitions */
+    int64_t min_length;  /* a sequence of fewer rows is drawn again; 1 to length. 0, the default: length */
+    uint8_t *mask;       /* (count) of sequences: 1 if there is a row */
+    uint8_t *is_first;   /* (count) of sequences: 1 if there is a row and it is the first of its episode */
 } gpur_lane_draw;
 
 /* Sets every member to its default. `size` is sizeof(gpur_lane_draw). Any thread. */
@@ -80,6 +86,13 @@ GPUR_API gpur_status gpur_lane_draw_init(gpur_lane_draw *draw, uint64_t size);
  * the same first step; a row that finds none which no other may have is zeros, too: so are many where less than `count`
  * transitions can be drawn, and few as long as these are several times as many. The same seed, steps and number of
  * draws give the same ids on the CPU and on a GPU.
+ *
+ * With `length` above 0 the arrays are of count / length sequences, (count / length, length, ...): successive
+ * transitions of a lane, the oldest first, each of up to n steps as above. They are found from their last rows, which
+ * are drawn, or given by `ids` (count / length), as gpur_replay_sample_sequences (sequences.h) finds them: every
+ * transition that has min_length - 1 before it is as likely to be the last. Fewer than `length` are at the front, and
+ * rows of zeros behind them. A step that only reset its environment is passed over; a sequence ends at an episode's
+ * end that cannot be drawn.
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, memory of another device, or a replay of another layout
  */

@@ -3,7 +3,7 @@
  * at a time as it has threads. Final observations are numbered in the order of the lanes. */
 #pragma once
 
-#include "kernels/lanes/lanes.h"
+#include "kernels/lib/lane_rows.h"
 #include "kernels/lib/collective.h"
 #include "kernels/priority/tree.h"
 #include "kernels/replay/field_copy.h"
@@ -35,13 +35,14 @@ GPUR_FN void gpur_lanes_set_flags(const gpur_lanes_add_args *a, int64_t slot, un
         gpur_tree_raise(&a->tree, slot, gpur_priority_to_bits(a->tree.priority[slot]));
 }
 
-/* The row before this step's, whose next observation has come, unless it ended and was given its final one then. */
+/* The row before this step's, whose next observation has come, unless it ended and was given its final one then.
+ * Returns its flags; before the first step all environments were reset. */
 GPUR_FN unsigned char gpur_lanes_finish_row(const gpur_lanes_add_args *a, int64_t step, int64_t lane,
                                             gpur_lanes_change *change)
 {
     const gpur_lane_rings *const l = &a->lanes;
     if (step == 0)
-        return 0;
+        return l->resets_later ? GPUR_LANE_IS_RESET : GPUR_LANE_ENDED;
     const int64_t slot = gpur_lanes_slot(l, step - 1) + lane;
     const unsigned char flags = l->flags[slot];
     const int is_due = (flags & GPUR_LANE_IS_RESET) == 0 && (l->resets_later || (flags & GPUR_LANE_ENDED) == 0);
@@ -55,7 +56,9 @@ GPUR_FN unsigned char gpur_lanes_judge(const gpur_lanes_add_args *a, int64_t lan
                                        gpur_lanes_change *change)
 {
     const int terminated = a->terminated[lane] != 0, truncated = a->truncated[lane] != 0;
+    const int resets = a->lanes.resets_later ? GPUR_LANE_IS_RESET : GPUR_LANE_ENDED;
     int flags = (terminated ? GPUR_LANE_TERMINATED : 0) | (truncated ? GPUR_LANE_TRUNCATED : 0);
+    flags |= (before & resets) != 0 ? GPUR_LANE_BEGINS : 0;
     if (a->lanes.resets_later)
         return (unsigned char)((before & GPUR_LANE_ENDED) != 0 ? GPUR_LANE_IS_RESET : flags);
     if (gpur_lanes_comes_with_final(a, lane))
@@ -78,7 +81,7 @@ GPUR_FN void gpur_lanes_take_final(const gpur_lanes_add_args *a, int64_t step, i
         const int64_t slot = gpur_lanes_slot(l, owner / l->lanes) + owner % l->lanes;
         const unsigned char flags = l->flags[slot];
         change->lost_finals++;
-        gpur_lanes_set_flags(a, slot, flags, (unsigned char)(flags & GPUR_LANE_ENDED), change);
+        gpur_lanes_set_flags(a, slot, flags, (unsigned char)(flags & (GPUR_LANE_ENDED | GPUR_LANE_BEGINS)), change);
     }
     l->owner[at] = step * l->lanes + lane;
     l->final[gpur_lanes_slot(l, step) + lane] = (uint32_t)at;

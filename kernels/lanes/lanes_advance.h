@@ -2,7 +2,7 @@
 /* Ends an add or a draw: gpur_lanes_advance_args. */
 #pragma once
 
-#include "kernels/lanes/lanes.h"
+#include "kernels/lib/lane_rows.h"
 
 GPUR_KERNEL(lanes_advance)
 {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/cpu/copy_value.h"
-#include "kernels/lanes/lanes.h"
+#include "kernels/lib/lane_rows.h"
 #include "kernels/lib/collective.h"
 #include "kernels/lib/permutation.h"
 #include "kernels/priority/tree.h"

@@ -10,4 +10,5 @@ enum {
     GPUR_LANE_HAS_FINAL = 4, /* its next observation is in the side ring */
     GPUR_LANE_IS_RESET = 8,  /* its action reset the environment, so it is no transition */
     GPUR_LANE_IS_WHOLE = 16,
+    GPUR_LANE_BEGINS = 32, /* it is the first of its episode */
 };

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/args_sequences.h"
+#include "kernels/lib/lane_rows.h"
 #include "kernels/lib/previous.h"
 #include "kernels/lib/random.h"
 #include "kernels/priority/strata.h"
@@ -53,8 +54,18 @@ GPUR_FN int64_t gpur_sequence_slot(const gpur_sequences_state *state, const gpur
 GPUR_FN int64_t gpur_sequence_previous(const gpur_sequences_state *state, const gpur_sequences_args *a, int64_t id)
 {
     int64_t previous;
+    if (a->lanes.state)
+        return gpur_lanes_previous(&a->lanes, id);
     memcpy(&previous, a->ring + gpur_sequence_slot(state, a, id) * a->pitch + a->previous_offset, sizeof previous);
     return previous;
+}
+
+/* 1 if the row is there, and a transition can be made of it. */
+GPUR_FN int gpur_sequence_has(const gpur_sequences_state *state, const gpur_sequences_args *a, int64_t id)
+{
+    if (id < state->window.first_id || id - state->window.first_id >= state->window.count)
+        return 0;
+    return !a->lanes.state || (a->lanes.flags[gpur_sequence_slot(state, a, id)] & GPUR_LANE_IS_WHOLE) != 0;
 }
 
 /* The row before the one with this id and this `previous`; -1 if the sequence begins here. Ids only fall along a
@@ -65,7 +76,7 @@ GPUR_FN int64_t gpur_sequence_before(const gpur_sequences_state *state, const gp
     const int64_t before = gpur_previous_id(previous);
     if (!a->across_episodes && gpur_previous_is_first(previous))
         return -1;
-    return before >= state->window.first_id && before < id ? before : -1;
+    return before < id && gpur_sequence_has(state, a, before) ? before : -1;
 }
 
 /* Writes the rows that end with row `last` at the end of the sequence's part of the arrays, and returns how many. */
@@ -73,7 +84,7 @@ GPUR_FN int64_t gpur_sequence_walk(const gpur_sequences_state *state, const gpur
                                    int64_t last)
 {
     int64_t found = 0, id = last;
-    if (id < state->window.first_id || id - state->window.first_id >= state->window.count)
+    if (!gpur_sequence_has(state, a, id))
         return 0;
     while (id >= 0 && found < a->length) {
         const int64_t at = s * a->length + a->length - 1 - found++, previous = gpur_sequence_previous(state, a, id);

@@ -260,7 +260,7 @@ def test_a_function_that_pytorch_compiles_does_what_its_calls_do():
         batch = buffer.sample(32)
         buffer.update_priorities(batch["id"], batch["obs"].abs().sum(1) + 1)
         buffer.sample(32, n_step=2, out=out)
-        return batch
+        return {**batch, "sequences": buffer.sample_sequences(4, 3, across_episodes=False)["obs"]}
 
     called, compiled = make(prioritized=True, n_step=3), make(prioritized=True, n_step=3)
     outs = [{name: torch.from_numpy(array) for name, array in buffer.sample(32).items()}
@@ -271,7 +271,7 @@ def test_a_function_that_pytorch_compiles_does_what_its_calls_do():
         one, other = loop(called, step, outs[0]), run(compiled, step, outs[1])
         for batch, same in ((one, other), outs):
             assert all(torch.equal(batch[name], same[name]) for name in batch)
-    assert called.stats == compiled.stats and compiled.stats.draws == 2001
+    assert called.stats == compiled.stats and compiled.stats.draws == 3001
 
 
 def test_as_many_transitions_of_each_lane():
@@ -291,3 +291,24 @@ def test_distinct_transitions():
         assert len(np.unique(ids)) == 30 and ids.min() >= 0
     ids = buffer.sample(95)["id"]
     assert len(np.unique(ids[ids >= 0])) == (ids >= 0).sum() > 60
+
+
+def test_sequences_are_successive_steps_of_a_lane():
+    buffer = filled(gamma=0.5)
+    batch = buffer.sample_sequences(50, 4)
+    assert batch["obs"].shape == (50, 4, 3) and batch["mask"].shape == (50, 4) and batch["mask"].all()
+    assert (np.diff(batch["id"], axis=1) == LANES).all()
+    check_rows({name: array.reshape(200, *array.shape[2:]) for name, array in batch.items()}, 40)
+    t, lane = batch["id"] // LANES, batch["id"] % LANES
+    first = (t == 0) | ((lane == 1) & (t % 5 == 0)) | ((lane == 2) & (t % 7 == 0))
+    assert (batch["is_first"] == first).all() and first.any()
+    within = buffer.sample_sequences(2, 4, across_episodes=False, last_ids=np.array([36 * LANES + 1, 35 * LANES]))
+    assert within["id"].tolist() == [[35 * LANES + 1, 36 * LANES + 1, -1, -1], [t * LANES for t in (32, 33, 34, 35)]]
+    assert within["mask"].tolist() == [[True, True, False, False], [True] * 4]
+    assert buffer.sample_sequences(50, 4, out=batch) is batch
+    for call, words in ((lambda: buffer.sample_sequences(0, 4), "batch_size is 0; it must be 1"),
+                        (lambda: buffer.sample_sequences(2, 40_000), "at most max_batch = 65536"),
+                        (lambda: buffer.sample_sequences(2, 4, min_length=5), "min_length is 5; it must be 1 to 4"),
+                        (lambda: buffer.sample_sequences(2, 4, last_ids=np.zeros(3, np.int64)), "last_ids has 3 ids")):
+        with pytest.raises(ValueError, match=words):
+            call()

@@ -116,7 +116,8 @@ class SequenceConfig(Sized):
 class LaneDraw(Sized):
     c_name = "gpur_lane_draw"
     _fields_ = _members((c_uint64, "size"), (c_int64, "count"), (c_void_p, "ids fields id weight discount steps"),
-                        (c_int32, "n_step"), (c_float, "gamma"), (c_int32, "of_each_lane reserved"))
+                        (c_int32, "n_step"), (c_float, "gamma"), (c_int32, "of_each_lane across_episodes"),
+                        (c_int64, "length min_length"), (c_void_p, "mask is_first"))
 
 
 class LaneStats(Sized):

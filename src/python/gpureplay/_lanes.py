@@ -29,8 +29,20 @@ _REWARD = Field("reward", (), np.dtype(np.float32))
 _IDS, _PRIORITIES = Field("ids", (), np.dtype(np.int64)), Field("priorities", (), np.dtype(np.float32))
 _OF_DRAW = tuple(Field(name, (), np.dtype(dtype)) for name, dtype in (
     ("id", np.int64), ("weight", np.float32), ("discount", np.float32), ("steps", np.int32)))
+_OF_SEQUENCES = tuple(Field(name, (), np.dtype(np.bool_)) for name in ("mask", "is_first"))
 
 _seeds = itertools.count()  # of buffers that are given none
+
+
+class Ask(NamedTuple):
+    """How rows are drawn. length 0: no sequences."""
+
+    n_step: int
+    gamma: float
+    per_lane: bool = False
+    length: int = 0
+    min_length: int = 0
+    across_episodes: bool = True
 
 
 class LaneStats(NamedTuple):
@@ -128,7 +140,9 @@ class LaneBuffer(Handle):
         self._order = {field.name: at for at, field in enumerate(self._given)}
         self._finals = [given.name for given, field in zip(self._given, self.fields) if given.name != field.name]
         self._may_miss = {"truncated", *self._finals}
-        self._outputs = [*self.fields, *(field for field in _OF_DRAW if field.name != "weight" or self._is_prioritized)]
+        self._outputs = {field.name: field for field in (*self.fields, *_OF_DRAW)}
+        if not self._is_prioritized:
+            del self._outputs["weight"]
         self._inputs, self._places = (ctypes.c_void_p * len(self.fields))(), (ctypes.c_void_p * len(self.fields))()
         self._kinds, self._is_told = Kinds(self.device), False
         # What made the arrays that were given last.
@@ -243,8 +257,8 @@ class LaneBuffer(Handle):
         InvalidArgument: batch_size is not 1 to max_batch, or n_step or gamma is out of range."""
         if flag("per_lane", per_lane):
             self._refuse_per_lane(batch_size)
-        return self._draw(integer("batch_size", batch_size, 1, self.max_batch), None, n_step, gamma, per_lane, out,
-                          stream)
+        count = integer("batch_size", batch_size, 1, self.max_batch)
+        return self._draw(count, None, self._ask(n_step, gamma)._replace(per_lane=per_lane), out, stream)
 
     def _refuse_per_lane(self, batch_size: int) -> None:
         if not self._is_uniform:
@@ -258,39 +272,69 @@ class LaneBuffer(Handle):
         """The transitions of these ids, (count,) int64 on the device, as `sample` gives them: t x num_lanes + lane,
         where t counts the steps of all lanes from 0. That of a transition that cannot be drawn (any more) becomes -1.
         With priorities weight is 1."""
-        return self._draw(len(ids), ids, n_step, gamma, False, out, stream)
+        return self._draw(len(ids), ids, self._ask(n_step, gamma), out, stream)
 
-    def _draw(self, count: int, ids: Any, n_step: int | None, gamma: float | None, per_lane: bool,
-              out: Mapping[str, Any] | None, stream: Any) -> dict[str, Any]:
+    def sample_sequences(self, batch_size: int, length: int, *, min_length: int | None = None,
+                         across_episodes: bool = True, last_ids: Any = None, n_step: int | None = None,
+                         gamma: float | None = None, out: Mapping[str, Any] | None = None, stream: Any = None
+                         ) -> dict[str, Any]:
+        """Draws sequences of successive transitions of a lane: a dict of arrays (batch_size, length, ...), the oldest
+        first, as `ReplayBuffer.sample_sequences` does. Beside the arrays of `sample` it has mask, bool: there is a
+        transition; and is_first, bool: it is the first of its episode. batch_size x length: at most max_batch.
+
+        The last transition of a sequence is drawn, or given by last_ids (batch_size,) int64; those before it are found.
+        A sequence ends at an episode's end that cannot be drawn. min_length, across_episodes: as there. n_step: each
+        transition is of so many steps. out, stream: see `sample`."""
+        count, rows = integer("batch_size", batch_size, 1), integer("length", length, 1)
+        if count * rows > self.max_batch:
+            raise InvalidArgument(f"batch_size is {count} and length {rows}; batch_size x length must be at most "
+                                  f"max_batch = {self.max_batch}")
+        if last_ids is not None and len(last_ids) != count:
+            raise ValueError(f"last_ids has {len(last_ids)} ids and batch_size is {count}; they must be equal")
+        fewest = (rows if across_episodes else 1) if min_length is None else integer("min_length", min_length, 1, rows)
+        ask = self._ask(n_step, gamma)._replace(length=rows, min_length=fewest,
+                                                across_episodes=flag("across_episodes", across_episodes))
+        return self._draw(count, last_ids, ask, out, stream)
+
+    def _ask(self, n_step: int | None, gamma: float | None) -> Ask:
         steps = self.n_step if n_step is None else integer("n_step", n_step, 1, _c_api.MAX_N_STEP)
         factor = self.gamma if gamma is None else real("gamma", gamma)
         if not 0.0 <= factor <= 1.0:
             raise InvalidArgument(f"gamma is {gamma}; it must be 0 to 1")
-        if self._torch is not None and self._is_compiling():
-            batch: dict[str, Any] = self._torch.draw(count, ids, steps, factor, per_lane, out)
-            return batch
-        return self._draw_now(count, ids, steps, factor, per_lane, out, stream)
+        return Ask(steps, factor)
 
-    def _draw_now(self, count: int, ids: Any, n_step: int, gamma: float, per_lane: bool,
-                  out: Mapping[str, Any] | None, stream: Any) -> dict[str, Any]:
-        kind = self._kind_of_draw(ids, out)
-        batch = self._new_batch(kind, count) if out is None else out
-        unknown = [name for name in batch if all(field.name != name for field in self._outputs)]
-        if unknown:
-            raise TypeError(f"out has {', '.join(unknown)}; it may have "
-                            f"{', '.join(field.name for field in self._outputs)}")
+    def _draw(self, count: int, ids: Any, ask: Ask, out: Mapping[str, Any] | None, stream: Any) -> dict[str, Any]:
+        if self._torch is not None and self._is_compiling():
+            batch: dict[str, Any] = self._torch.draw(count, ids, ask, out)
+            return batch
+        return self._draw_now(count, ids, ask, out, stream)
+
+    def _draw_now(self, count: int, ids: Any, ask: Ask, out: Mapping[str, Any] | None, stream: Any) -> dict[str, Any]:
+        kind, outputs = self._kind_of_draw(ids, out), self._outputs_of(ask.length)
+        batch = {name: kind.empty((count, *field.shape), field.dtype) for name, field in outputs.items()} \
+            if out is None else out
+        if not batch.keys() <= outputs.keys():
+            raise TypeError(f"out has {', '.join(batch.keys() - outputs.keys())}; it may have {', '.join(outputs)}")
         draw = _c_api.LaneDraw()
-        draw.count, draw.n_step, draw.gamma, draw.of_each_lane = count, n_step, gamma, per_lane
+        draw.count, draw.n_step, draw.gamma, draw.of_each_lane = count * (ask.length or 1), *ask[:3]
+        draw.length, draw.min_length, draw.across_episodes = ask[3:]
         draw.ids = None if ids is None else kind.address(_IDS, ids, count)
+        places = {name: kind.out_address(outputs[name], array, count) for name, array in batch.items()}
+        self._refuse_aliases(places.values(), [f"{name} of out" for name in places])
         for at, field in enumerate(self.fields):
-            self._places[at] = kind.out_address(field, batch[field.name], count) if field.name in batch else None
-        self._refuse_aliases(self._places, [f"{field.name} of out" for field in self.fields])
+            self._places[at] = places.pop(field.name, None)
+        for name, place in places.items():
+            setattr(draw, name, place)
         draw.fields = ctypes.addressof(self._places)
-        for field in _OF_DRAW:
-            if field.name in batch:
-                setattr(draw, field.name, kind.out_address(field, batch[field.name], count))
         self._call(lib.gpur_replay_draw_lanes, ctypes.addressof(draw), kind.stream(stream))
         return batch if isinstance(batch, dict) else dict(batch)
+
+    def _outputs_of(self, length: int) -> dict[str, Field]:
+        """The arrays of a batch by name, with the shapes of one transition, or of a sequence."""
+        if length == 0:
+            return self._outputs
+        return {field.name: field._replace(shape=(length, *field.shape))
+                for field in (*self._outputs.values(), *_OF_SEQUENCES)}
 
     def _kind_of_draw(self, ids: Any, out: Mapping[str, Any] | None) -> Kind:
         if out:
@@ -298,9 +342,6 @@ class LaneBuffer(Handle):
         if ids is not None:
             return self._kinds.of(ids).of_outputs()
         return self._kinds.default() if self._like is None else self._like.of_outputs()
-
-    def _new_batch(self, kind: Kind, count: int) -> dict[str, Any]:
-        return {field.name: kind.empty((count, *field.shape), field.dtype) for field in self._outputs}
 
     def update_priorities(self, ids: Any, priorities: Any, *, stream: Any = None) -> None:
         """Gives transitions new priorities: (count,) int64 and (count,) float32 on the device, count at most max_batch.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ._lanes import Ask
 from ._library import Closed
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ _buffers: list[weakref.ref[LaneBuffer]] = []  # by their numbers in graphs
 
 _library = torch.library.Library("gpureplay", "DEF")
 _library.define("add_lanes(Tensor(a!) token, int buffer, Tensor?[] values) -> ()")
-_library.define("draw_lanes(Tensor(a!) token, int buffer, int n_step, float gamma, bool per_lane, Tensor? ids, "
-                "Tensor(b!)[] out, str[] names) -> ()")
+_library.define("draw_lanes(Tensor(a!) token, int buffer, int n_step, float gamma, bool per_lane, int length, "
+                "int min_length, bool across_episodes, Tensor? ids, Tensor(b!)[] out, str[] names) -> ()")
 _library.define("update_lanes(Tensor(a!) token, int buffer, Tensor ids, Tensor priorities) -> ()")
 
 
@@ -36,9 +37,9 @@ def _add(_token: Any, number: int, values: list[Any]) -> None:
     _of(number)._add_now(values, None)
 
 
-def _draw(_token: Any, number: int, n_step: int, gamma: float, per_lane: bool, ids: Any, out: list[Any],
-          names: list[str]) -> None:
-    _of(number)._draw_now(len(out[0]), ids, n_step, gamma, per_lane, dict(zip(names, out)), None)
+def _draw(_token: Any, number: int, *arguments: Any) -> None:
+    *ask, ids, out, names = arguments
+    _of(number)._draw_now(len(out[0]), ids, Ask(*ask), dict(zip(names, out)), None)
 
 
 def _update(_token: Any, number: int, ids: Any, priorities: Any) -> None:
@@ -63,18 +64,19 @@ class Operators:
         self._number, self._device = len(_buffers) - 1, torch.device(buffer.device.name)
         self._token = torch.zeros((), dtype=torch.int64, device=self._device)
         torch._dynamo.mark_static_address(self._token)  # CUDA graphs may change it where it is
-        self._new = [(field.name, field.shape, getattr(torch, field.dtype.name)) for field in buffer._outputs]
+        self._new = [(name, field.shape, getattr(torch, field.dtype.name)) for name, field in buffer._outputs.items()]
+        self._new_sequences = [*self._new, ("mask", (), torch.bool), ("is_first", (), torch.bool)]
 
     def add(self, values: list[Any]) -> None:
         torch.ops.gpureplay.add_lanes(self._token, self._number, values)
 
-    def draw(self, count: int, ids: Any, n_step: int, gamma: float, per_lane: bool, out: dict[str, Any] | None
-             ) -> dict[str, Any]:
+    def draw(self, count: int, ids: Any, ask: Ask, out: dict[str, Any] | None) -> dict[str, Any]:
         if out is None:
-            out = {name: torch.empty((count, *shape), dtype=dtype, device=self._device)
-                   for name, shape, dtype in self._new}
-        torch.ops.gpureplay.draw_lanes(self._token, self._number, n_step, gamma, per_lane, ids, list(out.values()),
-                                       list(out))
+            new, axis = (self._new, ()) if ask.length == 0 else (self._new_sequences, (ask.length,))
+            out = {name: torch.empty((count, *axis, *shape), dtype=dtype, device=self._device)
+                   for name, shape, dtype in new}
+        torch.ops.gpureplay.draw_lanes(self._token, self._number, ask.n_step, ask.gamma, ask.per_lane, ask.length,
+                                       ask.min_length, ask.across_episodes, ids, list(out.values()), list(out))
         return out
 
     def update(self, ids: Any, priorities: Any) -> None:

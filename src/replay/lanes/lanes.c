@@ -14,6 +14,7 @@ gpur_lane_config gpur_lane_config_of(const gpur_replay_config *c)
 {
     return (gpur_lane_config){.lanes = c->lanes,
                               .steps = gpur_max(2, c->capacity / c->lanes),
+                              .max_batch = c->max_batch,
                               .resets_later = c->lane_autoreset == GPUR_AUTORESET_NEXT_STEP,
                               .reward_clip = c->reward_clip};
 }
@@ -85,6 +86,7 @@ static int64_t assign(gpur_lane_store *store, const gpur_lane_config *c, unsigne
     l->state = gpur_arena_alloc(arena, (int64_t)sizeof *l->state);
     l->flags = gpur_arena_alloc(arena, rows);
     l->reward = gpur_arena_floats(arena, rows);
+    store->ids = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *store->ids);
     if (!c->resets_later) {
         l->final = gpur_arena_alloc(arena, rows * (int64_t)sizeof *l->final);
         l->owner = gpur_arena_alloc(arena, l->finals * (int64_t)sizeof *l->owner);
@@ -241,31 +243,83 @@ static gpur_status gather(const gpur_lane_store *store, gpur_stream *stream, con
     return gpur_launch_lanes_gather(stream, gpur_grid_of_threads(grid, GATHER_THREADS), &args);
 }
 
-/* P(i) = p_i^alpha / sum_k p_k^alpha [Schaul et al. 2016, equation 1], and the weights (N P(i))^-beta [ibid., section
- * 3.4], of one step each, whatever n is. */
+/* The weights (N P(i))^-beta [Schaul et al. 2016, section 3.4] of rows by their leaves, of one step each, whatever n
+ * is. */
+static gpur_status weigh(const gpur_lane_store *store, gpur_stream *stream, const gpur_lane_batch *batch,
+                         const int64_t *id)
+{
+    const gpur_priorities *const p = store->priorities;
+    gpur_priority_weights_args weights = gpur_priorities_weight_args(p, batch->count, id, p->leaf, batch->weight);
+    weights.step = (const uint64_t *)(const void *)&store->lanes.state->draws;
+    weights.rows = &store->lanes.state->whole;
+    weights.beta_first = batch->beta.first, weights.beta_last = batch->beta.last;
+    weights.beta_begin = batch->beta.begin, weights.beta_steps = batch->beta.steps;
+    return gpur_launch_priority_weights(stream, gpur_grid_elements(store->device, batch->count), &weights);
+}
+
+/* P(i) = p_i^alpha / sum_k p_k^alpha [Schaul et al. 2016, equation 1]. */
 static gpur_status draw_by_priority(const gpur_lane_store *store, gpur_stream *stream, const gpur_lane_batch *batch)
 {
     const gpur_priorities *const p = store->priorities;
-    const gpur_lanes_state *const state = store->lanes.state;
     int64_t *const id = batch->id ? batch->id : p->ids;
     gpur_priority_sample_args sample =
         gpur_priorities_sample_args(p, batch->index_source == GPUR_PRIORITIZED_STRATIFIED, batch->count, id, p->leaf);
-    gpur_priority_weights_args weights = gpur_priorities_weight_args(p, batch->count, id, p->leaf, batch->weight);
     sample.seed = batch->seed;
     sample.purpose = GPUR_RANDOM_PRIORITY;
-    sample.step = weights.step = (const uint64_t *)(const void *)&state->draws;
-    weights.rows = &state->whole;
-    weights.beta_first = batch->beta.first, weights.beta_last = batch->beta.last;
-    weights.beta_begin = batch->beta.begin, weights.beta_steps = batch->beta.steps;
+    sample.step = (const uint64_t *)(const void *)&store->lanes.state->draws;
     GPUR_TRY(gpur_launch_priority_sample(stream, gpur_priorities_sample_grid(p, batch->count), &sample));
     GPUR_TRY(gather(store, stream, batch, id, id));
-    if (!batch->weight)
-        return GPUR_OK;
-    return gpur_launch_priority_weights(stream, gpur_grid_elements(store->device, batch->count), &weights);
+    return batch->weight ? weigh(store, stream, batch, id) : GPUR_OK;
+}
+
+static int32_t last_of(const gpur_lane_batch *batch)
+{
+    if (batch->ids)
+        return GPUR_LAST_GIVEN;
+    if (batch->index_source == GPUR_PRIORITIZED_STRATIFIED)
+        return GPUR_LAST_STRATIFIED;
+    return batch->index_source == GPUR_PRIORITIZED_INDEPENDENT ? GPUR_LAST_INDEPENDENT : GPUR_LAST_UNIFORM;
+}
+
+/* Finds the rows of sequences by their last ones, which are drawn or given; then gathers them. By priority all rows of
+ * a sequence have the weight of the last one. */
+static gpur_status draw_sequences(const gpur_lane_store *store, gpur_stream *stream, const gpur_lane_batch *batch)
+{
+    const gpur_priorities *const p = store->priorities;
+    const int is_weighed = p->device && !batch->ids && last_of(batch) != GPUR_LAST_UNIFORM && batch->weight;
+    const gpur_sequences_args args = {
+        .window = store->lanes.window,
+        .capacity = store->lanes.lanes * store->lanes.steps,
+        .count = batch->count / batch->length,
+        .length = batch->length,
+        .min_length = batch->min_length,
+        .step = (const uint64_t *)(const void *)&store->lanes.state->draws,
+        .seed = batch->seed,
+        .last_ids = batch->ids,
+        .last_pitch = 1,
+        .id = store->ids,
+        .leaf = is_weighed ? p->leaf : NULL,
+        .mask = batch->mask,
+        .is_first = batch->is_first,
+        .lanes = store->lanes,
+        .tree = p->tree,
+        .last = last_of(batch),
+        .across_episodes = batch->across_episodes,
+        .purpose = GPUR_RANDOM_LANES,
+    };
+    gpur_lane_batch rows = *batch;
+    rows.ids = store->ids;
+    GPUR_TRY(gpur_launch_sequences(stream, gpur_grid_elements(store->device, args.count), &args));
+    GPUR_TRY(gather(store, stream, &rows, rows.ids, batch->id));
+    return is_weighed ? weigh(store, stream, batch, store->ids) : GPUR_OK;
 }
 
 gpur_status gpur_lane_store_draw(const gpur_lane_store *store, gpur_stream *stream, const gpur_lane_batch *batch)
 {
+    if (batch->length > 0) {
+        GPUR_TRY(draw_sequences(store, stream, batch));
+        return batch->ids ? GPUR_OK : advance(store, stream, 1);
+    }
     if (batch->ids)
         return gather(store, stream, batch, batch->ids, batch->id);
     if (batch->index_source == GPUR_UNIFORM || batch->index_source == GPUR_UNIFORM_DISTINCT)

@@ -38,6 +38,7 @@ typedef struct gpur_lane_store {
     const gpur_schema *schema;
     const gpur_priorities *priorities; /* its device NULL: none */
     unsigned char *memory;
+    int64_t *ids; /* (max_batch) of sequences */
     gpur_lane_rings lanes;
     gpur_lane_part parts[GPUR_MAX_FIELDS]; /* (schema->count) */
     float reward_clip;
@@ -46,6 +47,7 @@ typedef struct gpur_lane_store {
 /* What a store is made for. */
 typedef struct gpur_lane_config {
     int64_t lanes, steps; /* N; T, 2 or more */
+    int64_t max_batch;
     int32_t resets_later; /* 1: environments are reset by the step after the last one of an episode */
     float reward_clip;
 } gpur_lane_config;
@@ -81,8 +83,14 @@ typedef struct gpur_lane_batch {
     int64_t count;
     const int64_t *ids;   /* (count) rows to take; NULL: they are drawn */
     int32_t index_source; /* GPUR_UNIFORM* or GPUR_PRIORITIZED_*: how they are drawn */
-    int32_t of_each_lane; /* 1, with GPUR_UNIFORM: count / N rows of each lane */
-    void *const *fields;  /* (schema->count) arrays (count, ...) */
+    int64_t
+        length; /* rows of a sequence; count / length sequences are drawn, or found by the ids of their last rows. 0:
+                       single rows */
+    int64_t min_length;             /* 1 to length */
+    int32_t across_episodes;        /* of sequences, as of gpur_sequence_config */
+    unsigned char *mask, *is_first; /* (count) of sequences */
+    int32_t of_each_lane;           /* 1, with GPUR_UNIFORM: count / N rows of each lane */
+    void *const *fields;            /* (schema->count) arrays (count, ...) */
     int64_t *id;
     float *weight, *discount;
     int32_t *steps; /* of each transition */

@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-static const gpur_lane_draw defaults = {.size = sizeof(gpur_lane_draw), .gamma = -1.0f};
+static const gpur_lane_draw defaults = {.size = sizeof(gpur_lane_draw), .gamma = -1.0f, .across_episodes = 1};
 
 gpur_status gpur_lane_draw_init(gpur_lane_draw *draw, uint64_t size)
 {
@@ -94,6 +94,27 @@ static gpur_status draw(const lane_work *work, gpur_stream *stream)
     return gpur_lane_store_draw(&work->replay->lanes, stream, &work->batch);
 }
 
+/* Sets min_length. */
+static gpur_status check_sequences(gpur_lane_draw *d)
+{
+    GPUR_TRY(gpur_range_check(d->length, 0, d->count, "gpur_lane_draw.length"));
+    GPUR_TRY(gpur_choice_check(d->across_episodes, 1, "gpur_lane_draw.across_episodes", "0 or 1"));
+    GPUR_REQUIRE(
+        d->length > 0 || (!d->mask && !d->is_first),
+        "gpur_lane_draw.%s is given and length is 0; it must be 1 or more, rows of a sequence, or the array NULL",
+        d->mask ? "mask" : "is_first");
+    if (d->length == 0)
+        return GPUR_OK;
+    GPUR_REQUIRE(d->count % d->length == 0,
+                 "gpur_lane_draw.count is %" PRId64 " and length %" PRId64 "; count must be a multiple of length",
+                 d->count, d->length);
+    GPUR_REQUIRE(!d->of_each_lane, "gpur_lane_draw.of_each_lane is 1 and length %" PRId64 "; one of them must be 0",
+                 d->length);
+    GPUR_TRY(gpur_range_check(d->min_length, 0, d->length, "gpur_lane_draw.min_length"));
+    d->min_length = d->min_length > 0 ? d->min_length : d->length;
+    return GPUR_OK;
+}
+
 static gpur_status check_draw(const gpur_replay *replay, gpur_lane_draw *d)
 {
     const gpur_replay_config *const c = &replay->config;
@@ -103,7 +124,6 @@ static gpur_status check_draw(const gpur_replay *replay, gpur_lane_draw *d)
                  (double)d->gamma, (double)c->gamma);
     d->n_step = d->n_step > 0 ? d->n_step : c->n_step;
     d->gamma = d->gamma >= 0.0f ? d->gamma : c->gamma;
-    GPUR_TRY(gpur_reserved_check(&(const int64_t){d->reserved}, 1, "gpur_lane_draw"));
     GPUR_TRY(gpur_choice_check(d->of_each_lane, 1, "gpur_lane_draw.of_each_lane", "0 or 1"));
     GPUR_REQUIRE(
         !d->of_each_lane || c->index_source == GPUR_UNIFORM,
@@ -112,8 +132,9 @@ static gpur_status check_draw(const gpur_replay *replay, gpur_lane_draw *d)
     GPUR_REQUIRE(!d->of_each_lane || d->count % c->lanes == 0,
                  "gpur_lane_draw.of_each_lane is 1 and count is %" PRId64 "; it must be a multiple of lanes = %" PRId64,
                  d->count, c->lanes);
-    const void *const others[] = {d->ids, d->id, d->weight, d->discount, d->steps};
-    static const char *const names[] = {"ids", "id", "weight", "discount", "steps"};
+    GPUR_TRY(check_sequences(d));
+    const void *const others[] = {d->ids, d->id, d->weight, d->discount, d->steps, d->mask, d->is_first};
+    static const char *const names[] = {"ids", "id", "weight", "discount", "steps", "mask", "is_first"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i])
             GPUR_TRY(check_array(replay, others[i], names[i]));
@@ -134,6 +155,11 @@ gpur_status gpur_replay_draw_lanes(gpur_replay *replay, const gpur_lane_draw *gi
                                       .ids = d.ids,
                                       .index_source = replay->config.index_source,
                                       .of_each_lane = d.of_each_lane,
+                                      .length = d.length,
+                                      .min_length = d.min_length,
+                                      .across_episodes = d.across_episodes,
+                                      .mask = d.mask,
+                                      .is_first = d.is_first,
                                       .fields = d.fields,
                                       .id = d.id,
                                       .weight = d.weight,

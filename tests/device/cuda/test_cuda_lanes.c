@@ -21,6 +21,7 @@ typedef struct side {
     int64_t *id;
     float *weight, *discount;
     int32_t *steps;
+    int64_t length; /* of the sequences that are drawn; 0: single transitions are */
 } side;
 
 static int64_t bytes_per_row(int output)
@@ -43,7 +44,7 @@ static gpur_status open_side(gpur_device *device, int32_t index_source, side *s)
     config.layout = GPUR_LAYOUT_LANES;
     config.lanes = LANES, config.lane_steps = STEPS, config.lane_autoreset = GPUR_AUTORESET_SAME_STEP;
     config.max_batch = BATCH, config.n_step = 3, config.gamma = 0.9f;
-    config.index_source = index_source, config.prioritized = index_source != GPUR_UNIFORM;
+    config.index_source = index_source, config.prioritized = index_source >= GPUR_PRIORITIZED_STRATIFIED;
     GPUR_TRY(gpur_replay_create(device, &config, &s->replay));
     for (int f = 0; f < FIELDS; f++) {
         GPUR_TRY(gpur_device_alloc(device, LANES * sizes[f], &s->from[f]));
@@ -71,6 +72,7 @@ static gpur_status enqueue(const side *s, int has_priorities, void *stream)
     GPUR_TRY(gpur_lane_draw_init(&draw, sizeof draw));
     draw.count = BATCH, draw.fields = s->to, draw.id = s->id, draw.weight = s->weight, draw.discount = s->discount;
     draw.steps = s->steps;
+    draw.length = s->length, draw.min_length = s->length > 0 ? 2 : 0;
     GPUR_TRY(gpur_replay_add_lanes(s->replay, (const void *const *)s->from, stream));
     GPUR_TRY(gpur_replay_draw_lanes(s->replay, &draw, stream));
     return has_priorities ? gpur_replay_update_lanes(s->replay, BATCH, s->id, s->weight, stream) : GPUR_OK;
@@ -136,17 +138,18 @@ static gpur_lane_stats stats_of(const side *s, void *native)
     return stats;
 }
 
-static void check(int32_t index_source)
+static void check(int32_t index_source, int64_t length)
 {
     gpur_device *const device = test_device();
-    const int has_priorities = index_source != GPUR_UNIFORM;
+    const int has_priorities = index_source >= GPUR_PRIORITIZED_STRATIFIED;
     gpur_stream *stream = NULL;
     cudaGraphExec_t exec = NULL;
-    side called, captured;
+    side called = {NULL}, captured = {NULL};
     int64_t wrong = 0;
     CHECK_OK(gpur_stream_create(device, &stream));
     CHECK_OK(open_side(device, index_source, &called));
     CHECK_OK(open_side(device, index_source, &captured));
+    called.length = captured.length = length;
     capture(stream, &captured, has_priorities, &exec);
     CHECK_EQUAL(stats_of(&captured, NULL).steps, 0); /* a capture runs nothing */
     for (int64_t t = 0; t < LAUNCHES; t++) {
@@ -170,9 +173,12 @@ static void check(int32_t index_source)
 
 TEST(a_captured_loop_gives_what_its_calls_give)
 {
-    check(GPUR_UNIFORM);
-    check(GPUR_PRIORITIZED_INDEPENDENT);
-    check(GPUR_PRIORITIZED_STRATIFIED);
+    check(GPUR_UNIFORM, 0);
+    check(GPUR_UNIFORM, 4);
+    check(GPUR_UNIFORM_DISTINCT, 0);
+    check(GPUR_PRIORITIZED_INDEPENDENT, 0);
+    check(GPUR_PRIORITIZED_STRATIFIED, 0);
+    check(GPUR_PRIORITIZED_STRATIFIED, 4);
 }
 
 /* Numbers cannot be read while they are being captured. */
@@ -182,7 +188,7 @@ TEST(statistics_are_refused_under_capture)
     gpur_lane_stats stats = {.size = sizeof stats};
     gpur_stream *stream = NULL;
     cudaGraph_t graph = NULL;
-    side s;
+    side s = {NULL};
     CHECK_OK(gpur_stream_create(device, &stream));
     CHECK_OK(open_side(device, GPUR_UNIFORM, &s));
     cudaStream_t const native = (cudaStream_t)gpur_stream_native(stream);
@@ -203,7 +209,7 @@ TEST(host_arrays_are_refused)
     gpur_device *const device = test_device();
     static float host[BATCH * 5];
     const void *from[FIELDS];
-    side s;
+    side s = {NULL};
     CHECK_OK(open_side(device, GPUR_UNIFORM, &s));
     for (int f = 0; f < FIELDS; f++)
         from[f] = f == OBS ? (const void *)host : s.from[f];

@@ -56,7 +56,8 @@ static struct {
     int64_t *ids, *id;
     float *weight, *discount;
     int32_t *steps;
-    float *values; /* of priorities */
+    float *values;       /* of priorities */
+    unsigned char *mask; /* and is_first */
 } w;
 
 /* Byte `at` of a value, which tells the field, the step, the lane, and whether it is a final observation. */
@@ -93,7 +94,11 @@ static void build_priorities(const setting *s)
 
 static void begin(const setting *s)
 {
-    const gpur_lane_config config = {s->lanes, s->steps, s->resets_later, s->clip};
+    const gpur_lane_config config = {.lanes = s->lanes,
+                                     .steps = s->steps,
+                                     .max_batch = MAX_ROWS,
+                                     .resets_later = s->resets_later,
+                                     .reward_clip = s->clip};
     memset(&m, 0, sizeof m);
     memset(&w, 0, sizeof w);
     m.s = *s;
@@ -113,6 +118,7 @@ static void begin(const setting *s)
     CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 4, "weights", (void **)&w.weight));
     CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 4, "discounts", (void **)&w.discount));
     CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 4, "steps", (void **)&w.steps));
+    CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 2, "masks", (void **)&w.mask));
 }
 
 static void end(void)
@@ -125,6 +131,7 @@ static void end(void)
     gpur_memory_free(w.device, w.weight);
     gpur_memory_free(w.device, w.discount);
     gpur_memory_free(w.device, w.steps);
+    gpur_memory_free(w.device, w.mask);
     gpur_memory_free(w.device, w.values);
     gpur_lane_store_destroy(&w.store);
     gpur_priorities_destroy(&w.priorities);
@@ -292,14 +299,26 @@ static struct {
     int64_t id[MAX_ROWS];
     float weight[MAX_ROWS], discount[MAX_ROWS];
     int32_t steps[MAX_ROWS];
+    unsigned char mask[MAX_ROWS], is_first[MAX_ROWS];
 } got;
 
-static void draw_by(int64_t count, const int64_t *ids, int32_t index_source, int32_t of_each_lane)
+/* What a draw is asked for. */
+typedef struct ask {
+    int32_t index_source, of_each_lane, across;
+    int64_t length, min_length;
+} ask;
+
+static void draw_by(int64_t count, const int64_t *ids, ask a)
 {
     const gpur_lane_batch batch = {.count = count,
                                    .ids = ids ? w.ids : NULL,
-                                   .index_source = index_source,
-                                   .of_each_lane = of_each_lane,
+                                   .index_source = a.index_source,
+                                   .of_each_lane = a.of_each_lane,
+                                   .length = a.length,
+                                   .min_length = a.min_length,
+                                   .across_episodes = a.across,
+                                   .mask = a.length > 0 ? w.mask : NULL,
+                                   .is_first = a.length > 0 ? w.mask + MAX_ROWS : NULL,
                                    .fields = (void *const *)w.device_fields,
                                    .id = w.id,
                                    .weight = w.weight,
@@ -318,12 +337,14 @@ static void draw_by(int64_t count, const int64_t *ids, int32_t index_source, int
     CHECK_OK(gpur_copy(w.stream, got.weight, w.weight, count * 4));
     CHECK_OK(gpur_copy(w.stream, got.discount, w.discount, count * 4));
     CHECK_OK(gpur_copy(w.stream, got.steps, w.steps, count * 4));
+    CHECK_OK(gpur_copy(w.stream, got.mask, w.mask, count));
+    CHECK_OK(gpur_copy(w.stream, got.is_first, w.mask + MAX_ROWS, count));
     CHECK_OK(gpur_stream_sync(w.stream));
 }
 
 static void draw(int64_t count, const int64_t *ids)
 {
-    draw_by(count, ids, m.s.is_prioritized ? GPUR_PRIORITIZED_INDEPENDENT : GPUR_UNIFORM, 0);
+    draw_by(count, ids, (ask){.index_source = m.s.is_prioritized ? GPUR_PRIORITIZED_INDEPENDENT : GPUR_UNIFORM});
 }
 
 /* Bytes of row b that are wrong; `t` NULL: it must be missing. */
@@ -397,6 +418,93 @@ static void check_counts(void)
     CHECK_OK(gpur_stream_sync(w.stream));
     CHECK_EQUAL(w.priorities.host_report->wrong, 0);
     CHECK_EQUAL(w.priorities.host_report->nonzero_leaves, whole);
+}
+
+/* 1 if the row is the first of its episode. */
+static int begins(int64_t step, int64_t lane)
+{
+    const int64_t before = step > 0 ? row_of(step - 1, lane) : 0;
+    return step == 0 || m.is_reset[before] || (!m.s.resets_later && has_ended(before));
+}
+
+/* The steps of the sequence that ends with this row, the newest first. Returns how many. */
+static int64_t sequence_of(int64_t step, int64_t lane, ask a, int64_t *steps)
+{
+    int64_t found = 0;
+    while (step >= 0 && found < a.length && is_whole(step, lane)) {
+        steps[found++] = step;
+        if (begins(step, lane) && !a.across)
+            break;
+        step -= step > 0 && m.is_reset[row_of(step - 1, lane)] ? 2 : 1;
+    }
+    return found;
+}
+
+/* A sequence of the batch, by its last row. */
+static void check_sequence(int64_t s, int64_t last, ask a)
+{
+    int64_t steps[16];
+    const int64_t lane = last < 0 ? 0 : last % m.s.lanes;
+    int64_t found = last < 0 ? 0 : sequence_of(last / m.s.lanes, lane, a, steps);
+    found = found < a.min_length ? 0 : found;
+    for (int64_t i = 0; i < a.length; i++) {
+        const int64_t b = s * a.length + i, step = i < found ? steps[found - 1 - i] : -1;
+        check_row(b, i < found ? row_of(step, lane) : -1);
+        CHECK_EQUAL(got.mask[b], i < found);
+        CHECK_EQUAL(got.is_first[b], i < found && begins(step, lane));
+    }
+}
+
+/* Sequences by their last rows, of every id that was ever there. */
+static void check_all_sequences(uint64_t *random)
+{
+    static int64_t ids[MAX_ROWS];
+    const int64_t rows = row_of(m.count, 0);
+    const int64_t length = 1 + xorshift_below(random, 12);
+    const ask a = {.across = (int32_t)xorshift_below(random, 2),
+                   .length = length,
+                   .min_length = 1 + xorshift_below(random, length)};
+    for (int64_t first = 0; first < rows; first += 500) {
+        const int64_t count = gpur_min(500, rows - first);
+        for (int64_t s = 0; s < count; s++)
+            ids[s] = first + s;
+        draw_by(count * length, ids, a);
+        for (int64_t s = 0; s < count && !atomic_load(&test_state.failures); s++)
+            check_sequence(s, ids[s], a);
+    }
+}
+
+/* Drawn sequences: each row with enough before it is the last one as often as any other. */
+static void check_drawn_sequences(void)
+{
+    static int64_t counts[MAX_ROWS];
+    const ask a = {.index_source = GPUR_UNIFORM, .across = 1, .length = 3, .min_length = 2};
+    const int64_t sequences = MAX_ROWS / 3;
+    int64_t possible = 0, drawn = 0, missing = 0, steps[16];
+    double statistic = 0.0;
+    memset(counts, 0, sizeof counts);
+    for (int64_t i = 0; i < 20; i++) {
+        draw_by(sequences * 3, NULL, a);
+        for (int64_t s = 0; s < sequences && !atomic_load(&test_state.failures); s++) {
+            const int64_t *const id = got.id + 3 * s, last = id[2] >= 0 ? id[2] : id[1];
+            missing += last < 0;
+            if (last < 0)
+                continue;
+            counts[last]++, drawn++;
+            if (s % 20 == 0)
+                check_sequence(s, last, a);
+        }
+    }
+    for (int64_t row = 0; row < row_of(m.count, 0); row++)
+        possible += sequence_of(row / m.s.lanes, row % m.s.lanes, a, steps) >= 2;
+    for (int64_t row = 0; row < row_of(m.count, 0) && possible > 0; row++) {
+        const int is_possible = sequence_of(row / m.s.lanes, row % m.s.lanes, a, steps) >= 2;
+        const double wanted = (double)drawn / (double)possible, off = (double)counts[row] - wanted;
+        CHECK(is_possible || counts[row] == 0);
+        statistic += is_possible ? off * off / wanted : 0.0;
+    }
+    CHECK(possible > 0 ? missing < 20 * sequences / 10 : drawn == 0);
+    CHECK(possible < 2 || chi_square_tail(statistic, possible - 1) > 1e-6);
 }
 
 /* The chi-square tail of counts of rows that should be in proportion to their priorities. */
@@ -478,7 +586,7 @@ static void check_draws_of_each_lane(void)
     int64_t wrong = 0;
     memset(counts, 0, sizeof counts);
     for (int64_t i = 0; i < rounds; i++) {
-        draw_by(each * m.s.lanes, NULL, GPUR_UNIFORM, 1);
+        draw_by(each * m.s.lanes, NULL, (ask){.index_source = GPUR_UNIFORM, .of_each_lane = 1});
         for (int64_t b = 0; b < each * m.s.lanes; b++) {
             int64_t whole = 0;
             for (int64_t step = 0; got.id[b] < 0 && step < m.count; step++)
@@ -503,7 +611,7 @@ static void check_distinct_draws(void)
         whole += is_whole(row / m.s.lanes, row % m.s.lanes);
     const int64_t count = gpur_max(1, whole / 8);
     for (int64_t i = 0; i < 8 * ((int64_t)test_rounds(40) + 1); i++) {
-        draw_by(count, NULL, GPUR_UNIFORM_DISTINCT, 0);
+        draw_by(count, NULL, (ask){.index_source = GPUR_UNIFORM_DISTINCT});
         for (int64_t b = 0; b < count; b++) {
             const int64_t row = got.id[b];
             if (row < 0)
@@ -530,12 +638,14 @@ static void run(const setting *s, uint64_t seed)
         if (i < 3 || i == s->steps || i == s->added - 1 || xorshift_below(&random, 16) == 0) {
             check_counts();
             check_all_rows();
+            check_all_sequences(&random);
         }
     }
     check_draws();
     if (!s->is_prioritized) {
         check_draws_of_each_lane();
         check_distinct_draws();
+        check_drawn_sequences();
     }
     end();
 }

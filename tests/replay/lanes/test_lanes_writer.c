@@ -54,7 +54,11 @@ static void fill(float (*obs)[OBS], uint64_t *random)
 
 static void begin(uint64_t *random)
 {
-    const gpur_lane_config config = {LANES, KEPT, w.autoreset == GPUR_AUTORESET_NEXT_STEP, 8.0f};
+    const gpur_lane_config config = {.lanes = LANES,
+                                     .steps = KEPT,
+                                     .max_batch = 1,
+                                     .resets_later = w.autoreset == GPUR_AUTORESET_NEXT_STEP,
+                                     .reward_clip = 8.0f};
     gpur_field replay_fields[FIELDS + 1];
     gpur_replay_config replay;
     gpur_writer_config writer;

@@ -33,3 +33,13 @@ GPUR_FN int64_t gpur_lanes_later(const gpur_lane_rings *l, int64_t slot, int64_t
     const int64_t later = slot + by * l->lanes, end = l->steps * l->lanes;
     return later < end ? later : later - end;
 }
+
+/* What the field `previous` would say of a row (kernels/lib/previous.h). The row before may not be whole: one that
+ * reset its environment is passed over, and any other one has ended its episode. */
+GPUR_FN int64_t gpur_lanes_previous(const gpur_lane_rings *l, int64_t id)
+{
+    const int64_t slot = gpur_lanes_slot(l, id / l->lanes) + id % l->lanes;
+    const int is_first = (l->flags[slot] & GPUR_LANE_BEGINS) != 0;
+    const int64_t before = id - (is_first && l->resets_later ? 2 : 1) * l->lanes;
+    return is_first && before >= 0 ? -2 - before : before < 0 ? -1 : before;
+}
