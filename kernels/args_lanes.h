@@ -103,7 +103,8 @@ enum { GPUR_LANES_OF_ALL, GPUR_LANES_OF_EACH, GPUR_LANES_DISTINCT };
 
 typedef struct gpur_lanes_gather_args {
     gpur_lane_rings lanes;
-    const int64_t *ids; /* (B) may be the same memory as `id`; NULL: the kernel draws */
+    const int64_t *ids;   /* (B) may be the same memory as `id`; NULL: the kernel draws */
+    const uint64_t *draw; /* (1) the number of this draw */
     uint64_t seed;
     int64_t batch;
     int64_t *id;                           /* (B) or NULL, as all of these */

@@ -21,6 +21,10 @@
  * on one replay must be ordered by their streams, by the caller; the functions may be called by one thread at a time.
  * NULL: the call runs on the replay's own stream, and has ended when it returns, as always on the CPU, where it must
  * be NULL.
+ *
+ * Learners (learner.h, dpg.h) train from such a replay, by its n_step and gamma, on the replay's own stream: open the
+ * device on the stream of the calls (gpur_device_config.stream), so that both are in order. They cannot have a cache of
+ * returns, and gpur_learner_train_ids is refused.
  */
 #ifndef GPUREPLAY_LANES_H
 #define GPUREPLAY_LANES_H

@@ -50,6 +50,37 @@ static gpur_status plan_source(gpur_batch_source *source, gpur_gather_request *r
     return GPUR_OK;
 }
 
+/* Rows of lanes become transitions while they are gathered, by the replay's n_step and gamma. */
+static gpur_status plan_lanes(gpur_batch_source *source)
+{
+    const gpur_train_batch *const batch = &source->step->batch;
+    const gpur_train_fields fields = gpur_train_batch_fields(batch, 1);
+    const gpur_replay_config *const settings = gpur_replay_settings(batch->replay);
+    for (int32_t i = 0; i < fields.count; i++) {
+        source->lane_fields[fields.list[i].field] = fields.list[i].to;
+        source->lane_pitches[fields.list[i].field] = fields.list[i].pitch;
+    }
+    source->lanes = (gpur_lane_batch){
+        .count = batch->rows,
+        .index_source = source->step->config.index_source,
+        .fields = source->lane_fields,
+        .pitches = source->lane_pitches,
+        .id = batch->id,
+        .weight = batch->weight,
+        .discount = batch->discount,
+        .n_step = settings->n_step,
+        .gamma = settings->gamma,
+        .seed = source->sample.seed,
+        .step = source->sample.step,
+        .purpose = source->sampler->purpose[source->sample.user],
+        .leaf = source->sample.leaf,
+        .beta = source->sample.beta,
+    };
+    source->is_raw = 1;
+    source->window = gpur_replay_lanes(batch->replay)->lanes.window;
+    return GPUR_OK;
+}
+
 gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_train_step *step,
                                          const gpur_sampler *sampler, const gpur_sample_args *sample)
 {
@@ -60,6 +91,8 @@ gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct
     source->sampler = sampler;
     source->sample = *sample;
     source->has_feedback = sampler->is_by_priority;
+    if (gpur_replay_lanes(step->batch.replay))
+        return plan_lanes(source);
     request.source = sampler->gather_source;
     request.purpose = sampler->purpose[sample->user];
     request.seed = sample->seed;
@@ -125,6 +158,8 @@ gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_strea
     gpur_replay *const replay = source->step->batch.replay;
     if (source->cache)
         return gpur_return_cache_gather(source->cache, source, stream);
+    if (source->lanes.count > 0)
+        return gpur_lane_store_draw(gpur_replay_lanes(replay), stream, &source->lanes);
     if (source->sampler)
         return gpur_sample_enqueue(replay, source->sampler, &source->sample, &source->plan, stream);
     return gpur_gather_plan_launch(replay, stream, &source->plan);

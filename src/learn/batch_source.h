@@ -5,6 +5,7 @@
 #pragma once
 
 #include "learn/train_batch.h"
+#include "replay/lanes/lanes.h"
 #include "replay/sampler/sampler.h"
 
 struct gpur_return_cache;
@@ -18,6 +19,9 @@ typedef struct gpur_batch_source {
     int32_t has_feedback;               /* 1: TD errors become new priorities of the rows */
     const gpur_sampler *sampler;        /* NULL: the rows are given */
     gpur_sample_args sample;
+    gpur_lane_batch lanes;                   /* of a replay of lanes, in place of plan; count 0: it is none */
+    void *lane_fields[GPUR_MAX_LANE_FIELDS]; /* of `lanes` */
+    int64_t lane_pitches[GPUR_MAX_LANE_FIELDS];
     const struct gpur_return_cache *cache; /* the rows are entries drawn from it; NULL: they are not */
     gpur_graph *train;                     /* the graph of a step on this source; NULL: not recorded */
 } gpur_batch_source;

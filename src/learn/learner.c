@@ -166,7 +166,6 @@ gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *
     GPUR_REQUIRE(out, "learner, which gets the handle, is NULL");
     *out = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
-    GPUR_TRY(gpur_replay_refuse_lanes(replay, "a learner"));
     gpur_device *const device = gpur_replay_device(replay);
     gpur_learner *const learner = gpur_host_alloc(device, sizeof *learner);
     if (!learner)
@@ -298,6 +297,7 @@ gpur_status gpur_learner_train_ids(gpur_learner *learner, const int64_t *ids)
     GPUR_REQUIRE(learner->returns.size == 0,
                  "the learner trains from its cache of %" PRId64 " returns; to train on ids it must have none",
                  learner->returns.size);
+    GPUR_TRY(gpur_replay_refuse_lanes(learner->replay, "training on ids"));
     GPUR_TRY(gpur_consumer_check_ids(learner->replay, learner->config.batch_size, ids));
     GPUR_TRY(gpur_learner_check_finite(learner));
     GPUR_TRY(gpur_consumer_begin(learner->replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &stream));

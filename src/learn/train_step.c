@@ -9,7 +9,7 @@
 /* 1: there is the source `by_ids`. */
 static int takes_ids(const gpur_train_step *step)
 {
-    return step->algorithm == &gpur_algorithm_dqn;
+    return step->algorithm == &gpur_algorithm_dqn && !gpur_replay_lanes(step->batch.replay);
 }
 
 static int64_t ids_bytes(const gpur_train_step *step)

@@ -196,6 +196,11 @@ gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
     return gpur_sized_write(given, &stats, sizeof stats, "gpur_replay_stats");
 }
 
+const gpur_lane_store *gpur_replay_lanes(const gpur_replay *replay)
+{
+    return replay->lanes.device ? &replay->lanes : NULL;
+}
+
 gpur_status gpur_replay_refuse_lanes(const gpur_replay *replay, const char *call)
 {
     GPUR_REQUIRE(!replay->lanes.device,
@@ -297,8 +302,8 @@ gpur_status gpur_replay_limit_actions(gpur_replay *replay, gpur_action_limit *li
     replay->action_limits = limit;
     update_limit(replay);
     gpur_window_unlock(replay);
-    if (actions != GPUR_UNIT_ACTIONS)
-        return GPUR_OK; /* train steps leave out and count others */
+    if (actions != GPUR_UNIT_ACTIONS || replay->lanes.device)
+        return GPUR_OK; /* train steps leave out and count others; arrays on the device are not searched */
     gpur_status status = gpur_consumer_begin_exclusive(replay, &stream);
     if (status == GPUR_OK)
         status = gpur_consumer_end_exclusive(replay, check_stored_actions(replay, stream));

@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "gpureplay/replay.h"
+#include "replay/lanes/lanes.h"
 #include "replay/priority/sum_tree.h"
 #include "replay/schema.h"
 
@@ -39,6 +40,9 @@ gpur_status gpur_replay_limit_actions(gpur_replay *replay, gpur_action_limit *li
 /* The learner of this limit goes. One that is in no list changes nothing. */
 void gpur_replay_free_actions(gpur_replay *replay, gpur_action_limit *limit);
 int32_t gpur_replay_links(const gpur_replay *replay); /* frame links of one row; 0: GPUR_LAYOUT_ROWS */
+
+/* The storage of a replay of GPUR_LAYOUT_LANES; NULL: it is of another layout. */
+const gpur_lane_store *gpur_replay_lanes(const gpur_replay *replay);
 
 /* Refuses a replay of GPUR_LAYOUT_LANES for a call that it does not have. */
 gpur_status gpur_replay_refuse_lanes(const gpur_replay *replay, const char *call);

@@ -312,3 +312,48 @@ def test_sequences_are_successive_steps_of_a_lane():
                         (lambda: buffer.sample_sequences(2, 4, last_ids=np.zeros(3, np.int64)), "last_ids has 3 ids")):
         with pytest.raises(ValueError, match=words):
             call()
+
+
+def test_a_dqn_trains_on_lanes():
+    """In an environment of one step whose reward tells the right action: obs 0 is 1 or -1, and the right action is its
+    sign."""
+    fields = {"obs": ((4,), "float32"), "action": ((), "int32")}
+    buffer = gpureplay.LaneBuffer(32, 64, fields, device="cpu", seed=1)
+    agent = gpureplay.DQN(buffer, num_actions=2, trunk=[16], batch_size=64, learning_rate=1e-2, target_period=10,
+                          seed=1)
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        obs = np.stack([rng.choice([-1, 1], 32), *rng.random((3, 32))], axis=1).astype(np.float32)
+        action = rng.integers(0, 2, 32, dtype=np.int32)
+        reward = (action == (obs[:, 0] > 0)).astype(np.float32)
+        buffer.add(obs=obs, action=action, reward=reward, terminated=np.ones(32, bool), final_obs=0 * obs)
+        agent.train(5)
+    assert agent.act(np.array([[1, 0.5, 0.5, 0.5], [-1, 0.5, 0.5, 0.5]], np.float32)).tolist() == [1, 0]
+    assert agent.stats.steps == 300 and buffer.stats.draws == 0  # the learner's draws have numbers of their own
+    with pytest.raises(gpureplay.InvalidArgument, match="that of a LaneBuffer"):
+        agent.train_ids(np.zeros(64, np.int64))
+    with pytest.raises(gpureplay.InvalidArgument, match="that of a LaneBuffer"):
+        gpureplay.Run(agent, "CartPole-v1")
+    with pytest.raises(gpureplay.InvalidArgument, match="cache_size is 100 and the buffer a LaneBuffer"):
+        gpureplay.DQN(buffer, num_actions=2, trunk=[16], cache_size=100)
+    buffer.close()
+    with pytest.raises(gpureplay.Closed, match="was closed with its buffer"):
+        agent.train()
+
+
+def test_a_ddpg_trains_on_lanes():
+    """The reward is minus the squared distance of the action from obs."""
+    fields = {"obs": ((1,), "float32"), "action": ((1,), "float32")}
+    buffer = gpureplay.LaneBuffer(32, 64, fields, device="cpu", seed=1)
+    agent = gpureplay.DDPG(buffer, batch_size=64, seed=1, actor={"trunk": [32], "learning_rate": 3e-3},
+                           critic={"trunk": [32], "learning_rate": 3e-3})
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        obs = rng.uniform(-0.8, 0.8, (32, 1)).astype(np.float32)
+        action = rng.uniform(-1, 1, (32, 1)).astype(np.float32)
+        reward = -((action - obs) ** 2)[:, 0]
+        buffer.add(obs=obs, action=action, reward=reward, terminated=np.ones(32, bool), final_obs=0 * obs)
+        agent.train(10)
+    policy = agent.policy()
+    wanted = np.array([[-0.6], [0.0], [0.6]], np.float32)
+    assert np.abs(policy.act_vectors(wanted) - wanted).max() < 0.25

@@ -209,7 +209,6 @@ gpur_status gpur_dpg_create(gpur_replay *replay, const gpur_dpg_config *config, 
     GPUR_REQUIRE(out, "dpg, which gets the handle, is NULL");
     *out = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
-    GPUR_TRY(gpur_replay_refuse_lanes(replay, "a learner"));
     gpur_device *const device = gpur_replay_device(replay);
     gpur_dpg *const dpg = gpur_host_alloc(device, sizeof *dpg);
     if (!dpg)

@@ -40,6 +40,8 @@ static gpur_status check(const gpur_part_context *context)
     const gpur_input input = gpur_input_of(context->network, obs, &config->network);
     GPUR_TRY(check_network(context->network));
     GPUR_REQUIRE(config->math == GPUR_MATH_FP32, REFUSAL "GPUR_MATH_FP32 (0); math is %" PRId32, config->math);
+    GPUR_REQUIRE(!gpur_replay_lanes(context->replay),
+                 REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one is of GPUR_LAYOUT_LANES");
     GPUR_REQUIRE(links == 0, REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one has %" PRId64 " links to frames in a row",
                  links);
     GPUR_REQUIRE(input.direct,
@@ -54,8 +56,9 @@ static gpur_status check(const gpur_part_context *context)
 static int is_possible(const gpur_part_context *context)
 {
     const gpur_learner_config *const config = context->config;
-    return !context->cache && context->network->conv_count == 0 && context->network->activation_count == ACTIVATIONS &&
-           config->math == GPUR_MATH_FP32 && gpur_replay_links(context->replay) == 0 &&
+    return !context->cache && !gpur_replay_lanes(context->replay) && context->network->conv_count == 0 &&
+           context->network->activation_count == ACTIVATIONS && config->math == GPUR_MATH_FP32 &&
+           gpur_replay_links(context->replay) == 0 &&
            gpur_input_of(context->network, &context->fields->obs_format, &config->network).direct;
 }
 

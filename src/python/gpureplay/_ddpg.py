@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from . import _c_api
 from ._buffer import ReplayBuffer
+from ._lanes import LaneBuffer
 from ._config import ddpg_config, index_source_of, settings_of_ddpg, settings_text
 from ._flatten import Translation
-from ._learner import ReplayLearner, refuse_unread
+from ._learner import ReplayLearner, refuse_other_buffers, refuse_unread
 from ._library import Advice, InvalidArgument, lib
 from ._policy import Policy
 from ._schema import Field
@@ -79,9 +80,8 @@ class DDPG(ReplayLearner):
     _kind, _prefix = "learner", "gpur_dpg"
     _advice = Advice('{network}={"learning_rate": ...}', '{network}={"clip_norm": ...}')
 
-    def __init__(self, buffer: ReplayBuffer, **settings: Any):
-        if not isinstance(buffer, ReplayBuffer):
-            raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
+    def __init__(self, buffer: ReplayBuffer | LaneBuffer, **settings: Any):
+        refuse_other_buffers(buffer)
         refuse_unread(buffer, "float32")
         _refuse_bounds(buffer._action_space)
         fields = {field.name: field for field in buffer.fields}

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
-from ._config import index_source_of, lane_config, max_batch_of
+from ._config import Spec, index_source_of, lane_config, max_batch_of
 from ._device import Device, TorchDevice, as_device, caller_depth
-from ._handle import Handle, note_library_threads
+from ._handle import Handle, WeakItems, note_library_threads
 from ._inputs import flag, integer, real
 from ._lane_arrays import Kind, Kinds
 from ._library import InvalidArgument, lib
@@ -104,6 +104,9 @@ class LaneBuffer(Handle):
     seed: of sampling; None: as for `ReplayBuffer`. max_batch: the largest batch; default: 65,536.
     device: as for `ReplayBuffer`.
 
+    `DQN` and `DDPG` train on it as on a `ReplayBuffer`. On CUDA their steps run on the device's stream: make the buffer
+    with device=Device("cuda:0", stream=...) of the stream that `add` is called on.
+
     Arrays are PyTorch's, CuPy's, JAX's or NumPy's (on the CPU), of the field's dtype, contiguous, and in the device's
     memory. They are not searched for NaN. On CUDA a call enqueues kernels on PyTorch's current stream, or on `stream`,
     and nothing else: it may be captured into a CUDA graph, which goes on with each launch as the same calls would. On
@@ -134,6 +137,11 @@ class LaneBuffer(Handle):
         self.capacity, self.n_step, self.gamma = self.num_lanes * self.steps, int(config.n_step), float(config.gamma)
         self.max_batch = max_batch_of(config)
         self.device, self._is_prioritized = as_device(device), bool(config.prioritized)
+        # What a learner reads of a buffer.
+        self._spec = Spec(config, self.fields, self.fields, _c_api.OBSERVATIONS_STACKS, sequences=False)
+        self._obs_space, self._action_space = fields if hasattr(fields, "sample") else None, action_space
+        self._users: WeakItems[Handle] = WeakItems()
+        self._flattener, self.check_nan = None, True
         self._is_uniform = index_source_of(config) == _c_api.UNIFORM
         self._resets_later = config.lane_autoreset == _c_api.AUTORESET_NEXT_STEP
         self._given = [field._replace(name=self._given_name(field.name)) for field in self.fields]
@@ -371,6 +379,15 @@ class LaneBuffer(Handle):
 
     def _stream_now(self) -> int | None:
         return None if self._like is None else self._like.stream(None)
+
+    def close(self) -> None:
+        """Closes the buffer's learners and frees its memory. Graphs that were captured with it must not be launched any
+        more."""
+        self._detach()
+        for user in self._users:
+            user.close()
+            user._closed_by = "was closed with its buffer"
+        self._owner.destroy()
 
     def __len__(self) -> int:
         """The number of transitions that can be drawn. The call waits, as `stats` does."""

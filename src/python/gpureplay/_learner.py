@@ -14,6 +14,7 @@ import numpy as np
 
 from . import _c_api
 from ._buffer import ReplayBuffer
+from ._lanes import LaneBuffer
 from ._config import (index_source_of, learner_config, refuse_document, refuse_doubtful_layout, settings_of_learner,
                       settings_text)
 from ._device import caller_depth
@@ -148,7 +149,7 @@ class Learner(Handle):
 class ReplayLearner(Learner):
     """What `DQN` and `DDPG` share: they train on a buffer."""
 
-    _buffer: ReplayBuffer
+    _buffer: ReplayBuffer | LaneBuffer
     _invalid_actions = 0  # of which the last read of stats knew
     stats: Any
 
@@ -255,10 +256,9 @@ class DQN(ReplayLearner):
 
     _kind, _prefix = "learner", "gpur_learner"
 
-    def __init__(self, buffer: ReplayBuffer, num_actions: int | None = None, preset: str | None = None,
+    def __init__(self, buffer: ReplayBuffer | LaneBuffer, num_actions: int | None = None, preset: str | None = None,
                  **settings: Any):
-        if not isinstance(buffer, ReplayBuffer):
-            raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
+        refuse_other_buffers(buffer)
         refuse_document(settings)
         refuse_unread(buffer, "float32", "uint8")
         _refuse_actions(buffer, num_actions is not None or preset is not None)
@@ -270,6 +270,9 @@ class DQN(ReplayLearner):
             raise InvalidArgument("num_actions is None, and the buffer has no Discrete action space; it must be the "
                                   "number of actions")
         config = learner_config(preset, settings, index_source_of(buffer._spec.config))
+        if config.returns.cache_size > 0 and isinstance(buffer, LaneBuffer):
+            raise InvalidArgument(f"cache_size is {config.returns.cache_size} and the buffer a LaneBuffer; it must be "
+                                  "0, or the buffer a ReplayBuffer")
         if config.returns.cache_size > 0 and all(field.name != "previous" for field in buffer.fields):
             raise InvalidArgument(f"cache_size is {config.returns.cache_size} and the buffer has no field \"previous\" "
                                   "to find successive transitions by; it must be made with sequences=True")
@@ -377,7 +380,8 @@ class DQN(ReplayLearner):
 
     def _take_run(self, run: Handle) -> None:
         super()._take_run(run)
-        self._buffer._close_writer(f"gave way to those of a gpureplay.{type(run).__name__}")
+        if isinstance(self._buffer, ReplayBuffer):  # into another one no run writes
+            self._buffer._close_writer(f"gave way to those of a gpureplay.{type(run).__name__}")
 
     def close(self) -> None:
         """Waits for the learner's work and frees its memory. Its runs are closed, too. The buffer stays open."""
@@ -391,7 +395,12 @@ class DQN(ReplayLearner):
         return f"<gpureplay.DQN, {state}; {settings_text(self.config, names)}>"
 
 
-def refuse_unread(buffer: ReplayBuffer, *dtypes: str) -> None:
+def refuse_other_buffers(buffer: Any) -> None:
+    if not isinstance(buffer, (ReplayBuffer, LaneBuffer)):
+        raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer or a LaneBuffer")
+
+
+def refuse_unread(buffer: ReplayBuffer | LaneBuffer, *dtypes: str) -> None:
     """InvalidArgument, with what to do: the buffer's observations are not one array of one of these dtypes, which a
     learner reads."""
     parts = [field for field in buffer.fields if field.name.partition(".")[0] == "obs"]
@@ -405,7 +414,7 @@ def refuse_unread(buffer: ReplayBuffer, *dtypes: str) -> None:
                            "store float32, or make the buffer for an observation space, with flatten=True"))
 
 
-def _refuse_actions(buffer: ReplayBuffer, is_counted: bool) -> None:
+def _refuse_actions(buffer: ReplayBuffer | LaneBuffer, is_counted: bool) -> None:
     """InvalidArgument, with what to do: the buffer's actions are no single integer, so that no number of actions would
     help; or are of a space that does not tell their number. is_counted: it is known."""
     action, space = next((field for field in buffer.fields if field.name == "action"), None), buffer._action_space

@@ -183,7 +183,7 @@ static int32_t shift_of(uint64_t x)
     return shift;
 }
 
-static void add_copy(const gpur_lane_store *store, int32_t field, void *to, gpur_lanes_gather_args *args)
+static void add_copy(const gpur_lane_store *store, int32_t field, void *to, int64_t pitch, gpur_lanes_gather_args *args)
 {
     const gpur_lane_part *const part = &store->parts[field];
     const int is_next = part->role == GPUR_LANE_NEXT;
@@ -194,10 +194,10 @@ static void add_copy(const gpur_lane_store *store, int32_t field, void *to, gpur
                              .finals = stored->finals,
                              .to = to,
                              .bytes = bytes,
-                             .pitch = bytes,
+                             .pitch = pitch,
                              .is_next = is_next,
                              .first_unit = args->units};
-    copy->shift = shift_of((uint64_t)(uintptr_t)to | (uint64_t)bytes);
+    copy->shift = shift_of((uint64_t)(uintptr_t)to | (uint64_t)bytes | (uint64_t)pitch);
     args->units += (int32_t)(bytes >> copy->shift);
 }
 
@@ -214,8 +214,14 @@ static void set_copies(const gpur_lane_store *store, const gpur_lane_batch *batc
         else if (store->parts[i].role == GPUR_LANE_TRUNCATION)
             args->truncated = to;
         else
-            add_copy(store, i, to, args);
+            add_copy(store, i, to, batch->pitches ? batch->pitches[i] : store->schema->fields[i].bytes, args);
     }
+}
+
+/* The number of the draw, in device memory. */
+static const uint64_t *step_of(const gpur_lane_store *store, const gpur_lane_batch *batch)
+{
+    return batch->step ? batch->step : (const uint64_t *)(const void *)&store->lanes.state->draws;
 }
 
 static gpur_status gather(const gpur_lane_store *store, gpur_stream *stream, const gpur_lane_batch *batch,
@@ -225,6 +231,7 @@ static gpur_status gather(const gpur_lane_store *store, gpur_stream *stream, con
         .lanes = store->lanes,
         .ids = ids,
         .redraws = !batch->ids,
+        .draw = step_of(store, batch),
         .seed = batch->seed,
         .batch = batch->count,
         .id = id,
@@ -232,7 +239,7 @@ static gpur_status gather(const gpur_lane_store *store, gpur_stream *stream, con
         .discount = batch->discount,
         .steps = batch->steps,
         .gamma = batch->gamma,
-        .purpose = GPUR_RANDOM_LANES,
+        .purpose = batch->purpose,
         .way = batch->of_each_lane                            ? GPUR_LANES_OF_EACH
                : batch->index_source == GPUR_UNIFORM_DISTINCT ? GPUR_LANES_DISTINCT
                                                               : GPUR_LANES_OF_ALL,
@@ -243,14 +250,20 @@ static gpur_status gather(const gpur_lane_store *store, gpur_stream *stream, con
     return gpur_launch_lanes_gather(stream, gpur_grid_of_threads(grid, GATHER_THREADS), &args);
 }
 
+static uint32_t *leaf_of(const gpur_lane_store *store, const gpur_lane_batch *batch)
+{
+    return batch->leaf ? batch->leaf : store->priorities->leaf;
+}
+
 /* The weights (N P(i))^-beta [Schaul et al. 2016, section 3.4] of rows by their leaves, of one step each, whatever n
  * is. */
 static gpur_status weigh(const gpur_lane_store *store, gpur_stream *stream, const gpur_lane_batch *batch,
                          const int64_t *id)
 {
     const gpur_priorities *const p = store->priorities;
-    gpur_priority_weights_args weights = gpur_priorities_weight_args(p, batch->count, id, p->leaf, batch->weight);
-    weights.step = (const uint64_t *)(const void *)&store->lanes.state->draws;
+    gpur_priority_weights_args weights =
+        gpur_priorities_weight_args(p, batch->count, id, leaf_of(store, batch), batch->weight);
+    weights.step = step_of(store, batch);
     weights.rows = &store->lanes.state->whole;
     weights.beta_first = batch->beta.first, weights.beta_last = batch->beta.last;
     weights.beta_begin = batch->beta.begin, weights.beta_steps = batch->beta.steps;
@@ -262,11 +275,11 @@ static gpur_status draw_by_priority(const gpur_lane_store *store, gpur_stream *s
 {
     const gpur_priorities *const p = store->priorities;
     int64_t *const id = batch->id ? batch->id : p->ids;
-    gpur_priority_sample_args sample =
-        gpur_priorities_sample_args(p, batch->index_source == GPUR_PRIORITIZED_STRATIFIED, batch->count, id, p->leaf);
+    gpur_priority_sample_args sample = gpur_priorities_sample_args(
+        p, batch->index_source == GPUR_PRIORITIZED_STRATIFIED, batch->count, id, leaf_of(store, batch));
     sample.seed = batch->seed;
-    sample.purpose = GPUR_RANDOM_PRIORITY;
-    sample.step = (const uint64_t *)(const void *)&store->lanes.state->draws;
+    sample.purpose = batch->step ? GPUR_RANDOM_LEARN_PRIORITY : GPUR_RANDOM_PRIORITY;
+    sample.step = step_of(store, batch);
     GPUR_TRY(gpur_launch_priority_sample(stream, gpur_priorities_sample_grid(p, batch->count), &sample));
     GPUR_TRY(gather(store, stream, batch, id, id));
     return batch->weight ? weigh(store, stream, batch, id) : GPUR_OK;
@@ -293,19 +306,19 @@ static gpur_status draw_sequences(const gpur_lane_store *store, gpur_stream *str
         .count = batch->count / batch->length,
         .length = batch->length,
         .min_length = batch->min_length,
-        .step = (const uint64_t *)(const void *)&store->lanes.state->draws,
+        .step = step_of(store, batch),
         .seed = batch->seed,
         .last_ids = batch->ids,
         .last_pitch = 1,
         .id = store->ids,
-        .leaf = is_weighed ? p->leaf : NULL,
+        .leaf = is_weighed ? leaf_of(store, batch) : NULL,
         .mask = batch->mask,
         .is_first = batch->is_first,
         .lanes = store->lanes,
         .tree = p->tree,
         .last = last_of(batch),
         .across_episodes = batch->across_episodes,
-        .purpose = GPUR_RANDOM_LANES,
+        .purpose = batch->purpose,
     };
     gpur_lane_batch rows = *batch;
     rows.ids = store->ids;
@@ -318,7 +331,7 @@ gpur_status gpur_lane_store_draw(const gpur_lane_store *store, gpur_stream *stre
 {
     if (batch->length > 0) {
         GPUR_TRY(draw_sequences(store, stream, batch));
-        return batch->ids ? GPUR_OK : advance(store, stream, 1);
+        return batch->ids || batch->step ? GPUR_OK : advance(store, stream, 1);
     }
     if (batch->ids)
         return gather(store, stream, batch, batch->ids, batch->id);
@@ -326,7 +339,7 @@ gpur_status gpur_lane_store_draw(const gpur_lane_store *store, gpur_stream *stre
         GPUR_TRY(gather(store, stream, batch, NULL, batch->id));
     else
         GPUR_TRY(draw_by_priority(store, stream, batch));
-    return advance(store, stream, 1);
+    return batch->step ? GPUR_OK : advance(store, stream, 1);
 }
 
 gpur_status gpur_lane_store_read(const gpur_lane_store *store, gpur_stream *stream, gpur_lanes_state *state)

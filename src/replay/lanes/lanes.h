@@ -91,13 +91,18 @@ typedef struct gpur_lane_batch {
     unsigned char *mask, *is_first; /* (count) of sequences */
     int32_t of_each_lane;           /* 1, with GPUR_UNIFORM: count / N rows of each lane */
     void *const *fields;            /* (schema->count) arrays (count, ...) */
+    const int64_t *pitches; /* (schema->count) bytes from one value to the next, but of reward and ends; NULL: their
+                               sizes */
     int64_t *id;
     float *weight, *discount;
     int32_t *steps; /* of each transition */
     int32_t n_step; /* 1 to GPUR_MAX_N_STEP */
     float gamma;
     uint64_t seed;
-    gpur_schedule beta; /* of the weights, by the number of the draw */
+    const uint64_t *step; /* (1) the number of the draw; NULL: the store counts it */
+    uint32_t purpose;     /* GPUR_RANDOM_* */
+    uint32_t *leaf;       /* (count) scratch memory of draws by priority; NULL: the priorities' own */
+    gpur_schedule beta;   /* of the weights, by the number of the draw */
 } gpur_lane_batch;
 
 /* Enqueues a draw, by priority of at most max_batch rows. */

@@ -3,6 +3,7 @@
 #include "gpureplay/lanes.h"
 
 #include "base/sized.h"
+#include "kernels/lib/random.h"
 #include "replay/config.h"
 #include "replay/replay.h"
 
@@ -168,6 +169,7 @@ gpur_status gpur_replay_draw_lanes(gpur_replay *replay, const gpur_lane_draw *gi
                                       .n_step = d.n_step,
                                       .gamma = d.gamma,
                                       .seed = replay->config.seed,
+                                      .purpose = GPUR_RANDOM_LANES,
                                       .beta = replay->config.beta}};
     return enqueue(&work, draw, native);
 }

@@ -7,6 +7,7 @@
  * seeds are fixed.
  */
 #include "base/numbers.h"
+#include "kernels/lib/random.h"
 #include "replay/lanes/lanes.h"
 #include "support/replay_fixture.h"
 #include "test.h"
@@ -327,6 +328,7 @@ static void draw_by(int64_t count, const int64_t *ids, ask a)
                                    .n_step = m.s.n_step,
                                    .gamma = m.s.gamma,
                                    .seed = 7,
+                                   .purpose = GPUR_RANDOM_LANES,
                                    .beta = {.first = 1.0f, .last = 1.0f}};
     if (ids)
         copy_to_device(w.ids, ids, count * 8);
