@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Files that `pip install .` puts beside the Python package's modules: the shared library under one plain name, the
-# CUDA modules that it loads from its own folder, and, if the headers of Python and NumPy are found, the extension
-# module _fast. The tests of the package need _fast, too; in a build it is in the library's folder.
+# CUDA modules that it loads from its own folder, if the headers of Python and NumPy are found the extension module
+# _fast, and if JAX's are found the library behind gpureplay.jax. The tests of the package need these two as well; in a
+# build they are in the library's folder.
 option(GPUREPLAY_PYTHON "Make the rules that pip installs by" OFF)
 gpureplay_check_switch(GPUREPLAY_PYTHON "ON or OFF")
 if(NOT GPUREPLAY_PYTHON AND NOT GPUREPLAY_TESTS)
@@ -24,12 +25,40 @@ if(Python_Development.Module_FOUND AND Python_NumPy_FOUND)
         LIBRARY_OUTPUT_DIRECTORY $<TARGET_FILE_DIR:gpureplay>)
 endif()
 
+# libgpureplay_jax.so is compiled with the header of the jaxlib that this interpreter has, and linked with nothing.
+# While pip builds a package, it hides what is installed by these variables of the environment.
+set(jaxlib_include "")
+if(Python_Interpreter_FOUND)
+    execute_process(OUTPUT_VARIABLE jaxlib_include ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE
+        COMMAND ${CMAKE_COMMAND} -E env --unset=PYTHONPATH --unset=PYTHONNOUSERSITE ${Python_EXECUTABLE} -c
+        "import importlib.util, pathlib; found = importlib.util.find_spec('jaxlib'); \
+print(pathlib.Path(found.origin).parent / 'include' if found else '')")
+endif()
+set(jaxlib_header "${jaxlib_include}/xla/ffi/api/c_api.h")
+set(jaxlib_metadata "")
+if(jaxlib_include AND EXISTS ${jaxlib_header})
+    file(STRINGS ${jaxlib_header} jaxlib_metadata REGEX "^struct XLA_FFI_Metadata_Extension" LIMIT_COUNT 1)
+endif()
+if(jaxlib_metadata)
+    message(STATUS "jaxlib: ${jaxlib_include}")
+    add_library(gpureplay_jax MODULE ${PROJECT_SOURCE_DIR}/src/python/jax.c)
+    target_include_directories(gpureplay_jax PRIVATE ${PROJECT_SOURCE_DIR}/include)
+    target_include_directories(gpureplay_jax SYSTEM PRIVATE ${jaxlib_include})
+    target_link_libraries(gpureplay_jax PRIVATE gpureplay_options Threads::Threads)
+    set_target_properties(gpureplay_jax PROPERTIES C_VISIBILITY_PRESET hidden
+        LIBRARY_OUTPUT_DIRECTORY $<TARGET_FILE_DIR:gpureplay>)
+elseif(NOT GPUREPLAY_SANITIZE)
+    message(STATUS "jaxlib 0.5 or later was not found: the Python package will have no gpureplay.jax. pip install jax")
+endif()
+
 if(GPUREPLAY_PYTHON)
     install(FILES $<TARGET_FILE:gpureplay> DESTINATION gpureplay RENAME libgpureplay.so COMPONENT python)
     foreach(module IN LISTS gpureplay_modules)
         install(FILES $<TARGET_FILE:${module}> DESTINATION gpureplay COMPONENT python)
     endforeach()
-    if(TARGET gpureplay_fast)
-        install(TARGETS gpureplay_fast DESTINATION gpureplay COMPONENT python)
-    endif()
+    foreach(target IN ITEMS gpureplay_fast gpureplay_jax)
+        if(TARGET ${target})
+            install(TARGETS ${target} DESTINATION gpureplay COMPONENT python)
+        endif()
+    endforeach()
 endif()

@@ -103,7 +103,7 @@ def test_bare_ctypes_learns_with_no_package_and_no_numpy():
 
 
 @pytest.mark.parametrize("name, module", [("cartpole.py", "gymnasium"), ("torch_dqn.py", "torch"),
-                                          ("r2d2.py", "torch")])
+                                          ("r2d2.py", "torch"), ("jax_ddpg.py", "jax")])
 @needs("gymnasium")
 def test_a_missing_module_is_named_with_the_command(name, module):
     run = example(name, code=f"import sys; sys.modules[{module!r}] = None")
@@ -144,6 +144,29 @@ def test_the_replay_alone_prints_what_is_said(capsys):
     assert capsys.readouterr().out == ("500 False True (32, 84, 84, 4)\n"
                                        + re.search(r"print\(error\)  # (.*)", GUIDE[0])[1] + "\n")
     assert (names["buffer"].gather(names["ids"]).action == names["old"].action).all()
+
+
+def has_jax():
+    return Path(_library.path).with_name("libgpureplay_jax.so").is_file() and bool(importlib.util.find_spec("jax"))
+
+
+needs_jax = pytest.mark.skipif(not has_jax(), reason="gpureplay.jax was not built, or JAX is not installed")
+
+
+@needs_jax
+def test_a_training_in_one_scan_of_jax(tmp_path):
+    run = example("jax_ddpg.py", "--quick", "--out", str(tmp_path / "curve.png"))
+    assert run.returncode == 0, run.stderr
+    chance = float(re.search(r"a random player's mean return is (-\d+)", run.stdout)[1])
+    returns = [float(found) for found in re.findall(r"steps, [\d.]+ s, mean return (-\d+), of a random", run.stdout)]
+    assert len(returns) == 6 and max(returns) > chance / 2  # seeds 1 to 3: -136 to -169; by chance -1200
+    check_picture(tmp_path / "curve.png", run)
+
+
+@needs_jax
+def test_the_page_of_simulators_runs_in_jax():
+    names = names_of(blocks_of("docs/simulators.md")[2])
+    assert names["targets"].shape == (1000,) and names["buffer"].stats.steps == 1000
 
 
 def test_the_page_of_simulators_runs():
@@ -199,12 +222,12 @@ def test_a_training_in_a_game_of_atari(tmp_path):
 
 def test_every_block_of_a_page_is_one_that_is_run():
     """GUIDE[1] by test_torchrl.py, those of ape-x.md by test_apex.py, that of dqn-lambda.md by test_train.py, and the
-    first of distributed.md by test_ray.py. Its second, which needs Ray Tune, is run by hand; that of simulators.md
-    needs a GPU, and its first is run above."""
+    first of distributed.md by test_ray.py. Its second, which needs Ray Tune, is run by hand; the
+    second of simulators.md needs a GPU, and its others are run above."""
     pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
     count = {page: len(blocks_of(page)) for page in pages if blocks_of(page)}
     assert count == {"README.md": 2, "docs/python.md": 8, "docs/training.md": 1, "docs/distributed.md": 2,
-                     "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 2}
+                     "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 3}
 
 
 def test_frames_by_priority():

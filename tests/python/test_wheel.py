@@ -2,6 +2,7 @@
 """What `pip install .` installs, by what pip itself calls: a wheel that was built from nothing but the source archive,
 and the editable form. Without CUDA, optimization and kernels for more than one instruction set, which take longest."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -73,7 +74,8 @@ def test_the_wheel_of_the_source_archive_has_what_it_needs_and_nothing_else(sour
     ours = {name for name in found if ".dist-info/" not in name}
     python = {f"gpureplay/{path.name}" for path in (ROOT / "src/python/gpureplay").glob("*.py")}
     fast = {f"gpureplay/_fast{sysconfig.get_config_var('EXT_SUFFIX')}"} if has_headers() else set()
-    assert ours == python | fast | {"gpureplay/py.typed", "gpureplay/libgpureplay.so"}
+    jax = {"gpureplay/libgpureplay_jax.so"} if importlib.util.find_spec("jaxlib") else set()
+    assert ours == python | fast | jax | {"gpureplay/py.typed", "gpureplay/libgpureplay.so"}
     assert any(name.endswith("LICENSE") for name in found - ours)
     assert use(site) == ["[[1.0, 2.0]]", str(site / "gpureplay/__init__.py"), str(site / "gpureplay/libgpureplay.so"),
                          str(has_headers())]

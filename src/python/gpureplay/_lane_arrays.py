@@ -17,6 +17,8 @@ from ._library import InvalidArgument
 from ._schema import Field
 
 _FLAG = np.dtype(np.bool_)
+_DTYPES = {np.dtype(dtype): np.dtype(dtype) for dtype in (np.float32, np.float16, np.uint8, np.int32, np.int64,
+                                                          np.bool_)}
 
 
 def _is_dtype(field: Field, dtype: Any, of: dict[np.dtype, Any]) -> bool:
@@ -30,6 +32,13 @@ def _refuse(field: Field, what: str, wanted: str) -> NoReturn:
 def _check_shape(field: Field, shape: tuple[int, ...], count: int) -> None:
     if shape != (count, *field.shape):
         _refuse(field, f"has shape {shape}", str((count, *field.shape)))
+
+
+def check_array(field: Field, dtype: np.dtype, shape: tuple[int, ...], count: int) -> None:
+    """Refuses an array of NumPy's types that is not (count, ...) of the field's."""
+    if not _is_dtype(field, dtype, _DTYPES):
+        raise TypeError(f"{field.name} is {dtype}; it must be {field.dtype}")
+    _check_shape(field, shape, count)
 
 
 class Kind:
@@ -62,9 +71,6 @@ class Kind:
 class NumpyArrays(Kind):
     """Arrays in host memory, for the CPU: NumPy's, or such as it can read without a copy."""
 
-    _dtypes = {np.dtype(dtype): np.dtype(dtype) for dtype in (np.float32, np.float16, np.uint8, np.int32, np.int64,
-                                                              np.bool_)}
-
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         return np.empty(shape, dtype)
 
@@ -74,9 +80,7 @@ class NumpyArrays(Kind):
     def address(self, field: Field, array: Any, count: int) -> int:
         found = array if type(array) is np.ndarray else read_array(field, array, None)
         assert isinstance(found, np.ndarray)  # there is no other memory
-        if not _is_dtype(field, found.dtype, self._dtypes):
-            raise TypeError(f"{field.name} is {found.dtype}; it must be {field.dtype}")
-        _check_shape(field, found.shape, count)
+        check_array(field, found.dtype, found.shape, count)
         if not found.flags.c_contiguous:
             _refuse(field, f"has strides {found.strides}", f"contiguous: np.ascontiguousarray({field.name})")
         return address_of(found)

@@ -8,7 +8,7 @@ import functools
 import itertools
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,9 +160,19 @@ class LaneBuffer(Handle):
         create = functools.partial(self.device._call, lib.gpur_replay_create, ctypes.addressof(config))
         super().__init__(create, lib.gpur_replay_destroy)
         self._torch: Any = None
+        self._jax: Any = None  # its entry in the table of gpureplay.jax
         if "torch" in sys.modules:
             from . import _torch_lanes
             self._torch, self._is_compiling = _torch_lanes.Operators(self), _torch_lanes.is_compiling
+
+    def _wait_for_jax(self) -> None:
+        """Waits for compiled functions, which JAX runs in threads of its own."""
+        if self._jax is not None and not self.closed:
+            self._jax.wait()
+
+    def _call(self, function: Callable[..., int], *arguments: Any) -> None:
+        self._wait_for_jax()
+        super()._call(function, *arguments)
 
     def _given_name(self, name: str) -> str:
         """What `add` calls a field: final_x in place of next_x."""
@@ -204,13 +214,7 @@ class LaneBuffer(Handle):
 
     def _add_now(self, arrays: list[Any], stream: Any) -> None:
         kind = self._kinds.of(next(array for array in arrays if array is not None))
-        truncated = self._order["truncated"]
-        if arrays[truncated] is None:
-            arrays[truncated] = kind.zeros((self.num_lanes,), np.dtype(np.bool_))
-        for name in self._finals if self._resets_later else ():
-            if arrays[self._order[name]] is not None:
-                raise InvalidArgument(f"{name} is given and autoreset is \"next_step\", where the next step's "
-                                      f"{name[len(_FINAL):]} is the final one; it must be left out")
+        self._complete(arrays, kind)
         for at, (field, array) in enumerate(zip(self._given, arrays)):
             self._inputs[at] = None if array is None else kind.address(field, array, self.num_lanes)
         self._refuse_aliases(self._inputs, list(self._order))
@@ -218,6 +222,16 @@ class LaneBuffer(Handle):
         self._call(lib.gpur_replay_add_lanes, self._inputs, kind.stream(stream))
         if not self._is_told:
             self._tell_of_finals(arrays)
+
+    def _complete(self, arrays: list[Any], kind: Kind) -> None:
+        """Fills in `truncated`, and refuses what this buffer's way to reset leaves out."""
+        truncated = self._order["truncated"]
+        if arrays[truncated] is None:
+            arrays[truncated] = kind.zeros((self.num_lanes,), np.dtype(np.bool_))
+        for name in self._finals if self._resets_later else ():
+            if arrays[self._order[name]] is not None:
+                raise InvalidArgument(f"{name} is given and autoreset is \"next_step\", where the next step's "
+                                      f"{name[len(_FINAL):]} is the final one; it must be left out")
 
     def _unknown(self, name: str) -> Exception:
         if name.startswith(_NEXT) and _FINAL + name[len(_NEXT):] in self._order:
@@ -263,10 +277,14 @@ class LaneBuffer(Handle):
         stream: CUDA: see `add`.
 
         InvalidArgument: batch_size is not 1 to max_batch, or n_step or gamma is out of range."""
+        count = self._batch_size(batch_size, per_lane)
+        return self._draw(count, None, self._ask(n_step, gamma)._replace(per_lane=per_lane), out, stream)
+
+    def _batch_size(self, batch_size: int, per_lane: bool) -> int:
+        """The number of transitions to draw, if it is one."""
         if flag("per_lane", per_lane):
             self._refuse_per_lane(batch_size)
-        count = integer("batch_size", batch_size, 1, self.max_batch)
-        return self._draw(count, None, self._ask(n_step, gamma)._replace(per_lane=per_lane), out, stream)
+        return integer("batch_size", batch_size, 1, self.max_batch)
 
     def _refuse_per_lane(self, batch_size: int) -> None:
         if not self._is_uniform:
@@ -293,6 +311,12 @@ class LaneBuffer(Handle):
         The last transition of a sequence is drawn, or given by last_ids (batch_size,) int64; those before it are found.
         A sequence ends at an episode's end that cannot be drawn. min_length, across_episodes: as there. n_step: each
         transition is of so many steps. out, stream: see `sample`."""
+        count, ask = self._ask_sequences(batch_size, length, min_length, across_episodes, last_ids, n_step, gamma)
+        return self._draw(count, last_ids, ask, out, stream)
+
+    def _ask_sequences(self, batch_size: int, length: int, min_length: int | None, across_episodes: bool,
+                       last_ids: Any, n_step: int | None, gamma: float | None) -> tuple[int, Ask]:
+        """The number of sequences, and how they are drawn, if they can be."""
         count, rows = integer("batch_size", batch_size, 1), integer("length", length, 1)
         if count * rows > self.max_batch:
             raise InvalidArgument(f"batch_size is {count} and length {rows}; batch_size x length must be at most "
@@ -300,9 +324,8 @@ class LaneBuffer(Handle):
         if last_ids is not None and len(last_ids) != count:
             raise ValueError(f"last_ids has {len(last_ids)} ids and batch_size is {count}; they must be equal")
         fewest = (rows if across_episodes else 1) if min_length is None else integer("min_length", min_length, 1, rows)
-        ask = self._ask(n_step, gamma)._replace(length=rows, min_length=fewest,
-                                                across_episodes=flag("across_episodes", across_episodes))
-        return self._draw(count, last_ids, ask, out, stream)
+        return count, self._ask(n_step, gamma)._replace(length=rows, min_length=fewest,
+                                                        across_episodes=flag("across_episodes", across_episodes))
 
     def _ask(self, n_step: int | None, gamma: float | None) -> Ask:
         steps = self.n_step if n_step is None else integer("n_step", n_step, 1, _c_api.MAX_N_STEP)
@@ -355,17 +378,25 @@ class LaneBuffer(Handle):
         """Gives transitions new priorities: (count,) int64 and (count,) float32 on the device, count at most max_batch.
         Absolute values count; what is NaN or infinite is skipped and counted in `priority_stats`, as are transitions
         that cannot be drawn any more and the id -1."""
-        if not self._is_prioritized:
-            raise InvalidArgument("this buffer has no priorities; make it with prioritized=True or \"independent\"")
+        self._refuse_if_uniform()
         if self._torch is not None and self._is_compiling():
             self._torch.update(ids, priorities)
         else:
             self._update_now(ids, priorities, stream)
 
-    def _update_now(self, ids: Any, priorities: Any, stream: Any) -> None:
+    def _refuse_if_uniform(self) -> None:
+        if not self._is_prioritized:
+            raise InvalidArgument("this buffer has no priorities; make it with prioritized=True or \"independent\"")
+
+    def _count(self, ids: Any) -> int:
+        """The number of ids, if they are not too many."""
         count = len(ids)
         if not 1 <= count <= self.max_batch:
             raise InvalidArgument(f"ids has {count} numbers; they must be 1 to max_batch = {self.max_batch}")
+        return count
+
+    def _update_now(self, ids: Any, priorities: Any, stream: Any) -> None:
+        count = self._count(ids)
         kind = self._kinds.of(ids)
         self._call(lib.gpur_replay_update_lanes, count, kind.address(_IDS, ids, count),
                    kind.address(_PRIORITIES, priorities, count), kind.stream(stream))
@@ -383,6 +414,7 @@ class LaneBuffer(Handle):
     def close(self) -> None:
         """Closes the buffer's learners and frees its memory. Graphs that were captured with it must not be launched any
         more."""
+        self._wait_for_jax()
         self._detach()
         for user in self._users:
             user.close()
