@@ -6,11 +6,11 @@
 
 enum { FEATURES = 16384, CAPACITY = 256, BATCH = 64, LIMIT = 128 };
 
-/* Rows of 128 KiB. */
-static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {FEATURES}},
+/* Rows of 32 KiB. Their bytes are arbitrary, which as bytes are numbers that a learner can train on. */
+static const gpur_field fields[] = {{"obs", GPUR_UINT8, {FEATURES}},
                                     {"action", GPUR_INT32, {0}},
                                     {"reward", GPUR_FLOAT32, {0}},
-                                    {"next_obs", GPUR_FLOAT32, {FEATURES}},
+                                    {"next_obs", GPUR_UINT8, {FEATURES}},
                                     {"terminated", GPUR_BOOL, {0}}};
 
 static gpur_replay_config large_config(void)
