@@ -26,6 +26,7 @@ typedef struct gpur_lanes_state {
     int64_t draws;         /* so far; the step of the next draw's random numbers */
     int64_t without_final; /* truncated rows that came without their final observation */
     int64_t lost_finals;   /* rows whose final observation was overwritten while they could be drawn */
+    int64_t oldest;        /* the first step that is there, in a ring that has not been filled since it was loaded */
     int64_t step_finals;   /* of the step that is being added: final observations that came with it */
     uint64_t step_whole;   /* and by how many rows `whole` changes, modulo 2^64 */
 } gpur_lanes_state;
@@ -37,7 +38,7 @@ typedef struct gpur_lane_rings {
     unsigned char *flags;         /* (T, N) GPUR_LANE_* */
     float *reward;                /* (T, N) */
     uint32_t *final;              /* (T, N) slot of the final observation in the side ring, with GPUR_LANE_HAS_FINAL */
-    int64_t *owner;               /* (F) id of the row that the final observation in this slot belongs to */
+    int64_t *owner;               /* (F) id of the row that the final observation in this slot belongs to; -1: none */
     int64_t lanes, steps, finals; /* N, T, F */
     int32_t resets_later;         /* 1: an environment is reset by the step after the last one of its episode */
     int32_t reserved;

@@ -13,7 +13,8 @@
  * PATH.part that was left over. A new file gets the permission bits of the file that it replaces, and its owner and
  * group if the process may set them; access control lists are not copied. A symbolic link at PATH is refused, in saving
  * and in loading. Saving and loading take a few MiB of memory and the size of the header; loading a learner also takes
- * host memory for a copy of its weights and optimizer state, and saving or loading weights for two copies of them.
+ * host memory for a copy of its weights and optimizer state, saving or loading weights for two copies of them, and
+ * loading a replay of GPUR_LAYOUT_LANES 5 bytes a transition, 4 more with priorities, and 8 a final observation.
  *
  * Every function except gpur_checkpoint_options_init can also return
  *
@@ -66,6 +67,12 @@ GPUR_API gpur_status gpur_checkpoint_options_init(gpur_checkpoint_options *optio
  * ends. Appends, and creating and destroying writers, wait until it ends, too; it waits for those that have already
  * begun. gpur_replay_size, gpur_replay_can_sample, gpur_replay_get_stats and gpur_learner_act do not wait.
  *
+ * Lanes. Of a replay of GPUR_LAYOUT_LANES the file has the steps that are kept, oldest first. Its arrays (steps, lanes,
+ * ...) are "field.x" of each field x that is stored, "reward", "flags" (which transitions begin and end an episode, and
+ * which can be drawn) and with priorities "priorities". "final.x" (n, ...) are final observations, and "final_ids" (n)
+ * the ids of their transitions. On CUDA the work on the caller's own streams must be done before this call and
+ * gpur_replay_load (gpur_device_wait_stream), and none of these streams may be under capture.
+ *
  *   path      the name of a file in an existing folder
  *   options   may be NULL
  *
@@ -83,7 +90,10 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
  * extra_frames, block_rows and max_batch, which determine where frames lie. alpha and the schedule of beta become those
  * of the file. Ids continue from the file's. To continue with the same bits, seed, index_source, weight_norm, capacity,
  * block_rows, flush and max_batch must be the same as well; the call does not compare them. The device and the kind of
- * upload may differ.
+ * upload may differ. With GPUR_LAYOUT_LANES lanes and lane_autoreset must be the same, and n_step and gamma may differ,
+ * as may lane_steps: the newest steps that there is room for are loaded, and transitions whose final observation finds
+ * no room cannot be drawn, and are counted (lost_finals of gpur_lane_stats). To continue with the same bits,
+ * lane_steps, seed, index_source, weight_norm and first_priority must be the same there.
  *
  * Passes. If the replay holds transitions, the file is read twice: first to check all of it, by several threads if
  * there are cores for them, and then to overwrite the replay. If the replay is empty, the file is read once, and a
@@ -110,7 +120,7 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
  *                          unreadable between the two passes, a replay that held transitions is empty afterwards. It
  *                          can be used and loaded again: ids continue, writers continue their episodes, writers of a
  *                          GPUR_LAYOUT_FRAMES replay store their frames again, and states stored for new writers are
- *                          dropped
+ *                          dropped; lanes are taken to begin their episodes with the next step
  *   GPUR_OUT_OF_MEMORY     no memory for the buffers, the header or the writers' state. Nothing has changed
  */
 GPUR_API gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
@@ -193,13 +203,13 @@ typedef struct gpur_checkpoint_info {
     char version[16]; /* of the library that wrote the file; "" for another program's file */
     int64_t bytes;    /* size of the file */
     int64_t tensors;  /* number of tensors, including "checksums" */
-    int64_t rows;     /* replay: number of transitions */
+    int64_t rows;     /* replay: number of transitions; of lanes those that can be drawn */
     int64_t capacity; /* replay: its capacity */
     int64_t first_id; /* replay: id of the oldest transition, or with GPUR_EVICT_BY_PRIORITY the number evicted */
-    int64_t writers;  /* replay: number of writers whose state is in the file */
+    int64_t writers;  /* replay: number of writers whose state is in the file; of lanes -1 */
     int64_t steps;    /* learners: train steps done; weights: train steps enqueued before, or a policy's version */
     int64_t weights;  /* learners, weights: number of weights of the network; dpg: of the actor */
-    int64_t envs;     /* replay: environments of all these writers together */
+    int64_t envs;     /* replay: environments of all these writers together, or lanes */
 } gpur_checkpoint_info;
 
 /*

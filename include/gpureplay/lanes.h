@@ -25,6 +25,8 @@
  * Learners (learner.h, dpg.h) train from such a replay, by its n_step and gamma, on the replay's own stream: open the
  * device on the stream of the calls (gpur_device_config.stream), so that both are in order. They cannot have a cache of
  * returns, and gpur_learner_train_ids is refused.
+ *
+ * gpur_replay_save and gpur_replay_load (checkpoint.h) write and read files, also for another number of steps.
  */
 #ifndef GPUREPLAY_LANES_H
 #define GPUREPLAY_LANES_H

@@ -36,12 +36,12 @@ GPUR_FN void gpur_lanes_set_flags(const gpur_lanes_add_args *a, int64_t slot, un
 }
 
 /* The row before this step's, whose next observation has come, unless it ended and was given its final one then.
- * Returns its flags; before the first step all environments were reset. */
+ * Returns its flags; before the first step that is there all environments were reset. */
 GPUR_FN unsigned char gpur_lanes_finish_row(const gpur_lanes_add_args *a, int64_t step, int64_t lane,
                                             gpur_lanes_change *change)
 {
     const gpur_lane_rings *const l = &a->lanes;
-    if (step == 0)
+    if (step == l->state->oldest)
         return l->resets_later ? GPUR_LANE_IS_RESET : GPUR_LANE_ENDED;
     const int64_t slot = gpur_lanes_slot(l, step - 1) + lane;
     const unsigned char flags = l->flags[slot];
@@ -77,7 +77,7 @@ GPUR_FN void gpur_lanes_take_final(const gpur_lanes_add_args *a, int64_t step, i
 {
     const gpur_lane_rings *const l = &a->lanes;
     const int64_t at = number % l->finals, owner = l->owner[at];
-    if (number >= l->finals && owner / l->lanes >= gpur_lanes_first(l, step + 1)) {
+    if (number >= l->finals && owner >= gpur_lanes_first(l, step + 1) * l->lanes) {
         const int64_t slot = gpur_lanes_slot(l, owner / l->lanes) + owner % l->lanes;
         const unsigned char flags = l->flags[slot];
         change->lost_finals++;

@@ -18,7 +18,7 @@ GPUR_KERNEL(lanes_advance)
     state->whole += (int64_t)state->step_whole;
     state->step_finals = 0;
     state->step_whole = 0;
-    const int64_t first = gpur_lanes_first(&a->lanes, state->steps);
+    const int64_t first = gpur_lanes_oldest(&a->lanes, state->steps);
     a->lanes.window->first_id = first * a->lanes.lanes;
     a->lanes.window->first_slot = gpur_lanes_slot(&a->lanes, first);
     a->lanes.window->count = (state->steps - first) * a->lanes.lanes;

@@ -34,7 +34,7 @@ GPUR_FN gpur_lanes_draw gpur_lanes_draw_of(const gpur_lanes_gather_args *a)
     const gpur_lanes_state *const state = a->lanes.state;
     gpur_lanes_draw d;
     d.steps = state->steps;
-    d.first = gpur_lanes_first(&a->lanes, d.steps);
+    d.first = gpur_lanes_oldest(&a->lanes, d.steps);
     d.rows = (d.steps - d.first) * a->lanes.lanes;
     d.draw = (int64_t)*a->draw;
     d.has_whole = state->whole > 0;

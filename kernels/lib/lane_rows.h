@@ -11,10 +11,17 @@ GPUR_FN int64_t gpur_lanes_slot(const gpur_lane_rings *l, int64_t step)
     return step % l->steps * l->lanes;
 }
 
-/* The number of the oldest step that is kept, when `steps` have been added. */
+/* The number of the oldest step that the ring has room for, when `steps` have been added. */
 GPUR_FN int64_t gpur_lanes_first(const gpur_lane_rings *l, int64_t steps)
 {
     return steps > l->steps ? steps - l->steps : 0;
+}
+
+/* The number of the oldest step that is kept. In the slots of steps before it no row is whole. */
+GPUR_FN int64_t gpur_lanes_oldest(const gpur_lane_rings *l, int64_t steps)
+{
+    const int64_t first = gpur_lanes_first(l, steps), oldest = l->state->oldest;
+    return first > oldest ? first : oldest;
 }
 
 /* The slot of the row with this id, or -1 if it is not whole. */

@@ -315,7 +315,7 @@ static void describe(const gpur_checkpoint *file, gpur_checkpoint_info *info)
     info->capacity = is_replay ? number_of(tensors, "capacity") : -1;
     info->first_id = is_replay ? number_of(tensors, "first_id") : -1;
     info->writers = is_replay ? number_of(tensors, "writers") : -1;
-    info->envs = is_replay ? count_envs(tensors) : -1;
+    info->envs = is_replay ? gpur_metadata_number(tensors, "lanes", count_envs(tensors)) : -1;
     info->steps = number_of(tensors, steps_key(info->kind));
     info->weights = version && !is_replay ? number_of(tensors, "weights") : -1;
 }
@@ -467,7 +467,7 @@ static gpur_status read_length(gpur_checkpoint *checkpoint, int64_t *length)
     for (int i = GPUR_HEAD_LENGTH - 1; i >= 0; i--)
         value = value << 8 | bytes[i];
     if (value < 2 || value > (uint64_t)room || value > GPUR_MAX_HEADER)
-        return gpur_fail(GPUR_FILE_ERROR, 
+        return gpur_fail(GPUR_FILE_ERROR,
                          "it is no safetensors file, or damaged: its header should have %" PRIu64
                          " bytes; it must be 2 to %" PRId64,
                          value, room < GPUR_MAX_HEADER ? room : (int64_t)GPUR_MAX_HEADER);

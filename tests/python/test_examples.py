@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from gpureplay import _library
 from gymnasium import spaces
+from support import needs_files
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "python"
@@ -169,10 +170,12 @@ def test_the_page_of_simulators_runs_in_jax():
     assert names["targets"].shape == (1000,) and names["buffer"].stats.steps == 1000
 
 
-def test_the_page_of_simulators_runs():
-    code = (ROOT / "docs/simulators.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+@needs_files
+def test_the_page_of_simulators_runs(tmp_path):
+    blocks = blocks_of("docs/simulators.md")
+    code = blocks[0] + next(block for block in blocks if ".save(" in block)
     run = subprocess.run([sys.executable, "-c", code + "print(target.shape, (batch['id'] >= 0).all())"],
-                         capture_output=True, text=True, timeout=100, env=environment())
+                         capture_output=True, text=True, timeout=100, env=environment(), cwd=tmp_path)
     assert (run.returncode, run.stdout) == (0, "(256,) True\n"), run.stderr
 
 
@@ -227,7 +230,7 @@ def test_every_block_of_a_page_is_one_that_is_run():
     pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
     count = {page: len(blocks_of(page)) for page in pages if blocks_of(page)}
     assert count == {"README.md": 2, "docs/python.md": 8, "docs/training.md": 1, "docs/distributed.md": 2,
-                     "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 3}
+                     "docs/ape-x.md": 3, "docs/dqn-lambda.md": 1, "docs/simulators.md": 4}
 
 
 def test_frames_by_priority():

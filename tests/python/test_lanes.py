@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gpureplay
+from support import needs_files
 
 LANES, STEPS = 6, 16
 FIELDS = {"obs": ((3,), "float32"), "action": ((), "int32"), "tag": ((), "int64")}
@@ -357,3 +358,110 @@ def test_a_ddpg_trains_on_lanes():
     policy = agent.policy()
     wanted = np.array([[-0.6], [0.0], [0.6]], np.float32)
     assert np.abs(policy.act_vectors(wanted) - wanted).max() < 0.25
+
+
+def outputs(buffer, size=64):
+    batch = buffer.sample(size)
+    return {name: np.array(array) for name, array in batch.items()}
+
+
+@needs_files
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_a_buffer_goes_on_from_a_file_bit_for_bit(tmp_path, autoreset, prioritized):
+    def step(buffer, t):
+        values = step_of(t)
+        if autoreset == "next_step":
+            del values["final_obs"]
+        buffer.add(**values)
+        batch = outputs(buffer)
+        if prioritized:
+            buffer.update_priorities(batch["id"], (batch["id"] % 7 + t).astype(np.float32))
+        return batch
+
+    settings = {"autoreset": autoreset, "prioritized": prioritized, "n_step": 2}
+    first, second = make(**settings), make(**settings)
+    for t in range(3 * STEPS + 5):
+        step(first, t)
+    step(second, 1000)
+    first.save(tmp_path / "lanes")
+    second.load(tmp_path / "lanes")
+    assert second.stats == first.stats
+    for t in range(3 * STEPS + 5, 5 * STEPS):
+        expected, found = step(first, t), step(second, t)
+        assert all((expected[name] == found[name]).all() for name in expected)
+    info = gpureplay.file_info(tmp_path / "lanes")
+    assert (info.kind, info.capacity, info.first_id, info.envs, info.writers) == (
+        "replay", LANES * STEPS, (2 * STEPS + 5) * LANES, LANES, -1)
+
+
+@needs_files
+@pytest.mark.parametrize("steps", [STEPS // 2, 2 * STEPS])
+def test_a_file_is_loaded_into_another_number_of_steps(tmp_path, steps):
+    filled(gamma=0.5).save(tmp_path / "lanes")
+    other = gpureplay.LaneBuffer(LANES, steps, FIELDS, device="cpu", gamma=0.5, n_step=3)
+    other.load(tmp_path / "lanes")
+    kept = min(steps, STEPS)
+    assert len(other) == (kept - 1) * LANES + 1 and other.stats.steps == 40 and other.stats.lost_finals == 0
+    batch = other.sample(300)
+    assert batch["id"].min() >= (40 - kept) * LANES
+    check_rows(batch, 40, 3)
+    for t in range(40, 40 + 3 * STEPS):
+        other.add(**step_of(t))
+    assert len(other) == sum(is_known(t, lane, 40 + 3 * STEPS) for t in range(40 + 3 * STEPS - steps, 40 + 3 * STEPS)
+                             for lane in range(LANES))
+
+
+@needs_files
+def test_files_that_do_not_fit_or_are_stopped_change_nothing(tmp_path):
+    buffer, before, reported = filled(), None, []
+    buffer.save(tmp_path / "lanes", lambda done, in_all: reported.append((done, in_all)))
+    assert reported[-1][0] == reported[-1][1] == (tmp_path / "lanes").stat().st_size
+    before = buffer.stats
+    with pytest.raises(gpureplay.Interrupted):
+        buffer.load(tmp_path / "lanes", lambda done, in_all: False)
+    with pytest.raises(ZeroDivisionError):
+        buffer.save(tmp_path / "other", lambda done, in_all: 1 / 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["lanes"]
+    (tmp_path / "bad").write_bytes((tmp_path / "lanes").read_bytes()[:-1] + b"?")
+    with pytest.raises(gpureplay.FileError, match="not what was written"):
+        buffer.load(tmp_path / "bad")
+    assert buffer.stats == before
+    fewer = gpureplay.LaneBuffer(4, STEPS, FIELDS, device="cpu")
+    with pytest.raises(gpureplay.InvalidArgument, match="^num_lanes is 6 in the file; this buffer has 4$"):
+        fewer.load(tmp_path / "lanes")
+    with pytest.raises(gpureplay.InvalidArgument,
+                       match='^autoreset is "same_step" in the file; this buffer has "next_step"$'):
+        make(autoreset="next_step").load(tmp_path / "lanes")
+    rows = gpureplay.ReplayBuffer(64, {"obs": ((3,), "float32")}, device="cpu")
+    with pytest.raises(gpureplay.InvalidArgument, match='^layout is "lanes" in the file; this buffer has "rows"$'):
+        rows.load(tmp_path / "lanes")
+    rows.save(tmp_path / "rows")
+    with pytest.raises(gpureplay.InvalidArgument, match='^layout is "rows" in the file; this buffer has "lanes"$'):
+        buffer.load(tmp_path / "rows")
+    assert buffer.stats == before
+
+
+@needs_files
+def test_a_dqn_goes_on_from_the_files_of_its_buffer_and_its_own(tmp_path):
+    def run(buffer, agent, first, last):
+        for t in range(first, last):
+            buffer.add(**{**step_of(t), "action": np.arange(LANES, dtype=np.int32) % 2})
+            agent.train(3)
+
+    def made():
+        buffer = make(prioritized=True, n_step=3)
+        return buffer, gpureplay.DQN(buffer, num_actions=2, trunk=[8], batch_size=16, seed=1)
+
+    (buffer, agent), (other_buffer, other) = made(), made()
+    run(buffer, agent, 0, 50)
+    buffer.save(tmp_path / "buffer")
+    agent.save(tmp_path / "agent")
+    other_buffer.load(tmp_path / "buffer")
+    other.load(tmp_path / "agent")
+    run(buffer, agent, 50, 80)
+    run(other_buffer, other, 50, 80)
+    for name, saves in (("buffer", (buffer, other_buffer)), ("agent", (agent, other))):
+        for i, each in enumerate(saves):
+            each.save(tmp_path / f"{name}{i}")
+        assert (tmp_path / f"{name}0").read_bytes() == (tmp_path / f"{name}1").read_bytes()

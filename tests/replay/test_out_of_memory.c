@@ -10,7 +10,9 @@
 #include "support/faults.h"
 #include "device/gemm.h"
 #include "support/checkpoint_fixture.h"
+#include "gpureplay/lanes.h"
 #include "replay/sampler/dlpack.h"
+#include "replay/view.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
@@ -39,6 +41,7 @@ enum {
     DPG_REPLAY = -5, /* without a learner */
     DPG_LEARNER = -6,
     ACTOR_CRITIC = -7,
+    LANES_REPLAY = -8,
 };
 enum {
     EVERYTHING = FAULT_MEMORY | FAULT_LOCK | FAULT_THREAD | FAULT_DNNL,
@@ -54,6 +57,7 @@ typedef struct fixture {
     conv_fixture conv;
     replay_fixture large;
     dpg_fixture dpg_rows;
+    gpur_replay *lanes, *other_lanes;
     gpur_replay *replay;             /* whose pictures are taken; NULL: none */
     gpur_learner *learner;           /* likewise */
     gpur_policy *policy;             /* likewise */
@@ -113,6 +117,8 @@ static gpur_status add_replay(picture *p, gpur_replay *replay)
     const char *const path = test_file_path("picture");
     GPUR_TRY(gpur_replay_save(replay, path, NULL));
     add_file(p, path);
+    if (gpur_replay_settings(replay)->layout == GPUR_LAYOUT_LANES)
+        return GPUR_OK;
     GPUR_TRY(gpur_replay_get_stats(replay, &stats));
     stats.waits = 0;
     stats.wait_seconds = stats.append_seconds = 0;
@@ -265,8 +271,48 @@ static gpur_status open_large(fixture *w)
     return replay_fixture_append(&w->large, LARGE + 500);
 }
 
+enum { LANES = 4, LANE_STEPS = 20, LANE_FIELDS = 6 };
+
+static gpur_status create_lanes(fixture *w, gpur_replay **replay)
+{
+    static const gpur_field fields[LANE_FIELDS] = {
+        {"obs", GPUR_FLOAT32, {2}},    {"next_obs", GPUR_FLOAT32, {2}}, {"action", GPUR_INT32, {0}},
+        {"reward", GPUR_FLOAT32, {0}}, {"terminated", GPUR_BOOL, {0}},  {"truncated", GPUR_BOOL, {0}},
+    };
+    gpur_replay_config config;
+    GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
+    config.fields = fields, config.field_count = LANE_FIELDS;
+    config.layout = GPUR_LAYOUT_LANES, config.lane_autoreset = GPUR_AUTORESET_SAME_STEP;
+    config.lanes = LANES, config.lane_steps = LANE_STEPS, config.prioritized = 1, config.max_batch = 8;
+    return gpur_replay_create(w->device, &config, replay);
+}
+
+/* Steps of ones, after each of which all lanes end. */
+static gpur_status add_lanes(fixture *w, int steps)
+{
+    unsigned char ones[LANES * 8];
+    void *values = NULL;
+    memset(ones, 1, sizeof ones);
+    GPUR_TRY(gpur_device_alloc(w->device, sizeof ones, &values));
+    gpur_status status = gpur_device_copy(w->device, values, ones, sizeof ones);
+    const void *const fields[LANE_FIELDS] = {values, values, values, values, values, values};
+    for (int step = 0; step < steps && status == GPUR_OK; step++)
+        status = gpur_replay_add_lanes(w->replay, fields, NULL);
+    gpur_device_free(w->device, values);
+    return status;
+}
+
+static gpur_status open_lanes(fixture *w)
+{
+    GPUR_TRY(create_lanes(w, &w->lanes));
+    w->replay = w->lanes;
+    return add_lanes(w, 3 * LANE_STEPS);
+}
+
 static gpur_status open_variant(fixture *w, int variant)
 {
+    if (variant == LANES_REPLAY)
+        return open_lanes(w);
     if (variant == NO_REPLAY)
         return GPUR_OK;
     if (variant == LARGE_REPLAY)
@@ -321,6 +367,8 @@ static int64_t close_fixture(fixture *w)
     gpur_actor_critic_destroy(w->made_actor_critic);
     gpur_actor_critic_destroy(w->actor_critic);
     dpg_fixture_close(&w->dpg_rows);
+    gpur_replay_destroy(w->lanes);
+    gpur_replay_destroy(w->other_lanes);
     gpur_policy_destroy(w->policy);
     gpur_device_close(w->made_device);
     checkpoint_fixture_close(&w->other);
@@ -551,6 +599,8 @@ static gpur_status prepare_file(fixture *w)
     GPUR_TRY(call_save(w));
     if (w->large.replay)
         return replay_fixture_append(&w->large, 700);
+    if (w->lanes)
+        return add_lanes(w, 7);
     if (w->dpg)
         return call_dpg_train(w);
     if (w->actor_critic)
@@ -578,6 +628,14 @@ static gpur_status prepare_empty_load(fixture *w)
     GPUR_TRY(gpur_replay_save(w->replay, w->path, NULL));
     GPUR_TRY(checkpoint_fixture_open(&w->other, w->device, w->training.variant));
     w->replay = w->other.replay, w->learner = NULL;
+    return GPUR_OK;
+}
+
+static gpur_status prepare_empty_lanes(fixture *w)
+{
+    GPUR_TRY(gpur_replay_save(w->replay, w->path, NULL));
+    GPUR_TRY(create_lanes(w, &w->other_lanes));
+    w->replay = w->other_lanes;
     return GPUR_OK;
 }
 
@@ -668,6 +726,9 @@ static const subject subjects[] = {
     {"loading an empty replay", 9, prepare_empty_load, call_load, OURS, REPLAY},
     {"loading an empty replay", 10, prepare_empty_load, call_load, OURS, REPLAY},
     {"loading a large replay", LARGE_REPLAY, prepare_file, call_load, OURS, REPLAY},
+    {"saving lanes over a file", LANES_REPLAY, prepare_file, call_save, EVERYTHING, REPLAY},
+    {"loading lanes", LANES_REPLAY, prepare_file, call_load, EVERYTHING, REPLAY},
+    {"loading empty lanes", LANES_REPLAY, prepare_empty_lanes, call_load, OURS, REPLAY},
     {"saving a learner", 2, NULL, call_save, EVERYTHING, LEARNER},
     {"saving a learner over a file", 3, prepare_file, call_save, OURS, LEARNER},
     {"loading a learner", 2, prepare_file, call_load, EVERYTHING, LEARNER},

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 from . import _c_api
 from ._config import Spec, index_source_of, lane_config, max_batch_of
 from ._device import Device, TorchDevice, as_device, caller_depth
-from ._handle import Handle, WeakItems, note_library_threads
+from ._handle import Handle, Progress, WeakItems, call_with_file, note_library_threads
 from ._inputs import flag, integer, real
 from ._lane_arrays import Kind, Kinds
 from ._library import InvalidArgument, lib
@@ -100,7 +101,7 @@ class LaneBuffer(Handle):
     distinct: no transition appears twice in a batch. Where a row finds none, as in a buffer that has hardly as many as
         the batch, its id is -1.
     prioritized, alpha, beta, weight_norm, priority_offset, first_priority: sampling by priority, as for `ReplayBuffer`.
-    reward_clip: rewards are clipped to +- this at the draw; 0: they are not.
+    reward_clip: rewards are clipped to +- this when they are added; 0: they are not.
     seed: of sampling; None: as for `ReplayBuffer`. max_batch: the largest batch; default: 65,536.
     device: as for `ReplayBuffer`.
 
@@ -400,6 +401,43 @@ class LaneBuffer(Handle):
         kind = self._kinds.of(ids)
         self._call(lib.gpur_replay_update_lanes, count, kind.address(_IDS, ids, count),
                    kind.address(_PRIORITIES, priorities, count), kind.stream(stream))
+
+    # Files.
+
+    def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Writes the steps that are kept, their final observations and priorities. The file at `path` is always the old
+        one or the new one, and complete.
+
+        progress: is called with the bytes done and the bytes in all. False ends the save, as an exception does. It must
+        not use the buffer. Ctrl-C ends the save at once; the old file stays.
+
+        On CUDA it waits for PyTorch's current stream, or for what made the arrays that were given last. Work on other
+        streams must be done, and none of them may be under capture.
+
+        FileError: the file cannot be written. Unavailable: the library was built without cJSON or xxHash."""
+        self._wait()
+        call_with_file(self, lib.gpur_replay_save, path, progress)
+
+    def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Replaces all steps by those of a file. The whole file is checked before anything changes.
+
+        These settings must equal the file's: fields, num_lanes, autoreset, reward_clip, and prioritized or not (and
+        then priority_offset). n_step and gamma may differ, and so may `steps`: of a file with more of them the newest
+        are loaded; final observations that find no room count in `stats.lost_finals`. Transitions keep their ids and
+        priorities; alpha and beta become the file's. Adding and sampling continue bit for bit as after the save if
+        `steps` and seed are the same, and distinct, "independent", weight_norm and first_priority, too.
+
+        progress: as for `save`. Ctrl-C ends the load only before the first change; after it the load completes. Streams
+        are waited for as by `save`.
+
+        InvalidArgument: a setting differs. FileError: the file is of another kind, or damaged."""
+        self._wait()
+        call_with_file(self, lib.gpur_replay_load, path, progress)
+
+    def _wait(self) -> None:
+        stream = self._stream_now()
+        if stream is not None:
+            self.device.wait_stream(stream)
 
     @property
     def stats(self) -> LaneStats:

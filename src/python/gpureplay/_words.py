@@ -34,6 +34,9 @@ _SWITCHES = ("prioritized", "concurrent", "synchronized", "burst", "whole_episod
 _MEMBERS = {"check_finite": "check_nan", "lambda": "lambda_", "index_source": "the way of drawing", "field_count":
             "the number of fields"}
 
+# Settings of a file whose names differ.
+_OF_FILES = {"lanes": "num_lanes", "lane_autoreset": "autoreset"}
+
 # Constants whose words do not follow from their names.
 _CONSTANTS = {"EVICT_BY_PRIORITY": 'eviction="priority"', "EVICT_OLDEST": '"oldest"', "BOOL": "bool",
               "UNIFORM_DISTINCT": "distinct=True", "UNIFORM": "neither prioritized nor distinct",
@@ -112,7 +115,7 @@ def _of_file(found: re.Match[str]) -> str:
         values.append(value)
     name = f"{owner}.{key}" if owner else key
     name = re.sub(r"(^|\.)layer\.(\d+)$", r"\1trunk[\2]", name)
-    name = re.sub(r"^field\.(\d+)$", lambda m: f"field number {int(m[1]) + 1}", name)
+    name = re.sub(r"^field\.(\d+)$", lambda m: f"field number {int(m[1]) + 1}", _OF_FILES.get(name, name))
     what = found["what"].replace("replay", "buffer")
     return f"{name} is {values[0]} in the file; {what} has {values[1]}"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Saves and loads a replay: the counters that it continues from or reports, and the memory of rows, priorities and
- * frames. The state of writers is in writers.h. To save another array of the rows, add a section here.
+ * frames. The state of writers is in writers.h, that of priorities in priorities.h, and replays of lanes are in
+ * lanes.h. To save another array of the rows, add a section here.
  */
 #include "replay/replay.h"
 #include "replay/view.h"
@@ -11,12 +12,13 @@
 #include "replay/finite.h"
 #include "replay/sampler/gather.h"
 #include "replay/sampler/consumer.h"
+#include "replay/checkpoint/lanes.h"
+#include "replay/checkpoint/priorities.h"
+#include "replay/checkpoint/settings.h"
 #include "replay/checkpoint/slots.h"
 #include "replay/checkpoint/writers.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,15 +27,12 @@ typedef struct replay_counts {
     int64_t first_id, rows, writers;
     int64_t draws, drawn, launches; /* draws: for random numbers; launches: decides which uploads wait for one */
     int64_t appended, published, evicted, blocks, bytes_fed, truncated_on_close;
-    int64_t frame_head;              /* GPUR_LAYOUT_FRAMES: frames stored */
-    int64_t updates, stale, invalid; /* of priorities */
+    int64_t frame_head; /* GPUR_LAYOUT_FRAMES: frames stored */
 } replay_counts;
 
 typedef struct replay_state {
     replay_counts counts;
-    float alpha, most;            /* alpha of the priorities; the largest one ever given */
-    int64_t octave, evict_octave; /* the scales of the two trees of priorities */
-    gpur_schedule beta;
+    gpur_priority_copy priorities;
     gpur_frame_group *groups; /* (group_count) GPUR_LAYOUT_FRAMES: which frames the rows link to */
     int64_t group_count;
     gpur_slots_copy slots; /* GPUR_EVICT_BY_PRIORITY */
@@ -85,9 +84,6 @@ static void list_counters(gpur_replay *replay, counter list[COUNTERS])
         {"bytes_fed", IN(ring.bytes)},
         {"episodes_cut", IN(ingest.truncated_on_close)},
         {"frame_head", IN(window.frame_head)},
-        {"updates", NULL},
-        {"stale", NULL},
-        {"invalid", NULL},
     };
 #undef IN
     _Static_assert(sizeof all / sizeof *all == COUNTERS, "one entry for each member");
@@ -117,28 +113,13 @@ static void set_counts(gpur_replay *replay, const replay_counts *counts)
     replay->ingest.next_id = counts->first_id + counts->rows;
 }
 
-static void read_priority_state(const gpur_priorities *priorities, replay_state *state)
-{
-    if (!priorities->device)
-        return;
-    const gpur_priority_state *const now = priorities->host_state;
-    state->alpha = now->alpha;
-    memcpy(&state->most, &now->ever, sizeof state->most);
-    state->octave = now->octave;
-    state->evict_octave = priorities->host_evict_state->octave;
-    state->counts.updates = now->updates;
-    state->counts.stale = now->stale;
-    state->counts.invalid = now->invalid;
-}
-
 /* Reads the state of a paused replay (gpur_consumer_begin_exclusive), without the writers. Waits for `stream`. After a
  * failure, too, call free_state. */
 static gpur_status read_state(gpur_replay *replay, gpur_stream *stream, replay_state *state)
 {
     GPUR_TRY(gpur_priorities_read_state(&replay->priorities, stream));
     read_counts(replay, &state->counts);
-    state->beta = replay->config.beta;
-    read_priority_state(&replay->priorities, state);
+    gpur_priority_copy_read(replay, &state->priorities);
     GPUR_TRY(alloc_lists(replay, state));
     GPUR_TRY(gpur_slots_copy_read(replay, stream, &state->slots));
     if (state->groups)
@@ -158,47 +139,12 @@ static void free_state(const gpur_replay *replay, replay_state *state)
 static int32_t list_scalars(replay_state *state, gpur_scalar *scalars)
 {
     counter counters[COUNTERS];
-    const gpur_scalar others[] = {
-        {"alpha", GPUR_SCALAR_F32, &state->alpha},           {"most", GPUR_SCALAR_F32, &state->most},
-        {"beta_first", GPUR_SCALAR_F32, &state->beta.first}, {"beta_last", GPUR_SCALAR_F32, &state->beta.last},
-        {"beta_begin", GPUR_SCALAR_I64, &state->beta.begin}, {"beta_steps", GPUR_SCALAR_I64, &state->beta.steps},
-    };
-    _Static_assert(COUNTERS + sizeof others / sizeof *others <= GPUR_MAX_SCALARS, "room for them");
+    _Static_assert((int)COUNTERS + GPUR_PRIORITY_SCALARS <= GPUR_MAX_SCALARS, "room for them");
     list_counters(NULL, counters);
     for (int i = 0; i < COUNTERS; i++)
         scalars[i] = (gpur_scalar){counters[i].name, GPUR_SCALAR_I64, &state->counts.first_id + i};
-    memcpy(scalars + COUNTERS, others, sizeof others);
-    return COUNTERS + sizeof others / sizeof *others;
-}
-
-/* Scalars that files of earlier versions lack. Then each octave follows from the largest priority in the file. */
-static gpur_status write_octaves(const replay_state *state, gpur_tensors *tensors)
-{
-    GPUR_TRY(gpur_tensors_add_metadata(tensors, "octave", "%" PRId64, state->octave));
-    return gpur_tensors_add_metadata(tensors, "evict_octave", "%" PRId64, state->evict_octave);
-}
-
-static void read_octaves(const gpur_tensors *tensors, replay_state *state)
-{
-    state->octave = gpur_metadata_number(tensors, "octave", GPUR_OCTAVE_OF_LARGEST);
-    state->evict_octave = gpur_metadata_number(tensors, "evict_octave", GPUR_OCTAVE_OF_LARGEST);
-}
-
-static int is_octave(int64_t octave)
-{
-    return octave == GPUR_OCTAVE_OF_LARGEST || (octave >= -GPUR_MAX_OCTAVE && octave <= GPUR_MAX_OCTAVE);
-}
-
-static gpur_status check_reals(const replay_state *state)
-{
-    const float reals[] = {state->alpha, state->most, state->beta.first, state->beta.last};
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-        if (!(reals[i] >= 0.0f && reals[i] < INFINITY))
-            return gpur_fail(GPUR_FILE_ERROR, "the file has an alpha, beta or priority of %g; it must be 0 or more",
-                             (double)reals[i]);
-    if (state->beta.begin < 0 || state->beta.steps < 0)
-        return gpur_fail(GPUR_FILE_ERROR, "the file has a schedule of beta that begins before 0");
-    return GPUR_OK;
+    gpur_priority_copy_list(&state->priorities, scalars + COUNTERS);
+    return COUNTERS + GPUR_PRIORITY_SCALARS;
 }
 
 /* Valid checksums do not make a file trustworthy: refuses counters that no replay can have. */
@@ -206,13 +152,8 @@ static gpur_status check_state(const replay_state *state)
 {
     const int64_t *const numbers = &state->counts.first_id;
     for (size_t i = 0; i < sizeof state->counts / sizeof *numbers; i++)
-        if (numbers[i] < 0 || numbers[i] > INT64_MAX / 4)
-            return gpur_fail(GPUR_FILE_ERROR, "the file has a count of %" PRId64 "; it must be 0 to 2^61", numbers[i]);
-    if (!is_octave(state->octave) || !is_octave(state->evict_octave))
-        return gpur_fail(
-            GPUR_FILE_ERROR, "the file has priorities of a scale of 2^%" PRId64 "; it must be 2^-%d to 2^%d",
-            is_octave(state->octave) ? state->evict_octave : state->octave, GPUR_MAX_OCTAVE, GPUR_MAX_OCTAVE);
-    return check_reals(state);
+        GPUR_TRY(gpur_file_count_check(numbers[i]));
+    return gpur_priority_copy_check(&state->priorities);
 }
 
 /* Adds a ring's items in the order of their ids: one contiguous piece, or two if the slots go around the ring's end.
@@ -255,21 +196,6 @@ static gpur_status add_state(gpur_replay *replay, replay_state *state, gpur_sect
     return replay->ring.frames ? add_frames(replay, state, sections) : GPUR_OK;
 }
 
-static void set_priority_state(const gpur_priorities *priorities, const replay_state *state)
-{
-    if (!priorities->device)
-        return;
-    gpur_priority_state *const to = priorities->host_state;
-    memset(to, 0, sizeof *to);
-    to->alpha = state->alpha;
-    memcpy(&to->ever, &state->most, sizeof to->ever);
-    to->octave = (int32_t)state->octave;
-    priorities->host_evict_state->octave = (int32_t)state->evict_octave;
-    to->updates = state->counts.updates;
-    to->stale = state->counts.stale;
-    to->invalid = state->counts.invalid;
-}
-
 /* Refuses groups and slots that no replay can have. */
 static gpur_status check_lists(const gpur_replay *replay, const replay_state *state)
 {
@@ -290,8 +216,7 @@ static gpur_status set_state(gpur_replay *replay, const replay_state *state)
     if (state->groups)
         gpur_frame_index_set(&replay->frame_index, first, next, counts->frame_head, state->groups);
     set_counts(replay, counts);
-    replay->config.beta = state->beta;
-    set_priority_state(&replay->priorities, state);
+    gpur_priority_copy_set(replay, &state->priorities);
     GPUR_TRY(gpur_window_set(&replay->window, first, counts->rows));
     GPUR_TRY(gpur_slots_copy_write(replay, replay->consumer.stream, &state->slots));
     return gpur_priorities_restore(&replay->priorities, replay->consumer.stream, &replay->window.host);
@@ -311,17 +236,6 @@ static gpur_status empty(gpur_replay *replay, gpur_slots_copy *slots)
 
 /* Saving and loading: the sections, scalars and settings of a replay's file. */
 
-static gpur_status add_field(gpur_tensors *settings, int32_t index, const gpur_field_info *field)
-{
-    char key[32], shape[80] = "";
-    int length = 0;
-    for (int32_t i = 0; i < field->dims; i++)
-        length +=
-            snprintf(shape + length, sizeof shape - (size_t)length, "%s%d", i ? " x " : " of ", (int)field->shape[i]);
-    snprintf(key, sizeof key, "field.%d", (int)index);
-    return gpur_tensors_add_metadata(settings, key, "%s %s%s", field->name, gpur_dtype_name(field->dtype), shape);
-}
-
 static gpur_status add_capacity(const gpur_replay *replay, gpur_tensors *tensors)
 {
     return gpur_tensors_add_metadata(tensors, "capacity", "%" PRId64, replay->config.capacity);
@@ -336,7 +250,6 @@ static gpur_status add_layout(const gpur_replay *replay, gpur_tensors *settings)
         GPUR_TRY(gpur_tensors_add_metadata(settings, "eviction", "by priority"));
     if (replay->config.eviction == GPUR_EVICT_BY_PRIORITY)
         GPUR_TRY(add_capacity(replay, settings));
-    GPUR_TRY(gpur_tensors_add_metadata(settings, "layout", "%s", frame_layout->stack > 0 ? "frames" : "rows"));
     if (frame_layout->stack == 0)
         return GPUR_OK;
     GPUR_TRY(add_capacity(replay, settings));
@@ -352,16 +265,10 @@ static gpur_status add_layout(const gpur_replay *replay, gpur_tensors *settings)
 static gpur_status add_settings(const gpur_replay *replay, gpur_tensors *settings)
 {
     const gpur_replay_config *const config = &replay->config;
-    GPUR_TRY(gpur_tensors_add_metadata(settings, "fields", "%d", (int)replay->schema.count));
-    for (int32_t i = 0; i < replay->schema.count; i++)
-        GPUR_TRY(add_field(settings, i, &replay->schema.fields[i]));
-    GPUR_TRY(gpur_tensors_add_metadata(settings, "n_step", "%d", (int)config->n_step));
+    GPUR_TRY(gpur_replay_settings_add(replay, settings));
     GPUR_TRY(add_layout(replay, settings));
-    GPUR_TRY(gpur_tensors_add_metadata(settings, "prioritized", "%d", (int)config->prioritized));
-    if (config->prioritized)
-        GPUR_TRY(gpur_settings_add_real(settings, "priority_offset", (double)config->priority_offset));
-    GPUR_TRY(gpur_settings_add_real(settings, "gamma", (double)config->gamma));
-    return gpur_settings_add_real(settings, "reward_clip", (double)config->reward_clip);
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "n_step", "%d", (int)config->n_step));
+    return gpur_settings_add_real(settings, "gamma", (double)config->gamma);
 }
 
 static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, replay_state *state, gpur_tensors *tensors,
@@ -376,7 +283,7 @@ static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, replay_s
     GPUR_TRY(add_state(replay, state, sections));
     GPUR_TRY(gpur_writers_add_sections(replay, tensors, sections, &state->counts.writers));
     if (replay->config.prioritized)
-        GPUR_TRY(write_octaves(state, tensors));
+        GPUR_TRY(gpur_priority_copy_write_octaves(&state->priorities, tensors));
     return gpur_scalars_write(tensors, scalars, list_scalars(state, scalars));
 }
 
@@ -398,7 +305,8 @@ gpur_status gpur_replay_save(gpur_replay *replay, const char *path, const gpur_c
     gpur_tensors tensors = {0};
     gpur_sections sections = {0};
     GPUR_TRY(gpur_checkpoint_check_call(replay, "replay", path, given, &options));
-    GPUR_TRY(gpur_replay_refuse_lanes(replay, "gpur_replay_save"));
+    if (replay->lanes.device)
+        return gpur_lanes_save(replay, path, &options);
     GPUR_TRY(gpur_consumer_begin_exclusive(replay, &stream));
     const gpur_status status =
         gpur_consumer_end_exclusive(replay, save(replay, stream, &tensors, &sections, path, &options));
@@ -439,10 +347,7 @@ static gpur_status check_priorities(const void *context, const unsigned char *by
     for (int64_t at = begin; at < end; at += (int64_t)sizeof(float)) {
         float value;
         memcpy(&value, bytes + (at - begin), sizeof value);
-        if (!(value >= 0.0f && value < INFINITY))
-            return gpur_fail(GPUR_FILE_ERROR,
-                             "number %" PRId64 " of its priorities is %g; it must be finite, and 0 or more",
-                             at / (int64_t)sizeof value, (double)value);
+        GPUR_TRY(gpur_file_priority_check(value, at / (int64_t)sizeof value));
     }
     return GPUR_OK;
 }
@@ -533,7 +438,7 @@ static gpur_status check_header(loading *load, gpur_replay *replay, const gpur_c
     const int32_t count = list_scalars(&load->state, scalars);
     GPUR_TRY(add_settings(replay, &load->settings));
     GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", "this replay", &load->settings, scalars, count));
-    read_octaves(&load->file.tensors, &load->state);
+    gpur_priority_copy_read_octaves(&load->state.priorities, &load->file.tensors);
     GPUR_TRY(check_state(&load->state));
     GPUR_TRY(expect(&load->file, replay));
     GPUR_TRY(check_room(load, replay));
@@ -623,7 +528,8 @@ gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_c
     gpur_checkpoint_options options;
     loading load = {0};
     GPUR_TRY(gpur_checkpoint_check_call(replay, "replay", path, given, &options));
-    GPUR_TRY(gpur_replay_refuse_lanes(replay, "gpur_replay_load"));
+    if (replay->lanes.device)
+        return gpur_lanes_load(replay, path, &options);
     GPUR_TRY(gpur_checkpoint_open(&load.file, path));
     const gpur_status status = load_opened(&load, replay, &options);
     gpur_writer_states_free(replay, load.states);

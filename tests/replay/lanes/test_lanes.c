@@ -3,12 +3,14 @@
  * Lanes beside a model that keeps every step that was ever added, and answers each question from them in the simplest
  * way: which rows are whole, and what transition of n steps begins with each. Episodes end at random offsets by
  * termination, truncation and both, with and without final observations, in both orders of resets; several pairs of
- * observations, of odd types and shapes. The distribution of draws must have a chi-square tail of at least 1e-6; the
- * seeds are fixed.
+ * observations, of odd types and shapes; files in between, from which replays of as many, more and fewer steps go on.
+ * The distribution of draws must have a chi-square tail of at least 1e-6; the seeds are fixed.
  */
 #include "base/numbers.h"
+#include "file/safetensors.h"
 #include "kernels/lib/random.h"
-#include "replay/lanes/lanes.h"
+#include "replay/replay.h"
+#include "support/file_utils.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
@@ -31,6 +33,7 @@ typedef struct setting {
     int32_t n_step;
     float gamma, clip;
     int is_prioritized;
+    int64_t loads[2]; /* steps of the replays that go on from a file */
 } setting;
 
 typedef struct model {
@@ -42,13 +45,16 @@ typedef struct model {
     int64_t final[MAX_ROWS]; /* number of the row's final observation; -1: none */
     int64_t finals;
     float priority[MAX_ROWS]; /* 0: it never was whole */
+    int64_t oldest;           /* the first step of the file that was loaded last */
+    int is_lost[MAX_ROWS];    /* of a row whose final observation was overwritten before a file was loaded */
 } model;
 
 static model m;
 
 static struct {
     gpur_device *device;
-    gpur_stream *stream;
+    gpur_replay *replay;
+    gpur_stream *stream; /* this and the next four are of the replay */
     gpur_schema schema;
     gpur_priorities priorities;
     gpur_lane_store store;
@@ -82,34 +88,42 @@ static int stored_of(int field)
 }
 
 /* With alpha 1 and offset 0 leaves are in proportion to priorities, but for their rounding. */
-static void build_priorities(const setting *s)
+static gpur_replay *open_replay(const setting *s)
 {
-    gpur_replay_config config;
-    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
-    config.capacity = s->lanes * s->steps;
-    config.prioritized = s->is_prioritized;
+    gpur_replay *replay = NULL;
+    gpur_replay_config config = {0};
+    gpur_replay_config_init(&config, sizeof config);
+    config.fields = fields, config.field_count = FIELDS;
+    config.layout = GPUR_LAYOUT_LANES;
+    config.lanes = s->lanes, config.lane_steps = s->steps;
+    config.lane_autoreset = s->resets_later ? GPUR_AUTORESET_NEXT_STEP : GPUR_AUTORESET_SAME_STEP;
+    config.reward_clip = s->clip;
     config.max_batch = MAX_ROWS;
-    config.alpha = 1.0f, config.priority_offset = 0.0f;
-    CHECK_OK(gpur_priorities_build(&w.priorities, w.device, &config, &w.schema, NULL, w.window, w.stream));
+    config.prioritized = s->is_prioritized;
+    if (s->is_prioritized)
+        config.alpha = 1.0f, config.priority_offset = 0.0f;
+    (void)gpur_replay_create(w.device, &config, &replay);
+    return replay;
+}
+
+static void use_replay(gpur_replay *replay)
+{
+    TEST_REQUIRE(replay, "no replay: %s", gpur_last_error());
+    w.replay = replay;
+    w.stream = replay->consumer.stream;
+    w.schema = replay->schema;
+    w.priorities = replay->priorities;
+    w.store = replay->lanes;
+    w.window = replay->window.device;
 }
 
 static void begin(const setting *s)
 {
-    const gpur_lane_config config = {.lanes = s->lanes,
-                                     .steps = s->steps,
-                                     .max_batch = MAX_ROWS,
-                                     .resets_later = s->resets_later,
-                                     .reward_clip = s->clip};
     memset(&m, 0, sizeof m);
     memset(&w, 0, sizeof w);
     m.s = *s;
     w.device = test_device();
-    CHECK_OK(gpur_schema_build(&w.schema, fields, FIELDS));
-    CHECK_OK(gpur_lane_schema_check(&w.schema));
-    CHECK_OK(gpur_stream_create(w.device, &w.stream));
-    CHECK_OK(gpur_memory_alloc(w.device, 256, "a window", (void **)&w.window));
-    build_priorities(s);
-    CHECK_OK(gpur_lane_store_build(&w.store, w.device, &w.schema, &config, &w.priorities, w.window));
+    use_replay(open_replay(s));
     CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 4, "priorities", (void **)&w.values));
     for (int f = 0; f < FIELDS; f++)
         CHECK_OK(
@@ -134,10 +148,7 @@ static void end(void)
     gpur_memory_free(w.device, w.steps);
     gpur_memory_free(w.device, w.mask);
     gpur_memory_free(w.device, w.values);
-    gpur_lane_store_destroy(&w.store);
-    gpur_priorities_destroy(&w.priorities);
-    gpur_memory_free(w.device, w.window);
-    gpur_stream_destroy(w.stream);
+    gpur_replay_destroy(w.replay);
     gpur_device_close(w.device);
 }
 
@@ -197,12 +208,12 @@ static void store_add(void)
 
 static int64_t first_step(void)
 {
-    return m.count > m.s.steps ? m.count - m.s.steps : 0;
+    return gpur_max(m.oldest, m.count - m.s.steps);
 }
 
 static int final_is_there(int64_t row)
 {
-    return m.final[row] >= 0 && m.final[row] >= m.finals - w.store.lanes.finals;
+    return m.final[row] >= 0 && m.final[row] >= m.finals - w.store.lanes.finals && !m.is_lost[row];
 }
 
 static int is_whole(int64_t step, int64_t lane)
@@ -626,11 +637,48 @@ static void check_distinct_draws(void)
     CHECK(whole < 50 || tail_of(counts) > 1e-6);
 }
 
+static int64_t lost_finals(void)
+{
+    gpur_lanes_state state;
+    if (gpur_lane_store_read(&w.store, w.stream, &state) != GPUR_OK)
+        return -1;
+    return state.lost_finals;
+}
+
+/* Goes on with a replay of another number of steps, from a file: the newest steps that there is room for, without those
+ * rows whose final observation finds none. */
+static void load_into(int64_t steps)
+{
+    const int64_t first = first_step(), lost_before = lost_finals();
+    int64_t lost = 0;
+    gpur_replay *const before = w.replay;
+    if (gpur_tensors_available() != GPUR_OK)
+        return; /* a build without files */
+    CHECK_OK(gpur_replay_save(before, test_file_path("lanes"), NULL));
+    for (int64_t row = 0; row < row_of(m.count, 0); row++)
+        m.is_lost[row] = !final_is_there(row);
+    m.s.steps = steps;
+    use_replay(open_replay(&m.s));
+    gpur_replay_destroy(before);
+    CHECK_OK(gpur_replay_load(w.replay, test_file_path("lanes"), NULL));
+    m.oldest = gpur_max(first, m.count - steps);
+    for (int64_t row = row_of(m.oldest, 0); row < row_of(m.count, 0); row++) {
+        const int is_lost = m.final[row] >= 0 && !m.is_lost[row] && !final_is_there(row);
+        lost += is_lost;
+        m.is_lost[row] |= is_lost;
+    }
+    CHECK_EQUAL(lost_finals(), lost_before + lost);
+    check_counts();
+    check_all_rows();
+}
+
 static void run(const setting *s, uint64_t seed)
 {
     uint64_t random = seed;
     begin(s);
     for (int64_t i = 0; i < s->added && !atomic_load(&test_state.failures); i++) {
+        if (i > 0 && i % (s->added / 3 + 1) == 0)
+            load_into(s->loads[i / (s->added / 3 + 1) - 1]);
         const float first = largest_priority();
         model_add(&random);
         model_give_priorities(first);
@@ -655,11 +703,16 @@ static void run(const setting *s, uint64_t seed)
 TEST(rows_are_those_of_the_model)
 {
     static const setting settings[] = {
-        {1, 2, 40, 0, 1, 3, 1, 0.9f, 0.0f, 0},     {1, 7, 60, 1, 0, 3, 3, 0.9f, 0.0f, 1},
-        {2, 5, 60, 0, 0, 4, 2, 0.99f, 1.0f, 0},    {5, 40, 130, 0, 1, 6, 5, 0.97f, 0.0f, 1},
-        {5, 40, 130, 1, 0, 6, 10, 0.97f, 2.5f, 0}, {33, 20, 50, 0, 1, 1, 3, 0.5f, 0.0f, 1}, /* all end at each step */
-        {67, 150, 160, 0, 1, 2, 4, 0.9f, 0.0f, 0}, {67, 31, 100, 1, 0, 9, 1, 1.0f, 0.0f, 1},
-        {64, 33, 90, 0, 1, 12, 7, 0.95f, 0.0f, 0}, {64, 33, 90, 0, 0, 3, 2, 0.95f, 0.0f, 1},
+        {1, 2, 40, 0, 1, 3, 1, 0.9f, 0.0f, 0, {5, 2}},
+        {1, 7, 60, 1, 0, 3, 3, 0.9f, 0.0f, 1, {7, 12}},
+        {2, 5, 60, 0, 0, 4, 2, 0.99f, 1.0f, 0, {5, 50}},
+        {5, 40, 130, 0, 1, 6, 5, 0.97f, 0.0f, 1, {90, 30}},
+        {5, 40, 130, 1, 0, 6, 10, 0.97f, 2.5f, 0, {20, 40}},
+        {33, 20, 50, 0, 1, 1, 3, 0.5f, 0.0f, 1, {8, 41}}, /* all end at each step */
+        {67, 150, 160, 0, 1, 2, 4, 0.9f, 0.0f, 0, {40, 120}},
+        {67, 31, 100, 1, 0, 9, 1, 1.0f, 0.0f, 1, {55, 21}},
+        {64, 33, 90, 0, 1, 12, 7, 0.95f, 0.0f, 0, {33, 80}},
+        {64, 33, 90, 0, 0, 3, 2, 0.95f, 0.0f, 1, {70, 33}},
     };
     const int count = IN_RACE_CHECK ? 5 : (int)(sizeof settings / sizeof *settings);
     for (int i = 0; i < count && !atomic_load(&test_state.failures); i++)
@@ -670,5 +723,6 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(rows_are_those_of_the_model);
+    test_remove_folder();
     return test_main_end();
 }
