@@ -255,7 +255,8 @@ def measure(given: argparse.Namespace) -> Iterable[dict[str, Any]]:
         calls = {name: call for name, one in found.items() if (call := one.sample(n)) is not None}
         missing = {name: f"no transitions of {n} steps" for name in found if name not in calls}
         yield case_of(f"draw {BATCH} transitions, n = {n}", calls, absent | missing, given)
-    print("\nbytes a transition: " + ", ".join(f"{name} {one.bytes / (LANES * kept):.1f}" for name, one in found.items()))
+    sizes = (f"{name} {one.bytes / (LANES * kept):.1f}" for name, one in found.items())
+    print("\nbytes a transition: " + ", ".join(sizes))
 
 
 def main(arguments: list[str]) -> None:
