@@ -225,6 +225,35 @@ TEST(settings_that_do_not_go_together_are_refused)
     gpur_device_close(device);
 }
 
+/* A row takes hardly more than one observation and an action: at most 1.05 times these and 16 bytes. */
+TEST(a_row_takes_little_more_than_an_observation_and_an_action)
+{
+    static const gpur_field sizes[][6] = {
+        {{"obs", GPUR_FLOAT32, {97}}, {"next_obs", GPUR_FLOAT32, {97}}, {"action", GPUR_FLOAT32, {29}}},
+        {{"obs", GPUR_UINT8, {64, 58}}, {"next_obs", GPUR_UINT8, {64, 58}}, {"action", GPUR_INT32, {0}}},
+    };
+    static const int64_t wanted[] = {97 * 4 + 29 * 4 + 16, 64 * 58 + 4 + 16};
+    gpur_device *const device = test_device();
+    for (int i = 0; i < 2; i++) {
+        gpur_field all[6];
+        gpur_replay_config config = config_of();
+        gpur_replay_plan plan = {.size = sizeof plan};
+        gpur_replay *replay = NULL;
+        memcpy(all, sizes[i], sizeof all);
+        memcpy(all + 3, fields + REWARD, 3 * sizeof *all);
+        config.fields = all, config.field_count = 6;
+        config.lanes = 256, config.lane_steps = 128, config.max_batch = 256;
+        CHECK_OK(gpur_replay_plan_bytes(&config, &plan));
+        const int64_t before = test_memory_used(device), rows = config.lanes * config.lane_steps;
+        CHECK_OK(gpur_replay_create(device, &config, &replay));
+        const int64_t held = test_memory_used(device) - before;
+        CHECK((double)plan.device_bytes <= 1.05 * (double)(rows * wanted[i]));
+        CHECK((double)held <= 1.05 * (double)(rows * wanted[i]));
+        gpur_replay_destroy(replay);
+    }
+    gpur_device_close(device);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -232,5 +261,6 @@ int main(int argc, char **argv)
     RUN(a_loop_draws_by_priority_and_updates);
     RUN(what_lanes_cannot_do_is_refused);
     RUN(settings_that_do_not_go_together_are_refused);
+    RUN(a_row_takes_little_more_than_an_observation_and_an_action);
     return test_main_end();
 }
