@@ -42,10 +42,10 @@ extern "C" {
  *
  *   fields  (field_count) device arrays (lanes, ...), contiguous, in the order of the schema: the observation that the
  *           step began with, the action, the reward, and so on. The array of a field next_x has the final observations
- *           of lanes whose episode has ended with this step, and is read for these alone; NULL: there are none, as with
- *           GPUR_AUTORESET_NEXT_STEP. In the other modes the next step begins with the first observation of the new
- *           episode. With GPUR_AUTORESET_NEXT_STEP it begins with the last observation of the old one, and resets: its
- *           action, reward and flags are ignored, and it is no transition
+ *           of lanes whose episode has ended with this step, and is read for these alone; NULL for all of these
+ *           fields: there are none, as with GPUR_AUTORESET_NEXT_STEP. In the other modes the next step begins with
+ *           the first observation of the new episode. With GPUR_AUTORESET_NEXT_STEP it begins with the last
+ *           observation of the old one, and resets: its action, reward and flags are ignored, and it is no transition
  *   stream  see above
  *
  *   GPUR_INVALID_ARGUMENT  NULL, a final observation with GPUR_AUTORESET_NEXT_STEP, an array that is not in the memory

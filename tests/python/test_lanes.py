@@ -132,6 +132,10 @@ def test_other_pairs_are_stored_once_too():
         buffer.add(obs=np.full((1, 2), t, np.float32), critic_obs=np.full((1, 4), t, np.float16),
                    action=np.zeros(1, np.int32), reward=np.zeros(1, np.float32), terminated=np.array([t == 1]),
                    final_obs=np.full((1, 2), 50, np.float32), final_critic_obs=np.full((1, 4), 60, np.float16))
+    with pytest.raises(TypeError, match="final_critic_obs is missing and final_obs is given"):
+        buffer.add(obs=np.zeros((1, 2), np.float32), critic_obs=np.zeros((1, 4), np.float16),
+                   action=np.zeros(1, np.int32), reward=np.zeros(1, np.float32), terminated=np.array([True]),
+                   final_obs=np.full((1, 2), 50, np.float32))
     batch = buffer.gather(np.arange(3))
     assert batch["next_critic_obs"][:, 0].tolist() == [1, 60, 3] and batch["next_obs"][:, 0].tolist() == [1, 50, 3]
 

@@ -211,6 +211,11 @@ class LaneBuffer(Handle):
             if arrays[at] is None and name not in self._may_miss:
                 raise TypeError(f"{name} is missing; `add` needs "
                                 f"{', '.join(name for name in self._order if name not in self._may_miss)}")
+        missing = [name for name in self._finals if arrays[self._order[name]] is None]
+        if missing and len(missing) < len(self._finals):
+            given = next(name for name in self._finals if name not in missing)
+            raise TypeError(f"{missing[0]} is missing and {given} is given; `add` needs all of "
+                            f"{', '.join(self._finals)}, or none")
         return arrays
 
     def _add_now(self, arrays: list[Any], stream: Any) -> None:

@@ -70,6 +70,19 @@ static gpur_status add(const lane_work *work, gpur_stream *stream)
     return gpur_lane_store_add(&work->replay->lanes, stream, work->fields);
 }
 
+/* A row whose final observation was given has those of all pairs. */
+static gpur_status check_finals(const gpur_replay *replay, const void *const *fields)
+{
+    const char *given = NULL, *missing = NULL;
+    for (int32_t i = 0; i < replay->schema.count; i++)
+        if (gpur_lane_store_is_next(&replay->lanes, i))
+            *(fields[i] ? &given : &missing) = replay->schema.fields[i].name;
+    GPUR_REQUIRE(!given || !missing,
+                 "\"%s\" is NULL and \"%s\" is given; the final observations of all pairs must be given, or of none",
+                 missing, given);
+    return GPUR_OK;
+}
+
 gpur_status gpur_replay_add_lanes(gpur_replay *replay, const void *const *fields, void *native)
 {
     GPUR_TRY(check(replay));
@@ -86,6 +99,7 @@ gpur_status gpur_replay_add_lanes(gpur_replay *replay, const void *const *fields
         if (fields[i])
             GPUR_TRY(check_array(replay, fields[i], name));
     }
+    GPUR_TRY(check_finals(replay, fields));
     const lane_work work = {.replay = replay, .fields = fields};
     return enqueue(&work, add, native);
 }

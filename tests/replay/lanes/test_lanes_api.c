@@ -195,6 +195,26 @@ TEST(what_lanes_cannot_do_is_refused)
     close_replay();
 }
 
+TEST(final_observations_of_some_pairs_alone_are_refused)
+{
+    static const gpur_field two[] = {
+        {"obs", GPUR_FLOAT32, {3}},    {"next_obs", GPUR_FLOAT32, {3}}, {"a", GPUR_FLOAT32, {3}},
+        {"next_a", GPUR_FLOAT32, {3}}, {"reward", GPUR_FLOAT32, {0}},   {"terminated", GPUR_BOOL, {0}},
+        {"truncated", GPUR_BOOL, {0}},
+    };
+    gpur_replay_config config = config_of();
+    const void *given[FIELDS];
+    config.fields = two;
+    open_replay(&config);
+    for (int32_t f = 0; f < FIELDS; f++)
+        given[f] = f == 3 ? NULL : w.arrays[f];
+    CHECK_REFUSED(gpur_replay_add_lanes(w.replay, given, NULL), "\"next_a\" is NULL and \"next_obs\" is given");
+    CHECK_EQUAL(stats_of().steps, 0);
+    given[1] = NULL;
+    CHECK_OK(gpur_replay_add_lanes(w.replay, given, NULL));
+    close_replay();
+}
+
 TEST(settings_that_do_not_go_together_are_refused)
 {
     gpur_device *const device = test_device();
@@ -260,6 +280,7 @@ int main(int argc, char **argv)
     RUN(a_loop_adds_and_draws);
     RUN(a_loop_draws_by_priority_and_updates);
     RUN(what_lanes_cannot_do_is_refused);
+    RUN(final_observations_of_some_pairs_alone_are_refused);
     RUN(settings_that_do_not_go_together_are_refused);
     RUN(a_row_takes_little_more_than_an_observation_and_an_action);
     return test_main_end();
