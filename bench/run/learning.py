@@ -26,8 +26,9 @@ Experiments, --experiment NAME:
                 the loss of "vrc-2021-small", in CartPole over 16 seeds. Q values there are up to 100, for which an
                 error bound of 0.025 leaves no lambda above 0. One of 10 was chosen after runs of seeds 101 and 102 by
                 0.1, 1, 10 and 100; the squared errors of DQN were added after the other runs.
-    ape-x       "apex-dqn-small" with eight actors, each a process, over eight seeds: as it is; with the largest
-                priority so far as the initial one; with uniform draws; and with 100 kills of actors at random moments.
+    ape-x       "apex-dqn-small" with eight actors, each a process, and the learning rate 2.5e-4, over eight seeds: as
+                it is; with the largest priority so far as the initial one; with uniform draws; and with 100 kills of
+                actors at random moments.
                 Episodes are those of the actor with the smallest epsilon. There are few of them in Freeway, whose
                 episodes have 2,500 steps: there the last network is evaluated, too.
     ape-x-rates "apex-dqn-small" with eight actors, in threads, by priority with beta 1 and by uniform draws, each at
@@ -35,7 +36,7 @@ Experiments, --experiment NAME:
                 both games: that with the larger mean of all returns, of the last episodes and evaluated, each divided
                 by the largest mean in its game. Seeds 4 to 11 then compare the two. Episodes are those of the actor
                 with the smallest epsilon, and the last network is evaluated in both games.
-    ape-x-age   "apex-dqn-small" with 64 actors and with eight, in threads, over 200,000 steps and four seeds: the age
+    ape-x-age   The same with 64 actors and with eight, in threads, over 200,000 steps and four seeds: the age
                 of the weights that acted, in train steps, as the median over a run's rows of rates.csv since training
                 began, and the returns as above.
     apex-dpg    "apex-dpg-small" with two actors in pendulum swing-up, and Stable-Baselines3's DDPG and TD3 with the
@@ -88,7 +89,7 @@ from typing import Any, NamedTuple
 PEER = "Stable-Baselines3"
 _SMALL = ["--preset", "fast-dqn-small"]
 APEX_ACTORS = 8
-_APEX = ["--preset", "apex-dqn-small", "--actors", str(APEX_ACTORS), "--processes", "1"]
+_APEX = ["--preset", "apex-dqn-small", "--actors", str(APEX_ACTORS), "--processes", "1", "--learning-rate", "2.5e-4"]
 KILLED, KILLS = "100 kills", 100
 PEER_A2C, AGENTS = "Stable-Baselines3's A2C", 16
 PEER_DDPG, PEER_TD3 = "Stable-Baselines3's DDPG", "Stable-Baselines3's TD3"
@@ -100,7 +101,7 @@ _BOTH = [*_SMALL, "--num-envs", "8", "--concurrent", "1", "--synchronized", "1"]
 _STANDARD = [*_SMALL, "--num-envs", "1", "--concurrent", "0", "--synchronized", "0"]
 _THREADS = ["--preset", "apex-dqn-small", "--processes", "0"]
 _RATES = {f"{kind}, {rate}": [*_THREADS, "--actors", str(APEX_ACTORS), *options, "--learning-rate", rate]
-          for kind, options in (("priorities", ["--beta", "1"]), ("uniform", ["--prioritized", "0"]))
+          for kind, options in (("priorities", []), ("uniform", ["--prioritized", "0"]))
           for rate in ("2.5e-4", "1e-3")}
 _EVALUATED = {"MinAtar/Breakout": 300, "MinAtar/Freeway": 30}
 
@@ -158,7 +159,8 @@ EXPERIMENTS = {
         ("MinAtar/Breakout", "MinAtar/Freeway"), _RATES, "", (1, 2, 3), tuple(range(4, 12)),
         {"steps": 200_000, "eval_episodes": _EVALUATED}, kinds=("priorities", "uniform"), has_random=False),
     "ape-x-age": Experiment(
-        ("MinAtar/Breakout",), {f"{actors} actors": [*_THREADS, "--actors", str(actors)] for actors in (64, 8)},
+        ("MinAtar/Breakout",), {f"{actors} actors": [*_THREADS, "--actors", str(actors), "--learning-rate", "2.5e-4"]
+                                for actors in (64, 8)},
         "8 actors", (), (1, 2, 3, 4), {"steps": 200_000, "eval_episodes": _EVALUATED}, has_random=False),
     "apex-dpg": Experiment(
         ("dm_control/pendulum-swingup",), {"Ape-X DPG": _DPG, PEER_DDPG: [], PEER_TD3: []}, PEER_TD3, (),
@@ -229,15 +231,6 @@ def _value(text: str) -> Any:
     return text
 
 
-def _train_by_package(given: list[str]) -> None:
-    """The same by the package: its programs have no options for the learner's loss and beta."""
-    import gpureplay
-
-    settings = {name[2:].replace("-", "_"): _value(value) for name, value in zip(given[::2], given[1::2])}
-    agent = {name: settings.pop(name) for name in ("loss", "beta") if name in settings}
-    gpureplay.train(agent=agent, progress=False, **settings)
-
-
 def _rows(file: Path) -> list[dict[str, str]]:
     if not file.exists():
         return []
@@ -269,10 +262,7 @@ def _run_apex(train: str, out: Path, options: list[str], system: str, game: str,
              "--device", "cpu", "--threads", "1", "--checkpoint", "0", "--eval-period", "0",
              "--eval-episodes", str(s["eval_episodes"][game] if evaluates else 0)]
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
-    if "--beta" in options:
-        _train_by_package(given)
-    else:
-        _train_apex([train, *given, "--quiet"], folder, seed if system == KILLED else None)
+    _train_apex([train, *given, "--quiet"], folder, seed if system == KILLED else None)
     greediest = [row for row in _rows(folder / "episodes.csv") if int(row["actor"]) == actors - 1]
     ends = [row for row in _rows(folder / "actors.csv") if row["event"] == "ended" and row["asked"] == "0"]
     rates = _rows(folder / "rates.csv")
@@ -282,6 +272,14 @@ def _run_apex(train: str, out: Path, options: list[str], system: str, game: str,
             "lost_blocks": sum(int(row["lost_blocks"]) for row in ends),
             "lost_rows": sum(int(row["lost_rows"]) for row in ends), "seconds": float(rates[-1]["seconds"]),
             "age": statistics.median(ages), **evaluated}
+
+
+def _train_by_package(given: list[str]) -> None:
+    """The same by the package: its programs have no option for the learner's loss."""
+    import gpureplay
+
+    settings = {name[2:].replace("-", "_"): _value(value) for name, value in zip(given[::2], given[1::2])}
+    gpureplay.train(agent={"loss": settings.pop("loss")}, progress=False, **settings)
 
 
 def _train_apex(command: list[str], folder: Path, kills: int | None) -> None:

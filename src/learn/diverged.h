@@ -12,7 +12,7 @@ typedef struct gpur_divergence {
     int64_t step;         /* the train step that spoiled the network, as far as known */
     double loss;          /* of that step, as the next three */
     double mean_value;    /* the mean Q, or of an actor-critic the mean value */
-    double gradient_norm; /* if these three are finite, it was seen by a weight, which is not */
+    double gradient_norm; /* if these three are finite, a check of the weights found the divergence */
     double learning_rate;
     double loss_before; /* the last one before that was finite; NaN: not known */
     const gpur_optimizer_config *optimizer;

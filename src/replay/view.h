@@ -32,12 +32,12 @@ typedef struct gpur_action_limit {
     struct gpur_action_limit *next;
 } gpur_action_limit;
 
-/* From now on, until `limit`, which is all zeros, is given back, actions that come from host memory must be such. Of
- * several learners the one with the fewest counts. GPUR_INVALID_ARGUMENT: with GPUR_UNIT_ACTIONS the replay has others;
- * nothing is limited then. This publishes what was appended. */
+/* Actions from host memory must be such from now on, until gpur_replay_free_actions is called with `limit`, which must
+ * be all zeros here. Of several learners the one with the fewest counts. GPUR_INVALID_ARGUMENT: with GPUR_UNIT_ACTIONS
+ * the replay has others; nothing is limited then. This publishes what was appended. */
 gpur_status gpur_replay_limit_actions(gpur_replay *replay, gpur_action_limit *limit, int32_t actions);
 
-/* The learner of this limit goes. One that is in no list changes nothing. */
+/* Ends this limit. A limit that is in no list is left as it is. */
 void gpur_replay_free_actions(gpur_replay *replay, gpur_action_limit *limit);
 int32_t gpur_replay_links(const gpur_replay *replay); /* frame links of one row; 0: GPUR_LAYOUT_ROWS */
 

@@ -496,6 +496,16 @@ def test_an_actor_critic_goes_on_after_an_infinite_loss_of_which_its_weights_kno
         learner.policy()
 
 
+@pytest.mark.parametrize("dual", [False, True])
+def test_an_infinite_gradient_of_the_value_spoils_an_actor_critic(dual):
+    with gpureplay.ActorCritic(((3,), "float32"), 2, trunk=[4], device="cpu", clip_norm=0, value_coefficient=1e8,
+                               dual_optimizer=dual) as learner:
+        with pytest.raises(gpureplay.InvalidArgument, match=r"after train step 1 .*\(gradient norm is inf\)"):
+            learner.train(np.ones((4, 3), np.float32), [0] * 4, np.full(4, 1e14, np.float32))
+        with pytest.raises(gpureplay.InvalidArgument, match="the learner has diverged"):
+            learner.train(np.ones((4, 3), np.float32), [0] * 4, np.ones(4, np.float32))
+
+
 @pytest.mark.parametrize("network", ["actor", "critic"])
 def test_of_two_networks_the_one_that_has_diverged_is_named(network):
     """The loss before is that of this network: of the actor minus the mean Q, of the critic a square."""

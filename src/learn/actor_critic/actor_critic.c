@@ -206,15 +206,25 @@ gpur_status gpur_actor_critic_check_finite(const gpur_actor_critic *learner)
     return learner->divergence.step == 0 ? GPUR_OK : gpur_diverged(&learner->divergence);
 }
 
+/* The state of the first optimizer whose gradient has spoiled the weights; NULL: of none. */
+static const gpur_train_state *spoiled_state(const gpur_actor_critic *learner)
+{
+    for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++)
+        if (learner->gradient.host_state[i].diverged_at > 0)
+            return &learner->gradient.host_state[i];
+    return NULL;
+}
+
 /* The rule is that of finish_step, which has judged the gradient. It has seen no values. */
 gpur_status gpur_actor_critic_judge(gpur_actor_critic *learner, const gpur_actor_critic_losses *losses)
 {
     const double loss = losses->policy + (double)learner->config.value_coefficient * losses->value;
-    if (learner->gradient.host_state->diverged_at > 0 || !isfinite(losses->mean_value)) {
+    const gpur_train_state *const spoiled = spoiled_state(learner);
+    if (spoiled || !isfinite(losses->mean_value)) {
         learner->divergence = divergence_of(learner, losses->step);
         learner->divergence.loss = loss;
         learner->divergence.mean_value = losses->mean_value;
-        learner->divergence.gradient_norm = losses->gradient_norm;
+        learner->divergence.gradient_norm = spoiled ? (double)spoiled->gradient_norm : losses->gradient_norm;
     } else if (isfinite(loss)) {
         atomic_store(&learner->finite_loss, loss);
     }
@@ -292,7 +302,9 @@ static gpur_status enqueue_apply(gpur_actor_critic *learner, float *const gradie
         optimizer.gradient = gradients[i];
         GPUR_TRY(gpur_optimizer_step(&optimizer, g->stream, &results));
     }
-    return gpur_copy(g->stream, g->host_state, g->state, sizeof *g->host_state);
+    for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++)
+        GPUR_TRY(gpur_copy(g->stream, g->host_state + i, learner->optimizers[i].state, sizeof *g->host_state));
+    return GPUR_OK;
 }
 
 gpur_status gpur_actor_critic_apply(gpur_actor_critic *learner, float *const gradients[2],

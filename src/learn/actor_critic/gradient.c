@@ -50,7 +50,7 @@ static gpur_status open_pinned(gpur_gradient *g)
         gpur_arena arena = {g->pinned, 0};
         g->host_upload = gpur_arena_alloc(&arena, layout_of(g, g->config->max_batch).bytes);
         g->host_results = gpur_arena_alloc(&arena, results_bytes(g));
-        g->host_state = gpur_arena_alloc(&arena, sizeof *g->host_state);
+        g->host_state = gpur_arena_alloc(&arena, 2 * sizeof *g->host_state);
         if (!placing)
             GPUR_TRY(gpur_pinned_alloc(g->device, arena.used, "the batches of an actor-critic", &g->pinned));
     }
@@ -238,6 +238,8 @@ static gpur_status enqueue(gpur_gradient *g, const gpur_batch_size *size, const 
     GPUR_TRY(upload(g, size, batch));
     GPUR_TRY(gpur_graph_launch(size->graph, g->stream, 1));
     GPUR_TRY(gpur_copy(g->stream, g->host_results, g->results, bytes));
+    if (g->optimizer[1])
+        GPUR_TRY(gpur_copy(g->stream, g->host_state + 1, g->optimizer[1]->state, sizeof *g->host_state));
     return gpur_copy(g->stream, g->host_state, g->state, sizeof *g->host_state);
 }
 

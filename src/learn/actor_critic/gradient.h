@@ -41,7 +41,7 @@ typedef struct gpur_gradient {
     float *x;                      /* (max_batch, features) the network's input, if it is converted */
     unsigned char *upload, *host_upload; /* device and pinned: count, actions, returns, observations */
     float *results, *host_results;       /* device and pinned: (GPUR_ROW_RESULTS, size) */
-    gpur_train_state *host_state;        /* pinned: (1) */
+    gpur_train_state *host_state;        /* pinned: (2) of each optimizer after the last step */
     void *workspace;
     void *pinned;
 } gpur_gradient;
@@ -61,6 +61,6 @@ gpur_status gpur_gradient_start(gpur_gradient *gradient);
 gpur_status gpur_gradient_check(const gpur_gradient *gradient, const gpur_actor_critic_batch *batch);
 
 /* Computes a batch's gradient and applies it by the optimizers, if there are any. Waits. `losses`: all members except
- * step and those of the optimizer; host_state is that of the first optimizer. */
+ * step and those of the optimizer, which are in host_state. */
 gpur_status gpur_gradient_run(gpur_gradient *gradient, const gpur_actor_critic_batch *batch,
                               gpur_actor_critic_losses *losses);
