@@ -12,6 +12,7 @@ import gpureplay
 import gymnasium
 import numpy as np
 import pytest
+from gpureplay import _inputs
 from support import FORMS, TRANSITION, CudaDlpack, CudaInterface, block
 
 # Accepted forms. Each arrives with the same numbers.
@@ -583,6 +584,31 @@ def test_every_pair_of_a_schema_counts_but_numbers_and_parts_of_a_trajectory_do_
         assert len(buffer) == 11
         with pytest.raises(ValueError, match="state and next_state are the same memory"):
             buffer.add(state=states[:1], next_state=states[:1])
+
+
+def test_the_search_for_one_memory_looks_at_each_row_of_a_list_once(monkeypatch):
+    looks, count = [], 400
+
+    class Pair(_inputs._Pair):
+        @property
+        def row(self):
+            looks.append(self[1])
+            return self[1]
+
+    monkeypatch.setattr(_inputs, "_Pair", Pair)
+    rest = {"action": np.zeros(count, int), "reward": np.zeros(count), "terminated": np.zeros(count, bool)}
+
+    def arrays():
+        return [np.zeros(2, np.float32) for _ in range(count)]
+
+    with gpureplay.ReplayBuffer(2000, STEP, device="cpu") as buffer:
+        obs, next_obs = arrays(), arrays()
+        buffer.extend(obs=obs, next_obs=next_obs, **rest)
+        with pytest.raises(ValueError, match="same memory in row 7, so"):
+            buffer.extend(obs=obs, next_obs=[*next_obs[:7], *obs[7:9], *next_obs[9:]], **rest)
+    with gpureplay.ReplayBuffer(2000, STEP, device="cpu", num_envs=count, autoreset="disabled") as buffer:
+        buffer.add(obs=arrays(), next_obs=arrays(), **rest)
+    assert count <= len(looks) <= 20 * count
 
 
 def test_a_vector_that_shows_one_array_is_refused_and_the_advice_helps():

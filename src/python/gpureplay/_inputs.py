@@ -440,9 +440,12 @@ def _memory_refusal(root: str, values: Mapping[str, Any], where: str) -> ValueEr
 
 
 def _refuse_whole(root: str, values: Mapping[str, Any], pairs: list[_Pair]) -> None:
+    own = {pair.row for pair in pairs if pair.place is None}  # rows with numbers that are not the same memory
+    if not pairs or None in own:
+        return
     rows: list[Any] = sorted({pair.row for pair in pairs if pair.row is not None})
     for row in rows or [None]:
-        if pairs and all(pair.place is not None for pair in pairs if pair.row in (row, None)):
+        if row not in own:
             of_row = "" if row is None else f" in row {row}"
             raise _memory_refusal(root, values, f"{of_row}, so that both have what was written there last")
 
