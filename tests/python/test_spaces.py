@@ -302,6 +302,20 @@ def test_an_observation_outside_of_its_space_ends_the_training(space, wrong):
         gpureplay.train(lambda lane: Lies(space), **SMALL)
 
 
+@pytest.mark.parametrize("kind", [tuple, list, np.array])
+def test_an_observation_of_a_tuple_may_be_what_gymnasium_takes_for_one(kind):
+    class Given(Shows):
+        def show(self):
+            obs = kind(super().show())
+            assert self.observation_space.contains(obs)
+            return obs
+
+    env = Given(FLATTENED["Tuple"])
+    result = gpureplay.train(lambda lane: env, **{**SMALL, "num_envs": 1, "eval_episodes": 0, "eval_period": None})
+    shown = np.stack([flat(env.observation_space, one) for one in env.shown[:7]])
+    assert np.array_equal(np.asarray(result.buffer.gather(range(7)).obs), shown)
+
+
 @pytest.mark.parametrize("space, wrong, text", [
     (FLATTENED["Dict"], {"image": np.zeros((3, 3, 2), np.uint8)}, "^the observation has no 'at'; it must have "),
     (FLATTENED["Dict"], {}, "^the observation has no '"),

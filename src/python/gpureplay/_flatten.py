@@ -42,7 +42,8 @@ def _refuse_others(space: Any, obs: Any, place: str = "") -> None:
     if kind not in ("Tuple", "Dict"):
         return
     keys = [key for key, _ in parts_of(space)]
-    if not isinstance(obs, Mapping if kind == "Dict" else (tuple, list)):
+    is_array = isinstance(obs, np.ndarray) and obs.ndim > 0  # Gymnasium's Tuple has arrays, too
+    if not (isinstance(obs, Mapping) if kind == "Dict" else isinstance(obs, (tuple, list)) or is_array):
         raise ValueError(f"{name} is {obs!r}; it must be a {kind.lower()}, as its space is {space}")
     if kind == "Tuple" and len(obs) != len(keys):
         raise ValueError(f"{name} has {len(obs)} parts; it must have {len(keys)}, as its space is {space}")
