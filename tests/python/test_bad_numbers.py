@@ -11,6 +11,8 @@ import pathlib
 import re
 import tempfile
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 
 import gpureplay
 import gymnasium
@@ -302,6 +304,36 @@ def test_a_reward_beyond_float32_is_said_as_it_is(name, check):
            "vector": gymnasium.vector.SyncVectorEnv([lambda: Env(), lambda: Env(reward=-1e39)])}[name]
     with pytest.raises(gpureplay.EnvError, match=r"reward has .*1e\+39.*; float32 holds"):
         gpureplay.train(env, **{**(GA3C_RUN if name == "GA3C" else DQN_RUN), "check_nan": check})
+
+
+def rewarding_vector(reward):
+    """Two environments whose rewards are an array of these; Gymnasium's own vectors give float64."""
+    class Vector(gymnasium.vector.SyncVectorEnv):
+        def step(self, actions):
+            obs, _, *rest = super().step(actions)
+            return obs, np.array([reward] * 2), *rest
+
+    return Vector([Env, Env])
+
+
+@pytest.mark.parametrize("name", ["Env", "vector", "GA3C"])
+@pytest.mark.parametrize("reward", [2**25, 2**40 + 1, 10**20, Fraction(1, 2), Decimal("0.25"), np.uint8(3), True])
+def test_a_reward_of_any_number_that_float_takes_is_rounded(name, reward):
+    wanted, settings = np.float32(float(reward)), {"steps": 80, "progress": False, "eval_episodes": 0, "device": "cpu"}
+    if name == "GA3C":
+        result = gpureplay.train(lambda lane: Env(reward=reward, after=3), **settings, **GA3C_RUN)
+        assert np.isclose(result.episodes["return"], 4 + float(wanted), rtol=1e-6).any()
+        return
+    env = rewarding_vector(reward) if name == "vector" else lambda lane: Env(reward=reward, after=3)
+    result = gpureplay.train(env, **settings, **DQN_RUN)
+    assert wanted in np.asarray(result.buffer.gather(range(20)).reward)
+
+
+@pytest.mark.parametrize("name", ["Env", "vector"])
+def test_a_reward_that_is_no_number_is_said_as_that(name):
+    env = rewarding_vector(None) if name == "vector" else lambda lane: Env(reward=None)
+    with pytest.raises(gpureplay.EnvError, match="reward is object; it must be float32"):
+        gpureplay.train(env, steps=60, progress=False, eval_episodes=0, device="cpu", **DQN_RUN)
 
 
 # Learners whose numbers are no longer finite.

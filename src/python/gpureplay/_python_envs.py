@@ -138,7 +138,18 @@ def _reward(reward: Any) -> float:
     array = np.asarray(reward)
     if array.size != 1:
         raise ValueError(f"the reward is {reward}, of shape {array.shape}; it must be one number")
-    return float(convert(array.reshape(()), _REWARD))
+    return float(_rounded(array.reshape(())))
+
+
+def _rounded(rewards: np.ndarray) -> np.ndarray:
+    """As float32. Integers, which it may not hold exactly, are rounded, and so is what else Python's float() takes, as
+    a Fraction. ValueError: one is too large for a float32."""
+    if rewards.dtype.kind in "iu":
+        rewards = rewards.astype(np.float64)
+    elif rewards.dtype.kind == "O":
+        with contextlib.suppress(TypeError):  # no number: `convert` refuses it
+            rewards = np.array([float(one) for one in rewards.flat]).reshape(rewards.shape)
+    return convert(rewards, _REWARD)
 
 
 # Tables of functions.
@@ -412,7 +423,7 @@ class PythonVector(_PythonType):
         self._memory["next_obs"].at(result.next_obs)[...] = self._observations(obs)
         for name, values in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):
             column = self._column(name, values)
-            self._memory[name].at(getattr(result, name))[...] = convert(column, _REWARD) if name == "reward" else column
+            self._memory[name].at(getattr(result, name))[...] = _rounded(column) if name == "reward" else column
         ended = np.flatnonzero(np.logical_or(terminated, truncated).reshape(-1))
         if self._mode == "same_step" and ended.size:
             final = self._memory["final_obs"].at(result.final_obs)
