@@ -58,7 +58,7 @@ def system_of(preset: Value) -> System:
 
 def refuse_unknown_preset(preset: Value) -> None:
     """None is a preset by the environment."""
-    if preset is not None and preset not in PRESETS:
+    if preset is not None and (not isinstance(preset, str) or preset not in PRESETS):
         *names, last = PRESETS
         raise InvalidArgument(f"--preset is {preset}; it must be {', '.join(names)} or {last}")
 
