@@ -644,6 +644,20 @@ def test_a_policy_is_opened_from_a_run_alone(name, tmp_path):
 
 
 @needs_files
+@pytest.mark.parametrize("text", ['{"model_type": "other"}', "[1]", "{", "\xff", '{"environment": "CartPole-v1"}'])
+def test_a_config_of_another_program_beside_a_learner_is_not_read(text, tmp_path):
+    with gpureplay.ReplayBuffer(100, spaces.Box(-9, 9, (4,)), spaces.Discrete(3), device="cpu") as buffer:
+        agent = gpureplay.DQN(buffer, trunk=[8])
+        agent.save(tmp_path / "learner.safetensors")
+        (tmp_path / "config.json").write_bytes(text.encode("latin-1"))
+        obs = np.random.default_rng(1).normal(size=(7, 4)).astype("f4")
+        with gpureplay.Policy.open(tmp_path / "learner.safetensors", device="cpu") as policy:
+            assert np.array_equal(policy.q_values(obs), agent.q_values(obs))
+    with pytest.raises(gpureplay.FileError, match="config.json is not that of a run: .* open the file learner.safet"):
+        gpureplay.Policy.open(tmp_path, device="cpu")
+
+
+@needs_files
 def test_a_policy_is_opened_from_each_kind_of_file(tmp_path):
     obs = np.random.default_rng(1).normal(size=(7, 4)).astype("f4")
     box = spaces.Box(-9, 9, (4,))

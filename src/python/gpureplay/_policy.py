@@ -20,7 +20,7 @@ from ._flatten import Translation, reading_of, translation_of
 from ._handle import Handle, Progress, call_with_file, encoded_path, note_library_threads
 from ._inputs import address_of, column, flag, integer, read_observations
 from ._learner import DQN, Learner
-from ._library import InvalidArgument, lib
+from ._library import FileError, InvalidArgument, lib
 from ._schema import NUMPY, Field, shape_of, to_c
 
 if TYPE_CHECKING:
@@ -58,14 +58,31 @@ class PolicyStats(NamedTuple):
     pinned_bytes: int
 
 
-def _settings_of_run(path: Path) -> Path | None:
-    """The config.json of the run of which this is the folder, its checkpoint, or the learner's file in one of them."""
+def _environment_of_run(path: Path) -> dict[str, Any] | None:
+    """What config.json says of the environment of the run of which this is the folder, its checkpoint, or the learner's
+    file in one of them. None: there is no config.json, or beside the file one of another program. FileError: the folder
+    has one of another program, or it is damaged."""
     folder = path if path.is_dir() else path.parent if path.name == "learner.safetensors" else None
     if folder is None:
         return None
     folder = Path(os.path.abspath(folder))
     folders = (folder, folder.parent) if folder.name == "checkpoint" else (folder,)
-    return next((found for found in (one / "config.json" for one in folders) if found.is_file()), None)
+    others = []
+    for file in (one / "config.json" for one in folders):
+        if not file.is_file():
+            continue
+        try:
+            config = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            config = None
+        found = config.get("environment") if isinstance(config, dict) else None
+        if isinstance(found, dict):
+            return found
+        others.append(file)
+    if others and path.is_dir():
+        raise FileError(f"{others[0]} is not that of a run: it does not say what the environment is; open the file "
+                        "learner.safetensors in place of the folder, and give it what the network reads")
+    return None
 
 
 class Policy(Handle):
@@ -122,30 +139,32 @@ class Policy(Handle):
 
         From the folder of a run, or from the learner.safetensors in it or in its checkpoint, the policy takes
         observations as the environment gives them, and gives the actions that it takes: config.json of the run says
-        what these are. From any other file it takes what the network reads, which of discrete and composed spaces are
-        flattened observations, and its actions count from 0, or are vectors of numbers of -1 to 1.
+        what these are. From any other file, and from one beside a config.json of another program, it takes what the
+        network reads, which of discrete and composed spaces are flattened observations, and its actions count from 0,
+        or are vectors of numbers of -1 to 1.
 
         options: max_batch, streams, seed, math, deterministic, as for the constructor.
 
-        FileError: there is no such file, or it does not describe its network: it is of another program, or of this one
-        before files did. Then make the policy with the settings of its network, and `load` the file."""
+        FileError: there is no such file, or the folder's config.json is not that of a run; or the file does not
+        describe its network: it is of another program, or of this one before files did. Then make the policy with the
+        settings of its network, and `load` the file."""
         unknown = options.keys() - {"max_batch", "streams", "seed", "math", "deterministic"}
         if unknown:
             raise TypeError(f"{sorted(unknown)[0]!r} is no option of Policy.open, which reads the network from the "
                             "file; they are max_batch, streams, seed, math and deterministic")
         policy = cls.__new__(cls)
         policy.check_nan, policy.device = flag("check_nan", check_nan), as_device(device)
-        config = policy_config(None, options)
+        config, encoded = policy_config(None, options), encoded_path(path)
+        environment = _environment_of_run(Path(os.fsdecode(path)))
         note_library_threads()
-        create = functools.partial(policy.device._call, lib.gpur_policy_open, encoded_path(path),
+        create = functools.partial(policy.device._call, lib.gpur_policy_open, encoded,
                                    ctypes.addressof(config))
         Handle.__init__(policy, create, lib.gpur_policy_destroy)
         policy._call(lib.gpur_policy_get_config, ctypes.addressof(config))
         policy._config, policy._num_actions = config, config.network.num_actions
         policy._obs = Field("obs", shape_of(config.obs), NUMPY[config.obs.dtype])
-        settings = _settings_of_run(Path(os.fsdecode(path)))
-        if settings is not None:
-            policy._translation = translation_of(json.loads(settings.read_text(encoding="utf-8"))["environment"])
+        if environment is not None:
+            policy._translation = translation_of(environment)
         return policy
 
     @classmethod
