@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Lanes in large: a million rows of 16 to 65,536 lanes, each read back and compared with what a pass over all
+ * steps says, for n from 1 to 10 and each convention of resets. */
+#include "gpureplay/lanes.h"
+#include "support/replay_fixture.h"
+#include "test.h"
+
+#include <stdlib.h>
+
+enum { ROWS = IN_RACE_CHECK ? 1 << 14 : 1 << 20, BATCH = 1 << 16, EXTRA = 5 };
+enum { OBS, NEXT_OBS, REWARD, TERMINATED, TRUNCATED, FIELDS };
+static const gpur_field fields[FIELDS] = {
+    {"obs", GPUR_INT64, {0}},       {"next_obs", GPUR_INT64, {0}}, {"reward", GPUR_FLOAT32, {0}},
+    {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}},
+};
+static const int64_t sizes[FIELDS] = {8, 8, 4, 1, 1};
+
+typedef struct setting {
+    int64_t lanes;
+    int32_t autoreset, n_step;
+} setting;
+
+static struct {
+    gpur_device *device;
+    gpur_replay *replay;
+    setting s;
+    int64_t steps, added; /* kept, and in all */
+    unsigned char *ends;  /* (added, lanes) 1: terminated, 2: truncated, 4: it reset its environment */
+    void *arrays[FIELDS]; /* device: a step, or a batch */
+    int64_t *ids, *id;    /* device */
+    float *discount;      /* device */
+    int32_t *count;       /* device */
+    unsigned char *host[FIELDS];
+    int64_t *host_id;
+    float *host_discount;
+    int32_t *host_count;
+} w;
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 31)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 29);
+}
+
+static float reward_of(int64_t id)
+{
+    return (float)(mix((uint64_t)id) % 17) - 8.0f;
+}
+
+/* An episode ends after a step with probability 1/64. */
+static unsigned char end_of(int64_t id)
+{
+    const uint64_t x = mix((uint64_t)id * 3 + 1);
+    return x % 64 != 0 ? 0 : (unsigned char)(1 + (x >> 8) % 3);
+}
+
+static int64_t id_of(int64_t t, int64_t lane)
+{
+    return t * w.s.lanes + lane;
+}
+
+/* What a pass over all steps knows of each: its ends, and which ones reset their environment. */
+static void make_ends(void)
+{
+    for (int64_t t = 0; t < w.added; t++)
+        for (int64_t lane = 0; lane < w.s.lanes; lane++) {
+            const int is_reset =
+                w.s.autoreset == GPUR_AUTORESET_NEXT_STEP && t > 0 && (w.ends[id_of(t - 1, lane)] & 3) != 0;
+            w.ends[id_of(t, lane)] = is_reset ? 4 : end_of(id_of(t, lane));
+        }
+}
+
+static int is_whole(int64_t t, int64_t lane)
+{
+    if (t < w.added - w.steps || t < 0 || t >= w.added || w.ends[id_of(t, lane)] == 4)
+        return 0;
+    return t + 1 < w.added || (w.ends[id_of(t, lane)] != 0 && w.s.autoreset != GPUR_AUTORESET_NEXT_STEP);
+}
+
+/* Values tell the id; a final observation is minus its own. */
+static void add(int64_t t)
+{
+    int64_t *const obs = (int64_t *)(void *)w.host[OBS], *const final = (int64_t *)(void *)w.host[NEXT_OBS];
+    float *const reward = (float *)(void *)w.host[REWARD];
+    const void *given[FIELDS];
+    for (int64_t lane = 0; lane < w.s.lanes; lane++) {
+        const int64_t id = id_of(t, lane);
+        obs[lane] = id, final[lane] = -1 - id, reward[lane] = reward_of(id);
+        w.host[TERMINATED][lane] = w.ends[id] & 1, w.host[TRUNCATED][lane] = w.ends[id] >> 1 & 1;
+    }
+    for (int f = 0; f < FIELDS; f++) {
+        CHECK_OK(gpur_device_copy(w.device, w.arrays[f], w.host[f], w.s.lanes * sizes[f]));
+        given[f] = f == NEXT_OBS && w.s.autoreset == GPUR_AUTORESET_NEXT_STEP ? NULL : w.arrays[f];
+    }
+    CHECK_OK(gpur_replay_add_lanes(w.replay, given, NULL));
+}
+
+/* Numbers of row b that are wrong. */
+static int wrong_in(int64_t b, int64_t id)
+{
+    const int64_t lane = id % w.s.lanes, next = ((const int64_t *)(const void *)w.host[NEXT_OBS])[b];
+    int64_t t = id / w.s.lanes;
+    double reward = 0.0, discount = 1.0;
+    int32_t count = 0;
+    if (!is_whole(t, lane))
+        return w.host_id[b] != -1 || w.host_count[b] != 0 || w.host_discount[b] != 0.0f;
+    for (;; t++) {
+        reward += discount * (double)reward_of(id_of(t, lane));
+        discount *= (double)0.9f;
+        count++;
+        if (count == w.s.n_step || (w.ends[id_of(t, lane)] & 3) != 0 || !is_whole(t + 1, lane))
+            break;
+    }
+    const unsigned char end = w.ends[id_of(t, lane)];
+    const int64_t after =
+        end != 0 && w.s.autoreset != GPUR_AUTORESET_NEXT_STEP ? -1 - id_of(t, lane) : id_of(t + 1, lane);
+    return w.host_id[b] != id || ((const int64_t *)(const void *)w.host[OBS])[b] != id || next != after ||
+           ((const float *)(const void *)w.host[REWARD])[b] != (float)reward || w.host_count[b] != count ||
+           w.host_discount[b] != ((end & 1) != 0 ? 0.0f : (float)discount) || w.host[TERMINATED][b] != (end & 1) ||
+           w.host[TRUNCATED][b] != (end >> 1 & 1);
+}
+
+static void read_back(int64_t count, gpur_lane_draw *draw)
+{
+    draw->count = count;
+    CHECK_OK(gpur_replay_draw_lanes(w.replay, draw, NULL));
+    for (int f = 0; f < FIELDS; f++)
+        CHECK_OK(gpur_device_copy(w.device, w.host[f], w.arrays[f], count * sizes[f]));
+    CHECK_OK(gpur_device_copy(w.device, w.host_id, w.id, count * 8));
+    CHECK_OK(gpur_device_copy(w.device, w.host_discount, w.discount, count * 4));
+    CHECK_OK(gpur_device_copy(w.device, w.host_count, w.count, count * 4));
+}
+
+static void check_rows(void)
+{
+    static int64_t ids[BATCH];
+    gpur_lane_draw draw;
+    int64_t wrong = 0, whole = 0;
+    CHECK_OK(gpur_lane_draw_init(&draw, sizeof draw));
+    draw.fields = w.arrays, draw.id = w.id, draw.discount = w.discount, draw.steps = w.count;
+    draw.ids = w.ids;
+    for (int64_t first = 0; first < w.added * w.s.lanes; first += BATCH) {
+        const int64_t left = w.added * w.s.lanes - first, count = left < BATCH ? left : BATCH;
+        for (int64_t b = 0; b < count; b++)
+            ids[b] = first + b;
+        CHECK_OK(gpur_device_copy(w.device, w.ids, ids, count * 8));
+        read_back(count, &draw);
+        for (int64_t b = 0; b < count; b++) {
+            wrong += wrong_in(b, first + b);
+            whole += is_whole((first + b) / w.s.lanes, (first + b) % w.s.lanes);
+        }
+    }
+    CHECK_EQUAL(wrong, 0);
+    CHECK_EQUAL(gpur_replay_size(w.replay), whole);
+    draw.ids = NULL; /* drawn ones */
+    read_back(BATCH, &draw);
+    for (int64_t b = 0; b < BATCH; b++)
+        wrong += w.host_id[b] < 0 || wrong_in(b, w.host_id[b]);
+    CHECK_EQUAL(wrong, 0);
+}
+
+static void run(setting s)
+{
+    gpur_replay_config config;
+    memset(&w, 0, sizeof w);
+    w.s = s, w.steps = ROWS / s.lanes, w.added = w.steps + EXTRA;
+    w.device = test_device();
+    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
+    config.fields = fields, config.field_count = FIELDS, config.layout = GPUR_LAYOUT_LANES;
+    config.lanes = s.lanes, config.lane_steps = w.steps, config.lane_autoreset = s.autoreset;
+    config.n_step = s.n_step, config.gamma = 0.9f;
+    CHECK_OK(gpur_replay_create(w.device, &config, &w.replay));
+    w.ends = malloc((size_t)(w.added * s.lanes));
+    w.host_id = malloc(BATCH * 8), w.host_discount = malloc(BATCH * 4), w.host_count = malloc(BATCH * 4);
+    CHECK(w.ends && w.host_id && w.host_discount && w.host_count);
+    for (int f = 0; f < FIELDS; f++) {
+        w.host[f] = malloc((size_t)(BATCH * sizes[f]));
+        CHECK_OK(gpur_device_alloc(w.device, BATCH * sizes[f], &w.arrays[f]));
+    }
+    CHECK_OK(gpur_device_alloc(w.device, BATCH * 8, (void **)&w.ids));
+    CHECK_OK(gpur_device_alloc(w.device, BATCH * 8, (void **)&w.id));
+    CHECK_OK(gpur_device_alloc(w.device, BATCH * 4, (void **)&w.discount));
+    CHECK_OK(gpur_device_alloc(w.device, BATCH * 4, (void **)&w.count));
+    make_ends();
+    for (int64_t t = 0; t < w.added; t++)
+        add(t);
+    check_rows();
+    void *const of_device[] = {w.ids, w.id, w.discount, w.count};
+    for (int i = 0; i < 4; i++)
+        gpur_device_free(w.device, of_device[i]);
+    for (int f = 0; f < FIELDS; f++) {
+        gpur_device_free(w.device, w.arrays[f]);
+        free(w.host[f]);
+    }
+    free(w.ends), free(w.host_id), free(w.host_discount), free(w.host_count);
+    gpur_replay_destroy(w.replay);
+    gpur_device_close(w.device);
+}
+
+TEST(a_million_rows_are_those_of_a_pass_over_all_steps)
+{
+    static const setting settings[] = {
+        {65536, GPUR_AUTORESET_SAME_STEP, 3}, {512, GPUR_AUTORESET_DISABLED, 10}, {512, GPUR_AUTORESET_NEXT_STEP, 1},
+        {100, GPUR_AUTORESET_NEXT_STEP, 7},   {16, GPUR_AUTORESET_SAME_STEP, 2},
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings && !atomic_load(&test_state.failures); i++)
+        if (settings[i].lanes * 2 <= ROWS)
+            run(settings[i]);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(a_million_rows_are_those_of_a_pass_over_all_steps);
+    return test_main_end();
+}
