@@ -211,6 +211,33 @@ def test_an_actor_that_fails_now_and_then_is_started_again(corridor):
     assert result.stats.deaths > 0 and result.stats.env_steps >= 1500 and result.stats.lost_rows > 0
 
 
+def test_a_last_evaluation_that_is_missing_is_always_told(tmp_path, monkeypatch):
+    place = tmp_path / "killed"
+    module = MODULE + f"""
+import os, signal
+
+def reset(self, *, seed=None, options=None, old=Corridor.reset):
+    if os.path.exists({str(place)!r}):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return old(self, seed=seed, options=options)
+
+Corridor.reset = reset
+"""
+    (tmp_path / "some_deaths.py").write_text(module, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def kill(event):
+        if event.kind == "started" and event.actor == 1024 and event.train_steps > 0:
+            place.touch()
+
+    with pytest.warns(RuntimeWarning, match="^the actor that evaluates ended: ") as told:
+        result = small("some_deaths:make_env", actors=1, eval_episodes=50, eval_period=0, on_event=kill)
+    texts = [str(warning.message) for warning in told]
+    assert len(texts) == 2 and "(early death number 1 in a row" in texts[0]
+    assert "the last evaluation is missing (progress=True" in texts[1] and {w.filename for w in told} == {__file__}
+    assert len(result.evaluations) == 0 and result.stats.train_steps > 0
+
+
 # Whole trainings.
 
 

@@ -62,7 +62,7 @@ class Progress:
         self._first = self._last = self._sample()
         self._looked = self._printed = first_seconds
         self._has_row = self._has_warned = self._has_said_cut = False
-        self._warning: str | None = None
+        self._warnings: list[str] = []  # to be given
 
     # Of the kind of run.
 
@@ -100,7 +100,7 @@ class Progress:
 
     def look(self, is_last: bool = False) -> None:
         """Adds a row and shows the line, if it is time. Only in the thread that called `train`."""
-        self._give_warning()
+        self._give_warnings()
         seconds = self.seconds
         if not is_last and seconds - self._looked < _LOOK_SECONDS:
             return
@@ -115,7 +115,7 @@ class Progress:
 
     def finish(self) -> None:
         self.look(is_last=True)
-        self._give_warning()
+        self._give_warnings()
         if self._prints:
             print(self._table(), end="", flush=True)
 
@@ -128,17 +128,18 @@ class Progress:
         if self._prints:
             print(f"\r\033[K{line}" if self._is_terminal else line, flush=True)
 
-    def warn(self, line: str) -> None:
-        """Prints a line of its own; where nothing is printed, the first one is a warning of Python's. Any thread may
-        call it: `look` gives the warning, so that it names the line that called `train`."""
+    def warn(self, line: str, always: bool = False) -> None:
+        """Prints a line of its own; where nothing is printed, the first one is a warning of Python's, and so is each
+        with `always`. Any thread may call it: `look` gives the warning, so that it names the line that called
+        `train`."""
         self.say(line)
-        if not self._prints and self._warning is None:
-            self._warning = f"{line} (progress=True shows each such line)"
-
-    def _give_warning(self) -> None:
-        if self._warning is not None and not self._has_warned:
+        if not self._prints and (always or not self._has_warned):
             self._has_warned = True
-            warnings.warn(self._warning, RuntimeWarning, stacklevel=caller_depth())
+            self._warnings.append(f"{line} (progress=True shows each such line)")
+
+    def _give_warnings(self) -> None:
+        while self._warnings:
+            warnings.warn(self._warnings.pop(0), RuntimeWarning, stacklevel=caller_depth())
 
     def _add_row(self) -> None:
         """The learner's mean loss is over the time since the last sample, so samples are taken for rows only."""

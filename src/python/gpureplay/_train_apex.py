@@ -30,6 +30,9 @@ _OTHERS_DPG = {"transitions received": ("14,000", ""), "transitions learned": ("
 # What is not known of actors elsewhere.
 _OF_OWN_ACTORS = ("weights taken by actors", "an actor steps", "an actor infers", "an actor waits", "transitions lost")
 
+# The end of the text with which the last evaluation is given up.
+_MISSING = "the last evaluation is missing"
+
 
 class ApexProgress(Progress):
     """Of an `Apex` whose agent is a `DQN`."""
@@ -227,7 +230,7 @@ class ApexTraining(Training):
                                        event.lost_blocks, event.lost_rows))
         if event.kind == "ended" and not event.asked:
             who = "the actor that evaluates" if event.actor == _c_api.APEX_EVALUATOR else f"actor {event.actor}"
-            self._progress.warn(f"{who} ended: {event.error}")
+            self._progress.warn(f"{who} ended: {event.error}", always=event.error.endswith(_MISSING))
         return None if self._on_event is None else self._on_event(event)
 
     def _train(self) -> None:
