@@ -244,8 +244,7 @@ static gpur_status append(gpur_lane *lane, gpur_log_entry entry)
 
 gpur_status gpur_lane_name_error(const gpur_lane *lane, int64_t step, gpur_status status)
 {
-    return gpur_prefix_error(status, "lane %d, step %" PRId64 "%s", (int)lane->index, step,
-                             step < 0 ? " (a random one, before training)" : "");
+    return gpur_prefix_error(status, "lane %d, step %" PRId64, (int)lane->index, step);
 }
 
 static gpur_status log_beginning(gpur_lane *lane, int64_t step)

@@ -346,11 +346,15 @@ static gpur_status take_random_step(gpur_run *run, int64_t number, int64_t *take
 {
     gpur_lane *const lane = &run->lanes[0];
     const int64_t step = gpur_min(number - run->config.prepopulation, 0);
+    gpur_status status;
     *taken = 1;
-    if (run->vector.type)
-        return take_vector_step(run, gpur_min(step, 1 - run->shape.lanes), taken, ended);
-    const int32_t action = explore(run, 0, lane->steps, 1.0f);
-    return gpur_lane_name_error(lane, step, gpur_lane_step(lane, step, action, ended));
+    if (run->vector.type) {
+        status = take_vector_step(run, gpur_min(step, 1 - run->shape.lanes), taken, ended);
+    } else {
+        const int32_t action = explore(run, 0, lane->steps, 1.0f);
+        status = gpur_lane_name_error(lane, step, gpur_lane_step(lane, step, action, ended));
+    }
+    return gpur_prefix_error(status, "a random step before training");
 }
 
 /* Random steps, and on to the end of a game, but no more than as many again, in case it has no end. They are published

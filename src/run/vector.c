@@ -85,8 +85,7 @@ gpur_status gpur_vector_step(gpur_vector *vector, gpur_lane *lanes, int32_t coun
     const gpur_vector_result *const r = &vector->result;
     memset(r->continues, 0, (size_t)count);
     GPUR_TRY(gpur_prefix_error(gpur_env_error(vector->type->step(vector->env, actions, r)),
-                               "%s, steps %" PRId64 " to %" PRId64 "%s", vector->type->name, step, step + count - 1,
-                               step < 0 ? " (random ones, before training)" : ""));
+                               "%s, steps %" PRId64 " to %" PRId64, vector->type->name, step, step + count - 1));
     *ended = 0;
     *transitions = 0;
     for (int32_t i = 0; i < count; i++) {

@@ -563,7 +563,7 @@ TEST(an_error_of_an_environment_ends_the_run_and_names_the_lane)
     config.prepopulation = 50;
     CHECK_OK(open_run(&config));
     CHECK_FAILS(gpur_run_advance(fixture.run, STEPS), GPUR_INVALID_ARGUMENT,
-                "lane 0, step -29 (a random one, before training): the motor is broken");
+                "a random step before training: lane 0, step -29: the motor is broken");
     CHECK_FAILS(gpur_run_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, "the run has ended");
     run_fixture_close(&fixture);
     int64_t step = failing_step(&config);

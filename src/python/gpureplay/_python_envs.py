@@ -255,9 +255,13 @@ class _PythonType(Envs):
         return ctypes.addressof(sentence)
 
     def cause_of(self, text: str) -> BaseException | None:
-        """The library puts before the sentence where it was said: "lane 3, step 17: "."""
-        found = self._raised.get(text.partition(": ")[2])
-        return None if found is None else found[0]
+        """The library puts before the sentence where it was said, as "lane 3, step 17: ", and may put more before that.
+        """
+        while text:
+            text = text.partition(": ")[2]
+            if text in self._raised:
+                return self._raised[text][0]
+        return None
 
 
 def _words_of(error: BaseException) -> str:
