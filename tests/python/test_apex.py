@@ -313,6 +313,7 @@ def test_a_training_is_resumed(tmp_path, refill):
     ({"initial_priorities": "mean"}, "initial_priorities is 'mean'; it must be one of 'td', 'max'"),
     ({"prepopulation": 3000}, "prepopulation is 3000 and capacity is 2000"),
     ({"batch": 1500}, "capacity is 2000 and batch is 1500"),
+    ({"buffer": {"capacity": 1999}}, r'^capacity is 2000 beside buffer={"capacity": 1999}, .*; leave the second out'),
     ({"refill": True}, "refill is True and resume is None"),
     ({"refill": True, "preset": "fast-dqn-small"}, "refill is True and preset is 'fast-dqn-small'"),
 ])

@@ -404,7 +404,8 @@ def test_ctrl_c_saves_what_there_is_and_the_run_goes_on(tmp_path):
     ({"preset": "slow-dqn"}, gpureplay.InvalidArgument, f"preset is slow-dqn; it must be "
      f"{', '.join([*_options.PRESETS][:-1])} or a2c-small$"),
     ({"preset": "apex-dqn-smal"}, gpureplay.InvalidArgument, "preset is apex-dqn-smal; it must be fast-dqn, "),
-    ({"agent": {"check_nan": False}}, TypeError, r"keyword of `train`: train\(\.\.\., check_nan=False\)$"),
+    ({"agent": {"check_nan": False}}, TypeError, r"agent has .*keyword of `train`: train\(\.\.\., check_nan=False\)$"),
+    ({"buffer": {"check_nan": False}}, TypeError, r"buffer has .* `train`: train\(\.\.\., check_nan=False\)$"),
     ({"preset": ["fast-dqn"]}, gpureplay.InvalidArgument, r"preset is \['fast-dqn'\]; it must be fast-dqn, "),
     ({"preset": "fast-dqn"}, gpureplay.InvalidArgument, "84 x 84"),
     ({"steps": 0}, gpureplay.InvalidArgument, "steps is 0; it must be 1 to"),

@@ -180,9 +180,6 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         name = read_options(resume)[0]["preset"] if resume is not None and preset is None else preset
         refuse_unknown_preset(name)
         system = system_of(name)
-        if agent is not None and "check_nan" in agent:
-            raise TypeError("agent has \"check_nan\", which is no setting of a learner, but a keyword of `train`: "
-                            f"train(..., check_nan={agent['check_nan']!r})")
         if refill and not system & System.APEX:
             raise InvalidArgument(f"refill is True and preset is {name!r}; only a run of Ape-X can be refilled")
         place = out if resume is None else resume
@@ -507,6 +504,9 @@ class Training:
     def _refuse_twice(self, given: Mapping[str, Any]) -> None:
         """Refuses a keyword beside the same setting in a dict, which would override it."""
         for name, settings in self._overrides.items():
+            if "check_nan" in settings:  # whose keyword always has a value
+                raise TypeError(f"{name} has \"check_nan\", which is a keyword of `train`: "
+                                f"train(..., check_nan={settings['check_nan']!r})")
             for setting, option in self._twice[name].items():
                 if setting in settings and given[option] is not None:
                     raise self._twice_error(given, option, f"{name}={{\"{setting}\": {settings[setting]!r}}}")

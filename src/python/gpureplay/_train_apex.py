@@ -172,6 +172,10 @@ class ApexTraining(Training):
         if "extra_frames" in buffer:  # blocks repeat so many more frames as stacks are longer
             buffer["extra_frames"] += buffer["capacity"] * (buffer["frame_stack"] - before) // apex["block_rows"]
         _use_capacity(buffer, apex, use("capacity", apex["soft_capacity"]), agent["batch_size"])
+        room = self._overrides["buffer"].get("capacity")
+        if isinstance(room, (int, float)) and room < apex["soft_capacity"]:
+            raise InvalidArgument(f"--capacity is {apex['soft_capacity']} beside buffer={{\"capacity\": {room!r}}}, "
+                                  "which has to have room for as many transitions; leave the second out")
         buffer["min_size"] = use("prepopulation", min(buffer["min_size"], apex["soft_capacity"]))
         if buffer["min_size"] > apex["soft_capacity"]:
             raise InvalidArgument(f"--prepopulation is {buffer['min_size']} and --capacity is {apex['soft_capacity']}; "
