@@ -18,7 +18,7 @@ import gpureplay
 import gymnasium
 import numpy as np
 import pytest
-from gpureplay import _c_api, lib
+from gpureplay import _c_api, _writer, lib
 from gpureplay._library import check
 from gymnasium import spaces
 from support import TRANSITION, Exporter, needs_files
@@ -295,6 +295,18 @@ def test_a_bad_last_observation_is_named_as_that(n_step):
         good[2, 0] = np.inf
         assert buffer.stats.appended == 0
         buffer.add(**step, final_obs=good)
+
+
+@pytest.mark.parametrize("dtype, looks", [("float32", 1), ("uint8", 0)])
+def test_last_observations_of_integers_are_not_searched_for_nan(dtype, looks, monkeypatch):
+    looked, refuse = [], _writer.refuse_not_finite
+    monkeypatch.setattr(_writer, "refuse_not_finite", lambda field, array: (looked.append(field.name),
+                                                                            refuse(field, array)))
+    fields = {**TRANSITION, **dict.fromkeys(("obs", "next_obs"), ((3,), dtype))}
+    step = {name: np.zeros((3, *shape), kind) for name, (shape, kind) in fields.items()}
+    with buffer_of(num_envs=3, autoreset="same_step", fields=fields) as buffer:
+        buffer.add(**{**step, "terminated": [False, True, False]}, final_obs=np.ones((3, 3), dtype))
+    assert looked.count("final_obs") == looks
 
 
 @pytest.mark.parametrize("check", [True, False])

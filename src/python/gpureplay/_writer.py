@@ -259,7 +259,7 @@ def _with_final_obs(field: Field, array: np.ndarray, info: Any, final_obs: Any, 
         if last.shape != field.shape:
             raise ValueError(f"final_obs of environment {env} has shape {last.shape}; it must be {field.shape}")
         out[env] = last
-    if check_nan:  # what did not end is looked at as next_obs
+    if check_nan and field.dtype.kind == "f":  # what did not end is looked at as next_obs
         lasts = np.zeros_like(out)
         lasts[ended] = out[ended]
         refuse_not_finite(field._replace(name=".".join(["final_obs", *path])), lasts)
