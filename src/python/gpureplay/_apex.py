@@ -173,8 +173,9 @@ class Apex(Advanced):
     def finish(self, evaluate: bool = True) -> None:
         """Ends the run: actors are asked to end, what they still send is taken, and on_event gets their ends. evaluate:
         a last evaluation is played with the agent's weights, if the setting eval_episodes is above 0. It is missing if
-        its process was killed five times in a row, which the event of its end tells. Then the run can be saved, read
-        and closed. Ctrl-C and errors are as for `advance`."""
+        its process was killed five times in a row, each time within a minute and before it has sent an episode, or once
+        without `restarts`, which the event of its end tells. Then the run can be saved, read and closed. Ctrl-C and
+        errors are as for `advance`."""
         evaluate = flag("evaluate", evaluate) and self._config.eval_episodes > 0
         self._call_watched(lib.gpur_apex_finish, int(evaluate))
 

@@ -348,7 +348,7 @@ def _refuse_ids(ids: np.ndarray, given: Any) -> None:
             raise InvalidArgument(f"ids[{at}] is {one}; no transition has an id beyond 2**63 - 1")
 
 
-# The same memory in a value and in that of `next_` and its name: both then have what was written there last.
+# What finds that obs and next_obs, or x and next_x, are the same memory: both then hold what was written there last.
 
 
 class _Pair(NamedTuple):

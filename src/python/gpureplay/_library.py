@@ -118,8 +118,8 @@ def with_advice(text: str) -> str:
 
 class Advice(NamedTuple):
     """How one calls, at the door that was used, the settings that help most often where a learner has diverged. None:
-    there is no such setting. "{network}" is "actor" or "critic", where there are two networks. own_rates: of the
-    networks, "" of the only one, whose learning rate was given in another way than by `learning_rate`."""
+    there is no such setting. "{network}" is "actor" or "critic", where there are two networks. own_rates: by network
+    ("" if there is one), how its learning rate was given, if not by `learning_rate`."""
 
     learning_rate: str = "learning_rate"
     clip_norm: str | None = "clip_norm"

@@ -502,7 +502,7 @@ class Training:
     # The beginning. Everything that can be refused is refused before the first file is written.
 
     def _refuse_twice(self, given: Mapping[str, Any]) -> None:
-        """Refuses a keyword beside the same setting in a dict, which would override it."""
+        """Refuses a setting that is given both as a keyword and in a dict: the dict's would win."""
         for name, settings in self._overrides.items():
             if "check_nan" in settings:  # whose keyword always has a value
                 raise TypeError(f"{name} has \"check_nan\", which is a keyword of `train`: "

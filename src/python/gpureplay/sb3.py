@@ -138,7 +138,7 @@ class ReplayBuffer:
                  block_rows: int | None = None, check_nan: bool = True, n_steps: int = 1, gamma: float = 0.99,
                  frame_stack: int = 1, stack_axis: str = "first"):
         n_envs, n_steps = _at_least(1, "n_envs", n_envs), integer("n_steps", n_steps, 1, _c_api.MAX_N_STEP)
-        # As in the originals it is one step of all environments at least, and here not less than two transitions.
+        # It holds at least one step of all environments, as in the originals, and at least two transitions.
         buffer_size = _at_least(2 if n_envs == 1 else 1, "buffer_size", buffer_size)
         self.buffer_size = max(buffer_size // n_envs, 1)
         self.observation_space, self.action_space = observation_space, action_space
