@@ -15,8 +15,8 @@ Experiments, --experiment NAME:
                 settings below are those of preset "fast-dqn-small"; an evaluation in Breakout has more episodes, since
                 their returns vary more.
     switches    Which switch of fast DQN costs return in Breakout: standard DQN, concurrent training alone with one
-                environment, synchronized execution alone with eight, and both, by the settings of fast-dqn, over 16
-                seeds.
+                environment, synchronized execution alone with eight, and both, by the settings of fast-dqn, over
+                eight seeds.
     dqn-lambda  DQN(lambda) for five values of lambda, and DQN. Seeds 1 to 4 choose lambda, that of the highest mean
                 return; then seeds 5 to 12 compare it with DQN. DQN is "fast-dqn-small" with one environment and neither
                 switch. DQN(lambda) is "vrc-2021-small", whose Adam has the same learning rate and no large epsilon, as
@@ -132,7 +132,7 @@ EXPERIMENTS = {
         ("MinAtar/Breakout",),
         {"Concurrent, W = 1": [*_SMALL, "--num-envs", "1", "--concurrent", "1", "--synchronized", "0"],
          "Synchronized, W = 8": [*_SMALL, "--num-envs", "8", "--concurrent", "0", "--synchronized", "1"],
-         "Both, W = 8": _BOTH, "Standard, W = 1": _STANDARD}, "Standard, W = 1", (), tuple(range(1, 17)),
+         "Both, W = 8": _BOTH, "Standard, W = 1": _STANDARD}, "Standard, W = 1", (), tuple(range(1, 9)),
         by_base=True),
     "dqn-lambda": Experiment(
         ("MinAtar/Breakout",),
