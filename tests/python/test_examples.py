@@ -166,7 +166,10 @@ def test_a_training_in_one_scan_of_jax(tmp_path):
 
 @needs_jax
 def test_the_page_of_simulators_runs_in_jax():
-    names = names_of(blocks_of("docs/simulators.md")[2])
+    import jax
+
+    with jax.enable_x64(False):  # which other tests have set
+        names = names_of(blocks_of("docs/simulators.md")[2])
     assert names["targets"].shape == (1000,) and names["buffer"].stats.steps == 1000
 
 

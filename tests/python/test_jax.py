@@ -24,6 +24,14 @@ import jax.numpy as jnp  # noqa: E402
 
 import gpureplay.jax  # noqa: E402
 
+
+@pytest.fixture(autouse=True)
+def without_x64():
+    """Whatever tests of other files have set."""
+    with jax.enable_x64(False):
+        yield
+
+
 LANES, STEPS, BATCH = 6, 16, 32
 FIELDS = {"obs": ((3,), "float32"), "action": ((), "int32"), "image": ((2, 2), "uint8")}
 
