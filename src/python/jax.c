@@ -6,7 +6,7 @@
  * own with each call.
  *
  * A compiled function names its replay by a number, since it may outlive the replay. The first argument and the first
- * result of each handler are the same array, the token: XLA orders calls by it, and nobody reads it.
+ * result of each handler are one small array, the token. XLA orders the calls by it; its numbers are never read.
  */
 #include <gpureplay/lanes.h>
 #include <pthread.h>
@@ -168,7 +168,8 @@ static int64_t bytes_of(const XLA_FFI_Buffer *array)
     return bytes;
 }
 
-/* The arrays of a call behind the token, in order. A wrong one makes `is_right` 0, and all that follow NULL. */
+/* The arrays of a call, without the token, in order. After a wrong one `is_right` is 0, and that one and all later ones
+ * are taken as NULL. */
 typedef struct array_list {
     void **arrays; /* XLA_FFI_Buffer each */
     int64_t count, at;
@@ -329,32 +330,17 @@ static XLA_FFI_Error *handle(const XLA_FFI_CallFrame *frame, int is_cuda, call_f
     return error;
 }
 
-XLA_FFI_Error *gpureplay_jax_add_cpu(XLA_FFI_CallFrame *frame)
-{
-    return handle(frame, 0, add);
-}
+/* The handlers of a call, on the CPU and on CUDA. */
+#define HANDLERS(call)                                                                                                 \
+    XLA_FFI_Error *gpureplay_jax_##call##_cpu(XLA_FFI_CallFrame *frame)                                                \
+    {                                                                                                                  \
+        return handle(frame, 0, call);                                                                                 \
+    }                                                                                                                  \
+    XLA_FFI_Error *gpureplay_jax_##call##_cuda(XLA_FFI_CallFrame *frame)                                               \
+    {                                                                                                                  \
+        return handle(frame, 1, call);                                                                                 \
+    }
 
-XLA_FFI_Error *gpureplay_jax_add_cuda(XLA_FFI_CallFrame *frame)
-{
-    return handle(frame, 1, add);
-}
-
-XLA_FFI_Error *gpureplay_jax_draw_cpu(XLA_FFI_CallFrame *frame)
-{
-    return handle(frame, 0, draw);
-}
-
-XLA_FFI_Error *gpureplay_jax_draw_cuda(XLA_FFI_CallFrame *frame)
-{
-    return handle(frame, 1, draw);
-}
-
-XLA_FFI_Error *gpureplay_jax_update_cpu(XLA_FFI_CallFrame *frame)
-{
-    return handle(frame, 0, update);
-}
-
-XLA_FFI_Error *gpureplay_jax_update_cuda(XLA_FFI_CallFrame *frame)
-{
-    return handle(frame, 1, update);
-}
+HANDLERS(add)
+HANDLERS(draw)
+HANDLERS(update)

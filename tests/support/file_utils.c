@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/file_utils.h"
 
-#include "file/checkpoint_file.h"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -110,4 +108,24 @@ void forge_checksums(const gpur_tensors *tensors, unsigned char *file, int64_t b
     checksums[count - 1] = gpur_checksum(checksums, (count - 1) * 8);
     memcpy(file + data_at, checksums, (size_t)count * 8);
     free(checksums);
+}
+
+int write_forged(const gpur_checkpoint *file, const unsigned char *data, const char *path)
+{
+    unsigned char *head = NULL;
+    int64_t head_bytes = 0;
+    if (gpur_tensors_print(&file->tensors, &head, &head_bytes) != GPUR_OK)
+        return -1;
+    const int64_t bytes = head_bytes + file->data_bytes;
+    unsigned char *const all = malloc((size_t)bytes);
+    int failed = -1;
+    if (all) {
+        memcpy(all, head, (size_t)head_bytes);
+        memcpy(all + head_bytes, data + file->data_at, (size_t)file->data_bytes);
+        forge_checksums(&file->tensors, all, bytes, head_bytes);
+        failed = write_file(path, all, bytes);
+    }
+    free(all);
+    free(head);
+    return failed;
 }

@@ -2,7 +2,7 @@
 /* Files of tests: their folder, reading, writing and comparing them, and correcting their checksums. */
 #pragma once
 
-#include "file/safetensors.h"
+#include "file/checkpoint_file.h"
 #include "gpureplay.h"
 
 /* The bytes of a file, malloc'ed; NULL when it cannot be read. */
@@ -24,3 +24,7 @@ void test_remove_folder(void);
 /* Corrects the checksums of a file's bytes, whose data begin at `data_at`; does nothing if `tensors` has no room for
  * them. */
 void forge_checksums(const gpur_tensors *tensors, unsigned char *file, int64_t bytes, int64_t data_at);
+
+/* Writes an opened file, whose tensors and notes were changed, with the bytes `data` of the whole file, likewise, and
+ * with its checksums corrected. Returns 0, or -1. */
+int write_forged(const gpur_checkpoint *file, const unsigned char *data, const char *path);

@@ -47,7 +47,7 @@ def _update(_token: Any, number: int, ids: Any, priorities: Any) -> None:
 
 
 def _nothing(*_: Any) -> None:
-    """What an operator returns, which is all that a compiler needs to know."""
+    """What the compiler is told of each operator: it returns nothing."""
 
 
 for _name, _function in ("add_lanes", _add), ("draw_lanes", _draw), ("update_lanes", _update):

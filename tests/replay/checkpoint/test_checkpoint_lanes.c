@@ -393,17 +393,7 @@ static void begin_forgery(void)
 /* Writes the file with its checksums corrected. */
 static void end_forgery(void)
 {
-    unsigned char *head = NULL;
-    int64_t head_bytes = 0;
-    CHECK_OK(gpur_tensors_print(&file.tensors, &head, &head_bytes));
-    const int64_t bytes = head_bytes + file.data_bytes;
-    unsigned char *const all = malloc((size_t)bytes);
-    memcpy(all, head, (size_t)head_bytes);
-    memcpy(all + head_bytes, data + file.data_at, (size_t)file.data_bytes);
-    forge_checksums(&file.tensors, all, bytes, head_bytes);
-    CHECK(write_file(test_file_path("bad"), all, bytes) == 0);
-    free(all);
-    free(head);
+    CHECK(write_forged(&file, data, test_file_path("bad")) == 0);
     free(data);
     gpur_checkpoint_close(&file);
 }
