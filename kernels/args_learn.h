@@ -115,7 +115,7 @@ typedef struct gpur_td_error_args {
  * no host. finish_step, the last kernel of a step, advances it. */
 typedef struct gpur_train_state {
     uint64_t step;   /* train steps done; also the number of the next sample, which the sampling kernels read here */
-    int64_t skipped; /* steps that did nothing, since the window was empty */
+    int64_t skipped; /* steps that did nothing, since there was no row to draw */
     int64_t target_copies;
     int64_t invalid_actions;                          /* rows with an invalid action, over all steps */
     int64_t missing_rows;                             /* rows that were missing, over all steps */
@@ -154,7 +154,7 @@ typedef struct gpur_weight_update_args {
     float *velocity;       /* (P) momentum of RMSPROP; NULL: none */
     const float *partial;  /* (partials) of gradient_norm, after clipping by value */
     const gpur_train_state *state;
-    const gpur_window *window; /* if it is empty, the kernel changes nothing */
+    const int64_t *drawable; /* (1) the rows that there are to draw; if it is 0, the kernel changes nothing */
     int64_t count, partials;
     int32_t adam;           /* 1: ADAM; 0: RMSPROP */
     int32_t correct_rate;   /* ADAM, 1: the bias correction is of the learning rate; 0: of m and v */
@@ -167,12 +167,12 @@ typedef struct gpur_weight_update_args {
 
 typedef struct gpur_finish_step_args {
     gpur_train_state *state;
-    const gpur_window *window;
-    const float *loss;    /* (B) */
-    const float *q_taken; /* (B) */
-    const float *invalid; /* (B) 0 or 1 */
-    const float *missing; /* (B) 0 or 1; NULL: no row is */
-    const float *partial; /* (partials) of gradient_norm, before any clipping */
+    const int64_t *drawable; /* (1) if it is 0, only `skipped` changes */
+    const float *loss;       /* (B) */
+    const float *q_taken;    /* (B) */
+    const float *invalid;    /* (B) 0 or 1 */
+    const float *missing;    /* (B) 0 or 1; NULL: no row is */
+    const float *partial;    /* (partials) of gradient_norm, before any clipping */
     int64_t batch;
     int32_t partials;
     int32_t clips; /* 1: the optimizer clips the gradient, by norm or by value */

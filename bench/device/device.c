@@ -53,18 +53,18 @@ gpur_status device_copy_record(void *context, gpur_stream *stream)
 
 typedef struct counted {
     gpur_train_state state;
-    gpur_window window; /* of one row: a step on an empty window would be skipped */
+    int64_t drawable; /* 1: a step without a row to draw would be skipped */
     float loss, q_taken, invalid, partial;
 } counted;
 
 void step_counter_open(step_counter *c, gpur_device *device)
 {
-    const gpur_window one = {0, 0, 1};
+    const int64_t one = 1;
     void *memory = NULL;
     bench_must(gpur_device_alloc(device, sizeof(counted), &memory), "a step counter");
     c->device = device;
     c->memory = memory;
-    bench_must(gpur_device_copy(device, &c->memory->window, &one, sizeof one), "a step counter");
+    bench_must(gpur_device_copy(device, &c->memory->drawable, &one, sizeof one), "a step counter");
 }
 
 void step_counter_close(step_counter *c)
@@ -81,7 +81,7 @@ gpur_status count_step(const step_counter *c, gpur_stream *stream)
 {
     counted *const m = c->memory;
     const gpur_finish_step_args args = {.state = &m->state,
-                                        .window = &m->window,
+                                        .drawable = &m->drawable,
                                         .loss = &m->loss,
                                         .q_taken = &m->q_taken,
                                         .invalid = &m->invalid,

@@ -120,7 +120,7 @@ typedef struct gpur_dpg_stats {
     uint64_t size;              /* sizeof(gpur_dpg_stats), as the caller was compiled: set it before the call */
     int64_t steps;              /* train steps done */
     int64_t steps_enqueued;     /* train steps enqueued */
-    int64_t skipped;            /* steps that found the replay empty and changed nothing */
+    int64_t skipped;            /* steps that found nothing to draw and changed nothing */
     int64_t target_copies;      /* copies of both networks to their targets */
     float critic_loss;          /* mean of w (Q(s, a) - y)^2 / 2 */
     float mean_critic_loss;     /* its mean over the steps since the last call, or if there were none, that call's:

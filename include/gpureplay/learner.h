@@ -321,7 +321,7 @@ typedef struct gpur_learner_stats {
     uint64_t size;           /* sizeof(gpur_learner_stats), as the caller was compiled: set it before the call */
     int64_t steps;           /* train steps done */
     int64_t steps_enqueued;  /* train steps enqueued */
-    int64_t skipped;         /* steps that found the replay empty and changed nothing */
+    int64_t skipped;         /* steps that found nothing to draw and changed nothing */
     int64_t target_copies;   /* copies of the weights to the target network */
     float loss;              /* of the last step done */
     float mean_loss;         /* mean over the steps done since the last call, or if there were none, that call's:

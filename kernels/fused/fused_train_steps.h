@@ -64,7 +64,7 @@ GPUR_FN gpur_tile gpur_stage_tile(const gpur_fused_train_steps_args *a, int stag
 GPUR_FN void gpur_update_tile(gpur_thread at, const gpur_weight_update_args *a, const gpur_tile *tile)
 {
     const uint32_t width = (uint32_t)(tile->columns + gpur_tile_has_sums(tile)), count = (uint32_t)tile->rows * width;
-    if (a->window->count == 0)
+    if (*a->drawable == 0)
         return;
     const gpur_weight_update_rates rates = gpur_weight_update_prepare(at, a);
     gpur_barrier(at);

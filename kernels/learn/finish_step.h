@@ -102,14 +102,14 @@ GPUR_FN void gpur_finish_note(const gpur_finish_step_args *a, const float *sums,
 }
 
 /* One block. Its last thread writes the state, most of which it computes first, while the others wait for what they
- * add. If the window is empty, only `skipped` changes. */
+ * add. Without a row to draw only `skipped` changes. */
 GPUR_KERNEL(finish_step)
 {
     GPUR_SHARED(float, sums, GPUR_FINISH_SUMS);
     const int is_writer = at.block == 0 && at.thread == at.threads - 1;
     gpur_train_state next;
     memset(&next, 0, sizeof next);
-    const int is_empty = is_writer && a->window->count == 0;
+    const int is_empty = is_writer && *a->drawable == 0;
     if (is_writer)
         next = gpur_finish_advance(a, *a->state);
     gpur_finish_sums(at, a, sums);

@@ -185,11 +185,11 @@ GPUR_FN int gpur_weight_update_in_quads(const gpur_weight_update_args *a)
     return gpur_is_parallel() && (wide | 2 * ((uintptr_t)a->bf16 | (uintptr_t)a->target_bf16)) % 16 == 0;
 }
 
-/* An empty window changes nothing. In the steps that end with one, the hard target copy follows the update [Mnih et
- * al. 2015]. */
+/* Without a row to draw nothing changes. In the steps that end with one, the hard target copy follows the update [Mnih
+ * et al. 2015]. */
 GPUR_KERNEL(weight_update)
 {
-    if (a->window->count == 0)
+    if (*a->drawable == 0)
         return;
     const gpur_weight_update_rates rates = gpur_weight_update_prepare(at, a);
     const int64_t quads = gpur_weight_update_in_quads(a) ? a->count / 4 : 0;

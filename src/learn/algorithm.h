@@ -24,8 +24,9 @@ typedef struct gpur_algorithm {
     void (*assign)(struct gpur_train_step *step, gpur_arena *arena);
     int64_t (*workspace)(const struct gpur_train_step *step); /* bytes that its passes share */
 
-    /* Enqueues the training on the step's batch. Changes nothing if `window`, in device memory, is empty. */
-    gpur_status (*train)(const struct gpur_train_step *step, gpur_stream *stream, const gpur_window *window);
+    /* Enqueues the training on the step's batch. Changes nothing if `drawable` (1), in device memory,
+     * is 0. */
+    gpur_status (*train)(const struct gpur_train_step *step, gpur_stream *stream, const int64_t *drawable);
 
     /* (B) in device memory: what `train` leaves for the rows' new priorities. */
     const float *(*errors)(const struct gpur_train_step *step);

@@ -46,7 +46,7 @@ static gpur_status plan_source(gpur_batch_source *source, gpur_gather_request *r
 {
     GPUR_TRY(plan_gather(&source->step->batch, request, &source->plan));
     source->is_raw = !source->step->batch.is_preprocessed;
-    source->window = source->plan.rows.window;
+    source->drawable = &source->plan.rows.window->count;
     return GPUR_OK;
 }
 
@@ -77,7 +77,7 @@ static gpur_status plan_lanes(gpur_batch_source *source)
         .beta = source->sample.beta,
     };
     source->is_raw = 1;
-    source->window = gpur_replay_lanes(batch->replay)->lanes.window;
+    source->drawable = &gpur_replay_lanes(batch->replay)->lanes.state->whole;
     return GPUR_OK;
 }
 
@@ -145,7 +145,8 @@ gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gp
     source->step = step;
     source->is_raw = 1;
     GPUR_TRY(gpur_gather_prepare_packed(step->batch.replay, &request, gather));
-    source->window = gather->window = packed->window;
+    gather->window = packed->window;
+    source->drawable = &packed->window->count;
     gather->ring = packed->rows;
     gather->pitch = packed->row_bytes;
     gather->capacity = step->batch.rows;

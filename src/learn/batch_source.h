@@ -14,7 +14,7 @@ struct gpur_train_step;
 typedef struct gpur_batch_source {
     const struct gpur_train_step *step; /* that trains on the rows */
     gpur_gather_plan plan;              /* of the gather */
-    const gpur_window *window;          /* (1) device: if it is empty, the step changes nothing */
+    const int64_t *drawable;            /* (1) device: rows to draw; if it is 0, the step changes nothing */
     int32_t is_raw;                     /* 1: the gather leaves observations that must be preprocessed */
     int32_t has_feedback;               /* 1: TD errors become new priorities of the rows */
     const gpur_sampler *sampler;        /* NULL: the rows are given */

@@ -116,14 +116,14 @@ static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
     return gpur_side_join(&step->side, track->stream);
 }
 
-static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const gpur_window *window)
+static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const int64_t *drawable)
 {
     const gpur_dqn *const dqn = &step->dqn;
     const int64_t rows = step->batch.rows;
     const gpur_train_step_results results = {dqn->td.loss, dqn->td.q_taken, dqn->td.invalid, dqn->td.missing, rows};
     const gpur_track track = {stream, step->workspace};
     gpur_optimizer optimizer = step->optimizer;
-    optimizer.window = window;
+    optimizer.drawable = drawable;
     GPUR_TRY(forward(step, &track));
     GPUR_TRY(gpur_launch_td_error(stream, gpur_td_error_grid(step->device, rows), &dqn->td));
     GPUR_TRY(gpur_backward_run(&dqn->backward, &track, &step->side, optimizer.weights, optimizer.gradient));

@@ -182,7 +182,7 @@ gpur_weight_update_args gpur_optimizer_update(const gpur_optimizer *optimizer)
     args.mean = optimizer->mean, args.square = optimizer->square, args.velocity = optimizer->velocity;
     args.partial = optimizer->clipped ? optimizer->clipped : optimizer->partial;
     args.partials = optimizer->partials;
-    args.state = optimizer->state, args.window = optimizer->window;
+    args.state = optimizer->state, args.drawable = optimizer->drawable;
     args.count = optimizer->count;
     args.adam = f->adam, args.correct_rate = f->correct_rate, args.rate_on_weight = f->rate_on_weight;
     args.mean_decay = f->adam ? config->beta1 : config->decay;
@@ -198,7 +198,7 @@ gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, con
 {
     const gpur_schedule *const rate = &optimizer->config.learning_rate;
     gpur_finish_step_args args;
-    args.state = optimizer->state, args.window = optimizer->window;
+    args.state = optimizer->state, args.drawable = optimizer->drawable;
     args.loss = results->loss, args.q_taken = results->q_taken, args.invalid = results->invalid;
     args.missing = results->missing;
     args.batch = results->batch;

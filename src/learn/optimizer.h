@@ -22,7 +22,7 @@ typedef struct gpur_optimizer {
     float *partial;                     /* (partials) sums of squares of the gradient */
     float *clipped;                     /* (partials) the same after clipping by value; NULL: no clip_value */
     gpur_train_state *state;            /* (1) device memory */
-    const gpur_window *window;          /* (1) device memory; if it is empty, a step changes nothing */
+    const int64_t *drawable;            /* (1) device memory: rows to draw; if it is 0, a step changes nothing */
 } gpur_optimizer;
 
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config);

@@ -72,7 +72,7 @@ static void assign(void *part, gpur_arena *arena)
 static gpur_status connect_cache(gpur_train_step *step)
 {
     GPUR_TRY(gpur_batch_source_of_cache(&step->sampled, step));
-    step->optimizer.window = step->sampled.window;
+    step->optimizer.drawable = step->sampled.drawable;
     return GPUR_OK;
 }
 
@@ -92,7 +92,7 @@ static gpur_status connect(void *part)
     };
     const gpur_sampler *const sampler = gpur_sampler_of(step->config.index_source);
     GPUR_TRY(gpur_batch_source_of_samples(&step->sampled, step, sampler, &sample));
-    step->optimizer.window = step->sampled.window;
+    step->optimizer.drawable = step->sampled.drawable;
     return takes_ids(step) ? gpur_batch_source_of_ids(&step->by_ids, step, step->ids) : GPUR_OK;
 }
 
@@ -102,7 +102,7 @@ static gpur_status train(const gpur_batch_source *source, gpur_stream *stream)
     const gpur_train_step *const step = source->step;
     if (source->is_raw)
         GPUR_TRY(gpur_train_batch_preprocess(&step->batch, stream));
-    return step->algorithm->train(step, stream, source->window);
+    return step->algorithm->train(step, stream, source->drawable);
 }
 
 static gpur_status write_priorities(const gpur_batch_source *source, gpur_stream *stream)

@@ -182,7 +182,7 @@ static void check_priorities(comparison *c)
 
 static gpur_status set_window(const comparison *c, int64_t count)
 {
-    const gpur_window_set_args args = {(gpur_window *)(uintptr_t)c->dpg->step.sampled.window, {0, 0, count}};
+    const gpur_window_set_args args = {(gpur_window *)(uintptr_t)c->dpg->step.sampled.plan.rows.window, {0, 0, count}};
     gpur_stream *stream = NULL;
     GPUR_TRY(gpur_consumer_begin(fixture.replay, gpur_consumer_without_publishing, &stream));
     return gpur_consumer_end(fixture.replay, gpur_launch_window_set(stream, gpur_grid_single(device), &args));
@@ -992,7 +992,7 @@ int main(int argc, char **argv)
         RUN(settings_that_do_not_fit_are_refused_with_the_reason);
         RUN(schemas_that_do_not_fit_are_refused_with_the_reason);
         RUN(bad_calls_are_refused_and_change_nothing);
-    RUN(actions_that_no_actor_gives_are_counted_and_not_trained_on);
+        RUN(actions_that_no_actor_gives_are_counted_and_not_trained_on);
         RUN(memory_is_counted_and_returned);
     }
     gpur_device_close(device);

@@ -3,6 +3,7 @@
  * uniformly and by priority, for transitions of several steps. */
 #include "gpureplay/lanes.h"
 #include "learn/learner.h"
+#include "replay/replay.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
@@ -53,7 +54,7 @@ static void open_learner(gpur_replay *replay, int32_t index_source, gpur_learner
 
 static void begin(int32_t index_source)
 {
-    const int32_t prioritized = index_source != GPUR_UNIFORM;
+    const int32_t prioritized = index_source >= GPUR_PRIORITIZED_STRATIFIED;
     memset(&w, 0, sizeof w);
     w.device = test_device();
     open_replay(GPUR_LAYOUT_LANES, prioritized, &w.lanes);
@@ -77,7 +78,8 @@ static void end(void)
     gpur_device_close(w.device);
 }
 
-static void add(uint64_t *random)
+/* Adds a step. `ends` 0: no episode ends. */
+static void add_step(uint64_t *random, int ends)
 {
     float *const obs = (float *)(void *)w.host[OBS], *const final = (float *)(void *)w.host[NEXT_OBS];
     float *const reward = (float *)(void *)w.host[REWARD];
@@ -89,12 +91,17 @@ static void add(uint64_t *random)
     for (int lane = 0; lane < LANES; lane++) {
         action[lane] = (int32_t)xorshift_below(random, ACTIONS);
         reward[lane] = (float)xorshift_below(random, 5) - 2.0f;
-        w.host[TERMINATED][lane] = xorshift_below(random, 9) == 0;
-        w.host[TRUNCATED][lane] = xorshift_below(random, 11) == 0;
+        w.host[TERMINATED][lane] = ends && xorshift_below(random, 9) == 0;
+        w.host[TRUNCATED][lane] = ends && xorshift_below(random, 11) == 0;
     }
     for (int f = 0; f < DISCOUNT; f++)
         CHECK_OK(gpur_device_copy(w.device, w.arrays[f], w.host[f], LANES * sizes[f]));
     CHECK_OK(gpur_replay_add_lanes(w.lanes, (const void *const *)w.arrays, NULL));
+}
+
+static void add(uint64_t *random)
+{
+    add_step(random, 1);
 }
 
 /* Appends the rows that the last train step from lanes was of, and returns their ids there. */
@@ -176,6 +183,70 @@ TEST(a_learner_of_lanes_by_priority_updates_them)
     end();
 }
 
+static void check_steps(gpur_learner *learner, int64_t steps, int64_t skipped)
+{
+    gpur_learner_stats stats = {.size = sizeof stats};
+    CHECK_OK(gpur_learner_sync(learner));
+    CHECK_OK(gpur_learner_get_stats(learner, &stats));
+    CHECK_EQUAL(stats.steps, steps);
+    CHECK_EQUAL(stats.skipped, skipped);
+}
+
+/* After one step no transition has its next observation, unless its episode ended. */
+TEST(a_learner_waits_for_as_many_transitions_as_it_needs)
+{
+    uint64_t random = 8;
+    begin(GPUR_UNIFORM);
+    gpur_learner *distinct = NULL;
+    open_learner(w.lanes, GPUR_UNIFORM_DISTINCT, &distinct);
+    CHECK_FAILS(gpur_learner_train(w.of_lanes, 1), GPUR_TOO_FEW,
+                "no transition can be drawn yet, after 0 steps of the lanes");
+    add_step(&random, 0);
+    CHECK_FAILS(gpur_learner_train(w.of_lanes, 1), GPUR_TOO_FEW, "no transition can be drawn yet, after 1 steps");
+    add_step(&random, 0);
+    CHECK_OK(gpur_learner_train(w.of_lanes, 3));
+    CHECK_FAILS(gpur_learner_train(distinct, 1), GPUR_TOO_FEW, "12 transitions are visible; this sample needs 16");
+    add_step(&random, 0);
+    CHECK_OK(gpur_learner_train(distinct, 1));
+    check_steps(w.of_lanes, 3, 0);
+    check_steps(distinct, 1, 0);
+    gpur_learner_destroy(distinct);
+    end();
+}
+
+static void set_drawable(int64_t whole)
+{
+    CHECK_OK(gpur_learner_sync(w.of_lanes));
+    CHECK_OK(gpur_device_copy(w.device, &w.lanes->lanes.lanes.state->whole, &whole, sizeof whole));
+}
+
+/* Of lanes the device alone knows. So the optimizer must not go on by its moments alone. */
+TEST(steps_that_find_nothing_to_draw_change_nothing_and_are_counted)
+{
+    static const int32_t sources[] = {GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED_STRATIFIED};
+    for (int i = 0; i < 3; i++) {
+        static float before[FEATURES * 24], after[FEATURES * 24];
+        gpur_lane_stats lanes = {.size = sizeof lanes};
+        uint64_t random = 9;
+        begin(sources[i]);
+        for (int t = 0; t < 4; t++)
+            add(&random);
+        CHECK_OK(gpur_replay_get_lane_stats(w.lanes, &lanes, NULL));
+        CHECK_OK(gpur_learner_train(w.of_lanes, 2));
+        CHECK_OK(gpur_learner_read_weights(w.of_lanes, GPUR_WEIGHTS_ONLINE, "trunk.0.weight", before, FEATURES * 24));
+        set_drawable(0);
+        CHECK_OK(gpur_learner_train(w.of_lanes, 5));
+        CHECK_OK(gpur_learner_read_weights(w.of_lanes, GPUR_WEIGHTS_ONLINE, "trunk.0.weight", after, FEATURES * 24));
+        CHECK(memcmp(before, after, sizeof before) == 0);
+        set_drawable(lanes.transitions);
+        CHECK_OK(gpur_learner_train(w.of_lanes, 1));
+        CHECK_OK(gpur_learner_read_weights(w.of_lanes, GPUR_WEIGHTS_ONLINE, "trunk.0.weight", after, FEATURES * 24));
+        CHECK(memcmp(before, after, sizeof before) != 0);
+        check_steps(w.of_lanes, 3, 5);
+        end();
+    }
+}
+
 TEST(what_needs_rows_is_refused)
 {
     int64_t ids[BATCH] = {0};
@@ -197,6 +268,8 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(a_learner_of_lanes_computes_what_one_of_the_same_rows_computes);
     RUN(a_learner_of_lanes_by_priority_updates_them);
+    RUN(a_learner_waits_for_as_many_transitions_as_it_needs);
+    RUN(steps_that_find_nothing_to_draw_change_nothing_and_are_counted);
     RUN(what_needs_rows_is_refused);
     return test_main_end();
 }

@@ -16,8 +16,8 @@ typedef struct optimizer_fixture {
     gpur_optimizer optimizer;
     gpur_params params;
     void *memory;
-    gpur_window *window; /* device */
-    float *loss;         /* device (BATCH) */
+    int64_t *drawable; /* device */
+    float *loss;       /* device (BATCH) */
 } optimizer_fixture;
 
 /* A config with a schedule of the learning rate, and constants for every kind. */
@@ -41,7 +41,7 @@ static gpur_learner_config config_of(int kind, int centered)
 static gpur_status optimizer_open(optimizer_fixture *f, const gpur_learner_config *config, const float *weights)
 {
     static const float loss[BATCH];
-    const gpur_window full = {0, 0, 1};
+    const int64_t one = 1;
     gpur_arena arena = {NULL, 0};
     memset(f, 0, sizeof *f);
     GPUR_TRY(gpur_stream_create(device, &f->stream));
@@ -52,9 +52,9 @@ static gpur_status optimizer_open(optimizer_fixture *f, const gpur_learner_confi
     GPUR_TRY(gpur_device_alloc(device, arena.used, &f->memory));
     arena = (gpur_arena){f->memory, 0};
     gpur_optimizer_assign(&f->optimizer, &arena, NULL);
-    f->window = upload_to_device(device, &full, sizeof full);
+    f->drawable = upload_to_device(device, &one, sizeof one);
     f->loss = upload_to_device(device, loss, sizeof loss);
-    f->optimizer.window = f->window;
+    f->optimizer.drawable = f->drawable;
     return gpur_optimizer_reset(&f->optimizer, f->stream, weights);
 }
 
@@ -62,7 +62,7 @@ static void optimizer_close(optimizer_fixture *f)
 {
     gpur_stream_destroy(f->stream);
     gpur_device_free(device, f->memory);
-    gpur_device_free(device, f->window);
+    gpur_device_free(device, f->drawable);
     gpur_device_free(device, f->loss);
 }
 

@@ -352,6 +352,8 @@ def test_a_ddpg_trains_on_lanes():
     buffer = gpureplay.LaneBuffer(32, 64, fields, device="cpu", seed=1)
     agent = gpureplay.DDPG(buffer, batch_size=64, seed=1, actor={"trunk": [32], "learning_rate": 3e-3},
                            critic={"trunk": [32], "learning_rate": 3e-3})
+    with pytest.raises(gpureplay.TooFew, match="no transition can be drawn yet, after 0 steps"):
+        agent.train()
     rng = np.random.default_rng(1)
     for _ in range(100):
         obs = rng.uniform(-0.8, 0.8, (32, 1)).astype(np.float32)
@@ -451,7 +453,7 @@ def test_a_dqn_goes_on_from_the_files_of_its_buffer_and_its_own(tmp_path):
     def run(buffer, agent, first, last):
         for t in range(first, last):
             buffer.add(**{**step_of(t), "action": np.arange(LANES, dtype=np.int32) % 2})
-            agent.train(3)
+            agent.train(3 if t > 0 else 0)  # of the first step no transition can be drawn yet
 
     def made():
         buffer = make(prioritized=True, n_step=3)

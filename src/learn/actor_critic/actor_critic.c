@@ -85,7 +85,7 @@ static int64_t assign(gpur_actor_critic *learner, void *base)
     gpur_arena arena = {base, 0};
     for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++)
         gpur_optimizer_assign(&learner->optimizers[i], &arena, i > 0 ? learner->optimizers[0].weights : NULL);
-    learner->window = gpur_arena_alloc(&arena, sizeof *learner->window);
+    learner->drawable = gpur_arena_alloc(&arena, sizeof *learner->drawable);
     gpur_gradient_assign(&learner->gradient, &arena);
     return arena.used;
 }
@@ -96,7 +96,7 @@ static void connect(gpur_actor_critic *learner)
     gradient->weights = learner->optimizers[0].weights;
     gradient->state = learner->optimizers[0].state;
     for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++) {
-        learner->optimizers[i].window = learner->window;
+        learner->optimizers[i].drawable = learner->drawable;
         gradient->optimizer[i] = &learner->optimizers[i];
         gradient->to[i] = learner->optimizers[i].gradient;
     }
@@ -117,8 +117,8 @@ static gpur_status set_first_weights(gpur_actor_critic *learner)
 
 static gpur_status start(gpur_actor_critic *learner)
 {
-    const gpur_window full = {0, 0, 1};
-    GPUR_TRY(gpur_copy(learner->gradient.stream, learner->window, &full, sizeof full));
+    const int64_t one = 1;
+    GPUR_TRY(gpur_copy(learner->gradient.stream, learner->drawable, &one, sizeof one));
     GPUR_TRY(gpur_stream_sync(learner->gradient.stream));
     GPUR_TRY(set_first_weights(learner)); /* a step before needs finite numbers */
     GPUR_TRY(gpur_gradient_start(&learner->gradient));

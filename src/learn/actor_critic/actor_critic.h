@@ -13,7 +13,7 @@ struct gpur_actor_critic {
     gpur_network network;
     gpur_ticket_lock lock;        /* of the calls that use the members below */
     gpur_optimizer optimizers[2]; /* [1] only with dual_optimizer; it changes the weights of [0] */
-    gpur_window *window;          /* (1) device; not empty: every step is done */
+    int64_t *drawable;            /* (1) device; not 0: every step is done */
     gpur_gradient gradient;
     void *memory; /* device: all arrays */
     int64_t memory_bytes;

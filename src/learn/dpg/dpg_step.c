@@ -129,13 +129,13 @@ static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
     return gpur_side_join(&step->side, track->stream);
 }
 
-static gpur_status train_critic(const gpur_train_step *step, const gpur_track *track, const gpur_window *window)
+static gpur_status train_critic(const gpur_train_step *step, const gpur_track *track, const int64_t *drawable)
 {
     const gpur_dpg_step *const dpg = step->dpg;
     const int64_t rows = step->batch.rows;
     const gpur_train_step_results results = {dpg->td.loss, dpg->td.q_taken, dpg->td.invalid, NULL, rows};
     gpur_optimizer optimizer = step->optimizer;
-    optimizer.window = window;
+    optimizer.drawable = drawable;
     GPUR_TRY(forward(step, track));
     GPUR_TRY(gpur_launch_td_error(track->stream, gpur_td_error_grid(step->device, rows), &dpg->td));
     GPUR_TRY(gpur_backward_run(&dpg->critic_backward, track, &step->side, optimizer.weights, optimizer.gradient));
@@ -170,13 +170,13 @@ static gpur_status action_gradient(const gpur_train_step *step, gpur_stream *str
 }
 
 /* By the critic that has just been trained. */
-static gpur_status train_actor(const gpur_train_step *step, const gpur_track *track, const gpur_window *window)
+static gpur_status train_actor(const gpur_train_step *step, const gpur_track *track, const int64_t *drawable)
 {
     const gpur_dpg_step *const dpg = step->dpg;
     const gpur_train_step_results results = {NULL, dpg->q, NULL, NULL, step->batch.rows};
     const float *const critic = step->optimizer.weights;
     gpur_optimizer optimizer = dpg->actor_optimizer;
-    optimizer.window = window;
+    optimizer.drawable = drawable;
     GPUR_TRY(act(step, track, &dpg->actor_pass, optimizer.weights));
     GPUR_TRY(gpur_pass_forward(&dpg->critic_pass, track->stream, step->batch.rows, critic, track->workspace));
     GPUR_TRY(gpur_backward_run(&dpg->action_backward, track, &step->side, critic, NULL));
@@ -185,11 +185,11 @@ static gpur_status train_actor(const gpur_train_step *step, const gpur_track *tr
     return gpur_optimizer_step(&optimizer, track->stream, &results);
 }
 
-static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const gpur_window *window)
+static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const int64_t *drawable)
 {
     const gpur_track track = {stream, step->workspace};
-    GPUR_TRY(train_critic(step, &track, window));
-    return train_actor(step, &track, window);
+    GPUR_TRY(train_critic(step, &track, drawable));
+    return train_actor(step, &track, drawable);
 }
 
 static const float *errors(const gpur_train_step *step)

@@ -131,7 +131,7 @@ static gpur_status advance(const gpur_return_cache *cache, gpur_stream *stream, 
     const gpur_cache_advance_args args = {
         .state = cache->state,
         .train = cache->step->optimizer.state,
-        .window = cache->step->sampled.window,
+        .window = gpur_replay_stored_rows(cache->replay).window,
         .id = cache->chunk.id,
         .size = cache->size,
         .rows = cache->chunk.rows,

@@ -600,6 +600,7 @@ static gpur_status load_opened(loading *load, const gpur_checkpoint_options *opt
     gpur_priority_copy_read_octaves(&load->f.priorities, &load->file.tensors);
     GPUR_TRY(gpur_checkpoint_add_path_to_error(&load->file, check_counts(load)));
     GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_without_publishing, &load->f.stream));
+    replay->lanes.told = 0;
     return gpur_consumer_end(replay, load_locked(load, options));
 }
 

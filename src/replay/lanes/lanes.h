@@ -41,6 +41,7 @@ typedef struct gpur_lane_store {
     int64_t *ids; /* (max_batch) of sequences */
     gpur_lane_rings lanes;
     gpur_lane_part parts[GPUR_MAX_FIELDS]; /* (schema->count) */
+    int64_t told; /* rows that could be drawn when the host asked last; the consumer lock protects it */
     float reward_clip;
 } gpur_lane_store;
 

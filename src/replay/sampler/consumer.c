@@ -29,10 +29,9 @@ void gpur_consumer_destroy(gpur_replay *replay)
     gpur_ticket_lock_close(&consumer->lock);
 }
 
-/* Requires the window lock. */
-static gpur_status check_sample(const gpur_replay *replay, gpur_consumer_launch launch)
+/* `size` rows are visible, and `ever` have become so. */
+static gpur_status check_rows(int64_t size, int64_t ever, gpur_consumer_launch launch)
 {
-    const int64_t size = gpur_replay_visible(replay).count, ever = replay->window.evicted + size;
     const int64_t least = launch.burn_in > launch.rows ? launch.burn_in : launch.rows;
     if (size == 0)
         return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a sample needs at least %" PRId64 " transition%s", least,
@@ -45,6 +44,31 @@ static gpur_status check_sample(const gpur_replay *replay, gpur_consumer_launch 
         return gpur_fail(GPUR_TOO_FEW, "%" PRId64 " transitions are visible; this sample needs %" PRId64, size,
                          launch.rows);
     return GPUR_OK;
+}
+
+/* Requires the window lock. */
+static gpur_status check_sample(const gpur_replay *replay, gpur_consumer_launch launch)
+{
+    const int64_t size = gpur_replay_visible(replay).count;
+    return check_rows(size, replay->window.evicted + size, launch);
+}
+
+/* Of lanes the device alone knows how many rows there are. It is asked, and waited for, until it has told of as many as
+ * a launch needs. Kernels change nothing if these are gone again. */
+static gpur_status check_lanes(gpur_replay *replay, gpur_consumer_launch launch)
+{
+    gpur_lane_store *const lanes = &replay->lanes;
+    gpur_lanes_state state;
+    if (!lanes->device || launch.kind != GPUR_LAUNCH_SAMPLE || launch.rows <= lanes->told)
+        return GPUR_OK;
+    GPUR_TRY(gpur_lane_store_read(lanes, replay->consumer.stream, &state));
+    lanes->told = state.whole;
+    if (state.whole == 0)
+        return gpur_fail(GPUR_TOO_FEW,
+                         "no transition can be drawn yet, after %" PRId64 " steps of the lanes; one can when the step "
+                         "after it comes",
+                         state.steps);
+    return check_rows(state.whole, state.whole, launch);
 }
 
 gpur_status gpur_consumer_check(gpur_replay *replay, gpur_consumer_launch sample)
@@ -90,6 +114,7 @@ static gpur_status begin(gpur_replay *replay, gpur_consumer_launch launch)
 static gpur_status wait_and_begin(gpur_replay *replay, gpur_consumer_launch launch)
 {
     GPUR_TRY(gpur_event_sync(replay->consumer.done[replay->consumer.launches % 2]));
+    GPUR_TRY(check_lanes(replay, launch));
     gpur_window_lock(replay);
     const gpur_status status = begin(replay, launch);
     gpur_window_unlock(replay);
