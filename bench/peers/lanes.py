@@ -6,9 +6,10 @@ tensors as FastTD3 and its like write it (each observation stored twice), flashb
     build/peers/bin/python bench/peers/lanes.py --threads 1 --json lanes.json
 
 1,024 environments with observations of 97 numbers and actions of 29, 512 steps of each, batches of 8,192. The arrays
-are each library's own; all on one device. Flashbax has jitted functions, and gives the state away to `add`. The ring
-draws as many transitions of each environment, and ours as many of all; with n = 3 it gathers all rewards and flags of
-three steps, as they do. Before the first sample each buffer is filled more than once over.
+are each library's own; all on one device. LaneBuffer draws into a new batch each time, as the others do, and into the
+arrays of one batch (`sample(out=)`). Flashbax has jitted functions, and gives the state away to `add`. The ring draws
+as many transitions of each environment, and ours as many of all; with n = 3 it gathers all rewards and flags of three
+steps, as they do. Before the first sample each buffer is filled more than once over.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from common import OURS
 ROUNDS, QUICK_ROUNDS = 21, 6
 LANES, STEPS, OBS, ACTION, BATCH, GAMMA = 1024, 512, 97, 29, 8192, 0.99
 QUICK_STEPS = 64
+INTO = f"{OURS}, out="
 RING, FLASHBAX, TORCHRL = "torch ring", "flashbax", "TorchRL"
 DISTINCT_STEPS = 8  # that are added again and again
 Call = Callable[[], None]
@@ -77,6 +79,12 @@ class Ours(Contender):
             self._batch = self._buffer.sample(BATCH, n_step=n)  # the one before lives until here
 
         return call
+
+
+class Into(Ours):
+    def sample(self, n: int) -> Call:
+        batch = self._buffer.sample(BATCH)
+        return lambda: self._buffer.sample(BATCH, n_step=n, out=batch)
 
 
 class Ring(Contender):
@@ -198,7 +206,7 @@ class TorchRL(Contender):
         return call
 
 
-MAKERS: dict[str, type[Any]] = {OURS: Ours, RING: Ring, FLASHBAX: Flashbax, TORCHRL: TorchRL}
+MAKERS: dict[str, type[Any]] = {OURS: Ours, INTO: Into, RING: Ring, FLASHBAX: Flashbax, TORCHRL: TorchRL}
 
 
 def finisher(device: str) -> Call:
@@ -236,7 +244,7 @@ def case_of(name: str, calls: dict[str, Call], absent: dict[str, str], given: ar
 
 
 def measure(given: argparse.Namespace) -> Iterable[dict[str, Any]]:
-    wanted = None if given.only is None else {OURS, *given.only.split(",")}
+    wanted = None if given.only is None else {OURS, INTO, *given.only.split(",")}
     kept = QUICK_STEPS if given.quick else STEPS
     found: dict[str, Contender] = {}
     absent: dict[str, str] = {}
@@ -250,12 +258,13 @@ def measure(given: argparse.Namespace) -> Iterable[dict[str, Any]]:
                 made.add()
         except ImportError as error:
             absent[name] = common.error_text(error)
-    yield case_of(f"add a step of {LANES} environments", {name: one.add for name, one in found.items()}, absent, given)
+    adds = {name: one.add for name, one in found.items() if name != INTO}
+    yield case_of(f"add a step of {LANES} environments", adds, absent, given)
     for n in (1, 3):
         calls = {name: call for name, one in found.items() if (call := one.sample(n)) is not None}
         missing = {name: f"no transitions of {n} steps" for name in found if name not in calls}
         yield case_of(f"draw {BATCH} transitions, n = {n}", calls, absent | missing, given)
-    sizes = (f"{name} {one.bytes / (LANES * kept):.1f}" for name, one in found.items())
+    sizes = (f"{name} {one.bytes / (LANES * kept):.1f}" for name, one in found.items() if name != INTO)
     print("\nbytes a transition: " + ", ".join(sizes))
 
 

@@ -15,22 +15,24 @@ GPUR_FN void gpur_copy_ends(unsigned char *to, const unsigned char *from, int64_
 
 enum { GPUR_LONG_VALUE = 512 };
 
-/* Copies 32 bytes or more. The last copy of 32 bytes may overlap the one before it. */
+/* Copies 64 bytes or more. The last copy of 64 bytes may overlap the one before it. */
 GPUR_FN void gpur_copy_long(unsigned char *to, const unsigned char *from, int64_t bytes)
 {
     if (bytes >= GPUR_LONG_VALUE) {
         memcpy(to, from, (size_t)bytes);
         return;
     }
-    for (int64_t i = 0; i + 32 < bytes; i += 32)
-        memcpy(to + i, from + i, 32);
-    memcpy(to + bytes - 32, from + bytes - 32, 32);
+    for (int64_t i = 0; i + 64 < bytes; i += 64)
+        memcpy(to + i, from + i, 64);
+    memcpy(to + bytes - 64, from + bytes - 64, 64);
 }
 
 GPUR_FN void gpur_copy_value(unsigned char *to, const unsigned char *from, int64_t bytes)
 {
-    if (bytes >= 32)
+    if (bytes >= 64)
         gpur_copy_long(to, from, bytes);
+    else if (bytes >= 32)
+        gpur_copy_ends(to, from, bytes, 32);
     else if (bytes >= 16)
         gpur_copy_ends(to, from, bytes, 16);
     else if (bytes >= 8)

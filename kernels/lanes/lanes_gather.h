@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cpu/copy_value.h"
+#include "kernels/cpu/random_lanes.h"
 #include "kernels/lib/lane_rows.h"
 #include "kernels/lib/collective.h"
 #include "kernels/lib/permutation.h"
@@ -15,7 +16,8 @@ enum { GPUR_LANES_TRIES = 65536 };
 
 /* What all rows of a gather share. */
 typedef struct gpur_lanes_draw {
-    int64_t steps, first, rows, draw; /* rows: of all steps that are kept, whole or not */
+    gpur_window window; /* of all rows that are kept, whole or not */
+    int64_t draw;
     int has_whole;
 } gpur_lanes_draw;
 
@@ -31,13 +33,10 @@ typedef struct gpur_lanes_transition {
 
 GPUR_FN gpur_lanes_draw gpur_lanes_draw_of(const gpur_lanes_gather_args *a)
 {
-    const gpur_lanes_state *const state = a->lanes.state;
     gpur_lanes_draw d;
-    d.steps = state->steps;
-    d.first = gpur_lanes_oldest(&a->lanes, d.steps);
-    d.rows = (d.steps - d.first) * a->lanes.lanes;
+    d.window = *a->lanes.window;
     d.draw = (int64_t)*a->draw;
-    d.has_whole = state->whole > 0;
+    d.has_whole = a->lanes.state->whole > 0;
     return d;
 }
 
@@ -48,24 +47,24 @@ GPUR_FN int64_t gpur_lanes_try(const gpur_lanes_gather_args *a, const gpur_lanes
     const gpur_u32x4 bits = gpur_random_bits(a->seed, a->purpose | i << 16, (uint64_t)d->draw, (uint32_t)b);
     if (a->way == GPUR_LANES_DISTINCT) {
         const int64_t at = b + (int64_t)i * a->batch;
-        const gpur_permutation p = gpur_permutation_of(a->seed, a->purpose, (uint64_t)d->draw, (uint64_t)d->rows);
-        return at < d->rows ? (int64_t)gpur_permute(&p, (uint64_t)at) : -1;
+        const gpur_permutation p =
+            gpur_permutation_of(a->seed, a->purpose, (uint64_t)d->draw, (uint64_t)d->window.count);
+        return at < d->window.count ? (int64_t)gpur_permute(&p, (uint64_t)at) : -1;
     }
     if (a->way == GPUR_LANES_OF_EACH) {
-        const int64_t step = (int64_t)gpur_random_below(bits, (uint64_t)(d->steps - d->first));
+        const int64_t step = (int64_t)gpur_random_below(bits, (uint64_t)(d->window.count / a->lanes.lanes));
         return step * a->lanes.lanes + b / (a->batch / a->lanes.lanes);
     }
-    return (int64_t)gpur_random_below(bits, (uint64_t)d->rows);
+    return (int64_t)gpur_random_below(bits, (uint64_t)d->window.count);
 }
 
 /* The id of row b. Every whole row is as likely as any other, since rows that are not whole are drawn again. */
 GPUR_FN int64_t gpur_lanes_draw_id(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b)
 {
-    const int64_t first_id = d->first * a->lanes.lanes;
     for (uint32_t i = 0; d->has_whole && i < GPUR_LANES_TRIES; i++) {
-        const int64_t row = gpur_lanes_try(a, d, b, i);
-        if (row < 0 || gpur_lanes_find(&a->lanes, d->steps, first_id + row) >= 0)
-            return row < 0 ? -1 : first_id + row;
+        const int64_t row = gpur_lanes_try(a, d, b, i), id = row < 0 ? -1 : d->window.first_id + row;
+        if (row < 0 || gpur_lanes_find(&a->lanes, &d->window, id) >= 0)
+            return id;
     }
     return -1;
 }
@@ -73,7 +72,7 @@ GPUR_FN int64_t gpur_lanes_draw_id(const gpur_lanes_gather_args *a, const gpur_l
 /* The id of the row that row b of the batch begins with. */
 GPUR_FN int64_t gpur_lanes_id_of(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b)
 {
-    if (a->ids && (!a->redraws || gpur_lanes_find(&a->lanes, d->steps, a->ids[b]) >= 0))
+    if (a->ids && (!a->redraws || gpur_lanes_find(&a->lanes, &d->window, a->ids[b]) >= 0))
         return a->ids[b];
     return gpur_lanes_draw_id(a, d, b);
 }
@@ -84,7 +83,7 @@ GPUR_FN gpur_lanes_transition gpur_lanes_follow(const gpur_lanes_gather_args *a,
     const gpur_lane_rings *const l = &a->lanes;
     const double gamma = (double)a->gamma;
     gpur_lanes_transition t;
-    int64_t slot = gpur_lanes_find(l, d->steps, id);
+    int64_t slot = gpur_lanes_find(l, &d->window, id);
     double reward, discount = gamma;
     unsigned char flags;
     memset(&t, 0, sizeof t);
@@ -166,19 +165,77 @@ GPUR_FN void gpur_lanes_copy_units(gpur_thread at, const gpur_lanes_gather_args 
     }
 }
 
-/* A tile of the serial body. */
-enum { GPUR_LANES_TILE = 16, GPUR_LANES_LINE = 64 };
+/* The serial body takes tiles of rows through three stages: ids are drawn, rows are followed, and values are copied.
+ * Each stage prefetches what the next one reads, and meanwhile works on the tile before. */
+enum {
+    GPUR_LANES_TILE = 16,
+    GPUR_LANES_STAGES = 3,
+    GPUR_LANES_LINE = 64,
+    GPUR_LANES_PREFETCH = 1024, /* bytes of a value that are prefetched; the processor itself does it for the others */
+};
+
+typedef struct gpur_lanes_tile {
+    int64_t first;
+    int count;
+    uint64_t ids[GPUR_LANES_TILE]; /* -1: none */
+    gpur_lanes_transition rows[GPUR_LANES_TILE];
+} gpur_lanes_tile;
+
+/* Sets the ids that are given, or tried first. */
+GPUR_FN void gpur_lanes_tile_ids(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, gpur_lanes_tile *tile)
+{
+    if (a->ids) {
+        memcpy(tile->ids, a->ids + tile->first, (size_t)tile->count * sizeof *tile->ids);
+        return;
+    }
+    if (a->way != GPUR_LANES_OF_ALL) {
+        for (int i = 0; i < tile->count; i++)
+            tile->ids[i] = (uint64_t)gpur_lanes_draw_id(a, d, tile->first + i);
+        return;
+    }
+    for (int i = 0; i < GPUR_LANES_TILE; i += GPUR_LANES)
+        gpur_random_lanes(a->seed, a->purpose, (uint64_t)d->draw, (uint32_t)(tile->first + i), &tile->ids[i]);
+    for (int i = 0; i < tile->count; i++)
+        tile->ids[i] = (uint64_t)d->window.first_id + gpur_mulhi_u64(tile->ids[i], (uint64_t)d->window.count);
+}
+
+GPUR_FN void gpur_lanes_tile_draw(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, gpur_lanes_tile *tile)
+{
+    const gpur_lane_rings *const l = &a->lanes;
+    gpur_lanes_tile_ids(a, d, tile);
+    for (int i = 0; i < tile->count; i++) {
+        const int64_t row = (int64_t)tile->ids[i] - d->window.first_id;
+        if (row < 0 || row >= d->window.count)
+            continue;
+        int64_t slot = gpur_lanes_row_slot(l, &d->window, row);
+        for (int32_t step = 0; step < a->n_step; step++, slot = gpur_lanes_later(l, slot, 1)) {
+            gpur_prefetch(&l->flags[slot]);
+            gpur_prefetch(&l->reward[slot]);
+        }
+    }
+}
+
+GPUR_FN void gpur_lanes_tile_follow(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, gpur_lanes_tile *tile)
+{
+    for (int i = 0; i < tile->count; i++) {
+        int64_t id = (int64_t)tile->ids[i];
+        if (a->redraws && gpur_lanes_find(&a->lanes, &d->window, id) < 0)
+            id = gpur_lanes_draw_id(a, d, tile->first + i);
+        tile->rows[i] = gpur_lanes_follow(a, d, id);
+    }
+}
 
 GPUR_FN void gpur_lanes_prefetch(const gpur_lanes_gather_args *a, const gpur_lanes_transition *t)
 {
     for (int32_t c = 0; c < a->copy_count; c++) {
         const unsigned char *const from = gpur_lanes_source(&a->copies[c], t);
-        for (int64_t byte = 0; from && byte < a->copies[c].bytes; byte += GPUR_LANES_LINE)
-            gpur_prefetch(from + byte);
+        const int64_t bytes = a->copies[c].bytes < GPUR_LANES_PREFETCH ? a->copies[c].bytes : GPUR_LANES_PREFETCH;
+        for (int64_t byte = 0; from && byte < bytes; byte += GPUR_LANES_LINE)
+            gpur_prefetch_l2(from + byte);
     }
 }
 
-GPUR_FN void gpur_lanes_copy_values(const gpur_lanes_gather_args *a, int64_t b, const gpur_lanes_transition *t)
+GPUR_FN void gpur_lanes_copy_row(const gpur_lanes_gather_args *a, int64_t b, const gpur_lanes_transition *t)
 {
     for (int32_t c = 0; c < a->copy_count; c++) {
         const gpur_lane_copy *const copy = &a->copies[c];
@@ -188,31 +245,36 @@ GPUR_FN void gpur_lanes_copy_values(const gpur_lanes_gather_args *a, int64_t b, 
         else
             memset(copy->to + b * copy->pitch, 0, (size_t)copy->bytes);
     }
+    gpur_lanes_write(a, b, t);
 }
 
-/* Draws the ids of a tile, and fetches the flags and rewards that they lead to; then follows each; then copies. */
+/* Prefetching is spread over the copying, row by row: at once it would take longer. */
+GPUR_FN void gpur_lanes_tile_copy(const gpur_lanes_gather_args *a, const gpur_lanes_tile *tile,
+                                  const gpur_lanes_tile *next)
+{
+    for (int i = 0; i < tile->count || i < next->count; i++) {
+        if (i < next->count)
+            gpur_lanes_prefetch(a, &next->rows[i]);
+        if (i < tile->count)
+            gpur_lanes_copy_row(a, tile->first + i, &tile->rows[i]);
+    }
+}
+
 GPUR_FN void gpur_lanes_gather_serial(gpur_thread at, const gpur_lanes_gather_args *a, const gpur_lanes_draw *d)
 {
     const gpur_span rows = gpur_block_rows(at, a->batch);
-    gpur_lanes_transition tile[GPUR_LANES_TILE];
-    int64_t ids[GPUR_LANES_TILE];
-    for (int64_t first = rows.first; first < rows.last; first += GPUR_LANES_TILE) {
-        const int64_t left = rows.last - first;
-        const int count = (int)(left < GPUR_LANES_TILE ? left : GPUR_LANES_TILE);
-        for (int i = 0; i < count; i++) {
-            ids[i] = gpur_lanes_id_of(a, d, first + i);
-            const int64_t slot = gpur_lanes_find(&a->lanes, d->steps, ids[i]);
-            if (slot >= 0)
-                gpur_prefetch(&a->lanes.reward[slot]);
-        }
-        for (int i = 0; i < count; i++) {
-            tile[i] = gpur_lanes_follow(a, d, ids[i]);
-            gpur_lanes_prefetch(a, &tile[i]);
-        }
-        for (int i = 0; i < count; i++) {
-            gpur_lanes_copy_values(a, first + i, &tile[i]);
-            gpur_lanes_write(a, first + i, &tile[i]);
-        }
+    gpur_lanes_tile tiles[GPUR_LANES_STAGES];
+    for (int i = 0; i < GPUR_LANES_STAGES; i++)
+        tiles[i].count = 0;
+    for (int64_t i = 0, left = rows.last - rows.first; left > -(GPUR_LANES_STAGES - 1) * GPUR_LANES_TILE; i++) {
+        gpur_lanes_tile *const drawn = &tiles[i % GPUR_LANES_STAGES];
+        gpur_lanes_tile *const followed = &tiles[(i + GPUR_LANES_STAGES - 1) % GPUR_LANES_STAGES];
+        drawn->first = rows.last - left;
+        drawn->count = left <= 0 ? 0 : left < GPUR_LANES_TILE ? (int)left : GPUR_LANES_TILE;
+        gpur_lanes_tile_draw(a, d, drawn);
+        gpur_lanes_tile_follow(a, d, followed);
+        gpur_lanes_tile_copy(a, &tiles[(i + 1) % GPUR_LANES_STAGES], followed);
+        left -= GPUR_LANES_TILE;
     }
 }
 

@@ -24,13 +24,20 @@ GPUR_FN int64_t gpur_lanes_oldest(const gpur_lane_rings *l, int64_t steps)
     return first > oldest ? first : oldest;
 }
 
-/* The slot of the row with this id, or -1 if it is not whole. */
-GPUR_FN int64_t gpur_lanes_find(const gpur_lane_rings *l, int64_t steps, int64_t id)
+/* The slot of row number `row` of the window. */
+GPUR_FN int64_t gpur_lanes_row_slot(const gpur_lane_rings *l, const gpur_window *window, int64_t row)
 {
-    const int64_t step = id < 0 ? -1 : id / l->lanes;
-    const int64_t slot = step < 0 ? -1 : gpur_lanes_slot(l, step) + id - step * l->lanes;
-    if (step < gpur_lanes_first(l, steps) || step >= steps)
+    const int64_t slot = window->first_slot + row, end = l->steps * l->lanes;
+    return slot < end ? slot : slot - end;
+}
+
+/* The slot of the row with this id, or -1 if it is not whole. */
+GPUR_FN int64_t gpur_lanes_find(const gpur_lane_rings *l, const gpur_window *window, int64_t id)
+{
+    const int64_t row = id - window->first_id;
+    if (id < 0 || row < 0 || row >= window->count)
         return -1;
+    const int64_t slot = gpur_lanes_row_slot(l, window, row);
     return (l->flags[slot] & GPUR_LANE_IS_WHOLE) != 0 ? slot : -1;
 }
 
