@@ -42,7 +42,17 @@ enum {
     GPUR_MAX_LAUNCH_COPIES = 17, /* field copies in one kernel launch; a row of more fields takes several */
     GPUR_MAX_TILE_ROWS = 16,     /* rows of a row tile, at most */
     GPUR_TILE_BYTES = 4096,      /* bytes of a row tile, at most, unless it is a single row */
+    GPUR_WARP_UNITS = 64,        /* units of a row that a warp of a GPU copies alone, at most */
 };
+
+/* 1: the older form of draws on a GPU, which remains until both have been measured on one: row tiles for all rows, and
+ * a kernel each for drawing by priority, gathering, weighing, and each phase of an update. It is an option of the
+ * build, GPUREPLAY_SEPARATE_DRAWS. */
+#ifdef GPUR_SEPARATE_DRAWS
+enum { GPUR_DRAWS_ARE_SEPARATE = 1 };
+#else
+enum { GPUR_DRAWS_ARE_SEPARATE = 0 };
+#endif
 
 /* Where a gather gets its rows from: it samples them, uniformly or without replacement, or takes given ids. */
 enum { GPUR_GATHER_UNIFORM = 1, GPUR_GATHER_DISTINCT = 2, GPUR_GATHER_IDS = 3 };

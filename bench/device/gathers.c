@@ -79,7 +79,7 @@ static void prepare_gathers(gather_context *c, int64_t rows)
         request.seed = (uint64_t)i + 1;
         bench_must(gpur_gather_prepare(c->replay, &request, &c->args[i]), "gather");
     }
-    c->grid = gpur_gather_grid(c->replay, rows);
+    c->grid = gpur_gather_grid(c->replay, &c->args[0]);
 }
 
 /* Weights as of [Schaul et al. 2016], beta 0.4. */

@@ -226,7 +226,7 @@ GPUR_FN void gpur_row_tile_copy_partial(const gpur_row_tile *tile, const gpur_sa
                                         const gpur_gather_args *a)
 {
     for (int32_t i = 0; i < tile->rows; i++) {
-        gpur_gather_extras(state, a, tile->first + i, tile->slots[i]);
+        gpur_gather_extras(state, a, tile->first + i, tile->slots[i], gpur_gather_is_terminal(a, tile->slots[i]));
         for (int32_t c = 0; c < a->copy_count; c++) {
             const gpur_field_copy *const copy = &a->copies[c];
             const int64_t bytes = gpur_copy_bytes(copy);

@@ -177,7 +177,7 @@ GPUR_FN void gpur_stage_body(gpur_thread at, const gpur_fused_train_steps_args *
     if (stage == GPUR_STAGE_SAMPLE)
         gpur_priority_sample(at, &a->sample);
     else if (stage == GPUR_STAGE_GATHER)
-        gpur_gather(at, &a->gather);
+        gpur_gather_by_blocks(at, &a->gather);
     else if (stage == GPUR_STAGE_FIRST && a->by_priority)
         gpur_priority_weights(at, &a->weights);
     else if (stage == GPUR_STAGE_HEADS)

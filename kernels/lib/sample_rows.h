@@ -64,15 +64,21 @@ GPUR_FN int gpur_gather_has_id(const gpur_gather_args *a, int64_t b, int64_t slo
     return a->source == GPUR_GATHER_IDS && a->ids == a->id && (slot >= 0 || a->ids[b] == -1);
 }
 
+/* Whether the row in this slot is terminal: 0 for a missing row, which has slot -1, or if nobody wants to know. */
+GPUR_FN int gpur_gather_is_terminal(const gpur_gather_args *a, int64_t slot)
+{
+    return slot >= 0 && a->discount && a->terminated_offset >= 0 &&
+           a->ring[slot * a->pitch + a->terminated_offset] != 0;
+}
+
 /* Writes the id, weight and discount of row b, if they are wanted. A missing row has slot -1. */
-GPUR_FN void gpur_gather_extras(const gpur_sample_state *state, const gpur_gather_args *a, int64_t b, int64_t slot)
+GPUR_FN void gpur_gather_extras(const gpur_sample_state *state, const gpur_gather_args *a, int64_t b, int64_t slot,
+                                int is_terminal)
 {
     if (a->id && !gpur_gather_has_id(a, b, slot))
         a->id[b] = slot < 0 ? -1 : gpur_sample_id(state, a, slot);
     if (a->weight)
         a->weight[b] = slot < 0 ? 0.0f : 1.0f;
-    if (a->discount) {
-        const int ends = slot >= 0 && a->terminated_offset >= 0 && a->ring[slot * a->pitch + a->terminated_offset] != 0;
-        a->discount[b] = slot < 0 || ends ? 0.0f : a->gamma;
-    }
+    if (a->discount)
+        a->discount[b] = slot < 0 || is_terminal ? 0.0f : a->gamma;
 }

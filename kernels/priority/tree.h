@@ -253,15 +253,3 @@ GPUR_FN uint32_t gpur_tree_node_max(gpur_thread at, const gpur_tree *tree, int32
     }
     return gpur_warp_max_u32(at, largest);
 }
-
-/* This warp's share of n rows that are divided among all warps of the grid. */
-GPUR_FN gpur_span gpur_warp_rows(gpur_thread at, int64_t n)
-{
-    gpur_span s;
-    if (!gpur_is_parallel())
-        return gpur_share_of(n, at.block, at.blocks);
-    s.step = at.blocks * (at.threads / GPUR_WARP);
-    s.first = at.block * (at.threads / GPUR_WARP) + at.thread / GPUR_WARP;
-    s.last = n;
-    return s;
-}

@@ -33,6 +33,7 @@ typedef struct gpur_thread {
     }                                                                                                                  \
     static inline void gpur_##name(gpur_thread at, const gpur_##name##_args *a)
 #define GPUR_KERNEL_OF(name, max_threads) GPUR_KERNEL(name)
+#define GPUR_KERNEL_THAT_WAITS(name) GPUR_KERNEL(name)
 #define GPUR_KERNEL_COOPERATIVE(name, max_threads)                                                                     \
     enum { gpur_##name##_is_cooperative = 1 };                                                                         \
     GPUR_KERNEL(name)
@@ -40,6 +41,9 @@ typedef struct gpur_thread {
 GPUR_FN int gpur_is_parallel(void)
 {
     return 0;
+}
+GPUR_FN void gpur_wait_for_primary(void)
+{
 }
 GPUR_FN void gpur_barrier(gpur_thread at)
 {

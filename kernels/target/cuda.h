@@ -17,9 +17,9 @@ typedef struct gpur_thread {
 
 /*
  * Programmatic dependent launch: the blocks of a kernel may become resident while the kernel before it in the stream,
- * its primary, still runs. Every kernel therefore begins by waiting until its primary has finished and its writes are
- * visible. The primary did the same before it finished, so all earlier kernels have finished, too. This holds only if
- * no kernel omits the wait.
+ * its primary, still runs. Every kernel therefore waits until its primary has finished and its writes are visible:
+ * first of all, or after the part of GPUR_KERNEL_PREPARED, which depends on its arguments alone. The primary did the
+ * same before it finished, so all earlier kernels have finished, too. This holds only if no kernel omits the wait.
  *
  * An ordinary kernel allows its dependent to become resident at once. A cooperative kernel does not: it runs for
  * long, and the resident blocks of its dependent would take room on the multiprocessors from other streams. In
@@ -40,23 +40,25 @@ GPUR_FN void gpur_wait_for_primary(void)
 
 /* Defines the entry of a kernel for blocks of up to `max_threads` threads. The 1 for the blocks on a multiprocessor
  * is needed: without it ptxas aims at several, and for some architectures spills registers to get there. */
-#define GPUR_CUDA_ENTRY_(name, max_threads, begin)                                                                     \
+#define GPUR_CUDA_ENTRY_(name, max_threads, begin, wait)                                                               \
     static __device__ __forceinline__ void gpur_##name(gpur_thread at, const gpur_##name##_args *a);                   \
     extern "C" __global__ void __launch_bounds__(max_threads, 1)                                                       \
         gpur_##name##_cuda_entry(const __grid_constant__ gpur_##name##_args args)                                      \
     {                                                                                                                  \
         gpur_thread at;                                                                                                \
         begin;                                                                                                         \
-        gpur_wait_for_primary();                                                                                       \
+        wait;                                                                                                          \
         at.block = blockIdx.x, at.blocks = gridDim.x, at.thread = (int)threadIdx.x, at.threads = (int)blockDim.x;      \
         gpur_##name(at, &args);                                                                                        \
     }                                                                                                                  \
     static __device__ __forceinline__ void gpur_##name(gpur_thread at, const gpur_##name##_args *a)
-#define GPUR_KERNEL_OF(name, max_threads) GPUR_CUDA_ENTRY_(name, max_threads, gpur_allow_dependents())
+#define GPUR_KERNEL_OF(name, max_threads)                                                                              \
+    GPUR_CUDA_ENTRY_(name, max_threads, gpur_allow_dependents(), gpur_wait_for_primary())
+#define GPUR_KERNEL_THAT_WAITS(name) GPUR_CUDA_ENTRY_(name, 1024, gpur_allow_dependents(), (void)0)
 #define GPUR_KERNEL(name) GPUR_KERNEL_OF(name, 1024)
 #define GPUR_KERNEL_COOPERATIVE(name, max_threads)                                                                     \
     enum { gpur_##name##_is_cooperative = 1 };                                                                         \
-    GPUR_CUDA_ENTRY_(name, max_threads, (void)0)
+    GPUR_CUDA_ENTRY_(name, max_threads, (void)0, gpur_wait_for_primary())
 
 GPUR_FN int gpur_is_parallel(void)
 {

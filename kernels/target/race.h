@@ -57,6 +57,7 @@ static inline void *gpur_team_alloc_shared(gpur_thread *at, int64_t bytes)
     }                                                                                                                  \
     static inline void gpur_##name(gpur_thread at, const gpur_##name##_args *a)
 #define GPUR_KERNEL_OF(name, max_threads) GPUR_KERNEL(name)
+#define GPUR_KERNEL_THAT_WAITS(name) GPUR_KERNEL(name)
 #define GPUR_KERNEL_COOPERATIVE(name, max_threads)                                                                     \
     enum { gpur_##name##_is_cooperative = 1 };                                                                         \
     GPUR_KERNEL(name)
@@ -64,6 +65,9 @@ static inline void *gpur_team_alloc_shared(gpur_thread *at, int64_t bytes)
 GPUR_FN int gpur_is_parallel(void)
 {
     return 1;
+}
+GPUR_FN void gpur_wait_for_primary(void)
+{
 }
 GPUR_FN void gpur_barrier(gpur_thread at)
 {

@@ -12,6 +12,7 @@
  *   GPUR_KERNEL(name)             opens a kernel: `at` is the thread's coordinates, `a` points to its gpur_NAME_args
  *   GPUR_KERNEL_OF(name, most)    the same with blocks of at most `most` threads, a multiple of 32, so that a thread
  *                                 may have more registers; launches of larger blocks are refused
+ *   GPUR_KERNEL_THAT_WAITS(name)  opens one that calls gpur_wait_for_primary itself, for GPUR_KERNEL_PREPARED below
  *   GPUR_KERNEL_COOPERATIVE(name, most)
  *                                 the same for a kernel that calls gpur_grid_sync
  *   GPUR_SHARED(type, name, n)    an array of n numbers shared by the block; keep it small: a CPU has it on the stack
@@ -50,6 +51,22 @@ typedef struct gpur_u32x4 {
 #include "kernels/target/cpu.h"
 #endif
 
+/*
+ * Opens a kernel with a part that depends on its arguments alone: gpur_NAME_prepare(at, a), which is defined before it
+ * and returns a gpur_NAME_prepared, to which `prepared` points in the kernel. That part must not read what the
+ * arguments point to. A GPU runs it while the kernel before this one still runs.
+ */
+#define GPUR_KERNEL_PREPARED(name)                                                                                     \
+    GPUR_FN void gpur_##name##_run(gpur_thread at, const gpur_##name##_args *a,                                        \
+                                   const gpur_##name##_prepared *prepared);                                            \
+    GPUR_KERNEL_THAT_WAITS(name)                                                                                       \
+    {                                                                                                                  \
+        const gpur_##name##_prepared prepared = gpur_##name##_prepare(at, a);                                          \
+        gpur_wait_for_primary();                                                                                       \
+        gpur_##name##_run(at, a, &prepared);                                                                           \
+    }                                                                                                                  \
+    GPUR_FN void gpur_##name##_run(gpur_thread at, const gpur_##name##_args *a, const gpur_##name##_prepared *prepared)
+
 /* A thread's share of a loop: for (i = first; i < last; i += step). */
 typedef struct gpur_span {
     int64_t first, last, step;
@@ -86,6 +103,18 @@ GPUR_FN gpur_span gpur_block_rows(gpur_thread at, int64_t n)
     s.first = at.block;
     s.last = n;
     s.step = at.blocks;
+    return s;
+}
+
+/* This warp's share of n rows that are divided among all warps of the grid. */
+GPUR_FN gpur_span gpur_warp_rows(gpur_thread at, int64_t n)
+{
+    gpur_span s;
+    if (!gpur_is_parallel())
+        return gpur_share_of(n, at.block, at.blocks);
+    s.step = at.blocks * (at.threads / GPUR_WARP);
+    s.first = at.block * (at.threads / GPUR_WARP) + at.thread / GPUR_WARP;
+    s.last = n;
     return s;
 }
 

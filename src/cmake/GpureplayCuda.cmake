@@ -37,6 +37,9 @@ endif()
 set(nvcc_command ${GPUREPLAY_NVCC} -O3 -std=c++17 -lineinfo ${architecture_flags} -I${GPUREPLAY_CUDA_INCLUDE_DIR}
     -I${GPUREPLAY_CURAND_INCLUDE_DIR} -I${PROJECT_SOURCE_DIR}
     -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics)
+if(GPUREPLAY_SEPARATE_DRAWS)
+    list(APPEND nvcc_command -DGPUR_SEPARATE_DRAWS)
+endif()
 if(DEFINED ENV{CUDAHOSTCXX})
     list(APPEND nvcc_command -ccbin $ENV{CUDAHOSTCXX})
 endif()

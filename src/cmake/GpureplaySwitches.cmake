@@ -46,7 +46,7 @@ foreach(switch GPUREPLAY_CUDA GPUREPLAY_BLAS GPUREPLAY_FILES GPUREPLAY_ZSTD GPUR
     gpureplay_check_switch(${switch} "AUTO, ON or OFF")
     set_property(CACHE ${switch} PROPERTY STRINGS AUTO ON OFF) # the values that cmake-gui and ccmake offer
 endforeach()
-foreach(switch RACE_CHECK FUZZ WERROR TESTS EXAMPLES BENCH INSTALL)
+foreach(switch RACE_CHECK SEPARATE_DRAWS FUZZ WERROR TESTS EXAMPLES BENCH INSTALL)
     gpureplay_check_switch(GPUREPLAY_${switch} "ON or OFF")
 endforeach()
 gpureplay_check_sanitizers(GPUREPLAY_SANITIZE)

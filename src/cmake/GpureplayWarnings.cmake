@@ -2,7 +2,8 @@
 # gpureplay_options: compile options of every file of this project. Users of the library do not inherit them.
 add_library(gpureplay_options INTERFACE)
 target_compile_features(gpureplay_options INTERFACE c_std_11)
-target_compile_definitions(gpureplay_options INTERFACE _GNU_SOURCE)
+target_compile_definitions(gpureplay_options INTERFACE _GNU_SOURCE
+    $<$<BOOL:${GPUREPLAY_SEPARATE_DRAWS}>:GPUR_SEPARATE_DRAWS>)
 # Tables leave out the last fields, which are zero then; clang warns of each such entry.
 target_compile_options(gpureplay_options INTERFACE
     $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers>

@@ -31,6 +31,7 @@ typedef struct gpur_device_traits {
     int32_t has_native_streams;  /* 1: the caller may have streams, and ours are ordered with them */
     int32_t has_launch_overhead; /* 1: several train steps in one launch are faster than one launch for each */
     int32_t uses_host_cores;     /* 1: kernels run on the cores that other threads of the program need */
+    int32_t has_warps;           /* 1: kernels run in their parallel bodies, by warps; 0: in their serial ones */
     int32_t has_bf16;            /* 1: GPUR_MATH_BF16 is faster than float32: networks should compute in it */
     int32_t dlpack_type;         /* DLPack's number of this type of device */
     int64_t im2col_bytes;        /* limit on the columns of a convolution by im2col that are in memory at a time */
@@ -103,6 +104,7 @@ gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes
 /*
  * Launch shapes. Kernels are correct for every launch shape; these functions return fast ones.
  *   elements  n independent numbers
+ *   warps     n pieces of work, each for a warp; only where the device has_warps
  *   rows      n rows of about `bytes` each. A block handles up to `rows_per_block` rows at a time, or fewer if
  *             otherwise some multiprocessors of a GPU would have no work
  *   single    one block, for reductions in a fixed order
@@ -120,6 +122,7 @@ typedef struct gpur_grid {
 
 gpur_grid gpur_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
+gpur_grid gpur_grid_warps(const gpur_device *device, int64_t n);
 gpur_grid gpur_grid_single(const gpur_device *device);
 gpur_grid gpur_grid_of_threads(gpur_grid grid, int32_t max_threads); /* limits the threads of a block to
                                                                         `max_threads` */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Streams, events, copies, launches and graphs: checks arguments and calls the backend. */
 #include "device/backend.h"
+
+#include "base/numbers.h"
 #include "kernels/entries.h"
 
 #include <assert.h>
@@ -124,6 +126,14 @@ gpur_grid gpur_grid_elements(const gpur_device *device, int64_t n)
 gpur_grid gpur_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
 {
     return is_forced(device) ? device->forced_grid : device->backend->grid_rows(device, n, rows_per_block, bytes);
+}
+
+/* Blocks of four warps: a multiprocessor schedules four at a time. */
+gpur_grid gpur_grid_warps(const gpur_device *device, int64_t n)
+{
+    enum { WARPS = 4, WARP = 32, WARP_BYTES = 256 };
+    const gpur_grid grid = gpur_grid_rows(device, gpur_divide_up(n, WARPS), 1, WARPS * WARP_BYTES);
+    return gpur_grid_of_threads(grid, WARPS * WARP);
 }
 
 gpur_grid gpur_grid_single(const gpur_device *device)

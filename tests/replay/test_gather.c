@@ -10,6 +10,9 @@
 #include <stddef.h>
 
 enum { CAPACITY = 37, PITCH = 192, ROWS = 203, FIELDS = 7, ARRAY = 113 * ROWS + 61, UNTOUCHED = 0xAA, PURPOSE = 1 };
+
+/* The last field alone has 113 units, so rows with it have more than a warp copies, and rows without it fewer. */
+enum { LONG_ROWS = FIELDS, LAST = FIELDS - 1, SHORT_ROWS = LAST };
 enum {
     TERMINATED = 46,
     REWARD = 164
@@ -29,6 +32,7 @@ typedef struct output {
 
 typedef struct fixture {
     gpur_device *device;
+    int fields;
     gpur_stream *stream;
     unsigned char *ring; /* device, as the next four */
     gpur_window *window;
@@ -52,17 +56,18 @@ static void close_fixture(fixture *s)
 static gpur_copies all_fields(fixture *s)
 {
     gpur_copies copies = {0};
-    for (int f = 0; f < FIELDS; f++)
+    for (int f = 0; f < s->fields; f++)
         gpur_copies_add(&copies, s->out->arrays + f * ARRAY, sizes[f], offsets[f], sizes[f]);
     return copies;
 }
 
 /* A ring of random bytes, and the args of a gather from it. NULL on an error. */
-static fixture *open_fixture(gpur_window window, int32_t source, int64_t rows)
+static fixture *open_fixture(gpur_window window, int32_t source, int64_t rows, int fields)
 {
     static fixture s;
     uint64_t random = 5;
     memset(&s, 0, sizeof s);
+    s.fields = fields;
     for (size_t i = 0; i < sizeof s.ring_bytes; i++)
         s.ring_bytes[i] = (unsigned char)xorshift_next(&random);
     for (int64_t slot = 0; slot < CAPACITY; slot++)
@@ -150,11 +155,11 @@ static void check_rows(const fixture *s, gpur_window window)
         CHECK(is_right_id(&s->args, window, got->id, b));
         CHECK(got->weight[b] == (there ? 1.0f : 0.0f));
         CHECK(got->discount[b] == (there && !row[TERMINATED] ? 0.5f : 0.0f));
-        for (int f = 0; f < FIELDS; f++)
+        for (int f = 0; f < s->fields; f++)
             for (int64_t i = 0; i < sizes[f]; i++)
                 CHECK_EQUAL(got->arrays[f * ARRAY + b * sizes[f] + i], there ? row[offsets[f] + i] : 0);
     }
-    for (int f = 0; f < FIELDS; f++)
+    for (int f = 0; f < s->fields; f++)
         CHECK_EQUAL(got->arrays[f * ARRAY + s->args.batch * sizes[f]], UNTOUCHED);
 }
 
@@ -173,10 +178,12 @@ TEST(every_source_gathers_the_same_rows_in_every_launch_shape)
         {GPUR_GATHER_IDS, &wrapped, GIVEN},      {GPUR_GATHER_IDS, &empty, GIVEN},
     };
     static const uint64_t seeds[] = {4, 0x123456789ABCDEF0, UINT64_MAX}, steps[] = {3, 1ull << 40, UINT64_MAX};
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    for (size_t n = 0; n < 2 * sizeof cases / sizeof *cases; n++) {
+        const size_t c = n / 2;
         const int failures = atomic_load(&test_state.failures);
         int64_t first_ids[ROWS];
-        fixture *const s = open_fixture(*cases[c].window, cases[c].source, cases[c].rows);
+        fixture *const s =
+            open_fixture(*cases[c].window, cases[c].source, cases[c].rows, n % 2 ? SHORT_ROWS : LONG_ROWS);
         CHECK(s);
         CHECK_OK(gpur_device_copy(s->device, s->ids, given, sizeof given));
         for (int i = 0; i < SHAPES + 4; i++) { /* the other seeds in two shapes each */
@@ -191,7 +198,8 @@ TEST(every_source_gathers_the_same_rows_in_every_launch_shape)
             if (shape == 0)
                 memcpy(first_ids, s->got.id, sizeof first_ids);
             CHECK(memcmp(first_ids, s->got.id, (size_t)cases[c].rows * sizeof *first_ids) == 0);
-            TEST_REQUIRE(atomic_load(&test_state.failures) == failures, "case %d, shape %d", (int)c, shape);
+            TEST_REQUIRE(atomic_load(&test_state.failures) == failures, "case %d, %d fields, shape %d", (int)c,
+                         s->fields, shape);
         }
         close_fixture(s);
     }
@@ -209,7 +217,7 @@ static int64_t count_written(const void *bytes, size_t count)
 TEST(arrays_that_are_not_requested_are_not_written_and_ids_may_exceed_32_bits)
 {
     const gpur_window window = {7, ((int64_t)1 << 33) - 3, ((int64_t)1 << 33) + 1};
-    fixture *const s = open_fixture(window, GPUR_GATHER_UNIFORM, ROWS);
+    fixture *const s = open_fixture(window, GPUR_GATHER_UNIFORM, ROWS, LONG_ROWS);
     CHECK(s);
     const gpur_gather_args all = s->args;
     s->args.capacity = (int64_t)1 << 34;
@@ -229,12 +237,77 @@ TEST(arrays_that_are_not_requested_are_not_written_and_ids_may_exceed_32_bits)
     close_fixture(s);
 }
 
+/* The last field has as many bytes, and so units, as the row lacks to have `units`. */
+static void check_width(int32_t units)
+{
+    fixture *const s = open_fixture(full, GPUR_GATHER_UNIFORM, ROWS, SHORT_ROWS);
+    CHECK(s);
+    gpur_copies copies = all_fields(s);
+    const int64_t bytes = units - copies.units;
+    unsigned char *const to = s->out->arrays + LAST * ARRAY + 1; /* an odd address is copied byte by byte */
+    gpur_copies_add(&copies, to, bytes, offsets[LAST], bytes);
+    CHECK_EQUAL(copies.units, units);
+    s->args.copies[LAST] = copies.list[LAST];
+    s->args.copy_count = copies.count, s->args.units = copies.units;
+    gather(s, shapes[2]);
+    check_rows(s, full);
+    for (int64_t b = 0; b < ROWS; b++) {
+        const int64_t slot = (full.first_slot + s->got.id[b] - full.first_id) % CAPACITY;
+        const unsigned char *const value = s->got.arrays + LAST * ARRAY + 1 + b * bytes;
+        CHECK(memcmp(value, s->ring_bytes + slot * PITCH + offsets[LAST], (size_t)bytes) == 0);
+    }
+    CHECK_EQUAL(s->got.arrays[LAST * ARRAY], UNTOUCHED);
+    CHECK_EQUAL(s->got.arrays[LAST * ARRAY + 1 + ROWS * bytes], UNTOUCHED);
+    close_fixture(s);
+}
+
+TEST(rows_of_64_units_and_of_65_are_gathered_whole)
+{
+    check_width(GPUR_WARP_UNITS);
+    check_width(GPUR_WARP_UNITS + 1);
+}
+
+/* On a GPU a warp has several rows of a large batch. The race check is too slow for the largest. */
+TEST(batches_of_any_size_have_the_right_rows)
+{
+    enum { LARGEST = 65536, FIELD = 32 };
+    static const int64_t sizes_of_batches[] = {1, 31, 33, 4096, LARGEST};
+    static int64_t ids[LARGEST];
+    static unsigned char bytes[LARGEST * FIELD];
+    fixture *const s = open_fixture(full, GPUR_GATHER_UNIFORM, ROWS, SHORT_ROWS);
+    CHECK(s);
+    int64_t *const id = upload_to_device(s->device, ids, sizeof ids);
+    unsigned char *const to = upload_to_device(s->device, bytes, sizeof bytes);
+    const gpur_device_traits *const traits = gpur_device_get_traits(s->device);
+    const int count = traits->has_warps && traits->uses_host_cores ? 4 : 5;
+    gpur_copies copies = {0};
+    CHECK(id && to);
+    gpur_copies_add(&copies, to, FIELD, 0, FIELD);
+    s->args.copies[0] = copies.list[0], s->args.copy_count = 1, s->args.units = copies.units;
+    s->args.id = id, s->args.weight = s->args.discount = NULL;
+    for (int i = 0; i < count; i++) {
+        s->args.batch = sizes_of_batches[i];
+        CHECK_OK(gpur_launch_gather(s->stream, shapes[i % SHAPES], &s->args));
+        CHECK_OK(gpur_copy(s->stream, ids, id, sizeof ids));
+        CHECK_OK(gpur_copy(s->stream, bytes, to, sizeof bytes));
+        CHECK_OK(gpur_stream_sync(s->stream));
+        for (int64_t b = 0; b < s->args.batch; b++) {
+            const int64_t slot = (full.first_slot + ids[b] - full.first_id) % CAPACITY;
+            CHECK_EQUAL(ids[b], uniform_id(&s->args, full, b));
+            CHECK(memcmp(bytes + b * FIELD, s->ring_bytes + slot * PITCH, FIELD) == 0);
+        }
+    }
+    gpur_device_free(s->device, id);
+    gpur_device_free(s->device, to);
+    close_fixture(s);
+}
+
 /* Copies rows from arrays into the ring, round its end; bytes between and behind the fields stay. The rewards are not
  * in the list of copies if they are clipped. */
 static void check_scatter(int64_t first_slot, int64_t rows, int clips, gpur_grid grid)
 {
     static unsigned char ring[CAPACITY * PITCH];
-    fixture *const s = open_fixture(full, GPUR_GATHER_UNIFORM, ROWS);
+    fixture *const s = open_fixture(full, GPUR_GATHER_UNIFORM, ROWS, LONG_ROWS);
     CHECK(s);
     const gpur_copies copies = all_fields(s);
     gpur_scatter_args args = {.ring = s->ring,
@@ -284,6 +357,8 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(every_source_gathers_the_same_rows_in_every_launch_shape);
     RUN(arrays_that_are_not_requested_are_not_written_and_ids_may_exceed_32_bits);
+    RUN(rows_of_64_units_and_of_65_are_gathered_whole);
+    RUN(batches_of_any_size_have_the_right_rows);
     RUN(a_scatter_writes_and_clips_the_same_rows_in_every_launch_shape);
     return test_main_end();
 }

@@ -203,7 +203,7 @@ TEST(rows_evicted_in_the_midst_of_a_launch_are_gone_for_its_rest)
     CHECK_OK(gpur_gather_prepare(s.replay, &request, &args));
     args.batch = COUNT;
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(gpur_launch_gather(stream, gpur_gather_grid(s.replay, COUNT), &args));
+        CHECK_OK(gpur_launch_gather(stream, gpur_gather_grid(s.replay, &args), &args));
         CHECK_OK(gpur_copy(stream, got[i], id, sizeof *got));
         if (i == 0)
             CHECK_OK(replay_fixture_append(&s, 5));

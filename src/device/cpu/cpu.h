@@ -54,6 +54,7 @@ int gpur_cpu_level(void);
 /* The launcher: launch.c (a block is one call, by the caller or one of its helpers) or, in the race check,
  * launch_race.c (a block is several real threads). gpur_cpu_launcher_open sets the device's threads, entries and
  * kernels. */
+extern const int32_t gpur_cpu_has_warps;
 gpur_status gpur_cpu_launcher_open(gpur_device *device);
 void gpur_cpu_launcher_close(gpur_device *device); /* accepts a half-open device */
 void gpur_cpu_stream_launcher_close(gpur_stream *stream);

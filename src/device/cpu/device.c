@@ -9,6 +9,7 @@ static gpur_device_traits traits_of(const gpur_device *device)
     const gpur_device_traits traits = {
         .is_synchronous = device->config.executor == GPUR_EXECUTOR_INLINE,
         .uses_host_cores = 1,
+        .has_warps = gpur_cpu_has_warps,
         .dlpack_type = 1,                 /* kDLCPU */
         .im2col_bytes = (int64_t)1 << 20, /* they fit into the caches */
     };

@@ -104,6 +104,8 @@ gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_
     return blocks_for(device, by_bytes < n ? by_bytes : n);
 }
 
+const int32_t gpur_cpu_has_warps = 0;
+
 gpur_grid gpur_cpu_grid_single(const gpur_device *device)
 {
     (void)device;

@@ -253,6 +253,8 @@ gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_
     return gpur_cpu_grid_elements(device, n);
 }
 
+const int32_t gpur_cpu_has_warps = 1;
+
 gpur_grid gpur_cpu_grid_single(const gpur_device *device)
 {
     (void)device;

@@ -104,6 +104,7 @@ static const gpur_device_traits traits = {
     .has_own_memory = 1,
     .has_native_streams = 1,
     .has_launch_overhead = 1,
+    .has_warps = 1,
     .dlpack_type = 2,                  /* kDLCUDA */
     .im2col_bytes = (int64_t)64 << 20, /* a launch has work for all multiprocessors */
 };

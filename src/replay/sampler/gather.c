@@ -135,9 +135,21 @@ gpur_status gpur_gather_prepare_packed(gpur_replay *replay, const gpur_gather_re
 /* A GPU's thread copies four units at a time: a block of these threads has a small tile or a part of a large row. */
 enum { GATHER_THREADS = 256, PART_BYTES = 4 * 16 * GATHER_THREADS };
 
-gpur_grid gpur_gather_grid(gpur_replay *replay, int64_t rows)
+/* Of large batches a warp draws and copies several rows, so that its units are found once for all of them, and all
+ * warps run at the same time. On no GPU was it measured which number of rows is the best. */
+enum { ROW_A_WARP = 4096, WARPS_AT_ONCE = 8192 };
+
+int gpur_gather_is_by_warps(const gpur_replay *replay, const gpur_gather_args *args)
 {
-    const int64_t pitch = replay->layout.rows.pitch, parts = gpur_divide_up(pitch, PART_BYTES);
+    return gpur_device_get_traits(replay->device)->has_warps && !GPUR_DRAWS_ARE_SEPARATE &&
+           args->units <= GPUR_WARP_UNITS;
+}
+
+gpur_grid gpur_gather_grid(const gpur_replay *replay, const gpur_gather_args *args)
+{
+    const int64_t rows = args->batch, pitch = replay->layout.rows.pitch, parts = gpur_divide_up(pitch, PART_BYTES);
+    if (gpur_gather_is_by_warps(replay, args))
+        return gpur_grid_warps(replay->device, rows < ROW_A_WARP ? rows : gpur_min(rows / 2, WARPS_AT_ONCE));
     const gpur_grid grid = gpur_grid_rows(replay->device, rows * parts, gpur_tile_rows(pitch), pitch / parts);
     return gpur_grid_of_threads(grid, GATHER_THREADS);
 }
@@ -284,11 +296,11 @@ static gpur_status launch_preprocessed(gpur_replay *replay, gpur_stream *stream,
 static gpur_status launch_rows(gpur_replay *replay, gpur_stream *stream, const gpur_gather_plan *plan)
 {
     const int64_t batch = plan->rows.batch;
-    GPUR_TRY(gpur_launch_gather(stream, gpur_gather_grid(replay, batch), &plan->rows));
+    GPUR_TRY(gpur_launch_gather(stream, gpur_gather_grid(replay, &plan->rows), &plan->rows));
     for (int32_t i = 0; i < plan->more.count; i++) {
         gpur_gather_args args = plan->more.list[i];
         args.batch = batch;
-        GPUR_TRY(gpur_launch_gather(stream, gpur_gather_grid(replay, batch), &args));
+        GPUR_TRY(gpur_launch_gather(stream, gpur_gather_grid(replay, &args), &args));
     }
     return GPUR_OK;
 }

@@ -77,5 +77,8 @@ gpur_status gpur_gather_prepare(gpur_replay *replay, const gpur_gather_request *
 /* The same for packed rows of a caller, whatever the replay's layout. */
 gpur_status gpur_gather_prepare_packed(gpur_replay *replay, const gpur_gather_request *request, gpur_gather_args *args);
 
-/* The launch shape of a gather of `rows` rows. */
-gpur_grid gpur_gather_grid(gpur_replay *replay, int64_t rows);
+/* 1 if a warp of this device copies whole rows: short ones, on a GPU. */
+int gpur_gather_is_by_warps(const gpur_replay *replay, const gpur_gather_args *args);
+
+/* The launch shape of a gather. */
+gpur_grid gpur_gather_grid(const gpur_replay *replay, const gpur_gather_args *args);
