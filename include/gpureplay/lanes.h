@@ -17,10 +17,16 @@
  *
  * Every call takes a stream. On CUDA it is a cudaStream_t, and the call enqueues kernels on it and nothing else: no
  * host function, no allocation, no copy to the host. So the stream may be under capture, and a graph that was captured
- * goes on with each launch as the same calls would. All numbers that go on (steps, draws) are in device memory. Calls
- * on one replay must be ordered by their streams, by the caller; the functions may be called by one thread at a time.
- * NULL: the call runs on the replay's own stream, and has ended when it returns, as always on the CPU, where it must
- * be NULL.
+ * goes on with each launch as the same calls would. All numbers that go on (steps, draws) are in device memory. The
+ * graph has the addresses of the replay's memory and of the arrays: it must not be launched any more once the replay is
+ * destroyed, but may itself be destroyed before or after it. Calls on one replay must be ordered by their streams, by
+ * the caller; any thread may call. NULL: the call runs on the replay's own stream, and has ended when it returns, as
+ * always on the CPU, where it must be NULL. That stream is the device's (gpur_device_config.stream): while the caller
+ * captures it, calls with NULL, and all others that wait for it, are refused, and the capture goes on. The replay must
+ * not be destroyed meanwhile.
+ *
+ * Numbers on the device are not looked at: NaN is stored, and is in the transitions that it is part of. The reward, ids
+ * and what a draw writes beside the fields begin at a multiple of a number's size.
  *
  * Learners (learner.h, dpg.h) train from such a replay, by its n_step and gamma, on the replay's own stream: open the
  * device on the stream of the calls (gpur_device_config.stream), so that both are in order. They cannot have a cache of
@@ -50,8 +56,10 @@ extern "C" {
  *           observation of the old one, and resets: its action, reward and flags are ignored, and it is no transition
  *   stream  see above
  *
- *   GPUR_INVALID_ARGUMENT  NULL, a final observation with GPUR_AUTORESET_NEXT_STEP, an array that is not in the memory
- *                          of the replay's device, or a replay of another layout; nothing was added
+ *   GPUR_INVALID_ARGUMENT  NULL, a final observation with GPUR_AUTORESET_NEXT_STEP or in the memory of x itself, an
+ *                          array that is not in the memory of the replay's device, a stream of another GPU, or the
+ *                          legacy default stream while CUDA forbids its use beside a capture, or a replay of another
+ *                          layout; nothing was added
  */
 GPUR_API gpur_status gpur_replay_add_lanes(gpur_replay *replay, const void *const *fields, void *stream);
 
@@ -102,7 +110,8 @@ GPUR_API gpur_status gpur_lane_draw_init(gpur_lane_draw *draw, uint64_t size);
  * rows of zeros behind them. A step that only reset its environment is passed over; a sequence ends at an episode's
  * end that cannot be drawn.
  *
- *   GPUR_INVALID_ARGUMENT  a value out of its range, memory of another device, or a replay of another layout
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, memory of another device, arrays that have memory in common (but
+ *                          `ids` may be `id`), a stream as above, or a replay of another layout; nothing was drawn
  */
 GPUR_API gpur_status gpur_replay_draw_lanes(gpur_replay *replay, const gpur_lane_draw *draw, void *stream);
 

@@ -3,6 +3,7 @@
  * at a time as it has threads. Final observations are numbered in the order of the lanes. */
 #pragma once
 
+#include "kernels/lib/clip.h"
 #include "kernels/lib/lane_rows.h"
 #include "kernels/lib/collective.h"
 #include "kernels/priority/tree.h"
@@ -96,7 +97,7 @@ GPUR_FN void gpur_lanes_add_lane(const gpur_lanes_add_args *a, int64_t step, int
     const float reward = a->reward[lane], clip = a->reward_clip;
     const unsigned char overwritten = step >= l->steps ? l->flags[slot] : 0;
     const unsigned char before = gpur_lanes_finish_row(a, step, lane, change);
-    l->reward[slot] = clip > 0.0f ? fminf(fmaxf(reward, -clip), clip) : reward;
+    l->reward[slot] = clip > 0.0f ? gpur_clip(reward, clip) : reward; /* NaN stays what it is */
     gpur_lanes_set_flags(a, slot, overwritten, gpur_lanes_judge(a, lane, before, change), change);
     if (number >= 0)
         gpur_lanes_take_final(a, step, lane, number, change);

@@ -57,6 +57,7 @@ enum { GPUR_MAX_THREADS = 1024 }; /* most that gpur_device_config allows */
     X(gpur_status, stream_sync, (gpur_stream *stream))                                                                 \
     X(void *, stream_native, (gpur_stream *stream))                                                                    \
     X(gpur_status, native_stream_check, (gpur_device *device, void *native, int outlives_call))                        \
+    X(int, stream_is_captured, (gpur_device *device, void *native))                                                    \
     X(gpur_status, stream_wait_native, (gpur_stream *stream, void *native))                                            \
     X(gpur_status, native_wait_stream, (void *native, gpur_stream *stream))                                            \
     X(gpur_status, event_create, (gpur_device *device, gpur_event **event))                                            \

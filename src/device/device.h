@@ -81,6 +81,10 @@ void *gpur_stream_native(gpur_stream *stream);
  * a handle that means another stream in each thread (cudaStreamPerThread) is refused, too. */
 gpur_status gpur_native_stream_check(gpur_device *device, void *native, int outlives_call);
 
+/* Refuses work on the stream that the caller gave to gpur_device_open, if there is one, while they capture it: CUDA
+ * would give up the capture where the work is waited for. */
+gpur_status gpur_own_stream_check(gpur_device *device);
+
 /* Order `stream` behind the work now enqueued on the caller's native stream, and the other way round. On the CPU there
  * is nothing to do. gpur_stream_wait_native returns GPUR_WOULD_BLOCK while the caller's stream is being captured. */
 gpur_status gpur_stream_wait_native(gpur_stream *stream, void *native);

@@ -54,6 +54,17 @@ gpur_status gpur_native_stream_check(gpur_device *device, void *native, int outl
     return native ? device->backend->native_stream_check(device, native, outlives_call) : GPUR_OK;
 }
 
+gpur_status gpur_own_stream_check(gpur_device *device)
+{
+    void *const own = device->config.stream;
+    GPUR_REQUIRE(
+        !own || !device->backend->stream_is_captured(device, own),
+        "the device's stream, %p, is being captured into a graph, and this call waits for what it enqueues there; "
+        "give it this stream if it takes one, or make it before the capture or after it",
+        own);
+    return GPUR_OK;
+}
+
 gpur_status gpur_stream_wait_native(gpur_stream *stream, void *native)
 {
     return stream->device->backend->stream_wait_native(stream, native);

@@ -70,6 +70,13 @@ gpur_status gpur_cpu_native_stream_check(gpur_device *device, void *native, int 
     return GPUR_OK;
 }
 
+/* Nothing is captured here. */
+int gpur_cpu_stream_is_captured(gpur_device *device, void *native)
+{
+    (void)device, (void)native;
+    return 0;
+}
+
 gpur_status gpur_cpu_stream_wait_native(gpur_stream *stream, void *native)
 {
     return gpur_cpu_native_stream_check(stream->device, native, 0);

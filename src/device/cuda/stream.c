@@ -66,11 +66,6 @@ gpur_status gpur_cuda_stream_create_unlisted(gpur_device *device, gpur_stream **
     return create(device, NULL, out);
 }
 
-gpur_status gpur_cuda_stream_borrow(gpur_device *device, void *native, gpur_stream **out)
-{
-    return create(device, native, out);
-}
-
 void gpur_cuda_stream_give_back(gpur_stream *base)
 {
     gpur_host_free(base->device, base, sizeof(gpur_cuda_stream));
@@ -134,25 +129,44 @@ void *gpur_cuda_stream_native(gpur_stream *stream)
     return (void *)gpur_cuda_native(stream);
 }
 
-/* Refuses a stream that CUDA does not know, and, with the status `refusal`, one that is being captured: ordering it
- * behind our stream, or ours behind it, would pull our stream into the caller's graph. */
-static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpur_status refusal)
+/* Whether a stream is being captured, or is the legacy default stream while another one is, which is the same to CUDA
+ * (`implicit`). Refuses a stream that CUDA does not know. */
+typedef struct capture_state {
+    int is_captured, is_implicit;
+} capture_state;
+
+static gpur_status read_capture(gpur_device *device, cudaStream_t native, capture_state *state)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     int before;
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error)
         error = cudaStreamIsCapturing(native, &capture);
-    if (error == cudaErrorInvalidResourceHandle) {
-        gpur_cuda_leave_quietly(before, error);
-        return gpur_fail(GPUR_INVALID_ARGUMENT, "stream is %p, which is no stream of CUDA's, or no longer one",
-                         (void *)native);
-    }
-    if (error != cudaErrorStreamCaptureImplicit && capture == cudaStreamCaptureStatusNone)
+    state->is_implicit = error == cudaErrorStreamCaptureImplicit;
+    state->is_captured = state->is_implicit || capture != cudaStreamCaptureStatusNone;
+    if (error != cudaErrorInvalidResourceHandle && !state->is_captured)
         return gpur_cuda_leave(before, error, "cudaStreamIsCapturing");
     gpur_cuda_leave_quietly(before, error);
+    GPUR_REQUIRE(state->is_captured, "stream is %p, which is no stream of CUDA's, or no longer one", (void *)native);
+    return GPUR_OK;
+}
+
+/* Refuses, with the status `refusal`, a stream that is being captured: ordering it behind our stream, or ours behind
+ * it, would pull our stream into the caller's graph. */
+static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpur_status refusal)
+{
+    capture_state state;
+    GPUR_TRY(read_capture(device, native, &state));
+    if (!state.is_captured)
+        return GPUR_OK;
     return gpur_fail(refusal, "stream is %p, which is being captured into a graph; it must be one that is not",
                      (void *)native);
+}
+
+int gpur_cuda_stream_is_captured(gpur_device *device, void *native)
+{
+    capture_state state;
+    return read_capture(device, (cudaStream_t)native, &state) == GPUR_OK && state.is_captured;
 }
 
 /* Work of this device cannot be enqueued to a stream of another GPU, which CUDA would say at the first launch. A CUDA
@@ -172,6 +186,22 @@ static gpur_status refuse_of_another_gpu(gpur_device *device, cudaStream_t nativ
     (void)device, (void)native;
 #endif
     return GPUR_OK;
+}
+
+/* CUDA would say at the first launch what does not fit, and a capture would be lost by it. */
+gpur_status gpur_cuda_stream_borrow(gpur_device *device, void *native, gpur_stream **out)
+{
+    capture_state state;
+    *out = NULL;
+    GPUR_TRY(read_capture(device, (cudaStream_t)native, &state));
+    GPUR_REQUIRE(
+        !state.is_implicit,
+        "stream is %p, the legacy default stream, while another one is being captured, beside which CUDA lets it "
+        "do nothing; it must be the one that is captured, or one made with cudaStreamNonBlocking",
+        native);
+    if (!state.is_captured)
+        GPUR_TRY(refuse_of_another_gpu(device, (cudaStream_t)native));
+    return create(device, native, out);
 }
 
 gpur_status gpur_cuda_native_stream_check(gpur_device *device, void *native, int outlives_call)

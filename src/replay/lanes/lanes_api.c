@@ -8,6 +8,7 @@
 #include "replay/replay.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static const gpur_lane_draw defaults = {.size = sizeof(gpur_lane_draw), .gamma = -1.0f, .across_episodes = 1};
 
@@ -36,6 +37,23 @@ static gpur_status check_array(const gpur_replay *replay, const void *array, con
     return GPUR_OK;
 }
 
+/* An array of numbers of `size` bytes, which kernels read or write as such. */
+static gpur_status check_numbers(const gpur_replay *replay, const void *array, size_t size, const char *name)
+{
+    GPUR_TRY(check_array(replay, array, name));
+    GPUR_REQUIRE((uintptr_t)array % size == 0,
+                 "\"%s\" is at %p; the address of numbers of %zu bytes must be a multiple of %zu", name, array, size,
+                 size);
+    return GPUR_OK;
+}
+
+/* A field: the reward is read and written as a number, others as bytes. */
+static gpur_status check_field(const gpur_replay *replay, int32_t field, const void *array)
+{
+    const char *const name = replay->schema.fields[field].name;
+    return check_numbers(replay, array, strcmp(name, "reward") == 0 ? sizeof(float) : 1, name);
+}
+
 /* Work that is enqueued on the caller's stream or on the replay's own. */
 typedef struct lane_work {
     gpur_replay *replay;
@@ -55,6 +73,8 @@ static gpur_status enqueue(const lane_work *work, enqueue_fn fn, void *native)
     gpur_stream *stream = replay->consumer.stream;
     if (native)
         GPUR_TRY(gpur_stream_borrow(replay->device, native, &stream));
+    else /* which is waited for */
+        GPUR_TRY(gpur_own_stream_check(replay->device));
     gpur_consumer_lock(replay);
     gpur_status status = fn(work, stream);
     gpur_consumer_unlock(replay);
@@ -70,13 +90,21 @@ static gpur_status add(const lane_work *work, gpur_stream *stream)
     return gpur_lane_store_add(&work->replay->lanes, stream, work->fields);
 }
 
-/* A row whose final observation was given has those of all pairs. */
+/* A row whose final observation was given has those of all pairs. They are not the observations that the step began
+ * with. */
 static gpur_status check_finals(const gpur_replay *replay, const void *const *fields)
 {
     const char *given = NULL, *missing = NULL;
-    for (int32_t i = 0; i < replay->schema.count; i++)
-        if (gpur_lane_store_is_next(&replay->lanes, i))
-            *(fields[i] ? &given : &missing) = replay->schema.fields[i].name;
+    for (int32_t i = 0; i < replay->schema.count; i++) {
+        const char *const name = replay->schema.fields[i].name;
+        if (!gpur_lane_store_is_next(&replay->lanes, i))
+            continue;
+        *(fields[i] ? &given : &missing) = name;
+        GPUR_REQUIRE(fields[i] != fields[replay->lanes.parts[i].of],
+                     "\"%s\" and \"%s\" are both %p, so that one has overwritten the other; they must be arrays of "
+                     "their own",
+                     name, replay->schema.fields[replay->lanes.parts[i].of].name, fields[i]);
+    }
     GPUR_REQUIRE(!given || !missing,
                  "\"%s\" is NULL and \"%s\" is given; the final observations of all pairs must be given, or of none",
                  missing, given);
@@ -97,7 +125,7 @@ gpur_status gpur_replay_add_lanes(gpur_replay *replay, const void *const *fields
                      "step, and it must be NULL",
                      name);
         if (fields[i])
-            GPUR_TRY(check_array(replay, fields[i], name));
+            GPUR_TRY(check_field(replay, i, fields[i]));
     }
     GPUR_TRY(check_finals(replay, fields));
     const lane_work work = {.replay = replay, .fields = fields};
@@ -130,6 +158,59 @@ static gpur_status check_sequences(gpur_lane_draw *d)
     return GPUR_OK;
 }
 
+/* An array of a draw. */
+typedef struct place {
+    const void *at; /* NULL: there is none */
+    int64_t bytes;
+    const char *name;
+} place;
+
+/* Rows are written at the same time, so no array may have a part of another. The ids of a batch may be those of the
+ * batch before: each is read before its place is written. */
+static gpur_status check_overlap(const place *ids, const place *outputs, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        for (const place *other = outputs; other <= &outputs[i]; other++) {
+            const place *const one = other == &outputs[i] ? ids : &outputs[i];
+            const uintptr_t a = (uintptr_t)one->at, b = (uintptr_t)other->at;
+            const int is_same_ids = one == ids && a == b && strcmp(other->name, "id") == 0;
+            GPUR_REQUIRE(!a || !b || is_same_ids || a + (uintptr_t)one->bytes <= b || b + (uintptr_t)other->bytes <= a,
+                         "\"%s\", %p, and \"%s\", %p, have memory in common; they must be arrays of their own",
+                         other->name, other->at, one->name, one->at);
+        }
+    return GPUR_OK;
+}
+
+static gpur_status check_places(const gpur_replay *replay, const gpur_lane_draw *d)
+{
+    const place ids = {d->ids, (d->length > 0 ? d->count / d->length : d->count) * (int64_t)sizeof *d->ids, "ids"};
+    const place others[] = {{d->id, sizeof *d->id, "id"},
+                            {d->weight, sizeof *d->weight, "weight"},
+                            {d->discount, sizeof *d->discount, "discount"},
+                            {d->steps, sizeof *d->steps, "steps"},
+                            {d->mask, sizeof *d->mask, "mask"},
+                            {d->is_first, sizeof *d->is_first, "is_first"}};
+    const int32_t other_count = sizeof others / sizeof *others;
+    place outputs[GPUR_MAX_FIELDS + sizeof others / sizeof *others];
+    int32_t count = 0;
+    for (int32_t i = 0; i < replay->schema.count && d->fields; i++) {
+        const gpur_field_info *const field = &replay->schema.fields[i];
+        if (!d->fields[i])
+            continue;
+        GPUR_TRY(check_field(replay, i, d->fields[i]));
+        outputs[count++] = (place){d->fields[i], d->count * field->bytes, field->name};
+    }
+    for (int32_t i = 0; i < other_count; i++) {
+        if (!others[i].at)
+            continue;
+        GPUR_TRY(check_numbers(replay, others[i].at, (size_t)others[i].bytes, others[i].name));
+        outputs[count++] = (place){others[i].at, d->count * others[i].bytes, others[i].name};
+    }
+    if (d->ids)
+        GPUR_TRY(check_numbers(replay, d->ids, sizeof *d->ids, "ids"));
+    return check_overlap(&ids, outputs, count);
+}
+
 static gpur_status check_draw(const gpur_replay *replay, gpur_lane_draw *d)
 {
     const gpur_replay_config *const c = &replay->config;
@@ -148,15 +229,7 @@ static gpur_status check_draw(const gpur_replay *replay, gpur_lane_draw *d)
                  "gpur_lane_draw.of_each_lane is 1 and count is %" PRId64 "; it must be a multiple of lanes = %" PRId64,
                  d->count, c->lanes);
     GPUR_TRY(check_sequences(d));
-    const void *const others[] = {d->ids, d->id, d->weight, d->discount, d->steps, d->mask, d->is_first};
-    static const char *const names[] = {"ids", "id", "weight", "discount", "steps", "mask", "is_first"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (others[i])
-            GPUR_TRY(check_array(replay, others[i], names[i]));
-    for (int32_t i = 0; i < replay->schema.count && d->fields; i++)
-        if (d->fields[i])
-            GPUR_TRY(check_array(replay, d->fields[i], replay->schema.fields[i].name));
-    return GPUR_OK;
+    return check_places(replay, d);
 }
 
 gpur_status gpur_replay_draw_lanes(gpur_replay *replay, const gpur_lane_draw *given, void *native)
@@ -201,8 +274,8 @@ gpur_status gpur_replay_update_lanes(gpur_replay *replay, int64_t count, const i
                  "the replay has no priorities; gpur_replay_config.prioritized is 0, and must be 1");
     GPUR_TRY(gpur_range_check(count, 1, replay->config.max_batch, "count"));
     GPUR_REQUIRE(ids && priorities, "%s is NULL; it must be %" PRId64 " numbers", ids ? "priorities" : "ids", count);
-    GPUR_TRY(check_array(replay, ids, "ids"));
-    GPUR_TRY(check_array(replay, priorities, "priorities"));
+    GPUR_TRY(check_numbers(replay, ids, sizeof *ids, "ids"));
+    GPUR_TRY(check_numbers(replay, priorities, sizeof *priorities, "priorities"));
     const lane_work work = {.replay = replay, .count = count, .ids = ids, .priorities = priorities};
     return enqueue(&work, update, native);
 }

@@ -113,6 +113,7 @@ static gpur_status begin(gpur_replay *replay, gpur_consumer_launch launch)
 /* Waits for launch n - 2, if this one is n. */
 static gpur_status wait_and_begin(gpur_replay *replay, gpur_consumer_launch launch)
 {
+    GPUR_TRY(gpur_own_stream_check(replay->device));
     GPUR_TRY(gpur_event_sync(replay->consumer.done[replay->consumer.launches % 2]));
     GPUR_TRY(check_lanes(replay, launch));
     gpur_window_lock(replay);
@@ -178,7 +179,8 @@ static gpur_status pause_writers(gpur_replay *replay)
 gpur_status gpur_consumer_begin_exclusive(gpur_replay *replay, gpur_stream **stream)
 {
     gpur_consumer_lock(replay);
-    const gpur_status status = pause_writers(replay);
+    gpur_status status = gpur_own_stream_check(replay->device);
+    status = status == GPUR_OK ? pause_writers(replay) : status;
     if (status != GPUR_OK) {
         resume_writers(replay);
         gpur_consumer_unlock(replay);

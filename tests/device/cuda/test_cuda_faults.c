@@ -486,13 +486,14 @@ TEST(a_stream_of_another_gpu_is_refused)
 {
     gpur_device *device = NULL, *other = NULL;
     gpur_device_config config = test_device_config();
-    gpur_stream *theirs = NULL;
+    gpur_stream *theirs = NULL, *borrowed = NULL;
     CHECK_OK(gpur_device_open("cuda:0", NULL, &device));
     CHECK_OK(gpur_stream_create(device, &theirs));
     config.stream = gpur_stream_native(theirs);
     fake.of_streams = 1;
     CHECK_FAILS(gpur_device_open("cuda:0", &config, &other), GPUR_INVALID_ARGUMENT, "of cuda:1; it must be of cuda:0");
     CHECK_FAILS(gpur_device_wait_stream(device, config.stream), GPUR_INVALID_ARGUMENT, "of cuda:1");
+    CHECK_FAILS(gpur_stream_borrow(device, config.stream, &borrowed), GPUR_INVALID_ARGUMENT, "of cuda:1");
     fake.of_streams = 0;
     CHECK_OK(gpur_device_open("cuda:0", &config, &other));
     gpur_device_close(other);

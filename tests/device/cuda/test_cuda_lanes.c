@@ -3,6 +3,7 @@
  * gives what the same calls give. It has kernels and nothing else. */
 #include "gpureplay/lanes.h"
 #include "device/cuda/cuda.h"
+#include "support/file_utils.h"
 #include "test.h"
 
 enum { LANES = 40, STEPS = 12, BATCH = 96, LAUNCHES = 1000, FIELDS = 6 };
@@ -203,6 +204,158 @@ TEST(statistics_are_refused_under_capture)
     gpur_device_close(device);
 }
 
+/* A replay on the stream of the caller, who captures it, and beside it one of rows; and where a file may be. */
+static struct {
+    gpur_device *owner, *device;
+    gpur_stream *stream;
+    cudaStream_t native;
+    gpur_replay *rows;
+    gpur_learner *learner;
+    side s;
+    const char *path;
+} own;
+
+static void open_own(void)
+{
+    gpur_device_config device_config = test_device_config();
+    gpur_replay_config config;
+    gpur_learner_config learner;
+    memset(&own, 0, sizeof own);
+    own.owner = test_device();
+    CHECK_OK(gpur_stream_create(own.owner, &own.stream));
+    own.native = (cudaStream_t)gpur_stream_native(own.stream);
+    device_config.stream = own.native;
+    CHECK_OK(gpur_device_open(test_device_name(), &device_config, &own.device));
+    CHECK_OK(open_side(own.device, GPUR_PRIORITIZED_STRATIFIED, &own.s));
+    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
+    config.fields = fields, config.field_count = FIELDS, config.capacity = BATCH;
+    CHECK_OK(gpur_replay_create(own.device, &config, &own.rows));
+    CHECK_OK(gpur_learner_config_init(&learner, sizeof learner));
+    learner.network.trunk[0] = (gpur_layer){.kind = GPUR_DENSE, .units = 8, .activation = GPUR_RELU};
+    learner.network.trunk_count = 1, learner.network.num_actions = 3, learner.batch_size = 8;
+    CHECK_OK(gpur_learner_create(own.s.replay, &learner, &own.learner));
+    own.path = test_file_path("lanes");
+}
+
+static void close_own(void)
+{
+    gpur_learner_destroy(own.learner);
+    gpur_replay_destroy(own.rows);
+    close_side(own.device, &own.s);
+    gpur_device_close(own.device);
+    gpur_stream_destroy(own.stream);
+    gpur_device_close(own.owner);
+}
+
+static void check_refusals_under_capture(void)
+{
+    gpur_replay *const replay = own.s.replay;
+    gpur_lane_stats stats = {.size = sizeof stats};
+    gpur_priority_stats priorities = {.size = sizeof priorities};
+    gpur_learner_stats trained = {.size = sizeof trained};
+    gpur_batch *batch = NULL;
+    gpur_writer *writer = NULL;
+    int64_t wrong = 0;
+    const char *const is_captured = "is being captured into a graph";
+    CHECK_FAILS(enqueue(&own.s, 1, NULL), GPUR_INVALID_ARGUMENT, is_captured);
+    CHECK_FAILS(gpur_replay_update_lanes(replay, 1, own.s.id, own.s.weight, NULL), GPUR_INVALID_ARGUMENT, is_captured);
+    CHECK_FAILS(gpur_replay_get_lane_stats(replay, &stats, NULL), GPUR_INVALID_ARGUMENT, is_captured);
+    CHECK_FAILS(gpur_replay_get_lane_stats(replay, &stats, own.native), GPUR_INVALID_ARGUMENT, is_captured);
+    CHECK_FAILS(gpur_replay_get_priority_stats(replay, &priorities), GPUR_INVALID_ARGUMENT, is_captured);
+    CHECK_FAILS(gpur_replay_check_priorities(replay, &wrong), GPUR_INVALID_ARGUMENT, is_captured);
+    CHECK_FAILS(gpur_learner_train(own.learner, 1), GPUR_INVALID_ARGUMENT, is_captured);
+    CHECK_OK(gpur_learner_get_stats(own.learner, &trained)); /* which waits for no stream */
+    CHECK_FAILS(gpur_device_wait_stream(own.device, own.native), GPUR_INVALID_ARGUMENT, is_captured);
+#ifdef GPUR_HAS_FILES
+    CHECK_FAILS(gpur_replay_load(replay, own.path, NULL), GPUR_INVALID_ARGUMENT, is_captured);
+    CHECK_FAILS(gpur_replay_save(replay, own.path, NULL), GPUR_INVALID_ARGUMENT, is_captured);
+#endif
+    /* The doors of host writers and of lanes, each on the other's replay. */
+    CHECK_FAILS(gpur_writer_create(replay, 1, &writer), GPUR_INVALID_ARGUMENT, "GPUR_LAYOUT_LANES");
+    CHECK_FAILS(gpur_replay_sample(replay, 1, NULL, &batch), GPUR_INVALID_ARGUMENT, "gpur_replay_draw_lanes");
+    CHECK_FAILS(gpur_replay_add_lanes(own.rows, (const void *const *)own.s.from, own.native), GPUR_INVALID_ARGUMENT,
+                "layout is 0");
+}
+
+/* What waits, or is of another layout, is refused while the caller captures the device's own stream; the capture goes
+ * on, in each mode. */
+TEST(a_capture_outlives_what_is_refused_during_it)
+{
+    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal};
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    open_own();
+    put_step(own.device, &own.s, 0);
+#ifdef GPUR_HAS_FILES
+    CHECK_OK(gpur_replay_save(own.s.replay, own.path, NULL));
+#endif
+    for (int i = 0; i < 2; i++) {
+        CHECK(cudaStreamBeginCapture(own.native, modes[i]) == cudaSuccess);
+        check_refusals_under_capture();
+        CHECK_OK(enqueue(&own.s, 1, own.native));
+        check_refusals_under_capture();
+        CHECK(cudaStreamEndCapture(own.native, &graph) == cudaSuccess);
+        CHECK_EQUAL(stats_of(&own.s, NULL).steps, i);
+        CHECK(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess);
+        CHECK(cudaGraphLaunch(exec, own.native) == cudaSuccess);
+        CHECK_EQUAL(stats_of(&own.s, NULL).steps, i + 1);
+        CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
+    }
+    CHECK_OK(gpur_learner_train(own.learner, 1));
+    close_own();
+    test_remove_folder();
+}
+
+/* While another stream is captured in the global mode, calls on a stream of one's own run at once, and are not in the
+ * graph. On the legacy default stream they cannot run. */
+TEST(other_streams_than_the_captured_one_are_not_in_the_graph)
+{
+    gpur_device *const device = test_device();
+    cudaStream_t captured = NULL;
+    cudaGraph_t graph = NULL;
+    size_t count = 1;
+    side s = {NULL};
+    CHECK_OK(open_side(device, GPUR_UNIFORM, &s));
+    put_step(device, &s, 0);
+    CHECK(cudaStreamCreateWithFlags(&captured, cudaStreamDefault) == cudaSuccess);
+    CHECK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal) == cudaSuccess);
+    CHECK_FAILS(enqueue(&s, 0, (void *)cudaStreamLegacy), GPUR_INVALID_ARGUMENT, "the legacy default stream");
+    CHECK_EQUAL(stats_of(&s, NULL).steps, 0);
+    CHECK_OK(enqueue(&s, 0, NULL));
+    CHECK_EQUAL(stats_of(&s, NULL).steps, 1);
+    CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
+    CHECK(cudaGraphGetNodes(graph, NULL, &count) == cudaSuccess && count == 0);
+    CHECK(cudaGraphDestroy(graph) == cudaSuccess && cudaStreamDestroy(captured) == cudaSuccess);
+    CHECK_OK(enqueue(&s, 0, (void *)cudaStreamLegacy));
+    CHECK_EQUAL(stats_of(&s, NULL).steps, 2);
+    close_side(device, &s);
+    gpur_device_close(device);
+}
+
+/* A replay may go before a graph with its calls, and while such a graph is being captured on a stream of the caller's,
+ * if the graph is not launched any more. */
+TEST(a_replay_may_be_destroyed_before_its_graph)
+{
+    gpur_device *const device = test_device();
+    gpur_stream *stream = NULL;
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    side s = {NULL}, other = {NULL};
+    CHECK_OK(gpur_stream_create(device, &stream));
+    cudaStream_t const native = (cudaStream_t)gpur_stream_native(stream);
+    CHECK_OK(open_side(device, GPUR_UNIFORM, &s));
+    capture(stream, &s, 0, &exec);
+    CHECK_OK(open_side(device, GPUR_UNIFORM, &other));
+    CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeGlobal) == cudaSuccess);
+    CHECK_OK(enqueue(&other, 0, native));
+    close_side(device, &other);
+    close_side(device, &s);
+    CHECK(cudaStreamEndCapture(native, &graph) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess);
+    CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
+    gpur_stream_destroy(stream);
+    gpur_device_close(device);
+}
+
 /* On a GPU arrays of the host are refused: a captured copy of them would read the same memory at each launch. */
 TEST(host_arrays_are_refused)
 {
@@ -225,6 +378,9 @@ int main(int argc, char **argv)
     test_require_cuda();
     RUN(a_captured_loop_gives_what_its_calls_give);
     RUN(statistics_are_refused_under_capture);
+    RUN(a_capture_outlives_what_is_refused_during_it);
+    RUN(other_streams_than_the_captured_one_are_not_in_the_graph);
+    RUN(a_replay_may_be_destroyed_before_its_graph);
     RUN(host_arrays_are_refused);
     return test_main_end();
 }

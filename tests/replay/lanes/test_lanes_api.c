@@ -5,6 +5,8 @@
 #include "support/replay_fixture.h"
 #include "test.h"
 
+#include <math.h>
+
 enum { LANES = 6, STEPS = 20, BATCH = 64, FIELDS = 7 };
 
 static const gpur_field fields[FIELDS] = {
@@ -195,6 +197,132 @@ TEST(what_lanes_cannot_do_is_refused)
     close_replay();
 }
 
+/* In the order of the schema, and of the members of gpur_lane_draw. Misplaced: at an address that is no multiple of the
+ * numbers' size. */
+TEST(arrays_of_one_memory_or_misplaced_are_refused)
+{
+    gpur_replay_config config = config_of();
+    const void *given[FIELDS];
+    void *places[FIELDS] = {NULL};
+    int64_t ids[2] = {0, 1}, found[2];
+    config.prioritized = 1;
+    open_replay(&config);
+    unsigned char *const large = (unsigned char *)w.arrays[OBS];
+    for (int32_t f = 0; f < FIELDS; f++)
+        given[f] = f == NEXT_OBS ? w.arrays[OBS] : w.arrays[f];
+    CHECK_REFUSED(gpur_replay_add_lanes(w.replay, given, NULL), "so that one has overwritten the other");
+    given[NEXT_OBS] = w.arrays[NEXT_OBS], given[REWARD] = large + 2;
+    CHECK_REFUSED(gpur_replay_add_lanes(w.replay, given, NULL), "\"reward\" is at");
+    given[REWARD] = w.arrays[REWARD], given[TRUNCATED] = w.arrays[TERMINATED]; /* they are only read */
+    CHECK_OK(gpur_replay_add_lanes(w.replay, given, NULL));
+    add(1);
+#define DRAW_REFUSED(text, ...)                                                                                        \
+    do {                                                                                                               \
+        gpur_lane_draw draw = draw_of(2);                                                                              \
+        memcpy(places, w.arrays, sizeof places);                                                                       \
+        draw.fields = places;                                                                                          \
+        __VA_ARGS__;                                                                                                   \
+        CHECK_REFUSED(gpur_replay_draw_lanes(w.replay, &draw, NULL), text);                                            \
+    } while (0)
+    DRAW_REFUSED("and \"next_obs\", ", places[NEXT_OBS] = places[OBS]);
+    DRAW_REFUSED("have memory in common", places[NEXT_OBS] = large + 23);
+    DRAW_REFUSED("have memory in common", places[NEXT_OBS] = large + 24, draw.weight = (float *)(void *)(large + 44));
+    DRAW_REFUSED("\"id\", ", draw.discount = (float *)(void *)(w.id + 1));
+    DRAW_REFUSED("and \"ids\", ", draw.ids = (const int64_t *)w.arrays[TAG]);
+    DRAW_REFUSED("and \"ids\", ", draw.ids = w.id, draw.id = w.id + 1);
+    DRAW_REFUSED("\"id\" is at", draw.id = (int64_t *)(void *)(large + 4), places[OBS] = NULL);
+    DRAW_REFUSED("numbers of 8 bytes must be a multiple of 8", draw.ids = (const int64_t *)(const void *)(large + 4));
+    DRAW_REFUSED("\"reward\" is at", places[REWARD] = large + 1, places[OBS] = NULL);
+    DRAW_REFUSED("\"weight\" is at", draw.weight = (float *)(void *)(large + 1), places[OBS] = NULL);
+    DRAW_REFUSED("mask is given and length is 0", draw.mask = w.arrays[OBS]);
+    DRAW_REFUSED("have memory in common", draw.length = 2, draw.mask = draw.is_first = large + 24);
+    CHECK_REFUSED(gpur_replay_update_lanes(w.replay, 1, w.id, (float *)(void *)(large + 1), NULL),
+                  "\"priorities\" is at");
+    CHECK_REFUSED(gpur_replay_update_lanes(w.replay, 0, w.id, w.priorities, NULL), "count is 0; it must be 1 to 64");
+    CHECK_REFUSED(gpur_replay_update_lanes(w.replay, 1, w.id, NULL, NULL), "priorities is NULL");
+    CHECK(stats_of().draws == 0 && stats_of().steps == 2);
+    /* The ids of a batch may be those of the batch before, and arrays may touch. */
+    gpur_lane_draw draw = draw_of(2);
+    memcpy(places, w.arrays, sizeof places);
+    CHECK_OK(gpur_device_copy(w.device, w.id, ids, sizeof ids));
+    draw.fields = places, places[NEXT_OBS] = large + 24, draw.ids = w.id;
+    CHECK_OK(gpur_replay_draw_lanes(w.replay, &draw, NULL));
+    CHECK_OK(gpur_device_copy(w.device, found, w.id, sizeof found));
+    CHECK(found[0] == 0 && found[1] == 1);
+    close_replay();
+}
+
+/* A replay has one source of experience: host writers, or lanes. Ids that were never given out belong to no row. */
+TEST(doors_of_other_layouts_and_ids_of_no_row_are_refused)
+{
+    static const int64_t never[] = {INT64_MIN, -1, LANES, 1000000, INT64_MAX - 1, INT64_MAX};
+    enum { NEVER = sizeof never / sizeof *never };
+    gpur_replay_config config = config_of();
+    gpur_replay *rows = NULL;
+    gpur_priority_stats stats = {.size = sizeof stats};
+    float priorities[NEVER] = {1.0f, 2.0f, NAN, INFINITY, 5.0f, 6.0f};
+    int64_t found[NEVER];
+    config.prioritized = 1;
+    open_replay(&config);
+    add(0), add(1);
+    CHECK_OK(gpur_device_copy(w.device, w.id, never, sizeof never));
+    CHECK_OK(gpur_device_copy(w.device, w.priorities, priorities, sizeof priorities));
+    CHECK_OK(gpur_replay_update_lanes(w.replay, NEVER, w.id, w.priorities, NULL));
+    CHECK_OK(gpur_replay_get_priority_stats(w.replay, &stats));
+    CHECK_EQUAL(stats.stale + stats.invalid, NEVER);
+    for (int32_t length = 0; length < 2; length++) {
+        gpur_lane_draw draw = draw_of(NEVER);
+        draw.ids = w.id, draw.length = length;
+        CHECK_OK(gpur_replay_draw_lanes(w.replay, &draw, NULL));
+        CHECK_OK(gpur_device_copy(w.device, found, w.id, sizeof found));
+        for (int i = 0; i < NEVER; i++)
+            CHECK_EQUAL(found[i], -1);
+        CHECK_OK(gpur_device_copy(w.device, w.id, never, sizeof never));
+    }
+    config = config_of(), config.layout = GPUR_LAYOUT_ROWS, config.lanes = config.lane_steps = 0;
+    config.capacity = 100;
+    CHECK_OK(gpur_replay_create(w.device, &config, &rows));
+    const gpur_lane_draw draw = draw_of(1);
+    gpur_lane_stats lane_stats = {.size = sizeof lane_stats};
+    CHECK_REFUSED(gpur_replay_add_lanes(rows, (const void *const *)w.arrays, NULL), "layout is 0; it must be GPUR_");
+    CHECK_REFUSED(gpur_replay_draw_lanes(rows, &draw, NULL), "layout is 0; it must be GPUR_LAYOUT_LANES (2)");
+    CHECK_REFUSED(gpur_replay_update_lanes(rows, 1, w.id, w.priorities, NULL), "layout is 0");
+    CHECK_REFUSED(gpur_replay_get_lane_stats(rows, &lane_stats, NULL), "layout is 0");
+    gpur_replay_destroy(rows);
+    close_replay();
+}
+
+/* Numbers on the device are not searched: NaN is stored, also where rewards are clipped, and stays in its rows. Final
+ * observations of lanes that go on are not read. */
+TEST(nan_stays_where_it_was_given)
+{
+    gpur_replay_config config = config_of();
+    const float nan_obs[LANES][3] = {{NAN}, {0}}, nan_reward[LANES] = {NAN, INFINITY, -INFINITY};
+    float reward[2 * LANES];
+    int64_t ids[2 * LANES];
+    config.reward_clip = 1.0f;
+    open_replay(&config);
+    add(0);
+    CHECK_OK(gpur_device_copy(w.device, w.arrays[REWARD], nan_reward, sizeof nan_reward));
+    CHECK_OK(gpur_device_copy(w.device, w.arrays[NEXT_OBS], nan_obs, sizeof nan_obs));
+    CHECK_OK(gpur_replay_add_lanes(w.replay, (const void *const *)w.arrays, NULL));
+    add(2);
+    for (int i = 0; i < 2 * LANES; i++)
+        ids[i] = i;
+    gpur_lane_draw draw = draw_of(2 * LANES);
+    draw.ids = w.id;
+    CHECK_OK(gpur_device_copy(w.device, w.id, ids, sizeof ids));
+    CHECK_OK(gpur_replay_draw_lanes(w.replay, &draw, NULL));
+    CHECK_OK(gpur_device_copy(w.device, reward, w.arrays[REWARD], sizeof reward));
+    for (int i = 0; i < 2 * LANES; i++)
+        CHECK(i == LANES ? isnan(reward[i]) : reward[i] == (i == LANES + 2 ? -1.0f : i > LANES + 2 ? 0.0f : 1.0f));
+    float next[2 * LANES][3];
+    CHECK_OK(gpur_device_copy(w.device, next, w.arrays[NEXT_OBS], sizeof next));
+    for (int i = 0; i < 2 * LANES; i++)
+        CHECK(next[i][0] == (float)(i < LANES ? i : LANES + i)); /* step 1 began with step 0's observations */
+    close_replay();
+}
+
 TEST(final_observations_of_some_pairs_alone_are_refused)
 {
     static const gpur_field two[] = {
@@ -280,6 +408,9 @@ int main(int argc, char **argv)
     RUN(a_loop_adds_and_draws);
     RUN(a_loop_draws_by_priority_and_updates);
     RUN(what_lanes_cannot_do_is_refused);
+    RUN(arrays_of_one_memory_or_misplaced_are_refused);
+    RUN(doors_of_other_layouts_and_ids_of_no_row_are_refused);
+    RUN(nan_stays_where_it_was_given);
     RUN(final_observations_of_some_pairs_alone_are_refused);
     RUN(settings_that_do_not_go_together_are_refused);
     RUN(a_row_takes_little_more_than_an_observation_and_an_action);

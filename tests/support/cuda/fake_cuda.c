@@ -169,7 +169,8 @@ static cudaError_t fake_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptu
 
 static fake_stream *stream_of(cudaStream_t handle)
 {
-    return (fake_stream *)(void *)handle;
+    static fake_stream legacy;
+    return handle == cudaStreamLegacy ? &legacy : (fake_stream *)(void *)handle;
 }
 
 static fake_graph *graph_of(const void *handle)
@@ -230,7 +231,7 @@ static cudaError_t fake_cudaStreamSynchronize(cudaStream_t handle)
 static cudaError_t fake_cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
 {
     *status = stream_of(handle)->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-    return cudaSuccess;
+    return handle == cudaStreamLegacy && captures > 0 ? cudaErrorStreamCaptureImplicit : cudaSuccess;
 }
 
 #if CUDART_VERSION >= 12080
