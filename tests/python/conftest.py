@@ -18,4 +18,5 @@ hypothesis.settings.load_profile("repeatable")
 @pytest.fixture(autouse=True)
 def seeds_from_zero(monkeypatch):
     """The buffers of a test have the same seeds whatever ran before it."""
-    monkeypatch.setattr("gpureplay._buffer._seeds", itertools.count())
+    for module in "_buffer", "_lanes":
+        monkeypatch.setattr(f"gpureplay.{module}._seeds", itertools.count())

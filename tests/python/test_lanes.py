@@ -2,6 +2,9 @@
 """Lanes from Python: arrays of each library, their names, what is refused, and functions that PyTorch compiles. That
 each row is right is shown in C (tests/replay/lanes)."""
 
+import contextlib
+import re
+import threading
 import warnings
 
 import gymnasium
@@ -9,7 +12,7 @@ import numpy as np
 import pytest
 
 import gpureplay
-from support import needs_files
+from support import CudaDlpack, CudaInterface, needs_files, read_only, unaligned
 
 LANES, STEPS = 6, 16
 FIELDS = {"obs": ((3,), "float32"), "action": ((), "int32"), "tag": ((), "int64")}
@@ -165,9 +168,38 @@ def test_a_truncation_without_its_final_observation_is_left_out_and_said():
         make(autoreset="next_step").add(**{name: value for name, value in step_of(0).items() if name != "final_obs"})
 
 
+def test_buffers_that_are_given_no_seed_draw_the_same_in_each_test():
+    """The first two of a test have the seeds 0 and 1, whatever ran before it."""
+    for seed in 0, 1:
+        assert (filled(seed=None).sample(50)["id"] == filled(seed=seed).sample(50)["id"]).all()
+
+
 def changed(**changes):
     values = {**step_of(0), **changes}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def state_of(buffer):
+    """Its counts, and every transition."""
+    rows = buffer.gather(np.arange(60 * LANES))
+    counts = buffer.priority_stats if buffer._is_prioritized else None
+    return buffer.stats, counts, {name: np.asarray(array).tobytes() for name, array in rows.items()}
+
+
+@contextlib.contextmanager
+def refused(buffer, error, words):
+    """A call is refused, and changes nothing."""
+    before = state_of(buffer)
+    with pytest.raises(error, match=words):
+        yield
+    assert state_of(buffer) == before
+
+
+class OnlyAsArray:
+    """NumPy can make an array of it, which nothing else keeps."""
+
+    def __array__(self, *_, **__):
+        return np.ones(LANES, np.float32)
 
 
 @pytest.mark.parametrize(("values", "error", "words"), [
@@ -180,14 +212,35 @@ def changed(**changes):
     (changed(next_obs=np.zeros((LANES, 3), np.float32)), TypeError, "next_obs is given; it is the obs of the next"),
     (changed(colour=np.zeros(LANES)), TypeError, "colour is given, and the buffer has no such field; `add` takes obs"),
     (changed(obs=(same := np.zeros((LANES, 3), np.float32)), final_obs=same), ValueError,
-     "obs and final_obs are the same memory"),
+     "obs and final_obs are the same memory, so that one has overwritten the other"),
     (changed(stream=5), gpureplay.InvalidArgument, "stream is 5; on the CPU it must be None"),
+    (changed(obs=np.zeros((LANES, 3), np.float32)[::-1]), ValueError, r"obs has strides \(-12, 4\); .* contiguous"),
+    (changed(obs=np.broadcast_to(np.zeros(3, np.float32), (LANES, 3))), ValueError, r"obs has strides \(0, 4\)"),
+    (changed(obs=np.zeros((LANES, 3), ">f4")), TypeError, "obs is >f4; it must be float32"),
+    (changed(obs=np.ma.zeros((LANES, 3), np.float32)), TypeError, r"obs is a masked array; .*obs.filled\(0\)"),
+    (changed(reward=1.0), TypeError, "reward is a float; it must be an array, which is read where it is"),
+    (changed(reward=[1.0] * LANES), TypeError, r"reward is a list; .* numpy.asarray\(reward, 'float32'\)"),
+    (changed(terminated=[False] * LANES), TypeError, "terminated is a list; it must be an array"),
+    (changed(reward=OnlyAsArray()), TypeError, "reward is a OnlyAsArray; it must be an array"),
+    (changed(reward=unaligned(np.ones(LANES, np.float32))), ValueError, '"reward" is at .* must be a multiple of 4'),
+    (changed(truncated=np.zeros(LANES, np.int64)), TypeError, "truncated is int64; it must be bool"),
+    (changed(obs={"a": np.zeros(LANES)}), TypeError, "obs.a is given, and the buffer has no such field"),
+    (changed(obs=CudaInterface((LANES, 3))), TypeError, "obs is in the memory of a CUDA device; a buffer on \"cpu\""),
+    (changed(obs=CudaDlpack()), TypeError, "obs is in the memory of a CUDA device"),
 ])
-def test_arrays_that_do_not_fit_are_refused(values, error, words):
-    buffer = make()
-    with pytest.raises(error, match=words):
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_arrays_that_do_not_fit_are_refused(values, error, words, prioritized):
+    with refused(buffer := filled(prioritized=prioritized), error, words):
         buffer.add(**values)
-    assert buffer.stats.steps == 0
+
+
+def test_what_the_messages_advise_works():
+    buffer = filled()
+    for values in (changed(obs=np.ascontiguousarray(np.zeros((3, LANES), np.float32).T)),
+                   changed(reward=np.asarray([1.0] * LANES, "float32")),
+                   changed(truncated=(ends := np.zeros(LANES, bool)), terminated=ends)):  # they are only read
+        buffer.add(**values)
+    assert buffer.stats.steps == 43
 
 
 @pytest.mark.parametrize(("settings", "error", "words"), [
@@ -212,24 +265,105 @@ def test_settings_that_do_not_fit_are_refused(settings, error, words):
     (lambda b: b.sample(4, n_step=0), ValueError, "n_step is 0; it must be 1 to 64"),
     (lambda b: b.sample(4, gamma=-0.1), ValueError, "gamma is -0.1; it must be 0 to 1"),
     (lambda b: b.sample(4, out={"obs": np.zeros((5, 3), np.float32)}), ValueError,
-     r"obs has shape \(5, 3\); it must be \(4, 3\)"),
+     r'out\["obs"\] has shape \(5, 3\); it must be \(4, 3\)'),
     (lambda b: b.sample(4, out={"colour": np.zeros(4)}), TypeError, "out has colour; it may have obs, "),
-    (lambda b: b.sample(4, out={"obs": bytearray(48)}), TypeError, "out has a bytearray as obs"),
+    (lambda b: b.sample(4, out={"obs": bytearray(48)}), TypeError, r'out\["obs"\] is a bytearray; .* NumPy'),
     (lambda b: b.sample(4, out={"obs": (o := np.zeros((4, 3), np.float32)), "next_obs": o}), ValueError,
-     "obs of out and next_obs of out are the same memory"),
+     '"obs", .*, and "next_obs", .*, have memory in common; they must be arrays of their own'),
+    (lambda b: b.sample(4, out={"obs": (o := np.zeros((5, 3), np.float32))[:4], "next_obs": o[1:]}), ValueError,
+     "have memory in common"),
+    (lambda b: b.gather(i := np.arange(8), out={"tag": i}), ValueError, '"tag", .*, and "ids", .* memory in common'),
+    (lambda b: b.sample(4, out={}), TypeError, "out is {}; it must be a dict of arrays by name, or None"),
+    (lambda b: b.sample(4, out=[np.zeros((4, 3))]), TypeError, "out is a list; it must be a dict of arrays by name"),
+    (lambda b: b.sample(4, out={"obs": np.zeros((4, 3))}), TypeError, r'out\["obs"\] is float64; it must be float32'),
+    (lambda b: b.sample(4, out={"obs": read_only(np.zeros((4, 3), np.float32))}), ValueError,
+     r'out\["obs"\] is read-only; it must be an array that can be written'),
+    (lambda b: b.sample(4, out={"reward": np.zeros(4, np.float32)[::-1]}), ValueError, "strides .-4,.; .* contiguous"),
     (lambda b: b.gather(np.zeros(3, np.int32)), TypeError, "ids is int32; it must be int64"),
+    (lambda b: b.gather(np.zeros((2, 2), np.int64)), ValueError, r"ids has shape \(2, 2\); it must be \(2,\)"),
+    (lambda b: b.gather([60, 61]), TypeError, r"ids is a list; it must be an array \(count,\) of int64"),
+    (lambda b: b.gather(np.array(5)), TypeError, r"ids is of shape \(\); it must be an array \(count,\) of int64"),
+    (lambda b: b.gather(5), TypeError, "ids is a int; it must be an array"),
+    (lambda b: b.gather(np.zeros(0, np.int64)), ValueError, "ids has 0 numbers; they must be 1 to max_batch = 65536"),
+    (lambda b: b.gather(np.zeros(65537, np.int64)), ValueError, "ids has 65537 numbers; they must be 1 to max_batch"),
+    (lambda b: b.sample_sequences(2, 2, last_ids=[1, 2]), TypeError, "last_ids is a list; it must be an array"),
+    (lambda b: b.sample("a", per_lane=True), TypeError, "batch_size is 'a'; it must be an integer"),
+    (lambda b: b.sample(2.5, per_lane=True), TypeError, "batch_size is 2.5; it must be an integer"),
+    (lambda b: b.sample(4, per_lane=1), TypeError, "per_lane is 1; it must be True or False"),
+    (lambda b: b.sample(4, n_step=65), ValueError, "n_step is 65; it must be 1 to 64"),
+    (lambda b: b.sample(4, n_step=2.5), TypeError, "n_step is 2.5; it must be an integer"),
+    (lambda b: b.sample(4, gamma=float("nan")), ValueError, "gamma is nan; it must be 0 to 1"),
+    (lambda b: b.sample(4, stream=3), ValueError, "stream is 3; on the CPU it must be None"),
 ])
 def test_draws_that_do_not_fit_are_refused(call, error, words):
-    buffer = filled()
-    with pytest.raises(error, match=words):
+    with refused(buffer := filled(), error, words):
         call(buffer)
-    assert buffer.stats.draws == 0
+
+
+@pytest.mark.parametrize(("ids", "priorities", "error", "words"), [
+    ([60], np.ones(1, np.float32), TypeError, r"ids is a list; it must be an array \(count,\) of int64"),
+    (np.arange(2), [1.0, 2.0], TypeError, "priorities is a list; it must be an array"),
+    (np.arange(2), np.ones(3, np.float32), ValueError, r"priorities has shape \(3,\); it must be \(2,\)"),
+    (np.arange(2), np.ones(2), TypeError, "priorities is float64; it must be float32"),
+    (np.arange(0), np.ones(0, np.float32), ValueError, "ids has 0 numbers; they must be 1 to max_batch = 65536"),
+])
+def test_priorities_that_do_not_fit_are_refused(ids, priorities, error, words):
+    with refused(buffer := filled(prioritized=True), error, words):
+        buffer.update_priorities(ids, priorities)
+
+
+def test_ids_of_no_transition_and_numbers_that_are_none():
+    """What is on a device is not searched. Such ids belong to no row, and such priorities are skipped; a reward that is
+    NaN stays NaN, also if rewards are clipped, in the transitions that it is part of."""
+    never = np.array([-2**63, -1, 40 * LANES, 2**62, 2**63 - 1])
+    buffer = filled(prioritized=True)
+    assert (buffer.gather(never)["id"] == -1).all()
+    assert (buffer.sample_sequences(5, 2, last_ids=never)["id"] == -1).all()
+    before = buffer.priority_stats
+    buffer.update_priorities(never, np.ones(5, np.float32))
+    buffer.update_priorities(np.array([200, 201]), np.array([np.nan, np.inf], np.float32))
+    assert buffer.priority_stats == before._replace(stale=5, invalid=2)
+    with pytest.raises(gpureplay.InvalidArgument, match="this buffer has no priorities"):
+        print(make().priority_stats)
+    buffer = filled(reward_clip=0.5, n_step=3)
+    buffer.add(**changed(reward=np.full(LANES, np.nan, np.float32), obs=np.full((LANES, 3), np.nan, np.float32)))
+    buffer.add(**step_of(41))
+    batch = buffer.gather(np.arange(36 * LANES, 41 * LANES, LANES))
+    assert np.isnan(batch["reward"]).tolist() == [False, False, True, True, True]
+    assert np.isnan(batch["obs"][:, 0]).tolist() == [False] * 4 + [True]
+    assert np.isnan(batch["next_obs"][:, 0]).tolist() == [False, True, False, False, False]
+
+
+def test_threads_do_not_mix_up_their_arrays():
+    """Calls of several threads come one after the other, each with its own arrays."""
+    buffer, wrong = make(max_batch=512), []
+
+    def add():
+        for t in range(400):
+            buffer.add(**step_of(t))
+
+    def draw():
+        for _ in range(400):
+            batch = buffer.sample(512)
+            wrong.append(int((batch["tag"] != np.maximum(batch["id"], 0)).sum()))
+            wrong.append(int((batch["tag"] != batch["action"]).sum()))
+
+    threads = [threading.Thread(target=function) for function in (add, draw, draw)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(wrong) == 0 and len(wrong) == 1600 and buffer.stats.steps == 400 and buffer.stats.draws == 800
 
 
 def test_a_closed_buffer_says_so():
-    buffer = filled()
+    buffer = filled(prioritized=True)
     buffer.close()
-    for call in (lambda: buffer.add(**step_of(0)), lambda: buffer.sample(2), lambda: buffer.stats):
+    ids, values = np.zeros(2, np.int64), np.zeros(2, np.float32)
+    for call in (lambda: buffer.add(**step_of(0)), lambda: buffer.sample(2), lambda: buffer.stats, lambda: len(buffer),
+                 lambda: buffer.gather(ids), lambda: buffer.sample_sequences(1, 2), lambda: buffer.save("lanes"),
+                 lambda: buffer.load("lanes"), lambda: buffer.update_priorities(ids, values),
+                 lambda: buffer.priority_stats):
         with pytest.raises(gpureplay.Closed, match="this buffer was closed"):
             call()
 
@@ -252,8 +386,13 @@ def test_tensors_are_read_and_given():
              "obs is torch.float64; it must be torch."),
             ({"obs": torch.zeros((3, LANES)).T}, ValueError, r"obs has strides .*obs.contiguous\(\)"),
             ({"obs": torch.zeros((LANES, 3), requires_grad=True)}, ValueError,
-             "obs is a tensor that needs a gradient")):
-        with pytest.raises(error, match=words):
+             r"obs is a tensor that needs a gradient; it must be one that does not: obs.detach\(\)"),
+            ({"obs": torch._neg_view(torch.zeros(LANES, 3))}, ValueError, r"obs is a tensor whose .* obs.resolve_neg"),
+            ({"obs": torch.zeros(3).expand(LANES, 3)}, ValueError, r"obs has strides \(0, 1\); .* obs.contiguous\("),
+            ({"obs": torch.zeros(LANES, 3, device="meta")}, ValueError, "obs is on meta; it must be on cpu"),
+            ({"obs": torch.zeros(LANES, 3).to_sparse()}, ValueError, r"obs is torch.sparse_coo; .* obs.to_dense\(\)"),
+            ({"reward": [1.0] * LANES}, TypeError, "reward is a list; it must be an array")):
+        with refused(buffer, error, words):
             buffer.add(**{**{name: torch.from_numpy(array) for name, array in step_of(0).items()}, **values})
 
 
@@ -277,6 +416,29 @@ def test_a_function_that_pytorch_compiles_does_what_its_calls_do():
         for batch, same in ((one, other), outs):
             assert all(torch.equal(batch[name], same[name]) for name in batch)
     assert called.stats == compiled.stats and compiled.stats.draws == 3001
+
+
+def test_what_a_function_that_pytorch_compiles_is_refused():
+    """While it is traced, in PyTorch's words with the buffer's among them; or when it runs, by the buffer itself."""
+    torch = pytest.importorskip("torch")
+    buffer, step = filled(), {name: torch.from_numpy(array) for name, array in step_of(0).items()}
+    many, four = torch.zeros(8), torch.zeros(4)
+    for call, words in (
+            (lambda: buffer.sample(0)["id"], "batch_size is 0; it must be 1 to 65536"),
+            (lambda: buffer.sample(4, stream=5)["id"], "stream is 5 in a function that torch.compile takes"),
+            (lambda: buffer.sample(4, out={}), "out is {}; it must be a dict"),
+            (lambda: buffer.gather([1])["id"], "ids is a list; it must be an array"),
+            (lambda: buffer.add(colour=four), "colour is given, and the buffer has no such field"),
+            (lambda: buffer.sample(4, out={"reward": many})["reward"], r'out\["reward"\] has shape \(8,\); it must be'),
+            (lambda: buffer.sample(4, out={"reward": four, "discount": four}), "reward and discount of out are one"),
+            (lambda: buffer.add(**{**step, "obs": torch.zeros(3, LANES).T}), r"obs has strides .*obs.contiguous\(\)"),
+            (lambda: buffer.add(**{**step, "final_obs": step["obs"]}), "obs and final_obs are the same memory")):
+        torch._dynamo.reset()
+        before = state_of(buffer)
+        with pytest.raises(Exception) as raised:  # noqa: PT011, B017: of PyTorch's own kind while it traces
+            torch.compile(call, fullgraph=True, backend="aot_eager")()
+        assert re.search(words, f"{raised.value} {raised.value.__cause__}")
+        assert state_of(buffer) == before
 
 
 def test_as_many_transitions_of_each_lane():

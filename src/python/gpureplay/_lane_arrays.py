@@ -41,6 +41,26 @@ def check_array(field: Field, dtype: np.dtype, shape: tuple[int, ...], count: in
     _check_shape(field, shape, count)
 
 
+def _refuse_negative(field: Field, array: Any) -> None:
+    is_negative = getattr(array, "is_neg", None)
+    if callable(is_negative) and is_negative():
+        _refuse(field, "is a tensor whose numbers are minus those in its memory",
+                f"one that has its own: {field.name}.resolve_neg()")
+
+
+def _where_it_is(field: Field, array: Any) -> np.ndarray:
+    """NumPy's view of another library's array in host memory. A list has no memory that can be read: what NumPy makes
+    of it would be gone before the library reads it."""
+    if not isinstance(array, (np.ndarray, memoryview)) and not hasattr(array, "__array_interface__") \
+            and not hasattr(array, "__dlpack_device__") and not hasattr(array, "__cuda_array_interface__"):
+        raise TypeError(f"{field.name} is a {type(array).__name__}; it must be an array, which is read where it is, as "
+                        f"of numpy.asarray({field.name}, {str(field.dtype)!r})")
+    _refuse_negative(field, array)
+    found = read_array(field, array, None)
+    assert isinstance(found, np.ndarray)  # there is no other memory
+    return found
+
+
 class Kind:
     """The arrays of one library, in one call."""
 
@@ -78,17 +98,18 @@ class NumpyArrays(Kind):
         return np.zeros(shape, dtype)
 
     def address(self, field: Field, array: Any, count: int) -> int:
-        found = array if type(array) is np.ndarray else read_array(field, array, None)
-        assert isinstance(found, np.ndarray)  # there is no other memory
+        found = array if type(array) is np.ndarray else _where_it_is(field, array)
         check_array(field, found.dtype, found.shape, count)
         if not found.flags.c_contiguous:
             _refuse(field, f"has strides {found.strides}", f"contiguous: np.ascontiguousarray({field.name})")
         return address_of(found)
 
     def out_address(self, field: Field, array: Any, count: int) -> int:
-        if not isinstance(array, np.ndarray) or not array.flags.writeable:
-            raise TypeError(f"out has a {type(array).__name__} as {field.name}; on the CPU it must be an array of "
-                            "NumPy's or PyTorch's that can be written")
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{field.name} is a {type(array).__name__}; on the CPU it must be an array of NumPy's or "
+                            "PyTorch's, which can be written")
+        if not array.flags.writeable:
+            _refuse(field, "is read-only", "an array that can be written")
         return self.address(field, array, count)
 
     def stream(self, given: Any) -> int | None:
@@ -120,8 +141,11 @@ class TorchArrays(Kind):
         if array.device != self._device:
             _refuse(field, f"is on {array.device}", f"on {self._device}")
         _check_shape(field, tuple(array.shape), count)
-        if not array.is_contiguous() or array.is_neg():
+        if array.layout is not self._torch.strided:
+            _refuse(field, f"is {array.layout}", f"dense: {field.name}.to_dense()")
+        if not array.is_contiguous():
             _refuse(field, f"has strides {array.stride()}", f"contiguous: {field.name}.contiguous()")
+        _refuse_negative(field, array)
         refuse_gradient(field.name, array)
         address: int = array.data_ptr()
         return address
@@ -158,8 +182,10 @@ class ForeignArrays(Kind):
 
     def out_address(self, field: Field, array: Any, count: int) -> int:
         if type(array).__module__.startswith("jax"):
-            raise TypeError(f"out has an array of JAX as {field.name}, which cannot be written; use gpureplay.jax, or "
-                            "leave out `out`")
+            raise TypeError(f"{field.name} is an array of JAX, which cannot be written; use gpureplay.jax, or leave "
+                            "out `out`")
+        if getattr(array, "__cuda_array_interface__", {"data": (0, False)})["data"][1]:
+            _refuse(field, "is read-only", "an array that can be written")
         return self.address(field, array, count)
 
     def stream(self, given: Any) -> int | None:
@@ -177,10 +203,16 @@ class CupyArrays(ForeignArrays):
         self._cupy = cupy
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return self._cupy.empty(shape, dtype)
+        with self._current():
+            return self._cupy.empty(shape, dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return self._cupy.zeros(shape, dtype)
+        with self._current():
+            return self._cupy.zeros(shape, dtype)
+
+    def _current(self) -> Any:
+        """The buffer's device, whichever is CuPy's current one."""
+        return self._cupy.cuda.Device(int(self._device.name.partition(":")[2]))
 
     def of_outputs(self) -> Kind:
         return CupyArrays(self._kinds, self._device, self._cupy)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
+from ._buffer import PriorityStats
 from ._config import Spec, index_source_of, lane_config, max_batch_of
 from ._device import Device, TorchDevice, as_device, caller_depth
 from ._handle import Handle, Progress, WeakItems, call_with_file, note_library_threads
@@ -114,7 +115,7 @@ class LaneBuffer(Handle):
     the CPU a call is done when it returns. In a function that torch.compile takes, `add`, `sample`, `gather` and
     `update_priorities` are operators, which need PyTorch's arrays.
 
-    One thread at a time calls.
+    Any thread may call. Calls of several threads come one after the other, on CUDA if they are on one stream.
     """
 
     _kind = "buffer"
@@ -152,7 +153,7 @@ class LaneBuffer(Handle):
         self._outputs = {field.name: field for field in (*self.fields, *_OF_DRAW)}
         if not self._is_prioritized:
             del self._outputs["weight"]
-        self._inputs, self._places = (ctypes.c_void_p * len(self.fields))(), (ctypes.c_void_p * len(self.fields))()
+        self._addresses = ctypes.c_void_p * len(self.fields)
         self._kinds, self._is_told = Kinds(self.device), False
         # What made the arrays that were given last.
         self._like: Kind | None = self._kinds.of_torch() if type(device).__module__ == "torch" else None
@@ -195,7 +196,7 @@ class LaneBuffer(Handle):
         ValueError, TypeError: an array is missing or is not as the field needs it. Nothing was added."""
         arrays = self._in_order(values)
         if self._torch is not None and self._is_compiling():
-            self._torch.add(arrays)
+            self._torch.add(arrays, stream)
         else:
             self._add_now(arrays, stream)
 
@@ -221,11 +222,11 @@ class LaneBuffer(Handle):
     def _add_now(self, arrays: list[Any], stream: Any) -> None:
         kind = self._kinds.of(next(array for array in arrays if array is not None))
         self._complete(arrays, kind)
-        for at, (field, array) in enumerate(zip(self._given, arrays)):
-            self._inputs[at] = None if array is None else kind.address(field, array, self.num_lanes)
-        self._refuse_aliases(self._inputs, list(self._order))
+        addresses = self._addresses(*[None if array is None else kind.address(field, array, self.num_lanes)
+                                      for field, array in zip(self._given, arrays)])
+        self._refuse_overwritten(addresses)
+        self._call(lib.gpur_replay_add_lanes, addresses, kind.stream(stream))
         self._like = kind
-        self._call(lib.gpur_replay_add_lanes, self._inputs, kind.stream(stream))
         if not self._is_told:
             self._tell_of_finals(arrays)
 
@@ -255,13 +256,13 @@ class LaneBuffer(Handle):
                           "autoreset=\"next_step\" if the environments return it before they reset",
                           RuntimeWarning, stacklevel=caller_depth())
 
-    def _refuse_aliases(self, addresses: Any, names: Sequence[str]) -> None:
-        """Two fields of one memory: one of them would have the other's numbers."""
-        seen: dict[int, str] = {}
-        for name, address in zip(names, addresses):
-            if address and address in seen:
-                raise ValueError(f"{seen[address]} and {name} are the same memory; they must be arrays of their own")
-            seen[address] = name
+    def _refuse_overwritten(self, addresses: Any) -> None:
+        """obs and final_obs of one memory: one of them has been overwritten by the other."""
+        for final in self._finals:
+            x, at = final[len(_FINAL):], self._order[final]
+            if addresses[at] is not None and addresses[at] == addresses[self._order[x]]:
+                raise ValueError(f"{x} and {final} are the same memory, so that one has overwritten the other; they "
+                                 "must be arrays of their own")
 
     def sample(self, batch_size: int, *, n_step: int | None = None, gamma: float | None = None, per_lane: bool = False,
                out: Mapping[str, Any] | None = None, stream: Any = None) -> dict[str, Any]:
@@ -288,9 +289,10 @@ class LaneBuffer(Handle):
 
     def _batch_size(self, batch_size: int, per_lane: bool) -> int:
         """The number of transitions to draw, if it is one."""
+        count = integer("batch_size", batch_size, 1, self.max_batch)
         if flag("per_lane", per_lane):
-            self._refuse_per_lane(batch_size)
-        return integer("batch_size", batch_size, 1, self.max_batch)
+            self._refuse_per_lane(count)
+        return count
 
     def _refuse_per_lane(self, batch_size: int) -> None:
         if not self._is_uniform:
@@ -304,7 +306,7 @@ class LaneBuffer(Handle):
         """The transitions of these ids, (count,) int64 on the device, as `sample` gives them: t x num_lanes + lane,
         where t counts the steps of all lanes from 0. That of a transition that cannot be drawn (any more) becomes -1.
         With priorities weight is 1."""
-        return self._draw(len(ids), ids, self._ask(n_step, gamma), out, stream)
+        return self._draw(self._count("ids", ids), ids, self._ask(n_step, gamma), out, stream)
 
     def sample_sequences(self, batch_size: int, length: int, *, min_length: int | None = None,
                          across_episodes: bool = True, last_ids: Any = None, n_step: int | None = None,
@@ -327,7 +329,7 @@ class LaneBuffer(Handle):
         if count * rows > self.max_batch:
             raise InvalidArgument(f"batch_size is {count} and length {rows}; batch_size x length must be at most "
                                   f"max_batch = {self.max_batch}")
-        if last_ids is not None and len(last_ids) != count:
+        if last_ids is not None and self._count("last_ids", last_ids) != count:
             raise ValueError(f"last_ids has {len(last_ids)} ids and batch_size is {count}; they must be equal")
         fewest = (rows if across_episodes else 1) if min_length is None else integer("min_length", min_length, 1, rows)
         return count, self._ask(n_step, gamma)._replace(length=rows, min_length=fewest,
@@ -341,30 +343,39 @@ class LaneBuffer(Handle):
         return Ask(steps, factor)
 
     def _draw(self, count: int, ids: Any, ask: Ask, out: Mapping[str, Any] | None, stream: Any) -> dict[str, Any]:
+        if out is not None and (not isinstance(out, Mapping) or not out):
+            what = "{}" if isinstance(out, Mapping) else f"a {type(out).__name__}"
+            raise TypeError(f"out is {what}; it must be a dict of arrays by name, or None")
         if self._torch is not None and self._is_compiling():
-            batch: dict[str, Any] = self._torch.draw(count, ids, ask, out)
+            batch: dict[str, Any] = self._torch.draw(count, ids, ask, out, stream)
             return batch
         return self._draw_now(count, ids, ask, out, stream)
 
     def _draw_now(self, count: int, ids: Any, ask: Ask, out: Mapping[str, Any] | None, stream: Any) -> dict[str, Any]:
         kind, outputs = self._kind_of_draw(ids, out), self._outputs_of(ask.length)
-        batch = {name: kind.empty((count, *field.shape), field.dtype) for name, field in outputs.items()} \
-            if out is None else out
-        if not batch.keys() <= outputs.keys():
-            raise TypeError(f"out has {', '.join(batch.keys() - outputs.keys())}; it may have {', '.join(outputs)}")
+        batch: Mapping[str, Any] = {}
+        if out is None:
+            batch = {name: kind.empty((count, *field.shape), field.dtype) for name, field in outputs.items()}
+        else:
+            batch, outputs = out, self._called_out(out, outputs)
         draw = _c_api.LaneDraw()
         draw.count, draw.n_step, draw.gamma, draw.of_each_lane = count * (ask.length or 1), *ask[:3]
         draw.length, draw.min_length, draw.across_episodes = ask[3:]
         draw.ids = None if ids is None else kind.address(_IDS, ids, count)
         places = {name: kind.out_address(outputs[name], array, count) for name, array in batch.items()}
-        self._refuse_aliases(places.values(), [f"{name} of out" for name in places])
-        for at, field in enumerate(self.fields):
-            self._places[at] = places.pop(field.name, None)
+        fields = self._addresses(*[places.pop(field.name, None) for field in self.fields])
         for name, place in places.items():
             setattr(draw, name, place)
-        draw.fields = ctypes.addressof(self._places)
+        draw.fields = ctypes.addressof(fields)
         self._call(lib.gpur_replay_draw_lanes, ctypes.addressof(draw), kind.stream(stream))
         return batch if isinstance(batch, dict) else dict(batch)
+
+    def _called_out(self, out: Mapping[str, Any], outputs: Mapping[str, Field]) -> dict[str, Field]:
+        """The fields of the arrays in `out`, by the names that messages give them."""
+        for name in out:
+            if name not in outputs:
+                raise TypeError(f"out has {name}; it may have {', '.join(outputs)}")
+        return {name: outputs[name]._replace(name=f'out["{name}"]') for name in out}
 
     def _outputs_of(self, length: int) -> dict[str, Field]:
         """The arrays of a batch by name, with the shapes of one transition, or of a sequence."""
@@ -386,7 +397,7 @@ class LaneBuffer(Handle):
         that cannot be drawn any more and the id -1."""
         self._refuse_if_uniform()
         if self._torch is not None and self._is_compiling():
-            self._torch.update(ids, priorities)
+            self._torch.update(ids, priorities, stream)
         else:
             self._update_now(ids, priorities, stream)
 
@@ -394,18 +405,30 @@ class LaneBuffer(Handle):
         if not self._is_prioritized:
             raise InvalidArgument("this buffer has no priorities; make it with prioritized=True or \"independent\"")
 
-    def _count(self, ids: Any) -> int:
+    def _count(self, name: str, ids: Any) -> int:
         """The number of ids, if they are not too many."""
-        count = len(ids)
+        if not getattr(ids, "shape", ()):
+            what = "of shape ()" if hasattr(ids, "shape") else f"a {type(ids).__name__}"
+            raise TypeError(f"{name} is {what}; it must be an array (count,) of int64")
+        count: int = ids.shape[0]
         if not 1 <= count <= self.max_batch:
-            raise InvalidArgument(f"ids has {count} numbers; they must be 1 to max_batch = {self.max_batch}")
+            raise InvalidArgument(f"{name} has {count} numbers; they must be 1 to max_batch = {self.max_batch}")
         return count
 
     def _update_now(self, ids: Any, priorities: Any, stream: Any) -> None:
-        count = self._count(ids)
+        count = self._count("ids", ids)
         kind = self._kinds.of(ids)
         self._call(lib.gpur_replay_update_lanes, count, kind.address(_IDS, ids, count),
                    kind.address(_PRIORITIES, priorities, count), kind.stream(stream))
+
+    @property
+    def priority_stats(self) -> PriorityStats:
+        """Statistics of all priorities, when the work that was enqueued before is done, for which this waits."""
+        self._refuse_if_uniform()
+        self._wait()
+        stats = _c_api.PriorityStats()
+        self._call(lib.gpur_replay_get_priority_stats, ctypes.addressof(stats))
+        return PriorityStats(*(getattr(stats, name) for name in PriorityStats._fields))
 
     # Files.
 

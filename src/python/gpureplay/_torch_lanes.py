@@ -6,12 +6,13 @@ torch.empty, so that a graph plans their memory."""
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ._lanes import Ask
-from ._library import Closed
+from ._library import Closed, InvalidArgument
 
 if TYPE_CHECKING:
     from ._lanes import LaneBuffer
@@ -21,8 +22,8 @@ _buffers: list[weakref.ref[LaneBuffer]] = []  # by their numbers in graphs
 
 _library = torch.library.Library("gpureplay", "DEF")
 _library.define("add_lanes(Tensor(a!) token, int buffer, Tensor?[] values) -> ()")
-_library.define("draw_lanes(Tensor(a!) token, int buffer, int n_step, float gamma, bool per_lane, int length, "
-                "int min_length, bool across_episodes, Tensor? ids, Tensor(b!)[] out, str[] names) -> ()")
+_library.define("draw_lanes(Tensor(a!) token, int buffer, int count, int n_step, float gamma, bool per_lane, "
+                "int length, int min_length, bool across_episodes, Tensor? ids, Tensor(b!)[] out, str[] names) -> ()")
 _library.define("update_lanes(Tensor(a!) token, int buffer, Tensor ids, Tensor priorities) -> ()")
 
 
@@ -37,9 +38,9 @@ def _add(_token: Any, number: int, values: list[Any]) -> None:
     _of(number)._add_now(values, None)
 
 
-def _draw(_token: Any, number: int, *arguments: Any) -> None:
+def _draw(_token: Any, number: int, count: int, *arguments: Any) -> None:
     *ask, ids, out, names = arguments
-    _of(number)._draw_now(len(out[0]), ids, Ask(*ask), dict(zip(names, out)), None)
+    _of(number)._draw_now(count, ids, Ask(*ask), dict(zip(names, out)), None)
 
 
 def _update(_token: Any, number: int, ids: Any, priorities: Any) -> None:
@@ -56,6 +57,21 @@ for _name, _function in ("add_lanes", _add), ("draw_lanes", _draw), ("update_lan
     torch.library.register_fake(f"gpureplay::{_name}", _nothing, lib=_library)
 
 
+def _refuse_stream(stream: Any) -> None:
+    if stream is not None:
+        raise InvalidArgument(f"stream is {stream!r} in a function that torch.compile takes; it must be None: the "
+                              "calls run on PyTorch's current stream")
+
+
+def _refuse_one_tensor(out: Mapping[str, Any]) -> None:
+    """PyTorch gives the operator copies of what it writes, of which the last one would stay."""
+    names = list(out)
+    for at, name in enumerate(names):
+        for other in names[:at]:
+            if out[other] is out[name]:
+                raise ValueError(f"{other} and {name} of out are one tensor; they must be tensors of their own")
+
+
 class Operators:
     """The operators of one buffer."""
 
@@ -67,17 +83,22 @@ class Operators:
         self._new = [(name, field.shape, getattr(torch, field.dtype.name)) for name, field in buffer._outputs.items()]
         self._new_sequences = [*self._new, ("mask", (), torch.bool), ("is_first", (), torch.bool)]
 
-    def add(self, values: list[Any]) -> None:
+    def add(self, values: list[Any], stream: Any) -> None:
+        _refuse_stream(stream)
         torch.ops.gpureplay.add_lanes(self._token, self._number, values)
 
-    def draw(self, count: int, ids: Any, ask: Ask, out: dict[str, Any] | None) -> dict[str, Any]:
+    def draw(self, count: int, ids: Any, ask: Ask, out: Mapping[str, Any] | None, stream: Any) -> dict[str, Any]:
+        _refuse_stream(stream)
         if out is None:
             new, axis = (self._new, ()) if ask.length == 0 else (self._new_sequences, (ask.length,))
             out = {name: torch.empty((count, *axis, *shape), dtype=dtype, device=self._device)
                    for name, shape, dtype in new}
-        torch.ops.gpureplay.draw_lanes(self._token, self._number, ask.n_step, ask.gamma, ask.per_lane, ask.length,
-                                       ask.min_length, ask.across_episodes, ids, list(out.values()), list(out))
-        return out
+        _refuse_one_tensor(out)
+        torch.ops.gpureplay.draw_lanes(self._token, self._number, count, ask.n_step, ask.gamma, ask.per_lane,
+                                       ask.length, ask.min_length, ask.across_episodes, ids, list(out.values()),
+                                       list(out))
+        return out if isinstance(out, dict) else dict(out)
 
-    def update(self, ids: Any, priorities: Any) -> None:
+    def update(self, ids: Any, priorities: Any, stream: Any) -> None:
+        _refuse_stream(stream)
         torch.ops.gpureplay.update_lanes(self._token, self._number, ids, priorities)

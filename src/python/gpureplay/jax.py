@@ -228,7 +228,7 @@ class Lanes:
         """The transitions of these ids, which batches have as `id`, as LaneBuffer.gather. Returns the token, and a dict
         of arrays (count, ...)."""
         ids = _checked_ids("ids", ids)
-        return self._draw(token, self.buffer._count(ids), [ids], self.buffer._ask(n_step, gamma))
+        return self._draw(token, self.buffer._count("ids", ids), [ids], self.buffer._ask(n_step, gamma))
 
     def sample_sequences(self, token: Any, batch_size: int, length: int, *, min_length: int | None = None,
                          across_episodes: bool = True, last_ids: Any = None, n_step: int | None = None,
@@ -244,7 +244,7 @@ class Lanes:
         Returns the token."""
         self.buffer._refuse_if_uniform()
         ids = _checked_ids("ids", ids)
-        count = self.buffer._count(ids)
+        count = self.buffer._count("ids", ids)
         token, = self._call("update", token, [ids, _checked(_PRIORITIES, priorities, count)], [], count=np.int64(count))
         return token
 
