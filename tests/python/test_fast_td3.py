@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from support import needs_files
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 
@@ -61,10 +62,87 @@ def test_each_row_is_the_one_that_a_search_finds(n_steps, asymmetric, playground
     assert len(seen) > 0.9 * ENVS * (SIZE - 1)
 
 
-def test_arrays_that_do_not_fit_are_refused():
-    buffer = SimpleReplayBuffer(ENVS, SIZE, OBS, ACT, CRITIC)
-    step = step_of(0, False)
-    step["observations"] = torch.zeros(ENVS, OBS + 1)
-    with pytest.raises(ValueError, match=r"obs has shape \(5, 4\); it must be \(5, 3\)"):
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_what_a_training_reads_of_a_batch(n_steps):
+    """Keys, shapes and types of nested dicts, which its script fills anew and computes with."""
+    buffer = SimpleReplayBuffer(ENVS, SIZE, OBS, ACT, CRITIC, True, n_steps=n_steps, device="cpu")
+    for t in range(5):
+        buffer.extend(step_of(t, True))
+    batch = buffer.sample(4)
+    assert {name: (array.dtype, array.shape[1:]) for name, array in batch.items() if name != "next"} == {
+        "observations": (torch.float32, (OBS,)), "actions": (torch.float32, (ACT,)),
+        "critic_observations": (torch.float32, (CRITIC,))}
+    assert {name: (array.dtype, array.shape[1:]) for name, array in batch["next"].items()} == {
+        "observations": (torch.float32, (OBS,)), "critic_observations": (torch.float32, (CRITIC,)),
+        "rewards": (torch.float32, ()), "dones": (torch.int64, ()), "truncations": (torch.int64, ()),
+        "effective_n_steps": (torch.int64 if n_steps == 1 else torch.float32, ())}
+    batch["next"]["rewards"] = batch["next"]["rewards"] / 2
+    discount = 0.5 ** batch["next"]["effective_n_steps"]
+    assert discount.dtype == torch.float32 and discount.min() == 0.5 ** n_steps
+    assert buffer.device == torch.device("cpu") and SimpleReplayBuffer(1, 2, 1, 1, 1).device == torch.device("cpu")
+    assert SimpleReplayBuffer(2, 4, 1, 1, 1, device=torch.device("cpu")).buffer.num_lanes == 2
+
+
+@needs_files
+def test_files_go_through_the_buffer_of_lanes(tmp_path):
+    first, second = (SimpleReplayBuffer(ENVS, SIZE, OBS, ACT, CRITIC) for _ in range(2))
+    for t in range(20):
+        first.extend(step_of(t, False))
+    first.buffer.save(tmp_path / "steps")
+    second.buffer.load(tmp_path / "steps")
+    assert second.buffer.stats == first.buffer.stats and second.sample(2)["observations"].shape == (2 * ENVS, OBS)
+
+
+@pytest.mark.parametrize(("changes", "error", "words"), [
+    ({"observations": torch.zeros(ENVS, OBS + 1)}, ValueError, r"observations has shape \(5, 4\); it must be \(5, 3\)"),
+    ({"actions": torch.zeros(ENVS + 1, ACT)}, ValueError, r"actions has shape \(6, 2\); it must be \(5, 2\)"),
+    ({"actions": np.zeros((ENVS, ACT), np.float32)}, TypeError, r"actions is a ndarray; it must be a tensor \(5, 2\)"),
+    ({"actions": torch.zeros(ENVS, ACT, device="meta")}, ValueError,
+     r"actions is on meta; it must be on cpu: actions.to\('cpu'\)"),
+    ({"critic_observations": torch.zeros(ENVS, OBS)}, ValueError, r"critic_observations has shape \(5, 3\)"),
+    ({"next.rewards": torch.zeros(ENVS, 1)}, ValueError, r"next.rewards has shape \(5, 1\); it must be \(5,\)"),
+    ({"next.dones": torch.zeros(())}, ValueError, r"next.dones has shape \(\); it must be \(5,\)"),
+    ({"next.critic_observations": None}, KeyError, "next.critic_observations is missing; it must be a tensor"),
+    ({"next.observations": (same := torch.zeros(ENVS, OBS)), "observations": same}, ValueError,
+     "next.observations is the tensor of observations; it must be one of its own"),
+])
+@pytest.mark.parametrize("playground", [False, True])
+def test_arrays_that_do_not_fit_are_refused(changes, error, words, playground):
+    buffer = SimpleReplayBuffer(ENVS, SIZE, OBS, ACT, CRITIC, True, playground)
+    buffer.extend(step_of(0, True))
+    before, step = buffer.buffer.stats, step_of(1, True)
+    for name, value in changes.items():
+        values = step["next"] if name.startswith("next.") else step
+        values[name.rpartition(".")[2]] = value
+        if value is None:
+            del values[name.rpartition(".")[2]]
+    with pytest.raises(error, match=words):
         buffer.extend(step)
-    assert buffer.ptr == 0 and np.all(buffer.sample(1)["observations"].numpy() == 0)
+    assert buffer.ptr == 1 and buffer.buffer.stats == before
+
+
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"n_env": 0}, "n_env is 0; it must be 1 to 65536"), ({"buffer_size": 1}, "buffer_size is 1; it must be 2 or more"),
+    ({"n_obs": 0}, "n_obs is 0; it must be 1 or more"), ({"n_act": 0}, "n_act is 0; it must be 1 or more"),
+    ({"n_steps": 65}, "n_steps is 65; it must be 1 to 64"), ({"gamma": 1.5}, "gamma is 1.5"),
+    ({"n_critic_obs": 0, "asymmetric_obs": True}, "n_critic_obs is 0; it must be 1 or more"),
+    ({"n_critic_obs": OBS, "asymmetric_obs": True, "playground_mode": True}, "n_critic_obs is 3; it must be 4 or more"),
+])
+def test_settings_that_do_not_fit_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        SimpleReplayBuffer(**{"n_env": ENVS, "buffer_size": SIZE, "n_obs": OBS, "n_act": ACT, "n_critic_obs": CRITIC,
+                              **settings})
+
+
+def test_draws_that_do_not_fit_are_refused():
+    buffer = SimpleReplayBuffer(ENVS, SIZE, OBS, ACT, CRITIC)
+    with pytest.raises(ValueError, match="`sample` is called and nothing was added; `extend` must be called before"):
+        buffer.sample(1)
+    buffer.extend(step_of(0, False))
+    for size, error, words in ((0, ValueError, "batch_size is 0; it must be 1 to 13107"),
+                               (13108, ValueError, "batch_size is 13108; it must be 1 to 13107"),
+                               (1.5, TypeError, "batch_size is 1.5; it must be an integer")):
+        with pytest.raises(error, match=words):
+            buffer.sample(size)
+    assert buffer.buffer.stats.draws == 0
+    assert buffer.sample(1)["next"]["effective_n_steps"].tolist() == [0] * ENVS  # what came after is not known yet
