@@ -75,6 +75,21 @@ foreach(program IN LISTS programs_together)
     endif()
 endforeach()
 
+# The library on a fake GPU, for Python's arrays in the memory of one. Its memory is the host's.
+if(NOT GPUREPLAY_SANITIZE)
+    add_library(gpureplay_fake SHARED ${gpureplay_objects} $<TARGET_OBJECTS:fake_cuda> support/cuda/fake_always.c
+        reference/reference_gemm.c)
+    set_target_properties(fake_cuda gpureplay_fake PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_compile_definitions(gpureplay_fake PRIVATE GPUR_FAKE_LIBRARY)
+    target_include_directories(gpureplay_fake PRIVATE
+        $<TARGET_PROPERTY:gpureplay_tested,INTERFACE_INCLUDE_DIRECTORIES> ${PROJECT_SOURCE_DIR}/include)
+    target_link_libraries(gpureplay_fake PRIVATE gpureplay_options gpureplay_cuda ${gpureplay_link_libraries})
+    add_dependencies(gpureplay_fake gpureplay_cuda_kernels)
+    wrap(gpureplay_fake ${runtime_calls})
+    add_python_test(test_python_cuda.fake python/run_tests.py $<TARGET_FILE:gpureplay_fake>
+        $<TARGET_FILE:print_losses> cuda)
+endif()
+
 # The module's own code, with cuBLASLt linked and its two calls that need a GPU answered by the test.
 if(TARGET gpureplay_cudamath)
     add_executable(test_plan device/cuda/modules/test_plan.c)

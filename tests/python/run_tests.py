@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The tests in tests/python, by pytest, on a library and a program of this build: "fast" with the extension module that
 lies beside the library, "off" without it, where those that concern it run. "ray": those on a cluster alone, with the
-module if it is there; "wheel": those of what pip installs, alone.
+module if it is there; "wheel": those of what pip installs, alone; "cuda": those on the library with a fake GPU, alone.
 
-usage: run_tests.py libgpureplay.so print_losses fast|off|ray|wheel [pytest's arguments]
+usage: run_tests.py libgpureplay.so print_losses fast|off|ray|wheel|cuda [pytest's arguments]
 """
 
 import importlib.util
@@ -25,7 +25,7 @@ def main():
         print(f"skipped: {sys.executable} has no {', '.join(missing)}; tests/run.sh makes an environment that has them")
         return 77
     library, print_losses, fast = sys.argv[1:4]
-    alone = {name: TESTS / f"test_{name}.py" for name in ("ray", "wheel")}
+    alone = {name: TESTS / f"test_{name}.py" for name in ("ray", "wheel", "cuda")}
     is_alone = fast in alone
     if fast == "ray" and importlib.util.find_spec("ray") is None:
         print(f"skipped: {sys.executable} has no Ray; tests/run.sh makes an environment that has it")

@@ -3,6 +3,7 @@
 processes, and arrays that claim to be in a CUDA device's memory."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -55,6 +56,12 @@ def same(got, wanted):
     """Bit for bit, dtype and shape too."""
     got = np.asarray(got)
     return got.dtype == wanted.dtype and got.shape == wanted.shape and got.tobytes() == wanted.tobytes()
+
+
+def blocks_of_page(name):
+    """The blocks of Python in a page of docs/, in their order."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / name).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```$", page, re.S | re.M)
 
 
 def unaligned(values):

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gpureplay import _library
+from support import blocks_of_page
 
 import gpureplay
 
@@ -447,3 +448,10 @@ def test_a_buffer_in_use_by_jax_at_the_end_of_a_program():
                  "draw = jax.jit(lambda token: lanes.sample(token, 4))\n"
                  "print(draw(lanes.init())[1]['steps'].sum())")
     assert (run.returncode, run.stdout, run.stderr) == (0, "0\n", "")
+
+
+def test_the_block_of_the_page_runs():
+    block, = (block for block in blocks_of_page("simulators.md") if "jax" in block)
+    names = {}
+    exec(compile(block, "simulators.md", "exec"), names)
+    assert names["buffer"].stats.steps == names["buffer"].stats.draws == names["targets"].shape[0] == 1000

@@ -5,6 +5,7 @@ each row is right is shown in C (tests/replay/lanes)."""
 import contextlib
 import re
 import threading
+import types
 import warnings
 
 import gymnasium
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import gpureplay
-from support import CudaDlpack, CudaInterface, needs_files, read_only, unaligned
+from support import CudaDlpack, CudaInterface, blocks_of_page, needs_files, read_only, unaligned
 
 LANES, STEPS = 6, 16
 FIELDS = {"obs": ((3,), "float32"), "action": ((), "int32"), "tag": ((), "int64")}
@@ -633,3 +634,32 @@ def test_a_dqn_goes_on_from_the_files_of_its_buffer_and_its_own(tmp_path):
         for i, each in enumerate(saves):
             each.save(tmp_path / f"{name}{i}")
         assert (tmp_path / f"{name}0").read_bytes() == (tmp_path / f"{name}1").read_bytes()
+
+
+@needs_files
+def test_the_blocks_of_the_page_run(tmp_path, monkeypatch):
+    """All but JAX's, which test_jax.py has, in their order, with one set of names. That of the CUDA graph runs on the
+    CPU, with a stand-in for torch.cuda that notes the captures: so its calls are those that there are. That they can be
+    captured, and the graph be launched again, is shown by test_cuda_lanes.c and test_cuda.py."""
+    blocks = [block for block in blocks_of_page("simulators.md") if "jax" not in block]
+    graphs, captured = [], []
+
+    @contextlib.contextmanager
+    def graph(which):
+        before = names["buffer"].stats
+        yield
+        captured.append((which, before, names["buffer"].stats))
+
+    torch = types.SimpleNamespace(cuda=types.SimpleNamespace(
+        CUDAGraph=lambda: graphs.append("graph") or graphs[-1], graph=graph))
+    names = {"torch": torch}
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for block in blocks:
+            names["truncated"] = np.zeros(64, bool)
+            names["reward"] = np.zeros(64, np.float32)
+            exec(compile(block, "simulators.md", "exec"), names)
+    (which, before, after), = captured
+    assert which == "graph" and len(blocks) == 3
+    assert (after.steps, after.draws) == (before.steps + 1, before.draws + 1)
