@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <pthread.h>
 
 enum { LANES = 6, STEPS = 20, BATCH = 64, FIELDS = 7 };
 
@@ -292,6 +293,59 @@ TEST(doors_of_other_layouts_and_ids_of_no_row_are_refused)
     close_replay();
 }
 
+enum { THREADED_STEPS = 200 };
+
+static void draw_and_update(int64_t *wrong)
+{
+    void *places[FIELDS] = {NULL};
+    gpur_lane_draw draw = {0};
+    float *priorities = NULL;
+    int64_t id[BATCH], tag[BATCH];
+    gpur_lane_draw_init(&draw, sizeof draw);
+    draw.count = BATCH, draw.fields = places;
+    CHECK_OK(gpur_device_alloc(w.device, BATCH * 8, &places[TAG]));
+    CHECK_OK(gpur_device_alloc(w.device, BATCH * 8, (void **)&draw.id));
+    CHECK_OK(gpur_device_alloc(w.device, BATCH * 4, (void **)&priorities));
+    for (int i = 0; i < THREADED_STEPS; i++) {
+        CHECK_OK(gpur_replay_draw_lanes(w.replay, &draw, NULL));
+        CHECK_OK(gpur_replay_update_lanes(w.replay, BATCH, draw.id, priorities, NULL));
+        CHECK_OK(gpur_device_copy(w.device, id, draw.id, sizeof id));
+        CHECK_OK(gpur_device_copy(w.device, tag, places[TAG], sizeof tag));
+        for (int b = 0; b < BATCH; b++)
+            *wrong += id[b] < 0 ? tag[b] != 0 : tag[b] != id[b];
+        *wrong += stats_of().steps < 0;
+    }
+    gpur_device_free(w.device, places[TAG]);
+    gpur_device_free(w.device, draw.id);
+    gpur_device_free(w.device, priorities);
+}
+
+/* One of the threads that draw and update priorities while the main one adds. Counts the wrong rows. */
+static void *run_draws(void *wrong)
+{
+    draw_and_update((int64_t *)wrong);
+    return NULL;
+}
+
+/* On the replay's own stream, where calls of several threads come one after the other. */
+TEST(any_thread_may_call)
+{
+    gpur_replay_config config = config_of();
+    pthread_t threads[2];
+    int64_t wrong[2] = {0, 0};
+    config.prioritized = 1;
+    open_replay(&config);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, run_draws, &wrong[i]) == 0);
+    for (int64_t t = 0; t < THREADED_STEPS; t++)
+        add(t);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(wrong[0] == 0 && wrong[1] == 0);
+    CHECK(stats_of().steps == THREADED_STEPS && stats_of().draws == 2 * THREADED_STEPS);
+    close_replay();
+}
+
 /* Numbers on the device are not searched: NaN is stored, also where rewards are clipped, and stays in its rows. Final
  * observations of lanes that go on are not read. */
 TEST(nan_stays_where_it_was_given)
@@ -410,6 +464,7 @@ int main(int argc, char **argv)
     RUN(what_lanes_cannot_do_is_refused);
     RUN(arrays_of_one_memory_or_misplaced_are_refused);
     RUN(doors_of_other_layouts_and_ids_of_no_row_are_refused);
+    RUN(any_thread_may_call);
     RUN(nan_stays_where_it_was_given);
     RUN(final_observations_of_some_pairs_alone_are_refused);
     RUN(settings_that_do_not_go_together_are_refused);
