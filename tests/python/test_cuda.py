@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Lanes on a fake GPU, whose memory is the host's and whose kernels are the CPU's: arrays with the CUDA array
-interface, those of a stand-in for CuPy, streams, and what is refused while the caller captures one. run_tests.py gives
-the library. CuPy itself makes no arrays without a driver; the stand-in has what this package uses of it."""
+interface, those of stand-ins for CuPy and PyTorch, streams, and what is refused while the caller captures one.
+run_tests.py gives the library. CuPy and PyTorch make no arrays on a GPU without a driver; the stand-ins have what this
+package uses of them."""
 
 import contextlib
 import ctypes
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import gpureplay
-from support import needs_files
+from support import blocks_of_page, needs_files
 
 if not hasattr(gpureplay.lib, "__wrap_cudaStreamBeginCapture"):
     pytest.skip("the library has no fake GPU", allow_module_level=True)
@@ -111,6 +112,64 @@ def cupy(monkeypatch):
     module = Cupy()
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
+    return module
+
+
+class Torch(Cupy):
+    """What is used of PyTorch, with types that are NumPy's."""
+
+    device, strided = str, "strided"
+
+    def __init__(self):
+        super().__init__()
+        self.__name__, torch = "torch", self
+
+        class Tensor(self.ndarray):
+            device, layout, requires_grad = "cuda:0", "strided", False
+            __cuda_array_interface__ = None
+
+            def is_contiguous(self):
+                return self.strides is None
+
+            def stride(self):
+                return self.strides
+
+            def is_neg(self):
+                return False
+
+            def data_ptr(self):
+                return self.address
+
+        self.Tensor = self.ndarray = Tensor
+        for name in ("float32", "float16", "uint8", "int32", "int64", "bool"):
+            setattr(self, name, np.dtype(name))
+        self.cuda = types.SimpleNamespace(current_stream=lambda _: types.SimpleNamespace(cuda_stream=torch.current),
+                                          CUDAGraph=types.SimpleNamespace, graph=self._graph)
+
+    @contextlib.contextmanager
+    def _graph(self, graph):
+        stream = Stream()
+        self.current, before = stream.ptr, self.current
+        with stream.capture() as launch:
+            yield
+        self.current, graph.replay = before, launch[0]
+
+    def empty(self, shape, dtype, device):
+        return self.ndarray(shape, dtype)
+
+    def zeros(self, shape, dtype, device):
+        made = self.ndarray(shape, dtype)
+        made.host[...] = 0
+        return made
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    module = Torch()
+    operators = types.SimpleNamespace(Operators=lambda _: None, is_compiling=lambda: False)
+    monkeypatch.setitem(sys.modules, "torch", module)
+    monkeypatch.setitem(sys.modules, "gpureplay._torch_lanes", operators)
+    monkeypatch.setattr(gpureplay, "_torch_lanes", operators, raising=False)
     return module
 
 
@@ -295,3 +354,40 @@ def test_streams_by_all_their_names(cupy):
         buffer.add(**given(cupy, t), stream=name)
         other.add(**step_of(t))
         assert the_same(buffer.sample(8, stream=name), other.sample(8))
+
+
+def test_tensors_go_in_and_out_on_the_current_stream(torch):
+    buffer, other = make(), make("cpu")
+    torch.current = Stream().ptr
+    for t in range(20):
+        buffer.add(**given(torch, t))
+        other.add(**step_of(t))
+        assert the_same(buffer.sample(8), other.sample(8))
+    assert buffer.stats == other.stats
+    on_host, turned = torch.zeros((LANES, 3), np.float32, None), torch.zeros((LANES, 3), np.float32, None)
+    on_host.device, turned.strides = "cpu", (1, LANES)
+    for change, error, words in (
+            ({"obs": on_host}, ValueError, "obs is on cpu; it must be on cuda:0"),
+            ({"obs": turned}, ValueError, r"obs has strides \(1, 6\); it must be contiguous: obs.contiguous\(\)"),
+            ({"action": np.zeros(LANES, np.int32)}, TypeError, "action is a ndarray, and other arrays are PyTorch's"),
+            ({"reward": torch.zeros((LANES,), np.float16, None)}, TypeError, "reward is float16; it must be float32")):
+        with pytest.raises(error, match=words):
+            buffer.add(**given(torch, 20, **change))
+    assert buffer.stats == other.stats
+
+
+def test_the_block_of_the_page_is_captured(torch):
+    block, = (block for block in blocks_of_page("simulators.md") if "CUDAGraph" in block)
+    buffer, other, values = make(), make("cpu"), given(torch, 0)
+    names = {**values, "torch": torch, "buffer": buffer}
+    block = block.replace("obs=obs,", "obs=obs, tag=tag,", 1)  # a field of this test's
+    exec(compile(block, "simulators.md", "exec"), names)
+    other.sample(32768)
+    assert buffer.stats == other.stats and buffer.stats.steps == 0
+    for t in range(5):
+        for name, array in step_of(t).items():
+            values[name].host[...] = array
+        names["graph"].replay()
+        other.add(**step_of(t))
+        assert the_same(names["batch"], other.sample(32768))
+    assert buffer.stats == other.stats and buffer.stats.steps == 5

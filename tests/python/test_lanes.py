@@ -3,6 +3,7 @@
 each row is right is shown in C (tests/replay/lanes)."""
 
 import contextlib
+import gc
 import re
 import threading
 import types
@@ -442,6 +443,21 @@ def test_what_a_function_that_pytorch_compiles_is_refused():
         assert state_of(buffer) == before
 
 
+def test_an_operator_of_a_buffer_that_is_closed_or_gone_says_so():
+    torch = pytest.importorskip("torch")
+    buffer, other = filled(), filled()
+    run = torch.compile(lambda: buffer.sample(4)["reward"], fullgraph=True, backend="aot_eager")
+    assert run().tolist() == [1] * 4
+    buffer.close()
+    with pytest.raises(gpureplay.Closed, match="this buffer was closed; make a new one"):
+        run()
+    token, number = other._torch._token, other._torch._number
+    del other
+    gc.collect()
+    with pytest.raises(gpureplay.Closed, match="the buffer .* compiled with is gone; compile it with another"):
+        torch.ops.gpureplay.add_lanes(token, number, [])
+
+
 def test_as_many_transitions_of_each_lane():
     buffer = filled()
     ids = buffer.sample(50 * LANES, per_lane=True)["id"].reshape(LANES, 50)
@@ -639,8 +655,8 @@ def test_a_dqn_goes_on_from_the_files_of_its_buffer_and_its_own(tmp_path):
 @needs_files
 def test_the_blocks_of_the_page_run(tmp_path, monkeypatch):
     """All but JAX's, which test_jax.py has, in their order, with one set of names. That of the CUDA graph runs on the
-    CPU, with a stand-in for torch.cuda that notes the captures: so its calls are those that there are. That they can be
-    captured, and the graph be launched again, is shown by test_cuda_lanes.c and test_cuda.py."""
+    CPU, with a stand-in for torch.cuda that notes the captures: so it fits what stands before it. It is captured, and
+    the graph launched, by test_cuda.py."""
     blocks = [block for block in blocks_of_page("simulators.md") if "jax" not in block]
     graphs, captured = [], []
 
