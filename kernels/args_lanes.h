@@ -6,6 +6,11 @@
  * Step t of lane i is a row, with id t N + i, in slot (t mod T) N + i of an array of its own for each field. A row has
  * the observation that it began with; its next observation is that of the lane's next row or, where the environment
  * was reset in the same step, a final observation, which lies in a side ring. So each observation is stored once.
+ *
+ * Of an observation that is a stack of K frames only the newest frame is stored. The ring of its frames has T + K - 1
+ * steps, so that a row never loses its older frames before it leaves: that of step t is in slot
+ * ((t + K - 1) mod (T + K - 1)) N + i. Final observations have their newest frame in the side ring. A byte of each row
+ * tells how many of its older frames there are, and what stands for the rest.
  */
 #pragma once
 
@@ -13,6 +18,7 @@
 #include "kernels/lib/lane_flags.h"
 
 #define GPUR_LANES_KERNEL_LIST(X)                                                                                      \
+    X(lanes_stack)                                                                                                     \
     X(lanes_add)                                                                                                       \
     X(lanes_advance)                                                                                                   \
     X(lanes_gather)
@@ -29,6 +35,8 @@ typedef struct gpur_lanes_state {
     int64_t oldest;        /* the first step that is there, in a ring that has not been filled since it was loaded */
     int64_t step_finals;   /* of the step that is being added: final observations that came with it */
     uint64_t step_whole;   /* and by how many rows `whole` changes, modulo 2^64 */
+    int64_t broken_stacks; /* observations whose older frames are other ones than those that are stored */
+    int64_t compared;      /* up to this step all stacks are compared with the frames that are stored */
 } gpur_lanes_state;
 
 /* The rings. */
@@ -39,9 +47,10 @@ typedef struct gpur_lane_rings {
     float *reward;                /* (T, N) */
     uint32_t *final;              /* (T, N) slot of the final observation in the side ring, with GPUR_LANE_HAS_FINAL */
     int64_t *owner;               /* (F) id of the row that the final observation in this slot belongs to; -1: none */
+    unsigned char *stacks;        /* (T, N) GPUR_STACK_*; NULL: no observation is a stack */
     int64_t lanes, steps, finals; /* N, T, F */
     int32_t resets_later;         /* 1: an environment is reset by the step after the last one of its episode */
-    int32_t reserved;
+    int32_t stack;                /* K, 1 if no observation is a stack */
 } gpur_lane_rings;
 
 enum { GPUR_MAX_LANE_FIELDS = 32 };
@@ -49,9 +58,43 @@ enum { GPUR_MAX_LANE_FIELDS = 32 };
 /* A field that is copied into its ring, (N, bytes) contiguous. */
 typedef struct gpur_lane_field {
     const unsigned char *from; /* (N, bytes) */
-    unsigned char *ring;       /* (T, N, bytes); of final observations (F, bytes) */
+    unsigned char *ring;       /* (T, N, bytes) */
     int64_t bytes;             /* of one value */
 } gpur_lane_field;
+
+/* A field of final observations, or the newest frames of its stacks: `units` units of 1 << shift bytes, which lie
+ * `unit_step` bytes apart in what is given. */
+typedef struct gpur_lane_final {
+    const unsigned char *from; /* the first unit of lane 0; those of the other lanes follow `pitch` bytes apart */
+    unsigned char *ring;       /* (F, units << shift) */
+    int64_t pitch, unit_step;
+    int32_t units, shift;
+} gpur_lane_final;
+
+/* A field whose values are stacks. Unit u of frame f, the oldest first, begins u unit_step + f frame_step bytes behind
+ * the stack. In the ring a frame is contiguous. */
+typedef struct gpur_lane_stack {
+    const unsigned char *from;   /* (N) stacks, `pitch` bytes apart */
+    const unsigned char *finals; /* (N) likewise; NULL: none are given */
+    unsigned char *ring;         /* (T + K - 1, N, units << shift) */
+    int64_t pitch, unit_step, frame_step;
+    int32_t units, shift; /* of one frame; a unit has 1 << shift bytes */
+} gpur_lane_stack;
+
+enum { GPUR_MAX_LANE_STACKS = GPUR_MAX_LANE_FIELDS / 2 }; /* each has a field next_x */
+
+/*
+ * Stores the newest frames of step number `state->steps`, and sets the bytes `stacks` of its rows, before lanes_add
+ * judges them. In the first step that is there all frames of the stacks are stored. Where an episode begins, the older
+ * frames must be zeros, or all like the newest one. Stacks of the first K steps of an episode, and of steps before
+ * `compared`, are compared with what a draw would make of the frames that are stored; a stack that differs is broken.
+ */
+typedef struct gpur_lanes_stack_args {
+    gpur_lane_rings lanes;
+    const unsigned char *terminated, *truncated; /* (N) */
+    int32_t stack_count, reserved;
+    gpur_lane_stack stacks[GPUR_MAX_LANE_STACKS];
+} gpur_lanes_stack_args;
 
 /* Adds step number `state->steps` of all lanes. What it changes of the state is added by lanes_advance, since all
  * blocks read it. */
@@ -64,7 +107,7 @@ typedef struct gpur_lanes_add_args {
     float reward_clip;                /* 0: none */
     int32_t field_count, final_count; /* final_count 0: no final observations are given */
     gpur_lane_field fields[GPUR_MAX_LANE_FIELDS];
-    gpur_lane_field finals[GPUR_MAX_LANE_FIELDS];
+    gpur_lane_final finals[GPUR_MAX_LANE_FIELDS / 2];
 } gpur_lanes_add_args;
 
 /* Ends an add, or a draw; by one thread. */
@@ -82,6 +125,8 @@ typedef struct gpur_lane_copy {
     int32_t shift;      /* a unit is 1 << shift bytes, which divides all addresses and sizes involved */
     int32_t first_unit; /* units of one row that the copies before this one take */
     int32_t is_next;    /* 1: of the row after the transition, or final; 0: of the row itself */
+    int32_t stack;      /* K, if the value is a stack, of which `ring` and `finals` have frames of bytes / K; else 1 */
+    int32_t is_last;    /* 1: the frames are the last axis of the stack, and a unit is one number; 0: the first */
     int32_t reserved;
 } gpur_lane_copy;
 

@@ -14,7 +14,8 @@
  * group if the process may set them; access control lists are not copied. A symbolic link at PATH is refused, in saving
  * and in loading. Saving and loading take a few MiB of memory and the size of the header; loading a learner also takes
  * host memory for a copy of its weights and optimizer state, saving or loading weights for two copies of them, and
- * loading a replay of GPUR_LAYOUT_LANES 5 bytes a transition, 4 more with priorities, and 8 a final observation.
+ * loading a replay of GPUR_LAYOUT_LANES 5 bytes a transition, 4 more with priorities, 1 more with stacks of frames, and
+ * 8 a final observation.
  *
  * Every function except gpur_checkpoint_options_init can also return
  *
@@ -70,8 +71,10 @@ GPUR_API gpur_status gpur_checkpoint_options_init(gpur_checkpoint_options *optio
  * Lanes. Of a replay of GPUR_LAYOUT_LANES the file has the steps that are kept, oldest first. Its arrays (steps, lanes,
  * ...) are "field.x" of each field x that is stored, "reward", "flags" (which transitions begin and end an episode, and
  * which can be drawn) and with priorities "priorities". "final.x" (n, ...) are final observations, and "final_ids" (n)
- * the ids of their transitions. On CUDA the work on the caller's own streams must be done before this call and
- * gpur_replay_load (gpur_device_wait_stream), and none of these streams may be under capture.
+ * the ids of their transitions. Of an x whose values are stacks of k frames "frames.x" (steps + k - 1, lanes, ...) has
+ * the frames, from k - 1 steps before the oldest on, and "final.x" the newest frames of final observations; "stacks"
+ * (steps, lanes) tells how stacks are made of them. On CUDA the work on the caller's own streams must be done before
+ * this call and gpur_replay_load (gpur_device_wait_stream), and none of these streams may be under capture.
  *
  *   path      the name of a file in an existing folder
  *   options   may be NULL
@@ -90,10 +93,11 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
  * extra_frames, block_rows and max_batch, which determine where frames lie. alpha and the schedule of beta become those
  * of the file. Ids continue from the file's. To continue with the same bits, seed, index_source, weight_norm, capacity,
  * block_rows, flush and max_batch must be the same as well; the call does not compare them. The device and the kind of
- * upload may differ. With GPUR_LAYOUT_LANES lanes and lane_autoreset must be the same, and n_step and gamma may differ,
- * as may lane_steps: the newest steps that there is room for are loaded, and transitions whose final observation finds
- * no room cannot be drawn, and are counted (lost_finals of gpur_lane_stats). To continue with the same bits,
- * lane_steps, seed, index_source, weight_norm and first_priority must be the same there.
+ * upload may differ. With GPUR_LAYOUT_LANES lanes, lane_autoreset, frame_stack and (if that is above 1) stack_axis must
+ * be the same, and n_step and gamma may differ, as may lane_steps: the newest steps that there is room for are loaded,
+ * and transitions whose final observation finds no room cannot be drawn, and are counted (lost_finals of
+ * gpur_lane_stats). To continue with the same bits, lane_steps, seed, index_source, weight_norm and first_priority must
+ * be the same there.
  *
  * Passes. If the replay holds transitions, the file is read twice: first to check all of it, by several threads if
  * there are cores for them, and then to overwrite the replay. If the replay is empty, the file is read once, and a

@@ -15,6 +15,19 @@
  * is not drawn any more, and is counted. A step that was truncated and came without its final observation is left out,
  * and counted.
  *
+ * Stacks of images. With frame_stack = k above 1 in the config, obs is a stack of k frames along stack_axis, and so is
+ * each part obs.x of two axes or more whose axis is k long; next_obs likewise. Of these only the newest frame of each
+ * step is stored, and stacks are made when a batch is drawn. Steps are still given with whole stacks, oldest frame
+ * first, and these must be what makes this possible:
+ *
+ *   - where an episode begins the older frames are all zeros, or all like the newest one (stack_pad is not used)
+ *   - after that the older frames are the newest ones of the steps before; likewise in final observations
+ *
+ * Stacks are compared with the stored frames in the first k steps of an episode, and in the first k after a load. One
+ * that differs is not a part of any transition: those that it begins or ends are left out, and it is counted
+ * (broken_stacks). Later stacks are taken to be right. The first step in an empty replay may be one amid an episode:
+ * all of its frames are stored.
+ *
  * Every call takes a stream. On CUDA it is a cudaStream_t, and the call enqueues kernels on it and nothing else: no
  * host function, no allocation, no copy to the host. So the stream may be under capture, and a graph that was captured
  * goes on with each launch as the same calls would. All numbers that go on (steps, draws) are in device memory. The
@@ -121,9 +134,10 @@ typedef struct gpur_lane_stats {
     int64_t steps;         /* added so far */
     int64_t transitions;   /* that can be drawn now */
     int64_t draws;         /* so far; draws by id are not counted */
-    int64_t finals;        /* final observations given so far */
+    int64_t finals;        /* final observations taken so far */
     int64_t without_final; /* truncated steps that came without one, and were left out */
     int64_t lost_finals;   /* transitions that can no longer be drawn, since theirs was overwritten */
+    int64_t broken_stacks; /* observations that are other stacks than their frames make; left out */
 } gpur_lane_stats;
 
 /* Reads the numbers of a replay of lanes, when the work on `stream` is done, for which it waits: the stream must not be

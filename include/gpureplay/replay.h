@@ -150,8 +150,8 @@ enum {
                                passes the host. Writers, blocks and staging do not exist here */
 };
 
-/* GPUR_LAYOUT_FRAMES: the axis of obs and next_obs that counts the frames, oldest first. With frame_stack 1, obs need
- * not have such an axis. */
+/* GPUR_LAYOUT_FRAMES and GPUR_LAYOUT_LANES: the axis of obs and next_obs that counts the frames, oldest first. With
+ * frame_stack 1, obs need not have such an axis. */
 enum {
     GPUR_STACK_FIRST = 0, /* (frame_stack, ...) */
     GPUR_STACK_LAST = 1,  /* (..., frame_stack) */
@@ -230,8 +230,8 @@ typedef struct gpur_replay_config {
                                  throughout */
     int32_t n_step;           /* steps of one transition that gpur_writer_step makes, 1 to GPUR_MAX_N_STEP; default 1.
                                  Above 1 the schema must have a float32 "discount" */
-    int32_t layout;           /* GPUR_LAYOUT_ROWS or GPUR_LAYOUT_FRAMES; default ROWS. frame_stack, stack_axis,
-                                 stack_pad and extra_frames have no effect with ROWS, but must be in range */
+    int32_t layout;           /* GPUR_LAYOUT_*; default ROWS. frame_stack, stack_axis, stack_pad and extra_frames have
+                                 no effect with ROWS, but must be in range; the last two must be defaults with LANES */
     int32_t frame_stack;      /* frames in one observation, 1 to GPUR_MAX_STACK; default 1 */
     int32_t stack_axis;       /* GPUR_STACK_*; default FIRST */
     int32_t stack_pad;        /* GPUR_PAD_*; default ZERO */

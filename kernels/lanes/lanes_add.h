@@ -7,6 +7,7 @@
 #include "kernels/lib/lane_rows.h"
 #include "kernels/lib/collective.h"
 #include "kernels/priority/tree.h"
+#include "kernels/lanes/units.h"
 #include "kernels/replay/field_copy.h"
 
 /* What an add changes, of one thread. */
@@ -16,9 +17,11 @@ typedef struct gpur_lanes_change {
     int64_t without_final, lost_finals;
 } gpur_lanes_change;
 
-GPUR_FN int gpur_lanes_comes_with_final(const gpur_lanes_add_args *a, int64_t lane)
+/* `slot` is the row's. */
+GPUR_FN int gpur_lanes_comes_with_final(const gpur_lanes_add_args *a, int64_t slot, int64_t lane)
 {
-    return a->final_count > 0 && (a->terminated[lane] | a->truncated[lane]) != 0;
+    return a->final_count > 0 && (a->terminated[lane] | a->truncated[lane]) != 0 &&
+           !gpur_stack_is(&a->lanes, slot, GPUR_STACK_IS_BROKEN | GPUR_STACK_FINAL_BROKEN);
 }
 
 /* Sets the flags of a row whose flags were `before`; a row that is whole has a leaf. */
@@ -47,13 +50,15 @@ GPUR_FN unsigned char gpur_lanes_finish_row(const gpur_lanes_add_args *a, int64_
     const int64_t slot = gpur_lanes_slot(l, step - 1) + lane;
     const unsigned char flags = l->flags[slot];
     const int is_due = (flags & GPUR_LANE_IS_RESET) == 0 && (l->resets_later || (flags & GPUR_LANE_ENDED) == 0);
-    if (is_due)
+    const int is_broken = gpur_stack_is(l, slot, GPUR_STACK_IS_BROKEN) ||
+                          gpur_stack_is(l, gpur_lanes_slot(l, step) + lane, GPUR_STACK_IS_BROKEN);
+    if (is_due && !is_broken)
         gpur_lanes_set_flags(a, slot, flags, (unsigned char)(flags | GPUR_LANE_IS_WHOLE), change);
     return flags;
 }
 
-/* The flags of this step's row. */
-GPUR_FN unsigned char gpur_lanes_judge(const gpur_lanes_add_args *a, int64_t lane, unsigned char before,
+/* The flags of this step's row, which has this slot. */
+GPUR_FN unsigned char gpur_lanes_judge(const gpur_lanes_add_args *a, int64_t slot, int64_t lane, unsigned char before,
                                        gpur_lanes_change *change)
 {
     const int terminated = a->terminated[lane] != 0, truncated = a->truncated[lane] != 0;
@@ -62,8 +67,10 @@ GPUR_FN unsigned char gpur_lanes_judge(const gpur_lanes_add_args *a, int64_t lan
     flags |= (before & resets) != 0 ? GPUR_LANE_BEGINS : 0;
     if (a->lanes.resets_later)
         return (unsigned char)((before & GPUR_LANE_ENDED) != 0 ? GPUR_LANE_IS_RESET : flags);
-    if (gpur_lanes_comes_with_final(a, lane))
+    if (gpur_lanes_comes_with_final(a, slot, lane))
         flags |= GPUR_LANE_HAS_FINAL | GPUR_LANE_IS_WHOLE;
+    else if (gpur_stack_is(&a->lanes, slot, GPUR_STACK_IS_BROKEN | GPUR_STACK_FINAL_BROKEN))
+        return (unsigned char)flags;
     else if (terminated)
         flags |= GPUR_LANE_IS_WHOLE;
     else if (truncated)
@@ -98,7 +105,7 @@ GPUR_FN void gpur_lanes_add_lane(const gpur_lanes_add_args *a, int64_t step, int
     const unsigned char overwritten = step >= l->steps ? l->flags[slot] : 0;
     const unsigned char before = gpur_lanes_finish_row(a, step, lane, change);
     l->reward[slot] = clip > 0.0f ? gpur_clip(reward, clip) : reward; /* NaN stays what it is */
-    gpur_lanes_set_flags(a, slot, overwritten, gpur_lanes_judge(a, lane, before, change), change);
+    gpur_lanes_set_flags(a, slot, overwritten, gpur_lanes_judge(a, slot, lane, before, change), change);
     if (number >= 0)
         gpur_lanes_take_final(a, step, lane, number, change);
 }
@@ -111,20 +118,19 @@ GPUR_FN void gpur_lanes_copy_finals(gpur_thread at, const gpur_lanes_add_args *a
         const int64_t from = (int64_t)gpur_warp_get_u64(at, (uint64_t)lane, i);
         const int64_t which = (int64_t)gpur_warp_get_u64(at, (uint64_t)number, i);
         for (int32_t f = 0; which >= 0 && f < a->final_count; f++) {
-            const gpur_lane_field *const field = &a->finals[f];
-            const int64_t to = which % a->lanes.finals * field->bytes;
-            for (int64_t byte = gpur_lane(at); byte < field->bytes; byte += GPUR_WARP)
-                field->ring[to + byte] = field->from[from * field->bytes + byte];
+            const gpur_lane_final *const field = &a->finals[f];
+            unsigned char *const to = field->ring + (which % a->lanes.finals * field->units << field->shift);
+            gpur_copy_units(at, to, field->from + from * field->pitch, field->unit_step, field->units, field->shift);
         }
     }
 }
 
 /* Final observations of the lanes before `last`, counted by the whole block. */
-GPUR_FN uint64_t gpur_lanes_count_finals(gpur_thread at, const gpur_lanes_add_args *a, int64_t last)
+GPUR_FN uint64_t gpur_lanes_count_finals(gpur_thread at, const gpur_lanes_add_args *a, int64_t slot, int64_t last)
 {
     uint64_t count = 0;
     for (int64_t lane = at.thread; lane < last; lane += at.threads)
-        count += gpur_lanes_comes_with_final(a, lane) ? 1 : 0;
+        count += gpur_lanes_comes_with_final(a, slot + lane, lane) ? 1 : 0;
     return gpur_block_sum_u64(at, count);
 }
 
@@ -132,14 +138,15 @@ GPUR_FN uint64_t gpur_lanes_count_finals(gpur_thread at, const gpur_lanes_add_ar
 GPUR_FN gpur_lanes_change gpur_lanes_add_rows(gpur_thread at, const gpur_lanes_add_args *a, int64_t step)
 {
     const gpur_span lanes = gpur_share_of(a->lanes.lanes, at.block, at.blocks);
+    const int64_t slot = gpur_lanes_slot(&a->lanes, step);
     uint64_t numbered = (uint64_t)a->lanes.state->finals;
     gpur_lanes_change change = {0, 0, 0, 0};
     if (a->final_count > 0 && !a->lanes.resets_later)
-        numbered += gpur_lanes_count_finals(at, a, lanes.first);
+        numbered += gpur_lanes_count_finals(at, a, slot, lanes.first);
     for (int64_t first = lanes.first; first < lanes.last; first += at.threads) {
         const int64_t lane = first + at.thread;
         const int is_mine = lane < lanes.last;
-        const int has_final = is_mine && !a->lanes.resets_later && gpur_lanes_comes_with_final(a, lane);
+        const int has_final = is_mine && !a->lanes.resets_later && gpur_lanes_comes_with_final(a, slot + lane, lane);
         uint64_t total = 0;
         const uint64_t before = gpur_block_prefix_u64(at, (uint64_t)has_final, &total);
         const int64_t number = has_final ? (int64_t)(numbered + before) - 1 : -1;

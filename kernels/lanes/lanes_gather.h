@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cpu/copy_value.h"
+#include "kernels/cpu/gather_frames_serial.h"
 #include "kernels/cpu/random_lanes.h"
 #include "kernels/lib/lane_rows.h"
 #include "kernels/lib/collective.h"
@@ -23,9 +24,12 @@ typedef struct gpur_lanes_draw {
 
 /* A transition: its first row, and what follows it. */
 typedef struct gpur_lanes_transition {
-    int64_t slot, id; /* -1: it is missing */
-    int64_t next;     /* slot of the next observation; -1: it is zeros */
-    int64_t final;    /* slot in the side ring; -1: it is that of `next` */
+    int64_t slot, id;   /* -1: it is missing */
+    int64_t next;       /* slot of the next observation; -1: it is zeros */
+    int64_t final;      /* slot in the side ring; -1: it is that of `next` */
+    int64_t frame;      /* slot of the newest frame of the first row; with stacks alone, as the next three */
+    int64_t next_frame; /* that of the next observation; if it is a final one, that of the step after it */
+    unsigned char stack, next_stack; /* GPUR_STACK_* of both observations */
     float reward, discount;
     int32_t steps;
     unsigned char terminated, truncated;
@@ -77,6 +81,19 @@ GPUR_FN int64_t gpur_lanes_id_of(const gpur_lanes_gather_args *a, const gpur_lan
     return gpur_lanes_draw_id(a, d, b);
 }
 
+/* Where the frames of both observations are. `last` is the slot of the last row. */
+GPUR_FN void gpur_lanes_find_frames(const gpur_lane_rings *l, gpur_lanes_transition *t, int64_t last)
+{
+    const int64_t slots = gpur_lanes_frame_slots(l), step = t->id / l->lanes;
+    if (l->stack == 1)
+        return;
+    t->frame = gpur_lanes_frame_slot(l, step) + t->id - step * l->lanes;
+    t->next_frame = t->frame + t->steps * l->lanes;
+    t->next_frame -= t->next_frame < slots ? 0 : slots;
+    t->stack = l->stacks[t->slot];
+    t->next_stack = gpur_stack_after(l, l->stacks[last]);
+}
+
 /* Follows a lane from a whole row on. */
 GPUR_FN gpur_lanes_transition gpur_lanes_follow(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t id)
 {
@@ -111,7 +128,23 @@ GPUR_FN gpur_lanes_transition gpur_lanes_follow(const gpur_lanes_gather_args *a,
         t.final = (int64_t)l->final[slot];
     else if ((flags & GPUR_LANE_ENDED) == 0 || l->resets_later)
         t.next = gpur_lanes_later(l, slot, 1);
+    gpur_lanes_find_frames(l, &t, slot);
     return t;
+}
+
+/* Where a copy reads frame f of a stack, the oldest first; NULL: zeros. */
+GPUR_FN const unsigned char *gpur_lanes_frame(const gpur_lanes_gather_args *a, const gpur_lane_copy *copy,
+                                              const gpur_lanes_transition *t, int f)
+{
+    const int64_t bytes = copy->bytes / copy->stack;
+    const int back = gpur_stack_back(copy->is_next ? t->next_stack : t->stack, copy->stack - 1 - f);
+    int64_t at = (copy->is_next ? t->next_frame : t->frame) - back * a->lanes.lanes;
+    if (t->slot < 0 || back < 0 || (copy->is_next && t->next < 0 && t->final < 0))
+        return (const unsigned char *)0;
+    if (copy->is_next && t->final >= 0 && back == 0)
+        return copy->finals + t->final * bytes;
+    at += at < 0 ? gpur_lanes_frame_slots(&a->lanes) : 0;
+    return copy->ring + at * bytes;
 }
 
 /* Where a copy reads of a transition; NULL: zeros. */
@@ -141,6 +174,25 @@ GPUR_FN void gpur_lanes_write(const gpur_lanes_gather_args *a, int64_t b, const 
         a->steps[b] = t->steps;
 }
 
+/* Where a copy reads a unit of its value. */
+GPUR_FN const unsigned char *gpur_lanes_unit(const gpur_lanes_gather_args *a, const gpur_lane_copy *copy,
+                                             const gpur_lanes_transition *t, int32_t unit)
+{
+    int32_t frame = 0;
+    const unsigned char *from;
+    if (copy->stack == 1) {
+        from = gpur_lanes_source(copy, t);
+    } else if (copy->is_last) {
+        frame = unit % copy->stack, unit /= copy->stack;
+        from = gpur_lanes_frame(a, copy, t, frame);
+    } else {
+        const int32_t units = (int32_t)(copy->bytes >> copy->shift) / copy->stack;
+        frame = unit / units, unit -= frame * units;
+        from = gpur_lanes_frame(a, copy, t, frame);
+    }
+    return from ? from + ((int64_t)unit << copy->shift) : from;
+}
+
 /* The threads of a warp copy neighboring units, several at a time. */
 GPUR_FN void gpur_lanes_copy_units(gpur_thread at, const gpur_lanes_gather_args *a, int64_t b,
                                    const gpur_lanes_transition *t)
@@ -154,10 +206,10 @@ GPUR_FN void gpur_lanes_copy_units(gpur_thread at, const gpur_lanes_gather_args 
             while (c + 1 < a->copy_count && unit >= a->copies[c + 1].first_unit)
                 c++;
             const gpur_lane_copy *const copy = &a->copies[c];
-            const int64_t byte = (int64_t)(unit - copy->first_unit) << copy->shift;
-            const unsigned char *const from = gpur_lanes_source(copy, t);
+            const int32_t of_copy = unit - copy->first_unit;
+            const int64_t byte = (int64_t)of_copy << copy->shift;
             moves[n].shift = copy->shift;
-            moves[n].from = from && unit < a->units ? from + byte : (const unsigned char *)0;
+            moves[n].from = unit < a->units ? gpur_lanes_unit(a, copy, t, of_copy) : (const unsigned char *)0;
             moves[n].to = unit < a->units ? copy->to + b * copy->pitch + byte : (unsigned char *)0;
         }
         gpur_load_units(values, moves);
@@ -225,9 +277,25 @@ GPUR_FN void gpur_lanes_tile_follow(const gpur_lanes_gather_args *a, const gpur_
     }
 }
 
+/* Of each frame of a stack its beginning. */
+GPUR_FN void gpur_lanes_prefetch_stack(const gpur_lanes_gather_args *a, const gpur_lane_copy *copy,
+                                       const gpur_lanes_transition *t)
+{
+    const int64_t bytes = copy->bytes / copy->stack;
+    for (int f = 0; f < copy->stack; f++) {
+        const unsigned char *const from = gpur_lanes_frame(a, copy, t, f);
+        for (int64_t byte = 0; from && byte < bytes && byte < 4 * GPUR_LANES_LINE; byte += GPUR_LANES_LINE)
+            gpur_prefetch_l2(from + byte);
+    }
+}
+
 GPUR_FN void gpur_lanes_prefetch(const gpur_lanes_gather_args *a, const gpur_lanes_transition *t)
 {
     for (int32_t c = 0; c < a->copy_count; c++) {
+        if (a->copies[c].stack > 1) {
+            gpur_lanes_prefetch_stack(a, &a->copies[c], t);
+            continue;
+        }
         const unsigned char *const from = gpur_lanes_source(&a->copies[c], t);
         const int64_t bytes = a->copies[c].bytes < GPUR_LANES_PREFETCH ? a->copies[c].bytes : GPUR_LANES_PREFETCH;
         for (int64_t byte = 0; from && byte < bytes; byte += GPUR_LANES_LINE)
@@ -235,10 +303,32 @@ GPUR_FN void gpur_lanes_prefetch(const gpur_lanes_gather_args *a, const gpur_lan
     }
 }
 
+GPUR_FN void gpur_lanes_copy_stack(const gpur_lanes_gather_args *a, const gpur_lane_copy *copy, unsigned char *to,
+                                   const gpur_lanes_transition *t)
+{
+    const unsigned char *frames[GPUR_MAX_FRAME_LINKS / 2];
+    const int64_t bytes = copy->bytes / copy->stack;
+    for (int f = 0; f < copy->stack; f++)
+        frames[f] = gpur_lanes_frame(a, copy, t, f);
+    if (copy->is_last) {
+        gpur_frames_interleave(to, frames, copy->stack, (int32_t)(bytes >> copy->shift), (int64_t)1 << copy->shift);
+        return;
+    }
+    for (int f = 0; f < copy->stack; f++)
+        if (frames[f])
+            gpur_copy_value(to + f * bytes, frames[f], bytes);
+        else
+            memset(to + f * bytes, 0, (size_t)bytes);
+}
+
 GPUR_FN void gpur_lanes_copy_row(const gpur_lanes_gather_args *a, int64_t b, const gpur_lanes_transition *t)
 {
     for (int32_t c = 0; c < a->copy_count; c++) {
         const gpur_lane_copy *const copy = &a->copies[c];
+        if (copy->stack > 1) {
+            gpur_lanes_copy_stack(a, copy, copy->to + b * copy->pitch, t);
+            continue;
+        }
         const unsigned char *const from = gpur_lanes_source(copy, t);
         if (from)
             gpur_copy_value(copy->to + b * copy->pitch, from, copy->bytes);

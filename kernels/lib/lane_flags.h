@@ -12,3 +12,11 @@ enum {
     GPUR_LANE_IS_WHOLE = 16,
     GPUR_LANE_BEGINS = 32, /* it is the first of its episode */
 };
+
+/* The byte of a row whose observation is a stack of K frames. */
+enum {
+    GPUR_STACK_AGE = 31,           /* how many of its older frames are of its episode, and stored; at most K */
+    GPUR_STACK_REPEATS = 32,       /* the first frame of the episode stands for those that are not; else zeros do */
+    GPUR_STACK_IS_BROKEN = 64,     /* its older frames are other ones, so that it is no part of a transition */
+    GPUR_STACK_FINAL_BROKEN = 128, /* those of its final observation are */
+};

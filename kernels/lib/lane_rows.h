@@ -49,11 +49,44 @@ GPUR_FN int64_t gpur_lanes_later(const gpur_lane_rings *l, int64_t slot, int64_t
 }
 
 /* What the field `previous` would say of a row (kernels/lib/previous.h). The row before may not be whole: one that
- * reset its environment is passed over, and any other one has ended its episode. */
+ * reset its environment is passed over; any other one has ended its episode, or has a broken stack. */
 GPUR_FN int64_t gpur_lanes_previous(const gpur_lane_rings *l, int64_t id)
 {
     const int64_t slot = gpur_lanes_slot(l, id / l->lanes) + id % l->lanes;
     const int is_first = (l->flags[slot] & GPUR_LANE_BEGINS) != 0;
     const int64_t before = id - (is_first && l->resets_later ? 2 : 1) * l->lanes;
     return is_first && before >= 0 ? -2 - before : before < 0 ? -1 : before;
+}
+
+/* Frames of stacks. */
+
+/* Slots of a ring of frames. */
+GPUR_FN int64_t gpur_lanes_frame_slots(const gpur_lane_rings *l)
+{
+    return (l->steps + l->stack - 1) * l->lanes;
+}
+
+/* The slot of the frame of a step, of lane 0; also of K - 1 steps before the first. */
+GPUR_FN int64_t gpur_lanes_frame_slot(const gpur_lane_rings *l, int64_t step)
+{
+    return (step + l->stack - 1) % (l->steps + l->stack - 1) * l->lanes;
+}
+
+/* The byte of an observation that comes after one with this byte in its episode. */
+GPUR_FN unsigned char gpur_stack_after(const gpur_lane_rings *l, unsigned char stack)
+{
+    const int age = stack & GPUR_STACK_AGE;
+    return (unsigned char)((age < l->stack ? age + 1 : age) | (stack & GPUR_STACK_REPEATS));
+}
+
+/* How far back the frame lies that stands for the one `back` steps before an observation; -1: zeros do. */
+GPUR_FN int gpur_stack_back(unsigned char stack, int back)
+{
+    const int age = stack & GPUR_STACK_AGE;
+    return back <= age ? back : (stack & GPUR_STACK_REPEATS) != 0 ? age : -1;
+}
+
+GPUR_FN int gpur_stack_is(const gpur_lane_rings *l, int64_t slot, int bits)
+{
+    return l->stacks && (l->stacks[slot] & bits) != 0;
 }

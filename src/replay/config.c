@@ -93,8 +93,6 @@ static gpur_status check_unused_by_lanes(const gpur_replay_config *c)
         {"flush", c->flush, defaults.flush},
         {"when_full", c->when_full, defaults.when_full},
         {"min_size", c->min_size, defaults.min_size},
-        {"frame_stack", c->frame_stack, defaults.frame_stack},
-        {"stack_axis", c->stack_axis, defaults.stack_axis},
         {"stack_pad", c->stack_pad, defaults.stack_pad},
         {"extra_frames", c->extra_frames, defaults.extra_frames},
         {"eviction", c->eviction, defaults.eviction},
@@ -311,6 +309,8 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     GPUR_TRY(check_n_step(&c, schema));
     GPUR_TRY(check_clipping(&c, schema));
     GPUR_TRY(gpur_ring_layout_resolve(&c, schema));
+    if (c.layout == GPUR_LAYOUT_LANES)
+        GPUR_TRY(gpur_lane_stacks_check(&c, schema));
     GPUR_TRY(check_sizes(&c));
     GPUR_TRY(gpur_ring_layout_check(&c, schema));
     GPUR_TRY(check_priorities(&c, schema));

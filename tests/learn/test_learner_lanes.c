@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A learner that trains from lanes computes what one computes from the same transitions in rows, bit for bit: DQN
- * uniformly and by priority, for transitions of several steps. */
+ * uniformly and by priority, for transitions of several steps; also of images, whose stacks lanes make of frames. */
 #include "gpureplay/lanes.h"
 #include "learn/learner.h"
 #include "replay/replay.h"
@@ -10,12 +10,25 @@
 enum { LANES = 12, KEPT = 30, ADDED = 50, FEATURES = 4, ACTIONS = 3, BATCH = 16, TRAINED = 12 };
 enum { OBS, NEXT_OBS, ACTION, REWARD, TERMINATED, TRUNCATED, DISCOUNT, FIELDS };
 
-static const gpur_field fields[FIELDS] = {
+enum { STACK = 3, SIDE = 8, FRAME = SIDE * SIDE }; /* of images */
+
+static gpur_field fields[FIELDS] = {
     {"obs", GPUR_FLOAT32, {FEATURES}}, {"next_obs", GPUR_FLOAT32, {FEATURES}}, {"action", GPUR_INT32, {0}},
     {"reward", GPUR_FLOAT32, {0}},     {"terminated", GPUR_BOOL, {0}},         {"truncated", GPUR_BOOL, {0}},
     {"discount", GPUR_FLOAT32, {0}}, /* of rows alone */
 };
-static const int64_t sizes[FIELDS] = {FEATURES * 4, FEATURES * 4, 4, 4, 1, 1, 4};
+static int64_t sizes[FIELDS] = {FEATURES * 4, FEATURES * 4, 4, 4, 1, 1, 4};
+static int has_images;
+
+/* From here on obs is FEATURES numbers, or a stack of STACK images. */
+static void use_images(int yes)
+{
+    const gpur_field numbers = {"obs", GPUR_FLOAT32, {FEATURES}}, images = {"obs", GPUR_UINT8, {STACK, SIDE, SIDE}};
+    has_images = yes;
+    fields[OBS] = fields[NEXT_OBS] = yes ? images : numbers;
+    fields[NEXT_OBS].name = "next_obs";
+    sizes[OBS] = sizes[NEXT_OBS] = yes ? STACK * FRAME : FEATURES * 4;
+}
 
 static struct {
     gpur_device *device;
@@ -23,7 +36,8 @@ static struct {
     gpur_writer *writer;
     gpur_learner *of_lanes, *of_rows;
     void *arrays[FIELDS]; /* on the device, (BATCH or LANES, ...) */
-    unsigned char host[FIELDS][BATCH * FEATURES * 4];
+    unsigned char host[FIELDS][BATCH * STACK * FRAME];
+    unsigned char stacks[LANES][STACK * FRAME], has_ended[LANES];
     int64_t appended;
 } w;
 
@@ -35,7 +49,8 @@ static void open_replay(int32_t layout, int32_t prioritized, gpur_replay **repla
     config.layout = layout, config.n_step = layout == GPUR_LAYOUT_LANES ? 3 : 1, config.gamma = 0.9f;
     config.max_batch = BATCH, config.prioritized = prioritized;
     if (layout == GPUR_LAYOUT_LANES)
-        config.lanes = LANES, config.lane_steps = KEPT, config.lane_autoreset = GPUR_AUTORESET_SAME_STEP;
+        config.lanes = LANES, config.lane_steps = KEPT, config.lane_autoreset = GPUR_AUTORESET_SAME_STEP,
+        config.frame_stack = has_images ? STACK : 1;
     else
         config.capacity = TRAINED * BATCH, config.block_rows = BATCH;
     CHECK_OK(gpur_replay_create(w.device, &config, replay));
@@ -47,6 +62,9 @@ static void open_learner(gpur_replay *replay, int32_t index_source, gpur_learner
     CHECK_OK(gpur_learner_config_init(&config, sizeof config));
     config.network.trunk[0] = (gpur_layer){.kind = GPUR_DENSE, .units = 24, .activation = GPUR_RELU};
     config.network.trunk_count = 1, config.network.num_actions = ACTIONS;
+    if (has_images)
+        config.network.trunk[0] =
+            (gpur_layer){.kind = GPUR_CONV, .units = 4, .kernel = 4, .stride = 2, .activation = GPUR_RELU};
     config.batch_size = BATCH, config.target_period = 5, config.seed = 3, config.index_source = index_source;
     config.step_kernel = GPUR_STEP_LIBRARIES;
     CHECK_OK(gpur_learner_create(replay, &config, learner));
@@ -78,13 +96,32 @@ static void end(void)
     gpur_device_close(w.device);
 }
 
+/* The stacks of the next step: where an episode begins, the older images are like the newest one. */
+static void add_images(uint64_t *random)
+{
+    for (int lane = 0; lane < LANES; lane++) {
+        unsigned char *const stack = w.host[OBS] + lane * sizes[OBS];
+        unsigned char *const final = w.host[NEXT_OBS] + lane * sizes[OBS];
+        memcpy(stack, w.stacks[lane] + FRAME, (STACK - 1) * FRAME);
+        for (int i = 0; i < FRAME; i++)
+            stack[(STACK - 1) * FRAME + i] = (unsigned char)xorshift_below(random, 256);
+        for (int f = 0; f < STACK - 1 && w.has_ended[lane]; f++)
+            memcpy(stack + f * FRAME, stack + (STACK - 1) * FRAME, FRAME);
+        memcpy(w.stacks[lane], stack, STACK * FRAME);
+        memcpy(final, stack + FRAME, (STACK - 1) * FRAME);
+        memset(final + (STACK - 1) * FRAME, lane, FRAME);
+    }
+}
+
 /* Adds a step. `ends` 0: no episode ends. */
 static void add_step(uint64_t *random, int ends)
 {
     float *const obs = (float *)(void *)w.host[OBS], *const final = (float *)(void *)w.host[NEXT_OBS];
     float *const reward = (float *)(void *)w.host[REWARD];
     int32_t *const action = (int32_t *)(void *)w.host[ACTION];
-    for (int i = 0; i < LANES * FEATURES; i++) {
+    if (has_images)
+        add_images(random);
+    for (int i = 0; i < LANES * FEATURES && !has_images; i++) {
         obs[i] = (float)xorshift_below(random, 1000) / 500.0f - 1.0f;
         final[i] = -obs[i];
     }
@@ -93,6 +130,7 @@ static void add_step(uint64_t *random, int ends)
         reward[lane] = (float)xorshift_below(random, 5) - 2.0f;
         w.host[TERMINATED][lane] = ends && xorshift_below(random, 9) == 0;
         w.host[TRUNCATED][lane] = ends && xorshift_below(random, 11) == 0;
+        w.has_ended[lane] = w.host[TERMINATED][lane] || w.host[TRUNCATED][lane];
     }
     for (int f = 0; f < DISCOUNT; f++)
         CHECK_OK(gpur_device_copy(w.device, w.arrays[f], w.host[f], LANES * sizes[f]));
@@ -138,7 +176,7 @@ static void check_weights(int64_t step)
     }
 }
 
-TEST(a_learner_of_lanes_computes_what_one_of_the_same_rows_computes)
+static void check_computes_the_same(void)
 {
     int64_t ids[BATCH];
     uint64_t random = 5;
@@ -159,7 +197,16 @@ TEST(a_learner_of_lanes_computes_what_one_of_the_same_rows_computes)
     gpur_lane_stats lanes = {.size = sizeof lanes};
     CHECK_OK(gpur_replay_get_lane_stats(w.lanes, &lanes, NULL));
     CHECK_EQUAL(lanes.draws, 0); /* the learner's draws have numbers of their own */
+    CHECK_EQUAL(lanes.broken_stacks, 0);
     end();
+}
+
+TEST(a_learner_of_lanes_computes_what_one_of_the_same_rows_computes)
+{
+    check_computes_the_same();
+    use_images(1);
+    check_computes_the_same();
+    use_images(0);
 }
 
 /* The errors of a train step become the priorities of its rows. */

@@ -545,6 +545,135 @@ def test_a_ddpg_trains_on_lanes():
     assert np.abs(policy.act_vectors(wanted) - wanted).max() < 0.25
 
 
+class Stacks:
+    """Environments that show stacks of `count` frames, and a model of them in NumPy that keeps whole stacks. Where an
+    episode begins the older frames are zeros, or like the newest one."""
+
+    def __init__(self, count, axis, pad, autoreset, seed=3):
+        self.count, self.axis, self.pad, self.autoreset = count, axis, pad, autoreset
+        self.rng = np.random.default_rng(seed)
+        self.obs = self.first()
+        self.has_ended = np.zeros(LANES, bool)
+        self.rows = []  # of each step: obs, and what came after it; None: the step is no transition
+        self.waiting = [None] * LANES
+
+    def frame(self):
+        return self.rng.integers(1, 255, (LANES, 2, 3), np.uint8)
+
+    def first(self):
+        frame = self.frame()
+        older = np.zeros_like(frame) if self.pad == "zero" else frame
+        return np.stack([older] * (self.count - 1) + [frame], axis=1)
+
+    def shown(self, stacks):
+        return np.ascontiguousarray(stacks if self.axis == "first" else np.moveaxis(stacks, 1, -1))
+
+    def step(self):
+        """What `add` takes."""
+        after = np.concatenate([self.obs[:, 1:], self.frame()[:, None]], axis=1)
+        resets = self.has_ended if self.autoreset == "next_step" else np.zeros(LANES, bool)
+        terminated, truncated = (~resets & (self.rng.random(LANES) < 0.12) for _ in range(2))
+        ends = terminated | truncated
+        begins = resets if self.autoreset == "next_step" else ends
+        obs, self.has_ended = self.obs, ends
+        self.obs = np.where(begins[:, None, None, None], self.first(), after)
+        self.rows.append([None if reset else (one, other) for reset, one, other in
+                          zip(resets, self.shown(obs), self.shown(after))])
+        given = {"obs": self.shown(obs), "reward": np.ones(LANES, np.float32), "terminated": terminated,
+                 "truncated": truncated, "action": np.zeros(LANES, np.int32)}
+        return given if self.autoreset == "next_step" else {**given, "final_obs": self.shown(after)}
+
+
+@pytest.mark.parametrize(("autoreset", "count", "axis", "pad"), [
+    ("same_step", 4, "first", "zero"), ("next_step", 3, "last", "repeat"), ("disabled", 2, "first", "repeat"),
+    ("same_step", 4, "last", "zero")])
+@needs_files
+def test_stacks_of_frames_that_are_stored_once(tmp_path, autoreset, count, axis, pad):
+    shape = (count, 2, 3) if axis == "first" else (2, 3, count)
+    fields = {"obs": (shape, "uint8"), "action": ((), "int32")}
+    buffer, other = (gpureplay.LaneBuffer(LANES, kept, fields, autoreset=autoreset, frame_stack=count, stack_axis=axis,
+                                          device="cpu") for kept in (STEPS, STEPS + 9))
+    envs = Stacks(count, axis, pad, autoreset)
+    for t in range(5 * STEPS):
+        buffer.add(**envs.step())
+        if t == 3 * STEPS:
+            buffer.save(tmp_path / "stacks")
+            other.load(tmp_path / "stacks")
+            buffer = other
+        batch, n_step = buffer.sample(50, n_step=1 + t % 3), 1 + t % 3
+        for row, obs, next_obs, steps in zip(batch["id"], batch["obs"], batch["next_obs"], batch["steps"]):
+            at, lane = divmod(int(row), LANES)
+            assert row < 0 or (1 <= steps <= n_step and (obs == envs.rows[at][lane][0]).all() and
+                               (next_obs == envs.rows[at + steps - 1][lane][1]).all())
+    assert buffer.stats.broken_stacks == 0 and len(buffer) > STEPS * LANES // 2
+    with pytest.raises(gpureplay.InvalidArgument, match="^frame_stack is .* in the file; this buffer has nothing$"):
+        gpureplay.LaneBuffer(LANES, STEPS, fields, autoreset=autoreset, device="cpu").load(tmp_path / "stacks")
+
+
+def test_stacks_that_are_none_are_counted_and_left_out():
+    buffer = gpureplay.LaneBuffer(LANES, STEPS, {"obs": ((3, 2, 3), "uint8"), "action": ((), "int32")}, frame_stack=3,
+                                  device="cpu")
+    envs = Stacks(3, "first", "repeat", "same_step")
+    for _ in range(STEPS):
+        step = envs.step()
+        step["obs"], step["final_obs"] = (step[name][:, ::-1].copy() for name in ("obs", "final_obs"))  # newest first
+        buffer.add(**step)
+    assert buffer.stats.broken_stacks > STEPS
+    known = [row is not None for step in envs.rows for row in step]
+    assert 0 < len(buffer) < sum(known) - buffer.stats.broken_stacks / 2
+
+
+def test_stacks_beside_other_parts_of_a_space():
+    spaces = gymnasium.spaces
+    space = spaces.Dict(image=spaces.Box(0, 255, (3, 2, 3), np.uint8), state=spaces.Box(-9, 9, (3,)))
+    buffer = gpureplay.LaneBuffer(LANES, STEPS, space, spaces.Discrete(2), frame_stack=3, device="cpu")
+    envs = Stacks(3, "first", "zero", "disabled")
+    for t in range(STEPS):
+        step = envs.step()
+        state = np.full((LANES, 3), t, np.float32)
+        final = {"image": step.pop("final_obs"), "state": -state}
+        buffer.add(**{**step, "obs": {"image": step["obs"], "state": state}, "action": np.zeros(LANES, np.int64),
+                      "final_obs": final})
+    batch = buffer.sample(50)
+    for row, image, state in zip(batch["id"], batch["next_obs.image"], batch["obs.state"]):
+        at, lane = divmod(int(row), LANES)
+        assert (image == envs.rows[at][lane][1]).all() and (state == at).all()
+    assert buffer.stats.broken_stacks == 0
+
+
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"frame_stack": 4}, "^frame_stack is 4 and the first axis of \"obs\" is 3 long; they must be the same$"),
+    ({"frame_stack": 17}, "^frame_stack is 17; it must be 1 to 16$"),
+    ({"frame_stack": 0}, "^frame_stack is 0; it must be 1"),
+    ({"stack_axis": "last"}, "^stack_axis is \"last\" and frame_stack 1; with lanes stack_axis must be its default"),
+    ({"frame_stack": 3, "fields": {"image": ((3, 2), "uint8"), "action": ((), "int32")}},
+     "frame_stack is 3, and the schema has no pair of fields \"obs\" and \"next_obs\""),
+])
+def test_stacks_that_do_not_fit_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        gpureplay.LaneBuffer(**{"num_lanes": LANES, "steps": STEPS, "fields": FIELDS, "device": "cpu", **settings})
+
+
+def test_a_dqn_trains_on_stacks_of_images():
+    """The reward tells the right action: whether the newest frame is brighter than the one before."""
+    fields = {"obs": ((2, 6, 6), "uint8"), "action": ((), "int32")}
+    buffer = gpureplay.LaneBuffer(32, 64, fields, frame_stack=2, gamma=0.0, device="cpu", seed=1)
+    agent = gpureplay.DQN(buffer, num_actions=2, trunk=[("conv", 8, 3), 16], batch_size=64, learning_rate=2e-3,
+                          target_period=10, seed=1)
+    rng = np.random.default_rng(1)
+    obs = np.zeros((32, 2, 6, 6), np.uint8)
+    for t in range(80):
+        frame = np.broadcast_to(rng.integers(1, 255, (32, 1, 1, 1), np.uint8), (32, 1, 6, 6))
+        obs = np.concatenate([obs[:, 1:], frame], axis=1)
+        action = rng.integers(0, 2, 32, dtype=np.int32)
+        reward = (action == (obs[:, 1, 0, 0] > obs[:, 0, 0, 0])).astype(np.float32)
+        buffer.add(obs=obs, action=action, reward=reward, terminated=np.zeros(32, bool), final_obs=0 * obs)
+        agent.train(5 if t > 0 else 0)
+    dark, bright = np.full((6, 6), 60, np.uint8), np.full((6, 6), 190, np.uint8)
+    assert agent.act(np.array([[dark, bright], [bright, dark]])).tolist() == [1, 0]
+    assert buffer.stats.broken_stacks == 0
+
+
 def outputs(buffer, size=64):
     batch = buffer.sample(size)
     return {name: np.array(array) for name, array in batch.items()}

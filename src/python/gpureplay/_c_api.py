@@ -123,7 +123,7 @@ class LaneDraw(Sized):
 class LaneStats(Sized):
     c_name = "gpur_lane_stats"
     _fields_ = _members((c_uint64, "size"),
-                        (c_int64, "steps transitions draws finals without_final lost_finals"))
+                        (c_int64, "steps transitions draws finals without_final lost_finals broken_stacks"))
 
 
 class Schedule(Struct):

@@ -56,6 +56,7 @@ class LaneStats(NamedTuple):
     finals: int
     without_final: int
     lost_finals: int
+    broken_stacks: int
 
 
 def _with_pairs(given: list[Field]) -> list[Field]:
@@ -99,6 +100,12 @@ class LaneBuffer(Handle):
         observation of the next one, and the final one beside it, as those of most simulators do. "next_step": it
         returns the final observation, and the step after it resets and is no transition. "disabled": they are reset
         by the caller, between two steps.
+    frame_stack: the number of frames, 2 to 16, of which obs is a stack; of a Dict or Tuple space those parts of two
+        axes or more whose axis is so long. Only the newest frame of each step is stored. `add` takes whole stacks, the
+        oldest frame first. Where an episode begins the older frames must be zeros or all like the newest one, and after
+        that the newest ones of the steps before: in the first frame_stack steps of an episode and after `load` stacks
+        are compared with what is stored, and one that differs is left out and counted in `stats.broken_stacks`.
+    stack_axis: which axis of obs counts the frames, "first" (the default) or "last".
     distinct: no transition appears twice in a batch. Where a row finds none, as in a buffer that has hardly as many as
         the batch, its id is -1.
     prioritized, alpha, beta, weight_norm, priority_offset, first_priority: sampling by priority, as for `ReplayBuffer`.
@@ -121,7 +128,8 @@ class LaneBuffer(Handle):
     _kind = "buffer"
 
     def __init__(self, num_lanes: int, steps: int, fields: Any, action_space: Any = None, *, n_step: int = 1,
-                 gamma: float = 0.99, autoreset: Any = "same_step", distinct: bool = False,
+                 gamma: float = 0.99, autoreset: Any = "same_step", frame_stack: int | None = None,
+                 stack_axis: str | None = None, distinct: bool = False,
                  prioritized: bool | str = False, alpha: float | None = None,
                  beta: float | Sequence[float] | None = None, weight_norm: str | None = None,
                  priority_offset: float | None = None,
@@ -130,8 +138,8 @@ class LaneBuffer(Handle):
         given = locals()
         self.fields = _with_pairs(fields_of(fields, action_space))
         settings = {name: given[name] for name in (
-            "n_step", "gamma", "distinct", "prioritized", "alpha", "beta", "weight_norm", "priority_offset",
-            "first_priority", "reward_clip", "max_batch")}
+            "n_step", "gamma", "frame_stack", "stack_axis", "distinct", "prioritized", "alpha", "beta", "weight_norm",
+            "priority_offset", "first_priority", "reward_clip", "max_batch")}
         settings["seed"] = next(_seeds) if seed is None else seed
         mode = AUTORESETS.index(autoreset_name(autoreset))
         config = lane_config(self.fields, num_lanes, steps, mode, settings)
@@ -449,11 +457,12 @@ class LaneBuffer(Handle):
     def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
         """Replaces all steps by those of a file. The whole file is checked before anything changes.
 
-        These settings must equal the file's: fields, num_lanes, autoreset, reward_clip, and prioritized or not (and
-        then priority_offset). n_step and gamma may differ, and so may `steps`: of a file with more of them the newest
-        are loaded; final observations that find no room count in `stats.lost_finals`. Transitions keep their ids and
-        priorities; alpha and beta become the file's. Adding and sampling continue bit for bit as after the save if
-        `steps` and seed are the same, and distinct, "independent", weight_norm and first_priority, too.
+        These settings must equal the file's: fields, num_lanes, autoreset, frame_stack, stack_axis, reward_clip, and
+        prioritized or not (and then priority_offset). n_step and gamma may differ, and so may `steps`: of a file with
+        more of them the newest are loaded; final observations that find no room count in `stats.lost_finals`.
+        Transitions keep their ids and priorities; alpha and beta become the file's. Adding and sampling continue bit
+        for bit as after the save if `steps` and seed are the same, and distinct, "independent", weight_norm and
+        first_priority, too.
 
         progress: as for `save`. Ctrl-C ends the load only before the first change; after it the load completes. Streams
         are waited for as by `save`.

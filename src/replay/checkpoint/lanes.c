@@ -15,7 +15,8 @@ typedef struct lane_counts {
     int64_t rows;     /* that can be drawn */
     int64_t first_id; /* of the oldest step that is kept */
     int64_t steps, draws, finals, without_final, lost_finals;
-    int64_t kept_finals; /* final observations of the steps that are kept */
+    int64_t kept_finals;   /* final observations of the steps that are kept */
+    int64_t broken_stacks; /* where observations are stacks; the last one, which other files do not have */
 } lane_counts;
 
 enum { COUNTERS = sizeof(lane_counts) / sizeof(int64_t) };
@@ -30,10 +31,11 @@ typedef struct kept_lanes {
 typedef struct host_lanes {
     unsigned char *memory;
     int64_t bytes;
-    unsigned char *flags; /* (steps, lanes) */
-    float *priority;      /* (steps, lanes) NULL: the replay has no priorities */
-    int64_t *owner;       /* (finals) */
-    uint32_t *final;      /* (steps, lanes) where the final observations go; not in the file */
+    unsigned char *flags;  /* (steps, lanes) */
+    unsigned char *stacks; /* (steps, lanes) NULL: no observation is a stack */
+    float *priority;       /* (steps, lanes) NULL: the replay has no priorities */
+    int64_t *owner;        /* (finals) */
+    uint32_t *final;       /* (steps, lanes) where the final observations go; not in the file */
 } host_lanes;
 
 typedef struct lanes_file {
@@ -45,9 +47,16 @@ typedef struct lanes_file {
     gpur_sections sections;
 } lanes_file;
 
+/* How many members of lane_counts the file has. */
+static int32_t counters_of(const gpur_replay *replay)
+{
+    return replay->config.frame_stack > 1 ? COUNTERS : COUNTERS - 1;
+}
+
 static int32_t list_scalars(lanes_file *f, gpur_scalar *scalars)
 {
     lane_counts *const c = &f->counts;
+    const int32_t count = counters_of(f->replay);
     const gpur_scalar all[] = {
         {"rows", GPUR_SCALAR_I64, &c->rows},
         {"first_id", GPUR_SCALAR_I64, &c->first_id},
@@ -57,12 +66,13 @@ static int32_t list_scalars(lanes_file *f, gpur_scalar *scalars)
         {"without_final", GPUR_SCALAR_I64, &c->without_final},
         {"lost_finals", GPUR_SCALAR_I64, &c->lost_finals},
         {"kept_finals", GPUR_SCALAR_I64, &c->kept_finals},
+        {"broken_stacks", GPUR_SCALAR_I64, &c->broken_stacks},
     };
     _Static_assert(sizeof all / sizeof *all == COUNTERS, "one entry for each member");
     _Static_assert((int)COUNTERS + GPUR_PRIORITY_SCALARS <= GPUR_MAX_SCALARS, "room for them");
     memcpy(scalars, all, sizeof all);
-    gpur_priority_copy_list(&f->priorities, scalars + COUNTERS);
-    return COUNTERS + GPUR_PRIORITY_SCALARS;
+    gpur_priority_copy_list(&f->priorities, scalars + count);
+    return count + GPUR_PRIORITY_SCALARS;
 }
 
 /* Settings that must match. n_step and gamma need not, since they are applied when a batch is drawn. */
@@ -72,6 +82,11 @@ static gpur_status add_settings(const gpur_replay *replay, gpur_tensors *setting
     const gpur_replay_config *const config = &replay->config;
     GPUR_TRY(gpur_replay_settings_add(replay, settings));
     GPUR_TRY(gpur_tensors_add_metadata(settings, "lanes", "%" PRId64, config->lanes));
+    if (config->frame_stack > 1) {
+        GPUR_TRY(gpur_tensors_add_metadata(settings, "frame_stack", "%d", (int)config->frame_stack));
+        GPUR_TRY(gpur_tensors_add_metadata(settings, "stack_axis", "%s",
+                                           config->stack_axis == GPUR_STACK_LAST ? "last" : "first"));
+    }
     return gpur_tensors_add_metadata(settings, "lane_autoreset", "%s", modes[config->lane_autoreset]);
 }
 
@@ -107,6 +122,17 @@ static lane_array array_of_steps(const lanes_file *f, const kept_lanes *kept, in
                         .slots = l->steps,
                         .first = kept->first,
                         .count = kept->steps};
+}
+
+/* Of the rings of frames, which also has those of K - 1 steps before the first one. They are numbered from these on. */
+static lane_array array_of_frames(const lanes_file *f, const kept_lanes *kept, int32_t type, int64_t bytes, void *ring)
+{
+    const int64_t older = rings_of(f)->stack - 1;
+    lane_array array = array_of_steps(f, kept, type, bytes, ring);
+    array.entry.shape[0] += all_of(f).steps > 0 ? older : 0;
+    array.count += kept->steps > 0 ? older : 0;
+    array.slots += older;
+    return array;
 }
 
 /* Of the rings of final observations: (n) values. */
@@ -153,13 +179,18 @@ static int32_t type_of(const gpur_field_info *field)
     return gpur_tensor_type_find(names[field->dtype]);
 }
 
-/* Adds an array of a field, whose values have axes of their own behind those of the array. */
-static gpur_status add_of_field(lanes_file *f, lane_array array, const char *kind, const gpur_field_info *field)
+/* Adds an array of a field, whose values have axes of their own behind those of the array: of a stack those of a
+ * frame. */
+static gpur_status add_of_field(lanes_file *f, lane_array array, const char *kind, int32_t index)
 {
+    const gpur_lane_store *const store = &f->replay->lanes;
+    const gpur_field_info *const field = &f->replay->schema.fields[index];
+    const int32_t of_frames = store->parts[index].is_stack ? store->stack_is_last ? field->dims - 1 : 0 : -1;
     char name[GPUR_TENSOR_NAME];
     _Static_assert(GPUR_MAX_DIMS + 2 <= GPUR_TENSOR_DIMS, "room for them");
     for (int32_t i = 0; i < field->dims; i++)
-        array.entry.shape[array.entry.dims++] = field->shape[i];
+        if (i != of_frames)
+            array.entry.shape[array.entry.dims++] = field->shape[i];
     snprintf(name, sizeof name, "%s.%s", kind, field->name);
     return add_array(f, &array, name, NULL);
 }
@@ -168,11 +199,14 @@ static gpur_status add_field(lanes_file *f, const kept_lanes *kept, int32_t inde
 {
     const gpur_lane_part *const part = &f->replay->lanes.parts[index];
     const gpur_field_info *const field = &f->replay->schema.fields[index];
+    const int64_t bytes = gpur_lane_part_bytes(&f->replay->lanes, index);
     const int32_t type = type_of(field);
-    if (part->role == GPUR_LANE_STORED)
-        GPUR_TRY(add_of_field(f, array_of_steps(f, kept, type, field->bytes, part->ring), "field", field));
+    if (part->is_stack)
+        GPUR_TRY(add_of_field(f, array_of_frames(f, kept, type, bytes, part->ring), "frames", index));
+    else if (part->role == GPUR_LANE_STORED)
+        GPUR_TRY(add_of_field(f, array_of_steps(f, kept, type, bytes, part->ring), "field", index));
     if (part->finals)
-        GPUR_TRY(add_of_field(f, array_of_finals(f, kept, type, field->bytes, part->finals), "final", field));
+        GPUR_TRY(add_of_field(f, array_of_finals(f, kept, type, bytes, part->finals), "final", index));
     return GPUR_OK;
 }
 
@@ -189,6 +223,8 @@ static gpur_status add_sections(lanes_file *f, const kept_lanes *kept)
     const gpur_lane_rings *const l = rings_of(f);
     const gpur_priorities *const p = &f->replay->priorities;
     GPUR_TRY(add_of_rows(f, kept, "flags", GPUR_U8, l->flags, f->host.flags));
+    if (l->stacks)
+        GPUR_TRY(add_of_rows(f, kept, "stacks", GPUR_U8, l->stacks, f->host.stacks));
     GPUR_TRY(add_of_rows(f, kept, "reward", GPUR_F32, l->reward, NULL));
     if (p->device)
         GPUR_TRY(add_of_rows(f, kept, "priorities", GPUR_F32, p->tree.priority, f->host.priority));
@@ -229,7 +265,8 @@ static gpur_status read_state(lanes_file *f)
                               .draws = state.draws,
                               .finals = state.finals,
                               .without_final = state.without_final,
-                              .lost_finals = state.lost_finals};
+                              .lost_finals = state.lost_finals,
+                              .broken_stacks = state.broken_stacks};
     return count_finals(f, &state);
 }
 
@@ -300,12 +337,13 @@ static gpur_status alloc_host(loading *load)
     const int64_t rows = load->all.steps * rings_of(&load->f)->lanes, finals = load->all.finals;
     const int64_t data = load->file.data_bytes;
     const int has_priorities = load->f.replay->priorities.device != NULL;
+    const int64_t row_bytes = rings_of(&load->f)->stacks ? 2 : 1; /* of flags and stacks */
     if (rows > data || finals > data)
         return gpur_fail(GPUR_FILE_ERROR,
                          "the file has %" PRId64 " transitions and %" PRId64 " final observations in %" PRId64
                          " bytes; they must have a byte each",
                          rows, finals, data);
-    host->bytes = finals * (int64_t)sizeof *host->owner + rows * (int64_t)(sizeof *host->final + sizeof *host->flags) +
+    host->bytes = finals * (int64_t)sizeof *host->owner + rows * ((int64_t)sizeof *host->final + row_bytes) +
                   (has_priorities ? rows * (int64_t)sizeof *host->priority : 0) + 1; /* + 1: so it is not NULL */
     host->memory = gpur_host_alloc(load->f.replay->device, (size_t)host->bytes);
     if (!host->memory)
@@ -314,6 +352,7 @@ static gpur_status alloc_host(loading *load)
     host->final = (uint32_t *)(void *)(host->owner + finals);
     host->priority = has_priorities ? (float *)(void *)(host->final + rows) : NULL;
     host->flags = (unsigned char *)(has_priorities ? (void *)(host->priority + rows) : (void *)(host->final + rows));
+    host->stacks = row_bytes > 1 ? host->flags + rows : NULL;
     return GPUR_OK;
 }
 
@@ -332,8 +371,9 @@ static gpur_status list_sections(loading *load)
     return GPUR_OK;
 }
 
-/* Whether a row can have these flags; `before` are those of its lane's row before, or -1: the file does not have it. */
-static int can_have(const gpur_lane_rings *l, int flags, int before, int is_newest)
+/* Whether a row can have these flags; `before` are those of its lane's row before, or -1: the file does not have it.
+ * is_broken: a stack that its transition needs is broken. */
+static int can_have(const gpur_lane_rings *l, int flags, int before, int is_newest, int is_broken)
 {
     const int has_ended = (flags & GPUR_LANE_ENDED) != 0, is_whole = (flags & GPUR_LANE_IS_WHOLE) != 0;
     const int begins = (flags & GPUR_LANE_BEGINS) != 0, ends = l->resets_later ? GPUR_LANE_IS_RESET : GPUR_LANE_ENDED;
@@ -342,13 +382,55 @@ static int can_have(const gpur_lane_rings *l, int flags, int before, int is_newe
         return flags == GPUR_LANE_IS_RESET && (before < 0 || (before & GPUR_LANE_ENDED) != 0);
     if (before >= 0 && begins != ((before & ends) != 0))
         return 0;
+    if (is_whole && is_broken)
+        return 0;
     if (l->resets_later)
-        return rest == 0 && is_whole == !is_newest && (before < 0 || (before & GPUR_LANE_ENDED) == 0);
+        return rest == 0 && is_whole == (!is_newest && !is_broken) && (before < 0 || (before & GPUR_LANE_ENDED) == 0);
     if (!has_ended)
-        return rest == 0 && is_whole == !is_newest;
+        return rest == 0 && is_whole == (!is_newest && !is_broken);
     if (rest == GPUR_LANE_HAS_FINAL)
         return is_whole;
     return rest == 0 && (!is_whole || (flags & GPUR_LANE_TERMINATED) != 0);
+}
+
+/* Whether a transition of this row needs a broken stack. */
+static int is_broken(const loading *load, int64_t row)
+{
+    const gpur_lane_rings *const l = rings_of(&load->f);
+    const host_lanes *const host = &load->f.host;
+    const int64_t after = row + l->lanes;
+    if (!host->stacks)
+        return 0;
+    if (!l->resets_later && (host->flags[row] & GPUR_LANE_ENDED) != 0)
+        return (host->stacks[row] & (GPUR_STACK_IS_BROKEN | GPUR_STACK_FINAL_BROKEN)) != 0;
+    return (host->stacks[row] & GPUR_STACK_IS_BROKEN) != 0 ||
+           (after < load->all.steps * l->lanes && (host->stacks[after] & GPUR_STACK_IS_BROKEN) != 0);
+}
+
+/* Whether a row can have this byte; `before` is that of the row before, or -1. */
+static int can_have_stack(const gpur_lane_rings *l, int stack, int before, int begins)
+{
+    const int is_broken = GPUR_STACK_IS_BROKEN | GPUR_STACK_FINAL_BROKEN;
+    if ((stack & GPUR_STACK_AGE) > l->stack || (stack & is_broken) == is_broken)
+        return 0;
+    if (before < 0)
+        return 1;
+    const int age = (int)gpur_min((before & GPUR_STACK_AGE) + 1, l->stack);
+    const int wanted = begins ? stack & GPUR_STACK_REPEATS : age | (before & GPUR_STACK_REPEATS);
+    return (stack & ~is_broken) == wanted && !(begins && stack == (GPUR_STACK_IS_BROKEN | GPUR_STACK_REPEATS));
+}
+
+static gpur_status check_stacks(const loading *load)
+{
+    const gpur_lane_rings *const l = rings_of(&load->f);
+    const host_lanes *const host = &load->f.host;
+    const int64_t lanes = l->lanes, rows = host->stacks ? load->all.steps * lanes : 0;
+    for (int64_t row = 0; row < rows; row++)
+        if (!can_have_stack(l, host->stacks[row], row < lanes ? -1 : host->stacks[row - lanes],
+                            host->flags[row] & GPUR_LANE_BEGINS))
+            return gpur_fail(GPUR_FILE_ERROR, "transition %" PRId64 " has %d in \"stacks\", to which no replay comes",
+                             load->f.counts.first_id + row, (int)host->stacks[row]);
+    return GPUR_OK;
 }
 
 /* Kernels follow the flags. */
@@ -359,7 +441,7 @@ static gpur_status check_flags(const loading *load)
     const int64_t lanes = l->lanes, rows = load->all.steps * lanes;
     int64_t whole = 0, finals = 0;
     for (int64_t row = 0; row < rows; row++) {
-        if (!can_have(l, flags[row], row < lanes ? -1 : flags[row - lanes], row >= rows - lanes))
+        if (!can_have(l, flags[row], row < lanes ? -1 : flags[row - lanes], row >= rows - lanes, is_broken(load, row)))
             return gpur_fail(GPUR_FILE_ERROR, "transition %" PRId64 " has the flags %d, to which no replay comes",
                              load->f.counts.first_id + row, (int)flags[row]);
         whole += (flags[row] & GPUR_LANE_IS_WHOLE) != 0;
@@ -411,6 +493,8 @@ static gpur_status check_priorities(const loading *load)
 static gpur_status check_contents(const loading *load)
 {
     gpur_status status = check_flags(load);
+    if (status == GPUR_OK)
+        status = check_stacks(load);
     if (status == GPUR_OK)
         status = check_owners(load);
     if (status == GPUR_OK)
@@ -536,9 +620,13 @@ static gpur_status set_all(loading *load)
                                     .draws = c->draws,
                                     .without_final = c->without_final,
                                     .lost_finals = c->lost_finals,
+                                    .broken_stacks = c->broken_stacks,
+                                    .compared = c->steps + l->stack,
                                     .oldest = load->kept.first};
     GPUR_TRY(gpur_fill(load->f.stream, l->flags, 0, l->steps * l->lanes));
     GPUR_TRY(copy_rows(load, l->flags, load->f.host.flags, 1));
+    if (l->stacks)
+        GPUR_TRY(copy_rows(load, l->stacks, load->f.host.stacks, 1));
     GPUR_TRY(set_finals(load));
     if (load->f.host.priority)
         GPUR_TRY(copy_rows(load, load->f.replay->priorities.tree.priority, load->f.host.priority,
@@ -589,6 +677,15 @@ static gpur_status load_locked(loading *load, const gpur_checkpoint_options *opt
     return status;
 }
 
+/* A setting that only files of stacks have. */
+static gpur_status check_no_stacks(const loading *load)
+{
+    const char *const theirs = gpur_tensors_find_metadata(&load->file.tensors, "frame_stack");
+    GPUR_REQUIRE(!theirs || load->f.replay->config.frame_stack > 1,
+                 "frame_stack is \"%s\" in the file; this replay has nothing", theirs);
+    return GPUR_OK;
+}
+
 /* Settings come before tensors, because their messages say best what is wrong. */
 static gpur_status load_opened(loading *load, const gpur_checkpoint_options *options)
 {
@@ -597,6 +694,7 @@ static gpur_status load_opened(loading *load, const gpur_checkpoint_options *opt
     const int32_t count = list_scalars(&load->f, scalars);
     GPUR_TRY(add_settings(replay, &load->settings));
     GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", "this replay", &load->settings, scalars, count));
+    GPUR_TRY(check_no_stacks(load));
     gpur_priority_copy_read_octaves(&load->f.priorities, &load->file.tensors);
     GPUR_TRY(gpur_checkpoint_add_path_to_error(&load->file, check_counts(load)));
     GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_without_publishing, &load->f.stream));

@@ -6,6 +6,7 @@
 #include "gpureplay/writer.h"
 #include "kernels/lib/random.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { WARP_ROW_BYTES = 1024, ROWS_PER_BLOCK = 8, GATHER_THREADS = 256 };
@@ -16,7 +17,9 @@ gpur_lane_config gpur_lane_config_of(const gpur_replay_config *c)
                               .steps = gpur_max(2, c->capacity / c->lanes),
                               .max_batch = c->max_batch,
                               .resets_later = c->lane_autoreset == GPUR_AUTORESET_NEXT_STEP,
-                              .reward_clip = c->reward_clip};
+                              .reward_clip = c->reward_clip,
+                              .stack = c->frame_stack,
+                              .stack_is_last = c->stack_axis == GPUR_STACK_LAST};
 }
 
 /* The role of a field, and for next_x the field x. */
@@ -63,6 +66,47 @@ gpur_status gpur_lane_schema_check(const gpur_schema *schema)
     return GPUR_OK;
 }
 
+/* The length of the axis that counts frames. */
+static int32_t frames_of(const gpur_field_info *field, int32_t stack_is_last)
+{
+    return field->dims > 0 ? field->shape[stack_is_last ? field->dims - 1 : 0] : 0;
+}
+
+/* A stack is obs, or a part obs.x of two axes or more, with so many frames. */
+static int is_stack(const gpur_schema *schema, int32_t field, int32_t stack, int32_t stack_is_last)
+{
+    const gpur_field_info *const info = &schema->fields[field];
+    const int is_obs = strcmp(info->name, "obs") == 0, is_part = strncmp(info->name, "obs.", 4) == 0 && info->dims > 1;
+    char next[GPUR_MAX_NAME + 8];
+    int32_t of = -1;
+    snprintf(next, sizeof next, "next_%s", info->name);
+    const int32_t other = gpur_schema_find(schema, next);
+    return stack > 1 && (is_obs || is_part) && frames_of(info, stack_is_last) == stack && other >= 0 &&
+           role_of(schema, other, &of) == GPUR_LANE_NEXT;
+}
+
+gpur_status gpur_lane_stacks_check(const gpur_replay_config *c, const gpur_schema *schema)
+{
+    const int is_last = c->stack_axis == GPUR_STACK_LAST;
+    const char *const axis = is_last ? "last" : "first";
+    const int32_t obs = gpur_schema_find(schema, "obs");
+    GPUR_REQUIRE(
+        c->frame_stack > 1 || !is_last,
+        "gpur_replay_config.stack_axis is GPUR_STACK_LAST (1) and frame_stack 1; with lanes stack_axis must be "
+        "its default, GPUR_STACK_FIRST (0), where observations are no stacks");
+    for (int32_t i = 0; i < schema->count; i++)
+        if (is_stack(schema, i, c->frame_stack, is_last))
+            return GPUR_OK;
+    GPUR_REQUIRE(c->frame_stack == 1 || obs < 0 || frames_of(&schema->fields[obs], is_last) == c->frame_stack,
+                 "gpur_replay_config.frame_stack is %d and the %s axis of \"obs\" is %d long; they must be the same",
+                 (int)c->frame_stack, axis, (int)frames_of(&schema->fields[obs], is_last));
+    GPUR_REQUIRE(c->frame_stack == 1,
+                 "gpur_replay_config.frame_stack is %d, and the schema has no pair of fields \"obs\" and \"next_obs\", "
+                 "or \"obs.x\" and \"next_obs.x\", of one type and shape with a %s axis of %d frames",
+                 (int)c->frame_stack, axis, (int)c->frame_stack);
+    return GPUR_OK;
+}
+
 static int64_t finals_of(const gpur_lane_config *c)
 {
     return c->lanes * gpur_max(2, gpur_divide_up(c->steps, GPUR_LANE_EPISODE));
@@ -76,6 +120,11 @@ static int has_next(const gpur_lane_store *store, int32_t field)
     return 0;
 }
 
+int64_t gpur_lane_part_bytes(const gpur_lane_store *store, int32_t field)
+{
+    return store->schema->fields[field].bytes / (store->parts[field].is_stack ? store->lanes.stack : 1);
+}
+
 /* Measures with an arena without memory, and else assigns addresses. */
 static int64_t assign(gpur_lane_store *store, const gpur_lane_config *c, unsigned char *base)
 {
@@ -83,22 +132,27 @@ static int64_t assign(gpur_lane_store *store, const gpur_lane_config *c, unsigne
     gpur_lane_rings *const l = &store->lanes;
     const int64_t rows = c->lanes * c->steps;
     l->lanes = c->lanes, l->steps = c->steps, l->finals = finals_of(c), l->resets_later = c->resets_later;
+    l->stack = c->stack > 1 ? c->stack : 1, store->stack_is_last = c->stack_is_last;
     l->state = gpur_arena_alloc(arena, (int64_t)sizeof *l->state);
     l->flags = gpur_arena_alloc(arena, rows);
     l->reward = gpur_arena_floats(arena, rows);
+    l->stacks = l->stack > 1 ? gpur_arena_alloc(arena, rows) : NULL;
     store->ids = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *store->ids);
     if (!c->resets_later) {
         l->final = gpur_arena_alloc(arena, rows * (int64_t)sizeof *l->final);
         l->owner = gpur_arena_alloc(arena, l->finals * (int64_t)sizeof *l->owner);
     }
-    for (int32_t i = 0; i < store->schema->count; i++)
+    for (int32_t i = 0; i < store->schema->count; i++) {
         store->parts[i].role = role_of(store->schema, i, &store->parts[i].of);
+        store->parts[i].is_stack = is_stack(store->schema, i, l->stack, c->stack_is_last);
+    }
     for (int32_t i = 0; i < store->schema->count; i++) {
         gpur_lane_part *const part = &store->parts[i];
-        const int64_t bytes = store->schema->fields[i].bytes;
+        const int64_t bytes = gpur_lane_part_bytes(store, i);
+        const int64_t values = part->is_stack ? rows + (l->stack - 1) * c->lanes : rows;
         if (part->role != GPUR_LANE_STORED)
             continue;
-        part->ring = gpur_arena_alloc(arena, rows * bytes);
+        part->ring = gpur_arena_alloc(arena, values * bytes);
         if (has_next(store, i) && !c->resets_later)
             part->finals = gpur_arena_alloc(arena, l->finals * bytes);
     }
@@ -138,14 +192,72 @@ static gpur_status advance(const gpur_lane_store *store, gpur_stream *stream, in
     return gpur_launch_lanes_advance(stream, gpur_grid_single(store->device), &args);
 }
 
+/* The widest unit, as a shift, that divides all of x. */
+static int32_t shift_of(uint64_t x)
+{
+    int32_t shift = 0;
+    while (shift < 4 && (x >> shift & 1) == 0)
+        shift++;
+    return shift;
+}
+
+/* How the frames of a stacked field lie in arrays that are given. */
+static gpur_lane_stack stack_of(const gpur_lane_store *store, int32_t field, const void *from, const void *finals)
+{
+    const gpur_field_info *const info = &store->schema->fields[field];
+    const int64_t bytes = gpur_lane_part_bytes(store, field), number = gpur_dtype_bytes(info->dtype);
+    const int32_t wide = shift_of((uint64_t)(uintptr_t)from | (uint64_t)(uintptr_t)finals | (uint64_t)bytes);
+    gpur_lane_stack s = {.from = from, .finals = finals, .ring = store->parts[field].ring, .pitch = info->bytes};
+    s.shift = store->stack_is_last ? shift_of((uint64_t)number) : wide;
+    s.units = (int32_t)(bytes >> s.shift);
+    s.unit_step = store->stack_is_last ? store->lanes.stack * number : (int64_t)1 << s.shift;
+    s.frame_step = store->stack_is_last ? number : bytes;
+    return s;
+}
+
+/* Final observations, or the newest frames of these. */
+static gpur_lane_final final_of(const gpur_lane_store *store, int32_t next, const void *from)
+{
+    const int32_t of = store->parts[next].of;
+    const int64_t bytes = store->schema->fields[next].bytes;
+    unsigned char *const ring = store->parts[of].finals;
+    if (store->parts[of].is_stack) {
+        const gpur_lane_stack s = stack_of(store, of, from, NULL);
+        return (gpur_lane_final){
+            s.from + (store->lanes.stack - 1) * s.frame_step, ring, s.pitch, s.unit_step, s.units, s.shift};
+    }
+    const int32_t shift = shift_of((uint64_t)(uintptr_t)from | (uint64_t)bytes);
+    return (gpur_lane_final){from, ring, bytes, (int64_t)1 << shift, (int32_t)(bytes >> shift), shift};
+}
+
 static void set_finals(const gpur_lane_store *store, const void *const *fields, gpur_lanes_add_args *args)
 {
-    for (int32_t i = 0; i < store->schema->count; i++) {
-        const gpur_lane_part *const part = &store->parts[i];
-        if (part->role == GPUR_LANE_NEXT && fields[i])
-            args->finals[args->final_count++] =
-                (gpur_lane_field){fields[i], store->parts[part->of].finals, store->schema->fields[i].bytes};
-    }
+    for (int32_t i = 0; i < store->schema->count; i++)
+        if (store->parts[i].role == GPUR_LANE_NEXT && fields[i])
+            args->finals[args->final_count++] = final_of(store, i, fields[i]);
+}
+
+/* The array of next_x beside that of x. */
+static const void *final_array_of(const gpur_lane_store *store, int32_t field, const void *const *fields)
+{
+    for (int32_t i = 0; i < store->schema->count; i++)
+        if (store->parts[i].role == GPUR_LANE_NEXT && store->parts[i].of == field)
+            return fields[i];
+    return NULL;
+}
+
+static gpur_status add_stacks(const gpur_lane_store *store, gpur_stream *stream, const void *const *fields,
+                              const gpur_lanes_add_args *add)
+{
+    gpur_lanes_stack_args args = {.lanes = store->lanes, .terminated = add->terminated, .truncated = add->truncated};
+    int64_t row_bytes = 0;
+    for (int32_t i = 0; i < store->schema->count; i++)
+        if (store->parts[i].is_stack) {
+            args.stacks[args.stack_count++] = stack_of(store, i, fields[i], final_array_of(store, i, fields));
+            row_bytes += store->schema->fields[i].bytes;
+        }
+    const gpur_grid grid = gpur_grid_rows(store->device, store->lanes.lanes, ROWS_PER_BLOCK, row_bytes);
+    return gpur_launch_lanes_stack(stream, gpur_grid_of_threads(grid, GATHER_THREADS), &args);
 }
 
 gpur_status gpur_lane_store_add(const gpur_lane_store *store, gpur_stream *stream, const void *const *fields)
@@ -156,7 +268,7 @@ gpur_status gpur_lane_store_add(const gpur_lane_store *store, gpur_stream *strea
     int64_t row_bytes = 0;
     for (int32_t i = 0; i < schema->count; i++) {
         const gpur_lane_role role = store->parts[i].role;
-        if (role == GPUR_LANE_STORED)
+        if (role == GPUR_LANE_STORED && !store->parts[i].is_stack)
             args.fields[args.field_count++] =
                 (gpur_lane_field){fields[i], store->parts[i].ring, schema->fields[i].bytes};
         else if (role == GPUR_LANE_REWARD)
@@ -168,19 +280,12 @@ gpur_status gpur_lane_store_add(const gpur_lane_store *store, gpur_stream *strea
         row_bytes += schema->fields[i].bytes;
     }
     set_finals(store, fields, &args);
+    if (store->lanes.stack > 1)
+        GPUR_TRY(add_stacks(store, stream, fields, &args));
     const gpur_grid grid = gpur_grid_rows(store->device, store->lanes.lanes, ROWS_PER_BLOCK, row_bytes);
     GPUR_TRY(gpur_launch_lanes_add(stream, gpur_grid_of_threads(grid, GATHER_THREADS), &args));
     GPUR_TRY(advance(store, stream, 0));
     return store->priorities->device ? gpur_priorities_settle(store->priorities, stream, 0, 0) : GPUR_OK;
-}
-
-/* The widest unit, as a shift, that divides all of x. */
-static int32_t shift_of(uint64_t x)
-{
-    int32_t shift = 0;
-    while (shift < 4 && (x >> shift & 1) == 0)
-        shift++;
-    return shift;
 }
 
 static void add_copy(const gpur_lane_store *store, int32_t field, void *to, int64_t pitch, gpur_lanes_gather_args *args)
@@ -196,8 +301,13 @@ static void add_copy(const gpur_lane_store *store, int32_t field, void *to, int6
                              .bytes = bytes,
                              .pitch = pitch,
                              .is_next = is_next,
+                             .stack = stored->is_stack ? store->lanes.stack : 1,
+                             .is_last = store->stack_is_last,
                              .first_unit = args->units};
-    copy->shift = shift_of((uint64_t)(uintptr_t)to | (uint64_t)bytes | (uint64_t)pitch);
+    if (copy->stack > 1 && copy->is_last)
+        copy->shift = shift_of((uint64_t)gpur_dtype_bytes(store->schema->fields[field].dtype));
+    else
+        copy->shift = shift_of((uint64_t)(uintptr_t)to | (uint64_t)(bytes / copy->stack) | (uint64_t)pitch);
     args->units += (int32_t)(bytes >> copy->shift);
 }
 

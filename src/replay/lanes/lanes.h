@@ -29,6 +29,7 @@ typedef enum gpur_lane_role {
 typedef struct gpur_lane_part {
     gpur_lane_role role;
     int32_t of;            /* GPUR_LANE_NEXT: index of the field x */
+    int32_t is_stack;      /* 1: only the newest frame of each value is stored */
     unsigned char *ring;   /* GPUR_LANE_STORED */
     unsigned char *finals; /* of a field x that has a next_x, unless environments are reset later */
 } gpur_lane_part;
@@ -43,6 +44,7 @@ typedef struct gpur_lane_store {
     gpur_lane_part parts[GPUR_MAX_FIELDS]; /* (schema->count) */
     int64_t told; /* rows that could be drawn when the host asked last; the consumer lock protects it */
     float reward_clip;
+    int32_t stack_is_last; /* 1: the last axis of stacks counts the frames; 0: the first */
 } gpur_lane_store;
 
 /* What a store is made for. */
@@ -51,6 +53,8 @@ typedef struct gpur_lane_config {
     int64_t max_batch;
     int32_t resets_later; /* 1: environments are reset by the step after the last one of an episode */
     float reward_clip;
+    int32_t stack;         /* frames of obs; 1: it is no stack */
+    int32_t stack_is_last; /* as in gpur_lane_store */
 } gpur_lane_config;
 
 /* With the steps of the capacity, which a search for the one that fits changes. */
@@ -58,6 +62,12 @@ gpur_lane_config gpur_lane_config_of(const gpur_replay_config *checked);
 
 /* Refuses a schema that lanes cannot have: it must have reward, terminated and truncated, of one number each. */
 gpur_status gpur_lane_schema_check(const gpur_schema *schema);
+
+/* Refuses a frame_stack above 1 where no observation of the schema is such a stack. */
+gpur_status gpur_lane_stacks_check(const gpur_replay_config *config, const gpur_schema *schema);
+
+/* Bytes that are stored of a value of a field. */
+int64_t gpur_lane_part_bytes(const gpur_lane_store *store, int32_t field);
 
 /* Bytes of device memory. */
 int64_t gpur_lane_store_bytes(const gpur_schema *schema, const gpur_lane_config *config);

@@ -296,6 +296,7 @@ gpur_status gpur_replay_get_lane_stats(gpur_replay *replay, gpur_lane_stats *giv
                                    .draws = state.draws,
                                    .finals = state.finals,
                                    .without_final = state.without_final,
-                                   .lost_finals = state.lost_finals};
+                                   .lost_finals = state.lost_finals,
+                                   .broken_stacks = state.broken_stacks};
     return gpur_sized_write(given, &stats, sizeof stats, "gpur_lane_stats");
 }

@@ -6,7 +6,7 @@
 #include "support/file_utils.h"
 #include "test.h"
 
-enum { LANES = 40, STEPS = 12, BATCH = 96, LAUNCHES = 1000, FIELDS = 6 };
+enum { LANES = 40, STEPS = 12, BATCH = 96, LAUNCHES = 1000, FIELDS = 6, STACK = 5 };
 enum { OBS, NEXT_OBS, ACTION, REWARD, TERMINATED, TRUNCATED };
 
 static const gpur_field fields[FIELDS] = {
@@ -23,6 +23,9 @@ typedef struct side {
     float *weight, *discount;
     int32_t *steps;
     int64_t length; /* of the sequences that are drawn; 0: single transitions are */
+    int is_stack;   /* 1: obs is a stack of five frames of one number */
+    float stacks[LANES][STACK];
+    int has_ended[LANES];
 } side;
 
 static int64_t bytes_per_row(int output)
@@ -45,6 +48,7 @@ static gpur_status open_side(gpur_device *device, int32_t index_source, side *s)
     config.layout = GPUR_LAYOUT_LANES;
     config.lanes = LANES, config.lane_steps = STEPS, config.lane_autoreset = GPUR_AUTORESET_SAME_STEP;
     config.max_batch = BATCH, config.n_step = 3, config.gamma = 0.9f;
+    config.frame_stack = s->is_stack ? STACK : 1;
     config.index_source = index_source, config.prioritized = index_source >= GPUR_PRIORITIZED_STRATIFIED;
     GPUR_TRY(gpur_replay_create(device, &config, &s->replay));
     for (int f = 0; f < FIELDS; f++) {
@@ -99,8 +103,22 @@ static void capture(gpur_stream *stream, const side *s, int has_priorities, cuda
     CHECK(cudaGraphDestroy(graph) == cudaSuccess);
 }
 
+/* The stacks of step t. Those of the first steps of an episode have zeros; some are broken. */
+static void put_stacks(side *s, int64_t t, float (*obs)[5], float (*final)[5])
+{
+    for (int lane = 0; lane < LANES; lane++) {
+        float *const stack = s->stacks[lane];
+        for (int i = 0; i < STACK; i++)
+            stack[i] = i == STACK - 1 ? (float)(t * LANES + lane + 1) : s->has_ended[lane] ? 0.0f : stack[i + 1];
+        for (int i = 0; i < STACK; i++) {
+            obs[lane][i] = stack[i] + (float)((t * LANES + lane) % 17 == 0 && i == 2);
+            final[lane][i] = i == STACK - 1 ? -1.0f : stack[i + 1];
+        }
+    }
+}
+
 /* Step t: values that tell step and lane, and ends of both kinds. */
-static void put_step(gpur_device *device, const side *s, int64_t t)
+static void put_step(gpur_device *device, side *s, int64_t t)
 {
     float obs[LANES][5], final[LANES][5], reward[LANES];
     int32_t action[LANES];
@@ -113,6 +131,10 @@ static void put_step(gpur_device *device, const side *s, int64_t t)
         action[lane] = (int32_t)id, reward[lane] = (float)(id % 7);
         terminated[lane] = id % 11 == 0, truncated[lane] = id % 13 == 0;
     }
+    if (s->is_stack)
+        put_stacks(s, t, obs, final);
+    for (int lane = 0; lane < LANES; lane++)
+        s->has_ended[lane] = terminated[lane] || truncated[lane];
     for (int f = 0; f < FIELDS; f++)
         CHECK_OK(gpur_device_copy(device, s->from[f], from[f], LANES * sizes[f]));
 }
@@ -139,13 +161,13 @@ static gpur_lane_stats stats_of(const side *s, void *native)
     return stats;
 }
 
-static void check(int32_t index_source, int64_t length)
+static void check(int32_t index_source, int64_t length, int is_stack)
 {
     gpur_device *const device = test_device();
     const int has_priorities = index_source >= GPUR_PRIORITIZED_STRATIFIED;
     gpur_stream *stream = NULL;
     cudaGraphExec_t exec = NULL;
-    side called = {NULL}, captured = {NULL};
+    side called = {.is_stack = is_stack}, captured = {.is_stack = is_stack};
     int64_t wrong = 0;
     CHECK_OK(gpur_stream_create(device, &stream));
     CHECK_OK(open_side(device, index_source, &called));
@@ -165,6 +187,7 @@ static void check(int32_t index_source, int64_t length)
     const gpur_lane_stats a = stats_of(&called, NULL), b = stats_of(&captured, gpur_stream_native(stream));
     CHECK(memcmp(&a, &b, sizeof a) == 0);
     CHECK(a.steps == LAUNCHES && a.draws == LAUNCHES && a.finals > LAUNCHES && a.transitions > 0);
+    CHECK((a.broken_stacks > 0) == is_stack);
     CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
     close_side(device, &called);
     close_side(device, &captured);
@@ -174,12 +197,14 @@ static void check(int32_t index_source, int64_t length)
 
 TEST(a_captured_loop_gives_what_its_calls_give)
 {
-    check(GPUR_UNIFORM, 0);
-    check(GPUR_UNIFORM, 4);
-    check(GPUR_UNIFORM_DISTINCT, 0);
-    check(GPUR_PRIORITIZED_INDEPENDENT, 0);
-    check(GPUR_PRIORITIZED_STRATIFIED, 0);
-    check(GPUR_PRIORITIZED_STRATIFIED, 4);
+    check(GPUR_UNIFORM, 0, 0);
+    check(GPUR_UNIFORM, 4, 0);
+    check(GPUR_UNIFORM_DISTINCT, 0, 0);
+    check(GPUR_PRIORITIZED_INDEPENDENT, 0, 0);
+    check(GPUR_PRIORITIZED_STRATIFIED, 0, 0);
+    check(GPUR_PRIORITIZED_STRATIFIED, 4, 0);
+    check(GPUR_UNIFORM, 0, 1);
+    check(GPUR_PRIORITIZED_STRATIFIED, 4, 1);
 }
 
 /* Numbers cannot be read while they are being captured. */

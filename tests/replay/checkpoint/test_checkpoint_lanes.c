@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files of lanes: a loop that goes on from one gives the bits of a loop that was never saved; what is in them; what is
- * refused, and that this changes nothing. That rows are right after a load into another number of steps is shown by
- * test_lanes.
+ * Files of lanes: a loop that goes on from one gives the bits of a loop that was never saved, also with stacks of
+ * frames; what is in them; what is refused, and that this changes nothing. That rows are right after a load into
+ * another number of steps is shown by test_lanes.
  */
 #include "file/checkpoint_file.h"
 #include "gpureplay/lanes.h"
@@ -10,7 +10,7 @@
 #include "support/file_utils.h"
 #include "test.h"
 
-enum { LANES = 5, STEPS = 30, BATCH = 40, FIELDS = 10, WIDEST = 16 };
+enum { LANES = 5, STEPS = 30, BATCH = 40, FIELDS = 10, WIDEST = 16, STACK = 3 };
 
 static const gpur_field fields[FIELDS] = {
     {"obs", GPUR_FLOAT32, {3}},     {"next_obs", GPUR_FLOAT32, {3}},     {"reward", GPUR_FLOAT32, {0}},
@@ -22,6 +22,7 @@ enum { OBS, NEXT_OBS, REWARD, PIXELS, NEXT_PIXELS, ACTION, TERMINATED, TRUNCATED
 static const int64_t sizes[FIELDS] = {12, 12, 4, 9, 9, 8, 1, 1, 10, 1};
 
 static gpur_device *device;
+static int has_stacks; /* 1: obs is a stack of three frames of one number */
 
 /* A replay with the arrays that its calls read and write. */
 typedef struct side {
@@ -43,6 +44,7 @@ static gpur_replay_config config_of(int32_t autoreset, int is_prioritized)
     config.lanes = LANES, config.lane_steps = STEPS, config.lane_autoreset = autoreset;
     config.prioritized = is_prioritized;
     config.max_batch = BATCH, config.n_step = 3, config.reward_clip = 2.0f;
+    config.frame_stack = has_stacks ? STACK : 1;
     return config;
 }
 
@@ -77,6 +79,42 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 32;
 }
 
+static uint64_t bits_of(int f, int64_t t, int64_t lane)
+{
+    return mix((uint64_t)(t * LANES + lane) * 16 + (uint64_t)f + 1);
+}
+
+static int ends(int64_t t, int64_t lane)
+{
+    return bits_of(TERMINATED, t, lane) % 6 == 0 || bits_of(TRUNCATED, t, lane) % 6 == 0;
+}
+
+static int is_reset(const side *s, int64_t t, int64_t lane)
+{
+    return s->autoreset == GPUR_AUTORESET_NEXT_STEP && t > 0 && ends(t - 1, lane) && !is_reset(s, t - 1, lane);
+}
+
+static int begins(const side *s, int64_t t, int64_t lane)
+{
+    return t == 0 || (s->autoreset == GPUR_AUTORESET_NEXT_STEP ? is_reset(s, t - 1, lane) : ends(t - 1, lane));
+}
+
+/* The stack of step t, or the final one of its episode. Before the first frame of an episode there are zeros. */
+static void put_stack(const side *s, int is_final, int64_t t, int64_t lane, unsigned char *value)
+{
+    const int64_t bytes = sizes[OBS] / STACK;
+    int p = STACK - 1;
+    memset(value, 0, (size_t)sizes[OBS]);
+    for (int64_t i = 0; is_final && i < bytes; i++)
+        value[p * bytes + i] = (unsigned char)mix(bits_of(NEXT_OBS, t, lane) + (uint64_t)i);
+    for (p -= is_final; p >= 0; p--, t--) {
+        for (int64_t i = 0; i < bytes; i++)
+            value[p * bytes + i] = (unsigned char)mix(bits_of(OBS, t, lane) + (uint64_t)i);
+        if (begins(s, t, lane))
+            return;
+    }
+}
+
 /* Step t of all lanes, which follows from t alone. Every third row ends an episode, and every fifth step comes without
  * final observations. */
 static void add(side *s)
@@ -87,7 +125,7 @@ static void add(side *s)
     const int has_finals = s->autoreset != GPUR_AUTORESET_NEXT_STEP && s->added % 5 != 4;
     for (int f = 0; f < FIELDS; f++)
         for (int lane = 0; lane < LANES; lane++) {
-            const uint64_t bits = mix((uint64_t)(s->added * LANES + lane) * 16 + (uint64_t)f + 1);
+            const uint64_t bits = bits_of(f, s->added, lane);
             unsigned char *const value = values[f] + lane * sizes[f];
             for (int64_t i = 0; i < sizes[f]; i++)
                 value[i] = (unsigned char)(mix(bits + (uint64_t)i));
@@ -97,6 +135,8 @@ static void add(side *s)
                 *value = bits % 6 == 0;
             if (f == IS_ODD)
                 *value = (unsigned char)(lane % 2);
+            if (has_stacks && (f == OBS || f == NEXT_OBS))
+                put_stack(s, f == NEXT_OBS, s->added, lane, value);
         }
     for (int f = 0; f < FIELDS; f++) {
         CHECK_OK(gpur_device_copy(device, s->from[f], values[f], LANES * sizes[f]));
@@ -177,7 +217,7 @@ static void check_goes_on(int32_t autoreset, int is_prioritized, int64_t saved_a
     }
     CHECK_EQUAL(wrong, 0);
     const gpur_lane_stats a = stats_of(&never_saved), b = stats_of(&loaded);
-    CHECK(memcmp(&a, &b, sizeof a) == 0 && a.steps == saved_at + 2 * STEPS);
+    CHECK(memcmp(&a, &b, sizeof a) == 0 && a.steps == saved_at + 2 * STEPS && a.broken_stacks == 0);
     CHECK(autoreset == GPUR_AUTORESET_NEXT_STEP || (a.finals > 0 && a.without_final > 0 && a.lost_finals > 0));
     CHECK_OK(gpur_replay_save(never_saved.replay, test_file_path("lanes"), NULL));
     CHECK(replay_is_as(loaded.replay, test_file_path("lanes")));
@@ -194,8 +234,34 @@ TEST(a_loop_goes_on_from_a_file_bit_for_bit)
     static const int64_t saved_at[] = {0, 1, STEPS / 2, STEPS, 2 * STEPS + 7 /* the ring has gone round */};
     for (int32_t autoreset = GPUR_AUTORESET_DISABLED; autoreset <= GPUR_AUTORESET_SAME_STEP; autoreset++)
         for (int is_prioritized = 0; is_prioritized < 2; is_prioritized++)
-            for (int i = 0; i < 5; i++)
+            for (int i = 0; i < 5; i++) {
+                has_stacks = (i + is_prioritized) % 2;
                 check_goes_on(autoreset, is_prioritized, saved_at[i], i % 2 * (STEPS + 11));
+            }
+    has_stacks = 0;
+}
+
+/* Where the environments begin anew after a load, amid an episode of the file, the stacks of their first steps tell it:
+ * no transition leads from the old run to the new one, and none is of stacks of both. */
+TEST(environments_that_begin_anew_after_a_load_are_seen)
+{
+    side s;
+    has_stacks = 1;
+    const gpur_replay_config config = config_of(GPUR_AUTORESET_DISABLED, 0);
+    open_side(&s, &config);
+    while (s.added < STEPS)
+        add(&s);
+    int64_t amid = 0;
+    for (int64_t lane = 0; lane < LANES; lane++)
+        amid += !ends(STEPS - 1, lane);
+    CHECK(amid > 0);
+    CHECK_OK(gpur_replay_save(s.replay, test_file_path("lanes"), NULL));
+    CHECK_OK(gpur_replay_load(s.replay, test_file_path("lanes"), NULL));
+    s.added = 0;
+    add(&s);
+    CHECK_EQUAL(stats_of(&s).broken_stacks, amid);
+    close_side(&s);
+    has_stacks = 0;
 }
 
 /* In a ring that is far from full draws and the window are of the steps that are there: as few rows of distinct ones
@@ -272,6 +338,32 @@ TEST(a_file_has_an_array_of_each_field_and_says_what_is_in_it)
     close_side(&s);
 }
 
+TEST(a_file_has_the_frames_of_stacks)
+{
+    gpur_checkpoint file;
+    side s;
+    has_stacks = 1;
+    const gpur_replay_config config = config_of(GPUR_AUTORESET_SAME_STEP, 0);
+    open_side(&s, &config);
+    run(&s, STEPS + 4, 0);
+    CHECK_OK(gpur_replay_save(s.replay, test_file_path("lanes"), NULL));
+    CHECK_OK(gpur_checkpoint_open(&file, test_file_path("lanes")));
+    check_tensor(&file, "frames.obs", "F32", 2, (const int64_t[]){STEPS + STACK - 1, LANES});
+    check_tensor(&file, "stacks", "U8", 2, (const int64_t[]){STEPS, LANES});
+    check_tensor(&file, "field.pixels", "U8", 4, (const int64_t[]){STEPS, LANES, 3, 3});
+    const gpur_tensor_entry *const finals = gpur_tensors_find(&file.tensors, "final.obs");
+    CHECK(finals && finals->dims == 1 && !gpur_tensors_find(&file.tensors, "field.obs"));
+    gpur_checkpoint_close(&file);
+    close_side(&s);
+    has_stacks = 0;
+    side plain;
+    const gpur_replay_config without = config_of(GPUR_AUTORESET_SAME_STEP, 0);
+    open_side(&plain, &without);
+    CHECK_FAILS(gpur_replay_load(plain.replay, test_file_path("lanes"), NULL), GPUR_INVALID_ARGUMENT,
+                "frame_stack is \"3\" in the file; this replay has nothing");
+    close_side(&plain);
+}
+
 /* Settings that must match are refused, in both directions, and nothing has changed. n_step and gamma may differ. */
 TEST(other_settings_are_refused_or_do_not_matter)
 {
@@ -302,6 +394,7 @@ TEST(other_settings_are_refused_or_do_not_matter)
     OTHER("prioritized is \"1\" in the file; this replay has \"0\"", c.prioritized = 0);
     OTHER("priority_offset is", c.priority_offset = 0.5f);
     OTHER("reward_clip is \"2\" in the file; this replay has \"0\"", c.reward_clip = 0.0f);
+    OTHER("frame_stack is nothing in the file; this replay has \"3\"", c.frame_stack = 3);
     OTHER("layout is \"lanes\" in the file; this replay has \"rows\"", c.layout = GPUR_LAYOUT_ROWS, c.lanes = 0,
           c.lane_steps = 0, c.lane_autoreset = 0, c.n_step = 1);
 #undef OTHER
@@ -517,6 +610,31 @@ TEST(forged_flags_are_refused)
     close_sides();
 }
 
+TEST(forged_stacks_are_refused)
+{
+    enum { AGE = GPUR_STACK_AGE, BROKEN = GPUR_STACK_IS_BROKEN, FINAL = GPUR_STACK_FINAL_BROKEN };
+    static const unsigned char forged[] = {STACK + 1, AGE, BROKEN | FINAL, BROKEN | STACK, FINAL | STACK};
+    has_stacks = 1;
+    open_sides(GPUR_AUTORESET_SAME_STEP);
+    for (size_t i = 0; i < sizeof forged + 3; i++) {
+        begin_forgery();
+        const int64_t begins = find_row(GPUR_LANE_BEGINS, GPUR_LANE_BEGINS, LANES);
+        const int64_t within = find_row(GPUR_LANE_BEGINS, 0, begins + 1);
+        CHECK(tensor("stacks") && begins >= 0 && within >= 0);
+        if (i < sizeof forged)
+            tensor("stacks")[find_row(ALL, GPUR_LANE_IS_WHOLE, 2 * LANES)] = forged[i];
+        else if (i < sizeof forged + 2)
+            tensor("stacks")[begins] = i == sizeof forged ? 1 : GPUR_STACK_REPEATS | BROKEN;
+        else
+            tensor("stacks")[within] ^= 1;
+        end_forgery();
+        check_refused("forged stacks", "to which no replay comes");
+    }
+    check_untouched("forged stacks");
+    close_sides();
+    has_stacks = 0;
+}
+
 /* Kernels use them as indices. */
 TEST(forged_final_observations_and_priorities_are_refused)
 {
@@ -630,12 +748,15 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device();
     RUN(a_loop_goes_on_from_a_file_bit_for_bit);
+    RUN(environments_that_begin_anew_after_a_load_are_seen);
     RUN(draws_in_a_larger_ring_are_of_the_steps_that_are_there);
     RUN(a_file_has_an_array_of_each_field_and_says_what_is_in_it);
+    RUN(a_file_has_the_frames_of_stacks);
     RUN(other_settings_are_refused_or_do_not_matter);
     RUN(cut_and_flipped_files_are_refused);
     RUN(forged_notes_are_refused);
     RUN(forged_flags_are_refused);
+    RUN(forged_stacks_are_refused);
     RUN(forged_final_observations_and_priorities_are_refused);
     RUN(progress_is_reported_and_interrupts);
     RUN(a_file_that_changes_between_the_passes_leaves_the_replay_empty);

@@ -3,7 +3,8 @@
  * Lanes beside a model that keeps every step that was ever added, and answers each question from them in the simplest
  * way: which rows are whole, and what transition of n steps begins with each. Episodes end at random offsets by
  * termination, truncation and both, with and without final observations, in both orders of resets; several pairs of
- * observations, of odd types and shapes; files in between, from which replays of as many, more and fewer steps go on.
+ * observations, of odd types and shapes; stacks of frames, padded in both ways, some of them broken; files in between,
+ * from which replays of as many, more and fewer steps go on.
  * The distribution of draws must have a chi-square tail of at least 1e-6; the seeds are fixed.
  */
 #include "base/numbers.h"
@@ -14,9 +15,10 @@
 #include "support/replay_fixture.h"
 #include "test.h"
 
-enum { MAX_LANES = 67, MAX_STEPS = 160, MAX_ROWS = MAX_LANES * MAX_STEPS, FIELDS = 10, WIDEST = 64 };
+enum { MAX_LANES = 67, MAX_STEPS = 160, MAX_ROWS = MAX_LANES * MAX_STEPS, FIELDS = 10, WIDEST = 128 };
 
-static const gpur_field fields[FIELDS] = {
+/* obs and pixels become stacks where a case says so. */
+static const gpur_field plain_fields[FIELDS] = {
     {"obs", GPUR_FLOAT32, {5}},          {"next_obs", GPUR_FLOAT32, {5}},     {"reward", GPUR_FLOAT32, {0}},
     {"pixels", GPUR_UINT8, {3, 3}},      {"next_pixels", GPUR_UINT8, {3, 3}}, {"action", GPUR_INT64, {0}},
     {"terminated", GPUR_BOOL, {0}},      {"truncated", GPUR_UINT8, {0}},      {"critic", GPUR_FLOAT16, {16}},
@@ -34,6 +36,9 @@ typedef struct setting {
     float gamma, clip;
     int is_prioritized;
     int64_t loads[2]; /* steps of the replays that go on from a file */
+    int32_t stack;    /* frames of obs; 0: it is no stack */
+    int32_t is_last;  /* their axis is the last one */
+    int breaks;       /* a stack has a wrong frame with probability 1 / breaks; 0: never */
 } setting;
 
 typedef struct model {
@@ -47,9 +52,33 @@ typedef struct model {
     float priority[MAX_ROWS]; /* 0: it never was whole */
     int64_t oldest;           /* the first step of the file that was loaded last */
     int is_lost[MAX_ROWS];    /* of a row whose final observation was overwritten before a file was loaded */
+    int64_t begin[MAX_ROWS];  /* the step of the first frame of the row's episode; below 0 if it began before step 0 */
+    int repeats[MAX_ROWS];    /* 1: this frame stands for those before it; 0: zeros do */
+    int is_bent[MAX_ROWS], final_is_bent[MAX_ROWS];     /* 1: the stack that is given has a wrong frame */
+    int is_broken[MAX_ROWS], final_is_broken[MAX_ROWS]; /* 1: and this is seen */
+    int64_t compared, broken; /* up to this step all stacks are compared; how many are broken */
 } model;
 
 static model m;
+static gpur_field fields[FIELDS];
+static char part_names[2][16] = {"obs.pixels", "next_obs.pixels"};
+
+/* Names and shapes: of a stack, {5} becomes {K, 5} or {5, K}. */
+static void set_fields(const setting *s)
+{
+    memcpy(fields, plain_fields, sizeof fields);
+    for (int f = 0; f < FIELDS && s->stack > 0; f++) {
+        int32_t *const shape = fields[f].shape;
+        if (f != OBS && f != NEXT_OBS && f != PIXELS && f != NEXT_PIXELS)
+            continue;
+        const int dims = f == OBS || f == NEXT_OBS ? 1 : 2;
+        if (!s->is_last)
+            memmove(shape + 1, shape, (size_t)dims * sizeof *shape);
+        shape[s->is_last ? dims : 0] = s->stack;
+        if (dims == 2)
+            fields[f].name = part_names[f == NEXT_PIXELS];
+    }
+}
 
 static struct {
     gpur_device *device;
@@ -87,6 +116,42 @@ static int stored_of(int field)
     return is_next(field) ? field - 1 : field;
 }
 
+static int64_t row_of(int64_t step, int64_t lane)
+{
+    return step * m.s.lanes + lane;
+}
+
+static int field_is_stack(int field)
+{
+    return m.s.stack > 0 && (field == OBS || field == NEXT_OBS || field == PIXELS || field == NEXT_PIXELS);
+}
+
+/* Byte `at` of the frame `back` steps before the observation of a row, or before its final one. */
+static unsigned char frame_byte(int field, int64_t step, int64_t lane, int is_final, int64_t back, int64_t at)
+{
+    const int64_t row = row_of(step, lane), of = step + is_final - back;
+    if (back == 0)
+        return byte_of(field, step, lane, is_final, at);
+    if (of >= m.begin[row])
+        return byte_of(field, of, lane, 0, at);
+    return m.repeats[row] ? byte_of(field, m.begin[row], lane, 0, at) : 0;
+}
+
+/* Byte `at` of a value of a field that is stored, as a draw should give it. */
+static unsigned char value_byte(int field, int64_t step, int64_t lane, int is_final, int64_t at)
+{
+    const int64_t bytes = w.schema.fields[field].bytes, number = gpur_dtype_bytes(fields[field].dtype);
+    if (!field_is_stack(field))
+        return byte_of(field, step, lane, is_final, at);
+    if (!m.s.is_last) {
+        const int64_t frame_bytes = bytes / m.s.stack;
+        return frame_byte(field, step, lane, is_final, m.s.stack - 1 - at / frame_bytes, at % frame_bytes);
+    }
+    const int64_t which = at / number;
+    return frame_byte(field, step, lane, is_final, m.s.stack - 1 - which % m.s.stack,
+                      which / m.s.stack * number + at % number);
+}
+
 /* With alpha 1 and offset 0 leaves are in proportion to priorities, but for their rounding. */
 static gpur_replay *open_replay(const setting *s)
 {
@@ -98,6 +163,8 @@ static gpur_replay *open_replay(const setting *s)
     config.lanes = s->lanes, config.lane_steps = s->steps;
     config.lane_autoreset = s->resets_later ? GPUR_AUTORESET_NEXT_STEP : GPUR_AUTORESET_SAME_STEP;
     config.reward_clip = s->clip;
+    config.frame_stack = s->stack > 0 ? s->stack : 1;
+    config.stack_axis = s->is_last ? GPUR_STACK_LAST : GPUR_STACK_FIRST;
     config.max_batch = MAX_ROWS;
     config.prioritized = s->is_prioritized;
     if (s->is_prioritized)
@@ -123,6 +190,7 @@ static void begin(const setting *s)
     memset(&w, 0, sizeof w);
     m.s = *s;
     w.device = test_device();
+    set_fields(s);
     use_replay(open_replay(s));
     CHECK_OK(gpur_memory_alloc(w.device, MAX_ROWS * 4, "priorities", (void **)&w.values));
     for (int f = 0; f < FIELDS; f++)
@@ -152,14 +220,29 @@ static void end(void)
     gpur_device_close(w.device);
 }
 
-static int64_t row_of(int64_t step, int64_t lane)
-{
-    return step * m.s.lanes + lane;
-}
-
 static int has_ended(int64_t row)
 {
     return !m.is_reset[row] && (m.terminated[row] || m.truncated[row]);
+}
+
+/* The observation of a row that was added: its episode, and whether its stacks have a wrong frame. */
+static void model_stack(uint64_t *random, int64_t lane)
+{
+    const int64_t row = row_of(m.count, lane), before = row - m.s.lanes, far = -1000;
+    const int begins = m.count > 0 && (m.is_reset[before] || (!m.s.resets_later && has_ended(before)));
+    if (m.s.stack == 0)
+        return;
+    m.begin[row] = m.count == 0 ? far : begins ? m.count : m.begin[before];
+    m.repeats[row] = begins ? (int)xorshift_below(random, 2) : m.count > 0 && m.repeats[before];
+    m.is_bent[row] = m.count > 0 && m.s.breaks > 0 && xorshift_below(random, m.s.breaks) == 0;
+    m.final_is_bent[row] = m.s.breaks > 0 && xorshift_below(random, m.s.breaks) == 0;
+    const int64_t age = m.count - m.begin[row];
+    m.is_broken[row] = m.is_bent[row] && (age < m.s.stack || m.count < m.compared);
+    m.final_is_broken[row] = m.final_is_bent[row] && m.s.has_finals && !m.s.resets_later && has_ended(row) &&
+                             !m.is_broken[row] && (age + 1 < m.s.stack || m.count < m.compared);
+    if (begins && m.is_broken[row])
+        m.repeats[row] = 0; /* the steps after it are given as if zeros had stood there */
+    m.broken += m.is_broken[row] + m.final_is_broken[row];
 }
 
 /* Adds a random step to the model. */
@@ -172,7 +255,9 @@ static void model_add(uint64_t *random)
         m.truncated[row] = ends && kind != 1;
         m.reward[row] = (float)(xorshift_below(random, 2001) - 1000) / 256.0f;
         m.is_reset[row] = m.s.resets_later && m.count > 0 && has_ended(row - m.s.lanes);
-        m.final[row] = m.s.has_finals && !m.s.resets_later && has_ended(row) ? m.finals++ : -1;
+        model_stack(random, lane);
+        const int is_taken = !m.is_broken[row] && !m.final_is_broken[row];
+        m.final[row] = m.s.has_finals && !m.s.resets_later && has_ended(row) && is_taken ? m.finals++ : -1;
     }
     m.count++;
 }
@@ -193,8 +278,10 @@ static void store_add(void)
         const int64_t bytes = w.schema.fields[f].bytes;
         for (int64_t lane = 0; lane < m.s.lanes; lane++) {
             const int64_t row = row_of(step, lane);
+            const int is_bent = field_is_stack(f) && (is_next(f) ? m.final_is_bent[row] : m.is_bent[row]);
             for (int64_t i = 0; i < bytes; i++)
-                values[lane * bytes + i] = byte_of(stored_of(f), step, lane, is_next(f), i);
+                values[lane * bytes + i] = value_byte(stored_of(f), step, lane, is_next(f), i);
+            values[lane * bytes] ^= (unsigned char)is_bent; /* in the oldest frame, whichever the axis */
             if (f == REWARD)
                 memcpy(values + lane * bytes, &m.reward[row], sizeof m.reward[row]);
             if (f == TERMINATED || f == TRUNCATED)
@@ -219,10 +306,10 @@ static int final_is_there(int64_t row)
 static int is_whole(int64_t step, int64_t lane)
 {
     const int64_t row = row_of(step, lane);
-    if (step < first_step() || step >= m.count || m.is_reset[row])
+    if (step < first_step() || step >= m.count || m.is_reset[row] || m.is_broken[row] || m.final_is_broken[row])
         return 0;
     if (m.s.resets_later || !has_ended(row))
-        return step + 1 < m.count;
+        return step + 1 < m.count && !m.is_broken[row + m.s.lanes];
     return final_is_there(row) || (m.terminated[row] && m.final[row] < 0);
 }
 
@@ -372,7 +459,7 @@ static int64_t wrong_bytes(int64_t b, int64_t step, int64_t lane, const transiti
         if (f == REWARD || f == TERMINATED || f == TRUNCATED)
             continue;
         for (int64_t i = 0; i < bytes; i++)
-            wrong += value[i] != (is_zero ? 0 : byte_of(stored_of(f), of, lane, is_next(f) && t->next_is_final, i));
+            wrong += value[i] != (is_zero ? 0 : value_byte(stored_of(f), of, lane, is_next(f) && t->next_is_final, i));
     }
     return wrong;
 }
@@ -418,12 +505,14 @@ static void check_counts(void)
         for (int64_t lane = 0; lane < m.s.lanes; lane++) {
             const int64_t row = row_of(step, lane);
             whole += is_whole(step, lane);
-            without += !m.s.resets_later && m.truncated[row] && !m.terminated[row] && m.final[row] < 0;
+            without += !m.s.resets_later && m.truncated[row] && !m.terminated[row] && m.final[row] < 0 &&
+                       !m.is_broken[row] && !m.final_is_broken[row];
         }
     CHECK_EQUAL(state.steps, m.count);
     CHECK_EQUAL(state.whole, whole);
     CHECK_EQUAL(state.finals, m.finals);
     CHECK_EQUAL(state.without_final, without);
+    CHECK_EQUAL(state.broken_stacks, m.broken);
     CHECK(state.step_finals == 0 && state.step_whole == 0);
     if (!m.s.is_prioritized)
         return;
@@ -662,6 +751,7 @@ static void load_into(int64_t steps)
     gpur_replay_destroy(before);
     CHECK_OK(gpur_replay_load(w.replay, test_file_path("lanes"), NULL));
     m.oldest = gpur_max(first, m.count - steps);
+    m.compared = m.count + m.s.stack;
     for (int64_t row = row_of(m.oldest, 0); row < row_of(m.count, 0); row++) {
         const int is_lost = m.final[row] >= 0 && !m.is_lost[row] && !final_is_there(row);
         lost += is_lost;
@@ -700,6 +790,12 @@ static void run(const setting *s, uint64_t seed)
     end();
 }
 
+static void run_all(const setting *settings, int count)
+{
+    for (int i = 0; i < count && !atomic_load(&test_state.failures); i++)
+        run(&settings[i], (uint64_t)(i + 1));
+}
+
 TEST(rows_are_those_of_the_model)
 {
     static const setting settings[] = {
@@ -714,15 +810,31 @@ TEST(rows_are_those_of_the_model)
         {64, 33, 90, 0, 1, 12, 7, 0.95f, 0.0f, 0, {33, 80}},
         {64, 33, 90, 0, 0, 3, 2, 0.95f, 0.0f, 1, {70, 33}},
     };
-    const int count = IN_RACE_CHECK ? 5 : (int)(sizeof settings / sizeof *settings);
-    for (int i = 0; i < count && !atomic_load(&test_state.failures); i++)
-        run(&settings[i], (uint64_t)(i + 1));
+    run_all(settings, IN_RACE_CHECK ? 5 : (int)(sizeof settings / sizeof *settings));
+}
+
+/* Stacks of 2 to 16 frames along both axes, with ends at every offset, also at the ring's head. */
+TEST(stacks_are_those_of_the_model)
+{
+    static const setting settings[] = {
+        {1, 2, 40, 0, 1, 3, 1, 0.9f, 0.0f, 0, {5, 2}, 5, 0, 0},
+        {3, 9, 90, 0, 1, 5, 3, 0.9f, 0.0f, 1, {4, 30}, 4, 1, 9},
+        {5, 12, 90, 1, 0, 4, 5, 0.97f, 0.0f, 1, {30, 7}, 3, 0, 12},
+        {2, 5, 60, 0, 0, 4, 2, 0.99f, 1.0f, 0, {5, 50}, 2, 1, 7},
+        {33, 20, 50, 0, 1, 1, 3, 0.5f, 0.0f, 1, {8, 41}, 4, 0, 20}, /* all end at each step */
+        {33, 31, 70, 1, 0, 6, 1, 0.97f, 0.0f, 0, {20, 40}, 5, 1, 0},
+        {67, 40, 90, 0, 1, 4, 2, 0.9f, 0.0f, 0, {25, 60}, 2, 0, 30},
+        {5, 40, 130, 0, 1, 30, 4, 0.9f, 0.0f, 1, {90, 30}, 3, 1, 40},
+        {4, 33, 150, 0, 1, 20, 1, 0.9f, 0.0f, 0, {20, 70}, 6, 0, 50},
+    };
+    run_all(settings, IN_RACE_CHECK ? 4 : (int)(sizeof settings / sizeof *settings));
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(rows_are_those_of_the_model);
+    RUN(stacks_are_those_of_the_model);
     test_remove_folder();
     return test_main_end();
 }

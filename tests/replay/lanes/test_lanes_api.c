@@ -415,6 +415,16 @@ TEST(settings_that_do_not_go_together_are_refused)
     REFUSED("block_rows is 5; it must be 0", c.block_rows = 5);
     REFUSED("lanes is 6", c.layout = GPUR_LAYOUT_ROWS);
     REFUSED("layout is 3", c.layout = 3);
+    REFUSED("frame_stack is 17; it must be 1 to 16", c.frame_stack = 17);
+    REFUSED("frame_stack is 4 and the first axis of \"obs\" is 3 long", c.frame_stack = 4);
+    REFUSED("frame_stack is 4 and the last axis of \"obs\" is 3 long", c.frame_stack = 4, c.stack_axis = 1);
+    REFUSED("stack_axis is GPUR_STACK_LAST (1) and frame_stack 1", c.stack_axis = GPUR_STACK_LAST);
+    REFUSED("stack_pad is 1; it must be 0", c.frame_stack = 3, c.stack_pad = GPUR_PAD_REPEAT);
+    REFUSED("extra_frames is 9; it must be 0", c.frame_stack = 3, c.extra_frames = 9);
+    memcpy(other, fields, sizeof other);
+    other[OBS].name = "image", other[NEXT_OBS].name = "next_image";
+    REFUSED("frame_stack is 3, and the schema has no pair of fields \"obs\" and \"next_obs\"", c.frame_stack = 3,
+            c.fields = other);
     REFUSED("layout is -1", c.layout = -1);
     memcpy(other, fields, sizeof other);
     other[REWARD].dtype = GPUR_INT32;
@@ -427,16 +437,18 @@ TEST(settings_that_do_not_go_together_are_refused)
     gpur_device_close(device);
 }
 
-/* A row takes hardly more than one observation and an action: at most 1.05 times these and 16 bytes. */
+/* A row takes hardly more than one observation and an action, or one frame of a stack: at most 1.05 times these and 16
+ * bytes. */
 TEST(a_row_takes_little_more_than_an_observation_and_an_action)
 {
     static const gpur_field sizes[][6] = {
         {{"obs", GPUR_FLOAT32, {97}}, {"next_obs", GPUR_FLOAT32, {97}}, {"action", GPUR_FLOAT32, {29}}},
         {{"obs", GPUR_UINT8, {64, 58}}, {"next_obs", GPUR_UINT8, {64, 58}}, {"action", GPUR_INT32, {0}}},
+        {{"obs", GPUR_UINT8, {4, 42, 42}}, {"next_obs", GPUR_UINT8, {4, 42, 42}}, {"action", GPUR_INT32, {0}}},
     };
-    static const int64_t wanted[] = {97 * 4 + 29 * 4 + 16, 64 * 58 + 4 + 16};
+    static const int64_t wanted[] = {97 * 4 + 29 * 4 + 16, 64 * 58 + 4 + 16, 42 * 42 + 4 + 16};
     gpur_device *const device = test_device();
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         gpur_field all[6];
         gpur_replay_config config = config_of();
         gpur_replay_plan plan = {.size = sizeof plan};
@@ -445,6 +457,8 @@ TEST(a_row_takes_little_more_than_an_observation_and_an_action)
         memcpy(all + 3, fields + REWARD, 3 * sizeof *all);
         config.fields = all, config.field_count = 6;
         config.lanes = 256, config.lane_steps = 128, config.max_batch = 256;
+        if (i == 2) /* stacks, whose older frames take K - 1 steps more */
+            config.frame_stack = 4, config.lanes = 16, config.lane_steps = 2000;
         CHECK_OK(gpur_replay_plan_bytes(&config, &plan));
         const int64_t before = test_memory_used(device), rows = config.lanes * config.lane_steps;
         CHECK_OK(gpur_replay_create(device, &config, &replay));

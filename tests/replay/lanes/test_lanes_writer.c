@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* The same steps through lanes and through a writer, with every way to reset: the writer's complete transitions and
- * those of lanes are the same, bit by bit, for each n. */
+ * those of lanes are the same, bit by bit, for each n; also where both store each frame of stacks once. */
 #include "replay/lanes/lanes.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
-enum { LANES = 7, STEPS = 90, KEPT = 64 * STEPS, OBS = 5, BATCH = LANES * STEPS, FIELDS = 7 };
+enum {
+    LANES = 7,
+    STEPS = 90,
+    KEPT = 64 * STEPS,
+    STACK = 3,
+    FRAME = 5,
+    OBS = STACK * FRAME,
+    BATCH = LANES * STEPS,
+    FIELDS = 7
+};
 
 /* The tag of a transition is the id of its first row. */
-static const gpur_field fields[FIELDS] = {
+static gpur_field fields[FIELDS] = {
     {"obs", GPUR_FLOAT32, {OBS}},  {"tag", GPUR_INT64, {0}},          {"action", GPUR_INT32, {0}},
     {"reward", GPUR_FLOAT32, {0}}, {"next_obs", GPUR_FLOAT32, {OBS}}, {"terminated", GPUR_BOOL, {0}},
     {"truncated", GPUR_BOOL, {0}},
@@ -33,6 +42,7 @@ static struct {
     gpur_replay *replay;
     gpur_writer *writer;
     int32_t autoreset, n_step;
+    int is_stack, stack_is_last;
     int has_ended[LANES]; /* with the step before */
     step now;
     void *arrays[FIELDS]; /* device: of one step, or of a batch */
@@ -52,22 +62,52 @@ static void fill(float (*obs)[OBS], uint64_t *random)
             obs[lane][i] = number(random);
 }
 
+/* Where number i of frame f lies in a stack. */
+static int at_frame(int f, int i)
+{
+    return w.stack_is_last ? i * STACK + f : f * FRAME + i;
+}
+
+/* The stack that follows `before` with a new frame, or that an episode begins with: older frames are like the new one
+ * in lanes of odd numbers, and zeros in the others. */
+static void make_stack(float *stack, const float *before, int begins, int lane, uint64_t *random)
+{
+    for (int i = 0; i < FRAME; i++) {
+        const float newest = number(random);
+        for (int f = 0; f < STACK - 1; f++)
+            stack[at_frame(f, i)] = !begins ? before[at_frame(f + 1, i)] : lane % 2 ? newest : 0.0f;
+        stack[at_frame(STACK - 1, i)] = newest;
+    }
+}
+
+static void set_shapes(void)
+{
+    const int32_t shape[2] = {w.stack_is_last ? FRAME : STACK, w.stack_is_last ? STACK : FRAME};
+    memcpy(fields[AT_OBS].shape, shape, sizeof shape);
+    memcpy(fields[AT_NEXT_OBS].shape, shape, sizeof shape);
+}
+
 static void begin(uint64_t *random)
 {
     const gpur_lane_config config = {.lanes = LANES,
                                      .steps = KEPT,
                                      .max_batch = 1,
                                      .resets_later = w.autoreset == GPUR_AUTORESET_NEXT_STEP,
-                                     .reward_clip = 8.0f};
+                                     .reward_clip = 8.0f,
+                                     .stack = w.is_stack ? STACK : 1,
+                                     .stack_is_last = w.stack_is_last};
     gpur_field replay_fields[FIELDS + 1];
     gpur_replay_config replay;
     gpur_writer_config writer;
     w.device = test_device();
+    set_shapes();
     memcpy(replay_fields, fields, sizeof fields);
     replay_fields[FIELDS] = (gpur_field){"discount", GPUR_FLOAT32, {0}};
     CHECK_OK(gpur_replay_config_init(&replay, sizeof replay));
     replay.fields = replay_fields, replay.field_count = FIELDS + 1;
     replay.capacity = 2 * BATCH, replay.n_step = w.n_step, replay.gamma = 0.97f, replay.reward_clip = 8.0f;
+    if (w.is_stack)
+        replay.layout = GPUR_LAYOUT_FRAMES, replay.frame_stack = STACK, replay.stack_axis = w.stack_is_last;
     CHECK_OK(gpur_replay_create(w.device, &replay, &w.replay));
     CHECK_OK(gpur_writer_config_init(&writer, sizeof writer));
     writer.num_envs = LANES, writer.autoreset = w.autoreset;
@@ -81,6 +121,8 @@ static void begin(uint64_t *random)
     CHECK_OK(gpur_memory_alloc(w.device, BATCH * 8, "ids", (void **)&w.ids));
     CHECK_OK(gpur_memory_alloc(w.device, BATCH * 4, "discounts", (void **)&w.discount));
     fill(w.now.obs, random);
+    for (int lane = 0; lane < LANES && w.is_stack; lane++)
+        make_stack(w.now.obs[lane], NULL, 1, lane, random);
     CHECK_OK(gpur_writer_reset(w.writer, -1, w.now.obs));
     memset(w.has_ended, 0, sizeof w.has_ended);
 }
@@ -113,6 +155,12 @@ static void make_step(int64_t t, uint64_t *random)
         w.now.terminated[lane] = !resets && (kind == 0 || kind == 2);
         w.now.truncated[lane] = !resets && (kind == 1 || kind == 2);
         w.has_ended[lane] = w.now.terminated[lane] || w.now.truncated[lane];
+        if (!w.is_stack)
+            continue;
+        make_stack(w.now.final_obs[lane], w.now.obs[lane], 0, lane, random);
+        memcpy(w.now.next_obs[lane], w.now.final_obs[lane], sizeof *w.now.next_obs);
+        if (w.autoreset == GPUR_AUTORESET_NEXT_STEP ? resets : w.has_ended[lane])
+            make_stack(w.now.next_obs[lane], NULL, 1, lane, random);
     }
 }
 
@@ -193,11 +241,13 @@ static void compare_all(void)
     }
 }
 
-static void run(int32_t autoreset, int32_t n_step)
+/* stacks: 0: none; 1: along the first axis; 2: along the last one. */
+static void run(int32_t autoreset, int32_t n_step, int stacks)
 {
     uint64_t random = (uint64_t)(10 * n_step + autoreset + 1);
     memset(&w, 0, sizeof w);
     w.autoreset = autoreset, w.n_step = n_step;
+    w.is_stack = stacks > 0, w.stack_is_last = stacks == 2;
     begin(&random);
     for (int64_t t = 0; t < STEPS; t++) {
         make_step(t, &random);
@@ -208,6 +258,9 @@ static void run(int32_t autoreset, int32_t n_step)
     make_step(STEPS, &random); /* whose observations are the next ones of the last step */
     give_to_lanes();
     compare_all();
+    gpur_lanes_state state;
+    CHECK_OK(gpur_lane_store_read(&w.store, w.stream, &state));
+    CHECK_EQUAL(state.broken_stacks, 0);
     end();
 }
 
@@ -216,7 +269,8 @@ TEST(a_writer_makes_the_same_transitions)
     static const int32_t n_steps[] = {1, 2, 3, 10};
     for (int i = 0; i < (IN_RACE_CHECK ? 2 : 4); i++)
         for (int32_t autoreset = GPUR_AUTORESET_DISABLED; autoreset <= GPUR_AUTORESET_SAME_STEP; autoreset++)
-            run(autoreset, n_steps[i]);
+            for (int stacks = 0; stacks < 3; stacks++)
+                run(autoreset, n_steps[i], stacks);
 }
 
 int main(int argc, char **argv)
