@@ -806,5 +806,5 @@ def test_the_blocks_of_the_page_run(tmp_path, monkeypatch):
             names["reward"] = np.zeros(64, np.float32)
             exec(compile(block, "simulators.md", "exec"), names)
     (which, before, after), = captured
-    assert which == "graph" and len(blocks) == 3
+    assert which == "graph" and len(blocks) == 4
     assert (after.steps, after.draws) == (before.steps + 1, before.draws + 1)
