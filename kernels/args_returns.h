@@ -3,6 +3,7 @@
  * rows of a block, B batch, A actions, Z outputs of the network, C capacity. */
 #pragma once
 
+#include "kernels/args_lanes.h"
 #include "kernels/args_learn.h"
 #include "kernels/args_replay.h"
 
@@ -86,8 +87,10 @@ typedef struct gpur_cache_returns_args {
     const uint8_t *greedy;   /* (S) for Watkins's returns; NULL: Peng's */
     int64_t blocks, length;  /* S / L; L */
     int32_t reward, terminated, truncated, previous, discount; /* offsets of the fields in a row; -1: there is none */
-    float gamma;                                               /* the discount without a field for it */
-    int32_t rule;                                              /* GPUR_RETURNS_* */
+    gpur_lane_rings lanes; /* state NULL: there are none. Else the rows are theirs; ring, pitch, capacity and the
+                              offsets have no use, and one of which no transition can be made is not there */
+    float gamma;           /* the discount without a field for it */
+    int32_t rule;          /* GPUR_RETURNS_* */
     int32_t truncation_terminates, writes_errors;
     int32_t n_step;
     float lambda, error_bound;

@@ -42,10 +42,13 @@
  * and what a draw writes beside the fields begin at a multiple of a number's size.
  *
  * Learners (learner.h, dpg.h) train from such a replay, by its n_step and gamma, on the replay's own stream: open the
- * device on the stream of the calls (gpur_device_config.stream), so that both are in order. They cannot have a cache of
- * returns, and gpur_learner_train_ids is refused. The device alone knows how many transitions can be drawn. Until it
- * has told of as many as a train step needs, gpur_learner_train asks it, waits, and refuses with GPUR_TOO_FEW. After
- * that it does not ask: a step that still finds none changes nothing, and is counted in gpur_learner_stats.skipped.
+ * device on the stream of the calls (gpur_device_config.stream), so that both are in order. gpur_learner_train_ids is
+ * refused. A cache of returns (returns.h) needs n_step 1; its blocks are successive steps of a lane, and none goes past
+ * a step that cannot be drawn, such as one whose final observation was overwritten.
+ *
+ * The device alone knows how many transitions can be drawn. Until it has told of as many as a learner's call needs,
+ * gpur_learner_train, gpur_learner_refresh and gpur_dpg_train ask it, wait, and refuse with GPUR_TOO_FEW. After that
+ * they do not ask: a step that still finds none changes nothing, and is counted in gpur_learner_stats.skipped.
  *
  * gpur_replay_save and gpur_replay_load (checkpoint.h) write and read files, also for another number of steps.
  */

@@ -338,8 +338,8 @@ typedef struct gpur_learner_stats {
     int64_t pinned_bytes;    /* host memory of this learner, pinned on CUDA */
     int64_t refreshes;       /* refreshes of the cache of returns, enqueued */
     int64_t missing_rows;    /* entries of the cache that were drawn and trained nothing, because their transition had
-                                been overwritten, or because the refresh had found no block for them; from 0 again
-                                after gpur_learner_load */
+                                been overwritten (of lanes also: its final observation), or because the refresh had
+                                found no block for them; from 0 again after gpur_learner_load */
     int64_t cache_bytes;     /* device memory of the cache's entries, part of device_bytes: 8 bytes each; 4 more for
                                 Q(s, a), which WATKINS, *_ERROR_BOUND and prioritization need; 1 more with WATKINS*;
                                 with GPUR_CACHE_PHYSICAL also obs and action */

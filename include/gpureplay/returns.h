@@ -11,10 +11,10 @@
  * so a refresh may also find none where an environment has few more than B transitions.
  *
  * The replay must have n_step 1, the field `previous` (one int64, see gpur_writer_step_ex), and a capacity below
- * 2^32 - 1. The learner has no target network: double_dqn, target_period and target_copy_first have no effect, and
- * GPUR_ACT_TARGET, GPUR_WEIGHTS_TARGET, GPUR_STEP_FUSED, host batches, gpur_learner_train_ids and sampling by priority
- * are refused. A file of the learner does not have the cache: after loading one a refresh must come before the next
- * train step.
+ * 2^32 - 1. One of GPUR_LAYOUT_LANES needs no such field: a lane's steps lie in order. The learner has no target
+ * network: double_dqn, target_period and target_copy_first have no effect, and GPUR_ACT_TARGET, GPUR_WEIGHTS_TARGET,
+ * GPUR_STEP_FUSED, host batches, gpur_learner_train_ids and sampling by priority are refused. A file of the learner
+ * does not have the cache: after loading one a refresh must come before the next train step.
  *
  * In the formulas t is a transition, s_t its obs, s_{t+1} its next_obs, and v(s) = max_a Q(s, a) with the weights of
  * the refresh. The return of a transition that terminated its episode is r_t. A transition after which its block ends,
@@ -70,8 +70,8 @@ enum { GPUR_CACHE_PERMUTATION = 0, GPUR_CACHE_REPLACEMENT = 1 };
  * checked if that is above 0. */
 typedef struct gpur_returns_config {
     int64_t cache_size;           /* S, entries, up to 2^31 - 1; 0, the default: no cache, and one-step targets */
-    int64_t block_length;         /* B, transitions; 1 or more, below the replay's capacity; S must be a multiple of it;
-                                     default 100 */
+    int64_t block_length;         /* B, transitions; 1 or more, below the replay's capacity, or lane_steps; S must be a
+                                     multiple of it; default 100 */
     int32_t estimator;            /* GPUR_ESTIMATOR_*; default PENG */
     float lambda;                 /* PENG and WATKINS: 0 to 1. The default, -1, is refused: the papers state no value */
     int32_t n_step;               /* N_STEP: 1 to block_length; default 3 */

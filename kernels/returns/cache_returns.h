@@ -19,6 +19,7 @@
 #pragma once
 
 #include "kernels/args_returns.h"
+#include "kernels/lib/lane_rows.h"
 #include "kernels/lib/previous.h"
 #include "kernels/target/thread.h"
 
@@ -36,44 +37,74 @@ typedef struct gpur_return_term {
     int32_t is_missing;
 } gpur_return_term;
 
-/* The row of an entry in the ring; NULL: it is not in the window. */
-GPUR_FN const unsigned char *gpur_return_row(const gpur_cache_returns_args *a, int64_t entry)
+/* What the replay tells of a row. */
+typedef struct gpur_return_row {
+    float reward, discount; /* discount: gamma, or that of the row; 0: it terminated */
+    int32_t is_truncated;
+} gpur_return_row;
+
+/* The slot of an entry's row; -1: it is not in the window, or of lanes, no transition can be made of it. */
+GPUR_FN int64_t gpur_return_slot(const gpur_cache_returns_args *a, int64_t entry)
 {
     const uint32_t address = a->entry[entry].address;
-    const int64_t offset = a->state->first_id + (int64_t)address - a->window->first_id;
-    if (address == GPUR_CACHE_MISSING || offset < 0 || offset >= a->window->count)
-        return 0;
+    const int64_t id = a->state->first_id + (int64_t)address, offset = id - a->window->first_id;
+    if (address == GPUR_CACHE_MISSING)
+        return -1;
+    if (a->lanes.state)
+        return gpur_lanes_find(&a->lanes, a->window, id);
+    if (offset < 0 || offset >= a->window->count)
+        return -1;
     const int64_t slot = a->window->first_slot + offset;
-    return a->ring + (slot < a->capacity ? slot : slot - a->capacity) * a->pitch;
+    return slot < a->capacity ? slot : slot - a->capacity;
 }
 
-/* 1 if the entry's row is the first of its episode, or missing. */
+/* 1 if the entry's row in the ring is the first of its episode, or missing. */
 GPUR_FN int gpur_return_is_first(const gpur_cache_returns_args *a, int64_t entry)
 {
-    const unsigned char *const row = gpur_return_row(a, entry);
+    const int64_t slot = gpur_return_slot(a, entry);
     int64_t previous = -1;
-    if (row)
-        memcpy(&previous, row + a->previous, sizeof previous);
+    if (slot >= 0)
+        memcpy(&previous, a->ring + slot * a->pitch + a->previous, sizeof previous);
     return gpur_previous_is_first(previous);
+}
+
+GPUR_FN gpur_return_row gpur_return_row_of_lanes(const gpur_cache_returns_args *a, int64_t slot)
+{
+    const int flags = a->lanes.flags[slot];
+    gpur_return_row row;
+    row.reward = a->lanes.reward[slot];
+    row.discount = (flags & GPUR_LANE_TERMINATED) != 0 ? 0.0f : a->gamma;
+    row.is_truncated = (flags & GPUR_LANE_TRUNCATED) != 0;
+    return row;
+}
+
+GPUR_FN gpur_return_row gpur_return_row_of_ring(const gpur_cache_returns_args *a, int64_t slot)
+{
+    const unsigned char *const from = a->ring + slot * a->pitch;
+    gpur_return_row row;
+    memcpy(&row.reward, from + a->reward, sizeof row.reward);
+    row.discount = from[a->terminated] != 0 ? 0.0f : a->gamma;
+    if (a->discount >= 0)
+        memcpy(&row.discount, from + a->discount, sizeof row.discount);
+    row.is_truncated = a->truncated >= 0 && from[a->truncated] != 0;
+    return row;
 }
 
 GPUR_FN gpur_return_term gpur_return_term_of(const gpur_cache_returns_args *a, int64_t entry, int is_last)
 {
-    const unsigned char *const row = gpur_return_row(a, entry);
+    const int64_t slot = gpur_return_slot(a, entry);
     gpur_return_term term;
     memset(&term, 0, sizeof term);
-    term.is_missing = !row;
-    if (!row)
+    term.is_missing = slot < 0;
+    if (slot < 0)
         return term;
-    const int is_truncated = a->truncated >= 0 && row[a->truncated] != 0;
-    memcpy(&term.reward, row + a->reward, sizeof term.reward);
+    const gpur_return_row row = a->lanes.state ? gpur_return_row_of_lanes(a, slot) : gpur_return_row_of_ring(a, slot);
+    term.reward = row.reward;
     term.value = a->entry[entry].value;
-    term.discount = a->gamma;
-    if (a->discount >= 0)
-        memcpy(&term.discount, row + a->discount, sizeof term.discount);
-    if ((a->discount < 0 && row[a->terminated] != 0) || (is_truncated && a->truncation_terminates))
-        term.discount = 0.0f;
-    term.goes_on = !is_last && !is_truncated && term.discount != 0.0f && !gpur_return_is_first(a, entry + 1);
+    term.discount = row.is_truncated && a->truncation_terminates ? 0.0f : row.discount;
+    term.goes_on = !is_last && !row.is_truncated && term.discount != 0.0f;
+    if (!a->lanes.state && term.goes_on) /* of lanes each episode's last row says that it is */
+        term.goes_on = !gpur_return_is_first(a, entry + 1);
     if (a->greedy && term.goes_on)
         term.goes_on = a->greedy[entry + 1];
     return term;

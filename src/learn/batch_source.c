@@ -25,60 +25,76 @@ static gpur_gather_request request_of(const gpur_train_batch *batch, const gpur_
     return request;
 }
 
+/* Rows of lanes become transitions while they are gathered, by the replay's n_step and gamma. */
+static void plan_lanes(const gpur_train_batch *batch, const gpur_gather_request *request, gpur_rows_plan *plan)
+{
+    const gpur_replay_config *const settings = gpur_replay_settings(batch->replay);
+    for (int32_t i = 0; i < request->field_count; i++) {
+        plan->fields[request->fields[i].field] = request->fields[i].to;
+        plan->pitches[request->fields[i].field] = request->fields[i].pitch;
+    }
+    plan->lanes = (gpur_lane_batch){
+        .count = request->rows,
+        .ids = request->ids,
+        .fields = plan->fields,
+        .pitches = plan->pitches,
+        .id = request->id,
+        .weight = request->weight,
+        .discount = request->discount,
+        .n_step = settings->n_step,
+        .gamma = settings->gamma,
+    };
+}
+
 /* Plans a gather from the replay. If is_preprocessed, the gather preprocesses observations instead of copying them. */
-static gpur_status plan_gather(const gpur_train_batch *batch, gpur_gather_request *request, gpur_gather_plan *plan)
+static gpur_status plan_rows(const gpur_train_batch *batch, gpur_gather_request *request, gpur_rows_plan *plan)
 {
     const gpur_preprocess_output observed = {&batch->input.args, batch->wants & GPUR_WANTS_OBS ? batch->x : NULL,
                                              batch->next_x};
+    if (gpur_replay_lanes(batch->replay)) {
+        plan_lanes(batch, request, plan);
+        return GPUR_OK;
+    }
     request->preprocess = batch->is_preprocessed ? &observed : NULL;
-    return gpur_gather_plan_prepare(batch->replay, request, plan);
+    return gpur_gather_plan_prepare(batch->replay, request, &plan->ring);
 }
 
-gpur_status gpur_train_batch_plan_ids(const gpur_train_batch *batch, const int64_t *ids, gpur_gather_plan *plan)
+gpur_status gpur_train_batch_plan_ids(const gpur_train_batch *batch, const int64_t *ids, gpur_rows_plan *plan)
 {
     const gpur_train_fields fields = gpur_train_batch_fields(batch, !batch->is_preprocessed);
     gpur_gather_request request = request_of(batch, &fields, ids);
-    return plan_gather(batch, &request, plan);
+    return plan_rows(batch, &request, plan);
+}
+
+gpur_status gpur_rows_plan_launch(gpur_replay *replay, gpur_stream *stream, const gpur_rows_plan *plan)
+{
+    if (plan->lanes.count > 0)
+        return gpur_lane_store_draw(gpur_replay_lanes(replay), stream, &plan->lanes);
+    return gpur_gather_plan_launch(replay, stream, &plan->ring);
 }
 
 /* Plans the gather of a source from the replay. */
 static gpur_status plan_source(gpur_batch_source *source, gpur_gather_request *request)
 {
-    GPUR_TRY(plan_gather(&source->step->batch, request, &source->plan));
-    source->is_raw = !source->step->batch.is_preprocessed;
-    source->drawable = &source->plan.rows.window->count;
+    const gpur_train_batch *const batch = &source->step->batch;
+    const gpur_lane_store *const lanes = gpur_replay_lanes(batch->replay);
+    GPUR_TRY(plan_rows(batch, request, &source->plan));
+    source->is_raw = !batch->is_preprocessed;
+    source->drawable = lanes ? &lanes->lanes.state->whole : &source->plan.ring.rows.window->count;
     return GPUR_OK;
 }
 
-/* Rows of lanes become transitions while they are gathered, by the replay's n_step and gamma. */
-static gpur_status plan_lanes(gpur_batch_source *source)
+/* The rows of lanes are drawn, too. */
+static void draw_lanes(gpur_batch_source *source)
 {
-    const gpur_train_batch *const batch = &source->step->batch;
-    const gpur_train_fields fields = gpur_train_batch_fields(batch, 1);
-    const gpur_replay_config *const settings = gpur_replay_settings(batch->replay);
-    for (int32_t i = 0; i < fields.count; i++) {
-        source->lane_fields[fields.list[i].field] = fields.list[i].to;
-        source->lane_pitches[fields.list[i].field] = fields.list[i].pitch;
-    }
-    source->lanes = (gpur_lane_batch){
-        .count = batch->rows,
-        .index_source = source->step->config.index_source,
-        .fields = source->lane_fields,
-        .pitches = source->lane_pitches,
-        .id = batch->id,
-        .weight = batch->weight,
-        .discount = batch->discount,
-        .n_step = settings->n_step,
-        .gamma = settings->gamma,
-        .seed = source->sample.seed,
-        .step = source->sample.step,
-        .purpose = source->sampler->purpose[source->sample.user],
-        .leaf = source->sample.leaf,
-        .beta = source->sample.beta,
-    };
-    source->is_raw = 1;
-    source->drawable = &gpur_replay_lanes(batch->replay)->lanes.state->whole;
-    return GPUR_OK;
+    gpur_lane_batch *const lanes = &source->plan.lanes;
+    lanes->ids = NULL;
+    lanes->index_source = source->step->config.index_source;
+    lanes->purpose = source->sampler->purpose[source->sample.user];
+    lanes->seed = source->sample.seed;
+    lanes->step = source->sample.step;
+    lanes->leaf = source->sample.leaf;
+    lanes->beta = source->sample.beta;
 }
 
 gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_train_step *step,
@@ -91,13 +107,14 @@ gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct
     source->sampler = sampler;
     source->sample = *sample;
     source->has_feedback = sampler->is_by_priority;
-    if (gpur_replay_lanes(step->batch.replay))
-        return plan_lanes(source);
     request.source = sampler->gather_source;
     request.purpose = sampler->purpose[sample->user];
     request.seed = sample->seed;
     request.step = sample->step;
-    return plan_source(source, &request);
+    GPUR_TRY(plan_source(source, &request));
+    if (source->plan.lanes.count > 0)
+        draw_lanes(source);
+    return GPUR_OK;
 }
 
 gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step, const int64_t *ids)
@@ -140,7 +157,7 @@ gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gp
 {
     const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, 1);
     const gpur_gather_request request = request_of(&step->batch, &fields, packed->ids);
-    gpur_gather_args *const gather = &source->plan.rows;
+    gpur_gather_args *const gather = &source->plan.ring.rows;
     memset(source, 0, sizeof *source);
     source->step = step;
     source->is_raw = 1;
@@ -159,9 +176,7 @@ gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_strea
     gpur_replay *const replay = source->step->batch.replay;
     if (source->cache)
         return gpur_return_cache_gather(source->cache, source, stream);
-    if (source->lanes.count > 0)
-        return gpur_lane_store_draw(gpur_replay_lanes(replay), stream, &source->lanes);
-    if (source->sampler)
-        return gpur_sample_enqueue(replay, source->sampler, &source->sample, &source->plan, stream);
-    return gpur_gather_plan_launch(replay, stream, &source->plan);
+    if (source->sampler && source->plan.lanes.count == 0)
+        return gpur_sample_enqueue(replay, source->sampler, &source->sample, &source->plan.ring, stream);
+    return gpur_rows_plan_launch(replay, stream, &source->plan);
 }

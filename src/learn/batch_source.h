@@ -11,17 +11,22 @@
 struct gpur_return_cache;
 struct gpur_train_step;
 
+/* The gather of rows to a batch. It stays where it was planned, since it points at members of its own. */
+typedef struct gpur_rows_plan {
+    gpur_gather_plan ring;
+    gpur_lane_batch lanes;              /* of a replay of lanes, in place of `ring`; count 0: it is of another layout */
+    void *fields[GPUR_MAX_LANE_FIELDS]; /* of `lanes`, as the next */
+    int64_t pitches[GPUR_MAX_LANE_FIELDS];
+} gpur_rows_plan;
+
 typedef struct gpur_batch_source {
     const struct gpur_train_step *step; /* that trains on the rows */
-    gpur_gather_plan plan;              /* of the gather */
+    gpur_rows_plan plan;                /* of the gather */
     const int64_t *drawable;            /* (1) device: rows to draw; if it is 0, the step changes nothing */
     int32_t is_raw;                     /* 1: the gather leaves observations that must be preprocessed */
     int32_t has_feedback;               /* 1: TD errors become new priorities of the rows */
     const gpur_sampler *sampler;        /* NULL: the rows are given */
     gpur_sample_args sample;
-    gpur_lane_batch lanes;                   /* of a replay of lanes, in place of plan; count 0: it is none */
-    void *lane_fields[GPUR_MAX_LANE_FIELDS]; /* of `lanes` */
-    int64_t lane_pitches[GPUR_MAX_LANE_FIELDS];
     const struct gpur_return_cache *cache; /* the rows are entries drawn from it; NULL: they are not */
     gpur_graph *train;                     /* the graph of a step on this source; NULL: not recorded */
 } gpur_batch_source;
@@ -34,7 +39,10 @@ gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpu
 gpur_status gpur_batch_source_of_cache(gpur_batch_source *source, const struct gpur_train_step *step);
 
 /* Plans a gather of the replay's rows with these ids, (rows) in device memory, to a batch. */
-gpur_status gpur_train_batch_plan_ids(const gpur_train_batch *batch, const int64_t *ids, gpur_gather_plan *plan);
+gpur_status gpur_train_batch_plan_ids(const gpur_train_batch *batch, const int64_t *ids, gpur_rows_plan *plan);
+
+/* Enqueues it, as gpur_gather_plan_launch does. */
+gpur_status gpur_rows_plan_launch(gpur_replay *replay, gpur_stream *stream, const gpur_rows_plan *plan);
 
 /* Packed rows in device memory. */
 typedef struct gpur_packed_rows {

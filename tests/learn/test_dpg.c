@@ -182,7 +182,8 @@ static void check_priorities(comparison *c)
 
 static gpur_status set_window(const comparison *c, int64_t count)
 {
-    const gpur_window_set_args args = {(gpur_window *)(uintptr_t)c->dpg->step.sampled.plan.rows.window, {0, 0, count}};
+    const gpur_window_set_args args = {(gpur_window *)(uintptr_t)c->dpg->step.sampled.plan.ring.rows.window,
+                                       {0, 0, count}};
     gpur_stream *stream = NULL;
     GPUR_TRY(gpur_consumer_begin(fixture.replay, gpur_consumer_without_publishing, &stream));
     return gpur_consumer_end(fixture.replay, gpur_launch_window_set(stream, gpur_grid_single(device), &args));

@@ -162,8 +162,8 @@ TEST(units_of_a_copy_fit_rows_without_padding)
     replay_config.capacity = 256, replay_config.fields = fields, replay_config.field_count = 5;
     CHECK_OK(gpur_replay_create(device, &replay_config, &replay));
     CHECK_OK(gpur_learner_create(replay, &config, &learner));
-    const gpur_gather_args *const ring = &learner->step.by_ids.plan.rows;
-    const gpur_gather_args *const rows = &learner->host_batches.device_batches[1].source.plan.rows;
+    const gpur_gather_args *const ring = &learner->step.by_ids.plan.ring.rows;
+    const gpur_gather_args *const rows = &learner->host_batches.device_batches[1].source.plan.ring.rows;
     CHECK_EQUAL(rows->pitch, 44);
     CHECK_EQUAL(ring->copies[0].shift, 4);
     int32_t units = 0;

@@ -345,6 +345,7 @@ static void check_returns(gpur_learner *learner, const returns_fixture *f, const
             const int64_t entry = block * LENGTH + i, at = entries[entry].address;
             TEST_REQUIRE(at < rows, "%s: entry %d has address %u of %d rows", what, (int)entry,
                          (unsigned)entries[entry].address, (int)rows);
+            TEST_REQUIRE(previous[at] != RETURNS_NO_TRANSITION, "%s: entry %d is of no transition", what, (int)entry);
             TEST_REQUIRE(i == 0 || follows(entry, at, base), "%s: entry %d does not follow the one before", what,
                          (int)entry);
             one[i] = steps[at];
@@ -365,8 +366,10 @@ static void check_estimator(const returns_fixture *f, int32_t estimator, int32_t
     config.returns.n_step = 5;
     config.returns.truncation_terminates = truncation_terminates;
     snprintf(what, sizeof what, "estimator %d, %s, %d environments, schema %d, capacity %d", (int)estimator,
-             f->setting.is_frames ? "frames" : "rows", (int)f->setting.envs, (int)f->setting.schema,
-             (int)f->setting.capacity);
+             f->setting.is_lanes    ? "lanes"
+             : f->setting.is_frames ? "frames"
+                                    : "rows",
+             (int)f->setting.envs, (int)f->setting.schema, (int)f->setting.capacity);
     CHECK_OK(gpur_learner_create(f->replay, &config, &learner));
     CHECK_OK(gpur_learner_refresh(learner));
     check_returns(learner, f, what);
@@ -374,6 +377,19 @@ static void check_estimator(const returns_fixture *f, int32_t estimator, int32_t
 }
 
 /* Of 496 transitions or 500; a ring of fewer has wrapped. */
+static void check_setting(const returns_setting *setting, int is_short)
+{
+    const int32_t last = is_short ? GPUR_ESTIMATOR_WATKINS : GPUR_ESTIMATOR_WATKINS_ERROR_BOUND;
+    returns_fixture f;
+    gpur_status status = returns_fixture_open(&f, device, setting);
+    if (status == GPUR_OK)
+        status = returns_fixture_step(&f, 500 / setting->envs);
+    for (int32_t estimator = GPUR_ESTIMATOR_PENG; status == GPUR_OK && estimator <= last; estimator++)
+        check_estimator(&f, estimator, estimator % 2);
+    returns_fixture_close(&f);
+    CHECK_OK(status);
+}
+
 static void check_estimators(int32_t is_frames, int32_t envs, int32_t schema, int64_t capacity)
 {
     const returns_setting setting = {.is_frames = is_frames,
@@ -382,16 +398,18 @@ static void check_estimators(int32_t is_frames, int32_t envs, int32_t schema, in
                                      .schema = schema,
                                      .capacity = capacity,
                                      .seed = 7};
-    const int is_short = IN_RACE_CHECK && (is_frames || envs > 1 || schema != RETURNS_PLAIN);
-    const int32_t last = is_short ? GPUR_ESTIMATOR_WATKINS : GPUR_ESTIMATOR_WATKINS_ERROR_BOUND;
-    returns_fixture f;
-    gpur_status status = returns_fixture_open(&f, device, &setting);
-    if (status == GPUR_OK)
-        status = returns_fixture_step(&f, 500 / envs);
-    for (int32_t estimator = GPUR_ESTIMATOR_PENG; status == GPUR_OK && estimator <= last; estimator++)
-        check_estimator(&f, estimator, estimator % 2);
-    returns_fixture_close(&f);
-    CHECK_OK(status);
+    check_setting(&setting, IN_RACE_CHECK && (is_frames || envs > 1 || schema != RETURNS_PLAIN));
+}
+
+/* Beside a model that keeps all steps: rows of which no transition can be made are in no block. */
+TEST(every_estimator_follows_the_reference_on_lanes)
+{
+    for (int32_t autoreset = GPUR_AUTORESET_DISABLED; autoreset <= GPUR_AUTORESET_SAME_STEP; autoreset++)
+        for (int64_t capacity = 300; capacity <= 600; capacity += 300) {
+            const returns_setting setting = {
+                .is_lanes = 1, .autoreset = autoreset, .envs = 8, .capacity = capacity, .seed = 7};
+            check_setting(&setting, IN_RACE_CHECK);
+        }
 }
 
 TEST(every_estimator_follows_the_reference_on_random_episodes)
@@ -503,6 +521,7 @@ int main(int argc, char **argv)
     RUN(missing_entries_do_not_count_for_the_error_bound);
     RUN(the_largest_lambda_within_the_bound_is_found_where_neither_end_is);
     RUN(the_median_is_of_the_errors_without_missing_entries);
+    RUN(every_estimator_follows_the_reference_on_lanes);
     RUN(every_estimator_follows_the_reference_on_random_episodes);
     RUN(every_estimator_follows_the_reference_with_a_discount_of_each_row_and_without_a_field_truncated);
     RUN(every_estimator_follows_the_reference_in_a_ring_that_has_wrapped);

@@ -349,6 +349,26 @@ def test_calls_of_the_buffer_come_after_functions_that_were_called_before():
     jax.block_until_ready(token)  # no error: it was done
 
 
+@pytest.mark.parametrize("cache", [{}, {"cache_size": 64, "block_length": 4, "lambda_": 0.5}])
+def test_a_learner_trains_after_functions_that_were_called_before(cache):
+    """As after the same steps by calls: its draws are of all of them."""
+    trained = []
+    for is_in_jax in (True, False):
+        buffer, lanes = filled(n_step=1)
+        agent = gpureplay.DQN(buffer, num_actions=1400, trunk=[8], batch_size=BATCH, seed=1, **cache)
+        if is_in_jax:
+            long_scan(lanes, 200)()
+        else:
+            for t in range(200):
+                buffer.add(**step_of(t, np))
+        if cache:
+            agent.refresh()
+        agent.train(2)
+        trained.append(agent.weights["trunk.0.weight"])
+        buffer.close()
+    assert trained[0].tobytes() == trained[1].tobytes()
+
+
 def test_a_callback_does_not_wait_for_its_own_function():
     buffer, lanes = filled()
     seen = []

@@ -518,11 +518,39 @@ def test_a_dqn_trains_on_lanes():
         agent.train_ids(np.zeros(64, np.int64))
     with pytest.raises(gpureplay.InvalidArgument, match="that of a LaneBuffer"):
         gpureplay.Run(agent, "CartPole-v1")
-    with pytest.raises(gpureplay.InvalidArgument, match="cache_size is 100 and the buffer a LaneBuffer"):
-        gpureplay.DQN(buffer, num_actions=2, trunk=[16], cache_size=100)
     buffer.close()
     with pytest.raises(gpureplay.Closed, match="was closed with its buffer"):
         agent.train()
+
+
+@pytest.mark.parametrize("settings", [{"estimator": "peng", "lambda_": 0.9, "storage": "physical"},
+                                      {"estimator": "watkins-median", "draw": "replacement", "prioritization": 0.5}])
+def test_a_dqn_with_a_cache_of_returns_trains_on_lanes(settings):
+    """An episode has four steps, in which the same action is right, as obs 0 tells; only the last one has a reward, for
+    all of them. Its return is the same for each of its steps. A fifth step resets, and its reward is no one's."""
+    fields = {"obs": ((4,), "float32"), "action": ((), "int32")}
+    buffer = gpureplay.LaneBuffer(32, 64, fields, device="cpu", seed=1, gamma=1.0, autoreset="next_step")
+    cache = {"cache_size": 320, "block_length": 8, **settings}
+    agent = gpureplay.DQN(buffer, num_actions=2, trunk=[16], batch_size=64, learning_rate=1e-2, seed=1, **cache)
+    with pytest.raises(gpureplay.TooFew, match="no transition can be drawn yet, after 0 steps"):
+        agent.refresh()
+    rng = np.random.default_rng(1)
+    for episode in range(60):
+        side, action = rng.choice([-1, 1], 32), rng.integers(0, 2, 32, dtype=np.int32)
+        for t in range(5):
+            obs = np.stack([side, *rng.random((3, 32))], axis=1).astype(np.float32)
+            reward = (t == 3) * (action == (side > 0)).astype(np.float32) - 100 * (t == 4)
+            buffer.add(obs=obs, action=action, reward=reward.astype(np.float32), terminated=np.full(32, t == 3))
+        if episode > 3:
+            agent.refresh()
+            agent.train(5)
+    agent.sync()
+    assert agent.act(np.array([[1, 0.5, 0.5, 0.5], [-1, 0.5, 0.5, 0.5]], np.float32)).tolist() == [1, 0]
+    assert agent.stats.refreshes == 56 and agent.stats.empty_refreshes == 0 and agent.stats.missing_rows == 0
+    with pytest.raises(gpureplay.InvalidArgument, match="block_length is 64; .* the replay's steps of a lane, 64"):
+        gpureplay.DQN(buffer, num_actions=2, **{**cache, "cache_size": 64, "block_length": 64})
+    with make(n_step=3) as other, pytest.raises(gpureplay.InvalidArgument, match="n_step is 3; a cache"):
+        gpureplay.DQN(other, num_actions=2, **cache)
 
 
 def test_a_ddpg_trains_on_lanes():

@@ -2,6 +2,7 @@
 #include "support/returns_fixture.h"
 
 #include "base/status.h"
+#include "replay/view.h"
 #include "support/episode_fixture.h"
 
 #include <math.h>
@@ -37,6 +38,104 @@ static gpur_status open_writer(returns_fixture *f)
     return gpur_writer_open(f->replay, &config, &f->writer);
 }
 
+/* Lanes beside a model that keeps all steps. */
+
+enum { LANE_OBS, LANE_NEXT_OBS, LANE_ACTION, LANE_REWARD, LANE_TERMINATED, LANE_TRUNCATED, LANE_FIELDS };
+
+static gpur_status open_lanes(returns_fixture *f)
+{
+    static const int64_t bytes[LANE_FIELDS] = {4 * RETURNS_NUMBERS, 4 * RETURNS_NUMBERS, 4, 4, 1, 1};
+    const gpur_field fields[LANE_FIELDS] = {{"obs", GPUR_FLOAT32, {RETURNS_NUMBERS}},
+                                            {"next_obs", GPUR_FLOAT32, {RETURNS_NUMBERS}},
+                                            {"action", GPUR_INT32, {0}},
+                                            {"reward", GPUR_FLOAT32, {0}},
+                                            {"terminated", GPUR_BOOL, {0}},
+                                            {"truncated", GPUR_BOOL, {0}}};
+    gpur_replay_config config;
+    f->lane_rows = calloc(RETURNS_MAX_ROWS, sizeof *f->lane_rows);
+    if (!f->lane_rows)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the model of lanes");
+    GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
+    config.fields = fields, config.field_count = LANE_FIELDS, config.layout = GPUR_LAYOUT_LANES;
+    config.lanes = f->setting.envs, config.lane_steps = f->setting.capacity / f->setting.envs;
+    config.lane_autoreset = f->setting.autoreset, config.gamma = RETURNS_GAMMA, config.max_batch = 64;
+    for (int i = 0; i < LANE_FIELDS; i++)
+        GPUR_TRY(gpur_device_alloc(f->device, RETURNS_MAX_ENVS * bytes[i], &f->lane_arrays[i]));
+    return gpur_replay_create(f->device, &config, &f->replay);
+}
+
+/* The observation that a lane's step begins with, and whether it resets. `before` NULL: it is the first one. */
+static void begin_lane_row(returns_fixture *f, returns_lane_row *before, returns_lane_row *row)
+{
+    const int resets_later = f->setting.autoreset == GPUR_AUTORESET_NEXT_STEP;
+    const int has_ended = before && !before->is_reset && (before->terminated || before->truncated);
+    row->is_reset = has_ended && resets_later;
+    row->is_first = !before || before->is_reset || (has_ended && !resets_later);
+    random_floats(xorshift_next(&f->random), row->obs, RETURNS_NUMBERS);
+    if (!before || before->is_complete)
+        return;
+    memcpy(before->next_obs, row->obs, sizeof row->obs);
+    before->is_complete = !before->is_reset && (resets_later || !has_ended);
+}
+
+/* Of 12 steps one ends its episode. Without final observations in this step, what was truncated is lost. */
+static void end_lane_row(returns_fixture *f, int has_finals, returns_lane_row *row)
+{
+    const int64_t end = xorshift_below(&f->random, 24);
+    const int resets_later = f->setting.autoreset == GPUR_AUTORESET_NEXT_STEP;
+    row->action = (int32_t)xorshift_below(&f->random, RETURNS_ACTIONS);
+    row->reward = (float)xorshift_below(&f->random, 2001) / 1000.0f - 1.0f;
+    row->terminated = end == 0 || end == 2, row->truncated = end == 1 || end == 2;
+    row->final = -1;
+    random_floats(xorshift_next(&f->random), row->next_obs, RETURNS_NUMBERS);
+    if (resets_later || !(row->terminated || row->truncated))
+        return;
+    row->final = has_finals ? f->lane_finals++ : -1;
+    row->is_complete = has_finals || row->terminated;
+}
+
+static gpur_status step_lanes(returns_fixture *f)
+{
+    const int32_t envs = f->setting.envs;
+    const int has_finals = f->setting.autoreset != GPUR_AUTORESET_NEXT_STEP && f->lane_steps % 5 != 4;
+    float obs[RETURNS_MAX_ENVS][RETURNS_NUMBERS], final_obs[RETURNS_MAX_ENVS][RETURNS_NUMBERS];
+    float reward[RETURNS_MAX_ENVS];
+    int32_t action[RETURNS_MAX_ENVS];
+    uint8_t terminated[RETURNS_MAX_ENVS], truncated[RETURNS_MAX_ENVS];
+    for (int32_t i = 0; i < envs; i++) {
+        returns_lane_row *const row = &f->lane_rows[f->lane_steps * envs + i];
+        begin_lane_row(f, f->lane_steps > 0 ? row - envs : NULL, row);
+        end_lane_row(f, has_finals, row);
+        memcpy(obs[i], row->obs, sizeof obs[i]);
+        memcpy(final_obs[i], row->next_obs, sizeof final_obs[i]);
+        action[i] = row->action, reward[i] = row->reward;
+        terminated[i] = row->terminated, truncated[i] = row->truncated;
+    }
+    const void *const from[LANE_FIELDS] = {obs, final_obs, action, reward, terminated, truncated};
+    const size_t bytes[LANE_FIELDS] = {sizeof *obs,    sizeof *final_obs,  sizeof *action,
+                                       sizeof *reward, sizeof *terminated, sizeof *truncated};
+    const void *given[LANE_FIELDS];
+    for (int field = 0; field < LANE_FIELDS; field++) {
+        GPUR_TRY(gpur_device_copy(f->device, f->lane_arrays[field], from[field], envs * (int64_t)bytes[field]));
+        given[field] = field == LANE_NEXT_OBS && !has_finals ? NULL : f->lane_arrays[field];
+    }
+    f->lane_steps++;
+    return gpur_replay_add_lanes(f->replay, given, NULL);
+}
+
+/* What the field `previous` of the row would be. */
+static int64_t lane_previous(const returns_fixture *f, int64_t id)
+{
+    const returns_lane_row *const row = &f->lane_rows[id];
+    const int64_t room = gpur_replay_lanes(f->replay)->lanes.finals;
+    const int is_lost = row->final >= 0 && f->lane_finals - row->final > room;
+    const int passes_a_reset = row->is_first && f->setting.autoreset == GPUR_AUTORESET_NEXT_STEP;
+    const int64_t before = id - (passes_a_reset ? 2 : 1) * f->setting.envs;
+    if (!row->is_complete || is_lost)
+        return RETURNS_NO_TRANSITION;
+    return before < 0 ? -1 : row->is_first ? -2 - before : before;
+}
+
 gpur_status returns_fixture_open(returns_fixture *f, gpur_device *device, const returns_setting *setting)
 {
     static const int32_t row_fields[] = {[RETURNS_PLAIN] = 7, [RETURNS_NO_TRUNCATED] = 6, [RETURNS_DISCOUNTS] = 8};
@@ -59,6 +158,8 @@ gpur_status returns_fixture_open(returns_fixture *f, gpur_device *device, const 
     f->setting = *setting;
     f->device = device;
     f->random = setting->seed + 1;
+    if (setting->is_lanes)
+        return open_lanes(f);
     gpur_replay_config config = replay_fixture_config(setting->is_frames ? frames : rows, row_fields[setting->schema],
                                                       setting->capacity, 16, 64);
     config.layout = setting->is_frames ? GPUR_LAYOUT_FRAMES : GPUR_LAYOUT_ROWS;
@@ -76,6 +177,9 @@ void returns_fixture_close(returns_fixture *f)
 {
     gpur_writer_destroy(f->writer);
     gpur_replay_destroy(f->replay);
+    for (int i = 0; i < LANE_FIELDS; i++)
+        gpur_device_free(f->device, f->lane_arrays[i]);
+    free(f->lane_rows);
 }
 
 /* A step of the one environment, with a discount of 0.5 to 1. Of 24 steps two terminate, one has
@@ -120,7 +224,9 @@ static gpur_status step(returns_fixture *f)
 
 gpur_status returns_fixture_step(returns_fixture *f, int64_t steps)
 {
-    for (int64_t i = 0; i < steps; i++)
+    for (int64_t i = 0; i < steps && f->setting.is_lanes; i++)
+        GPUR_TRY(step_lanes(f));
+    for (int64_t i = 0; i < steps && !f->setting.is_lanes; i++)
         GPUR_TRY(f->setting.schema == RETURNS_DISCOUNTS ? append(f) : step(f));
     return GPUR_OK;
 }
@@ -215,15 +321,44 @@ static gpur_status read_steps(const returns_fixture *f, gpur_learner *learner, i
     return GPUR_OK;
 }
 
+/* The same from the model of lanes. */
+static gpur_status model_steps(const returns_fixture *f, gpur_learner *learner, int64_t first, int64_t count,
+                               ref_step *steps, int64_t *previous, double *margin)
+{
+    static float obs[64][RETURNS_NUMBERS], next_obs[64][RETURNS_NUMBERS];
+    int64_t action[64] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        const returns_lane_row *const row = &f->lane_rows[first + i];
+        memcpy(obs[i], row->obs, sizeof obs[i]);
+        memcpy(next_obs[i], row->next_obs, sizeof next_obs[i]);
+        action[i] = row->action;
+        previous[i] = lane_previous(f, first + i);
+    }
+    GPUR_TRY(evaluate(learner, count, obs, next_obs, action, steps, margin));
+    for (int64_t i = 0; i < count; i++) {
+        const returns_lane_row *const row = &f->lane_rows[first + i];
+        steps[i].reward = (double)row->reward;
+        steps[i].discount = row->terminated ? 0 : (double)RETURNS_GAMMA;
+        steps[i].truncated = row->truncated;
+        steps[i].is_first = row->is_first;
+    }
+    return GPUR_OK;
+}
+
 int64_t returns_fixture_steps(const returns_fixture *f, gpur_learner *learner, ref_step *steps, int64_t *first,
                               int64_t *previous, double *margin)
 {
-    const gpur_replay_stats stats = replay_fixture_stats(f->replay);
+    const int64_t envs = f->setting.envs, kept = f->setting.capacity / envs;
+    const int64_t oldest = f->lane_steps > kept ? f->lane_steps - kept : 0;
+    gpur_replay_stats stats = {.visible = (f->lane_steps - oldest) * envs, .first_id = oldest * envs};
+    if (!f->setting.is_lanes)
+        stats = replay_fixture_stats(f->replay);
     *first = stats.first_id;
     *margin = INFINITY;
     for (int64_t i = 0; i < stats.visible; i += 64) {
         const int64_t count = stats.visible - i < 64 ? stats.visible - i : 64;
-        if (read_steps(f, learner, *first + i, count, steps + i, previous + i, margin) != GPUR_OK)
+        if ((f->setting.is_lanes ? model_steps : read_steps)(f, learner, *first + i, count, steps + i, previous + i,
+                                                             margin) != GPUR_OK)
             return -1;
     }
     return stats.visible;

@@ -27,12 +27,26 @@ enum { RETURNS_PLAIN, RETURNS_NO_TRUNCATED, RETURNS_DISCOUNTS };
 
 typedef struct returns_setting {
     int32_t is_frames, envs;
-    int32_t is_conv; /* with frames: the network begins with a convolution */
-    int32_t schema;  /* RETURNS_*; with frames RETURNS_PLAIN */
+    int32_t is_conv;             /* with frames: the network begins with a convolution */
+    int32_t schema;              /* RETURNS_*; with frames and with lanes RETURNS_PLAIN */
+    int32_t is_lanes, autoreset; /* is_lanes 1: of GPUR_LAYOUT_LANES, and how these reset: GPUR_AUTORESET_* */
     int64_t capacity;
     int32_t flush;
     uint64_t seed;
 } returns_setting;
+
+/* A step of a lane, and what is known of it. */
+typedef struct returns_lane_row {
+    float obs[RETURNS_NUMBERS], next_obs[RETURNS_NUMBERS], reward;
+    int32_t action;
+    uint8_t terminated, truncated;
+    int32_t is_reset, is_first; /* 1: its action reset the environment; it is the first of its episode */
+    int32_t is_complete;        /* 1: its next observation has come */
+    int64_t final;              /* the number of its final observation; -1: none */
+} returns_lane_row;
+
+/* Of a row in the place of `previous`: no transition can be made of it. */
+#define RETURNS_NO_TRANSITION INT64_MIN
 
 typedef struct returns_fixture {
     returns_setting setting;
@@ -41,6 +55,9 @@ typedef struct returns_fixture {
     gpur_writer *writer;
     uint64_t random;
     int32_t is_over[RETURNS_MAX_ENVS];
+    returns_lane_row *lane_rows; /* (RETURNS_MAX_ROWS) by id: all that were added to lanes */
+    int64_t lane_steps, lane_finals;
+    void *lane_arrays[6]; /* device: of a step */
 } returns_fixture;
 
 /* Returns the first error. The caller always calls returns_fixture_close. */

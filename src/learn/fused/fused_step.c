@@ -260,7 +260,7 @@ static void connect_sample(gpur_fused_step *fused)
     const gpur_train_step *const step = fused->step;
     gpur_fused_train_steps_args *const args = &fused->args;
     const gpur_batch_source *const source = &step->sampled;
-    args->gather = source->plan.rows;
+    args->gather = source->plan.ring.rows;
     args->gather.step = args->sample_step;
     args->by_priority = source->sampler->is_by_priority;
     if (!args->by_priority)

@@ -167,7 +167,7 @@ static gpur_status gather_chunk(void *context)
         .ids = cache->ids,
     };
     GPUR_TRY(gpur_sequences_enqueue(cache->replay, &blocks, r->stream));
-    return gpur_gather_plan_launch(cache->replay, r->stream, &cache->gather);
+    return gpur_rows_plan_launch(cache->replay, r->stream, &cache->gather);
 }
 
 /* Converts the observations that are evaluated, unless the gather has done that or they need no conversion. */
@@ -242,6 +242,7 @@ static gpur_status record_chunk(void *context, gpur_stream *stream)
 static gpur_status compute_returns(const gpur_return_cache *cache, gpur_stream *stream)
 {
     const gpur_stored_rows rows = gpur_replay_stored_rows(cache->replay);
+    const gpur_lane_store *const lanes = gpur_replay_lanes(cache->replay);
     const int64_t length = cache->config.block_length;
     const gpur_cache_returns_args args = {
         .state = cache->state,
@@ -259,6 +260,7 @@ static gpur_status compute_returns(const gpur_return_cache *cache, gpur_stream *
         .truncated = gpur_replay_stored_offset(cache->replay, "truncated"),
         .previous = gpur_replay_stored_offset(cache->replay, "previous"),
         .discount = gpur_replay_stored_offset(cache->replay, "discount"),
+        .lanes = lanes ? lanes->lanes : (gpur_lane_rings){.state = NULL},
         .gamma = gpur_replay_settings(cache->replay)->gamma,
         .rule = cache->estimator->rule,
         .truncation_terminates = cache->config.truncation_terminates,
@@ -335,14 +337,14 @@ static gpur_status draw(const gpur_return_cache *cache, gpur_stream *stream)
 
 typedef struct rows_request {
     const gpur_return_cache *cache;
-    const gpur_gather_plan *plan;
+    const gpur_rows_plan *plan;
     gpur_stream *stream;
 } rows_request;
 
 static gpur_status gather_rows(void *context)
 {
     const rows_request *const r = context;
-    return gpur_gather_plan_launch(r->cache->replay, r->stream, r->plan);
+    return gpur_rows_plan_launch(r->cache->replay, r->stream, r->plan);
 }
 
 gpur_status gpur_return_cache_gather(const gpur_return_cache *cache, const gpur_batch_source *source,
@@ -352,7 +354,7 @@ gpur_status gpur_return_cache_gather(const gpur_return_cache *cache, const gpur_
     GPUR_TRY(draw(cache, stream));
     if (cache->is_physical)
         return copy_obs(cache, stream, &cache->step->batch, cache->drawn);
-    if (gpur_gather_takes_several_launches(&source->plan))
+    if (gpur_gather_takes_several_launches(&source->plan.ring))
         return gpur_with_window_locked(cache->replay, gather_rows, &request);
     return gather_rows(&request);
 }

@@ -31,7 +31,7 @@ typedef struct gpur_return_cache {
     int64_t obs_pitch; /* bytes from one stored observation to the next */
 
     gpur_train_batch chunk; /* rows of a chunk: next_obs and, where needed, obs and action */
-    gpur_gather_plan gather;
+    gpur_rows_plan gather;
     gpur_pass values;     /* over the observations of the chunk that are evaluated */
     int64_t *ids;         /* (rows of a chunk) */
     float *q;             /* (rows of a chunk, A) scratch */

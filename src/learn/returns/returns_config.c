@@ -12,16 +12,17 @@
 #include <inttypes.h>
 #include <math.h>
 
-static gpur_status check_sizes(const gpur_returns_config *c, int64_t capacity)
+static gpur_status check_sizes(const gpur_returns_config *c, const gpur_replay_config *replay)
 {
+    const int64_t capacity = replay->capacity, most = (replay->lanes > 0 ? replay->lane_steps : capacity) - 1;
     GPUR_REQUIRE(c->cache_size >= 0 && c->cache_size <= INT32_MAX,
                  "returns.cache_size is %" PRId64 "; it must be 1 to %d, or 0 for no cache", c->cache_size, INT32_MAX);
     GPUR_REQUIRE(capacity < (int64_t)GPUR_CACHE_MISSING,
                  "the replay's capacity is %" PRId64 "; the 32-bit addresses of a cache need one below %" PRId64,
                  capacity, (int64_t)GPUR_CACHE_MISSING);
-    GPUR_REQUIRE(c->block_length >= 1 && c->block_length < capacity,
-                 "returns.block_length is %" PRId64 "; it must be at least 1 and below the replay's capacity, %" PRId64,
-                 c->block_length, capacity);
+    GPUR_REQUIRE(c->block_length >= 1 && c->block_length <= most,
+                 "returns.block_length is %" PRId64 "; it must be at least 1 and below the replay's %s, %" PRId64,
+                 c->block_length, replay->lanes > 0 ? "steps of a lane" : "capacity", most + 1);
     GPUR_REQUIRE(c->cache_size % c->block_length == 0,
                  "returns.cache_size is %" PRId64 "; it must be a multiple of returns.block_length, %" PRId64,
                  c->cache_size, c->block_length);
@@ -92,7 +93,7 @@ gpur_status gpur_returns_config_check(gpur_learner_config *config, gpur_replay *
     const gpur_replay_config *const settings = gpur_replay_settings(replay);
     if (c->cache_size == 0)
         return GPUR_OK;
-    GPUR_TRY(check_sizes(c, settings->capacity));
+    GPUR_TRY(check_sizes(c, settings));
     GPUR_TRY(check_estimator(c));
     GPUR_TRY(check_draw(c));
     GPUR_TRY(check_learner(config));

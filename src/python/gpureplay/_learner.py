@@ -156,12 +156,20 @@ class ReplayLearner(Learner):
     def _users_of_call(self) -> tuple[Handle, ...]:
         return (self, self._buffer)
 
+    def _call_on_buffer(self, function: Callable[..., int], *arguments: Any) -> None:
+        """A call that reads the buffer: what JAX adds to it comes before."""
+        if isinstance(self._buffer, LaneBuffer):
+            self._buffer._wait_for_jax()
+        self._call(function, *arguments)
+
     def train(self, steps: int = 1, progress: Progress | None = None) -> None:
         """Enqueues train steps and returns before the last one is done. They are enqueued in launches of 256. Ctrl-C
         takes effect between two launches; those that were enqueued still run.
 
         progress: is called after each launch with the steps enqueued and the steps in all. False ends the call, as an
             exception does. It may use the buffer and read `stats`.
+
+        A LaneBuffer's functions in JAX that were called before are waited for.
 
         TooFew: the buffer is empty, or has had fewer transitions than its min_size. Interrupted: the progress function
         ended the call. InvalidArgument: the learner has diverged, in a step that is done by now and has spoiled its
@@ -170,7 +178,7 @@ class ReplayLearner(Learner):
         left = steps = integer("steps", steps)
         while True:
             part = min(left, _c_api.LAUNCH_STEPS)
-            self._call(self._function("train"), part)
+            self._call_on_buffer(self._function("train"), part)
             left -= part
             if progress is not None and says_stop(progress(steps - left, steps)):
                 raise Interrupted(f"the progress function ended it after {steps - left} of {steps} train steps")
@@ -246,7 +254,7 @@ class DQN(ReplayLearner):
         exponent of the weights by train step: a number, or (first, last, steps[, begin]).
         cache_size above 0 trains on returns of several steps, without a target network: `refresh` computes that many,
         in blocks of block_length successive transitions, and the train steps after it draw from them. The buffer must
-        have n_step 1 and sequences=True. estimator "peng" (needs lambda_), "n-step" (n_step),
+        have n_step 1 and, but for a LaneBuffer, sequences=True. estimator "peng" (needs lambda_), "n-step" (n_step),
         "watkins" (lambda_), "peng-median", "watkins-median", "peng-error-bound" or "watkins-error-bound"
         (error_bound); draw "permutation" or "replacement"; storage "virtual" or "physical"; prioritization;
         truncation_terminates (include/gpureplay/returns.h).
@@ -270,10 +278,8 @@ class DQN(ReplayLearner):
             raise InvalidArgument("num_actions is None, and the buffer has no Discrete action space; it must be the "
                                   "number of actions")
         config = learner_config(preset, settings, index_source_of(buffer._spec.config))
-        if config.returns.cache_size > 0 and isinstance(buffer, LaneBuffer):
-            raise InvalidArgument(f"cache_size is {config.returns.cache_size} and the buffer a LaneBuffer; it must be "
-                                  "0, or the buffer a ReplayBuffer")
-        if config.returns.cache_size > 0 and all(field.name != "previous" for field in buffer.fields):
+        is_linked = isinstance(buffer, LaneBuffer) or any(field.name == "previous" for field in buffer.fields)
+        if config.returns.cache_size > 0 and not is_linked:
             raise InvalidArgument(f"cache_size is {config.returns.cache_size} and the buffer has no field \"previous\" "
                                   "to find successive transitions by; it must be made with sequences=True")
         obs = next((field for field in buffer.fields if field.name == "obs"), None)
@@ -328,7 +334,7 @@ class DQN(ReplayLearner):
         InvalidArgument: cache_size is 0. TooFew: the buffer has block_length transitions or fewer, of all environments
         together, or has had fewer than its min_size. Where no environment has block_length of them, entries are missing
         and train nothing: reading `stats` warns of it, and counts them in `missing_rows` and `empty_refreshes`."""
-        self._call(lib.gpur_learner_refresh)
+        self._call_on_buffer(lib.gpur_learner_refresh)
 
     def train_ids(self, ids: Any) -> None:
         """Runs one train step on the transitions of these ids, (batch_size,). Evicted: a transition that was

@@ -15,6 +15,8 @@
 gpur_status gpur_sequences_check(const gpur_replay *replay)
 {
     const int32_t field = gpur_schema_find(&replay->schema, "previous");
+    if (replay->lanes.device)
+        return GPUR_OK;
     GPUR_REQUIRE(field >= 0, "the schema has no field \"previous\", which sequences follow; it must be one int64");
     const gpur_field_info *const previous = &replay->schema.fields[field];
     GPUR_REQUIRE(previous->dtype == GPUR_INT64 && previous->bytes == (int64_t)sizeof(int64_t),
@@ -38,7 +40,6 @@ static int32_t last_of(const gpur_sequences_request *r)
 gpur_status gpur_sequences_enqueue(gpur_replay *replay, const gpur_sequences_request *r, gpur_stream *stream)
 {
     const gpur_schema *const rows = &replay->layout.rows;
-    const int32_t previous = replay->layout.stored[gpur_schema_find(&replay->schema, "previous")];
     const gpur_sequences_args args = {
         .window = replay->window.device,
         .ring = replay->ring.rows,
@@ -56,8 +57,9 @@ gpur_status gpur_sequences_enqueue(gpur_replay *replay, const gpur_sequences_req
         .leaf = r->leaf,
         .mask = r->mask,
         .is_first = r->is_first,
+        .lanes = replay->lanes.lanes,
         .tree = replay->priorities.tree,
-        .previous_offset = (int32_t)rows->fields[previous].offset,
+        .previous_offset = gpur_replay_stored_offset(replay, "previous"),
         .last = last_of(r),
         .across_episodes = r->across_episodes,
         .purpose = r->purpose,

@@ -24,7 +24,7 @@ typedef struct gpur_sequences_request {
     uint8_t *is_first; /* (count, length) device memory or NULL: 1 at the first row of an episode */
 } gpur_sequences_request;
 
-/* Refuses a replay whose schema has no field `previous`, one int64. */
+/* Refuses a replay whose schema has no field `previous`, one int64, but one of lanes, whose rows lie in order. */
 gpur_status gpur_sequences_check(const gpur_replay *replay);
 
 /* Enqueues the kernel, between gpur_consumer_begin and gpur_consumer_end, or records it into a graph: it reads the
