@@ -88,59 +88,23 @@ class Into(Ours):
 
 
 class Ring(Contender):
-    """Tensors (lanes, steps, ...). Transitions of n steps are gathered as (lanes, rows, n) rewards and flags."""
-
     def __init__(self, device: str, threads: int, kept: int):
-        import torch
+        from torch_ring import TorchRing
 
-        self._torch, self._device, self._kept, self._at = torch, device, kept, 0
-        self._rings = {name: torch.zeros(LANES, kept, *shape, device=device, dtype=dtype) for name, shape, dtype in (
-            ("obs", (OBS,), torch.float32), ("next_obs", (OBS,), torch.float32), ("action", (ACTION,), torch.float32),
-            ("reward", (), torch.float32), ("done", (), torch.int64), ("truncated", (), torch.int64))}
-        self.bytes = sum(ring.nbytes for ring in self._rings.values())
+        self._ring, self._at = TorchRing(LANES, kept, {"obs": (OBS,), "next_obs": (OBS,), "action": (ACTION,)}, GAMMA,
+                                         device), 0
+        self.bytes = self._ring.bytes
         self._steps = [{"obs": step["obs"], "next_obs": step["final_obs"], "action": step["action"],
                         "reward": step["reward"], "done": (step["terminated"] | step["truncated"]).long(),
                         "truncated": step["truncated"].long()} for step in torch_steps(device)]
 
     def add(self) -> None:
-        slot = self._at % self._kept
-        for name, values in self._steps[self._at % DISTINCT_STEPS].items():
-            self._rings[name][:, slot] = values
         self._at += 1
-
-    def _rows(self, name: str, at: Any) -> Any:
-        ring = self._rings[name]
-        if ring.dim() == 2:
-            return self._torch.gather(ring, 1, at).reshape(-1)
-        wide = at.unsqueeze(-1).expand(-1, -1, ring.shape[2])
-        return self._torch.gather(ring, 1, wide).reshape(-1, ring.shape[2])
-
-    def _single(self) -> dict[str, Any]:
-        at = self._torch.randint(0, self._kept, (LANES, BATCH // LANES), device=self._device)
-        return {name: self._rows(name, at) for name in self._rings}
-
-    def _joined(self, n: int) -> dict[str, Any]:
-        torch, rows = self._torch, BATCH // LANES
-        at = torch.randint(0, self._kept, (LANES, rows), device=self._device)
-        following = (at.unsqueeze(-1) + torch.arange(n, device=self._device)) % self._kept
-
-        def steps_of(name: str) -> Any:
-            return torch.gather(self._rings[name].unsqueeze(-1).expand(-1, -1, n), 1, following)
-
-        reward, done, truncated = steps_of("reward"), steps_of("done"), steps_of("truncated")
-        before = torch.cat([torch.zeros_like(done[..., :1]), done[..., :-1]], dim=2)
-        goes_on = torch.cumprod(1.0 - before, dim=2)
-        discounts = GAMMA ** torch.arange(n, device=self._device)
-        ends = torch.where(done.sum(2) == 0, n - 1, (done > 0).float().argmax(2))
-        cuts = torch.where(truncated.sum(2) == 0, n - 1, (truncated > 0).float().argmax(2))
-        last = torch.gather(following, 2, torch.minimum(ends, cuts).unsqueeze(-1)).squeeze(-1)
-        return {"obs": self._rows("obs", at), "action": self._rows("action", at),
-                "reward": (reward * goes_on * discounts).sum(2).reshape(-1), "steps": goes_on.sum(2).reshape(-1),
-                **{name: self._rows(name, last) for name in ("next_obs", "done", "truncated")}}
+        self._ring.add(self._steps[self._at % DISTINCT_STEPS])
 
     def sample(self, n: int) -> Call:
         def call() -> None:
-            self._batch = self._single() if n == 1 else self._joined(n)
+            self._batch = self._ring.sample(BATCH // LANES, n)
 
         return call
 

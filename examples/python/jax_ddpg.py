@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""DDPG in JAX, with the whole loop in one jax.lax.scan: 64 pendulums, acting, storing, drawing and training. Nothing of
-it returns to Python until the scan ends, and the replay is a `LaneBuffer`, which stores each observation once.
+"""DDPG in JAX on gymnax's Pendulum-v1, with the whole loop in one jax.lax.scan: 64 environments, acting, storing,
+drawing and training. Nothing of it returns to Python until the scan ends, and the replay is a `LaneBuffer`, which
+stores each observation once.
 
-    python3 jax_ddpg.py               needs `pip install jax`; --help tells more
+    python3 jax_ddpg.py               needs `pip install "gymnax>=1" six`; --help tells more
 """
 
 import argparse
 import functools
 import sys
-from typing import NamedTuple
+import time
+from typing import Any, NamedTuple
 
 import gpureplay
 from curve import draw, show
@@ -16,41 +18,29 @@ from curve import draw, show
 try:
     import jax
     import jax.numpy as jnp
-except ModuleNotFoundError as error:
-    sys.exit(f"this example trains a network of JAX's: pip install {error.name}")
+    import gymnax
+except ModuleNotFoundError as error:  # six: gymnax 1.0.1 needs it, and does not say so
+    sys.exit(f"this example trains a network of JAX's on gymnax's Pendulum: pip install {error.name}")
 
 import gpureplay.jax
 
 LANES, BATCH, TRAIN_STEPS, UNITS = 64, 256, 4, 64  # training steps for each step of all lanes; units of a layer
+KEPT = 1000  # steps of each lane in the replay
 GAMMA, RATE, TAU, NOISE, REWARD_SCALE = 0.99, 1e-3, 0.005, 0.1, 0.1
-MAX_TORQUE, MAX_SPEED, EPISODE = 2.0, 8.0, 200
-RANDOM_STEPS = 20  # of all lanes, before the actor acts
+RANDOM_STEPS = 20  # of all lanes, before the actor acts and is trained
+
+ENV, PARAMS = gymnax.make("Pendulum-v1")
+MAX_TORQUE, EPISODE = PARAMS.max_torque, PARAMS.max_steps_in_episode
+FIELDS = {"obs": ((3,), "float32"), "action": ((1,), "float32")}
 
 
-# The pendulum: gravity 10 m/s^2, mass 1 kg, length 1 m, steps of 0.05 s, as Gymnasium's Pendulum-v1 has it.
+def reset(key, lanes=LANES):
+    return jax.vmap(ENV.reset, (0, None))(jax.random.split(key, lanes), PARAMS)
 
 
-class Pendulum(NamedTuple):
-    angle: jax.Array  # from upright, rad
-    speed: jax.Array  # rad/s
-    steps: jax.Array  # in this episode
-
-
-def reset(key, lanes):
-    angle, speed = jax.random.uniform(key, (2, lanes), minval=-1.0)
-    return Pendulum(jnp.pi * angle, speed, jnp.zeros(lanes, jnp.int32))
-
-
-def observe(p):
-    return jnp.stack([jnp.cos(p.angle), jnp.sin(p.angle), p.speed], 1)
-
-
-def move(p, torque):
-    """The pendulums after a step, and their rewards. The torque turns a rod: 3 / (m l^2), and gravity 3 g / (2 l)."""
-    off = (p.angle + jnp.pi) % (2 * jnp.pi) - jnp.pi
-    reward = -(off**2 + 0.1 * p.speed**2 + 0.001 * torque**2)
-    speed = jnp.clip(p.speed + 0.05 * (15 * jnp.sin(p.angle) + 3 * torque), -MAX_SPEED, MAX_SPEED)
-    return Pendulum(p.angle + 0.05 * speed, speed, p.steps + 1), reward
+def move(key, pendulums, action):
+    """A step of all of them. An episode that ends begins anew in the same step; info has its final observation."""
+    return jax.vmap(ENV.step, (0, 0, 0, None))(jax.random.split(key, len(action)), pendulums, action, PARAMS)
 
 
 # Networks of two layers, and Adam.
@@ -116,8 +106,9 @@ def trained(learner, batch):
 
 
 class State(NamedTuple):
-    token: jax.Array  # orders the calls on the replay
-    pendulums: Pendulum
+    token: Any  # orders the calls on the replay
+    obs: jax.Array
+    pendulums: Any  # gymnax's
     learner: Learner
     key: jax.Array
     steps: jax.Array
@@ -125,33 +116,33 @@ class State(NamedTuple):
 
 def step_of(lanes, state):
     """One step of all lanes, and then some of training."""
-    key, random_key, noise_key, reset_key = jax.random.split(state.key, 4)
-    before = state.pendulums
-    obs, shape = observe(before), (LANES, 1)
-    noisy = act(state.learner.nets["actor"], obs) + NOISE * MAX_TORQUE * jax.random.normal(noise_key, shape)
+    key, random_key, noise_key, move_key = jax.random.split(state.key, 4)
+    shape = LANES, 1
+    noisy = act(state.learner.nets["actor"], state.obs) + NOISE * MAX_TORQUE * jax.random.normal(noise_key, shape)
     blind = jax.random.uniform(random_key, shape, minval=-MAX_TORQUE, maxval=MAX_TORQUE)
     action = jnp.clip(jnp.where(state.steps < RANDOM_STEPS, blind, noisy), -MAX_TORQUE, MAX_TORQUE)
-    after, reward = move(before, action[:, 0])
-    truncated = after.steps >= EPISODE
-    token = lanes.add(state.token, obs=obs, action=action, reward=reward, terminated=jnp.zeros(LANES, bool),
-                      truncated=truncated, final_obs=observe(after))
-    pendulums = jax.tree.map(lambda new, old: jnp.where(truncated, new, old), reset(reset_key, LANES), after)
+    obs, pendulums, reward, terminated, truncated, info = move(move_key, state.pendulums, action)
+    token = lanes.add(state.token, obs=state.obs, action=action, reward=reward, terminated=terminated,
+                      truncated=truncated, final_obs=info["final_observation"])
 
     def train(carry, _):
         token, learner = carry
         token, batch = lanes.sample(token, BATCH)
         return (token, trained(learner, batch)), None
 
-    (token, learner), _ = jax.lax.scan(train, (token, state.learner), length=TRAIN_STEPS)
-    return State(token, pendulums, learner, key, state.steps + 1)
+    token, learner = jax.lax.cond(state.steps < RANDOM_STEPS, lambda both: both,
+                                  lambda both: jax.lax.scan(train, both, length=TRAIN_STEPS)[0], (token, state.learner))
+    return State(token, obs, pendulums, learner, key, state.steps + 1)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def begin(lanes, key):
     """Pendulums amid their episodes, so that these do not all end at once, and an untrained learner."""
     key, net_key, reset_key, steps_key = jax.random.split(key, 4)
-    pendulums = reset(reset_key, LANES)._replace(steps=jax.random.randint(steps_key, (LANES,), 0, EPISODE))
-    return State(lanes.init(), pendulums, learner(net_key), key, jnp.zeros((), jnp.int32))
+    obs, pendulums = reset(reset_key)
+    time = jax.random.randint(steps_key, (LANES,), 0, EPISODE)
+    pendulums = pendulums.replace(time=time, last_u=jnp.zeros(LANES))  # strongly typed, as a step leaves them
+    return State(lanes.init(), obs, pendulums, learner(net_key), key, jnp.zeros((), jnp.int32))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2))
@@ -164,51 +155,60 @@ def run(lanes, state, count):
 def play(player, key, actor):
     """The mean return of 64 episodes."""
     def step(carry, key):
-        pendulums, total = carry
-        pendulums, reward = move(pendulums, player(key, actor, observe(pendulums)))
-        return (pendulums, total + reward), None
+        obs, pendulums, total = carry
+        act_key, move_key = jax.random.split(key)
+        obs, pendulums, reward, *_ = move(move_key, pendulums, player(act_key, actor, obs))
+        return (obs, pendulums, total + reward), None
 
     begin, *keys = jax.random.split(key, EPISODE + 1)
-    return jax.lax.scan(step, (reset(begin, LANES), jnp.zeros(LANES)), jnp.stack(keys))[0][1].mean()
+    return jax.lax.scan(step, (*reset(begin), jnp.zeros(LANES)), jnp.stack(keys))[0][2].mean()
 
 
 def by_chance(key, _, obs):
-    return jax.random.uniform(key, obs.shape[:1], minval=-MAX_TORQUE, maxval=MAX_TORQUE)
+    return jax.random.uniform(key, (len(obs), 1), minval=-MAX_TORQUE, maxval=MAX_TORQUE)
 
 
 def by_actor(_, actor, obs):
-    return act(actor, obs)[:, 0]
+    return act(actor, obs)
 
 
-def train(args, curve):
-    """Adds (environment steps, mean return of 64 episodes) to the curve as it goes."""
-    device = "cuda:0" if jax.default_backend() == "gpu" else "cpu"
-    buffer = gpureplay.LaneBuffer(LANES, 1000, {"obs": ((3,), "float32"), "action": ((1,), "float32")}, gamma=GAMMA,
-                                  seed=args.seed, device=device)
-    lanes = gpureplay.jax.Lanes(buffer)
-    key, play_key = jax.random.split(jax.random.key(args.seed))
+def train(lanes, seed, steps, parts, clock=time.perf_counter):
+    """Trains for so many steps of all lanes, in so many scans. Yields environment steps, mean return and the scan's
+    seconds by the clock: before the first one those of a random player, and then after each."""
+    key, play_key = jax.random.split(jax.random.key(seed))
     state = begin(lanes, key)
-    chance = float(play(by_chance, play_key, state.learner.nets["actor"]))
-    print(f"a random player's mean return is {chance:.0f}")
-    for _ in range(args.parts):
-        state = run(lanes, state, args.steps // args.parts)
-        score = float(play(by_actor, play_key, state.learner.nets["actor"]))
-        curve.append((int(state.steps) * LANES, score))
-        show(int(state.steps) * LANES, args.steps * LANES, f"mean return {score:.0f}, of a random player {chance:.0f}")
-    print(f"\n{buffer.stats.draws:,} batches of {BATCH} from {buffer!r}")
+    yield 0, float(play(by_chance, play_key, state.learner.nets["actor"])), 0.0
+    for _ in range(parts):
+        start = clock()
+        state = jax.block_until_ready(run(lanes, state, steps // parts))
+        seconds = clock() - start
+        yield int(state.steps) * LANES, float(play(by_actor, play_key, state.learner.nets["actor"])), seconds
 
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--seed", type=int, default=1)
-parser.add_argument("--quick", action="store_true", help="a good half of the training")
-parser.add_argument("--out", default="jax_ddpg.png", help="the picture of the learning curve")
-args, curve = parser.parse_args(), []
-args.steps, args.parts = (1200, 6) if args.quick else (2000, 10)  # steps of all lanes, and scans that they are in
-try:
-    train(args, curve)
-    interrupted = False
-except KeyboardInterrupt:
-    interrupted = True
-print("\ninterrupted" if interrupted else "")
-draw(curve, args.out, title="Pendulum")
-sys.exit(1 if interrupted else 0)
+def lane_buffer(seed):
+    device = "cuda:0" if jax.default_backend() == "gpu" else "cpu"
+    return gpureplay.LaneBuffer(LANES, KEPT, FIELDS, gamma=GAMMA, seed=seed, device=device)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="a good half of the training")
+    parser.add_argument("--out", default="jax_ddpg.png", help="the picture of the learning curve")
+    args, curve, interrupted = parser.parse_args(), [], False
+    steps, parts = (1200, 6) if args.quick else (2000, 10)  # steps of all lanes, and scans that they are in
+    buffer = lane_buffer(args.seed)
+    try:
+        for done, score, _ in train(gpureplay.jax.Lanes(buffer), args.seed, steps, parts):
+            curve.append((done, score))
+            show(done, steps * LANES, f"mean return {score:.0f}, of a random player {curve[0][1]:.0f}")
+        print(f"\n{buffer.stats.draws:,} batches of {BATCH} from {buffer!r}")
+    except KeyboardInterrupt:
+        interrupted = True
+    print("\ninterrupted" if interrupted else "")
+    draw(curve, args.out, title="Pendulum")
+    return int(interrupted)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

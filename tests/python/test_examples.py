@@ -104,7 +104,8 @@ def test_bare_ctypes_learns_with_no_package_and_no_numpy():
 
 
 @pytest.mark.parametrize("name, module", [("cartpole.py", "gymnasium"), ("torch_dqn.py", "torch"),
-                                          ("r2d2.py", "torch"), ("jax_ddpg.py", "jax")])
+                                          ("r2d2.py", "torch"), ("jax_ddpg.py", "jax"),
+                                          pytest.param("torch_td3.py", "torch", marks=needs("jax"))])
 @needs("gymnasium")
 def test_a_missing_module_is_named_with_the_command(name, module):
     run = example(name, code=f"import sys; sys.modules[{module!r}] = None")
@@ -155,12 +156,21 @@ needs_jax = pytest.mark.skipif(not has_jax(), reason="gpureplay.jax was not buil
 
 
 @needs_jax
+@needs("gymnax")
 def test_a_training_in_one_scan_of_jax(tmp_path):
     run = example("jax_ddpg.py", "--quick", "--out", str(tmp_path / "curve.png"))
     assert run.returncode == 0, run.stderr
-    chance = float(re.search(r"a random player's mean return is (-\d+)", run.stdout)[1])
-    returns = [float(found) for found in re.findall(r"steps, [\d.]+ s, mean return (-\d+), of a random", run.stdout)]
-    assert len(returns) == 6 and max(returns) > chance / 2  # seeds 1 to 3: -136 to -169; by chance -1200
+    chance, *returns = map(float, re.findall(r"steps, [\d.]+ s, mean return (-\d+), of a random player", run.stdout))
+    assert len(returns) == 6 and max(returns) > chance / 2  # seeds 1 to 5: -148 to -205 at the end; by chance -1200
+    check_picture(tmp_path / "curve.png", run)
+
+
+@needs("torch", "mujoco_playground")
+def test_a_training_on_mujoco_playground(tmp_path):
+    run = example("torch_td3.py", "--quick", "--out", str(tmp_path / "curve.png"))
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"\[#{20}\] 6,400 of 6,400 steps, [\d.]+ s, mean return \d+, of a random player \d+", run.stdout)
+    assert re.search(r"\d+ batches of 256 from <gpureplay.LaneBuffer of 64 lanes x 1000 steps on cpu>", run.stdout)
     check_picture(tmp_path / "curve.png", run)
 
 
@@ -343,3 +353,53 @@ def test_a_comparison_reports_times(tmp_path, command):
     report = json.loads(path.read_text())
     assert not report["interrupted"] and report["cases"]
     assert all(case["variants"][0]["seconds"] > 0 for case in report["cases"])
+
+
+# What the comparison of learning decides.
+
+
+@pytest.fixture
+def lane_learning(monkeypatch):
+    for folder in ("bench/run", "bench/peers", "examples/python"):
+        monkeypatch.syspath_prepend(str(ROOT / folder))
+    return importlib.import_module("lane_learning")
+
+
+def runs_of(systems, seeds, spread):
+    """Returns 100 above a random player's, and as far to both sides of it as `spread`, by seed."""
+    return [{"system": system, "seed": seed, "random": 0.0, "evaluated": 100 + spread * (-1) ** seed,
+             "seconds": 1.0} for system in systems for seed in range(1, seeds + 1)]
+
+
+def test_seeds_are_added_while_an_interval_is_too_wide(lane_learning):
+    systems = ("gpureplay", "a", "b")
+    assert not lane_learning.is_enough(runs_of(systems, 4, 1.0), systems[1:])
+    assert lane_learning.is_enough(runs_of(systems, 6, 8.0), systems[1:])  # to either side 2.571 x 8.76 / 6^0.5 x 2^0.5
+    wide = runs_of(systems[:2], 6, 8.0) + runs_of(systems[2:], 6, 14.0)
+    assert not lane_learning.is_enough(wide, systems[1:]) and lane_learning.is_enough(wide, ("a",))
+
+
+@needs("torch", "mujoco_playground")
+def test_the_ring_of_the_comparison_has_the_same_transitions(lane_learning):
+    import torch
+
+    torch.manual_seed(1)
+    example = importlib.import_module("torch_td3")
+    ours = example.lane_buffer(types.SimpleNamespace(num_obs=2, num_actions=1), 1)
+    ring = lane_learning.Ring(types.SimpleNamespace(num_obs=2, num_actions=1))
+    obs, draw = torch.rand(64, 2), torch.Generator().manual_seed(1)
+    for _ in range(30):
+        terminated, truncated = (torch.rand(64, generator=draw) < share for share in (0.1, 0.1))
+        truncated &= ~terminated
+        final_obs = torch.rand(64, 2)
+        step = {"obs": obs, "action": torch.rand(64, 1), "reward": torch.rand(64), "terminated": terminated,
+                "truncated": truncated, "final_obs": final_obs}
+        ours.add(**step), ring.add(**step)
+        obs = torch.where((terminated | truncated)[:, None], torch.rand(64, 2), final_obs)
+    rows = []
+    for batch in (ours.sample(25600), ring.sample(25600)):
+        batch["next_obs"] = batch["next_obs"] * (batch["discount"] > 0)[:, None]
+        columns = [batch[name].reshape(25600, -1) for name in ("obs", "action", "reward", "discount", "next_obs")]
+        rows.append(set(map(tuple, torch.cat(columns, 1).tolist())))
+    # The ring draws the newest step, too, whose next observation ours does not know yet where no episode ended.
+    assert len(rows[0]) > 29 * 64 and rows[0] < rows[1] and len(rows[1] - rows[0]) <= 64
