@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A cache of returns on lanes beside one on the same steps in rows, which a writer links: where each row of lanes has a
  * transition, so that both draw the same blocks, they have the same entries and train the same weights, bit for bit.
+ * Observations are numbers, or stacks of images, which lanes make of frames.
  * With GPUR_AUTORESET_NEXT_STEP ids differ, and so the blocks: test_returns.c has the reference for these. */
 #include "gpureplay.h"
 #include "learn/learner.h"
@@ -10,48 +11,98 @@
 enum { LANES = 6, KEPT = 96, FEATURES = 5, ACTIONS = 3, LENGTH = 8, SIZE = 24 * LENGTH, BATCH = 16, ROUNDS = 12 };
 enum { OBS, NEXT_OBS, ACTION, REWARD, TERMINATED, TRUNCATED, PREVIOUS, FIELDS };
 
-static const gpur_field fields[FIELDS] = {
+enum { STACK = 3, SIDE = 8, FRAME = SIDE * SIDE }; /* of images */
+
+static const gpur_field numbers[FIELDS] = {
     {"obs", GPUR_FLOAT32, {FEATURES}}, {"next_obs", GPUR_FLOAT32, {FEATURES}}, {"action", GPUR_INT64, {0}},
     {"reward", GPUR_FLOAT32, {0}},     {"terminated", GPUR_BOOL, {0}},         {"truncated", GPUR_BOOL, {0}},
     {"previous", GPUR_INT64, {0}}, /* of rows alone */
 };
-static const int64_t sizes[FIELDS] = {FEATURES * 4, FEATURES * 4, 8, 4, 1, 1, 8};
+static const int64_t sizes[FIELDS] = {0, 0, 8, 4, 1, 1, 8}; /* but of observations */
 
 static struct {
     gpur_device *device;
-    int32_t autoreset;
+    int32_t autoreset, has_images;
+    int64_t bytes; /* of an observation */
     gpur_replay *lanes, *rows;
     gpur_writer *writer;
     gpur_learner *of_lanes, *of_rows;
     void *arrays[FIELDS]; /* on the device: of a step */
-    float obs[LANES][FEATURES], next_obs[LANES][FEATURES], final_obs[LANES][FEATURES], reward[LANES];
+    unsigned char obs[LANES * STACK * FRAME], next_obs[LANES * STACK * FRAME], final_obs[LANES * STACK * FRAME];
+    float reward[LANES];
     int64_t action[LANES];
     uint8_t terminated[LANES], truncated[LANES];
     uint64_t random;
 } w;
 
-static void fill(float (*obs)[FEATURES])
+static void make_numbers(unsigned char *obs)
 {
-    for (int i = 0; i < LANES * FEATURES; i++)
-        obs[i / FEATURES][i % FEATURES] = (float)xorshift_below(&w.random, 2001) / 1000.0f - 1.0f;
+    float values[FEATURES];
+    for (int i = 0; i < FEATURES; i++)
+        values[i] = (float)xorshift_below(&w.random, 2001) / 1000.0f - 1.0f;
+    memcpy(obs, values, sizeof values);
+}
+
+/* What came after obs; NULL: a new episode begins, with older images that are like the newest one. */
+static void make_stack(const unsigned char *obs, unsigned char *next)
+{
+    unsigned char *const newest = next + (STACK - 1) * FRAME;
+    for (int i = 0; i < FRAME; i++)
+        newest[i] = (unsigned char)xorshift_below(&w.random, 256);
+    for (int f = 0; f < STACK - 1; f++)
+        memcpy(next + f * FRAME, obs ? obs + (f + 1) * FRAME : newest, FRAME);
+}
+
+/* The observations after a step, in lane `lane`. */
+static void make_next(int lane, int has_ended)
+{
+    unsigned char *const next = w.next_obs + lane * w.bytes, *const final = w.final_obs + lane * w.bytes;
+    if (!w.has_images) {
+        make_numbers(next);
+        make_numbers(final);
+        return;
+    }
+    make_stack(w.obs + lane * w.bytes, final);
+    if (has_ended)
+        make_stack(NULL, next);
+    else
+        memcpy(next, final, STACK * FRAME);
+}
+
+static void begin_episodes(void)
+{
+    for (int lane = 0; lane < LANES && w.has_images; lane++)
+        make_stack(NULL, w.obs + lane * w.bytes);
+    for (int lane = 0; lane < LANES && !w.has_images; lane++)
+        make_numbers(w.obs + lane * w.bytes);
+}
+
+static int64_t bytes_of(int field)
+{
+    return field <= NEXT_OBS ? w.bytes : sizes[field];
 }
 
 static void open_replays(void)
 {
     gpur_replay_config config;
     gpur_writer_config writer;
+    gpur_field fields[FIELDS];
+    memcpy(fields, numbers, sizeof fields);
+    for (int f = OBS; f <= NEXT_OBS && w.has_images; f++)
+        fields[f] = (gpur_field){numbers[f].name, GPUR_UINT8, {STACK, SIDE, SIDE}};
     CHECK_OK(gpur_replay_config_init(&config, sizeof config));
     config.fields = fields, config.gamma = 0.9f, config.max_batch = 64, config.reward_clip = 0.7f;
     gpur_replay_config rows = config;
     config.field_count = PREVIOUS, config.layout = GPUR_LAYOUT_LANES;
     config.lanes = LANES, config.lane_steps = KEPT, config.lane_autoreset = w.autoreset;
+    config.frame_stack = w.has_images ? STACK : 1;
     CHECK_OK(gpur_replay_create(w.device, &config, &w.lanes));
     rows.field_count = FIELDS, rows.capacity = LANES * KEPT, rows.block_rows = LANES;
     CHECK_OK(gpur_replay_create(w.device, &rows, &w.rows));
     CHECK_OK(gpur_writer_config_init(&writer, sizeof writer));
     writer.num_envs = LANES, writer.autoreset = w.autoreset;
     CHECK_OK(gpur_writer_open(w.rows, &writer, &w.writer));
-    fill(w.obs);
+    begin_episodes();
     CHECK_OK(gpur_writer_reset(w.writer, -1, w.obs));
 }
 
@@ -61,20 +112,24 @@ static void open_learners(const gpur_returns_config *returns)
     CHECK_OK(gpur_learner_config_init(&config, sizeof config));
     config.network.trunk[0] = (gpur_layer){.kind = GPUR_DENSE, .units = 16, .activation = GPUR_RELU};
     config.network.trunk_count = 1, config.network.num_actions = ACTIONS, config.network.head = GPUR_HEAD_DUELING;
+    if (w.has_images)
+        config.network.trunk[0] =
+            (gpur_layer){.kind = GPUR_CONV, .units = 4, .kernel = 4, .stride = 2, .activation = GPUR_RELU};
     config.batch_size = BATCH, config.seed = 3, config.returns = *returns;
     CHECK_OK(gpur_learner_create(w.lanes, &config, &w.of_lanes));
     CHECK_OK(gpur_learner_create(w.rows, &config, &w.of_rows));
 }
 
-static void begin(int32_t autoreset, const gpur_returns_config *returns)
+static void begin(int32_t autoreset, int has_images, const gpur_returns_config *returns)
 {
     memset(&w, 0, sizeof w);
     w.device = test_device();
-    w.autoreset = autoreset, w.random = 11;
+    w.autoreset = autoreset, w.random = 11, w.has_images = has_images;
+    w.bytes = has_images ? STACK * FRAME : FEATURES * (int64_t)sizeof(float);
     open_replays();
     open_learners(returns);
     for (int f = 0; f < PREVIOUS; f++)
-        CHECK_OK(gpur_device_alloc(w.device, LANES * sizes[f], &w.arrays[f]));
+        CHECK_OK(gpur_device_alloc(w.device, LANES * bytes_of(f), &w.arrays[f]));
 }
 
 static void end(void)
@@ -93,17 +148,18 @@ static void give_to_lanes(void)
 {
     const void *const from[PREVIOUS] = {w.obs, w.final_obs, w.action, w.reward, w.terminated, w.truncated};
     for (int f = 0; f < PREVIOUS; f++)
-        CHECK_OK(gpur_device_copy(w.device, w.arrays[f], from[f], LANES * sizes[f]));
+        CHECK_OK(gpur_device_copy(w.device, w.arrays[f], from[f], LANES * bytes_of(f)));
     CHECK_OK(gpur_replay_add_lanes(w.lanes, (const void *const *)w.arrays, NULL));
 }
 
 static void give_to_writer(void)
 {
     const int resets = w.autoreset == GPUR_AUTORESET_DISABLED;
-    float last[LANES][FEATURES];
-    for (int lane = 0; lane < LANES; lane++)
-        memcpy(last[lane], resets && (w.terminated[lane] || w.truncated[lane]) ? w.final_obs[lane] : w.next_obs[lane],
-               sizeof last[lane]);
+    unsigned char last[sizeof w.next_obs];
+    memcpy(last, w.next_obs, sizeof last);
+    for (int lane = 0; lane < LANES && resets; lane++)
+        if (w.terminated[lane] || w.truncated[lane])
+            memcpy(last + lane * w.bytes, w.final_obs + lane * w.bytes, (size_t)w.bytes);
     const gpur_step_input input = {.size = sizeof input,
                                    .action = w.action,
                                    .reward = w.reward,
@@ -114,7 +170,7 @@ static void give_to_writer(void)
     CHECK_OK(gpur_writer_step_ex(w.writer, &input));
     for (int lane = 0; lane < LANES && resets; lane++)
         if (w.terminated[lane] || w.truncated[lane])
-            CHECK_OK(gpur_writer_reset(w.writer, lane, w.next_obs[lane]));
+            CHECK_OK(gpur_writer_reset(w.writer, lane, w.next_obs + lane * w.bytes));
     CHECK_OK(gpur_writer_flush(w.writer));
 }
 
@@ -123,13 +179,12 @@ static void give_to_writer(void)
 static void take(int64_t steps)
 {
     for (int64_t t = 1; t <= steps; t++) {
-        fill(w.next_obs);
-        fill(w.final_obs);
         for (int lane = 0; lane < LANES; lane++) {
-            const int64_t kind = xorshift_below(&w.random, t == steps ? 3 : 90);
+            const int64_t kind = xorshift_below(&w.random, t == steps ? 3 : 240);
             w.action[lane] = xorshift_below(&w.random, ACTIONS);
             w.reward[lane] = (float)xorshift_below(&w.random, 2001) / 1000.0f - 1.0f;
             w.terminated[lane] = kind == 0 || kind == 2, w.truncated[lane] = kind == 1 || kind == 2;
+            make_next(lane, kind <= 2);
         }
         give_to_lanes();
         give_to_writer();
@@ -184,10 +239,10 @@ static void train(int refreshes)
 
 /* In a ring that is not full yet, then in one that is, and then with entries whose rows have been overwritten, which
  * train nothing: what is physical is not lost. */
-static void run(int32_t autoreset, const gpur_returns_config *returns)
+static void run(int32_t autoreset, int has_images, const gpur_returns_config *returns)
 {
     gpur_learner_stats of_lanes = {.size = sizeof of_lanes}, of_rows = {.size = sizeof of_rows};
-    begin(autoreset, returns);
+    begin(autoreset, has_images, returns);
     take(60);
     train(1);
     take(100);
@@ -215,7 +270,9 @@ TEST(a_cache_of_lanes_trains_what_one_of_the_same_rows_trains)
         r->draw = e >= 2 ? GPUR_CACHE_REPLACEMENT : GPUR_CACHE_PERMUTATION;
         r->prioritization.first = r->prioritization.last = e >= 4 ? 0.5f : 0.0f;
         r->truncation_terminates = e == 5;
-        run(e % 3 ? GPUR_AUTORESET_SAME_STEP : GPUR_AUTORESET_DISABLED, r);
+        run(e % 3 ? GPUR_AUTORESET_SAME_STEP : GPUR_AUTORESET_DISABLED, 0, r);
+        if (e <= 2) /* with raw observations, copied and not */
+            run(GPUR_AUTORESET_SAME_STEP, 1, r);
     }
 }
 
@@ -235,7 +292,7 @@ TEST(blocks_as_long_as_a_lane_are_refused)
     gpur_learner *learner = NULL;
     gpur_learner_config config = refused_config();
     memset(&w, 0, sizeof w);
-    begin(GPUR_AUTORESET_SAME_STEP, &config.returns);
+    begin(GPUR_AUTORESET_SAME_STEP, 0, &config.returns);
     CHECK_FAILS(gpur_learner_refresh(w.of_lanes), GPUR_TOO_FEW, "no transition can be drawn yet, after 0 steps");
     CHECK_FAILS(gpur_learner_train(w.of_lanes, 1), GPUR_TOO_FEW, "the cache of returns is empty");
     config.returns.cache_size = config.returns.block_length = KEPT;
