@@ -248,6 +248,7 @@ def test_steps_that_do_not_fit_are_refused_while_jax_traces(values, error, words
     (lambda b, t: gpureplay.jax.Lanes(filled(prioritized=True)[0]).update_priorities(
         t, jnp.zeros((3, 2), np.int32), jnp.zeros(4)), ValueError, r"priorities has shape \(4,\); it must be \(3,\)"),
     (lambda b, t: gpureplay.jax.Lanes(b), TypeError, "buffer is a Lanes; it must be a gpureplay.LaneBuffer"),
+    (lambda b, t: gpureplay.jax.Lanes(make(fields={"token": "int32"})), ValueError, "a field called 'token', as the"),
 ])
 def test_draws_that_do_not_fit_are_refused_while_jax_traces(call, error, words):
     buffer, lanes = filled()

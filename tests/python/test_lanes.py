@@ -254,7 +254,13 @@ def test_what_the_messages_advise_works():
     ({"autoreset": "later"}, ValueError, "autoreset is 'later'; it must be one of 'disabled', 'next_step'"),
     ({"alpha": 0.5}, ValueError, "alpha is 0.5 and the buffer is not prioritized"),
     ({"fields": {"obs": ((3,), "float32"), "reward": "int32"}}, ValueError, '"reward" is int32 of 4 bytes'),
-    ({"fields": {"obs": ((3,), "float32"), "discount": "float32"}}, ValueError, 'has a field "discount"'),
+    ({"fields": {"obs": ((3,), "float32"), "discount": "float32"}}, ValueError, "is called 'discount', as an array"),
+    ({"fields": {"obs": ((3,), "float32"), "steps": "float32"}}, ValueError, "is called 'steps', as an array"),
+    ({"fields": {"obs": ((3,), "float32"), "id": "int64"}}, ValueError, "is called 'id', as an array that"),
+    ({"fields": {"mask": "bool"}}, ValueError, "a field is called 'mask', .* beside the fields; choose another name"),
+    ({"fields": {"x": "int32", "next_x": "int32", "final_x": "int32"}}, ValueError,
+     "a field is called 'final_x', as what `add` takes in place of next_x; choose another name"),
+    ({"fields": {"final_x": "int32", "x": "int32", "next_x": "int32"}}, ValueError, "a field is called 'final_x', as"),
 ])
 def test_settings_that_do_not_fit_are_refused(settings, error, words):
     with pytest.raises(error, match=words):
@@ -518,6 +524,8 @@ def test_a_dqn_trains_on_lanes():
         agent.train_ids(np.zeros(64, np.int64))
     with pytest.raises(gpureplay.InvalidArgument, match="that of a LaneBuffer"):
         gpureplay.Run(agent, "CartPole-v1")
+    with pytest.raises(gpureplay.InvalidArgument, match="the buffer is a LaneBuffer.*; actors, .*need a Replay"):
+        gpureplay.Apex(agent, "CartPole-v1")
     buffer.close()
     with pytest.raises(gpureplay.Closed, match="was closed with its buffer"):
         agent.train()

@@ -708,7 +708,10 @@ def _settings_of_replay(config: _c_api.ReplayConfig) -> Settings:
 
 
 def settings_of_buffer(spec: Spec) -> Settings:
-    """The settings that a buffer's spec has."""
+    """The settings that a buffer's spec has, of which actors make blocks. InvalidArgument: it has lanes."""
+    if spec.config.layout == _c_api.LAYOUT_LANES:
+        raise InvalidArgument("the buffer is a LaneBuffer, whose steps come from device memory; actors, and runs with "
+                              "them, need a ReplayBuffer")
     fields = {field.name: (field.shape, field.dtype.name) for field in spec.given}
     found = _settings_of_replay(spec.config)
     return {"capacity": found.pop("capacity"), "fields": fields, **found,

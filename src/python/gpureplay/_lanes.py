@@ -156,6 +156,7 @@ class LaneBuffer(Handle):
         self._resets_later = config.lane_autoreset == _c_api.AUTORESET_NEXT_STEP
         self._given = [field._replace(name=self._given_name(field.name)) for field in self.fields]
         self._order = {field.name: at for at, field in enumerate(self._given)}
+        self._refuse_names()
         self._finals = [given.name for given, field in zip(self._given, self.fields) if given.name != field.name]
         self._may_miss = {"truncated", *self._finals}
         self._outputs = {field.name: field for field in (*self.fields, *_OF_DRAW)}
@@ -188,6 +189,17 @@ class LaneBuffer(Handle):
         """What `add` calls a field: final_x in place of next_x."""
         is_next = name.startswith(_NEXT) and any(field.name == name[len(_NEXT):] for field in self.fields)
         return _FINAL + name[len(_NEXT):] if is_next else name
+
+    def _refuse_names(self) -> None:
+        """Batches and `add` have names of their own."""
+        for field in _OF_DRAW + _OF_SEQUENCES:
+            if field.name in self._order:
+                raise ValueError(f"a field is called {field.name!r}, as an array that batches have beside the fields; "
+                                 "choose another name")
+        for field, given in zip(self.fields, self._given):
+            if self.fields[self._order[given.name]] is not field:
+                raise ValueError(f"a field is called {given.name!r}, as what `add` takes in place of {field.name}; "
+                                 "choose another name")
 
     def add(self, *, stream: Any = None, **values: Any) -> None:
         """Adds a step of all lanes: each field by name, (num_lanes, ...). A Dict or Tuple space's parts are given as a

@@ -193,6 +193,9 @@ class Lanes:
     def __init__(self, buffer: LaneBuffer):
         if not isinstance(buffer, LaneBuffer):
             raise TypeError(f"buffer is a {type(buffer).__name__}; it must be a gpureplay.LaneBuffer")
+        if "token" in buffer._order:
+            raise ValueError("the buffer has a field called 'token', as the first argument of `add`; make it with "
+                             "another name")
         _number_of(buffer)
         self.buffer = buffer
 
