@@ -137,6 +137,8 @@ GPUR_FN gpur_gather_prepared gpur_gather_prepare(gpur_thread at, const gpur_gath
     } else if (gpur_is_parallel()) {
         prepared.height = gpur_rows_per_tile(at, a->batch, a->tile_rows);
         prepared.parts = gpur_parts_per_row(at, a);
+    } else {
+        memset(&prepared, 0, sizeof prepared); /* the serial body reads none of it */
     }
     return prepared;
 }
