@@ -228,8 +228,9 @@ sanitize() {
 }
 
 kernel_tests=(launch_shape cross_losses stream cuda_graph loss optimizer cuda_streams device gemm grid_sync gather
-    gather_frames sum_tree priorities eviction conv layer_backward network network_bf16 bf16 explore act policy learner
-    learner_bf16 actor_critic actor_critic_loss dpg action_vectors sequences returns_cache copies)
+    gather_frames sum_tree priorities priority_gather eviction conv layer_backward network network_bf16 bf16
+    explore act policy learner learner_bf16 actor_critic actor_critic_loss dpg action_vectors sequences
+    returns_cache copies)
 part_memcheck() { sanitize memcheck "${kernel_tests[@]}"; }
 part_racecheck() { sanitize racecheck "${kernel_tests[@]}"; }
 part_synccheck() { sanitize synccheck "${kernel_tests[@]}"; }

@@ -27,6 +27,7 @@
 #include "kernels/learn/softmax_choice.h"
 #include "kernels/priority/priority_sample.h"
 #include "kernels/priority/priority_evict.h"
+#include "kernels/replay/priority_gather.h"
 #include "kernels/priority/priority_insert_evict.h"
 #include "kernels/priority/priority_rebuild.h"
 #include "kernels/priority/priority_settle.h"

@@ -9,6 +9,7 @@
 #define GPUR_PRIORITY_KERNEL_LIST(X)                                                                                   \
     X(priority_sample)                                                                                                 \
     X(priority_weights)                                                                                                \
+    X(priority_gather)                                                                                                 \
     X(priority_update)                                                                                                 \
     X(priority_insert_evict)                                                                                           \
     X(priority_evict)                                                                                                  \
@@ -111,6 +112,23 @@ typedef struct gpur_priority_weights_args {
     int64_t beta_begin, beta_steps;
     int32_t norm;
 } gpur_priority_weights_args;
+
+/* When a draw and gather by priority in one kernel computes the weights. */
+enum {
+    GPUR_WEIGH_EACH = 0, /* of each row as it is drawn: the norm is not that of the batch */
+    GPUR_WEIGH_LAST = 1, /* of all rows, by the last block to end */
+    GPUR_WEIGH_NOT = 2,  /* not at all: priority_weights follows */
+};
+
+/* Draws B rows by priority, copies them and computes their weights: what the kernels of its three members do one after
+ * the other, and the same bits. */
+typedef struct gpur_priority_gather_args {
+    gpur_gather_args gather; /* by the ids of `sample`; of at most GPUR_WARP_UNITS units */
+    gpur_priority_sample_args sample;
+    gpur_priority_weights_args weights;
+    uint32_t *arrived; /* (1) of GPUR_WEIGH_LAST: blocks that have ended; 0 between launches */
+    int32_t weigh;     /* GPUR_WEIGH_* */
+} gpur_priority_gather_args;
 
 /* Phases of an update, in order: each must be over before the next begins. */
 enum {

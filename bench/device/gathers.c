@@ -4,7 +4,7 @@
 #include "bench/device/parts.h"
 
 #include "kernels/lib/random.h"
-#include "replay/sampler/gather.h"
+#include "replay/sampler/sampler.h"
 #include "replay/view.h"
 
 #include <stdlib.h>
@@ -28,20 +28,16 @@ typedef struct gather_context {
     step_counter counter;
     gpur_gather_args args[GATHERS];
     gpur_grid grid;
-    int by_priority; /* then also, before and after a gather: */
+    int by_priority; /* then also, of all gathers: */
     gpur_priority_sample_args draw;
-    gpur_grid draw_grid;
     gpur_priority_weights_args weigh;
 } gather_context;
 
 static gpur_status gather_by_priority(const gather_context *c, gpur_stream *stream, int i)
 {
-    const gpur_grid rows = gpur_grid_elements(gpur_replay_device(c->replay), c->weigh.batch);
-    gpur_priority_sample_args draw = c->draw;
-    draw.seed = c->args[i].seed;
-    GPUR_TRY(gpur_launch_priority_sample(stream, c->draw_grid, &draw));
-    GPUR_TRY(gpur_launch_gather(stream, c->grid, &c->args[i]));
-    return gpur_launch_priority_weights(stream, rows, &c->weigh);
+    gpur_priority_gather_args args = {.gather = c->args[i], .sample = c->draw, .weights = c->weigh};
+    args.sample.seed = c->args[i].seed;
+    return gpur_sampler_launch_by_priority(c->replay, stream, &args);
 }
 
 static gpur_status record_gathers(void *context, gpur_stream *stream)
@@ -89,7 +85,6 @@ static void prepare_draws(gather_context *c, int64_t rows)
     c->draw = gpur_priorities_sample_args(priorities, 1, rows, c->to->id, c->to->leaf);
     c->draw.purpose = GPUR_RANDOM_PRIORITY;
     c->draw.step = step_counter_value(&c->counter);
-    c->draw_grid = gpur_priorities_sample_grid(priorities, rows);
     c->weigh = gpur_priorities_weight_args(priorities, rows, c->to->id, c->to->leaf, c->to->weight);
     c->weigh.beta_first = c->weigh.beta_last = 0.4f;
 }

@@ -35,13 +35,6 @@ GPUR_FN int gpur_is_last_block(gpur_thread at)
     return at.block == at.blocks - 1;
 }
 
-/* Returns `at` as if this block were the only one, for a body that is written for a launch of one block. */
-GPUR_FN gpur_thread gpur_as_single_block(gpur_thread at)
-{
-    at.block = 0, at.blocks = 1;
-    return at;
-}
-
 /* Number of tasks of a stage. */
 GPUR_FN int32_t gpur_stage_tasks(const gpur_fused_train_steps_args *a, int stage)
 {

@@ -159,3 +159,14 @@ GPUR_FN uint64_t gpur_block_prefix_u64(gpur_thread at, uint64_t x, uint64_t *tot
     gpur_barrier(at);
     return x;
 }
+
+/* Whether this block is the last one of the grid that comes here. Its threads then see what the threads of all blocks
+ * wrote before. Every thread of the grid must call it, once in a launch; `arrived` is 0 between launches. */
+GPUR_FN int gpur_is_last_to_arrive(gpur_thread at, uint32_t *arrived)
+{
+    uint32_t before = UINT32_MAX;
+    gpur_barrier(at);
+    if (at.thread == 0)
+        before = gpur_arrive_u32(arrived, (uint32_t)at.blocks);
+    return (int64_t)gpur_block_min_u32(at, before) == at.blocks - 1;
+}

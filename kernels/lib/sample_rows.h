@@ -30,16 +30,21 @@ GPUR_FN int64_t gpur_sample_slot(const gpur_sample_state *state, const gpur_gath
     return slot < a->capacity ? slot : slot - a->capacity;
 }
 
+/* The slot of the row with this id; -1: it is not there. */
+GPUR_FN int64_t gpur_sample_slot_of_id(const gpur_sample_state *state, const gpur_gather_args *a, int64_t id)
+{
+    const int64_t first_id = state->window.first_id;
+    if (a->turn)
+        return gpur_turn_slot(a->turn, a->capacity, id);
+    return id >= first_id && id - first_id < state->window.count ? gpur_sample_slot(state, a, id - first_id) : -1;
+}
+
 /* The slot of row b of the batch; -1: the row is missing. */
 GPUR_FN int64_t gpur_sample_row(const gpur_sample_state *state, const gpur_gather_args *a, int64_t b)
 {
-    const int64_t first_id = state->window.first_id, count = state->window.count;
-    if (a->source == GPUR_GATHER_IDS) {
-        const int64_t id = a->ids[b];
-        if (a->turn)
-            return gpur_turn_slot(a->turn, a->capacity, id);
-        return id >= first_id && id - first_id < count ? gpur_sample_slot(state, a, id - first_id) : -1;
-    }
+    const int64_t count = state->window.count;
+    if (a->source == GPUR_GATHER_IDS)
+        return gpur_sample_slot_of_id(state, a, a->ids[b]);
     if (b >= count && (count == 0 || a->source == GPUR_GATHER_DISTINCT))
         return -1;
     if (a->source == GPUR_GATHER_DISTINCT)

@@ -21,12 +21,12 @@ typedef struct gpur_priority_sample_state {
     gpur_strata strata;
 } gpur_priority_sample_state;
 
-GPUR_FN gpur_priority_sample_state gpur_priority_sample_begin(const gpur_priority_sample_args *a)
+GPUR_FN gpur_priority_sample_state gpur_priority_sample_begin(const gpur_priority_sample_args *a, gpur_divisor batch)
 {
     gpur_priority_sample_state state;
     state.window = *a->window;
     state.step = a->step ? *a->step : a->step_value;
-    state.strata = gpur_strata_of(gpur_tree_total(&a->tree), a->batch);
+    state.strata = gpur_strata_of(gpur_tree_total(&a->tree), batch);
     return state;
 }
 
@@ -37,15 +37,27 @@ GPUR_FN uint64_t gpur_priority_sample_bits(const gpur_priority_sample_state *sta
     return (uint64_t)bits.v[1] << 32 | bits.v[0];
 }
 
-/* Samples uniformly, since no row has a priority, or none is in the window: ids are then -1. */
+/* Whether rows are drawn uniformly, since none has a priority, or none is in the window: ids are then -1. */
+GPUR_FN int gpur_priority_sample_is_uniform(const gpur_priority_sample_state *state)
+{
+    return state->strata.total == 0 || state->window.count == 0;
+}
+
+/* The id of row b of a uniform draw. Of lanes, lanes_gather draws another one. */
+GPUR_FN int64_t gpur_priority_sample_uniform_id(const gpur_priority_sample_state *state,
+                                                const gpur_priority_sample_args *a, int64_t b)
+{
+    const uint64_t count = (uint64_t)state->window.count;
+    const int64_t offset = (int64_t)gpur_mulhi_u64(gpur_priority_sample_bits(state, a, b), count);
+    return count > 0 ? state->window.first_id + offset : -1;
+}
+
 GPUR_FN void gpur_priority_sample_uniform(gpur_thread at, const gpur_priority_sample_state *state,
                                           const gpur_priority_sample_args *a)
 {
     const gpur_span span = gpur_grid_span(at, a->batch);
-    const uint64_t count = (uint64_t)state->window.count;
     for (int64_t b = span.first; b < span.last; b += span.step) {
-        const int64_t offset = (int64_t)gpur_mulhi_u64(gpur_priority_sample_bits(state, a, b), count);
-        a->id[b] = count > 0 ? state->window.first_id + offset : -1; /* of lanes, lanes_gather draws another one */
+        a->id[b] = gpur_priority_sample_uniform_id(state, a, b);
         a->leaf[b] = 0;
     }
 }
@@ -61,10 +73,10 @@ GPUR_FN uint64_t gpur_sample_mass(const gpur_priority_sample_state *state, const
 }
 
 GPUR_FN void gpur_priority_sample_write(const gpur_priority_sample_state *state, const gpur_priority_sample_args *a,
-                                        int64_t b, int64_t slot)
+                                        int64_t b, int64_t slot, uint32_t leaf)
 {
     a->id[b] = gpur_tree_id(&a->tree, &state->window, slot);
-    a->leaf[b] = a->tree.leaf[slot];
+    a->leaf[b] = leaf;
 }
 
 /* The parallel body: a warp for each row. */
@@ -72,11 +84,12 @@ GPUR_FN void gpur_priority_sample_parallel(gpur_thread at, const gpur_priority_s
                                            const gpur_priority_sample_args *a)
 {
     const gpur_span rows = gpur_warp_rows(at, a->batch);
+    const gpur_lane_children root = gpur_warp_root(at, &a->tree);
     for (int64_t b = rows.first; b < rows.last; b += rows.step) {
         const uint64_t u = gpur_sample_mass(state, a, b);
-        const int64_t slot = gpur_warp_find(at, &a->tree, u);
+        const gpur_found_leaf found = gpur_warp_find(at, &a->tree, &root, u);
         if (gpur_lane(at) == 0)
-            gpur_priority_sample_write(state, a, b, slot);
+            gpur_priority_sample_write(state, a, b, found.slot, found.leaf);
     }
 }
 
@@ -162,7 +175,7 @@ GPUR_FN void gpur_descent_tile_end(const gpur_priority_sample_state *state, cons
                                    const gpur_descent_tile *tile)
 {
     for (int32_t i = 0; i < tile->rows; i++)
-        gpur_priority_sample_write(state, a, tile->first + i, tile->node[i]);
+        gpur_priority_sample_write(state, a, tile->first + i, tile->node[i], a->tree.leaf[tile->node[i]]);
 }
 
 /* The serial body: this block's share of the rows. */
@@ -189,8 +202,8 @@ GPUR_FN void gpur_priority_sample_serial(gpur_thread at, const gpur_priority_sam
 
 GPUR_KERNEL(priority_sample)
 {
-    const gpur_priority_sample_state state = gpur_priority_sample_begin(a);
-    if (state.strata.total == 0 || state.window.count == 0)
+    const gpur_priority_sample_state state = gpur_priority_sample_begin(a, gpur_divisor_of(a->batch));
+    if (gpur_priority_sample_is_uniform(&state))
         gpur_priority_sample_uniform(at, &state, a);
     else if (gpur_is_parallel())
         gpur_priority_sample_parallel(at, &state, a);

@@ -311,13 +311,6 @@ GPUR_FN void gpur_priority_update_all(gpur_thread at, const gpur_priority_update
     }
 }
 
-/* Returns `at` as if this block were the only one. */
-GPUR_FN gpur_thread gpur_single_block(gpur_thread at)
-{
-    at.blocks = 1;
-    return at;
-}
-
 GPUR_KERNEL(priority_update)
 {
     if (a->skip_if_empty && a->window->count == 0)
@@ -331,7 +324,7 @@ GPUR_KERNEL(priority_update)
     else if (a->phase >= GPUR_PHASE_MIN)
         gpur_priority_update_min(at, a, a->phase - GPUR_PHASE_MIN);
     else if (at.block == 0 && a->phase == GPUR_PHASE_SETTLE)
-        gpur_tree_settle(gpur_single_block(at), &a->tree, &a->evict);
+        gpur_tree_settle(gpur_as_single_block(at), &a->tree, &a->evict);
     else if (at.block == 0)
-        gpur_priority_update_all(gpur_single_block(at), a);
+        gpur_priority_update_all(gpur_as_single_block(at), a);
 }

@@ -30,16 +30,23 @@ GPUR_FN double gpur_weight_numerator(gpur_thread at, const gpur_priority_weights
     return *a->rows > 0 ? (double)gpur_tree_total(&a->tree) / (double)*a->rows : 0.0;
 }
 
+GPUR_FN float gpur_weight_beta(const gpur_priority_weights_args *a)
+{
+    const int64_t step = (int64_t)(a->step ? *a->step : a->step_value);
+    return gpur_schedule_value(a->beta_first, a->beta_last, a->beta_begin, a->beta_steps, step);
+}
+
+GPUR_FN float gpur_weight_of(int64_t id, uint32_t leaf, double numerator, float beta)
+{
+    const float weight = leaf == 0 ? 1.0f : (float)gpur_power(numerator / (double)(leaf == 0 ? 1 : leaf), (double)beta);
+    return id < 0 ? 0.0f : weight;
+}
+
 GPUR_KERNEL(priority_weights)
 {
     const gpur_span span = gpur_grid_span(at, a->batch);
-    const int64_t step = (int64_t)(a->step ? *a->step : a->step_value);
-    const float beta = gpur_schedule_value(a->beta_first, a->beta_last, a->beta_begin, a->beta_steps, step);
+    const float beta = gpur_weight_beta(a);
     const double numerator = gpur_weight_numerator(at, a);
-    for (int64_t b = span.first; b < span.last; b += span.step) {
-        const uint32_t leaf = a->leaf[b];
-        const float weight =
-            leaf == 0 ? 1.0f : (float)gpur_power(numerator / (double)(leaf == 0 ? 1 : leaf), (double)beta);
-        a->weight[b] = a->id[b] < 0 ? 0.0f : weight;
-    }
+    for (int64_t b = span.first; b < span.last; b += span.step)
+        a->weight[b] = gpur_weight_of(a->id[b], a->leaf[b], numerator, beta);
 }

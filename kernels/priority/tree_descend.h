@@ -5,9 +5,38 @@
 
 #include "kernels/priority/tree.h"
 
-/* One level, by a warp. `own` are this lane's children. */
-GPUR_FN int64_t gpur_warp_descend(gpur_thread at, const uint64_t *own, uint64_t *u)
+/* The children of one node that a lane reads: sums, or leaves. */
+typedef struct gpur_lane_children {
+    uint64_t own[GPUR_LANE_CHILDREN];
+} gpur_lane_children;
+
+/* Loads this lane's children of a node of this level. A node begins at a multiple of 256 bytes, so that a lane loads
+ * its children as wide as it can. */
+GPUR_FN gpur_lane_children gpur_warp_children(gpur_thread at, const gpur_tree *tree, int32_t level, int64_t node)
 {
+    const int64_t first = node * GPUR_TREE_FAN + gpur_lane(at) * GPUR_LANE_CHILDREN;
+    gpur_lane_children children;
+    uint32_t leaves[GPUR_LANE_CHILDREN];
+    if (level > 0) {
+        memcpy(children.own, __builtin_assume_aligned(tree->sum[level - 1] + first, 16), sizeof children.own);
+        return children;
+    }
+    memcpy(leaves, __builtin_assume_aligned(tree->leaf + first, 16), sizeof leaves);
+    for (int i = 0; i < GPUR_LANE_CHILDREN; i++)
+        children.own[i] = leaves[i];
+    return children;
+}
+
+/* Those of the root, where every descent begins. */
+GPUR_FN gpur_lane_children gpur_warp_root(gpur_thread at, const gpur_tree *tree)
+{
+    return gpur_warp_children(at, tree, tree->levels - 1, 0);
+}
+
+/* One level, by a warp. */
+GPUR_FN int64_t gpur_warp_descend(gpur_thread at, const gpur_lane_children *children, uint64_t *u)
+{
+    const uint64_t *const own = children->own;
     uint64_t sum = 0;
     for (int i = 0; i < GPUR_LANE_CHILDREN; i++)
         sum += own[i];
@@ -24,33 +53,31 @@ GPUR_FN int64_t gpur_warp_descend(gpur_thread at, const uint64_t *own, uint64_t 
     return lane * GPUR_LANE_CHILDREN + (int64_t)gpur_warp_get_u32(at, child, lane);
 }
 
-/* A node begins at a multiple of 256 bytes, so that a lane loads its children as wide as it can. */
-GPUR_FN int64_t gpur_warp_descend_node(gpur_thread at, const uint64_t *node, uint64_t *u)
-{
-    const unsigned char *const from = (const unsigned char *)(node + gpur_lane(at) * GPUR_LANE_CHILDREN);
-    uint64_t own[GPUR_LANE_CHILDREN];
-    memcpy(own, __builtin_assume_aligned(from, 16), sizeof own);
-    return gpur_warp_descend(at, own, u);
-}
+/* A leaf that a descent has found, and its slot. */
+typedef struct gpur_found_leaf {
+    int64_t slot;
+    uint32_t leaf;
+} gpur_found_leaf;
 
-GPUR_FN int64_t gpur_warp_descend_leaf(gpur_thread at, const uint32_t *leaf, uint64_t *u)
+/* The leaf that holds mass u, which is below the total. The whole descent, by a warp. The leaf is one that a lane has
+ * loaded for the last level. */
+GPUR_FN gpur_found_leaf gpur_warp_find(gpur_thread at, const gpur_tree *tree, const gpur_lane_children *root,
+                                       uint64_t u)
 {
-    const unsigned char *const from = (const unsigned char *)(leaf + gpur_lane(at) * GPUR_LANE_CHILDREN);
-    uint32_t leaves[GPUR_LANE_CHILDREN];
-    uint64_t own[GPUR_LANE_CHILDREN];
-    memcpy(leaves, __builtin_assume_aligned(from, 16), sizeof leaves);
+    gpur_lane_children children = *root;
+    int64_t child = gpur_warp_descend(at, &children, &u);
+    gpur_found_leaf found;
+    found.slot = child;
+    for (int32_t level = tree->levels - 2; level >= 0; level--) {
+        children = gpur_warp_children(at, tree, level, found.slot);
+        child = gpur_warp_descend(at, &children, &u);
+        found.slot = found.slot * GPUR_TREE_FAN + child;
+    }
+    found.leaf = 0;
     for (int i = 0; i < GPUR_LANE_CHILDREN; i++)
-        own[i] = leaves[i];
-    return gpur_warp_descend(at, own, u);
-}
-
-/* The slot that holds mass u, which is below the total. The whole descent, by a warp. */
-GPUR_FN int64_t gpur_warp_find(gpur_thread at, const gpur_tree *tree, uint64_t u)
-{
-    int64_t node = 0;
-    for (int l = tree->levels - 2; l >= 0; l--)
-        node = node * GPUR_TREE_FAN + gpur_warp_descend_node(at, tree->sum[l] + node * GPUR_TREE_FAN, &u);
-    return node * GPUR_TREE_FAN + gpur_warp_descend_leaf(at, tree->leaf + node * GPUR_TREE_FAN, &u);
+        found.leaf = child % GPUR_LANE_CHILDREN == i ? (uint32_t)children.own[i] : found.leaf;
+    found.leaf = gpur_warp_get_u32(at, found.leaf, (int)(child / GPUR_LANE_CHILDREN));
+    return found;
 }
 
 /* The same by one thread, which needs no segment sums: for the few descents of a kernel whose threads have other work,

@@ -154,7 +154,7 @@ GPUR_FN void gpur_gather_by_blocks(gpur_thread at, const gpur_gather_args *a)
         gpur_gather_serial(at, &state, a);
 }
 
-GPUR_KERNEL_PREPARED(gather)
+GPUR_KERNEL_PREPARED(gather, 1024)
 {
     gpur_sample_state state;
     gpur_sample_begin(&state, a);

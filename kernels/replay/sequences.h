@@ -38,7 +38,7 @@ GPUR_FN int64_t gpur_sequence_draw(const gpur_sequences_state *state, const gpur
         return a->last_ids[s * a->last_pitch];
     if (state->total == 0)
         return state->window.first_id + (int64_t)gpur_mulhi_u64(wide, (uint64_t)state->window.count);
-    const gpur_strata strata = gpur_strata_of(state->total, a->count);
+    const gpur_strata strata = gpur_strata_of(state->total, gpur_divisor_of(a->count));
     const uint64_t mass = a->last == GPUR_LAST_STRATIFIED && draw == 0 ? gpur_stratum_mass(&strata, s, wide)
                                                                        : gpur_mulhi_u64(wide, state->total);
     return gpur_tree_id(&a->tree, &state->window, gpur_thread_find(&a->tree, mass));

@@ -54,7 +54,7 @@ GPUR_FN void gpur_wait_for_primary(void)
     static __device__ __forceinline__ void gpur_##name(gpur_thread at, const gpur_##name##_args *a)
 #define GPUR_KERNEL_OF(name, max_threads)                                                                              \
     GPUR_CUDA_ENTRY_(name, max_threads, gpur_allow_dependents(), gpur_wait_for_primary())
-#define GPUR_KERNEL_THAT_WAITS(name) GPUR_CUDA_ENTRY_(name, 1024, gpur_allow_dependents(), (void)0)
+#define GPUR_KERNEL_THAT_WAITS(name, max_threads) GPUR_CUDA_ENTRY_(name, max_threads, gpur_allow_dependents(), (void)0)
 #define GPUR_KERNEL(name) GPUR_KERNEL_OF(name, 1024)
 #define GPUR_KERNEL_COOPERATIVE(name, max_threads)                                                                     \
     enum { gpur_##name##_is_cooperative = 1 };                                                                         \
@@ -114,6 +114,13 @@ GPUR_FN uint32_t gpur_atomic_max_u32(uint32_t *to, uint32_t x)
 GPUR_FN uint32_t gpur_atomic_min_u32(uint32_t *to, uint32_t x)
 {
     return atomicMin(to, x);
+}
+GPUR_FN uint32_t gpur_arrive_u32(uint32_t *count, uint32_t calls)
+{
+    __threadfence();
+    const uint32_t before = atomicInc(count, calls - 1);
+    __threadfence();
+    return before;
 }
 #define gpur_prefetch(address) ((void)(address))
 #define gpur_prefetch_l2(address) ((void)(address))

@@ -57,7 +57,7 @@ static inline void *gpur_team_alloc_shared(gpur_thread *at, int64_t bytes)
     }                                                                                                                  \
     static inline void gpur_##name(gpur_thread at, const gpur_##name##_args *a)
 #define GPUR_KERNEL_OF(name, max_threads) GPUR_KERNEL(name)
-#define GPUR_KERNEL_THAT_WAITS(name) GPUR_KERNEL(name)
+#define GPUR_KERNEL_THAT_WAITS(name, max_threads) GPUR_KERNEL(name)
 #define GPUR_KERNEL_COOPERATIVE(name, max_threads)                                                                     \
     enum { gpur_##name##_is_cooperative = 1 };                                                                         \
     GPUR_KERNEL(name)

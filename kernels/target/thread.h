@@ -12,7 +12,8 @@
  *   GPUR_KERNEL(name)             opens a kernel: `at` is the thread's coordinates, `a` points to its gpur_NAME_args
  *   GPUR_KERNEL_OF(name, most)    the same with blocks of at most `most` threads, a multiple of 32, so that a thread
  *                                 may have more registers; launches of larger blocks are refused
- *   GPUR_KERNEL_THAT_WAITS(name)  opens one that calls gpur_wait_for_primary itself, for GPUR_KERNEL_PREPARED below
+ *   GPUR_KERNEL_THAT_WAITS(name, most)
+ *                                 the same for one that calls gpur_wait_for_primary itself: GPUR_KERNEL_PREPARED below
  *   GPUR_KERNEL_COOPERATIVE(name, most)
  *                                 the same for a kernel that calls gpur_grid_sync
  *   GPUR_SHARED(type, name, n)    an array of n numbers shared by the block; keep it small: a CPU has it on the stack
@@ -31,6 +32,9 @@
  *   gpur_prefetch_l2(p)           the same for the second-level cache, if the data is too much for the first one
  *   gpur_atomic_add_u64(p, x), gpur_atomic_exchange_u32, gpur_atomic_max_u32, gpur_atomic_min_u32
  *                                 the last three return the previous value
+ *   gpur_arrive_u32(p, n)         counts calls, which are n in all, and returns the number of those before; after the
+ *                                 last one the count is 0 again. What a thread wrote before its call, one that gets a
+ *                                 larger number sees
  */
 #pragma once
 
@@ -52,14 +56,15 @@ typedef struct gpur_u32x4 {
 #endif
 
 /*
- * Opens a kernel with a part that depends on its arguments alone: gpur_NAME_prepare(at, a), which is defined before it
- * and returns a gpur_NAME_prepared, to which `prepared` points in the kernel. That part must not read what the
- * arguments point to. A GPU runs it while the kernel before this one still runs.
+ * Opens a kernel for blocks of at most `most` threads, with a part that depends on its arguments alone:
+ * gpur_NAME_prepare(at, a), which is defined before it and returns a gpur_NAME_prepared, to which `prepared` points in
+ * the kernel. That part must not read what the arguments point to. A GPU runs it while the kernel before this one still
+ * runs.
  */
-#define GPUR_KERNEL_PREPARED(name)                                                                                     \
+#define GPUR_KERNEL_PREPARED(name, most)                                                                               \
     GPUR_FN void gpur_##name##_run(gpur_thread at, const gpur_##name##_args *a,                                        \
                                    const gpur_##name##_prepared *prepared);                                            \
-    GPUR_KERNEL_THAT_WAITS(name)                                                                                       \
+    GPUR_KERNEL_THAT_WAITS(name, most)                                                                                 \
     {                                                                                                                  \
         const gpur_##name##_prepared prepared = gpur_##name##_prepare(at, a);                                          \
         gpur_wait_for_primary();                                                                                       \
@@ -126,4 +131,11 @@ GPUR_FN gpur_span gpur_block_span(gpur_thread at, int64_t n)
     s.last = n;
     s.step = at.threads;
     return s;
+}
+
+/* Returns `at` as if this block were the only one, for a body that is written for a launch of one block. */
+GPUR_FN gpur_thread gpur_as_single_block(gpur_thread at)
+{
+    at.block = 0, at.blocks = 1;
+    return at;
 }

@@ -82,6 +82,7 @@ static int64_t assign_arrays(gpur_priorities *p, const gpur_replay_config *c, un
     p->ids = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->ids);
     p->values = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->values);
     p->leaf = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->leaf);
+    p->arrived = gpur_arena_alloc(arena, sizeof *p->arrived);
     p->report = gpur_arena_alloc(arena, 2 * sizeof *p->report);
     return arena->used;
 }

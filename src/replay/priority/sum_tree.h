@@ -29,15 +29,16 @@ typedef struct gpur_priorities {
     int32_t field_offset; /* bytes from the start of a row to its priority; -1: rows have none */
     int32_t norm;
     float offset;
-    int64_t *ids;                    /* (max_batch) device: a caller's ids */
-    float *values;                   /* (max_batch) device: priorities from or for a caller */
-    uint32_t *leaf;                  /* (max_batch) device: leaves of the rows sampled last */
-    gpur_tree_report *report;        /* (2) device: reports of a validation, of `tree` and of `evict` */
-    float *host_values;              /* (2, max_batch) pinned: launch n uses row n % 2 */
-    gpur_priority_state *host_state; /* (1) pinned */
+    int64_t *ids;                          /* (max_batch) device: a caller's ids */
+    float *values;                         /* (max_batch) device: priorities from or for a caller */
+    uint32_t *leaf;                        /* (max_batch) device: leaves of the rows sampled last */
+    uint32_t *arrived;                     /* (1) device: of gpur_priority_gather_args */
+    gpur_tree_report *report;              /* (2) device: reports of a validation, of `tree` and of `evict` */
+    float *host_values;                    /* (2, max_batch) pinned: launch n uses row n % 2 */
+    gpur_priority_state *host_state;       /* (1) pinned */
     gpur_priority_state *host_evict_state; /* (1) pinned; only `octave` is used */
-    gpur_tree_report *host_report;   /* (2) pinned */
-    uint64_t *host_total;            /* (1) pinned */
+    gpur_tree_report *host_report;         /* (2) pinned */
+    uint64_t *host_total;                  /* (1) pinned */
 } gpur_priorities;
 
 /* Number of nodes of a level above the leaves; level -1 is the leaves. */

@@ -293,16 +293,9 @@ static gpur_status launch_preprocessed(gpur_replay *replay, gpur_stream *stream,
     return gpur_launch_gather_preprocessed(stream, gpur_grid_of_threads(grid, BAND_THREADS), &args);
 }
 
-static gpur_status launch_rows(gpur_replay *replay, gpur_stream *stream, const gpur_gather_plan *plan)
+static gpur_status launch_gather(const gpur_replay *replay, gpur_stream *stream, const gpur_gather_args *args)
 {
-    const int64_t batch = plan->rows.batch;
-    GPUR_TRY(gpur_launch_gather(stream, gpur_gather_grid(replay, &plan->rows), &plan->rows));
-    for (int32_t i = 0; i < plan->more.count; i++) {
-        gpur_gather_args args = plan->more.list[i];
-        args.batch = batch;
-        GPUR_TRY(gpur_launch_gather(stream, gpur_gather_grid(replay, &args), &args));
-    }
-    return GPUR_OK;
+    return gpur_launch_gather(stream, gpur_gather_grid(replay, args), args);
 }
 
 int gpur_gather_takes_several_launches(const gpur_gather_plan *plan)
@@ -312,7 +305,17 @@ int gpur_gather_takes_several_launches(const gpur_gather_plan *plan)
 
 gpur_status gpur_gather_plan_launch(gpur_replay *replay, gpur_stream *stream, const gpur_gather_plan *plan)
 {
-    GPUR_TRY(launch_rows(replay, stream, plan));
+    GPUR_TRY(launch_gather(replay, stream, &plan->rows));
+    return gpur_gather_plan_launch_rest(replay, stream, plan);
+}
+
+gpur_status gpur_gather_plan_launch_rest(gpur_replay *replay, gpur_stream *stream, const gpur_gather_plan *plan)
+{
+    for (int32_t i = 0; i < plan->more.count; i++) {
+        gpur_gather_args args = plan->more.list[i];
+        args.batch = plan->rows.batch;
+        GPUR_TRY(launch_gather(replay, stream, &args));
+    }
     if (plan->frames_args.frames.batch == 0)
         return GPUR_OK;
     return (plan->is_preprocessed ? launch_preprocessed : launch_frames)(replay, stream, plan);

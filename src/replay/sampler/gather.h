@@ -71,6 +71,9 @@ int gpur_gather_takes_several_launches(const gpur_gather_plan *plan);
  * so that no append evicts rows or frames between them. */
 gpur_status gpur_gather_plan_launch(gpur_replay *replay, gpur_stream *stream, const gpur_gather_plan *plan);
 
+/* The same without the first kernel launch, where that was part of another. */
+gpur_status gpur_gather_plan_launch_rest(gpur_replay *replay, gpur_stream *stream, const gpur_gather_plan *plan);
+
 /* Fills in the arguments of a gather of rows without frames. Refuses more fields than one launch copies. */
 gpur_status gpur_gather_prepare(gpur_replay *replay, const gpur_gather_request *request, gpur_gather_args *args);
 

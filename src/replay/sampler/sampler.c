@@ -26,19 +26,52 @@ gpur_priority_weights_args gpur_sampler_weights_args(const gpur_replay *replay, 
     return args;
 }
 
-/* P(i) = p_i^alpha / sum_k p_k^alpha [Schaul et al. 2016, equation 1]. */
-static gpur_status sample_by_priority(gpur_replay *replay, const gpur_sampler *sampler, const gpur_sample_args *a,
-                                      int64_t rows, gpur_stream *stream)
+/* Weights that are divided by the largest of the batch need all of its leaves. One block, the last to end, computes
+ * them as fast as a kernel of its own does if they are few: on no GPU was it measured how few. */
+enum { ROWS_OF_LAST_BLOCK = 512 };
+
+static int32_t when_to_weigh(const gpur_priority_gather_args *a)
 {
-    const gpur_priority_sample_args args = gpur_sampler_sample_args(replay, sampler, a, rows);
-    return gpur_launch_priority_sample(stream, gpur_priorities_sample_grid(&replay->priorities, rows), &args);
+    if (a->weights.norm != GPUR_NORM_BATCH)
+        return GPUR_WEIGH_EACH;
+    return a->weights.batch <= ROWS_OF_LAST_BLOCK ? GPUR_WEIGH_LAST : GPUR_WEIGH_NOT;
 }
 
-/* w_i = (1 / N x 1 / P(i))^beta, normalized [Schaul et al. 2016, section 3.4]. */
-static gpur_status weigh_by_priority(gpur_replay *replay, const gpur_sample_args *a, int64_t rows, gpur_stream *stream)
+gpur_status gpur_sampler_launch_weights(const gpur_replay *replay, gpur_stream *stream,
+                                        const gpur_priority_weights_args *a)
 {
-    const gpur_priority_weights_args args = gpur_sampler_weights_args(replay, a, rows);
-    return gpur_launch_priority_weights(stream, gpur_grid_elements(replay->device, rows), &args);
+    return gpur_launch_priority_weights(stream, gpur_grid_elements(replay->device, a->batch), a);
+}
+
+static gpur_status launch_in_turn(const gpur_replay *replay, gpur_stream *stream, const gpur_priority_gather_args *a)
+{
+    const gpur_grid grid = gpur_priorities_sample_grid(&replay->priorities, a->sample.batch);
+    GPUR_TRY(gpur_launch_priority_sample(stream, grid, &a->sample));
+    GPUR_TRY(gpur_launch_gather(stream, gpur_gather_grid(replay, &a->gather), &a->gather));
+    return gpur_sampler_launch_weights(replay, stream, &a->weights);
+}
+
+gpur_status gpur_sampler_launch_by_priority(const gpur_replay *replay, gpur_stream *stream,
+                                            const gpur_priority_gather_args *args)
+{
+    gpur_priority_gather_args a = *args;
+    if (!gpur_gather_is_by_warps(replay, &a.gather))
+        return launch_in_turn(replay, stream, &a);
+    a.arrived = replay->priorities.arrived;
+    a.weigh = when_to_weigh(&a);
+    GPUR_TRY(gpur_launch_priority_gather(stream, gpur_gather_grid(replay, &a.gather), &a));
+    return a.weigh == GPUR_WEIGH_NOT ? gpur_sampler_launch_weights(replay, stream, &a.weights) : GPUR_OK;
+}
+
+/* P(i) = p_i^alpha / sum_k p_k^alpha [Schaul et al. 2016, equation 1], and w_i = (1 / N x 1 / P(i))^beta, normalized
+ * [ibid., section 3.4]. */
+static gpur_status draw_by_priority(gpur_replay *replay, const gpur_sampler *sampler, const gpur_sample_args *a,
+                                    const gpur_gather_args *gather, gpur_stream *stream)
+{
+    gpur_priority_gather_args args = {.gather = *gather};
+    args.sample = gpur_sampler_sample_args(replay, sampler, a, gather->batch);
+    args.weights = gpur_sampler_weights_args(replay, a, gather->batch);
+    return gpur_sampler_launch_by_priority(replay, stream, &args);
 }
 
 static const gpur_sampler samplers[] = {
@@ -50,13 +83,11 @@ static const gpur_sampler samplers[] = {
                                      .purpose = {GPUR_RANDOM_PRIORITY, GPUR_RANDOM_LEARN_PRIORITY},
                                      .is_by_priority = 1,
                                      .is_stratified = 1,
-                                     .sample = sample_by_priority,
-                                     .weigh = weigh_by_priority},
+                                     .draw = draw_by_priority},
     [GPUR_PRIORITIZED_INDEPENDENT] = {.gather_source = GPUR_GATHER_IDS,
                                       .purpose = {GPUR_RANDOM_PRIORITY, GPUR_RANDOM_LEARN_PRIORITY},
                                       .is_by_priority = 1,
-                                      .sample = sample_by_priority,
-                                      .weigh = weigh_by_priority},
+                                      .draw = draw_by_priority},
 };
 
 const gpur_sampler *gpur_sampler_of(int32_t index_source)
@@ -80,18 +111,17 @@ typedef struct sample_request {
 static gpur_status enqueue(void *context)
 {
     const sample_request *const r = context;
-    const int64_t rows = r->plan->rows.batch;
-    if (r->sampler->sample)
-        GPUR_TRY(r->sampler->sample(r->replay, r->sampler, r->args, rows, r->stream));
-    GPUR_TRY(gpur_gather_plan_launch(r->replay, r->stream, r->plan));
-    return r->sampler->weigh ? r->sampler->weigh(r->replay, r->args, rows, r->stream) : GPUR_OK;
+    if (!r->sampler->draw)
+        return gpur_gather_plan_launch(r->replay, r->stream, r->plan);
+    GPUR_TRY(r->sampler->draw(r->replay, r->sampler, r->args, &r->plan->rows, r->stream));
+    return gpur_gather_plan_launch_rest(r->replay, r->stream, r->plan);
 }
 
 gpur_status gpur_sample_enqueue(gpur_replay *replay, const gpur_sampler *sampler, const gpur_sample_args *args,
                                 const gpur_gather_plan *plan, gpur_stream *stream)
 {
     sample_request request = {replay, sampler, args, plan, stream};
-    if (!sampler->sample && !gpur_gather_takes_several_launches(plan))
+    if (!sampler->draw && !gpur_gather_takes_several_launches(plan))
         return enqueue(&request);
     return gpur_with_window_locked(replay, enqueue, &request);
 }

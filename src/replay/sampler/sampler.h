@@ -23,17 +23,16 @@ typedef struct gpur_sample_args {
 } gpur_sample_args;
 
 typedef struct gpur_sampler {
-    int32_t gather_source;        /* GPUR_GATHER_*: whether the gather kernel samples, or reads the ids of `sample` */
+    int32_t gather_source;        /* GPUR_GATHER_*: whether the gather kernel samples, or reads the ids of `draw` */
     uint32_t purpose[GPUR_USERS]; /* GPUR_RANDOM_* of the random numbers */
     int is_distinct;    /* 1: no row twice, so a sample needs as many visible rows as it has; 0: it needs one */
     int is_by_priority; /* 1: the replay must be prioritized, and a learner's errors become priorities */
     int is_stratified;  /* 1: one row from each of as many equal strata of the priorities' sum */
 
-    /* Writes the ids; NULL: the gather kernel samples. */
-    gpur_status (*sample)(gpur_replay *replay, const struct gpur_sampler *sampler, const gpur_sample_args *args,
-                          int64_t rows, gpur_stream *stream);
-    /* Computes the importance weights, after the gather; NULL: the gather kernel sets them to 1. */
-    gpur_status (*weigh)(gpur_replay *replay, const gpur_sample_args *args, int64_t rows, gpur_stream *stream);
+    /* Chooses the rows, gathers what the first launch of a plan copies, and computes the weights; NULL: the gather
+     * kernel does all of it, and every weight is 1. */
+    gpur_status (*draw)(gpur_replay *replay, const struct gpur_sampler *sampler, const gpur_sample_args *args,
+                        const gpur_gather_args *gather, gpur_stream *stream);
 } gpur_sampler;
 
 /* The sampler of a checked index source. GPUR_SOURCE_AUTO, which settings replace by another, has an empty one. */
@@ -48,9 +47,17 @@ int64_t gpur_sampler_needs(const gpur_sampler *sampler, int64_t rows);
 gpur_status gpur_sample_enqueue(gpur_replay *replay, const gpur_sampler *sampler, const gpur_sample_args *args,
                                 const gpur_gather_plan *plan, gpur_stream *stream);
 
-/* The arguments of the kernels that sample `rows` rows by priority and weigh them, for the fused step, which runs both
- * in a kernel of its own. */
+/* The arguments of the kernels that sample `rows` rows by priority and weigh them. The fused step runs both in a kernel
+ * of its own. */
 gpur_priority_sample_args gpur_sampler_sample_args(const gpur_replay *replay, const gpur_sampler *sampler,
                                                    const gpur_sample_args *args, int64_t rows);
 gpur_priority_weights_args gpur_sampler_weights_args(const gpur_replay *replay, const gpur_sample_args *args,
                                                      int64_t rows);
+
+gpur_status gpur_sampler_launch_weights(const gpur_replay *replay, gpur_stream *stream,
+                                        const gpur_priority_weights_args *args);
+
+/* Launches a draw by priority, the gather of its rows, and their weights: as one kernel where a warp copies whole rows,
+ * else as three. Sets `arrived` and `weigh`. */
+gpur_status gpur_sampler_launch_by_priority(const gpur_replay *replay, gpur_stream *stream,
+                                            const gpur_priority_gather_args *args);

@@ -201,7 +201,7 @@ TEST(every_unit_reaches_its_leaf_in_a_tree_of_any_capacity)
 
 static void check_strata(uint64_t total, int64_t parts)
 {
-    const gpur_strata s = gpur_strata_of(total, parts);
+    const gpur_strata s = gpur_strata_of(total, gpur_divisor_of(parts));
     gpur_strata_walk walk = gpur_strata_walk_from(&s, 0);
     CHECK(gpur_stratum(&s, 0) == 0);
     CHECK(gpur_stratum(&s, parts) == total);
@@ -220,7 +220,8 @@ static void check_strata(uint64_t total, int64_t parts)
 
 TEST(strata_tile_the_total_without_a_gap)
 {
-    static const uint64_t totals[] = {1, 2, 511, 512, 513, 1048576, 0x123456789ABCDEFull, 0x7FFFFFFF80000000ull};
+    static const uint64_t totals[] = {1,         2, 511, 512, 513, 1048576, 0x123456789ABCDEFull, 0x7FFFFFFF80000000ull,
+                                      UINT64_MAX};
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
         for (int64_t parts = 1; parts <= 512; parts++)
             check_strata(totals[i], parts);
