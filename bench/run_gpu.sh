@@ -10,7 +10,7 @@
 #                           the CPU's libraries, stripped, and without objects
 #                first      what decides: that the device works, the times of steps, lists of their kernels, all test
 #                           programs, the Python package, and compute-sanitizer over a few programs; planned for 370 s,
-#                           not measured
+#                           not measured. Also draws in their older form, if DIR-separate is a build of it
 #                atari      Pong by fast-dqn in bfloat16, CartPole in Python, and JAX's train steps; planned for 300 s,
 #                           not measured
 #                test       all test programs on the GPU, and the Python package
@@ -246,12 +246,23 @@ profile() {
         python3 bench/peers/steps/few.py --device "$device" "${@:2}"
 }
 
+# Draws and updates in their older form, of a build of its own: docs/performance.md, "Draws since then".
+separate_draws() {
+    local program=$build-separate/bench/bench_device
+    [ -x "$program" ] || return 0
+    run separate_draws 30 "$program" --device "$device" --json "$out/separate_draws.json" --quick --rounds 6 \
+        --only "draw + gather"
+    run separate_updates 30 "$program" --device "$device" --json "$out/separate_updates.json" --quick --rounds 6 \
+        --only "priorities of"
+}
+
 part_first() {
     local times=(--metrics "gpu__time_duration.sum" --csv)
     device_opens || return
     run step_nodes 60 "$build/tests/all_tests" test_cuda_step_nodes "$device"
     run captures 60 "$build/tests/all_tests" test_cuda_streams "$device"
     bench bench_device-goals 90 --quick --rounds 6
+    separate_draws
     bench bench_pixels 20 --quick --rounds 6
     bench bench_sample 20 --quick --rounds 6
     bench bench_priority 20 --quick --rounds 6

@@ -46,7 +46,9 @@ typedef struct gpur_priority_state {
     uint32_t ever;            /* bits of the largest priority ever given, at least 1 */
     uint32_t pending_max;     /* bits of the largest priority of the rows that are being inserted */
     uint32_t pending_missing; /* 1 while rows are being inserted of which some have no valid priority; else 0 */
-    int64_t largest_slot;     /* where the largest priority was found last */
+    uint32_t arrived;         /* blocks that have ended, of a launch whose last block has more to do; else 0 */
+    uint32_t unused;
+    int64_t largest_slot; /* where the largest priority was found last */
     int64_t updates, stale, invalid;
 } gpur_priority_state;
 
@@ -126,15 +128,15 @@ typedef struct gpur_priority_gather_args {
     gpur_gather_args gather; /* by the ids of `sample`; of at most GPUR_WARP_UNITS units */
     gpur_priority_sample_args sample;
     gpur_priority_weights_args weights;
-    uint32_t *arrived; /* (1) of GPUR_WEIGH_LAST: blocks that have ended; 0 between launches */
-    int32_t weigh;     /* GPUR_WEIGH_* */
+    int32_t weigh; /* GPUR_WEIGH_* */
 } gpur_priority_gather_args;
 
 /* Phases of an update, in order: each must be over before the next begins. */
 enum {
-    GPUR_PHASE_ALL = -1,   /* all phases, by one block */
+    GPUR_PHASE_ALL = -1,   /* all phases, by one block; on a GPU also by several */
     GPUR_PHASE_CLEAR = 0,  /* sets the rows' leaves to 0 */
-    GPUR_PHASE_RAISE = 1,  /* raises each leaf to the largest priority given for its row */
+    GPUR_PHASE_RAISE = 1,  /* raises each leaf to the largest priority given for its row; on a GPU also settles, unless
+                              EVICT must come first */
     GPUR_PHASE_EVICT = 2,  /* recomputes the rows' leaves in the tree by which rows are evicted */
     GPUR_PHASE_SETTLE = 3, /* finds the largest priority, and sets the scale; by one block */
     GPUR_PHASE_MIN = 4,    /* recomputes the minima of level 0; GPUR_PHASE_MIN + l: of level l */

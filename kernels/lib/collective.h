@@ -166,6 +166,8 @@ GPUR_FN int gpur_is_last_to_arrive(gpur_thread at, uint32_t *arrived)
 {
     uint32_t before = UINT32_MAX;
     gpur_barrier(at);
+    if (at.blocks == 1)
+        return 1;
     if (at.thread == 0)
         before = gpur_arrive_u32(arrived, (uint32_t)at.blocks);
     return (int64_t)gpur_block_min_u32(at, before) == at.blocks - 1;

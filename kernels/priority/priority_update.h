@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Sets new priorities of rows by id [Schaul et al. 2016, algorithm 1]. Arguments and shapes:
- * gpur_priority_update_args. Of several priorities for one row the largest counts, in any order of threads. The
- * parallel body therefore takes the phases CLEAR and RAISE one after the other: the first sets the leaves to 0, the
- * second raises them. The serial body does both in one pass over row tiles, with prefetching.
+ * gpur_priority_update_args. Of several priorities for one row the largest counts, in any order of threads.
+ *
+ * Up to 1,024 rows on a GPU: the sign bit of a stored priority, which is 0 or more, marks a row whose priority is of
+ * this update already. The priority of each row is raised, mark and all, by one atomic maximum, which replaces one that
+ * is not marked, or a smaller one that is. What was there before says what to add to the row's leaf and to the sums:
+ * the leaf of the one less that of the other. These differences add up to the right one, in whatever order threads
+ * come. The last block to end takes the marks off and settles the tree; more rows would be too many for one block.
+ *
+ * More rows, and blocks of several CPU threads, take the phases CLEAR and RAISE one after the other: the first sets the
+ * leaves to 0, the second raises them. The serial body marks rows, too, and takes row tiles, with prefetching.
  */
 #pragma once
 
 #include "kernels/priority/settle.h"
+
+/* The mark of a row whose priority is of this update. */
+#define GPUR_SEEN_BIT 0x80000000u
 
 /* One thread's counters. */
 typedef struct gpur_priority_update_counters {
@@ -133,6 +143,57 @@ GPUR_FN void gpur_priority_update_block(gpur_thread at, const gpur_priority_upda
     gpur_priority_update_end(at, a, &counters);
 }
 
+/* Changes a slot's priority, given by its bits, from one to the other, and the leaf and the sums above it by the
+ * difference. Returns the change, which the total lacks. */
+GPUR_FN uint64_t gpur_priority_update_change(const gpur_tree *tree, int64_t slot, uint32_t from, uint32_t to,
+                                             gpur_leaf_scale scale)
+{
+    const uint64_t change = (uint64_t)gpur_leaf_of(gpur_priority_from_bits(to), scale) -
+                            (uint64_t)gpur_leaf_of(gpur_priority_from_bits(from), scale);
+    if (change) {
+        gpur_atomic_add_u32(&tree->leaf[slot], (uint32_t)change);
+        gpur_tree_add_above(tree, slot, change);
+    }
+    return change;
+}
+
+/* Raises each row's priority, in one pass over the rows, and marks it. */
+GPUR_FN void gpur_priority_update_once(gpur_thread at, const gpur_priority_update_args *a)
+{
+    const gpur_span span = gpur_grid_span(at, a->count);
+    const gpur_window window = *a->window;
+    const gpur_leaf_scale scale = gpur_tree_scale(&a->tree);
+    gpur_priority_update_counters counters = gpur_priority_update_begin();
+    for (int64_t i = span.first; i < span.last; i += span.step) {
+        float p;
+        const int64_t slot = gpur_priority_update_row(a, &window, i, &p);
+        counters.invalid += p < 0.0f;
+        counters.stale += p >= 0.0f && slot < 0;
+        if (slot < 0)
+            continue;
+        const uint32_t bits = gpur_priority_to_bits(p), marked = bits | GPUR_SEEN_BIT;
+        const uint32_t before = gpur_atomic_max_u32((uint32_t *)&a->tree.priority[slot], marked);
+        gpur_tree_raise(&a->tree, slot, bits);
+        if (before < marked)
+            counters.total += gpur_priority_update_change(&a->tree, slot, before & ~GPUR_SEEN_BIT, bits, scale);
+        counters.max_priority = bits > counters.max_priority ? bits : counters.max_priority;
+        counters.updates++;
+    }
+    gpur_priority_update_end(at, a, &counters);
+}
+
+/* Takes the marks off. */
+GPUR_FN void gpur_priority_update_unmark(gpur_thread at, const gpur_priority_update_args *a)
+{
+    const gpur_span span = gpur_grid_span(at, a->count);
+    const gpur_window window = *a->window;
+    for (int64_t i = span.first; i < span.last; i += span.step) {
+        const int64_t slot = gpur_tree_slot(&a->tree, &window, a->id[i]);
+        if (slot >= 0)
+            gpur_atomic_and_u32((uint32_t *)&a->tree.priority[slot], ~GPUR_SEEN_BIT);
+    }
+}
+
 /* EVICT: a row's leaf in the tree by which rows are evicted follows from its priority again. A slot that has another
  * row by now has the right leaf already. */
 GPUR_FN void gpur_priority_update_evict(gpur_thread at, const gpur_priority_update_args *a)
@@ -165,11 +226,9 @@ GPUR_FN void gpur_priority_update_min(gpur_thread at, const gpur_priority_update
     }
 }
 
-/* The serial version of CLEAR and RAISE, in one pass by a single thread. The sign bit of a stored priority marks rows
- * that are already updated (duplicates); it is cleared at the end. While one tile of rows is updated, the cache lines
- * of the next tile are prefetched, and its leaves are computed in groups meanwhile. */
+/* The serial version of CLEAR and RAISE, in one pass by a single thread. While one tile of rows is updated, the cache
+ * lines of the next tile are prefetched, and its leaves are computed in groups meanwhile. */
 enum { GPUR_UPDATE_TILE_ROWS = 32, GPUR_UPDATE_GROUP = 8 };
-#define GPUR_SEEN_BIT 0x80000000u
 
 typedef struct gpur_priority_update_tile {
     int64_t slot[GPUR_UPDATE_TILE_ROWS]; /* -1: stale or invalid */
@@ -289,8 +348,8 @@ GPUR_FN void gpur_priority_update_serial(gpur_thread at, const gpur_priority_upd
     gpur_priority_update_end(at, a, &counters);
 }
 
-/* All phases, by one block. */
-GPUR_FN void gpur_priority_update_all(gpur_thread at, const gpur_priority_update_args *a)
+/* CLEAR and RAISE, by one block. */
+GPUR_FN void gpur_priority_update_by_block(gpur_thread at, const gpur_priority_update_args *a)
 {
     if (!gpur_is_parallel()) {
         gpur_priority_update_serial(at, a);
@@ -301,11 +360,43 @@ GPUR_FN void gpur_priority_update_all(gpur_thread at, const gpur_priority_update
         gpur_barrier(at);
         gpur_priority_update_raise(at, a);
     }
-    if (a->evict.leaf)
+}
+
+/* Whether the last block to end goes on with what one block alone may do. */
+GPUR_FN int gpur_priority_update_goes_on(void)
+{
+    return gpur_is_parallel() && !GPUR_DRAWS_ARE_SEPARATE;
+}
+
+/* This block's share of a phase that gives rows their priorities. Returns whether one block is to settle the tree then.
+ */
+GPUR_FN int gpur_priority_update_rows(gpur_thread at, const gpur_priority_update_args *a)
+{
+    const int goes_on = gpur_priority_update_goes_on();
+    if (a->phase == GPUR_PHASE_CLEAR)
+        gpur_priority_update_clear(at, a);
+    else if (a->phase == GPUR_PHASE_RAISE)
+        gpur_priority_update_raise(at, a);
+    else if (a->phase == GPUR_PHASE_ALL && goes_on)
+        gpur_priority_update_once(at, a);
+    else if (a->phase == GPUR_PHASE_ALL && at.block == 0)
+        gpur_priority_update_by_block(gpur_as_single_block(at), a);
+    return a->phase == GPUR_PHASE_ALL || a->phase == GPUR_PHASE_SETTLE ||
+           (a->phase == GPUR_PHASE_RAISE && goes_on && !a->evict.leaf);
+}
+
+/* What one block does when the rows have their priorities: of the phase ALL, everything. */
+GPUR_FN void gpur_priority_update_finish(gpur_thread at, const gpur_priority_update_args *a)
+{
+    const int32_t levels = a->phase == GPUR_PHASE_ALL && a->tree.min_leaf[0] ? a->tree.levels : 0;
+    if (a->phase == GPUR_PHASE_ALL && gpur_priority_update_goes_on())
+        gpur_priority_update_unmark(at, a);
+    if (a->phase == GPUR_PHASE_ALL && a->evict.leaf) {
         gpur_barrier(at);
-    gpur_priority_update_evict(at, a);
+        gpur_priority_update_evict(at, a);
+    }
     gpur_tree_settle(at, &a->tree, &a->evict);
-    for (int32_t level = 0; a->tree.min_leaf[0] && level < a->tree.levels; level++) {
+    for (int32_t level = 0; level < levels; level++) {
         gpur_barrier(at);
         gpur_priority_update_min(at, a, level);
     }
@@ -315,16 +406,10 @@ GPUR_KERNEL(priority_update)
 {
     if (a->skip_if_empty && a->window->count == 0)
         return;
-    if (a->phase == GPUR_PHASE_CLEAR)
-        gpur_priority_update_clear(at, a);
-    else if (a->phase == GPUR_PHASE_RAISE)
-        gpur_priority_update_raise(at, a);
-    else if (a->phase == GPUR_PHASE_EVICT)
+    if (a->phase == GPUR_PHASE_EVICT)
         gpur_priority_update_evict(at, a);
     else if (a->phase >= GPUR_PHASE_MIN)
         gpur_priority_update_min(at, a, a->phase - GPUR_PHASE_MIN);
-    else if (at.block == 0 && a->phase == GPUR_PHASE_SETTLE)
-        gpur_tree_settle(gpur_as_single_block(at), &a->tree, &a->evict);
-    else if (at.block == 0)
-        gpur_priority_update_all(gpur_as_single_block(at), a);
+    else if (gpur_priority_update_rows(at, a) && gpur_is_last_to_arrive(at, &a->tree.state->arrived))
+        gpur_priority_update_finish(gpur_as_single_block(at), a);
 }

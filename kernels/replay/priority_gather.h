@@ -128,6 +128,6 @@ GPUR_KERNEL_PREPARED(priority_gather, 640)
     } else {
         gpur_priority_gather_serial(at, a);
     }
-    if (a->weigh == GPUR_WEIGH_LAST && gpur_is_last_to_arrive(at, a->arrived))
+    if (a->weigh == GPUR_WEIGH_LAST && gpur_is_last_to_arrive(at, &a->sample.tree.state->arrived))
         gpur_priority_weights(gpur_as_single_block(at), &a->weights);
 }

@@ -103,6 +103,14 @@ GPUR_FN void gpur_atomic_add_u64(uint64_t *to, uint64_t x)
 {
     atomicAdd((unsigned long long *)to, (unsigned long long)x);
 }
+GPUR_FN void gpur_atomic_add_u32(uint32_t *to, uint32_t x)
+{
+    atomicAdd(to, x);
+}
+GPUR_FN void gpur_atomic_and_u32(uint32_t *to, uint32_t x)
+{
+    atomicAnd(to, x);
+}
 GPUR_FN uint32_t gpur_atomic_exchange_u32(uint32_t *to, uint32_t x)
 {
     return atomicExch(to, x);

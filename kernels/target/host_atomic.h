@@ -7,6 +7,14 @@ GPUR_FN void gpur_atomic_add_u64(uint64_t *to, uint64_t x)
 {
     __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
 }
+GPUR_FN void gpur_atomic_add_u32(uint32_t *to, uint32_t x)
+{
+    __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
+}
+GPUR_FN void gpur_atomic_and_u32(uint32_t *to, uint32_t x)
+{
+    __atomic_fetch_and(to, x, __ATOMIC_RELAXED);
+}
 GPUR_FN uint32_t gpur_atomic_exchange_u32(uint32_t *to, uint32_t x)
 {
     return __atomic_exchange_n(to, x, __ATOMIC_RELAXED);

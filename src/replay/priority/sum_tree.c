@@ -82,7 +82,6 @@ static int64_t assign_arrays(gpur_priorities *p, const gpur_replay_config *c, un
     p->ids = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->ids);
     p->values = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->values);
     p->leaf = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->leaf);
-    p->arrived = gpur_arena_alloc(arena, sizeof *p->arrived);
     p->report = gpur_arena_alloc(arena, 2 * sizeof *p->report);
     return arena->used;
 }
@@ -366,22 +365,47 @@ gpur_priority_update_args gpur_priorities_update_args(const gpur_priorities *p, 
     return args;
 }
 
-/* Up to ONE_BLOCK rows by one block, with block barriers between the phases; more rows with one kernel launch per
- * phase. */
+static gpur_status launch_update(gpur_stream *stream, gpur_grid grid, const gpur_priority_update_args *args,
+                                 int32_t phase)
+{
+    gpur_priority_update_args a = *args;
+    a.phase = phase;
+    return gpur_launch_priority_update(stream, grid, &a);
+}
+
+/* Whether the last block of a launch goes on where one block alone may. */
+static int has_last_block(const gpur_priorities *p)
+{
+    return gpur_device_get_traits(p->device)->has_warps && !GPUR_DRAWS_ARE_SEPARATE;
+}
+
+/* The phases up to SETTLE, with a kernel launch for each; RAISE may settle, too. */
+static gpur_status launch_phases(const gpur_priorities *p, gpur_stream *stream, gpur_grid grid,
+                                 const gpur_priority_update_args *a)
+{
+    GPUR_TRY(launch_update(stream, grid, a, GPUR_PHASE_CLEAR));
+    GPUR_TRY(launch_update(stream, grid, a, GPUR_PHASE_RAISE));
+    if (p->slots)
+        GPUR_TRY(launch_update(stream, grid, a, GPUR_PHASE_EVICT));
+    else if (has_last_block(p))
+        return GPUR_OK;
+    return launch_update(stream, gpur_grid_single(p->device), a, GPUR_PHASE_SETTLE);
+}
+
+/* Up to ONE_BLOCK rows in one kernel launch: by one block, with block barriers between the phases, or on a GPU by
+ * several, unless the last of them would have much to do. More rows with a kernel launch for each phase. */
 gpur_status gpur_priorities_update(const gpur_priorities *p, gpur_stream *stream, int64_t count, const int64_t *ids,
                                    const float *values, int skip_if_empty)
 {
     const gpur_grid grid = gpur_grid_elements(p->device, count);
     const int32_t levels = p->tree.min_leaf[0] ? p->tree.levels : 0;
-    gpur_priority_update_args args = gpur_priorities_update_args(p, count, ids, values, skip_if_empty);
+    const int is_shared = has_last_block(p) && levels == 0 && !p->slots;
+    const gpur_priority_update_args args = gpur_priorities_update_args(p, count, ids, values, skip_if_empty);
     if (count <= ONE_BLOCK || grid.blocks == 1)
-        return gpur_launch_priority_update(stream, gpur_grid_single(p->device), &args);
-    for (args.phase = GPUR_PHASE_CLEAR; args.phase < GPUR_PHASE_SETTLE; args.phase++)
-        if (args.phase != GPUR_PHASE_EVICT || p->slots)
-            GPUR_TRY(gpur_launch_priority_update(stream, grid, &args));
-    GPUR_TRY(gpur_launch_priority_update(stream, gpur_grid_single(p->device), &args));
-    for (args.phase = GPUR_PHASE_MIN; args.phase < GPUR_PHASE_MIN + levels; args.phase++)
-        GPUR_TRY(gpur_launch_priority_update(stream, grid_of_nodes(p, count), &args));
+        return launch_update(stream, is_shared ? grid : gpur_grid_single(p->device), &args, GPUR_PHASE_ALL);
+    GPUR_TRY(launch_phases(p, stream, grid, &args));
+    for (int32_t level = 0; level < levels; level++)
+        GPUR_TRY(launch_update(stream, grid_of_nodes(p, count), &args, GPUR_PHASE_MIN + level));
     return GPUR_OK;
 }
 

@@ -32,7 +32,6 @@ typedef struct gpur_priorities {
     int64_t *ids;                          /* (max_batch) device: a caller's ids */
     float *values;                         /* (max_batch) device: priorities from or for a caller */
     uint32_t *leaf;                        /* (max_batch) device: leaves of the rows sampled last */
-    uint32_t *arrived;                     /* (1) device: of gpur_priority_gather_args */
     gpur_tree_report *report;              /* (2) device: reports of a validation, of `tree` and of `evict` */
     float *host_values;                    /* (2, max_batch) pinned: launch n uses row n % 2 */
     gpur_priority_state *host_state;       /* (1) pinned */

@@ -57,7 +57,6 @@ gpur_status gpur_sampler_launch_by_priority(const gpur_replay *replay, gpur_stre
     gpur_priority_gather_args a = *args;
     if (!gpur_gather_is_by_warps(replay, &a.gather))
         return launch_in_turn(replay, stream, &a);
-    a.arrived = replay->priorities.arrived;
     a.weigh = when_to_weigh(&a);
     GPUR_TRY(gpur_launch_priority_gather(stream, gpur_gather_grid(replay, &a.gather), &a));
     return a.weigh == GPUR_WEIGH_NOT ? gpur_sampler_launch_weights(replay, stream, &a.weights) : GPUR_OK;

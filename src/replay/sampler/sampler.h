@@ -58,6 +58,6 @@ gpur_status gpur_sampler_launch_weights(const gpur_replay *replay, gpur_stream *
                                         const gpur_priority_weights_args *args);
 
 /* Launches a draw by priority, the gather of its rows, and their weights: as one kernel where a warp copies whole rows,
- * else as three. Sets `arrived` and `weigh`. */
+ * else as three. Sets `weigh`. */
 gpur_status gpur_sampler_launch_by_priority(const gpur_replay *replay, gpur_stream *stream,
                                             const gpur_priority_gather_args *args);

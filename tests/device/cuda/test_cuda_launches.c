@@ -169,19 +169,24 @@ TEST(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream)
     CHECK_EQUAL(fake_alive(), 0);
 }
 
-/* Up to 1,024 new priorities are updated by one block, with a thread each; more are distributed over many blocks, with
- * a launch for each phase. The tree is then settled by one block, before its minima are computed. */
+/* Up to 1,024 new priorities are updated in one launch: by one block with a thread each, or by several, of which the
+ * last to end settles the tree, if it need not compute minima. More take a launch for each phase, of which the last one
+ * before the minima settles. */
 TEST(many_priorities_are_updated_by_many_blocks)
 {
     static uint32_t least;
     streams s;
     CHECK_OK(open_fake(&s, h200, NULL));
     gpur_priorities p = {.device = s.device, .tree = {.capacity = 1 << 20, .levels = 3}};
+    const unsigned few = GPUR_DRAWS_ARE_SEPARATE ? 1 : 4, many = GPUR_DRAWS_ARE_SEPARATE ? 1 : 16;
+    const unsigned threads = GPUR_DRAWS_ARE_SEPARATE ? 1024 : 256;
+    CHECK_OK(gpur_priorities_update(&p, s.stream, 1024, NULL, NULL, 0));
+    CHECK(fake_launch.blocks == few && fake_launch.threads == threads);
+    CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
+    CHECK(fake_launch.blocks == many && fake_launch.threads == threads);
+    p.tree.min_leaf[0] = &least; /* then a warp looks at the node above each row */
     CHECK_OK(gpur_priorities_update(&p, s.stream, 1024, NULL, NULL, 0));
     CHECK(fake_launch.blocks == 1 && fake_launch.threads == 1024);
-    CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
-    CHECK(fake_launch.blocks == 1 && fake_launch.threads == 1024);
-    p.tree.min_leaf[0] = &least; /* then a warp looks at the node above each row */
     CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
     CHECK(fake_launch.blocks == 1024 && fake_launch.threads == 128);
     close_fake(&s);

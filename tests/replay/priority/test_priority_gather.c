@@ -78,7 +78,7 @@ static void set_args(const draw *d, gpur_priority_gather_args *a)
                                          .id = s.out->id,
                                          .weight = s.out->weight,
                                          .discount = s.out->discount};
-    *a = (gpur_priority_gather_args){.weigh = GPUR_WEIGH_EACH, .arrived = p->arrived};
+    *a = (gpur_priority_gather_args){.weigh = GPUR_WEIGH_EACH};
     CHECK_OK(gpur_gather_prepare(s.base.replay, &request, &a->gather));
     a->sample = gpur_priorities_sample_args(p, d->stratified, d->batch, s.out->id, s.out->leaf);
     a->sample.seed = 5, a->sample.step_value = 9, a->sample.purpose = GPUR_RANDOM_PRIORITY;
