@@ -21,7 +21,8 @@
     X(lanes_stack)                                                                                                     \
     X(lanes_add)                                                                                                       \
     X(lanes_advance)                                                                                                   \
-    X(lanes_gather)
+    X(lanes_gather)                                                                                                    \
+    X(lanes_gather_stacks)
 
 /* Numbers that go on from call to call. They are in device memory, so that a captured call goes on, too, when it is
  * launched again. */
@@ -165,3 +166,6 @@ typedef struct gpur_lanes_gather_args {
     int32_t way;     /* GPUR_LANES_*: how the kernel draws */
     gpur_lane_copy copies[GPUR_MAX_LANE_COPIES];
 } gpur_lanes_gather_args;
+
+/* The same, where some of the copies are of stacks. */
+typedef gpur_lanes_gather_args gpur_lanes_gather_stacks_args;

@@ -81,17 +81,17 @@ GPUR_FN int64_t gpur_lanes_id_of(const gpur_lanes_gather_args *a, const gpur_lan
     return gpur_lanes_draw_id(a, d, b);
 }
 
-/* Where the frames of both observations are. `last` is the slot of the last row. */
-GPUR_FN void gpur_lanes_find_frames(const gpur_lane_rings *l, gpur_lanes_transition *t, int64_t last)
+/* Where the frames of both observations are. */
+GPUR_FN void gpur_lanes_find_frames(const gpur_lane_rings *l, gpur_lanes_transition *t)
 {
     const int64_t slots = gpur_lanes_frame_slots(l), step = t->id / l->lanes;
-    if (l->stack == 1)
+    if (t->slot < 0)
         return;
     t->frame = gpur_lanes_frame_slot(l, step) + t->id - step * l->lanes;
     t->next_frame = t->frame + t->steps * l->lanes;
     t->next_frame -= t->next_frame < slots ? 0 : slots;
     t->stack = l->stacks[t->slot];
-    t->next_stack = gpur_stack_after(l, l->stacks[last]);
+    t->next_stack = gpur_stack_after(l, l->stacks[gpur_lanes_later(l, t->slot, t->steps - 1)]);
 }
 
 /* Follows a lane from a whole row on. */
@@ -128,7 +128,6 @@ GPUR_FN gpur_lanes_transition gpur_lanes_follow(const gpur_lanes_gather_args *a,
         t.final = (int64_t)l->final[slot];
     else if ((flags & GPUR_LANE_ENDED) == 0 || l->resets_later)
         t.next = gpur_lanes_later(l, slot, 1);
-    gpur_lanes_find_frames(l, &t, slot);
     return t;
 }
 
@@ -176,11 +175,11 @@ GPUR_FN void gpur_lanes_write(const gpur_lanes_gather_args *a, int64_t b, const 
 
 /* Where a copy reads a unit of its value. */
 GPUR_FN const unsigned char *gpur_lanes_unit(const gpur_lanes_gather_args *a, const gpur_lane_copy *copy,
-                                             const gpur_lanes_transition *t, int32_t unit)
+                                             const gpur_lanes_transition *t, int32_t unit, int has_stacks)
 {
     int32_t frame = 0;
     const unsigned char *from;
-    if (copy->stack == 1) {
+    if (!has_stacks || copy->stack == 1) {
         from = gpur_lanes_source(copy, t);
     } else if (copy->is_last) {
         frame = unit % copy->stack, unit /= copy->stack;
@@ -195,7 +194,7 @@ GPUR_FN const unsigned char *gpur_lanes_unit(const gpur_lanes_gather_args *a, co
 
 /* The threads of a warp copy neighboring units, several at a time. */
 GPUR_FN void gpur_lanes_copy_units(gpur_thread at, const gpur_lanes_gather_args *a, int64_t b,
-                                   const gpur_lanes_transition *t)
+                                   const gpur_lanes_transition *t, int has_stacks)
 {
     for (int32_t first = gpur_lane(at); first < a->units; first += GPUR_UNITS_PER_THREAD * GPUR_WARP) {
         gpur_unit_copy moves[GPUR_UNITS_PER_THREAD];
@@ -209,7 +208,8 @@ GPUR_FN void gpur_lanes_copy_units(gpur_thread at, const gpur_lanes_gather_args 
             const int32_t of_copy = unit - copy->first_unit;
             const int64_t byte = (int64_t)of_copy << copy->shift;
             moves[n].shift = copy->shift;
-            moves[n].from = unit < a->units ? gpur_lanes_unit(a, copy, t, of_copy) : (const unsigned char *)0;
+            moves[n].from =
+                unit < a->units ? gpur_lanes_unit(a, copy, t, of_copy, has_stacks) : (const unsigned char *)0;
             moves[n].to = unit < a->units ? copy->to + b * copy->pitch + byte : (unsigned char *)0;
         }
         gpur_load_units(values, moves);
@@ -274,6 +274,8 @@ GPUR_FN void gpur_lanes_tile_follow(const gpur_lanes_gather_args *a, const gpur_
         if (a->redraws && gpur_lanes_find(&a->lanes, &d->window, id) < 0)
             id = gpur_lanes_draw_id(a, d, tile->first + i);
         tile->rows[i] = gpur_lanes_follow(a, d, id);
+        if (a->lanes.stack > 1)
+            gpur_lanes_find_frames(&a->lanes, &tile->rows[i]);
     }
 }
 
@@ -368,7 +370,8 @@ GPUR_FN void gpur_lanes_gather_serial(gpur_thread at, const gpur_lanes_gather_ar
     }
 }
 
-GPUR_KERNEL(lanes_gather)
+/* has_stacks: some copies are of stacks. It is a constant, so that code for these costs the others no registers. */
+GPUR_FN void gpur_lanes_gather_rows(gpur_thread at, const gpur_lanes_gather_args *a, int has_stacks)
 {
     const gpur_lanes_draw d = gpur_lanes_draw_of(a);
     const gpur_span rows = gpur_warp_rows(at, a->batch);
@@ -379,9 +382,21 @@ GPUR_KERNEL(lanes_gather)
     for (int64_t b = rows.first; b < rows.last; b += rows.step) {
         const int64_t drawn = gpur_lanes_id_of(a, &d, b);
         const int64_t id = (int64_t)gpur_warp_get_u64(at, (uint64_t)drawn, 0); /* read before it is written below */
-        const gpur_lanes_transition t = gpur_lanes_follow(a, &d, id);
-        gpur_lanes_copy_units(at, a, b, &t);
+        gpur_lanes_transition t = gpur_lanes_follow(a, &d, id);
+        if (has_stacks)
+            gpur_lanes_find_frames(&a->lanes, &t);
+        gpur_lanes_copy_units(at, a, b, &t, has_stacks);
         if (gpur_lane(at) == 0)
             gpur_lanes_write(a, b, &t);
     }
+}
+
+GPUR_KERNEL(lanes_gather)
+{
+    gpur_lanes_gather_rows(at, a, 0);
+}
+
+GPUR_KERNEL_OF(lanes_gather_stacks, 256)
+{
+    gpur_lanes_gather_rows(at, a, 1);
 }

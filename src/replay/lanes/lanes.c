@@ -356,8 +356,10 @@ static gpur_status gather(const gpur_lane_store *store, gpur_stream *stream, con
         .n_step = batch->n_step,
     };
     set_copies(store, batch, &args);
-    const gpur_grid grid = gpur_grid_rows(store->device, batch->count, ROWS_PER_BLOCK, WARP_ROW_BYTES);
-    return gpur_launch_lanes_gather(stream, gpur_grid_of_threads(grid, GATHER_THREADS), &args);
+    const gpur_grid rows = gpur_grid_rows(store->device, batch->count, ROWS_PER_BLOCK, WARP_ROW_BYTES);
+    const gpur_grid grid = gpur_grid_of_threads(rows, GATHER_THREADS);
+    return store->lanes.stack > 1 ? gpur_launch_lanes_gather_stacks(stream, grid, &args)
+                                  : gpur_launch_lanes_gather(stream, grid, &args);
 }
 
 static uint32_t *leaf_of(const gpur_lane_store *store, const gpur_lane_batch *batch)
