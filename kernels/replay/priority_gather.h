@@ -116,6 +116,8 @@ GPUR_FN gpur_priority_gather_prepared gpur_priority_gather_prepare(gpur_thread a
         gpur_lane_units_of(at, &a->gather, &prepared.units);
         prepared.batch = gpur_divisor_of(a->gather.batch);
         prepared.shift = gpur_round_shift(at, a->gather.batch);
+    } else {
+        memset(&prepared, 0, sizeof prepared); /* the serial body reads none of it */
     }
     return prepared;
 }
