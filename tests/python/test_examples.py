@@ -169,8 +169,8 @@ def test_a_training_in_one_scan_of_jax(tmp_path):
 def test_a_training_on_mujoco_playground(tmp_path):
     run = example("torch_td3.py", "--quick", "--out", str(tmp_path / "curve.png"))
     assert run.returncode == 0, run.stderr
-    assert re.search(r"\[#{20}\] 6,400 of 6,400 steps, [\d.]+ s, mean return \d+, of a random player \d+", run.stdout)
-    assert re.search(r"\d+ batches of 256 from <gpureplay.LaneBuffer of 64 lanes x 1000 steps on cpu>", run.stdout)
+    assert re.search(r"\[#{20}\] 12,800 of 12,800 steps, [\d.]+ s, mean return \d+, of a random player \d+", run.stdout)
+    assert re.search(r"\b400 batches of 256 from <gpureplay.LaneBuffer of 64 lanes x 1000 steps on cpu>", run.stdout)
     check_picture(tmp_path / "curve.png", run)
 
 
@@ -377,6 +377,13 @@ def test_seeds_are_added_while_an_interval_is_too_wide(lane_learning):
     assert lane_learning.is_enough(runs_of(systems, 6, 8.0), systems[1:])  # to either side 2.571 x 8.76 / 6^0.5 x 2^0.5
     wide = runs_of(systems[:2], 6, 8.0) + runs_of(systems[2:], 6, 14.0)
     assert not lane_learning.is_enough(wide, systems[1:]) and lane_learning.is_enough(wide, ("a",))
+
+
+@pytest.mark.parametrize("name, peers", [("torch", 1), ("jax", 2)])
+def test_what_was_learned_from_lanes_is_committed_and_holds(capsys, lane_learning, name, peers):
+    file = ROOT / f"bench/results/cpu-intel-xeon/learning_lanes_{name}.json"
+    lane_learning.table(types.SimpleNamespace(file=file))
+    assert capsys.readouterr().out.count("| holds |") == peers
 
 
 @needs("torch", "mujoco_playground")
