@@ -267,14 +267,15 @@ GPUR_FN void gpur_lanes_tile_draw(const gpur_lanes_gather_args *a, const gpur_la
     }
 }
 
-GPUR_FN void gpur_lanes_tile_follow(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, gpur_lanes_tile *tile)
+GPUR_FN void gpur_lanes_tile_follow(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, gpur_lanes_tile *tile,
+                                    int has_stacks)
 {
     for (int i = 0; i < tile->count; i++) {
         int64_t id = (int64_t)tile->ids[i];
         if (a->redraws && gpur_lanes_find(&a->lanes, &d->window, id) < 0)
             id = gpur_lanes_draw_id(a, d, tile->first + i);
         tile->rows[i] = gpur_lanes_follow(a, d, id);
-        if (a->lanes.stack > 1)
+        if (has_stacks)
             gpur_lanes_find_frames(&a->lanes, &tile->rows[i]);
     }
 }
@@ -291,10 +292,10 @@ GPUR_FN void gpur_lanes_prefetch_stack(const gpur_lanes_gather_args *a, const gp
     }
 }
 
-GPUR_FN void gpur_lanes_prefetch(const gpur_lanes_gather_args *a, const gpur_lanes_transition *t)
+GPUR_FN void gpur_lanes_prefetch(const gpur_lanes_gather_args *a, const gpur_lanes_transition *t, int has_stacks)
 {
     for (int32_t c = 0; c < a->copy_count; c++) {
-        if (a->copies[c].stack > 1) {
+        if (has_stacks && a->copies[c].stack > 1) {
             gpur_lanes_prefetch_stack(a, &a->copies[c], t);
             continue;
         }
@@ -323,11 +324,12 @@ GPUR_FN void gpur_lanes_copy_stack(const gpur_lanes_gather_args *a, const gpur_l
             memset(to + f * bytes, 0, (size_t)bytes);
 }
 
-GPUR_FN void gpur_lanes_copy_row(const gpur_lanes_gather_args *a, int64_t b, const gpur_lanes_transition *t)
+GPUR_FN void gpur_lanes_copy_row(const gpur_lanes_gather_args *a, int64_t b, const gpur_lanes_transition *t,
+                                 int has_stacks)
 {
     for (int32_t c = 0; c < a->copy_count; c++) {
         const gpur_lane_copy *const copy = &a->copies[c];
-        if (copy->stack > 1) {
+        if (has_stacks && copy->stack > 1) {
             gpur_lanes_copy_stack(a, copy, copy->to + b * copy->pitch, t);
             continue;
         }
@@ -342,17 +344,18 @@ GPUR_FN void gpur_lanes_copy_row(const gpur_lanes_gather_args *a, int64_t b, con
 
 /* Prefetching is spread over the copying, row by row: at once it would take longer. */
 GPUR_FN void gpur_lanes_tile_copy(const gpur_lanes_gather_args *a, const gpur_lanes_tile *tile,
-                                  const gpur_lanes_tile *next)
+                                  const gpur_lanes_tile *next, int has_stacks)
 {
     for (int i = 0; i < tile->count || i < next->count; i++) {
         if (i < next->count)
-            gpur_lanes_prefetch(a, &next->rows[i]);
+            gpur_lanes_prefetch(a, &next->rows[i], has_stacks);
         if (i < tile->count)
-            gpur_lanes_copy_row(a, tile->first + i, &tile->rows[i]);
+            gpur_lanes_copy_row(a, tile->first + i, &tile->rows[i], has_stacks);
     }
 }
 
-GPUR_FN void gpur_lanes_gather_serial(gpur_thread at, const gpur_lanes_gather_args *a, const gpur_lanes_draw *d)
+GPUR_FN void gpur_lanes_gather_serial(gpur_thread at, const gpur_lanes_gather_args *a, const gpur_lanes_draw *d,
+                                      int has_stacks)
 {
     const gpur_span rows = gpur_block_rows(at, a->batch);
     gpur_lanes_tile tiles[GPUR_LANES_STAGES];
@@ -364,8 +367,8 @@ GPUR_FN void gpur_lanes_gather_serial(gpur_thread at, const gpur_lanes_gather_ar
         drawn->first = rows.last - left;
         drawn->count = left <= 0 ? 0 : left < GPUR_LANES_TILE ? (int)left : GPUR_LANES_TILE;
         gpur_lanes_tile_draw(a, d, drawn);
-        gpur_lanes_tile_follow(a, d, followed);
-        gpur_lanes_tile_copy(a, &tiles[(i + 1) % GPUR_LANES_STAGES], followed);
+        gpur_lanes_tile_follow(a, d, followed, has_stacks);
+        gpur_lanes_tile_copy(a, &tiles[(i + 1) % GPUR_LANES_STAGES], followed, has_stacks);
         left -= GPUR_LANES_TILE;
     }
 }
@@ -376,7 +379,7 @@ GPUR_FN void gpur_lanes_gather_rows(gpur_thread at, const gpur_lanes_gather_args
     const gpur_lanes_draw d = gpur_lanes_draw_of(a);
     const gpur_span rows = gpur_warp_rows(at, a->batch);
     if (!gpur_is_parallel()) {
-        gpur_lanes_gather_serial(at, a, &d);
+        gpur_lanes_gather_serial(at, a, &d, has_stacks);
         return;
     }
     for (int64_t b = rows.first; b < rows.last; b += rows.step) {
