@@ -37,7 +37,7 @@ typedef struct gpur_lanes_state {
     int64_t step_finals;   /* of the step that is being added: final observations that came with it */
     uint64_t step_whole;   /* and by how many rows `whole` changes, modulo 2^64 */
     int64_t broken_stacks; /* observations whose older frames are other ones than those that are stored */
-    int64_t compared;      /* up to this step all stacks are compared with the frames that are stored */
+    int64_t compared;      /* in steps before this one all stacks are compared with the frames that are stored */
 } gpur_lanes_state;
 
 /* The rings. */
@@ -92,7 +92,7 @@ enum { GPUR_MAX_LANE_STACKS = GPUR_MAX_LANE_FIELDS / 2 }; /* each has a field ne
  */
 typedef struct gpur_lanes_stack_args {
     gpur_lane_rings lanes;
-    const unsigned char *terminated, *truncated; /* (N) */
+    const unsigned char *terminated, *truncated; /* (N) truncated NULL: none was */
     int32_t stack_count, reserved;
     gpur_lane_stack stacks[GPUR_MAX_LANE_STACKS];
 } gpur_lanes_stack_args;
@@ -103,7 +103,7 @@ typedef struct gpur_lanes_add_args {
     gpur_lane_rings lanes;
     gpur_tree tree;                   /* leaf NULL: the replay has no priorities */
     const unsigned char *terminated;  /* (N) bytes other than 0 count as 1 */
-    const unsigned char *truncated;   /* (N) */
+    const unsigned char *truncated;   /* (N) NULL: none was */
     const float *reward;              /* (N) */
     float reward_clip;                /* 0: none */
     int32_t field_count, final_count; /* final_count 0: no final observations are given */

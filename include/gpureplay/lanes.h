@@ -5,7 +5,8 @@
  *
  * The schema must have reward, one float32, and terminated and truncated, one bool or uint8 each. A field next_x
  * beside a field x of the same type and shape is not stored: it is x of the lane's next step. There may be any number
- * of such pairs: obs and next_obs, critic_obs and next_critic_obs, and so on. It must not have the fields discount,
+ * of such pairs: obs and next_obs, critic_obs and next_critic_obs, and so on. Beside reward, terminated, truncated and
+ * a next_x there is none: next_reward is a field like any other. The schema must not have the fields discount,
  * previous or priority.
  *
  * The id of a transition is t x lanes + lane, where t counts the steps of all lanes from 0. A transition is drawn once
@@ -67,7 +68,8 @@ extern "C" {
  *   fields  (field_count) device arrays (lanes, ...), contiguous, in the order of the schema: the observation that the
  *           step began with, the action, the reward, and so on. The array of a field next_x has the final observations
  *           of lanes whose episode has ended with this step, and is read for these alone; NULL for all of these
- *           fields: there are none, as with GPUR_AUTORESET_NEXT_STEP. In the other modes the next step begins with
+ *           fields: there are none, as with GPUR_AUTORESET_NEXT_STEP. NULL for truncated: no lane is. In the other
+ *           modes the next step begins with
  *           the first observation of the new episode. With GPUR_AUTORESET_NEXT_STEP it begins with the last
  *           observation of the old one, and resets: its action, reward and flags are ignored, and it is no transition
  *   stream  see above

@@ -20,7 +20,7 @@ typedef struct gpur_lanes_change {
 /* `slot` is the row's. */
 GPUR_FN int gpur_lanes_comes_with_final(const gpur_lanes_add_args *a, int64_t slot, int64_t lane)
 {
-    return a->final_count > 0 && (a->terminated[lane] | a->truncated[lane]) != 0 &&
+    return a->final_count > 0 && gpur_lanes_ends(a->terminated, a->truncated, lane) &&
            !gpur_stack_is(&a->lanes, slot, GPUR_STACK_IS_BROKEN | GPUR_STACK_FINAL_BROKEN);
 }
 
@@ -61,7 +61,7 @@ GPUR_FN unsigned char gpur_lanes_finish_row(const gpur_lanes_add_args *a, int64_
 GPUR_FN unsigned char gpur_lanes_judge(const gpur_lanes_add_args *a, int64_t slot, int64_t lane, unsigned char before,
                                        gpur_lanes_change *change)
 {
-    const int terminated = a->terminated[lane] != 0, truncated = a->truncated[lane] != 0;
+    const int terminated = a->terminated[lane] != 0, truncated = a->truncated && a->truncated[lane] != 0;
     const int resets = a->lanes.resets_later ? GPUR_LANE_IS_RESET : GPUR_LANE_ENDED;
     int flags = (terminated ? GPUR_LANE_TERMINATED : 0) | (truncated ? GPUR_LANE_TRUNCATED : 0);
     flags |= (before & resets) != 0 ? GPUR_LANE_BEGINS : 0;
@@ -78,8 +78,8 @@ GPUR_FN unsigned char gpur_lanes_judge(const gpur_lanes_add_args *a, int64_t slo
     return (unsigned char)flags;
 }
 
-/* Takes the slot of final observation number `number` for a row of this step. The row that had it is at least two
- * steps older, since F is at least 2 N, and no longer whole. */
+/* Takes the slot of final observation number `number` for a row of this step. F is at least 2 N, so the row that had it
+ * is two steps older or more. It stops being whole. */
 GPUR_FN void gpur_lanes_take_final(const gpur_lanes_add_args *a, int64_t step, int64_t lane, int64_t number,
                                    gpur_lanes_change *change)
 {

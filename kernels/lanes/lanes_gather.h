@@ -12,8 +12,8 @@
 #include "kernels/priority/tree.h"
 #include "kernels/replay/field_copy.h"
 
-/* How often a draw is repeated until it finds a whole row. */
-enum { GPUR_LANES_TRIES = 65536 };
+/* How often a draw is repeated until it finds a whole row, before whole rows are counted. */
+enum { GPUR_LANES_TRIES = 256 };
 
 /* What all rows of a gather share. */
 typedef struct gpur_lanes_draw {
@@ -44,33 +44,80 @@ GPUR_FN gpur_lanes_draw gpur_lanes_draw_of(const gpur_lanes_gather_args *a)
     return d;
 }
 
-/* The row that the try number i finds for row b, counted from the oldest one; -1: there are no more. Distinct rows are
- * elements b, b + B, b + 2 B, ... of a permutation, so no two rows of the batch meet. */
-GPUR_FN int64_t gpur_lanes_try(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b, uint32_t i)
+/* Rows of the window, counted from the oldest one, that row b may be: first, first + stride, and so on. */
+typedef struct gpur_lanes_choice {
+    int64_t first, stride;
+} gpur_lanes_choice;
+
+GPUR_FN gpur_lanes_choice gpur_lanes_choice_of(const gpur_lanes_gather_args *a, int64_t b)
 {
-    const gpur_u32x4 bits = gpur_random_bits(a->seed, a->purpose | i << 16, (uint64_t)d->draw, (uint32_t)b);
-    if (a->way == GPUR_LANES_DISTINCT) {
-        const int64_t at = b + (int64_t)i * a->batch;
-        const gpur_permutation p =
-            gpur_permutation_of(a->seed, a->purpose, (uint64_t)d->draw, (uint64_t)d->window.count);
-        return at < d->window.count ? (int64_t)gpur_permute(&p, (uint64_t)at) : -1;
-    }
-    if (a->way == GPUR_LANES_OF_EACH) {
-        const int64_t step = (int64_t)gpur_random_below(bits, (uint64_t)(d->window.count / a->lanes.lanes));
-        return step * a->lanes.lanes + b / (a->batch / a->lanes.lanes);
-    }
-    return (int64_t)gpur_random_below(bits, (uint64_t)d->window.count);
+    const int is_of_each = a->way == GPUR_LANES_OF_EACH;
+    gpur_lanes_choice choice;
+    choice.first = is_of_each ? b / (a->batch / a->lanes.lanes) : 0;
+    choice.stride = is_of_each ? a->lanes.lanes : 1;
+    return choice;
 }
 
-/* The id of row b. Every whole row is as likely as any other, since rows that are not whole are drawn again. */
-GPUR_FN int64_t gpur_lanes_draw_id(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b)
+GPUR_FN int gpur_lanes_is_whole(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t row)
 {
-    for (uint32_t i = 0; d->has_whole && i < GPUR_LANES_TRIES; i++) {
-        const int64_t row = gpur_lanes_try(a, d, b, i), id = row < 0 ? -1 : d->window.first_id + row;
-        if (row < 0 || gpur_lanes_find(&a->lanes, &d->window, id) >= 0)
-            return id;
+    const int64_t slot = gpur_lanes_row_slot(&a->lanes, &d->window, row);
+    return (a->lanes.flags[slot] & GPUR_LANE_IS_WHOLE) != 0;
+}
+
+/* Row b of a batch of distinct rows, or -1. It is the first whole one of elements b, b + B, b + 2 B, ... of a
+ * permutation, so no two rows of the batch meet. */
+GPUR_FN int64_t gpur_lanes_draw_distinct(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b)
+{
+    const gpur_permutation p = gpur_permutation_of(a->seed, a->purpose, (uint64_t)d->draw, (uint64_t)d->window.count);
+    for (int64_t at = b; at < d->window.count; at += a->batch) {
+        const int64_t row = (int64_t)gpur_permute(&p, (uint64_t)at);
+        if (gpur_lanes_is_whole(a, d, row))
+            return row;
     }
     return -1;
+}
+
+/* The random bits of try number i for row b. */
+GPUR_FN gpur_u32x4 gpur_lanes_bits(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b, uint32_t i)
+{
+    return gpur_random_bits(a->seed, a->purpose | i << 16, (uint64_t)d->draw, (uint32_t)b);
+}
+
+/* Row b where whole rows are rare: they are counted, and one of them is drawn; -1: there is none. */
+GPUR_FN int64_t gpur_lanes_draw_counted(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b)
+{
+    const gpur_lanes_choice choice = gpur_lanes_choice_of(a, b);
+    uint64_t whole = 0;
+    for (int64_t row = choice.first; row < d->window.count; row += choice.stride)
+        whole += (uint64_t)gpur_lanes_is_whole(a, d, row);
+    uint64_t before = whole == 0 ? 0 : gpur_random_below(gpur_lanes_bits(a, d, b, GPUR_LANES_TRIES), whole);
+    for (int64_t row = choice.first; whole > 0 && row < d->window.count; row += choice.stride)
+        if (gpur_lanes_is_whole(a, d, row) && before-- == 0)
+            return row;
+    return -1;
+}
+
+/* Row b, or -1. Every whole row is as likely as any other, since rows that are not whole are drawn again. */
+GPUR_FN int64_t gpur_lanes_draw_row(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b)
+{
+    const gpur_lanes_choice choice = gpur_lanes_choice_of(a, b);
+    const uint64_t rows = (uint64_t)(d->window.count / choice.stride);
+    for (uint32_t i = 0; i < GPUR_LANES_TRIES; i++) {
+        const int64_t drawn = (int64_t)gpur_random_below(gpur_lanes_bits(a, d, b, i), rows);
+        if (gpur_lanes_is_whole(a, d, choice.first + drawn * choice.stride))
+            return choice.first + drawn * choice.stride;
+    }
+    return gpur_lanes_draw_counted(a, d, b);
+}
+
+/* The id of row b, or -1. */
+GPUR_FN int64_t gpur_lanes_draw_id(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b)
+{
+    if (!d->has_whole)
+        return -1;
+    const int64_t row =
+        a->way == GPUR_LANES_DISTINCT ? gpur_lanes_draw_distinct(a, d, b) : gpur_lanes_draw_row(a, d, b);
+    return row < 0 ? -1 : d->window.first_id + row;
 }
 
 /* The id of the row that row b of the batch begins with. */

@@ -78,11 +78,12 @@ GPUR_FN unsigned char gpur_stack_judge_final(gpur_thread at, const gpur_lanes_st
                                              unsigned char byte)
 {
     const gpur_lane_rings *const l = &a->lanes;
-    const int has_final = a->stacks[0].finals && (a->terminated[row.lane] | a->truncated[row.lane]) != 0;
+    const int has_final = a->stacks[0].finals && gpur_lanes_ends(a->terminated, a->truncated, row.lane);
     if (!has_final || (byte & GPUR_STACK_IS_BROKEN) != 0)
         return byte;
     const unsigned char after = gpur_stack_after(l, byte);
-    const int is_compared = (after & GPUR_STACK_AGE) < l->stack || row.step < l->state->compared;
+    const int is_early = row.step < l->state->compared && row.step != l->state->oldest; /* whose frames come later */
+    const int is_compared = (after & GPUR_STACK_AGE) < l->stack || is_early;
     return is_compared && gpur_stack_differs(at, a, row, after, 1) ? (unsigned char)(byte | GPUR_STACK_FINAL_BROKEN)
                                                                    : byte;
 }

@@ -5,6 +5,12 @@
 #include "kernels/args_lanes.h"
 #include "kernels/target/thread.h"
 
+/* 1: a lane's episode ends. `truncated` NULL: none was truncated. */
+GPUR_FN int gpur_lanes_ends(const unsigned char *terminated, const unsigned char *truncated, int64_t lane)
+{
+    return terminated[lane] != 0 || (truncated && truncated[lane] != 0);
+}
+
 /* The first of the N slots of a step. */
 GPUR_FN int64_t gpur_lanes_slot(const gpur_lane_rings *l, int64_t step)
 {

@@ -22,9 +22,10 @@ gpur_lane_config gpur_lane_config_of(const gpur_replay_config *c)
                               .stack_is_last = c->stack_axis == GPUR_STACK_LAST};
 }
 
-/* The role of a field, and for next_x the field x. */
+/* The role of a field, and for next_x the field x, which must have a ring. */
 static gpur_lane_role role_of(const gpur_schema *schema, int32_t field, int32_t *of)
 {
+    int32_t of_x = -1;
     static const char *const names[] = {"reward", "terminated", "truncated"};
     static const gpur_lane_role roles[] = {GPUR_LANE_REWARD, GPUR_LANE_TERMINATION, GPUR_LANE_TRUNCATION};
     const char *const name = schema->fields[field].name;
@@ -37,7 +38,8 @@ static gpur_lane_role role_of(const gpur_schema *schema, int32_t field, int32_t 
     const gpur_field_info *const x = &schema->fields[*of], *const next = &schema->fields[field];
     const int is_alike =
         x->dtype == next->dtype && x->dims == next->dims && memcmp(x->shape, next->shape, sizeof x->shape) == 0;
-    return is_alike ? GPUR_LANE_NEXT : GPUR_LANE_STORED;
+    const int has_ring = is_alike && role_of(schema, *of, &of_x) == GPUR_LANE_STORED;
+    return has_ring ? GPUR_LANE_NEXT : GPUR_LANE_STORED;
 }
 
 static gpur_status check_field(const gpur_schema *schema, const char *name, int64_t bytes, const char *wanted)

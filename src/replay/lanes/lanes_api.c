@@ -118,7 +118,8 @@ gpur_status gpur_replay_add_lanes(gpur_replay *replay, const void *const *fields
     for (int32_t i = 0; i < replay->schema.count; i++) {
         const char *const name = replay->schema.fields[i].name;
         const int is_next = gpur_lane_store_is_next(&replay->lanes, i);
-        GPUR_REQUIRE(fields[i] || is_next, "\"%s\" is NULL; it must be an array of %" PRId64 " values", name,
+        const int may_be_missing = is_next || replay->lanes.parts[i].role == GPUR_LANE_TRUNCATION;
+        GPUR_REQUIRE(fields[i] || may_be_missing, "\"%s\" is NULL; it must be an array of %" PRId64 " values", name,
                      replay->config.lanes);
         GPUR_REQUIRE(!is_next || !fields[i] || !replay->lanes.lanes.resets_later,
                      "\"%s\" is given, the final observations; with GPUR_AUTORESET_NEXT_STEP they come with the next "

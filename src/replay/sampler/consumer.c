@@ -65,8 +65,8 @@ static gpur_status check_lanes(gpur_replay *replay, gpur_consumer_launch launch)
     lanes->told = state.whole;
     if (state.whole == 0)
         return gpur_fail(GPUR_TOO_FEW,
-                         "no transition can be drawn yet, after %" PRId64 " steps of the lanes; one can when the step "
-                         "after it comes",
+                         "no transition can be drawn yet, after %" PRId64 " steps of the lanes; a step can be "
+                         "drawn once the one after it has come, or its final observation",
                          state.steps);
     return check_rows(state.whole, state.whole, launch);
 }

@@ -264,6 +264,27 @@ TEST(environments_that_begin_anew_after_a_load_are_seen)
     has_stacks = 0;
 }
 
+/* The first step after it may be one amid an episode, which ends with this step in some lanes. */
+TEST(an_empty_file_goes_on_as_a_new_replay_does)
+{
+    side loaded, fresh;
+    has_stacks = 1;
+    const gpur_replay_config config = config_of(GPUR_AUTORESET_SAME_STEP, 0);
+    open_side(&loaded, &config);
+    open_side(&fresh, &config);
+    CHECK_OK(gpur_replay_save(loaded.replay, test_file_path("lanes"), NULL));
+    CHECK_OK(gpur_replay_load(loaded.replay, test_file_path("lanes"), NULL));
+    loaded.added = fresh.added = 7;
+    run(&loaded, 2 * STEPS, 0);
+    run(&fresh, 2 * STEPS, 0);
+    const gpur_lane_stats stats = stats_of(&loaded), wanted = stats_of(&fresh);
+    CHECK(memcmp(&stats, &wanted, sizeof stats) == 0 && stats.broken_stacks == 0);
+    CHECK(same_outputs(&loaded, &fresh));
+    close_side(&loaded);
+    close_side(&fresh);
+    has_stacks = 0;
+}
+
 /* In a ring that is far from full draws and the window are of the steps that are there: as few rows of distinct ones
  * find none as in the ring that was saved. */
 TEST(draws_in_a_larger_ring_are_of_the_steps_that_are_there)
@@ -751,6 +772,7 @@ int main(int argc, char **argv)
     RUN(environments_that_begin_anew_after_a_load_are_seen);
     RUN(draws_in_a_larger_ring_are_of_the_steps_that_are_there);
     RUN(a_file_has_an_array_of_each_field_and_says_what_is_in_it);
+    RUN(an_empty_file_goes_on_as_a_new_replay_does);
     RUN(a_file_has_the_frames_of_stacks);
     RUN(other_settings_are_refused_or_do_not_matter);
     RUN(cut_and_flipped_files_are_refused);

@@ -470,6 +470,88 @@ TEST(a_row_takes_little_more_than_an_observation_and_an_action)
     gpur_device_close(device);
 }
 
+/* Of 4,096 lanes all but one lose their steps, which are truncated and come without their final observations. */
+TEST(a_transition_among_many_that_cannot_be_drawn_is_found)
+{
+    enum { MANY = 4096, ONE = 77 };
+    static float zeros[MANY * 3];
+    static uint8_t truncated[MANY];
+    static int64_t id[MANY];
+    gpur_replay_config config = config_of();
+    void *arrays[FIELDS];
+    int64_t *ids = NULL;
+    gpur_lane_draw draw = draw_of(MANY);
+    w.device = test_device();
+    config.lanes = config.max_batch = MANY, config.lane_steps = 20;
+    CHECK_OK(gpur_replay_create(w.device, &config, &w.replay));
+    CHECK_OK(gpur_device_alloc(w.device, sizeof id, (void **)&ids));
+    memset(truncated, 1, sizeof truncated);
+    truncated[ONE] = 0;
+    for (int32_t f = 0; f < FIELDS; f++) {
+        CHECK_OK(gpur_device_alloc(w.device, sizeof zeros, &arrays[f]));
+        CHECK_OK(gpur_device_copy(w.device, arrays[f], zeros, sizeof zeros));
+    }
+    CHECK_OK(gpur_device_copy(w.device, arrays[TRUNCATED], truncated, sizeof truncated));
+    gpur_device_free(w.device, arrays[NEXT_OBS]);
+    arrays[NEXT_OBS] = NULL;
+    for (int t = 0; t < 2; t++)
+        CHECK_OK(gpur_replay_add_lanes(w.replay, (const void *const *)arrays, NULL));
+    draw.fields = NULL, draw.weight = NULL, draw.id = ids;
+    for (draw.of_each_lane = 0; draw.of_each_lane < 2; draw.of_each_lane++) {
+        CHECK_OK(gpur_replay_draw_lanes(w.replay, &draw, NULL));
+        CHECK_OK(gpur_device_copy(w.device, id, ids, sizeof id));
+        for (int b = 0; b < MANY; b++)
+            CHECK_EQUAL(id[b], draw.of_each_lane && b != ONE ? -1 : ONE);
+    }
+    for (int32_t f = 0; f < FIELDS; f++)
+        gpur_device_free(w.device, arrays[f]);
+    gpur_device_free(w.device, ids);
+    gpur_replay_destroy(w.replay);
+    gpur_device_close(w.device);
+}
+
+/* Rewards and ends have no ring of observations, nor has next_obs: beside them a field next_x is given and stored as
+ * any other one. Without truncated no lane is. */
+TEST(fields_named_next_beside_those_without_a_ring_are_stored)
+{
+    enum { COUNT = 7, OF_EACH = 3 };
+    static const gpur_field all[COUNT] = {
+        {"obs", GPUR_FLOAT32, {0}},         {"next_obs", GPUR_FLOAT32, {0}},      {"reward", GPUR_FLOAT32, {0}},
+        {"next_reward", GPUR_FLOAT32, {0}}, {"next_next_obs", GPUR_FLOAT32, {0}}, {"terminated", GPUR_BOOL, {0}},
+        {"truncated", GPUR_BOOL, {0}},
+    };
+    gpur_replay_config config = config_of();
+    void *arrays[COUNT];
+    float values[LANES];
+    gpur_lane_draw draw = draw_of(LANES);
+    w.device = test_device();
+    config.fields = all, config.field_count = COUNT;
+    CHECK_OK(gpur_replay_create(w.device, &config, &w.replay));
+    for (int f = 0; f < COUNT; f++) {
+        CHECK_OK(gpur_device_alloc(w.device, sizeof values, &arrays[f]));
+        for (int lane = 0; lane < LANES; lane++)
+            values[lane] = f < 5 ? (float)(10 * f + lane) : 0.0f;
+        CHECK_OK(gpur_device_copy(w.device, arrays[f], values, sizeof values));
+    }
+    const void *given[COUNT];
+    memcpy(given, arrays, sizeof given);
+    given[1] = given[COUNT - 1] = NULL;
+    for (int t = 0; t < OF_EACH; t++)
+        CHECK_OK(gpur_replay_add_lanes(w.replay, given, NULL));
+    CHECK_EQUAL(stats_of().transitions, (OF_EACH - 1) * LANES);
+    draw.fields = arrays, draw.id = NULL, draw.weight = NULL, draw.of_each_lane = 1;
+    CHECK_OK(gpur_replay_draw_lanes(w.replay, &draw, NULL));
+    for (int f = 0; f < 5; f++) {
+        CHECK_OK(gpur_device_copy(w.device, values, arrays[f], sizeof values));
+        for (int lane = 0; lane < LANES; lane++)
+            CHECK_EQUAL((int)values[lane], f == 1 ? lane : 10 * f + lane);
+    }
+    for (int f = 0; f < COUNT; f++)
+        gpur_device_free(w.device, arrays[f]);
+    gpur_replay_destroy(w.replay);
+    gpur_device_close(w.device);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -482,6 +564,8 @@ int main(int argc, char **argv)
     RUN(nan_stays_where_it_was_given);
     RUN(final_observations_of_some_pairs_alone_are_refused);
     RUN(settings_that_do_not_go_together_are_refused);
+    RUN(a_transition_among_many_that_cannot_be_drawn_is_found);
+    RUN(fields_named_next_beside_those_without_a_ring_are_stored);
     RUN(a_row_takes_little_more_than_an_observation_and_an_action);
     return test_main_end();
 }
