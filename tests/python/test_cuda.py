@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import sys
 import types
+import warnings
 
 import numpy as np
 import pytest
@@ -144,7 +145,8 @@ class Torch(Cupy):
         for name in ("float32", "float16", "uint8", "int32", "int64", "bool"):
             setattr(self, name, np.dtype(name))
         self.cuda = types.SimpleNamespace(current_stream=lambda _: types.SimpleNamespace(cuda_stream=torch.current),
-                                          CUDAGraph=types.SimpleNamespace, graph=self._graph)
+                                          CUDAGraph=types.SimpleNamespace, graph=self._graph,
+                                          is_initialized=lambda: True)
 
     @contextlib.contextmanager
     def _graph(self, graph):
@@ -213,9 +215,41 @@ def test_arrays_of_cupy_go_in_and_out(cupy, prioritized):
     sequences = here.sample_sequences(4, 3)
     assert the_same(there.sample_sequences(4, 3), sequences)
     without = {name: array for name, array in given(cupy, 40).items() if name != "truncated"}
-    there.add(**without)  # CuPy makes the zeros
+    cupy.zeros = cupy.empty = None
+    there.add(**without)  # no array is made
     here.add(**{**step_of(40), "truncated": np.zeros(LANES, bool)})
     assert there.stats == here.stats and len(there) == len(here) and set(cupy.devices) == {0}
+
+
+def test_the_flags_are_not_looked_at(cupy):
+    """The first `add` with truncated and without final_obs warns."""
+    buffer, none = make(), cupy.asarray(np.zeros(LANES, bool))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        buffer.add(**given(cupy, 0))
+        buffer.add(**{name: array for name, array in given(cupy, 1).items() if name not in ("truncated", "final_obs")})
+    with pytest.warns(RuntimeWarning, match="`add` was given no final_obs") as caught:
+        for _ in range(2):
+            buffer.add(**{name: array for name, array in given(cupy, 2, truncated=none).items() if name != "final_obs"})
+    assert len(caught) == 1
+
+
+def test_arrays_that_tell_no_stream_wait_for_pytorchs_draws(torch, monkeypatch):
+    """They are ready, as JAX's, and the call runs on a stream of the library's own."""
+    class Ready:
+        def __init__(self, array):
+            self._array = array
+            self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "version": 3,
+                                             "data": (array.address, False), "stream": None}
+
+    buffer, other, waited = make(), make("cpu"), []
+    torch.current = Stream().ptr
+    monkeypatch.setattr(buffer.device, "wait_stream", waited.append)
+    for t in range(4):
+        buffer.add(**{name: Ready(array) for name, array in given(torch, t).items()})
+        other.add(**step_of(t))
+        assert waited == [torch.current] * (t + 1)
+        assert the_same(buffer.sample(8), other.sample(8))  # tensors, on PyTorch's stream
 
 
 @pytest.mark.parametrize(("change", "error", "words"), [

@@ -282,7 +282,15 @@ def test_how_a_buffer_resets_is_heeded():
     lanes = gpureplay.jax.Lanes(make())
     with pytest.warns(RuntimeWarning, match="`add` was given no final_obs") as caught:
         jax.jit(lambda token: lanes.add(token, **changed(final_obs=None)))(lanes.init())
-    assert caught[0].filename == __file__
+        jax.jit(lambda token: lanes.add(token, **changed(final_obs=None)))(lanes.init())  # once a buffer
+    assert len(caught) == 1 and caught[0].filename == __file__
+    lanes = gpureplay.jax.Lanes(buffer := make())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lanes.add(lanes.add(lanes.init(), **step_of(0)), **changed(final_obs=None, truncated=None))
+    assert buffer.stats.steps == 2
+    with pytest.warns(RuntimeWarning, match="`add` was given no final_obs"):
+        lanes.add(lanes.init(), **changed(final_obs=None))
 
 
 @pytest.mark.parametrize("compiled", [jax.jit, lambda function: function])

@@ -4,6 +4,7 @@ each row is right is shown in C (tests/replay/lanes)."""
 
 import contextlib
 import gc
+import importlib
 import re
 import threading
 import types
@@ -21,7 +22,7 @@ FIELDS = {"obs": ((3,), "float32"), "action": ((), "int32"), "tag": ((), "int64"
 
 
 def make(**settings):
-    return gpureplay.LaneBuffer(LANES, STEPS, FIELDS, **{"device": "cpu", "seed": 1, **settings})
+    return gpureplay.LaneBuffer(LANES, STEPS, **{"fields": FIELDS, "device": "cpu", "seed": 1, **settings})
 
 
 def step_of(t):
@@ -98,6 +99,17 @@ def test_a_batch_can_be_filled_again_and_ids_find_their_rows():
     assert some["reward"].tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+def test_without_truncated_none_is(autoreset):
+    given, left_out = make(autoreset=autoreset), make(autoreset=autoreset)
+    for t in range(2 * STEPS):
+        step = changed(truncated=np.zeros(LANES, bool), **({"final_obs": None} if autoreset == "next_step" else {}))
+        step["terminated"] = step_of(t)["terminated"]
+        given.add(**step)
+        left_out.add(**{name: step[name] for name in step if name != "truncated"})
+    assert state_of(given) == state_of(left_out) and not left_out.sample(50)["truncated"].any()
+
+
 def test_an_empty_buffer_gives_rows_that_say_so():
     batch = make().sample(4)
     assert (batch["id"] == -1).all() and not batch["obs"].any() and not batch["discount"].any()
@@ -145,6 +157,41 @@ def test_other_pairs_are_stored_once_too():
     assert batch["next_critic_obs"][:, 0].tolist() == [1, 60, 3] and batch["next_obs"][:, 0].tolist() == [1, 50, 3]
 
 
+NEXT_FIELDS = [("next_reward", (), "float32"), ("next_terminated", (), "bool"), ("next_truncated", (), "bool"),
+               ("next_next_obs", (3,), "float32"), ("next_action", (), "float32"), ("next_next_action", (), "float32")]
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
+@pytest.mark.parametrize(("name", "shape", "dtype"), NEXT_FIELDS)
+def test_a_field_next_x_beside_an_x_that_has_no_pair_is_stored(autoreset, name, shape, dtype):
+    """The reward, flags and next_obs have none, nor has a field of another shape or dtype."""
+    buffer, rng = make(autoreset=autoreset, fields={**FIELDS, name: (shape, dtype)}), np.random.default_rng(1)
+    added = [(rng.random((LANES, *shape)) < 0.5).astype(dtype) for _ in range(10)]
+    for t in range(10):
+        step = {**step_of(t), name: added[t]}
+        if autoreset == "next_step":
+            del step["final_obs"]
+        buffer.add(**step)
+    with refused(buffer, TypeError, f"{name} is missing; `add` needs obs, .*{name}"):
+        buffer.add(**{other: value for other, value in step.items() if other != name})
+    for batch in buffer.sample(100), buffer.sample(100, n_step=2, gamma=0.5):
+        assert (batch["id"] >= 0).all() and batch[name].dtype == dtype
+        assert (batch[name] == np.reshape(added, (10 * LANES, *shape))[batch["id"]]).all()
+    if autoreset == "same_step":
+        check_rows(buffer.sample(100, n_step=2, gamma=0.5), 10, 2)
+
+
+def test_a_field_next_next_x_is_of_a_pair_where_next_x_is_stored():
+    """There is no x."""
+    buffer = gpureplay.LaneBuffer(1, 8, {"next_x": "int32", "next_next_x": "int32", "action": "int32"}, device="cpu")
+    for t in range(3):
+        zero = np.zeros(1, np.int32)
+        buffer.add(next_x=zero + t, action=zero, reward=np.zeros(1, np.float32), terminated=np.array([t == 1]),
+                   final_next_x=zero + 9)
+    batch = buffer.gather(np.arange(2))
+    assert batch["next_x"].tolist() == [0, 1] and batch["next_next_x"].tolist() == [1, 9]
+
+
 def test_environments_that_reset_in_the_next_step():
     buffer = make(autoreset="next_step")
     for t in range(10):
@@ -165,9 +212,43 @@ def test_a_truncation_without_its_final_observation_is_left_out_and_said():
             step = step_of(t)
             buffer.add(**{name: step[name] for name in step if name != "final_obs"})
     assert buffer.stats.without_final == 1 and 6 * LANES + 2 not in buffer.sample(300)["id"]
+
+
+def libraries():
+    """What makes arrays of each library that is here, on the CPU."""
+    found = [lambda array: array]
+    for name, convert in ("torch", "from_numpy"), ("jax.numpy", "asarray"):
+        if importlib.util.find_spec(name.partition(".")[0]):
+            found.append(getattr(importlib.import_module(name), convert))
+    return found
+
+
+def test_the_warning_comes_with_the_first_truncation_that_needs_it():
+    """Not with a step in which nothing is truncated, nor with one that has its final observations; and once."""
+    none, all_ = np.zeros(LANES, bool), np.ones(LANES, bool)
+    for convert in libraries():
+        buffer = gpureplay.LaneBuffer(LANES, STEPS, {"obs": ((3,), "float32")}, device="cpu")
+
+        def add(*left_out, buffer=buffer, convert=convert, **changes):
+            step = {**step_of(0), **changes}
+            buffer.add(**{name: convert(step[name]) for name in step if name not in ("action", "tag", *left_out)})
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            add(truncated=all_)
+            add("final_obs", truncated=none)
+            add("final_obs", "truncated", terminated=all_)
+            add("final_obs", truncated=all_, terminated=all_)  # the task has ended: nothing is left out
+            assert buffer.stats.without_final == 0
+        with pytest.warns(RuntimeWarning, match="given no final_obs") as caught:
+            add("final_obs", truncated=np.arange(LANES, dtype=np.uint8))
+            add("final_obs", truncated=all_)
+        assert len(caught) == 1 and caught[0].filename == __file__ and buffer.stats.without_final == 2 * LANES - 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        make(autoreset="next_step").add(**{name: value for name, value in step_of(0).items() if name != "final_obs"})
+        make(autoreset="next_step").add(**changed(final_obs=None, truncated=all_))
+        gpureplay.LaneBuffer(LANES, STEPS, {"state": ((3,), "float32")}, device="cpu").add(
+            state=step_of(0)["obs"], reward=np.ones(LANES, np.float32), terminated=none, truncated=all_)
 
 
 def test_buffers_that_are_given_no_seed_draw_the_same_in_each_test():

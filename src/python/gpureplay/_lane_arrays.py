@@ -68,9 +68,6 @@ class Kind:
         """A new array."""
         raise NotImplementedError
 
-    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        raise NotImplementedError
-
     def address(self, field: Field, array: Any, count: int) -> int:
         """That of an array (count, ...) that is read."""
         raise NotImplementedError
@@ -93,9 +90,6 @@ class NumpyArrays(Kind):
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         return np.empty(shape, dtype)
-
-    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return np.zeros(shape, dtype)
 
     def address(self, field: Field, array: Any, count: int) -> int:
         found = array if type(array) is np.ndarray else _where_it_is(field, array)
@@ -129,9 +123,6 @@ class TorchArrays(Kind):
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         return self._torch.empty(shape, dtype=self._dtypes[dtype], device=self._device)
-
-    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return self._torch.zeros(shape, dtype=self._dtypes[dtype], device=self._device)
 
     def address(self, field: Field, array: Any, count: int) -> int:
         if not isinstance(array, self._torch.Tensor):
@@ -168,9 +159,6 @@ class ForeignArrays(Kind):
     def __init__(self, kinds: Kinds, device: Device):
         self._kinds, self._device, self._read = kinds, device, list[DeviceArray]()
 
-    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return self.of_outputs().zeros(shape, dtype)
-
     def address(self, field: Field, array: Any, count: int) -> int:
         found = read_array(field, array, self._device)
         if not isinstance(found, DeviceArray):
@@ -189,7 +177,12 @@ class ForeignArrays(Kind):
         return self.address(field, array, count)
 
     def stream(self, given: Any) -> int | None:
-        return producer_stream(self._read, stream_of(given))
+        """Arrays that tell no stream, as JAX's, are ready, and the call runs on the library's own stream. Draws into
+        PyTorch's arrays are on PyTorch's current stream, and must be done before."""
+        found, torch = producer_stream(self._read, stream_of(given)), sys.modules.get("torch")
+        if found is None and torch is not None and torch.cuda.is_initialized():
+            self._device.wait_stream(self._kinds.of_torch().stream(None))
+        return found
 
     def of_outputs(self) -> Kind:
         return self._kinds.default()
@@ -205,10 +198,6 @@ class CupyArrays(ForeignArrays):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         with self._current():
             return self._cupy.empty(shape, dtype)
-
-    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        with self._current():
-            return self._cupy.zeros(shape, dtype)
 
     def _current(self) -> Any:
         """The buffer's device, whichever is CuPy's current one."""

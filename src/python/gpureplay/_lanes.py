@@ -28,6 +28,7 @@ from ._writer import AUTORESETS, autoreset_name
 _NEXT, _FINAL = "next_", "final_"
 _ENDS = tuple(Field(name, (), np.dtype(np.bool_)) for name in ("terminated", "truncated"))
 _REWARD = Field("reward", (), np.dtype(np.float32))
+_ROLES = {field.name for field in (_REWARD, *_ENDS)}
 _IDS, _PRIORITIES = Field("ids", (), np.dtype(np.int64)), Field("priorities", (), np.dtype(np.float32))
 _OF_DRAW = tuple(Field(name, (), np.dtype(dtype)) for name, dtype in (
     ("id", np.int64), ("weight", np.float32), ("discount", np.float32), ("steps", np.int32)))
@@ -57,6 +58,15 @@ class LaneStats(NamedTuple):
     without_final: int
     lost_finals: int
     broken_stacks: int
+
+
+def _pair_of(field: Field, by_name: Mapping[str, Field]) -> str | None:
+    """The name of x, if this is a field next_x that is not stored, since it is x of the lane's next step. None: it is
+    stored, as where x is of another shape or dtype, is the reward or a flag, or is not stored itself."""
+    x = by_name.get(field.name[len(_NEXT):]) if field.name.startswith(_NEXT) else None
+    if x is None or x.name in _ROLES or x[1:] != field[1:]:
+        return None
+    return None if _pair_of(x, by_name) else x.name
 
 
 def _with_pairs(given: list[Field]) -> list[Field]:
@@ -94,7 +104,8 @@ class LaneBuffer(Handle):
     fields, action_space: a dict of name: (shape, dtype), or an observation and an action space of Gymnasium, as for
         `ReplayBuffer`. reward (float32), terminated and truncated (bool), and next_obs beside obs are added where they
         are left out. Any field next_x beside a field x of the same shape and dtype is such a pair: "next_critic_obs"
-        beside "critic_obs", for example. It takes no memory of its own.
+        beside "critic_obs", for example. It takes no memory of its own. reward, terminated, truncated and the next_x
+        of a pair have none: next_reward is a field like any other, and stored.
     n_step, gamma: the number of steps of a transition, 1 to 64, and the discount per step. `sample` may take others.
     autoreset: how the environments reset themselves. "same_step": a step that ends an episode returns the first
         observation of the next one, and the final one beside it, as those of most simulators do. "next_step": it
@@ -106,11 +117,13 @@ class LaneBuffer(Handle):
         that the newest ones of the steps before: in the first frame_stack steps of an episode and after `load` stacks
         are compared with what is stored, and one that differs is left out and counted in `stats.broken_stacks`.
     stack_axis: which axis of obs counts the frames, "first" (the default) or "last".
-    distinct: no transition appears twice in a batch. Where a row finds none, as in a buffer that has hardly as many as
-        the batch, its id is -1.
+    distinct: no transition appears twice in a batch. A row that finds none which no other may have is zeros, with id
+        -1: so are many where fewer than batch_size transitions can be drawn, and few where there are several times as
+        many.
     prioritized, alpha, beta, weight_norm, priority_offset, first_priority: sampling by priority, as for `ReplayBuffer`.
     reward_clip: rewards are clipped to +- this when they are added; 0: they are not.
-    seed: of sampling; None: as for `ReplayBuffer`. max_batch: the largest batch; default: 65,536.
+    seed: of sampling; None: as for `ReplayBuffer`. max_batch: the largest batch; default: 65,536, or with distinct
+        num_lanes x steps - 1 if that is less.
     device: as for `ReplayBuffer`.
 
     `DQN` and `DDPG` train on it as on a `ReplayBuffer`. On CUDA their steps run on the device's stream: make the buffer
@@ -154,7 +167,10 @@ class LaneBuffer(Handle):
         self._flattener, self.check_nan = None, True
         self._is_uniform = index_source_of(config) == _c_api.UNIFORM
         self._resets_later = config.lane_autoreset == _c_api.AUTORESET_NEXT_STEP
-        self._given = [field._replace(name=self._given_name(field.name)) for field in self.fields]
+        by_name = {field.name: field for field in self.fields}
+        # What `add` calls the fields: final_x in place of next_x.
+        self._given = [field if (x := _pair_of(field, by_name)) is None else field._replace(name=_FINAL + x)
+                       for field in self.fields]
         self._order = {field.name: at for at, field in enumerate(self._given)}
         self._refuse_names()
         self._finals = [given.name for given, field in zip(self._given, self.fields) if given.name != field.name]
@@ -163,7 +179,8 @@ class LaneBuffer(Handle):
         if not self._is_prioritized:
             del self._outputs["weight"]
         self._addresses = ctypes.c_void_p * len(self.fields)
-        self._kinds, self._is_told = Kinds(self.device), False
+        self._kinds = Kinds(self.device)
+        self._is_told = self._resets_later or not self._finals  # of truncated steps without final observations
         # What made the arrays that were given last.
         self._like: Kind | None = self._kinds.of_torch() if type(device).__module__ == "torch" else None
         if self.device.is_cuda:
@@ -185,11 +202,6 @@ class LaneBuffer(Handle):
         self._wait_for_jax()
         super()._call(function, *arguments)
 
-    def _given_name(self, name: str) -> str:
-        """What `add` calls a field: final_x in place of next_x."""
-        is_next = name.startswith(_NEXT) and any(field.name == name[len(_NEXT):] for field in self.fields)
-        return _FINAL + name[len(_NEXT):] if is_next else name
-
     def _refuse_names(self) -> None:
         """Batches and `add` have names of their own."""
         for field in _OF_DRAW + _OF_SEQUENCES:
@@ -207,11 +219,15 @@ class LaneBuffer(Handle):
 
         obs: what the lanes saw before they acted.
         final_obs: what came after the step where it ended an episode; other lanes' are not read. Likewise final_x for
-            each field next_x. Without it a step that was truncated is left out and counted in `stats.without_final`,
-            and one that was terminated has zeros as its next observation. With autoreset="next_step" there is none.
+            each pair x and next_x. Without it a step that was truncated is left out and counted in
+            `stats.without_final`, and one that was terminated has zeros as its next observation. The first `add` with
+            such a truncated step warns; on CUDA, where the flags are not looked at, the first with `truncated` and
+            without final_obs. With autoreset="next_step" there is none.
         truncated: may be left out: none was.
         stream: CUDA: the stream that has made the arrays, for others than PyTorch's. None: PyTorch's current stream,
-            or for other arrays what they tell; they are waited for.
+            or for other arrays the one that they tell. Arrays that tell none, as JAX's, are waited for, as is
+            PyTorch's current stream, and the step is stored when the call returns. If streams differ from call to
+            call, give the same one to all.
 
         ValueError, TypeError: an array is missing or is not as the field needs it. Nothing was added."""
         arrays = self._in_order(values)
@@ -241,40 +257,42 @@ class LaneBuffer(Handle):
 
     def _add_now(self, arrays: list[Any], stream: Any) -> None:
         kind = self._kinds.of(next(array for array in arrays if array is not None))
-        self._complete(arrays, kind)
+        self._refuse_finals(arrays)
         addresses = self._addresses(*[None if array is None else kind.address(field, array, self.num_lanes)
                                       for field, array in zip(self._given, arrays)])
         self._refuse_overwritten(addresses)
         self._call(lib.gpur_replay_add_lanes, addresses, kind.stream(stream))
         self._like = kind
         if not self._is_told:
-            self._tell_of_finals(arrays)
+            self._tell_of_finals(arrays, can_look=not self.device.is_cuda)
 
-    def _complete(self, arrays: list[Any], kind: Kind) -> None:
-        """Fills in `truncated`, and refuses what this buffer's way to reset leaves out."""
-        truncated = self._order["truncated"]
-        if arrays[truncated] is None:
-            arrays[truncated] = kind.zeros((self.num_lanes,), np.dtype(np.bool_))
+    def _refuse_finals(self, arrays: list[Any]) -> None:
+        """Refuses what this buffer's way to reset leaves out."""
         for name in self._finals if self._resets_later else ():
             if arrays[self._order[name]] is not None:
                 raise InvalidArgument(f"{name} is given and autoreset is \"next_step\", where the next step's "
                                       f"{name[len(_FINAL):]} is the final one; it must be left out")
 
     def _unknown(self, name: str) -> Exception:
-        if name.startswith(_NEXT) and _FINAL + name[len(_NEXT):] in self._order:
+        if name.startswith(_NEXT) and _FINAL + name[len(_NEXT):] in self._finals:
             x = name[len(_NEXT):]
             return TypeError(f"{name} is given; it is the {x} of the next step. Where an episode ends give what came "
                              f"last as {_FINAL}{x}")
         return TypeError(f"{name} is given, and the buffer has no such field; `add` takes {', '.join(self._order)}")
 
-    def _tell_of_finals(self, arrays: list[Any]) -> None:
+    def _tell_of_finals(self, arrays: list[Any], can_look: bool) -> None:
+        """Warns, once, of truncated steps without their final observations. can_look: the flags are in host memory;
+        else any of them may be set."""
+        truncated, terminated = (arrays[self._order[name]] for name in ("truncated", "terminated"))
+        if self._is_told or truncated is None or arrays[self._order[self._finals[0]]] is not None:
+            return
+        if can_look and not (np.asarray(truncated, bool) & ~np.asarray(terminated, bool)).any():
+            return
         self._is_told = True
-        missing = [name for name in self._finals if arrays[self._order[name]] is None]
-        if missing and not self._resets_later:
-            warnings.warn(f"`add` was given no {', '.join(missing)}: a step that was truncated is left out without it, "
-                          "and one that was terminated has zeros as its next observation; give it, or say "
-                          "autoreset=\"next_step\" if the environments return it before they reset",
-                          RuntimeWarning, stacklevel=caller_depth())
+        warnings.warn(f"`add` was given no {', '.join(self._finals)}: a step that was truncated is left out without "
+                      "it, and one that was terminated has zeros as its next observation; give it, or say "
+                      "autoreset=\"next_step\" if the environments return it before they reset",
+                      RuntimeWarning, stacklevel=caller_depth())
 
     def _refuse_overwritten(self, addresses: Any) -> None:
         """obs and final_obs of one memory: one of them has been overwritten by the other."""
@@ -324,8 +342,8 @@ class LaneBuffer(Handle):
     def gather(self, ids: Any, *, n_step: int | None = None, gamma: float | None = None,
                out: Mapping[str, Any] | None = None, stream: Any = None) -> dict[str, Any]:
         """The transitions of these ids, (count,) int64 on the device, as `sample` gives them: t x num_lanes + lane,
-        where t counts the steps of all lanes from 0. That of a transition that cannot be drawn (any more) becomes -1.
-        With priorities weight is 1."""
+        where t counts the steps of all lanes from 0. The id of a transition that cannot be drawn, or no longer, becomes
+        -1. With priorities weight is 1."""
         return self._draw(self._count("ids", ids), ids, self._ask(n_step, gamma), out, stream)
 
     def sample_sequences(self, batch_size: int, length: int, *, min_length: int | None = None,

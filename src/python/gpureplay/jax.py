@@ -36,7 +36,7 @@ import numpy as np
 
 from . import _library
 from ._handle import Handle
-from ._lane_arrays import Kind, check_array
+from ._lane_arrays import check_array
 from ._lanes import _PRIORITIES, Ask, LaneBuffer
 from ._library import REBUILD, OutOfMemory, lib
 from ._schema import Field
@@ -130,13 +130,6 @@ def _number_of(buffer: LaneBuffer) -> int:
     return number
 
 
-class _Arrays(Kind):
-    """JAX's, while it traces: they have no memory yet."""
-
-    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return jnp.zeros(shape, dtype)
-
-
 def _has_int64() -> bool:
     return bool(jax.config.read("jax_enable_x64"))
 
@@ -204,15 +197,16 @@ class Lanes:
         return jnp.zeros(_TOKEN.shape, _TOKEN.dtype)
 
     def add(self, token: Any, **values: Any) -> Any:
-        """Adds a step of all lanes, as LaneBuffer.add: each field by name, (num_lanes, ...). Returns the token."""
+        """Adds a step of all lanes, as LaneBuffer.add: each field by name, (num_lanes, ...). Returns the token. Flags
+        have no values while JAX traces: the first `add` with `truncated` and without final_obs warns."""
         buffer = self.buffer
         arrays = buffer._in_order(values)
-        buffer._complete(arrays, _Arrays())
+        buffer._refuse_finals(arrays)
         given = [_checked(field, array, buffer.num_lanes)
                  for field, array in zip(buffer._given, arrays) if array is not None]
         mask = sum(1 << at for at, array in enumerate(arrays) if array is not None)
         token, = self._call("add", token, given, [], given=np.uint64(mask).astype(np.int64))
-        buffer._tell_of_finals(arrays)
+        buffer._tell_of_finals(arrays, can_look=False)
         return token
 
     def sample(self, token: Any, batch_size: int, *, n_step: int | None = None, gamma: float | None = None,
