@@ -33,20 +33,48 @@ def cooperative_kernels(kernels):
     return set(re.findall(r"X\((\w+)\)", line[1]))
 
 
+def prepared_kernels(kernels):
+    """Those that compute from their arguments before they wait."""
+    texts = [path.read_text(encoding="utf-8") for path in Path(kernels).rglob("*.h")]
+    names = {name for text in texts for name in re.findall(r"^GPUR_KERNEL_PREPARED\w*\((\w+)", text, flags=re.M)}
+    assert names, "no kernel is prepared"
+    return names
+
+
+def lines_of(body):
+    return [line for line in (re.sub(r"//.*", "", line).strip() for line in body.splitlines()) if line]
+
+
 def instructions(body):
     """Yields the opcodes."""
-    for line in body.splitlines():
-        code = re.sub(r"//.*", "", line).strip()
-        if code and not code.startswith((".", "{", "}", "(", ")")) and not re.match(r"[$\w]+:$", code):
+    for code in lines_of(body):
+        if not code.startswith((".", "{", "}", "(", ")")) and not re.match(r"[$\w]+:$", code):
             yield re.sub(r"^@!?%\w+\s+", "", code).split()[0].rstrip(";")
 
 
-def check_begin(kernel, opcodes, is_cooperative):
-    """Before the wait nothing is read or written, and no branch skips it."""
+def check_arguments_alone(kernel, before, text):
+    """`before`: the opcodes before the wait; `text`: their lines. They read arguments and what is of the thread alone,
+    write only the latter, and every branch leads to a place before the wait."""
+    reads = ("ld.param", "ld.const", "ld.local", "st.local")
+    memory = [code for code in before if code.startswith(("ld", "st", "atom", "red", "cp.", "bar", "fence", "membar"))]
+    strange = [code for code in memory if not code.startswith(reads)]
+    strange += [code for code in before if code.startswith(("ret", "exit", "call", "brx"))]
+    assert not strange, f"kernel {kernel} does more than to compute from its arguments before it waits: {strange}"
+    labels = {match[1] for line in text if (match := re.match(r"([$\w]+):$", line))}
+    targets = {match[1] for line in text if (match := re.search(r"\bbra(?:\.uni)?\s+([$\w]+);", line))}
+    assert targets <= labels, f"kernel {kernel}: branches lead past its wait, to {sorted(targets - labels)}"
+
+
+def check_begin(kernel, opcodes, is_cooperative, prepared):
+    """Before the wait nothing is read or written, and no branch skips it. `prepared`: the lines before the wait of a
+    kernel that computes from its arguments there; else None."""
     assert WAIT in opcodes, f"kernel {kernel} does not wait for what it follows"
     before = opcodes[:opcodes.index(WAIT)]
-    strange = [code for code in before if not code.startswith(("mov.", "cvt.", "ld.param", LET))]
-    assert not strange, f"kernel {kernel} does more than to prepare before it waits: {strange}"
+    if prepared is None:
+        strange = [code for code in before if not code.startswith(("mov.", "cvt.", "ld.param", LET))]
+        assert not strange, f"kernel {kernel} does more than to prepare before it waits: {strange}"
+    else:
+        check_arguments_alone(kernel, before, prepared)
     assert opcodes.count(LET) == (0 if is_cooperative else 1), f"kernel {kernel}: {opcodes.count(LET)} times {LET}"
     assert is_cooperative or LET in before, f"kernel {kernel} waits before it lets its follower begin"
 
@@ -59,7 +87,8 @@ def check_grid_sync(kernel, opcodes):
 
 def main():
     kernels, scratch, curand, *command = sys.argv[1:]
-    text, cooperative = ptx_of(kernels, scratch, command), cooperative_kernels(kernels)
+    text = ptx_of(kernels, scratch, command)
+    cooperative, prepared = cooperative_kernels(kernels), prepared_kernels(kernels)
     files = {number: Path(name) for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', text, flags=re.M)}
     entries = dict(re.findall(r"\.entry gpur_(\w+)_cuda_entry\((.*?)^\}", text, flags=re.M | re.S))
     assert cooperative and cooperative <= entries.keys(), f"{sorted(cooperative - entries.keys())} were not compiled"
@@ -67,8 +96,10 @@ def main():
     assert [path.name for path in toolkits] == [HEADER], f"of curand: {toolkits}; wanted {HEADER} alone"
     assert toolkits[0].resolve() == (Path(curand) / HEADER).resolve(), f"{toolkits[0]}; wanted the one in {curand}"
     for kernel, body in entries.items():
-        opcodes = list(instructions(body.partition("{")[2]))
-        check_begin(kernel, opcodes, kernel in cooperative)
+        code = body.partition("{")[2]
+        opcodes = list(instructions(code))
+        begin = lines_of(code.partition(WAIT)[0]) if kernel in prepared else None
+        check_begin(kernel, opcodes, kernel in cooperative, begin)
         if kernel in cooperative:
             check_grid_sync(kernel, opcodes)
     print(f"test_cuda_ptx: {len(entries)} kernels, {len(cooperative)} of which are cooperative")
