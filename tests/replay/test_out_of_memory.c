@@ -291,11 +291,14 @@ static gpur_status create_lanes(fixture *w, gpur_replay **replay)
 static gpur_status add_lanes(fixture *w, int steps)
 {
     unsigned char ones[LANES * 8];
-    void *values = NULL;
+    unsigned char *values = NULL;
     memset(ones, 1, sizeof ones);
-    GPUR_TRY(gpur_device_alloc(w->device, sizeof ones, &values));
+    GPUR_TRY(gpur_device_alloc(w->device, 2 * sizeof ones, (void **)&values));
+    unsigned char *const finals = values + sizeof ones;
     gpur_status status = gpur_device_copy(w->device, values, ones, sizeof ones);
-    const void *const fields[LANE_FIELDS] = {values, values, values, values, values, values};
+    if (status == GPUR_OK)
+        status = gpur_device_copy(w->device, finals, ones, sizeof ones);
+    const void *const fields[LANE_FIELDS] = {values, finals, values, values, values, values};
     for (int step = 0; step < steps && status == GPUR_OK; step++)
         status = gpur_replay_add_lanes(w->replay, fields, NULL);
     gpur_device_free(w->device, values);

@@ -189,8 +189,10 @@ static gpur_status fill_locked(void *context)
     GPUR_TRY(find_sequences(w, is_by_priority));
     GPUR_TRY(gpur_fill_set_gather(w->replay, batch, GPUR_GATHER_IDS));
     GPUR_TRY(gpur_gather_plan_launch(w->replay, w->stream, &batch->gather_plan));
+    if (!is_by_priority)
+        return GPUR_OK;
     const gpur_priority_weights_args weights = gpur_sampler_weights_args(w->replay, &weighted, batch->count);
-    return is_by_priority ? gpur_sampler_launch_weights(w->replay, w->stream, &weights) : GPUR_OK;
+    return gpur_sampler_launch_weights(w->replay, w->stream, &weights);
 }
 
 /* Requires the consumer lock. */
