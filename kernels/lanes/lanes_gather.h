@@ -350,6 +350,8 @@ GPUR_FN void gpur_lanes_prefetch(const gpur_lanes_gather_args *a, const gpur_lan
         const int64_t bytes = a->copies[c].bytes < GPUR_LANES_PREFETCH ? a->copies[c].bytes : GPUR_LANES_PREFETCH;
         for (int64_t byte = 0; from && byte < bytes; byte += GPUR_LANES_LINE)
             gpur_prefetch_l2(from + byte);
+        if (from)
+            gpur_prefetch_l2(from + bytes - 1); /* a value need not begin with a cache line */
     }
 }
 
