@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Lanes in large: a million rows of 16 to 65,536 lanes, each read back and compared with what a pass over all
- * steps says, for n from 1 to 10 and each convention of resets. */
+/* Lanes in large: a million rows of 16 to 65,536 lanes, and thousands of one lane, each read back and compared with
+ * what a pass over all steps says, for n from 1 to 10 and each convention of resets; some by priority, and some with a
+ * file in between. Then draws and sequences of 65,536 rows. */
+#include "gpureplay/checkpoint.h"
 #include "gpureplay/lanes.h"
+#include "support/file_utils.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
 #include <stdlib.h>
 
-enum { ROWS = IN_RACE_CHECK ? 1 << 14 : 1 << 20, BATCH = 1 << 16, EXTRA = 5 };
+enum {
+    ROWS = IN_RACE_CHECK ? 1 << 14 : 1 << 20,
+    BATCH = IN_RACE_CHECK ? 1 << 12 : 1 << 16,
+    EXTRA = 5,
+    LENGTH = 16,
+    CELLS = 64
+};
 enum { OBS, NEXT_OBS, REWARD, TERMINATED, TRUNCATED, FIELDS };
 static const gpur_field fields[FIELDS] = {
     {"obs", GPUR_INT64, {0}},       {"next_obs", GPUR_INT64, {0}}, {"reward", GPUR_FLOAT32, {0}},
@@ -18,6 +27,8 @@ static const int64_t sizes[FIELDS] = {8, 8, 4, 1, 1};
 typedef struct setting {
     int64_t lanes;
     int32_t autoreset, n_step;
+    int is_prioritized;
+    int is_saved; /* 1: the replay is saved after half of the steps, and another one goes on */
 } setting;
 
 static struct {
@@ -30,6 +41,8 @@ static struct {
     int64_t *ids, *id;    /* device */
     float *discount;      /* device */
     int32_t *count;       /* device */
+    uint8_t *mask;        /* device */
+    uint8_t *host_mask;
     unsigned char *host[FIELDS];
     int64_t *host_id;
     float *host_discount;
@@ -131,9 +144,10 @@ static void read_back(int64_t count, gpur_lane_draw *draw)
     CHECK_OK(gpur_device_copy(w.device, w.host_count, w.count, count * 4));
 }
 
+static int64_t ids[BATCH];
+
 static void check_rows(void)
 {
-    static int64_t ids[BATCH];
     gpur_lane_draw draw;
     int64_t wrong = 0, whole = 0;
     CHECK_OK(gpur_lane_draw_init(&draw, sizeof draw));
@@ -152,23 +166,112 @@ static void check_rows(void)
     }
     CHECK_EQUAL(wrong, 0);
     CHECK_EQUAL(gpur_replay_size(w.replay), whole);
-    draw.ids = NULL; /* drawn ones */
-    read_back(BATCH, &draw);
-    for (int64_t b = 0; b < BATCH; b++)
-        wrong += w.host_id[b] < 0 || wrong_in(b, w.host_id[b]);
+}
+
+static float priority_of(int64_t id)
+{
+    return w.s.is_prioritized ? (float)(1 + mix((uint64_t)id * 5) % 4) : 1.0f;
+}
+
+/* The cell of an id for the chi-square test. */
+static int64_t cell_of(int64_t id)
+{
+    return (int64_t)(mix((uint64_t)id * 7) % CELLS);
+}
+
+/* Gives each row its priority. Those that are not whole are skipped. */
+static void set_priorities(void)
+{
+    static float priorities[BATCH];
+    for (int64_t first = 0; first < w.added * w.s.lanes; first += BATCH) {
+        const int64_t left = w.added * w.s.lanes - first, count = left < BATCH ? left : BATCH;
+        for (int64_t b = 0; b < count; b++)
+            ids[b] = first + b, priorities[b] = priority_of(first + b);
+        CHECK_OK(gpur_device_copy(w.device, w.ids, ids, count * 8));
+        CHECK_OK(gpur_device_copy(w.device, w.discount, priorities, count * 4));
+        CHECK_OK(gpur_replay_update_lanes(w.replay, count, w.ids, w.discount, NULL));
+    }
+}
+
+/* Independent draws: each is right, and cells of rows are drawn in proportion to their priorities. */
+static void check_draws(void)
+{
+    double wanted[CELLS] = {0}, all = 0.0, statistic = 0.0;
+    int64_t drawn[CELLS] = {0}, wrong = 0, freedom = -1;
+    gpur_lane_draw draw;
+    CHECK_OK(gpur_lane_draw_init(&draw, sizeof draw));
+    draw.fields = w.arrays, draw.id = w.id, draw.discount = w.discount, draw.steps = w.count;
+    for (int64_t id = 0; id < w.added * w.s.lanes; id++)
+        if (is_whole(id / w.s.lanes, id % w.s.lanes)) {
+            wanted[cell_of(id)] += (double)priority_of(id);
+            all += (double)priority_of(id);
+        }
+    for (int i = 0; i < 4; i++) {
+        read_back(BATCH, &draw);
+        for (int64_t b = 0; b < BATCH; b++) {
+            wrong += w.host_id[b] < 0 || wrong_in(b, w.host_id[b]);
+            drawn[w.host_id[b] < 0 ? 0 : cell_of(w.host_id[b])]++;
+        }
+    }
     CHECK_EQUAL(wrong, 0);
+    for (int c = 0; c < CELLS; c++) {
+        const double mean = 4.0 * BATCH * wanted[c] / all;
+        if (mean == 0.0) /* the cell has no row */
+            continue;
+        statistic += ((double)drawn[c] - mean) * ((double)drawn[c] - mean) / mean;
+        freedom++;
+    }
+    CHECK(chi_square_tail(statistic, freedom) > 1e-6);
+}
+
+/* Rows of a sequence follow each other in their lane; a step that reset its environment is passed over. */
+static void check_sequences(void)
+{
+    gpur_lane_draw draw;
+    int64_t wrong = 0, found = 0;
+    CHECK_OK(gpur_lane_draw_init(&draw, sizeof draw));
+    draw.fields = w.arrays, draw.id = w.id, draw.discount = w.discount, draw.steps = w.count;
+    draw.length = LENGTH, draw.mask = w.mask;
+    read_back(BATCH, &draw);
+    CHECK_OK(gpur_device_copy(w.device, w.host_mask, w.mask, BATCH));
+    for (int64_t b = 0; b < BATCH; b++) {
+        const int64_t id = w.host_id[b];
+        wrong += w.host_mask[b] != (id >= 0) || (id >= 0 && wrong_in(b, id));
+        found += w.host_mask[b];
+        if (b % LENGTH == 0 || id < 0 || w.host_id[b - 1] < 0)
+            continue;
+        int64_t before = id - w.s.lanes;
+        before -= before >= 0 && w.ends[before] == 4 ? w.s.lanes : 0;
+        wrong += w.host_id[b - 1] != before;
+    }
+    CHECK_EQUAL(wrong, 0);
+    CHECK(found % LENGTH == 0 && (found > BATCH / 2 || w.steps <= 2 * LENGTH));
+}
+
+/* Another replay goes on from a file. */
+static void go_on_from_a_file(const gpur_replay_config *config)
+{
+    CHECK_OK(gpur_replay_save(w.replay, test_file_path("lanes"), NULL));
+    gpur_replay_destroy(w.replay);
+    w.replay = NULL;
+    CHECK_OK(gpur_replay_create(w.device, config, &w.replay));
+    CHECK_OK(gpur_replay_load(w.replay, test_file_path("lanes"), NULL));
+    test_remove_folder();
 }
 
 static void run(setting s)
 {
     gpur_replay_config config;
     memset(&w, 0, sizeof w);
-    w.s = s, w.steps = ROWS / s.lanes, w.added = w.steps + EXTRA;
+    w.s = s, w.steps = ROWS / (s.lanes == 1 ? 128 : s.lanes), w.added = w.steps + EXTRA;
     w.device = test_device();
     CHECK_OK(gpur_replay_config_init(&config, sizeof config));
     config.fields = fields, config.field_count = FIELDS, config.layout = GPUR_LAYOUT_LANES;
     config.lanes = s.lanes, config.lane_steps = w.steps, config.lane_autoreset = s.autoreset;
     config.n_step = s.n_step, config.gamma = 0.9f;
+    config.prioritized = s.is_prioritized;
+    config.alpha = s.is_prioritized ? 1.0f : config.alpha;
+    config.index_source = s.is_prioritized ? GPUR_PRIORITIZED_INDEPENDENT : GPUR_UNIFORM;
     CHECK_OK(gpur_replay_create(w.device, &config, &w.replay));
     w.ends = malloc((size_t)(w.added * s.lanes));
     w.host_id = malloc(BATCH * 8), w.host_discount = malloc(BATCH * 4), w.host_count = malloc(BATCH * 4);
@@ -181,13 +284,25 @@ static void run(setting s)
     CHECK_OK(gpur_device_alloc(w.device, BATCH * 8, (void **)&w.id));
     CHECK_OK(gpur_device_alloc(w.device, BATCH * 4, (void **)&w.discount));
     CHECK_OK(gpur_device_alloc(w.device, BATCH * 4, (void **)&w.count));
+    CHECK_OK(gpur_device_alloc(w.device, BATCH, (void **)&w.mask));
+    w.host_mask = malloc(BATCH);
+    CHECK(w.host_mask);
     make_ends();
-    for (int64_t t = 0; t < w.added; t++)
+    for (int64_t t = 0; t < w.added; t++) {
+        if (s.is_saved && t == w.added / 2)
+            go_on_from_a_file(&config);
         add(t);
+    }
     check_rows();
-    void *const of_device[] = {w.ids, w.id, w.discount, w.count};
-    for (int i = 0; i < 4; i++)
+    if (s.is_prioritized)
+        set_priorities();
+    check_draws();
+    if (w.steps > LENGTH)
+        check_sequences();
+    void *const of_device[] = {w.ids, w.id, w.discount, w.count, w.mask};
+    for (int i = 0; i < 5; i++)
         gpur_device_free(w.device, of_device[i]);
+    free(w.host_mask);
     for (int f = 0; f < FIELDS; f++) {
         gpur_device_free(w.device, w.arrays[f]);
         free(w.host[f]);
@@ -200,8 +315,9 @@ static void run(setting s)
 TEST(a_million_rows_are_those_of_a_pass_over_all_steps)
 {
     static const setting settings[] = {
-        {65536, GPUR_AUTORESET_SAME_STEP, 3}, {512, GPUR_AUTORESET_DISABLED, 10}, {512, GPUR_AUTORESET_NEXT_STEP, 1},
-        {100, GPUR_AUTORESET_NEXT_STEP, 7},   {16, GPUR_AUTORESET_SAME_STEP, 2},
+        {65536, GPUR_AUTORESET_SAME_STEP, 3, 1, 1}, {512, GPUR_AUTORESET_DISABLED, 10, 0, 1},
+        {512, GPUR_AUTORESET_NEXT_STEP, 1, 1, 0},   {100, GPUR_AUTORESET_NEXT_STEP, 7, 0, 1},
+        {16, GPUR_AUTORESET_SAME_STEP, 2, 1, 0},    {1, GPUR_AUTORESET_DISABLED, 5, 1, 1},
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings && !atomic_load(&test_state.failures); i++)
         if (settings[i].lanes * 2 <= ROWS)
