@@ -37,10 +37,10 @@ static const gpur_field lane_fields[LANE_FIELDS] = {
 /* Steps of all lanes, and a draw after each. On the CPU the arrays of a call may be anywhere. */
 static void run_lanes(int64_t steps)
 {
-    const float obs[LANES][2] = {{1.0f}}, reward[LANES] = {0.5f};
+    const float obs[LANES][2] = {{1.0f}}, final_obs[LANES][2] = {{2.0f}}, reward[LANES] = {0.5f};
     const int32_t action[LANES] = {0};
     uint8_t terminated[LANES] = {0}, truncated[LANES] = {0};
-    const void *const given[LANE_FIELDS] = {obs, obs, action, reward, terminated, truncated};
+    const void *const given[LANE_FIELDS] = {obs, final_obs, action, reward, terminated, truncated};
     float of_obs[8][2], of_next[8][2];
     int64_t id[8];
     void *const fields[LANE_FIELDS] = {of_obs, of_next};
