@@ -10,7 +10,8 @@
  * Of an observation that is a stack of K frames only the newest frame is stored. The ring of its frames has T + K - 1
  * steps, so that a row never loses its older frames before it leaves: that of step t is in slot
  * ((t + K - 1) mod (T + K - 1)) N + i. Final observations have their newest frame in the side ring. A byte of each row
- * tells how many of its older frames there are, and what stands for the rest.
+ * has the number of older frames that belong to its episode, and a bit that says whether the others are zeros or repeat
+ * the episode's first frame.
  */
 #pragma once
 

@@ -69,7 +69,7 @@ GPUR_FN int gpur_gather_has_id(const gpur_gather_args *a, int64_t b, int64_t slo
     return a->source == GPUR_GATHER_IDS && a->ids == a->id && (slot >= 0 || a->ids[b] == -1);
 }
 
-/* Whether the row in this slot is terminal: 0 for a missing row, which has slot -1, or if nobody wants to know. */
+/* 1: the row in this slot is terminal. 0 for a missing row, whose slot is -1, and where no discount is asked for. */
 GPUR_FN int gpur_gather_is_terminal(const gpur_gather_args *a, int64_t slot)
 {
     return slot >= 0 && a->discount && a->terminated_offset >= 0 &&

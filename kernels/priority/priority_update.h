@@ -62,6 +62,17 @@ GPUR_FN int64_t gpur_priority_update_row(const gpur_priority_update_args *a, con
     return *p < 0.0f ? -1 : slot;
 }
 
+/* The same, of a row that is to get its priority; counts it. */
+GPUR_FN int64_t gpur_priority_update_take(const gpur_priority_update_args *a, const gpur_window *window, int64_t i,
+                                          float *p, gpur_priority_update_counters *counters)
+{
+    const int64_t slot = gpur_priority_update_row(a, window, i, p);
+    counters->invalid += *p < 0.0f;
+    counters->stale += *p >= 0.0f && slot < 0;
+    counters->updates += slot >= 0;
+    return slot;
+}
+
 /* CLEAR: sets the rows' leaves to 0 and subtracts each from all sums, once even if its row is given several times. */
 GPUR_FN void gpur_priority_update_clear(gpur_thread at, const gpur_priority_update_args *a)
 {
@@ -92,9 +103,7 @@ GPUR_FN void gpur_priority_update_raise(gpur_thread at, const gpur_priority_upda
     gpur_priority_update_counters counters = gpur_priority_update_begin();
     for (int64_t i = span.first; i < span.last; i += span.step) {
         float p;
-        const int64_t slot = gpur_priority_update_row(a, &window, i, &p);
-        counters.invalid += p < 0.0f;
-        counters.stale += p >= 0.0f && slot < 0;
+        const int64_t slot = gpur_priority_update_take(a, &window, i, &p, &counters);
         if (slot < 0)
             continue;
         const uint32_t bits = gpur_priority_to_bits(p), leaf = gpur_leaf_of(p, scale);
@@ -106,7 +115,6 @@ GPUR_FN void gpur_priority_update_raise(gpur_thread at, const gpur_priority_upda
             gpur_tree_add_above(&a->tree, slot, change);
         counters.total += change;
         counters.max_priority = bits > counters.max_priority ? bits : counters.max_priority;
-        counters.updates++;
     }
     gpur_priority_update_end(at, a, &counters);
 }
@@ -121,10 +129,8 @@ GPUR_FN void gpur_priority_update_block(gpur_thread at, const gpur_priority_upda
     int64_t slot = -1;
     float p = 0.0f;
     uint32_t old = 0;
-    if (at.thread < a->count) {
-        slot = gpur_priority_update_row(a, &window, at.thread, &p);
-        counters.invalid = p < 0.0f, counters.stale = p >= 0.0f && slot < 0, counters.updates = slot >= 0;
-    }
+    if (at.thread < a->count)
+        slot = gpur_priority_update_take(a, &window, at.thread, &p, &counters);
     if (slot >= 0) {
         old = gpur_atomic_exchange_u32(&a->tree.leaf[slot], 0);
         gpur_atomic_exchange_u32((uint32_t *)&a->tree.priority[slot], 0);
@@ -166,9 +172,7 @@ GPUR_FN void gpur_priority_update_once(gpur_thread at, const gpur_priority_updat
     gpur_priority_update_counters counters = gpur_priority_update_begin();
     for (int64_t i = span.first; i < span.last; i += span.step) {
         float p;
-        const int64_t slot = gpur_priority_update_row(a, &window, i, &p);
-        counters.invalid += p < 0.0f;
-        counters.stale += p >= 0.0f && slot < 0;
+        const int64_t slot = gpur_priority_update_take(a, &window, i, &p, &counters);
         if (slot < 0)
             continue;
         const uint32_t bits = gpur_priority_to_bits(p), marked = bits | GPUR_SEEN_BIT;
@@ -177,7 +181,6 @@ GPUR_FN void gpur_priority_update_once(gpur_thread at, const gpur_priority_updat
         if (before < marked)
             counters.total += gpur_priority_update_change(&a->tree, slot, before & ~GPUR_SEEN_BIT, bits, scale);
         counters.max_priority = bits > counters.max_priority ? bits : counters.max_priority;
-        counters.updates++;
     }
     gpur_priority_update_end(at, a, &counters);
 }

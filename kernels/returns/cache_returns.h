@@ -37,7 +37,7 @@ typedef struct gpur_return_term {
     int32_t is_missing;
 } gpur_return_term;
 
-/* What the replay tells of a row. */
+/* The numbers of a row that its return needs. */
 typedef struct gpur_return_row {
     float reward, discount; /* discount: gamma, or that of the row; 0: it terminated */
     int32_t is_truncated;

@@ -48,7 +48,7 @@ def _update(_token: Any, number: int, ids: Any, priorities: Any) -> None:
 
 
 def _nothing(*_: Any) -> None:
-    """What the compiler is told of each operator: it returns nothing."""
+    """The fake kernel of each operator: all of them write into arrays that are given, and return nothing."""
 
 
 for _name, _function in ("add_lanes", _add), ("draw_lanes", _draw), ("update_lanes", _update):
