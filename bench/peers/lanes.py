@@ -7,9 +7,11 @@ tensors as FastTD3 and its like write it (each observation stored twice), flashb
 
 1,024 environments with observations of 97 numbers and actions of 29, 512 steps of each, batches of 8,192. The arrays
 are each library's own; all on one device. LaneBuffer draws into a new batch each time, as the others do, and into the
-arrays of one batch (`sample(out=)`). Flashbax has jitted functions, and gives the state away to `add`. The ring draws
-as many transitions of each environment, and ours as many of all; with n = 3 it gathers all rewards and flags of three
-steps, as they do. Before the first sample each buffer is filled more than once over.
+arrays of one batch (`sample(out=)`). "Copies" is what no draw can do without: PyTorch's `index_select` of as many
+random rows, whose numbers are known, from such arrays into those of one batch. Flashbax has jitted functions, and gives
+the state away to `add`. The ring draws as many transitions of each environment, and ours as many of all; with n = 3 it
+gathers all rewards and flags of three steps, as they do. Before the first sample each buffer is filled more than once
+over.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ ROUNDS, QUICK_ROUNDS = 21, 6
 LANES, STEPS, OBS, ACTION, BATCH, GAMMA = 1024, 512, 97, 29, 8192, 0.99
 QUICK_STEPS = 64
 INTO = f"{OURS}, out="
-RING, FLASHBAX, TORCHRL = "torch ring", "flashbax", "TorchRL"
+COPIES, RING, FLASHBAX, TORCHRL = "copies", "torch ring", "flashbax", "TorchRL"
 DISTINCT_STEPS = 8  # that are added again and again
+DISTINCT_DRAWS = 64  # of known rows
 Call = Callable[[], None]
 
 
@@ -85,6 +88,33 @@ class Into(Ours):
     def sample(self, n: int) -> Call:
         batch = self._buffer.sample(BATCH)
         return lambda: self._buffer.sample(BATCH, n_step=n, out=batch)
+
+
+class Copies(Contender):
+    """Observations, next ones and actions, as Ours has them in memory. Nothing is added."""
+
+    def __init__(self, device: str, threads: int, kept: int):
+        import torch
+
+        self._at = 0
+        self._obs, self._action = (torch.randn(LANES * kept, width, device=device) for width in (OBS, ACTION))
+
+    def add(self) -> None:
+        pass
+
+    def sample(self, n: int) -> Call:
+        import torch
+
+        rows = torch.randint(0, len(self._obs) - n * LANES, (DISTINCT_DRAWS, BATCH), device=self._obs.device)
+        copied = [(ring, first, torch.empty(BATCH, ring.shape[1], device=ring.device))
+                  for ring, first in ((self._obs, 0), (self._obs, n * LANES), (self._action, 0))]
+
+        def call() -> None:
+            self._at += 1
+            for ring, first, out in copied:
+                torch.index_select(ring[first:], 0, rows[self._at % DISTINCT_DRAWS], out=out)
+
+        return call
 
 
 class Ring(Contender):
@@ -170,7 +200,9 @@ class TorchRL(Contender):
         return call
 
 
-MAKERS: dict[str, type[Any]] = {OURS: Ours, INTO: Into, RING: Ring, FLASHBAX: Flashbax, TORCHRL: TorchRL}
+MAKERS: dict[str, type[Any]] = {OURS: Ours, INTO: Into, COPIES: Copies, RING: Ring, FLASHBAX: Flashbax,
+                                TORCHRL: TorchRL}
+DRAWS_ONLY = (INTO, COPIES)
 
 
 def finisher(device: str) -> Call:
@@ -208,7 +240,7 @@ def case_of(name: str, calls: dict[str, Call], absent: dict[str, str], given: ar
 
 
 def measure(given: argparse.Namespace) -> Iterable[dict[str, Any]]:
-    wanted = None if given.only is None else {OURS, INTO, *given.only.split(",")}
+    wanted = None if given.only is None else {OURS, *DRAWS_ONLY, *given.only.split(",")}
     kept = QUICK_STEPS if given.quick else STEPS
     found: dict[str, Contender] = {}
     absent: dict[str, str] = {}
@@ -222,13 +254,13 @@ def measure(given: argparse.Namespace) -> Iterable[dict[str, Any]]:
                 made.add()
         except ImportError as error:
             absent[name] = common.error_text(error)
-    adds = {name: one.add for name, one in found.items() if name != INTO}
+    adds = {name: one.add for name, one in found.items() if name not in DRAWS_ONLY}
     yield case_of(f"add a step of {LANES} environments", adds, absent, given)
     for n in (1, 3):
         calls = {name: call for name, one in found.items() if (call := one.sample(n)) is not None}
         missing = {name: f"no transitions of {n} steps" for name in found if name not in calls}
         yield case_of(f"draw {BATCH} transitions, n = {n}", calls, absent | missing, given)
-    sizes = (f"{name} {one.bytes / (LANES * kept):.1f}" for name, one in found.items() if name != INTO)
+    sizes = (f"{name} {one.bytes / (LANES * kept):.1f}" for name, one in found.items() if name not in DRAWS_ONLY)
     print("\nbytes a transition: " + ", ".join(sizes))
 
 
