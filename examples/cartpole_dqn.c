@@ -152,13 +152,13 @@ static gpur_status open_agent(agent *a, const char *name, uint64_t seed)
     replay.seed = seed;
     TRY(gpur_replay_create(a->device, &replay, &a->replay));
 
-    gpur_learner_config learner;
-    TRY(gpur_learner_config_init(&learner, sizeof learner));
-    TRY(gpur_learner_config_preset(&learner, "cartpole"));
+    gpur_dqn_config learner;
+    TRY(gpur_dqn_config_init(&learner, sizeof learner));
+    TRY(gpur_dqn_config_preset(&learner, "cartpole"));
     learner.network.num_actions = ACTIONS;
     learner.max_act_batch = EVALUATIONS;
     learner.seed = seed;
-    TRY(gpur_learner_create(a->replay, &learner, &a->learner));
+    TRY(gpur_dqn_create(a->replay, &learner, &a->learner));
     return gpur_writer_create(a->replay, ENVS, &a->writer);
 }
 

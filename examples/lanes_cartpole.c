@@ -90,7 +90,7 @@ typedef struct training {
 static gpur_status open_training(training *t, uint64_t seed)
 {
     gpur_replay_config replay;
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     TRY(gpur_device_open("cpu", NULL, &t->device));
     TRY(gpur_replay_config_init(&replay, sizeof replay));
     replay.fields = fields, replay.field_count = FIELDS, replay.seed = seed;
@@ -98,10 +98,10 @@ static gpur_status open_training(training *t, uint64_t seed)
     replay.lane_autoreset = GPUR_AUTORESET_SAME_STEP;
     replay.n_step = 3, replay.gamma = 0.99f; /* three steps are joined when a batch is drawn */
     TRY(gpur_replay_create(t->device, &replay, &t->replay));
-    TRY(gpur_learner_config_init(&learner, sizeof learner));
-    TRY(gpur_learner_config_preset(&learner, "cartpole"));
+    TRY(gpur_dqn_config_init(&learner, sizeof learner));
+    TRY(gpur_dqn_config_preset(&learner, "cartpole"));
     learner.network.num_actions = ACTIONS, learner.max_act_batch = LANES, learner.seed = seed;
-    TRY(gpur_learner_create(t->replay, &learner, &t->learner));
+    TRY(gpur_dqn_create(t->replay, &learner, &t->learner));
     t->lanes.random = seed;
     for (int lane = 0; lane < LANES; lane++)
         reset_lane(&t->lanes, lane);

@@ -35,12 +35,12 @@ static gpur_replay *make_replay(gpur_device *device)
 
 static gpur_learner *make_learner(gpur_replay *replay)
 {
-    gpur_learner_config config;
-    must(gpur_learner_config_init(&config, sizeof config));
+    gpur_dqn_config config;
+    must(gpur_dqn_config_init(&config, sizeof config));
     config.network.num_actions = 2;
     config.target_period = 100;
     gpur_learner *learner;
-    must(gpur_learner_create(replay, &config, &learner));
+    must(gpur_dqn_create(replay, &config, &learner));
     return learner;
 }
 

@@ -43,21 +43,21 @@ void backend_fill(backend *b, int64_t count)
     free(rows);
 }
 
-gpur_learner_config backend_learner_config(int64_t batch)
+gpur_dqn_config backend_learner_config(int64_t batch)
 {
-    gpur_learner_config config;
-    bench_must(gpur_learner_config_init(&config, sizeof config), "learner config");
-    bench_must(gpur_learner_config_preset(&config, "melee-gpu"), "preset");
+    gpur_dqn_config config;
+    bench_must(gpur_dqn_config_init(&config, sizeof config), "learner config");
+    bench_must(gpur_dqn_config_preset(&config, "melee-gpu"), "preset");
     config.batch_size = batch;
     return config;
 }
 
-void backend_set_learner(backend *b, const gpur_learner_config *config)
+void backend_set_learner(backend *b, const gpur_dqn_config *config)
 {
-    gpur_learner_config mine = *config;
+    gpur_dqn_config mine = *config;
     mine.host_batches = b->kind->host_batches;
     b->batch = mine.batch_size;
-    bench_must(gpur_learner_create(b->replay, &mine, &b->learner), b->kind->name);
+    bench_must(gpur_dqn_create(b->replay, &mine, &b->learner), b->kind->name);
 }
 
 void backend_unset_learner(backend *b)

@@ -51,11 +51,11 @@ void backend_close(backend *b); /* the learner, too */
 void backend_fill(backend *b, int64_t rows);
 
 /* A learner with batches of this size, from the same weights; unset destroys it. */
-void backend_set_learner(backend *b, const gpur_learner_config *config);
+void backend_set_learner(backend *b, const gpur_dqn_config *config);
 void backend_unset_learner(backend *b);
 
 /* The config of preset "melee-gpu" with this batch size. */
-gpur_learner_config backend_learner_config(int64_t batch);
+gpur_dqn_config backend_learner_config(int64_t batch);
 
 /* A bench_body: trains and waits. `context` is the backend. */
 void backend_train(void *context, int64_t steps);

@@ -80,7 +80,7 @@ static int check_losses(bench_report *report, comparison *c, int64_t batch)
 /* Time of a train step by batch size [Parr 2018, table 1 and figure 4]. */
 static void compare_steps(bench_report *report, comparison *c, int64_t batch)
 {
-    const gpur_learner_config config = backend_learner_config(batch);
+    const gpur_dqn_config config = backend_learner_config(batch);
     bench_case one = bench_point("train step", "batch", (double)batch, "step", DEVICE, VARIANTS);
     one.seconds = 5 * report->options->seconds;
     bench_show(report, "comparing losses", 0);

@@ -36,7 +36,7 @@ static void assign(bare_convolutions *b, gpur_arena *arena)
     b->workspace = gpur_arena_alloc(arena, larger(passes, gpur_backward_workspace(&b->backward)));
 }
 
-static gpur_status open_bare(bare_convolutions *b, const gpur_learner_config *config)
+static gpur_status open_bare(bare_convolutions *b, const gpur_dqn_config *config)
 {
     const gpur_input_shape stack = {84 * 84 * 4, 84, 84, 4};
     const gpur_pass_options options = {.math = config->math, .fuse = 1, .deterministic = config->deterministic};
@@ -131,9 +131,9 @@ static void train(void *context, int64_t repeats)
 static void run_case(bench_report *report, gpur_device *device, gpur_replay *replay, const char *preset, int64_t batch)
 {
     char name[64], baseline[96];
-    gpur_learner_config config;
-    bench_must(gpur_learner_config_init(&config, sizeof config), "learner config");
-    bench_must(gpur_learner_config_preset(&config, preset), "preset");
+    gpur_dqn_config config;
+    bench_must(gpur_dqn_config_init(&config, sizeof config), "learner config");
+    bench_must(gpur_dqn_config_preset(&config, preset), "preset");
     config.batch_size = batch;
     gpur_learner *const learner = bench_learner(replay, preset, batch, 0);
     bare_convolutions bare = {.device = device};

@@ -63,13 +63,13 @@ static void reset_priorities(gpur_replay *replay)
 
 static gpur_status open_variant(gpur_replay *replay, const decision *d, const step_variant *w, step_context *c)
 {
-    gpur_learner_config config;
-    bench_must(gpur_learner_config_init(&config, sizeof config), "learner config");
-    bench_must(gpur_learner_config_preset(&config, d->preset), "preset");
+    gpur_dqn_config config;
+    bench_must(gpur_dqn_config_init(&config, sizeof config), "learner config");
+    bench_must(gpur_dqn_config_preset(&config, d->preset), "preset");
     config.batch_size = d->batch;
     config.math = w->math;
     config.step_kernel = w->is_fused ? GPUR_STEP_FUSED : GPUR_STEP_LIBRARIES;
-    return gpur_learner_create(replay, &config, &c->learner);
+    return gpur_dqn_create(replay, &config, &c->learner);
 }
 
 /* Trains the first steps: all must be done, none skipped, and the loss near the reference's, since steps that do

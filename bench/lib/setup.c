@@ -323,14 +323,14 @@ gpur_replay *bench_prioritized_frames_replay(gpur_device *device, int64_t capaci
 
 gpur_learner *bench_learner(gpur_replay *replay, const char *preset, int64_t batch, int32_t outputs)
 {
-    gpur_learner_config config;
+    gpur_dqn_config config;
     gpur_learner *learner = NULL;
-    bench_must(gpur_learner_config_init(&config, sizeof config), "learner config");
-    bench_must(gpur_learner_config_preset(&config, preset), preset);
+    bench_must(gpur_dqn_config_init(&config, sizeof config), "learner config");
+    bench_must(gpur_dqn_config_preset(&config, preset), preset);
     if (batch > 0)
         config.batch_size = batch;
     if (outputs > 0)
         config.network.num_actions = outputs;
-    bench_must(gpur_learner_create(replay, &config, &learner), "learner");
+    bench_must(gpur_dqn_create(replay, &config, &learner), "learner");
     return learner;
 }

@@ -119,10 +119,10 @@ static trial open_trial(const bench_options *options, const group *g, const vari
     trial t = {.device = bench_open(options->device, 1)};
     gpur_field fields[GPUR_RUN_FIELDS];
     gpur_replay_config replay;
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     gpur_run_config run;
     bench_must(gpur_replay_config_init(&replay, sizeof replay), "replay");
-    bench_must(gpur_learner_config_init(&learner, sizeof learner), "learner");
+    bench_must(gpur_dqn_config_init(&learner, sizeof learner), "learner");
     bench_must(gpur_run_config_init(&run, sizeof run), "run");
     if (g->timed)
         timed_env_use(g->timed); /* counts its lanes from 0 */
@@ -143,7 +143,7 @@ static trial open_trial(const bench_options *options, const group *g, const vari
     run.prepopulation = PREPOPULATION;
     run.eval_period = run.eval_episodes = 0;
     t.replay = bench_create(t.device, &replay);
-    bench_must(gpur_learner_create(t.replay, &learner, &t.learner), "learner");
+    bench_must(gpur_dqn_create(t.replay, &learner, &t.learner), "learner");
     bench_must(
         gpur_run_create_with(t.learner, (gpur_run_types){g->type, NULL}, &run, g->sleeps ? &sleeping : NULL, &t.run),
         "run");

@@ -282,10 +282,10 @@ static gpur_replay_config settings_of(const bench_options *options)
 
 static gpur_learner *open_learner(gpur_replay *replay, int32_t math)
 {
-    gpur_learner_config config;
+    gpur_dqn_config config;
     gpur_learner *learner = NULL;
-    bench_must(gpur_learner_config_init(&config, sizeof config), "learner config");
-    bench_must(gpur_learner_config_preset(&config, "apex-dqn"), "preset");
+    bench_must(gpur_dqn_config_init(&config, sizeof config), "learner config");
+    bench_must(gpur_dqn_config_preset(&config, "apex-dqn"), "preset");
     gpur_network_config *const network = &config.network;
     network->trunk[0] = (gpur_layer){.kind = GPUR_CONV, .units = 16, .activation = GPUR_RELU, .kernel = 8, .stride = 4};
     network->trunk[1] = (gpur_layer){.kind = GPUR_CONV, .units = 32, .activation = GPUR_RELU, .kernel = 4, .stride = 2};
@@ -296,7 +296,7 @@ static gpur_learner *open_learner(gpur_replay *replay, int32_t math)
     network->num_actions = 4;
     config.batch_size = 32;
     config.math = math;
-    bench_must(gpur_learner_create(replay, &config, &learner), "learner");
+    bench_must(gpur_dqn_create(replay, &config, &learner), "learner");
     return learner;
 }
 
@@ -355,8 +355,7 @@ int main(int argc, char **argv)
 {
     int64_t seconds = 60, math = GPUR_MATH_FP32;
     const bench_option more[] = {
-        {"seconds", "of the first rate; each other takes a tenth", 1, 86400, &seconds, .quick = 1},
-        BENCH_MATH(&math)};
+        {"seconds", "of the first rate; each other takes a tenth", 1, 86400, &seconds, .quick = 1}, BENCH_MATH(&math)};
     const bench_options options = bench_parse(argc, argv, "blocks of frames while training", more, 2);
     gpur_device *const device = bench_open(options.device, 0);
     bench_report report =

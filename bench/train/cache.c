@@ -57,10 +57,10 @@ static cache_learner open_learner(gpur_device *device, gpur_replay *replay, int6
                                   int32_t math)
 {
     const int64_t before = memory_used(device);
-    gpur_learner_config config;
+    gpur_dqn_config config;
     cache_learner c;
-    bench_must(gpur_learner_config_init(&config, sizeof config), "learner config");
-    bench_must(gpur_learner_config_preset(&config, "nature-dqn"), "preset");
+    bench_must(gpur_dqn_config_init(&config, sizeof config), "learner config");
+    bench_must(gpur_dqn_config_preset(&config, "nature-dqn"), "preset");
     config.loss = GPUR_LOSS_SQUARED;
     config.batch_size = BATCH;
     config.returns.cache_size = entries;
@@ -68,7 +68,7 @@ static cache_learner open_learner(gpur_device *device, gpur_replay *replay, int6
     config.returns.lambda = 0.75f;
     config.returns.storage = storage;
     config.math = math;
-    bench_must(gpur_learner_create(replay, &config, &c.learner), "learner");
+    bench_must(gpur_dqn_create(replay, &config, &c.learner), "learner");
     c.device_bytes = memory_used(device) - before;
     return c;
 }

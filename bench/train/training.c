@@ -148,7 +148,7 @@ typedef struct training {
 
 static void open_training(training *t, const settings *s, const backend_kind *kind, gpur_device *device, int64_t batch)
 {
-    gpur_learner_config config = backend_learner_config(batch);
+    gpur_dqn_config config = backend_learner_config(batch);
     *t = (training){.settings = s};
     config.max_act_batch = EPISODES;
     config.exploration.steps = s->steps / 5;

@@ -46,15 +46,15 @@ fields = (Field * 5)((b"obs", FLOAT32, (1,)), (b"action", INT32), (b"reward", FL
 memory = ReplayConfig()
 must(lib.gpur_replay_config_init(byref(memory), c_uint64(ctypes.sizeof(memory))))
 memory.capacity, memory.fields, memory.field_count = 10_000, fields, 5
-size = lib.gpur_struct_size(b"gpur_learner_config")
+size = lib.gpur_struct_size(b"gpur_dqn_config")
 network = ctypes.create_string_buffer(size)  # nothing to set but a preset: its members need no names
-must(lib.gpur_learner_config_init(network, c_uint64(size)))
-must(lib.gpur_learner_config_preset(network, b"cartpole"))  # two actions
+must(lib.gpur_dqn_config_init(network, c_uint64(size)))
+must(lib.gpur_dqn_config_preset(network, b"cartpole"))  # two actions
 
 device = made_by(lib.gpur_device_open, b"auto", None)
 replay = made_by(lib.gpur_replay_create, device, byref(memory))
 writer = made_by(lib.gpur_writer_create, replay, c_int32(1))
-learner = made_by(lib.gpur_learner_create, replay, network)
+learner = made_by(lib.gpur_dqn_create, replay, network)
 
 place, action, arrived, reward = c_float(0), c_int32(), c_uint8(), c_float()
 must(lib.gpur_writer_reset(writer, c_int32(0), byref(place)))

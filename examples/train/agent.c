@@ -50,7 +50,7 @@ static gpur_status open_replay(agent *a, const settings *s)
     if (status == GPUR_OK && s->system == SYSTEM_APEX_DPG)
         return open_dpg(a, s);
     if (status == GPUR_OK)
-        status = gpur_learner_create(a->replay, &s->learner, &a->learner);
+        status = gpur_dqn_create(a->replay, &s->learner, &a->learner);
     return status == GPUR_OK ? open_run(a, s) : status;
 }
 

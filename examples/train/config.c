@@ -313,7 +313,7 @@ static void add_returns(json *j, const gpur_returns_config *returns)
     json_end(j, '}');
 }
 
-static void add_learner(json *j, const gpur_learner_config *learner, const gpur_replay_config *replay)
+static void add_learner(json *j, const gpur_dqn_config *learner, const gpur_replay_config *replay)
 {
     json_begin(j, "learner", '{');
     add_network(j, "network", &learner->network);

@@ -183,21 +183,20 @@ static void print_beginning(const training *t, int is_resumed)
 
 static int begin_progress(training *t, double seconds)
 {
-    const gpur_learner_config *const learner = &t->settings.learner;
-    t->progress =
-        (progress){.agent = &t->agent,
-                   .preset = t->options.value[OPTION_PRESET],
-                   .record = &t->record,
-                   .steps = t->settings.steps,
-                   .prepopulation = t->agent.apex ? t->settings.replay.min_size : t->settings.run.prepopulation,
-                   .eval_episodes = t->settings.eval_episodes,
-                   .target_period =
-                       t->settings.system == SYSTEM_APEX_DPG ? t->settings.dpg.target_period : learner->target_period,
-                   .has_limiter = t->settings.apex.samples_per_insert > 0.0,
-                   .drawn_entries = learner->returns.cache_size > 0 ? learner->batch_size : 0,
-                   .first_step = t->step,
-                   .first_seconds = seconds,
-                   .is_quiet = t->options.value[OPTION_QUIET] != NULL};
+    const gpur_dqn_config *const learner = &t->settings.learner;
+    t->progress = (progress){
+        .agent = &t->agent,
+        .preset = t->options.value[OPTION_PRESET],
+        .record = &t->record,
+        .steps = t->settings.steps,
+        .prepopulation = t->agent.apex ? t->settings.replay.min_size : t->settings.run.prepopulation,
+        .eval_episodes = t->settings.eval_episodes,
+        .target_period = t->settings.system == SYSTEM_APEX_DPG ? t->settings.dpg.target_period : learner->target_period,
+        .has_limiter = t->settings.apex.samples_per_insert > 0.0,
+        .drawn_entries = learner->returns.cache_size > 0 ? learner->batch_size : 0,
+        .first_step = t->step,
+        .first_seconds = seconds,
+        .is_quiet = t->options.value[OPTION_QUIET] != NULL};
     return progress_start(&t->progress);
 }
 

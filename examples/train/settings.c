@@ -142,8 +142,9 @@ static int use_math(options *o, int32_t *math)
 
 int settings_decide_math(settings *s, options *o, int32_t math)
 {
-    *(is_actor_critic(s) ? &s->actor_critic.math : s->system == SYSTEM_APEX_DPG ? &s->dpg.math : &s->learner.math) =
-        math;
+    *(is_actor_critic(s)             ? &s->actor_critic.math
+      : s->system == SYSTEM_APEX_DPG ? &s->dpg.math
+                                     : &s->learner.math) = math;
     return options_set(o, OPTION_MATH, "%s", maths[math]);
 }
 
@@ -309,7 +310,7 @@ static int use_exploration(options *o, int64_t random, gpur_schedule *epsilon)
     return 0;
 }
 
-static int use_learner(options *o, const gpur_run_config *run, gpur_learner_config *learner)
+static int use_learner(options *o, const gpur_run_config *run, gpur_dqn_config *learner)
 {
     TRY(use_integer(o, OPTION_BATCH, &learner->batch_size));
     TRY(use_exploration(o, explored_at_random(o, run), &learner->exploration));
@@ -363,8 +364,10 @@ static int choose_preset(options *o, const settings *s)
     if (!o->value[OPTION_PRESET] && s->env.action.num_actions == 0)
         return fail("%s has continuous actions and --preset is missing; it must be apex-dpg or apex-dpg-small",
                     s->type.name);
-    return use_text(o, OPTION_PRESET, shows_atari_frames(obs) ? "fast-dqn" : dims < 2 ? "fast-dqn-small-vectors"
-                                                                                  : "fast-dqn-small");
+    return use_text(o, OPTION_PRESET,
+                    shows_atari_frames(obs) ? "fast-dqn"
+                    : dims < 2              ? "fast-dqn-small-vectors"
+                                            : "fast-dqn-small");
 }
 
 /* How long the papers train. Those on DQN(lambda) count the random steps, which --steps does not. */
@@ -449,7 +452,7 @@ static int use_actors(options *o, settings *s)
     return 0;
 }
 
-static int use_apex_learner(options *o, gpur_learner_config *learner)
+static int use_apex_learner(options *o, gpur_dqn_config *learner)
 {
     int32_t is_prioritized = 1;
     TRY(use_int32(o, OPTION_PRIORITIZED, &is_prioritized));
@@ -688,7 +691,7 @@ int settings_find(settings *s, options *o)
     TRY(choose_preset(o, s));
     TRY(options_check_system(o));
     TRY_LIBRARY(gpur_replay_config_init(&s->replay, sizeof s->replay));
-    TRY_LIBRARY(gpur_learner_config_init(&s->learner, sizeof s->learner));
+    TRY_LIBRARY(gpur_dqn_config_init(&s->learner, sizeof s->learner));
     TRY_LIBRARY(gpur_dpg_config_init(&s->dpg, sizeof s->dpg));
     const int is_small = strstr(o->value[OPTION_PRESET], "-small") != NULL;
     s->system = options_system(o);

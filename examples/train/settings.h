@@ -19,7 +19,7 @@ typedef struct settings {
     gpur_env_info env;
     gpur_field fields[GPUR_APEX_FIELDS]; /* of the replay, which points to them */
     gpur_replay_config replay;
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     gpur_dpg_config dpg; /* of Ape-X DPG, in the place of `learner` */
     system_id system;
     gpur_run_config run;

@@ -181,7 +181,7 @@ enum { GPUR_APEX_FIELDS = 8 };
  */
 GPUR_API gpur_status gpur_apex_preset(const char *name, const gpur_env_type *type, const char *options,
                                       gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay,
-                                      gpur_learner_config *learner, gpur_apex_config *apex);
+                                      gpur_dqn_config *learner, gpur_apex_config *apex);
 
 /*
  * The same for Ape-X DPG, in environments of continuous actions whose observations are float32. Of `dpg` unroll,

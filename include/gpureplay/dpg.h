@@ -54,13 +54,13 @@ typedef struct gpur_dpg_config {
     gpur_optimizer_config actor_optimizer;  /* default Adam with learning rate 1e-4 */
     gpur_optimizer_config critic_optimizer; /* likewise */
     float action_gradient_clip;  /* each component of a row's dQ / da is clipped to [-this, this]; default 1; 0: off */
-    int32_t index_source;        /* as in gpur_learner_config */
-    gpur_schedule beta;          /* as in gpur_learner_config */
+    int32_t index_source;        /* as in gpur_dqn_config */
+    gpur_schedule beta;          /* as in gpur_dqn_config */
     int64_t batch_size;          /* 1 to the replay's max_batch; default 256 */
     int64_t target_period;       /* train steps between copies to the targets, 1 or more; default 100 */
     int32_t math;                /* GPUR_MATH_*; default FP32 */
     int32_t unroll;              /* CUDA: train steps in one graph; 1 to 64, default 8 */
-    int32_t deterministic;       /* as in gpur_learner_config; 0 or 1, default 0 */
+    int32_t deterministic;       /* as in gpur_dqn_config; 0 or 1, default 0 */
     float preactivation_penalty; /* c: the actor's loss has c |z|^2 more for a row, where mu(s) = tanh(z)
                                    [Andrychowicz et al. 2017, appendix A]. 0 or more; default 0, as the paper */
     uint64_t seed;               /* of sampling and of the initial weights; the actor's are those of a policy with this

@@ -78,9 +78,9 @@ enum { GPUR_STEP_AUTO = 0, GPUR_STEP_LIBRARIES = 1, GPUR_STEP_FUSED = 2 };
 /* The most host batches of a learner; see gpur_learner_acquire_host_batch. */
 enum { GPUR_MAX_HOST_BATCHES = 16 };
 
-/* Settings of gpur_learner_create. gpur_learner_config_init sets the defaults; network.num_actions must then be set. */
-typedef struct gpur_learner_config {
-    uint64_t size;                   /* sizeof(gpur_learner_config), as the caller was compiled */
+/* Settings of gpur_dqn_create. gpur_dqn_config_init sets the defaults; network.num_actions must then be set. */
+typedef struct gpur_dqn_config {
+    uint64_t size;                   /* sizeof(gpur_dqn_config), as the caller was compiled */
     gpur_network_config network;     /* its input is the replay's `obs`: an image if the first layer is a convolution,
                                         otherwise flattened */
     gpur_optimizer_config optimizer; /* of all weights */
@@ -113,16 +113,16 @@ typedef struct gpur_learner_config {
     gpur_schedule beta;        /* exponent of the importance weights by train step; 0 to 10, default 0.4 throughout. The
                                   weights are divided as the replay's weight_norm says */
     gpur_returns_config returns; /* the cache of returns; default: none */
-} gpur_learner_config;
+} gpur_dqn_config;
 
 /*
  * Sets every member to its default: a Q head on two dense layers of 128 units, Adam with learning rate 1e-3, double
- * DQN, Huber loss. `size` is sizeof(gpur_learner_config). network.num_actions has no default and must be set. Any
+ * DQN, Huber loss. `size` is sizeof(gpur_dqn_config). network.num_actions has no default and must be set. Any
  * thread.
  *
  *   GPUR_INVALID_ARGUMENT  NULL, or a size below 8 or above 65,536
  */
-GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint64_t size);
+GPUR_API gpur_status gpur_dqn_config_init(gpur_dqn_config *config, uint64_t size);
 
 /*
  * Sets the network, loss, optimizer, batch size, target period and exploration of a published system, with all of its
@@ -150,7 +150,7 @@ GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint6
  *
  *   GPUR_INVALID_ARGUMENT  no such name, NULL, or `config->size` was not set; the config is unchanged
  */
-GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, const char *name);
+GPUR_API gpur_status gpur_dqn_config_preset(gpur_dqn_config *config, const char *name);
 
 /*
  * Creates a learner on `replay`, which must outlive it. All of its memory is allocated here, except for acting on more
@@ -174,8 +174,7 @@ GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, con
  *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the folders that were searched
  *   GPUR_DEVICE_ERROR      the device failed
  */
-GPUR_API gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config,
-                                         gpur_learner **learner);
+GPUR_API gpur_status gpur_dqn_create(gpur_replay *replay, const gpur_dqn_config *config, gpur_learner **learner);
 /* Waits for the learner's work, and then frees the learner. Call it from any thread, but not while another thread is
  * inside of a call with it. The replay stays. NULL does nothing. */
 GPUR_API void gpur_learner_destroy(gpur_learner *learner);

@@ -14,7 +14,7 @@ enum {
     GPUR_MATH_TF32 = 1, /* tensor cores, operands with 10-bit mantissas */
     GPUR_MATH_BF16 = 2, /* tensor cores, operands rounded to bfloat16 with 7-bit mantissas */
     GPUR_MATH_AUTO = 3, /* on the CPU FP32. On CUDA TF32, but FP32 where a learner's train step is one kernel, which is
-                           faster then (gpur_learner_config.step_kernel) */
+                           faster then (gpur_dqn_config.step_kernel) */
 };
 
 #endif

@@ -70,7 +70,7 @@ typedef struct gpur_policy_config {
 } gpur_policy_config;
 
 /*
- * Sets every member to its default: the network is that of gpur_learner_config_init. `size` is
+ * Sets every member to its default: the network is that of gpur_dqn_config_init. `size` is
  * sizeof(gpur_policy_config). network.num_actions and obs have no default and must be set. Any thread.
  *
  *   GPUR_INVALID_ARGUMENT  NULL, or a size below 8 or above 65,536
@@ -78,7 +78,7 @@ typedef struct gpur_policy_config {
 GPUR_API gpur_status gpur_policy_config_init(gpur_policy_config *config, uint64_t size);
 
 /*
- * Sets the network of a preset of gpur_learner_config_preset. Other members keep their values. Any thread.
+ * Sets the network of a preset of gpur_dqn_config_preset. Other members keep their values. Any thread.
  *
  *   GPUR_INVALID_ARGUMENT  no such name, NULL, or `config->size` was not set; the config is unchanged
  */

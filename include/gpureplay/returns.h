@@ -66,7 +66,7 @@ enum { GPUR_CACHE_VIRTUAL = 0, GPUR_CACHE_PHYSICAL = 1 };
  * REPLACEMENT: each draw is independent. */
 enum { GPUR_CACHE_PERMUTATION = 0, GPUR_CACHE_REPLACEMENT = 1 };
 
-/* The cache of a learner; member `returns` of gpur_learner_config. Other members than cache_size are only read and
+/* The cache of a learner; member `returns` of gpur_dqn_config. Other members than cache_size are only read and
  * checked if that is above 0. */
 typedef struct gpur_returns_config {
     int64_t cache_size;           /* S, entries, up to 2^31 - 1; 0, the default: no cache, and one-step targets */

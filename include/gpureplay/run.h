@@ -130,7 +130,7 @@ enum { GPUR_RUN_FIELDS = 7 };
  *                      these two systems with the sizes and the learning rate of "fast-dqn-small", and 8,000 returns
  *
  * Except for their CartPole, the papers on DQN(lambda) state no lambda: set learner->returns.lambda, or another
- * estimator, after the call; gpur_learner_create refuses the -1 that is there. Epsilon of "vrc-2021" and its small
+ * estimator, after the call; gpur_dqn_create refuses the -1 that is there. Epsilon of "vrc-2021" and its small
  * relative falls from 1 at the first step of the prepopulation on: learner->exploration has what is left of that line
  * after it.
  *
@@ -145,12 +145,12 @@ enum { GPUR_RUN_FIELDS = 7 };
  */
 GPUR_API gpur_status gpur_run_preset(const char *name, const gpur_env_type *type, const char *options,
                                      gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
-                                     gpur_learner_config *learner, gpur_run_config *run);
+                                     gpur_dqn_config *learner, gpur_run_config *run);
 
 /* The same for a type that steps many at once, for gpur_run_create_vector. */
 GPUR_API gpur_status gpur_run_preset_vector(const char *name, const gpur_vector_env_type *type, const char *options,
                                             gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
-                                            gpur_learner_config *learner, gpur_run_config *run);
+                                            gpur_dqn_config *learner, gpur_run_config *run);
 
 /*
  * Creates a run: W environments and one for evaluations, a writer into the replay for each of the W, and the threads.

@@ -14,8 +14,8 @@ typedef struct preset {
     gpur_env_info info;
     gpur_field fields[GPUR_APEX_FIELDS];
     gpur_replay_config replay;
-    gpur_learner_config learner; /* of Ape-X DQN */
-    gpur_dpg_config dpg;         /* of Ape-X DPG */
+    gpur_dqn_config learner; /* of Ape-X DQN */
+    gpur_dpg_config dpg;     /* of Ape-X DPG */
     gpur_apex_config apex;
 } preset;
 
@@ -34,7 +34,7 @@ static gpur_status set_apex_dqn(preset *p, const gpur_obs_kind *kind)
 {
     GPUR_TRY(gpur_system_check_frames(p->name, p->env_name, &p->info, kind));
     GPUR_TRY(gpur_replay_config_preset(&p->replay, "apex-dqn"));
-    GPUR_TRY(gpur_learner_config_preset(&p->learner, "apex-dqn"));
+    GPUR_TRY(gpur_dqn_config_preset(&p->learner, "apex-dqn"));
     set_capacity(p, p->replay.capacity);
     return GPUR_OK;
 }
@@ -57,7 +57,7 @@ static void set_replay(preset *p, int64_t soft_capacity, int64_t min_size)
 /* The last layer of the small network becomes the two branches of the dueling head. */
 static void set_small_learner(preset *p, const gpur_obs_kind *kind)
 {
-    gpur_learner_config *const learner = &p->learner;
+    gpur_dqn_config *const learner = &p->learner;
     gpur_system_set_small_network(&p->info, kind, &learner->network);
     learner->network.trunk_count = 1;
     learner->network.head = GPUR_HEAD_DUELING;
@@ -240,8 +240,8 @@ static gpur_status find_env(preset *p, const char *name, const gpur_env_type *ty
 }
 
 gpur_status gpur_apex_preset(const char *name, const gpur_env_type *type, const char *options,
-                             gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay,
-                             gpur_learner_config *learner, gpur_apex_config *apex)
+                             gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay, gpur_dqn_config *learner,
+                             gpur_apex_config *apex)
 {
     preset p = {0};
     GPUR_REQUIRE(name && type && options && fields && replay && learner && apex, "an argument is NULL; none may be");
@@ -249,12 +249,12 @@ gpur_status gpur_apex_preset(const char *name, const gpur_env_type *type, const 
                  "preset is \"%s\"; it must be \"apex-dqn\" or \"apex-dqn-small\"", name);
     GPUR_TRY(find_env(&p, name, type, options));
     GPUR_TRY(read_configs(&p, replay, apex));
-    GPUR_TRY(gpur_learner_config_init(&p.learner, sizeof p.learner));
-    GPUR_TRY(gpur_sized_read(&p.learner, sizeof p.learner, learner, "gpur_learner_config"));
+    GPUR_TRY(gpur_dqn_config_init(&p.learner, sizeof p.learner));
+    GPUR_TRY(gpur_sized_read(&p.learner, sizeof p.learner, learner, "gpur_dqn_config"));
     p.learner.size = sizeof p.learner;
     GPUR_TRY(set_dqn_system(&p));
     GPUR_TRY(write_configs(&p, options, fields, replay, apex));
-    return gpur_sized_write(learner, &p.learner, sizeof p.learner, "gpur_learner_config");
+    return gpur_sized_write(learner, &p.learner, sizeof p.learner, "gpur_dqn_config");
 }
 
 gpur_status gpur_apex_preset_dpg(const char *name, const gpur_env_type *type, const char *options,

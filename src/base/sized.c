@@ -106,7 +106,7 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_schedule),
         STRUCT(gpur_optimizer_config),
         STRUCT(gpur_returns_config),
-        STRUCT(gpur_learner_config),
+        STRUCT(gpur_dqn_config),
         STRUCT(gpur_learner_stats),
         STRUCT(gpur_weight_info),
         STRUCT(gpur_priority_stats),

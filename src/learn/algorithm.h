@@ -16,7 +16,7 @@ typedef struct gpur_algorithm {
     int32_t wants; /* GPUR_WANTS_* of train_batch.h */
 
     /* Refuses settings that the algorithm cannot train with. NULL: its owner does. */
-    gpur_status (*check)(const gpur_learner_config *config);
+    gpur_status (*check)(const gpur_dqn_config *config);
 
     /* Creates the plans of its networks' passes. After a failure `close` is called. */
     gpur_status (*open)(struct gpur_train_step *step);

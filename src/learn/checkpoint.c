@@ -31,7 +31,7 @@ typedef struct learner_state {
 static gpur_status add_settings(const void *given, gpur_tensors *settings)
 {
     const gpur_learner *const learner = given;
-    const gpur_learner_config *const config = &learner->config;
+    const gpur_dqn_config *const config = &learner->config;
     return gpur_learner_file_add_network(&config->network, &learner->network.params, "", config->optimizer.kind,
                                          settings);
 }

@@ -103,7 +103,7 @@ gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema 
 enum { MAX_UNROLL = 64 };
 
 /* Without replacement as many rows must stay visible, which a replay that samples so itself sees to. */
-static gpur_status check_batch(const gpur_learner_config *config, const gpur_replay_config *replay)
+static gpur_status check_batch(const gpur_dqn_config *config, const gpur_replay_config *replay)
 {
     const int64_t kept = gpur_kept_rows(replay);
     GPUR_REQUIRE(config->batch_size >= 1 && config->batch_size <= replay->max_batch,
@@ -118,7 +118,7 @@ static gpur_status check_batch(const gpur_learner_config *config, const gpur_rep
     return GPUR_OK;
 }
 
-static gpur_status check_acting(const gpur_learner_config *config)
+static gpur_status check_acting(const gpur_dqn_config *config)
 {
     GPUR_TRY(gpur_choice_check(config->act, GPUR_ACT_TARGET, "act", "GPUR_ACT_LATEST, PREVIOUS or TARGET (0 to 2)"));
     GPUR_REQUIRE(config->max_act_batch >= 1 && config->max_act_batch <= GPUR_MAX_ACT_BATCH,
@@ -126,7 +126,7 @@ static gpur_status check_acting(const gpur_learner_config *config)
     return gpur_schedule_check(&config->exploration, 1.0f, "exploration");
 }
 
-static gpur_status check_source(const gpur_learner_config *config, const gpur_replay_config *replay)
+static gpur_status check_source(const gpur_dqn_config *config, const gpur_replay_config *replay)
 {
     GPUR_TRY(gpur_index_source_check(config->index_source, "index_source"));
     GPUR_REQUIRE(!gpur_sampler_of(config->index_source)->is_by_priority || replay->prioritized,
@@ -153,7 +153,7 @@ int32_t gpur_math_decide(gpur_device *device, int32_t math)
     return gpur_device_get_traits(device)->has_own_memory ? GPUR_MATH_TF32 : GPUR_MATH_FP32;
 }
 
-gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_replay_config *replay)
+gpur_status gpur_dqn_config_check(gpur_dqn_config *config, const gpur_replay_config *replay)
 {
     GPUR_TRY(gpur_algorithm_dqn.check(config));
     GPUR_TRY(gpur_optimizer_check(&config->optimizer));
@@ -185,7 +185,7 @@ gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_re
                                 .input_layout = GPUR_INPUT_AUTO
 #define DUELING                 .head = GPUR_HEAD_DUELING, .hidden = 512
 
-static const gpur_learner_config defaults = {
+static const gpur_dqn_config defaults = {
     .network = {.trunk = {RELU(128), RELU(128)}, .trunk_count = 2, DENSE_NETWORK},
     .optimizer = {.kind = GPUR_ADAM, ADAM(1e-3f), .epsilon = 1e-8f},
     .double_dqn = 1, HUBER, .index_source = GPUR_SOURCE_AUTO, .batch_size = 32, .target_period = 10000,
@@ -221,7 +221,7 @@ static const gpur_learner_config defaults = {
     HUBER, .batch_size = 32, .target_period = 2500, .exploration = {.first = 1.0f, .last = 0.1f, .steps = 1000000}
 
 /* Of `config`, a preset sets the members that copy_preset names. */
-static const struct { const char *name; gpur_learner_config config; } presets[] = {
+static const struct { const char *name; gpur_dqn_config config; } presets[] = {
     {"melee-gpu", {.network = {.trunk = {RELU(128), RELU(0)}, .trunk_count = 1, DUELING, MELEE_NETWORK}, MELEE}},
     {"melee-dqn", {.network = {.trunk = {RELU(128), RELU(256)}, .trunk_count = 2, MELEE_NETWORK}, MELEE}},
     {"melee-double",
@@ -251,7 +251,7 @@ static const struct { const char *name; gpur_learner_config config; } presets[] 
 };
 /* clang-format on */
 
-static void copy_preset(gpur_learner_config *to, const gpur_learner_config *preset)
+static void copy_preset(gpur_dqn_config *to, const gpur_dqn_config *preset)
 {
     to->network = preset->network;
     to->optimizer = preset->optimizer;
@@ -268,20 +268,20 @@ static void copy_preset(gpur_learner_config *to, const gpur_learner_config *pres
     }
 }
 
-gpur_status gpur_learner_config_init(gpur_learner_config *config, uint64_t size)
+gpur_status gpur_dqn_config_init(gpur_dqn_config *config, uint64_t size)
 {
-    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_learner_config");
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_dqn_config");
 }
 
-gpur_status gpur_learner_config_preset(gpur_learner_config *config, const char *name)
+gpur_status gpur_dqn_config_preset(gpur_dqn_config *config, const char *name)
 {
-    gpur_learner_config changed = defaults;
-    GPUR_TRY(gpur_sized_read(&changed, sizeof changed, config, "gpur_learner_config"));
+    gpur_dqn_config changed = defaults;
+    GPUR_TRY(gpur_sized_read(&changed, sizeof changed, config, "gpur_dqn_config"));
     GPUR_REQUIRE(name, "the name of the preset is NULL");
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++)
         if (strcmp(presets[i].name, name) == 0) {
             copy_preset(&changed, &presets[i].config);
-            return gpur_sized_write(config, &changed, sizeof changed, "gpur_learner_config");
+            return gpur_sized_write(config, &changed, sizeof changed, "gpur_dqn_config");
         }
     return gpur_fail(GPUR_INVALID_ARGUMENT,
                      "no learner preset is named \"%s\"; there are melee-gpu, melee-dqn, melee-double, nature-dqn, "

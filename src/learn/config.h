@@ -11,7 +11,7 @@ enum { GPUR_MAX_ACT_BATCH = 1 << 20 }; /* observations that are acted on at a ti
 
 /* Refuses settings out of range, except those of the network (see network/network.h). Replaces GPUR_SOURCE_AUTO by the
  * replay's index_source. `replay`: the checked settings of the replay. */
-gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_replay_config *replay);
+gpur_status gpur_dqn_config_check(gpur_dqn_config *config, const gpur_replay_config *replay);
 
 /* Refuses a value that is no GPUR_MATH_*. */
 gpur_status gpur_math_check(int32_t math);

@@ -12,7 +12,7 @@ static gpur_status check_flag(int32_t value, const char *name)
     return GPUR_OK;
 }
 
-static gpur_status check(const gpur_learner_config *config)
+static gpur_status check(const gpur_dqn_config *config)
 {
     const int32_t head = config->network.head;
     GPUR_REQUIRE(head == GPUR_HEAD_Q || head == GPUR_HEAD_DUELING,
@@ -29,7 +29,7 @@ static gpur_status check(const gpur_learner_config *config)
 
 static gpur_status open(gpur_train_step *step)
 {
-    gpur_dqn *const dqn = &step->dqn;
+    gpur_dqn_step *const dqn = &step->dqn;
     const gpur_train_batch *const batch = &step->batch;
     const int64_t online_rows = step->config.double_dqn && !step->cache ? 2 * batch->rows : batch->rows;
     const gpur_pass_options options = gpur_pass_options_of(step->config.math, step->config.deterministic);
@@ -49,7 +49,7 @@ static void close(gpur_train_step *step)
 /* The last activations of both passes have the same pitch, because they have the same width. */
 static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
 {
-    const gpur_dqn *const dqn = &step->dqn;
+    const gpur_dqn_step *const dqn = &step->dqn;
     const gpur_train_batch *const batch = &step->batch;
     const int32_t last = step->network->activation_count - 1;
     const int64_t rows = batch->rows, actions = step->network->num_actions;
@@ -76,7 +76,7 @@ static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
 
 static void assign(gpur_train_step *step, gpur_arena *arena)
 {
-    gpur_dqn *const dqn = &step->dqn;
+    gpur_dqn_step *const dqn = &step->dqn;
     gpur_pass_assign(&dqn->online, arena);
     if (!step->cache)
         gpur_pass_assign(&dqn->target, arena);
@@ -94,7 +94,7 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
 
 static int64_t workspace(const gpur_train_step *step)
 {
-    const gpur_dqn *const dqn = &step->dqn;
+    const gpur_dqn_step *const dqn = &step->dqn;
     const int64_t bytes[] = {gpur_pass_workspace(&dqn->online), gpur_backward_workspace(&dqn->backward),
                              gpur_pass_workspace(step->cache ? &step->cache->values : &dqn->target)};
     int64_t most = 0;
@@ -106,7 +106,7 @@ static int64_t workspace(const gpur_train_step *step)
 /* The target network's pass, if there is one, and beside it the online network's. */
 static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
 {
-    const gpur_dqn *const dqn = &step->dqn;
+    const gpur_dqn_step *const dqn = &step->dqn;
     const gpur_optimizer *const o = &step->optimizer;
     gpur_track beside;
     GPUR_TRY(gpur_side_fork(&step->side, track, &beside));
@@ -118,7 +118,7 @@ static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
 
 static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const int64_t *drawable)
 {
-    const gpur_dqn *const dqn = &step->dqn;
+    const gpur_dqn_step *const dqn = &step->dqn;
     const int64_t rows = step->batch.rows;
     const gpur_train_step_results results = {dqn->td.loss, dqn->td.q_taken, dqn->td.invalid, dqn->td.missing, rows};
     const gpur_track track = {stream, step->workspace};

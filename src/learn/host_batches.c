@@ -21,7 +21,7 @@ static gpur_status open(void *part, const gpur_part_context *context)
 {
     gpur_host_batches *const batches = part;
     gpur_device *const device = context->device;
-    const gpur_learner_config *const config = context->config;
+    const gpur_dqn_config *const config = context->config;
     void *pinned = NULL;
     batches->device = device;
     batches->step = context->step;

@@ -124,12 +124,12 @@ static gpur_status start(gpur_learner *learner, gpur_stream *stream)
 }
 
 /* Checks everything first, and then builds. */
-static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_learner_config *given)
+static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_dqn_config *given)
 {
     gpur_learn_fields fields;
-    gpur_learner_config *const config = &learner->config;
-    GPUR_TRY(gpur_learner_config_init(config, sizeof *config));
-    GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_learner_config"));
+    gpur_dqn_config *const config = &learner->config;
+    GPUR_TRY(gpur_dqn_config_init(config, sizeof *config));
+    GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_dqn_config"));
     GPUR_TRY(gpur_learn_fields_find(&fields, gpur_replay_schema(replay), 0));
     GPUR_TRY(gpur_input_layout_resolve(&fields.obs_format, &config->network));
     const gpur_input_shape input_shape = gpur_input_shape_find(&fields.obs_format, &config->network);
@@ -145,7 +145,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     };
     GPUR_TRY(gpur_network_check(&config->network, &input_shape));
     GPUR_TRY(gpur_returns_config_check(config, replay));
-    GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)));
+    GPUR_TRY(gpur_dqn_config_check(config, gpur_replay_settings(replay)));
     GPUR_TRY(gpur_network_build(&learner->network, &config->network, &input_shape));
     const int32_t math = config->math;
     if (math == GPUR_MATH_AUTO)
@@ -161,7 +161,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     return gpur_consumer_end(learner->replay, start(learner, learner->stream));
 }
 
-gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config, gpur_learner **out)
+gpur_status gpur_dqn_create(gpur_replay *replay, const gpur_dqn_config *config, gpur_learner **out)
 {
     GPUR_REQUIRE(out, "learner, which gets the handle, is NULL");
     *out = NULL;

@@ -14,7 +14,7 @@ struct gpur_learner {
     gpur_device *device;
     gpur_replay *replay;
     gpur_action_limit action_limit; /* in the replay's list */
-    gpur_learner_config config;
+    gpur_dqn_config config;
     gpur_network network;
     gpur_return_cache returns;
     gpur_train_step step;

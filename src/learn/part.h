@@ -19,7 +19,7 @@ typedef struct gpur_part_context {
     gpur_device *device;
     gpur_replay *replay;
     const gpur_network *network;
-    const gpur_learner_config *config; /* checked */
+    const gpur_dqn_config *config; /* checked */
     const gpur_learn_fields *fields;
     struct gpur_train_step *step;
     const struct gpur_algorithm *algorithm; /* of the step */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 void gpur_train_batch_open(gpur_train_batch *batch, gpur_device *device, gpur_replay *replay,
-                           const gpur_network *network, const gpur_learner_config *config,
-                           const gpur_learn_fields *fields, int32_t wants)
+                           const gpur_network *network, const gpur_dqn_config *config, const gpur_learn_fields *fields,
+                           int32_t wants)
 {
     memset(batch, 0, sizeof *batch);
     batch->device = device;

@@ -43,8 +43,8 @@ typedef struct gpur_train_batch {
 
 /* `wants`: GPUR_WANTS_*, one observation at least. */
 void gpur_train_batch_open(gpur_train_batch *batch, gpur_device *device, gpur_replay *replay,
-                           const gpur_network *network, const gpur_learner_config *config,
-                           const gpur_learn_fields *fields, int32_t wants);
+                           const gpur_network *network, const gpur_dqn_config *config, const gpur_learn_fields *fields,
+                           int32_t wants);
 void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena);
 
 /* The fields that a gather copies, and where to. */

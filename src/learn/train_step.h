@@ -19,21 +19,21 @@
 /* DQN [Mnih et al. 2015] and double DQN [van Hasselt et al. 2016]: the online network sees obs and, for double DQN,
  * next_obs; the target network sees next_obs. The loss is that of the TD error of the action taken
  * (kernels/learn/td_error.h). With given returns the online network sees obs, and there is no target network. */
-typedef struct gpur_dqn {
+typedef struct gpur_dqn_step {
     gpur_pass online, target;
     gpur_backward backward; /* through the online network, over the rows of obs */
     gpur_td_error_args td;
-} gpur_dqn;
+} gpur_dqn_step;
 
 typedef struct gpur_train_step {
     gpur_device *device;
     const gpur_network *network;
-    gpur_learner_config config;
+    gpur_dqn_config config;
     const gpur_algorithm *algorithm;
     const struct gpur_return_cache *cache; /* the learner's cache of returns; NULL: it has none */
     gpur_train_batch batch;
     gpur_optimizer optimizer;  /* of the network's weights */
-    gpur_dqn dqn;              /* DQN's own */
+    gpur_dqn_step dqn;         /* DQN's own */
     struct gpur_dpg_step *dpg; /* DPG's own */
     void *workspace;
     gpur_side side;                    /* with a workspace as large */

@@ -15,7 +15,7 @@ typedef struct preset {
     gpur_env_info info;
     gpur_field *fields;
     gpur_replay_config *replay;
-    gpur_learner_config *learner;
+    gpur_dqn_config *learner;
     gpur_run_config *run;
 } preset;
 
@@ -51,7 +51,7 @@ static void set_small(const preset *p, const gpur_obs_kind *kind)
 {
     gpur_run_config *const run = p->run;
     gpur_replay_config *const replay = p->replay;
-    gpur_learner_config *const learner = p->learner;
+    gpur_dqn_config *const learner = p->learner;
     run->target_period = 1000;
     run->prepopulation = 5000;
     run->eval_period = 50000;
@@ -74,7 +74,7 @@ static gpur_status set_fast_dqn(const preset *p, const gpur_obs_kind *kind)
 {
     GPUR_TRY(gpur_system_check_frames(p->name, p->env_name, &p->info, kind));
     GPUR_TRY(gpur_replay_config_preset(p->replay, "nature-dqn"));
-    return gpur_learner_config_preset(p->learner, "nature-dqn");
+    return gpur_dqn_config_preset(p->learner, "nature-dqn");
 }
 
 static gpur_status set_fast_dqn_small(const preset *p, const gpur_obs_kind *kind)
@@ -90,7 +90,7 @@ static gpur_status set_fast_dqn_small(const preset *p, const gpur_obs_kind *kind
 static gpur_status set_fast_dqn_small_vectors(const preset *p, const gpur_obs_kind *kind)
 {
     gpur_run_config *const run = p->run;
-    gpur_learner_config *const learner = p->learner;
+    gpur_dqn_config *const learner = p->learner;
     GPUR_REQUIRE(kind->dims < 2,
                  "%s: preset \"%s\" needs observations of one axis; \"fast-dqn-small\" takes images, too", p->env_name,
                  p->name);
@@ -115,7 +115,7 @@ static gpur_status set_fast_dqn_small_vectors(const preset *p, const gpur_obs_ki
 static void set_bursts(const preset *p)
 {
     gpur_run_config *const run = p->run;
-    gpur_learner_config *const learner = p->learner;
+    gpur_dqn_config *const learner = p->learner;
     run->num_envs = 1;
     run->concurrent = run->synchronized = 0;
     run->burst = 1;
@@ -178,7 +178,7 @@ static gpur_status set_dqn_lambda(const preset *p, const gpur_obs_kind *kind)
     if (kind->dims != 1)
         GPUR_TRY(gpur_system_check_frames(p->name, p->env_name, &p->info, kind));
     GPUR_TRY(gpur_replay_config_preset(p->replay, "nature-dqn"));
-    GPUR_TRY(gpur_learner_config_preset(p->learner, "nature-dqn"));
+    GPUR_TRY(gpur_dqn_config_preset(p->learner, "nature-dqn"));
     set_bursts(p);
     p->run->eval_period = 0;
     p->learner->optimizer = authors_adam(1e-4f, 1e-4f, 40.0f);
@@ -195,7 +195,7 @@ static gpur_status set_vrc(const preset *p, const gpur_obs_kind *kind)
 {
     GPUR_TRY(gpur_system_check_frames(p->name, p->env_name, &p->info, kind));
     GPUR_TRY(gpur_replay_config_preset(p->replay, "nature-dqn"));
-    GPUR_TRY(gpur_learner_config_preset(p->learner, "nature-dqn"));
+    GPUR_TRY(gpur_dqn_config_preset(p->learner, "nature-dqn"));
     set_bursts(p);
     p->run->eval_period = 0;
     p->learner->optimizer = authors_adam(5e-5f, 1e-8f, 0.0f);
@@ -254,10 +254,10 @@ static gpur_status find_system(const preset *p, int *system)
 /* A program that was compiled before there were caches has no room for their settings and for the field `previous`. */
 static gpur_status check_room(const preset *p)
 {
-    const uint64_t needed = offsetof(gpur_learner_config, returns) + sizeof p->learner->returns;
-    GPUR_TRY(gpur_sized_check(p->learner, "gpur_learner_config"));
+    const uint64_t needed = offsetof(gpur_dqn_config, returns) + sizeof p->learner->returns;
+    GPUR_TRY(gpur_sized_check(p->learner, "gpur_dqn_config"));
     GPUR_REQUIRE(p->learner->size >= needed,
-                 "gpur_learner_config.size is %" PRIu64 "; preset \"%s\" needs %" PRIu64
+                 "gpur_dqn_config.size is %" PRIu64 "; preset \"%s\" needs %" PRIu64
                  " bytes: a program that is compiled with this version's headers",
                  p->learner->size, p->name, needed);
     return GPUR_OK;
@@ -281,15 +281,15 @@ static gpur_status set_all(const preset *p, int system)
 static gpur_status set_copies(const preset *given, int system)
 {
     gpur_replay_config replay;
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     gpur_run_config run;
     gpur_field fields[GPUR_RUN_FIELDS] = {{0}};
     preset copies = *given;
     GPUR_TRY(gpur_replay_config_init(&replay, sizeof replay));
-    GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
+    GPUR_TRY(gpur_dqn_config_init(&learner, sizeof learner));
     GPUR_TRY(gpur_run_config_init(&run, sizeof run));
     GPUR_TRY(gpur_sized_read(&replay, sizeof replay, given->replay, "gpur_replay_config"));
-    GPUR_TRY(gpur_sized_read(&learner, sizeof learner, given->learner, "gpur_learner_config"));
+    GPUR_TRY(gpur_sized_read(&learner, sizeof learner, given->learner, "gpur_dqn_config"));
     GPUR_TRY(gpur_sized_read(&run, sizeof run, given->run, "gpur_run_config"));
     replay.size = sizeof replay, learner.size = sizeof learner, run.size = sizeof run;
     copies.replay = &replay, copies.learner = &learner, copies.run = &run, copies.fields = fields;
@@ -297,7 +297,7 @@ static gpur_status set_copies(const preset *given, int system)
     memcpy(given->fields, fields, (size_t)replay.field_count * sizeof *fields);
     replay.fields = given->fields;
     GPUR_TRY(gpur_sized_write(given->replay, &replay, sizeof replay, "gpur_replay_config"));
-    GPUR_TRY(gpur_sized_write(given->learner, &learner, sizeof learner, "gpur_learner_config"));
+    GPUR_TRY(gpur_sized_write(given->learner, &learner, sizeof learner, "gpur_dqn_config"));
     return gpur_sized_write(given->run, &run, sizeof run, "gpur_run_config");
 }
 
@@ -315,8 +315,8 @@ static gpur_status set_preset(preset *p, const gpur_env_type *type, const gpur_v
 }
 
 gpur_status gpur_run_preset(const char *name, const gpur_env_type *type, const char *options,
-                            gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
-                            gpur_learner_config *learner, gpur_run_config *run)
+                            gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay, gpur_dqn_config *learner,
+                            gpur_run_config *run)
 {
     preset p = {name, type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
     return set_preset(&p, type, NULL);
@@ -324,7 +324,7 @@ gpur_status gpur_run_preset(const char *name, const gpur_env_type *type, const c
 
 gpur_status gpur_run_preset_vector(const char *name, const gpur_vector_env_type *type, const char *options,
                                    gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
-                                   gpur_learner_config *learner, gpur_run_config *run)
+                                   gpur_dqn_config *learner, gpur_run_config *run)
 {
     preset p = {name, type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
     return set_preset(&p, NULL, type);

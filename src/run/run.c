@@ -548,7 +548,7 @@ gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats)
 static gpur_status check(const gpur_run *run)
 {
     const gpur_run_config *const c = &run->config;
-    const gpur_learner_config *const learner = &run->learner->config;
+    const gpur_dqn_config *const learner = &run->learner->config;
     const int64_t min_size = gpur_replay_settings(run->learner->replay)->min_size;
     const int64_t trained = gpur_train_stats_steps_enqueued(&run->learner->train_stats);
     GPUR_TRY(gpur_choice_check(c->concurrent, 1, "concurrent", "0 or 1"));

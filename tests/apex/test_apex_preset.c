@@ -40,7 +40,7 @@ static const gpur_env_type frames = {
 typedef struct system_config {
     gpur_field fields[GPUR_APEX_FIELDS];
     gpur_replay_config replay;
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     gpur_dpg_config dpg;
     gpur_apex_config apex;
 } system_config;
@@ -51,7 +51,7 @@ static void set_others(system_config *c)
 {
     (void)gpur_replay_config_init(&c->replay, sizeof c->replay);
     c->replay.eviction = GPUR_EVICT_BY_PRIORITY, c->replay.evict_alpha = -2.0f;
-    (void)gpur_learner_config_init(&c->learner, sizeof c->learner);
+    (void)gpur_dqn_config_init(&c->learner, sizeof c->learner);
     (void)gpur_dpg_config_init(&c->dpg, sizeof c->dpg);
     (void)gpur_apex_config_init(&c->apex, sizeof c->apex);
     c->apex.actors = 3, c->apex.workers = 2, c->apex.seed = 7;
@@ -168,12 +168,12 @@ TEST(apex_dqn_small_is_like_fast_dqn_small_but_for_its_system)
     const gpur_env_type *cartpole = NULL;
     gpur_field fields[GPUR_RUN_FIELDS];
     gpur_replay_config replay;
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     gpur_run_config run;
     system_config c;
     CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
     CHECK_OK(gpur_replay_config_init(&replay, sizeof replay));
-    CHECK_OK(gpur_learner_config_init(&learner, sizeof learner));
+    CHECK_OK(gpur_dqn_config_init(&learner, sizeof learner));
     CHECK_OK(gpur_run_config_init(&run, sizeof run));
     CHECK_OK(gpur_run_preset("fast-dqn-small", cartpole, "", fields, &replay, &learner, &run));
     CHECK_OK(read_preset("apex-dqn-small", cartpole, &c));
@@ -338,7 +338,7 @@ static void check_runs(const char *name, const gpur_env_type *type)
     c.apex.soft_capacity = 1000, c.apex.actors = 2;
     c.learner.batch_size = c.dpg.batch_size = 8;
     CHECK_OK(gpur_replay_create(device, &c.replay, &replay));
-    CHECK_OK(has_dpg ? gpur_dpg_create(replay, &c.dpg, &dpg) : gpur_learner_create(replay, &c.learner, &learner));
+    CHECK_OK(has_dpg ? gpur_dpg_create(replay, &c.dpg, &dpg) : gpur_dqn_create(replay, &c.learner, &learner));
     CHECK_OK(has_dpg ? gpur_apex_create_dpg(dpg, type, &c.apex, &apex)
                      : gpur_apex_create(learner, type, &c.apex, &apex));
     CHECK_OK(gpur_apex_advance(apex, 0, 2));

@@ -32,7 +32,7 @@ static gpur_status open_fixture(fixture *s)
     static uint8_t terminated[ROWS];
     gpur_device_config device = test_device_config();
     gpur_replay_config replay;
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     for (int i = 0; i < ROWS; i++)
         obs[i][i % FEATURES] = 1, reward[i] = (float)(i % 3);
     device.threads = THREADS;
@@ -43,9 +43,9 @@ static gpur_status open_fixture(fixture *s)
     GPUR_TRY(gpur_writer_create(s->replay, 1, &s->writer));
     GPUR_TRY(
         gpur_writer_append_fields(s->writer, ROWS, (const void *[]){obs, action, reward, obs, terminated}, NULL, NULL));
-    GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
+    GPUR_TRY(gpur_dqn_config_init(&learner, sizeof learner));
     learner.network.num_actions = 3, learner.batch_size = 256;
-    return gpur_learner_create(s->replay, &learner, &s->learner);
+    return gpur_dqn_create(s->replay, &learner, &s->learner);
 }
 
 static void close_fixture(fixture *s)

@@ -220,11 +220,11 @@ static void train_in_a_loop(rivals *r)
 TEST(a_sampler_beside_a_training_loop_gets_its_turns)
 {
     static rivals r;
-    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    const gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     pthread_t sampler;
     gpur_device *const device = test_device();
     CHECK_OK(learner_fixture_open(&r.fixture, device, FIXTURE_ROWS));
-    CHECK_OK(gpur_learner_create(r.fixture.replay, &config, &r.learner));
+    CHECK_OK(gpur_dqn_create(r.fixture.replay, &config, &r.learner));
     atomic_store(&r.is_training, 1);
     CHECK(pthread_create(&sampler, NULL, sample_in_a_loop, &r) == 0);
     train_in_a_loop(&r);

@@ -30,7 +30,7 @@ typedef struct range {
 #define OFFSET_DEVICE(member) offsetof(gpur_device_config, member)
 #define OFFSET_REPLAY(member) offsetof(gpur_replay_config, member)
 #define OFFSET_WRITER(member) offsetof(gpur_writer_config, member)
-#define OFFSET_LEARNER(member) offsetof(gpur_learner_config, member)
+#define OFFSET_LEARNER(member) offsetof(gpur_dqn_config, member)
 #define OFFSET_POLICY(member) offsetof(gpur_policy_config, member)
 #define OFFSET_ACTOR_CRITIC(member) offsetof(gpur_actor_critic_config, member)
 #define OFFSET_DPG(member) offsetof(gpur_dpg_config, member)
@@ -180,7 +180,7 @@ static union {
     gpur_device_config device;
     gpur_replay_config replay;
     gpur_writer_config writer;
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     gpur_policy_config policy;
     gpur_actor_critic_config actor_critic;
     gpur_dpg_config dpg;
@@ -203,7 +203,7 @@ static gpur_status use(owner o)
     else if (o == WRITER)
         status = gpur_writer_open(replay_of_writers.replay, &given.writer, &writer);
     else if (o == LEARNER)
-        status = gpur_learner_create(fixture.replay, &given.learner, &learner);
+        status = gpur_dqn_create(fixture.replay, &given.learner, &learner);
     else if (o == POLICY)
         status = gpur_policy_create(device, &given.policy, &policy);
     else if (o == ACTOR_CRITIC)
@@ -334,7 +334,7 @@ TEST(settings_of_a_learner_out_of_range_are_refused)
 
 TEST(settings_of_a_policy_out_of_range_are_refused)
 {
-    const gpur_learner_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    const gpur_dqn_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     memset(&good, 0, sizeof good);
     good.policy = policy_fixture_config(&learner, ROWS_PLAIN, 1);
     check_all(POLICY);

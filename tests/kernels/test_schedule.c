@@ -6,8 +6,8 @@
 
 static gpur_optimizer_config defaults(void)
 {
-    gpur_learner_config config;
-    (void)gpur_learner_config_init(&config, sizeof config);
+    gpur_dqn_config config;
+    (void)gpur_dqn_config_init(&config, sizeof config);
     return config.optimizer;
 }
 

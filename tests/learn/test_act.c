@@ -23,7 +23,7 @@ static int best_of(const float *q)
 
 /* Calls of several sizes, some above max_act_batch, with observations in host memory and in device memory: Q values are
  * the reference's whatever the other rows of the call, and the greedy action has the largest. */
-static void check_acting(int kind, const gpur_learner_config *config)
+static void check_acting(int kind, const gpur_dqn_config *config)
 {
     static const int64_t counts[] = {1, 6, 11, ACTS, 2, 200, 66, MAX_ACTS};
     static _Alignas(64) unsigned char obs[MAX_ACTS * MAX_ROW_BYTES];
@@ -34,7 +34,7 @@ static void check_acting(int kind, const gpur_learner_config *config)
     int64_t acts = 0;
     gpur_learner *learner = NULL;
     CHECK_OK(learner_fixture_open_kind(&fixture, device, kind, rows_of_kind(kind), NOT_PRIORITIZED));
-    CHECK_OK(gpur_learner_create(fixture.replay, config, &learner));
+    CHECK_OK(gpur_dqn_create(fixture.replay, config, &learner));
     const gpur_learner_stats before = learner_fixture_stats(learner);
     for (int round = 0; round < (kind == ROWS_PLAIN ? 8 : 7); round++) {
         const int64_t count = counts[round];
@@ -70,7 +70,7 @@ static void check_acting(int kind, const gpur_learner_config *config)
 
 TEST(q_values_agree_with_the_reference_and_greedy_acting_takes_the_best)
 {
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     check_acting(ROWS_PLAIN, &config);
     config = conv_config(GPUR_CHW), check_acting(ROWS_PLANES, &config);
     config.network.trunk_count = 0, check_acting(ROWS_PLANES, &config); /* bytes, flattened and scaled */
@@ -121,7 +121,7 @@ TEST(exploration_follows_the_seed_alone)
     float obs[ACTS * FIXTURE_FEATURES] = {0};
     int32_t actions[3][ACTS];
     for (int i = 0; i < 3; i++) {
-        gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+        gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
         config.seed = i < 2 ? 5 : 6;
         gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, config);
         CHECK(learner);
@@ -153,7 +153,7 @@ static const float one_obs[FIXTURE_FEATURES] = {0.3f, -0.2f, 0.9f, 0.1f, -0.5f};
 static gpur_status act_between(int32_t mode, int64_t period, int launches, int64_t steps,
                                float q[LAUNCHES][FIXTURE_ACTIONS])
 {
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     config.act = mode;
     config.target_period = period;
     gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, config);
@@ -210,7 +210,7 @@ TEST(written_weights_are_acted_on_at_once)
 {
     for (int32_t mode = GPUR_ACT_LATEST; mode <= GPUR_ACT_TARGET; mode++) {
         const int32_t which = mode == GPUR_ACT_TARGET ? GPUR_WEIGHTS_TARGET : GPUR_WEIGHTS_ONLINE;
-        gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+        gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
         config.act = mode;
         gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, config);
         CHECK(learner);
@@ -282,7 +282,7 @@ TEST(acting_goes_on_beside_training)
     for (int32_t mode = GPUR_ACT_LATEST; mode <= GPUR_ACT_TARGET; mode++) {
         atomic_int stop = 0;
         acting actors[ACTORS];
-        gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+        gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
         config.act = mode;
         config.target_period = 5;
         gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, config);

@@ -94,7 +94,7 @@ static int have_equal_weights(gpur_actor_critic *a, gpur_actor_critic *b)
  */
 typedef struct reference {
     ref_net *nets[2];
-    gpur_learner_config step; /* for ref_dqn_update: the optimizer, and no target copies */
+    gpur_dqn_config step; /* for ref_dqn_update: the optimizer, and no target copies */
 } reference;
 
 static void close_reference(reference *r)
@@ -126,7 +126,7 @@ static void open_reference(reference *r, gpur_actor_critic *learner, const gpur_
     static float values[MAX_WEIGHTS];
     int64_t at = 0;
     memset(r, 0, sizeof *r);
-    CHECK_OK(gpur_learner_config_init(&r->step, sizeof r->step));
+    CHECK_OK(gpur_dqn_config_init(&r->step, sizeof r->step));
     r->step.optimizer = c->optimizer, r->step.target_period = INT64_MAX;
     CHECK(weights_of(learner, GPUR_WEIGHTS_ONLINE, values) > 0);
     for (int n = 0; n < 2; n++) {

@@ -68,12 +68,12 @@ static gpur_status sample_twice(int i, int64_t count, int64_t trained[BATCH], in
 /* Learner and replay have the same seed, and both count their samples from 0. They must not sample the same rows. */
 TEST(distinct_samples_are_the_same_rows)
 {
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     config.index_source = GPUR_UNIFORM_DISTINCT, config.batch_size = BATCH, config.seed = 8;
     for (int i = 0; i < DEVICES; i++) {
         CHECK_OK(learner_fixture_open(&fixtures[i], devices[i], 100));
         fixtures[i].replay->config.index_source = GPUR_UNIFORM_DISTINCT, fixtures[i].replay->config.seed = 8;
-        CHECK_OK(gpur_learner_create(fixtures[i].replay, &config, &learners[i]));
+        CHECK_OK(gpur_dqn_create(fixtures[i].replay, &config, &learners[i]));
     }
     for (int step = 0; step < steps_of(STEPS); step++) {
         int64_t trained[DEVICES][BATCH], sampled[DEVICES][BATCH];
@@ -100,9 +100,9 @@ typedef struct run {
 static gpur_status open_learners(const run *r)
 {
     for (int i = 0; i < DEVICES; i++) {
-        gpur_learner_config config;
-        GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
-        GPUR_TRY(gpur_learner_config_preset(&config, r->preset));
+        gpur_dqn_config config;
+        GPUR_TRY(gpur_dqn_config_init(&config, sizeof config));
+        GPUR_TRY(gpur_dqn_config_preset(&config, r->preset));
         config.math = r->math;
         config.double_dqn = 0; /* in double DQN rounding can change an argmax, and with it a target */
         config.network.num_actions = FIXTURE_ACTIONS;
@@ -110,7 +110,7 @@ static gpur_status open_learners(const run *r)
         config.optimizer.learning_rate.first *= i ? r->rate_factor : 1;
         config.optimizer.learning_rate.last *= i ? r->rate_factor : 1;
         GPUR_TRY(learner_fixture_open_kind(&fixtures[i], devices[i], r->kind, FIXTURE_ROWS, NOT_PRIORITIZED));
-        GPUR_TRY(gpur_learner_create(fixtures[i].replay, &config, &learners[i]));
+        GPUR_TRY(gpur_dqn_create(fixtures[i].replay, &config, &learners[i]));
     }
     return GPUR_OK;
 }

@@ -53,7 +53,7 @@ typedef struct comparison {
     gpur_dpg_config config;
     gpur_dpg *dpg;
     ref_dpg reference;
-    gpur_learner_config actor, critic; /* for ref_dqn_update: optimizer and target copies */
+    gpur_dqn_config actor, critic; /* for ref_dqn_update: optimizer and target copies */
     int step;
     int64_t skipped, updates;
     int64_t ids[MAX_BATCH];
@@ -247,10 +247,10 @@ static void check_weights(comparison *c)
         }
 }
 
-static gpur_learner_config update_of(const gpur_dpg_config *c, const gpur_optimizer_config *optimizer)
+static gpur_dqn_config update_of(const gpur_dpg_config *c, const gpur_optimizer_config *optimizer)
 {
-    gpur_learner_config update;
-    (void)gpur_learner_config_init(&update, sizeof update);
+    gpur_dqn_config update;
+    (void)gpur_dqn_config_init(&update, sizeof update);
     update.optimizer = *optimizer, update.target_period = c->target_period;
     return update;
 }

@@ -48,7 +48,7 @@ typedef struct training {
 static gpur_device *device;
 static learner_fixture fixture;
 
-static void set_network(gpur_learner_config *c, const training *t)
+static void set_network(gpur_dqn_config *c, const training *t)
 {
     const int head = t->dueling ? GPUR_HEAD_DUELING : GPUR_HEAD_Q;
     if (t->trunk[0]) {
@@ -64,7 +64,7 @@ static void set_network(gpur_learner_config *c, const training *t)
     }
 }
 
-static void set_optimizer(gpur_learner_config *c, const training *t)
+static void set_optimizer(gpur_dqn_config *c, const training *t)
 {
     gpur_optimizer_config *const o = &c->optimizer;
     o->kind = t->optimizer;
@@ -75,13 +75,13 @@ static void set_optimizer(gpur_learner_config *c, const training *t)
     o->learning_rate.last = 1e-4f, o->learning_rate.begin = 1, o->learning_rate.steps = 25;
 }
 
-static gpur_learner_config config_of(const training *t)
+static gpur_dqn_config config_of(const training *t)
 {
-    gpur_learner_config c = t->kind == ROWS_PLANES   ? conv_config(GPUR_CHW)
-                            : t->kind == ROWS_PIXELS ? conv_config(GPUR_HWC)
-                                                     : learner_fixture_config(GPUR_HEAD_Q, 0);
+    gpur_dqn_config c = t->kind == ROWS_PLANES   ? conv_config(GPUR_CHW)
+                        : t->kind == ROWS_PIXELS ? conv_config(GPUR_HWC)
+                                                 : learner_fixture_config(GPUR_HEAD_Q, 0);
     if (t->preset) {
-        (void)gpur_learner_config_preset(&c, t->preset);
+        (void)gpur_dqn_config_preset(&c, t->preset);
         c.network.num_actions = FIXTURE_ACTIONS;
         c.target_period = 50, c.seed++;
     } else {
@@ -104,7 +104,7 @@ static gpur_learner_config config_of(const training *t)
 /* A learner, the reference with the same weights, and the state of the current step. */
 typedef struct comparison {
     const training *t;
-    gpur_learner_config config;
+    gpur_dqn_config config;
     gpur_learner *learner;
     ref_net *net;
     int step, source; /* the number of the step, from 1, and its source */
@@ -361,7 +361,7 @@ static void check_training(const training *t)
     if (steps_of(t) == 0)
         return;
     CHECK_OK(open_fixture(t));
-    CHECK_OK(gpur_learner_create(fixture.replay, &b.config, &b.learner));
+    CHECK_OK(gpur_dqn_create(fixture.replay, &b.config, &b.learner));
     b.learner->fused.launch.steps = t->empty;
     b.net = learner_fixture_net(&fixture, b.learner, &b.config);
     CHECK(b.net);

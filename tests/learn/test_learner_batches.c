@@ -12,21 +12,21 @@ enum { BATCH = 16, ROW = sizeof(learner_fixture_row) };
 static gpur_device *device;
 static learner_fixture fixture;
 
-static gpur_learner_config rows_config(int32_t host_batches)
+static gpur_dqn_config rows_config(int32_t host_batches)
 {
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 0);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 0);
     config.host_batches = host_batches;
     return config;
 }
 
 TEST(a_config_of_before_there_were_buffers_has_none)
 {
-    gpur_learner_config config = rows_config(5);
+    gpur_dqn_config config = rows_config(5);
     gpur_learner *learner = NULL;
     void *rows = &config;
-    config.size = offsetof(gpur_learner_config, host_batches);
+    config.size = offsetof(gpur_dqn_config, host_batches);
     CHECK_OK(learner_fixture_open(&fixture, device, 0));
-    CHECK_OK(gpur_learner_create(fixture.replay, &config, &learner));
+    CHECK_OK(gpur_dqn_create(fixture.replay, &config, &learner));
     CHECK_STATUS(gpur_learner_acquire_host_batch(learner, &rows), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("host_batches 0; rows in RAM need 1 to 16");
     CHECK(!rows);
@@ -115,12 +115,12 @@ TEST(memory_of_the_device_is_refused_on_cuda)
 static void measure(int32_t host_batches, gpur_learner_stats *stats, int64_t *used)
 {
     gpur_device_info before = {.size = sizeof before}, with = {.size = sizeof with}, after = {.size = sizeof after};
-    const gpur_learner_config config = rows_config(host_batches);
+    const gpur_dqn_config config = rows_config(host_batches);
     gpur_learner *learner = NULL;
     CHECK_OK(learner_fixture_open(&fixture, device, 0));
     const size_t allocations = device->allocations.count;
     CHECK_OK(gpur_device_get_info(device, &before));
-    CHECK_OK(gpur_learner_create(fixture.replay, &config, &learner));
+    CHECK_OK(gpur_dqn_create(fixture.replay, &config, &learner));
     CHECK_OK(gpur_device_get_info(device, &with));
     *stats = learner_fixture_stats(learner);
     *used = with.memory_used - before.memory_used;
@@ -153,7 +153,7 @@ TEST(units_of_a_copy_fit_rows_without_padding)
         {"obs", GPUR_FLOAT32, {4}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
         {"next_obs", GPUR_FLOAT32, {4}}, {"terminated", GPUR_BOOL, {0}},
     };
-    const gpur_learner_config config = rows_config(2);
+    const gpur_dqn_config config = rows_config(2);
     gpur_replay_config replay_config;
     gpur_replay *replay = NULL;
     gpur_writer *writer = NULL;
@@ -161,7 +161,7 @@ TEST(units_of_a_copy_fit_rows_without_padding)
     CHECK_OK(gpur_replay_config_init(&replay_config, sizeof replay_config));
     replay_config.capacity = 256, replay_config.fields = fields, replay_config.field_count = 5;
     CHECK_OK(gpur_replay_create(device, &replay_config, &replay));
-    CHECK_OK(gpur_learner_create(replay, &config, &learner));
+    CHECK_OK(gpur_dqn_create(replay, &config, &learner));
     const gpur_gather_args *const ring = &learner->step.by_ids.plan.ring.rows;
     const gpur_gather_args *const rows = &learner->host_batches.device_batches[1].source.plan.ring.rows;
     CHECK_EQUAL(rows->pitch, 44);

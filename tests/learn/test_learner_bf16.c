@@ -20,9 +20,9 @@ static gpur_device *device;
 static learner_fixture fixture;
 
 /* Images of 12 x 8 x 3 as blocks of 4 x 4 pixels: 48 channels. */
-static gpur_learner_config image_config(int32_t math)
+static gpur_dqn_config image_config(int32_t math)
 {
-    gpur_learner_config config = conv_config(GPUR_CHW);
+    gpur_dqn_config config = conv_config(GPUR_CHW);
     config.network.trunk[0] = (gpur_layer){GPUR_CONV, 8, GPUR_RELU, 8, 4, 0, {0}};
     config.network.trunk[1] = (gpur_layer){GPUR_CONV, 16, GPUR_RELU, 1, 1, 0, {0}};
     config.network.hidden = 8;
@@ -78,7 +78,7 @@ static gpur_status save_and_load(gpur_learner *learner, int is_whole)
 #endif
 
 /* A policy takes over the learner's weights, and acts as it does. */
-static void check_policy(gpur_learner *learner, const gpur_learner_config *config)
+static void check_policy(gpur_learner *learner, const gpur_dqn_config *config)
 {
     static float ours[FIXTURE_ACTIONS], theirs[FIXTURE_ACTIONS];
     gpur_policy_config c = policy_fixture_config(config, ROWS_PLANES, 1);
@@ -100,7 +100,7 @@ static void check_policy(gpur_learner *learner, const gpur_learner_config *confi
         CHECK_NEAR(ours[k], theirs[k], 1e-5 * (1 + fabs(theirs[k])));
 }
 
-static void check_writes(gpur_learner *learner, const gpur_learner_config *config)
+static void check_writes(gpur_learner *learner, const gpur_dqn_config *config)
 {
     CHECK(all_are_rounded(learner));
     CHECK_OK(gpur_learner_train(learner, STEPS));
@@ -119,11 +119,11 @@ static void check_writes(gpur_learner *learner, const gpur_learner_config *confi
 
 TEST(whatever_writes_weights_also_writes_them_in_bfloat16)
 {
-    const gpur_learner_config config = image_config(GPUR_MATH_BF16);
+    const gpur_dqn_config config = image_config(GPUR_MATH_BF16);
     gpur_learner *learner = NULL;
     gpur_status status = learner_fixture_open_kind(&fixture, device, ROWS_PLANES, IMAGE_ROWS, NOT_PRIORITIZED);
     if (status == GPUR_OK)
-        status = gpur_learner_create(fixture.replay, &config, &learner);
+        status = gpur_dqn_create(fixture.replay, &config, &learner);
     if (status == GPUR_OK)
         check_writes(learner, &config);
     learner_fixture_close_learner(&fixture, learner);
@@ -133,7 +133,7 @@ TEST(whatever_writes_weights_also_writes_them_in_bfloat16)
 typedef struct training {
     int kind;
     int32_t norm;
-    gpur_learner_config config;
+    gpur_dqn_config config;
 } training;
 
 /* Trains, and reads the weights of both networks. Returns how many numbers, or -1 on an error. */
@@ -144,7 +144,7 @@ static int64_t result_of(const training *t, int second_stream, float *values)
     gpur_status status = learner_fixture_open_kind(&fixture, device, t->kind, rows_of_kind(t->kind), t->norm);
     gpur_device_second_streams(device, second_stream);
     if (status == GPUR_OK)
-        status = gpur_learner_create(fixture.replay, &t->config, &learner);
+        status = gpur_dqn_create(fixture.replay, &t->config, &learner);
     gpur_device_second_streams(device, test_on_cuda());
     if (status == GPUR_OK && !learner->step.side.stream != !second_stream)
         status = gpur_fail(GPUR_DEVICE_ERROR, "the learner has as many streams as it was not to have");
@@ -184,12 +184,12 @@ TEST(a_second_stream_changes_no_bit)
 }
 
 /* What a learner computes with; -1 on an error, which is printed. */
-static int32_t math_of(int kind, const gpur_learner_config *config)
+static int32_t math_of(int kind, const gpur_dqn_config *config)
 {
     gpur_learner *learner = NULL;
     gpur_status status = learner_fixture_open_kind(&fixture, device, kind, rows_of_kind(kind), NOT_PRIORITIZED);
     if (status == GPUR_OK)
-        status = gpur_learner_create(fixture.replay, config, &learner);
+        status = gpur_dqn_create(fixture.replay, config, &learner);
     if (status == GPUR_OK)
         status = gpur_learner_train(learner, 2);
     const int32_t math = status == GPUR_OK ? gpur_learner_math(learner) : -1;
@@ -204,12 +204,12 @@ TEST(automatic_arithmetic_is_what_the_device_is_fast_in)
 {
     static dpg_fixture dpg_replay;
     const int32_t fast = test_on_cuda() ? GPUR_MATH_TF32 : GPUR_MATH_FP32;
-    gpur_learner_config image = image_config(GPUR_MATH_AUTO), dense;
+    gpur_dqn_config image = image_config(GPUR_MATH_AUTO), dense;
     CHECK_EQUAL(math_of(ROWS_PLANES, &image), fast);
     image.math = GPUR_MATH_TF32;
     CHECK_EQUAL(math_of(ROWS_PLANES, &image), GPUR_MATH_TF32); /* what is given stays */
-    CHECK_OK(gpur_learner_config_init(&dense, sizeof dense));
-    CHECK_OK(gpur_learner_config_preset(&dense, "melee-gpu"));
+    CHECK_OK(gpur_dqn_config_init(&dense, sizeof dense));
+    CHECK_OK(gpur_dqn_config_preset(&dense, "melee-gpu"));
     dense.batch_size = 16, dense.math = GPUR_MATH_AUTO;
     CHECK_EQUAL(math_of(ROWS_WIDE, &dense), GPUR_MATH_FP32);
     dense.step_kernel = GPUR_STEP_LIBRARIES;

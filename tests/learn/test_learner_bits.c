@@ -26,7 +26,7 @@ static gpur_device *device;
 typedef struct run {
     int kind, filled;
     int32_t norm;
-    gpur_learner_config config;
+    gpur_dqn_config config;
     gpur_grid grid;
     gpur_fused_launch_config launch;
     int32_t large;        /* tiles of the matrix products in one kernel: 0 small, 1 large, -1 the default of each */
@@ -36,9 +36,9 @@ typedef struct run {
 
 static learner_fixture fixture;
 
-static gpur_learner_config one_kernel_config(gpur_network_config network, int64_t batch)
+static gpur_dqn_config one_kernel_config(gpur_network_config network, int64_t batch)
 {
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     config.network = network;
     config.network.init = GPUR_INIT_FAN_IN;
     config.batch_size = batch;
@@ -46,7 +46,7 @@ static gpur_learner_config one_kernel_config(gpur_network_config network, int64_
     return config;
 }
 
-static run run_of(gpur_learner_config config)
+static run run_of(gpur_dqn_config config)
 {
     return (run){
         .filled = FIXTURE_ROWS, .norm = NOT_PRIORITIZED, .config = config, .large = -1, .calls = {SHAPE_STEPS}};
@@ -149,7 +149,7 @@ static int64_t result_of(const run *r, float *values)
     gpur_device_force_grid(device, r->grid);
     gpur_status status = learner_fixture_open_kind(&fixture, device, r->kind, filled, r->norm);
     if (status == GPUR_OK)
-        status = gpur_learner_create(fixture.replay, &r->config, &learner);
+        status = gpur_dqn_create(fixture.replay, &r->config, &learner);
     if (status == GPUR_OK)
         status = train(r, learner);
     if (status == GPUR_OK)

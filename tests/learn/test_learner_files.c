@@ -127,7 +127,7 @@ TEST(weights_that_are_not_finite_do_not_replace_a_file)
 
 static void open_conv(conv_fixture *s, gpur_device *device, uint64_t seed)
 {
-    gpur_learner_config config = conv_config(GPUR_CHW);
+    gpur_dqn_config config = conv_config(GPUR_CHW);
     config.seed = seed;
     CHECK_OK(conv_fixture_open(s, device, &config));
 }
@@ -227,7 +227,7 @@ TEST(a_learner_of_another_network_is_refused)
     open_conv(&s, device, 3);
     CHECK_OK(gpur_learner_save(s.learner, whole, NULL));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        gpur_learner_config config = conv_config(cases[i].layout);
+        gpur_dqn_config config = conv_config(cases[i].layout);
         config.network.trunk[0] = cases[i].first;
         config.network.trunk[2] = (gpur_layer){GPUR_DENSE, 8, GPUR_RELU, 0, 0, 0, {0}};
         config.network.trunk_count = cases[i].layers;

@@ -58,8 +58,8 @@ static void open_replay(int32_t layout, int32_t prioritized, gpur_replay **repla
 
 static void open_learner(gpur_replay *replay, int32_t index_source, gpur_learner **learner)
 {
-    gpur_learner_config config;
-    CHECK_OK(gpur_learner_config_init(&config, sizeof config));
+    gpur_dqn_config config;
+    CHECK_OK(gpur_dqn_config_init(&config, sizeof config));
     config.network.trunk[0] = (gpur_layer){.kind = GPUR_DENSE, .units = 24, .activation = GPUR_RELU};
     config.network.trunk_count = 1, config.network.num_actions = ACTIONS;
     if (has_images)
@@ -67,7 +67,7 @@ static void open_learner(gpur_replay *replay, int32_t index_source, gpur_learner
             (gpur_layer){.kind = GPUR_CONV, .units = 4, .kernel = 4, .stride = 2, .activation = GPUR_RELU};
     config.batch_size = BATCH, config.target_period = 5, config.seed = 3, config.index_source = index_source;
     config.step_kernel = GPUR_STEP_LIBRARIES;
-    CHECK_OK(gpur_learner_create(replay, &config, learner));
+    CHECK_OK(gpur_dqn_create(replay, &config, learner));
 }
 
 static void begin(int32_t index_source)
@@ -298,15 +298,15 @@ TEST(what_needs_rows_is_refused)
 {
     int64_t ids[BATCH] = {0};
     gpur_learner *learner = NULL;
-    gpur_learner_config config;
+    gpur_dqn_config config;
     begin(GPUR_UNIFORM);
     CHECK_FAILS(gpur_learner_train_ids(w.of_lanes, ids), GPUR_INVALID_ARGUMENT, "GPUR_LAYOUT_LANES");
-    CHECK_OK(gpur_learner_config_init(&config, sizeof config));
+    CHECK_OK(gpur_dqn_config_init(&config, sizeof config));
     config.network.num_actions = ACTIONS, config.batch_size = BATCH, config.step_kernel = GPUR_STEP_FUSED;
     config.network.trunk[0] = config.network.trunk[1] =
         (gpur_layer){.kind = GPUR_DENSE, .units = 24, .activation = GPUR_RELU};
     config.network.trunk_count = 2;
-    CHECK_FAILS(gpur_learner_create(w.lanes, &config, &learner), GPUR_INVALID_ARGUMENT, "GPUR_LAYOUT_LANES");
+    CHECK_FAILS(gpur_dqn_create(w.lanes, &config, &learner), GPUR_INVALID_ARGUMENT, "GPUR_LAYOUT_LANES");
     end();
 }
 

@@ -9,16 +9,16 @@
 static gpur_device *device;
 static learner_fixture fixture;
 
-static void check_refused(const gpur_learner_config *config, const char *message)
+static void check_refused(const gpur_dqn_config *config, const char *message)
 {
     gpur_learner *learner = (gpur_learner *)(void *)&fixture; /* must become NULL */
-    CHECK_FAILS(gpur_learner_create(fixture.replay, config, &learner), GPUR_INVALID_ARGUMENT, message);
+    CHECK_FAILS(gpur_dqn_create(fixture.replay, config, &learner), GPUR_INVALID_ARGUMENT, message);
     CHECK(!learner);
 }
 
 TEST(settings_that_do_not_fit_together_are_refused_with_the_reason)
 {
-    gpur_learner_config good = learner_fixture_config(GPUR_HEAD_DUELING, 1), c;
+    gpur_dqn_config good = learner_fixture_config(GPUR_HEAD_DUELING, 1), c;
     gpur_learner *learner = NULL;
     CHECK_OK(learner_fixture_open(&fixture, device, 0));
     check_refused(NULL, "NULL");
@@ -45,7 +45,7 @@ TEST(settings_that_do_not_fit_together_are_refused_with_the_reason)
     for (int32_t kernel = GPUR_STEP_AUTO; kernel <= GPUR_STEP_FUSED; kernel++) {
         const int is_chosen = kernel == GPUR_STEP_AUTO && test_on_cuda() && good.batch_size <= 128;
         c = good, c.step_kernel = kernel;
-        CHECK_OK(gpur_learner_create(fixture.replay, &c, &learner));
+        CHECK_OK(gpur_dqn_create(fixture.replay, &c, &learner));
         CHECK(learner->fused.step == (is_chosen || kernel == GPUR_STEP_FUSED ? &learner->step : NULL));
         gpur_learner_destroy(learner);
     }
@@ -53,8 +53,8 @@ TEST(settings_that_do_not_fit_together_are_refused_with_the_reason)
 }
 
 /* A learner on a replay whose field `index` is `field`, and whose next_obs is `next` unless that has no name. */
-static void check_schema(int index, gpur_field field, gpur_field next, int32_t layout,
-                         const gpur_learner_config *config, const char *message)
+static void check_schema(int index, gpur_field field, gpur_field next, int32_t layout, const gpur_dqn_config *config,
+                         const char *message)
 {
     gpur_field fields[] = {{"obs", GPUR_FLOAT32, {5}},
                            {"action", GPUR_INT32, {0}},
@@ -118,10 +118,10 @@ TEST(a_schema_that_cannot_be_learned_from_is_refused)
          GPUR_LAYOUT_FRAMES,
          "takes a replay of GPUR_LAYOUT_ROWS; this one has 4 links to frames in a row"},
     };
-    gpur_learner_config configs[CONFIGS];
+    gpur_dqn_config configs[CONFIGS];
     for (int i = 0; i < CONFIGS; i++)
         configs[i] = i == CONV ? conv_config(GPUR_CHW) : learner_fixture_config(GPUR_HEAD_DUELING, 1);
-    CHECK_OK(gpur_learner_config_preset(&configs[NATURE], "nature-dqn"));
+    CHECK_OK(gpur_dqn_config_preset(&configs[NATURE], "nature-dqn"));
     configs[NATURE].network.input_layout = GPUR_CHW;
     configs[FUSED].step_kernel = GPUR_STEP_FUSED;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -134,11 +134,11 @@ TEST(training_waits_for_enough_transitions)
 {
     gpur_learner *any = NULL, *distinct = NULL;
     const int64_t ids[16] = {0};
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     CHECK_OK(learner_fixture_open(&fixture, device, 0));
-    CHECK_OK(gpur_learner_create(fixture.replay, &config, &any));
+    CHECK_OK(gpur_dqn_create(fixture.replay, &config, &any));
     config.index_source = GPUR_UNIFORM_DISTINCT;
-    CHECK_OK(gpur_learner_create(fixture.replay, &config, &distinct));
+    CHECK_OK(gpur_dqn_create(fixture.replay, &config, &distinct));
     CHECK_STATUS(gpur_learner_train(any, 1), GPUR_TOO_FEW);
     CHECK_OK(gpur_learner_train(any, 0));
     CHECK_FAILS(gpur_learner_train(any, -1), GPUR_INVALID_ARGUMENT, "steps is -1");
@@ -161,11 +161,11 @@ TEST(training_waits_for_enough_transitions)
 
 TEST(ids_that_are_not_visible_are_refused_and_nothing_is_trained)
 {
-    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    const gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     gpur_learner *learner = NULL;
     int64_t ids[16] = {0};
     CHECK_OK(learner_fixture_open(&fixture, device, 30));
-    CHECK_OK(gpur_learner_create(fixture.replay, &config, &learner));
+    CHECK_OK(gpur_dqn_create(fixture.replay, &config, &learner));
     ids[9] = 30;
     CHECK_STATUS(gpur_learner_train_ids(learner, ids), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("ids[9] is 30; the visible transitions are 0 to 29");
@@ -179,7 +179,7 @@ TEST(ids_that_are_not_visible_are_refused_and_nothing_is_trained)
 
 TEST(calls_with_bad_arguments_are_refused_with_their_value)
 {
-    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    const gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     gpur_weight_info info = {.size = sizeof info};
     gpur_learner_stats stats = {.size = sizeof stats};
     float x[3] = {0}, obs[FIXTURE_FEATURES] = {0}, q[FIXTURE_ACTIONS];
@@ -201,8 +201,8 @@ TEST(calls_with_bad_arguments_are_refused_with_their_value)
             "no weights are named \"q.in.bias\"; there are trunk.0.weight, trunk.0.bias");
     REFUSED(gpur_learner_read_weights(learner, 0, "q.out.bias", x, 2), "count is 2; \"q.out.bias\" has 3 numbers");
     REFUSED(gpur_learner_get_weight_info(learner, 6, &info), "index is 6; it must be 0 to 5");
-    REFUSED(gpur_learner_create(NULL, &config, &none), "");
-    REFUSED(gpur_learner_create(fixture.replay, &config, NULL), "");
+    REFUSED(gpur_dqn_create(NULL, &config, &none), "");
+    REFUSED(gpur_dqn_create(fixture.replay, &config, NULL), "");
     REFUSED(gpur_learner_train(NULL, 1), "");
     REFUSED(gpur_learner_sync(NULL), "");
     REFUSED(gpur_learner_get_stats(NULL, &stats), "");

@@ -39,7 +39,7 @@ static void check_round_trip(gpur_learner *learner, int32_t tensors)
 
 TEST(weights_survive_a_round_trip_by_name)
 {
-    const gpur_learner_config config = conv_config(GPUR_CHW);
+    const gpur_dqn_config config = conv_config(GPUR_CHW);
     gpur_weight_info info = {.size = sizeof info};
     conv_fixture s;
     gpur_learner *const dense =
@@ -104,12 +104,12 @@ TEST(steps_per_second_are_those_since_the_stats_before)
 /* Creates a learner, trains on samples and on host rows, acts and destroys it. Returns the first error. */
 static gpur_status train_and_act(gpur_replay *replay)
 {
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     const float obs[FIXTURE_FEATURES] = {0};
     gpur_learner *learner = NULL;
     int32_t action = -1;
     config.host_batches = 2;
-    gpur_status status = gpur_learner_create(replay, &config, &learner);
+    gpur_status status = gpur_dqn_create(replay, &config, &learner);
     if (status == GPUR_OK)
         status = gpur_learner_train(learner, 3);
     for (int i = 0; i < 4 && status == GPUR_OK; i++)
@@ -126,7 +126,7 @@ static gpur_status train_and_act(gpur_replay *replay)
  * learner whose config is refused at once allocates only its handle. */
 TEST(every_failing_allocation_is_refused_cleanly)
 {
-    gpur_learner_config refused = learner_fixture_config(GPUR_HEAD_Q, 1);
+    gpur_dqn_config refused = learner_fixture_config(GPUR_HEAD_Q, 1);
     gpur_learner *none = NULL;
     int64_t calls = 1;
     refused.size = 0;
@@ -138,7 +138,7 @@ TEST(every_failing_allocation_is_refused_cleanly)
         CHECK_OK(gpur_device_open(test_device_name(), &config, &own));
         CHECK_OK(learner_fixture_open(&fixture, own, FIXTURE_ROWS));
         int64_t before = counts.calls;
-        CHECK_STATUS(gpur_learner_create(fixture.replay, &refused, &none), GPUR_INVALID_ARGUMENT);
+        CHECK_STATUS(gpur_dqn_create(fixture.replay, &refused, &none), GPUR_INVALID_ARGUMENT);
         CHECK_EQUAL(counts.calls, ++before);
         counts.fail_at = nth ? before + nth : 0;
         CHECK_STATUS(train_and_act(fixture.replay), nth ? GPUR_OUT_OF_MEMORY : GPUR_OK);
@@ -171,7 +171,7 @@ typedef struct small_fixture {
     gpur_replay *replay;
     gpur_writer *writer;
     gpur_learner *learner;
-    gpur_learner_config config;
+    gpur_dqn_config config;
 } small_fixture;
 
 static void small_open(small_fixture *s, int64_t capacity, int32_t flush, int64_t batch, int32_t prioritized)
@@ -190,10 +190,10 @@ static void small_open(small_fixture *s, int64_t capacity, int32_t flush, int64_
     CHECK_OK(gpur_writer_create(s->replay, 1, &s->writer));
     for (int64_t i = 0; i < capacity / BLOCK; i++)
         CHECK_OK(gpur_writer_append(s->writer, BLOCK, rich, NULL));
-    CHECK_OK(gpur_learner_config_init(&s->config, sizeof s->config));
+    CHECK_OK(gpur_dqn_config_init(&s->config, sizeof s->config));
     s->config.network.num_actions = 2, s->config.batch_size = batch, s->config.host_batches = 1;
     s->config.optimizer.learning_rate.first = s->config.optimizer.learning_rate.last = 0;
-    CHECK_OK(gpur_learner_create(s->replay, &s->config, &s->learner));
+    CHECK_OK(gpur_dqn_create(s->replay, &s->config, &s->learner));
 }
 
 static void small_close(small_fixture *s)
@@ -219,7 +219,7 @@ static void make_call(small_fixture *s, int call)
     } else if (call == HOST_ROWS) {
         CHECK_OK(gpur_learner_train_host_batch(s->learner, rich));
     } else if (call == ANOTHER_LEARNER) {
-        CHECK_OK(gpur_learner_create(s->replay, &s->config, &other));
+        CHECK_OK(gpur_dqn_create(s->replay, &s->config, &other));
         gpur_learner_destroy(other);
     } else if (call == REFUSED_IDS) {
         CHECK_STATUS(gpur_learner_train_ids(s->learner, ids), GPUR_INVALID_ARGUMENT);
@@ -363,7 +363,7 @@ static void count_appends_within_a_step(gpur_learner *learner, int *within)
 
 TEST(writers_go_on_while_a_step_on_given_ids_is_carried_out)
 {
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     int within = 0;
     if (!gpur_device_get_traits(device)->is_synchronous) /* the call returns when the step has been enqueued */
         return;

@@ -21,10 +21,10 @@ typedef struct optimizer_fixture {
 } optimizer_fixture;
 
 /* A config with a schedule of the learning rate, and constants for every kind. */
-static gpur_learner_config config_of(int kind, int centered)
+static gpur_dqn_config config_of(int kind, int centered)
 {
-    gpur_learner_config config;
-    gpur_learner_config_init(&config, sizeof config);
+    gpur_dqn_config config;
+    gpur_dqn_config_init(&config, sizeof config);
     config.optimizer.kind = kind;
     config.optimizer.centered = centered;
     config.optimizer.learning_rate.first = 0.01f;
@@ -38,7 +38,7 @@ static gpur_learner_config config_of(int kind, int centered)
     return config;
 }
 
-static gpur_status optimizer_open(optimizer_fixture *f, const gpur_learner_config *config, const float *weights)
+static gpur_status optimizer_open(optimizer_fixture *f, const gpur_dqn_config *config, const float *weights)
 {
     static const float loss[BATCH];
     const int64_t one = 1;
@@ -154,7 +154,7 @@ static void check_steps(optimizer_fixture *f, const gpur_optimizer_config *confi
     }
 }
 
-static void check_config(const gpur_learner_config *config)
+static void check_config(const gpur_dqn_config *config)
 {
     static float first[P];
     const int before = atomic_load(&test_state.failures);
@@ -174,7 +174,7 @@ TEST(every_kind_follows_its_formula_for_fifty_steps)
 {
     for (int kind = GPUR_ADAM; kind <= GPUR_ADAM_TF; kind++)
         for (int centered = 0; centered < 2; centered++) {
-            const gpur_learner_config config = config_of(kind, centered);
+            const gpur_dqn_config config = config_of(kind, centered);
             check_config(&config);
         }
 }
@@ -201,7 +201,7 @@ TEST(the_first_two_steps_of_each_kind_are_the_published_ones)
         g[i] = 2;
     for (int kind = GPUR_ADAM; kind <= GPUR_ADAM_TF; kind++) {
         optimizer_fixture f;
-        gpur_learner_config config = config_of(kind, 0);
+        gpur_dqn_config config = config_of(kind, 0);
         config.optimizer.learning_rate.first = config.optimizer.learning_rate.last = 0.1f;
         config.optimizer.decay = 0.9f;
         config.optimizer.epsilon = kind == GPUR_ADAM ? 1e-8f : 0.1f;
@@ -218,7 +218,7 @@ TEST(gradients_are_clipped_by_value_and_then_by_global_norm)
 {
     static const float limits[][2] = {{1.0f, 0}, {1e6f, 0} /* far above the norm */, {0, 0.5f}, {2.0f, 0.5f}};
     for (int i = 0; i < 4; i++) {
-        gpur_learner_config config = config_of(GPUR_RMSPROP_TORCH, 0);
+        gpur_dqn_config config = config_of(GPUR_RMSPROP_TORCH, 0);
         config.optimizer.clip_norm = limits[i][0];
         config.optimizer.clip_value = limits[i][1];
         check_config(&config);

@@ -8,9 +8,9 @@ static const gpur_input_shape vector = {27, 0, 0, 0}, screen = {84 * 84 * 4, 84,
 
 static gpur_network_config preset_of(const char *name)
 {
-    gpur_learner_config config;
-    gpur_learner_config_init(&config, sizeof config);
-    gpur_learner_config_preset(&config, name);
+    gpur_dqn_config config;
+    gpur_dqn_config_init(&config, sizeof config);
+    gpur_dqn_config_preset(&config, name);
     return config.network;
 }
 
@@ -118,11 +118,11 @@ TEST(layers_that_do_not_fit_are_refused_with_their_values)
 TEST(the_shape_of_an_image_tells_its_channels_or_leaves_a_doubt)
 {
     static const int32_t shapes[][4] = {
-        {84, 84, 4, GPUR_HWC},         {4, 84, 84, GPUR_CHW},        {64, 64, 3, GPUR_HWC},
-        {3, 64, 64, GPUR_CHW},         {7, 7, 3, GPUR_HWC},          {10, 10, 4, GPUR_HWC},
-        {210, 160, 3, GPUR_HWC},       {10, 10, 7, GPUR_HWC},        {8, 84, 84, GPUR_CHW},
-        {1, 28, 28, GPUR_CHW},         {10, 10, 10, GPUR_INPUT_AUTO}, {4, 4, 10, GPUR_INPUT_AUTO},
-        {10, 3, 3, GPUR_INPUT_AUTO},   {4, 9, 3, GPUR_INPUT_AUTO},   {3, 3, 3, GPUR_INPUT_AUTO},
+        {84, 84, 4, GPUR_HWC},       {4, 84, 84, GPUR_CHW},         {64, 64, 3, GPUR_HWC},
+        {3, 64, 64, GPUR_CHW},       {7, 7, 3, GPUR_HWC},           {10, 10, 4, GPUR_HWC},
+        {210, 160, 3, GPUR_HWC},     {10, 10, 7, GPUR_HWC},         {8, 84, 84, GPUR_CHW},
+        {1, 28, 28, GPUR_CHW},       {10, 10, 10, GPUR_INPUT_AUTO}, {4, 4, 10, GPUR_INPUT_AUTO},
+        {10, 3, 3, GPUR_INPUT_AUTO}, {4, 9, 3, GPUR_INPUT_AUTO},    {3, 3, 3, GPUR_INPUT_AUTO},
         {5, 6, 7, GPUR_INPUT_AUTO},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)

@@ -63,11 +63,11 @@ static void check_values(gpur_policy *policy, gpur_learner *learner, ref_net *ne
     }
 }
 
-static void check_kind(int kind, const gpur_learner_config *config)
+static void check_kind(int kind, const gpur_dqn_config *config)
 {
     gpur_learner *learner = NULL;
     CHECK_OK(learner_fixture_open_kind(&fixture, device, kind, rows_of_kind(kind), NOT_PRIORITIZED));
-    CHECK_OK(gpur_learner_create(fixture.replay, config, &learner));
+    CHECK_OK(gpur_dqn_create(fixture.replay, config, &learner));
     gpur_policy *const policy = policy_fixture_open(device, config, kind, 2);
     CHECK(policy);
     CHECK(has_weights_of(policy, learner, GPUR_WEIGHTS_ONLINE)); /* the initial weights of this seed */
@@ -92,7 +92,7 @@ static void check_kind(int kind, const gpur_learner_config *config)
 
 TEST(q_values_are_the_learners_bit_for_bit_after_a_pull_and_near_the_references)
 {
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     check_kind(ROWS_PLAIN, &config);
     config = learner_fixture_config(GPUR_HEAD_Q, 1), check_kind(ROWS_PLAIN, &config);
     config = conv_config(GPUR_CHW), check_kind(ROWS_PLANES, &config);
@@ -105,7 +105,7 @@ TEST(without_lanes_and_steps_a_policy_acts_as_a_learner_of_its_seed)
     enum { COUNT = 20 };
     float obs[COUNT * FIXTURE_FEATURES], q[COUNT * FIXTURE_ACTIONS], epsilons[COUNT];
     int32_t ours[COUNT], theirs[COUNT];
-    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    const gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, config);
     gpur_policy *const policy = policy_fixture_open(device, &config, ROWS_PLAIN, 3);
     CHECK(learner && policy);
@@ -204,7 +204,7 @@ static void *act_on_all_rows(void *argument)
 TEST(random_actions_follow_from_seed_lane_and_step_whatever_the_calls_threads_and_streams)
 {
     enum { THREADS = 5 };
-    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    const gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     for (int32_t streams = 1; streams <= 4; streams++) {
         part parts[THREADS];
         gpur_policy *const policy = policy_fixture_open(device, &config, ROWS_PLAIN, streams);
@@ -257,7 +257,7 @@ static gpur_status count_pairs(gpur_policy *policy, float epsilon, int steps, in
 TEST(the_share_of_random_actions_is_epsilon_and_they_are_uniform_and_independent)
 {
     enum { STEPS = 800, PAIRS = FIXTURE_ACTIONS * FIXTURE_ACTIONS };
-    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    const gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     gpur_policy *const policy = policy_fixture_open(device, &config, ROWS_PLAIN, 1);
     int64_t greedy[FIXTURE_ACTIONS] = {0}, single[FIXTURE_ACTIONS] = {0}, ignored[2][PAIRS] = {{0}};
     int64_t by_lane[PAIRS] = {0}, by_step[PAIRS] = {0};
@@ -286,16 +286,16 @@ enum { TRAINED = IS_WATCHED ? 150 : 600, LAUNCHES_A_PULL = 3, MAX_PULLS = 1000, 
 static const float one_obs[FIXTURE_FEATURES] = {0.3f, -0.2f, 0.9f, 0.1f, -0.5f};
 static float expected[2][TRAINED + 1][FIXTURE_ACTIONS]; /* online, target */
 
-static gpur_learner_config trained_config(void)
+static gpur_dqn_config trained_config(void)
 {
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     config.target_period = 7;
     return config;
 }
 
 static gpur_status make_expected(void)
 {
-    const gpur_learner_config config = trained_config();
+    const gpur_dqn_config config = trained_config();
     gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, config);
     gpur_policy *const policy = policy_fixture_open(device, &config, ROWS_PLAIN, 1);
     gpur_status status = learner && policy ? GPUR_OK : GPUR_OUT_OF_MEMORY;
@@ -415,7 +415,7 @@ static void check_pulls(gpur_learner *learner, gpur_learner *reference, int32_t 
     static trainer t;
     asker askers[ASKERS];
     gpur_status status = GPUR_OK;
-    const gpur_learner_config config = trained_config();
+    const gpur_dqn_config config = trained_config();
     gpur_policy *const policy = policy_fixture_open(device, &config, ROWS_PLAIN, 2); /* fewer than threads */
     CHECK(policy);
     t = (trainer){.learner = learner};
@@ -442,7 +442,7 @@ static void check_pulls(gpur_learner *learner, gpur_learner *reference, int32_t 
 
 TEST(weights_pulled_during_training_are_those_of_a_launchs_end_and_acts_have_the_version_they_return)
 {
-    const gpur_learner_config config = trained_config();
+    const gpur_dqn_config config = trained_config();
     CHECK_OK(make_expected());
     CHECK(is_end_of_launch(TRAINED));
     for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_TARGET; which++) {
@@ -494,7 +494,7 @@ static void await_steps(gpur_learner *learner, int64_t steps)
  * none of it. The second pull overwrites the copy that the held act reads, and so waits for it on the device. */
 TEST(acts_and_pulls_do_not_wait_for_an_act_that_is_held_up)
 {
-    const gpur_learner_config config = trained_config();
+    const gpur_dqn_config config = trained_config();
     gate held;
     held_act a;
     float q[FIXTURE_ACTIONS];
@@ -543,7 +543,7 @@ static void check_refused(const gpur_policy_config *config, const char *message)
 /* tests/base/test_settings.c has the numeric settings. */
 TEST(settings_that_do_not_fit_are_refused_with_the_reason)
 {
-    const gpur_learner_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1), images = conv_config(GPUR_CHW);
+    const gpur_dqn_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1), images = conv_config(GPUR_CHW);
     const gpur_policy_config good = policy_fixture_config(&learner, ROWS_PLAIN, 1);
     const int64_t used = test_memory_used(device);
     gpur_policy_config c;
@@ -571,13 +571,13 @@ TEST(settings_that_do_not_fit_are_refused_with_the_reason)
 
 TEST(a_preset_sets_the_network_alone)
 {
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     gpur_policy_config policy;
     CHECK_OK(gpur_policy_config_init(&policy, sizeof policy));
     policy.seed = 77, policy.streams = 3;
     CHECK_OK(gpur_policy_config_preset(&policy, "nature-dueling"));
-    CHECK_OK(gpur_learner_config_init(&learner, sizeof learner));
-    CHECK_OK(gpur_learner_config_preset(&learner, "nature-dueling"));
+    CHECK_OK(gpur_dqn_config_init(&learner, sizeof learner));
+    CHECK_OK(gpur_dqn_config_preset(&learner, "nature-dueling"));
     CHECK(memcmp(&policy.network, &learner.network, sizeof learner.network) == 0);
     CHECK(policy.seed == 77 && policy.streams == 3 && policy.max_batch == 64);
 }
@@ -593,7 +593,7 @@ TEST(a_preset_sets_the_network_alone)
 TEST(bad_calls_are_refused_and_compute_nothing)
 {
     enum { COUNT = 3 };
-    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    const gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     float obs[COUNT * FIXTURE_FEATURES] = {0}, epsilon[COUNT] = {0.5f, 0.5f, 0.5f}, q[COUNT * FIXTURE_ACTIONS];
     int32_t actions[COUNT] = {-5, -5, -5};
     int64_t version = -7;
@@ -640,7 +640,7 @@ static void check_pull_refused(gpur_policy_config config, gpur_learner *learner,
 
 TEST(weights_of_another_network_are_refused_with_the_first_difference)
 {
-    gpur_learner_config learned = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config learned = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     gpur_policy_config c, good = policy_fixture_config(&learned, ROWS_PLAIN, 1);
     gpur_device_config device_config = test_device_config();
     gpur_device *own = NULL;
@@ -692,7 +692,7 @@ TEST(weights_of_another_network_are_refused_with_the_first_difference)
  * behind them. Kernel 3 and stride 1 keep the size with 1 on each side, which SAME is, too. */
 TEST(padding_is_compared_by_the_zeros_that_it_adds)
 {
-    gpur_learner_config learned = conv_config(GPUR_CHW);
+    gpur_dqn_config learned = conv_config(GPUR_CHW);
     gpur_policy *policy = NULL;
     conv_fixture s;
     learned.network.trunk[0].kernel = 3, learned.network.trunk[0].padding = 1;
@@ -714,7 +714,7 @@ TEST(padding_is_compared_by_the_zeros_that_it_adds)
 TEST(observations_may_differ_in_type_scale_shift_and_order)
 {
     static float obs[IMAGE_PIXELS];
-    gpur_learner_config learned = conv_config(GPUR_CHW);
+    gpur_dqn_config learned = conv_config(GPUR_CHW);
     learned.network.input_shift = -0.5f;
     gpur_policy_config config = policy_fixture_config(&learned, ROWS_PIXELS, 1);
     gpur_policy *policy = NULL;
@@ -740,7 +740,7 @@ TEST(observations_may_differ_in_type_scale_shift_and_order)
 
 TEST(memory_is_counted_and_returned)
 {
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     const int64_t before = test_memory_used(device);
     gpur_policy *const one = policy_fixture_open(device, &config, ROWS_PLAIN, 1);
     const int64_t after = test_memory_used(device);

@@ -51,7 +51,7 @@ typedef struct subjects {
 
 static gpur_status open_subjects(subjects *s, int is_conv)
 {
-    gpur_learner_config config = is_conv ? conv_config(GPUR_CHW) : learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config config = is_conv ? conv_config(GPUR_CHW) : learner_fixture_config(GPUR_HEAD_DUELING, 1);
     const int kind = is_conv ? ROWS_PLANES : ROWS_PLAIN;
     *s = (subjects){.is_conv = is_conv};
     if (is_conv)
@@ -118,7 +118,7 @@ TEST(bytes_that_are_damaged_or_of_another_network_are_refused)
 {
     static weights good;
     subjects s;
-    const gpur_learner_config without_value = learner_fixture_config(GPUR_HEAD_Q, 1);
+    const gpur_dqn_config without_value = learner_fixture_config(GPUR_HEAD_Q, 1);
     const int64_t minus_one = -1, count = 5;
     const float bad[] = {NAN, INFINITY};
     CHECK_OK(open_subjects(&s, 0));
@@ -299,7 +299,7 @@ TEST(files_that_do_not_fit_or_are_damaged_are_refused)
 {
     const char *const good = test_file_path("good"), *const whole = test_file_path("whole");
     const char *const replay = test_file_path("replay");
-    const gpur_learner_config learned = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    const gpur_dqn_config learned = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     gpur_policy_config c = policy_fixture_config(&learned, ROWS_PLAIN, 1);
     gpur_checkpoint_options options;
     const float nan = NAN;

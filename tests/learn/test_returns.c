@@ -358,7 +358,7 @@ static void check_returns(gpur_learner *learner, const returns_fixture *f, const
 /* Bounds with which some blocks have lambda 1, some 0, and most one in between. */
 static void check_estimator(const returns_fixture *f, int32_t estimator, int32_t truncation_terminates)
 {
-    gpur_learner_config config = returns_fixture_config(f, SIZE, LENGTH);
+    gpur_dqn_config config = returns_fixture_config(f, SIZE, LENGTH);
     gpur_learner *learner = NULL;
     char what[96];
     config.returns.estimator = estimator;
@@ -370,7 +370,7 @@ static void check_estimator(const returns_fixture *f, int32_t estimator, int32_t
              : f->setting.is_frames ? "frames"
                                     : "rows",
              (int)f->setting.envs, (int)f->setting.schema, (int)f->setting.capacity);
-    CHECK_OK(gpur_learner_create(f->replay, &config, &learner));
+    CHECK_OK(gpur_dqn_create(f->replay, &config, &learner));
     CHECK_OK(gpur_learner_refresh(learner));
     check_returns(learner, f, what);
     gpur_learner_destroy(learner);
@@ -454,12 +454,12 @@ static double monte_carlo_return(const ref_step *episode, int64_t count)
 
 static void check_sums(const returns_fixture *f, float lambda)
 {
-    gpur_learner_config config = returns_fixture_config(f, SIZE, LENGTH);
+    gpur_dqn_config config = returns_fixture_config(f, SIZE, LENGTH);
     gpur_learner *learner = NULL;
     int64_t first = 0, base = 0;
     double margin = 0;
     config.returns.lambda = lambda;
-    CHECK_OK(gpur_learner_create(f->replay, &config, &learner));
+    CHECK_OK(gpur_dqn_create(f->replay, &config, &learner));
     CHECK_OK(gpur_learner_refresh(learner));
     CHECK_OK(returns_fixture_entries(learner, entries, &base));
     CHECK(returns_fixture_steps(f, learner, steps, &first, previous, &margin) > LENGTH);
@@ -494,10 +494,10 @@ TEST(chunks_of_any_size_fill_the_cache)
     CHECK_OK(returns_fixture_open(&f, device, &setting));
     CHECK_OK(returns_fixture_step(&f, 400));
     for (int i = 0; i < 3; i++) {
-        const gpur_learner_config config = returns_fixture_config(&f, sizes[i][0], sizes[i][1]);
+        const gpur_dqn_config config = returns_fixture_config(&f, sizes[i][0], sizes[i][1]);
         gpur_learner *learner = NULL;
         int64_t base = 0;
-        CHECK_OK(gpur_learner_create(f.replay, &config, &learner));
+        CHECK_OK(gpur_dqn_create(f.replay, &config, &learner));
         CHECK_OK(gpur_learner_refresh(learner));
         CHECK_OK(returns_fixture_entries(learner, all, &base));
         for (int64_t k = 0; k < sizes[i][0]; k++)

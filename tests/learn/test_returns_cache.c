@@ -14,18 +14,17 @@ static gpur_device *device;
 static gpur_cache_entry entries[SIZE];
 
 /* Opens a fixture with 300 transitions and a learner on it; NULL on an error. The caller always calls close_both. */
-static gpur_learner *open_both(returns_fixture *f, const returns_setting *setting,
-                               void (*change)(gpur_learner_config *))
+static gpur_learner *open_both(returns_fixture *f, const returns_setting *setting, void (*change)(gpur_dqn_config *))
 {
     gpur_learner *learner = NULL;
     gpur_status status = returns_fixture_open(f, device, setting);
     if (status == GPUR_OK)
         status = returns_fixture_step(f, 304 / setting->envs);
-    gpur_learner_config config = returns_fixture_config(f, SIZE, LENGTH);
+    gpur_dqn_config config = returns_fixture_config(f, SIZE, LENGTH);
     if (change)
         change(&config);
     if (status == GPUR_OK)
-        status = gpur_learner_create(f->replay, &config, &learner);
+        status = gpur_dqn_create(f->replay, &config, &learner);
     return learner;
 }
 
@@ -39,7 +38,7 @@ static const returns_setting one_env = {.envs = 1, .capacity = 400, .seed = 2};
 
 /* Storage. */
 
-static void make_physical(gpur_learner_config *config)
+static void make_physical(gpur_dqn_config *config)
 {
     config->returns.storage = GPUR_CACHE_PHYSICAL;
 }
@@ -54,33 +53,33 @@ static gpur_status train_rounds(returns_fixture *f, gpur_learner *learner, int r
     return gpur_learner_sync(learner);
 }
 
-static void draw_with_replacement(gpur_learner_config *config)
+static void draw_with_replacement(gpur_dqn_config *config)
 {
     config->returns.draw = GPUR_CACHE_REPLACEMENT;
 }
 
 /* With a p that falls as it trains, from refresh to refresh. */
-static void draw_by_error(gpur_learner_config *config)
+static void draw_by_error(gpur_dqn_config *config)
 {
     draw_with_replacement(config);
     config->returns.prioritization = (gpur_schedule){.first = 0.8f, .last = 0.2f, .begin = 1, .steps = 30};
 }
 
-static void draw_copies_with_replacement(gpur_learner_config *config)
+static void draw_copies_with_replacement(gpur_dqn_config *config)
 {
     draw_with_replacement(config);
     make_physical(config);
 }
 
-static void draw_copies_by_error(gpur_learner_config *config)
+static void draw_copies_by_error(gpur_dqn_config *config)
 {
     draw_by_error(config);
     make_physical(config);
 }
 
 /* Transitions are overwritten between two refreshes, but none between a refresh and its train steps. */
-static void check_storages(const returns_setting *setting, void (*make_virtual)(gpur_learner_config *),
-                           void (*make_copies)(gpur_learner_config *))
+static void check_storages(const returns_setting *setting, void (*make_virtual)(gpur_dqn_config *),
+                           void (*make_copies)(gpur_dqn_config *))
 {
     static float weights[2][WEIGHTS];
     gpur_learner_stats stats[2];
@@ -118,7 +117,7 @@ TEST(virtual_and_physical_entries_train_the_same_weights_bit_for_bit)
     }
 }
 
-static void cut_traces(gpur_learner_config *config)
+static void cut_traces(gpur_dqn_config *config)
 {
     config->returns.estimator = GPUR_ESTIMATOR_WATKINS;
 }
@@ -128,15 +127,15 @@ typedef struct learner_bytes {
     int64_t entries, reported, allocated;
 } learner_bytes;
 
-static gpur_status measure(const returns_fixture *f, void (*change)(gpur_learner_config *), int64_t size,
+static gpur_status measure(const returns_fixture *f, void (*change)(gpur_dqn_config *), int64_t size,
                            learner_bytes *bytes)
 {
     gpur_learner *learner = NULL;
-    gpur_learner_config config = returns_fixture_config(f, size, 100);
+    gpur_dqn_config config = returns_fixture_config(f, size, 100);
     const int64_t before = test_memory_used(device);
     if (change)
         change(&config);
-    GPUR_TRY(gpur_learner_create(f->replay, &config, &learner));
+    GPUR_TRY(gpur_dqn_create(f->replay, &config, &learner));
     const gpur_learner_stats stats = learner_fixture_stats(learner);
     *bytes = (learner_bytes){stats.cache_bytes, stats.device_bytes, test_memory_used(device) - before};
     gpur_learner_destroy(learner);
@@ -145,7 +144,7 @@ static gpur_status measure(const returns_fixture *f, void (*change)(gpur_learner
 
 /* The chunks of a refresh have as many rows with either size, so that only the entries differ. The arrays of the device
  * begin at multiples of 256 bytes. */
-static void check_bytes(int32_t is_frames, void (*change)(gpur_learner_config *), int64_t of_entry)
+static void check_bytes(int32_t is_frames, void (*change)(gpur_dqn_config *), int64_t of_entry)
 {
     enum { FEW = 8000, ALL = 80000, PADDING = 255 };
     const returns_setting setting = {.is_frames = is_frames, .envs = 1, .capacity = 400, .seed = 2};
@@ -173,20 +172,20 @@ TEST(an_entry_takes_8_bytes_and_a_physical_one_a_copy_of_its_transition_more)
 
 /* Draws. A physical cache records the entries of its last batch. */
 
-static void permute(gpur_learner_config *config)
+static void permute(gpur_dqn_config *config)
 {
     make_physical(config);
     config->batch_size = 7;
 }
 
-static void replace(gpur_learner_config *config)
+static void replace(gpur_dqn_config *config)
 {
     make_physical(config);
     config->batch_size = 64;
     config->returns.draw = GPUR_CACHE_REPLACEMENT;
 }
 
-static void prioritize(gpur_learner_config *config)
+static void prioritize(gpur_dqn_config *config)
 {
     replace(config);
     config->returns.prioritization = (gpur_schedule){.first = 0.8f, .last = 0.0f, .begin = 1, .steps = 2};
@@ -317,9 +316,9 @@ TEST(missing_entries_are_not_drawn_by_error_and_do_not_count_for_the_median)
     int64_t base = 0, missing = 0, below = 0, above = 0;
     CHECK_OK(returns_fixture_open(&f, device, &one_env));
     CHECK_OK(returns_fixture_step(&f, 100));
-    gpur_learner_config config = returns_fixture_config(&f, COUNT, BLOCK);
+    gpur_dqn_config config = returns_fixture_config(&f, COUNT, BLOCK);
     prioritize(&config);
-    CHECK_OK(gpur_learner_create(f.replay, &config, &learner));
+    CHECK_OK(gpur_dqn_create(f.replay, &config, &learner));
     CHECK_OK(gpur_learner_refresh(learner));
     CHECK_OK(returns_fixture_entries(learner, all, &base));
     CHECK_OK(gpur_device_copy(device, errors, learner->returns.taken, sizeof errors));
@@ -429,11 +428,11 @@ TEST(of_entries_for_8_percent_of_the_replay_96_percent_are_distinct)
     gpur_replay *replay = NULL;
     gpur_writer *writer = NULL;
     gpur_learner *learner = NULL;
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 0);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 0);
     int64_t base = 0, distinct = 0;
     config.returns = (gpur_returns_config){.cache_size = DRAWN, .block_length = OF_BLOCK};
     CHECK_OK(open_many(&replay, &writer));
-    CHECK_OK(gpur_learner_create(replay, &config, &learner));
+    CHECK_OK(gpur_dqn_create(replay, &config, &learner));
     for (int i = 0; i < REFRESHES; i++) {
         CHECK_OK(gpur_learner_refresh(learner));
         CHECK_OK(returns_fixture_entries(learner, all, &base));
@@ -450,7 +449,7 @@ TEST(of_entries_for_8_percent_of_the_replay_96_percent_are_distinct)
     memset(starts, 0, sizeof starts);
     for (int i = 0; i < 2; i++) { /* the first refresh with another seed, and with the same one */
         config.seed = i ? config.seed : config.seed + 1;
-        CHECK_OK(gpur_learner_create(replay, &config, &learner));
+        CHECK_OK(gpur_dqn_create(replay, &config, &learner));
         CHECK_OK(gpur_learner_refresh(learner));
         CHECK_OK(returns_fixture_entries(learner, all, &base));
         const int64_t same = count_starts(all, first, starts);
@@ -502,12 +501,12 @@ static int64_t stale_entries(const returns_fixture *f, gpur_learner *learner)
     return stale;
 }
 
-static void one_pass(gpur_learner_config *config)
+static void one_pass(gpur_dqn_config *config)
 {
     config->batch_size = 10; /* six steps draw each of the 60 entries once */
 }
 
-static void one_physical_pass(gpur_learner_config *config)
+static void one_physical_pass(gpur_dqn_config *config)
 {
     one_pass(config);
     make_physical(config);
@@ -560,9 +559,9 @@ TEST(refreshes_that_find_no_block_are_counted)
         gpur_learner *learner = NULL;
         CHECK_OK(returns_fixture_open(&f, device, &setting));
         CHECK_OK(returns_fixture_step(&f, cases[i].short_steps));
-        gpur_learner_config config = returns_fixture_config(&f, cases[i].size, cases[i].length);
+        gpur_dqn_config config = returns_fixture_config(&f, cases[i].size, cases[i].length);
         config.batch_size = 60;
-        CHECK_OK(gpur_learner_create(f.replay, &config, &learner));
+        CHECK_OK(gpur_dqn_create(f.replay, &config, &learner));
         CHECK_EQUAL(learner_fixture_stats(learner).empty_refreshes, 0);
         CHECK_OK(gpur_learner_refresh(learner));
         CHECK_EQUAL(learner_fixture_stats(learner).empty_refreshes, 1);
@@ -735,12 +734,12 @@ static void check_round(returns_fixture *f, returns_fixture *twin, gpur_learner 
     CHECK_EQUAL(stats.loss > 0, stats.missing_rows - before < SIZE);
 }
 
-static void draw_all(gpur_learner_config *config)
+static void draw_all(gpur_dqn_config *config)
 {
     config->batch_size = SIZE;
 }
 
-static void draw_all_copies(gpur_learner_config *config)
+static void draw_all_copies(gpur_dqn_config *config)
 {
     draw_all(config);
     make_physical(config);
@@ -775,11 +774,11 @@ TEST(transitions_may_be_appended_while_the_cache_is_refreshed_and_trained_from)
 
 typedef struct refusal {
     const char *message;
-    void (*change)(gpur_learner_config *);
+    void (*change)(gpur_dqn_config *);
 } refusal;
 
 #define REFUSED(name, assignment)                                                                                      \
-    static void name(gpur_learner_config *c)                                                                           \
+    static void name(gpur_dqn_config *c)                                                                               \
     {                                                                                                                  \
         assignment;                                                                                                    \
     }
@@ -829,10 +828,10 @@ TEST(settings_that_a_cache_cannot_have_are_refused_with_the_numbers)
     returns_fixture f;
     CHECK_OK(returns_fixture_open(&f, device, &one_env));
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        gpur_learner_config config = returns_fixture_config(&f, SIZE, LENGTH);
+        gpur_dqn_config config = returns_fixture_config(&f, SIZE, LENGTH);
         gpur_learner *learner = (gpur_learner *)&config;
         refusals[i].change(&config);
-        CHECK_FAILS(gpur_learner_create(f.replay, &config, &learner), GPUR_INVALID_ARGUMENT, refusals[i].message);
+        CHECK_FAILS(gpur_dqn_create(f.replay, &config, &learner), GPUR_INVALID_ARGUMENT, refusals[i].message);
         CHECK(!learner);
     }
     returns_fixture_close(&f);
@@ -844,7 +843,7 @@ TEST(a_replay_without_links_or_with_n_step_returns_is_refused)
                                         {"next_obs", GPUR_FLOAT32, {1}}, {"action", GPUR_INT32, {0}},
                                         {"terminated", GPUR_BOOL, {0}},  {"discount", GPUR_FLOAT32, {0}},
                                         {"previous", GPUR_INT64, {0}}};
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 0);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_Q, 0);
     config.returns = (gpur_returns_config){.cache_size = 60, .block_length = 10};
     for (int i = 0; i < 2; i++) {
         gpur_replay_config of_replay = replay_fixture_config(fields, 6 + i, 200, 16, 64);
@@ -852,7 +851,7 @@ TEST(a_replay_without_links_or_with_n_step_returns_is_refused)
         gpur_learner *learner = NULL;
         of_replay.n_step = i ? 3 : 1;
         CHECK_OK(gpur_replay_create(device, &of_replay, &replay));
-        CHECK_FAILS(gpur_learner_create(replay, &config, &learner), GPUR_INVALID_ARGUMENT,
+        CHECK_FAILS(gpur_dqn_create(replay, &config, &learner), GPUR_INVALID_ARGUMENT,
                     i ? "the replay's n_step is 3; a cache of returns needs 1" : "no field \"previous\"");
         gpur_replay_destroy(replay);
     }
@@ -868,8 +867,8 @@ TEST(calls_that_need_more_transitions_a_refresh_or_a_target_network_are_refused)
     gpur_policy_config of_policy;
     gpur_policy *policy = NULL;
     CHECK_OK(returns_fixture_open(&f, device, &one_env));
-    gpur_learner_config config = returns_fixture_config(&f, SIZE, LENGTH);
-    CHECK_OK(gpur_learner_create(f.replay, &config, &learner));
+    gpur_dqn_config config = returns_fixture_config(&f, SIZE, LENGTH);
+    CHECK_OK(gpur_dqn_create(f.replay, &config, &learner));
     CHECK_FAILS(gpur_learner_refresh(learner), GPUR_TOO_FEW, "needs at least 13");
     CHECK_OK(returns_fixture_step(&f, 12));
     CHECK_FAILS(gpur_learner_refresh(learner), GPUR_TOO_FEW, "12 transitions are visible; this sample needs 13");
@@ -894,7 +893,7 @@ TEST(calls_that_need_more_transitions_a_refresh_or_a_target_network_are_refused)
     CHECK_FAILS(gpur_learner_refresh(NULL), GPUR_INVALID_ARGUMENT, "learner is NULL");
     config.returns.cache_size = 0;
     config.returns.lambda = -1.0f; /* only a cache reads it */
-    CHECK_OK(gpur_learner_create(f.replay, &config, &plain));
+    CHECK_OK(gpur_dqn_create(f.replay, &config, &plain));
     CHECK_FAILS(gpur_learner_refresh(plain), GPUR_INVALID_ARGUMENT, "returns.cache_size 0; a refresh needs a cache");
     gpur_learner_destroy(plain);
     close_both(&f, learner);
@@ -905,9 +904,9 @@ TEST(a_config_of_before_there_was_a_cache_has_none)
     returns_fixture f;
     gpur_learner *learner = NULL;
     CHECK_OK(returns_fixture_open(&f, device, &one_env));
-    gpur_learner_config config = returns_fixture_config(&f, SIZE, LENGTH);
-    config.size = offsetof(gpur_learner_config, returns);
-    CHECK_OK(gpur_learner_create(f.replay, &config, &learner));
+    gpur_dqn_config config = returns_fixture_config(&f, SIZE, LENGTH);
+    config.size = offsetof(gpur_dqn_config, returns);
+    CHECK_OK(gpur_dqn_create(f.replay, &config, &learner));
     CHECK_EQUAL(learner_fixture_stats(learner).cache_bytes, 0);
     close_both(&f, learner);
 }
@@ -921,11 +920,11 @@ TEST(a_learner_is_saved_without_target_network_and_cache)
     gpur_learner *other = NULL;
     gpur_learner *const learner = open_both(&f, &one_env, NULL);
     CHECK(learner);
-    const gpur_learner_config config = returns_fixture_config(&f, SIZE, LENGTH);
+    const gpur_dqn_config config = returns_fixture_config(&f, SIZE, LENGTH);
     const char *const path = test_file_path("learner");
     CHECK_OK(train_rounds(&f, learner, 3));
     CHECK_OK(gpur_learner_save(learner, path, NULL));
-    CHECK_OK(gpur_learner_create(f.replay, &config, &other));
+    CHECK_OK(gpur_dqn_create(f.replay, &config, &other));
     CHECK_OK(gpur_learner_refresh(other));
     CHECK_OK(gpur_learner_load(other, path, NULL));
     CHECK_FAILS(gpur_learner_train(other, 1), GPUR_TOO_FEW, "the cache of returns is empty");

@@ -108,16 +108,16 @@ static void open_replays(void)
 
 static void open_learners(const gpur_returns_config *returns)
 {
-    gpur_learner_config config;
-    CHECK_OK(gpur_learner_config_init(&config, sizeof config));
+    gpur_dqn_config config;
+    CHECK_OK(gpur_dqn_config_init(&config, sizeof config));
     config.network.trunk[0] = (gpur_layer){.kind = GPUR_DENSE, .units = 16, .activation = GPUR_RELU};
     config.network.trunk_count = 1, config.network.num_actions = ACTIONS, config.network.head = GPUR_HEAD_DUELING;
     if (w.has_images)
         config.network.trunk[0] =
             (gpur_layer){.kind = GPUR_CONV, .units = 4, .kernel = 4, .stride = 2, .activation = GPUR_RELU};
     config.batch_size = BATCH, config.seed = 3, config.returns = *returns;
-    CHECK_OK(gpur_learner_create(w.lanes, &config, &w.of_lanes));
-    CHECK_OK(gpur_learner_create(w.rows, &config, &w.of_rows));
+    CHECK_OK(gpur_dqn_create(w.lanes, &config, &w.of_lanes));
+    CHECK_OK(gpur_dqn_create(w.rows, &config, &w.of_rows));
 }
 
 static void begin(int32_t autoreset, int has_images, const gpur_returns_config *returns)
@@ -260,8 +260,8 @@ static void run(int32_t autoreset, int has_images, const gpur_returns_config *re
 
 TEST(a_cache_of_lanes_trains_what_one_of_the_same_rows_trains)
 {
-    gpur_learner_config config;
-    CHECK_OK(gpur_learner_config_init(&config, sizeof config));
+    gpur_dqn_config config;
+    CHECK_OK(gpur_dqn_config_init(&config, sizeof config));
     gpur_returns_config *const r = &config.returns;
     r->cache_size = SIZE, r->block_length = LENGTH, r->lambda = 0.8f, r->error_bound = 0.3f;
     for (int32_t e = GPUR_ESTIMATOR_PENG; e <= (IN_RACE_CHECK ? GPUR_ESTIMATOR_WATKINS : 6); e++) {
@@ -276,10 +276,10 @@ TEST(a_cache_of_lanes_trains_what_one_of_the_same_rows_trains)
     }
 }
 
-static gpur_learner_config refused_config(void)
+static gpur_dqn_config refused_config(void)
 {
-    gpur_learner_config config;
-    (void)gpur_learner_config_init(&config, sizeof config);
+    gpur_dqn_config config;
+    (void)gpur_dqn_config_init(&config, sizeof config);
     config.network.trunk[0] = (gpur_layer){.kind = GPUR_DENSE, .units = 16, .activation = GPUR_RELU};
     config.network.trunk_count = 1, config.network.num_actions = ACTIONS, config.batch_size = BATCH;
     config.returns.cache_size = SIZE, config.returns.block_length = LENGTH, config.returns.lambda = 0.8f;
@@ -290,16 +290,16 @@ static gpur_learner_config refused_config(void)
 TEST(blocks_as_long_as_a_lane_are_refused)
 {
     gpur_learner *learner = NULL;
-    gpur_learner_config config = refused_config();
+    gpur_dqn_config config = refused_config();
     memset(&w, 0, sizeof w);
     begin(GPUR_AUTORESET_SAME_STEP, 0, &config.returns);
     CHECK_FAILS(gpur_learner_refresh(w.of_lanes), GPUR_TOO_FEW, "no transition can be drawn yet, after 0 steps");
     CHECK_FAILS(gpur_learner_train(w.of_lanes, 1), GPUR_TOO_FEW, "the cache of returns is empty");
     config.returns.cache_size = config.returns.block_length = KEPT;
-    CHECK_FAILS(gpur_learner_create(w.lanes, &config, &learner), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_dqn_create(w.lanes, &config, &learner), GPUR_INVALID_ARGUMENT,
                 "returns.block_length is 96; it must be at least 1 and below the replay's steps of a lane, 96");
     config.returns.cache_size = config.returns.block_length = KEPT - 1;
-    CHECK_OK(gpur_learner_create(w.lanes, &config, &learner));
+    CHECK_OK(gpur_dqn_create(w.lanes, &config, &learner));
     gpur_learner_destroy(learner);
     end();
 }

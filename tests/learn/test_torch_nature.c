@@ -214,11 +214,11 @@ static void check_steps(gpur_learner *learner, const pinned_run *run, int32_t ma
 }
 
 /* PyTorch has no RMSProp with epsilon inside the root; all else is the preset's, or the comparison's own size. */
-static gpur_learner_config config_of(const pinned_run *run, int32_t math)
+static gpur_dqn_config config_of(const pinned_run *run, int32_t math)
 {
-    gpur_learner_config config;
-    (void)gpur_learner_config_init(&config, sizeof config);
-    (void)gpur_learner_config_preset(&config, run->preset);
+    gpur_dqn_config config;
+    (void)gpur_dqn_config_init(&config, sizeof config);
+    (void)gpur_dqn_config_preset(&config, run->preset);
     config.network.num_actions = TORCH_ACTIONS;
     config.target_period = TORCH_PERIOD;
     config.max_act_batch = 1;
@@ -244,8 +244,8 @@ static gpur_learner_config config_of(const pinned_run *run, int32_t math)
 static void check_run(const pinned_run *run, int32_t math, double tolerance)
 {
     gpur_learner *learner = NULL;
-    const gpur_learner_config config = config_of(run, math);
-    CHECK_OK(gpur_learner_create(run->is_ranked ? ranked : replay, &config, &learner));
+    const gpur_dqn_config config = config_of(run, math);
+    CHECK_OK(gpur_dqn_create(run->is_ranked ? ranked : replay, &config, &learner));
     const gpur_status status = write_weights(learner, run->gradients, run->tensors);
     if (status == GPUR_OK)
         check_steps(learner, run, math, tolerance);

@@ -66,7 +66,7 @@ static void train(gpur_learner *learner)
     }
 }
 
-static void make_dense(gpur_learner_config *config)
+static void make_dense(gpur_dqn_config *config)
 {
     config->network.head = GPUR_HEAD_DUELING, config->network.hidden = 16, config->network.trunk_count = 2;
     config->network.trunk[0] = (gpur_layer){.units = 24, .activation = GPUR_TANH};
@@ -76,7 +76,7 @@ static void make_dense(gpur_learner_config *config)
     config->index_source = GPUR_UNIFORM_DISTINCT;
 }
 
-static void make_convolutions(gpur_learner_config *config)
+static void make_convolutions(gpur_dqn_config *config)
 {
     config->network.trunk_count = 3, config->network.input_layout = GPUR_HWC;
     config->network.input_scale = 1.0f / 255.0f;
@@ -89,13 +89,13 @@ static void make_convolutions(gpur_learner_config *config)
 
 static gpur_learner *make_learner(gpur_replay *replay, int images)
 {
-    gpur_learner_config config;
+    gpur_dqn_config config;
     gpur_learner *learner;
-    must(gpur_learner_config_init(&config, sizeof config));
+    must(gpur_dqn_config_init(&config, sizeof config));
     (images ? make_convolutions : make_dense)(&config);
     config.network.num_actions = ACTIONS;
     config.batch_size = 48, config.target_period = 30, config.seed = 11;
-    must(gpur_learner_create(replay, &config, &learner));
+    must(gpur_dqn_create(replay, &config, &learner));
     return learner;
 }
 

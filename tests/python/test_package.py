@@ -36,7 +36,7 @@ def build(tmp_path, source):
     return library
 
 
-def fake(without=None, struct="gpur_learner_config"):
+def fake(without=None, struct="gpur_dqn_config"):
     """A library with every function, one of whose structs is 8 bytes longer."""
     sizes = "".join(f'if (!strcmp(name, "{s.c_name}")) return {ctypes.sizeof(s) + 8 * (s.c_name == struct)};'
                     for s in _c_api.STRUCTS)
@@ -47,8 +47,8 @@ def fake(without=None, struct="gpur_learner_config"):
 
 def test_a_library_whose_structs_differ_is_refused(tmp_path):
     library = build(tmp_path, fake())
-    size = ctypes.sizeof(_c_api.LearnerConfig)
-    text = f"gpur_learner_config has {size + 8} bytes in .*libfake.so and {size} in this package"
+    size = ctypes.sizeof(_c_api.DQNConfig)
+    text = f"gpur_dqn_config has {size + 8} bytes in .*libfake.so and {size} in this package"
     with pytest.raises(RuntimeError, match=text):
         _c_api.load(library)
 

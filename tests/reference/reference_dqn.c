@@ -79,7 +79,7 @@ static int best_of(const double *y, int count)
     return best;
 }
 
-static double target_of(ref_net *net, const gpur_learner_config *config, const ref_row *row)
+static double target_of(ref_net *net, const gpur_dqn_config *config, const ref_row *row)
 {
     static _Thread_local ref_tape online, target;
     const int actions = net->config.num_actions;
@@ -91,7 +91,7 @@ static double target_of(ref_net *net, const gpur_learner_config *config, const r
     return row->reward + row->discount * target.y[best_of(config->double_dqn ? online.y : target.y, actions)];
 }
 
-double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, ref_row *rows, int batch, double *mean_q)
+double ref_dqn_loss(ref_net *net, const gpur_dqn_config *config, ref_row *rows, int batch, double *mean_q)
 {
     static _Thread_local ref_tape tape;
     static _Thread_local double dy[REF_WIDTH];
@@ -126,13 +126,13 @@ static double norm_of(const ref_net *net)
 }
 
 /* Parr's trainer counts its steps from 0 and copies behind every step that the period divides; others count from 1. */
-int ref_copies_target(const gpur_learner_config *config, int64_t t)
+int ref_copies_target(const gpur_dqn_config *config, int64_t t)
 {
     const int64_t counted = config->target_copy_first ? t - 1 : t;
     return counted % config->target_period == 0;
 }
 
-double ref_dqn_update(ref_net *net, const gpur_learner_config *config, int64_t t)
+double ref_dqn_update(ref_net *net, const gpur_dqn_config *config, int64_t t)
 {
     const double limit = config->optimizer.clip_value, max_norm = config->optimizer.clip_norm;
     const double raw = norm_of(net);

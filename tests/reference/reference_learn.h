@@ -93,10 +93,10 @@ typedef struct ref_row {
 
 /* Mean loss of a batch, to which a row with an action that there is not adds nothing; leaves its gradient in g (zeroed
  * first), each row's TD error in `rows`, and the mean Q(s, a) in *mean_q if not NULL. */
-double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, ref_row *rows, int batch, double *mean_q);
+double ref_dqn_loss(ref_net *net, const gpur_dqn_config *config, ref_row *rows, int batch, double *mean_q);
 
 /* 1: step t = 1, 2, ... ends in a copy of the online weights to the target. */
-int ref_copies_target(const gpur_learner_config *config, int64_t t);
+int ref_copies_target(const gpur_dqn_config *config, int64_t t);
 
 /* Step t = 1, 2, ...: clips, updates, copies the target if it is time to. The norm of the gradient as it came. */
-double ref_dqn_update(ref_net *net, const gpur_learner_config *config, int64_t t);
+double ref_dqn_update(ref_net *net, const gpur_dqn_config *config, int64_t t);

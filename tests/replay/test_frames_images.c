@@ -83,11 +83,11 @@ static gpur_status fill(side *s, const kind *k)
     return GPUR_OK;
 }
 
-static gpur_learner_config config_of(const kind *k)
+static gpur_dqn_config config_of(const kind *k)
 {
     const int stride = k->width < 8 ? 2 : 4;
     const gpur_layer conv = {GPUR_CONV, 6, GPUR_RELU, 2 * stride, stride, 0, {0}};
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     config.network = network_fixture_config(k->is_dense ? 10 : 0, 0, GPUR_RELU, GPUR_HEAD_DUELING, 9, 3);
     if (!k->is_dense)
         config.network.trunk[0] = conv, config.network.trunk_count = 1;
@@ -115,12 +115,12 @@ static gpur_status train_rows(side *s, const kind *k)
 
 static gpur_status train(side *s, gpur_device *device, const kind *k, int32_t layout)
 {
-    const gpur_learner_config config = config_of(k);
+    const gpur_dqn_config config = config_of(k);
     int64_t ids[BATCH];
     for (int b = 0; b < BATCH; b++)
         ids[b] = STEPS - 2 - b;
     GPUR_TRY(open_replay(s, device, k, layout));
-    GPUR_TRY(gpur_learner_create(s->replay, &config, &s->learner));
+    GPUR_TRY(gpur_dqn_create(s->replay, &config, &s->learner));
     GPUR_TRY(fill(s, k));
     GPUR_TRY(gpur_learner_train(s->learner, 5));
     GPUR_TRY(gpur_learner_train_ids(s->learner, ids));

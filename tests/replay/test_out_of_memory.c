@@ -210,9 +210,9 @@ static gpur_status take_picture(picture *p, fixture *w)
 }
 
 /* Fewer plans than conv_config's: each takes milliseconds to make. */
-static gpur_learner_config small_conv_config(void)
+static gpur_dqn_config small_conv_config(void)
 {
-    gpur_learner_config config = conv_config(GPUR_CHW);
+    gpur_dqn_config config = conv_config(GPUR_CHW);
     config.max_act_batch = 2;
     config.batch_size = 2;
     return config;
@@ -332,7 +332,7 @@ static gpur_status open_variant(fixture *w, int variant)
         return GPUR_OK;
     }
     if (variant == CONV_LEARNER) {
-        const gpur_learner_config config = small_conv_config();
+        const gpur_dqn_config config = small_conv_config();
         GPUR_TRY(conv_fixture_open(&w->conv, w->device, &config));
         w->replay = w->conv.replay, w->learner = w->conv.learner;
         return gpur_learner_train(w->learner, 3);
@@ -425,18 +425,18 @@ static gpur_status call_create_both(fixture *w)
 
 static gpur_status call_learner_create(fixture *w)
 {
-    gpur_learner_config config;
-    GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
+    gpur_dqn_config config;
+    GPUR_TRY(gpur_dqn_config_init(&config, sizeof config));
     config.network.num_actions = 3;
     config.host_batches = 3;
     config.optimizer.kind = GPUR_RMSPROP_DEEPMIND;
-    return gpur_learner_create(w->replay, &config, &w->made_learner);
+    return gpur_dqn_create(w->replay, &config, &w->made_learner);
 }
 
 static gpur_status call_conv_learner_create(fixture *w)
 {
-    const gpur_learner_config config = small_conv_config();
-    return gpur_learner_create(w->replay, &config, &w->made_learner);
+    const gpur_dqn_config config = small_conv_config();
+    return gpur_dqn_create(w->replay, &config, &w->made_learner);
 }
 
 static gpur_status call_dpg_create(fixture *w)
@@ -457,14 +457,14 @@ static gpur_status call_dpg_train(fixture *w)
 
 static gpur_status call_policy_create(fixture *w)
 {
-    const gpur_learner_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    const gpur_dqn_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     const gpur_policy_config config = policy_fixture_config(&learner, ROWS_PLAIN, 3);
     return gpur_policy_create(w->device, &config, &w->made_policy);
 }
 
 static gpur_status call_conv_policy_create(fixture *w)
 {
-    const gpur_learner_config learner = small_conv_config();
+    const gpur_dqn_config learner = small_conv_config();
     const gpur_policy_config config = policy_fixture_config(&learner, ROWS_PLANES, 2);
     return gpur_policy_create(w->device, &config, &w->made_policy);
 }
@@ -472,7 +472,7 @@ static gpur_status call_conv_policy_create(fixture *w)
 /* A policy of the learner's network, with other weights. */
 static gpur_status prepare_policy(fixture *w)
 {
-    gpur_learner_config learner = small_conv_config();
+    gpur_dqn_config learner = small_conv_config();
     learner.seed++;
     const gpur_policy_config config = policy_fixture_config(&learner, ROWS_PLANES, 2);
     return gpur_policy_create(w->device, &config, &w->policy);
@@ -695,13 +695,13 @@ static const subject subjects[] = {
     {"gpur_device_open", NO_REPLAY, NULL, call_device_open, EVERYTHING, 0},
     {"gpur_device_open", NO_REPLAY, NULL, call_device_open_plain, EVERYTHING, 0},
     {"gpur_device_alloc", NO_REPLAY, prepare_device_alloc, call_device_alloc, EVERYTHING, 0},
-    {"gpur_replay_create, gpur_learner_create", 0, NULL, call_create_both, EVERYTHING, 0},
-    {"gpur_replay_create, gpur_learner_create", 2, NULL, call_create_both, EVERYTHING, 0},
-    {"gpur_replay_create, gpur_learner_create", 5, NULL, call_create_both, EVERYTHING, 0},
-    {"gpur_replay_create, gpur_learner_create", 9, NULL, call_create_both, EVERYTHING, 0},
-    {"gpur_replay_create, gpur_learner_create", 10, NULL, call_create_both, OURS, 0},
-    {"gpur_learner_create", 0, NULL, call_learner_create, EVERYTHING, 0},
-    {"gpur_learner_create of convolutions", CONV_REPLAY, NULL, call_conv_learner_create, EVERYTHING, 0},
+    {"gpur_replay_create, gpur_dqn_create", 0, NULL, call_create_both, EVERYTHING, 0},
+    {"gpur_replay_create, gpur_dqn_create", 2, NULL, call_create_both, EVERYTHING, 0},
+    {"gpur_replay_create, gpur_dqn_create", 5, NULL, call_create_both, EVERYTHING, 0},
+    {"gpur_replay_create, gpur_dqn_create", 9, NULL, call_create_both, EVERYTHING, 0},
+    {"gpur_replay_create, gpur_dqn_create", 10, NULL, call_create_both, OURS, 0},
+    {"gpur_dqn_create", 0, NULL, call_learner_create, EVERYTHING, 0},
+    {"gpur_dqn_create of convolutions", CONV_REPLAY, NULL, call_conv_learner_create, EVERYTHING, 0},
     {"gpur_writer_open", 0, NULL, call_writer_open, EVERYTHING, 0},
     {"gpur_writer_open", 9, NULL, call_writer_open, EVERYTHING, 0},
     {"gpur_writer_open with a state that waits", 9, prepare_waiting, call_writer_open, EVERYTHING, 0},

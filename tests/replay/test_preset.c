@@ -6,17 +6,16 @@
 
 #include <stddef.h>
 
-static gpur_learner_config preset(const char *name)
+static gpur_dqn_config preset(const char *name)
 {
-    gpur_learner_config config;
+    gpur_dqn_config config;
     memset(&config, 0, sizeof config);
-    if (gpur_learner_config_init(&config, sizeof config) != GPUR_OK ||
-        gpur_learner_config_preset(&config, name) != GPUR_OK)
+    if (gpur_dqn_config_init(&config, sizeof config) != GPUR_OK || gpur_dqn_config_preset(&config, name) != GPUR_OK)
         config.size = 0;
     return config;
 }
 
-static int64_t weights_of(const gpur_learner_config *config)
+static int64_t weights_of(const gpur_dqn_config *config)
 {
     gpur_network network;
     const gpur_input_shape numbers = gpur_input_shape_of(27), frames = {84 * 84 * 4, 84, 84, 4};
@@ -50,7 +49,7 @@ static const gpur_layer atari_trunk[] = {{CONV, 32, RELU, 8, 4, 0, {0}},
                                          {CONV, 64, RELU, 3, 1, 0, {0}},
                                          {DENSE, 512, RELU, 0, 0, 0, {0}}};
 
-#define CONFIG gpur_learner_config
+#define CONFIG gpur_dqn_config
 static const constant of_learners[] = {
     {OF('i', network.head), {DUEL, Q, Q, Q, DUEL, DUEL}},
     {OF('i', network.trunk_count), {1, 2, 2, 4, 3, 3}},
@@ -130,7 +129,7 @@ static void check_constants(const constant *constants, size_t count, const void 
 TEST(presets_have_the_constants_of_the_papers)
 {
     for (int i = 0; i < PRESETS; i++) {
-        const gpur_learner_config learner = preset(names[i]);
+        const gpur_dqn_config learner = preset(names[i]);
         gpur_replay_config replay;
         CHECK_EQUAL(learner.size, sizeof learner);
         check_constants(of_learners, sizeof of_learners / sizeof *of_learners, &learner, i);
@@ -150,14 +149,14 @@ TEST(networks_have_as_many_weights_as_published)
     const int64_t dueling = 77984 + 2 * (3136 * 512 + 512) + 512 * 19 + 19;
     const int64_t wanted[PRESETS] = {138758, plain, plain, 1693362, dueling, dueling};
     for (int i = 0; i < PRESETS; i++) {
-        const gpur_learner_config config = preset(names[i]);
+        const gpur_dqn_config config = preset(names[i]);
         CHECK_EQUAL(weights_of(&config), wanted[i]);
     }
 }
 
 TEST(cartpole_is_a_dueling_double_dqn)
 {
-    const gpur_learner_config c = preset("cartpole");
+    const gpur_dqn_config c = preset("cartpole");
     CHECK_EQUAL(c.network.head, GPUR_HEAD_DUELING);
     CHECK_EQUAL(c.double_dqn, 1);
     CHECK_EQUAL(c.network.num_actions, 2);
@@ -165,35 +164,35 @@ TEST(cartpole_is_a_dueling_double_dqn)
 
 TEST(a_preset_keeps_what_it_does_not_name)
 {
-    gpur_learner_config c;
-    CHECK_OK(gpur_learner_config_init(&c, sizeof c));
+    gpur_dqn_config c;
+    CHECK_OK(gpur_dqn_config_init(&c, sizeof c));
     c.seed = 99, c.max_act_batch = 7, c.act = GPUR_ACT_TARGET, c.math = GPUR_MATH_TF32;
     c.index_source = GPUR_UNIFORM_DISTINCT, c.unroll = 3;
-    CHECK_OK(gpur_learner_config_preset(&c, "melee-gpu"));
+    CHECK_OK(gpur_dqn_config_preset(&c, "melee-gpu"));
     CHECK(c.seed == 99 && c.max_act_batch == 7 && c.act == GPUR_ACT_TARGET && c.math == GPUR_MATH_TF32);
     CHECK(c.index_source == GPUR_UNIFORM_DISTINCT && c.unroll == 3);
 }
 
 TEST(an_unknown_preset_is_refused_and_changes_nothing)
 {
-    gpur_learner_config c, before;
-    CHECK_OK(gpur_learner_config_init(&c, sizeof c));
+    gpur_dqn_config c, before;
+    CHECK_OK(gpur_dqn_config_init(&c, sizeof c));
     before = c;
-    CHECK_STATUS(gpur_learner_config_preset(&c, "melee"), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_dqn_config_preset(&c, "melee"), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("there are melee-gpu, melee-dqn, melee-double, nature-dqn, nature-dueling, apex-dqn, cartpole");
-    CHECK_STATUS(gpur_learner_config_preset(&c, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_dqn_config_preset(&c, NULL), GPUR_INVALID_ARGUMENT);
     CHECK(memcmp(&c, &before, sizeof c) == 0);
     c.size = 0;
-    CHECK_FAILS(gpur_learner_config_preset(&c, "melee-gpu"), GPUR_INVALID_ARGUMENT, "was the struct initialized?");
+    CHECK_FAILS(gpur_dqn_config_preset(&c, "melee-gpu"), GPUR_INVALID_ARGUMENT, "was the struct initialized?");
 }
 
 TEST(an_older_callers_shorter_config_is_filled_as_far_as_it_goes)
 {
-    _Alignas(gpur_learner_config) unsigned char memory[sizeof(gpur_learner_config)];
-    const uint64_t size = offsetof(gpur_learner_config, exploration);
+    _Alignas(gpur_dqn_config) unsigned char memory[sizeof(gpur_dqn_config)];
+    const uint64_t size = offsetof(gpur_dqn_config, exploration);
     memset(memory, 0xAB, sizeof memory);
-    CHECK_OK(gpur_learner_config_init((gpur_learner_config *)(void *)memory, size));
-    CHECK_OK(gpur_learner_config_preset((gpur_learner_config *)(void *)memory, "melee-gpu"));
+    CHECK_OK(gpur_dqn_config_init((gpur_dqn_config *)(void *)memory, size));
+    CHECK_OK(gpur_dqn_config_preset((gpur_dqn_config *)(void *)memory, "melee-gpu"));
     for (size_t i = size; i < sizeof memory; i++)
         CHECK_EQUAL(memory[i], 0xAB);
 }

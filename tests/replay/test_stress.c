@@ -423,7 +423,7 @@ static gpur_status open_stress(stress *s)
                                      {"discount", GPUR_FLOAT32, {0}},
                                      {"terminated", GPUR_BOOL, {0}}};
     char names[MAX_TAGS][16];
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     for (int32_t k = 0; k < t->tags; k++) {
         snprintf(names[k], sizeof names[k], "tag%d", (int)k);
         fields[TAG_FIELD + k] = (gpur_field){names[k], GPUR_INT64, {0}};
@@ -431,7 +431,7 @@ static gpur_status open_stress(stress *s)
     s->capacity = learns ? 300 : 60, s->block_rows = learns ? 24 : 5;
     gpur_replay_config replay =
         replay_fixture_config(fields, TAG_FIELD + t->tags, s->capacity, s->block_rows, 2 * BATCH);
-    GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
+    GPUR_TRY(gpur_dqn_config_init(&learner, sizeof learner));
     replay.index_source = t->source, replay.prioritized = is_prioritized(s);
     replay.flush = t->flush, replay.upload = t->upload, replay.n_step = N_STEP;
     if (t->layout == GPUR_LAYOUT_FRAMES)
@@ -442,7 +442,7 @@ static gpur_status open_stress(stress *s)
     s->gamma = replay.gamma;
     GPUR_TRY(gpur_replay_create(s->device, &replay, &s->replay));
     s->fields = row_tags_of(s->replay, s->gamma);
-    return learns ? gpur_learner_create(s->replay, &learner, &s->learner) : GPUR_OK;
+    return learns ? gpur_dqn_create(s->replay, &learner, &s->learner) : GPUR_OK;
 }
 
 static void pause_for(long nanoseconds)

@@ -41,7 +41,7 @@ static const gpur_env_type frames = {
 typedef struct system_config {
     gpur_field fields[GPUR_RUN_FIELDS];
     gpur_replay_config replay;
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     gpur_run_config run;
 } system_config;
 
@@ -50,7 +50,7 @@ typedef struct system_config {
 static gpur_status read_preset(const char *name, const gpur_env_type *type, system_config *c)
 {
     (void)gpur_replay_config_init(&c->replay, sizeof c->replay);
-    (void)gpur_learner_config_init(&c->learner, sizeof c->learner);
+    (void)gpur_dqn_config_init(&c->learner, sizeof c->learner);
     (void)gpur_run_config_init(&c->run, sizeof c->run);
     c->run.seed = 7, c->run.threads = 2;
     c->run.num_envs = 3, c->run.concurrent = c->run.synchronized = 0, c->run.act = GPUR_ACT_TARGET;
@@ -314,8 +314,8 @@ TEST(the_small_relatives_differ_as_their_systems_do)
 
 TEST(presets_compute_in_float32_as_the_papers_unless_they_are_small)
 {
-    static const char *const names[] = {"fast-dqn", "dqn-lambda-2019", "vrc-2021", "fast-dqn-small",
-                                        "dqn-lambda-2019-small", "vrc-2021-small"};
+    static const char *const names[] = {"fast-dqn",       "dqn-lambda-2019",       "vrc-2021",
+                                        "fast-dqn-small", "dqn-lambda-2019-small", "vrc-2021-small"};
     const gpur_env_type *cartpole = NULL;
     CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
     for (int i = 0; i < 6; i++) {
@@ -330,7 +330,7 @@ TEST(presets_compute_in_float32_as_the_papers_unless_they_are_small)
 TEST(an_older_programs_configs_are_not_written_beyond_their_end)
 {
     const gpur_env_type *cartpole = NULL;
-    const uint64_t size = offsetof(gpur_learner_config, returns);
+    const uint64_t size = offsetof(gpur_dqn_config, returns);
     const gpur_field untouched = {"untouched", GPUR_BOOL, {7}};
     system_config c;
     gpur_returns_config marked;
@@ -339,7 +339,7 @@ TEST(an_older_programs_configs_are_not_written_beyond_their_end)
     (void)gpur_run_config_init(&c.run, sizeof c.run);
     memset(&c.learner, 0xab, sizeof c.learner);
     marked = c.learner.returns;
-    (void)gpur_learner_config_init(&c.learner, size);
+    (void)gpur_dqn_config_init(&c.learner, size);
     c.fields[6] = untouched;
     CHECK_OK(gpur_run_preset("fast-dqn-small", cartpole, "", c.fields, &c.replay, &c.learner, &c.run));
     CHECK(c.learner.size == size && c.replay.field_count == 6 && c.learner.target_period == 250);
@@ -467,12 +467,12 @@ static void check_runs(const char *name, const gpur_env_type *type, int32_t stac
     CHECK_OK(gpur_replay_create(device, &c.replay, &replay));
     if (c.learner.returns.cache_size > 0) {
         if (c.learner.returns.estimator == GPUR_ESTIMATOR_PENG)
-            CHECK_FAILS(gpur_learner_create(replay, &c.learner, &learner), GPUR_INVALID_ARGUMENT, "lambda is -1");
+            CHECK_FAILS(gpur_dqn_create(replay, &c.learner, &learner), GPUR_INVALID_ARGUMENT, "lambda is -1");
         c.learner.returns.lambda = 0.75f;
         c.learner.returns.cache_size = 200;
         c.run.target_period = 4, c.run.train_period = 4;
     }
-    CHECK_OK(gpur_learner_create(replay, &c.learner, &learner));
+    CHECK_OK(gpur_dqn_create(replay, &c.learner, &learner));
     CHECK_OK(gpur_run_create(learner, type, &c.run, &run));
     CHECK_OK(gpur_run_advance(run, c.learner.returns.cache_size > 0 ? 5 : 0));
     CHECK_OK(gpur_run_get_stats(run, &stats));

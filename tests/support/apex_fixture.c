@@ -101,7 +101,7 @@ gpur_status apex_fixture_settings(const char *name, apex_settings *s)
     *s = (apex_settings){0};
     GPUR_TRY(find_type(name, s));
     GPUR_TRY(gpur_replay_config_init(&s->replay, sizeof s->replay));
-    GPUR_TRY(gpur_learner_config_init(&s->learner, sizeof s->learner));
+    GPUR_TRY(gpur_dqn_config_init(&s->learner, sizeof s->learner));
     GPUR_TRY(gpur_dpg_config_init(&s->dpg, sizeof s->dpg));
     GPUR_TRY(gpur_apex_config_init(&s->apex, sizeof s->apex));
     GPUR_TRY(read_preset(s));
@@ -159,7 +159,7 @@ gpur_status apex_fixture_open(apex_fixture *f, const char *device_name, const gp
     if (s->has_dpg)
         GPUR_TRY(gpur_dpg_create(f->replay, &s->dpg, &f->dpg));
     else
-        GPUR_TRY(gpur_learner_create(f->replay, &s->learner, &f->learner));
+        GPUR_TRY(gpur_dqn_create(f->replay, &s->learner, &f->learner));
     return s->has_dpg ? gpur_apex_create_dpg(f->dpg, s->type, &apex, &f->apex)
                       : gpur_apex_create(f->learner, s->type, &apex, &f->apex);
 }

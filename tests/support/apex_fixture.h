@@ -18,7 +18,7 @@ typedef struct apex_settings {
     const char *options;
     gpur_field fields[GPUR_APEX_FIELDS];
     gpur_replay_config replay;
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     gpur_dpg_config dpg;
     int has_dpg; /* 1: `dpg` is the learner's */
     gpur_apex_config apex;

@@ -75,8 +75,8 @@ static gpur_status open_replay(checkpoint_fixture *s)
 static gpur_status open_learner(checkpoint_fixture *s, int variant)
 {
     static const int32_t acts[] = {GPUR_ACT_LATEST, GPUR_ACT_PREVIOUS, GPUR_ACT_TARGET, GPUR_ACT_LATEST};
-    gpur_learner_config config;
-    GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
+    gpur_dqn_config config;
+    GPUR_TRY(gpur_dqn_config_init(&config, sizeof config));
     config.network.trunk_count = 1;
     config.network.trunk[0].units = 16;
     config.network.head = variant % 2 ? GPUR_HEAD_DUELING : GPUR_HEAD_Q;
@@ -95,7 +95,7 @@ static gpur_status open_learner(checkpoint_fixture *s, int variant)
         config.optimizer.centered = 1;
         config.optimizer.momentum = 0.5f;
     }
-    return gpur_learner_create(s->replay, &config, &s->learner);
+    return gpur_dqn_create(s->replay, &config, &s->learner);
 }
 
 gpur_status checkpoint_fixture_open_with(checkpoint_fixture *s, gpur_device *device, int variant, int64_t capacity,

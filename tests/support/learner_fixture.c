@@ -236,10 +236,10 @@ void learner_fixture_ids(const learner_fixture *fixture, int t, int count, int64
         ids[b] = ((int64_t)t * 131 + b * 37 + (b % 3) * t) % rows_of_kind(fixture->kind);
 }
 
-gpur_learner_config learner_fixture_config(int head, int double_dqn)
+gpur_dqn_config learner_fixture_config(int head, int double_dqn)
 {
-    gpur_learner_config config;
-    (void)gpur_learner_config_init(&config, sizeof config);
+    gpur_dqn_config config;
+    (void)gpur_dqn_config_init(&config, sizeof config);
     config.network = network_fixture_config(16, 0, GPUR_RELU, head, 12, FIXTURE_ACTIONS);
     config.network.init = GPUR_INIT_FAN_IN;
     config.double_dqn = double_dqn;
@@ -250,12 +250,12 @@ gpur_learner_config learner_fixture_config(int head, int double_dqn)
     return config;
 }
 
-gpur_learner *learner_fixture_open_learner(learner_fixture *fixture, gpur_device *device, gpur_learner_config config)
+gpur_learner *learner_fixture_open_learner(learner_fixture *fixture, gpur_device *device, gpur_dqn_config config)
 {
     gpur_learner *learner = NULL;
     if (learner_fixture_open(fixture, device, FIXTURE_ROWS) != GPUR_OK)
         return NULL;
-    return gpur_learner_create(fixture->replay, &config, &learner) == GPUR_OK ? learner : NULL;
+    return gpur_dqn_create(fixture->replay, &config, &learner) == GPUR_OK ? learner : NULL;
 }
 
 void learner_fixture_close_learner(learner_fixture *fixture, gpur_learner *learner)
@@ -279,7 +279,7 @@ static gpur_status read_into(gpur_learner *learner, ref_net *net, int32_t index)
     return status;
 }
 
-ref_net *learner_fixture_net(const learner_fixture *fixture, gpur_learner *learner, const gpur_learner_config *config)
+ref_net *learner_fixture_net(const learner_fixture *fixture, gpur_learner *learner, const gpur_dqn_config *config)
 {
     const int features = fixture->kind == ROWS_WIDE ? WIDE_FEATURES : FIXTURE_FEATURES;
     ref_net *const net = !is_image(fixture->kind) ? ref_net_create(&config->network, features)
@@ -339,9 +339,9 @@ gpur_status learner_fixture_set_window(gpur_learner *learner, int64_t count)
     return gpur_consumer_end(learner->replay, status);
 }
 
-gpur_learner_config conv_config(int32_t layout)
+gpur_dqn_config conv_config(int32_t layout)
 {
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     const gpur_layer layers[] = {{GPUR_CONV, 6, GPUR_RELU, 4, 2, 0, {0}}, {GPUR_CONV, 5, GPUR_TANH, 3, 1, 1, {0}}};
     config.network = network_fixture_config(0, 0, GPUR_RELU, GPUR_HEAD_DUELING, 9, FIXTURE_ACTIONS);
     memcpy(config.network.trunk, layers, sizeof layers);
@@ -367,10 +367,10 @@ gpur_status conv_replay_open(conv_fixture *s, gpur_device *device, int32_t layou
     return status;
 }
 
-gpur_status conv_fixture_open(conv_fixture *s, gpur_device *device, const gpur_learner_config *config)
+gpur_status conv_fixture_open(conv_fixture *s, gpur_device *device, const gpur_dqn_config *config)
 {
     GPUR_TRY(conv_replay_open(s, device, config->network.input_layout));
-    return gpur_learner_create(s->replay, config, &s->learner);
+    return gpur_dqn_create(s->replay, config, &s->learner);
 }
 
 void conv_fixture_close(conv_fixture *s)

@@ -74,15 +74,15 @@ ref_row learner_fixture_reference(const learner_fixture *fixture, int64_t id);
 void learner_fixture_ids(const learner_fixture *fixture, int t, int count, int64_t *ids);
 
 /* A small network: one trunk layer of 16 ReLU units, and a hidden layer of 12 in each branch of the head. */
-gpur_learner_config learner_fixture_config(int head, int double_dqn);
+gpur_dqn_config learner_fixture_config(int head, int double_dqn);
 
 /* Opens a ROWS_PLAIN fixture with all rows, and a learner on it. Returns NULL on an error. The caller always calls
  * learner_fixture_close_learner. */
-gpur_learner *learner_fixture_open_learner(learner_fixture *fixture, gpur_device *device, gpur_learner_config config);
+gpur_learner *learner_fixture_open_learner(learner_fixture *fixture, gpur_device *device, gpur_dqn_config config);
 void learner_fixture_close_learner(learner_fixture *fixture, gpur_learner *learner);
 
 /* A reference network whose online and target weights are the learner's online weights. Returns NULL on an error. */
-ref_net *learner_fixture_net(const learner_fixture *fixture, gpur_learner *learner, const gpur_learner_config *config);
+ref_net *learner_fixture_net(const learner_fixture *fixture, gpur_learner *learner, const gpur_dqn_config *config);
 
 /* Reads all weights of one array, at most `room` numbers, in the order of gpur_learner_get_weight_info. Returns their
  * number, or -1 on an error. */
@@ -99,7 +99,7 @@ gpur_learner_stats learner_fixture_stats(gpur_learner *learner);
 gpur_status learner_fixture_set_window(gpur_learner *learner, int64_t count);
 
 /* A dueling network of two convolutions for the image rows. The first, of stride 2, reads blocks of 2 x 2 pixels. */
-gpur_learner_config conv_config(int32_t layout);
+gpur_dqn_config conv_config(int32_t layout);
 
 /* A replay of all image rows, and a learner on it. The caller always calls conv_fixture_close. */
 typedef struct conv_fixture {
@@ -108,7 +108,7 @@ typedef struct conv_fixture {
 } conv_fixture;
 void conv_fixture_fill_rows(void);
 gpur_status conv_replay_open(conv_fixture *s, gpur_device *device, int32_t layout);
-gpur_status conv_fixture_open(conv_fixture *s, gpur_device *device, const gpur_learner_config *config);
+gpur_status conv_fixture_open(conv_fixture *s, gpur_device *device, const gpur_dqn_config *config);
 void conv_fixture_close(conv_fixture *s);
 
 /* Fills x with numbers in (-1, 1) that depend only on the seed. */

@@ -8,7 +8,7 @@
 
 enum { HEADER_BYTES = 64 };
 
-gpur_policy_config policy_fixture_config(const gpur_learner_config *learner, int kind, int32_t streams)
+gpur_policy_config policy_fixture_config(const gpur_dqn_config *learner, int kind, int32_t streams)
 {
     gpur_policy_config config;
     const gpur_field plain = {"obs", GPUR_FLOAT32, {FIXTURE_FEATURES}};
@@ -23,7 +23,7 @@ gpur_policy_config policy_fixture_config(const gpur_learner_config *learner, int
     return config;
 }
 
-gpur_policy *policy_fixture_open(gpur_device *device, const gpur_learner_config *learner, int kind, int32_t streams)
+gpur_policy *policy_fixture_open(gpur_device *device, const gpur_dqn_config *learner, int kind, int32_t streams)
 {
     const gpur_policy_config config = policy_fixture_config(learner, kind, streams);
     gpur_policy *policy = NULL;

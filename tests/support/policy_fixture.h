@@ -5,10 +5,10 @@
 #include "gpureplay.h"
 
 /* The network, seed and max_act_batch of a learner, for observations of its kind of rows. */
-gpur_policy_config policy_fixture_config(const gpur_learner_config *learner, int kind, int32_t streams);
+gpur_policy_config policy_fixture_config(const gpur_dqn_config *learner, int kind, int32_t streams);
 
 /* A policy of that config; NULL on an error. */
-gpur_policy *policy_fixture_open(gpur_device *device, const gpur_learner_config *learner, int kind, int32_t streams);
+gpur_policy *policy_fixture_open(gpur_device *device, const gpur_dqn_config *learner, int kind, int32_t streams);
 
 /* Q values (count, actions), and the version of the weights, which may be NULL. */
 gpur_status policy_fixture_q(gpur_policy *policy, int64_t count, const void *obs, float *q, int64_t *version);

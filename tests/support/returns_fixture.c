@@ -231,9 +231,9 @@ gpur_status returns_fixture_step(returns_fixture *f, int64_t steps)
     return GPUR_OK;
 }
 
-gpur_learner_config returns_fixture_config(const returns_fixture *f, int64_t size, int64_t length)
+gpur_dqn_config returns_fixture_config(const returns_fixture *f, int64_t size, int64_t length)
 {
-    gpur_learner_config config = learner_fixture_config(f->setting.seed % 2 ? GPUR_HEAD_DUELING : GPUR_HEAD_Q, 1);
+    gpur_dqn_config config = learner_fixture_config(f->setting.seed % 2 ? GPUR_HEAD_DUELING : GPUR_HEAD_Q, 1);
     config.network.num_actions = RETURNS_ACTIONS;
     if (f->setting.is_frames)
         config.network.input_scale = 1.0f / 255.0f;

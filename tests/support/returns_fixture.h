@@ -68,7 +68,7 @@ void returns_fixture_close(returns_fixture *f);
 gpur_status returns_fixture_step(returns_fixture *f, int64_t steps);
 
 /* A small network, and a cache of `size` entries in blocks of `length`. */
-gpur_learner_config returns_fixture_config(const returns_fixture *f, int64_t size, int64_t length);
+gpur_dqn_config returns_fixture_config(const returns_fixture *f, int64_t size, int64_t length);
 
 /* The visible rows as the steps of the reference, by id - *first; v, Q and greediness are those of the learner's
  * weights now. Returns their number, or -1 on an error. *margin gets the smallest difference by which an action was

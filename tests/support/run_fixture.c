@@ -265,7 +265,7 @@ gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, c
                              const gpur_run_config *config, const gpur_vector_env_type *vector)
 {
     gpur_run_config run = *config;
-    gpur_learner_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     const char *const options = run.env_options ? run.env_options : "";
     *f = (run_fixture){0};
     learner.network.num_actions = RUN_ACTIONS;
@@ -285,7 +285,7 @@ gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, c
     run.user = f;
     GPUR_TRY(gpur_device_open(name, device, &f->device));
     GPUR_TRY(open_replay(f, options));
-    GPUR_TRY(gpur_learner_create(f->replay, &learner, &f->learner));
+    GPUR_TRY(gpur_dqn_create(f->replay, &learner, &f->learner));
     return gpur_run_create_with(f->learner, (gpur_run_types){&run_fixture_env, vector}, &run, NULL, &f->run);
 }
 

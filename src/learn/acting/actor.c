@@ -6,7 +6,7 @@
 static gpur_status open(void *part, const gpur_part_context *context)
 {
     gpur_actor *const actor = part;
-    const gpur_learner_config *const config = context->config;
+    const gpur_dqn_config *const config = context->config;
     gpur_inference_spec spec = {.device = context->device, .network = context->network};
     spec.input = gpur_input_of(spec.network, &context->fields->obs_format, &config->network);
     spec.options = gpur_pass_options_of(config->math, config->deterministic);

@@ -15,8 +15,8 @@ _Static_assert((int)GPUR_MAX_POLICY_STREAMS <= (int)GPUR_MAX_COPY_READERS, "each
 gpur_status gpur_policy_config_init(gpur_policy_config *config, uint64_t size)
 {
     gpur_policy_config defaults = {.max_batch = 64, .streams = 1, .math = GPUR_MATH_FP32};
-    gpur_learner_config learner;
-    GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
+    gpur_dqn_config learner;
+    GPUR_TRY(gpur_dqn_config_init(&learner, sizeof learner));
     defaults.network = learner.network;
     return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_policy_config");
 }
@@ -24,10 +24,10 @@ gpur_status gpur_policy_config_init(gpur_policy_config *config, uint64_t size)
 gpur_status gpur_policy_config_preset(gpur_policy_config *config, const char *name)
 {
     gpur_policy_config changed = {.size = sizeof changed};
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     GPUR_TRY(gpur_sized_read(&changed, sizeof changed, config, "gpur_policy_config"));
-    GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
-    GPUR_TRY(gpur_learner_config_preset(&learner, name));
+    GPUR_TRY(gpur_dqn_config_init(&learner, sizeof learner));
+    GPUR_TRY(gpur_dqn_config_preset(&learner, name));
     changed.network = learner.network;
     return gpur_sized_write(config, &changed, sizeof changed, "gpur_policy_config");
 }

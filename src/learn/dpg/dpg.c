@@ -96,7 +96,7 @@ static gpur_status build_networks(gpur_dpg *dpg, gpur_learn_fields *fields)
 }
 
 /* The settings of the train step, whose network is the critic. */
-static gpur_status step_config_of(const gpur_dpg *dpg, gpur_learner_config *step)
+static gpur_status step_config_of(const gpur_dpg *dpg, gpur_dqn_config *step)
 {
     const gpur_dpg_config *const config = &dpg->config;
     GPUR_REQUIRE(config->action_gradient_clip >= 0.0f && config->action_gradient_clip < INFINITY,
@@ -107,7 +107,7 @@ static gpur_status step_config_of(const gpur_dpg *dpg, gpur_learner_config *step
                  (double)config->preactivation_penalty);
     GPUR_TRY(gpur_prefix_error(gpur_optimizer_check(&config->actor_optimizer), "actor_optimizer"));
     GPUR_TRY(gpur_prefix_error(gpur_optimizer_check(&config->critic_optimizer), "critic_optimizer"));
-    GPUR_TRY(gpur_learner_config_init(step, sizeof *step));
+    GPUR_TRY(gpur_dqn_config_init(step, sizeof *step));
     step->network = config->critic;
     step->optimizer = config->critic_optimizer;
     step->loss = GPUR_LOSS_SQUARED;
@@ -119,10 +119,10 @@ static gpur_status step_config_of(const gpur_dpg *dpg, gpur_learner_config *step
     step->unroll = config->unroll;
     step->deterministic = config->deterministic;
     step->seed = config->seed;
-    return gpur_learner_config_check(step, gpur_replay_settings(dpg->replay));
+    return gpur_dqn_config_check(step, gpur_replay_settings(dpg->replay));
 }
 
-static gpur_status open_parts(gpur_dpg *dpg, const gpur_learner_config *config, const gpur_learn_fields *fields)
+static gpur_status open_parts(gpur_dpg *dpg, const gpur_dqn_config *config, const gpur_learn_fields *fields)
 {
     const gpur_part *parts[GPUR_DPG_PARTS];
     void *structs[GPUR_DPG_PARTS];
@@ -191,7 +191,7 @@ static gpur_status start(gpur_dpg *dpg, gpur_stream *stream)
 static gpur_status build(gpur_dpg *dpg, const gpur_dpg_config *given)
 {
     gpur_learn_fields fields;
-    gpur_learner_config step;
+    gpur_dqn_config step;
     GPUR_TRY(gpur_dpg_config_init(&dpg->config, sizeof dpg->config));
     GPUR_TRY(gpur_sized_read(&dpg->config, sizeof dpg->config, given, "gpur_dpg_config"));
     dpg->config.math = gpur_math_decide(dpg->device, dpg->config.math);

@@ -6,7 +6,7 @@
 static gpur_status open(gpur_train_step *step)
 {
     gpur_dpg_step *const dpg = step->dpg;
-    const gpur_learner_config *const config = &step->config;
+    const gpur_dqn_config *const config = &step->config;
     gpur_device *const device = step->device;
     const int64_t rows = step->batch.rows, pitch = step->batch.x_pitch;
     const gpur_pass_options options = gpur_pass_options_of(config->math, config->deterministic);

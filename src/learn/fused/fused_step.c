@@ -34,7 +34,7 @@ static gpur_status check_network(const gpur_network *network)
 
 static gpur_status check(const gpur_part_context *context)
 {
-    const gpur_learner_config *const config = context->config;
+    const gpur_dqn_config *const config = context->config;
     const int64_t links = gpur_replay_links(context->replay);
     const gpur_obs_format *const obs = &context->fields->obs_format;
     const gpur_input input = gpur_input_of(context->network, obs, &config->network);
@@ -55,7 +55,7 @@ static gpur_status check(const gpur_part_context *context)
 /* Whether the kernel can run this learner's steps. */
 static int is_possible(const gpur_part_context *context)
 {
-    const gpur_learner_config *const config = context->config;
+    const gpur_dqn_config *const config = context->config;
     return !context->cache && !gpur_replay_lanes(context->replay) && context->network->conv_count == 0 &&
            context->network->activation_count == ACTIVATIONS && config->math == GPUR_MATH_FP32 &&
            gpur_replay_links(context->replay) == 0 &&

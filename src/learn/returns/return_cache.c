@@ -44,7 +44,7 @@ static gpur_status open_chunk(gpur_return_cache *cache, const gpur_part_context 
     const int32_t wants = GPUR_WANTS_NEXT_OBS |
                           (cache->needs_taken || cache->is_physical ? GPUR_WANTS_OBS | GPUR_WANTS_ACTION : 0) |
                           (cache->is_physical ? GPUR_WANTS_RAW : 0);
-    gpur_learner_config config = *context->config;
+    gpur_dqn_config config = *context->config;
     gpur_train_batch *const chunk = &cache->chunk;
     config.batch_size = cache->chunk_blocks * cache->config.block_length;
     gpur_train_batch_open(chunk, cache->device, cache->replay, cache->network, &config, context->fields, wants);

@@ -67,7 +67,7 @@ static gpur_status check_draw(const gpur_returns_config *c)
 }
 
 /* What a learner without a target network, whose batches come from a cache, cannot do. */
-static gpur_status check_learner(const gpur_learner_config *config)
+static gpur_status check_learner(const gpur_dqn_config *config)
 {
     GPUR_REQUIRE(config->act != GPUR_ACT_TARGET,
                  "act is GPUR_ACT_TARGET (2); a learner with a cache of returns has no target network: it must be "
@@ -87,7 +87,7 @@ static gpur_status check_learner(const gpur_learner_config *config)
     return GPUR_OK;
 }
 
-gpur_status gpur_returns_config_check(gpur_learner_config *config, gpur_replay *replay)
+gpur_status gpur_returns_config_check(gpur_dqn_config *config, gpur_replay *replay)
 {
     const gpur_returns_config *const c = &config->returns;
     const gpur_replay_config *const settings = gpur_replay_settings(replay);

@@ -5,4 +5,4 @@
 #include "gpureplay/learner.h"
 
 /* Does nothing without a cache. Sets the index source to GPUR_UNIFORM, which a cache does not use. */
-gpur_status gpur_returns_config_check(gpur_learner_config *config, gpur_replay *replay);
+gpur_status gpur_returns_config_check(gpur_dqn_config *config, gpur_replay *replay);

@@ -206,8 +206,8 @@ class ReturnsConfig(Struct):
                         (c_int64 * 4, "reserved"))
 
 
-class LearnerConfig(Sized):
-    c_name = "gpur_learner_config"
+class DQNConfig(Sized):
+    c_name = "gpur_dqn_config"
     _fields_ = _members((c_uint64, "size"), (NetworkConfig, "network"), (OptimizerConfig, "optimizer"),
                         (c_int32, "double_dqn loss"), (c_float, "huber_delta"), (c_int32, "index_source"),
                         (c_int64, "batch_size target_period"),
@@ -465,7 +465,7 @@ class GA3CStats(Sized):
 STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, SequenceConfig, LaneDraw, LaneStats, ReplayConfig,
     ReplayPlan, ReplayStats, PriorityStats, WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig,
-    OptimizerConfig, ReturnsConfig, LearnerConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput,
+    OptimizerConfig, ReturnsConfig, DQNConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput,
     PolicyOutput, PolicyStats, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses, DPGConfig, DPGStats,
     CheckpointOptions, CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent,
     RunConfig, RunStats, BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexCarrier,
@@ -485,7 +485,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_I64, [_TEXT], "gpur_struct_size"),
     (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
         "gpur_sequence_config_init gpur_lane_draw_init "
-        "gpur_learner_config_init gpur_policy_config_init gpur_run_config_init gpur_checkpoint_options_init "
+        "gpur_dqn_config_init gpur_policy_config_init gpur_run_config_init gpur_checkpoint_options_init "
         "gpur_packer_config_init gpur_apex_config_init gpur_actor_critic_config_init gpur_ga3c_config_init "
         "gpur_dpg_config_init"),
     (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
@@ -508,10 +508,10 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
         "gpur_writer_end_appended_episode gpur_learner_sync gpur_learner_refresh "
         "gpur_learner_weight_count gpur_run_evaluate gpur_actor_critic_weight_count "
         "gpur_dpg_weight_count gpur_dpg_sync"),
-    (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset gpur_policy_config_preset "
+    (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_dqn_config_preset gpur_policy_config_preset "
         "gpur_run_save gpur_run_load gpur_apex_save gpur_ga3c_save gpur_ga3c_load"),
     (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_add_lanes gpur_replay_draw_lanes "
-        "gpur_replay_get_lane_stats gpur_replay_sample_into gpur_writer_open gpur_learner_create "
+        "gpur_replay_get_lane_stats gpur_replay_sample_into gpur_writer_open gpur_dqn_create "
         "gpur_policy_create gpur_policy_act gpur_packer_create gpur_actor_critic_create gpur_actor_critic_train "
         "gpur_dpg_create"),
     (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "

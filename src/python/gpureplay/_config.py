@@ -424,15 +424,15 @@ def _unknown_setting(name: str, known: Sequence[str]) -> TypeError:
     return TypeError(f"{name!r} is no setting; they are {', '.join(known)}")
 
 
-def _parts_of(config: _c_api.LearnerConfig) -> tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]:
+def _parts_of(config: _c_api.DQNConfig) -> tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]:
     return ((config.network, _NETWORK_MEMBERS), (config.optimizer, _OPTIMIZER_MEMBERS),
             (config.returns, _RETURNS_MEMBERS), (config, _LEARNER_MEMBERS))
 
 
-def learner_config(preset: str | None, settings: Settings, index_source: int) -> _c_api.LearnerConfig:
+def learner_config(preset: str | None, settings: Settings, index_source: int) -> _c_api.DQNConfig:
     """The preset's settings, or the defaults, overridden by `settings`. index_source is the buffer's."""
-    config = _c_api.LearnerConfig()
-    _begin(config, lib.gpur_learner_config_init, lib.gpur_learner_config_preset, preset)
+    config = _c_api.DQNConfig()
+    _begin(config, lib.gpur_dqn_config_init, lib.gpur_dqn_config_preset, preset)
     for name, value in settings.items():
         part = next((part for part, members in _parts_of(config) if name in members), None)
         if name == "trunk":
@@ -732,7 +732,7 @@ def _settings_in(network: _c_api.NetworkConfig,
     return found
 
 
-def settings_of_learner(config: _c_api.LearnerConfig) -> Settings:
+def settings_of_learner(config: _c_api.DQNConfig) -> Settings:
     """Without a cache of returns those of its settings are left out."""
     source, found = config.index_source, _settings_in(config.network, _parts_of(config))
     for name in () if config.returns.cache_size > 0 else _RETURNS_MEMBERS:
@@ -807,8 +807,8 @@ def preset(name: str) -> Preset:
         gpureplay.preset("apex-dqn").agent["batch_size"]
 
     InvalidArgument: there is no preset of that name. The text lists all names."""
-    learner, replay, buffer = _c_api.LearnerConfig(), _c_api.ReplayConfig(), Settings()
-    _begin(learner, lib.gpur_learner_config_init, lib.gpur_learner_config_preset, name)
+    learner, replay, buffer = _c_api.DQNConfig(), _c_api.ReplayConfig(), Settings()
+    _begin(learner, lib.gpur_dqn_config_init, lib.gpur_dqn_config_preset, name)
     try:
         _begin(replay, lib.gpur_replay_config_init, lib.gpur_replay_config_preset, name)
         buffer = _settings_of_replay(replay)
@@ -880,9 +880,9 @@ def _preset_name(name: str) -> bytes:
     return name.encode()
 
 
-def _learner_defaults() -> _c_api.LearnerConfig:
-    learner = _c_api.LearnerConfig()
-    check(lib.gpur_learner_config_init(ctypes.addressof(learner), ctypes.sizeof(learner)))
+def _learner_defaults() -> _c_api.DQNConfig:
+    learner = _c_api.DQNConfig()
+    check(lib.gpur_dqn_config_init(ctypes.addressof(learner), ctypes.sizeof(learner)))
     return learner
 
 

@@ -238,8 +238,8 @@ class DQN(ReplayLearner):
         an environment, else the preset's. While the learner is open, the buffer refuses actions in host memory that are
         not 0 to num_actions - 1. Others, as those it has already, train nothing, and are counted and warned of.
     preset: "melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "apex-dqn", "cartpole", or None
-        for the defaults of gpur_learner_config_init.
-    settings: the members of gpur_learner_config by name (include/gpureplay/learner.h). Choices are words:
+        for the defaults of gpur_dqn_config_init.
+    settings: the members of gpur_dqn_config by name (include/gpureplay/learner.h). Choices are words:
         trunk [128, (64, "tanh")], head "q" or "dueling", hidden 512, optimizer "adam" ..., learning_rate 1e-3 or
         (first, last, steps), exploration (1.0, 0.05, 10_000), loss "huber" or "squared", double_dqn, batch_size,
         target_period, act "latest", "previous" or "target", math "fp32", "tf32", "bf16" (on CUDA) or "auto",
@@ -285,7 +285,7 @@ class DQN(ReplayLearner):
         obs = next((field for field in buffer.fields if field.name == "obs"), None)
         if obs is not None:
             refuse_doubtful_layout(config.network, obs)
-        super().__init__(functools.partial(buffer._call, lib.gpur_learner_create, ctypes.addressof(config)),
+        super().__init__(functools.partial(buffer._call, lib.gpur_dqn_create, ctypes.addressof(config)),
                          lib.gpur_learner_destroy, buffer)
         self._buffer = buffer  # keeps it alive
         buffer._users.add(self)

@@ -76,13 +76,13 @@ def _device(device: Device) -> dict[str, Any]:
 
 
 def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], device: Device, envs: Envs,
-                    replay: _c_api.ReplayConfig, learner: _c_api.LearnerConfig | _c_api.DPGConfig,
+                    replay: _c_api.ReplayConfig, learner: _c_api.DQNConfig | _c_api.DPGConfig,
                     run: _c_api.RunConfig | _c_api.ApexConfig) -> dict[str, Any]:
     """options: by the names of `train`. overrides: settings of the buffer and the agent that were given beside them."""
     is_dpg = isinstance(learner, _c_api.DPGConfig)
     return {
         **_beginning(options, overrides, device, envs),
-        **_run(run, has_target=isinstance(learner, _c_api.LearnerConfig) and learner.returns.cache_size == 0),
+        **_run(run, has_target=isinstance(learner, _c_api.DQNConfig) and learner.returns.cache_size == 0),
         "replay": {**_members(replay), "fields": [_field(replay.fields[i]) for i in range(replay.field_count)]},
         "dpg" if is_dpg else "learner": _members(learner),
     }

@@ -244,7 +244,7 @@ static void open_own(void)
 {
     gpur_device_config device_config = test_device_config();
     gpur_replay_config config;
-    gpur_learner_config learner;
+    gpur_dqn_config learner;
     memset(&own, 0, sizeof own);
     own.owner = test_device();
     CHECK_OK(gpur_stream_create(own.owner, &own.stream));
@@ -255,10 +255,10 @@ static void open_own(void)
     CHECK_OK(gpur_replay_config_init(&config, sizeof config));
     config.fields = fields, config.field_count = FIELDS, config.capacity = BATCH;
     CHECK_OK(gpur_replay_create(own.device, &config, &own.rows));
-    CHECK_OK(gpur_learner_config_init(&learner, sizeof learner));
+    CHECK_OK(gpur_dqn_config_init(&learner, sizeof learner));
     learner.network.trunk[0] = (gpur_layer){.kind = GPUR_DENSE, .units = 8, .activation = GPUR_RELU};
     learner.network.trunk_count = 1, learner.network.num_actions = 3, learner.batch_size = 8;
-    CHECK_OK(gpur_learner_create(own.s.replay, &learner, &own.learner));
+    CHECK_OK(gpur_dqn_create(own.s.replay, &learner, &own.learner));
     own.path = test_file_path("lanes");
 }
 

@@ -44,12 +44,12 @@ static int take_the_rest(gpur_device *device, void *blocks[LIMIT])
 
 static gpur_status make_learner(gpur_replay *replay)
 {
-    gpur_learner_config config;
+    gpur_dqn_config config;
     gpur_learner *learner = NULL;
-    gpur_status status = gpur_learner_config_init(&config, sizeof config);
+    gpur_status status = gpur_dqn_config_init(&config, sizeof config);
     config.network.num_actions = 5;
     if (status == GPUR_OK)
-        status = gpur_learner_create(replay, &config, &learner);
+        status = gpur_dqn_create(replay, &config, &learner);
     if (status == GPUR_OK)
         status = gpur_learner_train(learner, 3);
     if (status == GPUR_OK)

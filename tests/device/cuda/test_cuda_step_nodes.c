@@ -58,10 +58,10 @@ static gpur_status open_replay(const step_case *c, gpur_device *device, int imag
 }
 
 /* unroll is 1, so that a graph is one step; and the whole step is not one kernel. */
-static gpur_status learner_config(const step_case *c, gpur_learner_config *config)
+static gpur_status learner_config(const step_case *c, gpur_dqn_config *config)
 {
-    GPUR_TRY(gpur_learner_config_init(config, sizeof *config));
-    GPUR_TRY(gpur_learner_config_preset(config, c->preset));
+    GPUR_TRY(gpur_dqn_config_init(config, sizeof *config));
+    GPUR_TRY(gpur_dqn_config_preset(config, c->preset));
     config->batch_size = test_on_cuda() ? BATCH : SMALL_BATCH;
     config->index_source = c->source;
     config->math = c->math;
@@ -88,7 +88,7 @@ static void check_conv(const gpur_conv *conv)
 
 static void check_step(const step_case *c, const gpur_learner *learner)
 {
-    const gpur_dqn *const dqn = &learner->step.dqn;
+    const gpur_dqn_step *const dqn = &learner->step.dqn;
     check_nodes(c, learner->step.sampled.train);
     check_nodes(c, learner->step.by_ids.train);
     for (int i = 0; i < learner->network.conv_count; i++) {
@@ -106,12 +106,12 @@ TEST(a_step_of_any_preset_is_kernels_alone_and_its_convolutions_are_cudnns)
     for (int i = 0; i < CASES; i++) {
         gpur_replay *replay = NULL;
         gpur_learner *learner = NULL;
-        gpur_learner_config config;
+        gpur_dqn_config config;
         gpur_status status = learner_config(&cases[i], &config);
         if (status == GPUR_OK)
             status = open_replay(&cases[i], device, config.network.trunk[0].kind == GPUR_CONV, &replay);
         if (status == GPUR_OK)
-            status = gpur_learner_create(replay, &config, &learner);
+            status = gpur_dqn_create(replay, &config, &learner);
         if (status == GPUR_OK && test_on_cuda())
             check_step(&cases[i], learner);
         gpur_learner_destroy(learner);

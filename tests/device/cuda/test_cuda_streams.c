@@ -166,13 +166,13 @@ static void check_round(gpur_learner *learner, gpur_stream *theirs, float *array
 TEST(an_act_waits_for_the_stream_that_makes_its_observations)
 {
     static learner_fixture fixture;
-    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    const gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     gpur_device *const device = test_device();
     gpur_learner *learner = NULL;
     gpur_stream *theirs = NULL;
     float *array = NULL;
     CHECK_OK(learner_fixture_open(&fixture, device, FIXTURE_ROWS));
-    CHECK_OK(gpur_learner_create(fixture.replay, &config, &learner));
+    CHECK_OK(gpur_dqn_create(fixture.replay, &config, &learner));
     CHECK_OK(gpur_stream_create(device, &theirs));
     CHECK_OK(gpur_device_alloc(device, FLOATS * sizeof(float), (void **)&array));
     for (int round = 0; round < 10; round++)
@@ -220,8 +220,8 @@ static int is_fake(gpur_device *device)
 static gpur_status open_zeros(gpur_device *device, gpur_field obs, gpur_replay **out)
 {
     enum { COUNT = 500 };
-    gpur_field fields[] = {obs, {"action", GPUR_INT32, {0}}, {"reward", GPUR_FLOAT32, {0}}, obs,
-                           {"terminated", GPUR_BOOL, {0}}};
+    gpur_field fields[] = {
+        obs, {"action", GPUR_INT32, {0}}, {"reward", GPUR_FLOAT32, {0}}, obs, {"terminated", GPUR_BOOL, {0}}};
     gpur_replay_config config;
     gpur_writer *writer = NULL;
     const int64_t bytes = obs.dtype == GPUR_UINT8 ? 4 * 84 * 84 : 27 * 4;
@@ -244,12 +244,12 @@ static gpur_status train_and_act(gpur_device *device, gpur_replay *replay, const
 {
     static const float obs[7 * 4 * 84 * 84];
     int32_t actions[7];
-    gpur_learner_config config;
-    GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
-    GPUR_TRY(gpur_learner_config_preset(&config, preset));
+    gpur_dqn_config config;
+    GPUR_TRY(gpur_dqn_config_init(&config, sizeof config));
+    GPUR_TRY(gpur_dqn_config_preset(&config, preset));
     if (is_fake(device)) /* whose products are slow */
         config.batch_size = 2;
-    GPUR_TRY(gpur_learner_create(replay, &config, out));
+    GPUR_TRY(gpur_dqn_create(replay, &config, out));
     GPUR_TRY(gpur_learner_train(*out, is_fake(device) ? 2 : 16));
     GPUR_TRY(gpur_learner_act(*out, is_fake(device) ? 1 : 7, obs, 0.0f, actions, NULL));
     return gpur_learner_sync(*out);

@@ -49,9 +49,9 @@ static void check_dead(gpur_device *device, learner_fixture *fixture, gpur_learn
 
 static gpur_status train_on(gpur_device *device, learner_fixture *fixture, gpur_learner **learner)
 {
-    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    const gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     GPUR_TRY(learner_fixture_open(fixture, device, FIXTURE_ROWS));
-    GPUR_TRY(gpur_learner_create(fixture->replay, &config, learner));
+    GPUR_TRY(gpur_dqn_create(fixture->replay, &config, learner));
     GPUR_TRY(gpur_learner_train(*learner, 20));
     return gpur_learner_sync(*learner);
 }

@@ -86,7 +86,7 @@ typedef struct model {
     int64_t published, evicted, pending, staged, filled, appended;
     int64_t slots[SLOTS], turn[SLOTS], serial[SLOTS];
     double p[SLOTS], alpha; /* p: 0 in a free slot */
-    float *given; /* by serial */
+    float *given;           /* by serial */
     uint64_t seed;
     int64_t redrawn; /* draws of a row that was drawn already */
     int64_t updates, stale;
@@ -626,7 +626,7 @@ static void check_training(int32_t step_kernel, int64_t batch_size)
         {"obs", GPUR_FLOAT32, {FIXTURE_FEATURES}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
         {"next_obs", GPUR_FLOAT32, {FIXTURE_FEATURES}}, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}}};
     learner_fixture_row r = {.reward = 1.0f};
-    gpur_learner_config learner_config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config learner_config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     gpur_replay_config config = replay_fixture_config(with, 6, 4000, 100, batch_size);
     gpur_learner *learner = NULL;
     gpur_priority_stats stats = {.size = sizeof stats};
@@ -635,7 +635,7 @@ static void check_training(int32_t step_kernel, int64_t batch_size)
     config.prioritized = 1, config.eviction = GPUR_EVICT_BY_PRIORITY;
     learner_config.batch_size = batch_size, learner_config.step_kernel = step_kernel;
     CHECK_OK(open_fixture(&f, &config));
-    CHECK_OK(gpur_learner_create(f.replay, &learner_config, &learner));
+    CHECK_OK(gpur_dqn_create(f.replay, &learner_config, &learner));
     for (int64_t i = 0; i < 4500; i++) {
         random_floats((uint64_t)i, r.obs, FIXTURE_FEATURES);
         random_floats((uint64_t)i + 1, r.next_obs, FIXTURE_FEATURES);
@@ -699,14 +699,14 @@ TEST(a_learner_that_samples_uniformly_is_refused)
                                       {"reward", GPUR_FLOAT32, {0}},
                                       {"next_obs", GPUR_FLOAT32, {FIXTURE_FEATURES}},
                                       {"terminated", GPUR_BOOL, {0}}};
-    gpur_learner_config learner_config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config learner_config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     gpur_replay_config config = replay_fixture_config(with, 5, 100, 10, 16);
     gpur_learner *learner = NULL;
     fixture f;
     config.prioritized = 1, config.eviction = GPUR_EVICT_BY_PRIORITY;
     learner_config.index_source = GPUR_UNIFORM;
     CHECK_OK(open_fixture(&f, &config));
-    CHECK_FAILS(gpur_learner_create(f.replay, &learner_config, &learner), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_dqn_create(f.replay, &learner_config, &learner), GPUR_INVALID_ARGUMENT,
                 "index_source is 1, uniform, and the replay evicts by priority");
     close_fixture(&f);
 }

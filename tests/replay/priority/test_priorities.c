@@ -130,11 +130,11 @@ TEST(train_steps_without_rows_are_counted_as_skipped)
 {
     static learner_fixture fixture;
     gpur_device *const device = test_device();
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    gpur_dqn_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     gpur_learner *learner = NULL;
     config.index_source = GPUR_PRIORITIZED_STRATIFIED;
     CHECK_OK(learner_fixture_open_prioritized(&fixture, device, FIXTURE_ROWS, GPUR_WEIGHT_NORM_BATCH));
-    CHECK_OK(gpur_learner_create(fixture.replay, &config, &learner));
+    CHECK_OK(gpur_dqn_create(fixture.replay, &config, &learner));
     CHECK_OK(gpur_learner_train(learner, 3));
     CHECK_OK(learner_fixture_set_window(learner, 0));
     CHECK_OK(gpur_learner_train(learner, 5));
