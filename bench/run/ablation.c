@@ -13,7 +13,7 @@
 #include "bench/run/threads.h"
 #include "bench/run/timed_env.h"
 #include "learn/learner.h"
-#include "run/run.h"
+#include "run/fast_dqn/fast_dqn.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -93,7 +93,7 @@ static gpur_status train_sleeping(void *context, int64_t steps)
     return GPUR_OK;
 }
 
-static const gpur_run_work sleeping = {.infer = infer_sleeping, .copy = copy_sleeping, .train = train_sleeping};
+static const gpur_fast_dqn_work sleeping = {.infer = infer_sleeping, .copy = copy_sleeping, .train = train_sleeping};
 
 /* A run of a group, with all that it needs. */
 typedef struct trial {
@@ -172,7 +172,7 @@ enum { PART_REPEATS = 200, PART_TRIALS = 5 };
 static double time_inference(const trial *t, int64_t count, int repeats)
 {
     static int32_t actions[MAX_LANES];
-    const gpur_run_work *const work = &t->run->work;
+    const gpur_fast_dqn_work *const work = &t->run->work;
     const double begin = bench_now();
     for (int i = 0; i < repeats; i++)
         bench_must(work->infer(work->context, count, t->run->obs, actions), "inference");
@@ -188,7 +188,7 @@ static double time_train(const trial *t, int repeats)
 
 static double time_copy(const trial *t, int repeats)
 {
-    const gpur_run_work *const work = &t->run->work;
+    const gpur_fast_dqn_work *const work = &t->run->work;
     const double begin = bench_now();
     for (int i = 0; i < repeats; i++) {
         bench_must(work->copy(work->context, 0), "copy");
@@ -267,7 +267,7 @@ static void infer_one(void *context)
 
 static void infer_all(void *context)
 {
-    (void)time_inference(context, ((const trial *)context)->run->shape.lanes, 1);
+    (void)time_inference(context, ((const trial *)context)->run->shape.envs, 1);
 }
 
 static void train_once(void *context)
@@ -350,20 +350,20 @@ static gpur_status do_nothing(void *context, int64_t first, int64_t last)
 
 static double time_hand_over(int32_t threads, int repeats)
 {
-    gpur_worker workers[MAX_LANES];
+    gpur_job_thread workers[MAX_LANES];
     _Atomic int stopping = 0;
     for (int32_t i = 0; i < threads; i++)
-        bench_must(gpur_worker_open(&workers[i], do_nothing, NULL, &stopping, "bench"), "thread");
+        bench_must(gpur_job_thread_open(&workers[i], do_nothing, NULL, &stopping, "bench"), "thread");
     const double begin = bench_now();
     for (int64_t job = 1; job <= repeats; job++) {
         for (int32_t i = 0; i < threads; i++)
-            gpur_worker_want(&workers[i], job);
+            gpur_job_thread_want(&workers[i], job);
         for (int32_t i = 0; i < threads; i++)
-            bench_must(gpur_worker_join(&workers[i]), "join");
+            bench_must(gpur_job_thread_join(&workers[i]), "join");
     }
     const double seconds = (bench_now() - begin) / repeats / threads;
     for (int32_t i = 0; i < threads; i++)
-        gpur_worker_close(&workers[i]);
+        gpur_job_thread_close(&workers[i]);
     return seconds;
 }
 

@@ -23,7 +23,7 @@ typedef struct worker {
 } worker;
 
 typedef struct simulation {
-    const gpur_run_shape *shape;
+    const gpur_sequence_shape *shape;
     const predict_times *times;
     worker *workers; /* the lanes, then the trainer, then the thread that orders them */
     int32_t count;
@@ -153,36 +153,36 @@ static void dispatch(simulation *s, int64_t step, int32_t lane)
 
 static void train(simulation *s, int64_t steps)
 {
-    const int32_t trainer = s->shape->lanes;
+    const int32_t trainer = s->shape->envs;
     wake(s, trainer);
     for (int64_t i = 0; i < steps; i++)
         push(&s->workers[trainer], (piece){s->times->train, network_needs(s->times), s->times->train_slower});
 }
 
-double predict_seconds(const gpur_run_shape *shape, const predict_times *times, int64_t steps)
+double predict_seconds(const gpur_sequence_shape *shape, const predict_times *times, int64_t steps)
 {
-    const int32_t lanes = shape->lanes, trainer = lanes, count = lanes + 2;
+    const int32_t lanes = shape->envs, trainer = lanes, count = lanes + 2;
     const resource own = times->cores > 0 ? CORE : NOTHING;
     simulation s = {shape, times, bench_allocate((size_t)count * sizeof(worker)), count, 0.0, 0};
     int64_t published = 0;
     for (int64_t t = 1; t <= steps; t++) {
-        gpur_run_op ops[GPUR_RUN_MAX_OPS];
-        const int32_t ops_count = gpur_run_ops(shape, t, ops);
+        gpur_sequence_op ops[GPUR_SEQUENCE_MAX_OPS];
+        const int32_t ops_count = gpur_sequence_ops(shape, t, ops);
         for (int32_t i = 0; i < ops_count; i++) {
-            const gpur_run_task task = ops[i].task;
-            if (task == GPUR_RUN_JOIN_TRAINER)
+            const gpur_sequence_task task = ops[i].task;
+            if (task == GPUR_TASK_JOIN_TRAINER)
                 wait_for(&s, trainer, trainer);
-            else if (task == GPUR_RUN_JOIN_LANES)
+            else if (task == GPUR_TASK_JOIN_ENVS)
                 wait_for(&s, 0, lanes - 1);
-            else if (task == GPUR_RUN_PUBLISH)
+            else if (task == GPUR_TASK_FLUSH)
                 work_alone(&s, (piece){times->publish * (double)(t - 1 - published), own, 1.0}), published = t - 1;
-            else if (task == GPUR_RUN_COPY)
+            else if (task == GPUR_TASK_COPY)
                 work_alone(&s, (piece){times->copy, own, 1.0});
-            else if (task == GPUR_RUN_TRAIN)
+            else if (task == GPUR_TASK_TRAIN)
                 train(&s, ops[i].count);
-            else if (task == GPUR_RUN_INFER)
+            else if (task == GPUR_TASK_INFER)
                 work_alone(&s, (piece){times->infer_all, network_needs(times), times->infer_slower});
-            else if (task == GPUR_RUN_DISPATCH)
+            else if (task == GPUR_TASK_DISPATCH)
                 dispatch(&s, t, (int32_t)ops[i].count);
         }
     }

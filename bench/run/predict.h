@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run should take: its order of work (src/run/sequence.h), carried out on a clock that is only counted. */
+/* What a run should take: its order of work (src/run/fast_dqn/sequence.h), on a clock that is only counted. */
 #pragma once
 
 #include "bench/run/threads.h"
-#include "run/sequence.h"
+#include "run/fast_dqn/sequence.h"
 
 /* Seconds of each part. `env` gives those of a lane's step, so that they may differ. */
 typedef struct predict_times {
@@ -26,4 +26,4 @@ typedef struct predict_times {
 } predict_times;
 
 /* Seconds for `steps` steps, with a thread for each lane. */
-double predict_seconds(const gpur_run_shape *shape, const predict_times *times, int64_t steps);
+double predict_seconds(const gpur_sequence_shape *shape, const predict_times *times, int64_t steps);

@@ -4,7 +4,7 @@
 #include "bench/lib/bench.h"
 #include "bench/lib/setup.h"
 #include "bench/run/timed_env.h"
-#include "run/worker.h"
+#include "run/fast_dqn/job_thread.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static const double job_seconds = 50e-6;
 /* A thread that calls its part when it is wanted: once, or until it is told to stop. */
 typedef struct caller {
     threads_part part;
-    gpur_worker worker;
+    gpur_job_thread worker;
     _Atomic int stopping, has_begun, stops;
     int goes_on;
     double begin, end; /* of the last call */
@@ -38,7 +38,7 @@ static void open_caller(caller *c, threads_part part, int goes_on)
 {
     c->part = part;
     c->goes_on = goes_on;
-    bench_must(gpur_worker_open(&c->worker, call_part, c, &c->stopping, "bench"), "thread");
+    bench_must(gpur_job_thread_open(&c->worker, call_part, c, &c->stopping, "bench"), "thread");
 }
 
 /* Threads that call their parts without a pause until close_busy. */
@@ -47,7 +47,7 @@ static caller *open_busy(const threads_part *parts, int32_t count)
     caller *const busy = bench_allocate((size_t)(count + 1) * sizeof *busy);
     for (int32_t i = 0; i < count; i++) {
         open_caller(&busy[i], parts[i], 1);
-        gpur_worker_want(&busy[i].worker, 1);
+        gpur_job_thread_want(&busy[i].worker, 1);
         while (!atomic_load(&busy[i].has_begun))
             timed_sleep(10e-6);
     }
@@ -59,8 +59,8 @@ static void close_busy(caller *busy, int32_t count)
     for (int32_t i = 0; i < count; i++)
         atomic_store(&busy[i].stops, 1);
     for (int32_t i = 0; i < count; i++) {
-        bench_must(gpur_worker_join(&busy[i].worker), "part");
-        gpur_worker_close(&busy[i].worker);
+        bench_must(gpur_job_thread_join(&busy[i].worker), "part");
+        gpur_job_thread_close(&busy[i].worker);
     }
     free(busy);
 }
@@ -82,9 +82,9 @@ threads_wake threads_time_wake(int32_t threads, const threads_part *busy, int32_
     for (int64_t job = 1; job <= repeats; job++)
         for (int32_t i = 0; i < threads; i++) {
             const double begin = bench_now();
-            gpur_worker_want(&woken[i].worker, job);
+            gpur_job_thread_want(&woken[i].worker, job);
             const double asked = bench_now();
-            bench_must(gpur_worker_join(&woken[i].worker), "join");
+            bench_must(gpur_job_thread_join(&woken[i].worker), "join");
             const double joined = bench_now();
             sum.ask += asked - begin;
             sum.begin += woken[i].begin > asked ? woken[i].begin - asked : 0.0;
@@ -92,7 +92,7 @@ threads_wake threads_time_wake(int32_t threads, const threads_part *busy, int32_
         }
     close_busy(others, count);
     for (int32_t i = 0; i < threads; i++)
-        gpur_worker_close(&woken[i].worker);
+        gpur_job_thread_close(&woken[i].worker);
     free(woken);
     const double calls = (double)repeats * threads;
     return (threads_wake){sum.ask / calls, sum.begin / calls, sum.end / calls};
@@ -117,16 +117,16 @@ double threads_time_woken(threads_part part, threads_part between, int repeats)
     if (between.call)
         open_caller(&other, between, 0);
     for (int64_t job = 1; job <= repeats; job++) {
-        gpur_worker_want(&measured.worker, job);
-        bench_must(gpur_worker_join(&measured.worker), "part");
+        gpur_job_thread_want(&measured.worker, job);
+        bench_must(gpur_job_thread_join(&measured.worker), "part");
         sum += measured.end - measured.begin;
         if (between.call) {
-            gpur_worker_want(&other.worker, job);
-            bench_must(gpur_worker_join(&other.worker), "part");
+            gpur_job_thread_want(&other.worker, job);
+            bench_must(gpur_job_thread_join(&other.worker), "part");
         }
     }
-    gpur_worker_close(&measured.worker);
+    gpur_job_thread_close(&measured.worker);
     if (between.call)
-        gpur_worker_close(&other.worker);
+        gpur_job_thread_close(&other.worker);
     return sum / repeats;
 }

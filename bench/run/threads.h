@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "run/run.h"
+#include "run/fast_dqn/fast_dqn.h"
 
 /* A part of a run, called again and again: an inference, a train step, a step of an environment. */
 typedef struct threads_part {

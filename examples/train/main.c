@@ -79,7 +79,7 @@ static void on_event(void *user, const gpur_run_event *event)
 {
     training *const t = user;
     const double step = (double)event->step, length = (double)event->length;
-    const double episode[] = {step, event->lane, length, event->mean_return};
+    const double episode[] = {step, event->env_index, length, event->mean_return};
     const double evaluation[] = {step, (double)event->episodes, length, event->mean_return, event->return_deviation};
     const int result = event->kind == GPUR_RUN_EPISODE ? record_add(&t->record, RECORD_EPISODE, episode)
                                                        : record_add(&t->record, RECORD_EVALUATION, evaluation);

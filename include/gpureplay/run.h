@@ -55,7 +55,7 @@ enum {
 typedef struct gpur_run_event {
     uint64_t size;      /* sizeof(gpur_run_event) of the library */
     int32_t kind;       /* GPUR_RUN_* */
-    int32_t lane;       /* of the episode; -1: an evaluation */
+    int32_t env_index;  /* of the episode: 0 to num_envs - 1; -1: an evaluation */
     int64_t step;       /* the global step that ended the episode, 0 or less in the prepopulation; of an
                                 evaluation: the steps taken when its weights were copied */
     int64_t length;     /* steps of the episode; an evaluation: of all its episodes */

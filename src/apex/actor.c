@@ -18,7 +18,7 @@ typedef struct actor {
     const gpur_actor_carrier *carrier;
     gpur_actor_counts *counts;
     gpur_obs_shape obs_shape;
-    gpur_player player;
+    gpur_env_runner player;
     gpur_chooser chooser;
     gpur_packer *packer;        /* NULL: it evaluates */
     unsigned char *obs;         /* what the network sees */
@@ -68,7 +68,7 @@ static gpur_status open_env(actor *a, uint64_t seed, gpur_space *actions)
     GPUR_TRY(gpur_env_type_check(p->type));
     a->player.type = p->type;
     GPUR_TRY(gpur_env_error(p->type->init(p->env_options, seed, &info, &env)));
-    GPUR_TRY(gpur_player_take_env(&a->player, env, &info));
+    GPUR_TRY(gpur_env_runner_take_env(&a->player, env, &info));
     *actions = info.action;
     GPUR_TRY(gpur_chooser_check(&info.action, p->networks.acting));
     return gpur_obs_shape_find(&info.obs, p->schema, p->replay, &a->obs_shape);
@@ -137,7 +137,7 @@ static gpur_status open_actor(actor *a)
     const int32_t priority = gpur_schema_find(schema, "priority");
     if (priority >= 0)
         a->extras[priority] = &no_priority;
-    GPUR_TRY(gpur_player_open(&a->player, &a->obs_shape, a->obs, a->parts->replay->check_finite));
+    GPUR_TRY(gpur_env_runner_open(&a->player, &a->obs_shape, a->obs, a->parts->replay->check_finite));
     return pull(a);
 }
 
@@ -145,7 +145,7 @@ static void close_actor(actor *a)
 {
     gpur_packer_destroy(a->packer);
     gpur_chooser_close(&a->chooser);
-    gpur_player_close(&a->player);
+    gpur_env_runner_close(&a->player);
     free(a->obs);
     free(a->extras);
 }
@@ -213,7 +213,7 @@ static gpur_status record(actor *a, const gpur_env_result *result)
 static gpur_status begin_episode(actor *a)
 {
     lap(a, NULL);
-    GPUR_TRY(gpur_player_reset(&a->player));
+    GPUR_TRY(gpur_env_runner_reset(&a->player));
     lap(a, &a->counts->env_nanoseconds);
     return a->packer ? gpur_packer_reset(a->packer, a->player.frame) : GPUR_OK;
 }
@@ -245,7 +245,7 @@ static gpur_status take_step(actor *a)
 {
     gpur_env_result result;
     GPUR_TRY(choose(a));
-    GPUR_TRY(gpur_player_step(&a->player, a->chooser.env_action, &result));
+    GPUR_TRY(gpur_env_runner_step(&a->player, a->chooser.env_action, &result));
     lap(a, &a->counts->env_nanoseconds);
     a->episode.length++;
     a->episode.episode_return += (double)result.reward;

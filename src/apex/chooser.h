@@ -11,7 +11,7 @@
 #include "apex/policies.h"
 #include "gpureplay/env.h"
 #include "learn/config.h"
-#include "run/lane.h"
+#include "run/env_runner.h"
 
 typedef struct gpur_chooser {
     gpur_actor_policies policies;

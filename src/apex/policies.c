@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "apex/policies.h"
 
-#include "run/work.h"
+#include "run/fast_dqn/learner_work.h"
 
 static gpur_status open_critic(gpur_actor_policies *policies, gpur_device *device, const gpur_schema *schema,
                                const gpur_actor_networks *networks, const gpur_policy_config *settings)

@@ -4,7 +4,7 @@
 #include "apex/chooser.h"
 
 #include "base/sized.h"
-#include "run/system.h"
+#include "run/spaces.h"
 
 #include <string.h>
 
@@ -32,7 +32,7 @@ static void set_capacity(preset *p, int64_t soft_capacity)
 
 static gpur_status set_apex_dqn(preset *p, const gpur_obs_kind *kind)
 {
-    GPUR_TRY(gpur_system_check_frames(p->name, p->env_name, &p->info, kind));
+    GPUR_TRY(gpur_preset_check_frames(p->name, p->env_name, &p->info, kind));
     GPUR_TRY(gpur_replay_config_preset(&p->replay, "apex-dqn"));
     GPUR_TRY(gpur_dqn_config_preset(&p->learner, "apex-dqn"));
     set_capacity(p, p->replay.capacity);
@@ -58,7 +58,7 @@ static void set_replay(preset *p, int64_t soft_capacity, int64_t min_size)
 static void set_small_learner(preset *p, const gpur_obs_kind *kind)
 {
     gpur_dqn_config *const learner = &p->learner;
-    gpur_system_set_small_network(&p->info, kind, &learner->network);
+    gpur_preset_set_small_network(&p->info, kind, &learner->network);
     learner->network.trunk_count = 1;
     learner->network.head = GPUR_HEAD_DUELING;
     learner->network.hidden = 128;
@@ -110,8 +110,8 @@ static gpur_status set_apex(gpur_apex_config *apex)
 static void add_fields(preset *p)
 {
     static const gpur_field more[] = {{"discount", GPUR_FLOAT32, {0}}, {"priority", GPUR_FLOAT32, {0}}};
-    _Static_assert(GPUR_SYSTEM_FIELDS + sizeof more / sizeof *more == GPUR_APEX_FIELDS, "as the header says");
-    memcpy(p->fields + GPUR_SYSTEM_FIELDS, more, sizeof more);
+    _Static_assert(GPUR_PRESET_FIELDS + sizeof more / sizeof *more == GPUR_APEX_FIELDS, "as the header says");
+    memcpy(p->fields + GPUR_PRESET_FIELDS, more, sizeof more);
     p->replay.field_count = GPUR_APEX_FIELDS;
 }
 
@@ -126,13 +126,13 @@ static void set_extra_frames(preset *p)
 static gpur_status set_dqn_system(preset *p)
 {
     const gpur_obs_kind kind = gpur_obs_kind_of(&p->info.obs);
-    GPUR_TRY(gpur_system_check_info(p->name, p->env_name, &p->info));
+    GPUR_TRY(gpur_preset_check_env(p->name, p->env_name, &p->info));
     GPUR_TRY(set_apex(&p->apex));
     p->learner.returns.cache_size = 0;
     GPUR_TRY(strcmp(p->name, "apex-dqn") == 0 ? set_apex_dqn(p, &kind) : set_apex_dqn_small(p, &kind));
     p->learner.network.num_actions = p->info.action.num_actions;
-    p->learner.math = gpur_system_math(p->name);
-    gpur_system_set_layout(&p->info.obs, &kind, p->fields, &p->replay);
+    p->learner.math = gpur_preset_math(p->name);
+    gpur_preset_set_layout(&p->info.obs, &kind, p->fields, &p->replay);
     set_extra_frames(p);
     add_fields(p);
     return GPUR_OK;
@@ -194,7 +194,7 @@ static gpur_status set_dpg_system(preset *p)
                  p->env_name, (int)p->info.obs.dtype);
     GPUR_TRY(set_apex(&p->apex));
     GPUR_TRY(set_dpg(&p->dpg));
-    p->dpg.math = gpur_system_math(p->name);
+    p->dpg.math = gpur_preset_math(p->name);
     p->dpg.actor.num_actions = (int32_t)gpur_min(gpur_space_numbers(&p->info.action), INT32_MAX);
     GPUR_TRY(gpur_prefix_error(gpur_chooser_check(&p->info.action, &p->dpg.actor), "%s", p->env_name));
     if (strcmp(p->name, "apex-dpg") == 0)
@@ -202,7 +202,7 @@ static gpur_status set_dpg_system(preset *p)
     else
         set_apex_dpg_small(p);
     kind.is_frame = 0; /* a table of numbers is no image */
-    gpur_system_set_layout(&p->info.obs, &kind, p->fields, &p->replay);
+    gpur_preset_set_layout(&p->info.obs, &kind, p->fields, &p->replay);
     p->replay.extra_frames = 0;
     p->fields[1] = (gpur_field){"action", GPUR_FLOAT32, {p->dpg.actor.num_actions}};
     add_fields(p);

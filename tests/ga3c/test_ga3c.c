@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs with an actor-critic on the device under test: the three systems train it, evaluate it, and save it. */
-#include "ga3c/ga3c.h"
+#include "run/ga3c/ga3c.h"
 #include "support/file_utils.h"
 #include "test.h"
 

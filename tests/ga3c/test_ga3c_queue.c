@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Queues: order, what happens without room, threads that stop waiting, and how many updates an item can wait. */
-#include "ga3c/queue.h"
+#include "run/ga3c/queue.h"
 #include "gpureplay/ga3c.h"
 #include "test.h"
 
@@ -46,7 +46,7 @@ TEST(an_item_that_waits_can_be_taken_back_and_others_keep_their_order)
     enum { WAITING = 5 };
     gpur_queue queue = {0};
     gpur_queue_waiter waiters[WAITING] = {0}, first = {0};
-    const _Atomic int is_asked = 1;
+    const _Atomic int must_end = 1;
     void *taken[16];
     CHECK_OK(gpur_queue_open(&queue, 2, WAITING, GPUR_QUEUE_WAIT, NULL));
     sem_init(&first.admitted, 0, 0);
@@ -57,10 +57,10 @@ TEST(an_item_that_waits_can_be_taken_back_and_others_keep_their_order)
     CHECK(gpur_queue_wait(&queue, &first, &goes_on) == NULL);
     for (int i = 0; i < WAITING; i++)
         CHECK(gpur_queue_put(&queue, &items[2 + i], &waiters[i]) == NULL);
-    CHECK(gpur_queue_wait(&queue, &waiters[1], &is_asked) == &items[3]);
+    CHECK(gpur_queue_wait(&queue, &waiters[1], &must_end) == &items[3]);
     CHECK_EQUAL(take(&queue, taken, 1), 1);
-    CHECK(gpur_queue_wait(&queue, &waiters[0], &is_asked) == NULL);
-    CHECK(gpur_queue_wait(&queue, &waiters[4], &is_asked) == &items[6]);
+    CHECK(gpur_queue_wait(&queue, &waiters[0], &must_end) == NULL);
+    CHECK(gpur_queue_wait(&queue, &waiters[4], &must_end) == &items[6]);
     gpur_queue_flush(&queue, 1);
     CHECK_EQUAL(take(&queue, taken + 1, 8), 4);
     CHECK(taken[0] == &items[0] && taken[1] == &items[1] && taken[2] == &items[2]);

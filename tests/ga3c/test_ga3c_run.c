@@ -279,7 +279,7 @@ static int64_t agents_so_far(void)
     int64_t agents = 0;
     gpur_mutex_lock(&fixture.run->lock);
     for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++)
-        agents += fixture.run->places[i].incarnation;
+        agents += fixture.run->slots[i].incarnation;
     gpur_mutex_unlock(&fixture.run->lock);
     return agents;
 }
@@ -452,7 +452,7 @@ TEST(a_saved_run_goes_on)
     check_evaluation(0);
     const gpur_ga3c_stats saved = ga3c_fixture_stats(&fixture);
     for (int32_t agent = 0; agent < 5; agent++)
-        steps[agent] = fixture.run->places[agent].steps;
+        steps[agent] = fixture.run->slots[agent].steps;
     const uint64_t eval_steps = fixture.run->eval_steps;
     CHECK_OK(gpur_ga3c_save(fixture.run, folder));
     CHECK_FAILS(gpur_ga3c_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "the run has taken 500 steps");

@@ -180,6 +180,7 @@ def apex(value, check):
 
 
 MODES = gymnasium.vector.AutoresetMode
+AT = r"^environment 1, step \d+: "
 ROW = r"is {word} in row {last} of {count}; its numbers must be finite, or say check_nan=False$"
 DOORS = {
     "add obs": Door('"obs" ' + ROW.format(word="{word}", last=1, count=2), add("obs")),
@@ -196,17 +197,17 @@ DOORS = {
     "ActorCritic.train obs": Door('"obs" ' + ROW.format(word="{word}", last=1, count=2), actor_critic),
     "ActorCritic.train returns": Door('"returns" ' + ROW.format(word="{word}", last=1, count=2),
                                       lambda value, check: actor_critic(0.0, check, value)),
-    "train, observation": Door(r"^lane 1, step \d+: the observation is {word}; its numbers must be finite, or say",
+    "train, observation": Door(AT + r"the observation is {word}; its numbers must be finite, or say",
                                train(of_lane(bad=1), DQN_RUN)),
-    "train, first observation": Door(r"^lane 1, step \d+: the observation is {word}", train(of_lane(first=1), DQN_RUN)),
-    "train, reward": Door(r"^lane 1, step \d+: the reward is .*; it must be a finite number, or say check_nan=False$",
+    "train, first observation": Door(AT + r"the observation is {word}", train(of_lane(first=1), DQN_RUN)),
+    "train, reward": Door(AT + r"the reward is .*; it must be a finite number, or say check_nan=False$",
                           train(of_lane(reward=1), DQN_RUN)),
-    "train, a vector": Door(r"^lane 1, step \d+: the observation is {word}", train(vector(MODES.NEXT_STEP), DQN_RUN)),
-    "train, final observation": Door(r"^lane 1, step \d+: the observation is {word}",
+    "train, a vector": Door(AT + r"the observation is {word}", train(vector(MODES.NEXT_STEP), DQN_RUN)),
+    "train, final observation": Door(AT + r"the observation is {word}",
                                      train(lambda value: gymnasium.vector.SyncVectorEnv(
                                          [lambda: Env(), lambda: Env(bad=value)],
                                          autoreset_mode=MODES.SAME_STEP), DQN_RUN)),
-    "Run": Door(r"^lane 1, step \d+: the observation is {word}", run),
+    "Run": Door(AT + r"the observation is {word}", run),
     "Ape-X, a process": Door(r"actor 0: step 2: the observation is {word}; its numbers must be finite, or say "
                              r"check_nan", apex),
     "GA3C, observation": Door(r"^agent \d, step \d+: the observation is {word}", train(of_agents("bad"), GA3C_RUN)),

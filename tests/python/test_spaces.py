@@ -298,7 +298,7 @@ def test_an_observation_outside_of_its_space_ends_the_training(space, wrong):
         def show(self):
             return wrong if self.at == 4 else super().show()
 
-    with pytest.raises(gpureplay.EnvError, match=r"lane 0, step.*is not in its space"):
+    with pytest.raises(gpureplay.EnvError, match=r"environment 0, step.*is not in its space"):
         gpureplay.train(lambda lane: Lies(space), **SMALL)
 
 

@@ -294,12 +294,13 @@ def test_it_learns_the_corridor():
 
 @pytest.mark.parametrize("make, text, cause", [
     (lambda lane: Corridor({100: ZeroDivisionError("no motor")} if lane == 2 else None),
-     r"lane 2, step \d+: ZeroDivisionError: no motor", ZeroDivisionError),
-    (lambda lane: Corridor() if lane < 1 else 1 / 0, "lane 1: ZeroDivisionError: division by zero", ZeroDivisionError),
+     r"environment 2, step \d+: ZeroDivisionError: no motor", ZeroDivisionError),
+    (lambda lane: Corridor() if lane < 1 else 1 / 0, "environment 1: ZeroDivisionError: division by zero",
+     ZeroDivisionError),
     (lambda lane: Corridor({5: OSError("gone")} if lane == 4 else None), "the evaluation: OSError: gone", OSError),
     (lambda lane: Wrong(), r"ValueError: the observation has shape \(5,\); it must be \(6,\)", ValueError),
     (lambda lane: Other() if lane == 3 else Corridor(),
-     "lane 3: ValueError: the spaces are .* must be those of the first environment", ValueError),
+     "environment 3: ValueError: the spaces are .* must be those of the first environment", ValueError),
 ], ids=["step", "make", "evaluation", "shape", "spaces"])
 def test_what_an_environment_raises_is_the_cause(make, text, cause):
     with pytest.raises(gpureplay.EnvError, match=text) as caught:
@@ -537,7 +538,7 @@ def test_a_run_of_an_object_is_resumed_with_one(tmp_path):
 
 def test_one_environment_for_all_lanes_is_refused():
     env = Random()
-    with pytest.raises(gpureplay.EnvError, match="lane 1 has the environment of another lane"):
+    with pytest.raises(gpureplay.EnvError, match="environment 1 is that of another slot"):
         gpureplay.train(lambda lane: env, **{**SMALL, "num_envs": 2, "steps": 160})
 
 
@@ -667,7 +668,7 @@ def test_the_program_names_its_own_options(cartpole, tmp_path, monkeypatch):
         "def make_env(lane):\n    return Shows()\n")
     monkeypatch.syspath_prepend(tmp_path)
     refused = program("--env", "shows_nan:make_env", "--out", tmp_path / "run", "--quiet", wanted=2).stderr
-    assert "lane 0, step 0: the observation is NaN; its numbers must be finite\n" in refused
+    assert "environment 0, step 0: the observation is NaN; its numbers must be finite\n" in refused
     refused = program("--resume", cartpole / "whole", "--num-envs", 3, "--quiet", wanted=2).stderr
     assert "--num-envs is 3, and the run that is to be resumed has 8; leave it out" in refused
     refused = program("--env", "CartPole-v1", *FLAGS, "--out", cartpole / "whole", wanted=2).stderr

@@ -98,19 +98,19 @@ static void check_new_episodes(const gpur_run_config *config, const gpur_vector_
     float first[RUN_FEATURES], again[RUN_FEATURES];
     CHECK_OK(open_run(config, vector));
     CHECK_OK(gpur_run_advance(fixture.run, 0));
-    memcpy(first, fixture.run->lanes[1].player.obs, sizeof first);
+    memcpy(first, fixture.run->slots[1].runner.obs, sizeof first);
     run_fixture_close(&fixture);
     open_and_save(config, vector);
     run_fixture_close(&fixture);
     open_and_load(config, vector);
-    memcpy(again, fixture.run->lanes[1].player.obs, sizeof again);
+    memcpy(again, fixture.run->slots[1].runner.obs, sizeof again);
     const run_hashes want = hashes_at_end();
     CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
     CHECK(stats.steps == STEPS && stats.train_steps == STEPS / 4);
     run_fixture_close(&fixture);
     open_and_load(config, vector);
     CHECK(memcmp(again, first, sizeof again) != 0);
-    CHECK(memcmp(again, fixture.run->lanes[1].player.obs, sizeof again) == 0);
+    CHECK(memcmp(again, fixture.run->slots[1].runner.obs, sizeof again) == 0);
     CHECK(run_hashes_agree(hashes_at_end(), want));
     close_and_remove();
 }
@@ -134,8 +134,8 @@ static void count_steps(void *user, const gpur_run_event *event)
     (void)user;
     if (event->kind != GPUR_RUN_EPISODE)
         return;
-    counted[event->lane] += event->length;
-    steps_taken[event->lane] = (event->step - SAVED_AT - 1 - event->lane) / 4 + 1;
+    counted[event->env_index] += event->length;
+    steps_taken[event->env_index] = (event->step - SAVED_AT - 1 - event->env_index) / 4 + 1;
 }
 
 /* Steps of the episodes that were open when the run was saved are not counted in those that begin after the load. */
@@ -146,7 +146,7 @@ TEST(a_resumed_run_with_whole_episodes_has_none_made_of_two)
     open_and_save(&config, NULL);
     int64_t logged = 0;
     for (int i = 0; i < 4; i++)
-        logged += fixture.run->lanes[i].log.count;
+        logged += fixture.run->slots[i].log.count;
     CHECK(logged > 4); /* more than the beginnings of their episodes */
     run_fixture_close(&fixture);
     open_and_load(&config, NULL);
@@ -285,7 +285,7 @@ TEST(a_log_that_no_lane_writes_is_refused)
     const gpur_obs_shape shape = {
         .frame_bytes = sizeof logged.frame, .element_bytes = 4, .dtype = GPUR_FLOAT32, .stack = 1};
     const gpur_step_log log = {(unsigned char *)&logged, sizeof logged, 1, 1};
-    gpur_player player = {.shape = &shape, .check_finite = 1};
+    gpur_env_runner player = {.shape = &shape, .check_finite = 1};
     CHECK_OK(gpur_step_log_check(&log, 4, &player));
     CHECK_FAILS(gpur_step_log_check(&log, 3, &player), GPUR_FILE_ERROR, "has action 3, terminated 1");
     logged.entry.action = -2;

@@ -5,7 +5,7 @@
 
 #include "kernels/lib/random.h"
 #include "learn/learner.h"
-#include "run/single.h"
+#include "run/single_env.h"
 #include "support/learner_fixture.h"
 #include "test.h"
 
@@ -333,7 +333,7 @@ static run_hashes run_to_end(const gpur_run_config *config)
 {
     run_hashes hashes = {0};
     if (open_run(config) == GPUR_OK && gpur_run_advance(fixture.run, STEPS) == GPUR_OK &&
-        gpur_run_publish(fixture.run) == GPUR_OK)
+        gpur_fast_dqn_flush(fixture.run) == GPUR_OK)
         hashes = run_fixture_hashes(&fixture);
     run_fixture_close(&fixture);
     return hashes;
@@ -505,7 +505,7 @@ static gpur_status no_training(void *context, int64_t steps)
 /* Without concurrent training and with F = W, the steps are published in their order. */
 static void check_stacks(const char *options)
 {
-    static const gpur_run_work work = {.infer = record, .copy = no_copy, .train = no_training};
+    static const gpur_fast_dqn_work work = {.infer = record, .copy = no_copy, .train = no_training};
     gpur_run_config config = run_fixture_config(4, 0, 1);
     gpur_replay_stats before = {.size = sizeof before};
     unsigned char obs[STACK_BYTES];
@@ -550,7 +550,7 @@ static int64_t failing_step(gpur_run_config *config)
     config->eval_period = 0, config->eval_episodes = 0;
     config->prepopulation = 50;
     return open_run(config) == GPUR_OK && gpur_run_advance(fixture.run, 0) == GPUR_OK
-               ? 1 + (65 - (int64_t)fixture.run->lanes[0].steps) * config->num_envs
+               ? 1 + (65 - (int64_t)fixture.run->slots[0].steps) * config->num_envs
                : -1;
 }
 
@@ -563,12 +563,12 @@ TEST(an_error_of_an_environment_ends_the_run_and_names_the_lane)
     config.prepopulation = 50;
     CHECK_OK(open_run(&config));
     CHECK_FAILS(gpur_run_advance(fixture.run, STEPS), GPUR_INVALID_ARGUMENT,
-                "a random step before training: lane 0, step -29: the motor is broken");
+                "a random step before training: environment 0, step -29: the motor is broken");
     CHECK_FAILS(gpur_run_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, "the run has ended");
     run_fixture_close(&fixture);
     int64_t step = failing_step(&config);
     CHECK(step > 0);
-    snprintf(message, sizeof message, "lane 0, step %d: the motor is broken", (int)step);
+    snprintf(message, sizeof message, "environment 0, step %d: the motor is broken", (int)step);
     CHECK_FAILS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT, message);
     CHECK_OK(gpur_learner_train(fixture.learner, 1)); /* the learner stays usable */
     run_fixture_close(&fixture);
@@ -591,7 +591,7 @@ static gpur_status no_inference(void *context, int64_t count, const unsigned cha
 
 TEST(an_error_of_an_inference_in_a_lanes_thread_names_the_lane)
 {
-    static const gpur_run_work work = {.infer = no_inference, .copy = no_copy, .train = no_training};
+    static const gpur_fast_dqn_work work = {.infer = no_inference, .copy = no_copy, .train = no_training};
     gpur_run_config config = run_fixture_config(4, 1, 0);
     config.eval_period = 0, config.eval_episodes = 0;
     CHECK_OK(open_run(&config));
@@ -599,13 +599,14 @@ TEST(an_error_of_an_inference_in_a_lanes_thread_names_the_lane)
     CHECK_OK(
         gpur_run_create_with(fixture.learner, (gpur_run_types){&run_fixture_env, NULL}, &config, &work, &fixture.run));
     CHECK_FAILS(gpur_run_advance(fixture.run, STEPS), GPUR_OUT_OF_MEMORY, ": no memory for the layers");
-    CHECK(strncmp(gpur_last_error(), "lane ", 5) == 0 && strstr(gpur_last_error(), ", step "));
+    CHECK(strncmp(gpur_last_error(), "environment ", 12) == 0 && strstr(gpur_last_error(), ", step "));
     run_fixture_close(&fixture);
 }
 
 TEST(an_error_of_a_refresh_ends_the_run)
 {
-    static const gpur_run_work work = {.infer = record, .copy = no_copy, .train = no_training, .refresh = no_refresh};
+    static const gpur_fast_dqn_work work = {
+        .infer = record, .copy = no_copy, .train = no_training, .refresh = no_refresh};
     gpur_run_config config = config_with_cache(&with_cache[1], 1);
     config.eval_period = 0, config.eval_episodes = 0;
     CHECK_OK(open_run(&config));
@@ -617,11 +618,11 @@ TEST(an_error_of_a_refresh_ends_the_run)
     run_fixture_close(&fixture);
 }
 
-static void sleep_in_training(void *context, gpur_run_part part, int64_t step)
+static void sleep_in_training(void *context, gpur_run_phase part, int64_t step)
 {
     const struct timespec time = {0, 100000000};
     (void)context, (void)step;
-    if (part == GPUR_PART_TRAIN)
+    if (part == GPUR_PHASE_TRAIN)
         nanosleep(&time, NULL);
 }
 
@@ -638,8 +639,8 @@ TEST(after_an_error_no_thread_of_the_run_works)
     fixture.run->delay = sleep_in_training;
     CHECK_FAILS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT, ": the motor is broken");
     const int64_t trained = count_train_steps();
-    sleep_in_training(NULL, GPUR_PART_TRAIN, 0);
-    sleep_in_training(NULL, GPUR_PART_TRAIN, 0);
+    sleep_in_training(NULL, GPUR_PHASE_TRAIN, 0);
+    sleep_in_training(NULL, GPUR_PHASE_TRAIN, 0);
     CHECK_EQUAL(count_train_steps(), trained);
     run_fixture_close(&fixture);
 }
@@ -715,10 +716,10 @@ TEST(an_evaluation_without_end_shows_its_episode_and_can_be_stopped)
 }
 
 /* Stops the run in its fifth step, when eight are dispatched. */
-static void stop_at_step_5(void *context, gpur_run_part part, int64_t step)
+static void stop_at_step_5(void *context, gpur_run_phase part, int64_t step)
 {
     (void)context;
-    if (part == GPUR_PART_ENV && step == 5)
+    if (part == GPUR_PHASE_ENV && step == 5)
         gpur_run_stop(fixture.run);
 }
 
@@ -758,9 +759,9 @@ TEST(settings_that_do_not_go_together_are_refused)
     c = run_fixture_config(4, 1, 1), c.burst = 7, check_refused(c, "burst is 7; it must be 0 or 1");
     c = run_fixture_config(4, 1, 1), c.burst = 1, check_refused(c, "burst is 1 and concurrent is 1");
     c = config_with_cache(&with_cache[1], 1), c.env_options = NULL, c.act = GPUR_ACT_TARGET;
-    check_refused(c, "burst is 1 and the lanes act by the target network (act 2)");
+    check_refused(c, "burst is 1 and the environments act by the target network (act 2)");
     c = config_with_cache(&with_cache[1], 0), c.act = GPUR_ACT_TARGET;
-    check_refused(c, "the learner has a cache of returns and the lanes act by the target network (act 2)");
+    check_refused(c, "the learner has a cache of returns and the environments act by the target network (act 2)");
     c = config_with_cache(&with_cache[1], 1), c.env_options = "cache=60";
     check_refused(c, "prepopulation is 60, the steps of 1 environment, and the learner's returns.block_length is 60");
     c = config_with_cache(&with_cache[1], 1), c.env_options = "cache=32"; /* of 31 two blocks have room */
@@ -885,11 +886,11 @@ TEST(a_callers_type_without_what_it_must_have_is_refused)
     type = run_fixture_env, type.load = NULL;
     check_type_refused(&type, "the type hashes has save and no load");
     type.save = NULL, type.init = init_with_bytes, save_bytes = 8;
-    check_type_refused(&type, "lane 0: save_bytes of hashes is 8 and it has no functions save and load");
+    check_type_refused(&type, "environment 0: save_bytes of hashes is 8 and it has no functions save and load");
     type = run_fixture_env, type.init = init_with_bytes, save_bytes = -8;
-    check_type_refused(&type, "lane 0: save_bytes of hashes is -8; it must be 0 or more");
+    check_type_refused(&type, "environment 0: save_bytes of hashes is -8; it must be 0 or more");
     type.init = init_nothing;
-    check_type_refused(&type, "lane 0: init of hashes returned no environment");
+    check_type_refused(&type, "environment 0: init of hashes returned no environment");
     steps_many.reset = NULL;
     CHECK_FAILS(gpur_run_create_vector(fixture.learner, &steps_many, &run_fixture_env, &config, &run),
                 GPUR_INVALID_ARGUMENT, "the type has no function reset");
@@ -905,11 +906,11 @@ static const char *init_unlike(const char *options, uint64_t seed, gpur_env_info
     return run_fixture_env.init(++made % 5 == 0 ? fifth_options : options, seed, info, env);
 }
 
-static void sleep_in_steps(void *context, gpur_run_part part, int64_t step)
+static void sleep_in_steps(void *context, gpur_run_phase part, int64_t step)
 {
     const struct timespec time = {0, 10000000};
     (void)context;
-    if (part == GPUR_PART_ENV && step > 96)
+    if (part == GPUR_PHASE_ENV && step > 96)
         nanosleep(&time, NULL);
 }
 

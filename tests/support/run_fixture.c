@@ -335,7 +335,7 @@ run_hashes run_fixture_hashes(run_fixture *f)
     return hashes;
 }
 
-static void delay(void *context, gpur_run_part part, int64_t step)
+static void delay(void *context, gpur_run_phase part, int64_t step)
 {
     const uint64_t hash = mix(mix((uint64_t)(uintptr_t)context, (uint64_t)part), (uint64_t)step);
     const struct timespec time = {0, (long)(hash >> 16) % 300000};

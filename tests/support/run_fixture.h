@@ -3,7 +3,7 @@
  * device, a replay, a learner and a run on it. */
 #pragma once
 
-#include "run/run.h"
+#include "run/fast_dqn/fast_dqn.h"
 
 /*
  * The environment: 6 numbers of float32, 4 actions. Options, given to its init as "a,b":

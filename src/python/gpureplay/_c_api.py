@@ -346,7 +346,7 @@ class VectorEnvType(Sized):
 
 class RunEvent(Sized):
     c_name = "gpur_run_event"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "kind lane"), (c_int64, "step length episodes"),
+    _fields_ = _members((c_uint64, "size"), (c_int32, "kind env_index"), (c_int64, "step length episodes"),
                         (c_double, "mean_return return_deviation"))
 
 

@@ -256,7 +256,7 @@ class _PythonType(Envs):
         return ctypes.addressof(sentence)
 
     def cause_of(self, text: str) -> BaseException | None:
-        """The library puts before the sentence where it was said: "lane 3, step 17: "."""
+        """The library puts before the sentence where it was said: "environment 3, step 17: "."""
         found = self._raised.get(text.removeprefix(_RANDOM_STEP).partition(": ")[2])
         return None if found is None else found[0]
 
@@ -346,7 +346,7 @@ class PythonEnvs(_PythonType):
         made = self._players[handle].env if handle in self._players else \
             self._first if handle == 1 else self._make(handle - 1)
         if any(player.env is made for other, player in self._players.items() if other != handle):
-            raise ValueError(f"lane {handle - 1} has the environment of another lane; each lane needs its own")
+            raise ValueError(f"environment {handle - 1} is that of another slot; each needs its own")
         self._closed.discard(handle)
         self._players[handle] = _Player(made, self.spaces, _seed_of(seed))
         self._require_same(made)

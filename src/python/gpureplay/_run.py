@@ -36,7 +36,7 @@ class RunEvent(NamedTuple):
     """An episode that has ended, or an evaluation. include/gpureplay/run.h describes each member."""
 
     kind: str  # "episode" or "evaluation"
-    lane: int
+    env_index: int
     step: int
     length: int
     episodes: int

@@ -666,7 +666,7 @@ class Training:
 
     def _note_event(self, event: Any) -> Any:
         if event.kind == "episode":
-            self._record.add("episode", (event.step, event.lane, event.length, event.mean_return))
+            self._record.add("episode", (event.step, event.env_index, event.length, event.mean_return))
         else:
             self._record.add("evaluation", (event.step, event.episodes, event.length, event.mean_return,
                                             event.return_deviation))

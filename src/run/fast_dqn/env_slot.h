@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* An environment slot of a run of fast DQN: an environment, the log of its steps since they were last flushed to the
+ * replay, and its writer into the replay. */
+#pragma once
+
+#include "gpureplay/run.h"
+#include "gpureplay/writer.h"
+#include "run/env_runner.h"
+
+/* An entry of a log: the beginning of an episode, or a step. The frame that it led to follows it in memory. */
+typedef struct gpur_log_entry {
+    int64_t step; /* global */
+    float reward;
+    int32_t action; /* -1: the beginning of an episode */
+    uint8_t terminated, truncated, continues, reserved[5];
+} gpur_log_entry;
+
+typedef struct gpur_step_log {
+    unsigned char *entries; /* (room, entry_bytes) */
+    int64_t entry_bytes, count, room;
+} gpur_step_log;
+
+/* Refuses entries that no slot with such a runner writes: for a log from a file. */
+gpur_status gpur_step_log_check(const gpur_step_log *log, int32_t num_actions, const gpur_env_runner *runner);
+
+typedef struct gpur_env_slot {
+    int32_t index;
+    gpur_env_runner runner;
+    uint64_t steps;       /* that the slot has taken: the number of its random numbers */
+    int32_t awaits_reset; /* 1: one of a vector, which begins its next episode in the next step */
+    gpur_step_log log;
+    gpur_writer *writer;
+    int32_t action_is_int64; /* of the replay */
+    double episode_return;   /* of the game so far, as far as it is published */
+    int64_t episode_length;
+} gpur_env_slot;
+
+typedef void (*gpur_episode_sink)(void *context, const gpur_run_event *episode);
+
+/* Opens the log and the writer of a slot whose runner is open. */
+gpur_status gpur_env_slot_open(gpur_env_slot *slot, gpur_replay *replay);
+void gpur_env_slot_close(gpur_env_slot *slot); /* also after a failed open */
+
+/* Begins the first episode. */
+gpur_status gpur_env_slot_begin(gpur_env_slot *slot, int64_t step);
+
+/* Takes a step, and begins the next episode if it ends one. Both go to the log. *ended: 1 if a game has ended. */
+gpur_status gpur_env_slot_step(gpur_env_slot *slot, int64_t step, int32_t action, int *ended);
+
+/* The same two for an environment that is one of a vector: they only note what it did. */
+gpur_status gpur_env_slot_note_beginning(gpur_env_slot *slot, int64_t step, const unsigned char *frame);
+gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, int32_t action, const gpur_env_result *result,
+                                    const unsigned char *frame);
+
+/* Puts the slot and the step in front of an error. */
+gpur_status gpur_env_slot_name_error(const gpur_env_slot *slot, int64_t step, gpur_status status);
+
+/* Steps of the game that has not ended, published or not. */
+int64_t gpur_env_slot_open_steps(const gpur_env_slot *slot);
+
+/* Takes what belongs to a game that has not ended out of the log. */
+void gpur_env_slot_drop_open_game(gpur_env_slot *slot);
+
+/* Moves the log to the replay. `whole_episodes` 1: what belongs to an episode that has not ended stays. */
+gpur_status gpur_env_slot_flush(gpur_env_slot *slot, int whole_episodes, gpur_episode_sink sink, void *context);

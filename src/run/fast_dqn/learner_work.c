@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include "run/fast_dqn/learner_work.h"
+
+#include "learn/learner.h"
+#include "replay/view.h"
+
+static gpur_status act(gpur_policy *policy, int64_t count, const unsigned char *obs, int32_t *actions)
+{
+    const gpur_policy_input input = {.size = sizeof input, .count = count, .obs = obs};
+    const gpur_policy_output output = {.size = sizeof output, .actions = actions};
+    return gpur_policy_act(policy, &input, &output);
+}
+
+static gpur_status infer(void *context, int64_t count, const unsigned char *obs, int32_t *actions)
+{
+    return act(((gpur_learner_work *)context)->acting, count, obs, actions);
+}
+
+static gpur_status copy(void *context, int from_target)
+{
+    gpur_learner_work *const work = context;
+    return gpur_policy_pull(work->acting, work->learner, from_target ? GPUR_WEIGHTS_TARGET : GPUR_WEIGHTS_ONLINE);
+}
+
+static gpur_status train(void *context, int64_t steps)
+{
+    gpur_learner_work *const work = context;
+    GPUR_TRY(gpur_learner_train(work->learner, steps));
+    return gpur_learner_sync(work->learner);
+}
+
+static gpur_status refresh(void *context)
+{
+    return gpur_learner_refresh(((gpur_learner_work *)context)->learner);
+}
+
+static gpur_status copy_for_evaluation(void *context)
+{
+    gpur_learner_work *const work = context;
+    return gpur_policy_pull(work->evaluating, work->learner, GPUR_WEIGHTS_ONLINE);
+}
+
+static gpur_status infer_for_evaluation(void *context, const unsigned char *obs, int32_t *action)
+{
+    return act(((gpur_learner_work *)context)->evaluating, 1, obs, action);
+}
+
+gpur_status gpur_acting_policy_open(gpur_device *device, const gpur_schema *schema, const gpur_policy_config *settings,
+                                    gpur_policy **policy)
+{
+    const gpur_field_info *const obs = &schema->fields[gpur_schema_find(schema, "obs")];
+    gpur_policy_config config = *settings;
+    config.obs = (gpur_field){.name = "obs", .dtype = obs->dtype};
+    for (int32_t i = 0; i < obs->dims; i++)
+        config.obs.shape[i] = obs->shape[i];
+    return gpur_policy_create(device, &config, policy);
+}
+
+/* A policy with a learner's network, on its device. */
+static gpur_status open_policy(const gpur_learner *learner, int32_t streams, int32_t rows, gpur_policy **policy)
+{
+    gpur_policy_config config;
+    GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
+    config.network = learner->config.network;
+    config.max_batch = rows;
+    config.streams = streams;
+    config.math = learner->config.math;
+    config.deterministic = learner->config.deterministic;
+    return gpur_acting_policy_open(learner->device, gpur_replay_schema(learner->replay), &config, policy);
+}
+
+gpur_status gpur_learner_work_open(gpur_learner_work *work, gpur_learner *learner, int32_t streams, int32_t rows,
+                                   int evaluates, gpur_fast_dqn_work *table)
+{
+    work->learner = learner;
+    *table = (gpur_fast_dqn_work){work, infer, copy, train, refresh, copy_for_evaluation, infer_for_evaluation};
+    GPUR_TRY(open_policy(learner, streams, rows, &work->acting));
+    return evaluates ? open_policy(learner, 1, 1, &work->evaluating) : GPUR_OK;
+}
+
+void gpur_learner_work_close(gpur_learner_work *work)
+{
+    gpur_policy_destroy(work->acting);
+    gpur_policy_destroy(work->evaluating);
+    *work = (gpur_learner_work){0};
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a run wants of a learner, as a table of functions: gpur_learner_work, which uses a learner and policies, is the
+ * one that runs have. A benchmark of the order of work alone puts functions that sleep in its place.
+ */
+#pragma once
+
+#include "gpureplay/policy.h"
+#include "gpureplay/run.h"
+#include "replay/schema.h"
+
+typedef struct gpur_fast_dqn_work {
+    void *context;
+
+    /* The actions with the largest Q values of `count` observations. In any environment thread, at the same time. */
+    gpur_status (*infer)(void *context, int64_t count, const unsigned char *obs, int32_t *actions);
+
+    /* Sets the weights for `infer`: the latest after the train steps so far, or the target network's. Not while `train`
+     * or `refresh` runs. */
+    gpur_status (*copy)(void *context, int from_target);
+
+    /* Runs `steps` train steps, and returns when they are done. In the trainer's thread. */
+    gpur_status (*train)(void *context, int64_t steps);
+
+    /* Fills the learner's cache of returns anew, before the train steps that follow. In the trainer's thread. */
+    gpur_status (*refresh)(void *context);
+
+    /* `copy` and `infer` for evaluations, which have weights of their own: a copy of the latest. */
+    gpur_status (*copy_for_evaluation)(void *context);
+    gpur_status (*infer_for_evaluation)(void *context, const unsigned char *obs, int32_t *action);
+} gpur_fast_dqn_work;
+
+/* Opens a policy, with these settings, for observations of a replay with this schema. */
+gpur_status gpur_acting_policy_open(gpur_device *device, const gpur_schema *schema, const gpur_policy_config *settings,
+                                    gpur_policy **policy);
+
+typedef struct gpur_learner_work {
+    gpur_learner *learner;
+    gpur_policy *acting, *evaluating; /* `evaluating` is NULL if there are no evaluations */
+} gpur_learner_work;
+
+/* `streams`: threads that infer at the same time; `rows`: observations of one inference. After a failure call
+ * gpur_learner_work_close. */
+gpur_status gpur_learner_work_open(gpur_learner_work *work, gpur_learner *learner, int32_t streams, int32_t rows,
+                                   int evaluates, gpur_fast_dqn_work *table);
+void gpur_learner_work_close(gpur_learner_work *work);

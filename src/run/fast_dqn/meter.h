@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* What a run's parts did, and how long it took: counters that any thread adds to and reads. */
+#pragma once
+
+#include "base/clock.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef enum gpur_run_phase {
+    GPUR_PHASE_ENV,      /* items: steps of environments */
+    GPUR_PHASE_INFER,    /* items: observations */
+    GPUR_PHASE_TRAIN,    /* items: train steps */
+    GPUR_PHASE_FLUSH,    /* items: slots */
+    GPUR_PHASE_COPY,     /* items: copies of the weights */
+    GPUR_PHASE_EVALUATE, /* items: evaluations */
+    GPUR_PHASES
+} gpur_run_phase;
+
+typedef struct gpur_meter {
+    _Atomic int64_t calls[GPUR_PHASES], items[GPUR_PHASES], nanoseconds[GPUR_PHASES];
+} gpur_meter;
+
+static inline void gpur_meter_add(gpur_meter *meter, gpur_run_phase part, int64_t items, double begin)
+{
+    const int64_t spent = (int64_t)((gpur_clock_seconds() - begin) * 1e9);
+    atomic_fetch_add_explicit(&meter->calls[part], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&meter->items[part], items, memory_order_relaxed);
+    atomic_fetch_add_explicit(&meter->nanoseconds[part], spent, memory_order_relaxed);
+}
+
+static inline double gpur_meter_seconds(const gpur_meter *meter, gpur_run_phase part)
+{
+    return 1e-9 * (double)atomic_load(&meter->nanoseconds[part]);
+}

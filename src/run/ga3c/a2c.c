@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A2C: a scheduler answers all agents together. When all of them wait,
+ *
+ *     those that ask for a value get it: they bootstrap the returns of rollouts that end or are cut off
+ *     all complete rollouts are trained on as one batch
+ *     a round begins: all get an action. As far as steps remain they are told so in the order of the agents; the round
+ *     goes on in the next gpur_ga3c_advance
+ *
+ * So who asks when depends on no timing, and requests are answered and rollouts joined in the order of the agents.
+ */
+#include "run/ga3c/ga3c.h"
+
+#include "base/thread.h"
+
+typedef enum job { JOB_NONE, JOB_VALUES, JOB_TRAIN, JOB_ROUND, JOB_RELEASE } job;
+
+/* From the agents' threads. */
+
+void gpur_a2c_ask(gpur_agent_slot *slot, int32_t asks)
+{
+    gpur_ga3c *const run = slot->run;
+    gpur_mutex_lock(&run->lock);
+    slot->asks = asks;
+    if (++run->waiting == run->running)
+        gpur_mutex_notify_all(&run->lock);
+    gpur_mutex_unlock(&run->lock);
+    gpur_semaphore_wait(&slot->replied);
+}
+
+/* It is trained on before any agent gets another action, so there is one of each slot. */
+void gpur_a2c_hand_over(gpur_agent_slot *slot, gpur_rollout *rollout)
+{
+    gpur_ga3c *const run = slot->run;
+    gpur_mutex_lock(&run->lock);
+    slot->rollout = rollout;
+    run->untrained++;
+    gpur_mutex_unlock(&run->lock);
+}
+
+/* The scheduler. All under the lock, unless it says otherwise. */
+
+static void reply(gpur_agent_slot *slot, int is_dismissed)
+{
+    slot->run->in_round -= slot->is_in_round;
+    slot->run->waiting--;
+    slot->asks = GPUR_ASK_NOTHING;
+    slot->is_in_round = 0;
+    slot->since = slot->run->started;
+    slot->is_dismissed = is_dismissed;
+    sem_post(&slot->replied);
+}
+
+/* Agents that are asked to end, or whose run has failed, get no action. */
+static void dismiss(gpur_ga3c *run)
+{
+    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++) {
+        gpur_agent_slot *const slot = &run->slots[i];
+        if (slot->asks && (atomic_load(&slot->must_end) || run->status != GPUR_OK))
+            reply(slot, 1);
+    }
+}
+
+static int has_steps(const gpur_ga3c *run)
+{
+    return run->remaining > 0 && !atomic_load(&run->stopping);
+}
+
+static int asks_value(const gpur_ga3c *run)
+{
+    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++)
+        if (run->slots[i].asks == GPUR_ASK_VALUE)
+            return 1;
+    return 0;
+}
+
+static job next_job(const gpur_ga3c *run)
+{
+    if (run->status != GPUR_OK || run->waiting < run->running || run->is_performing)
+        return JOB_NONE;
+    if (run->in_round > 0)
+        return has_steps(run) ? JOB_RELEASE : JOB_NONE;
+    if (asks_value(run))
+        return JOB_VALUES;
+    if (run->untrained > 0)
+        return JOB_TRAIN;
+    return run->running > 0 && has_steps(run) ? JOB_ROUND : JOB_NONE;
+}
+
+int gpur_a2c_is_parked(const gpur_ga3c *run)
+{
+    return !run->is_performing && run->waiting == run->running && next_job(run) == JOB_NONE;
+}
+
+/* Answers those who ask for this, in batches of at most max_prediction_batch, in the order of the agents, and marks
+ * them. Leaves the lock meanwhile, in which agents that are new may ask: they have no mark. */
+static gpur_status predict(gpur_ga3c_thread *scheduler, int32_t asks)
+{
+    gpur_ga3c *const run = scheduler->run;
+    gpur_status status = GPUR_OK;
+    int32_t i = 0;
+    while (i < GPUR_GA3C_MAX_AGENTS && status == GPUR_OK) {
+        int64_t count = 0;
+        for (; i < GPUR_GA3C_MAX_AGENTS && count < run->config.max_prediction_batch; i++)
+            if (run->slots[i].asks == asks) {
+                run->slots[i].asks = GPUR_ASK_ANSWERED;
+                scheduler->requests.asked[count++] = &run->slots[i];
+            }
+        gpur_mutex_unlock(&run->lock);
+        if (count > 0)
+            status = gpur_ga3c_predict(scheduler, count);
+        if (status != GPUR_OK)
+            gpur_ga3c_fail(run, gpur_prefix_error(status, "the predictor"));
+        gpur_mutex_lock(&run->lock);
+    }
+    return status;
+}
+
+static void answer_values(gpur_ga3c_thread *scheduler)
+{
+    gpur_ga3c *const run = scheduler->run;
+    if (predict(scheduler, GPUR_ASK_VALUE) != GPUR_OK)
+        return;
+    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++)
+        if (run->slots[i].asks == GPUR_ASK_ANSWERED)
+            reply(&run->slots[i], 0);
+}
+
+static void begin_round(gpur_ga3c_thread *scheduler)
+{
+    gpur_ga3c *const run = scheduler->run;
+    if (predict(scheduler, GPUR_ASK_ACTION) != GPUR_OK)
+        return;
+    const int cuts = ++run->rounds % run->config.t_max == 0;
+    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++) {
+        gpur_agent_slot *const slot = &run->slots[i];
+        if (slot->asks != GPUR_ASK_ANSWERED)
+            continue;
+        slot->cuts = cuts;
+        slot->is_in_round = 1;
+        run->in_round++;
+    }
+}
+
+static void release(gpur_ga3c *run)
+{
+    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS && has_steps(run); i++) {
+        if (!run->slots[i].is_in_round)
+            continue;
+        run->remaining--;
+        reply(&run->slots[i], 0);
+    }
+}
+
+/* Takes a rollout of each slot. Leaves the lock while it trains. */
+static void train(gpur_ga3c_thread *scheduler)
+{
+    gpur_ga3c *const run = scheduler->run;
+    gpur_training_batch *const batch = &scheduler->batch;
+    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS && batch->count < run->most_rollouts; i++) {
+        gpur_agent_slot *const slot = &run->slots[i];
+        if (!slot->rollout)
+            continue;
+        batch->rollouts[batch->count++] = slot->rollout;
+        slot->rollout = NULL;
+    }
+    gpur_mutex_unlock(&run->lock);
+    gpur_ga3c_train(run, batch, NULL);
+    gpur_mutex_lock(&run->lock);
+}
+
+static void perform(gpur_ga3c_thread *scheduler, job what)
+{
+    gpur_ga3c *const run = scheduler->run;
+    run->is_performing = 1;
+    if (what == JOB_VALUES)
+        answer_values(scheduler);
+    else if (what == JOB_TRAIN)
+        train(scheduler);
+    else if (what == JOB_ROUND)
+        begin_round(scheduler);
+    else
+        release(run);
+    run->is_performing = 0;
+}
+
+void *gpur_ga3c_scheduler(void *context)
+{
+    gpur_ga3c_thread *const scheduler = context;
+    gpur_ga3c *const run = scheduler->run;
+    gpur_mutex_lock(&run->lock);
+    while (!atomic_load(&scheduler->must_end)) {
+        dismiss(run);
+        const job what = next_job(run);
+        if (what != JOB_NONE) {
+            perform(scheduler, what);
+            continue;
+        }
+        if (gpur_a2c_is_parked(run))
+            gpur_mutex_notify_all(&run->lock);
+        gpur_mutex_wait(&run->lock);
+    }
+    gpur_mutex_unlock(&run->lock);
+    return NULL;
+}

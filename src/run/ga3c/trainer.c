@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* A trainer: joins rollouts until they have more than the least number of steps, and trains on them. */
+#include "run/ga3c/ga3c.h"
+
+#include "base/numbers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+gpur_status gpur_training_batch_open(const gpur_ga3c *run, gpur_training_batch *batch)
+{
+    const size_t rows = (size_t)run->most_rows;
+    batch->rollouts = calloc((size_t)run->most_rollouts, sizeof *batch->rollouts);
+    batch->obs = malloc(rows * (size_t)run->obs_bytes);
+    batch->actions = calloc(rows, sizeof *batch->actions);
+    batch->returns = calloc(rows, sizeof *batch->returns);
+    if (!batch->rollouts || !batch->obs || !batch->actions || !batch->returns)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a batch of %zu steps", rows);
+    return GPUR_OK;
+}
+
+void gpur_training_batch_close(gpur_training_batch *batch)
+{
+    free(batch->rollouts);
+    free(batch->obs);
+    free(batch->actions);
+    free(batch->returns);
+    *batch = (gpur_training_batch){0};
+}
+
+/* A rollout is a batch as it is; several are copied one behind another. */
+static gpur_actor_critic_batch join(const gpur_ga3c *run, gpur_training_batch *batch)
+{
+    gpur_actor_critic_batch rows = {.size = sizeof rows, .count = batch->rollouts[0]->count};
+    rows.obs = batch->rollouts[0]->obs;
+    rows.actions = batch->rollouts[0]->actions;
+    rows.returns = batch->rollouts[0]->returns;
+    if (batch->count == 1)
+        return rows;
+    rows.count = 0;
+    for (int64_t i = 0; i < batch->count; i++) {
+        const gpur_rollout *const r = batch->rollouts[i];
+        memcpy(batch->obs + rows.count * run->obs_bytes, r->obs, (size_t)(r->count * run->obs_bytes));
+        memcpy(batch->actions + rows.count, r->actions, (size_t)r->count * sizeof *r->actions);
+        memcpy(batch->returns + rows.count, r->returns, (size_t)r->count * sizeof *r->returns);
+        rows.count += r->count;
+    }
+    rows.obs = batch->obs;
+    rows.actions = batch->actions;
+    rows.returns = batch->returns;
+    return rows;
+}
+
+/* Updates between the weights that chose the actions and those that the train step began with [section 4.4: k]. */
+static void count_lags(gpur_ga3c_counts *counts, const gpur_rollout *rollout, int64_t step)
+{
+    for (int32_t i = 0; i < rollout->count; i++) {
+        const int64_t lag = gpur_max(step - 1 - rollout->versions[i], 0);
+        counts->lags[gpur_min(lag, GPUR_GA3C_LAGS - 1)]++;
+        counts->lag_sum += lag;
+        counts->largest_lag = gpur_max(counts->largest_lag, lag);
+    }
+}
+
+static void count(gpur_ga3c *run, const gpur_training_batch *batch, const gpur_actor_critic_losses *losses,
+                  double seconds)
+{
+    gpur_ga3c_counts *const c = &run->counts;
+    c->train_steps++;
+    c->training_batches += batch->count;
+    for (int64_t i = 0; i < batch->count; i++) {
+        c->trained_rows += batch->rollouts[i]->count;
+        count_lags(c, batch->rollouts[i], losses->step);
+    }
+    run->train_seconds += seconds;
+    if (losses->step > run->losses.step)
+        run->losses = *losses;
+}
+
+static gpur_status train(gpur_ga3c *run, gpur_training_batch *batch, void *local)
+{
+    const gpur_ga3c_model *const model = &run->model;
+    const gpur_actor_critic_batch rows = join(run, batch);
+    gpur_actor_critic_losses losses = {.size = sizeof losses};
+    const double begin = gpur_clock_seconds();
+    GPUR_TRY(local ? model->local_train(local, &rows, &losses) : model->train(model->context, &rows, &losses));
+    atomic_fetch_add(&run->updates, 1);
+    gpur_mutex_lock(&run->lock);
+    count(run, batch, &losses, gpur_clock_seconds() - begin);
+    gpur_mutex_unlock(&run->lock);
+    return GPUR_OK;
+}
+
+void gpur_ga3c_train(gpur_ga3c *run, gpur_training_batch *batch, void *local)
+{
+    if (!gpur_ga3c_has_failed(run)) {
+        const gpur_status status = train(run, batch, local);
+        if (status != GPUR_OK)
+            gpur_ga3c_fail(run, gpur_prefix_error(status, "a train step"));
+    }
+    for (int64_t i = 0; i < batch->count; i++)
+        gpur_rollout_give_back(&run->pool, batch->rollouts[i]);
+    gpur_mutex_lock(&run->lock);
+    run->untrained -= batch->count;
+    if (run->untrained == 0)
+        gpur_mutex_notify_all(&run->lock);
+    gpur_mutex_unlock(&run->lock);
+    batch->count = 0;
+}
+
+/* A trainer that is asked to end trains on what it has. */
+static void collect(gpur_ga3c_thread *thread)
+{
+    gpur_ga3c *const run = thread->run;
+    gpur_training_batch *const batch = &thread->batch;
+    for (int64_t rows = 0; rows <= run->config.min_train_batch; rows += batch->rollouts[batch->count++]->count) {
+        void *rollout;
+        if (gpur_queue_take(&run->rollouts, &rollout, 1, &thread->must_end, batch->count > 0) == 0)
+            return;
+        batch->rollouts[batch->count] = rollout;
+    }
+}
+
+void *gpur_ga3c_trainer(void *context)
+{
+    gpur_ga3c_thread *const thread = context;
+    for (;;) {
+        collect(thread);
+        if (thread->batch.count == 0)
+            return NULL;
+        gpur_ga3c_train(thread->run, &thread->batch, NULL);
+    }
+}
