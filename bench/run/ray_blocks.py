@@ -80,7 +80,8 @@ def sink_class() -> Any:
             given = settings_of(kind)
             self.buffer = gpureplay.ReplayBuffer(device=gpureplay.Device("cpu", threads=1), **given["buffer"])
             agent = gpureplay.DQN(self.buffer, **given["agent"])
-            run = gpureplay.Apex(agent, "ray_blocks:make_env", env_options={"kind": kind}, actors=0, workers=FEEDERS,
+            run = gpureplay.Apex(agent, "ray_blocks:make_env", env_options={"kind": kind}, actors=0,
+                                 remote_actors=FEEDERS,
                                  block_rows=KINDS[kind]["rows"], samples_per_insert=0.0 if trains else 1e-9)
             return SimpleNamespace(run=run)
 

@@ -83,7 +83,7 @@ int apex_work(options *o, int (*stop)(void *))
     static settings s;
     TRY(settings_find(&s, o));
     if (!is_apex(&s) || !s.apex.folder)
-        return fail("--work is %s and %s; a worker needs a --preset of Ape-X, and --folder", o->value[OPTION_WORK],
+        return fail("--work is %s and %s; it needs a --preset of Ape-X, and --folder", o->value[OPTION_WORK],
                     is_apex(&s) ? "--folder is missing" : "--preset is not one of Ape-X");
     const int32_t actor = (int32_t)options_integer(o, OPTION_WORK);
     const int32_t threads = (int32_t)options_integer(o, OPTION_THREADS);
@@ -118,7 +118,7 @@ void apex_find_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, dou
     rates[APEX_REFUSED_BLOCKS] = (double)(to->refused_blocks - from->refused_blocks);
     rates[APEX_LIMITER_TIMEOUTS] = (double)(to->limiter_timeouts - from->limiter_timeouts);
     rates[APEX_TRAIN_SHARE] = ratio(to->train_seconds - from->train_seconds, seconds);
-    rates[APEX_PUBLISH_SHARE] = ratio(to->publish_seconds - from->publish_seconds, seconds);
+    rates[APEX_BROADCAST_SHARE] = ratio(to->broadcast_seconds - from->broadcast_seconds, seconds);
     rates[APEX_RECEIVE_SHARE] = ratio(to->receive_seconds - from->receive_seconds, seconds);
     rates[APEX_LEARNER_WAIT_SHARE] = ratio(to->learner_wait_seconds - from->learner_wait_seconds, seconds);
     rates[APEX_ACTOR_ENV_SHARE] = ratio(to->actor_env_seconds - from->actor_env_seconds, lived);
@@ -149,11 +149,11 @@ void apex_print_rates(const gpur_apex_stats *from, const gpur_apex_stats *to, do
     print_rate("transitions learned", rates[APEX_LEARNED_PER_SECOND], "/s", has_dpg ? "22,000" : "9,700",
                has_dpg ? "" : "4,081");
     print_rate("learned for each received", rates[APEX_SAMPLES_PER_INSERT], "", "", "");
-    print_rate("weights published", ratio((double)(to->published - from->published), seconds), "/s", "", "");
+    print_rate("weights broadcast", ratio((double)(to->broadcasts - from->broadcasts), seconds), "/s", "", "");
     print_rate("weights taken by actors", ratio((double)(to->pulled - from->pulled), seconds), "/s", "", "");
     print_rate("age of weights that acted", rates[APEX_WEIGHTS_AGE], "train steps", "", "");
     print_rate("learner trains", 100.0 * rates[APEX_TRAIN_SHARE], share, "", "");
-    print_rate("learner publishes weights", 100.0 * rates[APEX_PUBLISH_SHARE], share, "", "");
+    print_rate("learner broadcasts weights", 100.0 * rates[APEX_BROADCAST_SHARE], share, "", "");
     print_rate("learner waits", 100.0 * rates[APEX_LEARNER_WAIT_SHARE], share, "", "");
     print_rate("blocks are received", 100.0 * rates[APEX_RECEIVE_SHARE], share, "", "");
     print_rate("an actor steps", 100.0 * rates[APEX_ACTOR_ENV_SHARE], actor_share, "", "");

@@ -15,7 +15,7 @@ void apex_find_command(const options *o, const char *words[APEX_MAX_WORDS]);
 /* Acts until the learner's process ends it. */
 int apex_serve(options *o);
 
-/* Acts as the worker of --work until `stop` says 1. */
+/* Acts as the remote actor of --work until `stop` says 1. */
 int apex_work(options *o, int (*stop)(void *));
 
 /* Rates between two moments, of which `seconds` are between them: the columns of rates.csv up to those of the

@@ -150,7 +150,7 @@ static void add_apex(json *j, const gpur_apex_config *apex)
 {
     json_begin(j, "apex", '{');
     json_integer(j, "actors", apex->actors);
-    json_integer(j, "workers", apex->workers);
+    json_integer(j, "remote_actors", apex->remote_actors);
     json_integer(j, "processes", apex->processes);
     json_float(j, "epsilon_base", apex->epsilon_base);
     json_float(j, "epsilon_exponent", apex->epsilon_exponent);
@@ -160,7 +160,7 @@ static void add_apex(json *j, const gpur_apex_config *apex)
     json_integer(j, "replicate", apex->replicate);
     json_integer(j, "pull_period", apex->pull_period);
     json_integer(j, "max_episode_steps", apex->max_episode_steps);
-    json_integer(j, "publish_period", apex->publish_period);
+    json_integer(j, "broadcast_period", apex->broadcast_period);
     json_integer(j, "soft_capacity", apex->soft_capacity);
     json_integer(j, "trim_period", apex->trim_period);
     json_float(j, "samples_per_insert", (float)apex->samples_per_insert);

@@ -132,7 +132,7 @@ static const struct option {
          "50000)"},
     [OPTION_ACTORS] = {"--actors", "N", INTEGER, 0, GPUR_APEX_MAX_ACTORS,
                        "of Ape-X: how many actors this program starts, each with an environment and an epsilon of its "
-                       "own (8). With --folder it may be 0. With --work: how many workers there are in all",
+                       "own (8). With --folder it may be 0. With --work: how many remote actors there are in all",
                        .of = APEX},
     [OPTION_PROCESSES] = {"--processes", "0|1", SWITCH, 0, 1, "of Ape-X: 1: each actor is a process (0: a thread)",
                           .of = APEX},
@@ -168,7 +168,7 @@ static const struct option {
                             "of Ape-X: steps of an actor between two looks for newer weights (100; of apex-dpg 400)",
                             .of = APEX},
     [OPTION_FOLDER] = {"--folder", "FOLDER", TEXT, 0, 0,
-                       "of Ape-X: the learner also takes what workers leave in this folder; see --work",
+                       "of Ape-X: the learner also takes what remote actors leave in this folder; see --work",
                        .is_optional = 1, .of = APEX},
     [OPTION_AGENTS] = {"--agents", "N", INTEGER, 1, GPUR_GA3C_MAX_AGENTS,
                        "of GA3C, A3C and A2C: agents, each with an environment of its own (32; of ga3c-small, a3c-cpu "
@@ -207,7 +207,7 @@ static const struct option {
     [OPTION_REFILL] = {"--refill", NULL, FLAG, 0, 0,
                        "with --resume, of Ape-X: the replay stays empty, and actors fill it again"},
     [OPTION_WORK] = {"--work", "I", INTEGER, 0, GPUR_APEX_MAX_ACTORS - 1,
-                     "train nothing; be a worker: actor I of the N of --actors, counted from 0, who plays for the "
+                     "train nothing; be remote actor I of the N of --actors, counted from 0, who plays for the "
                      "learner that another gpureplay-train with the same --env, --preset and --folder is. It waits "
                      "for the learner's first weights, leaves what it plays as files in --folder, waits while two of "
                      "its files were not taken yet, prints nothing, and ends at Ctrl-C"},
@@ -427,7 +427,7 @@ static int make_absolute(options *o)
                                                          : 0;
 }
 
-/* So is the folder of workers, so that the run can be resumed from any folder. */
+/* So is the folder of remote actors, so that the run can be resumed from any folder. */
 static int make_folder_absolute(options *o)
 {
     const char *const folder = o->value[OPTION_FOLDER];

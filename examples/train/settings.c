@@ -501,7 +501,7 @@ static int use_dpg(options *o, gpur_dpg_config *dpg)
     return use_second_activation(o, dpg);
 }
 
-/* By the options of the learner, which a worker has, too. */
+/* By the options of the learner, which a remote actor has, too. */
 static void set_rows_under_way(settings *s)
 {
     const int has_dpg = s->system == SYSTEM_APEX_DPG;

@@ -12,14 +12,14 @@
  *     actor                                                    learner
  *     reset, act, step, n-step returns, initial priorities
  *     a block of 50 transitions  ── socket or call ──────────► check, append ─► replay
- *     every 100 steps: newest weights ◄── shared memory ────── train, publish weights, trim
+ *     every 100 steps: newest weights ◄── shared memory ────── train, broadcast weights, trim
  *
- * Blocks may also come from workers, which are actors that the run does not start, on this machine or on others. Either
- * they leave files in a folder that both sides see (gpur_apex_work), or the caller carries blocks and weights over a
- * network (gpur_apex_act, gpur_apex_receive_block).
+ * Blocks may also come from remote actors, which others start, on this machine or elsewhere. They either leave files in
+ * a folder that both sides see (gpur_apex_work), or hand blocks to functions of the caller, who brings them to the run
+ * (gpur_apex_act, gpur_apex_receive_block).
  *
- * Three kinds of threads belong to a run: the one that calls gpur_apex_advance trains; a receiver takes blocks from
- * processes and files; and each actor of this process has one.
+ * Three kinds of threads belong to a run: the one that calls gpur_apex_advance trains; the supervisor's starts actors
+ * and takes blocks from processes and files; and each actor of this process has one.
  */
 #ifndef GPUREPLAY_APEX_H
 #define GPUREPLAY_APEX_H
@@ -39,7 +39,7 @@ extern "C" {
  * it meanwhile. */
 typedef struct gpur_apex gpur_apex;
 
-/* The most actors of a run, and the number of the actor that evaluates. */
+/* The most actors of a run, and the number of the evaluator: the actor that plays evaluations. */
 enum { GPUR_APEX_MAX_ACTORS = 1024, GPUR_APEX_EVALUATOR = 1024 };
 
 /* What happened in a run. */
@@ -78,8 +78,8 @@ typedef struct gpur_apex_event {
 typedef struct gpur_apex_config {
     uint64_t size;              /* sizeof(gpur_apex_config), as the caller was compiled. gpur_apex_create copies all
                                      that members point to */
-    int32_t actors;             /* N, 1 to 1,024; with `folder` also 0: only files. For a worker the number of all
-                                   workers, to which its epsilon belongs. Default 8 */
+    int32_t actors;             /* N, 1 to 1,024; beside `folder` or remote_actors also 0. Given to a remote actor: the
+                                     number of all remote actors, to which its epsilon belongs. Default 8 */
     int32_t processes;          /* 1: each actor is a process, which `command` starts. 0, the default: a thread */
     const char *const *command; /* with `processes`: the words of the command, then NULL. The program is searched for
                                      in PATH. It must call gpur_apex_serve with the same settings of the replay and of
@@ -102,7 +102,7 @@ typedef struct gpur_apex_config {
                                    samples_per_insert also after each block; default 100 */
     int64_t max_episode_steps;  /* an actor truncates episodes after so many steps; 0: never. Default 12,500, which
                                      are 50,000 frames of Atari */
-    int64_t publish_period;     /* train steps between two publications of weights; default 10 */
+    int64_t broadcast_period;   /* train steps between two broadcasts of weights to the actors; default 10 */
     int64_t soft_capacity;      /* gpur_replay_trim is called with it every trim_period train steps; 0, the default:
                                      only the replay's capacity limits it. At least as many as max_batch or, unless the
                                      replay samples without replacement, half the capacity, if that is less */
@@ -135,19 +135,22 @@ typedef struct gpur_apex_config {
     void (*on_event)(void *user, const gpur_apex_event *event); /* called in the thread that advances; NULL: not
                                                                     called */
     void *user;                                                 /* given to on_event */
-    const char *folder; /* where blocks of workers come from: see gpur_apex_work. It is made if it is not there, and
-                           belongs to one learner at a time. NULL, the default: none */
-    float sigma;        /* of a run of gpur_apex_create_dpg, whose actors act by vectors: the standard deviation of the
-                           noise of each component, whose range is -1 to 1; 0 or more, default 0.3. Epsilons,
-                           eval_epsilon included, have no effect then, and the actor that evaluates has no noise */
-    int32_t workers;    /* actors elsewhere, whose blocks the caller brings: see gpur_apex_act. Worker i has the epsilon
-                           of actor i of so many. 0 to 1,024; above 0, `actors` may be 0. Default 0 */
-    int64_t rows_under_way; /* with samples_per_insert: transitions that the blocks of all actors together may have. A
-                               block has at most the n-th part of it, for n actors and workers, and at least 1. So the
-                               weights that act are about rows_under_way x samples_per_insert / batch_size train steps
-                               old when a block is appended, however many actors there are. 0, the default: what
-                               gpur_apex_rows_under_way gives; for a worker (gpur_apex_work, gpur_apex_act), which does
-                               not know the learner, no limit. The presets set it */
+    /* Where files of remote actors come from: see gpur_apex_work. It is made if it is not there, and belongs to one
+     * learner at a time. NULL, the default: none. */
+    const char *folder;
+    /* Of a learner of DPG, whose actors act by vectors: the standard deviation of the noise of each component, whose
+     * range is -1 to 1; 0 or more, default 0.3. Epsilons, eval_epsilon included, have no effect then, and the evaluator
+     * has no noise. */
+    float sigma;
+    /* Actors elsewhere, whose blocks the caller brings: see gpur_apex_act. Remote actor i has the epsilon of actor i of
+     * so many. 0 to 1,024; above 0, `actors` may be 0. Default 0. */
+    int32_t remote_actors;
+    /* With samples_per_insert: transitions that the blocks of all actors together may have. With n actors and remote
+     * actors, a block has at most the n-th part of it, and at least 1. So the weights that act are about rows_under_way
+     * x samples_per_insert / batch_size train steps old when a block is appended, however many actors there are. 0, the
+     * default: what gpur_apex_rows_under_way gives; for a remote actor, which does not know the learner, no limit. The
+     * presets set it. */
+    int64_t rows_under_way;
 } gpur_apex_config;
 
 /* The rows_under_way that come while a learner of this batch_size does half a target_period of train steps, at least 1;
@@ -164,8 +167,8 @@ enum { GPUR_APEX_FIELDS = 8 };
 
 /*
  * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
- * to ask for its spaces. Of `apex` these are all but actors, workers, processes, command, seed, folder, on_event and
- * user. Other members keep their values. The learner's math becomes FP32, as in the paper, and with "-small" AUTO:
+ * to ask for its spaces. Of `apex` these are all but actors, remote_actors, processes, command, seed, folder, on_event
+ * and user. Other members keep their values. The learner's math becomes FP32, as in the paper, and with "-small" AUTO:
  * another one is set afterwards. Any thread.
  *
  *   "apex-dqn"        all constants of Horgan et al. 2018, section 4.1 and appendices C and F, for frames of 84 x 84
@@ -231,10 +234,10 @@ GPUR_API void gpur_apex_destroy(gpur_apex *apex);
  * between calls until their blocks fill what the connection holds, and then wait.
  *
  *   GPUR_INVALID_ARGUMENT  both limits 0, one below 0, NULL, a run that has ended by an error, no train_steps in a run
- *                          of 0 actors without a folder and workers, which would never return; an
- *                          observation or reward that is NaN or infinite, and without `restarts` also what an
- *                          environment refused: the message names the actor; or the learner has diverged
- *                          (learner.h): actors get finite weights alone
+ *                          of 0 actors without folder and remote actors, which would never return; an observation or
+ *                          reward that is NaN or infinite, and without `restarts` also what an environment refused:
+ *                          the message names the actor; or the learner has diverged (learner.h): actors get finite
+ *                          weights alone
  *   GPUR_INTERRUPTED       gpur_apex_stop was called; the run can be advanced again
  *   GPUR_DEVICE_ERROR, ... those of gpur_learner_train and gpur_writer_append_block
  *
@@ -244,12 +247,12 @@ GPUR_API gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64
 
 /*
  * Ends a run: asks all actors to end, takes what they still send, without training and without waiting for the limiter,
- * and delivers their events. With `evaluates` 1 the actor that evaluates plays one whole evaluation with the learner's
- * weights before it ends; one that goes on is cut off. If it is killed by a signal, it is started again; if five times
- * in a row within a minute and with no episode, or once without `restarts`, the evaluation is missing, which the event
- * of its end tells, and the call returns GPUR_OK. Only after the last call of gpur_apex_advance. The run can then be
- * saved, read, destroyed, and finished once more, for an evaluation after a save. Files of workers stay where they are,
- * and gpur_apex_receive_block takes nothing meanwhile.
+ * and delivers their events. With `evaluates` 1 the evaluator plays one whole evaluation with the learner's weights
+ * before it ends; an evaluation that is being played is cut off. If the evaluator is killed by a signal, it is started
+ * again; if that happens five times in a row within a minute and before an episode has come, or once without
+ * `restarts`, the evaluation is missing, which the event of its end tells, and the call returns GPUR_OK. Only after the
+ * last call of gpur_apex_advance. The run can then be saved, read, destroyed, and finished once more, for an evaluation
+ * after a save. Files of remote actors stay where they are, and gpur_apex_receive_block takes nothing meanwhile.
  *
  *   errors  those of gpur_apex_advance; GPUR_INVALID_ARGUMENT also if `evaluates` is not 0, or 1 with eval_episodes
  *           above 0. After GPUR_INTERRUPTED with `evaluates` 1 the evaluation is missing, and actors may still be
@@ -276,7 +279,7 @@ GPUR_API int64_t gpur_apex_actor_process(gpur_apex *apex, int32_t actor);
 /* What gpur_apex_get_stats reports. Counts of steps, episodes and blocks go on from a loaded file; seconds do not. */
 typedef struct gpur_apex_stats {
     uint64_t size;          /* sizeof(gpur_apex_stats), as the caller was compiled: set it before the call */
-    int64_t env_steps;      /* environment steps of actors, as far as they are reported with blocks; of workers those
+    int64_t env_steps;      /* environment steps that actors have reported with their blocks; of remote actors the steps
                                that begin the transitions of their blocks */
     int64_t episodes;       /* that have ended; those of evaluations are not counted */
     int64_t train_steps;    /* done */
@@ -288,32 +291,32 @@ typedef struct gpur_apex_stats {
     int64_t bytes;          /* of these blocks */
     int64_t refused_blocks; /* damaged, of another format, or repeated */
     int64_t lost_blocks;    /* by gaps in their sequence, and at the end of actors by their own count */
-    int64_t lost_rows;      /* as in gpur_apex_event, of all actors that have ended; not of workers */
-    int64_t starts, deaths; /* of actors; deaths: not asked to end. A worker that the caller carries has started with
-                               gpur_apex_receive_start, or when a first block of an incarnation comes, and the
-                               incarnation before it has died */
-    int64_t actors;         /* that are running now, and such workers of which something came in the last minute */
-    int64_t published;      /* versions of the weights */
-    int64_t pulled;         /* copies of them that actors took; not of workers */
-    int64_t trims;          /* calls of gpur_replay_trim */
-    int64_t eval_episode;   /* the episode of an evaluation that is played now, counted from 1; 0: none is */
+    int64_t lost_rows;      /* as in gpur_apex_event, of all actors that have ended; not of remote actors */
+    /* Of actors; deaths: ends that nobody asked for. A remote actor whose blocks the caller brings counts as started
+     * with gpur_apex_receive_start, or with the first block of an incarnation; the one before it has then died. */
+    int64_t starts, deaths;
+    int64_t actors;       /* running actors, and remote actors heard from in the last minute */
+    int64_t broadcasts;   /* versions of the weights that actors were given */
+    int64_t pulled;       /* copies of them that actors took; not of remote actors */
+    int64_t trims;        /* calls of gpur_replay_trim */
+    int64_t eval_episode; /* the episode of an evaluation that is played now, counted from 1; 0: none is */
     int64_t limiter_timeouts;
-    double recent_return;    /* mean return of the last 100 episodes of the actor with the smallest epsilon; NaN before
+    double recent_return;     /* mean return of the last 100 episodes of the actor with the smallest epsilon; NaN before
                                 the first one */
-    double evaluated_return; /* mean return of the last evaluation; NaN before the first one */
-    double seconds;          /* time in gpur_apex_advance */
-    double train_seconds;    /* in training */
-    double publish_seconds;  /* in publishing weights */
-    double receive_seconds;  /* in checking and appending blocks */
+    double evaluated_return;  /* mean return of the last evaluation; NaN before the first one */
+    double seconds;           /* time in gpur_apex_advance */
+    double train_seconds;     /* in training */
+    double broadcast_seconds; /* in broadcasting weights */
+    double receive_seconds;   /* in checking and appending blocks */
     double learner_wait_seconds; /* the learner's, for min_size and for the limiter */
-    double actor_seconds;        /* that all actors together have lived, by their own clocks, which go on between calls
-                                    of gpur_apex_advance; without the one that evaluates, and workers */
+    double actor_seconds;        /* that all actors together have run, by their own clocks, which go on between calls
+                                    of gpur_apex_advance; without the evaluator and remote actors */
     double actor_env_seconds;    /* of these in their environments */
     double actor_infer_seconds;  /* in inference */
     double actor_wait_seconds;   /* in handing over blocks: waiting for the limiter or for room; and, of actors in
                                     threads, appending them */
     double weights_age;          /* median age of the weights that acted over the last 100 blocks: train steps done when
-                                    the block was appended, less those done when the weights were published that chose
+                                    the block was appended, less those done when the weights were broadcast that chose
                                     its last action. NaN before the first block */
 } gpur_apex_stats;
 
@@ -357,31 +360,31 @@ GPUR_API gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type
                                          const gpur_network_config *critic, int32_t threads);
 
 /*
- * What a worker does: acts as one actor, and leaves its blocks as files in config->folder, for a learner whose config
- * has the same folder [Parr, Dilipkumar & Liu 2017]. It needs nothing else of the learner. Workers and learner begin
- * and end in any order, and may be killed; what a worker had not written then is lost.
+ * Acts as one remote actor, which leaves its blocks as files in config->folder, for a learner whose config has the same
+ * folder [Parr, Dilipkumar & Liu 2017]. It needs nothing else of the learner. Remote actors and learner begin and end
+ * in any order, and may be killed; what a remote actor had not written then is lost.
  *
- *     FOLDER/blocks/ACTOR-TIME-NUMBER.block   a block. The worker writes it under another name (.part), and renames
- *                                             it; the learner appends its rows and deletes it
+ *     FOLDER/blocks/ACTOR-TIME-NUMBER.block   a block. The remote actor writes it under another name (.part), and
+ *                                             renames it; the learner appends its rows and deletes it
  *     FOLDER/blocks/....bad                   a file that was no block of these settings: the learner has skipped it,
  *                                             counted it in refused_blocks, and told the device's log why. It keeps 64
- *     FOLDER/model.safetensors                the weights, of gpur_policy_save. The learner writes them when it begins
- *                                             and after every 15 files that it took; a worker reads them if they have
- *                                             changed, every pull_period steps
+ *     FOLDER/model.safetensors                the weights, of gpur_policy_save, and for DPG critic.safetensors. The
+ *                                             learner writes them when it begins and after every 15 files that it
+ *                                             took; every pull_period steps a remote actor reads them if they changed
  *
- * A worker waits for the first weights, and while two files of its actor are in the folder, so there are at most so
- * many for each; with samples_per_insert there is one, which it waits for to be taken. The learner looks for files 20
- * times a second, and 200 times while it finds some. It appends what its limiter lets in. It deletes a file that is
- * unfinished and was not written to for a minute. Workers report no episodes: neither events nor mean returns include
- * them, so let an actor evaluate. A learner that is killed may have appended the last file and not deleted it, so that
- * the next one appends it again.
+ * A remote actor waits for the first weights, and while two files of its number are in the folder, so there are at most
+ * two for each; with samples_per_insert it waits until its file was taken. The learner looks for files 20 times a
+ * second, and 200 times while it finds some. It appends what its limiter lets in. It deletes a file that is unfinished
+ * and was not written to for a minute. Files report no episodes: neither events nor mean returns include them, so let
+ * an actor evaluate. A learner that is killed may have appended the last file and not deleted it, so that the next one
+ * appends it again.
  *
  *   config   folder, actors, the epsilons, block_rows, rows_under_way, samples_per_insert, compression,
  *            initial_priorities, pull_period, max_episode_steps, seed and env_options; other members are only checked
- *   actor    0 to config->actors - 1. No two workers of a folder may be the same actor at the same time
+ *   actor    0 to config->actors - 1. No two remote actors of a folder may have the same number at once
  *   replay, network, threads  as in gpur_apex_serve
  *   stop     called with `user`: 1 to end. Asked with each block, each look at the weights, and while waiting. The
- *            worker then closes its episode and writes what is left, if it need not wait. NULL: it does not end
+ *            remote actor then closes its episode and writes what is left, if it need not wait. NULL: it does not end
  *
  *   GPUR_OK                it was asked to end
  *   GPUR_INVALID_ARGUMENT  a value out of its range, no folder, weights of another network, an environment that does
@@ -392,18 +395,19 @@ GPUR_API gpur_status gpur_apex_work(const gpur_apex_config *config, int32_t acto
                                     const gpur_replay_config *replay, const gpur_network_config *network,
                                     int32_t threads, int (*stop)(void *user), void *user);
 
-/* The same for a learner of gpur_apex_create_dpg, with its networks. The folder also has critic.safetensors. */
+/* The same for a learner of gpur_apex_create_dpg, with its networks. */
 GPUR_API gpur_status gpur_apex_work_dpg(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
                                         const gpur_replay_config *replay, const gpur_network_config *actor_network,
                                         const gpur_network_config *critic_network, int32_t threads,
                                         int (*stop)(void *user), void *user);
 
 /*
- * What carries blocks and weights between an actor and a learner that are apart. The functions are called in the thread
- * that called gpur_apex_act, with `user`, and may wait. Each returns 0, or another number to end the actor.
+ * The caller's functions that bring blocks and weights from an actor to a learner that is elsewhere, and back. They are
+ * called in the thread that called gpur_apex_act, with `user`, and may wait. Each returns 0, or another number to end
+ * the actor.
  */
-typedef struct gpur_apex_carrier {
-    uint64_t size; /* sizeof(gpur_apex_carrier), as the caller was compiled */
+typedef struct gpur_apex_transport {
+    uint64_t size; /* sizeof(gpur_apex_transport), as the caller was compiled */
     /* Takes a block, for gpur_apex_receive_block. The memory is the actor's, and changes after the call. The actor goes
      * on when it returns: with samples_per_insert it should return when the block was received, so that the actor acts
      * by weights that are not old. */
@@ -415,12 +419,13 @@ typedef struct gpur_apex_carrier {
      * some. */
     int32_t (*copy_weights)(void *user, void *weights, int64_t bytes, int32_t *is_new);
     void *user;
-} gpur_apex_carrier;
+} gpur_apex_transport;
 
 /*
- * Acts as one actor whose blocks the caller carries to a run that has workers. It needs nothing else of the learner.
+ * Acts as one remote actor, whose blocks the caller brings to a run that has remote_actors. It needs nothing else of
+ * the learner.
  *
- *   config       actors, the number of all workers, the epsilons, block_rows, rows_under_way, samples_per_insert,
+ *   config       actors, the number of all remote actors, the epsilons, block_rows, rows_under_way, samples_per_insert,
  *                compression, initial_priorities, pull_period, max_episode_steps, seed and env_options; other members
  *                are only checked
  *   actor        0 to config->actors - 1. No two of a run may be the same actor at the same time
@@ -428,26 +433,26 @@ typedef struct gpur_apex_carrier {
  *                of each have seeds of their own
  *   replay, network, threads  as in gpur_apex_serve
  *
- *   GPUR_INTERRUPTED       the carrier has ended it. What was not taken is lost
+ *   GPUR_INTERRUPTED       a function of the transport has ended it. What was not taken is lost
  *   GPUR_INVALID_ARGUMENT  a value out of its range, weights of another network, an environment that does not fit or
  *                          that refused, or NULL
  */
 GPUR_API gpur_status gpur_apex_act(const gpur_apex_config *config, int32_t actor, int64_t incarnation,
                                    const gpur_env_type *type, const gpur_replay_config *replay,
                                    const gpur_network_config *network, int32_t threads,
-                                   const gpur_apex_carrier *carrier);
+                                   const gpur_apex_transport *transport);
 
 /* The same for a learner of gpur_apex_create_dpg, with its networks. */
 GPUR_API gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t actor, int64_t incarnation,
                                        const gpur_env_type *type, const gpur_replay_config *replay,
                                        const gpur_network_config *actor_network,
                                        const gpur_network_config *critic_network, int32_t threads,
-                                       const gpur_apex_carrier *carrier);
+                                       const gpur_apex_transport *transport);
 
 /*
- * Takes a block of a worker into a run: checks it and its place in the sequence, waits for the limiter, and appends it.
- * Blocks of an incarnation come in their order; one that is missing is counted in lost_blocks when a later one comes.
- * Any thread; calls take turns.
+ * Takes a block of a remote actor into a run: checks it and its number in the sequence, waits for the limiter, and
+ * appends it. Blocks of an incarnation come in their order; one that is missing is counted in lost_blocks when a later
+ * one comes. Any thread; calls take turns.
  *
  *   block  (bytes) in host memory, at any address. Must not change during the call
  *
@@ -461,33 +466,33 @@ GPUR_API gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t a
 GPUR_API gpur_status gpur_apex_receive_block(gpur_apex *apex, const void *block, int64_t bytes);
 
 /*
- * Tells that a worker begins, as another incarnation than before: counts its start, and the death of the one before if
- * the run has met it, also if no block of that came. Without such calls only incarnations are counted of which a block
- * comes. Any thread; takes turns with gpur_apex_receive_block.
+ * Counts the start of a remote actor as a new incarnation, and the death of the incarnation before it, if the run knows
+ * of one, also if no block of that came. Without such calls only incarnations are counted of which a block comes. Any
+ * thread; calls for one remote actor take turns with gpur_apex_receive_block.
  *
  *   incarnation  0 or more, and more than that of the last call or block
  *
- *   GPUR_INVALID_ARGUMENT  no such worker, or an incarnation that is not larger. Nothing was counted. Also NULL
+ *   GPUR_INVALID_ARGUMENT  no such remote actor, or an incarnation that is not larger. Nothing was counted. Also NULL
  */
 GPUR_API gpur_status gpur_apex_receive_start(gpur_apex *apex, int32_t actor, int64_t incarnation);
 
-/* Takes what an episode of a worker has returned, for events and means. Any thread. GPUR_INVALID_ARGUMENT: no such
- * worker, a length below 1, a return that is not finite, or NULL. */
+/* Takes what an episode of a remote actor has returned, for events and means. Any thread. GPUR_INVALID_ARGUMENT: no
+ * such remote actor, a length below 1, a return that is not finite, or NULL. */
 GPUR_API gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t length, double episode_return);
 
 /* The bytes of a run's weights, which are those of gpur_policy_get_weights; of DPG of both networks. NULL gives 0. */
 GPUR_API int64_t gpur_apex_weights_bytes(const gpur_apex *apex);
 
 /*
- * Copies the weights that were published last, for workers. Does not wait for the learner. Any thread.
+ * Copies the weights that were broadcast last, for remote actors. Does not wait for the learner. Any thread.
  *
  *   weights    (bytes) receives them; NULL: only their number is wanted
  *   bytes      gpur_apex_weights_bytes
- *   published  receives how often weights were published: the number of these. 0: never yet, and nothing is copied
+ *   broadcast  receives the number of their broadcast: 1, 2, ... 0: there was none yet, and nothing is copied
  *
  *   GPUR_INVALID_ARGUMENT  another number of bytes, or NULL
  */
-GPUR_API gpur_status gpur_apex_get_weights(gpur_apex *apex, void *weights, int64_t bytes, int64_t *published);
+GPUR_API gpur_status gpur_apex_get_weights(gpur_apex *apex, void *weights, int64_t bytes, int64_t *broadcast);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An actor whose blocks, episodes and weights the caller carries. */
+/* An actor whose blocks, episodes and weights the caller brings to the learner and back. */
 #include "apex/apex.h"
 
 #include "base/sized.h"
@@ -7,37 +7,37 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-typedef struct bearer {
-    gpur_apex_carrier given;
+typedef struct callbacks {
+    gpur_apex_transport given;
     gpur_actor_settings settings;
-    gpur_actor_kit kit;
+    gpur_actor_resources resources;
     gpur_actor_counts counts;
     unsigned char *weights; /* those taken last, as bytes */
     int has_weights;
-} bearer;
+} callbacks;
 
 static gpur_status status_of(int32_t answer)
 {
-    return answer == 0 ? GPUR_OK : gpur_fail(GPUR_INTERRUPTED, "the carrier has ended the actor");
+    return answer == 0 ? GPUR_OK : gpur_fail(GPUR_INTERRUPTED, "the transport has ended the actor");
 }
 
 static gpur_status take_block(void *context, const void *block, int64_t bytes, int64_t steps)
 {
-    const bearer *const b = context;
+    const callbacks *const b = context;
     (void)steps;
     return status_of(b->given.take_block(b->given.user, block, bytes));
 }
 
 static gpur_status take_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
 {
-    const bearer *const b = context;
+    const callbacks *const b = context;
     (void)steps;
     return status_of(b->given.take_episode(b->given.user, episode->length, episode->episode_return));
 }
 
 static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
 {
-    bearer *const b = context;
+    callbacks *const b = context;
     const int64_t bytes = gpur_actor_policies_bytes(policies);
     int32_t is_new = 0;
     if (!b->weights)
@@ -51,54 +51,54 @@ static gpur_status pull(void *context, const gpur_actor_policies *policies, int 
     return is_new ? gpur_actor_policies_set_weights(policies, b->weights) : GPUR_OK;
 }
 
-static gpur_status read_carrier(const gpur_apex_carrier *given, bearer *b)
+static gpur_status read_transport(const gpur_apex_transport *given, callbacks *b)
 {
-    GPUR_TRY(gpur_sized_read(&b->given, sizeof b->given, given, "gpur_apex_carrier"));
+    GPUR_TRY(gpur_sized_read(&b->given, sizeof b->given, given, "gpur_apex_transport"));
     GPUR_REQUIRE(b->given.take_block && b->given.take_episode && b->given.copy_weights,
-                 "a function of the carrier is NULL; it must have all three");
+                 "a function of the transport is NULL; it must have all three");
     return GPUR_OK;
 }
 
-static gpur_status act(bearer *b, gpur_actor_parts *parts, const gpur_replay_config *replay, int32_t threads)
+static gpur_status act(callbacks *b, gpur_actor_context *context, const gpur_replay_config *replay, int32_t threads)
 {
-    const gpur_actor_carrier carrier = {b, take_block, take_episode, pull};
-    GPUR_TRY(gpur_actor_kit_open(&b->kit, parts, replay, threads));
-    parts->counts = &b->counts;
-    return gpur_actor_run(parts, &b->settings, &carrier);
+    const gpur_actor_transport transport = {b, take_block, take_episode, pull};
+    GPUR_TRY(gpur_actor_resources_open(&b->resources, context, replay, threads));
+    context->counts = &b->counts;
+    return gpur_actor_run(context, &b->settings, &transport);
 }
 
 static gpur_status check_and_act(const gpur_apex_config *config, int32_t actor, int64_t incarnation,
-                                 gpur_actor_parts *parts, const gpur_replay_config *replay, int32_t threads,
-                                 const gpur_apex_carrier *carrier)
+                                 gpur_actor_context *context, const gpur_replay_config *replay, int32_t threads,
+                                 const gpur_apex_transport *transport)
 {
     gpur_apex_config c;
-    bearer b = {.given = {0}};
-    GPUR_TRY(gpur_actor_check(parts, replay, threads));
+    callbacks b = {.given = {0}};
+    GPUR_TRY(gpur_actor_check(context, replay, threads));
     GPUR_TRY(gpur_apex_read_config(config, &c));
-    GPUR_TRY(read_carrier(carrier, &b));
+    GPUR_TRY(read_transport(transport, &b));
     GPUR_TRY(gpur_apex_check_actor(&c, actor));
     GPUR_REQUIRE(incarnation >= 0, "incarnation is %" PRId64 "; it must be 0 or more", incarnation);
-    b.settings = gpur_apex_actor_settings(&c, parts->networks.critic != NULL, actor, incarnation);
-    parts->env_options = c.env_options ? c.env_options : "";
-    const gpur_status status = act(&b, parts, replay, threads);
-    gpur_actor_kit_close(&b.kit);
+    b.settings = gpur_apex_actor_settings(&c, context->networks.critic != NULL, actor, incarnation);
+    context->env_options = c.env_options ? c.env_options : "";
+    const gpur_status status = act(&b, context, replay, threads);
+    gpur_actor_resources_close(&b.resources);
     free(b.weights);
     return status;
 }
 
 gpur_status gpur_apex_act(const gpur_apex_config *config, int32_t actor, int64_t incarnation, const gpur_env_type *type,
                           const gpur_replay_config *replay, const gpur_network_config *network, int32_t threads,
-                          const gpur_apex_carrier *carrier)
+                          const gpur_apex_transport *transport)
 {
-    gpur_actor_parts parts = {.type = type, .networks = {.acting = network}};
-    return check_and_act(config, actor, incarnation, &parts, replay, threads, carrier);
+    gpur_actor_context context = {.type = type, .networks = {.acting = network}};
+    return check_and_act(config, actor, incarnation, &context, replay, threads, transport);
 }
 
 gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t actor, int64_t incarnation,
                               const gpur_env_type *type, const gpur_replay_config *replay,
                               const gpur_network_config *actor_network, const gpur_network_config *critic_network,
-                              int32_t threads, const gpur_apex_carrier *carrier)
+                              int32_t threads, const gpur_apex_transport *transport)
 {
-    gpur_actor_parts parts = {.type = type, .networks = {critic_network ? actor_network : NULL, critic_network}};
-    return check_and_act(config, actor, incarnation, &parts, replay, threads, carrier);
+    gpur_actor_context context = {.type = type, .networks = {critic_network ? actor_network : NULL, critic_network}};
+    return check_and_act(config, actor, incarnation, &context, replay, threads, transport);
 }

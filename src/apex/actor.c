@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* An actor of Ape-X: acts in an environment, and hands over packed blocks of what it did. */
 #include "apex/actor.h"
 
-#include "apex/chooser.h"
+#include "apex/action_selector.h"
 #include "base/clock.h"
 #include "base/sized.h"
 #include "env/type.h"
@@ -13,13 +14,13 @@
 #include <time.h>
 
 typedef struct actor {
-    const gpur_actor_parts *parts;
+    const gpur_actor_context *context;
     const gpur_actor_settings *settings;
-    const gpur_actor_carrier *carrier;
+    const gpur_actor_transport *transport;
     gpur_actor_counts *counts;
     gpur_obs_shape obs_shape;
-    gpur_env_runner player;
-    gpur_chooser chooser;
+    gpur_env_runner runner;
+    gpur_action_selector selector;
     gpur_packer *packer;        /* NULL: it evaluates */
     unsigned char *obs;         /* what the network sees */
     const void **extras;        /* (fields of the schema) */
@@ -31,7 +32,7 @@ typedef struct actor {
 } actor;
 
 /* Between two looks whether there is something to evaluate. */
-static const struct timespec glance = {.tv_nsec = 20 * 1000 * 1000};
+static const struct timespec POLL_INTERVAL = {.tv_nsec = 20 * 1000 * 1000};
 enum { LOOKS = 50 }; /* between two pulls meanwhile */
 
 /* A priority that is none: the replay gives the transition its first one. */
@@ -62,15 +63,15 @@ static int64_t int64_of(uint32_t low, uint32_t high)
 
 static gpur_status open_env(actor *a, uint64_t seed, gpur_space *actions)
 {
-    const gpur_actor_parts *const p = a->parts;
+    const gpur_actor_context *const p = a->context;
     gpur_env_info info = {.size = sizeof info};
     void *env = NULL;
     GPUR_TRY(gpur_env_type_check(p->type));
-    a->player.type = p->type;
+    a->runner.type = p->type;
     GPUR_TRY(gpur_env_error(p->type->init(p->env_options, seed, &info, &env)));
-    GPUR_TRY(gpur_env_runner_take_env(&a->player, env, &info));
+    GPUR_TRY(gpur_env_runner_take_env(&a->runner, env, &info));
     *actions = info.action;
-    GPUR_TRY(gpur_chooser_check(&info.action, p->networks.acting));
+    GPUR_TRY(gpur_action_selector_check(&info.action, p->networks.acting));
     return gpur_obs_shape_find(&info.obs, p->schema, p->replay, &a->obs_shape);
 }
 
@@ -78,25 +79,25 @@ static gpur_status open_packer(actor *a)
 {
     const gpur_actor_settings *const s = a->settings;
     gpur_packer_config config;
-    if (s->place == GPUR_APEX_EVALUATOR)
+    if (s->actor == GPUR_APEX_EVALUATOR)
         return GPUR_OK;
     GPUR_TRY(gpur_packer_config_init(&config, sizeof config));
-    config.actor = s->place;
+    config.actor = s->actor;
     config.incarnation = s->incarnation;
     config.rows = s->block_rows;
-    config.num_actions = !s->initial_priorities      ? 0
-                         : a->parts->networks.critic ? 1 /* a value, as the packer has it for vectors */
-                                                     : a->parts->networks.acting->num_actions;
+    config.num_actions = !s->initial_priorities        ? 0
+                         : a->context->networks.critic ? 1 /* a value, as the packer has it for vectors */
+                                                       : a->context->networks.acting->num_actions;
     config.observations =
-        a->parts->replay->layout == GPUR_LAYOUT_FRAMES ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
+        a->context->replay->layout == GPUR_LAYOUT_FRAMES ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
     config.compression = s->compression;
-    return gpur_packer_create(a->parts->format, &config, &a->packer);
+    return gpur_packer_create(a->context->format, &config, &a->packer);
 }
 
 static gpur_status alloc_arrays(actor *a)
 {
     a->obs = calloc(1, (size_t)gpur_obs_bytes(&a->obs_shape));
-    a->extras = calloc((size_t)a->parts->schema->count, sizeof *a->extras);
+    a->extras = calloc((size_t)a->context->schema->count, sizeof *a->extras);
     if (!a->obs || !a->extras)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor's observation");
     return GPUR_OK;
@@ -105,16 +106,16 @@ static gpur_status alloc_arrays(actor *a)
 static gpur_status pull(actor *a)
 {
     int is_newer = 0;
-    GPUR_TRY(a->carrier->pull(a->carrier->context, &a->chooser.policies, &is_newer));
+    GPUR_TRY(a->transport->pull(a->transport->context, &a->selector.policies, &is_newer));
     atomic_fetch_add_explicit(&a->counts->pulls, is_newer, memory_order_relaxed);
     return GPUR_OK;
 }
 
 /* Refuses a schema that a learner of these networks would refuse. */
-static gpur_status find_fields(const gpur_actor_parts *parts, gpur_learn_fields *fields)
+static gpur_status find_fields(const gpur_actor_context *context, gpur_learn_fields *fields)
 {
-    const gpur_actor_networks *const n = &parts->networks;
-    GPUR_TRY(gpur_learn_fields_find(fields, parts->schema, n->critic ? n->acting->num_actions : 0));
+    const gpur_actor_networks *const n = &context->networks;
+    GPUR_TRY(gpur_learn_fields_find(fields, context->schema, n->critic ? n->acting->num_actions : 0));
     GPUR_REQUIRE(!n->critic || fields->obs_format.is_float, "field \"obs\" is uint8; it must be float32");
     return GPUR_OK;
 }
@@ -123,29 +124,29 @@ static gpur_status find_fields(const gpur_actor_parts *parts, gpur_learn_fields 
 static gpur_status open_actor(actor *a)
 {
     const gpur_actor_settings *const s = a->settings;
-    const gpur_schema *const schema = a->parts->schema;
+    const gpur_schema *const schema = a->context->schema;
     const gpur_u32x4 bits =
-        gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)s->place);
+        gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)s->actor);
     gpur_learn_fields fields;
     gpur_space actions;
-    GPUR_TRY(find_fields(a->parts, &fields));
+    GPUR_TRY(find_fields(a->context, &fields));
     GPUR_TRY(open_env(a, (uint64_t)int64_of(bits.v[0], bits.v[1]), &actions));
-    GPUR_TRY(gpur_chooser_open(&a->chooser, a->parts->device, schema, &fields, &a->parts->networks, &actions,
-                               s->initial_priorities, (uint64_t)int64_of(bits.v[2], bits.v[3])));
+    GPUR_TRY(gpur_action_selector_open(&a->selector, a->context->device, schema, &fields, &a->context->networks,
+                                       &actions, s->initial_priorities, (uint64_t)int64_of(bits.v[2], bits.v[3])));
     GPUR_TRY(open_packer(a));
     GPUR_TRY(alloc_arrays(a));
     const int32_t priority = gpur_schema_find(schema, "priority");
     if (priority >= 0)
         a->extras[priority] = &no_priority;
-    GPUR_TRY(gpur_env_runner_open(&a->player, &a->obs_shape, a->obs, a->parts->replay->check_finite));
+    GPUR_TRY(gpur_env_runner_open(&a->runner, &a->obs_shape, a->obs, a->context->replay->check_finite));
     return pull(a);
 }
 
 static void close_actor(actor *a)
 {
     gpur_packer_destroy(a->packer);
-    gpur_chooser_close(&a->chooser);
-    gpur_env_runner_close(&a->player);
+    gpur_action_selector_close(&a->selector);
+    gpur_env_runner_close(&a->runner);
     free(a->obs);
     free(a->extras);
 }
@@ -162,7 +163,7 @@ static gpur_status send_blocks(actor *a, int32_t all)
             break;
         atomic_fetch_add_explicit(&a->counts->blocks, 1, memory_order_relaxed);
         lap(a, NULL);
-        GPUR_TRY(a->carrier->take_block(a->carrier->context, block, bytes, a->steps));
+        GPUR_TRY(a->transport->take_block(a->transport->context, block, bytes, a->steps));
         lap(a, &a->counts->wait_nanoseconds);
         a->is_at_block = 1;
     }
@@ -171,10 +172,10 @@ static gpur_status send_blocks(actor *a, int32_t all)
 
 static gpur_status choose(actor *a)
 {
-    const gpur_choice choice = {
-        .lane = (uint32_t)a->settings->place, .step = (uint64_t)a->steps, .noise = a->settings->epsilon};
+    const gpur_action_noise choice = {
+        .lane = (uint32_t)a->settings->actor, .step = (uint64_t)a->steps, .noise = a->settings->epsilon};
     lap(a, NULL);
-    GPUR_TRY(gpur_chooser_choose(&a->chooser, a->obs, &choice));
+    GPUR_TRY(gpur_action_selector_select(&a->selector, a->obs, &choice));
     lap(a, &a->counts->infer_nanoseconds);
     return GPUR_OK;
 }
@@ -182,14 +183,14 @@ static gpur_status choose(actor *a)
 static gpur_status value_end(actor *a)
 {
     lap(a, NULL);
-    GPUR_TRY(gpur_chooser_value(&a->chooser, a->obs));
+    GPUR_TRY(gpur_action_selector_value(&a->selector, a->obs));
     lap(a, &a->counts->infer_nanoseconds);
     return GPUR_OK;
 }
 
 static gpur_status record(actor *a, const gpur_env_result *result)
 {
-    const gpur_chooser *const c = &a->chooser;
+    const gpur_action_selector *const c = &a->selector;
     const int has_priorities = a->settings->initial_priorities, cut = result->truncated && !result->terminated;
     if (!a->packer)
         return GPUR_OK;
@@ -201,7 +202,7 @@ static gpur_status record(actor *a, const gpur_env_result *result)
         .reward = result->reward,
         .terminated = result->terminated != 0,
         .truncated = result->truncated != 0,
-        .next_obs = a->player.frame,
+        .next_obs = a->runner.frame,
         .q = has_priorities ? c->q : NULL,
         .final_q = has_priorities && cut ? c->final_q : NULL,
         .extras = a->extras,
@@ -213,9 +214,9 @@ static gpur_status record(actor *a, const gpur_env_result *result)
 static gpur_status begin_episode(actor *a)
 {
     lap(a, NULL);
-    GPUR_TRY(gpur_env_runner_reset(&a->player));
+    GPUR_TRY(gpur_env_runner_reset(&a->runner));
     lap(a, &a->counts->env_nanoseconds);
-    return a->packer ? gpur_packer_reset(a->packer, a->player.frame) : GPUR_OK;
+    return a->packer ? gpur_packer_reset(a->packer, a->runner.frame) : GPUR_OK;
 }
 
 /* Cuts off a game that is too long; where a life was lost just now, at the next step. */
@@ -235,7 +236,7 @@ static gpur_status end_episode(actor *a, const gpur_env_result *result)
         episode.evaluation = a->evaluation;
         a->episode = (gpur_actor_episode){0};
         lap(a, NULL);
-        GPUR_TRY(a->carrier->take_episode(a->carrier->context, &episode, a->steps));
+        GPUR_TRY(a->transport->take_episode(a->transport->context, &episode, a->steps));
         lap(a, &a->counts->wait_nanoseconds);
     }
     return begin_episode(a);
@@ -245,7 +246,7 @@ static gpur_status take_step(actor *a)
 {
     gpur_env_result result;
     GPUR_TRY(choose(a));
-    GPUR_TRY(gpur_env_runner_step(&a->player, a->chooser.env_action, &result));
+    GPUR_TRY(gpur_env_runner_step(&a->runner, a->selector.env_action, &result));
     lap(a, &a->counts->env_nanoseconds);
     a->episode.length++;
     a->episode.episode_return += (double)result.reward;
@@ -261,19 +262,19 @@ static gpur_status finish(actor *a)
 {
     if (!a->packer)
         return GPUR_OK;
-    GPUR_TRY(gpur_packer_reset(a->packer, a->player.frame));
+    GPUR_TRY(gpur_packer_reset(a->packer, a->runner.frame));
     return send_blocks(a, 1);
 }
 
 /* An evaluation begins with a new episode and the newest weights, and keeps them. Where there is none to play, this
- * waits; it pulls now and then, since a carrier notices so that the learner is gone. */
+ * waits; it pulls now and then, since a transport notices so that the learner is gone. */
 static gpur_status await_evaluation(actor *a)
 {
     int64_t wanted = atomic_load(&a->counts->evaluation);
     for (int i = 1; wanted == 0 && !is_asked(a); i++) {
         if (i % LOOKS == 0)
             GPUR_TRY(pull(a));
-        nanosleep(&glance, NULL);
+        nanosleep(&POLL_INTERVAL, NULL);
         wanted = atomic_load(&a->counts->evaluation);
     }
     if (wanted == a->evaluation)
@@ -292,7 +293,7 @@ static int is_to_pull(const actor *a)
 
 static gpur_status act(actor *a)
 {
-    const int evaluates = a->settings->place == GPUR_APEX_EVALUATOR;
+    const int evaluates = a->settings->actor == GPUR_APEX_EVALUATOR;
     GPUR_TRY(open_actor(a));
     GPUR_TRY(begin_episode(a));
     while (!is_asked(a)) {
@@ -306,52 +307,52 @@ static gpur_status act(actor *a)
     return finish(a);
 }
 
-gpur_status gpur_actor_run(const gpur_actor_parts *parts, const gpur_actor_settings *settings,
-                           const gpur_actor_carrier *carrier)
+gpur_status gpur_actor_run(const gpur_actor_context *context, const gpur_actor_settings *settings,
+                           const gpur_actor_transport *transport)
 {
-    actor a = {.parts = parts,
+    actor a = {.context = context,
                .settings = settings,
-               .carrier = carrier,
-               .counts = parts->counts,
+               .transport = transport,
+               .counts = context->counts,
                .clock = gpur_clock_seconds()};
     const gpur_status status = act(&a);
-    atomic_store(&parts->counts->has_refused, status != GPUR_OK && a.player.has_refused);
+    atomic_store(&context->counts->has_refused, status != GPUR_OK && a.runner.has_refused);
     close_actor(&a);
     return status;
 }
 
 /* Outside of the learner's threads. */
 
-static gpur_status open_device(gpur_actor_kit *kit, int32_t threads)
+static gpur_status open_device(gpur_actor_resources *resources, int32_t threads)
 {
     gpur_device_config config;
     GPUR_TRY(gpur_device_config_init(&config, sizeof config));
     config.threads = threads > 0 ? threads : 1;
-    return gpur_device_open("cpu", &config, &kit->device);
+    return gpur_device_open("cpu", &config, &resources->device);
 }
 
-gpur_status gpur_actor_check(const gpur_actor_parts *parts, const gpur_replay_config *replay, int32_t threads)
+gpur_status gpur_actor_check(const gpur_actor_context *context, const gpur_replay_config *replay, int32_t threads)
 {
-    GPUR_REQUIRE(parts->type && replay && parts->networks.acting, "type, replay and network must not be NULL");
+    GPUR_REQUIRE(context->type && replay && context->networks.acting, "type, replay and network must not be NULL");
     GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
     return GPUR_OK;
 }
 
-gpur_status gpur_actor_kit_open(gpur_actor_kit *kit, gpur_actor_parts *parts, const gpur_replay_config *replay,
-                                int32_t threads)
+gpur_status gpur_actor_resources_open(gpur_actor_resources *resources, gpur_actor_context *context,
+                                      const gpur_replay_config *replay, int32_t threads)
 {
-    GPUR_TRY(gpur_replay_config_init(&kit->replay, sizeof kit->replay));
-    GPUR_TRY(gpur_sized_read(&kit->replay, sizeof kit->replay, replay, "gpur_replay_config"));
-    GPUR_TRY(gpur_schema_build(&kit->schema, kit->replay.fields, kit->replay.field_count));
-    GPUR_TRY(gpur_block_format_create(&kit->replay, &kit->format));
-    GPUR_TRY(open_device(kit, threads));
-    parts->device = kit->device, parts->schema = &kit->schema;
-    parts->replay = &kit->replay, parts->format = kit->format;
+    GPUR_TRY(gpur_replay_config_init(&resources->replay, sizeof resources->replay));
+    GPUR_TRY(gpur_sized_read(&resources->replay, sizeof resources->replay, replay, "gpur_replay_config"));
+    GPUR_TRY(gpur_schema_build(&resources->schema, resources->replay.fields, resources->replay.field_count));
+    GPUR_TRY(gpur_block_format_create(&resources->replay, &resources->format));
+    GPUR_TRY(open_device(resources, threads));
+    context->device = resources->device, context->schema = &resources->schema;
+    context->replay = &resources->replay, context->format = resources->format;
     return GPUR_OK;
 }
 
-void gpur_actor_kit_close(gpur_actor_kit *kit)
+void gpur_actor_resources_close(gpur_actor_resources *resources)
 {
-    gpur_block_format_destroy(kit->format);
-    gpur_device_close(kit->device);
+    gpur_block_format_destroy(resources->format);
+    gpur_device_close(resources->device);
 }

@@ -71,11 +71,11 @@ static gpur_status build(gpur_apex *apex, const gpur_apex_config *config)
     GPUR_TRY(open_format(apex));
     GPUR_TRY(open_weights(apex));
     GPUR_TRY(open_device(apex));
-    GPUR_TRY(gpur_workers_open(apex));
+    GPUR_TRY(gpur_remote_actors_open(apex));
     if (apex->folder_name)
         GPUR_TRY(gpur_folder_open(apex, apex->folder_name));
     apex->base_steps = gpur_apex_learner_steps(&apex->learner);
-    return gpur_crew_open(apex);
+    return gpur_supervisor_open(apex);
 }
 
 static gpur_status check_handles(const void *learner, const gpur_env_type *type, gpur_apex **out)
@@ -125,9 +125,9 @@ void gpur_apex_destroy(gpur_apex *apex)
 {
     if (!apex)
         return;
-    gpur_crew_close(apex);
+    gpur_supervisor_close(apex);
     gpur_folder_close(apex);
-    gpur_workers_close(apex);
+    gpur_remote_actors_close(apex);
     gpur_shared_close(&apex->shared);
     gpur_actor_policies_close(&apex->policies);
     gpur_device_close(apex->device);
@@ -163,17 +163,17 @@ gpur_status gpur_apex_set_actors(gpur_apex *apex, int32_t actors)
     GPUR_REQUIRE(actors >= 0 && actors <= GPUR_APEX_MAX_ACTORS, "actors is %d; it must be 0 to %d", (int)actors,
                  GPUR_APEX_MAX_ACTORS);
     gpur_mutex_lock(&apex->set_lock);
-    const gpur_status status = gpur_crew_set(apex, actors);
+    const gpur_status status = gpur_supervisor_set_actors(apex, actors);
     gpur_mutex_unlock(&apex->set_lock);
     return status;
 }
 
 int64_t gpur_apex_actor_process(gpur_apex *apex, int32_t actor)
 {
-    if (!apex || actor < 0 || actor >= GPUR_APEX_PLACES)
+    if (!apex || actor < 0 || actor >= GPUR_APEX_SLOTS)
         return -1;
     gpur_mutex_lock(&apex->lock);
-    const int64_t process = apex->members[actor].process;
+    const int64_t process = apex->slots[actor].process;
     gpur_mutex_unlock(&apex->lock);
     return process;
 }
@@ -183,11 +183,11 @@ static double seconds_of(const _Atomic int64_t *nanoseconds)
     return 1e-9 * (double)atomic_load(nanoseconds);
 }
 
-/* What actors count for themselves: copies of weights that they have taken, and without the one that evaluates their
+/* What actors count for themselves: copies of weights that they have taken, and without the evaluator their
  * times. */
 static void add_counts(const gpur_apex *apex, gpur_apex_stats *stats)
 {
-    for (int32_t i = 0; i < GPUR_APEX_PLACES; i++) {
+    for (int32_t i = 0; i < GPUR_APEX_SLOTS; i++) {
         const gpur_actor_counts *const c = gpur_shared_counts(&apex->shared, i);
         stats->pulled += atomic_load(&c->pulls);
         if (i == GPUR_APEX_EVALUATOR)
@@ -204,8 +204,8 @@ static int64_t count_heard(const gpur_apex *apex)
 {
     const double since = gpur_clock_seconds() - 60.0;
     int64_t count = 0;
-    for (int32_t i = 0; i < apex->config.workers; i++)
-        count += apex->workers[i].heard > 0.0 && apex->workers[i].heard > since;
+    for (int32_t i = 0; i < apex->config.remote_actors; i++)
+        count += apex->remote_actors[i].heard > 0.0 && apex->remote_actors[i].heard > since;
     return count;
 }
 
@@ -227,7 +227,7 @@ static gpur_apex_stats read_stats(const gpur_apex *apex)
         .starts = c->starts,
         .deaths = c->deaths,
         .actors = apex->running + count_heard(apex),
-        .published = c->published,
+        .broadcasts = c->broadcasts,
         .pulled = c->pulled,
         .trims = c->trims,
         .eval_episode = apex->evaluation.is_played ? apex->evaluation.episodes + 1 : 0,
@@ -236,7 +236,7 @@ static gpur_apex_stats read_stats(const gpur_apex *apex)
         .evaluated_return = gpur_recent_mean(&apex->evaluated, 1),
         .seconds = apex->seconds,
         .train_seconds = apex->train_seconds,
-        .publish_seconds = apex->publish_seconds,
+        .broadcast_seconds = apex->broadcast_seconds,
         .receive_seconds = apex->receive_seconds,
         .learner_wait_seconds = apex->learner_wait_seconds,
         .weights_age = gpur_recent_median(&apex->ages),

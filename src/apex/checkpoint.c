@@ -14,10 +14,11 @@ typedef struct apex_state {
     gpur_apex_counts counts;
     gpur_limiter limiter;
     gpur_recent returns, evaluated;
-    int64_t incarnations[GPUR_APEX_PLACES];   /* the next one of each actor */
-    int64_t workers[GPUR_APEX_MAX_ACTORS][2]; /* that the caller carries: incarnation, and number of the next block */
-    uint64_t env_options;                     /* a checksum */
-    int64_t trained, rows;                    /* the numbers in the learner's file and in the replay's */
+    int64_t incarnations[GPUR_APEX_SLOTS]; /* the next one of each actor */
+    int64_t remote_actors[GPUR_APEX_MAX_ACTORS]
+                         [2]; /* that the caller brings: incarnation, and number of the next block */
+    uint64_t env_options;     /* a checksum */
+    int64_t trained, rows;    /* the numbers in the learner's file and in the replay's */
 } apex_state;
 
 static void read_state(gpur_apex *apex, apex_state *state)
@@ -29,11 +30,12 @@ static void read_state(gpur_apex *apex, apex_state *state)
     state->limiter = apex->limiter;
     state->returns = apex->returns;
     state->evaluated = apex->evaluated;
-    for (int32_t i = 0; i < GPUR_APEX_PLACES; i++)
-        state->incarnations[i] = apex->members[i].incarnation + apex->members[i].is_running;
-    memset(state->workers, 0, sizeof state->workers);
-    for (int32_t i = 0; i < apex->config.workers; i++)
-        state->workers[i][0] = apex->workers[i].incarnation, state->workers[i][1] = apex->workers[i].next_sequence;
+    for (int32_t i = 0; i < GPUR_APEX_SLOTS; i++)
+        state->incarnations[i] = apex->slots[i].incarnation + apex->slots[i].is_running;
+    memset(state->remote_actors, 0, sizeof state->remote_actors);
+    for (int32_t i = 0; i < apex->config.remote_actors; i++)
+        state->remote_actors[i][0] = apex->remote_actors[i].incarnation,
+        state->remote_actors[i][1] = apex->remote_actors[i].next_sequence;
     gpur_mutex_unlock(&apex->lock);
     state->counts.pulled = stats.pulled;
     state->env_options = gpur_options_checksum(apex->env_options);
@@ -44,9 +46,10 @@ static gpur_status add_state(apex_state *state, gpur_sections *sections)
     const gpur_piece incarnations = {state->incarnations, sizeof state->incarnations, 0};
     const gpur_piece returns = {state->returns.values, sizeof state->returns.values, 0};
     const gpur_piece evaluated = {state->evaluated.values, sizeof state->evaluated.values, 0};
-    GPUR_TRY(gpur_sections_add(sections, "incarnations", GPUR_I64, GPUR_APEX_PLACES, 0, incarnations));
-    const gpur_piece workers = {state->workers, sizeof state->workers, 0};
-    GPUR_TRY(gpur_sections_add(sections, "workers", GPUR_I64, 2 * (int64_t)GPUR_APEX_MAX_ACTORS, 0, workers));
+    GPUR_TRY(gpur_sections_add(sections, "incarnations", GPUR_I64, GPUR_APEX_SLOTS, 0, incarnations));
+    const gpur_piece remote_actors = {state->remote_actors, sizeof state->remote_actors, 0};
+    GPUR_TRY(
+        gpur_sections_add(sections, "remote_actors", GPUR_I64, 2 * (int64_t)GPUR_APEX_MAX_ACTORS, 0, remote_actors));
     GPUR_TRY(gpur_sections_add(sections, "returns", GPUR_I64, GPUR_APEX_RECENT, 0, returns));
     return gpur_sections_add(sections, "evaluated", GPUR_I64, GPUR_APEX_RECENT, 0, evaluated);
 }
@@ -70,7 +73,7 @@ static void list_scalars(apex_state *state, gpur_scalar scalars[SCALARS])
         {"lost_rows", GPUR_SCALAR_I64, &c->lost_rows},
         {"starts", GPUR_SCALAR_I64, &c->starts},
         {"deaths", GPUR_SCALAR_I64, &c->deaths},
-        {"published", GPUR_SCALAR_I64, &c->published},
+        {"broadcasts", GPUR_SCALAR_I64, &c->broadcasts},
         {"pulled", GPUR_SCALAR_I64, &c->pulled},
         {"trims", GPUR_SCALAR_I64, &c->trims},
         {"limiter_timeouts", GPUR_SCALAR_I64, &c->limiter_timeouts},
@@ -147,12 +150,12 @@ static gpur_status check_state(const gpur_apex *apex, const apex_state *state)
                               state->evaluated.count,
                               state->trained,
                               state->rows};
-    enum { OTHERS = sizeof others / sizeof *others, WORKERS = sizeof state->workers / sizeof(int64_t) };
-    int64_t numbers[COUNTS + OTHERS + GPUR_APEX_PLACES + WORKERS];
+    enum { OTHERS = sizeof others / sizeof *others, REMOTE_ACTORS = sizeof state->remote_actors / sizeof(int64_t) };
+    int64_t numbers[COUNTS + OTHERS + GPUR_APEX_SLOTS + REMOTE_ACTORS];
     memcpy(numbers, &state->counts, sizeof state->counts);
     memcpy(numbers + COUNTS, others, sizeof others);
     memcpy(numbers + COUNTS + OTHERS, state->incarnations, sizeof state->incarnations);
-    memcpy(numbers + COUNTS + OTHERS + GPUR_APEX_PLACES, state->workers, sizeof state->workers);
+    memcpy(numbers + COUNTS + OTHERS + GPUR_APEX_SLOTS, state->remote_actors, sizeof state->remote_actors);
     if (state->env_options != gpur_options_checksum(apex->env_options))
         return gpur_fail(GPUR_INVALID_ARGUMENT,
                          "the file is of environments with other options than this run's, \"%.200s\"; they must be the "
@@ -224,15 +227,16 @@ static gpur_status load_files(gpur_apex *apex, const char *folder, int32_t refil
 /* A replay that is filled again begins the limiter's counts anew. */
 static void set_state(gpur_apex *apex, const apex_state *state, int32_t refill)
 {
-    gpur_mutex_lock(&apex->receiving); /* workers may bring blocks already */
+    gpur_mutex_lock(&apex->receiving); /* remote actors may bring blocks already */
     gpur_mutex_lock(&apex->lock);
     apex->counts = state->counts;
     apex->returns = state->returns;
     apex->evaluated = state->evaluated;
-    for (int32_t i = 0; i < GPUR_APEX_PLACES; i++)
-        apex->members[i].incarnation = state->incarnations[i];
-    for (int32_t i = 0; i < apex->config.workers; i++)
-        apex->workers[i].incarnation = state->workers[i][0], apex->workers[i].next_sequence = state->workers[i][1];
+    for (int32_t i = 0; i < GPUR_APEX_SLOTS; i++)
+        apex->slots[i].incarnation = state->incarnations[i];
+    for (int32_t i = 0; i < apex->config.remote_actors; i++)
+        apex->remote_actors[i].incarnation = state->remote_actors[i][0],
+        apex->remote_actors[i].next_sequence = state->remote_actors[i][1];
     if (!refill) {
         apex->limiter.has_begun = state->limiter.has_begun != 0;
         apex->limiter.inserted = state->limiter.inserted;

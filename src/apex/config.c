@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of a run: defaults, checks, and the ladder of epsilons. */
 #include "apex/apex.h"
-#include "apex/chooser.h"
+#include "apex/action_selector.h"
 
 #include "base/sized.h"
 #include "env/type.h"
@@ -26,7 +26,7 @@ static const gpur_apex_config defaults = {
     .replicate = 1,
     .pull_period = 100,
     .max_episode_steps = 12500,
-    .publish_period = 10,
+    .broadcast_period = 10,
     .trim_period = 100,
     .limiter_timeout = 10.0,
     .eval_period = 250000,
@@ -41,7 +41,7 @@ gpur_status gpur_apex_config_init(gpur_apex_config *config, uint64_t size)
 }
 
 /* Horgan et al. 2018, section 4.1; with one actor the formula has 0 / 0. */
-float gpur_apex_noise(const gpur_apex_config *config, int has_vectors, int32_t i, int32_t n)
+float gpur_apex_exploration_of(const gpur_apex_config *config, int has_vectors, int32_t i, int32_t n)
 {
     if (has_vectors)
         return config->sigma;
@@ -53,8 +53,8 @@ float gpur_apex_noise(const gpur_apex_config *config, int has_vectors, int32_t i
 
 gpur_status gpur_apex_check_actor(const gpur_apex_config *c, int32_t actor)
 {
-    GPUR_REQUIRE(actor >= 0 && actor < c->actors, "actor is %d and actors, of all workers, %d; it must be below that",
-                 (int)actor, (int)c->actors);
+    GPUR_REQUIRE(actor >= 0 && actor < c->actors,
+                 "actor is %d and actors, of all remote actors, %d; it must be below that", (int)actor, (int)c->actors);
     return GPUR_OK;
 }
 
@@ -76,8 +76,8 @@ int32_t gpur_apex_block_rows(const gpur_apex_config *c, int32_t actors)
 gpur_actor_settings gpur_apex_actor_settings(const gpur_apex_config *c, int has_vectors, int32_t actor,
                                              int64_t incarnation)
 {
-    return (gpur_actor_settings){.place = actor,
-                                 .epsilon = gpur_apex_noise(c, has_vectors, actor, c->actors),
+    return (gpur_actor_settings){.actor = actor,
+                                 .epsilon = gpur_apex_exploration_of(c, has_vectors, actor, c->actors),
                                  .incarnation = incarnation,
                                  .seed = c->seed,
                                  .pull_period = c->pull_period,
@@ -130,15 +130,15 @@ static gpur_status check_switches(const gpur_apex_config *c)
 
 static gpur_status check_periods(const gpur_apex_config *c)
 {
-    GPUR_TRY(gpur_range_check(c->workers, 0, GPUR_APEX_MAX_ACTORS, "workers"));
-    GPUR_REQUIRE(c->actors >= !(c->folder || c->workers > 0) && c->actors <= GPUR_APEX_MAX_ACTORS,
-                 "actors is %d; it must be 1 to %d, or 0 beside workers or a folder", (int)c->actors,
+    GPUR_TRY(gpur_range_check(c->remote_actors, 0, GPUR_APEX_MAX_ACTORS, "remote_actors"));
+    GPUR_REQUIRE(c->actors >= !(c->folder || c->remote_actors > 0) && c->actors <= GPUR_APEX_MAX_ACTORS,
+                 "actors is %d; it must be 1 to %d, or 0 beside remote actors or a folder", (int)c->actors,
                  GPUR_APEX_MAX_ACTORS);
     GPUR_TRY(gpur_range_check(c->block_rows, 1, MAX_BLOCK_ROWS, "block_rows"));
     GPUR_TRY(gpur_block_check_compression(c->compression, "compression"));
     GPUR_TRY(gpur_range_check(c->replicate, 1, MAX_REPLICATE, "replicate"));
     GPUR_TRY(check_positive(c->pull_period, "pull_period"));
-    GPUR_TRY(check_positive(c->publish_period, "publish_period"));
+    GPUR_TRY(check_positive(c->broadcast_period, "broadcast_period"));
     GPUR_TRY(check_positive(c->trim_period, "trim_period"));
     GPUR_TRY(gpur_range_check(c->rows_under_way, 0, INT64_MAX / 4, "rows_under_way"));
     GPUR_TRY(gpur_range_check(c->eval_episodes, 0, INT64_MAX / 4, "eval_episodes"));
@@ -222,7 +222,7 @@ static gpur_status check_env(const gpur_apex *apex)
     gpur_obs_shape shape;
     GPUR_TRY(gpur_env_type_check(apex->type));
     GPUR_TRY(gpur_env_get_info(apex->type, apex->env_options, &info));
-    GPUR_TRY(gpur_chooser_check(&info.action, apex->learner.networks.acting));
+    GPUR_TRY(gpur_action_selector_check(&info.action, apex->learner.networks.acting));
     return gpur_obs_shape_find(&info.obs, gpur_replay_schema(apex->replay), gpur_replay_settings(apex->replay), &shape);
 }
 

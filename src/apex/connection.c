@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Messages between an actor's process and the learner, over a pair of sockets. */
 #include "apex/connection.h"
 
 #include "base/numbers.h"

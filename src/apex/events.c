@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Events of a run of Ape-X, recent returns, evaluations, and the error that ends it. */
 #include "apex/apex.h"
 
 #include <math.h>
@@ -61,32 +62,32 @@ static gpur_apex_entry *add(gpur_apex *apex)
     return &queue->entries[queue->count++];
 }
 
-static void add_event(gpur_member *member, gpur_apex_event event, const char *error)
+static void add_event(gpur_slot *slot, gpur_apex_event event, const char *error)
 {
-    gpur_apex *const apex = member->apex;
+    gpur_apex *const apex = slot->apex;
     gpur_apex_entry *const entry = apex->config.on_event ? add(apex) : NULL;
     if (!entry)
         return;
     event.size = sizeof event;
-    event.actor = member->place;
-    event.incarnation = member->incarnation;
+    event.actor = slot->actor;
+    event.incarnation = slot->incarnation;
     event.step = event.kind == GPUR_APEX_EVALUATION ? apex->evaluation.step : apex->counts.env_steps;
     event.train_steps = event.kind == GPUR_APEX_EVALUATION ? apex->evaluation.train_steps : apex->counts.train_steps;
-    event.epsilon = member->epsilon;
+    event.epsilon = slot->epsilon;
     entry->event = event;
     snprintf(entry->error, sizeof entry->error, "%s", error);
 }
 
 /* The actor with the smallest epsilon, whose episodes are reported; of several the first. Workers that the caller
  * carries are compared with those of them of which a block has come. */
-static int is_greediest(const gpur_member *member)
+static int is_greediest(const gpur_slot *slot)
 {
-    const gpur_apex *const apex = member->apex;
-    const gpur_member *const members = member->is_carried ? apex->workers : apex->members;
-    const int32_t count = member->is_carried ? apex->config.workers : apex->actors;
+    const gpur_apex *const apex = slot->apex;
+    const gpur_slot *const slots = slot->is_from_caller ? apex->remote_actors : apex->slots;
+    const int32_t count = slot->is_from_caller ? apex->config.remote_actors : apex->actors;
     for (int32_t i = 0; i < count; i++)
-        if ((members[i].heard > 0.0 || !member->is_carried) &&
-            (members[i].epsilon < member->epsilon || (members[i].epsilon <= member->epsilon && i < member->place)))
+        if ((slots[i].heard > 0.0 || !slot->is_from_caller) &&
+            (slots[i].epsilon < slot->epsilon || (slots[i].epsilon <= slot->epsilon && i < slot->actor)))
             return 0;
     return 1;
 }
@@ -102,9 +103,9 @@ void gpur_apex_ask_to_evaluate(gpur_apex *apex, int is_wanted)
 }
 
 /* An episode of another evaluation was on its way when this one was asked for. */
-static void add_evaluated(gpur_member *member, const gpur_actor_episode *episode)
+static void add_evaluated(gpur_slot *slot, const gpur_actor_episode *episode)
 {
-    gpur_apex *const apex = member->apex;
+    gpur_apex *const apex = slot->apex;
     gpur_apex_evaluation *const e = &apex->evaluation;
     if (!e->is_played || episode->evaluation != e->number)
         return;
@@ -123,20 +124,20 @@ static void add_evaluated(gpur_member *member, const gpur_actor_episode *episode
     e->is_played = 0;
     atomic_store(&gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR)->evaluation, 0);
     gpur_recent_add(&apex->evaluated, mean);
-    add_event(member, event, "");
+    add_event(slot, event, "");
 }
 
-void gpur_apex_add_episode(gpur_member *member, const gpur_actor_episode *episode)
+void gpur_apex_add_episode(gpur_slot *slot, const gpur_actor_episode *episode)
 {
-    gpur_apex *const apex = member->apex;
-    if (gpur_member_evaluates(member)) {
-        add_evaluated(member, episode);
+    gpur_apex *const apex = slot->apex;
+    if (gpur_slot_evaluates(slot)) {
+        add_evaluated(slot, episode);
         return;
     }
-    if (is_greediest(member))
+    if (is_greediest(slot))
         gpur_recent_add(&apex->returns, episode->episode_return);
     apex->counts.episodes++;
-    add_event(member,
+    add_event(slot,
               (gpur_apex_event){.kind = GPUR_APEX_EPISODE,
                                 .length = episode->length,
                                 .episodes = 1,
@@ -144,15 +145,15 @@ void gpur_apex_add_episode(gpur_member *member, const gpur_actor_episode *episod
               "");
 }
 
-void gpur_apex_add_started(gpur_member *member)
+void gpur_apex_add_started(gpur_slot *slot)
 {
-    add_event(member, (gpur_apex_event){.kind = GPUR_APEX_STARTED}, "");
+    add_event(slot, (gpur_apex_event){.kind = GPUR_APEX_STARTED}, "");
 }
 
-void gpur_apex_add_ended(gpur_member *member, int64_t steps, int64_t lost_blocks, int64_t lost_rows, int32_t asked,
+void gpur_apex_add_ended(gpur_slot *slot, int64_t steps, int64_t lost_blocks, int64_t lost_rows, int32_t asked,
                          const char *error)
 {
-    add_event(member,
+    add_event(slot,
               (gpur_apex_event){.kind = GPUR_APEX_ENDED,
                                 .length = steps,
                                 .asked = asked,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The learner's side of a folder of blocks [Parr, Dilipkumar & Liu 2017: workers write files of gameplay, the model is
- * published every 15 files, and bad files are skipped]. All in the crew's thread. */
+/* The learner's side of a folder of blocks [Parr, Dilipkumar & Liu 2017: remote actors write files of gameplay, the
+ * model is published every 15 files, and bad files are skipped]. All in the supervisor's thread. */
 #include "apex/folder.h"
 
 #include "base/clock.h"
@@ -43,13 +43,13 @@ int gpur_apex_name_ends(const char *name, const char *end)
 
 /* Weights. */
 
-static gpur_status publish_when_due(gpur_apex *apex)
+static gpur_status broadcast_when_due(gpur_apex *apex)
 {
     gpur_apex_folder *const f = apex->folder;
     if (f->taken < f->next_model)
         return GPUR_OK;
     f->next_model = f->taken + FILES_A_MODEL;
-    GPUR_TRY(gpur_apex_learner_publish(&apex->learner, &apex->policies));
+    GPUR_TRY(gpur_apex_learner_give_weights(&apex->learner, &apex->policies));
     if (apex->policies.critic)
         GPUR_TRY(gpur_policy_save(apex->policies.critic, f->paths.critic, NULL));
     return gpur_policy_save(apex->policies.acting, f->paths.model, NULL);
@@ -123,20 +123,20 @@ static gpur_status take_file(gpur_apex *apex, const char *path)
         gpur_apex_count_refused(apex);
         return is_bad(status) ? set_aside(apex, path) : status;
     }
-    gpur_member *const worker = &apex->folder->workers[header.actor];
-    worker->apex = apex;
-    worker->place = (int32_t)header.actor;
-    const int64_t before = worker->blocks;
-    status = gpur_apex_take_workers_block(worker, apex->folder->block, &header);
+    gpur_slot *const remote = &apex->folder->remote_actors[header.actor];
+    remote->apex = apex;
+    remote->actor = (int32_t)header.actor;
+    const int64_t before = remote->blocks;
+    status = gpur_apex_take_remote_block(remote, apex->folder->block, &header);
     if (is_bad(status))
         return set_aside(apex, path);
     GPUR_TRY(status);
-    apex->folder->taken += worker->blocks - before;
+    apex->folder->taken += remote->blocks - before;
     GPUR_TRY(delete_file(path));
-    return publish_when_due(apex);
+    return broadcast_when_due(apex);
 }
 
-/* A worker that was killed leaves an unfinished file. Whoever writes one has locked it. */
+/* A remote actor that was killed leaves an unfinished file. Whoever writes one has locked it. */
 static void delete_if_abandoned(const char *path)
 {
     struct stat there;
@@ -160,11 +160,11 @@ static gpur_status look_at(gpur_apex *apex, const char *name)
     return GPUR_OK;
 }
 
-/* The files of a worker come in the order of their names. */
+/* The files of a remote actor come in the order of their names. */
 static gpur_status look_at_all(gpur_apex *apex)
 {
     struct dirent **entries;
-    GPUR_TRY(publish_when_due(apex));
+    GPUR_TRY(broadcast_when_due(apex));
     const int count = scandir(apex->folder->paths.blocks, &entries, NULL, alphasort);
     if (count < 0)
         return gpur_fail(GPUR_FILE_ERROR, "%s cannot be read: %s", apex->folder->paths.blocks, strerror(errno));
@@ -215,11 +215,11 @@ gpur_status gpur_folder_open(gpur_apex *apex, const char *folder)
     if (f)
         f->lock = -1;
     if (f)
-        f->workers = calloc(GPUR_APEX_MAX_ACTORS, sizeof *f->workers);
+        f->remote_actors = calloc(GPUR_APEX_MAX_ACTORS, sizeof *f->remote_actors);
     if (f)
         f->block = malloc((size_t)apex->max_message);
-    if (!f || !f->workers || !f->block)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the workers of a folder");
+    if (!f || !f->remote_actors || !f->block)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the remote actors of a folder");
     GPUR_TRY(gpur_apex_paths_open(folder, &f->paths));
     return lock_folder(f, folder);
 }
@@ -228,11 +228,11 @@ void gpur_folder_close(gpur_apex *apex)
 {
     if (!apex->folder)
         return;
-    for (int32_t i = 0; apex->folder->workers && i < GPUR_APEX_MAX_ACTORS; i++)
-        gpur_writer_destroy(apex->folder->workers[i].writer);
+    for (int32_t i = 0; apex->folder->remote_actors && i < GPUR_APEX_MAX_ACTORS; i++)
+        gpur_writer_destroy(apex->folder->remote_actors[i].writer);
     if (apex->folder->lock >= 0)
         close(apex->folder->lock);
-    free(apex->folder->workers);
+    free(apex->folder->remote_actors);
     free(apex->folder->block);
     free(apex->folder);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder that carries blocks and weights between the learner and workers: see gpur_apex_work. */
+/* A folder for blocks and weights between the learner and remote actors: see gpur_apex_work. */
 #pragma once
 
 #include "apex/apex.h"
@@ -21,9 +21,9 @@ int gpur_apex_name_ends(const char *name, const char *end);
 /* A learner's side of it. */
 struct gpur_apex_folder {
     gpur_apex_paths paths;
-    gpur_member *workers;      /* (GPUR_APEX_MAX_ACTORS) those that were not met yet are zeroed */
+    gpur_slot *remote_actors;  /* (GPUR_APEX_MAX_ACTORS) those that were not seen yet are zeroed */
     unsigned char *block;      /* (max_message) the file that is being taken */
-    int64_t taken, next_model; /* files so far; so many when the model is published again */
+    int64_t taken, next_model; /* files so far; so many when the model is written again */
     int32_t set_aside;         /* files */
     int lock;                  /* descriptor of the folder, which is locked; -1: none */
     double next;               /* seconds: when it looks again */

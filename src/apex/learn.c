@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { TRAIN_SLICE = 32 }; /* train steps between two looks at gpur_apex_stop */
-static const double glance = 0.01;
+static const double POLL_SECONDS = 0.01;
 
 /* Limits of a call, as counts of the run. */
 typedef struct target {
@@ -29,17 +29,17 @@ static void add_seconds(gpur_apex *apex, double *to, double begin)
     gpur_mutex_unlock(&apex->lock);
 }
 
-static gpur_status publish(gpur_apex *apex)
+static gpur_status broadcast(gpur_apex *apex)
 {
     const double begin = gpur_clock_seconds();
     GPUR_TRY(gpur_apex_learner_check(&apex->learner));
-    GPUR_TRY(gpur_apex_learner_publish(&apex->learner, &apex->policies));
+    GPUR_TRY(gpur_apex_learner_give_weights(&apex->learner, &apex->policies));
     GPUR_TRY(gpur_actor_policies_get_weights(&apex->policies, apex->weights));
-    gpur_shared_publish(&apex->shared, apex->weights);
+    gpur_shared_broadcast(&apex->shared, apex->weights);
     gpur_mutex_lock(&apex->lock);
-    apex->counts.published++;
+    apex->counts.broadcasts++;
     gpur_mutex_unlock(&apex->lock);
-    add_seconds(apex, &apex->publish_seconds, begin);
+    add_seconds(apex, &apex->broadcast_seconds, begin);
     return GPUR_OK;
 }
 
@@ -55,7 +55,7 @@ static int64_t next_slice(gpur_apex *apex, const target *to)
     const gpur_apex_config *const c = &apex->config;
     const int64_t done = apex->counts.train_steps;
     int64_t steps = gpur_min(TRAIN_SLICE, to->train_steps - done);
-    steps = gpur_min(steps, left_of(c->publish_period, done));
+    steps = gpur_min(steps, left_of(c->broadcast_period, done));
     if (c->soft_capacity > 0)
         steps = gpur_min(steps, left_of(c->trim_period, done));
     return gpur_limiter_steps(&apex->limiter, steps);
@@ -70,13 +70,13 @@ static gpur_status trim(gpur_apex *apex)
     return GPUR_OK;
 }
 
-/* What comes after a train step of this number. */
+/* Trims and broadcasts if it is time, after train step `done`. */
 static gpur_status follow(gpur_apex *apex, int64_t done)
 {
     const gpur_apex_config *const c = &apex->config;
     if (c->soft_capacity > 0 && done % c->trim_period == 0)
         GPUR_TRY(trim(apex));
-    return done % c->publish_period == 0 ? publish(apex) : GPUR_OK;
+    return done % c->broadcast_period == 0 ? broadcast(apex) : GPUR_OK;
 }
 
 /* *trained: 0 if the replay has too little for a batch of different transitions, for which min_size does not see. */
@@ -104,7 +104,7 @@ static void wait_for_rows(gpur_apex *apex, int is_limited, double *waited)
     const double begin = gpur_clock_seconds();
     gpur_mutex_lock(&apex->lock);
     if (apex->status == GPUR_OK && apex->queue.count == 0)
-        gpur_mutex_wait_for(&apex->lock, glance);
+        gpur_mutex_wait_for(&apex->lock, POLL_SECONDS);
     const double spent = gpur_clock_seconds() - begin;
     apex->learner_wait_seconds += spent;
     gpur_mutex_unlock(&apex->lock);
@@ -182,11 +182,11 @@ static gpur_status begin(gpur_apex *apex)
 {
     if (apex->has_begun)
         return GPUR_OK;
-    GPUR_TRY(publish(apex));
+    GPUR_TRY(broadcast(apex));
     gpur_mutex_lock(&apex->lock);
     apex->has_begun = 1;
     gpur_mutex_unlock(&apex->lock);
-    gpur_crew_wake(apex);
+    gpur_supervisor_wake(apex);
     return GPUR_OK;
 }
 
@@ -220,7 +220,7 @@ static gpur_status end(gpur_apex *apex, gpur_status status)
         gpur_mutex_lock(&apex->lock);
         gpur_apex_end(apex, status, error);
         gpur_mutex_unlock(&apex->lock);
-        gpur_crew_wake(apex);
+        gpur_supervisor_wake(apex);
     }
     gpur_apex_deliver_events(apex);
     if (status != GPUR_OK)
@@ -248,8 +248,9 @@ gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_
     const int32_t actors = apex->actors;
     const target to = {limit_of(apex->counts.env_steps, env_steps), limit_of(apex->counts.train_steps, train_steps)};
     gpur_mutex_unlock(&apex->lock);
-    GPUR_REQUIRE(train_steps > 0 || actors > 0 || gpur_apex_has_workers(apex),
-                 "env_steps is %" PRId64 ", train_steps 0, and the run has 0 actors and no folder and no workers, so "
+    GPUR_REQUIRE(train_steps > 0 || actors > 0 || gpur_apex_has_remote_actors(apex),
+                 "env_steps is %" PRId64
+                 ", train_steps 0, and the run has 0 actors and no folder and no remote actors, so "
                  "that no steps would come; give train_steps, or actors by gpur_apex_set_actors",
                  env_steps);
     gpur_status status = begin(apex);
@@ -267,7 +268,7 @@ gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_
 /* 1 if all actors have ended, and so has the last evaluation, unless no evaluator is left. Under the lock. */
 static int has_finished(gpur_apex *apex)
 {
-    gpur_member *const evaluator = &apex->members[GPUR_APEX_EVALUATOR];
+    gpur_slot *const evaluator = &apex->slots[GPUR_APEX_EVALUATOR];
     evaluator->is_wanted &= apex->evaluation.is_played;
     return apex->running == 0 && !evaluator->is_running && !evaluator->is_wanted;
 }
@@ -281,17 +282,17 @@ static gpur_status await_ends(gpur_apex *apex, int32_t evaluates)
         gpur_mutex_lock(&apex->lock);
         is_done = has_finished(apex);
         if (!is_done && apex->queue.count == 0 && apex->status == GPUR_OK)
-            gpur_mutex_wait_for(&apex->lock, glance);
+            gpur_mutex_wait_for(&apex->lock, POLL_SECONDS);
         gpur_mutex_unlock(&apex->lock);
     }
     return GPUR_OK;
 }
 
-/* Asks all actors to end. The crew would do so later; until then they would act on, since the limiter no longer stops
- * them. */
+/* Asks all actors to end. The supervisor would do so later; until then they would act on, since the limiter no longer
+ * stops them. */
 static void begin_to_finish(gpur_apex *apex, int32_t evaluates)
 {
-    gpur_member *const evaluator = &apex->members[GPUR_APEX_EVALUATOR];
+    gpur_slot *const evaluator = &apex->slots[GPUR_APEX_EVALUATOR];
     gpur_mutex_lock(&apex->lock);
     apex->is_finishing = 1;
     for (int32_t i = 0; i < GPUR_APEX_MAX_ACTORS; i++)
@@ -301,7 +302,7 @@ static void begin_to_finish(gpur_apex *apex, int32_t evaluates)
     evaluator->next = 0.0;
     gpur_apex_ask_to_evaluate(apex, evaluates);
     gpur_mutex_unlock(&apex->lock);
-    gpur_crew_wake(apex);
+    gpur_supervisor_wake(apex);
 }
 
 gpur_status gpur_apex_finish(gpur_apex *apex, int32_t evaluates)
@@ -311,7 +312,7 @@ gpur_status gpur_apex_finish(gpur_apex *apex, int32_t evaluates)
                  "evaluates is %d and eval_episodes %" PRId64 "; the first must be 0, or 1 if the second is above 0",
                  (int)evaluates, apex->config.eval_episodes);
     GPUR_TRY(gpur_apex_set_actors(apex, 0));
-    gpur_status status = !evaluates ? GPUR_OK : apex->has_begun ? publish(apex) : begin(apex);
+    gpur_status status = !evaluates ? GPUR_OK : apex->has_begun ? broadcast(apex) : begin(apex);
     if (status == GPUR_OK) {
         begin_to_finish(apex, evaluates);
         open_gate(apex, INT64_MAX);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The learner of a run, of DQN or of DPG, behind one set of functions. */
 #include "apex/learner.h"
 
 #include "learn/dpg/dpg.h"
@@ -42,7 +43,7 @@ gpur_status gpur_apex_learner_check(const gpur_apex_learner *l)
     return l->dpg ? gpur_dpg_check_weights(l->dpg) : gpur_learner_check_weights(l->dqn);
 }
 
-gpur_status gpur_apex_learner_publish(const gpur_apex_learner *l, const gpur_actor_policies *policies)
+gpur_status gpur_apex_learner_give_weights(const gpur_apex_learner *l, const gpur_actor_policies *policies)
 {
     if (l->dqn)
         return gpur_policy_pull(policies->acting, l->dqn, GPUR_WEIGHTS_ONLINE);

@@ -18,13 +18,13 @@ typedef struct gpur_apex_learner {
 gpur_apex_learner gpur_apex_learner_of_dqn(gpur_learner *dqn);
 gpur_apex_learner gpur_apex_learner_of_dpg(gpur_dpg *dpg);
 
-/* Opens policies on its device, to which gpur_apex_learner_publish copies its weights. `has_critic`: as for
+/* Opens policies on its device, to which gpur_apex_learner_give_weights copies its weights. `has_critic`: as for
  * gpur_actor_policies_open. */
 gpur_status gpur_apex_learner_open_policies(const gpur_apex_learner *learner, int has_critic,
                                             gpur_actor_policies *policies);
 /* Refuses one that has diverged, so that actors get finite weights alone. */
 gpur_status gpur_apex_learner_check(const gpur_apex_learner *learner);
-gpur_status gpur_apex_learner_publish(const gpur_apex_learner *learner, const gpur_actor_policies *policies);
+gpur_status gpur_apex_learner_give_weights(const gpur_apex_learner *learner, const gpur_actor_policies *policies);
 
 /* Train steps, and waits for them. */
 gpur_status gpur_apex_learner_train(const gpur_apex_learner *learner, int64_t steps);

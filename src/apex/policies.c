@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The policies that actors act by: one of DQN, or the policy network and the critic of DPG. */
 #include "apex/policies.h"
 
 #include "run/fast_dqn/learner_work.h"

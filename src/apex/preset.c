@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of whole systems: replay, learner and Ape-X, for an environment. */
 #include "apex/apex.h"
-#include "apex/chooser.h"
+#include "apex/action_selector.h"
 
 #include "base/sized.h"
 #include "run/spaces.h"
@@ -95,7 +95,7 @@ static gpur_status set_apex(gpur_apex_config *apex)
     gpur_apex_config paper;
     GPUR_TRY(gpur_apex_config_init(&paper, sizeof paper));
     paper.actors = apex->actors;
-    paper.workers = apex->workers;
+    paper.remote_actors = apex->remote_actors;
     paper.processes = apex->processes;
     paper.command = apex->command;
     paper.seed = apex->seed;
@@ -196,7 +196,7 @@ static gpur_status set_dpg_system(preset *p)
     GPUR_TRY(set_dpg(&p->dpg));
     p->dpg.math = gpur_preset_math(p->name);
     p->dpg.actor.num_actions = (int32_t)gpur_min(gpur_space_numbers(&p->info.action), INT32_MAX);
-    GPUR_TRY(gpur_prefix_error(gpur_chooser_check(&p->info.action, &p->dpg.actor), "%s", p->env_name));
+    GPUR_TRY(gpur_prefix_error(gpur_action_selector_check(&p->info.action, &p->dpg.actor), "%s", p->env_name));
     if (strcmp(p->name, "apex-dpg") == 0)
         set_apex_dpg(p);
     else

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Weights and counters in memory that the learner shares with its actors. */
 #include "apex/shared.h"
 
 #include "base/numbers.h"
@@ -14,23 +15,23 @@
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "processes share no locks of the C library");
 
-typedef struct place_head {
-    _Alignas(64) _Atomic int64_t state; /* 2 n: publication n is whole; 2 n - 1: it is being written */
-} place_head;
+typedef struct buffer_head {
+    _Alignas(64) _Atomic int64_t state; /* 2 n: broadcast n is whole; 2 n - 1: it is being written */
+} buffer_head;
 
 typedef struct shared_head {
-    _Alignas(64) _Atomic int64_t published;
-    gpur_actor_counts counts[GPUR_APEX_PLACES];
+    _Alignas(64) _Atomic int64_t broadcasts;
+    gpur_actor_counts counts[GPUR_APEX_SLOTS];
 } shared_head;
 
-static int64_t place_bytes(int64_t weights_bytes)
+static int64_t buffer_bytes(int64_t weights_bytes)
 {
-    return (int64_t)sizeof(place_head) + gpur_round_up(weights_bytes, 64);
+    return (int64_t)sizeof(buffer_head) + gpur_round_up(weights_bytes, 64);
 }
 
 static int64_t all_bytes(int64_t weights_bytes)
 {
-    return (int64_t)sizeof(shared_head) + 2 * place_bytes(weights_bytes);
+    return (int64_t)sizeof(shared_head) + 2 * buffer_bytes(weights_bytes);
 }
 
 static shared_head *head_of(const gpur_shared *shared)
@@ -38,15 +39,15 @@ static shared_head *head_of(const gpur_shared *shared)
     return shared->memory;
 }
 
-static place_head *place_of(const gpur_shared *shared, int64_t publication)
+static buffer_head *buffer_of(const gpur_shared *shared, int64_t broadcast)
 {
     unsigned char *const first = (unsigned char *)shared->memory + sizeof(shared_head);
-    return (place_head *)(void *)(first + publication % 2 * place_bytes(shared->weights_bytes));
+    return (buffer_head *)(void *)(first + broadcast % 2 * buffer_bytes(shared->weights_bytes));
 }
 
-static _Atomic uint64_t *words_of(place_head *place)
+static _Atomic uint64_t *words_of(buffer_head *buffer)
 {
-    return (_Atomic uint64_t *)(void *)(place + 1);
+    return (_Atomic uint64_t *)(void *)(buffer + 1);
 }
 
 static gpur_status map(gpur_shared *shared, int64_t weights_bytes)
@@ -95,17 +96,17 @@ void gpur_shared_close(gpur_shared *shared)
     *shared = (gpur_shared){.fd = -1};
 }
 
-gpur_actor_counts *gpur_shared_counts(const gpur_shared *shared, int32_t place)
+gpur_actor_counts *gpur_shared_counts(const gpur_shared *shared, int32_t actor)
 {
-    return &head_of(shared)->counts[place];
+    return &head_of(shared)->counts[actor];
 }
 
-int64_t gpur_shared_published(const gpur_shared *shared)
+int64_t gpur_shared_broadcasts(const gpur_shared *shared)
 {
-    return atomic_load_explicit(&head_of(shared)->published, memory_order_acquire);
+    return atomic_load_explicit(&head_of(shared)->broadcasts, memory_order_acquire);
 }
 
-/* Whoever reads a word of a publication sees the state in which it began: each word is stored with release, and loaded
+/* Whoever reads a word of a broadcast sees the state in which it began: each word is stored with release, and loaded
  * with acquire, which costs nothing on x86. The last word may be in part beyond the weights. */
 static void write_words(_Atomic uint64_t *words, const unsigned char *from, int64_t bytes)
 {
@@ -124,26 +125,26 @@ static void read_words(_Atomic uint64_t *words, unsigned char *to, int64_t bytes
     }
 }
 
-void gpur_shared_publish(const gpur_shared *shared, const void *weights)
+void gpur_shared_broadcast(const gpur_shared *shared, const void *weights)
 {
-    const int64_t publication = gpur_shared_published(shared) + 1;
-    place_head *const place = place_of(shared, publication);
-    atomic_store_explicit(&place->state, 2 * publication - 1, memory_order_relaxed);
-    write_words(words_of(place), weights, shared->weights_bytes);
-    atomic_store_explicit(&place->state, 2 * publication, memory_order_release);
-    atomic_store_explicit(&head_of(shared)->published, publication, memory_order_release);
+    const int64_t broadcast = gpur_shared_broadcasts(shared) + 1;
+    buffer_head *const buffer = buffer_of(shared, broadcast);
+    atomic_store_explicit(&buffer->state, 2 * broadcast - 1, memory_order_relaxed);
+    write_words(words_of(buffer), weights, shared->weights_bytes);
+    atomic_store_explicit(&buffer->state, 2 * broadcast, memory_order_release);
+    atomic_store_explicit(&head_of(shared)->broadcasts, broadcast, memory_order_release);
 }
 
 int64_t gpur_shared_read(const gpur_shared *shared, void *weights)
 {
     for (;;) {
-        const int64_t publication = gpur_shared_published(shared);
-        place_head *const place = place_of(shared, publication);
-        if (atomic_load_explicit(&place->state, memory_order_acquire) != 2 * publication)
+        const int64_t broadcast = gpur_shared_broadcasts(shared);
+        buffer_head *const buffer = buffer_of(shared, broadcast);
+        if (atomic_load_explicit(&buffer->state, memory_order_acquire) != 2 * broadcast)
             continue;
-        read_words(words_of(place), weights, shared->weights_bytes);
-        if (atomic_load_explicit(&place->state, memory_order_relaxed) == 2 * publication)
-            return publication;
+        read_words(words_of(buffer), weights, shared->weights_bytes);
+        if (atomic_load_explicit(&buffer->state, memory_order_relaxed) == 2 * broadcast)
+            return broadcast;
     }
 }
 
@@ -158,7 +159,7 @@ gpur_status gpur_shared_pull(gpur_shared_reader *reader, const gpur_actor_polici
         reader->weights = malloc((size_t)bytes);
     if (!reader->weights)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of weights", bytes);
-    if (gpur_shared_published(reader->shared) == reader->pulled)
+    if (gpur_shared_broadcasts(reader->shared) == reader->pulled)
         return GPUR_OK;
     reader->pulled = gpur_shared_read(reader->shared, reader->weights);
     *is_newer = 1;

@@ -4,8 +4,8 @@
  * which is there when the actor is not any more. The memory is a file without a name: it is gone with the last process
  * that has it, however that ends. Nobody waits for anybody.
  *
- * There are two places for weights, which publications use in turn. A reader copies the newest, and copies again if its
- * place was written meanwhile [a sequence lock: Boehm 2012]. For that two publications must happen during one copy.
+ * There are two buffers for weights, which broadcasts use in turn. A reader copies the newest, and copies again if its
+ * buffer was written meanwhile [a sequence lock: Boehm 2012]. For that two broadcasts must happen during one copy.
  */
 #pragma once
 
@@ -16,18 +16,18 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* The places of actors: those of their numbers, and that of the actor that evaluates. */
-enum { GPUR_APEX_PLACES = GPUR_APEX_MAX_ACTORS + 1 };
+/* The actors of a run by their numbers, and the evaluator. */
+enum { GPUR_APEX_SLOTS = GPUR_APEX_MAX_ACTORS + 1 };
 
-/* Of one actor. Steps and blocks begin at 0 with each incarnation, the others count all incarnations. */
+/* Counters of one actor. `steps` and `blocks` restart with each incarnation; the others do not. */
 typedef struct gpur_actor_counts {
     _Alignas(64) _Atomic int64_t steps; /* of the environment. Each begins a transition */
     _Atomic int64_t blocks;             /* made */
     _Atomic int64_t pulls;              /* copies of weights taken */
     _Atomic int64_t nanoseconds;        /* that it has lived; and of these in parts: */
     _Atomic int64_t env_nanoseconds, infer_nanoseconds, wait_nanoseconds;
-    _Atomic int64_t evaluation; /* of the one that evaluates: the number of what it is to play; 0: nothing */
-    _Atomic int32_t is_asked;   /* 1: it is to end */
+    _Atomic int64_t evaluation;  /* of the evaluator: the number of what it is to play; 0: nothing */
+    _Atomic int32_t is_asked;    /* 1: it is to end */
     _Atomic int32_t has_refused; /* 1: it ended since a number of its environment is not finite */
 } gpur_actor_counts;
 
@@ -45,22 +45,22 @@ gpur_status gpur_shared_create(gpur_shared *shared, int64_t weights_bytes);
 gpur_status gpur_shared_map(gpur_shared *shared, int fd, int64_t weights_bytes);
 void gpur_shared_close(gpur_shared *shared);
 
-gpur_actor_counts *gpur_shared_counts(const gpur_shared *shared, int32_t place);
+gpur_actor_counts *gpur_shared_counts(const gpur_shared *shared, int32_t actor);
 
-/* Publishes (weights_bytes) of weights. One thread at a time. */
-void gpur_shared_publish(const gpur_shared *shared, const void *weights);
+/* Gives actors (weights_bytes) of weights. One thread at a time. */
+void gpur_shared_broadcast(const gpur_shared *shared, const void *weights);
 
-/* How often weights were published. */
-int64_t gpur_shared_published(const gpur_shared *shared);
+/* How often weights were broadcast. */
+int64_t gpur_shared_broadcasts(const gpur_shared *shared);
 
-/* Copies the newest weights, of which there must be some, and returns the number of their publication: 1, 2, ... */
+/* Copies the newest weights, of which there must be some, and returns the number of their broadcast: 1, 2, ... */
 int64_t gpur_shared_read(const gpur_shared *shared, void *weights);
 
 /* Whoever takes the weights again and again. Zeroed but for `shared` it has taken none. */
 typedef struct gpur_shared_reader {
     const gpur_shared *shared;
     unsigned char *weights; /* (weights_bytes) */
-    int64_t pulled;         /* the publication that was taken last */
+    int64_t pulled;         /* the broadcast that was taken last */
 } gpur_shared_reader;
 
 /* Gives policies the newest weights, of which there must be some, if they are newer than those taken before: *is_newer

@@ -137,7 +137,7 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_block_input),
         STRUCT(gpur_packer_config),
         STRUCT(gpur_packer_step_input),
-        STRUCT(gpur_apex_carrier),
+        STRUCT(gpur_apex_transport),
         STRUCT(gpur_apex_config),
         STRUCT(gpur_apex_event),
         STRUCT(gpur_apex_stats),

@@ -28,15 +28,15 @@ TEST(epsilons_are_a_ladder_or_a_fixed_set_and_sigmas_equal)
     gpur_apex_config config;
     CHECK_OK(gpur_apex_config_init(&config, sizeof config));
     for (int32_t i = 0; i < 360; i++)
-        CHECK_NEAR(gpur_apex_noise(&config, 0, i, 360), pow(0.4, 1.0 + 7.0 * i / 359.0), 1e-7);
-    CHECK_NEAR(gpur_apex_noise(&config, 0, 359, 360), 6.5536e-4, 1e-9);
-    CHECK_NEAR(gpur_apex_noise(&config, 0, 0, 1), 0.4, 1e-7);
+        CHECK_NEAR(gpur_apex_exploration_of(&config, 0, i, 360), pow(0.4, 1.0 + 7.0 * i / 359.0), 1e-7);
+    CHECK_NEAR(gpur_apex_exploration_of(&config, 0, 359, 360), 6.5536e-4, 1e-9);
+    CHECK_NEAR(gpur_apex_exploration_of(&config, 0, 0, 1), 0.4, 1e-7);
     config.epsilons = set;
     config.epsilon_count = 3;
     for (int32_t i = 0; i < 8; i++)
-        CHECK(gpur_apex_noise(&config, 0, i, 8) == set[i % 3]);
+        CHECK(gpur_apex_exploration_of(&config, 0, i, 8) == set[i % 3]);
     for (int32_t i = 0; i < 8; i++)
-        CHECK(gpur_apex_noise(&config, 1, i, 8) == 0.3f);
+        CHECK(gpur_apex_exploration_of(&config, 1, i, 8) == 0.3f);
 }
 
 TEST(recent_values_are_the_last_hundred)
@@ -82,7 +82,7 @@ TEST(actors_in_threads_fill_the_replay_while_it_is_trained_on)
     CHECK(stats.rows <= stats.env_steps && stats.rows > stats.env_steps - 3 * 20);
     CHECK(stats.blocks >= stats.rows / 10 && stats.bytes > stats.rows * 60);
     CHECK(stats.train_steps > 0 && stats.learned == 32 * stats.train_steps && stats.actors == 3);
-    CHECK_EQUAL(stats.published, 1 + stats.train_steps / 10);
+    CHECK_EQUAL(stats.broadcasts, 1 + stats.train_steps / 10);
     CHECK(stats.pulled >= 3 && stats.weights_age >= 0.0 && stats.train_seconds > 0.0);
     CHECK(stats.inserted > 0 && stats.inserted <= stats.rows - 200);
     CHECK(stats.actor_env_seconds > 0.0 && stats.actor_infer_seconds > 0.0 && stats.actor_wait_seconds > 0.0);
@@ -247,9 +247,9 @@ static line look_at_line(void)
     line found = {0};
     gpur_mutex_lock(&fixture.apex->lock);
     for (const gpur_waiting_block *at = fixture.apex->waiting; at; at = at->next)
-        found.actors[found.count++] = at->member->place;
+        found.actors[found.count++] = at->slot->actor;
     for (int32_t i = 0; i < ACTORS; i++)
-        found.inserted[i] = fixture.apex->members[i].blocks;
+        found.inserted[i] = fixture.apex->slots[i].blocks;
     gpur_mutex_unlock(&fixture.apex->lock);
     return found;
 }
@@ -353,15 +353,15 @@ TEST(actors_can_be_more_and_fewer_while_it_runs)
     while (fixture.most_actor < 5)
         CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
     CHECK_EQUAL(apex_fixture_stats(&fixture).actors, 6);
-    CHECK_NEAR(fixture.apex->members[2].epsilon, 6.5536e-4, 1e-8); /* the last of three */
-    CHECK_NEAR(fixture.apex->members[4].epsilon, pow(0.4, 1.0 + 7.0 * 4.0 / 5.0), 1e-7);
+    CHECK_NEAR(fixture.apex->slots[2].epsilon, 6.5536e-4, 1e-8); /* the last of three */
+    CHECK_NEAR(fixture.apex->slots[4].epsilon, pow(0.4, 1.0 + 7.0 * 4.0 / 5.0), 1e-7);
     CHECK_OK(gpur_apex_set_actors(fixture.apex, 1));
     while (apex_fixture_stats(&fixture).actors > 1)
         CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
     CHECK_OK(gpur_apex_set_actors(fixture.apex, 2));
     while (apex_fixture_stats(&fixture).actors < 2)
         CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
-    CHECK_EQUAL(fixture.apex->members[1].incarnation, 1);
+    CHECK_EQUAL(fixture.apex->slots[1].incarnation, 1);
     check_all_arrived();
     CHECK_FAILS(gpur_apex_set_actors(fixture.apex, 1025), GPUR_INVALID_ARGUMENT,
                 "actors is 1025; it must be 0 to 1024");
@@ -457,7 +457,7 @@ TEST(a_run_is_finished_by_the_ends_of_its_actors_and_a_whole_evaluation)
     CHECK_EQUAL(fixture.kinds[GPUR_APEX_EVALUATION], 1);
     CHECK(fixture.evaluation.episodes == 3 && fixture.evaluation.step >= before.env_steps);
     CHECK_EQUAL(fixture.evaluation.train_steps, before.train_steps);
-    CHECK(after.train_steps == before.train_steps && after.published == before.published + 1);
+    CHECK(after.train_steps == before.train_steps && after.broadcasts == before.broadcasts + 1);
     CHECK(fixture.asked == 4 && fixture.kinds[GPUR_APEX_ENDED] == 4 && fixture.kinds[GPUR_APEX_STARTED] == 4);
     CHECK(after.lost_rows == 0 && after.rows == fixture.steps && after.limiter_timeouts == before.limiter_timeouts);
     CHECK_OK(gpur_apex_finish(fixture.apex, 0));
@@ -472,7 +472,7 @@ TEST(a_run_is_finished_by_the_ends_of_its_actors_and_a_whole_evaluation)
 }
 
 /* The evaluation that goes on is not mixed with the last one, whose weights are others. */
-TEST(the_last_evaluation_takes_the_place_of_one_that_goes_on)
+TEST(the_last_evaluation_cuts_off_one_that_goes_on)
 {
     begin("numbers");
     settings.apex.eval_episodes = 2000;
@@ -509,7 +509,7 @@ TEST(settings_that_do_not_go_together_are_refused)
 {
     static const float bad[] = {0.1f, 2.0f};
     gpur_apex_config *const c = &settings.apex;
-    REFUSED("actors is 0; it must be 1 to 1024, or 0 beside workers or a folder", c->actors = 0);
+    REFUSED("actors is 0; it must be 1 to 1024, or 0 beside remote actors or a folder", c->actors = 0);
     REFUSED("processes is 2; it must be 0 or 1", c->processes = 2);
     REFUSED("processes is 1 and command is NULL", c->processes = 1);
     REFUSED("command is empty", c->processes = 1; c->command = no_command);
@@ -527,7 +527,7 @@ TEST(settings_that_do_not_go_together_are_refused)
     REFUSED("replicate is 65; it must be 1 to 64", c->replicate = 65);
     REFUSED("pull_period is 0; it must be 1 or more", c->pull_period = 0);
     REFUSED("max_episode_steps is -1", c->max_episode_steps = -1);
-    REFUSED("publish_period is 0", c->publish_period = 0);
+    REFUSED("broadcast_period is 0", c->broadcast_period = 0);
     REFUSED("soft_capacity is 10; it must be 0 (none), or 64, the transitions that stay visible",
             c->soft_capacity = 10);
     REFUSED("trim_period is 0", c->trim_period = 0);
@@ -595,7 +595,7 @@ int main(int argc, char **argv)
     RUN(an_error_of_an_environment_names_the_actor);
     RUN(an_observation_that_is_not_finite_ends_the_run_or_is_taken);
     RUN(a_run_is_finished_by_the_ends_of_its_actors_and_a_whole_evaluation);
-    RUN(the_last_evaluation_takes_the_place_of_one_that_goes_on);
+    RUN(the_last_evaluation_cuts_off_one_that_goes_on);
     RUN(a_run_that_never_advances_can_be_destroyed);
     RUN(settings_that_do_not_go_together_are_refused);
     RUN(calls_with_wrong_arguments_are_refused);

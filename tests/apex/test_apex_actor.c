@@ -32,18 +32,18 @@ static gpur_status take_block(void *context, const void *block, int64_t bytes, i
     const gpur_actor_settings *const s = context;
     gpur_block_info info = {.size = sizeof info};
     GPUR_TRY(gpur_writer_append_block(writer, block, bytes, &info));
-    if (info.actor != s->place || info.incarnation != s->incarnation || info.sequence != blocks ||
+    if (info.actor != s->actor || info.incarnation != s->incarnation || info.sequence != blocks ||
         info.first_step != rows || info.version != version || info.rows > s->block_rows)
         return gpur_fail(GPUR_INVALID_ARGUMENT, "block %d is of another actor", (int)blocks);
     if (steps < rows + info.rows || steps > rows + info.rows + settings.replay.n_step)
         return gpur_fail(GPUR_INVALID_ARGUMENT, "block %d comes after %d steps", (int)blocks, (int)steps);
     rows += info.rows;
     if (++blocks >= BLOCKS) {
-        atomic_store(&gpur_shared_counts(&shared, s->place)->is_asked, 1);
+        atomic_store(&gpur_shared_counts(&shared, s->actor)->is_asked, 1);
     } else if (publishes) {
         version += s->waits;                            /* one that does not wait takes them later */
         memcpy(weights + 24, &version, sizeof version); /* in the header of 64 bytes */
-        gpur_shared_publish(&shared, weights);
+        gpur_shared_broadcast(&shared, weights);
     }
     return GPUR_OK;
 }
@@ -82,8 +82,8 @@ static void widen(double *to, const float *from, int count)
 static gpur_status play(const gpur_actor_settings *s, int64_t steps)
 {
     const gpur_u32x4 bits =
-        gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)s->place);
-    const uint32_t lane = (uint32_t)s->place;
+        gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)s->actor);
+    const uint32_t lane = (uint32_t)s->actor;
     gpur_env_info info = {.size = sizeof info};
     float obs[RUN_FEATURES], q[RUN_ACTIONS];
     void *env;
@@ -203,7 +203,7 @@ static void open_all(const char *name)
     CHECK_OK(gpur_policy_get_weights(policy, weights, bytes));
     memcpy(weights + 24, &version, sizeof version);
     CHECK_OK(gpur_shared_create(&shared, bytes));
-    gpur_shared_publish(&shared, weights);
+    gpur_shared_broadcast(&shared, weights);
     blocks = rows = episodes = 0;
 }
 
@@ -219,24 +219,24 @@ static void close_all(void)
 
 static gpur_status act(gpur_actor_settings *s)
 {
-    const gpur_actor_carrier carrier = {s, take_block, take_episode, pull};
-    const gpur_actor_parts parts = {settings.type,
-                                    settings.options,
-                                    device,
-                                    &schema,
-                                    &settings.replay,
-                                    format,
-                                    {&settings.learner.network, NULL},
-                                    gpur_shared_counts(&shared, s->place)};
+    const gpur_actor_transport transport = {s, take_block, take_episode, pull};
+    const gpur_actor_context context = {settings.type,
+                                        settings.options,
+                                        device,
+                                        &schema,
+                                        &settings.replay,
+                                        format,
+                                        {&settings.learner.network, NULL},
+                                        gpur_shared_counts(&shared, s->actor)};
     reader = (gpur_shared_reader){.shared = &shared};
-    const gpur_status status = gpur_actor_run(&parts, s, &carrier);
+    const gpur_status status = gpur_actor_run(&context, s, &transport);
     gpur_shared_reader_close(&reader);
     return status;
 }
 
 static gpur_actor_settings settings_of_actor(void)
 {
-    return (gpur_actor_settings){.place = 1,
+    return (gpur_actor_settings){.actor = 1,
                                  .epsilon = 0.5f,
                                  .incarnation = 2,
                                  .seed = 3,
@@ -317,7 +317,7 @@ TEST(an_actor_that_evaluates_sends_episodes_alone)
 {
     gpur_actor_settings s = settings_of_actor();
     open_all("numbers:fail=300");
-    s.place = GPUR_APEX_EVALUATOR;
+    s.actor = GPUR_APEX_EVALUATOR;
     atomic_store(&gpur_shared_counts(&shared, GPUR_APEX_EVALUATOR)->evaluation, 7);
     CHECK_FAILS(act(&s), GPUR_INVALID_ARGUMENT, "step 300: the motor is broken");
     CHECK(blocks == 0 && episodes > 5);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Ape-X DPG: an actor's vectors, transitions and priorities against their definition; runs with actors in threads and
- * in processes, a worker, evaluations, resumed runs, and what is refused. */
+ * in processes, a remote actor, evaluations, resumed runs, and what is refused. */
 #include "kernels/lib/random.h"
 #include "support/apex_fixture.h"
 #include "support/file_utils.h"
@@ -43,7 +43,7 @@ static gpur_status take_block(void *context, const void *block, int64_t bytes, i
     const gpur_actor_settings *const s = context;
     (void)steps;
     if (++blocks >= BLOCKS)
-        atomic_store(&gpur_shared_counts(&shared, s->place)->is_asked, 1);
+        atomic_store(&gpur_shared_counts(&shared, s->actor)->is_asked, 1);
     return gpur_writer_append_block(writer, block, bytes, NULL);
 }
 
@@ -62,7 +62,7 @@ static gpur_status pull(void *context, const gpur_actor_policies *to, int *is_ne
 /* Its seeds, as it derives them. */
 static gpur_u32x4 seeds_of(const gpur_actor_settings *s)
 {
-    return gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)s->place);
+    return gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)s->actor);
 }
 
 static uint64_t joined(uint32_t low, uint32_t high)
@@ -89,7 +89,7 @@ static void open_alone(const gpur_actor_settings *s)
     CHECK(bytes <= (int64_t)sizeof weights);
     CHECK_OK(gpur_actor_policies_get_weights(&policies, weights));
     CHECK_OK(gpur_shared_create(&shared, bytes));
-    gpur_shared_publish(&shared, weights);
+    gpur_shared_broadcast(&shared, weights);
     reader = (gpur_shared_reader){.shared = &shared};
     blocks = 0;
 }
@@ -107,16 +107,16 @@ static void close_alone(void)
 
 static void act_alone(gpur_actor_settings *s)
 {
-    const gpur_actor_carrier carrier = {s, take_block, take_episode, pull};
-    const gpur_actor_parts parts = {.type = settings.type,
-                                    .env_options = "",
-                                    .device = device,
-                                    .schema = &schema,
-                                    .replay = &settings.replay,
-                                    .format = format,
-                                    .networks = {&settings.dpg.actor, &settings.dpg.critic},
-                                    .counts = gpur_shared_counts(&shared, s->place)};
-    CHECK_OK(gpur_actor_run(&parts, s, &carrier));
+    const gpur_actor_transport transport = {s, take_block, take_episode, pull};
+    const gpur_actor_context context = {.type = settings.type,
+                                        .env_options = "",
+                                        .device = device,
+                                        .schema = &schema,
+                                        .replay = &settings.replay,
+                                        .format = format,
+                                        .networks = {&settings.dpg.actor, &settings.dpg.critic},
+                                        .counts = gpur_shared_counts(&shared, s->actor)};
+    CHECK_OK(gpur_actor_run(&context, s, &transport));
 }
 
 typedef struct row {
@@ -201,7 +201,7 @@ static void check_row(int64_t t, const double *rewards)
 TEST(an_actors_vectors_and_priorities_are_those_of_their_definition)
 {
     static double rewards[BLOCKS * 16 + 16];
-    gpur_actor_settings s = {.place = 1,
+    gpur_actor_settings s = {.actor = 1,
                              .epsilon = 0.3f,
                              .incarnation = 2,
                              .seed = 3,
@@ -249,7 +249,7 @@ TEST(actors_in_threads_fill_the_replay_while_both_networks_are_trained)
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     CHECK_OK(gpur_dpg_get_stats(fixture.dpg, &learned));
     CHECK(stats.train_steps >= 120 && learned.steps == stats.train_steps && learned.target_copies >= 1);
-    CHECK_EQUAL(stats.published, 1 + stats.train_steps / 10);
+    CHECK_EQUAL(stats.broadcasts, 1 + stats.train_steps / 10);
     CHECK(isfinite(learned.critic_loss) && learned.actor_gradient_norm > 0.0f);
     check_all_arrived();
     CHECK_OK(gpur_apex_finish(fixture.apex, 1));
@@ -286,11 +286,11 @@ TEST(actors_in_processes_act_by_both_networks)
     apex_fixture_close(&fixture);
 }
 
-/* A worker in a thread. */
+/* A remote actor in a thread. */
 
 static _Atomic int is_over;
 static gpur_status worked;
-static char worker_error[512];
+static char remote_error[512];
 
 static int stop(void *user)
 {
@@ -304,11 +304,11 @@ static void *work(void *context)
     apex.actors = 1;
     worked = gpur_apex_work_dpg(&apex, 0, settings.type, &settings.replay, &settings.dpg.actor, &settings.dpg.critic, 0,
                                 stop, NULL);
-    snprintf(worker_error, sizeof worker_error, "%s", gpur_last_error());
+    snprintf(remote_error, sizeof remote_error, "%s", gpur_last_error());
     return context;
 }
 
-TEST(a_worker_finds_both_networks_in_the_folder)
+TEST(a_remote_actor_finds_both_networks_in_the_folder)
 {
     char folder[256], path[512];
     pthread_t thread;
@@ -323,7 +323,7 @@ TEST(a_worker_finds_both_networks_in_the_folder)
     CHECK(apex_fixture_stats(&fixture).rows >= 200);
     atomic_store(&is_over, 1);
     pthread_join(thread, NULL);
-    TEST_REQUIRE(worked == GPUR_OK, "the worker ended with %s", worker_error);
+    TEST_REQUIRE(worked == GPUR_OK, "the remote actor ended with %s", remote_error);
     const char *const names[] = {"model.safetensors", "critic.safetensors"};
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -454,7 +454,7 @@ int main(int argc, char **argv)
     RUN(actors_in_threads_fill_the_replay_while_both_networks_are_trained);
     RUN(without_initial_priorities_actors_have_no_critic);
     RUN(actors_in_processes_act_by_both_networks);
-    RUN(a_worker_finds_both_networks_in_the_folder);
+    RUN(a_remote_actor_finds_both_networks_in_the_folder);
     RUN(a_run_is_resumed_with_its_learner);
     RUN(environments_with_other_actions_are_refused);
     RUN(calls_without_both_networks_are_refused);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ape-X with a folder: workers in processes, which are this program itself, and files that are written here: good,
- * damaged, of others, and unfinished. */
+/* Ape-X with a folder: remote actors in processes, which are this program itself, and files that are written here:
+ * good, damaged, of others, and unfinished. */
 #include "apex/folder.h"
 #include "base/clock.h"
 #include "replay/block/block.h"
@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROWS = 10, WORKERS = 3 };
-static const double patience = 120.0; /* seconds for what takes one or two: the machine may be busy */
+enum { ROWS = 10, REMOTE_ACTORS = 3 };
+static const double TIMEOUT_SECONDS = 120.0; /* seconds for what takes one or two: the machine may be busy */
 
 static apex_fixture fixture;
 static apex_settings settings;
@@ -71,7 +71,7 @@ static gpur_status read_settings(const char *name, const char *where)
 {
     GPUR_TRY(apex_fixture_settings(name, &settings));
     settings.replay.min_size = ROWS;
-    settings.apex.actors = WORKERS;
+    settings.apex.actors = REMOTE_ACTORS;
     settings.apex.folder = where;
     return GPUR_OK;
 }
@@ -87,7 +87,7 @@ static gpur_status open_run(const char *name)
 /* Workers. */
 
 static volatile sig_atomic_t is_asked;
-static pid_t parent; /* of a worker */
+static pid_t parent; /* of a remote actor */
 
 static void on_signal(int number)
 {
@@ -101,7 +101,7 @@ static int stop(void *user)
     return is_asked || (parent && getppid() != parent);
 }
 
-static int run_worker(const char *where, const char *actor, const char *name)
+static int run_remote_actor(const char *where, const char *actor, const char *name)
 {
     signal(SIGTERM, on_signal);
     parent = getppid();
@@ -110,32 +110,32 @@ static int run_worker(const char *where, const char *actor, const char *name)
         status = gpur_apex_work(&settings.apex, (int32_t)strtol(actor, NULL, 10), settings.type, &settings.replay,
                                 &settings.learner.network, 0, stop, NULL);
     if (status != GPUR_OK)
-        fprintf(stderr, "worker %s: %s\n", actor, gpur_last_error());
+        fprintf(stderr, "remote actor %s: %s\n", actor, gpur_last_error());
     return status != GPUR_OK;
 }
 
-static pid_t living[WORKERS]; /* the process of each worker; 0: none */
+static pid_t living[REMOTE_ACTORS]; /* the process of each remote; 0: none */
 
-static pid_t start_worker(int actor, const char *name)
+static pid_t start_remote_actor(int actor, const char *name)
 {
     char number[16];
     snprintf(number, sizeof number, "%d", actor);
     char *const command[] = {
-        (char *)"/proc/self/exe", (char *)"test_apex_folder", (char *)"worker", folder, number, (char *)name, NULL};
+        (char *)"/proc/self/exe", (char *)"test_apex_folder", (char *)"remote", folder, number, (char *)name, NULL};
     if (posix_spawn(&living[actor], command[0], NULL, NULL, command, environ) != 0)
         living[actor] = 0;
     return living[actor];
 }
 
 /* Its status; -1: it was not started. */
-static int end_worker(pid_t process, int number)
+static int end_remote_actor(pid_t process, int number)
 {
     int status = -1;
     if (process <= 0 || kill(process, number) != 0)
         return -1;
     while (waitpid(process, &status, 0) < 0 && errno == EINTR)
         continue;
-    for (int i = 0; i < WORKERS; i++)
+    for (int i = 0; i < REMOTE_ACTORS; i++)
         living[i] = living[i] == process ? 0 : living[i];
     return status;
 }
@@ -143,8 +143,8 @@ static int end_worker(pid_t process, int number)
 /* Before a test: those of one that failed go on. */
 static void end_all(void)
 {
-    for (int i = 0; i < WORKERS; i++)
-        (void)end_worker(living[i], SIGKILL);
+    for (int i = 0; i < REMOTE_ACTORS; i++)
+        (void)end_remote_actor(living[i], SIGKILL);
     apex_fixture_close(&fixture);
 }
 
@@ -200,7 +200,7 @@ static void put_block(const char *name, int64_t sequence)
 
 static int is_waiting(double begin)
 {
-    return gpur_clock_seconds() - begin < patience;
+    return gpur_clock_seconds() - begin < TIMEOUT_SECONDS;
 }
 
 /* Advances until so many blocks were taken and so many refused, and no file is left: it is deleted or renamed after it
@@ -230,26 +230,26 @@ static int64_t version_of(const char *name)
     return got == (ssize_t)sizeof header ? header.weights_version : 0;
 }
 
-/* Two workers begin before the learner does. Each row that is in a file arrives once. */
-TEST(workers_feed_a_learner_and_act_by_its_newest_weights)
+/* Two remote actors begin before the learner does. Each row that is in a file arrives once. */
+TEST(remote_actors_feed_a_learner_and_act_by_its_newest_weights)
 {
-    pid_t workers[WORKERS];
+    pid_t remote_actors[REMOTE_ACTORS];
     gpur_replay_stats replay = {.size = sizeof replay};
     int64_t version = 0;
     char name[256];
     make_folder();
-    for (int i = 0; i < WORKERS - 1; i++)
-        workers[i] = start_worker(i, "numbers");
+    for (int i = 0; i < REMOTE_ACTORS - 1; i++)
+        remote_actors[i] = start_remote_actor(i, "numbers");
     CHECK_OK(open_run("numbers"));
-    workers[WORKERS - 1] = start_worker(WORKERS - 1, "numbers");
+    remote_actors[REMOTE_ACTORS - 1] = start_remote_actor(REMOTE_ACTORS - 1, "numbers");
     CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
     for (const double begin = gpur_clock_seconds(); version == 0 && is_waiting(begin);) {
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 10));
         version = count_files(".block", name) > 0 ? version_of(name) : 0;
     }
     CHECK(version > 0);
-    for (int i = 0; i < WORKERS; i++)
-        CHECK_EQUAL(end_worker(workers[i], SIGTERM), 0);
+    for (int i = 0; i < REMOTE_ACTORS; i++)
+        CHECK_EQUAL(end_remote_actor(remote_actors[i], SIGTERM), 0);
     CHECK_EQUAL(count_files(".part", NULL), 0);
     for (const double begin = gpur_clock_seconds(); count_files("", NULL) > 0 && is_waiting(begin);)
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
@@ -264,27 +264,27 @@ TEST(workers_feed_a_learner_and_act_by_its_newest_weights)
 }
 
 /* Without a limiter there would be two files of each, while nobody advances. The learner's share of rows holds for
- * workers, too. */
-TEST(with_a_limiter_a_worker_has_one_file_in_the_folder)
+ * remote actors, too. */
+TEST(with_a_limiter_a_remote_actor_has_one_file_in_the_folder)
 {
-    pid_t workers[WORKERS];
+    pid_t remote_actors[REMOTE_ACTORS];
     char name[256];
     int files = 0;
     make_folder();
     CHECK_OK(open_run("cartpole"));
-    for (int i = 0; i < WORKERS; i++)
-        workers[i] = start_worker(i, "cartpole");
+    for (int i = 0; i < REMOTE_ACTORS; i++)
+        remote_actors[i] = start_remote_actor(i, "cartpole");
     CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
-    for (const double begin = gpur_clock_seconds(); files < WORKERS && is_waiting(begin); nap())
+    for (const double begin = gpur_clock_seconds(); files < REMOTE_ACTORS && is_waiting(begin); nap())
         files = count_files(".block", NULL);
     for (int i = 0; i < 300; i++) {
         nap();
         files = count_files(".block", name) > files ? count_files(".block", NULL) : files;
     }
-    CHECK_EQUAL(files, WORKERS);
+    CHECK_EQUAL(files, REMOTE_ACTORS);
     CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
-    for (int i = 0; i < WORKERS; i++)
-        CHECK_EQUAL(end_worker(workers[i], SIGTERM), 0);
+    for (int i = 0; i < REMOTE_ACTORS; i++)
+        CHECK_EQUAL(end_remote_actor(remote_actors[i], SIGTERM), 0);
     CHECK(apex_fixture_stats(&fixture).refused_blocks == 0);
     apex_fixture_close(&fixture);
     remove_folder();
@@ -427,17 +427,17 @@ TEST(weights_are_published_at_the_beginning_and_every_15_files)
     remove_folder();
 }
 
-/* A learner that has trained, for its weights: workers need no other part of it. */
+/* A learner that has trained, for its weights: remote actors need no other part of it. */
 static void write_model(void)
 {
     CHECK_OK(gpur_learner_save_weights(fixture.learner, paths.model, NULL));
 }
 
-TEST(a_worker_waits_while_two_of_its_files_do)
+TEST(a_remote_actor_waits_while_two_of_its_files_do)
 {
     make_folder();
     CHECK_OK(open_run("numbers"));
-    const pid_t worker = start_worker(0, "numbers"); /* the weights come later */
+    const pid_t remote = start_remote_actor(0, "numbers"); /* the weights come later */
     write_model();
     for (const double begin = gpur_clock_seconds(); count_files(".block", NULL) < 2 && is_waiting(begin);)
         nap();
@@ -445,7 +445,7 @@ TEST(a_worker_waits_while_two_of_its_files_do)
         CHECK_EQUAL(count_files("", NULL), 2);
         nap();
     }
-    CHECK_EQUAL(end_worker(worker, SIGTERM), 0);
+    CHECK_EQUAL(end_remote_actor(remote, SIGTERM), 0);
     CHECK_EQUAL(count_files("", NULL), 2);
     take_all(2, 0);
     apex_fixture_close(&fixture);
@@ -457,16 +457,16 @@ TEST(a_worker_waits_while_two_of_its_files_do)
 static int kill_amid_a_write(void)
 {
     char name[256];
-    const pid_t worker = start_worker(0, "frames");
+    const pid_t remote = start_remote_actor(0, "frames");
     for (const double begin = gpur_clock_seconds(); count_files(".part", NULL) == 0 && is_waiting(begin);)
         if (count_files(".block", name) > 0)
             (void)unlink(path_of(name));
-    (void)end_worker(worker, SIGKILL);
+    (void)end_remote_actor(remote, SIGKILL);
     return count_files(".part", NULL);
 }
 
-/* The next worker of the same actor goes on, and the learner takes nothing of what was not finished. */
-TEST(a_worker_that_is_killed_amid_a_write_leaves_nothing_that_counts)
+/* The next remote actor of the same actor goes on, and the learner takes nothing of what was not finished. */
+TEST(a_remote_actor_that_is_killed_amid_a_write_leaves_nothing_that_counts)
 {
     char name[256];
     make_folder();
@@ -479,10 +479,10 @@ TEST(a_worker_that_is_killed_amid_a_write_leaves_nothing_that_counts)
         (void)unlink(path_of(name));
     CHECK_EQUAL(count_files(".part", name), 1);
     age(name);
-    const pid_t worker = start_worker(0, "frames");
+    const pid_t remote = start_remote_actor(0, "frames");
     CHECK_OK(gpur_apex_advance(fixture.apex, 200, 0));
     CHECK(access(path_of(name), F_OK) != 0);
-    CHECK_EQUAL(end_worker(worker, SIGTERM), 0);
+    CHECK_EQUAL(end_remote_actor(remote, SIGTERM), 0);
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     CHECK(stats.refused_blocks == 0 && stats.lost_blocks == 0 && stats.rows >= 200);
     apex_fixture_close(&fixture);
@@ -495,14 +495,14 @@ static gpur_status work(int32_t actor)
                           NULL);
 }
 
-TEST(a_worker_refuses_what_it_cannot_use)
+TEST(a_remote_actor_refuses_what_it_cannot_use)
 {
     make_folder();
     CHECK_OK(open_run("numbers"));
     write_model();
-    CHECK_FAILS(work(0), GPUR_INVALID_ARGUMENT, "actor is 0 and actors, of all workers, 0");
-    settings.apex.actors = WORKERS;
-    CHECK_FAILS(work(WORKERS), GPUR_INVALID_ARGUMENT, "actor is 3");
+    CHECK_FAILS(work(0), GPUR_INVALID_ARGUMENT, "actor is 0 and actors, of all remote actors, 0");
+    settings.apex.actors = REMOTE_ACTORS;
+    CHECK_FAILS(work(REMOTE_ACTORS), GPUR_INVALID_ARGUMENT, "actor is 3");
     settings.apex.folder = NULL;
     CHECK_FAILS(work(0), GPUR_INVALID_ARGUMENT, "folder is NULL");
     settings.apex.folder = "/proc/nowhere";
@@ -510,7 +510,7 @@ TEST(a_worker_refuses_what_it_cannot_use)
     settings.apex.folder = folder;
     settings.learner.network.hidden = 48;
     CHECK_FAILS(work(0), GPUR_INVALID_ARGUMENT, "");
-    is_asked = 1; /* of a worker that waits for its first weights */
+    is_asked = 1; /* of a remote actor that waits for its first weights */
     CHECK_EQUAL(unlink(paths.model), 0);
     CHECK_OK(work(0));
     is_asked = 0;
@@ -538,7 +538,7 @@ TEST(a_file_that_is_deleted_by_others_is_no_error)
         for (int k = 0; k < 200; k++)
             nap();
         CHECK(unlink(path_of("a.block")) == 0 && unlink(path_of("b.block")) == 0);
-        for (int k = 0; blocks == 1 && k < 200; k++) { /* the crew's thread may be slow to wake up */
+        for (int k = 0; blocks == 1 && k < 200; k++) { /* the supervisor's thread may be slow to wake up */
             CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
             nap();
             blocks = apex_fixture_stats(&fixture).blocks;
@@ -580,18 +580,18 @@ TEST(a_folder_that_is_gone_ends_the_run)
 
 int main(int argc, char **argv)
 {
-    if (argc > 4 && strcmp(argv[1], "worker") == 0)
-        return run_worker(argv[2], argv[3], argv[4]);
+    if (argc > 4 && strcmp(argv[1], "remote") == 0)
+        return run_remote_actor(argv[2], argv[3], argv[4]);
     test_main_begin(argc, argv);
-    RUN(workers_feed_a_learner_and_act_by_its_newest_weights);
-    RUN(with_a_limiter_a_worker_has_one_file_in_the_folder);
+    RUN(remote_actors_feed_a_learner_and_act_by_its_newest_weights);
+    RUN(with_a_limiter_a_remote_actor_has_one_file_in_the_folder);
     RUN(bad_files_are_skipped_and_counted);
     RUN(not_too_many_bad_files_are_kept);
     RUN(unfinished_files_are_deleted_once_nobody_writes_them);
     RUN(weights_are_published_at_the_beginning_and_every_15_files);
-    RUN(a_worker_waits_while_two_of_its_files_do);
-    RUN(a_worker_that_is_killed_amid_a_write_leaves_nothing_that_counts);
-    RUN(a_worker_refuses_what_it_cannot_use);
+    RUN(a_remote_actor_waits_while_two_of_its_files_do);
+    RUN(a_remote_actor_that_is_killed_amid_a_write_leaves_nothing_that_counts);
+    RUN(a_remote_actor_refuses_what_it_cannot_use);
     RUN(a_file_that_is_deleted_by_others_is_no_error);
     RUN(a_folder_has_one_learner);
     RUN(a_folder_that_is_gone_ends_the_run);

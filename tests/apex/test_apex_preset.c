@@ -54,10 +54,10 @@ static void set_others(system_config *c)
     (void)gpur_dqn_config_init(&c->learner, sizeof c->learner);
     (void)gpur_dpg_config_init(&c->dpg, sizeof c->dpg);
     (void)gpur_apex_config_init(&c->apex, sizeof c->apex);
-    c->apex.actors = 3, c->apex.workers = 2, c->apex.seed = 7;
+    c->apex.actors = 3, c->apex.remote_actors = 2, c->apex.seed = 7;
     c->apex.epsilon_base = 0.1f, c->apex.epsilon_exponent = 1.0f, c->apex.block_rows = 3, c->apex.compression = 2;
     c->apex.initial_priorities = 0, c->apex.replicate = 2, c->apex.pull_period = 3, c->apex.max_episode_steps = 5;
-    c->apex.publish_period = 9, c->apex.soft_capacity = 5, c->apex.trim_period = 3, c->apex.limiter_band = 9.0;
+    c->apex.broadcast_period = 9, c->apex.soft_capacity = 5, c->apex.trim_period = 3, c->apex.limiter_band = 9.0;
     c->apex.samples_per_insert = 3.0, c->apex.limiter_timeout = 3.0, c->apex.eval_episodes = 1, c->apex.restarts = 0;
     c->apex.eval_epsilon = 0.9f, c->apex.eval_period = 1, c->apex.sigma = 0.1f;
     c->dpg.seed = 7, c->dpg.batch_size = 3, c->dpg.target_period = 5, c->dpg.action_gradient_clip = 0.5f;
@@ -87,7 +87,7 @@ static void check_shared(const system_config *c)
     const gpur_apex_config *const a = &c->apex;
     const constant constants[] = {
         {"actors", a->actors, 3},
-        {"workers", a->workers, 2},
+        {"remote_actors", a->remote_actors, 2},
         {"seed", (double)a->seed, 7},
         {"epsilon's base", (double)a->epsilon_base, (double)0.4f},
         {"epsilon's exponent", (double)a->epsilon_exponent, 7},
@@ -97,7 +97,7 @@ static void check_shared(const system_config *c)
         {"copies of a block", a->replicate, 1},
         {"steps between pulls", (double)a->pull_period, 400 / 4},
         {"steps of an episode", (double)a->max_episode_steps, 50000 / 4},
-        {"train steps between publications", (double)a->publish_period, 10},
+        {"train steps between publications", (double)a->broadcast_period, 10},
         {"train steps between trims", (double)a->trim_period, 100},
         {"band of the limiter", a->limiter_band, 0},
         {"time of the limiter", a->limiter_timeout, 10},

@@ -186,8 +186,8 @@ static _Atomic int has_killed_all;
 static int is_ready(int32_t actor, int64_t killed, int must_have_sent)
 {
     gpur_mutex_lock(&fixture.apex->lock);
-    const gpur_member *const member = &fixture.apex->members[actor];
-    const int is = member->process > 0 && member->incarnation > killed && (member->has_sent || !must_have_sent);
+    const gpur_slot *const slot = &fixture.apex->slots[actor];
+    const int is = slot->process > 0 && slot->incarnation > killed && (slot->has_sent || !must_have_sent);
     gpur_mutex_unlock(&fixture.apex->lock);
     return is;
 }
@@ -205,7 +205,7 @@ static void *kill_actors(void *context)
             sleep_for(0.001);
         sleep_for((double)(random >> 24) * 5e-5);
         gpur_mutex_lock(&fixture.apex->lock);
-        killed[actor] = fixture.apex->members[actor].incarnation;
+        killed[actor] = fixture.apex->slots[actor].incarnation;
         gpur_mutex_unlock(&fixture.apex->lock);
         const int64_t process = gpur_apex_actor_process(fixture.apex, actor);
         if (process > 0)
@@ -269,7 +269,7 @@ static int all_are_asleep(void)
 }
 
 /* Kills an actor, and waits until it is dead: on a busy machine it could else go on with its send once there is room,
- * which comes before the signal. The crew may have seen the death before. */
+ * which comes before the signal. The supervisor may have seen the death before. */
 static void kill_dead(int32_t actor)
 {
     siginfo_t info;
@@ -280,8 +280,8 @@ static void kill_dead(int32_t actor)
         continue;
 }
 
-/* While nobody advances, every actor is soon amid a block that its socket cannot hold, but for one whose block the crew
- * may hold. */
+/* While nobody advances, every actor is soon amid a block that its socket cannot hold, but for one whose block the
+ * supervisor may hold. */
 TEST(an_actor_that_is_killed_amid_a_send_loses_what_it_had_made)
 {
     CHECK_OK(open_run("narrow", "frames"));
@@ -313,7 +313,7 @@ TEST(with_a_limiter_an_actor_has_one_block_on_its_way)
     for (int32_t i = 0; i < 3; i++) {
         const int64_t made = atomic_load(&gpur_shared_counts(&fixture.apex->shared, i)->blocks);
         gpur_mutex_lock(&fixture.apex->lock);
-        const int64_t taken = fixture.apex->members[i].blocks;
+        const int64_t taken = fixture.apex->slots[i].blocks;
         gpur_mutex_unlock(&fixture.apex->lock);
         TEST_REQUIRE(made <= taken + 1, "actor %d has made %d blocks, and %d were taken", (int)i, (int)made,
                      (int)taken);

@@ -65,7 +65,7 @@ static void check_loaded(const gpur_apex_stats *loaded)
     CHECK_EQUAL(loaded->rows, saved.rows);
     CHECK_EQUAL(loaded->episodes, saved.episodes);
     CHECK(loaded->pulled >= 3 && loaded->pulled <= saved.pulled); /* actors may have taken more since */
-    CHECK_EQUAL(loaded->published, saved.published);
+    CHECK_EQUAL(loaded->broadcasts, saved.broadcasts);
     CHECK(loaded->recent_return == saved.recent_return || (isnan(loaded->recent_return) && isnan(saved.recent_return)));
     CHECK_EQUAL(loaded->actors, 0);
 }
@@ -85,8 +85,8 @@ TEST(a_run_is_resumed_with_its_replay)
     check_loaded(&loaded);
     CHECK_EQUAL(gpur_replay_size(fixture.replay), saved.rows < 4000 ? saved.rows : 4000);
     check_learner();
-    CHECK_EQUAL(fixture.apex->members[2].incarnation, 1);
-    CHECK_EQUAL(fixture.apex->members[3].incarnation, 0);
+    CHECK_EQUAL(fixture.apex->slots[2].incarnation, 1);
+    CHECK_EQUAL(fixture.apex->slots[3].incarnation, 0);
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
     CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
     CHECK_OK(gpur_learner_get_stats(fixture.learner, &learner));

@@ -26,7 +26,7 @@ static void *publish(void *context)
     for (int64_t n = 1; n <= publications; n++) {
         for (int i = 0; i < WORDS; i++)
             words[i] = (uint32_t)n;
-        gpur_shared_publish(&shared, words);
+        gpur_shared_broadcast(&shared, words);
         while (atomic_load(&reads) == 0)
             sched_yield();
     }
@@ -58,11 +58,11 @@ TEST(weights_are_never_seen_half_written)
     int64_t publications = (int64_t)test_rounds(20000) + 100;
     pthread_t writer, readers[READERS];
     CHECK_OK(gpur_shared_create(&shared, sizeof(uint32_t[WORDS])));
-    CHECK_EQUAL(gpur_shared_published(&shared), 0);
+    CHECK_EQUAL(gpur_shared_broadcasts(&shared), 0);
     atomic_store(&is_over, 0);
     atomic_store(&reads, 0);
     CHECK_EQUAL(pthread_create(&writer, NULL, publish, &publications), 0);
-    while (gpur_shared_published(&shared) == 0)
+    while (gpur_shared_broadcasts(&shared) == 0)
         ;
     for (int i = 0; i < READERS; i++)
         CHECK_EQUAL(pthread_create(&readers[i], NULL, read_all, NULL), 0);
@@ -72,7 +72,7 @@ TEST(weights_are_never_seen_half_written)
         TEST_REQUIRE(!error, "%s", (const char *)error);
     }
     pthread_join(writer, NULL);
-    CHECK_EQUAL(gpur_shared_published(&shared), publications);
+    CHECK_EQUAL(gpur_shared_broadcasts(&shared), publications);
     gpur_shared_close(&shared);
 }
 
@@ -81,7 +81,7 @@ TEST(another_mapping_of_the_memory_has_the_same_weights_and_counts)
     gpur_shared other;
     uint32_t words[5] = {1, 2, 3, 4, 5}, found[5] = {0};
     CHECK_OK(gpur_shared_create(&shared, sizeof words));
-    gpur_shared_publish(&shared, words);
+    gpur_shared_broadcast(&shared, words);
     CHECK_OK(gpur_shared_map(&other, dup(shared.fd), sizeof words));
     CHECK_EQUAL(gpur_shared_read(&other, found), 1);
     CHECK(memcmp(words, found, sizeof words) == 0);

@@ -126,7 +126,7 @@ def test_a_training_on_three_nodes(cluster, tmp_path):
     # One may have done all before the other began. The one that evaluates is started twice.
     assert 1 <= stats.actors <= 2 and stats.actors + 2 <= stats.starts <= 2 + 2
     assert stats.refused_blocks == stats.lost_blocks == stats.deaths == 0
-    # A train step for 16 transitions: two blocks of 50 on their way are 6, and weights are published every 10.
+    # A train step for 16 transitions: two blocks of 50 on their way are 6, and weights are broadcast every 10.
     assert 0 <= stats.weights_age < 20
     assert set(result.episodes["actor"]) <= {0, 1} and stats.episodes == len(result.episodes) > 0
     assert np.allclose(result.episodes["epsilon"], np.where(result.episodes["actor"] == 0, 0.4, 0.4**8), rtol=1e-4)
@@ -370,10 +370,10 @@ def blocks_of(learner, settings, actor, incarnation, count):
         ctypes.c_int32.from_address(is_new).value = 1
         return 0
 
-    carrier, kinds = _c_api.ApexCarrier(), dict(_c_api.ApexCarrier._fields_)
-    carrier.take_block = kinds["take_block"](take_block)
-    carrier.take_episode = kinds["take_episode"](lambda _user, _length, _value: 0)
-    carrier.copy_weights = kinds["copy_weights"](copy_weights)
+    transport, kinds = _c_api.ApexTransport(), dict(_c_api.ApexTransport._fields_)
+    transport.take_block = kinds["take_block"](take_block)
+    transport.take_episode = kinds["take_episode"](lambda _user, _length, _value: 0)
+    transport.copy_weights = kinds["copy_weights"](copy_weights)
     buffer = dict(settings["buffer"])
     fields = _schema.fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
     spec = _config.make_spec(fields, buffer.pop("capacity"), None, buffer)
@@ -381,7 +381,7 @@ def blocks_of(learner, settings, actor, incarnation, count):
     config, envs = _config.apex_config(settings["apex"]), _envs.open_envs(settings["env"])
     assert gpureplay.lib.gpur_apex_act(ctypes.addressof(config), actor, incarnation, envs.type,
                                        ctypes.addressof(spec.config), ctypes.addressof(network), 0,
-                                       ctypes.addressof(carrier)) == _c_api.INTERRUPTED
+                                       ctypes.addressof(transport)) == _c_api.INTERRUPTED
     return blocks
 
 
@@ -431,7 +431,7 @@ def test_bad_blocks_are_refused_and_counted(learner):
             take(learner, 1, episodes=[episode])
     with pytest.raises(TypeError):
         take(learner, 0, "no block")
-    with pytest.raises(ValueError, match="actor is 2 and the run has 2 workers"):
+    with pytest.raises(ValueError, match="actor is 2 and the run has 2 remote actors"):
         ray.get(learner.take.options(concurrency_group="take").remote(2, None, [(1, 1.0)]), timeout=PATIENCE)
 
 

@@ -184,7 +184,7 @@ gpur_apex_stats apex_fixture_stats(const apex_fixture *f)
 static int has_sent(apex_fixture *f, int32_t actor)
 {
     gpur_mutex_lock(&f->apex->lock);
-    const int has = f->apex->members[actor].has_sent;
+    const int has = f->apex->slots[actor].has_sent;
     gpur_mutex_unlock(&f->apex->lock);
     return has;
 }
@@ -284,10 +284,10 @@ static gpur_status lie(liar *l, const apex_settings *s)
     gpur_block_format *format = NULL;
     gpur_device *device = NULL;
     gpur_device_config config;
-    const gpur_actor_carrier carrier = {l, take_block, take_episode, pull};
+    const gpur_actor_transport transport = {l, take_block, take_episode, pull};
     GPUR_TRY(gpur_connection_receive_hello(l->connection, &hello, &fd));
-    if (strcmp(l->kind, "all killed") == 0 || (strcmp(l->kind, "killed") == 0 && hello.settings.place == 1) ||
-        (strcmp(l->kind, "evaluator killed") == 0 && hello.settings.place == GPUR_APEX_EVALUATOR))
+    if (strcmp(l->kind, "all killed") == 0 || (strcmp(l->kind, "killed") == 0 && hello.settings.actor == 1) ||
+        (strcmp(l->kind, "evaluator killed") == 0 && hello.settings.actor == GPUR_APEX_EVALUATOR))
         (void)raise(SIGKILL);
     GPUR_TRY(gpur_shared_map(&shared, fd, hello.weights_bytes));
     GPUR_TRY(gpur_schema_build(&schema, s->replay.fields, s->replay.field_count));
@@ -296,17 +296,17 @@ static gpur_status lie(liar *l, const apex_settings *s)
     config.threads = 1;
     GPUR_TRY(gpur_device_open("cpu", &config, &device));
     l->reader.shared = &shared;
-    const gpur_actor_parts parts = {s->type,
-                                    s->options,
-                                    device,
-                                    &schema,
-                                    &s->replay,
-                                    format,
-                                    {&s->learner.network, NULL},
-                                    gpur_shared_counts(&shared, hello.settings.place)};
+    const gpur_actor_context context = {s->type,
+                                        s->options,
+                                        device,
+                                        &schema,
+                                        &s->replay,
+                                        format,
+                                        {&s->learner.network, NULL},
+                                        gpur_shared_counts(&shared, hello.settings.actor)};
     if (strcmp(l->kind, "foreign") == 0)
-        hello.settings.place++;
-    const gpur_status status = gpur_actor_run(&parts, &hello.settings, &carrier);
+        hello.settings.actor++;
+    const gpur_status status = gpur_actor_run(&context, &hello.settings, &transport);
     if (status == GPUR_OK)
         GPUR_TRY(gpur_connection_send(l->connection, GPUR_MESSAGE_END, 0, NULL, 0));
     gpur_block_format_destroy(format);

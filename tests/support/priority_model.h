@@ -10,11 +10,11 @@
 
 typedef struct priority_model {
     const reference_replay *rows;
-    float *priority; /* by id; -1 before the row was visible */
-    int64_t next;    /* id of the first row that has none yet */
+    float *priority;           /* by id; -1 before the row was visible */
+    int64_t next;              /* id of the first row that has none yet */
     float ever, alpha, offset; /* ever: the largest priority given */
     int first_ever, octave;    /* octave: of the replay, see priority_model_read_octave */
-    int rows_have_priority; /* the rows' field "priority" is tagged_priority */
+    int rows_have_priority;    /* the rows' field "priority" is tagged_priority */
     int64_t updates, stale, invalid;
 } priority_model;
 

@@ -62,7 +62,7 @@ class ApexStats(NamedTuple):
     starts: int
     deaths: int
     actors: int
-    published: int
+    broadcasts: int
     pulled: int
     trims: int
     eval_episode: int
@@ -71,7 +71,7 @@ class ApexStats(NamedTuple):
     evaluated_return: float
     seconds: float
     train_seconds: float
-    publish_seconds: float
+    broadcast_seconds: float
     receive_seconds: float
     learner_wait_seconds: float
     actor_seconds: float

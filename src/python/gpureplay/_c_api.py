@@ -406,16 +406,16 @@ class ApexConfig(Sized):
     _fields_ = _members((c_uint64, "size"), (c_int32, "actors processes"), (c_void_p, "command"),
                         (c_float, "epsilon_base epsilon_exponent"), (c_void_p, "epsilons"),
                         (c_int32, "epsilon_count block_rows compression initial_priorities replicate"),
-                        (c_int64, "pull_period max_episode_steps publish_period soft_capacity trim_period"),
+                        (c_int64, "pull_period max_episode_steps broadcast_period soft_capacity trim_period"),
                         (c_double, "samples_per_insert limiter_band limiter_timeout"), (c_int64, "eval_episodes "
                         "eval_period"), (c_float, "eval_epsilon"), (c_int32, "restarts"), (c_uint64, "seed"),
                         (c_char_p, "env_options"), (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"),
-                        (c_void_p, "user"), (c_char_p, "folder"), (c_float, "sigma"), (c_int32, "workers"),
+                        (c_void_p, "user"), (c_char_p, "folder"), (c_float, "sigma"), (c_int32, "remote_actors"),
                         (c_int64, "rows_under_way"))
 
 
-class ApexCarrier(Sized):
-    c_name = "gpur_apex_carrier"
+class ApexTransport(Sized):
+    c_name = "gpur_apex_transport"
     _fields_ = _members((c_uint64, "size"), (CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64), "take_block"),
                         (CFUNCTYPE(c_int32, c_void_p, c_int64, c_double), "take_episode"),
                         (CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64, c_void_p), "copy_weights"), (c_void_p, "user"))
@@ -425,9 +425,9 @@ class ApexStats(Sized):
     c_name = "gpur_apex_stats"
     _fields_ = _members((c_uint64, "size"),
                         (c_int64, "env_steps episodes train_steps learned blocks rows inserted bytes refused_blocks "
-                                  "lost_blocks lost_rows starts deaths actors published pulled trims eval_episode "
+                                  "lost_blocks lost_rows starts deaths actors broadcasts pulled trims eval_episode "
                                   "limiter_timeouts"),
-                        (c_double, "recent_return evaluated_return seconds train_seconds publish_seconds "
+                        (c_double, "recent_return evaluated_return seconds train_seconds broadcast_seconds "
                                    "receive_seconds learner_wait_seconds actor_seconds actor_env_seconds "
                                    "actor_infer_seconds actor_wait_seconds weights_age"))
 
@@ -468,7 +468,7 @@ STRUCTS: list[type[Struct]] = [
     OptimizerConfig, ReturnsConfig, DQNConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput,
     PolicyOutput, PolicyStats, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses, DPGConfig, DPGStats,
     CheckpointOptions, CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent,
-    RunConfig, RunStats, BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexCarrier,
+    RunConfig, RunStats, BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexTransport,
     ApexStats, GA3CEvent, GA3CConfig, GA3CStats,
 ]
 

@@ -602,10 +602,10 @@ def run_config(settings: Settings) -> _c_api.RunConfig:
 
 _APEX_CHOICES = {"initial_priorities": {"td": 1, "max": 0}}
 _APEX_MEMBERS = ("actors", "processes", "epsilon_base", "epsilon_exponent", "block_rows", "compression",
-                 "initial_priorities", "replicate", "pull_period", "max_episode_steps", "publish_period",
+                 "initial_priorities", "replicate", "pull_period", "max_episode_steps", "broadcast_period",
                  "soft_capacity", "trim_period", "samples_per_insert", "limiter_band", "limiter_timeout",
                  "eval_episodes", "eval_period", "eval_epsilon", "restarts", "seed", "sigma",
-                 "workers", "rows_under_way")
+                 "remote_actors", "rows_under_way")
 
 
 def apex_config(settings: Settings) -> _c_api.ApexConfig:

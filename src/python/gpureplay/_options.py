@@ -163,7 +163,7 @@ OPTIONS = {
     "compression": _apex(int, "LEVEL", "of Zstandard for blocks, 1 to 19; 0: none (0)", 0, 19),
     "pull_period": _apex(int, "N", "steps of an actor after which it takes the newest weights (100; of apex-dpg 400)",
                          1),
-    "folder": _apex(str, "FOLDER", "the learner also takes what workers (gpureplay-train --work) leave in this folder",
+    "folder": _apex(str, "FOLDER", "the learner also takes what remote actors (--work) leave in this folder",
                     is_optional=True),
     "agents": _critic(int, "N", "agents, each with an environment of its own (32; of ga3c-small, a3c-cpu and a3c-small "
                                 "16)", 1, _c_api.GA3C_MAX_AGENTS),

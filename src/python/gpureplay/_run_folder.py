@@ -38,7 +38,7 @@ APEX_COLUMNS: dict[str, tuple[str, ...]] = {
     "rates": ("seconds", "step", "train_steps", "episodes", "env_steps_per_second", "transitions_per_second",
               "megabytes_per_second", "train_steps_per_second", "learned_per_second", "samples_per_insert",
               "weights_age", "actors", "deaths", "lost_transitions", "refused_blocks", "limiter_timeouts",
-              "train_share", "publish_share", "receive_share", "learner_wait_share", "actor_env_share",
+              "train_share", "broadcast_share", "receive_share", "learner_wait_share", "actor_env_share",
               "actor_infer_share", "actor_wait_share", "recent_return", "evaluated_return", "learning_rate", "loss",
               "mean_q", "gradient_norm"),
     "actor": ("step", "actor", "incarnation", "event", "asked", "lost_blocks", "lost_rows"),

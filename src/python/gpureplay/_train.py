@@ -153,7 +153,7 @@ def train(env: Any = None, *, preset: str | None = None, steps: int | None = Non
         second_activation: of the same: the activation of the second layers of both networks, "none", "tanh" or "relu"
         ("none", as the paper names none; of "apex-dpg-small" "relu").
         compression: level of Zstandard for blocks; 0: none (0). pull_period: steps of an actor after which it takes the
-        newest weights (100; of "apex-dpg" 400). folder: where blocks of workers come from, as files (None).
+        newest weights (100; of "apex-dpg" 400). folder: where blocks of remote actors come from, as files (None).
     refill: with resume: the buffer stays empty, and training goes on when actors have filled it again.
 
     GA3C, A3C and A2C take env as `GA3C` does, env_options, steps (of all agents: 50 million, 1 million), device,

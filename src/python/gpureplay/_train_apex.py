@@ -50,7 +50,7 @@ class ApexProgress(Progress):
             return cast("Number", getattr(new, name) - getattr(old, name))
 
         rates = [ratio(more(name), seconds) for name in ("env_steps", "rows", "bytes", "train_steps", "learned")]
-        shares = [ratio(more(f"{part}_seconds"), seconds) for part in ("train", "publish", "receive", "learner_wait")]
+        shares = [ratio(more(f"{part}_seconds"), seconds) for part in ("train", "broadcast", "receive", "learner_wait")]
         shares += [ratio(more(f"actor_{part}_seconds"), more("actor_seconds")) for part in ("env", "infer", "wait")]
         return [now.seconds, now.step, new.train_steps, new.episodes, *rates[:2], rates[2] / 1e6, *rates[3:],
                 ratio(more("learned"), more("inserted")), new.weights_age, new.actors, more("deaths"),
@@ -86,11 +86,11 @@ class ApexProgress(Progress):
                 ("train steps", rates["train_steps_per_second"], "/s"),
                 ("transitions learned", rates["learned_per_second"], "/s"),
                 ("learned for each received", rates["samples_per_insert"], ""),
-                ("weights published", ratio(new.published - old.published, seconds), "/s"),
+                ("weights broadcast", ratio(new.broadcasts - old.broadcasts, seconds), "/s"),
                 ("weights taken by actors", ratio(new.pulled - old.pulled, seconds), "/s"),
                 ("age of weights that acted", rates["weights_age"], "train steps"),
                 ("learner trains", 100 * rates["train_share"], "% of the time"),
-                ("learner publishes weights", 100 * rates["publish_share"], "% of the time"),
+                ("learner broadcasts weights", 100 * rates["broadcast_share"], "% of the time"),
                 ("learner waits", 100 * rates["learner_wait_share"], "% of the time"),
                 ("blocks are received", 100 * rates["receive_share"], "% of the time"),
                 ("an actor steps", 100 * rates["actor_env_share"], "% of its time"),
@@ -98,7 +98,7 @@ class ApexProgress(Progress):
                 ("an actor waits", 100 * rates["actor_wait_share"], "% of its time"),
                 ("actors that died", rates["deaths"], ""), ("transitions lost", rates["lost_transitions"], ""),
                 ("blocks refused", rates["refused_blocks"], "")]
-        if self._run.config["workers"]:
+        if self._run.config["remote_actors"]:
             rows = [row for row in rows if row[0] not in _OF_OWN_ACTORS]
         table = [("", "this run", "", "the paper", "RLlib" if self._others is _OTHERS else ""),
                  *((name, short(value), unit, *self._others.get(name, ("", ""))) for name, value, unit in rows)]

@@ -59,7 +59,7 @@ _FAREWELL = 5.0  # seconds for actors to end
 _LAST_WORDS = 60.0  # seconds for the learner to write the files of a training that has failed
 _LONGEST_WAIT = 60.0  # seconds before an actor begins that has died again and again
 _LOOK = 1.0  # seconds between two looks at the statistics
-_PATIENCE = 60.0  # seconds after which it is said that actors are missing
+_MISSING_AFTER_SECONDS = 60.0  # seconds after which it is said that actors are missing
 _NEW_WEIGHTS = 16e6  # bytes of weights that each machine may have to fetch in a second
 _ENDED = "ended"  # what `take` returns then
 _log = logging.getLogger("gpureplay")
@@ -119,7 +119,7 @@ class _Training(ApexTraining):
 
     def _make_run(self, settings: Settings) -> Any:
         self.actors = settings["actors"]
-        return super()._make_run({**settings, "actors": 0, "workers": self.actors})
+        return super()._make_run({**settings, "actors": 0, "remote_actors": self.actors})
 
     def _say_what(self, device: Device) -> None:
         self._print(f"{self._envs.name}, {self._options['actors']} actors on Ray, by {self._options['preset']} on "
@@ -131,7 +131,7 @@ class _Training(ApexTraining):
         return {"env": env, "env_options": self._options["env_options"] if env_options is None else env_options,
                 "buffer": settings_of_buffer(self._buffer._spec),
                 "networks": list(map(network_settings, networks_of(self._agent))),
-                "apex": {**self._run.config, "actors": self.actors, "workers": 0, "processes": False}}
+                "apex": {**self._run.config, "actors": self.actors, "remote_actors": 0, "processes": False}}
 
 
 class _DPGTraining(_Training, ApexDPGTraining):
@@ -153,7 +153,7 @@ class Learner:
         self._failure: str | None = None  # why the training cannot go on
         self._calls: dict[int, Any] = {}  # the last one of each actor
         self._weights: Any = None  # the object, and its number
-        self._published, self._next = 0, 0.0  # next: when there may be a newer object
+        self._broadcasts, self._next = 0, 0.0  # next: when there may be a newer object
         self._metrics: dict[str, Any] = {}
         self._counted: dict[str, float] = {}
 
@@ -230,7 +230,7 @@ class Learner:
     def _is_given_up(self, actor: int) -> bool:
         """Also one that found no place for long."""
         if actor not in self._starts:
-            return time.monotonic() > self._began + _PATIENCE
+            return time.monotonic() > self._began + _MISSING_AFTER_SECONDS
         return self._starts[actor] > _QUICK_FAILURES
 
     def take(self, actor: int, known: Any, episodes: list[tuple[int, float]], *blocks: np.ndarray,
@@ -268,14 +268,14 @@ class Learner:
                 return
 
     def _newest(self, run: Any, known: Any) -> Any:
-        published = ctypes.c_int64()
-        run._call(lib.gpur_apex_get_weights, None, 0, ctypes.addressof(published))
-        if published.value > self._published and time.monotonic() >= self._next:
+        broadcasts = ctypes.c_int64()
+        run._call(lib.gpur_apex_get_weights, None, 0, ctypes.addressof(broadcasts))
+        if broadcasts.value > self._broadcasts and time.monotonic() >= self._next:
             weights = np.empty(run._invoke(lib.gpur_apex_weights_bytes), np.uint8)
             self._next = time.monotonic() + weights.size / _NEW_WEIGHTS
-            run._call(lib.gpur_apex_get_weights, weights.ctypes.data, weights.size, ctypes.addressof(published))
-            self._published, self._weights = published.value, ray.put(weights)
-        number = (self._started, self._published)
+            run._call(lib.gpur_apex_get_weights, weights.ctypes.data, weights.size, ctypes.addressof(broadcasts))
+            self._broadcasts, self._weights = broadcasts.value, ray.put(weights)
+        number = (self._started, self._broadcasts)
         return None if self._weights is None or number == known else (number, [self._weights])
 
     def stats(self) -> ApexStats:
@@ -317,10 +317,10 @@ class _Link:
         self._is_new = self._has_weights = False  # is_new: they were not copied yet
         self.arrived = 0
         self.raised: list[BaseException] = []
-        self.carrier = carrier = _c_api.ApexCarrier()
+        self.transport = transport = _c_api.ApexTransport()
         for name in ("take_block", "take_episode", "copy_weights"):
-            kind = dict(_c_api.ApexCarrier._fields_)[name]
-            setattr(carrier, name, kind(self._guarded(getattr(self, name))))
+            kind = dict(_c_api.ApexTransport._fields_)[name]
+            setattr(transport, name, kind(self._guarded(getattr(self, name))))
 
     def _guarded(self, function: Callable[..., None]) -> Callable[..., int]:
         """An exception cannot pass through C: it ends the actor."""
@@ -458,7 +458,7 @@ class Actor:
             act = lib.gpur_apex_act if len(networks) == 1 else lib.gpur_apex_act_dpg
             status = act(ctypes.addressof(config), actor, given["incarnation"], envs.type,
                          ctypes.addressof(spec.config), *map(ctypes.addressof, networks), 0,
-                         ctypes.addressof(link.carrier))
+                         ctypes.addressof(link.transport))
             for error in link.raised:
                 raise error
             check(status)
@@ -531,45 +531,45 @@ class ApeX:
         _join()
         given = {**self._given, **({} if steps is None else {"steps": steps})}
         with own_words(lambda: system_of(given["preset"])):
-            return self._train(_Crew(given, self._resources))
+            return self._train(_Cluster(given, self._resources))
 
-    def _train(self, crew: _Crew) -> TrainResult:
+    def _train(self, cluster: _Cluster) -> TrainResult:
         try:
-            return _result_of(self._watch(crew))
+            return _result_of(self._watch(cluster))
         except RayTaskError as error:
             if isinstance(error.cause, (GpureplayError, OSError, ValueError, TypeError, ImportError)):
                 raise error.cause from None
             raise
         except (KeyboardInterrupt, SystemExit):  # the latter by SIGTERM, for which ray.init has a handler
-            crew.stop()
+            cluster.stop()
             raise
         except ActorFailed:
-            crew.stop(_LAST_WORDS)
+            cluster.stop(_LAST_WORDS)
             raise
         finally:
-            crew.kill()
+            cluster.kill()
 
-    def _watch(self, crew: _Crew) -> Settings:
+    def _watch(self, cluster: _Cluster) -> Settings:
         begun, has_warned = time.monotonic(), False
-        while not crew.is_done(_LOOK):
-            stats = crew.stats()
+        while not cluster.is_done(_LOOK):
+            stats = cluster.stats()
             if stats is None:
                 continue
-            self._report(crew, stats)
-            if not has_warned and time.monotonic() > begun + _PATIENCE and stats.actors < crew.actors:
+            self._report(cluster, stats)
+            if not has_warned and time.monotonic() > begun + _MISSING_AFTER_SECONDS and stats.actors < cluster.actors:
                 has_warned = True
                 _log.warning("of %d actors %d have sent something in the last minute; `ray status` tells whether there "
-                             "is room for the others", crew.actors, stats.actors)
-        found = cast(Settings, ray.get(crew.done))
-        self._report(crew, found["stats"])
+                             "is room for the others", cluster.actors, stats.actors)
+        found = cast(Settings, ray.get(cluster.done))
+        self._report(cluster, found["stats"])
         return found
 
-    def _report(self, crew: _Crew, stats: ApexStats) -> None:
+    def _report(self, cluster: _Cluster, stats: ApexStats) -> None:
         try:
             if self._on_stats is not None:
                 self._on_stats(stats._asdict())
         except Exception:
-            crew.stop()
+            cluster.stop()
             raise
 
 
@@ -618,7 +618,7 @@ def _share_of(cpus: Sequence[float], actors: int, of_learner: float) -> float:
     return max((share for share in shares if share > 0 and has_room(share)), default=0.0)
 
 
-class _Crew:
+class _Cluster:
     """Learner and actors, as the program that began them sees them."""
 
     def __init__(self, given: Settings, resources: Mapping[str, Mapping[str, Any]]):

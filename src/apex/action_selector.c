@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "apex/chooser.h"
+/* How an actor selects actions: epsilon-greedily by Q values, or a noisy vector. */
+#include "apex/action_selector.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static gpur_status check_vectors(const gpur_space *actions, int32_t num_actions)
     return GPUR_OK;
 }
 
-gpur_status gpur_chooser_check(const gpur_space *actions, const gpur_network_config *network)
+gpur_status gpur_action_selector_check(const gpur_space *actions, const gpur_network_config *network)
 {
     return network->head == GPUR_HEAD_TANH_ACTION ? check_vectors(actions, network->num_actions)
                                                   : gpur_actions_check(actions, network->num_actions);
@@ -57,7 +58,7 @@ static float *take(float **rest, int64_t count)
     return taken;
 }
 
-static gpur_status alloc(gpur_chooser *c)
+static gpur_status alloc(gpur_action_selector *c)
 {
     const int64_t actions = c->num_actions, inputs = 2 * (c->features + actions);
     const int64_t of_vectors = c->features > 0 ? 5 * actions + 2 * c->features + inputs : 0;
@@ -77,9 +78,9 @@ static gpur_status alloc(gpur_chooser *c)
     return GPUR_OK;
 }
 
-gpur_status gpur_chooser_open(gpur_chooser *c, gpur_device *device, const gpur_schema *schema,
-                              const gpur_learn_fields *fields, const gpur_actor_networks *networks,
-                              const gpur_space *actions, int has_priorities, uint64_t seed)
+gpur_status gpur_action_selector_open(gpur_action_selector *c, gpur_device *device, const gpur_schema *schema,
+                                      const gpur_learn_fields *fields, const gpur_actor_networks *networks,
+                                      const gpur_space *actions, int has_priorities, uint64_t seed)
 {
     gpur_policy_config config;
     const int has_vectors = networks->critic != NULL;
@@ -96,16 +97,16 @@ gpur_status gpur_chooser_open(gpur_chooser *c, gpur_device *device, const gpur_s
     return GPUR_OK;
 }
 
-void gpur_chooser_close(gpur_chooser *chooser)
+void gpur_action_selector_close(gpur_action_selector *selector)
 {
-    gpur_actor_policies_close(&chooser->policies);
-    free(chooser->memory);
-    chooser->memory = NULL;
+    gpur_actor_policies_close(&selector->policies);
+    free(selector->memory);
+    selector->memory = NULL;
 }
 
 /* Discrete actions. */
 
-static gpur_status choose_number(gpur_chooser *c, const void *obs, const gpur_choice *choice)
+static gpur_status choose_number(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice)
 {
     const gpur_policy_input input = {.size = sizeof input,
                                      .count = 1,
@@ -121,7 +122,7 @@ static gpur_status choose_number(gpur_chooser *c, const void *obs, const gpur_ch
     return GPUR_OK;
 }
 
-static gpur_status value_numbers(gpur_chooser *c, const void *obs)
+static gpur_status value_numbers(gpur_action_selector *c, const void *obs)
 {
     const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = obs};
     const gpur_policy_output output = {.size = sizeof output, .q = c->final_q};
@@ -131,8 +132,8 @@ static gpur_status value_numbers(gpur_chooser *c, const void *obs)
 /* Vectors. */
 
 /* Actions of (rows) observations that are the same one, with a sigma each. */
-static gpur_status compute_vectors(gpur_chooser *c, const void *obs, const gpur_choice *choice, const float *sigmas,
-                                   int64_t rows)
+static gpur_status compute_vectors(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice,
+                                   const float *sigmas, int64_t rows)
 {
     const size_t bytes = (size_t)c->features * sizeof(float);
     const uint32_t lanes[] = {choice->lane, choice->lane};
@@ -146,7 +147,7 @@ static gpur_status compute_vectors(gpur_chooser *c, const void *obs, const gpur_
 }
 
 /* Q of the observation with each of (rows) vectors. */
-static gpur_status compute_q(gpur_chooser *c, int64_t rows, float *q)
+static gpur_status compute_q(gpur_action_selector *c, int64_t rows, float *q)
 {
     const size_t of_obs = (size_t)c->features, of_action = (size_t)c->num_actions;
     const gpur_policy_input input = {.size = sizeof input, .count = rows, .obs = c->inputs};
@@ -159,7 +160,7 @@ static gpur_status compute_q(gpur_chooser *c, int64_t rows, float *q)
     return gpur_policy_act(c->policies.critic, &input, &output);
 }
 
-static gpur_status choose_vector(gpur_chooser *c, const void *obs, const gpur_choice *choice)
+static gpur_status choose_vector(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice)
 {
     const float sigmas[] = {0.0f, choice->noise};
     const float *const action = c->vectors + c->num_actions;
@@ -175,9 +176,9 @@ static gpur_status choose_vector(gpur_chooser *c, const void *obs, const gpur_ch
     return GPUR_OK;
 }
 
-static gpur_status value_vector(gpur_chooser *c, const void *obs)
+static gpur_status value_vector(gpur_action_selector *c, const void *obs)
 {
-    const gpur_choice none = {0};
+    const gpur_action_noise none = {0};
     const int64_t version = c->version;
     const float no_noise = 0.0f;
     GPUR_TRY(compute_vectors(c, obs, &none, &no_noise, 1));
@@ -185,12 +186,12 @@ static gpur_status value_vector(gpur_chooser *c, const void *obs)
     return compute_q(c, 1, c->final_q);
 }
 
-gpur_status gpur_chooser_choose(gpur_chooser *c, const void *obs, const gpur_choice *choice)
+gpur_status gpur_action_selector_select(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice)
 {
     return c->features > 0 ? choose_vector(c, obs, choice) : choose_number(c, obs, choice);
 }
 
-gpur_status gpur_chooser_value(gpur_chooser *c, const void *obs)
+gpur_status gpur_action_selector_value(gpur_action_selector *c, const void *obs)
 {
     return c->features > 0 ? value_vector(c, obs) : value_numbers(c, obs);
 }

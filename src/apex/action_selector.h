@@ -13,7 +13,7 @@
 #include "learn/config.h"
 #include "run/env_runner.h"
 
-typedef struct gpur_chooser {
+typedef struct gpur_action_selector {
     gpur_actor_policies policies;
     int32_t num_actions, action_is_int64;
     int32_t features; /* of a DPG: numbers of an observation; 0: a DQN */
@@ -22,7 +22,7 @@ typedef struct gpur_chooser {
     const void *action;     /* as the replay has it */
     const void *env_action; /* as the environment takes it */
     float *q;               /* as gpur_packer_step takes it, as far as there are priorities */
-    float *final_q;         /* of gpur_chooser_value */
+    float *final_q;         /* of gpur_action_selector_value */
     int64_t version;        /* of the weights */
 
     int32_t number; /* of a DQN: the action */
@@ -33,31 +33,32 @@ typedef struct gpur_chooser {
     float *pair;   /* (2, features) the observation twice */
     float *inputs; /* (2, features + num_actions) the critic's */
     float *memory; /* all of these arrays */
-} gpur_chooser;
+} gpur_action_selector;
 
 /* Who chooses: its noise's numbers follow from the seed of the policy's settings, its lane and its step. */
-typedef struct gpur_choice {
+typedef struct gpur_action_noise {
     uint32_t lane;
     uint64_t step;
     float noise; /* epsilon, or of vectors sigma */
-} gpur_choice;
+} gpur_action_noise;
 
 /* How many numbers an array of a space has. */
 int64_t gpur_space_numbers(const gpur_space *space);
 
 /* Refuses actions of an environment that are not those of a network, by its head. Vectors need float32 and finite
  * bounds. */
-gpur_status gpur_chooser_check(const gpur_space *actions, const gpur_network_config *network);
+gpur_status gpur_action_selector_check(const gpur_space *actions, const gpur_network_config *network);
 
 /* `fields`: of the schema. `has_priorities` 0: of a DPG there are no q and final_q. After a failure call
- * gpur_chooser_close, which accepts a zeroed one. */
-gpur_status gpur_chooser_open(gpur_chooser *chooser, gpur_device *device, const gpur_schema *schema,
-                              const gpur_learn_fields *fields, const gpur_actor_networks *networks,
-                              const gpur_space *actions, int has_priorities, uint64_t seed);
-void gpur_chooser_close(gpur_chooser *chooser);
+ * gpur_action_selector_close, which accepts a zeroed one. */
+gpur_status gpur_action_selector_open(gpur_action_selector *selector, gpur_device *device, const gpur_schema *schema,
+                                      const gpur_learn_fields *fields, const gpur_actor_networks *networks,
+                                      const gpur_space *actions, int has_priorities, uint64_t seed);
+void gpur_action_selector_close(gpur_action_selector *selector);
 
 /* Chooses by an observation. */
-gpur_status gpur_chooser_choose(gpur_chooser *chooser, const void *obs, const gpur_choice *choice);
+gpur_status gpur_action_selector_select(gpur_action_selector *selector, const void *obs,
+                                        const gpur_action_noise *choice);
 
 /* The Q values of the last observation of an episode that is cut off: its transitions bootstrap from them. */
-gpur_status gpur_chooser_value(gpur_chooser *chooser, const void *obs);
+gpur_status gpur_action_selector_value(gpur_action_selector *selector, const void *obs);

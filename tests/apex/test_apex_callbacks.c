@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ape-X with workers whose blocks the caller carries: here from threads of this program, and blocks that are made by
- * hand: good, damaged, of others, and repeated. */
+/* Ape-X with remote actors whose blocks the caller brings: here from threads of this program, and blocks that are made
+ * by hand: good, damaged, of others, and repeated. */
 #include "apex/apex.h"
 #include "base/clock.h"
 #include "support/apex_fixture.h"
@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-enum { ROWS = 10, WORKERS = 3 };
+enum { ROWS = 10, REMOTE_ACTORS = 3 };
 
 static apex_fixture fixture;
 static apex_settings settings;
@@ -22,19 +22,19 @@ static void open_run(const char *name)
     CHECK_OK(apex_fixture_settings(name, &settings));
     settings.replay.min_size = ROWS;
     settings.apex.actors = 0;
-    settings.apex.workers = WORKERS;
+    settings.apex.remote_actors = REMOTE_ACTORS;
     CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
 }
 
 /* Workers. */
 
-typedef struct worker {
+typedef struct remote {
     pthread_t thread;
     int32_t actor;
     gpur_status status;
     int64_t blocks, episodes, most, pulled; /* most: it ends with so many blocks */
     _Atomic int is_done;
-} worker;
+} remote;
 
 static gpur_status bring(const void *block, int64_t bytes)
 {
@@ -46,90 +46,91 @@ static gpur_status bring(const void *block, int64_t bytes)
 
 static int32_t take_block(void *user, const void *block, int64_t bytes)
 {
-    worker *const w = user;
+    remote *const w = user;
     return bring(block, bytes) != GPUR_OK || ++w->blocks == w->most;
 }
 
 static int32_t take_episode(void *user, int64_t length, double episode_return)
 {
-    worker *const w = user;
+    remote *const w = user;
     w->episodes++;
     return gpur_apex_receive_episode(fixture.apex, w->actor, length, episode_return) != GPUR_OK;
 }
 
 static int32_t copy_weights(void *user, void *weights, int64_t bytes, int32_t *is_new)
 {
-    worker *const w = user;
-    int64_t published = 0;
-    gpur_status status = gpur_apex_get_weights(fixture.apex, NULL, 0, &published);
-    *is_new = status == GPUR_OK && published > w->pulled;
+    remote *const w = user;
+    int64_t broadcast = 0;
+    gpur_status status = gpur_apex_get_weights(fixture.apex, NULL, 0, &broadcast);
+    *is_new = status == GPUR_OK && broadcast > w->pulled;
     if (*is_new)
         status = gpur_apex_get_weights(fixture.apex, weights, bytes, &w->pulled);
     return status != GPUR_OK;
 }
 
-static gpur_status act(worker *w)
+static gpur_status act(remote *w)
 {
     gpur_apex_config config = settings.apex;
-    const gpur_apex_carrier carrier = {sizeof carrier, take_block, take_episode, copy_weights, w};
-    config.actors = WORKERS;
-    return gpur_apex_act(&config, w->actor, 7, settings.type, &settings.replay, &settings.learner.network, 0, &carrier);
+    const gpur_apex_transport transport = {sizeof transport, take_block, take_episode, copy_weights, w};
+    config.actors = REMOTE_ACTORS;
+    return gpur_apex_act(&config, w->actor, 7, settings.type, &settings.replay, &settings.learner.network, 0,
+                         &transport);
 }
 
-static void *run_worker(void *user)
+static void *run_remote_actor(void *user)
 {
-    worker *const w = user;
+    remote *const w = user;
     w->status = act(w);
     atomic_store(&w->is_done, 1);
     return NULL;
 }
 
 /* The first call of gpur_apex_advance does it. */
-static void publish_first_weights(void)
+static void broadcast_first_weights(void)
 {
     gpur_apex_stop(fixture.apex);
     CHECK_EQUAL(gpur_apex_advance(fixture.apex, 1, 0), GPUR_INTERRUPTED);
 }
 
-/* Each row that a worker handed over is in the replay, and its epsilons and episodes are those of the ladder. */
-TEST(workers_that_are_carried_feed_a_learner_and_act_by_its_newest_weights)
+/* Each row that a remote actor handed over is in the replay, and its epsilons and episodes are those of the ladder. */
+TEST(remote_actors_feed_a_learner_and_act_by_its_newest_weights)
 {
-    worker workers[WORKERS] = {{0}};
+    remote remote_actors[REMOTE_ACTORS] = {{0}};
     gpur_replay_stats replay = {.size = sizeof replay};
     int64_t blocks = 0, episodes = 0;
     open_run("cartpole");
-    for (int i = 0; i < WORKERS; i++) {
-        workers[i].actor = i;
-        workers[i].most = 60 + i;
+    for (int i = 0; i < REMOTE_ACTORS; i++) {
+        remote_actors[i].actor = i;
+        remote_actors[i].most = 60 + i;
     }
-    int64_t published = -1;
-    CHECK_OK(gpur_apex_get_weights(fixture.apex, NULL, 0, &published));
-    CHECK_EQUAL(published, 0);
-    publish_first_weights();
-    for (int i = 0; i < WORKERS; i++)
-        CHECK_EQUAL(pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]), 0);
-    for (int done = 0; done < WORKERS;) {
+    int64_t broadcast = -1;
+    CHECK_OK(gpur_apex_get_weights(fixture.apex, NULL, 0, &broadcast));
+    CHECK_EQUAL(broadcast, 0);
+    broadcast_first_weights();
+    for (int i = 0; i < REMOTE_ACTORS; i++)
+        CHECK_EQUAL(pthread_create(&remote_actors[i].thread, NULL, run_remote_actor, &remote_actors[i]), 0);
+    for (int done = 0; done < REMOTE_ACTORS;) {
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 1));
         done = 0;
-        for (int i = 0; i < WORKERS; i++)
-            done += atomic_load(&workers[i].is_done);
+        for (int i = 0; i < REMOTE_ACTORS; i++)
+            done += atomic_load(&remote_actors[i].is_done);
     }
-    for (int i = 0; i < WORKERS; i++) {
-        pthread_join(workers[i].thread, NULL);
-        CHECK_EQUAL(workers[i].status, GPUR_INTERRUPTED);
-        CHECK_EQUAL(workers[i].blocks, workers[i].most);
-        CHECK(workers[i].pulled > 1);
-        blocks += workers[i].blocks, episodes += workers[i].episodes;
+    for (int i = 0; i < REMOTE_ACTORS; i++) {
+        pthread_join(remote_actors[i].thread, NULL);
+        CHECK_EQUAL(remote_actors[i].status, GPUR_INTERRUPTED);
+        CHECK_EQUAL(remote_actors[i].blocks, remote_actors[i].most);
+        CHECK(remote_actors[i].pulled > 1);
+        blocks += remote_actors[i].blocks, episodes += remote_actors[i].episodes;
     }
     CHECK_OK(gpur_apex_finish(fixture.apex, 0));
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     CHECK_OK(gpur_replay_get_stats(fixture.replay, &replay));
     CHECK_EQUAL(stats.blocks, blocks);
     CHECK(stats.rows == ROWS * blocks && stats.env_steps == stats.rows && replay.appended == stats.rows);
-    CHECK(stats.starts == WORKERS && stats.actors == WORKERS && stats.deaths == 0);
+    CHECK(stats.starts == REMOTE_ACTORS && stats.actors == REMOTE_ACTORS && stats.deaths == 0);
     CHECK(stats.refused_blocks == 0 && stats.lost_blocks == 0);
     CHECK(episodes > 0 && stats.episodes == episodes && fixture.kinds[GPUR_APEX_EPISODE] == episodes);
-    CHECK(stats.recent_return >= 1.0 && fixture.most_actor == WORKERS - 1);
+    CHECK(stats.recent_return >= 1.0 && fixture.most_actor == REMOTE_ACTORS - 1);
     apex_fixture_close(&fixture);
 }
 
@@ -138,47 +139,47 @@ static int64_t most_rows; /* of a block */
 static int32_t measure_block(void *user, const void *block, int64_t bytes)
 {
     gpur_block_header header;
-    worker *const w = user;
+    remote *const w = user;
     (void)bytes;
     memcpy(&header, block, sizeof header);
     most_rows = gpur_max(most_rows, header.rows);
     return ++w->blocks == w->most;
 }
 
-/* Of 9 rows under way each of three workers has a block of 3, if there is a limiter. */
-TEST(a_carried_worker_has_its_share_of_the_rows_under_way)
+/* Of 9 rows under way each of three remote actors has a block of 3, if there is a limiter. */
+TEST(a_remote_actor_has_its_share_of_the_rows_under_way)
 {
-    worker w = {.most = 4};
-    const gpur_apex_carrier carrier = {sizeof carrier, measure_block, take_episode, copy_weights, &w};
+    remote w = {.most = 4};
+    const gpur_apex_transport transport = {sizeof transport, measure_block, take_episode, copy_weights, &w};
     open_run("cartpole");
-    publish_first_weights();
-    settings.apex.actors = WORKERS;
+    broadcast_first_weights();
+    settings.apex.actors = REMOTE_ACTORS;
     settings.apex.rows_under_way = 9;
     for (int is_limited = 1; is_limited >= 0; is_limited--) {
         settings.apex.samples_per_insert = is_limited ? 8.0 : 0.0;
         most_rows = w.blocks = w.pulled = 0;
         CHECK_EQUAL(gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0,
-                                  &carrier),
+                                  &transport),
                     GPUR_INTERRUPTED);
         CHECK_EQUAL(most_rows, is_limited ? 3 : ROWS);
     }
     apex_fixture_close(&fixture);
 }
 
-/* The rule of the replay is that of a worker. */
-TEST(a_carried_worker_takes_what_is_not_finite_as_its_replay_says)
+/* The rule of the replay is that of a remote actor. */
+TEST(a_remote_actor_takes_what_is_not_finite_as_its_replay_says)
 {
-    worker w = {.most = 8};
-    const gpur_apex_carrier carrier = {sizeof carrier, measure_block, take_episode, copy_weights, &w};
+    remote w = {.most = 8};
+    const gpur_apex_transport transport = {sizeof transport, measure_block, take_episode, copy_weights, &w};
     open_run("numbers:bad=30");
-    publish_first_weights();
+    broadcast_first_weights();
     settings.apex.env_options = settings.options;
-    settings.apex.actors = WORKERS;
+    settings.apex.actors = REMOTE_ACTORS;
     for (int32_t checks = 0; checks < 2; checks++) {
         settings.replay.check_finite = checks;
         w.blocks = w.pulled = 0;
         const gpur_status status = gpur_apex_act(&settings.apex, 0, checks, settings.type, &settings.replay,
-                                                 &settings.learner.network, 0, &carrier);
+                                                 &settings.learner.network, 0, &transport);
         TEST_REQUIRE(status == (checks ? GPUR_INVALID_ARGUMENT : GPUR_INTERRUPTED), "%s", gpur_last_error());
         CHECK(checks ? w.blocks < w.most : w.blocks == w.most);
     }
@@ -293,7 +294,7 @@ TEST(bad_blocks_are_refused_and_counted)
     check_refused(bytes, GPUR_FILE_ERROR, "");
     check_refused(make_block(&foreign, 1, 7, 6, ROWS), GPUR_INVALID_ARGUMENT, "format");
     check_refused(make_block(&settings.replay, 1, 7, 6, ROWS + 1), GPUR_INVALID_ARGUMENT, "has 11 rows");
-    check_refused(make(WORKERS, 7, 0), GPUR_INVALID_ARGUMENT, "actor is 3 and the run has 3 workers");
+    check_refused(make(REMOTE_ACTORS, 7, 0), GPUR_INVALID_ARGUMENT, "actor is 3 and the run has 3 remote actors");
     check_refused(make(1, 7, 5), GPUR_INVALID_ARGUMENT, "block 5 of actor 1 has come already; the next one is 6");
     check_refused(make(1, 6, 6), GPUR_INVALID_ARGUMENT, "incarnation 6 of actor 1, of which incarnation 7 has come");
     check_refused(make_bad_rows(8), GPUR_FILE_ERROR, "");
@@ -343,7 +344,7 @@ TEST(starts_that_are_told_are_counted_and_so_are_the_deaths_before)
     CHECK_FAILS(gpur_apex_receive_start(fixture.apex, 0, 16), GPUR_INVALID_ARGUMENT,
                 "incarnation is 16 and that of actor 0 before was 16; it must be above that");
     CHECK_FAILS(gpur_apex_receive_start(fixture.apex, 1, -1), GPUR_INVALID_ARGUMENT, "incarnation is -1");
-    CHECK_FAILS(gpur_apex_receive_start(fixture.apex, WORKERS, 1), GPUR_INVALID_ARGUMENT, "actor is 3");
+    CHECK_FAILS(gpur_apex_receive_start(fixture.apex, REMOTE_ACTORS, 1), GPUR_INVALID_ARGUMENT, "actor is 3");
     CHECK_FAILS(gpur_apex_receive_start(NULL, 0, 1), GPUR_INVALID_ARGUMENT, "NULL");
     CHECK_OK(gpur_apex_receive_start(fixture.apex, 1, 0));
     CHECK_OK(gpur_apex_receive_episode(fixture.apex, 0, 4, 2.5)); /* the one that has told its start alone has none */
@@ -352,7 +353,7 @@ TEST(starts_that_are_told_are_counted_and_so_are_the_deaths_before)
 }
 
 /* Workers that have not come do not stand before those that have. */
-TEST(the_return_is_that_of_the_greediest_worker_that_came)
+TEST(the_return_is_that_of_the_greediest_remote_actor_that_came)
 {
     open_run("numbers");
     CHECK_OK(deliver(make(0, 1, 0)));
@@ -366,7 +367,7 @@ TEST(the_return_is_that_of_the_greediest_worker_that_came)
 }
 
 #ifdef GPUR_HAS_FILES
-/* A worker that had no answer from a learner that has died sends its block to the next one, too. */
+/* A remote actor that had no answer from a learner that has died sends its block to the next one, too. */
 TEST(a_block_that_a_saved_run_has_is_refused_after_a_load)
 {
     char folder[512];
@@ -391,57 +392,57 @@ TEST(a_block_that_a_saved_run_has_is_refused_after_a_load)
 }
 #endif
 
-TEST(bad_settings_of_workers_are_refused)
+TEST(bad_settings_of_remote_actors_are_refused)
 {
-    int64_t published = 0;
-    worker w = {.actor = WORKERS};
-    gpur_apex_carrier carrier = {sizeof carrier, take_block, NULL, copy_weights, &w};
+    int64_t broadcast = 0;
+    remote w = {.actor = REMOTE_ACTORS};
+    gpur_apex_transport transport = {sizeof transport, take_block, NULL, copy_weights, &w};
     open_run("numbers");
-    CHECK_FAILS(act(&w), GPUR_INVALID_ARGUMENT, "actor is 3 and actors, of all workers, 3");
+    CHECK_FAILS(act(&w), GPUR_INVALID_ARGUMENT, "actor is 3 and actors, of all remote actors, 3");
     settings.apex.actors = 1;
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &carrier),
+        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &transport),
         GPUR_INVALID_ARGUMENT, "must have all three");
-    carrier.take_episode = take_episode;
+    transport.take_episode = take_episode;
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, -1, settings.type, &settings.replay, &settings.learner.network, 0, &carrier),
+        gpur_apex_act(&settings.apex, 0, -1, settings.type, &settings.replay, &settings.learner.network, 0, &transport),
         GPUR_INVALID_ARGUMENT, "incarnation is -1");
-    CHECK_FAILS(gpur_apex_act(&settings.apex, 0, 0, settings.type, NULL, &settings.learner.network, 0, &carrier),
+    CHECK_FAILS(gpur_apex_act(&settings.apex, 0, 0, settings.type, NULL, &settings.learner.network, 0, &transport),
                 GPUR_INVALID_ARGUMENT, "must not be NULL");
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &carrier),
+        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &transport),
         GPUR_INVALID_ARGUMENT, "copy_weights gave no weights before the first step");
     settings.fields[0].name = "observation";
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &carrier),
+        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &transport),
         GPUR_INVALID_ARGUMENT, "\"obs\"");
     settings.fields[0].name = "obs";
-    CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, WORKERS, 1, 1.0), GPUR_INVALID_ARGUMENT, "actor is 3");
+    CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, REMOTE_ACTORS, 1, 1.0), GPUR_INVALID_ARGUMENT, "actor is 3");
     CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, 0, 0, 1.0), GPUR_INVALID_ARGUMENT, "length is 0");
     CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, 0, 1, NAN), GPUR_INVALID_ARGUMENT, "episode_return is nan");
-    CHECK_FAILS(gpur_apex_get_weights(fixture.apex, block, 5, &published), GPUR_INVALID_ARGUMENT, "bytes is 5");
+    CHECK_FAILS(gpur_apex_get_weights(fixture.apex, block, 5, &broadcast), GPUR_INVALID_ARGUMENT, "bytes is 5");
     CHECK_EQUAL(gpur_apex_weights_bytes(NULL), 0);
     apex_fixture_close(&fixture);
     const gpur_device_config device = test_device_config();
-    settings.apex.workers = GPUR_APEX_MAX_ACTORS + 1;
+    settings.apex.remote_actors = GPUR_APEX_MAX_ACTORS + 1;
     CHECK_FAILS(apex_fixture_open(&fixture, test_device_name(), &device, &settings), GPUR_INVALID_ARGUMENT,
-                "workers is 1025; it must be 0 to 1024");
+                "remote_actors is 1025; it must be 0 to 1024");
     apex_fixture_close(&fixture);
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(workers_that_are_carried_feed_a_learner_and_act_by_its_newest_weights);
-    RUN(a_carried_worker_has_its_share_of_the_rows_under_way);
-    RUN(a_carried_worker_takes_what_is_not_finite_as_its_replay_says);
+    RUN(remote_actors_feed_a_learner_and_act_by_its_newest_weights);
+    RUN(a_remote_actor_has_its_share_of_the_rows_under_way);
+    RUN(a_remote_actor_takes_what_is_not_finite_as_its_replay_says);
     RUN(bad_blocks_are_refused_and_counted);
     RUN(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start);
     RUN(starts_that_are_told_are_counted_and_so_are_the_deaths_before);
-    RUN(the_return_is_that_of_the_greediest_worker_that_came);
+    RUN(the_return_is_that_of_the_greediest_remote_actor_that_came);
 #ifdef GPUR_HAS_FILES
     RUN(a_block_that_a_saved_run_has_is_refused_after_a_load);
 #endif
-    RUN(bad_settings_of_workers_are_refused);
+    RUN(bad_settings_of_remote_actors_are_refused);
     return test_main_end();
 }
