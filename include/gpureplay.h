@@ -73,6 +73,7 @@
 #include "gpureplay/optimizer.h"
 #include "gpureplay/returns.h"
 #include "gpureplay/learner.h"
+#include "gpureplay/dqn.h"
 #include "gpureplay/checkpoint.h"
 #include "gpureplay/policy.h"
 #include "gpureplay/actor_critic.h"

@@ -6,7 +6,7 @@
  */
 #include "bench/device/parts.h"
 
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "replay/sampler/gather.h"
 #include "replay/view.h"
 

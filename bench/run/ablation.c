@@ -12,7 +12,7 @@
 #include "bench/run/predict.h"
 #include "bench/run/threads.h"
 #include "bench/run/timed_env.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "run/fast_dqn/fast_dqn.h"
 
 #include <math.h>

@@ -82,7 +82,7 @@ static void make_frames(void)
 /* Runs. */
 
 typedef struct opened {
-    gpur_actor_critic *learner;
+    gpur_learner *learner;
     gpur_ga3c *run;
 } opened;
 
@@ -110,7 +110,7 @@ static opened open_system(gpur_device *device, const char *name, const gpur_ga3c
 static void close_system(opened *s)
 {
     gpur_ga3c_destroy(s->run);
-    gpur_actor_critic_destroy(s->learner);
+    gpur_learner_destroy(s->learner);
 }
 
 static gpur_ga3c_config numbers(int32_t agents, int32_t predictors, int32_t trainers)
@@ -227,7 +227,7 @@ static gpur_status train_nothing(void *context, const gpur_actor_critic_batch *b
 }
 
 /* Inference alone: predictions a second with batches of this size. */
-static double bare_predictions(gpur_actor_critic *learner, gpur_device *device, int64_t count, double seconds)
+static double bare_predictions(gpur_learner *learner, gpur_device *device, int64_t count, double seconds)
 {
     gpur_actor_critic_config learner_config;
     gpur_policy_config config;
@@ -244,7 +244,7 @@ static double bare_predictions(gpur_actor_critic *learner, gpur_device *device, 
     config.network = learner_config.network, config.obs = learner_config.obs, config.max_batch = (int32_t)count;
     config.math = (int32_t)math;
     bench_must(gpur_policy_create(device, &config, &policy), "policy");
-    bench_must(gpur_actor_critic_publish(learner, policy), "publish");
+    bench_must(gpur_policy_pull(policy, learner, GPUR_WEIGHTS_ONLINE), "publish");
     for (int64_t i = 0; i < count * STACK; i++)
         memcpy(obs + i * FRAME_BYTES, frames[i % FRAMES], FRAME_BYTES);
     const gpur_policy_input input = {.size = sizeof input, .count = count, .obs = obs};

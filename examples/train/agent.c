@@ -90,9 +90,9 @@ void agent_close(agent *a)
     gpur_ga3c_destroy(a->ga3c);
     gpur_apex_destroy(a->apex);
     gpur_run_destroy(a->run);
-    gpur_actor_critic_destroy(a->actor_critic);
+    gpur_learner_destroy(a->actor_critic);
     gpur_learner_destroy(a->learner);
-    gpur_dpg_destroy(a->dpg);
+    gpur_learner_destroy(a->dpg);
     gpur_replay_destroy(a->replay);
     gpur_device_close(a->device);
     *a = (agent){0};
@@ -100,8 +100,8 @@ void agent_close(agent *a)
 
 int32_t agent_math(const agent *a)
 {
-    return a->ga3c  ? gpur_actor_critic_math(a->actor_critic)
-           : a->dpg ? gpur_dpg_math(a->dpg)
+    return a->ga3c  ? gpur_learner_math(a->actor_critic)
+           : a->dpg ? gpur_learner_math(a->dpg)
                     : gpur_learner_math(a->learner);
 }
 
@@ -128,8 +128,8 @@ gpur_status agent_save(agent *a, const char *folder)
 
 gpur_status agent_save_learner(agent *a, const char *path)
 {
-    return a->ga3c  ? gpur_actor_critic_save(a->actor_critic, path, NULL)
-           : a->dpg ? gpur_dpg_save(a->dpg, path, NULL)
+    return a->ga3c  ? gpur_learner_save(a->actor_critic, path, NULL)
+           : a->dpg ? gpur_learner_save(a->dpg, path, NULL)
                     : gpur_learner_save(a->learner, path, NULL);
 }
 

@@ -11,8 +11,8 @@ typedef struct agent {
     gpur_device *device;
     gpur_replay *replay;
     gpur_learner *learner;
-    gpur_dpg *dpg;
-    gpur_actor_critic *actor_critic;
+    gpur_learner *dpg;
+    gpur_learner *actor_critic;
     gpur_run *run; /* of these three one is there */
     gpur_apex *apex;
     gpur_ga3c *ga3c;

@@ -41,15 +41,15 @@ static void print_time(char *words, size_t bytes, double seconds)
 }
 
 /* Of an actor and a critic those of the critic. */
-static gpur_status read_dpg(gpur_dpg *dpg, gpur_learner_stats *learner)
+static gpur_status read_dpg(gpur_learner *dpg, gpur_learner_stats *learner)
 {
-    gpur_dpg_stats stats = {.size = sizeof stats};
-    const gpur_status status = gpur_dpg_get_stats(dpg, &stats);
+    gpur_learner_stats stats = {.size = sizeof stats};
+    const gpur_status status = gpur_learner_get_stats(dpg, &stats);
     learner->steps = stats.steps;
-    learner->learning_rate = stats.critic_learning_rate;
-    learner->mean_loss = stats.mean_critic_loss;
+    learner->learning_rate = stats.learning_rate;
+    learner->mean_loss = stats.mean_loss;
     learner->mean_q = stats.mean_q;
-    learner->gradient_norm = stats.critic_gradient_norm;
+    learner->gradient_norm = stats.gradient_norm;
     return status;
 }
 

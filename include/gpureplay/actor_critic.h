@@ -2,14 +2,14 @@
 /*
  * Actor-critic learners: a network with a policy and a value, which trains on the caller's own batches of observations,
  * actions and returns. There is no replay and no target network. Policies (policy.h) with the same network act; they
- * get its weights by gpur_actor_critic_publish.
+ * get its weights by gpur_policy_pull.
  *
  *     gpur_actor_critic_config_init(&config, sizeof config);
  *     config.network.num_actions = 6;
  *     config.obs = (gpur_field){"obs", GPUR_FLOAT32, {4}};
  *     gpur_actor_critic_create(device, &config, &learner);
  *     gpur_actor_critic_train(learner, &batch, &losses);
- *     gpur_actor_critic_publish(learner, policy);
+ *     gpur_policy_pull(policy, learner, GPUR_WEIGHTS_ONLINE);
  *
  * The loss of a batch is the sum over its rows of three terms [Babaeizadeh et al. 2017, eq. 1, 2 and 5; Mnih et
  * al. 2016], where R is the given return, p = softmax(logits) and V the value that the network computes for the row:
@@ -20,23 +20,17 @@
  *
  * `log` says how log(p) is computed where p may be 0. The sum is not divided by the number of rows.
  *
- * A learner has diverged when a train step has spoiled its weights, as learner.h says, with the mean value in the place
- * of mean Q: gpur_actor_critic_train, gpur_actor_critic_publish and gpur_actor_critic_save refuse it from then on,
- * until gpur_actor_critic_load. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then
- * only be destroyed.
+ * learner.h has the other functions of such a learner. Any number of threads may call all of them, and train, at the
+ * same time, except gpur_learner_destroy; train steps are done one after another, and gpur_policy_pull waits for one.
  */
 #ifndef GPUREPLAY_ACTOR_CRITIC_H
 #define GPUREPLAY_ACTOR_CRITIC_H
 
-#include "gpureplay/policy.h"
+#include "gpureplay/learner.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* A learner. Any number of threads may call all of its functions at the same time, except gpur_actor_critic_destroy.
- * Their train steps are done one after another. */
-typedef struct gpur_actor_critic gpur_actor_critic;
 
 /* How log(p) is computed in the loss, with e = log_epsilon. */
 enum {
@@ -86,17 +80,14 @@ GPUR_API gpur_status gpur_actor_critic_config_init(gpur_actor_critic_config *con
  * Creates a learner. All of its memory is allocated here. Any thread.
  *
  *   config   settings; read before the call returns
- *   learner  receives the handle, or NULL if the call fails; destroy it with gpur_actor_critic_destroy
+ *   learner  receives the handle, or NULL if the call fails; destroy it with gpur_learner_destroy
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, an observation that does not fit the network, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory; the message has the bytes needed and available
  *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the folders that were searched
  */
 GPUR_API gpur_status gpur_actor_critic_create(gpur_device *device, const gpur_actor_critic_config *config,
-                                              gpur_actor_critic **learner);
-/* Waits for the learner's work, and then frees the learner. Call it from any thread, but not while another thread is
- * inside of a call with it. NULL does nothing. */
-GPUR_API void gpur_actor_critic_destroy(gpur_actor_critic *learner);
+                                              gpur_learner **learner);
 
 /* The rows of a train step. All arrays are in host memory, and are read before the call returns. */
 typedef struct gpur_actor_critic_batch {
@@ -130,49 +121,8 @@ typedef struct gpur_actor_critic_losses {
  *                          is trained, and `losses` are unchanged. Or the learner has diverged in this train step,
  *                          which was done, and `losses` are filled in
  */
-GPUR_API gpur_status gpur_actor_critic_train(gpur_actor_critic *learner, const gpur_actor_critic_batch *batch,
+GPUR_API gpur_status gpur_actor_critic_train(gpur_learner *learner, const gpur_actor_critic_batch *batch,
                                              gpur_actor_critic_losses *losses);
-
-/*
- * Copies the weights to a policy, as gpur_policy_pull does; their version is the number of train steps done. Waits for
- * a train step of another thread. Any thread.
- *
- *   policy  on the device of the learner, with an equal network
- *
- *   GPUR_INVALID_ARGUMENT  those of gpur_policy_pull, or the learner has diverged. The policy is unchanged
- */
-GPUR_API gpur_status gpur_actor_critic_publish(gpur_actor_critic *learner, gpur_policy *policy);
-
-/* Returns the number of train steps done. Any thread. NULL gives 0. */
-GPUR_API int64_t gpur_actor_critic_steps(gpur_actor_critic *learner);
-
-/* As gpur_learner_math. */
-GPUR_API int32_t gpur_actor_critic_math(const gpur_actor_critic *learner);
-
-/* The same as gpur_learner_weight_count, gpur_learner_get_weight_info, gpur_learner_read_weights (ONLINE or GRADIENT,
- * with dual_optimizer the policy's) and gpur_learner_write_weights (ONLINE). */
-GPUR_API int32_t gpur_actor_critic_weight_count(gpur_actor_critic *learner);
-GPUR_API gpur_status gpur_actor_critic_get_weight_info(gpur_actor_critic *learner, int32_t index,
-                                                       gpur_weight_info *info);
-GPUR_API gpur_status gpur_actor_critic_read_weights(gpur_actor_critic *learner, int32_t which, const char *name,
-                                                    float *values, int64_t count);
-GPUR_API gpur_status gpur_actor_critic_write_weights(gpur_actor_critic *learner, int32_t which, const char *name,
-                                                     const float *values, int64_t count);
-
-/*
- * Writes the weights, the state of the optimizer and the number of train steps to a file, from which
- * gpur_actor_critic_load, into a learner with an equal network and kind of optimizer, goes on with the same bits.
- * gpur_policy_load reads the weights of such a file, too. Any thread.
- *
- *   path      the name of a file
- *   options   may be NULL
- *
- *   errors    those of gpur_learner_save and gpur_learner_load
- */
-GPUR_API gpur_status gpur_actor_critic_save(gpur_actor_critic *learner, const char *path,
-                                            const gpur_checkpoint_options *options);
-GPUR_API gpur_status gpur_actor_critic_load(gpur_actor_critic *learner, const char *path,
-                                            const gpur_checkpoint_options *options);
 
 #ifdef __cplusplus
 }

@@ -26,8 +26,8 @@
 
 #include "gpureplay/block.h"
 #include "gpureplay/dpg.h"
+#include "gpureplay/dqn.h"
 #include "gpureplay/env.h"
-#include "gpureplay/learner.h"
 #include "gpureplay/policy.h"
 #include "gpureplay/run.h"
 
@@ -220,7 +220,7 @@ GPUR_API gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type
  * range of -1 to 1 is scaled; the replay has them unscaled, as gpur_dpg_create wants them. All other functions are as
  * for a DQN.
  */
-GPUR_API gpur_status gpur_apex_create_dpg(gpur_dpg *dpg, const gpur_env_type *type, const gpur_apex_config *config,
+GPUR_API gpur_status gpur_apex_create_dpg(gpur_learner *dpg, const gpur_env_type *type, const gpur_apex_config *config,
                                           gpur_apex **apex);
 
 /* Asks all actors to end, kills processes that have not ended after 5 seconds, waits for all of them, and frees the

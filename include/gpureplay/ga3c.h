@@ -153,8 +153,8 @@ GPUR_API gpur_status gpur_ga3c_preset(const char *name, const gpur_env_type *typ
  *                          environment whose observations or actions are not the learner's, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory
  */
-GPUR_API gpur_status gpur_ga3c_create(gpur_actor_critic *learner, const gpur_env_type *type,
-                                      const gpur_ga3c_config *config, gpur_ga3c **run);
+GPUR_API gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_env_type *type, const gpur_ga3c_config *config,
+                                      gpur_ga3c **run);
 
 /* Ends all threads, each after its step of the environment or its batch, and frees the run. Rollouts that are not
  * complete are lost. Not to be called by on_event. NULL does nothing. */
@@ -257,7 +257,7 @@ GPUR_API gpur_status gpur_ga3c_get_stats(gpur_ga3c *run, gpur_ga3c_stats *stats)
  * gpur_ga3c_load restores it into a run of the same environment, system, seed, t_max, discount, reward_clip and
  * drop_terminal, before its first gpur_ga3c_advance. Agents begin new episodes, with seeds that were not used before.
  *
- *   errors  those of gpur_actor_critic_save and gpur_actor_critic_load; GPUR_FILE_ERROR also: files of different saves.
+ *   errors  those of gpur_learner_save and gpur_learner_load; GPUR_FILE_ERROR also: files of different saves.
  *           The run is as it was when gpur_ga3c_load refuses a file
  */
 GPUR_API gpur_status gpur_ga3c_save(gpur_ga3c *run, const char *folder);

@@ -48,8 +48,8 @@
  * a step that cannot be drawn, such as one whose final observation was overwritten.
  *
  * The device alone knows how many transitions can be drawn. Until it has told of as many as a learner's call needs,
- * gpur_learner_train, gpur_learner_refresh and gpur_dpg_train ask it, wait, and refuse with GPUR_TOO_FEW. After that
- * they do not ask: a step that still finds none changes nothing, and is counted in gpur_learner_stats.skipped.
+ * gpur_learner_train and gpur_learner_refresh ask it, wait, and refuse with GPUR_TOO_FEW. After that they do not ask: a
+ * step that still finds none changes nothing, and is counted in gpur_learner_stats.skipped.
  *
  * gpur_replay_save and gpur_replay_load (checkpoint.h) write and read files, also for another number of steps.
  */

@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Learners: a network, a loss, an optimizer and a target network, which train on a replay with DQN [Mnih et al. 2015,
- * algorithm 1].
+ * Learners: networks, a loss, optimizers, and what a train step needs. They are made by one of
  *
- * A train step samples and gathers a batch, runs the forward passes, computes targets and loss, runs the backward pass,
- * updates the weights, copies them to the target network every target_period steps, and, in a prioritized replay,
- * writes the new priorities back. The step is recorded once (on CUDA as a graph) and then runs on the device without a
- * round trip to the host.
+ *   gpur_dqn_create            DQN on a replay                                          (dqn.h)
+ *   gpur_dpg_create            deterministic policy gradients on a replay               (dpg.h)
+ *   gpur_actor_critic_create   an actor-critic on the caller's own batches              (actor_critic.h)
  *
- * Train steps are enqueued in launches of at most GPUR_LAUNCH_STEPS steps. A call of gpur_learner_train_ids or
- * gpur_learner_train_host_batch is a launch of one step.
+ * and the functions below take any of them. Functions of one algorithm alone refuse the others with
+ * GPUR_INVALID_ARGUMENT: "gpur_learner_act needs a DQN learner; this is a DPG learner".
  *
- * A learner has diverged when a train step has spoiled its weights: mean Q is NaN or infinite; or the gradient has a
- * NaN; or its norm is infinite and the optimizer clips neither by norm nor by value, so that weights become NaN or,
- * since the mean squares are infinite, move no more. An infinite loss alone is no sign of it: the gradient of Huber's
- * loss, and one that is clipped, can be finite nevertheless. The device notes the step
- * (gpur_learner_stats.diverged_at) and what was not finite in it, and training goes on until the host sees it, without
- * waiting for it: the next call that trains, refreshes, acts, saves or lets a policy pull is refused with
- * GPUR_INVALID_ARGUMENT, at the latest that after gpur_learner_sync, which itself waits and reports it. The message has
- * the step, those of its loss, mean Q and gradient norm that were not finite, the loss before, and the settings that
- * most often are why. gpur_learner_load brings the learner back to a saved state. gpur_learner_q_values,
- * gpur_learner_read_weights and the statistics show the numbers as they are. Any call that uses the device can also
- * return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
+ * A train step on a replay samples and gathers a batch, runs the forward passes, computes targets and loss, runs the
+ * backward passes, updates the weights, copies them to the target networks every target_period steps, and, in a
+ * prioritized replay, writes the new priorities back. The step is recorded once (on CUDA as a graph) and then runs on
+ * the device without a round trip to the host. Train steps are enqueued in launches of at most GPUR_LAUNCH_STEPS steps.
+ * A call of gpur_learner_train_ids or gpur_learner_train_host_batch is a launch of one step.
+ *
+ * A learner has diverged when a train step has spoiled the weights of a network: its mean Q (of an actor-critic: its
+ * mean value) is NaN or infinite; or the gradient has a NaN; or its norm is infinite and the optimizer clips neither by
+ * norm nor by value, so that weights become NaN or, since the mean squares are infinite, move no more. An infinite loss
+ * alone is no sign of it: the gradient of Huber's loss, and one that is clipped, can be finite nevertheless. The device
+ * notes the step (gpur_learner_stats.diverged_at) and what was not finite in it, and training goes on until the host
+ * sees it, without waiting for it: the next call that trains, refreshes, acts, saves or lets a policy pull is refused
+ * with GPUR_INVALID_ARGUMENT, at the latest that after gpur_learner_sync, which itself waits and reports it. The
+ * message has the network, if there are two, the step, those of its loss, mean Q and gradient norm that were not
+ * finite, the loss before, and the settings that most often are why. gpur_learner_load brings the learner back to a
+ * saved state. gpur_learner_q_values, gpur_learner_read_weights and the statistics show the numbers as they are. Any
+ * call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
  */
 #ifndef GPUREPLAY_LEARNER_H
 #define GPUREPLAY_LEARNER_H
@@ -29,9 +33,7 @@
 #include "gpureplay/math.h"
 #include "gpureplay/network.h"
 #include "gpureplay/optimizer.h"
-#include "gpureplay/priority.h"
 #include "gpureplay/replay.h"
-#include "gpureplay/returns.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,7 +41,8 @@ extern "C" {
 
 /*
  * A learner. One thread at a time trains it; another thread may train it once the calls of the first have returned. Any
- * number of threads, including the one that trains, may act, and read statistics and weights, at the same time.
+ * number of threads, including the one that trains, may act, and read statistics and weights, at the same time. (An
+ * actor-critic may be trained by any number of threads, too: their train steps are done one after another.)
  *
  * Several learners may train on one replay, each with a thread of its own. Their launches, and the sample calls of
  * other threads, run one after another on the device, in the order in which they were called. All learners on a
@@ -47,134 +50,6 @@ extern "C" {
  */
 typedef struct gpur_learner gpur_learner;
 
-/* The loss as a function of the TD error d. GPUR_LOSS_SQUARED: d^2 / 2. GPUR_LOSS_HUBER: d^2 / 2 if |d| is at most
- * delta, otherwise delta (|d| - delta / 2) [Huber 1964]. */
-enum { GPUR_LOSS_HUBER = 0, GPUR_LOSS_SQUARED = 1 };
-
-/* The weights that gpur_learner_act uses. */
-enum {
-    GPUR_ACT_LATEST = 0,   /* those after the last launch enqueued; acting waits for that launch */
-    GPUR_ACT_PREVIOUS = 1, /* those from before the last launch enqueued, so that acting overlaps with training */
-    GPUR_ACT_TARGET = 2,   /* those of the target network from before the last launch enqueued, so that acting overlaps
-                              with training [Daley & Amato 2021, concurrent training] */
-};
-
-/*
- * How gpur_learner_train computes its steps. Both ways sample the same transitions, and their losses agree except for
- * the order of sums.
- *
- *   GPUR_STEP_LIBRARIES   with matrix products and convolutions from libraries
- *   GPUR_STEP_FUSED       whole steps in one kernel, for small networks on a GPU. Acting may have to wait for such a
- *                         launch. It requires two dense layers before the output layer (the head's hidden layer
- *                         counts), GPUR_MATH_FP32, a replay of GPUR_LAYOUT_ROWS, obs of float32, input_scale 1 and
- *                         input_shift 0. Other learners are refused, and the message says what is required
- *   GPUR_STEP_AUTO        the default: GPUR_STEP_FUSED on a GPU for a learner that it takes, with at most 128 rows in a
- *                         batch and at most 262,144 weights, else GPUR_STEP_LIBRARIES
- *
- * gpur_learner_train_ids and gpur_learner_train_host_batch always use the libraries.
- */
-enum { GPUR_STEP_AUTO = 0, GPUR_STEP_LIBRARIES = 1, GPUR_STEP_FUSED = 2 };
-
-/* The most host batches of a learner; see gpur_learner_acquire_host_batch. */
-enum { GPUR_MAX_HOST_BATCHES = 16 };
-
-/* Settings of gpur_dqn_create. gpur_dqn_config_init sets the defaults; network.num_actions must then be set. */
-typedef struct gpur_dqn_config {
-    uint64_t size;                   /* sizeof(gpur_dqn_config), as the caller was compiled */
-    gpur_network_config network;     /* its input is the replay's `obs`: an image if the first layer is a convolution,
-                                        otherwise flattened */
-    gpur_optimizer_config optimizer; /* of all weights */
-    int32_t double_dqn;        /* 1, the default: y = r + discount Q_target(s', a*) with a* = argmax_a Q(s', a) [van
-                                  Hasselt et al. 2016, eq. 4]. 0: y = r + discount max_a Q_target(s', a) [Mnih et
-                                  al. 2015] */
-    int32_t loss;              /* GPUR_LOSS_*, averaged over the batch; default HUBER */
-    float huber_delta;         /* delta of GPUR_LOSS_HUBER; above 0, default 1 */
-    int32_t index_source;      /* how train steps sample: GPUR_SOURCE_AUTO, the default (as the replay does),
-                                  GPUR_UNIFORM* or, on a prioritized replay, GPUR_PRIORITIZED_*. By priority, each step
-                                  multiplies its losses by the importance weights, and gives its transitions the new
-                                  priorities |TD error| + priority_offset [Schaul et al. 2016, algorithm 1] */
-    int64_t batch_size;        /* 1 to the replay's max_batch; default 32 */
-    int64_t target_period;     /* train steps between copies to the target network, 1 or more; default 10,000 */
-    int32_t target_copy_first; /* 0, the default: copies after steps period, 2 period, ... 1: after steps 1,
-                                  period + 1, 2 period + 1, ..., as in the code of Parr 2018 */
-    int32_t act;               /* GPUR_ACT_*; default LATEST */
-    int32_t max_act_batch;     /* observations of one gpur_learner_act or gpur_learner_q_values for which memory is
-                                  allocated at creation; a larger call allocates more; 1 to 1,048,576, default 64 */
-    int32_t math;              /* GPUR_MATH_*; default FP32 */
-    int32_t unroll;            /* CUDA: train steps in one graph, or in one launch of the kernel of
-                                  GPUR_STEP_FUSED; 1 to 64, default 8 */
-    int32_t step_kernel;       /* GPUR_STEP_*; default AUTO */
-    gpur_schedule exploration; /* epsilon by environment step, for gpur_learner_epsilon; within 0 to 1 */
-    uint64_t seed;             /* of initial weights, sampling and exploration; default 0 */
-    int32_t host_batches;      /* host batches for gpur_learner_acquire_host_batch, each with room for batch_size packed
-                                  rows, pinned on CUDA; 0 to GPUR_MAX_HOST_BATCHES, default 0 */
-    int32_t deterministic;     /* CUDA. 1: only convolution algorithms that give the same bits in each run.
-                                  0, the default: as cuDNN's heuristics choose */
-    gpur_schedule beta;        /* exponent of the importance weights by train step; 0 to 10, default 0.4 throughout. The
-                                  weights are divided as the replay's weight_norm says */
-    gpur_returns_config returns; /* the cache of returns; default: none */
-} gpur_dqn_config;
-
-/*
- * Sets every member to its default: a Q head on two dense layers of 128 units, Adam with learning rate 1e-3, double
- * DQN, Huber loss. `size` is sizeof(gpur_dqn_config). network.num_actions has no default and must be set. Any
- * thread.
- *
- *   GPUR_INVALID_ARGUMENT  NULL, or a size below 8 or above 65,536
- */
-GPUR_API gpur_status gpur_dqn_config_init(gpur_dqn_config *config, uint64_t size);
-
-/*
- * Sets the network, loss, optimizer, batch size, target period and exploration of a published system, with all of its
- * constants. Members that the system does not specify (seed, act, math, ...) keep their values. Any thread.
- *
- *   "melee-gpu"       dueling DQN of in-GPU replay [Parr 2018, section 4.2]: 128, then two branches of 512; RMSProp; 5
- *                     actions
- *   "melee-dqn"       128-256-A [Parr, Dilipkumar & Liu 2017]: plain DQN; 5 actions
- *   "melee-double"    the same network with double DQN
- *   "nature-dqn"      three convolutions and 512 units on four frames of 84 x 84 [Mnih et al. 2015], in the version of
- *                     the baseline of Daley & Amato 2021: centered RMSProp, Glorot weights, a target copy every
- *                     C / F = 10,000 / 4 = 2,500 train steps. 18 actions, all of an Atari console: set
- *                     `network.num_actions` to those of the game
- *   "nature-dueling"  the same with two branches of 512, double DQN and gradients clipped to norm 10 [Wang et al.
- *                     2016]. Unlike in the paper, the gradient that enters the last convolution is not scaled by
- *                     1 / sqrt(2)
- *   "apex-dqn"        that network with the learner of Ape-X [Horgan et al. 2018]: batches of 512 sampled by priority
- *                     (so the replay must be prioritized), squared loss, norm 40. Its epsilon is that of the first
- *                     actor, 0.4; actor i of N acts with 0.4^(1 + 7 i / (N - 1))
- *   "cartpole"        this library's own: dueling double DQN on two layers of 128; solves CartPole-v1 in under a minute
- *                     on two CPU cores
- *
- * Epsilon of the melee presets falls from 1 to 0.1 over the first fifth of training. Only the caller knows how long
- * training is: set exploration.steps, otherwise epsilon stays 1.
- *
- *   GPUR_INVALID_ARGUMENT  no such name, NULL, or `config->size` was not set; the config is unchanged
- */
-GPUR_API gpur_status gpur_dqn_config_preset(gpur_dqn_config *config, const char *name);
-
-/*
- * Creates a learner on `replay`, which must outlive it. All of its memory is allocated here, except for acting on more
- * than max_act_batch observations at once. Any thread, also while others use the replay.
- *
- * The schema must have obs and next_obs of the same shape, both float32 or both uint8; action, one int32 or int64;
- * reward, one float32; and terminated, one byte. For a network that begins with a convolution, obs must have three
- * axes, in the order of network.input_layout. Other networks read any obs, flattened.
- *
- * A transition whose action is not 0 to num_actions - 1 does not train anything: its loss and gradient are 0, but it
- * counts in the mean over the batch. gpur_learner_stats counts such transitions. If priorities are written back, its TD
- * error is 0. While the learner exists, the replay refuses such actions where they come from host memory.
- *
- *   config   settings; read before the call returns
- *   learner  receives the handle, or NULL if the call fails; destroy it with gpur_learner_destroy
- *
- *   GPUR_INVALID_ARGUMENT  a value out of its range, a field that is missing or has another type, sampling by priority
- *                          from a replay that is not prioritized, GPUR_STEP_FUSED for a learner that it cannot
- *                          compute, or NULL
- *   GPUR_OUT_OF_MEMORY     not enough memory; the message has the bytes needed and available
- *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the folders that were searched
- *   GPUR_DEVICE_ERROR      the device failed
- */
-GPUR_API gpur_status gpur_dqn_create(gpur_replay *replay, const gpur_dqn_config *config, gpur_learner **learner);
 /* Waits for the learner's work, and then frees the learner. Call it from any thread, but not while another thread is
  * inside of a call with it. The replay stays. NULL does nothing. */
 GPUR_API void gpur_learner_destroy(gpur_learner *learner);
@@ -190,7 +65,7 @@ enum { GPUR_LAUNCH_STEPS = 256 };
  *
  *   steps  0 or more
  *
- *   GPUR_INVALID_ARGUMENT  steps below 0, NULL, or the learner has diverged (see the top of this file)
+ *   GPUR_INVALID_ARGUMENT  steps below 0, NULL, an actor-critic, or the learner has diverged (see the top of this file)
  *   GPUR_TOO_FEW           the replay is empty; or fewer than its min_size transitions have become visible so far; or,
  *                          with GPUR_UNIFORM_DISTINCT, fewer than batch_size are visible; or the cache of returns has
  *                          not been filled. The message has the counts. Launches that this call has enqueued before
@@ -198,154 +73,47 @@ enum { GPUR_LAUNCH_STEPS = 256 };
  */
 GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
 
-/*
- * Enqueues a refresh of the cache of returns [Daley & Amato 2021b, algorithm 1]: draws S / B blocks uniformly from the
- * visible transitions, and computes their returns with the weights after the last train step enqueued. The call returns
- * before the refresh is done, and waits as gpur_learner_train does. Only in the thread that trains.
- *
- * Entries whose transition is overwritten later train nothing when they are drawn (gpur_learner_stats.missing_rows). So
- * do the entries of a block that was not found, which draws by error leave out: where a block would end is drawn up to
- * 64 times, until the block_length transitions of that environment up to there are visible. Have far more transitions
- * of each environment than that: with 1 or 2 more, all draws of a refresh can fail, which is counted in
- * gpur_learner_stats.empty_refreshes. The blocks follow from the seed and from the number of train steps done.
- *
- *   GPUR_TOO_FEW           block_length transitions or fewer of all environments together are visible, or fewer than
- *                          the replay's min_size; the message has the counts. Nothing changes. Where no environment has
- *                          block_length of them the call succeeds: all entries are missing and train nothing, which
- *                          empty_refreshes and missing_rows of gpur_learner_stats show
- *   GPUR_INVALID_ARGUMENT  the learner has cache_size 0, or NULL
- */
-GPUR_API gpur_status gpur_learner_refresh(gpur_learner *learner);
-
-/*
- * Enqueues one train step on the transitions with the given ids. Their importance weights are 1. In a prioritized
- * replay they get new priorities, whatever index_source is. The call does not wait for the replay's min_size. Only in
- * the thread that trains. Appends wait while the gather of the transitions is enqueued (with GPUR_EXECUTOR_INLINE:
- * carried out), so that none of them is overwritten before; they do not wait for the rest of the step.
- *
- *   ids  (batch_size) in host memory, read before the call returns; an id may occur several times
- *
- *   GPUR_EVICTED           one of the transitions was overwritten; nothing is trained
- *   GPUR_INVALID_ARGUMENT  an id that is not visible yet, or NULL; nothing is trained
- *   GPUR_TOO_FEW           the replay is empty
- */
-GPUR_API gpur_status gpur_learner_train_ids(gpur_learner *learner, const int64_t *ids);
-
-/*
- * Acquires one of the learner's host batches: a buffer in host memory that the caller fills with transitions of its
- * own. The buffers are used in rotation; the call waits until the previous contents of its buffer have been copied to
- * the device. Then fill the buffer, and pass it to gpur_learner_train_host_batch or gpur_learner_release_host_batch.
- * The memory belongs to the learner.
- *
- * Any thread, so that one thread can prefetch while another trains; buffers may be filled and trained on in any order.
- * Two buffers are enough to fill one while the other is copied. A thread that prefetches needs a third one, and one
- * more for each batch that it is to be ahead.
- *
- *   rows    receives the buffer, or NULL if the call fails: (batch_size, row_bytes), packed rows as in
- *           gpur_writer_append, in host memory aligned to 256 bytes, pinned on CUDA. Its contents are undefined
- *
- *   GPUR_WOULD_BLOCK       all buffers are acquired
- *   GPUR_INVALID_ARGUMENT  the learner has host_batches 0, or NULL
- */
-GPUR_API gpur_status gpur_learner_acquire_host_batch(gpur_learner *learner, void **rows);
-
-/*
- * Releases a buffer of gpur_learner_acquire_host_batch without training on it. Any thread.
- *
- *   GPUR_INVALID_ARGUMENT  `rows` is not a buffer that is acquired, the learner has host_batches 0, or NULL
- */
-GPUR_API gpur_status gpur_learner_release_host_batch(gpur_learner *learner, void *rows);
-
-/*
- * Enqueues one train step on rows in host memory, and returns before it is done. The call waits so that at most two
- * launches are in flight, and for calls of other threads that sample or train and were called before; the copy to the
- * device overlaps with the step before. The loss is, bit for bit, that of gpur_learner_train_ids for the same
- * transitions. The replay is not read, and may be empty: only its schema and gamma are used. Rewards are not clipped by
- * the replay's reward_clip, and no priorities are written. Only in the thread that trains.
- *
- *   rows    a buffer of gpur_learner_acquire_host_batch: it is copied to the device from there and released, so do not
- *           use it any more. Or (batch_size, row_bytes) in any other host memory: it is copied to the next free buffer
- *           first, and may be changed when the call returns
- *
- *   GPUR_WOULD_BLOCK       `rows` is the caller's own memory, and all buffers are acquired; nothing is trained
- *   GPUR_INVALID_ARGUMENT  an address inside of a buffer, a buffer that is not acquired, device memory on CUDA, a
- *                          learner with host_batches 0, or NULL; nothing is trained
- */
-GPUR_API gpur_status gpur_learner_train_host_batch(gpur_learner *learner, const void *rows);
-
 /* Waits until all train steps that have been enqueued are done. Any thread. GPUR_INVALID_ARGUMENT: NULL.
  * GPUR_DEVICE_ERROR: the device failed in one of them. */
 GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
 
-/*
- * Chooses an action for each observation, epsilon-greedily [Mnih et al. 2015, algorithm 1]: with probability epsilon
- * uniformly at random, otherwise argmax_a Q(obs, a), the first if several are equal. The weights are those that `act`
- * of the config selects, the same for all observations of a call.
- *
- *   count    1 to 1,048,576. A call with more than max_act_batch, and more than any call before, allocates memory
- *   obs      (count, ...) of the schema's obs, in host memory or in device memory. For a replay of GPUR_LAYOUT_FRAMES:
- *            whole stacks, which the caller keeps if the writer receives frames (see GPUR_OBSERVATIONS_FRAMES)
- *   epsilon  0 to 1
- *   actions  (count) int32 in host memory; filled in when the call returns
- *   stream   CUDA, obs in device memory: the cudaStream_t that wrote them. Reading waits for the work that is on it
- *            now, and later work on it waits for the reading. NULL: the observations are complete now, and have been
- *            read when the call returns. For obs in host memory, and on the CPU: NULL
- *
- * Any number of threads, at the same time as the one that trains. Their calls run one at a time; training does not wait
- * for them. Random actions depend only on the seed, on the number of calls of gpur_learner_act that succeeded before,
- * and on the observation's index in the call. To act in several threads at the same time, with an epsilon for each
- * observation, or with weights of another moment, create a policy (policy.h).
- *
- *   GPUR_INVALID_ARGUMENT  count or epsilon out of range, a stream on the CPU, a stream under capture, memory of
- *                          another GPU, or NULL
- *   GPUR_OUT_OF_MEMORY     no memory for so many observations; smaller calls still work
- */
-GPUR_API gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const void *obs, float epsilon,
-                                      int32_t *actions, void *stream);
-
-/*
- * Computes the Q values of observations. Like gpur_learner_act otherwise: threads, weights, errors and the other
- * arguments.
- *
- *   q  (count, num_actions) float32 in host memory; filled in when the call returns
- */
-GPUR_API gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const void *obs, float *q,
-                                           void *stream);
-
-/* Returns the value of the config's exploration schedule at environment step `step`. Any thread. NULL gives 0. */
-GPUR_API float gpur_learner_epsilon(gpur_learner *learner, int64_t step);
-
-/* What gpur_learner_get_stats reports. "Since the last call" means since the previous call by any thread. */
+/* What gpur_learner_get_stats reports. Losses, norms and rates are of the last step done. "Since the last call" means
+ * since the previous call by any thread. Counts that a learner has not are 0, and numbers that it has not NaN. */
 typedef struct gpur_learner_stats {
-    uint64_t size;           /* sizeof(gpur_learner_stats), as the caller was compiled: set it before the call */
-    int64_t steps;           /* train steps done */
-    int64_t steps_enqueued;  /* train steps enqueued */
-    int64_t skipped;         /* steps that found nothing to draw and changed nothing */
-    int64_t target_copies;   /* copies of the weights to the target network */
-    float loss;              /* of the last step done */
-    float mean_loss;         /* mean over the steps done since the last call, or if there were none, that call's:
-                                infinite if one of their losses was, NaN if the learner has diverged */
-    float mean_q;            /* of the last step done: the mean over the batch of Q(s, a) */
-    float gradient_norm;     /* of the last step done, before any clipping */
-    float learning_rate;     /* of the last step done */
-    float reserved;          /* 0 */
-    double steps_per_second; /* since the last call; 0 if no step was done */
-    int64_t device_bytes;    /* device memory of this learner */
-    int64_t actions;         /* actions chosen */
-    int64_t invalid_actions; /* transitions that trained nothing because their action was not 0 to num_actions - 1: rows
-                                from before the learner was made, from device memory, or of a host batch */
-    int64_t pinned_bytes;    /* host memory of this learner, pinned on CUDA */
-    int64_t refreshes;       /* refreshes of the cache of returns, enqueued */
-    int64_t missing_rows;    /* entries of the cache that were drawn and trained nothing, because their transition had
-                                been overwritten (of lanes also: its final observation), or because the refresh had
-                                found no block for them; from 0 again after gpur_learner_load */
-    int64_t cache_bytes;     /* device memory of the cache's entries, part of device_bytes: 8 bytes each; 4 more for
-                                Q(s, a), which WATKINS, *_ERROR_BOUND and prioritization need; 1 more with WATKINS*;
-                                with GPUR_CACHE_PHYSICAL also obs and action */
-    int64_t diverged_at;     /* the first train step that spoiled the weights (see the top of this file); 0: none did.
-                                loss, mean_q, gradient_norm and learning_rate are then of this step */
-    int64_t empty_refreshes; /* refreshes that found no block at all: all entries are missing, and train steps train
-                                nothing until the next refresh; from 0 again after gpur_learner_load */
+    uint64_t size;              /* sizeof(gpur_learner_stats), as the caller was compiled: set it before the call */
+    int64_t steps;              /* train steps done */
+    int64_t steps_enqueued;     /* train steps enqueued */
+    int64_t skipped;            /* steps that found nothing to draw and changed nothing */
+    int64_t target_copies;      /* copies of the weights to the target networks */
+    float loss;                 /* DPG: of the critic, the mean of w (Q(s, a) - y)^2 / 2. An actor-critic: the mean
+                                   over the rows of -log(p_a) (R - V) + value_coefficient (R - V)^2 */
+    float mean_loss;            /* its mean over the steps done since the last call, or if there were none, that call's:
+                                   infinite if one of the losses was, NaN if the learner has diverged */
+    float mean_q;               /* the mean over the batch of Q(s, a); an actor-critic: of V(s) */
+    float gradient_norm;        /* before any clipping; DPG: of the critic; with dual_optimizer: of the policy's */
+    float learning_rate;        /* DPG: of the critic */
+    float policy_loss;          /* DPG: mean of -Q(s, mu(s)), without the penalty. Others: NaN, as the next two */
+    float policy_gradient_norm; /* DPG: before any clipping */
+    float policy_learning_rate; /* DPG */
+    double steps_per_second;    /* since the last call; 0 if no step was done */
+    int64_t device_bytes;       /* device memory of this learner */
+    int64_t pinned_bytes;       /* host memory of this learner, pinned on CUDA */
+    int64_t actions;            /* actions chosen by gpur_learner_act */
+    int64_t invalid_actions;    /* transitions that trained nothing because of their action, over all steps. DQN: it was
+                                   not 0 to num_actions - 1; DPG: one of its numbers was not -1 to 1. They are from
+                                   before the learner was made, from device memory, or of a host batch */
+    int64_t refreshes;          /* refreshes of the cache of returns, enqueued */
+    int64_t missing_rows;       /* entries of the cache that were drawn and trained nothing, because their transition
+                                   had been overwritten (of lanes also: its final observation), or because the refresh
+                                   had found no block for them; from 0 again after gpur_learner_load */
+    int64_t cache_bytes;        /* device memory of the cache's entries, part of device_bytes: 8 bytes each; 4 more for
+                                   Q(s, a), which WATKINS, *_ERROR_BOUND and prioritization need; 1 more with WATKINS*;
+                                   with GPUR_CACHE_PHYSICAL also obs and action */
+    int64_t diverged_at;        /* the first train step that spoiled a network (see the top of this file); 0: none did.
+                                   loss, mean_q, gradient_norm and learning_rate of that network are then those of this
+                                   step */
+    int64_t empty_refreshes;    /* refreshes that found no block at all: all entries are missing, and train steps train
+                                   nothing until the next refresh; from 0 again after gpur_learner_load */
 } gpur_learner_stats;
 
 /*
@@ -365,10 +133,11 @@ GPUR_API int32_t gpur_learner_math(const gpur_learner *learner);
 /* The arrays with one number for each weight: the network that is trained, the target network, the last gradient. */
 enum { GPUR_WEIGHTS_ONLINE = 0, GPUR_WEIGHTS_TARGET = 1, GPUR_WEIGHTS_GRADIENT = 2 };
 
-/* Describes one tensor of the network. */
+/* Describes one tensor of a network. */
 typedef struct gpur_weight_info {
     uint64_t size;    /* sizeof(gpur_weight_info), as the caller was compiled: set it before the call */
-    char name[64];    /* "trunk.0.weight", "value.hidden.bias", "advantage.out.weight", ... */
+    char name[64];    /* "trunk.0.weight", "value.hidden.bias", "advantage.out.weight", ...; of DPG
+                         "actor.trunk.0.weight", "critic.q.out.bias", ... */
     int32_t dims;     /* 1, 2 or 4 */
     int32_t shape[4]; /* bias: (units). Weight of a dense layer: (units, inputs), with the inputs after a convolution in
                          the order height, width, channels. Weight of a convolution: (filters, kernel rows, kernel
@@ -377,7 +146,7 @@ typedef struct gpur_weight_info {
     int64_t count;    /* float32 numbers */
 } gpur_weight_info;
 
-/* Returns the number of tensors of the network. Any thread. NULL gives 0. */
+/* Returns the number of tensors of all networks. Any thread. NULL gives 0. */
 GPUR_API int32_t gpur_learner_weight_count(gpur_learner *learner);
 
 /*
@@ -398,7 +167,8 @@ GPUR_API gpur_status gpur_learner_get_weight_info(gpur_learner *learner, int32_t
  *   values   (count) float32 in host memory, in the order of the tensor's shape; filled in when the call returns
  *   count    the count of gpur_weight_info
  *
- *   GPUR_INVALID_ARGUMENT  an unknown name or `which`, another count, or NULL
+ *   GPUR_INVALID_ARGUMENT  an unknown name or `which`, the target network of a learner that has none (an actor-critic,
+ *                          or with a cache of returns), another count, or NULL
  *   GPUR_OUT_OF_MEMORY     no host memory for a copy of the tensor
  */
 GPUR_API gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,

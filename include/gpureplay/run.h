@@ -35,8 +35,8 @@
 #ifndef GPUREPLAY_RUN_H
 #define GPUREPLAY_RUN_H
 
+#include "gpureplay/dqn.h"
 #include "gpureplay/env.h"
-#include "gpureplay/learner.h"
 
 #ifdef __cplusplus
 extern "C" {

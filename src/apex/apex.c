@@ -2,7 +2,10 @@
 /* The public run: create, destroy, stop, statistics. */
 #include "apex/apex.h"
 
+#include "base/clock.h"
 #include "base/sized.h"
+#include "learn/dpg/dpg.h"
+#include "learn/dqn/dqn.h"
 #include "replay/view.h"
 
 #include <inttypes.h>
@@ -109,15 +112,17 @@ gpur_status gpur_apex_create(gpur_learner *dqn, const gpur_env_type *type, const
                              gpur_apex **out)
 {
     GPUR_TRY(check_handles(dqn, type, out));
-    const gpur_apex_learner learner = gpur_apex_learner_of_dqn(dqn);
+    GPUR_TRY(gpur_learner_require(dqn, &gpur_algorithm_dqn, "gpur_apex_create"));
+    const gpur_apex_learner learner = gpur_apex_learner_of(dqn);
     return create(&learner, type, config, out);
 }
 
-gpur_status gpur_apex_create_dpg(gpur_dpg *dpg, const gpur_env_type *type, const gpur_apex_config *config,
+gpur_status gpur_apex_create_dpg(gpur_learner *dpg, const gpur_env_type *type, const gpur_apex_config *config,
                                  gpur_apex **out)
 {
     GPUR_TRY(check_handles(dpg, type, out));
-    const gpur_apex_learner learner = gpur_apex_learner_of_dpg(dpg);
+    GPUR_TRY(gpur_learner_require(dpg, &gpur_algorithm_dpg, "gpur_apex_create_dpg"));
+    const gpur_apex_learner learner = gpur_apex_learner_of(dpg);
     return create(&learner, type, config, out);
 }
 

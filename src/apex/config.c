@@ -5,6 +5,7 @@
 
 #include "base/sized.h"
 #include "env/type.h"
+#include "learn/returns/return_cache.h"
 #include "replay/config.h"
 #include "replay/storage/layout.h"
 #include "replay/view.h"
@@ -208,11 +209,11 @@ static gpur_status check_replay(const gpur_apex *apex)
 
 static gpur_status check_learner(const gpur_apex *apex)
 {
-    const gpur_learner *const dqn = apex->learner.dqn;
-    GPUR_REQUIRE(!dqn || dqn->config.returns.cache_size == 0,
+    const gpur_return_cache *const cache = apex->learner.learner->step->cache;
+    GPUR_REQUIRE(!cache,
                  "the learner's returns.cache_size is %" PRId64 "; it must be 0: actors give their transitions n-step "
                  "returns",
-                 dqn->config.returns.cache_size);
+                 cache->size);
     return GPUR_OK;
 }
 

@@ -6,8 +6,7 @@
 #include "learn/learner.h"
 
 typedef struct gpur_apex_learner {
-    gpur_learner *dqn;
-    gpur_dpg *dpg; /* of these two one is there */
+    gpur_learner *learner;
     gpur_device *device;
     gpur_replay *replay;
     gpur_stream *stream;
@@ -15,8 +14,8 @@ typedef struct gpur_apex_learner {
     gpur_actor_networks networks;
 } gpur_apex_learner;
 
-gpur_apex_learner gpur_apex_learner_of_dqn(gpur_learner *dqn);
-gpur_apex_learner gpur_apex_learner_of_dpg(gpur_dpg *dpg);
+/* Of a learner that trains on a replay. */
+gpur_apex_learner gpur_apex_learner_of(gpur_learner *learner);
 
 /* Opens policies on its device, to which gpur_apex_learner_give_weights copies its weights. `has_critic`: as for
  * gpur_actor_policies_open. */

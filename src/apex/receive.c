@@ -2,6 +2,7 @@
 /* Remote actors whose blocks, episodes and weights the caller brings: the learner's side. */
 #include "apex/apex.h"
 
+#include "base/clock.h"
 #include "replay/view.h"
 
 #include <inttypes.h>
@@ -21,7 +22,7 @@ gpur_status gpur_remote_actors_open(gpur_apex *apex)
         remote->apex = apex;
         remote->actor = i;
         remote->is_from_caller = 1;
-        remote->epsilon = gpur_apex_exploration_of(&apex->config, apex->learner.dpg != NULL, i, count);
+        remote->epsilon = gpur_apex_exploration_of(&apex->config, apex->learner.networks.critic != NULL, i, count);
     }
     return GPUR_OK;
 }

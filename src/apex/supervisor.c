@@ -445,7 +445,7 @@ gpur_status gpur_supervisor_set_actors(gpur_apex *apex, int32_t actors)
     for (int32_t i = 0; i < GPUR_APEX_MAX_ACTORS; i++) {
         gpur_slot *const slot = &apex->slots[i];
         if (i < actors && !slot->is_wanted)
-            slot->epsilon = gpur_apex_exploration_of(&apex->config, apex->learner.dpg != NULL, i, actors);
+            slot->epsilon = gpur_apex_exploration_of(&apex->config, apex->learner.networks.critic != NULL, i, actors);
         slot->is_wanted = i < actors;
     }
     apex->actors = actors;
@@ -467,7 +467,7 @@ static gpur_status alloc_slots(gpur_apex *apex)
         slot->inbox.fd = -1;
     }
     apex->slots[GPUR_APEX_EVALUATOR].is_wanted = apex->config.eval_episodes > 0;
-    apex->slots[GPUR_APEX_EVALUATOR].epsilon = apex->learner.dpg ? 0.0f : apex->config.eval_epsilon;
+    apex->slots[GPUR_APEX_EVALUATOR].epsilon = apex->learner.networks.critic ? 0.0f : apex->config.eval_epsilon;
     return GPUR_OK;
 }
 

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/* Finds the fields that a train step reads, and checks its settings. */
 #include "learn/config.h"
 
-#include "base/sized.h"
 #include "device/device.h"
-#include "learn/algorithm.h"
 #include "learn/optimizer.h"
 #include "replay/config.h"
 #include "replay/sampler/sampler.h"
 #include "replay/storage/layout.h"
-#include "base/status.h"
-#include "gpureplay/learner.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static gpur_status find(const gpur_schema *schema, const char *name, int32_t *index)
 {
@@ -103,7 +99,7 @@ gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema 
 enum { MAX_UNROLL = 64 };
 
 /* Without replacement as many rows must stay visible, which a replay that samples so itself sees to. */
-static gpur_status check_batch(const gpur_dqn_config *config, const gpur_replay_config *replay)
+static gpur_status check_batch(const gpur_step_config *config, const gpur_replay_config *replay)
 {
     const int64_t kept = gpur_kept_rows(replay);
     GPUR_REQUIRE(config->batch_size >= 1 && config->batch_size <= replay->max_batch,
@@ -118,15 +114,7 @@ static gpur_status check_batch(const gpur_dqn_config *config, const gpur_replay_
     return GPUR_OK;
 }
 
-static gpur_status check_acting(const gpur_dqn_config *config)
-{
-    GPUR_TRY(gpur_choice_check(config->act, GPUR_ACT_TARGET, "act", "GPUR_ACT_LATEST, PREVIOUS or TARGET (0 to 2)"));
-    GPUR_REQUIRE(config->max_act_batch >= 1 && config->max_act_batch <= GPUR_MAX_ACT_BATCH,
-                 "max_act_batch is %" PRId32 "; it must be 1 to %d", config->max_act_batch, GPUR_MAX_ACT_BATCH);
-    return gpur_schedule_check(&config->exploration, 1.0f, "exploration");
-}
-
-static gpur_status check_source(const gpur_dqn_config *config, const gpur_replay_config *replay)
+static gpur_status check_source(const gpur_step_config *config, const gpur_replay_config *replay)
 {
     GPUR_TRY(gpur_index_source_check(config->index_source, "index_source"));
     GPUR_REQUIRE(!gpur_sampler_of(config->index_source)->is_by_priority || replay->prioritized,
@@ -153,138 +141,16 @@ int32_t gpur_math_decide(gpur_device *device, int32_t math)
     return gpur_device_get_traits(device)->has_own_memory ? GPUR_MATH_TF32 : GPUR_MATH_FP32;
 }
 
-gpur_status gpur_dqn_config_check(gpur_dqn_config *config, const gpur_replay_config *replay)
+gpur_status gpur_step_config_check(gpur_step_config *config, const gpur_replay_config *replay)
 {
-    GPUR_TRY(gpur_algorithm_dqn.check(config));
-    GPUR_TRY(gpur_optimizer_check(&config->optimizer));
+    GPUR_REQUIRE(config->target_period >= 1, "target_period is %" PRId64 "; it must be at least 1 train step",
+                 config->target_period);
     GPUR_TRY(check_source(config, replay));
     if (config->index_source == GPUR_SOURCE_AUTO)
         config->index_source = replay->index_source;
     GPUR_TRY(check_batch(config, replay));
-    GPUR_TRY(check_acting(config));
     GPUR_TRY(gpur_math_check(config->math));
     GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",
                  config->unroll, MAX_UNROLL);
-    GPUR_TRY(gpur_choice_check(config->step_kernel, GPUR_STEP_FUSED, "step_kernel",
-                               "GPUR_STEP_AUTO, LIBRARIES or FUSED (0 to 2)"));
-    GPUR_REQUIRE(config->host_batches >= 0 && config->host_batches <= GPUR_MAX_HOST_BATCHES,
-                 "host_batches is %" PRId32 "; it must be 0 to %d", config->host_batches, GPUR_MAX_HOST_BATCHES);
     return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
-}
-
-/* The defaults, and presets with the constants of published systems. */
-
-/* clang-format off */
-#define RELU(layer_units)       {.units = layer_units, .activation = GPUR_RELU}
-#define CONV(filters, size, by)                                                                                        \
-    {.kind = GPUR_CONV, .units = filters, .activation = GPUR_RELU, .kernel = size, .stride = by}
-#define CONSTANT(value)         {.first = value, .last = value}
-#define ADAM(rate)              .learning_rate = CONSTANT(rate), .beta1 = 0.9f, .beta2 = 0.999f, .decay = 0.95f
-#define HUBER                   .loss = GPUR_LOSS_HUBER, .huber_delta = 1.0f
-#define DENSE_NETWORK           .hidden_activation = GPUR_RELU, .init = GPUR_INIT_FAN_IN, .input_scale = 1.0f,         \
-                                .input_layout = GPUR_INPUT_AUTO
-#define DUELING                 .head = GPUR_HEAD_DUELING, .hidden = 512
-
-static const gpur_dqn_config defaults = {
-    .network = {.trunk = {RELU(128), RELU(128)}, .trunk_count = 2, DENSE_NETWORK},
-    .optimizer = {.kind = GPUR_ADAM, ADAM(1e-3f), .epsilon = 1e-8f},
-    .double_dqn = 1, HUBER, .index_source = GPUR_SOURCE_AUTO, .batch_size = 32, .target_period = 10000,
-    .act = GPUR_ACT_LATEST, .max_act_batch = 64, .math = GPUR_MATH_FP32, .unroll = 8, .beta = CONSTANT(0.4f),
-    .exploration = {.first = 1.0f, .last = 0.1f},
-    .returns = {.block_length = 100, .estimator = GPUR_ESTIMATOR_PENG, .lambda = -1.0f, .n_step = 3,
-                .error_bound = 0.025f, .storage = GPUR_CACHE_VIRTUAL, .draw = GPUR_CACHE_PERMUTATION},
-};
-
-/* What the three Melee presets share [Parr 2018, section 4.2, and the public code of its trainer]. The published
- * epsilon falls over the first fifth of training. Only the caller knows its length, so exploration.steps is 0 until the
- * caller sets it. */
-#define MELEE_NETWORK                                                                                                  \
-    .hidden_activation = GPUR_RELU, .num_actions = 5, .init = GPUR_INIT_NORMAL, .init_scale = 0.1f,                    \
-    .input_scale = 1.0f, .input_layout = GPUR_INPUT_AUTO
-#define MELEE                                                                                                          \
-    .optimizer = {.kind = GPUR_RMSPROP_TF, ADAM(2.5e-4f), .momentum = 0.95f, .epsilon = 0.01f}, HUBER,                 \
-    .batch_size = 32, .target_period = 10000, .target_copy_first = 1, .exploration = {.first = 1.0f, .last = 0.1f}
-
-/* Three convolutions, from 84 x 84 x 4 to 20 x 20 x 32, 9 x 9 x 64 and 7 x 7 x 64 [Mnih et al. 2015, Methods]. The code
- * of Daley & Amato 2021 has the Glorot weights of Keras. */
-#define NATURE_TRUNK CONV(32, 8, 4), CONV(64, 4, 2), CONV(64, 3, 1)
-#define NATURE_NETWORK                                                                                                 \
-    .hidden_activation = GPUR_RELU, .num_actions = 18, .init = GPUR_INIT_GLOROT, .input_scale = 1.0f / 255.0f,         \
-    .input_layout = GPUR_INPUT_AUTO
-/* Centered, with epsilon inside the root, as in DeepMind's own code. The code of Daley & Amato 2021 has that of Keras
- * 2.1, which is GPUR_RMSPROP_KERAS2 with `centered` 1. */
-#define DEEPMIND_RMSPROP(rate) .kind = GPUR_RMSPROP_DEEPMIND, ADAM(rate), .centered = 1
-/* Mnih et al. 2015, extended data table 1, as in Daley & Amato 2021, appendix B: C = 10,000 and F = 4 count time steps,
- * so the target network is copied every 2,500 train steps. Epsilon falls from 1 to 0.1 over the first million time
- * steps. */
-#define NATURE                                                                                                         \
-    HUBER, .batch_size = 32, .target_period = 2500, .exploration = {.first = 1.0f, .last = 0.1f, .steps = 1000000}
-
-/* Of `config`, a preset sets the members that copy_preset names. */
-static const struct { const char *name; gpur_dqn_config config; } presets[] = {
-    {"melee-gpu", {.network = {.trunk = {RELU(128), RELU(0)}, .trunk_count = 1, DUELING, MELEE_NETWORK}, MELEE}},
-    {"melee-dqn", {.network = {.trunk = {RELU(128), RELU(256)}, .trunk_count = 2, MELEE_NETWORK}, MELEE}},
-    {"melee-double",
-     {.network = {.trunk = {RELU(128), RELU(256)}, .trunk_count = 2, MELEE_NETWORK}, .double_dqn = 1, MELEE}},
-    {"nature-dqn",
-     {.network = {.trunk = {NATURE_TRUNK, RELU(512)}, .trunk_count = 4, NATURE_NETWORK},
-      .optimizer = {DEEPMIND_RMSPROP(2.5e-4f), .epsilon = 0.01f}, NATURE}},
-    /* Two branches of 512 units, double DQN and gradients clipped to norm 10 [Wang et al. 2016, section 4.2]; the rest
-     * is as in nature-dqn. */
-    {"nature-dueling",
-     {.network = {.trunk = {NATURE_TRUNK}, .trunk_count = 3, DUELING, NATURE_NETWORK},
-      .optimizer = {DEEPMIND_RMSPROP(2.5e-4f), .epsilon = 0.01f, .clip_norm = 10.0f}, .double_dqn = 1, NATURE}},
-    /* Horgan et al. 2018, section 4.1 and appendix C: centered RMSProp with learning rate 0.00025 / 4, no momentum,
-     * epsilon 1.5e-7, gradient norm 40; half the squared error; a target copy every 2,500 batches of 512, sampled by
-     * priority with beta 0.4. The sizes of the network are those of public code. */
-    {"apex-dqn",
-     {.network = {.trunk = {NATURE_TRUNK}, .trunk_count = 3, DUELING, NATURE_NETWORK},
-      .optimizer = {DEEPMIND_RMSPROP(0.00025f / 4.0f), .epsilon = 1.5e-7f, .clip_norm = 40.0f}, .double_dqn = 1,
-      .loss = GPUR_LOSS_SQUARED, .huber_delta = 1.0f, .batch_size = 512, .target_period = 2500,
-      .index_source = GPUR_PRIORITIZED_STRATIFIED, .beta = CONSTANT(0.4f), .exploration = CONSTANT(0.4f)}},
-    /* Our own, for CartPole-v1: observations of 4 numbers, 2 actions. */
-    {"cartpole",
-     {.network = {.trunk = {RELU(128), RELU(128)}, .trunk_count = 2, .head = GPUR_HEAD_DUELING, .num_actions = 2,
-                  DENSE_NETWORK},
-      .optimizer = {.kind = GPUR_ADAM, ADAM(1e-3f), .epsilon = 1e-8f, .clip_norm = 10.0f}, .double_dqn = 1, HUBER,
-      .batch_size = 64, .target_period = 128, .exploration = {.first = 1.0f, .last = 0.04f, .steps = 4000}}},
-};
-/* clang-format on */
-
-static void copy_preset(gpur_dqn_config *to, const gpur_dqn_config *preset)
-{
-    to->network = preset->network;
-    to->optimizer = preset->optimizer;
-    to->double_dqn = preset->double_dqn;
-    to->loss = preset->loss;
-    to->huber_delta = preset->huber_delta;
-    to->batch_size = preset->batch_size;
-    to->target_period = preset->target_period;
-    to->target_copy_first = preset->target_copy_first;
-    to->exploration = preset->exploration;
-    if (preset->index_source != GPUR_SOURCE_AUTO) {
-        to->index_source = preset->index_source;
-        to->beta = preset->beta;
-    }
-}
-
-gpur_status gpur_dqn_config_init(gpur_dqn_config *config, uint64_t size)
-{
-    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_dqn_config");
-}
-
-gpur_status gpur_dqn_config_preset(gpur_dqn_config *config, const char *name)
-{
-    gpur_dqn_config changed = defaults;
-    GPUR_TRY(gpur_sized_read(&changed, sizeof changed, config, "gpur_dqn_config"));
-    GPUR_REQUIRE(name, "the name of the preset is NULL");
-    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++)
-        if (strcmp(presets[i].name, name) == 0) {
-            copy_preset(&changed, &presets[i].config);
-            return gpur_sized_write(config, &changed, sizeof changed, "gpur_dqn_config");
-        }
-    return gpur_fail(GPUR_INVALID_ARGUMENT,
-                     "no learner preset is named \"%s\"; there are melee-gpu, melee-dqn, melee-double, nature-dqn, "
-                     "nature-dueling, apex-dqn, cartpole",
-                     name);
 }

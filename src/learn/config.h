@@ -1,17 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks a learner's config, and finds the fields that a learner reads. */
+/* The settings of a train step, and the fields of a replay that it reads. */
 #pragma once
 
 #include "base/status.h"
-#include "gpureplay/learner.h"
+#include "gpureplay/dqn.h"
 #include "learn/network/input.h"
 #include "replay/schema.h"
 
 enum { GPUR_MAX_ACT_BATCH = 1 << 20 }; /* observations that are acted on at a time */
 
-/* Refuses settings out of range, except those of the network (see network/network.h). Replaces GPUR_SOURCE_AUTO by the
- * replay's index_source. `replay`: the checked settings of the replay. */
-gpur_status gpur_dqn_config_check(gpur_dqn_config *config, const gpur_replay_config *replay);
+/* What a train step on a replay needs to know, whatever the algorithm. Each algorithm fills it in from the settings of
+ * its own. */
+typedef struct gpur_step_config {
+    int32_t wants; /* GPUR_WANTS_* of train_batch.h */
+    int64_t batch_size;
+    int32_t index_source; /* GPUR_SOURCE_AUTO becomes the replay's */
+    gpur_schedule beta;
+    int32_t takes_ids;     /* 1: there is a graph for rows of given ids */
+    int32_t is_fused;      /* 1: samples are trained on by the fused step, and there is no graph for them */
+    int32_t has_target;    /* 1: the network has a target network */
+    int64_t target_period; /* train steps, as the next */
+    int32_t target_copy_first;
+    gpur_optimizer_config optimizer; /* of the network that reads the batch */
+    int32_t math;                    /* GPUR_MATH_*, decided */
+    int32_t deterministic, unroll;
+    uint64_t seed;
+} gpur_step_config;
+
+/* Refuses settings out of range, and replaces GPUR_SOURCE_AUTO. `replay`: the checked settings of the replay. */
+gpur_status gpur_step_config_check(gpur_step_config *config, const gpur_replay_config *replay);
 
 /* Refuses a value that is no GPUR_MATH_*. */
 gpur_status gpur_math_check(int32_t math);

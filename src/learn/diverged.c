@@ -27,9 +27,10 @@ gpur_status gpur_diverged(const gpur_divergence *d)
         snprintf(clip, sizeof clip, " by reward_clip, now %g%s", (double)*d->reward_clip,
                  *d->reward_clip > 0.0f ? "" : " (none)");
     return gpur_fail(GPUR_INVALID_ARGUMENT,
-                     "%sthe learner has diverged: after train step %" PRId64 " its numbers are not finite (%s)%s. It "
+                     "%s%sthe learner has diverged: after train step %" PRId64 " its numbers are not finite (%s)%s. It "
                      "helps most often to lower learning_rate, now %g, to limit the gradient by clip_norm, now %g%s, "
                      "or to scale rewards or clip them%s",
-                     d->network, d->step, numbers[0] ? numbers : "weights", loss, d->learning_rate,
-                     (double)d->optimizer->clip_norm, d->optimizer->clip_norm > 0.0f ? "" : " (none)", clip);
+                     d->network, d->network[0] ? ": " : "", d->step, numbers[0] ? numbers : "weights", loss,
+                     d->learning_rate, (double)d->optimizer->clip_norm, d->optimizer->clip_norm > 0.0f ? "" : " (none)",
+                     clip);
 }

@@ -17,7 +17,7 @@ typedef struct gpur_divergence {
     double loss_before; /* the last one before that was finite; NaN: not known */
     const gpur_optimizer_config *optimizer;
     const float *reward_clip; /* NULL: not known */
-    const char *network;      /* "": there is one; else whose optimizer it is: "critic: " */
+    const char *network;      /* "": there is one; else its name: "critic" */
     const char *value_name;   /* "mean Q", "mean value" */
 } gpur_divergence;
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The buffers, device batches and graphs of training on rows in host memory. */
 #include "learn/host_batches.h"
 
 #include "replay/view.h"
@@ -21,12 +22,11 @@ static gpur_status open(void *part, const gpur_part_context *context)
 {
     gpur_host_batches *const batches = part;
     gpur_device *const device = context->device;
-    const gpur_dqn_config *const config = context->config;
     void *pinned = NULL;
     batches->device = device;
     batches->step = context->step;
-    batches->count = config->host_batches;
-    batches->batch = config->batch_size;
+    batches->count = context->host_batches;
+    batches->batch = context->step_config.batch_size;
     batches->row_bytes = gpur_replay_schema(context->replay)->row_bytes;
     batches->pitch = (batch_bytes(batches) + 255) / 256 * 256;
     if (batches->count == 0)

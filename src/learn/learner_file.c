@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Writes and reads the files of learners. */
 #include "learn/learner_file.h"
 
 #include <inttypes.h>
@@ -40,7 +41,7 @@ static gpur_status add_sections(const gpur_learner_file *f, float *host, gpur_se
  * not NaN, which would spoil the weights at the next step. */
 static gpur_status check_array(const gpur_params *params, const gpur_saved_array *a, const float *values)
 {
-    char before[32];
+    char before[sizeof a->name + 1];
     snprintf(before, sizeof before, "%s.", a->name);
     const int is_optimizers = strstr(a->name, "optimizer.") != NULL;
     for (int32_t i = 0; i < params->tensor_count; i++)

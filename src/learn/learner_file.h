@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of learners: the arrays of their optimizers, tensor by tensor, settings that must match, and counters. What
- * those of a DQN (checkpoint.c), of an actor-critic and of DPG share. */
+/* Files of learners: the arrays of their optimizers, tensor by tensor, settings that must match, and counters. */
 #pragma once
 
 #include "file/checkpoint_file.h"
+#include "learn/network/params.h"
 #include "learn/network_text.h"
-#include "learn/part.h"
 
-enum { GPUR_MAX_FILE_NETWORKS = 2 };
+enum { GPUR_MAX_FILE_NETWORKS = 2, GPUR_MAX_SAVED_ARRAYS = 6 };
+
+/* An array of all parameters, padding included. */
+typedef struct gpur_saved_array {
+    char name[32]; /* before the tensors' names: "online", "critic.optimizer.mean" */
+    float *memory; /* (P) device */
+} gpur_saved_array;
+
+typedef struct gpur_saved_arrays {
+    gpur_saved_array list[GPUR_MAX_SAVED_ARRAYS];
+    int32_t count;
+} gpur_saved_arrays;
 
 /* What a learner's file has. */
 typedef struct gpur_learner_file {

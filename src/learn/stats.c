@@ -1,43 +1,33 @@
 /* SPDX-License-Identifier: MIT */
+/* The statistics of a network that is trained: states that launches leave, without waiting for them. */
 #include "learn/stats.h"
 
 #include "base/clock.h"
 
 #include <math.h>
 
-static gpur_status open(void *part, const gpur_part_context *context)
+gpur_status gpur_train_stats_open(gpur_train_stats *stats, gpur_device *device)
 {
-    gpur_train_stats *const stats = part;
-    gpur_device *const device = context->device;
     void *memory = NULL;
     stats->device = device;
     stats->seen_at = gpur_clock_seconds();
+    stats->seen.finite_loss = NAN;
     if (pthread_mutex_init(&stats->mutex, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no mutex could be made for a learner's stats");
     for (int i = 0; i < GPUR_TRAIN_STATS_SLOTS; i++)
         GPUR_TRY(gpur_event_create(device, &stats->copied[i]));
-    GPUR_TRY(
-        gpur_pinned_alloc(device, GPUR_TRAIN_STATS_SLOTS * sizeof(gpur_train_state), "a learner's stats", &memory));
+    GPUR_TRY(gpur_pinned_alloc(device, GPUR_TRAIN_STATS_BYTES, "a learner's stats", &memory));
     stats->slot = memory;
     return GPUR_OK;
 }
 
-static void close(void *part)
+void gpur_train_stats_close(gpur_train_stats *stats)
 {
-    gpur_train_stats *const stats = part;
     gpur_pinned_free(stats->device, stats->slot);
     for (int i = 0; i < GPUR_TRAIN_STATS_SLOTS; i++)
         gpur_event_destroy(stats->copied[i]);
     pthread_mutex_destroy(&stats->mutex);
 }
-
-static int64_t pinned_bytes(const void *part)
-{
-    (void)part;
-    return GPUR_TRAIN_STATS_SLOTS * (int64_t)sizeof(gpur_train_state);
-}
-
-const gpur_part gpur_train_stats_part = {.open = open, .close = close, .pinned_bytes = pinned_bytes};
 
 gpur_status gpur_train_stats_record(gpur_train_stats *stats, gpur_stream *stream, const gpur_train_state *state,
                                     int64_t steps)
@@ -74,20 +64,12 @@ gpur_train_state gpur_train_stats_newest(gpur_train_stats *stats)
     return state;
 }
 
-gpur_status gpur_train_state_check(const gpur_train_state *state, const gpur_optimizer_config *optimizer,
-                                   const float *reward_clip, const char *network)
+void gpur_train_stats_put(gpur_train_stats *stats, const gpur_train_state *state)
 {
-    const gpur_divergence divergence = {.step = (int64_t)state->diverged_at,
-                                        .loss = (double)state->loss,
-                                        .mean_value = (double)state->mean_q,
-                                        .gradient_norm = (double)state->gradient_norm,
-                                        .learning_rate = (double)state->learning_rate,
-                                        .loss_before = (double)state->finite_loss,
-                                        .optimizer = optimizer,
-                                        .reward_clip = reward_clip,
-                                        .network = network,
-                                        .value_name = "mean Q"};
-    return state->diverged_at == 0 ? GPUR_OK : gpur_diverged(&divergence);
+    pthread_mutex_lock(&stats->mutex);
+    stats->slot[stats->launches++ % GPUR_TRAIN_STATS_SLOTS] = *state;
+    stats->steps_enqueued++;
+    pthread_mutex_unlock(&stats->mutex);
 }
 
 int64_t gpur_train_stats_steps_enqueued(gpur_train_stats *stats)

@@ -3,10 +3,7 @@
 #pragma once
 
 #include "device/device.h"
-#include "gpureplay/replay.h"
-#include "learn/diverged.h"
-#include "learn/network/params.h"
-#include "learn/part.h"
+#include "kernels/args_learn.h"
 
 #include <pthread.h>
 
@@ -25,8 +22,12 @@ typedef struct gpur_train_stats {
     double mean_loss;      /* that the previous read gave */
 } gpur_train_stats;
 
-/* The learner's part that is a gpur_train_stats. */
-extern const gpur_part gpur_train_stats_part;
+/* Host memory of one, pinned on CUDA. */
+enum { GPUR_TRAIN_STATS_BYTES = GPUR_TRAIN_STATS_SLOTS * (int)sizeof(gpur_train_state) };
+
+/* After a failure call gpur_train_stats_close. */
+gpur_status gpur_train_stats_open(gpur_train_stats *stats, gpur_device *device);
+void gpur_train_stats_close(gpur_train_stats *stats);
 
 /* Enqueues the copy of the state on `stream`, after a launch of `steps` train steps. */
 gpur_status gpur_train_stats_record(gpur_train_stats *stats, gpur_stream *stream, const gpur_train_state *state,
@@ -43,15 +44,8 @@ typedef struct gpur_train_stats_snapshot {
 /* The newest state that has reached the host. Begins no mean. */
 gpur_train_state gpur_train_stats_newest(gpur_train_stats *stats);
 
-/* Refuses a learner that has diverged, by its state as far as has reached the host. `optimizer` and `reward_clip` are
- * its settings, `network` as in gpur_divergence. */
-gpur_status gpur_train_state_check(const gpur_train_state *state, const gpur_optimizer_config *optimizer,
-                                   const float *reward_clip, const char *network);
-
-/* Refuses a learner of which a weight, (P) in device memory, is not finite. Waits for its train steps. Of `divergence`
- * the settings are given. */
-gpur_status gpur_weights_check_finite(gpur_replay *replay, const gpur_params *params, const float *weights,
-                                      gpur_divergence *divergence, gpur_train_stats *stats);
+/* Takes a state that is on the host, after a train step that is done. No launch may be in flight. */
+void gpur_train_stats_put(gpur_train_stats *stats, const gpur_train_state *state);
 
 /* The train steps enqueued so far. */
 int64_t gpur_train_stats_steps_enqueued(gpur_train_stats *stats);

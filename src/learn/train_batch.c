@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT */
+/* The arrays of a batch, and the conversion of its observations. */
 #include "learn/train_batch.h"
 
 #include "replay/view.h"
 
 #include <string.h>
 
-void gpur_train_batch_open(gpur_train_batch *batch, gpur_device *device, gpur_replay *replay,
-                           const gpur_network *network, const gpur_dqn_config *config, const gpur_learn_fields *fields,
-                           int32_t wants)
+void gpur_train_batch_open(gpur_train_batch *batch, const gpur_part_context *context, int64_t rows, int32_t wants)
 {
     memset(batch, 0, sizeof *batch);
-    batch->device = device;
-    batch->replay = replay;
-    batch->rows = config->batch_size;
+    batch->device = context->device;
+    batch->replay = context->replay;
+    batch->rows = rows;
     batch->wants = wants;
     batch->observations = !!(wants & GPUR_WANTS_OBS) + !!(wants & GPUR_WANTS_NEXT_OBS);
-    batch->fields = *fields;
-    batch->input = gpur_input_of(network, &fields->obs_format, &config->network);
-    batch->x_pitch = gpur_input_pitch(network);
-    batch->is_preprocessed = !batch->input.direct && gpur_replay_links(replay) > 0 && !(wants & GPUR_WANTS_RAW);
-    if (!batch->input.direct && (!batch->is_preprocessed || config->host_batches > 0))
+    batch->fields = context->fields;
+    batch->input = gpur_input_of(context->network, &context->fields.obs_format, context->network_config);
+    batch->x_pitch = gpur_input_pitch(context->network);
+    batch->is_preprocessed = !batch->input.direct && gpur_replay_links(batch->replay) > 0 && !(wants & GPUR_WANTS_RAW);
+    if (!batch->input.direct && (!batch->is_preprocessed || context->host_batches > 0))
         batch->raw_bytes = batch->observations * batch->rows * batch->input.raw_pitch;
 }
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "base/arena.h"
-#include "learn/config.h"
 #include "learn/network/input.h"
+#include "learn/part.h"
 #include "replay/sampler/gather.h"
 
 /* Inputs that an algorithm wants, as bits. */
@@ -41,10 +41,8 @@ typedef struct gpur_train_batch {
     uint32_t *links;                   /* (B, links per row) of a GPUR_LAYOUT_FRAMES replay */
 } gpur_train_batch;
 
-/* `wants`: GPUR_WANTS_*, one observation at least. */
-void gpur_train_batch_open(gpur_train_batch *batch, gpur_device *device, gpur_replay *replay,
-                           const gpur_network *network, const gpur_dqn_config *config, const gpur_learn_fields *fields,
-                           int32_t wants);
+/* `rows`: of the batch. `wants`: GPUR_WANTS_*, one observation at least. */
+void gpur_train_batch_open(gpur_train_batch *batch, const gpur_part_context *context, int64_t rows, int32_t wants);
 void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena);
 
 /* The fields that a gather copies, and where to. */

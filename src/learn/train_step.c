@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Opens, records and saves the train step on a replay: the frame around an algorithm's own work. */
 #include "learn/train_step.h"
 
 #include "learn/returns/return_cache.h"
@@ -6,15 +7,9 @@
 
 #include <string.h>
 
-/* 1: there is the source `by_ids`. */
-static int takes_ids(const gpur_train_step *step)
-{
-    return step->algorithm == &gpur_algorithm_dqn && !gpur_replay_lanes(step->batch.replay);
-}
-
 static int64_t ids_bytes(const gpur_train_step *step)
 {
-    return !takes_ids(step) ? 0 : step->config.batch_size * (int64_t)sizeof *step->ids;
+    return step->config.takes_ids ? step->config.batch_size * (int64_t)sizeof *step->ids : 0;
 }
 
 static gpur_status open(void *part, const gpur_part_context *context)
@@ -23,19 +18,19 @@ static gpur_status open(void *part, const gpur_part_context *context)
     void *ids = NULL;
     step->device = context->device;
     step->network = context->network;
-    step->config = *context->config;
+    step->config = context->step_config;
     step->cache = context->cache;
-    step->algorithm = context->algorithm;
-    step->dpg = context->dpg;
-    gpur_train_batch_open(&step->batch, step->device, context->replay, step->network, &step->config, context->fields,
-                          gpur_return_cache_is_physical(step->cache) ? step->algorithm->wants | GPUR_WANTS_RAW
-                                                                     : step->algorithm->wants);
-    gpur_optimizer_open(&step->optimizer, step->device, &step->config.optimizer, &step->network->params);
-    if (!step->cache)
-        gpur_optimizer_set_target(&step->optimizer, step->config.target_period, step->config.target_copy_first);
+    step->algorithm = context->step_algorithm;
+    step->state = context->step_state;
+    const gpur_step_config *const config = &step->config;
+    gpur_train_batch_open(&step->batch, context, config->batch_size,
+                          config->wants | (gpur_return_cache_is_physical(step->cache) ? GPUR_WANTS_RAW : 0));
+    gpur_optimizer_open(&step->optimizer, step->device, &config->optimizer, &step->network->params);
+    if (config->has_target)
+        gpur_optimizer_set_target(&step->optimizer, config->target_period, config->target_copy_first);
     GPUR_TRY(gpur_side_open(&step->side, step->device));
     GPUR_TRY(step->algorithm->open(step));
-    if (!takes_ids(step))
+    if (!config->takes_ids)
         return GPUR_OK;
     GPUR_TRY(gpur_event_create(step->device, &step->ids_copied));
     GPUR_TRY(gpur_pinned_alloc(step->device, ids_bytes(step), "the ids of a train step", &ids));
@@ -59,7 +54,7 @@ static void assign(void *part, gpur_arena *arena)
     gpur_train_step *const step = part;
     gpur_optimizer_assign(&step->optimizer, arena, NULL);
     gpur_train_batch_assign(&step->batch, arena);
-    if (takes_ids(step))
+    if (step->config.takes_ids)
         step->ids = gpur_arena_alloc(arena, ids_bytes(step));
     if (gpur_sampler_of(step->config.index_source)->is_by_priority)
         step->leaf = gpur_arena_alloc(arena, step->batch.rows * (int64_t)sizeof *step->leaf);
@@ -93,7 +88,7 @@ static gpur_status connect(void *part)
     const gpur_sampler *const sampler = gpur_sampler_of(step->config.index_source);
     GPUR_TRY(gpur_batch_source_of_samples(&step->sampled, step, sampler, &sample));
     step->optimizer.drawable = step->sampled.drawable;
-    return takes_ids(step) ? gpur_batch_source_of_ids(&step->by_ids, step, step->ids) : GPUR_OK;
+    return step->config.takes_ids ? gpur_batch_source_of_ids(&step->by_ids, step, step->ids) : GPUR_OK;
 }
 
 /* Trains on the batch, whose rows have been gathered. */
@@ -126,11 +121,12 @@ static gpur_status record_gathered(void *context, gpur_stream *stream)
 static gpur_status start(void *part, gpur_stream *stream)
 {
     gpur_train_step *const step = part;
-    (void)stream;
-    if (step->config.step_kernel != GPUR_STEP_FUSED)
+    if (step->algorithm->start)
+        GPUR_TRY(step->algorithm->start(step, stream));
+    if (!step->config.is_fused)
         GPUR_TRY(gpur_graph_create(step->device, gpur_train_step_record, &step->sampled, step->config.unroll,
                                    &step->sampled.train));
-    if (!takes_ids(step))
+    if (!step->config.takes_ids)
         return GPUR_OK;
     return gpur_graph_create(step->device, record_gathered, &step->by_ids, 1, &step->by_ids.train);
 }
@@ -140,16 +136,6 @@ static int64_t pinned_bytes(const void *part)
     return ids_bytes(part);
 }
 
-static void save(const void *part, gpur_saved_arrays *arrays)
-{
-    const gpur_optimizer *const optimizer = &((const gpur_train_step *)part)->optimizer;
-    gpur_saved_arrays_add(arrays, "online", optimizer->weights);
-    gpur_saved_arrays_add(arrays, "target", optimizer->target);
-    gpur_saved_arrays_add(arrays, "optimizer.square", optimizer->square);
-    gpur_saved_arrays_add(arrays, "optimizer.mean", optimizer->mean);
-    gpur_saved_arrays_add(arrays, "optimizer.velocity", optimizer->velocity);
-}
-
 const gpur_part gpur_step_part = {
     .open = open,
     .assign = assign,
@@ -157,7 +143,6 @@ const gpur_part gpur_step_part = {
     .start = start,
     .close = close,
     .pinned_bytes = pinned_bytes,
-    .save = save,
 };
 
 gpur_status gpur_step_upload_ids(gpur_train_step *step, gpur_stream *stream, const int64_t *ids)

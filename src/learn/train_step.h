@@ -5,39 +5,46 @@
  *
  *   source     samples or finds the rows, and gathers them to the batch (batch_source.h)
  *   batch      converts observations that the first layer does not read as they are stored (train_batch.h)
- *   algorithm  forward passes, loss, backward passes, optimizer (algorithm.h)
+ *   algorithm  forward passes, loss, backward passes, optimizer
  *   feedback   writes the TD errors back as new priorities, if the source has that
  */
 #pragma once
 
-#include "learn/algorithm.h"
 #include "learn/batch_source.h"
 #include "learn/optimizer.h"
 #include "learn/network/pass.h"
 #include "learn/part.h"
 
-/* DQN [Mnih et al. 2015] and double DQN [van Hasselt et al. 2016]: the online network sees obs and, for double DQN,
- * next_obs; the target network sees next_obs. The loss is that of the TD error of the action taken
- * (kernels/learn/td_error.h). With given returns the online network sees obs, and there is no target network. */
-typedef struct gpur_dqn_step {
-    gpur_pass online, target;
-    gpur_backward backward; /* through the online network, over the rows of obs */
-    gpur_td_error_args td;
-} gpur_dqn_step;
+struct gpur_train_step;
+
+/* What an algorithm does with the batch of a train step. Sampling, gathering, converting observations and writing new
+ * priorities back are the same for all. */
+typedef struct gpur_step_algorithm {
+    gpur_status (*open)(struct gpur_train_step *step); /* plans of passes; after a failure `close` is called */
+    void (*close)(struct gpur_train_step *step);
+    void (*assign)(struct gpur_train_step *step, gpur_arena *arena);
+    int64_t (*workspace)(const struct gpur_train_step *step);                      /* bytes that its passes share */
+    gpur_status (*start)(const struct gpur_train_step *step, gpur_stream *stream); /* constants; NULL: there are none */
+
+    /* Enqueues the training on the step's batch. Changes nothing if `drawable` (1), in device memory, is 0. */
+    gpur_status (*train)(const struct gpur_train_step *step, gpur_stream *stream, const int64_t *drawable);
+
+    /* (B) in device memory: what `train` leaves for the rows' new priorities. */
+    const float *(*errors)(const struct gpur_train_step *step);
+} gpur_step_algorithm;
 
 typedef struct gpur_train_step {
     gpur_device *device;
-    const gpur_network *network;
-    gpur_dqn_config config;
-    const gpur_algorithm *algorithm;
-    const struct gpur_return_cache *cache; /* the learner's cache of returns; NULL: it has none */
+    const gpur_network *network; /* that reads the batch */
+    gpur_step_config config;
+    const gpur_step_algorithm *algorithm;
+    void *state;                           /* the algorithm's own */
+    const struct gpur_return_cache *cache; /* from which rows are drawn; NULL: from the replay */
     gpur_train_batch batch;
-    gpur_optimizer optimizer;  /* of the network's weights */
-    gpur_dqn_step dqn;         /* DQN's own */
-    struct gpur_dpg_step *dpg; /* DPG's own */
+    gpur_optimizer optimizer; /* of the network's weights */
     void *workspace;
     gpur_side side;                    /* with a workspace as large */
-    gpur_batch_source sampled, by_ids; /* with a cache: `sampled` is drawn from it. Only DQN without one has `by_ids` */
+    gpur_batch_source sampled, by_ids; /* with a cache: `sampled` is drawn from it */
     uint32_t *leaf;                    /* (B) of rows sampled by priority; NULL: they are not */
     int64_t *ids;                      /* (B) device: the ids of `by_ids`; NULL, as is the next: there is none */
     int64_t *host_ids;                 /* (B) pinned: ids on their way there */
@@ -51,8 +58,8 @@ static inline gpur_grid gpur_td_error_grid(const gpur_device *device, int64_t ro
     return gpur_grid_rows(device, (rows + 31) / 32, 1, 32 * 8);
 }
 
-/* The learner's part that is a gpur_train_step; the network must not move. `connect` plans the gathers, and `start`
- * records the graphs of both sources; the fused step needs none of samples. */
+/* The part that is a gpur_train_step. `connect` plans the gathers, and `start` records the graphs of both sources; the
+ * fused step needs none of samples. */
 extern const gpur_part gpur_step_part;
 
 /* Runs one train step without writing priorities back. */

@@ -1,188 +1,178 @@
 /* SPDX-License-Identifier: MIT */
-/* A learner's weights: reads and writes single tensors by name, and saves and loads the online network as a file. Each
- * call holds the consumer lock, so it comes between two launches. */
+/* A learner's weights: single tensors by name, files of them, and copies to policies. Each call comes between two
+ * launches (gpur_learner_begin). */
 #include "base/sized.h"
-#include "learn/diverged.h"
 #include "learn/learner.h"
 #include "learn/weights_file.h"
 #include "replay/sampler/consumer.h"
-#include "replay/view.h"
 
 #include <inttypes.h>
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+/* Names. */
+
+/* The tensors with names of their own. */
+static int32_t tensors_of(const gpur_trained *n)
+{
+    return n->shares_weights ? 0 : n->network->params.tensor_count;
+}
 
 int32_t gpur_learner_weight_count(gpur_learner *learner)
 {
-    return learner ? learner->network.params.tensor_count : 0;
+    int32_t count = 0;
+    for (int i = 0; learner && i < learner->network_count; i++)
+        count += tensors_of(&learner->networks[i]);
+    return count;
+}
+
+static void describe(const gpur_trained *n, const gpur_tensor *tensor, gpur_weight_info *info)
+{
+    int64_t shape[4];
+    memset(info, 0, sizeof *info);
+    snprintf(info->name, sizeof info->name, "%s%s%.48s", n->name, n->name[0] ? "." : "", tensor->name);
+    info->dims = gpur_tensor_shape(tensor, shape);
+    for (int32_t i = 0; i < info->dims; i++)
+        info->shape[i] = (int32_t)shape[i];
+    info->count = gpur_tensor_count(tensor);
 }
 
 gpur_status gpur_learner_get_weight_info(gpur_learner *learner, int32_t index, gpur_weight_info *info)
 {
-    GPUR_REQUIRE(learner && info, "learner and info must not be NULL");
-    return gpur_weight_info_write(&learner->network.params, index, info);
-}
-
-gpur_status gpur_weight_info_write(const gpur_params *params, int32_t index, gpur_weight_info *info)
-{
     gpur_weight_info known;
-    int64_t shape[4];
-    GPUR_REQUIRE(index >= 0 && index < params->tensor_count, "index is %" PRId32 "; it must be 0 to %" PRId32, index,
-                 params->tensor_count - 1);
-    const gpur_tensor *const tensor = &params->tensor[index];
-    memset(&known, 0, sizeof known);
-    memcpy(known.name, tensor->name, sizeof known.name);
-    known.dims = gpur_tensor_shape(tensor, shape);
-    for (int32_t i = 0; i < known.dims; i++)
-        known.shape[i] = (int32_t)shape[i];
-    known.count = gpur_tensor_count(tensor);
+    GPUR_REQUIRE(learner && info, "learner and info must not be NULL");
+    GPUR_REQUIRE(index >= 0 && index < gpur_learner_weight_count(learner),
+                 "index is %" PRId32 "; it must be 0 to %" PRId32, index, gpur_learner_weight_count(learner) - 1);
+    const gpur_trained *n = learner->networks;
+    for (; index >= tensors_of(n); n++)
+        index -= tensors_of(n);
+    describe(n, &n->network->params.tensor[index], &known);
     return gpur_sized_write(info, &known, sizeof known, "gpur_weight_info");
 }
 
-static gpur_status find(gpur_learner *learner, const char *name, const float *values, int64_t count,
-                        const gpur_tensor **tensor)
+/* A tensor of a call, and the array in which it is. */
+typedef struct found {
+    const gpur_trained *network;
+    const gpur_tensor *tensor;
+    float *array; /* (P) device */
+} found;
+
+static gpur_status find_network(gpur_learner *learner, const char *name, const gpur_trained **network,
+                                const char **rest)
 {
+    GPUR_REQUIRE(name, "name of the weights is NULL");
+    for (int i = 0; i < learner->network_count; i++) {
+        const char *const before = learner->networks[i].name;
+        const size_t length = strlen(before);
+        *network = &learner->networks[i];
+        *rest = length > 0 ? name + length + 1 : name;
+        if (length == 0 || (strncmp(name, before, length) == 0 && name[length] == '.'))
+            return GPUR_OK;
+    }
+    return gpur_fail(GPUR_INVALID_ARGUMENT, "no weights are named \"%s\"; their names begin with \"%s.\" or \"%s.\"",
+                     name, learner->networks[0].name, learner->networks[1].name);
+}
+
+static gpur_status find_array(const gpur_trained *n, int32_t which, float **array)
+{
+    const gpur_optimizer *const o = n->optimizer;
+    float *const arrays[] = {o->weights, o->target, o->gradient};
+    GPUR_REQUIRE(which >= GPUR_WEIGHTS_ONLINE && which <= GPUR_WEIGHTS_GRADIENT,
+                 "which is %" PRId32 "; it must be GPUR_WEIGHTS_ONLINE, TARGET or GRADIENT (0 to 2)", which);
+    GPUR_REQUIRE(arrays[which],
+                 "which is GPUR_WEIGHTS_TARGET (1); a learner with a cache of returns, like an actor-critic, has no "
+                 "target network");
+    *array = arrays[which];
+    return GPUR_OK;
+}
+
+static gpur_status find(gpur_learner *learner, int32_t which, const char *name, const float *values, int64_t count,
+                        found *f)
+{
+    const char *rest = NULL;
     GPUR_REQUIRE(learner && values, "learner and values must not be NULL");
-    GPUR_TRY(gpur_params_find(&learner->network.params, name, tensor));
-    GPUR_REQUIRE(count == gpur_tensor_count(*tensor), "count is %" PRId64 "; \"%s\" has %" PRId64 " numbers", count,
-                 name, gpur_tensor_count(*tensor));
-    return GPUR_OK;
+    GPUR_TRY(find_network(learner, name, &f->network, &rest));
+    const gpur_status status = gpur_params_find(&f->network->network->params, rest, &f->tensor);
+    GPUR_TRY(f->network->name[0] ? gpur_prefix_error(status, "%s", f->network->name) : status);
+    GPUR_REQUIRE(count == gpur_tensor_count(f->tensor), "count is %" PRId64 "; \"%s\" has %" PRId64 " numbers", count,
+                 name, gpur_tensor_count(f->tensor));
+    return find_array(f->network, which, &f->array);
 }
 
-/* Refuses the target network of a learner that has none. */
-static gpur_status check_target(const gpur_learner *learner, int32_t which)
+/* Single tensors. */
+
+/* Enqueues the copy of a tensor from host memory, also to the acting copies if they are of this array. */
+static gpur_status enqueue_write(gpur_learner *learner, const found *f, gpur_stream *stream, const float *values)
 {
-    GPUR_REQUIRE(which != GPUR_WEIGHTS_TARGET || learner->step.optimizer.target,
-                 "which is GPUR_WEIGHTS_TARGET (1); a learner with a cache of returns has no target network");
-    return GPUR_OK;
+    const int64_t offset = f->tensor->offset, count = gpur_tensor_count(f->tensor);
+    GPUR_TRY(gpur_copy(stream, f->array + offset, values, count * (int64_t)sizeof *values));
+    GPUR_TRY(gpur_optimizer_round(f->network->optimizer, stream));
+    if (!learner->acting || f->array != gpur_learner_acting_weights(learner))
+        return GPUR_OK;
+    return gpur_policy_enqueue_patch(learner->acting, stream, f->array, offset, count);
 }
 
-static float *array_of(gpur_learner *learner, int32_t which)
-{
-    const gpur_optimizer *const optimizer = &learner->step.optimizer;
-    if (which == GPUR_WEIGHTS_GRADIENT)
-        return optimizer->gradient;
-    return which == GPUR_WEIGHTS_TARGET ? optimizer->target : optimizer->weights;
-}
-
-/* Copies a tensor in either direction, holding the consumer lock: enqueues the copy after the last launch and waits for
- * it, even after a failure, because an enqueued copy uses the caller's memory. `is_write` 1: to the device. `patched`:
- * (P) array from which the acting copies get the same tensor; NULL: they are left alone. */
-static gpur_status copy_locked(gpur_learner *learner, float *to, const float *from, const gpur_tensor *tensor,
-                               int is_write, const float *patched)
+/* Copies a tensor after the last launch, between two arrays (count) in host memory and the device, in its order. One of
+ * `to` and `from` is NULL. Waits even after a failure, because an enqueued copy uses the host memory. */
+static gpur_status copy(gpur_learner *learner, const found *f, float *to, const float *from)
 {
     gpur_stream *stream = NULL;
-    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream));
-    const int64_t count = gpur_tensor_count(tensor);
-    gpur_status status = gpur_copy(stream, to, from, count * (int64_t)sizeof(float));
-    if (status == GPUR_OK && is_write)
-        status = gpur_optimizer_round(&learner->step.optimizer, stream);
-    if (status == GPUR_OK && patched)
-        status = gpur_actor_patch(&learner->actor, stream, patched, tensor->offset, count);
+    const int64_t bytes = gpur_tensor_count(f->tensor) * (int64_t)sizeof *to;
+    GPUR_TRY(gpur_learner_begin(learner, &stream));
+    const gpur_status status =
+        from ? enqueue_write(learner, f, stream, from) : gpur_copy(stream, to, f->array + f->tensor->offset, bytes);
     const gpur_status done = gpur_stream_sync(stream);
-    return gpur_consumer_end(learner->replay, status == GPUR_OK ? done : status);
+    return gpur_learner_end(learner, status == GPUR_OK ? done : status);
 }
 
-/* Allocates host memory for a tensor whose order on the device is not that of its shape. Other tensors need none, and
- * *device_order is NULL. */
-static gpur_status alloc_device_order(gpur_learner *learner, const gpur_tensor *tensor, float **device_order)
+/* Allocates host memory for a tensor whose order on the device is not that of its shape. Others need none, and get
+ * NULL. */
+static gpur_status alloc_ordered(gpur_learner *learner, const gpur_tensor *tensor, float **ordered)
 {
-    const size_t bytes = (size_t)gpur_tensor_count(tensor) * sizeof **device_order;
-    *device_order = tensor->space_to_depth > 1 ? gpur_host_alloc(learner->device, bytes) : NULL;
-    if (tensor->space_to_depth > 1 && !*device_order)
+    const size_t bytes = (size_t)gpur_tensor_count(tensor) * sizeof **ordered;
+    *ordered = tensor->space_to_depth > 1 ? gpur_host_alloc(learner->device, bytes) : NULL;
+    if (tensor->space_to_depth > 1 && !*ordered)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of \"%s\"", bytes, tensor->name);
     return GPUR_OK;
 }
 
-static void free_device_order(gpur_learner *learner, const gpur_tensor *tensor, float *device_order)
+static void free_ordered(gpur_learner *learner, const gpur_tensor *tensor, float *ordered)
 {
-    if (device_order)
-        gpur_host_free(learner->device, device_order, (size_t)gpur_tensor_count(tensor) * sizeof *device_order);
+    gpur_host_free(learner->device, ordered, (size_t)gpur_tensor_count(tensor) * sizeof *ordered);
 }
 
 gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,
                                       int64_t count)
 {
-    const gpur_tensor *tensor = NULL;
-    GPUR_TRY(find(learner, name, values, count, &tensor));
-    GPUR_REQUIRE(which >= GPUR_WEIGHTS_ONLINE && which <= GPUR_WEIGHTS_GRADIENT,
-                 "which is %" PRId32 "; it must be GPUR_WEIGHTS_ONLINE, TARGET or GRADIENT (0 to 2)", which);
-    GPUR_TRY(check_target(learner, which));
-    float *device_order = NULL;
-    GPUR_TRY(alloc_device_order(learner, tensor, &device_order));
-    const gpur_status status = copy_locked(learner, device_order ? device_order : values,
-                                           array_of(learner, which) + tensor->offset, tensor, 0, NULL);
-    if (device_order && status == GPUR_OK)
-        gpur_tensor_to_shape_order(tensor, device_order, values);
-    free_device_order(learner, tensor, device_order);
+    found f;
+    float *ordered = NULL;
+    GPUR_TRY(find(learner, which, name, values, count, &f));
+    GPUR_TRY(alloc_ordered(learner, f.tensor, &ordered));
+    const gpur_status status = copy(learner, &f, ordered ? ordered : values, NULL);
+    if (ordered && status == GPUR_OK)
+        gpur_tensor_to_shape_order(f.tensor, ordered, values);
+    free_ordered(learner, f.tensor, ordered);
     return status;
 }
 
 gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, const char *name, const float *values,
                                        int64_t count)
 {
-    const gpur_tensor *tensor = NULL;
-    GPUR_TRY(find(learner, name, values, count, &tensor));
-    GPUR_REQUIRE(which == GPUR_WEIGHTS_ONLINE || which == GPUR_WEIGHTS_TARGET,
+    found f;
+    float *ordered = NULL;
+    GPUR_REQUIRE(which != GPUR_WEIGHTS_GRADIENT,
                  "which is %" PRId32 "; GPUR_WEIGHTS_ONLINE (0) and TARGET (1) can be written", which);
-    GPUR_TRY(check_target(learner, which));
-    GPUR_TRY(gpur_tensor_check_numbers(tensor, "", values, 0, GPUR_INVALID_ARGUMENT));
-    float *const array = array_of(learner, which);
-    const float *const acting = gpur_learner_acting_weights(learner);
-    float *device_order = NULL;
-    GPUR_TRY(alloc_device_order(learner, tensor, &device_order));
-    if (device_order)
-        gpur_tensor_to_device_order(tensor, values, device_order);
-    const gpur_status status = copy_locked(learner, array + tensor->offset, device_order ? device_order : values,
-                                           tensor, 1, array == acting ? array : NULL);
-    free_device_order(learner, tensor, device_order);
+    GPUR_TRY(find(learner, which, name, values, count, &f));
+    GPUR_TRY(gpur_tensor_check_numbers(f.tensor, "", values, 0, GPUR_INVALID_ARGUMENT));
+    GPUR_TRY(alloc_ordered(learner, f.tensor, &ordered));
+    if (ordered)
+        gpur_tensor_to_device_order(f.tensor, values, ordered);
+    const gpur_status status = copy(learner, &f, NULL, ordered ? ordered : values);
+    free_ordered(learner, f.tensor, ordered);
     return status;
 }
 
-static gpur_status download(gpur_learner *learner, float *weights, int64_t *steps)
-{
-    gpur_stream *stream = NULL;
-    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream));
-    const int64_t bytes = learner->network.params.count * (int64_t)sizeof *weights;
-    const gpur_status status = gpur_copy(stream, weights, learner->step.optimizer.weights, bytes);
-    *steps = gpur_train_stats_steps_enqueued(&learner->train_stats);
-    const gpur_status done = gpur_stream_sync(stream);
-    return gpur_consumer_end(learner->replay, status == GPUR_OK ? done : status);
-}
-
-gpur_status gpur_weights_check_finite(gpur_replay *replay, const gpur_params *params, const float *weights,
-                                      gpur_divergence *divergence, gpur_train_stats *stats)
-{
-    gpur_device *const device = gpur_replay_device(replay);
-    gpur_stream *stream = NULL;
-    float *host = NULL;
-    GPUR_TRY(gpur_weights_alloc(device, params, &host));
-    gpur_status status = gpur_consumer_begin(replay, gpur_consumer_without_publishing, &stream);
-    if (status == GPUR_OK) {
-        status = gpur_copy(stream, host, weights, params->count * (int64_t)sizeof *host);
-        const gpur_status done = gpur_stream_sync(stream);
-        status = gpur_consumer_end(replay, status == GPUR_OK ? done : status);
-    }
-    const int are_finite =
-        status != GPUR_OK || gpur_params_check_numbers(params, "", host, GPUR_INVALID_ARGUMENT) == GPUR_OK;
-    gpur_weights_free(device, params, host);
-    GPUR_TRY(status);
-    const gpur_train_state state = gpur_train_stats_newest(stats);
-    divergence->step = (int64_t)state.step; /* the last one: an earlier one would have spoiled a loss */
-    divergence->loss_before = (double)state.finite_loss;
-    divergence->learning_rate = (double)state.learning_rate;
-    return are_finite ? GPUR_OK : gpur_diverged(divergence);
-}
-
-gpur_status gpur_learner_check_weights(gpur_learner *learner)
-{
-    gpur_divergence divergence = {.optimizer = &learner->config.optimizer,
-                                  .reward_clip = &gpur_replay_settings(learner->replay)->reward_clip,
-                                  .network = ""};
-    GPUR_TRY(gpur_learner_sync(learner));
-    return gpur_weights_check_finite(learner->replay, &learner->network.params, learner->step.optimizer.weights,
-                                     &divergence, &learner->train_stats);
-}
+/* All weights of the first network. */
 
 gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, const gpur_checkpoint_options *given)
 {
@@ -190,10 +180,10 @@ gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, c
     float *weights = NULL;
     int64_t steps = 0;
     GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
-    const gpur_params *const params = &learner->network.params;
-    const gpur_network_text text = {&learner->config.network, gpur_network_text_obs(learner->replay), 0.0f};
+    const gpur_params *const params = &learner->networks[0].network->params;
+    const gpur_network_text text = {learner->networks[0].config, learner->obs, learner->policy_floor};
     GPUR_TRY(gpur_weights_alloc(learner->device, params, &weights));
-    gpur_status status = download(learner, weights, &steps);
+    gpur_status status = gpur_learner_download(learner, 0, weights, &steps);
     if (status == GPUR_OK) /* by all steps enqueued before, which are done */
         status = gpur_prefix_error(gpur_learner_check_finite(learner), "%s is not written", path);
     if (status == GPUR_OK)
@@ -202,22 +192,24 @@ gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, c
     return status;
 }
 
+static gpur_status enqueue_upload(gpur_learner *learner, gpur_stream *stream, const float *weights)
+{
+    const gpur_optimizer *const optimizer = learner->networks[0].optimizer;
+    const int64_t bytes = optimizer->count * (int64_t)sizeof *weights;
+    GPUR_TRY(gpur_copy(stream, optimizer->weights, weights, bytes));
+    if (optimizer->target)
+        GPUR_TRY(gpur_copy(stream, optimizer->target, weights, bytes));
+    GPUR_TRY(gpur_optimizer_round(optimizer, stream));
+    return learner->acting ? gpur_policy_enqueue_patch(learner->acting, stream, weights, 0, optimizer->count) : GPUR_OK;
+}
+
 static gpur_status upload(gpur_learner *learner, const float *weights)
 {
-    const gpur_optimizer *const optimizer = &learner->step.optimizer;
-    const int64_t bytes = optimizer->count * (int64_t)sizeof(float);
     gpur_stream *stream = NULL;
-    gpur_status status = gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream);
-    GPUR_TRY(status);
-    status = gpur_copy(stream, optimizer->weights, weights, bytes);
-    if (status == GPUR_OK && optimizer->target)
-        status = gpur_copy(stream, optimizer->target, weights, bytes);
-    if (status == GPUR_OK)
-        status = gpur_optimizer_round(optimizer, stream);
-    if (status == GPUR_OK)
-        status = gpur_actor_patch(&learner->actor, stream, weights, 0, optimizer->count);
+    GPUR_TRY(gpur_learner_begin(learner, &stream));
+    const gpur_status status = enqueue_upload(learner, stream, weights);
     const gpur_status done = gpur_stream_sync(stream);
-    return gpur_consumer_end(learner->replay, status == GPUR_OK ? done : status);
+    return gpur_learner_end(learner, status == GPUR_OK ? done : status);
 }
 
 gpur_status gpur_learner_load_weights(gpur_learner *learner, const char *path, const gpur_checkpoint_options *given)
@@ -228,7 +220,7 @@ gpur_status gpur_learner_load_weights(gpur_learner *learner, const char *path, c
     int64_t version = 0;
     GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
     GPUR_TRY(gpur_checkpoint_open(&file, path));
-    const gpur_params *const params = &learner->network.params;
+    const gpur_params *const params = &learner->networks[0].network->params;
     gpur_status status = gpur_weights_alloc(learner->device, params, &weights);
     if (status == GPUR_OK)
         status = gpur_weights_file_load(learner->device, params, &file, &options, weights, &version);
@@ -237,4 +229,48 @@ gpur_status gpur_learner_load_weights(gpur_learner *learner, const char *path, c
     gpur_weights_free(learner->device, params, weights);
     gpur_checkpoint_close(&file);
     return status;
+}
+
+/* Copies to policies. */
+
+/* The network with the head of the policy's, or the first one. */
+static const gpur_trained *network_for(const gpur_learner *learner, const gpur_policy *policy)
+{
+    for (int i = 0; i < learner->network_count; i++)
+        if (learner->networks[i].network->head == policy->network.head)
+            return &learner->networks[i];
+    return learner->networks;
+}
+
+/* The copy is enqueued on the stream of the learner's launches, between two of them. It is no launch itself: unlike
+ * those it need not wait until at most one of them is in flight. */
+static gpur_status enqueue_pull(gpur_policy *policy, gpur_learner *learner, const float *weights)
+{
+    if (learner->replay)
+        gpur_consumer_lock(learner->replay);
+    else
+        gpur_ticket_lock_lock(&learner->lock);
+    gpur_status status = gpur_learner_check_finite(learner);
+    if (status == GPUR_OK)
+        status = gpur_policy_enqueue_write(policy, learner->stream, weights, gpur_learner_steps_enqueued(learner));
+    if (learner->replay)
+        gpur_consumer_unlock(learner->replay);
+    else
+        gpur_ticket_lock_unlock(&learner->lock);
+    return status;
+}
+
+gpur_status gpur_policy_pull(gpur_policy *policy, gpur_learner *learner, int32_t which)
+{
+    float *weights = NULL;
+    GPUR_REQUIRE(policy && learner, "policy and learner must not be NULL");
+    GPUR_REQUIRE(which == GPUR_WEIGHTS_ONLINE || which == GPUR_WEIGHTS_TARGET,
+                 "which is %" PRId32 "; a policy pulls GPUR_WEIGHTS_ONLINE (0) or TARGET (1)", which);
+    GPUR_REQUIRE(policy->device == learner->device,
+                 "the learner is on %s, opened by another gpur_device_open than this policy's %s; it must be the same",
+                 gpur_device_name(learner->device), gpur_device_name(policy->device));
+    const gpur_trained *const from = network_for(learner, policy);
+    GPUR_TRY(gpur_network_check_equal(&policy->network, from->network));
+    GPUR_TRY(find_array(from, which, &weights));
+    return enqueue_pull(policy, learner, weights);
 }

@@ -21,9 +21,6 @@ gpur_status gpur_weights_file_save(gpur_device *device, const gpur_params *param
 gpur_status gpur_weights_file_load(gpur_device *device, const gpur_params *params, const gpur_checkpoint *file,
                                    const gpur_checkpoint_options *options, float *weights, int64_t *version);
 
-/* Describes a tensor to the caller. */
-gpur_status gpur_weight_info_write(const gpur_params *params, int32_t index, gpur_weight_info *info);
-
 /* Host memory for all parameters, zeroed; gpur_weights_free accepts NULL. */
 gpur_status gpur_weights_alloc(gpur_device *device, const gpur_params *params, float **weights);
 void gpur_weights_free(gpur_device *device, const gpur_params *params, float *weights);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs of Ape-X with actors in threads: what is counted and reported, the limiter, the soft capacity, and errors. */
+#include "base/clock.h"
 #include "support/apex_fixture.h"
 #include "test.h"
 

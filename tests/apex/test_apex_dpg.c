@@ -240,17 +240,17 @@ static void check_all_arrived(void)
 
 TEST(actors_in_threads_fill_the_replay_while_both_networks_are_trained)
 {
-    gpur_dpg_stats learned = {.size = sizeof learned};
+    gpur_learner_stats learned = {.size = sizeof learned};
     begin();
     settings.apex.eval_episodes = 3;
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 120));
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK_OK(gpur_dpg_get_stats(fixture.dpg, &learned));
+    CHECK_OK(gpur_learner_get_stats(fixture.dpg, &learned));
     CHECK(stats.train_steps >= 120 && learned.steps == stats.train_steps && learned.target_copies >= 1);
     CHECK_EQUAL(stats.broadcasts, 1 + stats.train_steps / 10);
-    CHECK(isfinite(learned.critic_loss) && learned.actor_gradient_norm > 0.0f);
+    CHECK(isfinite(learned.loss) && learned.policy_gradient_norm > 0.0f);
     check_all_arrived();
     CHECK_OK(gpur_apex_finish(fixture.apex, 1));
     CHECK(fixture.evaluation.episodes == 3 && fixture.evaluation.length == 3 * 200);
@@ -350,7 +350,7 @@ TEST(a_run_is_resumed_with_its_learner)
     apex_fixture_close(&fixture);
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_load(fixture.apex, folder, 0));
-    CHECK_OK(gpur_dpg_save(fixture.dpg, test_file_path("again.safetensors"), NULL));
+    CHECK_OK(gpur_learner_save(fixture.dpg, test_file_path("again.safetensors"), NULL));
     CHECK(files_are_same(test_file_path("again.safetensors"), test_file_path("learner.safetensors")));
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);

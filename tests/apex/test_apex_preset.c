@@ -327,7 +327,7 @@ static void check_runs(const char *name, const gpur_env_type *type)
     gpur_device *const device = test_device();
     gpur_replay *replay = NULL;
     gpur_learner *learner = NULL;
-    gpur_dpg *dpg = NULL;
+    gpur_learner *dpg = NULL;
     gpur_apex *apex = NULL;
     system_config c;
     const int has_dpg = strstr(name, "dpg") != NULL;
@@ -344,7 +344,7 @@ static void check_runs(const char *name, const gpur_env_type *type)
     CHECK_OK(gpur_apex_advance(apex, 0, 2));
     gpur_apex_destroy(apex);
     gpur_learner_destroy(learner);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(dpg);
     gpur_replay_destroy(replay);
     gpur_device_close(device);
 }

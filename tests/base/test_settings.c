@@ -193,8 +193,8 @@ static gpur_status use(owner o)
     gpur_writer *writer = NULL;
     gpur_learner *learner = NULL;
     gpur_policy *policy = NULL;
-    gpur_actor_critic *actor_critic = NULL;
-    gpur_dpg *dpg = NULL;
+    gpur_learner *actor_critic = NULL;
+    gpur_learner *dpg = NULL;
     gpur_status status = GPUR_OK;
     if (o == DEVICE)
         status = gpur_device_open("cpu", &given.device, &opened);
@@ -210,8 +210,8 @@ static gpur_status use(owner o)
         status = gpur_actor_critic_create(device, &given.actor_critic, &actor_critic);
     else
         status = gpur_dpg_create(replay_of_dpg.replay, &given.dpg, &dpg);
-    gpur_dpg_destroy(dpg);
-    gpur_actor_critic_destroy(actor_critic);
+    gpur_learner_destroy(dpg);
+    gpur_learner_destroy(actor_critic);
     gpur_device_close(opened);
     gpur_writer_destroy(writer);
     gpur_learner_destroy(learner);

@@ -2,12 +2,13 @@
 /* Runs with an actor-critic on the device under test: the three systems train it, evaluate it, and save it. */
 #include "run/ga3c/ga3c.h"
 #include "support/file_utils.h"
+#include "support/learner_fixture.h"
 #include "test.h"
 
 #include <stdlib.h>
 
 static gpur_device *device;
-static gpur_actor_critic *learner;
+static gpur_learner *learner;
 static gpur_ga3c *run;
 
 /* Preset "NAME-small" for CartPole. */
@@ -33,7 +34,7 @@ static gpur_status open_run(const char *name, uint64_t seed)
 static void close_run(void)
 {
     gpur_ga3c_destroy(run);
-    gpur_actor_critic_destroy(learner);
+    gpur_learner_destroy(learner);
     gpur_device_close(device);
     run = NULL, learner = NULL, device = NULL;
 }
@@ -55,7 +56,7 @@ TEST(each_system_trains_the_learner)
         CHECK_OK(gpur_ga3c_advance(run, 1500));
         const gpur_ga3c_stats s = stats_of_run();
         CHECK_EQUAL(s.steps, 1500);
-        CHECK(s.train_steps > 25 && s.train_steps == gpur_actor_critic_steps(learner));
+        CHECK(s.train_steps > 25 && s.train_steps == learner_fixture_stats(learner).steps);
         CHECK(s.trained_rows <= 1500 && s.trained_rows >= 1500 - 8 * (i == GPUR_A3C ? 39 : 4));
         CHECK(isfinite(s.policy_loss) && s.value_loss > 0.0 && s.entropy > 0.0 && s.entropy < 0.6932);
         CHECK(s.gradient_norm > 0.0 && s.learning_rate > 0.0);
@@ -72,10 +73,10 @@ static void train_a2c(float *weights, int64_t count)
     CHECK_OK(gpur_ga3c_advance(run, 700));
     CHECK_OK(gpur_ga3c_advance(run, 101));
     gpur_weight_info info = {.size = sizeof info};
-    CHECK_OK(gpur_actor_critic_get_weight_info(learner, 0, &info));
+    CHECK_OK(gpur_learner_get_weight_info(learner, 0, &info));
     memset(weights, 0, (size_t)count * sizeof *weights);
     CHECK(info.count <= count);
-    CHECK_OK(gpur_actor_critic_read_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, weights, info.count));
+    CHECK_OK(gpur_learner_read_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, weights, info.count));
     close_run();
 }
 
@@ -180,8 +181,8 @@ static void prefer(int32_t action, gpur_policy *expected)
 {
     float bias[ACTIONS] = {0};
     bias[action] = 4.0f;
-    CHECK_OK(gpur_actor_critic_write_weights(learner, GPUR_WEIGHTS_ONLINE, "policy.out.bias", bias, ACTIONS));
-    CHECK_OK(gpur_actor_critic_publish(learner, expected));
+    CHECK_OK(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, "policy.out.bias", bias, ACTIONS));
+    CHECK_OK(gpur_policy_pull(expected, learner, GPUR_WEIGHTS_ONLINE));
 }
 
 /* The actions from number `first` on are those that the policy draws by the random numbers of this lane, and of steps
@@ -303,7 +304,7 @@ TEST(a_saved_learner_goes_on_in_another_run)
     close_run();
     CHECK_OK(open_run("ga3c-small", 1));
     CHECK_OK(gpur_ga3c_load(run, folder));
-    CHECK_EQUAL(gpur_actor_critic_steps(learner), saved.train_steps);
+    CHECK_EQUAL(learner_fixture_stats(learner).steps, saved.train_steps);
     CHECK_OK(gpur_ga3c_advance(run, 500));
     const gpur_ga3c_stats s = stats_of_run();
     CHECK_EQUAL(s.steps, 1000);
@@ -324,7 +325,7 @@ TEST(a_folder_of_two_saves_is_refused)
     CHECK_OK(gpur_ga3c_save(run, folder));
     close_run();
     CHECK_OK(open_run("ga3c-small", 1));
-    CHECK_OK(gpur_actor_critic_save(learner, file, NULL));
+    CHECK_OK(gpur_learner_save(learner, file, NULL));
     CHECK_FAILS(gpur_ga3c_load(run, folder), GPUR_FILE_ERROR, "saved after 0 train steps");
     CHECK_EQUAL(remove(file), 0);
     CHECK_FAILS(gpur_ga3c_load(run, folder), GPUR_FILE_ERROR, "learner.safetensors");

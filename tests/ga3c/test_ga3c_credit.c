@@ -54,7 +54,7 @@ static const char *step(void *env, const void *action, void *obs, gpur_env_resul
 static const gpur_env_type type = {
     .size = sizeof type, .name = "Corridor", .init = init, .reset = reset, .step = step, .close = free};
 
-static gpur_status train(gpur_actor_critic *learner, int32_t system, int drops_terminal)
+static gpur_status train(gpur_learner *learner, int32_t system, int drops_terminal)
 {
     gpur_ga3c_config config;
     gpur_ga3c *run = NULL;
@@ -74,7 +74,7 @@ static gpur_status train(gpur_actor_critic *learner, int32_t system, int drops_t
 static double learned(int32_t system, int drops_terminal)
 {
     gpur_actor_critic_config config;
-    gpur_actor_critic *learner = NULL;
+    gpur_learner *learner = NULL;
     gpur_policy_config acting;
     gpur_policy *policy = NULL;
     float obs[OBS], probabilities[2] = {-1, -1};
@@ -94,14 +94,14 @@ static double learned(int32_t system, int drops_terminal)
     if (status == GPUR_OK)
         status = gpur_policy_create(device, &acting, &policy);
     if (status == GPUR_OK)
-        status = gpur_actor_critic_publish(learner, policy);
+        status = gpur_policy_pull(policy, learner, GPUR_WEIGHTS_ONLINE);
     show(&(corridor){0, 0}, obs);
     const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = obs};
     const gpur_policy_output output = {.size = sizeof output, .probabilities = probabilities};
     if (status == GPUR_OK)
         status = gpur_policy_act(policy, &input, &output);
     gpur_policy_destroy(policy);
-    gpur_actor_critic_destroy(learner);
+    gpur_learner_destroy(learner);
     return status == GPUR_OK ? (double)probabilities[1] : -1;
 }
 

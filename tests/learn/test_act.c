@@ -3,7 +3,7 @@
  * threads during training. */
 #include "support/replay_fixture.h"
 #include "test.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/learner_fixture.h"
 
 #include <pthread.h>
@@ -270,7 +270,7 @@ static int count_torn_counters(gpur_learner *learner)
     for (int i = 0; i < 7000; i++) {
         uint64_t counter = 0;
         int64_t chosen = 0;
-        gpur_actor_get_counters(&learner->actor, &counter, &chosen);
+        gpur_policy_get_counters(learner->acting, &counter, &chosen);
         torn += chosen != ACTS_A_CALL * (int64_t)counter;
     }
     return torn;
@@ -395,7 +395,7 @@ TEST(an_act_that_fits_is_not_refused_for_lack_of_twice_the_memory)
     atomic_store(&fails_once, 1);
     CHECK_OK(gpur_learner_act(learner, COUNT, obs, 0.0f, actions, NULL));
     CHECK_EQUAL(atomic_load(&fails_once), 0);
-    CHECK_EQUAL(learner->actor.inference.buffers.capacity, COUNT);
+    CHECK_EQUAL(learner->acting->inferences[0].buffers.capacity, COUNT);
     learner_fixture_close_learner(&fixture, learner);
     gpur_device_close(own);
 }

@@ -59,29 +59,29 @@ static gpur_actor_critic_config config_of(int32_t hidden)
     return c;
 }
 
-static gpur_actor_critic *learner_of(const gpur_actor_critic_config *config)
+static gpur_learner *learner_of(const gpur_actor_critic_config *config)
 {
-    gpur_actor_critic *learner = NULL;
+    gpur_learner *learner = NULL;
     if (gpur_actor_critic_create(device, config, &learner) != GPUR_OK)
         fprintf(stderr, "gpur_actor_critic_create: %s\n", gpur_last_error());
     return learner;
 }
 
-/* All weights, in the order of gpur_actor_critic_get_weight_info. Returns their number. */
-static int64_t weights_of(gpur_actor_critic *learner, int32_t which, float *values)
+/* All weights, in the order of gpur_learner_get_weight_info. Returns their number. */
+static int64_t weights_of(gpur_learner *learner, int32_t which, float *values)
 {
     int64_t used = 0;
-    for (int32_t i = 0; i < gpur_actor_critic_weight_count(learner); i++) {
+    for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
         gpur_weight_info info = {.size = sizeof info};
-        if (gpur_actor_critic_get_weight_info(learner, i, &info) != GPUR_OK || used + info.count > MAX_WEIGHTS ||
-            gpur_actor_critic_read_weights(learner, which, info.name, values + used, info.count) != GPUR_OK)
+        if (gpur_learner_get_weight_info(learner, i, &info) != GPUR_OK || used + info.count > MAX_WEIGHTS ||
+            gpur_learner_read_weights(learner, which, info.name, values + used, info.count) != GPUR_OK)
             return -1;
         used += info.count;
     }
     return used;
 }
 
-static int have_equal_weights(gpur_actor_critic *a, gpur_actor_critic *b)
+static int have_equal_weights(gpur_learner *a, gpur_learner *b)
 {
     static float x[MAX_WEIGHTS], y[MAX_WEIGHTS];
     const int64_t count = weights_of(a, GPUR_WEIGHTS_ONLINE, x);
@@ -110,10 +110,10 @@ static void copy_weights(ref_net *to, const ref_net *from)
 }
 
 /* The first network's tensor with the name of the learner's tensor i. */
-static ref_tensor *tensor_of(const reference *r, gpur_actor_critic *learner, int32_t i)
+static ref_tensor *tensor_of(const reference *r, gpur_learner *learner, int32_t i)
 {
     gpur_weight_info info = {.size = sizeof info};
-    const gpur_status status = gpur_actor_critic_get_weight_info(learner, i, &info);
+    const gpur_status status = gpur_learner_get_weight_info(learner, i, &info);
     ref_tensor *const tensor = status == GPUR_OK ? ref_net_find(r->nets[0], info.name) : NULL;
     if (!tensor)
         exit(1);
@@ -121,7 +121,7 @@ static ref_tensor *tensor_of(const reference *r, gpur_actor_critic *learner, int
 }
 
 /* With the learner's present weights. */
-static void open_reference(reference *r, gpur_actor_critic *learner, const gpur_actor_critic_config *c, int is_image)
+static void open_reference(reference *r, gpur_learner *learner, const gpur_actor_critic_config *c, int is_image)
 {
     static float values[MAX_WEIGHTS];
     int64_t at = 0;
@@ -137,7 +137,7 @@ static void open_reference(reference *r, gpur_actor_critic *learner, const gpur_
             ref_optimizer_begin(&c->optimizer, t->count, t->m, t->v, t->u);
         }
     }
-    for (int32_t i = 0; i < gpur_actor_critic_weight_count(learner); i++) {
+    for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
         ref_tensor *const t = tensor_of(r, learner, i);
         for (int j = 0; j < t->count; j++)
             t->w[j] = (double)values[at++];
@@ -199,12 +199,12 @@ static void check_losses(const gpur_actor_critic_losses *got, const gpur_actor_c
     CHECK_NEAR(got->learning_rate, wanted->learning_rate, 1e-6);
 }
 
-static void check_weights(gpur_actor_critic *learner, const reference *r)
+static void check_weights(gpur_learner *learner, const reference *r)
 {
     static float values[MAX_WEIGHTS];
     int64_t at = 0;
     CHECK(weights_of(learner, GPUR_WEIGHTS_ONLINE, values) > 0);
-    for (int32_t i = 0; i < gpur_actor_critic_weight_count(learner); i++) {
+    for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
         const ref_tensor *const t = tensor_of(r, learner, i);
         for (int j = 0; j < t->count; j++, at++)
             CHECK_NEAR(values[at], t->w[j], 2e-4 * (1 + fabs(t->w[j])));
@@ -215,7 +215,7 @@ static void check_steps(const gpur_actor_critic_config *c, int is_image)
 {
     static batch b;
     const int features = is_image ? IMAGE_PIXELS : FEATURES;
-    gpur_actor_critic *const learner = learner_of(c);
+    gpur_learner *const learner = learner_of(c);
     reference r;
     CHECK(learner);
     open_reference(&r, learner, c, is_image);
@@ -234,9 +234,9 @@ static void check_steps(const gpur_actor_critic_config *c, int is_image)
         check_losses(&got, &wanted);
     }
     check_weights(learner, &r);
-    CHECK_EQUAL(gpur_actor_critic_steps(learner), STEPS);
+    CHECK_EQUAL(learner_fixture_stats(learner).steps, STEPS);
     close_reference(&r);
-    gpur_actor_critic_destroy(learner);
+    gpur_learner_destroy(learner);
 }
 
 TEST(train_steps_agree_with_the_reference)
@@ -299,7 +299,7 @@ TEST(a_policy_acts_by_the_weights_that_were_published)
     static batch b;
     static ref_tape tape;
     const gpur_actor_critic_config c = config_of(7);
-    gpur_actor_critic *const learner = learner_of(&c);
+    gpur_learner *const learner = learner_of(&c);
     gpur_policy *const policy = policy_of(&c);
     int32_t actions[MOST], other[MOST];
     float probabilities[MOST * ACTIONS], values[MOST];
@@ -311,7 +311,7 @@ TEST(a_policy_acts_by_the_weights_that_were_published)
         const gpur_actor_critic_batch input = given(&b);
         CHECK_OK(gpur_actor_critic_train(learner, &input, NULL));
     }
-    CHECK_OK(gpur_actor_critic_publish(learner, policy));
+    CHECK_OK(gpur_policy_pull(policy, learner, GPUR_WEIGHTS_ONLINE));
     CHECK_EQUAL(gpur_policy_version(policy), 3);
     open_reference(&r, learner, &c, 0);
     act(policy, &b, 1, actions, probabilities, values);
@@ -328,7 +328,7 @@ TEST(a_policy_acts_by_the_weights_that_were_published)
     CHECK(drawn > 0);
     close_reference(&r);
     gpur_policy_destroy(policy);
-    gpur_actor_critic_destroy(learner);
+    gpur_learner_destroy(learner);
 }
 
 /* Threads. */
@@ -336,7 +336,7 @@ TEST(a_policy_acts_by_the_weights_that_were_published)
 enum { THREADS = 4, EACH = 30 };
 
 typedef struct worker {
-    gpur_actor_critic *learner;
+    gpur_learner *learner;
     gpur_policy *policy;
     gpur_local_model *local;
     int number;
@@ -355,7 +355,7 @@ static void *train_and_publish(void *context)
             w->status = w->local ? gpur_local_model_train(w->local, &input, NULL)
                                  : gpur_actor_critic_train(w->learner, &input, NULL);
         if (w->status == GPUR_OK)
-            w->status = gpur_actor_critic_publish(w->learner, w->policy);
+            w->status = gpur_policy_pull(w->policy, w->learner, GPUR_WEIGHTS_ONLINE);
     }
     return NULL;
 }
@@ -363,14 +363,14 @@ static void *train_and_publish(void *context)
 static void check_threads(int are_local)
 {
     const gpur_actor_critic_config c = config_of(0);
-    gpur_actor_critic *const learner = learner_of(&c);
+    gpur_learner *const learner = learner_of(&c);
     gpur_policy *const policy = policy_of(&c);
     worker workers[THREADS];
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){learner, policy, NULL, i, GPUR_OK};
         if (are_local)
-            CHECK_OK(gpur_local_model_create(learner, 1, &workers[i].local));
+            CHECK_OK(gpur_local_model_create(gpur_actor_critic_of(learner), 1, &workers[i].local));
         CHECK(pthread_create(&threads[i], NULL, train_and_publish, &workers[i]) == 0);
     }
     for (int i = 0; i < THREADS; i++) {
@@ -378,10 +378,10 @@ static void check_threads(int are_local)
         CHECK_OK(workers[i].status);
         gpur_local_model_destroy(workers[i].local);
     }
-    CHECK_EQUAL(gpur_actor_critic_steps(learner), THREADS * EACH);
+    CHECK_EQUAL(learner_fixture_stats(learner).steps, THREADS * EACH);
     CHECK_EQUAL(gpur_policy_version(policy), THREADS * EACH);
     gpur_policy_destroy(policy);
-    gpur_actor_critic_destroy(learner);
+    gpur_learner_destroy(learner);
 }
 
 TEST(threads_train_and_publish_at_the_same_time)
@@ -397,14 +397,14 @@ TEST(a_local_model_trains_the_learner_by_its_own_weights)
     for (int dual = 0; dual < 2; dual++) {
         gpur_actor_critic_config c = config_of(7);
         c.dual_optimizer = dual;
-        gpur_actor_critic *const learner = learner_of(&c);
+        gpur_learner *const learner = learner_of(&c);
         gpur_local_model *local = NULL;
         gpur_actor_critic_losses losses = {.size = sizeof losses}, wanted;
         float value = 0;
         int32_t action = -1;
         reference before, r;
         CHECK(learner);
-        CHECK_OK(gpur_local_model_create(learner, 9, &local));
+        CHECK_OK(gpur_local_model_create(gpur_actor_critic_of(learner), 9, &local));
         open_reference(&before, learner, &c, 0);
         open_reference(&r, learner, &c, 0);
         make_batch(&first, 1, FEATURES);
@@ -435,7 +435,7 @@ TEST(a_local_model_trains_the_learner_by_its_own_weights)
         gpur_local_model_destroy(local);
         close_reference(&before);
         close_reference(&r);
-        gpur_actor_critic_destroy(learner);
+        gpur_learner_destroy(learner);
     }
 }
 
@@ -448,21 +448,21 @@ static void check_file(int dual, const char *path)
     gpur_actor_critic_config c = config_of(7);
     c.dual_optimizer = dual;
     c.optimizer.kind = dual ? GPUR_RMSPROP_TF : GPUR_ADAM;
-    gpur_actor_critic *const learner = learner_of(&c);
+    gpur_learner *const learner = learner_of(&c);
     c.seed = 99;
-    gpur_actor_critic *const other = learner_of(&c);
+    gpur_learner *const other = learner_of(&c);
     gpur_policy *const policy = policy_of(&c), *const direct = policy_of(&c);
     CHECK(learner && other);
     for (int t = 1; t <= 10; t++) {
         make_batch(&b, t, FEATURES);
         const gpur_actor_critic_batch input = given(&b);
         if (t == 6) {
-            CHECK_OK(gpur_actor_critic_save(learner, path, NULL));
+            CHECK_OK(gpur_learner_save(learner, path, NULL));
             CHECK_OK(gpur_policy_load(policy, path, NULL));
-            CHECK_OK(gpur_actor_critic_publish(learner, direct));
+            CHECK_OK(gpur_policy_pull(direct, learner, GPUR_WEIGHTS_ONLINE));
             CHECK(!have_equal_weights(learner, other));
-            CHECK_OK(gpur_actor_critic_load(other, path, NULL));
-            CHECK_EQUAL(gpur_actor_critic_steps(other), 5);
+            CHECK_OK(gpur_learner_load(other, path, NULL));
+            CHECK_EQUAL(learner_fixture_stats(other).steps, 5);
         }
         CHECK_OK(gpur_actor_critic_train(learner, &input, NULL));
         if (t >= 6)
@@ -474,13 +474,13 @@ static void check_file(int dual, const char *path)
     act(direct, &b, 0, NULL, published, NULL);
     CHECK(memcmp(from_file, published, (size_t)(b.count * ACTIONS) * sizeof *published) == 0);
     c.dual_optimizer = !dual;
-    gpur_actor_critic *const third = learner_of(&c);
-    CHECK_FAILS(gpur_actor_critic_load(third, path, NULL), GPUR_INVALID_ARGUMENT, "dual_optimizer");
-    gpur_actor_critic_destroy(third);
+    gpur_learner *const third = learner_of(&c);
+    CHECK_FAILS(gpur_learner_load(third, path, NULL), GPUR_INVALID_ARGUMENT, "dual_optimizer");
+    gpur_learner_destroy(third);
     gpur_policy_destroy(policy);
     gpur_policy_destroy(direct);
-    gpur_actor_critic_destroy(learner);
-    gpur_actor_critic_destroy(other);
+    gpur_learner_destroy(learner);
+    gpur_learner_destroy(other);
 }
 
 TEST(training_goes_on_from_a_file_with_the_same_bits)
@@ -494,7 +494,7 @@ TEST(training_goes_on_from_a_file_with_the_same_bits)
 
 static void check_refused(gpur_actor_critic_config c, const char *message)
 {
-    gpur_actor_critic *learner = (gpur_actor_critic *)&c;
+    gpur_learner *learner = (gpur_learner *)&c;
     CHECK_FAILS(gpur_actor_critic_create(device, &c, &learner), GPUR_INVALID_ARGUMENT, message);
     CHECK(learner == NULL);
 }
@@ -518,7 +518,7 @@ TEST(settings_out_of_range_are_refused_with_the_value)
     c = good, c.math = 4, check_refused(c, "math is 4");
     c = good, c.deterministic = -1, check_refused(c, "deterministic is -1");
     CHECK_EQUAL(test_memory_used(device), used);
-    gpur_actor_critic_destroy(NULL);
+    gpur_learner_destroy(NULL);
 }
 
 #define REFUSED(setting, message)                                                                                      \
@@ -533,7 +533,7 @@ TEST(bad_batches_are_refused_and_train_nothing)
     static batch b;
     static float before[MAX_WEIGHTS], after[MAX_WEIGHTS];
     gpur_actor_critic_config c = config_of(0);
-    gpur_actor_critic *const learner = learner_of(&c);
+    gpur_learner *const learner = learner_of(&c);
     make_batch(&b, 2, FEATURES);
     CHECK(learner);
     const int64_t count = weights_of(learner, GPUR_WEIGHTS_ONLINE, before);
@@ -546,18 +546,18 @@ TEST(bad_batches_are_refused_and_train_nothing)
     REFUSED((void)input, "\"returns\" is infinite in row 3 of 27; its numbers must be finite");
     CHECK_EQUAL(weights_of(learner, GPUR_WEIGHTS_ONLINE, after), count);
     CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
-    CHECK_EQUAL(gpur_actor_critic_steps(learner), 0);
+    CHECK_EQUAL(learner_fixture_stats(learner).steps, 0);
     c.network.trunk[0].units = 10;
     gpur_policy *const policy = policy_of(&c);
-    CHECK_FAILS(gpur_actor_critic_publish(learner, policy), GPUR_INVALID_ARGUMENT, "trunk.0.weight");
-    CHECK_FAILS(gpur_actor_critic_read_weights(learner, 1, "policy.out.bias", before, ACTIONS), GPUR_INVALID_ARGUMENT,
-                "which is 1; GPUR_WEIGHTS_ONLINE (0) and GRADIENT (2) can be read");
-    CHECK_FAILS(gpur_actor_critic_write_weights(learner, 0, "policy.out.bias", (float[]){0, NAN, 0}, ACTIONS),
+    CHECK_FAILS(gpur_policy_pull(policy, learner, GPUR_WEIGHTS_ONLINE), GPUR_INVALID_ARGUMENT, "trunk.0.weight");
+    CHECK_FAILS(gpur_learner_read_weights(learner, 1, "policy.out.bias", before, ACTIONS), GPUR_INVALID_ARGUMENT,
+                "which is GPUR_WEIGHTS_TARGET (1); a learner with a cache of returns, like an actor-critic, has no");
+    CHECK_FAILS(gpur_learner_write_weights(learner, 0, "policy.out.bias", (float[]){0, NAN, 0}, ACTIONS),
                 GPUR_INVALID_ARGUMENT, "policy.out.bias");
-    CHECK_FAILS(gpur_actor_critic_write_weights(learner, 2, "policy.out.bias", before, ACTIONS), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_learner_write_weights(learner, 2, "policy.out.bias", before, ACTIONS), GPUR_INVALID_ARGUMENT,
                 "which is 2; only GPUR_WEIGHTS_ONLINE (0) can be written");
     gpur_policy_destroy(policy);
-    gpur_actor_critic_destroy(learner);
+    gpur_learner_destroy(learner);
 }
 
 int main(int argc, char **argv)

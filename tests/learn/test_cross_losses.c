@@ -5,7 +5,7 @@
  * run. All else, uniform samples and samples by priority included, is compared with references on each device.
  */
 #include "base/status.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "replay/replay.h"
 #include "support/learner_fixture.h"
 #include "test.h"
@@ -58,7 +58,8 @@ static gpur_status sample_twice(int i, int64_t count, int64_t trained[BATCH], in
 {
     gpur_batch *batch = NULL;
     GPUR_TRY(gpur_learner_train(learners[i], 1));
-    GPUR_TRY(gpur_device_copy(devices[i], trained, learners[i]->step.batch.id, BATCH * (int64_t)sizeof *trained));
+    GPUR_TRY(gpur_device_copy(devices[i], trained, gpur_dqn_of(learners[i])->step.batch.id,
+                              BATCH * (int64_t)sizeof *trained));
     GPUR_TRY(gpur_replay_sample(fixtures[i].replay, count, NULL, &batch));
     const gpur_status status = gpur_batch_read(batch, "id", sampled, count * (int64_t)sizeof *sampled);
     gpur_batch_release(batch);

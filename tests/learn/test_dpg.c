@@ -51,7 +51,7 @@ static gpur_dpg_config config_of(const training *t)
 typedef struct comparison {
     const training *t;
     gpur_dpg_config config;
-    gpur_dpg *dpg;
+    gpur_learner *dpg;
     ref_dpg reference;
     gpur_dqn_config actor, critic; /* for ref_dqn_update: optimizer and target copies */
     int step;
@@ -71,20 +71,20 @@ static ref_tensor *tensor_of(ref_dpg *r, const char *name)
 }
 
 /* With the learner's present weights, which are also its targets. */
-static void open_reference(ref_dpg *r, gpur_dpg *dpg, const gpur_dpg_config *c)
+static void open_reference(ref_dpg *r, gpur_learner *dpg, const gpur_dpg_config *c)
 {
     static float values[MAX_WEIGHTS];
     r->actor = ref_net_create(&c->actor, DPG_FEATURES);
     r->critic = ref_net_create(&c->critic, DPG_FEATURES + DPG_ACTIONS);
     r->clip = (double)c->action_gradient_clip;
     r->penalty = (double)c->preactivation_penalty;
-    CHECK_EQUAL(gpur_dpg_weight_count(dpg), r->actor->tensors + r->critic->tensors);
-    for (int32_t i = 0; i < gpur_dpg_weight_count(dpg); i++) {
+    CHECK_EQUAL(gpur_learner_weight_count(dpg), r->actor->tensors + r->critic->tensors);
+    for (int32_t i = 0; i < gpur_learner_weight_count(dpg); i++) {
         gpur_weight_info info = {.size = sizeof info};
-        CHECK_OK(gpur_dpg_get_weight_info(dpg, i, &info));
+        CHECK_OK(gpur_learner_get_weight_info(dpg, i, &info));
         ref_tensor *const t = tensor_of(r, info.name);
         CHECK_EQUAL(info.count, t->count);
-        CHECK_OK(gpur_dpg_read_weights(dpg, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
+        CHECK_OK(gpur_learner_read_weights(dpg, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
         for (int j = 0; j < t->count; j++)
             t->w[j] = t->target[j] = (double)values[j];
         ref_optimizer_begin(strncmp(info.name, "actor.", 6) == 0 ? &c->actor_optimizer : &c->critic_optimizer, t->count,
@@ -127,7 +127,7 @@ static void check_samples(comparison *c)
 {
     const int batch = (int)c->config.batch_size;
     double weights[MAX_BATCH];
-    CHECK_OK(gpur_device_copy(device, c->ids, c->dpg->step.batch.id, batch * 8));
+    CHECK_OK(gpur_device_copy(device, c->ids, gpur_dpg_of(c->dpg)->step.batch.id, batch * 8));
     for (int i = 0; i < batch; i++) {
         CHECK(c->ids[i] >= 0 && c->ids[i] < DPG_ROWS);
         CHECK_EQUAL(c->ids[i], c->t->prioritized
@@ -154,7 +154,7 @@ static void check_gradient(comparison *c, int is_critic, double tolerance)
         char name[80];
         double size = 0, gap = 0;
         snprintf(name, sizeof name, "%s.%s", is_critic ? "critic" : "actor", want->name);
-        CHECK_OK(gpur_dpg_read_weights(c->dpg, GPUR_WEIGHTS_GRADIENT, name, got, want->count));
+        CHECK_OK(gpur_learner_read_weights(c->dpg, GPUR_WEIGHTS_GRADIENT, name, got, want->count));
         for (int j = 0; j < want->count; j++) {
             size = fmax(size, fabs(want->g[j]));
             gap = fmax(gap, fabs((double)got[j] - want->g[j]));
@@ -182,8 +182,8 @@ static void check_priorities(comparison *c)
 
 static gpur_status set_window(const comparison *c, int64_t count)
 {
-    const gpur_window_set_args args = {(gpur_window *)(uintptr_t)c->dpg->step.sampled.plan.ring.rows.window,
-                                       {0, 0, count}};
+    const gpur_window_set_args args = {
+        (gpur_window *)(uintptr_t)gpur_dpg_of(c->dpg)->step.sampled.plan.ring.rows.window, {0, 0, count}};
     gpur_stream *stream = NULL;
     GPUR_TRY(gpur_consumer_begin(fixture.replay, gpur_consumer_without_publishing, &stream));
     return gpur_consumer_end(fixture.replay, gpur_launch_window_set(stream, gpur_grid_single(device), &args));
@@ -192,7 +192,7 @@ static gpur_status set_window(const comparison *c, int64_t count)
 static void train_on_an_empty_window(comparison *c)
 {
     CHECK_OK(set_window(c, 0));
-    CHECK_OK(gpur_dpg_train(c->dpg, 3));
+    CHECK_OK(gpur_learner_train(c->dpg, 3));
     CHECK_OK(set_window(c, DPG_ROWS));
     c->skipped += 3;
 }
@@ -206,8 +206,8 @@ static void check_step(comparison *c)
         train_on_an_empty_window(c);
     if (c->t->prioritized)
         read_leaves(c->leaves);
-    CHECK_OK(gpur_dpg_train(c->dpg, 1));
-    const gpur_dpg_stats stats = dpg_fixture_stats(c->dpg);
+    CHECK_OK(gpur_learner_train(c->dpg, 1));
+    const gpur_learner_stats stats = dpg_fixture_stats(c->dpg);
     const int before = atomic_load(&test_state.failures);
     check_samples(c);
     TEST_REQUIRE(atomic_load(&test_state.failures) == before, "that was step %d", c->step);
@@ -217,14 +217,14 @@ static void check_step(comparison *c)
     const double actor_loss = ref_dpg_actor_loss(&c->reference, c->batch, batch, NULL);
     check_gradient(c, 0, is_early ? 2e-5 : 1e-3);
     const double actor_norm = ref_dqn_update(c->reference.actor, &c->actor, c->step);
-    CHECK_NEAR(stats.critic_loss, critic_loss, 1e-4 * critic_loss + 1e-7);
-    CHECK_NEAR(stats.mean_critic_loss, critic_loss, 1e-4 * critic_loss + 1e-6);
+    CHECK_NEAR(stats.loss, critic_loss, 1e-4 * critic_loss + 1e-7);
+    CHECK_NEAR(stats.mean_loss, critic_loss, 1e-4 * critic_loss + 1e-6);
     CHECK_NEAR(stats.mean_q, q, 1e-4 * (0.1 + fabs(q)));
-    CHECK_NEAR(stats.actor_loss, actor_loss, 1e-4 * (0.1 + fabs(actor_loss)));
-    CHECK_NEAR(stats.critic_gradient_norm, critic_norm, 1e-3 * critic_norm);
-    CHECK_NEAR(stats.actor_gradient_norm, actor_norm, 1e-3 * actor_norm + 1e-7);
-    CHECK_NEAR(stats.actor_learning_rate, ref_schedule(&c->config.actor_optimizer.learning_rate, c->step - 1), 1e-8);
-    CHECK_NEAR(stats.critic_learning_rate, ref_schedule(&c->config.critic_optimizer.learning_rate, c->step - 1), 1e-8);
+    CHECK_NEAR(stats.policy_loss, actor_loss, 1e-4 * (0.1 + fabs(actor_loss)));
+    CHECK_NEAR(stats.gradient_norm, critic_norm, 1e-3 * critic_norm);
+    CHECK_NEAR(stats.policy_gradient_norm, actor_norm, 1e-3 * actor_norm + 1e-7);
+    CHECK_NEAR(stats.policy_learning_rate, ref_schedule(&c->config.actor_optimizer.learning_rate, c->step - 1), 1e-8);
+    CHECK_NEAR(stats.learning_rate, ref_schedule(&c->config.critic_optimizer.learning_rate, c->step - 1), 1e-8);
     CHECK_EQUAL(stats.target_copies, c->step / c->config.target_period);
     CHECK(stats.steps == c->step && stats.skipped == c->skipped && stats.steps_enqueued == c->step + c->skipped);
     if (c->t->prioritized)
@@ -234,12 +234,12 @@ static void check_step(comparison *c)
 static void check_weights(comparison *c)
 {
     static float got[MAX_WEIGHTS];
-    for (int32_t i = 0; i < gpur_dpg_weight_count(c->dpg); i++)
+    for (int32_t i = 0; i < gpur_learner_weight_count(c->dpg); i++)
         for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_TARGET; which++) {
             gpur_weight_info info = {.size = sizeof info};
-            CHECK_OK(gpur_dpg_get_weight_info(c->dpg, i, &info));
+            CHECK_OK(gpur_learner_get_weight_info(c->dpg, i, &info));
             const ref_tensor *const t = tensor_of(&c->reference, info.name);
-            CHECK_OK(gpur_dpg_read_weights(c->dpg, which, info.name, got, info.count));
+            CHECK_OK(gpur_learner_read_weights(c->dpg, which, info.name, got, info.count));
             double apart = 0;
             for (int j = 0; j < t->count; j++)
                 apart += fabs((double)got[j] - (which ? t->target : t->w)[j]) / t->count;
@@ -271,7 +271,7 @@ static void compare(const training *t)
         check_step(&c);
     check_weights(&c);
     close_reference(&c.reference);
-    gpur_dpg_destroy(c.dpg);
+    gpur_learner_destroy(c.dpg);
     dpg_fixture_close(&fixture);
 }
 
@@ -296,16 +296,16 @@ TEST(train_steps_agree_with_the_reference)
 }
 
 /* Trains a little. Returns the mean loss of the critic and that of the last step's actor. */
-static gpur_dpg_stats trained_with(int32_t math)
+static gpur_learner_stats trained_with(int32_t math)
 {
     gpur_dpg_config config = dpg_fixture_config();
-    gpur_dpg_stats stats = {.steps = -1};
+    gpur_learner_stats stats = {.steps = -1};
     config.math = math;
     if (dpg_fixture_open(&fixture, device, 0) == GPUR_OK) {
-        gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &config);
-        if (dpg && gpur_dpg_train(dpg, 10) == GPUR_OK)
+        gpur_learner *const dpg = dpg_fixture_learner(&fixture, &config);
+        if (dpg && gpur_learner_train(dpg, 10) == GPUR_OK)
             stats = dpg_fixture_stats(dpg);
-        gpur_dpg_destroy(dpg);
+        gpur_learner_destroy(dpg);
     }
     dpg_fixture_close(&fixture);
     return stats;
@@ -315,14 +315,14 @@ static gpur_dpg_stats trained_with(int32_t math)
 TEST(tensor_cores_compute_nearly_the_same_and_the_cpu_the_same)
 {
     static const double tolerances[] = {[GPUR_MATH_TF32] = 1e-2, [GPUR_MATH_BF16] = 5e-2, [GPUR_MATH_AUTO] = 1e-2};
-    const gpur_dpg_stats wanted = trained_with(GPUR_MATH_FP32);
-    CHECK(wanted.steps == 10 && wanted.mean_critic_loss > 0);
+    const gpur_learner_stats wanted = trained_with(GPUR_MATH_FP32);
+    CHECK(wanted.steps == 10 && wanted.mean_loss > 0);
     for (int32_t math = GPUR_MATH_TF32; math <= GPUR_MATH_AUTO; math++) {
-        const gpur_dpg_stats stats = trained_with(math);
+        const gpur_learner_stats stats = trained_with(math);
         const double tolerance = test_on_cuda() ? tolerances[math] : 0;
         CHECK_EQUAL(stats.steps, 10);
-        CHECK_NEAR(stats.mean_critic_loss, wanted.mean_critic_loss, tolerance * wanted.mean_critic_loss);
-        CHECK_NEAR(stats.actor_gradient_norm, wanted.actor_gradient_norm, tolerance * wanted.actor_gradient_norm);
+        CHECK_NEAR(stats.mean_loss, wanted.mean_loss, tolerance * wanted.mean_loss);
+        CHECK_NEAR(stats.policy_gradient_norm, wanted.policy_gradient_norm, tolerance * wanted.policy_gradient_norm);
     }
 }
 
@@ -365,7 +365,7 @@ static int clipped_slopes(ref_dpg *r, const ref_dpg_row *batch, int count, doubl
     return clipped;
 }
 
-static void check_slopes_of(gpur_dpg *dpg, ref_dpg *r, int is_critic, ref_dpg_row *batch, int count,
+static void check_slopes_of(gpur_learner *dpg, ref_dpg *r, int is_critic, ref_dpg_row *batch, int count,
                             const double *slopes)
 {
     static float got[MAX_WEIGHTS];
@@ -375,7 +375,7 @@ static void check_slopes_of(gpur_dpg *dpg, ref_dpg *r, int is_critic, ref_dpg_ro
         const ref_tensor *const t = &net->tensor[i];
         char name[80];
         snprintf(name, sizeof name, "%s.%s", is_critic ? "critic" : "actor", t->name);
-        CHECK_OK(gpur_dpg_read_weights(dpg, GPUR_WEIGHTS_GRADIENT, name, got, t->count));
+        CHECK_OK(gpur_learner_read_weights(dpg, GPUR_WEIGHTS_GRADIENT, name, got, t->count));
         for (int j = 0; j < t->count; j += 1 + t->count / 12) {
             const double at = t->w[j];
             t->w[j] = at + 1e-6;
@@ -400,25 +400,25 @@ static void check_differences(float clip, float penalty, int *clipped)
     int64_t ids[MAX_BATCH];
     ref_dpg before, after;
     CHECK_OK(dpg_fixture_open(&fixture, device, 1));
-    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
     CHECK(dpg);
-    CHECK_OK(gpur_dpg_train(dpg, 2)); /* priorities are then unequal, and so are weights; before any target copy */
+    CHECK_OK(gpur_learner_train(dpg, 2)); /* priorities are then unequal, and so are weights; before any target copy */
     open_reference(&after, dpg, &c);
     CHECK_OK(
-        gpur_dpg_write_weights(dpg, GPUR_WEIGHTS_TARGET, "actor.action.out.bias", (float[]){0.1f, -0.2f, 0.3f}, 3));
+        gpur_learner_write_weights(dpg, GPUR_WEIGHTS_TARGET, "actor.action.out.bias", (float[]){0.1f, -0.2f, 0.3f}, 3));
     open_reference(&before, dpg, &c);
-    for (int32_t i = 0; i < gpur_dpg_weight_count(dpg); i++) {
+    for (int32_t i = 0; i < gpur_learner_weight_count(dpg); i++) {
         gpur_weight_info info = {.size = sizeof info};
         static float values[MAX_WEIGHTS];
-        CHECK_OK(gpur_dpg_get_weight_info(dpg, i, &info));
-        CHECK_OK(gpur_dpg_read_weights(dpg, GPUR_WEIGHTS_TARGET, info.name, values, info.count));
+        CHECK_OK(gpur_learner_get_weight_info(dpg, i, &info));
+        CHECK_OK(gpur_learner_read_weights(dpg, GPUR_WEIGHTS_TARGET, info.name, values, info.count));
         for (int64_t j = 0; j < info.count; j++)
             tensor_of(&before, info.name)->target[j] = (double)values[j];
     }
-    CHECK_OK(gpur_dpg_train(dpg, 1));
-    CHECK_OK(gpur_dpg_sync(dpg));
-    CHECK_OK(gpur_device_copy(device, ids, dpg->step.batch.id, c.batch_size * 8));
-    CHECK_OK(gpur_device_copy(device, weights, dpg->step.batch.weight, c.batch_size * 4));
+    CHECK_OK(gpur_learner_train(dpg, 1));
+    CHECK_OK(gpur_learner_sync(dpg));
+    CHECK_OK(gpur_device_copy(device, ids, gpur_dpg_of(dpg)->step.batch.id, c.batch_size * 8));
+    CHECK_OK(gpur_device_copy(device, weights, gpur_dpg_of(dpg)->step.batch.weight, c.batch_size * 4));
     for (int i = 0; i < (int)c.batch_size; i++) {
         batch[i] = reference_row(ids[i]);
         batch[i].weight = (double)weights[i];
@@ -433,7 +433,7 @@ static void check_differences(float clip, float penalty, int *clipped)
     check_slopes_of(dpg, &after, 0, batch, (int)c.batch_size, slopes);
     close_reference(&before);
     close_reference(&after);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(dpg);
     dpg_fixture_close(&fixture);
 }
 
@@ -450,7 +450,7 @@ TEST(gradients_are_finite_differences_of_the_losses_and_action_gradients_are_cli
 
 /* Target copies, launches, policies. */
 
-static int is_equal(gpur_dpg *dpg, int32_t which, gpur_dpg *other, int32_t other_which)
+static int is_equal(gpur_learner *dpg, int32_t which, gpur_learner *other, int32_t other_which)
 {
     static float x[MAX_WEIGHTS], y[MAX_WEIGHTS];
     const int64_t count = dpg_fixture_weights(dpg, which, x, MAX_WEIGHTS);
@@ -465,15 +465,15 @@ TEST(initial_weights_of_actor_and_critic_are_independent)
     const gpur_dpg_config c = dpg_fixture_config();
     int alike = 0;
     CHECK_OK(dpg_fixture_open(&fixture, device, 0));
-    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
     CHECK(dpg);
-    CHECK_OK(gpur_dpg_read_weights(dpg, 0, "actor.trunk.0.weight", actor, sizeof actor / sizeof *actor));
-    CHECK_OK(gpur_dpg_read_weights(dpg, 0, "critic.trunk.0.weight", critic, sizeof critic / sizeof *critic));
+    CHECK_OK(gpur_learner_read_weights(dpg, 0, "actor.trunk.0.weight", actor, sizeof actor / sizeof *actor));
+    CHECK_OK(gpur_learner_read_weights(dpg, 0, "critic.trunk.0.weight", critic, sizeof critic / sizeof *critic));
     for (int i = 0; i < 9 * DPG_FEATURES; i++)
         alike +=
             fabs((double)actor[i] * sqrt(DPG_FEATURES) - (double)critic[i] * sqrt(DPG_FEATURES + DPG_ACTIONS)) < 1e-4;
     CHECK_EQUAL(alike, 0);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(dpg);
     dpg_fixture_close(&fixture);
 }
 
@@ -482,20 +482,20 @@ TEST(targets_of_both_networks_are_copied_every_period)
     static float first[MAX_WEIGHTS], target[MAX_WEIGHTS];
     const gpur_dpg_config c = dpg_fixture_config();
     CHECK_OK(dpg_fixture_open(&fixture, device, 0));
-    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
     CHECK(dpg);
     CHECK(is_equal(dpg, GPUR_WEIGHTS_ONLINE, dpg, GPUR_WEIGHTS_TARGET));
     const int64_t count = dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, first, MAX_WEIGHTS);
-    CHECK_OK(gpur_dpg_train(dpg, c.target_period - 1));
+    CHECK_OK(gpur_learner_train(dpg, c.target_period - 1));
     CHECK_EQUAL(dpg_fixture_weights(dpg, GPUR_WEIGHTS_TARGET, target, MAX_WEIGHTS), count);
     CHECK(memcmp(first, target, (size_t)count * sizeof *first) == 0);
     CHECK(!is_equal(dpg, GPUR_WEIGHTS_ONLINE, dpg, GPUR_WEIGHTS_TARGET));
-    CHECK_OK(gpur_dpg_train(dpg, 1));
+    CHECK_OK(gpur_learner_train(dpg, 1));
     CHECK(is_equal(dpg, GPUR_WEIGHTS_ONLINE, dpg, GPUR_WEIGHTS_TARGET));
-    CHECK_OK(gpur_dpg_train(dpg, 1));
+    CHECK_OK(gpur_learner_train(dpg, 1));
     CHECK(!is_equal(dpg, GPUR_WEIGHTS_ONLINE, dpg, GPUR_WEIGHTS_TARGET));
     CHECK_EQUAL(dpg_fixture_stats(dpg).target_copies, 1);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(dpg);
     dpg_fixture_close(&fixture);
 }
 
@@ -504,17 +504,17 @@ TEST(how_steps_are_divided_into_calls_changes_no_bit)
 {
     gpur_dpg_config c = dpg_fixture_config();
     CHECK_OK(dpg_fixture_open(&fixture, device, 0));
-    gpur_dpg *const once = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const once = dpg_fixture_learner(&fixture, &c);
     c.unroll = 3;
-    gpur_dpg *const often = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const often = dpg_fixture_learner(&fixture, &c);
     CHECK(once && often);
-    CHECK_OK(gpur_dpg_train(once, GPUR_LAUNCH_STEPS + 14));
+    CHECK_OK(gpur_learner_train(once, GPUR_LAUNCH_STEPS + 14));
     for (int done = 0; done < GPUR_LAUNCH_STEPS + 14; done += 10)
-        CHECK_OK(gpur_dpg_train(often, 10));
+        CHECK_OK(gpur_learner_train(often, 10));
     CHECK(is_equal(once, GPUR_WEIGHTS_ONLINE, often, GPUR_WEIGHTS_ONLINE));
     CHECK_EQUAL(dpg_fixture_stats(often).steps, GPUR_LAUNCH_STEPS + 14);
-    gpur_dpg_destroy(once);
-    gpur_dpg_destroy(often);
+    gpur_learner_destroy(once);
+    gpur_learner_destroy(often);
     dpg_fixture_close(&fixture);
 }
 
@@ -535,7 +535,7 @@ TEST(a_policy_acts_by_the_actor_that_was_published)
     static ref_tape tape;
     const gpur_dpg_config c = dpg_fixture_config();
     CHECK_OK(dpg_fixture_open(&fixture, device, 0));
-    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
     gpur_policy *const policy = dpg_fixture_policy(device, &c, 1);
     ref_dpg r;
     CHECK(dpg && policy);
@@ -543,8 +543,8 @@ TEST(a_policy_acts_by_the_actor_that_was_published)
     CHECK(bytes <= (int64_t)sizeof actor && dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, weights, MAX_WEIGHTS) > 0);
     CHECK_OK(gpur_policy_get_weights(policy, actor, bytes));
     CHECK(memcmp((char *)actor + 64, weights, (size_t)bytes - 64) == 0); /* the initial weights of the seed */
-    CHECK_OK(gpur_dpg_train(dpg, 17));
-    CHECK_OK(gpur_dpg_publish(dpg, policy));
+    CHECK_OK(gpur_learner_train(dpg, 17));
+    CHECK_OK(gpur_policy_pull(policy, dpg, GPUR_WEIGHTS_ONLINE));
     CHECK_EQUAL(gpur_policy_version(policy), 17);
     CHECK_OK(act(policy, vectors));
     open_reference(&r, dpg, &c);
@@ -555,7 +555,7 @@ TEST(a_policy_acts_by_the_actor_that_was_published)
     }
     close_reference(&r);
     gpur_policy_destroy(policy);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(dpg);
     dpg_fixture_close(&fixture);
 }
 
@@ -568,47 +568,47 @@ static void check_file(int32_t actor, int32_t critic, const char *path)
     c.actor_optimizer.kind = actor, c.critic_optimizer.kind = critic;
     c.actor_optimizer.momentum = c.critic_optimizer.momentum = 0.5f;
     CHECK_OK(dpg_fixture_open(&fixture, device, 0));
-    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c), *const other = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c), *const other = dpg_fixture_learner(&fixture, &c);
     gpur_policy *const policy = dpg_fixture_policy(device, &c, 1), *const direct = dpg_fixture_policy(device, &c, 1);
     CHECK(dpg && other && policy && direct);
-    CHECK_OK(gpur_dpg_train(dpg, 7)); /* the next step ends in a target copy */
-    CHECK_OK(gpur_dpg_train(other, 3));
-    CHECK_OK(gpur_dpg_save(dpg, path, NULL));
-    CHECK_OK(gpur_dpg_publish(dpg, direct));
+    CHECK_OK(gpur_learner_train(dpg, 7)); /* the next step ends in a target copy */
+    CHECK_OK(gpur_learner_train(other, 3));
+    CHECK_OK(gpur_learner_save(dpg, path, NULL));
+    CHECK_OK(gpur_policy_pull(direct, dpg, GPUR_WEIGHTS_ONLINE));
     CHECK_OK(gpur_policy_load(policy, path, NULL));
     CHECK_EQUAL(gpur_policy_version(policy), 7);
     CHECK_OK(act(policy, loaded));
     CHECK_OK(act(direct, published));
     CHECK(memcmp(loaded, published, sizeof loaded) == 0);
-    const gpur_dpg_stats saved = dpg_fixture_stats(dpg);
-    CHECK_OK(gpur_dpg_load(other, path, NULL));
-    const gpur_dpg_stats stats = dpg_fixture_stats(other);
+    const gpur_learner_stats saved = dpg_fixture_stats(dpg);
+    CHECK_OK(gpur_learner_load(other, path, NULL));
+    const gpur_learner_stats stats = dpg_fixture_stats(other);
     CHECK(stats.steps == 7 && stats.steps_enqueued == 7 && stats.target_copies == 1);
-    CHECK(memcmp(&stats.critic_loss, &saved.critic_loss, sizeof stats.critic_loss) == 0);
-    CHECK(memcmp(&stats.actor_loss, &saved.actor_loss, 6 * sizeof stats.actor_loss) == 0);
+    CHECK(memcmp(&stats.loss, &saved.loss, sizeof stats.loss) == 0);
+    CHECK(memcmp(&stats.mean_q, &saved.mean_q, 6 * sizeof stats.mean_q) == 0);
     for (int steps = 1; steps < 10; steps += 8) {
-        CHECK_OK(gpur_dpg_train(dpg, steps));
-        CHECK_OK(gpur_dpg_train(other, steps));
+        CHECK_OK(gpur_learner_train(dpg, steps));
+        CHECK_OK(gpur_learner_train(other, steps));
         for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_GRADIENT; which++)
             CHECK(is_equal(dpg, which, other, which));
     }
     gpur_policy_destroy(policy);
     gpur_policy_destroy(direct);
-    gpur_dpg_destroy(dpg);
-    gpur_dpg_destroy(other);
+    gpur_learner_destroy(dpg);
+    gpur_learner_destroy(other);
     dpg_fixture_close(&fixture);
 }
 
 static void check_load_refused(gpur_dpg_config c, const char *path, const char *message)
 {
     static float before[MAX_WEIGHTS], after[MAX_WEIGHTS];
-    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
     CHECK(dpg);
     const int64_t count = dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, before, MAX_WEIGHTS);
-    CHECK_FAILS(gpur_dpg_load(dpg, path, NULL), GPUR_INVALID_ARGUMENT, message);
+    CHECK_FAILS(gpur_learner_load(dpg, path, NULL), GPUR_INVALID_ARGUMENT, message);
     CHECK_EQUAL(dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, after, MAX_WEIGHTS), count);
     CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(dpg);
 }
 
 /* Its observations are those of the replay, and the action behind them. */
@@ -620,14 +620,14 @@ TEST(a_policy_values_by_the_critic_that_was_published)
     gpur_policy *policy = NULL;
     ref_dpg r;
     CHECK_OK(dpg_fixture_open(&fixture, device, 0));
-    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
     CHECK(dpg != NULL);
     CHECK_OK(gpur_policy_config_init(&critic, sizeof critic));
     critic.network = c.critic;
     critic.obs = (gpur_field){"obs", GPUR_FLOAT32, {DPG_FEATURES + DPG_ACTIONS}};
     CHECK_OK(gpur_policy_create(device, &critic, &policy));
-    CHECK_OK(gpur_dpg_train(dpg, 17));
-    CHECK_OK(gpur_dpg_publish(dpg, policy));
+    CHECK_OK(gpur_learner_train(dpg, 17));
+    CHECK_OK(gpur_policy_pull(policy, dpg, GPUR_WEIGHTS_ONLINE));
     CHECK_EQUAL(gpur_policy_version(policy), 17);
     open_reference(&r, dpg, &c);
     for (int i = 0; i < DPG_ROWS; i++) {
@@ -642,7 +642,7 @@ TEST(a_policy_values_by_the_critic_that_was_published)
     }
     close_reference(&r);
     gpur_policy_destroy(policy);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(dpg);
     dpg_fixture_close(&fixture);
 }
 
@@ -668,7 +668,7 @@ TEST(training_goes_on_from_a_file_with_the_same_bits)
 enum { THREADS = 4, ROUNDS = 30 };
 
 static struct {
-    gpur_dpg *dpg;
+    gpur_learner *dpg;
     gpur_policy *policy;
     atomic_int is_done;
 } shared;
@@ -681,17 +681,17 @@ static void *use(void *argument)
     int64_t version = 0;
     while (*status == GPUR_OK && !atomic_load(&shared.is_done)) {
         float obs[DPG_FEATURES] = {0}, sigma = 0.1f;
-        gpur_dpg_stats stats = {.size = sizeof stats};
+        gpur_learner_stats stats = {.size = sizeof stats};
         const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = obs, .sigma = &sigma};
         const gpur_policy_output output = {.size = sizeof output, .action_vectors = vectors, .version = &version};
-        *status = gpur_dpg_publish(shared.dpg, shared.policy);
+        *status = gpur_policy_pull(shared.policy, shared.dpg, GPUR_WEIGHTS_ONLINE);
         if (*status == GPUR_OK)
             *status = gpur_policy_act(shared.policy, &input, &output);
         if (*status == GPUR_OK)
-            *status = gpur_dpg_get_stats(shared.dpg, &stats);
+            *status = gpur_learner_get_stats(shared.dpg, &stats);
         if (*status == GPUR_OK)
             *status =
-                gpur_dpg_read_weights(shared.dpg, GPUR_WEIGHTS_TARGET, "actor.action.out.bias", bias, DPG_ACTIONS);
+                gpur_learner_read_weights(shared.dpg, GPUR_WEIGHTS_TARGET, "actor.action.out.bias", bias, DPG_ACTIONS);
     }
     return NULL;
 }
@@ -712,7 +712,7 @@ TEST(threads_publish_act_and_read_while_one_trains)
     }
     gpur_status trained = GPUR_OK;
     for (int i = 0; i < ROUNDS && trained == GPUR_OK; i++)
-        trained = gpur_dpg_train(shared.dpg, 5);
+        trained = gpur_learner_train(shared.dpg, 5);
     atomic_store(&shared.is_done, 1);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
@@ -720,10 +720,10 @@ TEST(threads_publish_act_and_read_while_one_trains)
     }
     CHECK_OK(trained);
     CHECK_EQUAL(dpg_fixture_stats(shared.dpg).steps, 5 * ROUNDS);
-    CHECK_OK(gpur_dpg_publish(shared.dpg, shared.policy));
+    CHECK_OK(gpur_policy_pull(shared.policy, shared.dpg, GPUR_WEIGHTS_ONLINE));
     CHECK_EQUAL(gpur_policy_version(shared.policy), 5 * ROUNDS);
     gpur_policy_destroy(shared.policy);
-    gpur_dpg_destroy(shared.dpg);
+    gpur_learner_destroy(shared.dpg);
     dpg_fixture_close(&fixture);
 }
 
@@ -781,7 +781,7 @@ TEST(an_actor_learns_the_best_actions_of_a_task)
     gpur_policy_config acting;
     gpur_dpg_config c = dpg_fixture_config();
     dpg_fixture f = {NULL, NULL};
-    gpur_dpg *dpg = NULL;
+    gpur_learner *dpg = NULL;
     gpur_policy *policy = NULL;
     CHECK_OK(gpur_replay_config_init(&replay, sizeof replay));
     replay.capacity = TASK_ROWS, replay.fields = fields, replay.field_count = 5, replay.prioritized = 1;
@@ -796,12 +796,12 @@ TEST(an_actor_learns_the_best_actions_of_a_task)
     acting.network = c.actor, acting.obs = (gpur_field){"obs", GPUR_FLOAT32, {TASK_FEATURES}}, acting.seed = c.seed;
     CHECK_OK(gpur_policy_create(device, &acting, &policy));
     const double before = regret_of(policy);
-    CHECK_OK(gpur_dpg_train(dpg, 2000));
-    CHECK_OK(gpur_dpg_publish(dpg, policy));
+    CHECK_OK(gpur_learner_train(dpg, 2000));
+    CHECK_OK(gpur_policy_pull(policy, dpg, GPUR_WEIGHTS_ONLINE));
     const double after = regret_of(policy);
     TEST_REQUIRE(before > 0.1 && after < 0.02, "the regret was %g and is %g", before, after);
     gpur_policy_destroy(policy);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(dpg);
     dpg_fixture_close(&f);
 }
 
@@ -809,7 +809,7 @@ TEST(an_actor_learns_the_best_actions_of_a_task)
 
 static void check_refused(const gpur_dpg_config *c, const char *message)
 {
-    gpur_dpg *dpg = (gpur_dpg *)(void *)&fixture; /* must become NULL */
+    gpur_learner *dpg = (gpur_learner *)(void *)&fixture; /* must become NULL */
     CHECK_FAILS(gpur_dpg_create(fixture.replay, c, &dpg), GPUR_INVALID_ARGUMENT, message);
     CHECK(!dpg);
 }
@@ -835,11 +835,11 @@ TEST(settings_that_do_not_fit_are_refused_with_the_reason)
     c = good, c.actor.input_shift = 0.5f, check_refused(&c, "actor: network.input_shift is 0.5; it must be 0");
     c = good, c.index_source = GPUR_PRIORITIZED_STRATIFIED, check_refused(&c, "the replay's prioritized is 0");
     c = good, c.preactivation_penalty = -1, check_refused(&c, "preactivation_penalty is -1; it must be 0 or more");
-    CHECK_FAILS(gpur_dpg_create(NULL, &good, (gpur_dpg *[1]){NULL}), GPUR_INVALID_ARGUMENT, "replay is NULL");
-    CHECK_FAILS(gpur_dpg_create(fixture.replay, &good, NULL), GPUR_INVALID_ARGUMENT, "dpg, which gets the handle");
+    CHECK_FAILS(gpur_dpg_create(NULL, &good, (gpur_learner *[1]){NULL}), GPUR_INVALID_ARGUMENT, "replay is NULL");
+    CHECK_FAILS(gpur_dpg_create(fixture.replay, &good, NULL), GPUR_INVALID_ARGUMENT, "learner, which gets the handle");
     CHECK_FAILS(gpur_dpg_config_init(NULL, sizeof c), GPUR_INVALID_ARGUMENT, "gpur_dpg_config is NULL");
     CHECK_EQUAL(test_memory_used(device), used);
-    gpur_dpg_destroy(NULL);
+    gpur_learner_destroy(NULL);
     dpg_fixture_close(&fixture);
 }
 
@@ -879,39 +879,42 @@ TEST(bad_calls_are_refused_and_change_nothing)
 {
     static float before[MAX_WEIGHTS], after[MAX_WEIGHTS];
     gpur_dpg_config c = dpg_fixture_config();
-    gpur_dpg_stats stats = {.size = 3};
+    gpur_learner_stats stats = {.size = 3};
     gpur_weight_info info = {.size = sizeof info};
     float bias[DPG_ACTIONS] = {0, NAN, 0};
     CHECK_OK(dpg_fixture_open(&fixture, device, 0));
-    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
     CHECK(dpg);
     const int64_t count = dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, before, MAX_WEIGHTS);
-    CHECK_FAILS(gpur_dpg_train(dpg, -1), GPUR_INVALID_ARGUMENT, "steps is -1; it must be 0 or more");
-    CHECK_FAILS(gpur_dpg_train(NULL, 1), GPUR_INVALID_ARGUMENT, "dpg is NULL");
-    CHECK_FAILS(gpur_dpg_get_stats(dpg, &stats), GPUR_INVALID_ARGUMENT, "gpur_dpg_stats.size is 3");
-    CHECK_FAILS(gpur_dpg_get_weight_info(dpg, gpur_dpg_weight_count(dpg), &info), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_learner_train(dpg, -1), GPUR_INVALID_ARGUMENT, "steps is -1; it must be 0 or more");
+    CHECK_FAILS(gpur_learner_train(NULL, 1), GPUR_INVALID_ARGUMENT, "learner is NULL");
+    CHECK_FAILS(gpur_learner_get_stats(dpg, &stats), GPUR_INVALID_ARGUMENT, "gpur_learner_stats.size is 3");
+    CHECK_FAILS(gpur_learner_get_weight_info(dpg, gpur_learner_weight_count(dpg), &info), GPUR_INVALID_ARGUMENT,
                 "index is 12; it must be 0 to 11");
-    CHECK_FAILS(gpur_dpg_read_weights(dpg, 0, "trunk.0.bias", bias, 3), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_learner_read_weights(dpg, 0, "trunk.0.bias", bias, 3), GPUR_INVALID_ARGUMENT,
                 "no weights are named \"trunk.0.bias\"; their names begin with \"actor.\" or \"critic.\"");
-    CHECK_FAILS(gpur_dpg_read_weights(dpg, 0, "critic.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_learner_read_weights(dpg, 0, "critic.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
                 "critic: no weights are named \"action.out.bias\"; there are trunk.0.weight");
-    CHECK_FAILS(gpur_dpg_read_weights(dpg, 0, "critic.q.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_learner_read_weights(dpg, 0, "critic.q.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
                 "count is 3; \"critic.q.out.bias\" has 1");
-    CHECK_FAILS(gpur_dpg_read_weights(dpg, 3, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT, "which is 3");
-    CHECK_FAILS(gpur_dpg_write_weights(dpg, 2, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_learner_read_weights(dpg, 3, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
+                "which is 3");
+    CHECK_FAILS(gpur_learner_write_weights(dpg, 2, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
                 "which is 2; GPUR_WEIGHTS_ONLINE (0) and TARGET (1) can be written");
-    CHECK_FAILS(gpur_dpg_write_weights(dpg, 0, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_learner_write_weights(dpg, 0, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
                 "\"action.out.bias\"");
     c.actor.trunk[0].units = 10;
     gpur_policy *const policy = dpg_fixture_policy(device, &c, 1);
-    CHECK_FAILS(gpur_dpg_publish(dpg, policy), GPUR_INVALID_ARGUMENT, "\"trunk.0.weight\" (9, 5), of this policy");
-    CHECK_FAILS(gpur_dpg_publish(dpg, NULL), GPUR_INVALID_ARGUMENT, "dpg and policy must not be NULL");
+    CHECK_FAILS(gpur_policy_pull(policy, dpg, GPUR_WEIGHTS_ONLINE), GPUR_INVALID_ARGUMENT,
+                "\"trunk.0.weight\" (9, 5), of this policy");
+    CHECK_FAILS(gpur_policy_pull(NULL, dpg, GPUR_WEIGHTS_ONLINE), GPUR_INVALID_ARGUMENT,
+                "dpg and policy must not be NULL");
     CHECK_EQUAL(dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, after, MAX_WEIGHTS), count);
     CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
     CHECK_EQUAL(dpg_fixture_stats(dpg).steps_enqueued, 0);
-    CHECK_EQUAL(gpur_dpg_weight_count(NULL), 0);
+    CHECK_EQUAL(gpur_learner_weight_count(NULL), 0);
     gpur_policy_destroy(policy);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(dpg);
     dpg_fixture_close(&fixture);
 }
 
@@ -930,18 +933,18 @@ static void train_on_arrays(float outside, float *weights, int64_t *drawn)
     }
     action[ROWS - 1][DPG_ACTIONS - 1] = outside;
     CHECK_OK(dpg_fixture_open_empty(&fixture, device, 0));
-    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
     CHECK(dpg);
     atomic_store(&fixture.replay->actions, 0);
     CHECK_OK(gpur_writer_append_fields(fixture.writer, ROWS, fields, NULL, NULL));
-    CHECK_OK(gpur_dpg_train(dpg, 30));
-    const gpur_dpg_stats stats = dpg_fixture_stats(dpg);
+    CHECK_OK(gpur_learner_train(dpg, 30));
+    const gpur_learner_stats stats = dpg_fixture_stats(dpg);
     CHECK(stats.steps == 30 && stats.diverged_at == 0);
     CHECK(dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, weights, MAX_WEIGHTS) > 0);
-    gpur_dpg *again = NULL; /* what is in the ring is looked at, however it came */
+    gpur_learner *again = NULL; /* what is in the ring is looked at, however it came */
     CHECK_EQUAL(gpur_dpg_create(fixture.replay, &c, &again), fabsf(outside) > 1.0f ? GPUR_INVALID_ARGUMENT : GPUR_OK);
-    gpur_dpg_destroy(again);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(again);
+    gpur_learner_destroy(dpg);
     dpg_fixture_close(&fixture);
     *drawn = stats.invalid_actions;
 }
@@ -963,11 +966,11 @@ TEST(memory_is_counted_and_returned)
     const gpur_dpg_config c = dpg_fixture_config();
     CHECK_OK(dpg_fixture_open(&fixture, device, 1));
     const int64_t before = test_memory_used(device);
-    gpur_dpg *const dpg = dpg_fixture_learner(&fixture, &c);
+    gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
     CHECK(dpg);
     CHECK_EQUAL(dpg_fixture_stats(dpg).device_bytes, test_memory_used(device) - before);
     CHECK(dpg_fixture_stats(dpg).pinned_bytes > 0);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(dpg);
     CHECK_EQUAL(test_memory_used(device), before);
     dpg_fixture_close(&fixture);
 }

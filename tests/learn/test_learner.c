@@ -6,7 +6,7 @@
  * differences, and the last one all weights.
  */
 #include "test.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "reference/reference_priority.h"
 #include "reference/reference_replay.h"
 #include "replay/replay.h"
@@ -139,7 +139,8 @@ static gpur_status train_once(comparison *b)
     gpur_status status = gpur_learner_train(b->learner, 1);
     if (status == GPUR_OK)
         status = gpur_learner_sync(b->learner);
-    return status != GPUR_OK ? status : gpur_device_copy(device, b->ids, b->learner->step.batch.id, batch * 8);
+    return status != GPUR_OK ? status
+                             : gpur_device_copy(device, b->ids, gpur_dqn_of(b->learner)->step.batch.id, batch * 8);
 }
 
 /* The index source of the step's sample. */
@@ -223,7 +224,7 @@ static void check_errors(comparison *b)
 {
     float td[MAX_BATCH];
     const int batch = (int)b->config.batch_size;
-    CHECK_OK(gpur_device_copy(device, td, b->learner->step.dqn.td.td, batch * 4));
+    CHECK_OK(gpur_device_copy(device, td, gpur_dqn_of(b->learner)->dqn_step.td.td, batch * 4));
     for (int i = 0; i < batch; i++) {
         const double want = fabs(b->rows[i].error);
         CHECK_NEAR(td[i], want, (b->step <= 50 ? 2e-5 : 1e-3) * (1 + want));
@@ -304,7 +305,7 @@ static void check_step(comparison *b)
 static void check_padding(const comparison *b, const float *array)
 {
     static float values[MAX_TENSOR];
-    const gpur_params *const params = &b->learner->network.params;
+    const gpur_params *const params = &gpur_dqn_of(b->learner)->network.params;
     CHECK(params->count <= MAX_TENSOR);
     CHECK_OK(gpur_device_copy(device, values, array, params->count * (int64_t)sizeof *values));
     for (int32_t i = 0; i < params->tensor_count; i++)
@@ -316,8 +317,8 @@ static void check_padding(const comparison *b, const float *array)
 static void check_weights(const comparison *b)
 {
     static float got[MAX_TENSOR];
-    check_padding(b, b->learner->step.optimizer.weights);
-    check_padding(b, b->learner->step.optimizer.gradient);
+    check_padding(b, gpur_dqn_of(b->learner)->step.optimizer.weights);
+    check_padding(b, gpur_dqn_of(b->learner)->step.optimizer.gradient);
     for (int i = 0; i < b->net->tensors; i++)
         for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_TARGET; which++) {
             const ref_tensor *const t = &b->net->tensor[i];
@@ -362,7 +363,7 @@ static void check_training(const training *t)
         return;
     CHECK_OK(open_fixture(t));
     CHECK_OK(gpur_dqn_create(fixture.replay, &b.config, &b.learner));
-    b.learner->fused.launch.steps = t->empty;
+    gpur_dqn_of(b.learner)->fused.launch.steps = t->empty;
     b.net = learner_fixture_net(&fixture, b.learner, &b.config);
     CHECK(b.net);
     for (b.step = 1; b.step <= steps_of(t) && atomic_load(&test_state.failures) == before; b.step++)

@@ -4,7 +4,7 @@
 #include "test.h"
 #include "base/red_zone.h"
 #include "device/backend.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/learner_fixture.h"
 
 enum { BATCH = 16, ROW = sizeof(learner_fixture_row) };
@@ -162,8 +162,8 @@ TEST(units_of_a_copy_fit_rows_without_padding)
     replay_config.capacity = 256, replay_config.fields = fields, replay_config.field_count = 5;
     CHECK_OK(gpur_replay_create(device, &replay_config, &replay));
     CHECK_OK(gpur_dqn_create(replay, &config, &learner));
-    const gpur_gather_args *const ring = &learner->step.by_ids.plan.ring.rows;
-    const gpur_gather_args *const rows = &learner->host_batches.device_batches[1].source.plan.ring.rows;
+    const gpur_gather_args *const ring = &gpur_dqn_of(learner)->step.by_ids.plan.ring.rows;
+    const gpur_gather_args *const rows = &gpur_dqn_of(learner)->host_batches.device_batches[1].source.plan.ring.rows;
     CHECK_EQUAL(rows->pitch, 44);
     CHECK_EQUAL(ring->copies[0].shift, 4);
     int32_t units = 0;

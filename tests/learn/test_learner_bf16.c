@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "device/backend.h"
 #include "learn/acting/policy.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/dpg_fixture.h"
 #include "support/file_utils.h"
 #include "support/learner_fixture.h"
@@ -53,9 +53,9 @@ static int is_rounded(const gpur_params *params, const float *weights)
 
 static int all_are_rounded(gpur_learner *learner)
 {
-    const gpur_params *const params = &learner->network.params;
-    const gpur_optimizer *const optimizer = &learner->step.optimizer;
-    const gpur_acting_copies *const acting = &learner->actor.copies;
+    const gpur_params *const params = &gpur_dqn_of(learner)->network.params;
+    const gpur_optimizer *const optimizer = &gpur_dqn_of(learner)->step.optimizer;
+    const gpur_acting_copies *const acting = &learner->acting->copies;
     return gpur_learner_sync(learner) == GPUR_OK && is_rounded(params, optimizer->weights) &&
            is_rounded(params, optimizer->target) && is_rounded(params, acting->weights[0]) &&
            is_rounded(params, acting->weights[1]);
@@ -146,7 +146,7 @@ static int64_t result_of(const training *t, int second_stream, float *values)
     if (status == GPUR_OK)
         status = gpur_dqn_create(fixture.replay, &t->config, &learner);
     gpur_device_second_streams(device, test_on_cuda());
-    if (status == GPUR_OK && !learner->step.side.stream != !second_stream)
+    if (status == GPUR_OK && !gpur_dqn_of(learner)->step.side.stream != !second_stream)
         status = gpur_fail(GPUR_DEVICE_ERROR, "the learner has as many streams as it was not to have");
     for (int64_t i = 0; i < t->config.batch_size; i++)
         ids[i] = i;
@@ -218,27 +218,27 @@ TEST(automatic_arithmetic_is_what_the_device_is_fast_in)
     gpur_dpg_config config = dpg_fixture_config();
     config.math = GPUR_MATH_AUTO;
     CHECK_OK(dpg_fixture_open(&dpg_replay, device, 0));
-    gpur_dpg *const dpg = dpg_fixture_learner(&dpg_replay, &config);
-    CHECK_EQUAL(gpur_dpg_math(dpg), fast);
-    gpur_dpg_destroy(dpg);
+    gpur_learner *const dpg = dpg_fixture_learner(&dpg_replay, &config);
+    CHECK_EQUAL(gpur_learner_math(dpg), fast);
+    gpur_learner_destroy(dpg);
     dpg_fixture_close(&dpg_replay);
 
     gpur_actor_critic_config critic;
-    gpur_actor_critic *learner = NULL;
+    gpur_learner *learner = NULL;
     gpur_policy *policy = NULL;
     gpur_policy_config acting;
     CHECK_OK(gpur_actor_critic_config_init(&critic, sizeof critic));
     critic.network.num_actions = 3, critic.math = GPUR_MATH_AUTO;
     critic.obs = (gpur_field){"obs", GPUR_FLOAT32, {5}};
     CHECK_OK(gpur_actor_critic_create(device, &critic, &learner));
-    CHECK_EQUAL(gpur_actor_critic_math(learner), fast);
-    gpur_actor_critic_destroy(learner);
+    CHECK_EQUAL(gpur_learner_math(learner), fast);
+    gpur_learner_destroy(learner);
     CHECK_OK(gpur_policy_config_init(&acting, sizeof acting));
     acting.network.num_actions = 3, acting.obs = critic.obs, acting.math = GPUR_MATH_AUTO;
     CHECK_OK(gpur_policy_create(device, &acting, &policy));
     CHECK_EQUAL(policy->config.math, fast);
     gpur_policy_destroy(policy);
-    CHECK(gpur_learner_math(NULL) == -1 && gpur_dpg_math(NULL) == -1 && gpur_actor_critic_math(NULL) == -1);
+    CHECK(gpur_learner_math(NULL) == -1 && gpur_learner_math(NULL) == -1 && gpur_learner_math(NULL) == -1);
 }
 
 int main(int argc, char **argv)

@@ -5,7 +5,7 @@
  */
 #include "test.h"
 #include "base/status.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/learner_fixture.h"
 
 #include <pthread.h>
@@ -130,9 +130,10 @@ static gpur_status train_on_prefetched_rows(const run *r, gpur_learner *learner)
 
 static gpur_status train(const run *r, gpur_learner *learner)
 {
-    learner->fused.launch = r->launch;
-    for (int i = 0; i < learner->fused.args.gemm_count && r->large >= 0 && learner->fused.step; i++)
-        learner->fused.args.gemms[i].large = r->large;
+    gpur_dqn_of(learner)->fused.launch = r->launch;
+    for (int i = 0;
+         i < gpur_dqn_of(learner)->fused.args.gemm_count && r->large >= 0 && gpur_dqn_of(learner)->fused.step; i++)
+        gpur_dqn_of(learner)->fused.args.gemms[i].large = r->large;
     if (r->rows[0] != SAMPLED)
         return (r->extra >= FILLS_IN_A_THREAD ? train_on_prefetched_rows : train_on_rows)(r, learner);
     for (int i = 0; i < CALLS; i++)

@@ -2,7 +2,7 @@
 /* Files of weights and of learners: the order of tensors, files of other networks, and weights that are NaN or
  * infinite, which are refused from memory and from files. */
 #include "file/checkpoint_file.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/checkpoint_fixture.h"
 #include "support/learner_fixture.h"
 #include "test.h"
@@ -75,7 +75,7 @@ static void check_file(gpur_learner *from, gpur_learner *to, float *array, int64
 {
     char path[128], before[128];
     float good[MAX_NUMBERS], bad[MAX_NUMBERS];
-    const gpur_tensor *const tensor = &from->network.params.tensor[1];
+    const gpur_tensor *const tensor = &from->networks[0].network->params.tensor[1];
     const int64_t bytes = places * (int64_t)sizeof *bad;
     snprintf(path, sizeof path, "%s", test_file_path("bad"));
     snprintf(before, sizeof before, "%s", test_file_path("before"));
@@ -105,7 +105,7 @@ TEST(weights_that_are_not_finite_do_not_replace_a_file)
     open_trained(&from, device, 2);
     open_trained(&to, device, 2);
     CHECK_OK(gpur_learner_train(to.learner, 3));
-    const gpur_optimizer *const o = &from.learner->step.optimizer;
+    const gpur_optimizer *const o = &gpur_dqn_of(from.learner)->step.optimizer;
     gpur_learner *const a = from.learner, *const b = to.learner;
     check_file(a, b, o->weights, 16, NAN, gpur_learner_save_weights,
                "16 of the 16 numbers of \"trunk.0.bias\" are NaN or infinite; they must be finite");
@@ -165,7 +165,7 @@ TEST(files_of_weights_and_learners_are_loaded_and_have_the_order_of_the_shapes)
     open_conv(&s, device, 3);
     open_conv(&other, device, 4);
     check_alike(s.learner, other.learner, 0);
-    CHECK(s.learner->network.params.tensor[0].space_to_depth > 1);
+    CHECK(gpur_dqn_of(s.learner)->network.params.tensor[0].space_to_depth > 1);
     CHECK_OK(gpur_learner_save_weights(s.learner, weights, NULL));
     CHECK_OK(gpur_checkpoint_open(&file, weights));
     unsigned char *const data = read_file(weights, &bytes);

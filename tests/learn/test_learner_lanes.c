@@ -2,7 +2,7 @@
 /* A learner that trains from lanes computes what one computes from the same transitions in rows, bit for bit: DQN
  * uniformly and by priority, for transitions of several steps; also of images, whose stacks lanes make of frames. */
 #include "gpureplay/lanes.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "replay/replay.h"
 #include "support/replay_fixture.h"
 #include "test.h"
@@ -149,10 +149,10 @@ static void append_trained(int64_t *ids)
     const void *from[FIELDS];
     int64_t missing = 0, drawn[BATCH];
     CHECK_OK(gpur_lane_draw_init(&draw, sizeof draw));
-    draw.count = BATCH, draw.ids = w.of_lanes->step.batch.id, draw.fields = w.arrays,
+    draw.count = BATCH, draw.ids = gpur_dqn_of(w.of_lanes)->step.batch.id, draw.fields = w.arrays,
     draw.discount = w.arrays[DISCOUNT];
     CHECK_OK(gpur_replay_draw_lanes(w.lanes, &draw, NULL));
-    CHECK_OK(gpur_device_copy(w.device, drawn, w.of_lanes->step.batch.id, sizeof drawn));
+    CHECK_OK(gpur_device_copy(w.device, drawn, gpur_dqn_of(w.of_lanes)->step.batch.id, sizeof drawn));
     for (int f = 0; f < FIELDS; f++) {
         CHECK_OK(gpur_device_copy(w.device, w.host[f], w.arrays[f], BATCH * sizes[f]));
         from[f] = w.host[f];

@@ -2,7 +2,7 @@
 /* Bad arguments of the learner's calls: the status, a part of the message, and that nothing has changed.
  * tests/base/test_settings.c checks each numeric setting at the ends of its range. */
 #include "test.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "replay/replay.h"
 #include "support/learner_fixture.h"
 
@@ -46,7 +46,8 @@ TEST(settings_that_do_not_fit_together_are_refused_with_the_reason)
         const int is_chosen = kernel == GPUR_STEP_AUTO && test_on_cuda() && good.batch_size <= 128;
         c = good, c.step_kernel = kernel;
         CHECK_OK(gpur_dqn_create(fixture.replay, &c, &learner));
-        CHECK(learner->fused.step == (is_chosen || kernel == GPUR_STEP_FUSED ? &learner->step : NULL));
+        CHECK(gpur_dqn_of(learner)->fused.step ==
+              (is_chosen || kernel == GPUR_STEP_FUSED ? &gpur_dqn_of(learner)->step : NULL));
         gpur_learner_destroy(learner);
     }
     learner_fixture_close(&fixture);

@@ -4,7 +4,7 @@
 #include "test.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/counting_alloc.h"
 #include "support/learner_fixture.h"
 

@@ -2,7 +2,7 @@
 /* Policies: Q values against the learner's and the reference, random actions, weights pulled during training, several
  * threads at once, and refusals. test_policy_weights.c has files and bytes. */
 #include "learn/acting/policy.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/learner_fixture.h"
 #include "support/policy_fixture.h"
 #include "support/replay_fixture.h"

@@ -3,7 +3,7 @@
  * that it changes nothing. */
 #include "file/checkpoint_file.h"
 #include "learn/acting/policy.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/file_utils.h"
 #include "support/learner_fixture.h"
 #include "support/policy_fixture.h"
@@ -86,7 +86,7 @@ TEST(bytes_carry_weights_and_version_to_another_policy)
         CHECK_OK(open_subjects(&s, is_conv));
         CHECK_OK(get(s.policy, &sent));
         CHECK_OK(get(s.other, &before));
-        CHECK_EQUAL(sent.bytes, HEADER + 4 * gpur_params_weights(&s.learner->network.params));
+        CHECK_EQUAL(sent.bytes, HEADER + 4 * gpur_params_weights(&gpur_dqn_of(s.learner)->network.params));
         CHECK(version_in(&sent) == 6 && version_in(&before) == 0 && !are_equal(&sent, &before));
         memcpy(unaligned + 1, sent.data, (size_t)sent.bytes);
         CHECK_OK(gpur_policy_set_weights(s.other, unaligned + 1, sent.bytes));
@@ -324,7 +324,7 @@ TEST(files_that_do_not_fit_or_are_damaged_are_refused)
     options.progress = stop_at_once;
     check_file_refused(s.other, good, &options, GPUR_INTERRUPTED, "the progress function ended it");
     check_file_refused(s.other, whole, &options, GPUR_INTERRUPTED, "the progress function ended it");
-    float *const first = s.learner->step.optimizer.weights;
+    float *const first = gpur_dqn_of(s.learner)->step.optimizer.weights;
     CHECK_OK(gpur_device_copy(device, &number, first, sizeof number));
     CHECK_OK(gpur_device_copy(device, first, &nan, sizeof nan));
     CHECK_OK(gpur_policy_pull(s.policy, s.learner, GPUR_WEIGHTS_ONLINE)); /* as before a divergence is seen */

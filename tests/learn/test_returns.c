@@ -329,8 +329,8 @@ static double difference(const gpur_returns_config *config, const ref_step *bloc
 
 static void check_returns(gpur_learner *learner, const returns_fixture *f, const char *what)
 {
-    const gpur_returns_config *const config = &learner->config.returns;
-    const int32_t cuts = learner->returns.estimator->cuts_traces;
+    const gpur_returns_config *const config = &gpur_dqn_of(learner)->config.returns;
+    const int32_t cuts = gpur_dqn_of(learner)->returns.estimator->cuts_traces;
     int64_t first = 0, base = 0;
     double margin = 0;
     CHECK_OK(returns_fixture_entries(learner, entries, &base));

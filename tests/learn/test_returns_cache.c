@@ -194,10 +194,10 @@ static void prioritize(gpur_dqn_config *config)
 /* Takes a train step and reads the entries that it trained on. */
 static gpur_status draw(gpur_learner *learner, int32_t *drawn)
 {
-    const int64_t bytes = learner->config.batch_size * (int64_t)sizeof *drawn;
+    const int64_t bytes = gpur_dqn_of(learner)->config.batch_size * (int64_t)sizeof *drawn;
     GPUR_TRY(gpur_learner_train(learner, 1));
     GPUR_TRY(gpur_learner_sync(learner));
-    return gpur_device_copy(device, drawn, learner->returns.drawn, bytes);
+    return gpur_device_copy(device, drawn, gpur_dqn_of(learner)->returns.drawn, bytes);
 }
 
 /* 60 entries in batches of 7: most permutations begin and end within a batch. */
@@ -264,8 +264,8 @@ static gpur_status draw_chances(gpur_learner *learner, double p, double *chances
     gpur_cache_state state;
     double sum = 0;
     GPUR_TRY(gpur_learner_sync(learner));
-    GPUR_TRY(gpur_device_copy(device, &state, learner->returns.state, sizeof state));
-    GPUR_TRY(gpur_device_copy(device, errors, learner->returns.taken, sizeof errors));
+    GPUR_TRY(gpur_device_copy(device, &state, gpur_dqn_of(learner)->returns.state, sizeof state));
+    GPUR_TRY(gpur_device_copy(device, errors, gpur_dqn_of(learner)->returns.taken, sizeof errors));
     memcpy(sorted, errors, sizeof errors);
     qsort(sorted, SIZE, sizeof *sorted, compare);
     const float median = 0.5f * sorted[SIZE / 2 - 1] + 0.5f * sorted[SIZE / 2];
@@ -321,8 +321,8 @@ TEST(missing_entries_are_not_drawn_by_error_and_do_not_count_for_the_median)
     CHECK_OK(gpur_dqn_create(f.replay, &config, &learner));
     CHECK_OK(gpur_learner_refresh(learner));
     CHECK_OK(returns_fixture_entries(learner, all, &base));
-    CHECK_OK(gpur_device_copy(device, errors, learner->returns.taken, sizeof errors));
-    CHECK_OK(gpur_device_copy(device, &state, learner->returns.state, sizeof state));
+    CHECK_OK(gpur_device_copy(device, errors, gpur_dqn_of(learner)->returns.taken, sizeof errors));
+    CHECK_OK(gpur_device_copy(device, &state, gpur_dqn_of(learner)->returns.state, sizeof state));
     for (int i = 0; i < COUNT; i++) {
         const int is_missing = all[i].address == GPUR_CACHE_MISSING;
         CHECK(is_missing ? errors[i] < 0 : errors[i] >= 0);
@@ -351,7 +351,7 @@ TEST(errors_are_those_of_the_returns)
     CHECK(learner);
     CHECK_OK(gpur_learner_refresh(learner));
     CHECK_OK(returns_fixture_entries(learner, entries, &base));
-    CHECK_OK(gpur_device_copy(device, errors, learner->returns.taken, sizeof errors));
+    CHECK_OK(gpur_device_copy(device, errors, gpur_dqn_of(learner)->returns.taken, sizeof errors));
     CHECK(returns_fixture_steps(&f, learner, steps, &first, previous, &margin) > 0);
     for (int i = 0; i < SIZE; i++)
         CHECK_NEAR(errors[i], fabs((double)entries[i].value - steps[entries[i].address].taken), 2e-5);
@@ -624,7 +624,7 @@ static gpur_status refresh_and_train(appender *a, gpur_learner *learner, first_s
     GPUR_TRY(gpur_learner_train(learner, 1));
     GPUR_TRY(returns_fixture_entries(learner, entries, &step->base));
     step->has_moved = replay_fixture_stats(a->f->replay).first_id > step->base;
-    GPUR_TRY(gpur_device_copy(device, step->ids, learner->step.batch.id, sizeof step->ids));
+    GPUR_TRY(gpur_device_copy(device, step->ids, gpur_dqn_of(learner)->step.batch.id, sizeof step->ids));
     const gpur_learner_stats stats = learner_fixture_stats(learner);
     step->loss = (double)stats.loss;
     step->missing = stats.missing_rows - before;
@@ -657,7 +657,7 @@ static double loss_of(const gpur_learner *learner, const first_step *step, const
     double loss = 0, want[LENGTH];
     *wrong = 0;
     for (int i = 0; i < SIZE; i++) {
-        gpur_returns_config rest = learner->config.returns;
+        gpur_returns_config rest = gpur_dqn_of(learner)->config.returns;
         ref_step block[LENGTH];
         if (entries[i].address == GPUR_CACHE_MISSING)
             continue;
@@ -710,7 +710,7 @@ static void check_round(returns_fixture *f, returns_fixture *twin, gpur_learner 
 {
     static ref_step steps[RETURNS_MAX_ROWS];
     static int64_t previous[RETURNS_MAX_ROWS];
-    const int is_physical = learner->returns.is_physical;
+    const int is_physical = gpur_dqn_of(learner)->returns.is_physical;
     first_step step;
     int64_t first = 0;
     double margin = 0, wrong = 1;

@@ -4,7 +4,7 @@
  * Observations are numbers, or stacks of images, which lanes make of frames.
  * With GPUR_AUTORESET_NEXT_STEP ids differ, and so the blocks: test_returns.c has the reference for these. */
 #include "gpureplay.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
@@ -198,8 +198,8 @@ static void take(int64_t steps)
 static void compare_entries(void)
 {
     static gpur_cache_entry of_lanes[SIZE], of_rows[SIZE];
-    CHECK_OK(gpur_device_copy(w.device, of_lanes, w.of_lanes->returns.entry, sizeof of_lanes));
-    CHECK_OK(gpur_device_copy(w.device, of_rows, w.of_rows->returns.entry, sizeof of_rows));
+    CHECK_OK(gpur_device_copy(w.device, of_lanes, gpur_dqn_of(w.of_lanes)->returns.entry, sizeof of_lanes));
+    CHECK_OK(gpur_device_copy(w.device, of_rows, gpur_dqn_of(w.of_rows)->returns.entry, sizeof of_rows));
     for (int i = 0; i < SIZE; i++)
         TEST_REQUIRE(memcmp(&of_lanes[i], &of_rows[i], sizeof *of_rows) == 0,
                      "entry %d: address %u and return %g; of rows %u and %g", i, (unsigned)of_lanes[i].address,

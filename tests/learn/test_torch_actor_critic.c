@@ -49,7 +49,7 @@ static const gpur_layer small[] = {CONV(16, 8, 4), CONV(32, 4, 2), DENSE};
 static const gpur_layer large[] = {CONV(32, 8, 3), CONV(32, 4, 2), CONV(64, 4, 2), DENSE};
 
 /* The preset's network, from which only the entropy differs, so that its gradient counts. */
-static gpur_status make_learner(int32_t log, int is_large, gpur_actor_critic **learner)
+static gpur_status make_learner(int32_t log, int is_large, gpur_learner **learner)
 {
     gpur_actor_critic_config c;
     gpur_status status = gpur_actor_critic_config_init(&c, sizeof c);
@@ -64,37 +64,37 @@ static gpur_status make_learner(int32_t log, int is_large, gpur_actor_critic **l
     return status == GPUR_OK ? gpur_actor_critic_create(device, &c, learner) : status;
 }
 
-static gpur_weight_info find(gpur_actor_critic *learner, const char *name)
+static gpur_weight_info find(gpur_learner *learner, const char *name)
 {
     gpur_weight_info info = {.size = sizeof info};
     int32_t index = 0;
-    while (gpur_actor_critic_get_weight_info(learner, index, &info) == GPUR_OK && strcmp(info.name, name) != 0)
+    while (gpur_learner_get_weight_info(learner, index, &info) == GPUR_OK && strcmp(info.name, name) != 0)
         index++;
     return info;
 }
 
 /* `pinned` lists the tensors in PyTorch's order: weight and bias, layer by layer. Each has the next sequence. */
-static void write_weights(gpur_actor_critic *learner, const torch_gradient *pinned)
+static void write_weights(gpur_learner *learner, const torch_gradient *pinned)
 {
     double limit = 0;
-    for (int t = 0; t < gpur_actor_critic_weight_count(learner); t++) {
+    for (int t = 0; t < gpur_learner_weight_count(learner); t++) {
         const gpur_weight_info info = find(learner, pinned[t].name);
         if (t % 2 == 0) /* a weight, of `units` times as many inputs; its bias comes next */
             limit = sqrt((double)find(learner, pinned[t + 1].name).count / (double)info.count);
         CHECK(info.count > 0 && info.count <= LARGEST_TENSOR);
         for (int64_t i = 0; i < info.count; i++)
             values[i] = (float)(limit * (2 * torch_unit((uint32_t)i, (uint32_t)(10 + t)) - 1));
-        CHECK_OK(gpur_actor_critic_write_weights(learner, GPUR_WEIGHTS_ONLINE, pinned[t].name, values, info.count));
+        CHECK_OK(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, pinned[t].name, values, info.count));
     }
 }
 
 /* Another device rounds otherwise, and so a unit whose sum is almost 0 passes a little instead of nothing, or the
  * reverse. It shows in norms of gradients first, which therefore have a larger tolerance than losses. */
-static void check_gradient(gpur_actor_critic *learner, const torch_gradient *pinned)
+static void check_gradient(gpur_learner *learner, const torch_gradient *pinned)
 {
     double sum = 0;
     const gpur_weight_info info = find(learner, pinned->name);
-    CHECK_OK(gpur_actor_critic_read_weights(learner, GPUR_WEIGHTS_GRADIENT, pinned->name, values, info.count));
+    CHECK_OK(gpur_learner_read_weights(learner, GPUR_WEIGHTS_GRADIENT, pinned->name, values, info.count));
     for (int64_t i = 0; i < info.count; i++)
         sum += (double)values[i] * (double)values[i];
     CHECK_NEAR(sqrt(sum), pinned->norm, 1e-3 * pinned->norm);
@@ -106,7 +106,7 @@ static void check_gradient(gpur_actor_critic *learner, const torch_gradient *pin
 static void check_run(int32_t log, int is_large, const torch_gradient *gradients, const double (*steps)[5], int count)
 {
     static torch_batch b;
-    gpur_actor_critic *learner = NULL;
+    gpur_learner *learner = NULL;
     CHECK_OK(make_learner(log, is_large, &learner));
     write_weights(learner, gradients);
     for (int step = 0; step < count; step++) {
@@ -116,10 +116,10 @@ static void check_run(int32_t log, int is_large, const torch_gradient *gradients
         const double reported[] = {got.policy, got.value, got.entropy, got.mean_value, got.gradient_norm};
         for (int i = 0; i < 5; i++)
             CHECK_NEAR(reported[i], steps[step][i], (i == 4 ? 1e-2 : 1e-3) * fabs(steps[step][i]) + 2e-4);
-        for (int t = 0; t < gpur_actor_critic_weight_count(learner) && step == 1; t++)
+        for (int t = 0; t < gpur_learner_weight_count(learner) && step == 1; t++)
             check_gradient(learner, &gradients[t]);
     }
-    gpur_actor_critic_destroy(learner);
+    gpur_learner_destroy(learner);
 }
 
 TEST(the_network_of_ga3c_trains_as_pytorchs)

@@ -56,17 +56,17 @@ static gpur_status make_replay(gpur_replay **replay, gpur_writer **writer)
     return gpur_writer_append(*writer, TORCH_ROWS, rows, NULL);
 }
 
-static gpur_weight_info find(gpur_dpg *dpg, const char *name)
+static gpur_weight_info find(gpur_learner *dpg, const char *name)
 {
     gpur_weight_info info = {.size = sizeof info};
     int32_t index = 0;
-    while (gpur_dpg_get_weight_info(dpg, index, &info) == GPUR_OK && strcmp(info.name, name) != 0)
+    while (gpur_learner_get_weight_info(dpg, index, &info) == GPUR_OK && strcmp(info.name, name) != 0)
         index++;
     return info;
 }
 
 /* Weights and biases of the actor's layers are sequences 10 to 15, and those of the critic's 20 to 25. */
-static void write_weights(gpur_dpg *dpg)
+static void write_weights(gpur_learner *dpg)
 {
     double limit = 0;
     for (int t = 0; t < TENSORS; t++) {
@@ -77,16 +77,16 @@ static void write_weights(gpur_dpg *dpg)
             limit = 1 / sqrt((double)info.shape[1]);
         for (int64_t i = 0; i < info.count; i++)
             values[i] = (float)(limit * (2 * torch_unit((uint32_t)i, (uint32_t)(10 + t + (t < 6 ? 0 : 4))) - 1));
-        CHECK_OK(gpur_dpg_write_weights(dpg, GPUR_WEIGHTS_ONLINE, name, values, info.count));
-        CHECK_OK(gpur_dpg_write_weights(dpg, GPUR_WEIGHTS_TARGET, name, values, info.count));
+        CHECK_OK(gpur_learner_write_weights(dpg, GPUR_WEIGHTS_ONLINE, name, values, info.count));
+        CHECK_OK(gpur_learner_write_weights(dpg, GPUR_WEIGHTS_TARGET, name, values, info.count));
     }
 }
 
-static void check_gradient(gpur_dpg *dpg, const torch_gradient *pinned)
+static void check_gradient(gpur_learner *dpg, const torch_gradient *pinned)
 {
     double sum = 0;
     const int64_t count = find(dpg, pinned->name).count;
-    CHECK_OK(gpur_dpg_read_weights(dpg, GPUR_WEIGHTS_GRADIENT, pinned->name, values, count));
+    CHECK_OK(gpur_learner_read_weights(dpg, GPUR_WEIGHTS_GRADIENT, pinned->name, values, count));
     for (int64_t i = 0; i < count; i++)
         sum += (double)values[i] * (double)values[i];
     CHECK_NEAR(sqrt(sum), pinned->norm, 1e-3 * pinned->norm);
@@ -98,7 +98,7 @@ TEST(the_networks_of_ape_x_dpg_train_as_pytorchs)
 {
     gpur_replay *replay = NULL;
     gpur_writer *writer = NULL;
-    gpur_dpg *dpg = NULL;
+    gpur_learner *dpg = NULL;
     gpur_dpg_config config; /* networks and optimizers are its defaults */
     CHECK_OK(make_replay(&replay, &writer));
     CHECK_OK(gpur_dpg_config_init(&config, sizeof config));
@@ -109,18 +109,17 @@ TEST(the_networks_of_ape_x_dpg_train_as_pytorchs)
     CHECK_OK(gpur_dpg_create(replay, &config, &dpg));
     write_weights(dpg);
     for (int step = 0; step < TORCH_STEPS; step++) {
-        gpur_dpg_stats got = {.size = sizeof got};
-        CHECK_OK(gpur_dpg_train(dpg, 1));
-        CHECK_OK(gpur_dpg_sync(dpg));
-        CHECK_OK(gpur_dpg_get_stats(dpg, &got));
-        const float reported[] = {got.critic_loss, got.actor_loss, got.mean_q, got.critic_gradient_norm,
-                                  got.actor_gradient_norm};
+        gpur_learner_stats got = {.size = sizeof got};
+        CHECK_OK(gpur_learner_train(dpg, 1));
+        CHECK_OK(gpur_learner_sync(dpg));
+        CHECK_OK(gpur_learner_get_stats(dpg, &got));
+        const float reported[] = {got.loss, got.policy_loss, got.mean_q, got.gradient_norm, got.policy_gradient_norm};
         for (int i = 0; i < 5; i++)
             CHECK_NEAR(reported[i], torch_steps[step][i], 1e-4 * fabs(torch_steps[step][i]) + 1e-5);
     }
     for (int t = 0; t < TENSORS; t++)
         check_gradient(dpg, &torch_gradients[t]);
-    gpur_dpg_destroy(dpg);
+    gpur_learner_destroy(dpg);
     gpur_writer_destroy(writer);
     gpur_replay_destroy(replay);
 }

@@ -58,17 +58,17 @@ typedef struct fixture {
     replay_fixture large;
     dpg_fixture dpg_rows;
     gpur_replay *lanes, *other_lanes;
-    gpur_replay *replay;             /* whose pictures are taken; NULL: none */
-    gpur_learner *learner;           /* likewise */
-    gpur_policy *policy;             /* likewise */
-    gpur_dpg *dpg;                   /* likewise */
-    gpur_actor_critic *actor_critic; /* likewise */
-    int file;                        /* REPLAY ... */
+    gpur_replay *replay;        /* whose pictures are taken; NULL: none */
+    gpur_learner *learner;      /* likewise */
+    gpur_policy *policy;        /* likewise */
+    gpur_learner *dpg;          /* likewise */
+    gpur_learner *actor_critic; /* likewise */
+    int file;                   /* REPLAY ... */
     gpur_device *made_device;
     gpur_learner *made_learner;
     gpur_policy *made_policy;
-    gpur_dpg *made_dpg;
-    gpur_actor_critic *made_actor_critic;
+    gpur_learner *made_dpg;
+    gpur_learner *made_actor_critic;
     gpur_writer *made_writer;
     gpur_batch *batch, *held;
     gpur_dl_managed *tensor;
@@ -139,23 +139,23 @@ static gpur_status add_learner(picture *p, gpur_learner *learner)
     return GPUR_OK;
 }
 
-static gpur_status add_dpg(picture *p, gpur_dpg *dpg)
+static gpur_status add_dpg(picture *p, gpur_learner *dpg)
 {
-    gpur_dpg_stats stats = dpg_fixture_stats(dpg);
+    gpur_learner_stats stats = dpg_fixture_stats(dpg);
     const char *const path = test_file_path("picture");
-    GPUR_TRY(gpur_dpg_save(dpg, path, NULL));
+    GPUR_TRY(gpur_learner_save(dpg, path, NULL));
     add_file(p, path);
-    stats.mean_critic_loss = 0; /* over the time since the stats before */
+    stats.mean_loss = 0; /* over the time since the stats before */
     stats.steps_per_second = 0;
     add(p, &stats, sizeof stats);
     return GPUR_OK;
 }
 
-static gpur_status add_actor_critic(picture *p, gpur_actor_critic *learner)
+static gpur_status add_actor_critic(picture *p, gpur_learner *learner)
 {
     const char *const path = test_file_path("picture");
-    const int64_t steps = gpur_actor_critic_steps(learner);
-    GPUR_TRY(gpur_actor_critic_save(learner, path, NULL));
+    const int64_t steps = learner_fixture_stats(learner).steps;
+    GPUR_TRY(gpur_learner_save(learner, path, NULL));
     add_file(p, path);
     add(p, &steps, sizeof steps);
     return GPUR_OK;
@@ -218,7 +218,7 @@ static gpur_dqn_config small_conv_config(void)
     return config;
 }
 
-static gpur_status create_dpg(fixture *w, gpur_dpg **dpg)
+static gpur_status create_dpg(fixture *w, gpur_learner **dpg)
 {
     const gpur_dpg_config config = dpg_fixture_config();
     return gpur_dpg_create(w->replay, &config, dpg);
@@ -231,10 +231,10 @@ static gpur_status open_dpg(fixture *w, int has_learner)
     if (!has_learner)
         return GPUR_OK;
     GPUR_TRY(create_dpg(w, &w->dpg));
-    return gpur_dpg_train(w->dpg, 5);
+    return gpur_learner_train(w->dpg, 5);
 }
 
-static gpur_status create_actor_critic(fixture *w, gpur_actor_critic **learner)
+static gpur_status create_actor_critic(fixture *w, gpur_learner **learner)
 {
     gpur_actor_critic_config config;
     GPUR_TRY(gpur_actor_critic_config_init(&config, sizeof config));
@@ -365,10 +365,10 @@ static int64_t close_fixture(fixture *w)
     gpur_writer_destroy(w->made_writer);
     gpur_learner_destroy(w->made_learner);
     gpur_policy_destroy(w->made_policy);
-    gpur_dpg_destroy(w->made_dpg);
-    gpur_dpg_destroy(w->dpg);
-    gpur_actor_critic_destroy(w->made_actor_critic);
-    gpur_actor_critic_destroy(w->actor_critic);
+    gpur_learner_destroy(w->made_dpg);
+    gpur_learner_destroy(w->dpg);
+    gpur_learner_destroy(w->made_actor_critic);
+    gpur_learner_destroy(w->actor_critic);
     dpg_fixture_close(&w->dpg_rows);
     gpur_replay_destroy(w->lanes);
     gpur_replay_destroy(w->other_lanes);
@@ -451,8 +451,8 @@ static gpur_status call_actor_critic_create(fixture *w)
 
 static gpur_status call_dpg_train(fixture *w)
 {
-    GPUR_TRY(gpur_dpg_train(w->dpg, 3));
-    return gpur_dpg_sync(w->dpg);
+    GPUR_TRY(gpur_learner_train(w->dpg, 3));
+    return gpur_learner_sync(w->dpg);
 }
 
 static gpur_status call_policy_create(fixture *w)
@@ -575,8 +575,8 @@ static gpur_status call_save(fixture *w)
     return w->file == REPLAY    ? gpur_replay_save(w->replay, w->path, NULL)
            : w->file == LEARNER ? gpur_learner_save(w->learner, w->path, NULL)
            : w->file == POLICY  ? gpur_policy_save(w->policy, w->path, NULL)
-           : w->file == DPG     ? gpur_dpg_save(w->dpg, w->path, NULL)
-           : w->file == CRITIC  ? gpur_actor_critic_save(w->actor_critic, w->path, NULL)
+           : w->file == DPG     ? gpur_learner_save(w->dpg, w->path, NULL)
+           : w->file == CRITIC  ? gpur_learner_save(w->actor_critic, w->path, NULL)
                                 : gpur_learner_save_weights(w->learner, w->path, NULL);
 }
 
@@ -585,8 +585,8 @@ static gpur_status call_load(fixture *w)
     return w->file == REPLAY    ? gpur_replay_load(w->replay, w->path, NULL)
            : w->file == LEARNER ? gpur_learner_load(w->learner, w->path, NULL)
            : w->file == POLICY  ? gpur_policy_load(w->policy, w->path, NULL)
-           : w->file == DPG     ? gpur_dpg_load(w->dpg, w->path, NULL)
-           : w->file == CRITIC  ? gpur_actor_critic_load(w->actor_critic, w->path, NULL)
+           : w->file == DPG     ? gpur_learner_load(w->dpg, w->path, NULL)
+           : w->file == CRITIC  ? gpur_learner_load(w->actor_critic, w->path, NULL)
                                 : gpur_learner_load_weights(w->learner, w->path, NULL);
 }
 
@@ -752,7 +752,7 @@ static const subject subjects[] = {
     {"loading a policy", CONV_LEARNER, prepare_policy_file, call_load, OURS, POLICY},
     {"loading a learner into a policy", CONV_LEARNER, prepare_policy_learner_file, call_load, OURS, POLICY},
     {"gpur_dpg_create", DPG_REPLAY, NULL, call_dpg_create, EVERYTHING, 0},
-    {"gpur_dpg_train", DPG_LEARNER, NULL, call_dpg_train, 0, 0},
+    {"gpur_learner_train", DPG_LEARNER, NULL, call_dpg_train, 0, 0},
     {"saving a learner of DPG", DPG_LEARNER, NULL, call_save, EVERYTHING, DPG},
     {"loading a learner of DPG", DPG_LEARNER, prepare_file, call_load, EVERYTHING, DPG},
     {"gpur_actor_critic_create", NO_REPLAY, NULL, call_actor_critic_create, EVERYTHING, 0},

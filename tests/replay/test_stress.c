@@ -7,7 +7,7 @@
  * GPUR_TEST_SECONDS says how long it goes on; without it 2 seconds, and with GPUR_TEST_LONG two minutes.
  */
 #include "base/clock.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
@@ -298,10 +298,10 @@ static void check_batch(const stress *s, gpur_batch *batch, const int64_t *wante
 /* What the last train step was made of, while none is under way. */
 static void check_trained(stress *s)
 {
-    const gpur_train_step *const step = &s->learner->step;
+    const gpur_train_step *const step = &gpur_dqn_of(s->learner)->step;
     float x[2][BATCH][OBS], reward[BATCH], discount[BATCH];
     int32_t action[BATCH];
-    CHECK_EQUAL(step->dqn.online.pitch[0], OBS);
+    CHECK_EQUAL(gpur_dqn_step_of(step)->online.pitch[0], OBS);
     CHECK_OK(gpur_device_copy(s->device, x, step->batch.x, sizeof x));
     CHECK_OK(gpur_device_copy(s->device, action, step->batch.action, sizeof action));
     CHECK_OK(gpur_device_copy(s->device, reward, step->batch.reward, sizeof reward));

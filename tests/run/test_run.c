@@ -4,7 +4,7 @@
 #include "support/run_fixture.h"
 
 #include "kernels/lib/random.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "run/single_env.h"
 #include "support/learner_fixture.h"
 #include "test.h"
@@ -242,7 +242,7 @@ static gpur_status oracle_act(oracle *o, int64_t count, const float *obs, int32_
 static gpur_status oracle_run(oracle *o, gpur_learner *learner)
 {
     const gpur_run_config *const c = &o->config;
-    const int has_cache = learner->config.returns.cache_size > 0;
+    const int has_cache = gpur_dqn_of(learner)->config.returns.cache_size > 0;
     const int is_target = (c->concurrent && !has_cache) || c->act == GPUR_ACT_TARGET;
     int32_t greedy[8];
     gpur_status status = GPUR_OK;
@@ -293,7 +293,7 @@ static gpur_status oracle_open(oracle *o, const gpur_run_config *config, run_fix
             return status;
     }
     (void)gpur_policy_config_init(&policy, sizeof policy);
-    policy.network = f->learner->config.network;
+    policy.network = gpur_dqn_of(f->learner)->config.network;
     policy.obs = (gpur_field){"obs", GPUR_FLOAT32, {RUN_FEATURES}};
     return gpur_policy_create(f->device, &policy, &o->policy);
 }

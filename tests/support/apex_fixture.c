@@ -168,7 +168,7 @@ void apex_fixture_close(apex_fixture *f)
 {
     gpur_apex_destroy(f->apex);
     gpur_learner_destroy(f->learner);
-    gpur_dpg_destroy(f->dpg);
+    gpur_learner_destroy(f->dpg);
     gpur_replay_destroy(f->replay);
     gpur_device_close(f->device);
     f->apex = NULL, f->learner = NULL, f->dpg = NULL, f->replay = NULL, f->device = NULL;

@@ -32,7 +32,7 @@ typedef struct apex_fixture {
     gpur_device *device;
     gpur_replay *replay;
     gpur_learner *learner;
-    gpur_dpg *dpg; /* of these two one is there */
+    gpur_learner *dpg; /* of these two one is there */
     gpur_apex *apex;
     /* Of the events so far. */
     int64_t kinds[4];

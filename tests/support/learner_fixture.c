@@ -2,7 +2,7 @@
 #include "support/learner_fixture.h"
 
 #include "base/status.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "replay/sampler/consumer.h"
 
 #include <stdlib.h>
@@ -331,8 +331,8 @@ gpur_learner_stats learner_fixture_stats(gpur_learner *learner)
 
 gpur_status learner_fixture_set_window(gpur_learner *learner, int64_t count)
 {
-    const gpur_window_set_args args = {(gpur_window *)(uintptr_t)learner->step.sampled.plan.ring.rows.window,
-                                       {0, 0, count}};
+    const gpur_window_set_args args = {
+        (gpur_window *)(uintptr_t)gpur_dqn_of(learner)->step.sampled.plan.ring.rows.window, {0, 0, count}};
     gpur_stream *stream = NULL;
     GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream));
     const gpur_status status = gpur_launch_window_set(stream, gpur_grid_single(learner->device), &args);

@@ -366,7 +366,7 @@ int64_t returns_fixture_steps(const returns_fixture *f, gpur_learner *learner, r
 
 gpur_status returns_fixture_entries(gpur_learner *learner, gpur_cache_entry *entries, int64_t *first)
 {
-    const gpur_return_cache *const cache = &learner->returns;
+    const gpur_return_cache *const cache = &gpur_dqn_of(learner)->returns;
     gpur_cache_state state;
     GPUR_TRY(gpur_learner_sync(learner));
     GPUR_TRY(gpur_device_copy(learner->device, &state, cache->state, sizeof state));

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gpureplay.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "reference/reference_returns.h"
 #include "support/learner_fixture.h"
 

@@ -2,7 +2,7 @@
 #include "support/run_fixture.h"
 
 #include "base/sized.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/learner_fixture.h"
 
 #include <inttypes.h>
@@ -325,7 +325,8 @@ run_hashes run_fixture_hashes(run_fixture *f)
 {
     static float weights[100000];
     run_hashes hashes = {.events = f->events, .replay = hash_rows(f->replay)};
-    const int32_t last = f->learner->config.returns.cache_size > 0 ? GPUR_WEIGHTS_ONLINE : GPUR_WEIGHTS_TARGET;
+    const int32_t last =
+        gpur_dqn_of(f->learner)->config.returns.cache_size > 0 ? GPUR_WEIGHTS_ONLINE : GPUR_WEIGHTS_TARGET;
     for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= last; which++) {
         const int64_t count = learner_fixture_weights(f->learner, which, weights, 100000);
         if (count <= 0)

@@ -15,20 +15,20 @@ _Static_assert((int)GPUR_MAX_POLICY_STREAMS <= (int)GPUR_MAX_COPY_READERS, "each
 gpur_status gpur_policy_config_init(gpur_policy_config *config, uint64_t size)
 {
     gpur_policy_config defaults = {.max_batch = 64, .streams = 1, .math = GPUR_MATH_FP32};
-    gpur_dqn_config learner;
-    GPUR_TRY(gpur_dqn_config_init(&learner, sizeof learner));
-    defaults.network = learner.network;
+    gpur_dqn_config dqn;
+    GPUR_TRY(gpur_dqn_config_init(&dqn, sizeof dqn));
+    defaults.network = dqn.network;
     return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_policy_config");
 }
 
 gpur_status gpur_policy_config_preset(gpur_policy_config *config, const char *name)
 {
     gpur_policy_config changed = {.size = sizeof changed};
-    gpur_dqn_config learner;
+    gpur_dqn_config dqn;
     GPUR_TRY(gpur_sized_read(&changed, sizeof changed, config, "gpur_policy_config"));
-    GPUR_TRY(gpur_dqn_config_init(&learner, sizeof learner));
-    GPUR_TRY(gpur_dqn_config_preset(&learner, name));
-    changed.network = learner.network;
+    GPUR_TRY(gpur_dqn_config_init(&dqn, sizeof dqn));
+    GPUR_TRY(gpur_dqn_config_preset(&dqn, name));
+    changed.network = dqn.network;
     return gpur_sized_write(config, &changed, sizeof changed, "gpur_policy_config");
 }
 
@@ -152,7 +152,7 @@ void gpur_policy_destroy(gpur_policy *policy)
     gpur_device_release(device);
 }
 
-/* Of the calls that have asked, all but the first `released` + `streams` wait. */
+/* Call number n, from 0 on, waits until n < `released` + `streams`. */
 int32_t gpur_policy_acquire(gpur_policy *policy)
 {
     gpur_mutex_lock(&policy->lock);
@@ -179,20 +179,52 @@ static gpur_status enqueue(gpur_policy *policy, int32_t index, const gpur_infere
 {
     gpur_inference *const inference = &policy->inferences[index];
     int copy = 0;
+    if (policy->grows)
+        GPUR_TRY(gpur_inference_reserve(inference, call->count));
     GPUR_TRY(gpur_inference_upload(inference, call));
-    GPUR_TRY(gpur_acting_copies_begin_read(&policy->copies, GPUR_COPY_LATEST, inference->stream, &copy));
+    GPUR_TRY(gpur_acting_copies_begin_read(&policy->copies, policy->age, inference->stream, &copy));
     *version = atomic_load(&policy->version[copy]);
     const gpur_status status = gpur_inference_run(inference, call, policy->copies.weights[copy]);
     return gpur_acting_copies_end_read(&policy->copies, copy, index, inference->stream, status);
 }
 
-static gpur_status act(gpur_policy *policy, const gpur_inference_call *call, int64_t *version)
+/* Counts the actions of a call. One that failed gives its number back, unless a later call has the next one. */
+static void count_draw(gpur_policy *policy, const gpur_inference_call *call, gpur_status status)
+{
+    uint64_t next = call->exploration.step + 1;
+    if (status == GPUR_OK)
+        atomic_fetch_add(&policy->actions, call->count);
+    else
+        atomic_compare_exchange_strong(&policy->draws, &next, next - 1);
+}
+
+gpur_status gpur_policy_run(gpur_policy *policy, gpur_inference_call *call, int draws, int64_t *version)
 {
     const int32_t index = gpur_policy_acquire(policy);
+    if (draws)
+        call->exploration.step = atomic_fetch_add(&policy->draws, 1);
     const gpur_status enqueued = enqueue(policy, index, call, version);
     const gpur_status status = gpur_inference_download(&policy->inferences[index], call, enqueued);
+    if (draws)
+        count_draw(policy, call, status);
     gpur_policy_release(policy, index, status == GPUR_OK ? call->count : 0);
     return status;
+}
+
+void gpur_policy_get_counters(gpur_policy *policy, uint64_t *draws, int64_t *actions)
+{
+    const int32_t index = gpur_policy_acquire(policy);
+    *draws = atomic_load(&policy->draws);
+    *actions = atomic_load(&policy->actions);
+    gpur_policy_release(policy, index, 0);
+}
+
+void gpur_policy_set_counters(gpur_policy *policy, uint64_t draws, int64_t actions)
+{
+    const int32_t index = gpur_policy_acquire(policy);
+    atomic_store(&policy->draws, draws);
+    atomic_store(&policy->actions, actions);
+    gpur_policy_release(policy, index, 0);
 }
 
 static gpur_status check_vectors(const gpur_policy_input *in, const gpur_policy_output *out)
@@ -248,9 +280,8 @@ gpur_status gpur_policy_act(gpur_policy *policy, const gpur_policy_input *input,
     call.exploration = (gpur_exploration){
         .seed = policy->config.seed, .steps = in.step, .lanes = in.lane, .epsilons = in.sigma ? in.sigma : in.epsilon};
     GPUR_TRY(gpur_inference_check(&policy->inferences[0], &call, policy->config.max_batch, "max_batch, "));
-    if ((call.actions || out.action_vectors) && !in.step)
-        call.exploration.step = atomic_fetch_add(&policy->draws, 1);
-    GPUR_TRY(act(policy, &call, &version));
+    const int draws = (call.actions || out.action_vectors) && !in.step;
+    GPUR_TRY(gpur_policy_run(policy, &call, draws, &version));
     if (out.version)
         *out.version = version;
     return GPUR_OK;

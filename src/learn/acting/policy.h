@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The policy handle, shared by the files that implement the public policy. */
+/*
+ * The policy handle, shared by the files that implement the public policy and by learners, which act by a policy of
+ * their own. That one has one stream, grows with its calls, may act with the older acting copy, and is written at the
+ * end of each launch of training: so the weights after the last launch and those after the launch before it are both
+ * there, and which of them an act reads follows from the order of calls alone.
+ */
 #pragma once
 
 #include "base/mutex.h"
@@ -10,6 +15,8 @@
 struct gpur_policy {
     gpur_device *device;
     gpur_policy_config config; /* as checked; obs.name is NULL */
+    int32_t grows;             /* 1: a call of more than max_batch observations gets larger buffers; for one stream */
+    int32_t age;               /* GPUR_COPY_*, with which it acts; LATEST unless its owner sets it */
     gpur_network network;
     gpur_acting_copies copies;                         /* reader i is inference i */
     _Atomic int64_t version[2];                        /* of the weights in each copy; set by the write of the copy */
@@ -17,8 +24,9 @@ struct gpur_policy {
     gpur_mutex lock;                                   /* protects all members from here to `observations` */
     int32_t free[GPUR_MAX_POLICY_STREAMS], free_count; /* the inferences that no call uses */
     int64_t asked, released;                           /* calls that have asked for an inference, and released one */
-    int64_t calls, observations;                       /* of gpur_policy_act */
+    int64_t calls, observations;                       /* that were acted on, without failures */
     _Atomic uint64_t draws;                            /* calls that chose actions without steps of the caller */
+    _Atomic int64_t actions;                           /* that such calls have chosen */
     void *memory;                                      /* device: both copies, and the buffers of the inferences */
     int64_t memory_bytes, pinned_bytes;
 };
@@ -27,11 +35,24 @@ struct gpur_policy {
  * threads that act in a loop. Returns its index. */
 int32_t gpur_policy_acquire(gpur_policy *policy);
 
-/* Counts a call of gpur_policy_act with so many observations; 0: another call, or one that failed. */
+/* Counts a call with so many observations; 0: another call, or one that failed. */
 void gpur_policy_release(gpur_policy *policy, int32_t index, int64_t observations);
 
-/* Enqueues on `stream` a copy of `weights`, (P) device, over the older acting copy, which becomes the latest. */
+/* Runs a checked call on a free inference. `draws` 1: it chooses actions by a new number, in place of steps.
+ * GPUR_OUT_OF_MEMORY, of a policy that grows: the buffers could not, and are unchanged. */
+gpur_status gpur_policy_run(gpur_policy *policy, gpur_inference_call *call, int draws, int64_t *version);
+
+/* The two counters of calls without steps. With one stream those are read that belong to the same calls. */
+void gpur_policy_get_counters(gpur_policy *policy, uint64_t *draws, int64_t *actions);
+void gpur_policy_set_counters(gpur_policy *policy, uint64_t draws, int64_t actions);
+
+/* Enqueues on `stream` a copy of `weights`, (P) in host or device memory, over the older acting copy, which becomes the
+ * latest. */
 gpur_status gpur_policy_enqueue_write(gpur_policy *policy, gpur_stream *stream, const float *weights, int64_t version);
+
+/* Enqueues on `stream` a copy of `count` weights, from `offset` on, to both acting copies, whose versions stay. */
+gpur_status gpur_policy_enqueue_patch(gpur_policy *policy, gpur_stream *stream, const float *weights, int64_t offset,
+                                      int64_t count);
 
 /* Replaces the policy's weights by `weights`, (P) in host memory, and waits for the copy. */
 gpur_status gpur_policy_upload(gpur_policy *policy, const float *weights, int64_t version);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The weights of a policy: from a learner, from and to files, and from and to host memory. */
+/* The weights of a policy: from and to files, and from and to host memory. */
 #include "learn/acting/policy.h"
 
 #include "base/sized.h"
-#include "learn/learner.h"
 #include "learn/learner_file.h"
 #include "learn/weights_file.h"
-#include "replay/sampler/consumer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,16 +19,33 @@ static int64_t copy_bytes(const gpur_policy *policy)
     return policy->network.params.count * (int64_t)sizeof(float);
 }
 
-gpur_status gpur_policy_enqueue_write(gpur_policy *policy, gpur_stream *stream, const float *weights, int64_t version)
+/* Copies `count` weights from `offset` on to the acting copy of this age. With a version of 0 or more the copy gets it,
+ * and becomes the latest. */
+static gpur_status overwrite(gpur_policy *policy, int age, int64_t version, gpur_stream *stream, const float *weights,
+                             int64_t offset, int64_t count)
 {
     gpur_acting_copies *const copies = &policy->copies;
     int copy = 0;
-    GPUR_TRY(gpur_acting_copies_begin_write(copies, GPUR_COPY_OLDER, stream, &copy));
-    atomic_store(&policy->version[copy], version);
-    gpur_status status = gpur_copy(stream, copies->weights[copy], weights, copy_bytes(policy));
+    GPUR_TRY(gpur_acting_copies_begin_write(copies, age, stream, &copy));
+    if (version >= 0)
+        atomic_store(&policy->version[copy], version);
+    gpur_status status =
+        gpur_copy(stream, copies->weights[copy] + offset, weights + offset, count * (int64_t)sizeof *weights);
     if (status == GPUR_OK)
         status = gpur_params_round(copies->params, policy->device, stream, copies->weights[copy]);
-    return gpur_acting_copies_end_write(copies, copy, 1, stream, status);
+    return gpur_acting_copies_end_write(copies, copy, version >= 0, stream, status);
+}
+
+gpur_status gpur_policy_enqueue_write(gpur_policy *policy, gpur_stream *stream, const float *weights, int64_t version)
+{
+    return overwrite(policy, GPUR_COPY_OLDER, version, stream, weights, 0, policy->network.params.count);
+}
+
+gpur_status gpur_policy_enqueue_patch(gpur_policy *policy, gpur_stream *stream, const float *weights, int64_t offset,
+                                      int64_t count)
+{
+    GPUR_TRY(overwrite(policy, GPUR_COPY_OLDER, -1, stream, weights, offset, count));
+    return overwrite(policy, GPUR_COPY_LATEST, -1, stream, weights, offset, count);
 }
 
 /* Waits even after a failure, because an enqueued copy reads `weights`. */
@@ -63,28 +78,6 @@ static gpur_status download(gpur_policy *policy, float *weights, int64_t *versio
     const gpur_status done = gpur_stream_sync(policy->inferences[index].stream);
     gpur_policy_release(policy, index, 0);
     return status != GPUR_OK ? status : done;
-}
-
-/* The copy is enqueued on the stream of the learner's launches, between two of them. It is no launch itself: unlike
- * those it need not wait until at most one of them is in flight. */
-gpur_status gpur_policy_pull(gpur_policy *policy, gpur_learner *learner, int32_t which)
-{
-    GPUR_REQUIRE(policy && learner, "policy and learner must not be NULL");
-    GPUR_REQUIRE(which == GPUR_WEIGHTS_ONLINE || which == GPUR_WEIGHTS_TARGET,
-                 "which is %" PRId32 "; a policy pulls GPUR_WEIGHTS_ONLINE (0) or TARGET (1)", which);
-    GPUR_REQUIRE(policy->device == learner->device,
-                 "the learner is on %s, opened by another gpur_device_open than this policy's %s; it must be the same",
-                 gpur_device_name(learner->device), gpur_device_name(policy->device));
-    GPUR_TRY(gpur_network_check_equal(&policy->network, &learner->network));
-    GPUR_TRY(gpur_learner_check_finite(learner));
-    const gpur_optimizer *const optimizer = &learner->step.optimizer;
-    const float *const weights = which == GPUR_WEIGHTS_TARGET ? optimizer->target : optimizer->weights;
-    GPUR_REQUIRE(weights, "which is GPUR_WEIGHTS_TARGET (1); a learner with a cache of returns has no target network");
-    gpur_consumer_lock(learner->replay);
-    const int64_t version = gpur_train_stats_steps_enqueued(&learner->train_stats);
-    const gpur_status status = gpur_policy_enqueue_write(policy, learner->stream, weights, version);
-    gpur_consumer_unlock(learner->replay);
-    return status;
 }
 
 /* Files. */

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The public actor-critic learner: config, create, destroy, train, publish. */
+/* The actor-critic as an algorithm: settings, how its learner is built, and its train steps on given batches. */
 #include "learn/actor_critic/actor_critic.h"
 
 #include "base/sized.h"
-#include "learn/acting/policy.h"
-#include "learn/config.h"
-#include "learn/diverged.h"
-#include "learn/network/init.h"
-#include "learn/weights_file.h"
 #include "replay/config.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 gpur_status gpur_actor_critic_config_init(gpur_actor_critic_config *config, uint64_t size)
 {
@@ -67,280 +63,268 @@ static gpur_status check_config(const gpur_actor_critic_config *config)
     return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
 }
 
-static gpur_status build_network(gpur_actor_critic *learner)
+/* All that it has is one part. */
+
+static gpur_status open(void *part, const gpur_part_context *context)
 {
-    gpur_actor_critic_config *const config = &learner->config;
-    GPUR_TRY(gpur_obs_format_read(&config->obs, &learner->obs));
-    GPUR_TRY(gpur_input_layout_resolve(&learner->obs, &config->network));
-    const gpur_input_shape input_shape = gpur_input_shape_find(&learner->obs, &config->network);
-    GPUR_TRY(gpur_network_build(&learner->network, &config->network, &input_shape));
-    gpur_network_choose_bf16(&learner->network, learner->device, config->math);
+    gpur_actor_critic *const ac = part;
+    const gpur_params *const params = &ac->network.params;
+    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++)
+        gpur_optimizer_open(&ac->optimizers[i], context->device, &ac->config.optimizer, params);
+    GPUR_TRY(gpur_gradient_open(&ac->gradient, context->device, &ac->network, &ac->obs, &ac->config));
+    ac->learner.stream = ac->gradient.stream;
+    return GPUR_OK;
+}
+
+static void close(void *part)
+{
+    gpur_gradient_close(&((gpur_actor_critic *)part)->gradient);
+}
+
+static void assign(void *part, gpur_arena *arena)
+{
+    gpur_actor_critic *const ac = part;
+    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++)
+        gpur_optimizer_assign(&ac->optimizers[i], arena, i > 0 ? ac->optimizers[0].weights : NULL);
+    ac->drawable = gpur_arena_alloc(arena, sizeof *ac->drawable);
+    gpur_gradient_assign(&ac->gradient, arena);
+}
+
+static gpur_status connect(void *part)
+{
+    const int64_t one = 1;
+    gpur_actor_critic *const ac = part;
+    gpur_gradient *const gradient = &ac->gradient;
+    gradient->weights = ac->optimizers[0].weights;
+    gradient->state = ac->optimizers[0].state;
+    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++) {
+        ac->optimizers[i].drawable = ac->drawable;
+        gradient->optimizer[i] = &ac->optimizers[i];
+        gradient->to[i] = ac->optimizers[i].gradient;
+    }
+    GPUR_TRY(gpur_copy(gradient->stream, ac->drawable, &one, sizeof one));
+    return gpur_stream_sync(gradient->stream);
+}
+
+/* The step before graphs are recorded needs finite weights, and changes the optimizers. */
+static gpur_status start(void *part, gpur_stream *stream)
+{
+    gpur_actor_critic *const ac = part;
+    GPUR_TRY(gpur_gradient_start(&ac->gradient));
+    return gpur_learner_set_first_weights(&ac->learner, stream);
+}
+
+static const gpur_part whole = {.open = open, .assign = assign, .connect = connect, .start = start, .close = close};
+static const gpur_learner_part parts[] = {{&whole, 0}};
+
+static gpur_status build_network(gpur_actor_critic *ac)
+{
+    gpur_actor_critic_config *const config = &ac->config;
+    GPUR_TRY(gpur_obs_format_read(&config->obs, &ac->obs));
+    GPUR_TRY(gpur_input_layout_resolve(&ac->obs, &config->network));
+    const gpur_input_shape input_shape = gpur_input_shape_find(&ac->obs, &config->network);
+    GPUR_TRY(gpur_network_build(&ac->network, &config->network, &input_shape));
+    gpur_network_choose_bf16(&ac->network, ac->learner.device, config->math);
     config->obs.name = NULL;
     return GPUR_OK;
 }
 
-/* Returns the bytes used. */
-static int64_t assign(gpur_actor_critic *learner, void *base)
+static void list_networks(gpur_actor_critic *ac)
 {
-    gpur_arena arena = {base, 0};
-    for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++)
-        gpur_optimizer_assign(&learner->optimizers[i], &arena, i > 0 ? learner->optimizers[0].weights : NULL);
-    learner->drawable = gpur_arena_alloc(&arena, sizeof *learner->drawable);
-    gpur_gradient_assign(&learner->gradient, &arena);
-    return arena.used;
+    static const char *const moments[] = {"optimizer.", "optimizer.value."};
+    gpur_learner *const learner = &ac->learner;
+    learner->network_count = gpur_actor_critic_optimizers(ac);
+    for (int i = 0; i < learner->network_count; i++)
+        learner->networks[i] = (gpur_trained){.name = "",
+                                              .file_name = "",
+                                              .moments = moments[i],
+                                              .network = &ac->network,
+                                              .config = &ac->config.network,
+                                              .optimizer = &ac->optimizers[i],
+                                              .seed = ac->config.seed,
+                                              .shares_weights = i > 0,
+                                              .value_name = "mean value"};
+    learner->obs = ac->config.obs;
+    learner->policy_floor = ac->config.policy_floor;
+    learner->math = ac->config.math;
+    learner->deterministic = ac->config.deterministic;
 }
 
-static void connect(gpur_actor_critic *learner)
+static gpur_status build(gpur_learner *learner, const void *given, gpur_part_context *context)
 {
-    gpur_gradient *const gradient = &learner->gradient;
-    gradient->weights = learner->optimizers[0].weights;
-    gradient->state = learner->optimizers[0].state;
-    for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++) {
-        learner->optimizers[i].drawable = learner->drawable;
-        gradient->optimizer[i] = &learner->optimizers[i];
-        gradient->to[i] = learner->optimizers[i].gradient;
-    }
-}
-
-static gpur_status set_first_weights(gpur_actor_critic *learner)
-{
-    const gpur_params *const params = &learner->network.params;
-    float *weights = NULL;
-    gpur_status status = gpur_weights_alloc(learner->device, params, &weights);
-    GPUR_TRY(status);
-    gpur_init_weights(params, &learner->config.network, learner->config.seed, weights);
-    for (int i = 0; i < gpur_actor_critic_optimizers(learner) && status == GPUR_OK; i++)
-        status = gpur_optimizer_reset(&learner->optimizers[i], learner->gradient.stream, weights);
-    gpur_weights_free(learner->device, params, weights);
-    return status;
-}
-
-static gpur_status start(gpur_actor_critic *learner)
-{
-    const int64_t one = 1;
-    GPUR_TRY(gpur_copy(learner->gradient.stream, learner->drawable, &one, sizeof one));
-    GPUR_TRY(gpur_stream_sync(learner->gradient.stream));
-    GPUR_TRY(set_first_weights(learner)); /* a step before needs finite numbers */
-    GPUR_TRY(gpur_gradient_start(&learner->gradient));
-    return set_first_weights(learner);
-}
-
-static gpur_status build(gpur_actor_critic *learner, const gpur_actor_critic_config *given)
-{
-    gpur_actor_critic_config *const config = &learner->config;
-    gpur_device *const device = learner->device;
+    gpur_actor_critic *const ac = gpur_actor_critic_of(learner);
+    gpur_actor_critic_config *const config = &ac->config;
+    (void)context;
     GPUR_TRY(gpur_actor_critic_config_init(config, sizeof *config));
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_actor_critic_config"));
     GPUR_TRY(check_config(config));
-    config->math = gpur_math_decide(device, config->math);
-    GPUR_TRY(build_network(learner));
-    GPUR_TRY(gpur_ticket_lock_open(&learner->lock, "an actor-critic"));
-    for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++)
-        gpur_optimizer_open(&learner->optimizers[i], device, &config->optimizer, &learner->network.params);
-    GPUR_TRY(gpur_gradient_open(&learner->gradient, device, &learner->network, &learner->obs, config));
-    learner->memory_bytes = assign(learner, NULL);
-    GPUR_TRY(gpur_memory_alloc(device, learner->memory_bytes, "an actor-critic's weights and activations",
-                               &learner->memory));
-    assign(learner, learner->memory);
-    connect(learner);
-    return start(learner);
-}
-
-gpur_status gpur_actor_critic_create(gpur_device *device, const gpur_actor_critic_config *config,
-                                     gpur_actor_critic **out)
-{
-    GPUR_REQUIRE(out, "learner, which gets the handle, is NULL");
-    *out = NULL;
-    GPUR_REQUIRE(device, "device is NULL");
-    gpur_actor_critic *const learner = gpur_host_alloc(device, sizeof *learner);
-    if (!learner)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor-critic of %zu bytes", sizeof *learner);
-    gpur_device_retain(device);
-    learner->device = device;
-    atomic_init(&learner->finite_loss, NAN);
-    const gpur_status status = build(learner, config);
-    if (status != GPUR_OK) {
-        gpur_actor_critic_destroy(learner);
-        return status;
-    }
-    *out = learner;
+    config->math = gpur_math_decide(learner->device, config->math);
+    GPUR_TRY(build_network(ac));
+    list_networks(ac);
     return GPUR_OK;
 }
 
-void gpur_actor_critic_destroy(gpur_actor_critic *learner)
+gpur_status gpur_actor_critic_create(gpur_device *device, const gpur_actor_critic_config *config,
+                                     gpur_learner **learner)
 {
-    if (!learner)
-        return;
-    gpur_device *const device = learner->device;
-    if (learner->gradient.stream)
-        (void)gpur_stream_sync(learner->gradient.stream);
-    gpur_gradient_close(&learner->gradient);
-    gpur_ticket_lock_close(&learner->lock);
-    gpur_memory_free(device, learner->memory);
-    gpur_host_free(device, learner, sizeof *learner);
-    gpur_device_release(device);
+    GPUR_REQUIRE(learner, "learner, which gets the handle, is NULL");
+    *learner = NULL;
+    GPUR_REQUIRE(device, "device is NULL");
+    return gpur_learner_create_of(&gpur_algorithm_actor_critic, device, NULL, config, learner);
 }
 
-/* What is known of a divergence after train step `step` before its numbers are. */
-static gpur_divergence divergence_of(gpur_actor_critic *learner, int64_t step)
-{
-    const gpur_optimizer_config *const optimizer = &learner->config.optimizer;
-    return (gpur_divergence){.step = step,
-                             .learning_rate =
-                                 (double)gpur_schedule_at(&optimizer->learning_rate, step > 0 ? step - 1 : 0),
-                             .loss_before = atomic_load(&learner->finite_loss),
-                             .optimizer = optimizer,
-                             .network = "",
-                             .value_name = "mean value"};
-}
+/* Train steps. */
 
-gpur_status gpur_actor_critic_diverged(gpur_actor_critic *learner, int64_t step, const float *reward_clip)
+gpur_status gpur_actor_critic_diverged(gpur_actor_critic *ac, int64_t step, const float *reward_clip)
 {
-    gpur_divergence divergence = divergence_of(learner, step);
-    divergence.reward_clip = reward_clip;
+    const gpur_optimizer_config *const optimizer = &ac->config.optimizer;
+    const gpur_train_state state = gpur_train_stats_newest(&ac->learner.stats[0]);
+    const gpur_divergence divergence = {
+        .step = step,
+        .learning_rate = (double)gpur_schedule_at(&optimizer->learning_rate, step > 0 ? step - 1 : 0),
+        .loss_before = (double)state.finite_loss,
+        .optimizer = optimizer,
+        .reward_clip = reward_clip,
+        .network = "",
+        .value_name = "mean value"};
     return gpur_diverged(&divergence);
 }
 
-gpur_status gpur_actor_critic_check_finite(const gpur_actor_critic *learner)
-{
-    return learner->divergence.step == 0 ? GPUR_OK : gpur_diverged(&learner->divergence);
-}
-
 /* The state of the first optimizer whose gradient has spoiled the weights; NULL: of none. */
-static const gpur_train_state *spoiled_state(const gpur_actor_critic *learner)
+static const gpur_train_state *spoiled_state(const gpur_actor_critic *ac)
 {
-    for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++)
-        if (learner->gradient.host_state[i].diverged_at > 0)
-            return &learner->gradient.host_state[i];
+    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++)
+        if (ac->gradient.host_state[i].diverged_at > 0)
+            return &ac->gradient.host_state[i];
     return NULL;
 }
 
-/* The rule is that of finish_step, which has judged the gradient. It has seen no values. */
-gpur_status gpur_actor_critic_judge(gpur_actor_critic *learner, const gpur_actor_critic_losses *losses)
+/* Adds the loss to what the states before have counted. The rule of divergence is that of finish_step, which has judged
+ * the gradient, and has seen no values. */
+static void note_loss(gpur_actor_critic *ac, gpur_train_state *state, const gpur_actor_critic_losses *losses)
 {
-    const double loss = losses->policy + (double)learner->config.value_coefficient * losses->value;
-    const gpur_train_state *const spoiled = spoiled_state(learner);
-    if (spoiled || !isfinite(losses->mean_value)) {
-        learner->divergence = divergence_of(learner, losses->step);
-        learner->divergence.loss = loss;
-        learner->divergence.mean_value = losses->mean_value;
-        learner->divergence.gradient_norm = spoiled ? (double)spoiled->gradient_norm : losses->gradient_norm;
-    } else if (isfinite(loss)) {
-        atomic_store(&learner->finite_loss, loss);
-    }
-    return gpur_actor_critic_check_finite(learner);
+    const gpur_train_state before = gpur_train_stats_newest(&ac->learner.stats[0]);
+    const gpur_train_state *const spoiled = spoiled_state(ac);
+    const double loss = losses->policy + (double)ac->config.value_coefficient * losses->value;
+    state->loss = (float)loss;
+    state->mean_q = (float)losses->mean_value;
+    state->loss_sum = before.loss_sum + (isfinite(loss) ? loss : 0.0);
+    state->infinite_losses = before.infinite_losses + (isfinite(loss) ? 0 : 1);
+    state->finite_loss = before.finite_loss;
+    if (spoiled)
+        state->gradient_norm = spoiled->gradient_norm;
+    if (spoiled || !isfinite(losses->mean_value))
+        state->diverged_at = state->step;
+    else if (isfinite(loss))
+        state->finite_loss = (float)loss;
 }
 
-gpur_status gpur_actor_critic_check_weights(gpur_actor_critic *learner, const float *reward_clip)
+/* Requires the lock. Takes the state that a step has left on the host, and refuses the learner if it has diverged. */
+static gpur_status end_step(gpur_actor_critic *ac, gpur_actor_critic_losses *losses)
 {
-    const gpur_params *const params = &learner->network.params;
-    float *weights = NULL;
-    GPUR_TRY(gpur_weights_alloc(learner->device, params, &weights));
-    gpur_ticket_lock_lock(&learner->lock);
-    gpur_status status = gpur_actor_critic_copy_weights(learner, weights);
-    const gpur_status done = gpur_stream_sync(learner->gradient.stream);
-    gpur_ticket_lock_unlock(&learner->lock);
-    status = status == GPUR_OK ? done : status;
-    const int are_finite =
-        status != GPUR_OK || gpur_params_check_numbers(params, "", weights, GPUR_INVALID_ARGUMENT) == GPUR_OK;
-    gpur_weights_free(learner->device, params, weights);
-    GPUR_TRY(status);
-    const int64_t steps = gpur_actor_critic_steps(learner);
-    return are_finite ? GPUR_OK : gpur_actor_critic_diverged(learner, steps, reward_clip);
-}
-
-/* Requires the lock. What a step of the first optimizer has left in host_state. */
-static void count_step(gpur_actor_critic *learner, gpur_actor_critic_losses *losses)
-{
-    const gpur_train_state *const state = learner->gradient.host_state;
-    atomic_store(&learner->steps, (int64_t)state->step);
-    losses->step = (int64_t)state->step;
-    losses->gradient_norm = (double)state->gradient_norm;
-    losses->learning_rate = (double)state->learning_rate;
-}
-
-int32_t gpur_actor_critic_math(const gpur_actor_critic *learner)
-{
-    return learner ? learner->config.math : -1;
+    gpur_train_state state = ac->gradient.host_state[0];
+    losses->step = (int64_t)state.step;
+    losses->gradient_norm = (double)state.gradient_norm;
+    losses->learning_rate = (double)state.learning_rate;
+    note_loss(ac, &state, losses);
+    gpur_train_stats_put(&ac->learner.stats[0], &state);
+    return gpur_learner_check_finite(&ac->learner);
 }
 
 /* Requires the lock. Fills in the losses of a step that was done. */
-static gpur_status train(gpur_actor_critic *learner, const gpur_actor_critic_batch *batch,
-                         gpur_actor_critic_losses *losses)
+static gpur_status train(gpur_actor_critic *ac, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses)
 {
-    GPUR_TRY(gpur_actor_critic_check_finite(learner));
-    GPUR_TRY(gpur_gradient_run(&learner->gradient, batch, losses));
-    count_step(learner, losses);
-    return gpur_actor_critic_judge(learner, losses);
+    GPUR_TRY(gpur_learner_check_finite(&ac->learner));
+    GPUR_TRY(gpur_gradient_run(&ac->gradient, batch, losses));
+    return end_step(ac, losses);
 }
 
-gpur_status gpur_actor_critic_train(gpur_actor_critic *learner, const gpur_actor_critic_batch *given,
+gpur_status gpur_actor_critic_train(gpur_learner *learner, const gpur_actor_critic_batch *given,
                                     gpur_actor_critic_losses *losses)
 {
     gpur_actor_critic_batch batch = {.size = sizeof batch};
     gpur_actor_critic_losses known = {.size = sizeof known};
-    GPUR_REQUIRE(learner, "learner is NULL");
+    GPUR_TRY(gpur_learner_require(learner, &gpur_algorithm_actor_critic, "gpur_actor_critic_train"));
+    gpur_actor_critic *const ac = gpur_actor_critic_of(learner);
     GPUR_TRY(gpur_sized_read(&batch, sizeof batch, given, "gpur_actor_critic_batch"));
     if (losses)
         GPUR_TRY(gpur_sized_check(losses, "gpur_actor_critic_losses"));
-    GPUR_TRY(gpur_gradient_check(&learner->gradient, &batch));
+    GPUR_TRY(gpur_gradient_check(&ac->gradient, &batch));
     gpur_ticket_lock_lock(&learner->lock);
-    const gpur_status status = train(learner, &batch, &known);
+    const gpur_status status = train(ac, &batch, &known);
     gpur_ticket_lock_unlock(&learner->lock);
     if (losses && known.step > 0)
         GPUR_TRY(gpur_sized_write(losses, &known, sizeof known, "gpur_actor_critic_losses"));
     return status;
 }
 
-static gpur_status enqueue_apply(gpur_actor_critic *learner, float *const gradients[2])
+static gpur_status enqueue_apply(gpur_actor_critic *ac, float *const gradients[2])
 {
     const gpur_train_step_results results = {.batch = 1};
-    GPUR_TRY(gpur_actor_critic_check_finite(learner));
-    gpur_gradient *const g = &learner->gradient;
-    for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++) {
-        gpur_optimizer optimizer = learner->optimizers[i];
+    GPUR_TRY(gpur_learner_check_finite(&ac->learner));
+    gpur_gradient *const g = &ac->gradient;
+    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++) {
+        gpur_optimizer optimizer = ac->optimizers[i];
         optimizer.gradient = gradients[i];
         GPUR_TRY(gpur_optimizer_step(&optimizer, g->stream, &results));
     }
-    for (int i = 0; i < gpur_actor_critic_optimizers(learner); i++)
-        GPUR_TRY(gpur_copy(g->stream, g->host_state + i, learner->optimizers[i].state, sizeof *g->host_state));
+    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++)
+        GPUR_TRY(gpur_copy(g->stream, g->host_state + i, ac->optimizers[i].state, sizeof *g->host_state));
     return GPUR_OK;
 }
 
-gpur_status gpur_actor_critic_apply(gpur_actor_critic *learner, float *const gradients[2],
-                                    gpur_actor_critic_losses *losses)
+gpur_status gpur_actor_critic_apply(gpur_actor_critic *ac, float *const gradients[2], gpur_actor_critic_losses *losses)
 {
-    const gpur_status status = enqueue_apply(learner, gradients);
-    const gpur_status done = gpur_stream_sync(learner->gradient.stream);
+    const gpur_status status = enqueue_apply(ac, gradients);
+    const gpur_status done = gpur_stream_sync(ac->gradient.stream);
     GPUR_TRY(status);
     GPUR_TRY(done);
-    count_step(learner, losses);
-    return gpur_actor_critic_judge(learner, losses);
+    return end_step(ac, losses);
 }
 
-gpur_status gpur_actor_critic_copy_weights(const gpur_actor_critic *learner, float *to)
+gpur_status gpur_actor_critic_copy_weights(const gpur_actor_critic *ac, float *to)
 {
-    return gpur_copy(learner->gradient.stream, to, learner->optimizers[0].weights,
-                     gpur_params_bytes(&learner->network.params));
+    return gpur_copy(ac->gradient.stream, to, ac->optimizers[0].weights, gpur_params_bytes(&ac->network.params));
 }
 
-gpur_status gpur_actor_critic_publish(gpur_actor_critic *learner, gpur_policy *policy)
+/* Statistics and files. */
+
+static gpur_status add_settings(const gpur_learner *learner, gpur_tensors *settings)
 {
-    GPUR_REQUIRE(learner && policy, "learner and policy must not be NULL");
-    GPUR_REQUIRE(policy->device == learner->device,
-                 "the learner is on %s, opened by another gpur_device_open than this policy's %s; it must be the same",
-                 gpur_device_name(learner->device), gpur_device_name(policy->device));
-    GPUR_TRY(gpur_network_check_equal(&policy->network, &learner->network));
-    gpur_ticket_lock_lock(&learner->lock);
-    gpur_status status = gpur_actor_critic_check_finite(learner);
-    if (status == GPUR_OK)
-        status = gpur_policy_enqueue_write(policy, learner->gradient.stream, learner->optimizers[0].weights,
-                                           atomic_load(&learner->steps));
-    gpur_ticket_lock_unlock(&learner->lock);
-    return status;
+    return gpur_tensors_add_metadata(settings, "dual_optimizer", "%" PRId32,
+                                     gpur_actor_critic_of(learner)->config.dual_optimizer);
 }
 
-int64_t gpur_actor_critic_steps(gpur_actor_critic *learner)
+/* Both optimizers have taken the same steps. */
+static int32_t list_scalars(gpur_learner_state *state, gpur_scalar *list)
 {
-    return learner ? atomic_load(&learner->steps) : 0;
+    gpur_train_state *const t = &state->train[0];
+    const gpur_scalar scalars[] = {
+        {"steps_enqueued", GPUR_SCALAR_I64, &state->steps_enqueued},
+        {"beta1_power", GPUR_SCALAR_F64, &t->beta1_power},
+        {"beta2_power", GPUR_SCALAR_F64, &t->beta2_power},
+        {"next_learning_rate", GPUR_SCALAR_F32, &t->next_learning_rate},
+    };
+    memcpy(list, scalars, sizeof scalars);
+    return sizeof scalars / sizeof *scalars;
 }
+
+static void complete(gpur_learner_state *state)
+{
+    state->train[0].step = (uint64_t)state->steps_enqueued;
+    state->train[1] = state->train[0];
+}
+
+const gpur_algorithm gpur_algorithm_actor_critic = {
+    .name = "an actor-critic",
+    .kind = "actor-critic",
+    .bytes = sizeof(gpur_actor_critic),
+    .parts = parts,
+    .part_count = 1,
+    .build = build,
+    .no_train = "gpur_learner_train draws rows from a replay; an actor-critic has none, and trains on the batches of "
+                "gpur_actor_critic_train",
+    .add_settings = add_settings,
+    .list_scalars = list_scalars,
+    .complete = complete,
+};

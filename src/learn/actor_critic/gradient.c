@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Computes the gradient of a batch: upload, passes, loss. */
 #include "learn/actor_critic/gradient.h"
 
 #include "replay/finite.h"

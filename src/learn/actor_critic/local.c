@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The copies of a network by which agents of A3C act and compute gradients. */
 #include "learn/actor_critic/local.h"
 
 #include "base/sized.h"
@@ -34,15 +35,16 @@ static gpur_status build(gpur_local_model *local)
     gpur_actor_critic *const learner = local->learner;
     const gpur_actor_critic_config *const config = &learner->config;
     const gpur_inference_spec spec = {
-        .device = learner->device,
+        .device = learner->learner.device,
         .network = &learner->network,
         .input = gpur_input_of(&learner->network, &learner->obs, &config->network),
         .options = gpur_pass_options_of(config->math, config->deterministic),
         .policy_floor = config->policy_floor,
     };
     GPUR_TRY(gpur_inference_open(&local->inference, &spec, 1));
-    GPUR_TRY(gpur_gradient_open(&local->gradient, learner->device, &learner->network, &learner->obs, config));
-    GPUR_TRY(gpur_memory_alloc(learner->device, assign(local, NULL), "an agent's copy of a network", &local->memory));
+    GPUR_TRY(gpur_gradient_open(&local->gradient, learner->learner.device, &learner->network, &learner->obs, config));
+    GPUR_TRY(gpur_memory_alloc(learner->learner.device, assign(local, NULL), "an agent's copy of a network",
+                               &local->memory));
     assign(local, local->memory);
     local->gradient.weights = local->weights;
     local->gradient.state = local->state;
@@ -54,7 +56,7 @@ static gpur_status build(gpur_local_model *local)
 
 gpur_status gpur_local_model_create(gpur_actor_critic *learner, uint64_t seed, gpur_local_model **out)
 {
-    gpur_local_model *const local = gpur_host_alloc(learner->device, sizeof *local);
+    gpur_local_model *const local = gpur_host_alloc(learner->learner.device, sizeof *local);
     *out = NULL;
     if (!local)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an agent's copy of a network");
@@ -73,7 +75,7 @@ void gpur_local_model_destroy(gpur_local_model *local)
 {
     if (!local)
         return;
-    gpur_device *const device = local->learner->device;
+    gpur_device *const device = local->learner->learner.device;
     gpur_inference_close(&local->inference);
     gpur_gradient_close(&local->gradient);
     gpur_memory_free(device, local->memory);
@@ -85,12 +87,12 @@ gpur_status gpur_local_model_pull(gpur_local_model *local)
 {
     gpur_actor_critic *const learner = local->learner;
     gpur_stream *const stream = learner->gradient.stream;
-    gpur_ticket_lock_lock(&learner->lock);
+    gpur_ticket_lock_lock(&learner->learner.lock);
     gpur_status status = gpur_actor_critic_copy_weights(learner, local->weights);
     if (status == GPUR_OK)
         status = gpur_copy(stream, local->state, learner->optimizers[0].state, sizeof *local->state);
     const gpur_status done = gpur_stream_sync(stream);
-    gpur_ticket_lock_unlock(&learner->lock);
+    gpur_ticket_lock_unlock(&learner->learner.lock);
     return status != GPUR_OK ? status : done;
 }
 
@@ -118,9 +120,9 @@ gpur_status gpur_local_model_train(gpur_local_model *local, const gpur_actor_cri
     GPUR_TRY(gpur_sized_read(&batch, sizeof batch, given, "gpur_actor_critic_batch"));
     GPUR_TRY(gpur_gradient_check(&local->gradient, &batch));
     GPUR_TRY(gpur_gradient_run(&local->gradient, &batch, &known));
-    gpur_ticket_lock_lock(&local->learner->lock);
+    gpur_ticket_lock_lock(&local->learner->learner.lock);
     const gpur_status status = gpur_actor_critic_apply(local->learner, local->to, &known);
-    gpur_ticket_lock_unlock(&local->learner->lock);
+    gpur_ticket_lock_unlock(&local->learner->learner.lock);
     if (losses && known.step > 0)
         GPUR_TRY(gpur_sized_write(losses, &known, sizeof known, "gpur_actor_critic_losses"));
     return status;

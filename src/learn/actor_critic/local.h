@@ -3,7 +3,7 @@
  * algorithm S3]. One thread at a time uses it; those of different agents compute at the same time. */
 #pragma once
 
-#include "gpureplay/actor_critic.h"
+#include "learn/actor_critic/actor_critic.h"
 
 typedef struct gpur_local_model gpur_local_model;
 

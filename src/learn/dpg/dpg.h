@@ -1,42 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* The handle of a learner of deterministic policy gradients, shared by the files that implement it. */
+/* A learner of deterministic policy gradients: its settings, and its parts. */
 #pragma once
 
 #include "gpureplay/dpg.h"
 #include "learn/dpg/dpg_step.h"
-#include "learn/stats.h"
-#include "learn/train_step.h"
-#include "replay/view.h"
+#include "learn/learner.h"
 
-enum { GPUR_DPG_PARTS = 3, GPUR_DPG_NETWORKS = 2 };
-
-struct gpur_dpg {
-    gpur_device *device;
-    gpur_replay *replay;
-    gpur_action_limit action_limit; /* in the replay's list */
+typedef struct gpur_dpg {
+    gpur_learner learner;
     gpur_dpg_config config; /* as checked */
     gpur_network actor, critic;
-    gpur_dpg_step dpg;
+    gpur_dpg_step dpg_step;
     gpur_train_step step;
-    gpur_train_stats actor_stats, critic_stats;
-    int opened;          /* parts that `open` was called for */
-    gpur_stream *stream; /* the replay's consumer stream */
-    void *memory;        /* device: all arrays */
-    int64_t memory_bytes;
-};
+} gpur_dpg;
 
-/* One of the two networks, with its optimizer. */
-typedef struct gpur_dpg_network {
-    const char *name; /* "actor" or "critic", the first part of its tensors' names */
-    const gpur_network_config *config;
-    const gpur_network *network;
-    gpur_optimizer *optimizer;
-} gpur_dpg_network;
+enum { GPUR_DPG_ACTOR = 0, GPUR_DPG_CRITIC = 1 }; /* of the learner's networks */
 
-/* As gpur_learner_check_state, gpur_learner_check_finite and gpur_learner_check_weights. */
-gpur_status gpur_dpg_check_states(gpur_dpg *dpg, const gpur_train_state *actor, const gpur_train_state *critic);
-gpur_status gpur_dpg_check_finite(gpur_dpg *dpg);
-gpur_status gpur_dpg_check_weights(gpur_dpg *dpg);
+extern const gpur_algorithm gpur_algorithm_dpg;
 
-/* `which`: 0: the actor, 1: the critic. */
-gpur_dpg_network gpur_dpg_network_of(gpur_dpg *dpg, int which);
+/* Of a learner that is known to be one of DPG. */
+static inline gpur_dpg *gpur_dpg_of(const gpur_learner *learner)
+{
+    return (gpur_dpg *)(uintptr_t)learner;
+}

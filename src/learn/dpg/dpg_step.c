@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+/* The passes, losses and backward passes of an actor and a critic over a batch. */
 #include "learn/dpg/dpg_step.h"
 
-#include "learn/train_step.h"
+#include "gpureplay/network.h"
 
 static gpur_status open(gpur_train_step *step)
 {
-    gpur_dpg_step *const dpg = step->dpg;
-    const gpur_dqn_config *const config = &step->config;
+    gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
+    const gpur_step_config *const config = &step->config;
     gpur_device *const device = step->device;
     const int64_t rows = step->batch.rows, pitch = step->batch.x_pitch;
     const gpur_pass_options options = gpur_pass_options_of(config->math, config->deterministic);
@@ -23,7 +24,7 @@ static gpur_status open(gpur_train_step *step)
 
 static void close(gpur_train_step *step)
 {
-    gpur_dpg_step *const dpg = step->dpg;
+    gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
     gpur_backward_close(&dpg->actor_backward);
     gpur_backward_close(&dpg->action_backward);
     gpur_backward_close(&dpg->critic_backward);
@@ -36,7 +37,7 @@ static void close(gpur_train_step *step)
 /* The critic has one value, which is that of the action in its input. */
 static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
 {
-    gpur_dpg_step *const dpg = step->dpg;
+    gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
     const gpur_train_batch *const batch = &step->batch;
     const int32_t last = step->network->activation_count - 1;
     const int64_t rows = batch->rows;
@@ -56,12 +57,12 @@ static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
     td->invalid = gpur_arena_floats(arena, rows);
     td->batch = rows, td->z_pitch = dpg->critic_pass.pitch[last];
     td->head = GPUR_HEAD_Q, td->num_actions = 1;
-    td->loss_kind = step->config.loss == GPUR_LOSS_SQUARED;
+    td->loss_kind = 1; /* squared */
 }
 
 static void assign(gpur_train_step *step, gpur_arena *arena)
 {
-    gpur_dpg_step *const dpg = step->dpg;
+    gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
     const int64_t rows = step->batch.rows;
     gpur_optimizer_assign(&dpg->actor_optimizer, arena, NULL);
     gpur_pass_assign(&dpg->critic_pass, arena);
@@ -83,7 +84,7 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
 
 static int64_t workspace(const gpur_train_step *step)
 {
-    const gpur_dpg_step *const dpg = step->dpg;
+    const gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
     const int64_t bytes[] = {
         gpur_pass_workspace(&dpg->critic_pass),         gpur_pass_workspace(&dpg->critic_target_pass),
         gpur_pass_workspace(&dpg->actor_pass),          gpur_pass_workspace(&dpg->actor_target_pass),
@@ -118,7 +119,7 @@ static gpur_status act(const gpur_train_step *step, const gpur_track *track, con
 /* Q'(s', mu'(s')), and beside it Q(s, a). */
 static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
 {
-    const gpur_dpg_step *const dpg = step->dpg;
+    const gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
     const gpur_optimizer *const critic = &step->optimizer;
     gpur_track beside;
     GPUR_TRY(gpur_side_fork(&step->side, track, &beside));
@@ -131,7 +132,7 @@ static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
 
 static gpur_status train_critic(const gpur_train_step *step, const gpur_track *track, const int64_t *drawable)
 {
-    const gpur_dpg_step *const dpg = step->dpg;
+    const gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
     const int64_t rows = step->batch.rows;
     const gpur_train_step_results results = {dpg->td.loss, dpg->td.q_taken, dpg->td.invalid, NULL, rows};
     gpur_optimizer optimizer = step->optimizer;
@@ -145,7 +146,7 @@ static gpur_status train_critic(const gpur_train_step *step, const gpur_track *t
 /* Enqueues the gradient by the actor's outputs, from dQ / da. */
 static gpur_status action_gradient(const gpur_train_step *step, gpur_stream *stream)
 {
-    const gpur_dpg_step *const dpg = step->dpg;
+    const gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
     const gpur_pass *const critic = &dpg->critic_pass;
     const int32_t last = step->network->activation_count - 1, actor_last = dpg->actor->activation_count - 1;
     const int32_t features = dpg->actor->width[0];
@@ -172,7 +173,7 @@ static gpur_status action_gradient(const gpur_train_step *step, gpur_stream *str
 /* By the critic that has just been trained. */
 static gpur_status train_actor(const gpur_train_step *step, const gpur_track *track, const int64_t *drawable)
 {
-    const gpur_dpg_step *const dpg = step->dpg;
+    const gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
     const gpur_train_step_results results = {NULL, dpg->q, NULL, NULL, step->batch.rows};
     const float *const critic = step->optimizer.weights;
     gpur_optimizer optimizer = dpg->actor_optimizer;
@@ -194,24 +195,13 @@ static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const
 
 static const float *errors(const gpur_train_step *step)
 {
-    return step->dpg->td.td;
+    return gpur_dpg_step_of(step)->td.td;
 }
 
-const gpur_algorithm gpur_algorithm_dpg = {
-    .wants = GPUR_WANTS_OBS | GPUR_WANTS_NEXT_OBS | GPUR_WANTS_ACTION | GPUR_WANTS_REWARD | GPUR_WANTS_DISCOUNT |
-             GPUR_WANTS_WEIGHT,
-    .open = open,
-    .close = close,
-    .assign = assign,
-    .workspace = workspace,
-    .train = train,
-    .errors = errors,
-};
-
 /* The gradient of Q by itself is 1, which the passes back from it never change. */
-static gpur_status set_constants(const gpur_train_step *step, gpur_stream *stream)
+static gpur_status start(const gpur_train_step *step, gpur_stream *stream)
 {
-    const gpur_dpg_step *const dpg = step->dpg;
+    const gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
     const int32_t last = step->network->activation_count - 1;
     const int64_t rows = step->batch.rows, count = rows * dpg->critic_pass.pitch[last];
     const size_t bytes = (size_t)count * sizeof(float);
@@ -226,9 +216,12 @@ static gpur_status set_constants(const gpur_train_step *step, gpur_stream *strea
     return status != GPUR_OK ? status : done;
 }
 
-gpur_status gpur_dpg_step_reset(gpur_train_step *step, gpur_stream *stream, const float *actor, const float *critic)
-{
-    GPUR_TRY(set_constants(step, stream));
-    GPUR_TRY(gpur_optimizer_reset(&step->dpg->actor_optimizer, stream, actor));
-    return gpur_optimizer_reset(&step->optimizer, stream, critic);
-}
+const gpur_step_algorithm gpur_dpg_step_algorithm = {
+    .open = open,
+    .close = close,
+    .assign = assign,
+    .workspace = workspace,
+    .start = start,
+    .train = train,
+    .errors = errors,
+};

@@ -9,8 +9,7 @@
  */
 #pragma once
 
-#include "learn/optimizer.h"
-#include "learn/network/pass.h"
+#include "learn/train_step.h"
 
 typedef struct gpur_dpg_step {
     /* Set by the owner before the step is opened. */
@@ -23,11 +22,12 @@ typedef struct gpur_dpg_step {
     gpur_backward critic_backward, actor_backward;
     gpur_backward action_backward; /* of the critic's value by its input */
     gpur_td_error_args td;
-    float *q;            /* (B) Q(s, mu(s)) */
+    float *q; /* (B) Q(s, mu(s)) */
 } gpur_dpg_step;
 
-struct gpur_train_step;
+static inline gpur_dpg_step *gpur_dpg_step_of(const gpur_train_step *step)
+{
+    return step->state;
+}
 
-/* Sets both networks' first weights, (P) each in host memory, and the constants of the step. Waits. */
-gpur_status gpur_dpg_step_reset(struct gpur_train_step *step, gpur_stream *stream, const float *actor,
-                                const float *critic);
+extern const gpur_step_algorithm gpur_dpg_step_algorithm;

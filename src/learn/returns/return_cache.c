@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The cache of returns: its memory, the refresh of it, and the draw of batches. */
 #include "learn/returns/return_cache.h"
 
 #include "kernels/lib/random.h"
@@ -44,11 +45,10 @@ static gpur_status open_chunk(gpur_return_cache *cache, const gpur_part_context 
     const int32_t wants = GPUR_WANTS_NEXT_OBS |
                           (cache->needs_taken || cache->is_physical ? GPUR_WANTS_OBS | GPUR_WANTS_ACTION : 0) |
                           (cache->is_physical ? GPUR_WANTS_RAW : 0);
-    gpur_dqn_config config = *context->config;
+    const gpur_step_config *const config = &context->step_config;
     gpur_train_batch *const chunk = &cache->chunk;
-    config.batch_size = cache->chunk_blocks * cache->config.block_length;
-    gpur_train_batch_open(chunk, cache->device, cache->replay, cache->network, &config, context->fields, wants);
-    const gpur_pass_options options = gpur_pass_options_of(config.math, config.deterministic);
+    gpur_train_batch_open(chunk, context, cache->chunk_blocks * cache->config.block_length, wants);
+    const gpur_pass_options options = gpur_pass_options_of(config->math, config->deterministic);
     cache->obs_pitch = chunk->input.direct ? chunk->x_pitch * (int64_t)sizeof(float) : chunk->input.raw_pitch;
     return gpur_pass_open(&cache->values, cache->device, cache->network, evaluated_rows(cache), chunk->x_pitch,
                           &options);
@@ -57,8 +57,8 @@ static gpur_status open_chunk(gpur_return_cache *cache, const gpur_part_context 
 static gpur_status open(void *part, const gpur_part_context *context)
 {
     gpur_return_cache *const cache = part;
-    const gpur_returns_config *const config = &context->config->returns;
-    if (config->cache_size == 0)
+    const gpur_returns_config *const config = context->returns;
+    if (!context->cache)
         return GPUR_OK;
     cache->device = context->device;
     cache->replay = context->replay;

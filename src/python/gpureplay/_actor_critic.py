@@ -56,7 +56,6 @@ class ActorCritic(Learner):
     Any number of threads may call; their train steps are done one after another.
     """
 
-    _kind, _prefix = "learner", "gpur_actor_critic"
     _advice = Advice(reward_clip=None)
 
     def __init__(self, obs: Any, num_actions: int, *, device: str | TorchDevice | Device = "auto",
@@ -71,8 +70,8 @@ class ActorCritic(Learner):
         self._num_actions: int = self._config.network.num_actions
         note_library_threads()
         create = functools.partial(self.device._call, lib.gpur_actor_critic_create, ctypes.addressof(self._config))
-        super().__init__(create, lib.gpur_actor_critic_destroy)
-        self._config.math = self._invoke(lib.gpur_actor_critic_math)  # "auto" has become one of the others
+        super().__init__(create)
+        self._config.math = self._invoke(lib.gpur_learner_math)  # "auto" has become one of the others
         self._translation.warn(self.config)
 
     def train(self, obs: Any, actions: Any, returns: Any) -> ActorCriticLosses:
@@ -106,8 +105,9 @@ class ActorCritic(Learner):
     @property
     def steps(self) -> int:
         """Train steps done."""
-        self._open_handle()
-        return int(self._invoke(lib.gpur_actor_critic_steps))
+        stats = _c_api.LearnerStats()
+        self._call(lib.gpur_learner_get_stats, ctypes.addressof(stats))
+        return int(stats.steps)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -219,9 +219,10 @@ class DQNConfig(Sized):
 class LearnerStats(Sized):
     c_name = "gpur_learner_stats"
     _fields_ = _members((c_uint64, "size"), (c_int64, "steps steps_enqueued skipped target_copies"),
-                        (c_float, "loss mean_loss mean_q gradient_norm learning_rate reserved"),
+                        (c_float, "loss mean_loss mean_q gradient_norm learning_rate "
+                                  "policy_loss policy_gradient_norm policy_learning_rate"),
                         (c_double, "steps_per_second"),
-                        (c_int64, "device_bytes actions invalid_actions pinned_bytes"),
+                        (c_int64, "device_bytes pinned_bytes actions invalid_actions"),
                         (c_int64, "refreshes missing_rows cache_bytes diverged_at empty_refreshes"))
 
 
@@ -280,15 +281,6 @@ class DPGConfig(Sized):
                         (c_int32, "index_source"), (Schedule, "beta"), (c_int64, "batch_size target_period"),
                         (c_int32, "math unroll deterministic"), (c_float, "preactivation_penalty"),
                         (c_uint64, "seed"))
-
-
-class DPGStats(Sized):
-    c_name = "gpur_dpg_stats"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "steps steps_enqueued skipped target_copies"),
-                        (c_float, "critic_loss mean_critic_loss actor_loss mean_q critic_gradient_norm "
-                                  "actor_gradient_norm critic_learning_rate actor_learning_rate"),
-                        (c_double, "steps_per_second"),
-                        (c_int64, "device_bytes pinned_bytes diverged_at invalid_actions"))
 
 
 class CheckpointOptions(Sized):
@@ -466,7 +458,7 @@ STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, SequenceConfig, LaneDraw, LaneStats, ReplayConfig,
     ReplayPlan, ReplayStats, PriorityStats, WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig,
     OptimizerConfig, ReturnsConfig, DQNConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput,
-    PolicyOutput, PolicyStats, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses, DPGConfig, DPGStats,
+    PolicyOutput, PolicyStats, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses, DPGConfig,
     CheckpointOptions, CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent,
     RunConfig, RunStats, BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexTransport,
     ApexStats, GA3CEvent, GA3CConfig, GA3CStats,
@@ -491,23 +483,22 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
     (None, [_P], "gpur_device_close gpur_replay_destroy gpur_batch_retain gpur_batch_release gpur_writer_destroy "
         "gpur_learner_destroy gpur_policy_destroy gpur_run_destroy gpur_run_stop "
-        "gpur_block_format_destroy gpur_packer_destroy gpur_apex_destroy gpur_apex_stop gpur_actor_critic_destroy "
-        "gpur_ga3c_destroy gpur_ga3c_stop gpur_dpg_destroy"),
+        "gpur_block_format_destroy gpur_packer_destroy gpur_apex_destroy gpur_apex_stop "
+        "gpur_ga3c_destroy gpur_ga3c_stop"),
     (_STATUS, [_P, _P], "gpur_device_get_info gpur_device_wait_stream gpur_replay_plan_bytes gpur_replay_get_stats "
         "gpur_replay_get_priority_stats gpur_replay_check_priorities gpur_batch_get_view gpur_batch_wait "
         "gpur_writer_set_ended gpur_writer_step_ex gpur_learner_train_ids gpur_learner_acquire_host_batch "
         "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats gpur_policy_get_stats "
         "gpur_policy_get_config "
         "gpur_run_get_stats gpur_block_format_create gpur_packer_reset gpur_packer_step gpur_apex_get_stats "
-        "gpur_actor_critic_publish gpur_ga3c_get_stats gpur_dpg_publish gpur_dpg_get_stats"),
+        "gpur_ga3c_get_stats"),
     (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
     (None, [_P, _P], "gpur_device_free"),
     (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
-    (_I32, [_P], "gpur_learner_math gpur_dpg_math gpur_actor_critic_math"),
+    (_I32, [_P], "gpur_learner_math"),
     (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush "
         "gpur_writer_end_appended_episode gpur_learner_sync gpur_learner_refresh "
-        "gpur_learner_weight_count gpur_run_evaluate gpur_actor_critic_weight_count "
-        "gpur_dpg_weight_count gpur_dpg_sync"),
+        "gpur_learner_weight_count gpur_run_evaluate"),
     (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_dqn_config_preset gpur_policy_config_preset "
         "gpur_run_save gpur_run_load gpur_apex_save gpur_ga3c_save gpur_ga3c_load"),
     (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_add_lanes gpur_replay_draw_lanes "
@@ -515,13 +506,13 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
         "gpur_policy_create gpur_policy_act gpur_packer_create gpur_actor_critic_create gpur_actor_critic_train "
         "gpur_dpg_create"),
     (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "
-        "gpur_learner_get_weight_info gpur_actor_critic_get_weight_info gpur_dpg_get_weight_info"),
+        "gpur_learner_get_weight_info"),
     (_STATUS, [_P, _TEXT, _P, _P], "gpur_policy_open"),
     (_I32, [_I32, _I32, _I32], "gpur_image_layout"),
     (_STATUS, [_P, _P, _I32], "gpur_policy_pull"),
     (_STATUS, [_P, _P, _I64], "gpur_policy_get_weights gpur_policy_set_weights"),
     (_I64, [_P], "gpur_replay_size gpur_batch_count gpur_batch_length gpur_policy_version gpur_policy_weights_bytes "
-        "gpur_actor_critic_steps gpur_apex_weights_bytes"),
+        "gpur_apex_weights_bytes"),
     (_U64, [_P], "gpur_block_format_hash"),
     (_I64, [_P, _I64, _I64], "gpur_block_max_bytes"),
     (_STATUS, [_P, _P, _P, _I64, _P], "gpur_block_pack"),
@@ -552,7 +543,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I32, _P, _P], "gpur_writer_get_episode gpur_packer_take"),
     (_STATUS, [_P, _P, _P, _P, _P, _P], "gpur_writer_step"),
     (_F32, [_P, _I64], "gpur_schedule_at gpur_learner_epsilon"),
-    (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance gpur_replay_trim gpur_ga3c_advance gpur_dpg_train"),
+    (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance gpur_replay_trim gpur_ga3c_advance"),
     (_STATUS, [_P, _I64, _I32, _P], "gpur_ga3c_evaluate"),
     (_STATUS, [_P, _I32, _I32, _I32], "gpur_ga3c_set_counts"),
     (_STATUS, [_TEXT, _P, _TEXT, _P, _P], "gpur_ga3c_preset"),
@@ -562,13 +553,11 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _P, _P, _P], "gpur_run_create gpur_apex_create gpur_apex_create_dpg gpur_ga3c_create "
         "gpur_replay_sample_sequences gpur_replay_sample_sequences_into"),
     (_STATUS, [_P, _P, _P, _P, _P], "gpur_run_create_vector"),
-    (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights "
-        "gpur_actor_critic_read_weights gpur_actor_critic_write_weights gpur_dpg_read_weights "
-        "gpur_dpg_write_weights"),
+    (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),
     (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info gpur_env_find gpur_vector_env_find"),
     (_STATUS, [_P, _TEXT, _P], "gpur_env_get_info gpur_vector_env_get_info gpur_replay_save gpur_replay_load "
         "gpur_learner_save gpur_learner_load gpur_learner_save_weights gpur_learner_load_weights gpur_policy_save "
-        "gpur_policy_load gpur_actor_critic_save gpur_actor_critic_load gpur_dpg_save gpur_dpg_load"),
+        "gpur_policy_load"),
 ) for name in names.split()}
 
 

@@ -21,7 +21,7 @@ from ._spaces import actions_refusal, bounds_refusal, has_floats
 
 
 class DDPGStats(NamedTuple):
-    """Statistics as of the last finished launch. include/gpureplay/dpg.h describes each."""
+    """Statistics as of the last finished launch. include/gpureplay/learner.h describes each."""
 
     steps: int
     steps_enqueued: int
@@ -40,6 +40,12 @@ class DDPGStats(NamedTuple):
     pinned_bytes: int
     diverged_at: int
     invalid_actions: int
+
+
+# Of gpur_learner_stats, where one name serves all learners.
+_C_NAMES = {"critic_loss": "loss", "mean_critic_loss": "mean_loss", "actor_loss": "policy_loss",
+            "critic_gradient_norm": "gradient_norm", "actor_gradient_norm": "policy_gradient_norm",
+            "critic_learning_rate": "learning_rate", "actor_learning_rate": "policy_learning_rate"}
 
 
 def _refuse_bounds(space: Any) -> None:
@@ -77,7 +83,6 @@ class DDPG(ReplayLearner):
     One thread trains. Any number of threads may pull its weights and read `stats` meanwhile.
     """
 
-    _kind, _prefix = "learner", "gpur_dpg"
     _advice = Advice('{network}={"learning_rate": ...}', '{network}={"clip_norm": ...}')
 
     def __init__(self, buffer: ReplayBuffer | LaneBuffer, **settings: Any):
@@ -91,9 +96,9 @@ class DDPG(ReplayLearner):
                                   "((num_actions,), \"float32\")")
         self._config = ddpg_config(settings, shape[0], index_source_of(buffer._spec.config))
         create = functools.partial(buffer._call, lib.gpur_dpg_create, ctypes.addressof(self._config))
-        super().__init__(create, lib.gpur_dpg_destroy, buffer)
+        super().__init__(create, buffer)
         self._buffer = buffer  # keeps it alive
-        self._config.math = self._invoke(lib.gpur_dpg_math)  # "auto" has become one of the others
+        self._config.math = self._invoke(lib.gpur_learner_math)  # "auto" has become one of the others
         buffer._users.add(self)
         self._translation = Translation(buffer._flattener)
         self._translation.warn(self.config["actor"])
@@ -109,10 +114,10 @@ class DDPG(ReplayLearner):
     def stats(self) -> DDPGStats:
         """Statistics as of the last finished launch. Call `sync` before to include all. RuntimeWarning: transitions
         trained nothing since the last read, as their actions are not -1 to 1."""
-        stats = _c_api.DPGStats()
-        self._call(lib.gpur_dpg_get_stats, ctypes.addressof(stats))
+        stats = _c_api.LearnerStats()
+        self._call(lib.gpur_learner_get_stats, ctypes.addressof(stats))
         self._warn_of_invalid_actions(stats.invalid_actions, "-1 to 1")
-        return DDPGStats(*(getattr(stats, name) for name in DDPGStats._fields))
+        return DDPGStats(*(getattr(stats, _C_NAMES.get(name, name)) for name in DDPGStats._fields))
 
     @property
     def config(self) -> dict[str, Any]:

@@ -40,9 +40,9 @@ class Weights(_Tensors):
 
     def _shapes_of(self, handle: int) -> list[tuple[str, tuple[int, ...]]]:
         found = []
-        for index in range(self._learner._function("weight_count")(handle)):
+        for index in range(lib.gpur_learner_weight_count(handle)):
             info = _c_api.WeightInfo()
-            check(self._learner._function("get_weight_info")(handle, index, ctypes.addressof(info)))
+            check(lib.gpur_learner_get_weight_info(handle, index, ctypes.addressof(info)))
             found.append((info.name.decode(), tuple(info.shape[:info.dims])))
         return found
 
@@ -52,8 +52,8 @@ class Weights(_Tensors):
         return self._shapes[name]
 
     def __getitem__(self, name: str) -> np.ndarray:
-        out, read = np.empty(self._shape(name), _FLOAT32), self._learner._function("read_weights")
-        self._learner._call(read, self._which, name.encode(), out.ctypes.data, out.size)
+        out = np.empty(self._shape(name), _FLOAT32)
+        self._learner._call(lib.gpur_learner_read_weights, self._which, name.encode(), out.ctypes.data, out.size)
         return out
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -86,8 +86,7 @@ class Weights(_Tensors):
         return array
 
     def _write(self, name: str, array: np.ndarray) -> None:
-        write = self._learner._function("write_weights")
-        self._learner._call(write, self._which, name.encode(), array.ctypes.data, array.size)
+        self._learner._call(lib.gpur_learner_write_weights, self._which, name.encode(), array.ctypes.data, array.size)
 
     def __repr__(self) -> str:
         return f"<gpureplay weights: {', '.join(f'{name} {shape}' for name, shape in self._shapes.items())}>"
@@ -96,33 +95,28 @@ class Weights(_Tensors):
 class Learner(Handle):
     """What `DQN`, `DDPG` and `ActorCritic` share: runs train it, and end with it."""
 
-    _prefix: str  # of its functions in the library
+    _kind = "learner"
     _translation = Translation()  # of the environment that it was trained in
     _advice = Advice()
 
-    def __init__(self, create: Callable[[int], None], destroy: Callable[[int | None], None],
-                 base: Handle | None = None):
+    def __init__(self, create: Callable[[int], None], base: Handle | None = None):
         self._users: WeakItems[Handle] = WeakItems()  # its runs
-        super().__init__(create, destroy, base)
+        super().__init__(create, lib.gpur_learner_destroy, base)
 
     def _explain(self, error: Exception) -> Exception:
         error.args = tuple(self._advice.reword(part) if isinstance(part, str) else part for part in error.args)
         return super()._explain(error)
 
-    def _function(self, name: str) -> Any:
-        """The library's function for this kind of learner."""
-        return getattr(lib, f"{self._prefix}_{name}")
-
     def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
         """Writes weights, targets if there are any, the state of the optimizers and the counters. If the buffer is
         saved at the same point, training continues from both files bit for bit. progress and errors are as for
         `ReplayBuffer.save`."""
-        call_with_file(self, self._function("save"), path, progress)
+        call_with_file(self, lib.gpur_learner_save, path, progress)
 
     def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
         """Reads such a file into this learner, which must have the same networks and kinds of optimizers.
         InvalidArgument: they differ. FileError: the file is of another kind, or damaged."""
-        call_with_file(self, self._function("load"), path, progress)
+        call_with_file(self, lib.gpur_learner_load, path, progress)
 
     @property
     def weights(self) -> Weights:
@@ -178,7 +172,7 @@ class ReplayLearner(Learner):
         left = steps = integer("steps", steps)
         while True:
             part = min(left, _c_api.LAUNCH_STEPS)
-            self._call_on_buffer(self._function("train"), part)
+            self._call_on_buffer(lib.gpur_learner_train, part)
             left -= part
             if progress is not None and says_stop(progress(steps - left, steps)):
                 raise Interrupted(f"the progress function ended it after {steps - left} of {steps} train steps")
@@ -188,7 +182,7 @@ class ReplayLearner(Learner):
     def sync(self) -> None:
         """Waits for all train steps. InvalidArgument: the learner has diverged in one of them. It warns as `stats`
         does."""
-        self._call(self._function("sync"))
+        self._call(lib.gpur_learner_sync)
         _ = self.stats
 
     def _warn_of_invalid_actions(self, count: int, wanted: str) -> None:
@@ -239,7 +233,7 @@ class DQN(ReplayLearner):
         not 0 to num_actions - 1. Others, as those it has already, train nothing, and are counted and warned of.
     preset: "melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "apex-dqn", "cartpole", or None
         for the defaults of gpur_dqn_config_init.
-    settings: the members of gpur_dqn_config by name (include/gpureplay/learner.h). Choices are words:
+    settings: the members of gpur_dqn_config by name (include/gpureplay/dqn.h). Choices are words:
         trunk [128, (64, "tanh")], head "q" or "dueling", hidden 512, optimizer "adam" ..., learning_rate 1e-3 or
         (first, last, steps), exploration (1.0, 0.05, 10_000), loss "huber" or "squared", double_dqn, batch_size,
         target_period, act "latest", "previous" or "target", math "fp32", "tf32", "bf16" (on CUDA) or "auto",
@@ -262,8 +256,6 @@ class DQN(ReplayLearner):
     One thread trains. Any number of threads may call `act` and read `stats` meanwhile.
     """
 
-    _kind, _prefix = "learner", "gpur_learner"
-
     def __init__(self, buffer: ReplayBuffer | LaneBuffer, num_actions: int | None = None, preset: str | None = None,
                  **settings: Any):
         refuse_other_buffers(buffer)
@@ -285,8 +277,7 @@ class DQN(ReplayLearner):
         obs = next((field for field in buffer.fields if field.name == "obs"), None)
         if obs is not None:
             refuse_doubtful_layout(config.network, obs)
-        super().__init__(functools.partial(buffer._call, lib.gpur_dqn_create, ctypes.addressof(config)),
-                         lib.gpur_learner_destroy, buffer)
+        super().__init__(functools.partial(buffer._call, lib.gpur_dqn_create, ctypes.addressof(config)), buffer)
         self._buffer = buffer  # keeps it alive
         buffer._users.add(self)
         self._config = config

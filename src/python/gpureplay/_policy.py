@@ -257,12 +257,11 @@ class Policy(Handle):
         if not isinstance(agent, Learner):
             raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN, DDPG or ActorCritic")
         which = _c_api.WEIGHTS_TARGET if flag("target", target) else _c_api.WEIGHTS_ONLINE
-        if isinstance(agent, DQN):
-            def copy(learner: Any, policy: Any) -> int:
-                status: int = lib.gpur_policy_pull(policy, learner, which)
-                return status
-        else:
-            copy = getattr(lib, f"{agent._prefix}_publish")
+
+        def copy(learner: Any, policy: Any) -> int:
+            status: int = lib.gpur_policy_pull(policy, learner, which)
+            return status
+
         agent._open_handle()
         try:
             self._call(lambda policy: agent._invoke(lambda learner: copy(learner, policy)))

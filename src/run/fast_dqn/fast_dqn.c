@@ -7,7 +7,7 @@
 #include "kernels/lib/random.h"
 #include "env/type.h"
 #include "gpureplay/policy.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "replay/config.h"
 #include "replay/view.h"
 #include "run/single_env.h"
@@ -447,7 +447,7 @@ static gpur_status take_steps(gpur_run *run, int64_t last)
     GPUR_TRY(gpur_job_thread_join(&run->trainer));
     if (is_stopping(run))
         return why_stopping(run);
-    GPUR_TRY(gpur_learner_check_weights(run->learner));
+    GPUR_TRY(gpur_learner_check_weights(run->learner, NULL));
     /* as the next period would first of all */
     return run->step % run->shape.target_period == 0 ? gpur_fast_dqn_flush(run) : GPUR_OK;
 }
@@ -548,9 +548,9 @@ gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats)
 static gpur_status check(const gpur_run *run)
 {
     const gpur_run_config *const c = &run->config;
-    const gpur_dqn_config *const learner = &run->learner->config;
+    const gpur_dqn_config *const learner = &gpur_dqn_of(run->learner)->config;
     const int64_t min_size = gpur_replay_settings(run->learner->replay)->min_size;
-    const int64_t trained = gpur_train_stats_steps_enqueued(&run->learner->train_stats);
+    const int64_t trained = gpur_learner_steps_enqueued(run->learner);
     GPUR_TRY(gpur_choice_check(c->concurrent, 1, "concurrent", "0 or 1"));
     GPUR_TRY(gpur_choice_check(c->synchronized, 1, "synchronized", "0 or 1"));
     GPUR_TRY(gpur_choice_check(c->whole_episodes, 1, "whole_episodes", "0 or 1"));
@@ -683,7 +683,7 @@ static gpur_status open_slots(gpur_run *run, gpur_run_types types)
     if (run->config.eval_episodes > 0)
         run->evaluator.runner = (gpur_env_runner){.type = types.env ? types.env : &gpur_single_env, .evaluates = 1};
     GPUR_TRY(make_envs(run));
-    GPUR_TRY(gpur_actions_check(&run->info.action, run->learner->config.network.num_actions));
+    GPUR_TRY(gpur_actions_check(&run->info.action, gpur_dqn_of(run->learner)->config.network.num_actions));
     GPUR_TRY(
         gpur_obs_shape_find(&run->info.obs, gpur_replay_schema(replay), gpur_replay_settings(replay), &run->obs_shape));
     const int64_t bytes = gpur_obs_bytes(&run->obs_shape);
@@ -723,7 +723,7 @@ static gpur_status check_cache(const gpur_run *run, gpur_run_types types)
 {
     const gpur_run_config *const c = &run->config;
     const int32_t envs = types.vector ? c->num_envs : 1;
-    const int64_t block = run->learner->config.returns.block_length;
+    const int64_t block = gpur_dqn_of(run->learner)->config.returns.block_length;
     const int64_t capacity = gpur_replay_settings(run->learner->replay)->capacity;
     if (!run->shape.has_cache)
         return GPUR_OK;
@@ -780,7 +780,7 @@ static gpur_status build(gpur_run *run, gpur_run_types types, const gpur_run_con
     gpur_run_config *const c = &run->config;
     *c = defaults;
     GPUR_TRY(gpur_sized_read(c, sizeof *c, given, "gpur_run_config"));
-    const int has_cache = run->learner->config.returns.cache_size > 0;
+    const int has_cache = gpur_dqn_of(run->learner)->config.returns.cache_size > 0;
     run->shape = (gpur_sequence_shape){.target_period = c->target_period,
                                        .train_period = c->train_period,
                                        .eval_period = c->eval_period,
@@ -811,7 +811,7 @@ gpur_status gpur_run_create_with(gpur_learner *learner, gpur_run_types types, co
 {
     GPUR_REQUIRE(out, "run, which gets the handle, is NULL");
     *out = NULL;
-    GPUR_REQUIRE(learner, "learner is NULL");
+    GPUR_TRY(gpur_learner_require(learner, &gpur_algorithm_dqn, "gpur_run_create"));
     gpur_run *const run = calloc(1, sizeof *run);
     if (!run)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *run);

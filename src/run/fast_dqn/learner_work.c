@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "run/fast_dqn/learner_work.h"
 
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "replay/view.h"
 
 static gpur_status act(gpur_policy *policy, int64_t count, const unsigned char *obs, int32_t *actions)
@@ -61,11 +61,11 @@ static gpur_status open_policy(const gpur_learner *learner, int32_t streams, int
 {
     gpur_policy_config config;
     GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
-    config.network = learner->config.network;
+    config.network = gpur_dqn_of(learner)->config.network;
     config.max_batch = rows;
     config.streams = streams;
-    config.math = learner->config.math;
-    config.deterministic = learner->config.deterministic;
+    config.math = learner->math;
+    config.deterministic = learner->deterministic;
     return gpur_acting_policy_open(learner->device, gpur_replay_schema(learner->replay), &config, policy);
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 typedef struct actor_critic_model {
-    gpur_actor_critic *learner;
+    gpur_learner *learner;
     gpur_policy *policy;
     uint64_t seed; /* of the actions */
     float reward_clip;
@@ -27,7 +27,7 @@ static gpur_status predict(void *context, int64_t count, const void *obs, const 
 static gpur_status publish(void *context)
 {
     const actor_critic_model *const model = context;
-    return gpur_actor_critic_publish(model->learner, model->policy);
+    return gpur_policy_pull(model->policy, model->learner, GPUR_WEIGHTS_ONLINE);
 }
 
 static gpur_status train(void *context, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses)
@@ -40,13 +40,13 @@ static gpur_status train(void *context, const gpur_actor_critic_batch *batch, gp
 static gpur_status diverged(void *context, int64_t step)
 {
     const actor_critic_model *const model = context;
-    return gpur_actor_critic_diverged(model->learner, step, &model->reward_clip);
+    return gpur_actor_critic_diverged(gpur_actor_critic_of(model->learner), step, &model->reward_clip);
 }
 
 static gpur_status check(void *context)
 {
     const actor_critic_model *const model = context;
-    return gpur_actor_critic_check_weights(model->learner, &model->reward_clip);
+    return gpur_learner_check_weights(model->learner, &model->reward_clip);
 }
 
 /* Agents draw by their lane, so that their copies can have one seed. */
@@ -54,7 +54,7 @@ static gpur_status local_open(void *context, void **local)
 {
     const actor_critic_model *const model = context;
     gpur_local_model *copy = NULL;
-    const gpur_status status = gpur_local_model_create(model->learner, model->seed, &copy);
+    const gpur_status status = gpur_local_model_create(gpur_actor_critic_of(model->learner), model->seed, &copy);
     *local = copy;
     return status;
 }
@@ -83,13 +83,13 @@ static gpur_status local_train(void *local, const gpur_actor_critic_batch *batch
 static int64_t steps_of(void *context)
 {
     const actor_critic_model *const model = context;
-    return gpur_actor_critic_steps(model->learner);
+    return gpur_learner_steps_enqueued(model->learner);
 }
 
 static gpur_status save(void *context, const char *path)
 {
     const actor_critic_model *const model = context;
-    return gpur_actor_critic_save(model->learner, path, NULL);
+    return gpur_learner_save(model->learner, path, NULL);
 }
 
 /* The files of a run are replaced one after another, so a save that was interrupted leaves one of an older one. */
@@ -103,7 +103,7 @@ static gpur_status load(void *context, const char *path, int64_t trained)
                          "%s was saved after %" PRId64 " train steps, and the file of the run's counters after %" PRId64
                          ": they are of different saves, of which one was not finished",
                          path, info.steps, trained);
-    return gpur_actor_critic_load(model->learner, path, NULL);
+    return gpur_learner_load(model->learner, path, NULL);
 }
 
 static void close_model(void *context)
@@ -116,7 +116,7 @@ static void close_model(void *context)
 /* A forward pass at a time for each predictor that there can be. */
 static gpur_status open_policy(actor_critic_model *model, const gpur_ga3c_config *c)
 {
-    const gpur_actor_critic_config *const learner = &model->learner->config;
+    const gpur_actor_critic_config *const learner = &gpur_actor_critic_of(model->learner)->config;
     gpur_policy_config config;
     GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
     config.network = learner->network;
@@ -132,7 +132,7 @@ static gpur_status open_policy(actor_critic_model *model, const gpur_ga3c_config
 
 static gpur_ga3c_model table_of(actor_critic_model *model)
 {
-    const gpur_actor_critic_config *const learner = &model->learner->config;
+    const gpur_actor_critic_config *const learner = &gpur_actor_critic_of(model->learner)->config;
     return (gpur_ga3c_model){
         .context = model,
         .obs = learner->obs,
@@ -158,13 +158,14 @@ static gpur_ga3c_model table_of(actor_critic_model *model)
     };
 }
 
-gpur_status gpur_ga3c_create(gpur_actor_critic *learner, const gpur_env_type *type, const gpur_ga3c_config *config,
+gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_env_type *type, const gpur_ga3c_config *config,
                              gpur_ga3c **run)
 {
     gpur_ga3c_config known;
     GPUR_REQUIRE(run, "run, which gets the handle, is NULL");
     *run = NULL;
     GPUR_REQUIRE(learner && type, "learner and type must not be NULL");
+    GPUR_TRY(gpur_learner_require(learner, &gpur_algorithm_actor_critic, "gpur_ga3c_create"));
     GPUR_TRY(gpur_ga3c_read_config(config, &known));
     actor_critic_model *const model = calloc(1, sizeof *model);
     if (!model)

@@ -8,7 +8,7 @@
 #include "test.h"
 #include "base/status.h"
 #include "device/gemm.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/counting_alloc.h"
 #include "support/cuda/fake_cuda.h"
 #include "support/checkpoint_fixture.h"
@@ -95,7 +95,7 @@ static gpur_status act_by_policy(checkpoint_fixture *s)
     gpur_policy *policy = NULL;
     gpur_policy_config config;
     GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
-    config.network = s->learner->config.network;
+    config.network = gpur_dqn_of(s->learner)->config.network;
     config.obs = (gpur_field){"obs", GPUR_FLOAT32, {CHECKPOINT_FEATURES}};
     config.streams = 2;
     GPUR_TRY(gpur_policy_create(s->device, &config, &policy));
@@ -411,7 +411,7 @@ TEST(a_call_whose_copy_fails_waits_for_the_copies_before_it)
     CHECK_OK(gpur_device_open("cuda:0", NULL, &device));
     CHECK_OK(checkpoint_fixture_open(&s, device, 0));
     CHECK_OK(gpur_learner_get_weight_info(s.learner, 0, &info));
-    gpur_optimizer *const optimizer = &s.learner->step.optimizer;
+    gpur_optimizer *const optimizer = &gpur_dqn_of(s.learner)->step.optimizer;
     float *const weights = calloc((size_t)optimizer->count, sizeof *weights);
     CHECK(weights && info.count <= optimizer->count);
     faults.on_call = note_sync;

@@ -6,7 +6,7 @@
  */
 #include "test.h"
 #include "device/cuda/cuda.h"
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 
 enum { CAPACITY = 4096, BATCH = 32, SMALL_BATCH = 4 };
 
@@ -88,10 +88,10 @@ static void check_conv(const gpur_conv *conv)
 
 static void check_step(const step_case *c, const gpur_learner *learner)
 {
-    const gpur_dqn_step *const dqn = &learner->step.dqn;
-    check_nodes(c, learner->step.sampled.train);
-    check_nodes(c, learner->step.by_ids.train);
-    for (int i = 0; i < learner->network.conv_count; i++) {
+    const gpur_dqn_step *const dqn = &gpur_dqn_of(learner)->step.dqn;
+    check_nodes(c, gpur_dqn_of(learner)->step.sampled.train);
+    check_nodes(c, gpur_dqn_of(learner)->step.by_ids.train);
+    for (int i = 0; i < gpur_dqn_of(learner)->network.conv_count; i++) {
         check_conv(dqn->online.conv[i]);
         check_conv(dqn->target.conv[i]);
         check_conv(dqn->backward.conv_to_weight[i]);

@@ -271,7 +271,7 @@ static gpur_status train_actor_critic(gpur_device *device)
     const int32_t actions[4] = {0, 1, 2, 3};
     const float returns[4] = {0.5f, 1, -1, 0};
     gpur_actor_critic_config config;
-    gpur_actor_critic *learner = NULL;
+    gpur_learner *learner = NULL;
     gpur_actor_critic_losses losses = {.size = sizeof losses};
     const gpur_actor_critic_batch batch = {
         .size = sizeof batch, .count = 4, .obs = obs, .actions = actions, .returns = returns};
@@ -281,7 +281,7 @@ static gpur_status train_actor_critic(gpur_device *device)
     config.max_batch = 8;
     GPUR_TRY(gpur_actor_critic_create(device, &config, &learner));
     const gpur_status status = gpur_actor_critic_train(learner, &batch, &losses);
-    gpur_actor_critic_destroy(learner);
+    gpur_learner_destroy(learner);
     return status;
 }
 

@@ -4,7 +4,7 @@
  * it, all objects can be destroyed, and the process can still use the CPU. A program of its own, because no other test
  * of the process could use the GPU afterwards.
  */
-#include "learn/learner.h"
+#include "learn/dqn/dqn.h"
 #include "support/learner_fixture.h"
 #include "replay/sampler/consumer.h"
 #include "test.h"

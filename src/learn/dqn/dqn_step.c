@@ -1,37 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/* DQN's forward passes, loss and backward pass of a batch. */
+#include "learn/dqn/dqn_step.h"
+
 #include "learn/returns/return_cache.h"
-#include "learn/train_step.h"
-
-#include <inttypes.h>
-#include <math.h>
-#include <string.h>
-
-static gpur_status check_flag(int32_t value, const char *name)
-{
-    GPUR_REQUIRE(value == 0 || value == 1, "%s is %" PRId32 "; it must be 0 or 1", name, value);
-    return GPUR_OK;
-}
-
-static gpur_status check(const gpur_dqn_config *config)
-{
-    const int32_t head = config->network.head;
-    GPUR_REQUIRE(head == GPUR_HEAD_Q || head == GPUR_HEAD_DUELING,
-                 "network.head is %" PRId32 "; a DQN learner needs GPUR_HEAD_Q (0) or GPUR_HEAD_DUELING (1)", head);
-    GPUR_TRY(check_flag(config->double_dqn, "double_dqn"));
-    GPUR_REQUIRE(config->loss == GPUR_LOSS_HUBER || config->loss == GPUR_LOSS_SQUARED,
-                 "loss is %" PRId32 "; it must be GPUR_LOSS_HUBER or GPUR_LOSS_SQUARED (0, 1)", config->loss);
-    GPUR_REQUIRE(config->huber_delta > 0.0f && config->huber_delta < INFINITY,
-                 "huber_delta is %g; it must be above 0, and finite", (double)config->huber_delta);
-    GPUR_REQUIRE(config->target_period >= 1, "target_period is %" PRId64 "; it must be at least 1 train step",
-                 config->target_period);
-    return check_flag(config->target_copy_first, "target_copy_first");
-}
 
 static gpur_status open(gpur_train_step *step)
 {
-    gpur_dqn_step *const dqn = &step->dqn;
+    gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
     const gpur_train_batch *const batch = &step->batch;
-    const int64_t online_rows = step->config.double_dqn && !step->cache ? 2 * batch->rows : batch->rows;
+    const int64_t online_rows = dqn->is_double && !step->cache ? 2 * batch->rows : batch->rows;
     const gpur_pass_options options = gpur_pass_options_of(step->config.math, step->config.deterministic);
     GPUR_TRY(gpur_pass_open(&dqn->online, step->device, step->network, online_rows, batch->x_pitch, &options));
     if (!step->cache)
@@ -41,19 +18,19 @@ static gpur_status open(gpur_train_step *step)
 
 static void close(gpur_train_step *step)
 {
-    gpur_backward_close(&step->dqn.backward);
-    gpur_pass_close(&step->dqn.target);
-    gpur_pass_close(&step->dqn.online);
+    gpur_backward_close(&gpur_dqn_step_of(step)->backward);
+    gpur_pass_close(&gpur_dqn_step_of(step)->target);
+    gpur_pass_close(&gpur_dqn_step_of(step)->online);
 }
 
 /* The last activations of both passes have the same pitch, because they have the same width. */
 static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
 {
-    const gpur_dqn_step *const dqn = &step->dqn;
+    const gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
     const gpur_train_batch *const batch = &step->batch;
     const int32_t last = step->network->activation_count - 1;
     const int64_t rows = batch->rows, actions = step->network->num_actions;
-    gpur_td_error_args *const td = &step->dqn.td;
+    gpur_td_error_args *const td = &gpur_dqn_step_of(step)->td;
     td->z = dqn->online.activations[last], td->z_target = dqn->target.activations[last];
     td->action = batch->action, td->weight = batch->weight;
     td->reward = step->cache ? step->cache->drawn_value : batch->reward;
@@ -70,13 +47,13 @@ static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
     td->invalid = gpur_arena_floats(arena, rows);
     td->batch = rows, td->z_pitch = dqn->online.pitch[last];
     td->head = step->network->head, td->num_actions = step->network->num_actions;
-    td->action_is_int64 = batch->fields.action_is_int64, td->double_dqn = step->config.double_dqn && !step->cache;
-    td->loss_kind = step->config.loss == GPUR_LOSS_SQUARED, td->huber_delta = step->config.huber_delta;
+    td->action_is_int64 = batch->fields.action_is_int64, td->double_dqn = dqn->is_double && !step->cache;
+    td->loss_kind = dqn->loss == GPUR_LOSS_SQUARED, td->huber_delta = dqn->huber_delta;
 }
 
 static void assign(gpur_train_step *step, gpur_arena *arena)
 {
-    gpur_dqn_step *const dqn = &step->dqn;
+    gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
     gpur_pass_assign(&dqn->online, arena);
     if (!step->cache)
         gpur_pass_assign(&dqn->target, arena);
@@ -94,7 +71,7 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
 
 static int64_t workspace(const gpur_train_step *step)
 {
-    const gpur_dqn_step *const dqn = &step->dqn;
+    const gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
     const int64_t bytes[] = {gpur_pass_workspace(&dqn->online), gpur_backward_workspace(&dqn->backward),
                              gpur_pass_workspace(step->cache ? &step->cache->values : &dqn->target)};
     int64_t most = 0;
@@ -106,7 +83,7 @@ static int64_t workspace(const gpur_train_step *step)
 /* The target network's pass, if there is one, and beside it the online network's. */
 static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
 {
-    const gpur_dqn_step *const dqn = &step->dqn;
+    const gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
     const gpur_optimizer *const o = &step->optimizer;
     gpur_track beside;
     GPUR_TRY(gpur_side_fork(&step->side, track, &beside));
@@ -118,7 +95,7 @@ static gpur_status forward(const gpur_train_step *step, const gpur_track *track)
 
 static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const int64_t *drawable)
 {
-    const gpur_dqn_step *const dqn = &step->dqn;
+    const gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
     const int64_t rows = step->batch.rows;
     const gpur_train_step_results results = {dqn->td.loss, dqn->td.q_taken, dqn->td.invalid, dqn->td.missing, rows};
     const gpur_track track = {stream, step->workspace};
@@ -132,24 +109,10 @@ static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const
 
 static const float *errors(const gpur_train_step *step)
 {
-    return step->dqn.td.td;
+    return gpur_dqn_step_of(step)->td.td;
 }
 
-const gpur_algorithm gpur_algorithm_dqn = {
-    .wants = GPUR_WANTS_OBS | GPUR_WANTS_NEXT_OBS | GPUR_WANTS_ACTION | GPUR_WANTS_REWARD | GPUR_WANTS_DISCOUNT |
-             GPUR_WANTS_WEIGHT,
-    .check = check,
-    .open = open,
-    .close = close,
-    .assign = assign,
-    .workspace = workspace,
-    .train = train,
-    .errors = errors,
-};
-
-const gpur_algorithm gpur_algorithm_returns = {
-    .wants = GPUR_WANTS_OBS | GPUR_WANTS_ACTION | GPUR_WANTS_WEIGHT,
-    .check = check,
+const gpur_step_algorithm gpur_dqn_step_algorithm = {
     .open = open,
     .close = close,
     .assign = assign,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "learn/fused/fused_step.h"
+/* Chooses the fused step, and makes the arguments of its kernel. */
+#include "learn/dqn/fused_step.h"
 
 #include "replay/view.h"
 
@@ -34,12 +35,13 @@ static gpur_status check_network(const gpur_network *network)
 
 static gpur_status check(const gpur_part_context *context)
 {
-    const gpur_dqn_config *const config = context->config;
+    const gpur_network_config *const network = context->network_config;
+    const int32_t math = context->step_config.math;
     const int64_t links = gpur_replay_links(context->replay);
-    const gpur_obs_format *const obs = &context->fields->obs_format;
-    const gpur_input input = gpur_input_of(context->network, obs, &config->network);
+    const gpur_obs_format *const obs = &context->fields.obs_format;
+    const gpur_input input = gpur_input_of(context->network, obs, network);
     GPUR_TRY(check_network(context->network));
-    GPUR_REQUIRE(config->math == GPUR_MATH_FP32, REFUSAL "GPUR_MATH_FP32 (0); math is %" PRId32, config->math);
+    GPUR_REQUIRE(math == GPUR_MATH_FP32, REFUSAL "GPUR_MATH_FP32 (0); math is %" PRId32, math);
     GPUR_REQUIRE(!gpur_replay_lanes(context->replay),
                  REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one is of GPUR_LAYOUT_LANES");
     GPUR_REQUIRE(links == 0, REFUSAL "a replay of GPUR_LAYOUT_ROWS; this one has %" PRId64 " links to frames in a row",
@@ -47,19 +49,17 @@ static gpur_status check(const gpur_part_context *context)
     GPUR_REQUIRE(input.direct,
                  REFUSAL "obs of float32, network.input_scale 1 and input_shift 0; obs is %s, input_scale %g and "
                          "input_shift %g",
-                 obs->is_float ? "float32" : "uint8", (double)config->network.input_scale,
-                 (double)config->network.input_shift);
+                 obs->is_float ? "float32" : "uint8", (double)network->input_scale, (double)network->input_shift);
     return GPUR_OK;
 }
 
 /* Whether the kernel can run this learner's steps. */
 static int is_possible(const gpur_part_context *context)
 {
-    const gpur_dqn_config *const config = context->config;
     return !context->cache && !gpur_replay_lanes(context->replay) && context->network->conv_count == 0 &&
-           context->network->activation_count == ACTIVATIONS && config->math == GPUR_MATH_FP32 &&
+           context->network->activation_count == ACTIVATIONS && context->step_config.math == GPUR_MATH_FP32 &&
            gpur_replay_links(context->replay) == 0 &&
-           gpur_input_of(context->network, &context->fields->obs_format, &config->network).direct;
+           gpur_input_of(context->network, &context->fields.obs_format, context->network_config).direct;
 }
 
 /* Measured on an H200 with the preset melee-gpu, which has 139 thousand weights: a step of the kernel took 50, 66 and
@@ -67,7 +67,7 @@ static int is_possible(const gpur_part_context *context)
 static int is_faster(const gpur_part_context *context)
 {
     return gpur_device_get_traits(context->device)->has_launch_overhead &&
-           context->config->batch_size <= MAX_FASTER_BATCH &&
+           context->step_config.batch_size <= MAX_FASTER_BATCH &&
            gpur_params_weights(&context->network->params) <= MAX_FASTER_WEIGHTS;
 }
 
@@ -88,7 +88,7 @@ static gpur_status open(void *part, const gpur_part_context *context)
 {
     gpur_fused_step *const fused = part;
     const gpur_train_step *const step = context->step;
-    if (step->config.step_kernel != GPUR_STEP_FUSED)
+    if (!step->config.is_fused)
         return GPUR_OK;
     fused->step = step;
     const int64_t batch = step->config.batch_size;
@@ -103,7 +103,8 @@ static void assign(void *part, gpur_arena *arena)
     const gpur_train_step *const step = fused->step;
     if (!step)
         return;
-    fused->first = gpur_arena_floats(arena, fused->first_splits * step->config.batch_size * step->dqn.online.pitch[1]);
+    fused->first = gpur_arena_floats(arena, fused->first_splits * step->config.batch_size *
+                                                gpur_dqn_step_of(step)->online.pitch[1]);
     if (fused->args.k_splits > 1)
         fused->gradient_splits = gpur_arena_floats(arena, fused->args.k_splits * step->optimizer.count);
     fused->args.sample_step = gpur_arena_alloc(arena, sizeof *fused->args.sample_step);
@@ -143,7 +144,7 @@ static void add_forward(gpur_fused_step *fused, int32_t stage, const gpur_pass *
 static void add_to_weight(gpur_fused_step *fused, int32_t stage, const gpur_dense *d, gpur_gemm_operand dy)
 {
     const gpur_train_step *const step = fused->step;
-    const gpur_pass *const pass = &step->dqn.online;
+    const gpur_pass *const pass = &gpur_dqn_step_of(step)->online;
     const int64_t bias = d->bias >= 0 ? d->bias : step->network->head_bias + d->to_column;
     float *const gradient = fused->gradient_splits ? fused->gradient_splits : step->optimizer.gradient;
     gpur_tile_gemm *const p = add_gemm(fused, stage, d->units, d->inputs, step->config.batch_size);
@@ -157,7 +158,8 @@ static void add_to_weight(gpur_fused_step *fused, int32_t stage, const gpur_dens
 /* dY^T: the layer's columns of the gradient activations, transposed. */
 static gpur_gemm_operand gradient_of(const gpur_train_step *step, const gpur_dense *d)
 {
-    return operand_of(step->dqn.backward.gradients[d->to] + d->to_column, 1, step->dqn.online.pitch[d->to]);
+    return operand_of(gpur_dqn_step_of(step)->backward.gradients[d->to] + d->to_column, 1,
+                      gpur_dqn_step_of(step)->online.pitch[d->to]);
 }
 
 /* dX = dY W, where the sum over the hidden units is split into first_splits partial sums. */
@@ -166,9 +168,10 @@ static void add_to_first(gpur_fused_step *fused, const gpur_dense *d)
     const gpur_train_step *const step = fused->step;
     const int64_t batch = step->config.batch_size;
     gpur_tile_gemm *const p = add_gemm(fused, GPUR_STAGE_GRADIENTS, batch, d->inputs, d->units);
-    p->a = operand_of(step->dqn.backward.gradients[d->to], step->dqn.online.pitch[d->to], 1);
+    p->a =
+        operand_of(gpur_dqn_step_of(step)->backward.gradients[d->to], gpur_dqn_step_of(step)->online.pitch[d->to], 1);
     p->b = operand_of(step->optimizer.weights + d->weight, 1, d->inputs);
-    p->c = fused->first, p->c_row = step->dqn.online.pitch[d->from];
+    p->c = fused->first, p->c_row = gpur_dqn_step_of(step)->online.pitch[d->from];
     p->k_splits = fused->first_splits, p->c_split = batch * p->c_row;
 }
 
@@ -176,10 +179,10 @@ static void add_to_first(gpur_fused_step *fused, const gpur_dense *d)
  * activation. */
 static gpur_gemm_operand first_gradient(const gpur_fused_step *fused, const gpur_dense *d)
 {
-    gpur_gemm_operand operand = operand_of(fused->first, 1, fused->step->dqn.online.pitch[d->to]);
+    gpur_gemm_operand operand = operand_of(fused->first, 1, gpur_dqn_step_of(fused->step)->online.pitch[d->to]);
     operand.k_splits = fused->first_splits;
     operand.k_split_step = fused->step->config.batch_size * operand.step;
-    operand.y = fused->step->dqn.online.activations[d->to];
+    operand.y = gpur_dqn_step_of(fused->step)->online.activations[d->to];
     operand.activation = d->activation;
     return operand;
 }
@@ -190,10 +193,10 @@ static void add_gemms(gpur_fused_step *fused)
     const gpur_network *const network = step->network;
     const gpur_dense *const first = &network->dense[0], *const hidden = &network->dense[1];
     const gpur_optimizer *const o = &step->optimizer;
-    add_forward(fused, GPUR_STAGE_FIRST, &step->dqn.online, first, o->weights);
-    add_forward(fused, GPUR_STAGE_FIRST, &step->dqn.target, first, o->target);
-    add_forward(fused, GPUR_STAGE_HIDDEN, &step->dqn.online, hidden, o->weights);
-    add_forward(fused, GPUR_STAGE_HIDDEN, &step->dqn.target, hidden, o->target);
+    add_forward(fused, GPUR_STAGE_FIRST, &gpur_dqn_step_of(step)->online, first, o->weights);
+    add_forward(fused, GPUR_STAGE_FIRST, &gpur_dqn_step_of(step)->target, first, o->target);
+    add_forward(fused, GPUR_STAGE_HIDDEN, &gpur_dqn_step_of(step)->online, hidden, o->weights);
+    add_forward(fused, GPUR_STAGE_HIDDEN, &gpur_dqn_step_of(step)->target, hidden, o->target);
     add_to_first(fused, hidden); /* before the others, whose tiles take less time */
     add_to_weight(fused, GPUR_STAGE_GRADIENTS, hidden, gradient_of(step, hidden));
     for (int32_t i = 2; i < network->dense_count; i++)
@@ -238,14 +241,14 @@ static gpur_last_layers last_layers(const gpur_train_step *step)
     const gpur_network *const network = step->network;
     const gpur_dense *const hidden = &network->dense[1], *const first = &network->dense[2];
     const gpur_last_layers last = {
-        .online = step->dqn.online.activations[2],
-        .target = step->dqn.target.activations[2],
+        .online = gpur_dqn_step_of(step)->online.activations[2],
+        .target = gpur_dqn_step_of(step)->target.activations[2],
         .weight = step->optimizer.weights + first->weight,
         .target_weight = step->optimizer.target + first->weight,
-        .z = step->dqn.online.activations[3],
-        .z_target = step->dqn.target.activations[3],
-        .gradient = step->dqn.backward.gradients[2],
-        .pitch = step->dqn.online.pitch[2],
+        .z = gpur_dqn_step_of(step)->online.activations[3],
+        .z_target = gpur_dqn_step_of(step)->target.activations[3],
+        .gradient = gpur_dqn_step_of(step)->backward.gradients[2],
+        .pitch = gpur_dqn_step_of(step)->online.pitch[2],
         .width = network->width[2],
         .inputs = first->inputs,
         .outputs = network->width[3],
@@ -270,7 +273,7 @@ static void connect_sample(gpur_fused_step *fused)
     args->weights = gpur_sampler_weights_args(step->batch.replay, &source->sample, step->batch.rows);
     args->weights.step = args->sample_step;
     args->priorities = gpur_priorities_update_args(gpur_replay_priorities(step->batch.replay), step->batch.rows,
-                                                   step->batch.id, step->dqn.td.td, 1);
+                                                   step->batch.id, gpur_dqn_step_of(step)->td.td, 1);
 }
 
 static gpur_status connect(void *part)
@@ -280,7 +283,7 @@ static gpur_status connect(void *part)
     gpur_fused_train_steps_args *const args = &fused->args;
     if (!step)
         return GPUR_OK;
-    const gpur_td_error_args *const td = &step->dqn.td;
+    const gpur_td_error_args *const td = &gpur_dqn_step_of(step)->td;
     const gpur_train_step_results results = {td->loss, td->q_taken, td->invalid, NULL, td->batch};
     connect_sample(fused);
     args->td = *td;

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "learn/train_step.h"
+#include "learn/dqn/dqn_step.h"
 
 /* Launch configuration; 0: chosen automatically. Benchmarks and tests may change it between two steps. It never changes
  * a result, not even by one bit. */
@@ -28,8 +28,8 @@ typedef struct gpur_fused_step {
     float *gradient_splits; /* (args.k_splits, P) partial sums of the weights' gradient; NULL if args.k_splits is 1 */
 } gpur_fused_step;
 
-/* Replaces GPUR_STEP_AUTO in *step_kernel, a member of context->config, and refuses GPUR_STEP_FUSED for a learner whose
- * steps the kernel cannot run. context->step is not read. */
+/* Replaces GPUR_STEP_AUTO in *step_kernel, and refuses GPUR_STEP_FUSED for a learner whose steps the kernel cannot run.
+ * context->step is not read. */
 gpur_status gpur_fused_step_choose(const gpur_part_context *context, int32_t *step_kernel);
 
 /* The learner's part that is a gpur_fused_step. Its `connect` comes after that of the step. */
