@@ -555,7 +555,7 @@ TEST(bad_batches_are_refused_and_train_nothing)
     CHECK_FAILS(gpur_learner_write_weights(learner, 0, "policy.out.bias", (float[]){0, NAN, 0}, ACTIONS),
                 GPUR_INVALID_ARGUMENT, "policy.out.bias");
     CHECK_FAILS(gpur_learner_write_weights(learner, 2, "policy.out.bias", before, ACTIONS), GPUR_INVALID_ARGUMENT,
-                "which is 2; only GPUR_WEIGHTS_ONLINE (0) can be written");
+                "which is 2; GPUR_WEIGHTS_ONLINE (0) and TARGET (1) can be written");
     gpur_policy_destroy(policy);
     gpur_learner_destroy(learner);
 }

@@ -908,7 +908,7 @@ TEST(bad_calls_are_refused_and_change_nothing)
     CHECK_FAILS(gpur_policy_pull(policy, dpg, GPUR_WEIGHTS_ONLINE), GPUR_INVALID_ARGUMENT,
                 "\"trunk.0.weight\" (9, 5), of this policy");
     CHECK_FAILS(gpur_policy_pull(NULL, dpg, GPUR_WEIGHTS_ONLINE), GPUR_INVALID_ARGUMENT,
-                "dpg and policy must not be NULL");
+                "policy and learner must not be NULL");
     CHECK_EQUAL(dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, after, MAX_WEIGHTS), count);
     CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
     CHECK_EQUAL(dpg_fixture_stats(dpg).steps_enqueued, 0);
