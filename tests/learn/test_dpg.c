@@ -879,30 +879,15 @@ TEST(bad_calls_are_refused_and_change_nothing)
 {
     static float before[MAX_WEIGHTS], after[MAX_WEIGHTS];
     gpur_dpg_config c = dpg_fixture_config();
-    gpur_learner_stats stats = {.size = 3};
-    gpur_weight_info info = {.size = sizeof info};
-    float bias[DPG_ACTIONS] = {0, NAN, 0};
+    float bias[DPG_ACTIONS] = {0};
     CHECK_OK(dpg_fixture_open(&fixture, device, 0));
     gpur_learner *const dpg = dpg_fixture_learner(&fixture, &c);
     CHECK(dpg);
     const int64_t count = dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, before, MAX_WEIGHTS);
-    CHECK_FAILS(gpur_learner_train(dpg, -1), GPUR_INVALID_ARGUMENT, "steps is -1; it must be 0 or more");
-    CHECK_FAILS(gpur_learner_train(NULL, 1), GPUR_INVALID_ARGUMENT, "learner is NULL");
-    CHECK_FAILS(gpur_learner_get_stats(dpg, &stats), GPUR_INVALID_ARGUMENT, "gpur_learner_stats.size is 3");
-    CHECK_FAILS(gpur_learner_get_weight_info(dpg, gpur_learner_weight_count(dpg), &info), GPUR_INVALID_ARGUMENT,
-                "index is 12; it must be 0 to 11");
-    CHECK_FAILS(gpur_learner_read_weights(dpg, 0, "trunk.0.bias", bias, 3), GPUR_INVALID_ARGUMENT,
-                "no weights are named \"trunk.0.bias\"; their names begin with \"actor.\" or \"critic.\"");
     CHECK_FAILS(gpur_learner_read_weights(dpg, 0, "critic.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
                 "critic: no weights are named \"action.out.bias\"; there are trunk.0.weight");
     CHECK_FAILS(gpur_learner_read_weights(dpg, 0, "critic.q.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
                 "count is 3; \"critic.q.out.bias\" has 1");
-    CHECK_FAILS(gpur_learner_read_weights(dpg, 3, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
-                "which is 3");
-    CHECK_FAILS(gpur_learner_write_weights(dpg, 2, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
-                "which is 2; GPUR_WEIGHTS_ONLINE (0) and TARGET (1) can be written");
-    CHECK_FAILS(gpur_learner_write_weights(dpg, 0, "actor.action.out.bias", bias, 3), GPUR_INVALID_ARGUMENT,
-                "\"action.out.bias\"");
     c.actor.trunk[0].units = 10;
     gpur_policy *const policy = dpg_fixture_policy(device, &c, 1);
     CHECK_FAILS(gpur_policy_pull(policy, dpg, GPUR_WEIGHTS_ONLINE), GPUR_INVALID_ARGUMENT,
@@ -912,7 +897,6 @@ TEST(bad_calls_are_refused_and_change_nothing)
     CHECK_EQUAL(dpg_fixture_weights(dpg, GPUR_WEIGHTS_ONLINE, after, MAX_WEIGHTS), count);
     CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
     CHECK_EQUAL(dpg_fixture_stats(dpg).steps_enqueued, 0);
-    CHECK_EQUAL(gpur_learner_weight_count(NULL), 0);
     gpur_policy_destroy(policy);
     gpur_learner_destroy(dpg);
     dpg_fixture_close(&fixture);
