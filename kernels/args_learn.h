@@ -3,8 +3,7 @@
  * network before its head, Y outputs of the head, P parameters. */
 #pragma once
 
-#include <stdint.h>
-
+#include "gpureplay/actor_critic.h"
 #include "kernels/args_priority.h"
 #include "kernels/args_replay.h"
 
@@ -24,17 +23,6 @@
     X(actor_critic_loss)                                                                                               \
     X(fused_train_steps)
 
-/* Activation of a layer; the values are those of GPUR_LINEAR, GPUR_RELU, GPUR_TANH in the public header. */
-enum { GPUR_ACTIVATION_LINEAR = 0, GPUR_ACTIVATION_RELU = 1, GPUR_ACTIVATION_TANH = 2 };
-
-/* Head of a network; the values are those of GPUR_HEAD_* in the public header. */
-enum {
-    GPUR_HEAD_KIND_Q = 0,
-    GPUR_HEAD_KIND_DUELING = 1,
-    GPUR_HEAD_KIND_SOFTMAX_VALUE = 2,
-    GPUR_HEAD_KIND_TANH_ACTION = 3
-};
-
 /* y = activation(y + bias), in place, for layers whose GEMM cannot include it as an epilogue. */
 typedef struct gpur_bias_activation_args {
     float *y;          /* (B, F), rows `pitch` floats apart */
@@ -52,7 +40,7 @@ typedef struct gpur_layer_backward_args {
     float *bias_gradient; /* (F) out; NULL: not wanted */
     int64_t batch, features, dy_pitch, y_pitch;
     int32_t activation;
-    int32_t dy_bf16, y_bf16; /* dy_bf16 needs y_bf16, or GPUR_ACTIVATION_LINEAR, which reads no y */
+    int32_t dy_bf16, y_bf16; /* dy_bf16 needs y_bf16, or GPUR_LINEAR, which reads no y */
 } gpur_layer_backward_args;
 
 /*
@@ -252,9 +240,6 @@ typedef struct gpur_action_gradient_args {
     float penalty; /* c of c |z|^2; 0: none */
 } gpur_action_gradient_args;
 
-/* How log(p) is computed; the values are those of GPUR_LOG_* in the public header. */
-enum { GPUR_LOG_KIND_ADD = 0, GPUR_LOG_KIND_MAX = 1, GPUR_LOG_KIND_SOFTMAX = 2 };
-
 /* The parts of the loss whose gradient is wanted. */
 enum { GPUR_LOSS_OF_POLICY = 1, GPUR_LOSS_OF_VALUE = 2 };
 
@@ -282,7 +267,7 @@ typedef struct gpur_actor_critic_loss_args {
     int64_t batch, z_pitch;
     int32_t num_actions;
     int32_t parts; /* GPUR_LOSS_OF_*: others add nothing to dz */
-    int32_t log;   /* GPUR_LOG_KIND_* */
+    int32_t log;   /* GPUR_LOG_* */
     float log_epsilon, floor, value_coefficient;
     float entropy_first, entropy_last;
     int64_t entropy_begin, entropy_steps;

@@ -22,9 +22,9 @@
 /* log(p) as the loss has it. `log_sum` is that of the logits, which SOFTMAX reads. */
 GPUR_FN float gpur_policy_log(const gpur_actor_critic_loss_args *a, float p, float logit, float log_sum)
 {
-    if (a->log == GPUR_LOG_KIND_SOFTMAX)
+    if (a->log == GPUR_LOG_SOFTMAX)
         return logit - log_sum;
-    if (a->log == GPUR_LOG_KIND_MAX)
+    if (a->log == GPUR_LOG_MAX)
         return logf(p > a->log_epsilon ? p : a->log_epsilon);
     return logf(p + a->log_epsilon);
 }
@@ -32,7 +32,7 @@ GPUR_FN float gpur_policy_log(const gpur_actor_critic_loss_args *a, float p, flo
 /* d log(p) / dp of ADD and MAX. */
 GPUR_FN float gpur_policy_log_slope(const gpur_actor_critic_loss_args *a, float p)
 {
-    if (a->log == GPUR_LOG_KIND_MAX)
+    if (a->log == GPUR_LOG_MAX)
         return p >= a->log_epsilon ? 1.0f / p : 0.0f;
     return 1.0f / (p + a->log_epsilon);
 }
@@ -43,7 +43,7 @@ GPUR_FN void gpur_policy_gradient_by_p(const gpur_actor_critic_loss_args *a, con
 {
     for (int32_t k = 0; k < a->num_actions; k++) {
         const float slope = gpur_policy_log_slope(a, p[k]);
-        const float weight = a->log == GPUR_LOG_KIND_MAX ? p[k] : p[k] + a->log_epsilon;
+        const float weight = a->log == GPUR_LOG_MAX ? p[k] : p[k] + a->log_epsilon;
         dp[k] = beta * (gpur_policy_log(a, p[k], 0.0f, 0.0f) + weight * slope);
         if (k == action)
             dp[k] -= advantage * slope;
@@ -77,7 +77,7 @@ GPUR_FN float gpur_policy_entropy(const gpur_actor_critic_loss_args *a, const fl
 {
     float sum = 0.0f;
     for (int32_t k = 0; k < a->num_actions; k++) {
-        const float weight = a->log == GPUR_LOG_KIND_ADD ? p[k] + a->log_epsilon : p[k];
+        const float weight = a->log == GPUR_LOG_ADD ? p[k] + a->log_epsilon : p[k];
         sum -= weight * gpur_policy_log(a, p[k], z[k] + a->bias[k], log_sum);
     }
     return sum;
@@ -99,7 +99,7 @@ GPUR_FN void gpur_actor_critic_row(const gpur_actor_critic_loss_args *a, int64_t
     if (!(a->parts & GPUR_LOSS_OF_POLICY)) {
         for (int32_t k = 0; k < actions; k++)
             dz[k] = 0.0f;
-    } else if (a->log == GPUR_LOG_KIND_SOFTMAX) {
+    } else if (a->log == GPUR_LOG_SOFTMAX) {
         gpur_log_softmax_gradient(a, p, z, log_sum, action, advantage, beta, entropy, dz);
     } else {
         gpur_policy_gradient_by_p(a, p, action, advantage, beta, dp);

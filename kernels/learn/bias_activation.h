@@ -7,9 +7,9 @@
 
 GPUR_FN float gpur_activate(float x, int32_t activation)
 {
-    if (activation == GPUR_ACTIVATION_RELU)
+    if (activation == GPUR_RELU)
         return x <= 0.0f ? 0.0f : x; /* NaN stays NaN: a network that has diverged must be seen */
-    return activation == GPUR_ACTIVATION_TANH ? tanhf(x) : x;
+    return activation == GPUR_TANH ? tanhf(x) : x;
 }
 
 GPUR_KERNEL(bias_activation)

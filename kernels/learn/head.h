@@ -17,7 +17,7 @@
 /* Columns of a head's output. */
 GPUR_FN int32_t gpur_head_width(int32_t head, int32_t outputs)
 {
-    return head == GPUR_HEAD_KIND_SOFTMAX_VALUE ? outputs + 1 : outputs;
+    return head == GPUR_HEAD_SOFTMAX_VALUE ? outputs + 1 : outputs;
 }
 
 /* Gradient of the dueling head: dV = sum dQ, dA_k = dQ_k - mean dQ. */
@@ -86,7 +86,7 @@ GPUR_FN gpur_values gpur_values_of(int32_t head, int32_t outputs, const float *z
 {
     gpur_values values = {z, bias, 0.0f};
     float sum = 0.0f;
-    if (head != GPUR_HEAD_KIND_DUELING)
+    if (head != GPUR_HEAD_DUELING)
         return values;
     for (int32_t k = 1; k <= outputs; k++)
         sum += z[k] + bias[k];
@@ -116,7 +116,7 @@ GPUR_FN void gpur_values_forward_row(int32_t head, int32_t outputs, const float 
 GPUR_FN void gpur_values_backward_row(int32_t head, int32_t outputs, const float *__restrict__ dy,
                                       float *__restrict__ dz)
 {
-    if (head == GPUR_HEAD_KIND_DUELING)
+    if (head == GPUR_HEAD_DUELING)
         gpur_dueling_backward(outputs, dy, dz);
     else
         for (int32_t k = 0; k < outputs; k++)
@@ -125,9 +125,9 @@ GPUR_FN void gpur_values_backward_row(int32_t head, int32_t outputs, const float
 
 GPUR_FN void gpur_head_forward_row(int32_t head, int32_t outputs, const float *z, const float *bias, float *y)
 {
-    if (head == GPUR_HEAD_KIND_SOFTMAX_VALUE)
+    if (head == GPUR_HEAD_SOFTMAX_VALUE)
         gpur_softmax_forward(outputs, z, bias, y);
-    else if (head == GPUR_HEAD_KIND_TANH_ACTION)
+    else if (head == GPUR_HEAD_TANH_ACTION)
         for (int32_t k = 0; k < outputs; k++)
             y[k] = tanhf(z[k] + bias[k]);
     else
@@ -136,9 +136,9 @@ GPUR_FN void gpur_head_forward_row(int32_t head, int32_t outputs, const float *z
 
 GPUR_FN void gpur_head_backward_row(int32_t head, int32_t outputs, const float *y, const float *dy, float *dz)
 {
-    if (head == GPUR_HEAD_KIND_SOFTMAX_VALUE)
+    if (head == GPUR_HEAD_SOFTMAX_VALUE)
         gpur_softmax_backward(outputs, y, dy, dz);
-    else if (head == GPUR_HEAD_KIND_TANH_ACTION)
+    else if (head == GPUR_HEAD_TANH_ACTION)
         for (int32_t k = 0; k < outputs; k++)
             dz[k] = dy[k] * (1.0f - y[k] * y[k]);
     else

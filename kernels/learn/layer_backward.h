@@ -26,9 +26,9 @@ enum {
 /* activation'(x), computed from y = activation(x). */
 GPUR_FN float gpur_activation_derivative(float y, int32_t activation)
 {
-    if (activation == GPUR_ACTIVATION_RELU)
+    if (activation == GPUR_RELU)
         return y > 0.0f ? 1.0f : 0.0f;
-    return activation == GPUR_ACTIVATION_TANH ? 1.0f - y * y : 1.0f;
+    return activation == GPUR_TANH ? 1.0f - y * y : 1.0f;
 }
 
 /* For rows `rows` and `n` columns from column f on: dy *= activation'(y), sum += dy. */
@@ -39,7 +39,7 @@ GPUR_FN void gpur_layer_backward_run(const gpur_layer_backward_args *a, gpur_spa
         sum[i] = 0.0f;
     for (int64_t b = rows.first; b < rows.last; b++) {
         float *__restrict__ const dy = (float *)a->dy + b * a->dy_pitch + f;
-        if (a->activation == GPUR_ACTIVATION_LINEAR) { /* without y */
+        if (a->activation == GPUR_LINEAR) { /* without y */
             for (int64_t i = 0; i < n; i++)
                 sum[i] += dy[i];
         } else {
@@ -67,7 +67,7 @@ GPUR_FN void gpur_layer_backward_rounded(const gpur_layer_backward_args *a, gpur
     for (int64_t b = rows.first; b < rows.last; b++)
         for (int64_t i = 0; i < n; i++) {
             float dy = gpur_bf16_or_float(a->dy, b * a->dy_pitch + f + i, a->dy_bf16);
-            if (a->activation != GPUR_ACTIVATION_LINEAR)
+            if (a->activation != GPUR_LINEAR)
                 dy *= gpur_layer_backward_slope(a, b * a->y_pitch + f + i);
             a->rounded[b * a->dy_pitch + f + i] = gpur_bf16_round(dy);
             sum[i] += dy;
@@ -79,7 +79,7 @@ GPUR_FN void gpur_layer_backward_rounded(const gpur_layer_backward_args *a, gpur
 GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int dy_bf16,
                                          int y_bf16)
 {
-    const int is_linear = a->activation == GPUR_ACTIVATION_LINEAR;
+    const int is_linear = a->activation == GPUR_LINEAR;
     const int32_t last = (int32_t)rows.last, step = (int32_t)rows.step; /* 64 bits would need more registers */
     float sum = 0.0f;
     for (int32_t b = (int32_t)rows.first; b < last; b += GPUR_COLUMN_ROWS * step) {
@@ -164,7 +164,7 @@ GPUR_FN void gpur_quad_backward(float *dy, gpur_four_floats y, int y_bf16, int i
 GPUR_FN void gpur_layer_backward_quads(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int dy_bf16,
                                        int y_bf16, float *sum)
 {
-    const int is_linear = a->activation == GPUR_ACTIVATION_LINEAR, is_tanh = a->activation == GPUR_ACTIVATION_TANH;
+    const int is_linear = a->activation == GPUR_LINEAR, is_tanh = a->activation == GPUR_TANH;
     const int32_t last = (int32_t)rows.last, step = (int32_t)rows.step; /* 64 bits would need more registers */
     float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     for (int32_t b = (int32_t)rows.first; b < last; b += GPUR_QUAD_ROWS * step) {

@@ -77,7 +77,7 @@ GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
 GPUR_FN void gpur_td_backward(const gpur_td_error_args *a, int64_t b, int64_t action, float slope)
 {
     float *const dq = a->dq + b * a->num_actions, *const dz = a->dz + b * a->z_pitch;
-    const int is_dueling = a->head == GPUR_HEAD_KIND_DUELING;
+    const int is_dueling = a->head == GPUR_HEAD_DUELING;
     const float mean = is_dueling ? slope / (float)a->num_actions : 0.0f;
     if (is_dueling)
         dz[0] = slope;

@@ -17,7 +17,7 @@ set(gpureplay_objects)
 foreach(variant IN LISTS gpureplay_cpu_variants)
     add_library(gpureplay_cpu_${variant} OBJECT kernels/cpu.c kernels/fused/cpu_fused_steps.c)
     target_link_libraries(gpureplay_cpu_${variant} PRIVATE gpureplay_options)
-    target_include_directories(gpureplay_cpu_${variant} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_include_directories(gpureplay_cpu_${variant} PRIVATE include ${PROJECT_SOURCE_DIR})
     target_compile_definitions(gpureplay_cpu_${variant} PRIVATE GPUR_VARIANT=${variant}
         $<$<BOOL:${GPUREPLAY_RACE_CHECK}>:GPUR_RACE_CHECK>)
     target_compile_options(gpureplay_cpu_${variant} PRIVATE ${kernel_flags} -Wc++-compat

@@ -35,7 +35,7 @@ endif()
 
 # The -fno flags keep libstdc++ out of the library. -lineinfo costs nothing and gives profilers source lines.
 set(nvcc_command ${GPUREPLAY_NVCC} -O3 -std=c++17 -lineinfo ${architecture_flags} -I${GPUREPLAY_CUDA_INCLUDE_DIR}
-    -I${GPUREPLAY_CURAND_INCLUDE_DIR} -I${PROJECT_SOURCE_DIR}
+    -I${GPUREPLAY_CURAND_INCLUDE_DIR} -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include
     -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics)
 if(GPUREPLAY_SEPARATE_DRAWS)
     list(APPEND nvcc_command -DGPUR_SEPARATE_DRAWS)

@@ -195,7 +195,7 @@ static gpur_status round_result(const gpur_im2col_conv *c, const image_chunk *t,
     args.bias = c->shape.epilogue == GPUR_EPILOGUE_NONE ? NULL : (const uint16_t *)t->arrays->bias;
     args.count = t->images * c->geometry.out_height * c->geometry.out_width * c->shape.filters;
     args.features = c->shape.filters;
-    args.activation = c->shape.epilogue == GPUR_EPILOGUE_BIAS_RELU ? GPUR_ACTIVATION_RELU : GPUR_ACTIVATION_LINEAR;
+    args.activation = c->shape.epilogue == GPUR_EPILOGUE_BIAS_RELU ? GPUR_RELU : GPUR_LINEAR;
     return gpur_launch_round_bf16(t->stream, gpur_grid_elements(c->device, args.count), &args);
 }
 

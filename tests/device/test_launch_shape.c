@@ -112,9 +112,7 @@ static void check_bias(const float *y, int32_t activation)
     for (int i = 0; i < COUNT; i++) {
         const double before = (float)(i * 31 % 1009) / 500.0f - 1.0f;
         const double sum = before + (double)((float)(i % PITCH % 7) * 0.3f - 1.0f);
-        const double active = activation == GPUR_ACTIVATION_TANH                ? tanh(sum)
-                              : activation == GPUR_ACTIVATION_RELU && sum < 0.0 ? 0.0
-                                                                                : sum;
+        const double active = activation == GPUR_TANH ? tanh(sum) : activation == GPUR_RELU && sum < 0.0 ? 0.0 : sum;
         CHECK_NEAR(y[i], i % PITCH < FEATURES ? active : before, 1e-6);
     }
 }
@@ -125,7 +123,7 @@ TEST(any_number_of_blocks_and_threads_gives_the_same_bits)
     static float first[COUNT], y[COUNT];
     int sizes = 0;
     const int32_t *const threads = block_sizes(&sizes);
-    for (int32_t activation = GPUR_ACTIVATION_LINEAR; activation <= GPUR_ACTIVATION_TANH; activation++) {
+    for (int32_t activation = GPUR_LINEAR; activation <= GPUR_TANH; activation++) {
         gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
         CHECK_OK(run_bias(activation, first));
         check_bias(first, activation);

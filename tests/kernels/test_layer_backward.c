@@ -81,7 +81,7 @@ static gpur_status run(const layer *l, arrays *p)
 
 static double slope_of(double y, int32_t activation)
 {
-    return activation == GPUR_ACTIVATION_RELU ? y > 0.0 : activation == GPUR_ACTIVATION_TANH ? 1.0 - y * y : 1.0;
+    return activation == GPUR_RELU ? y > 0.0 : activation == GPUR_TANH ? 1.0 - y * y : 1.0;
 }
 
 static void check(const layer *l, const arrays *got)
@@ -125,7 +125,7 @@ TEST(the_gradients_are_right_and_the_same_in_every_launch_shape)
 {
     static const int64_t sizes[][3] = {{ROWS, 36, 36}, {ROWS, 33, 33}, {5, 8, 8}, {ROWS, 7, 7}, {37, 6, 8}};
     for (int32_t size = 0; size < 5; size++)
-        for (int32_t activation = GPUR_ACTIVATION_LINEAR; activation <= GPUR_ACTIVATION_TANH; activation++)
+        for (int32_t activation = GPUR_LINEAR; activation <= GPUR_TANH; activation++)
             for (int32_t type = FLOATS; type < TYPES; type++) {
                 layer l = {sizes[size][0], sizes[size][1], sizes[size][2], type, activation, 0};
                 check_shapes(&l);

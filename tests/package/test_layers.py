@@ -10,7 +10,7 @@ TOPS = ("src", "kernels", "include", "tests", "bench", "examples")
 SRC = ["src/base", "src/env", "src/device", "src/file", "src/replay", "src/learn", "src/run"]
 # A layer, and all that it may reach by includes, itself included.
 BELOW = {
-    "kernels": ["kernels"],
+    "kernels": ["kernels", "include"],
     "src/base": ["src/base", "include"],
     "src/env": ["src/env", "src/base", "include"],
     "src/device": ["src/device", "src/base", "include", "kernels"],

@@ -81,18 +81,25 @@ static gpur_status choose_vectors(const gpur_inference *inference, const gpur_in
     return gpur_launch_noisy_action(inference->stream, gpur_grid_elements(inference->device, call->count), &args);
 }
 
-/* By head. */
-static const choose_fn choices[] = {
-    [GPUR_HEAD_Q] = choose_by_values,
-    [GPUR_HEAD_DUELING] = choose_by_values,
-    [GPUR_HEAD_SOFTMAX_VALUE] = choose_by_probabilities,
-    [GPUR_HEAD_TANH_ACTION] = choose_vectors,
+static const struct {
+    choose_fn choose;
+    gpur_acted acted;
+} heads[] = {
+    [GPUR_HEAD_Q] = {choose_by_values, GPUR_ACTED_BY_Q},
+    [GPUR_HEAD_DUELING] = {choose_by_values, GPUR_ACTED_BY_Q},
+    [GPUR_HEAD_SOFTMAX_VALUE] = {choose_by_probabilities, GPUR_ACTED_BY_PROBABILITIES},
+    [GPUR_HEAD_TANH_ACTION] = {choose_vectors, GPUR_ACTED_VECTORS},
 };
+
+gpur_acted gpur_acted_by(int32_t head)
+{
+    return heads[head].acted;
+}
 
 /* Floats of the values of `rows` observations. */
 static int64_t values_of(const gpur_inference *inference, int64_t rows)
 {
-    return inference->network->head == GPUR_HEAD_SOFTMAX_VALUE ? rows : 0;
+    return gpur_acted_by(inference->network->head) == GPUR_ACTED_BY_PROBABILITIES ? rows : 0;
 }
 
 static gpur_status open_pinned(const gpur_inference *inference, gpur_inference_buffers *b)
@@ -210,7 +217,7 @@ gpur_status gpur_inference_reserve(gpur_inference *inference, int64_t count)
 
 static gpur_status check_noise(const gpur_inference *inference, int64_t i, double noise)
 {
-    const int is_sigma = inference->network->head == GPUR_HEAD_TANH_ACTION;
+    const int is_sigma = gpur_acted_by(inference->network->head) == GPUR_ACTED_VECTORS;
     GPUR_REQUIRE(noise >= 0.0 && noise <= (is_sigma ? (double)FLT_MAX : 1.0), "%s[%" PRId64 "] is %g; it must be %s",
                  is_sigma ? "sigma" : "epsilon", i, noise, is_sigma ? "0 or more, and finite" : "0 to 1");
     return GPUR_OK;
@@ -284,7 +291,7 @@ static gpur_status run(void *context, gpur_stream *stream)
     const forward_request *const r = context;
     const gpur_inference_buffers *const b = &r->inference->buffers;
     GPUR_TRY(gpur_pass_forward(&b->pass, stream, r->call->count, r->weights, b->workspace));
-    return choices[r->inference->network->head](r->inference, r->call, r->weights);
+    return heads[r->inference->network->head].choose(r->inference, r->call, r->weights);
 }
 
 /* Each call may be the first of its size. */

@@ -10,15 +10,22 @@
 
 #include <stdatomic.h>
 
+/* What acting by a head gives: the entries of one table in inference.c. */
+typedef enum gpur_acted {
+    GPUR_ACTED_BY_Q,             /* an action, and the value of each action */
+    GPUR_ACTED_BY_PROBABILITIES, /* an action, the probability of each, and the value of the observation */
+    GPUR_ACTED_VECTORS           /* an action vector */
+} gpur_acted;
+gpur_acted gpur_acted_by(int32_t head);
+
 /* Buffers for calls of up to N observations. */
 typedef struct gpur_inference_buffers {
     int64_t capacity; /* N */
     gpur_pass pass;
     void *raw;              /* (N, obs) device, contiguous; if the input is direct, the network's input itself */
     gpur_explore_row *rows; /* (N) device */
-    float *q;               /* (N, A) device: of each action its value or its probability; action vectors of a
-                               TANH_ACTION head */
-    float *value;           /* (N) device: V of a SOFTMAX_VALUE head; of other heads (0) */
+    float *q;               /* (N, A) device: of each action its value or its probability; or action vectors */
+    float *value;           /* (N) device: V, where there are probabilities; else (0) */
     int32_t *action;        /* (N) device */
     void *workspace;
     void *memory; /* device memory of all the above; NULL: it is in the owner's */

@@ -239,10 +239,11 @@ static gpur_status check_vectors(const gpur_policy_input *in, const gpur_policy_
 /* Refuses outputs that the head has not, and `greedy` of one that is greedy always. */
 static gpur_status check_outputs(const gpur_policy *policy, const gpur_policy_input *in, const gpur_policy_output *out)
 {
-    const int has_probabilities = policy->config.network.head == GPUR_HEAD_SOFTMAX_VALUE;
+    const gpur_acted acted = gpur_acted_by(policy->network.head);
+    const int has_probabilities = acted == GPUR_ACTED_BY_PROBABILITIES;
     GPUR_TRY(gpur_choice_check(in->greedy, 1, "greedy", "0 or 1"));
     GPUR_TRY(gpur_reserved_check(&(const int64_t){in->reserved}, 1, "gpur_policy_input"));
-    if (policy->config.network.head == GPUR_HEAD_TANH_ACTION)
+    if (acted == GPUR_ACTED_VECTORS)
         return check_vectors(in, out);
     GPUR_REQUIRE(!out->action_vectors && !in->sigma,
                  "action_vectors or sigma is given; they need GPUR_HEAD_TANH_ACTION (3), and network.head is %" PRId32,

@@ -7,11 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define SAME_VALUE(kernels, header) _Static_assert((int)(kernels) == (int)(header), #kernels " is not " #header)
-SAME_VALUE(GPUR_LOG_KIND_ADD, GPUR_LOG_ADD);
-SAME_VALUE(GPUR_LOG_KIND_MAX, GPUR_LOG_MAX);
-SAME_VALUE(GPUR_LOG_KIND_SOFTMAX, GPUR_LOG_SOFTMAX);
-
 /* The parts of what is uploaded for a batch of `rows` rows, as offsets in bytes. The count is at 0. */
 typedef struct upload_layout {
     int64_t actions, returns, obs, bytes;

@@ -3,7 +3,6 @@
 #include "learn/network/network.h"
 
 #include "base/sized.h"
-#include "kernels/args_learn.h"
 #include "replay/config.h"
 
 #include <inttypes.h>
@@ -11,18 +10,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Settings go to the kernels as they are. */
-#define SAME_VALUE(kernels, header) _Static_assert((int)(kernels) == (int)(header), #kernels " is not " #header)
-SAME_VALUE(GPUR_ACTIVATION_LINEAR, GPUR_LINEAR);
-SAME_VALUE(GPUR_ACTIVATION_RELU, GPUR_RELU);
-SAME_VALUE(GPUR_ACTIVATION_TANH, GPUR_TANH);
-SAME_VALUE(GPUR_HEAD_KIND_Q, GPUR_HEAD_Q);
-SAME_VALUE(GPUR_HEAD_KIND_DUELING, GPUR_HEAD_DUELING);
-SAME_VALUE(GPUR_HEAD_KIND_SOFTMAX_VALUE, GPUR_HEAD_SOFTMAX_VALUE);
-SAME_VALUE(GPUR_HEAD_KIND_TANH_ACTION, GPUR_HEAD_TANH_ACTION);
-
 #define MAX_INIT_SCALE 1e6f
-enum { MAX_UNITS = 65536, MAX_FEATURES = 1 << 24, MAX_KERNEL = 64, LAST_HEAD = GPUR_HEAD_TANH_ACTION };
+enum { MAX_UNITS = 65536, MAX_FEATURES = 1 << 24, MAX_KERNEL = 64 };
+
+enum { MAX_BRANCHES = 2 };
+
+/* A branch of a head: how many numbers its output layer has, for each action and besides. A head of distributions has
+ * as many for each action as it has atoms. */
+typedef struct branch {
+    const char *name;
+    int32_t of_action, others;
+} branch;
+
+typedef struct head_entry {
+    branch branches[MAX_BRANCHES]; /* (branch_count) in the order of their columns */
+    int32_t branch_count;
+} head_entry;
+
+static const head_entry heads[] = {
+    [GPUR_HEAD_Q] = {{{"q", 1, 0}}, 1},
+    [GPUR_HEAD_DUELING] = {{{"value", 0, 1}, {"advantage", 1, 0}}, 2},
+    [GPUR_HEAD_SOFTMAX_VALUE] = {{{"policy", 1, 0}, {"value", 0, 1}}, 2},
+    [GPUR_HEAD_TANH_ACTION] = {{{"action", 1, 0}}, 1},
+};
 
 static gpur_status check_activation(int32_t activation, const char *where)
 {
@@ -80,8 +90,9 @@ static gpur_status check_trunk(const gpur_network_config *config)
 
 static gpur_status check_head(const gpur_network_config *config)
 {
-    GPUR_REQUIRE(config->head >= 0 && config->head <= LAST_HEAD,
-                 "network.head is %" PRId32 "; it must be 0 to %d (GPUR_HEAD_*)", config->head, LAST_HEAD);
+    const int32_t last = sizeof heads / sizeof *heads - 1;
+    GPUR_REQUIRE(config->head >= 0 && config->head <= last,
+                 "network.head is %" PRId32 "; it must be 0 to %" PRId32 " (GPUR_HEAD_*)", config->head, last);
     GPUR_REQUIRE(config->hidden >= 0 && config->hidden <= MAX_UNITS,
                  "network.hidden is %" PRId32 "; it must be 0 (none) to %d", config->hidden, MAX_UNITS);
     GPUR_TRY(check_activation(config->hidden_activation, "hidden_activation"));
@@ -187,25 +198,10 @@ static gpur_status check_convolution(const gpur_network_config *config, int32_t 
     return GPUR_OK;
 }
 
-enum { MAX_BRANCHES = 2 };
-
-/* A branch of a head. */
-typedef struct branch {
-    const char *name;
-    int32_t outputs; /* 0: config.outputs */
-} branch;
-
-typedef struct head_entry {
-    branch branches[MAX_BRANCHES]; /* (branch_count) in the order of their columns */
-    int32_t branch_count;
-} head_entry;
-
-static const head_entry heads[] = {
-    [GPUR_HEAD_Q] = {{{"q", 0}}, 1},
-    [GPUR_HEAD_DUELING] = {{{"value", 1}, {"advantage", 0}}, 2},
-    [GPUR_HEAD_SOFTMAX_VALUE] = {{{"policy", 0}, {"value", 1}}, 2},
-    [GPUR_HEAD_TANH_ACTION] = {{{"action", 0}}, 1},
-};
+static int32_t outputs_of(const branch *b, const gpur_network_config *config)
+{
+    return b->of_action * config->num_actions + b->others;
+}
 
 static gpur_dense *add_dense(gpur_network *network, int32_t from, int32_t to, int32_t inputs, int32_t units)
 {
@@ -330,12 +326,12 @@ static void build_outputs(gpur_network *network, const gpur_network_config *conf
     const int32_t inputs = config->hidden ? config->hidden : network->width[from];
     int32_t width = 0;
     for (int32_t s = 0; s < head->branch_count; s++)
-        width += head->branches[s].outputs ? head->branches[s].outputs : config->num_actions;
+        width += outputs_of(&head->branches[s], config);
     const int64_t weight = gpur_params_add_group(&network->params, (int64_t)width * inputs);
     network->head_bias = gpur_params_add_group(&network->params, width);
     network->width[network->activation_count++] = width;
     for (int32_t s = 0, first = 0; s < head->branch_count; s++) {
-        const int32_t units = head->branches[s].outputs ? head->branches[s].outputs : config->num_actions;
+        const int32_t units = outputs_of(&head->branches[s], config);
         snprintf(name, sizeof name, "%s.out", head->branches[s].name);
         gpur_params_name(&network->params, name, weight, network->head_bias, first, units, inputs);
         if (config->hidden || s == 0) {
