@@ -88,7 +88,7 @@ static void check_conv(const gpur_conv *conv)
 
 static void check_step(const step_case *c, const gpur_learner *learner)
 {
-    const gpur_dqn_step *const dqn = &gpur_dqn_of(learner)->step.dqn;
+    const gpur_dqn_step *const dqn = &gpur_dqn_of(learner)->dqn_step;
     check_nodes(c, gpur_dqn_of(learner)->step.sampled.train);
     check_nodes(c, gpur_dqn_of(learner)->step.by_ids.train);
     for (int i = 0; i < gpur_dqn_of(learner)->network.conv_count; i++) {
