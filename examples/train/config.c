@@ -328,7 +328,6 @@ static void add_learner(json *j, const gpur_dqn_config *learner, const gpur_repl
     NAMED(j, "act", learner->act, "latest", "previous", "target");
     json_integer(j, "max_act_batch", learner->max_act_batch);
     NAMED(j, "math", learner->math, "fp32", "tf32", "bf16");
-    json_integer(j, "unroll", learner->unroll);
     NAMED(j, "step_kernel", learner->step_kernel, "auto", "libraries", "fused");
     add_schedule(j, "exploration", &learner->exploration);
     json_integer(j, "seed", (int64_t)learner->seed);
@@ -353,7 +352,6 @@ static void add_dpg(json *j, const gpur_dpg_config *dpg, const gpur_replay_confi
     json_integer(j, "batch_size", dpg->batch_size);
     json_integer(j, "target_period", dpg->target_period);
     NAMED(j, "math", dpg->math, "fp32", "tf32", "bf16");
-    json_integer(j, "unroll", dpg->unroll);
     json_integer(j, "deterministic", dpg->deterministic);
     json_integer(j, "seed", (int64_t)dpg->seed);
     json_end(j, '}');

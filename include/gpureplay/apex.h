@@ -187,8 +187,8 @@ GPUR_API gpur_status gpur_apex_preset(const char *name, const gpur_env_type *typ
                                       gpur_dqn_config *learner, gpur_apex_config *apex);
 
 /*
- * The same for Ape-X DPG, in environments of continuous actions whose observations are float32. Of `dpg` unroll,
- * deterministic and seed keep their values.
+ * The same for Ape-X DPG, in environments of continuous actions whose observations are float32. Of `dpg` deterministic
+ * and seed keep their values.
  *
  *   "apex-dpg"        all constants of Horgan et al. 2018, appendix D, and where it has none those of "apex-dqn". The
  *                     soft capacity is 1,000,000, and transitions are evicted by priority

@@ -69,8 +69,6 @@ typedef struct gpur_dqn_config {
     int32_t max_act_batch;     /* observations of one gpur_learner_act or gpur_learner_q_values for which memory is
                                   allocated at creation; a larger call allocates more; 1 to 1,048,576, default 64 */
     int32_t math;              /* GPUR_MATH_*; default FP32 */
-    int32_t unroll;            /* CUDA: train steps in one graph, or in one launch of the kernel of
-                                  GPUR_STEP_FUSED; 1 to 64, default 8 */
     int32_t step_kernel;       /* GPUR_STEP_*; default AUTO */
     gpur_schedule exploration; /* epsilon by environment step, for gpur_learner_epsilon; within 0 to 1 */
     uint64_t seed;             /* of initial weights, sampling and exploration; default 0 */

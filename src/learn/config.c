@@ -96,8 +96,6 @@ gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema 
     return check_axes(&schema->fields[fields->obs], &schema->fields[fields->next_obs]);
 }
 
-enum { MAX_UNROLL = 64 };
-
 /* Without replacement as many rows must stay visible, which a replay that samples so itself sees to. */
 static gpur_status check_batch(const gpur_step_config *config, const gpur_replay_config *replay)
 {
@@ -150,7 +148,5 @@ gpur_status gpur_step_config_check(gpur_step_config *config, const gpur_replay_c
         config->index_source = replay->index_source;
     GPUR_TRY(check_batch(config, replay));
     GPUR_TRY(gpur_math_check(config->math));
-    GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",
-                 config->unroll, MAX_UNROLL);
     return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
 }

@@ -124,7 +124,7 @@ static gpur_status start(void *part, gpur_stream *stream)
     if (step->algorithm->start)
         GPUR_TRY(step->algorithm->start(step, stream));
     if (!step->config.is_fused)
-        GPUR_TRY(gpur_graph_create(step->device, gpur_train_step_record, &step->sampled, step->config.unroll,
+        GPUR_TRY(gpur_graph_create(step->device, gpur_train_step_record, &step->sampled, GPUR_GRAPH_STEPS,
                                    &step->sampled.train));
     if (!step->config.takes_ids)
         return GPUR_OK;

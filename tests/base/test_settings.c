@@ -116,7 +116,6 @@ static const range ranges[] = {
     {OF(LEARNER, act), 'i', 0, 2, 0},
     {OF(LEARNER, max_act_batch), 'i', 1, 1048576, 0},
     {OF(LEARNER, math), 'i', 0, 3, 0},
-    {OF(LEARNER, unroll), 'i', 1, 64, 0},
     SCHEDULE(LEARNER, "exploration", exploration, 1),
     {OF(LEARNER, host_batches), 'i', 0, 16, 0},
     {OF(LEARNER, deterministic), 'i', 0, 1, 0},
@@ -164,7 +163,6 @@ static const range ranges[] = {
     {OF(DPG, batch_size), 'l', 1, 200, 0},
     {OF(DPG, target_period), 'l', 1, NO_END, 0},
     {OF(DPG, math), 'i', 0, 3, 0},
-    {OF(DPG, unroll), 'i', 1, 64, 0},
     {OF(DPG, deterministic), 'i', 0, 1, 0},
     {OF(DPG, preactivation_penalty), 'f', 0, (double)FLT_MAX, 0},
 };

@@ -505,7 +505,6 @@ TEST(how_steps_are_divided_into_calls_changes_no_bit)
     gpur_dpg_config c = dpg_fixture_config();
     CHECK_OK(dpg_fixture_open(&fixture, device, 0));
     gpur_learner *const once = dpg_fixture_learner(&fixture, &c);
-    c.unroll = 3;
     gpur_learner *const often = dpg_fixture_learner(&fixture, &c);
     CHECK(once && often);
     CHECK_OK(gpur_learner_train(once, GPUR_LAUNCH_STEPS + 14));

@@ -176,7 +176,6 @@ TEST(a_second_stream_changes_no_bit)
     trainings[1].config.index_source = GPUR_PRIORITIZED_STRATIFIED;
     for (int i = 0; i < 4; i++) {
         trainings[i].config.deterministic = 1;
-        trainings[i].config.unroll = 3;
         const int64_t count = result_of(&trainings[i], 0, one), other = result_of(&trainings[i], 1, two);
         TEST_REQUIRE(count > 0 && other == count && memcmp(one, two, (size_t)count * sizeof *one) == 0,
                      "training %d: other bits", i);

@@ -38,7 +38,6 @@ gpur_status gpur_dpg_config_init(gpur_dpg_config *config, uint64_t size)
         .batch_size = 256,
         .target_period = 100,
         .math = GPUR_MATH_FP32,
-        .unroll = 8,
     };
     return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_dpg_config");
 }
@@ -103,7 +102,6 @@ static gpur_step_config step_config_of(const gpur_dpg_config *config)
         .optimizer = config->critic_optimizer,
         .math = config->math,
         .deterministic = config->deterministic,
-        .unroll = config->unroll,
         .seed = config->seed,
     };
 }

@@ -39,7 +39,6 @@ static gpur_step_config step_config_of(const gpur_dqn_config *config, const gpur
         .optimizer = config->optimizer,
         .math = config->math,
         .deterministic = config->deterministic,
-        .unroll = config->unroll,
         .seed = config->seed,
     };
 }

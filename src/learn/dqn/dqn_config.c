@@ -57,7 +57,7 @@ static const gpur_dqn_config defaults = {
     .network = {.trunk = {RELU(128), RELU(128)}, .trunk_count = 2, DENSE_NETWORK},
     .optimizer = {.kind = GPUR_ADAM, ADAM(1e-3f), .epsilon = 1e-8f},
     .double_dqn = 1, HUBER, .index_source = GPUR_SOURCE_AUTO, .batch_size = 32, .target_period = 10000,
-    .act = GPUR_ACT_LATEST, .max_act_batch = 64, .math = GPUR_MATH_FP32, .unroll = 8, .beta = CONSTANT(0.4f),
+    .act = GPUR_ACT_LATEST, .max_act_batch = 64, .math = GPUR_MATH_FP32, .beta = CONSTANT(0.4f),
     .exploration = {.first = 1.0f, .last = 0.1f},
     .returns = {.block_length = 100, .estimator = GPUR_ESTIMATOR_PENG, .lambda = -1.0f, .n_step = 3,
                 .error_bound = 0.025f, .storage = GPUR_CACHE_VIRTUAL, .draw = GPUR_CACHE_PERMUTATION},

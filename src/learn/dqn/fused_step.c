@@ -318,7 +318,7 @@ static int64_t steps_a_launch(const gpur_fused_step *fused)
 {
     if (fused->launch.steps > 0)
         return fused->launch.steps;
-    return gpur_device_get_traits(fused->step->device)->has_launch_overhead ? fused->step->config.unroll : 1;
+    return gpur_device_get_traits(fused->step->device)->has_launch_overhead ? GPUR_GRAPH_STEPS : 1;
 }
 
 gpur_status gpur_fused_step_enqueue(const gpur_fused_step *fused, gpur_stream *stream, int64_t steps)

@@ -211,7 +211,7 @@ class DQNConfig(Sized):
     _fields_ = _members((c_uint64, "size"), (NetworkConfig, "network"), (OptimizerConfig, "optimizer"),
                         (c_int32, "double_dqn loss"), (c_float, "huber_delta"), (c_int32, "index_source"),
                         (c_int64, "batch_size target_period"),
-                        (c_int32, "target_copy_first act max_act_batch math unroll step_kernel"),
+                        (c_int32, "target_copy_first act max_act_batch math step_kernel"),
                         (Schedule, "exploration"), (c_uint64, "seed"), (c_int32, "host_batches deterministic"),
                         (Schedule, "beta"), (ReturnsConfig, "returns"))
 
@@ -279,7 +279,7 @@ class DPGConfig(Sized):
     _fields_ = _members((c_uint64, "size"), (NetworkConfig, "actor critic"),
                         (OptimizerConfig, "actor_optimizer critic_optimizer"), (c_float, "action_gradient_clip"),
                         (c_int32, "index_source"), (Schedule, "beta"), (c_int64, "batch_size target_period"),
-                        (c_int32, "math unroll deterministic"), (c_float, "preactivation_penalty"),
+                        (c_int32, "math deterministic"), (c_float, "preactivation_penalty"),
                         (c_uint64, "seed"))
 
 

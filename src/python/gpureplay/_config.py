@@ -400,7 +400,7 @@ _NETWORK_MEMBERS = ("trunk", "head", "hidden", "hidden_activation", "num_actions
 _OPTIMIZER_MEMBERS = ("optimizer", "learning_rate", "centered", "beta1", "beta2", "decay", "momentum", "epsilon",
                       "clip_norm", "clip_value")
 _LEARNER_MEMBERS = ("exploration", "beta", "loss", "act", "math", "step_kernel", "double_dqn", "huber_delta",
-                    "batch_size", "target_period", "target_copy_first", "max_act_batch", "unroll", "seed",
+                    "batch_size", "target_period", "target_copy_first", "max_act_batch", "seed",
                     "host_batches", "deterministic")
 # Of the cache of returns.
 _RETURNS_MEMBERS = ("cache_size", "block_length", "estimator", "lambda_", "n_step", "error_bound", "storage", "draw",
@@ -541,7 +541,7 @@ def actor_critic_config(settings: Settings) -> _c_api.ActorCriticConfig:
 # Deterministic policy gradients.
 
 _DDPG_MEMBERS = ("action_gradient_clip", "preactivation_penalty", "beta", "batch_size", "target_period", "math",
-                 "unroll", "deterministic", "seed")
+                 "deterministic", "seed")
 _DDPG_NETWORKS = ("actor", "critic")
 
 
@@ -797,7 +797,7 @@ class Preset(NamedTuple):
 
 # The settings that no preset has.
 _NOT_IN_BUFFER_PRESETS = ("max_batch", "flush", "distinct", "seed", "extra_frames")
-_NOT_IN_AGENT_PRESETS = ("seed", "act", "math", "max_act_batch", "unroll", "host_batches",
+_NOT_IN_AGENT_PRESETS = ("seed", "act", "math", "max_act_batch", "host_batches",
                          "deterministic", "step_kernel", "distinct")
 
 

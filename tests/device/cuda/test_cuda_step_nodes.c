@@ -57,7 +57,7 @@ static gpur_status open_replay(const step_case *c, gpur_device *device, int imag
     return gpur_replay_create(device, &config, replay);
 }
 
-/* unroll is 1, so that a graph is one step; and the whole step is not one kernel. */
+/* The whole step is not one kernel. */
 static gpur_status learner_config(const step_case *c, gpur_dqn_config *config)
 {
     GPUR_TRY(gpur_dqn_config_init(config, sizeof *config));
@@ -65,7 +65,6 @@ static gpur_status learner_config(const step_case *c, gpur_dqn_config *config)
     config->batch_size = test_on_cuda() ? BATCH : SMALL_BATCH;
     config->index_source = c->source;
     config->math = c->math;
-    config->unroll = 1;
     config->step_kernel = GPUR_STEP_LIBRARIES;
     return GPUR_OK;
 }
