@@ -20,6 +20,7 @@
 #include "kernels/lanes/lanes_add.h"
 #include "kernels/lanes/lanes_advance.h"
 #include "kernels/lanes/lanes_gather.h"
+#include "kernels/lanes/lanes_reset.h"
 #include "kernels/lanes/lanes_stack.h"
 #include "kernels/conv/preprocess.h"
 #include "kernels/conv/round_bf16.h"

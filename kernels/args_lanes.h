@@ -22,6 +22,7 @@
     X(lanes_stack)                                                                                                     \
     X(lanes_add)                                                                                                       \
     X(lanes_advance)                                                                                                   \
+    X(lanes_reset)                                                                                                     \
     X(lanes_gather)                                                                                                    \
     X(lanes_gather_stacks)
 
@@ -32,7 +33,7 @@ typedef struct gpur_lanes_state {
     int64_t finals;        /* final observations stored so far */
     int64_t whole;         /* rows that can be drawn */
     int64_t draws;         /* so far; the step of the next draw's random numbers */
-    int64_t without_final; /* truncated rows that came without their final observation */
+    int64_t without_final; /* truncated rows that came without their final observation, and rows that were cut */
     int64_t lost_finals;   /* rows whose final observation was overwritten while they could be drawn */
     int64_t oldest;        /* the first step that is there, in a ring that has not been filled since it was loaded */
     int64_t step_finals;   /* of the step that is being added: final observations that came with it */
@@ -117,6 +118,17 @@ typedef struct gpur_lanes_advance_args {
     gpur_lane_rings lanes;
     int32_t is_draw;
 } gpur_lanes_advance_args;
+
+/*
+ * Cuts the newest row of lanes that were reset by the caller, whose next observation will not come: it becomes one that
+ * was truncated without its final observation, or where environments are reset later, one that reset its environment.
+ * So it never is whole, and the next row begins an episode. A row that has ended its episode stays what it is, unless
+ * environments are reset later. Without any row nothing happens.
+ */
+typedef struct gpur_lanes_reset_args {
+    gpur_lane_rings lanes;
+    const unsigned char *which; /* (N) bytes other than 0: the lane was reset; NULL: all were */
+} gpur_lanes_reset_args;
 
 /* A field that is gathered. */
 typedef struct gpur_lane_copy {

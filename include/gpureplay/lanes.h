@@ -14,7 +14,7 @@
  * the final observation that was given. Final observations lie in a ring of their own, with room for those of episodes
  * of 24 steps and more, and of two steps in which all lanes end. A transition whose final observation was overwritten
  * is not drawn any more, and is counted. A step that was truncated and came without its final observation is left out,
- * and counted.
+ * and counted. So is one after which the caller has reset the environment amid its episode (gpur_replay_reset_lanes).
  *
  * Stacks of images. With frame_stack = k above 1 in the config, obs is a stack of k frames along stack_axis, and so is
  * each part obs.x of two axes or more whose axis is k long; next_obs likewise. Of these only the newest frame of each
@@ -65,13 +65,13 @@ extern "C" {
 /*
  * Adds a step of all lanes.
  *
- *   fields  (field_count) device arrays (lanes, ...), contiguous, in the order of the schema: the observation that the
- *           step began with, the action, the reward, and so on. The array of a field next_x has the final observations
- *           of lanes whose episode has ended with this step, and is read for these alone; NULL for all of these
- *           fields: there are none, as with GPUR_AUTORESET_NEXT_STEP. NULL for truncated: no lane is. In the other
- *           modes the next step begins with
- *           the first observation of the new episode. With GPUR_AUTORESET_NEXT_STEP it begins with the last
- *           observation of the old one, and resets: its action, reward and flags are ignored, and it is no transition
+ *   fields  a host array (field_count), which is not read after the call, of device arrays (lanes, ...), contiguous, in
+ *           the order of the schema: the observation that the step began with, the action, the reward, and so on. The
+ *           array of a field next_x has the final observations of lanes whose episode has ended with this step, and is
+ *           read for these alone; NULL for all of these fields: there are none, as with GPUR_AUTORESET_NEXT_STEP. NULL
+ *           for truncated: no lane is. In the other modes the next step begins with the first observation of the new
+ *           episode. With GPUR_AUTORESET_NEXT_STEP it begins with the last observation of the old one, and resets: its
+ *           action, reward and flags are ignored, and it is no transition
  *   stream  see above
  *
  *   GPUR_INVALID_ARGUMENT  NULL, a final observation with GPUR_AUTORESET_NEXT_STEP or in the memory of x itself, an
@@ -81,27 +81,42 @@ extern "C" {
  */
 GPUR_API gpur_status gpur_replay_add_lanes(gpur_replay *replay, const void *const *fields, void *stream);
 
+/*
+ * Says that the caller has reset environments amid their episodes since the newest step, as after an evaluation: the
+ * next step of these lanes does not follow the newest one, and begins an episode. The newest step, whose next
+ * observation will not come, is left out and counted in gpur_lane_stats.without_final, unless it has ended its episode
+ * itself. With GPUR_AUTORESET_NEXT_STEP a step that has ended its episode needs the next one, and is left out, too; the
+ * next step is then an ordinary one, and resets nothing.
+ *
+ *   which   (lanes) a device array, other than 0 for each lane whose environment was reset; NULL: all were
+ *   stream  see above
+ *
+ * Before the first step nothing happens; so it does where lanes are reset twice. GPUR_INVALID_ARGUMENT: an array that
+ * is not in the memory of the replay's device, a stream as above, or a replay of another layout; nothing changed.
+ */
+GPUR_API gpur_status gpur_replay_reset_lanes(gpur_replay *replay, const uint8_t *which, void *stream);
+
 /* What gpur_replay_draw_lanes draws, and where it goes: device arrays, contiguous, NULL where one is not wanted. */
 typedef struct gpur_lane_draw {
     uint64_t size;        /* sizeof(gpur_lane_draw), as the caller was compiled */
     int64_t count;        /* rows, 1 to max_batch; has no default and must be set */
     const int64_t *ids;   /* (count) transitions to take; NULL: they are drawn by the replay's index_source */
-    void *const *fields;  /* (field_count) arrays (count, ...) in the order of the schema */
+    void *const *fields;  /* a host array (field_count) of arrays (count, ...) in the order of the schema */
     int64_t *id;          /* (count) -1: no transition */
-    float *weight;        /* (count) the importance weight (priority.h), of first steps; 0: no transition */
+    float *weight;        /* (count) by priority that of first steps (priority.h); else and by `ids` 1; 0: no row */
     float *discount;      /* (count) gamma^m, or 0 if the last step is terminated */
     int32_t *steps;       /* (count) m */
     int32_t n_step;       /* 1 to GPUR_MAX_N_STEP; 0, the default: the replay's */
     float gamma;          /* 0 to 1; below 0, the default: the replay's */
     int32_t of_each_lane; /* 1: count / lanes rows of each lane, those of lane 0 first. Then count must be a multiple of
                              lanes, and the replay's index_source GPUR_UNIFORM. Default 0: of all lanes together */
-    int32_t
-        across_episodes; /* of sequences: 1, the default: they go on from one episode of the lane to the next. 0: they
-                                begin at the first step of an episode at the earliest */
-    int64_t length;      /* rows of a sequence; count must be a multiple of it. 0, the default: single transitions */
-    int64_t min_length;  /* a sequence of fewer rows is drawn again; 1 to length. 0, the default: length */
-    uint8_t *mask;       /* (count) of sequences: 1 if there is a row */
-    uint8_t *is_first;   /* (count) of sequences: 1 if there is a row and it is the first of its episode */
+    /* Of sequences: 1, the default: they go on from one episode of the lane to the next. 0: they begin at the first
+     * step of an episode at the earliest. */
+    int32_t across_episodes;
+    int64_t length;     /* rows of a sequence; count must be a multiple of it. 0, the default: single transitions */
+    int64_t min_length; /* a sequence of fewer rows is drawn again; 1 to length. 0, the default: length */
+    uint8_t *mask;      /* (count) of sequences: 1 if there is a row */
+    uint8_t *is_first;  /* (count) of sequences: 1 if there is a row and it is the first of its episode */
 } gpur_lane_draw;
 
 /* Sets every member to its default. `size` is sizeof(gpur_lane_draw). Any thread. */
@@ -140,7 +155,7 @@ typedef struct gpur_lane_stats {
     int64_t transitions;   /* that can be drawn now */
     int64_t draws;         /* so far; draws by id are not counted */
     int64_t finals;        /* final observations taken so far */
-    int64_t without_final; /* truncated steps that came without one, and were left out */
+    int64_t without_final; /* steps that were truncated without one, or by gpur_replay_reset_lanes; left out */
     int64_t lost_finals;   /* transitions that can no longer be drawn, since theirs was overwritten */
     int64_t broken_stacks; /* observations that are other stacks than their frames make; left out */
 } gpur_lane_stats;
@@ -149,8 +164,15 @@ typedef struct gpur_lane_stats {
  * under capture. GPUR_INVALID_ARGUMENT: NULL, `stats->size` was not set, or a replay of another layout. */
 GPUR_API gpur_status gpur_replay_get_lane_stats(gpur_replay *replay, gpur_lane_stats *stats, void *stream);
 
-/* Updates priorities from device arrays, as gpur_replay_update_priorities does: the absolute values plus the replay's
- * priority_offset. A transition that cannot be drawn any more is skipped and counted. */
+/*
+ * Updates priorities from device arrays (count), as gpur_replay_update_priorities does: the absolute values plus the
+ * replay's priority_offset. Of equal ids the largest value counts. A transition that cannot be drawn, or no longer, and
+ * an id that was never given out are skipped, and counted in gpur_priority_stats.stale; what is NaN or infinite in
+ * gpur_priority_stats.invalid.
+ *
+ *   GPUR_INVALID_ARGUMENT  a count that is not 1 to max_batch, NULL, a replay without priorities or of another layout,
+ *                          arrays of other memory or misplaced numbers, a stream as above; nothing was updated
+ */
 GPUR_API gpur_status gpur_replay_update_lanes(gpur_replay *replay, int64_t count, const int64_t *ids,
                                               const float *priorities, void *stream);
 

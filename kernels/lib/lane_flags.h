@@ -8,7 +8,7 @@ enum {
     GPUR_LANE_TRUNCATED = 2,
     GPUR_LANE_ENDED = GPUR_LANE_TERMINATED | GPUR_LANE_TRUNCATED,
     GPUR_LANE_HAS_FINAL = 4, /* its next observation is in the side ring */
-    GPUR_LANE_IS_RESET = 8,  /* its action reset the environment, so it is no transition */
+    GPUR_LANE_IS_RESET = 8,  /* its action reset the environment, or the caller did, so it is no transition */
     GPUR_LANE_IS_WHOLE = 16,
     GPUR_LANE_BEGINS = 32, /* it is the first of its episode */
 };

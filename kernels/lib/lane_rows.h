@@ -54,13 +54,20 @@ GPUR_FN int64_t gpur_lanes_later(const gpur_lane_rings *l, int64_t slot, int64_t
     return later < end ? later : later - end;
 }
 
+GPUR_FN unsigned char gpur_lanes_flags(const gpur_lane_rings *l, int64_t id)
+{
+    return l->flags[gpur_lanes_slot(l, id / l->lanes) + id % l->lanes];
+}
+
 /* What the field `previous` would say of a row (kernels/lib/previous.h). The row before may not be whole: one that
- * reset its environment is passed over; any other one has ended its episode, or has a broken stack. */
+ * reset its environment is passed over, if the row before that one has ended its episode; any other one was reset by
+ * the caller, has ended its episode, or has a broken stack. */
 GPUR_FN int64_t gpur_lanes_previous(const gpur_lane_rings *l, int64_t id)
 {
-    const int64_t slot = gpur_lanes_slot(l, id / l->lanes) + id % l->lanes;
-    const int is_first = (l->flags[slot] & GPUR_LANE_BEGINS) != 0;
-    const int64_t before = id - (is_first && l->resets_later ? 2 : 1) * l->lanes;
+    const int is_first = (gpur_lanes_flags(l, id) & GPUR_LANE_BEGINS) != 0;
+    const int64_t last = id - 2 * l->lanes;
+    const int passes = is_first && l->resets_later && last >= 0 && (gpur_lanes_flags(l, last) & GPUR_LANE_ENDED) != 0;
+    const int64_t before = id - (passes ? 2 : 1) * l->lanes;
     return is_first && before >= 0 ? -2 - before : before < 0 ? -1 : before;
 }
 

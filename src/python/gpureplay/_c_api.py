@@ -501,7 +501,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
         "gpur_learner_weight_count gpur_run_evaluate"),
     (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_dqn_config_preset gpur_policy_config_preset "
         "gpur_run_save gpur_run_load gpur_apex_save gpur_ga3c_save gpur_ga3c_load"),
-    (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_add_lanes gpur_replay_draw_lanes "
+    (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_add_lanes gpur_replay_reset_lanes gpur_replay_draw_lanes "
         "gpur_replay_get_lane_stats gpur_replay_sample_into gpur_writer_open gpur_dqn_create "
         "gpur_policy_create gpur_policy_act gpur_packer_create gpur_actor_critic_create gpur_actor_critic_train "
         "gpur_dpg_create"),

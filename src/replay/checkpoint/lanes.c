@@ -378,10 +378,10 @@ static int can_have(const gpur_lane_rings *l, int flags, int before, int is_newe
     const int has_ended = (flags & GPUR_LANE_ENDED) != 0, is_whole = (flags & GPUR_LANE_IS_WHOLE) != 0;
     const int begins = (flags & GPUR_LANE_BEGINS) != 0, ends = l->resets_later ? GPUR_LANE_IS_RESET : GPUR_LANE_ENDED;
     const int rest = flags & ~(GPUR_LANE_ENDED | GPUR_LANE_IS_WHOLE | GPUR_LANE_BEGINS);
-    if (l->resets_later && rest == GPUR_LANE_IS_RESET)
-        return flags == GPUR_LANE_IS_RESET && (before < 0 || (before & GPUR_LANE_ENDED) != 0);
     if (before >= 0 && begins != ((before & ends) != 0))
         return 0;
+    if (l->resets_later && rest == GPUR_LANE_IS_RESET)
+        return !has_ended && !is_whole;
     if (is_whole && is_broken)
         return 0;
     if (l->resets_later)

@@ -290,6 +290,12 @@ gpur_status gpur_lane_store_add(const gpur_lane_store *store, gpur_stream *strea
     return store->priorities->device ? gpur_priorities_settle(store->priorities, stream, 0, 0) : GPUR_OK;
 }
 
+gpur_status gpur_lane_store_reset(const gpur_lane_store *store, gpur_stream *stream, const uint8_t *which)
+{
+    const gpur_lanes_reset_args args = {.lanes = store->lanes, .which = which};
+    return gpur_launch_lanes_reset(stream, gpur_grid_elements(store->device, store->lanes.lanes), &args);
+}
+
 static void add_copy(const gpur_lane_store *store, int32_t field, void *to, int64_t pitch, gpur_lanes_gather_args *args)
 {
     const gpur_lane_part *const part = &store->parts[field];

@@ -89,14 +89,17 @@ static inline int gpur_lane_store_is_next(const gpur_lane_store *store, int32_t 
  * alone; NULL: there are none. */
 gpur_status gpur_lane_store_add(const gpur_lane_store *store, gpur_stream *stream, const void *const *fields);
 
+/* Enqueues the reset of lanes by the caller. `which` (N) is device memory: 1 for each lane that was reset since the
+ * newest step; NULL: all were. */
+gpur_status gpur_lane_store_reset(const gpur_lane_store *store, gpur_stream *stream, const uint8_t *which);
+
 /* A draw, or rows by their ids, all in device memory; NULL: not wanted. */
 typedef struct gpur_lane_batch {
     int64_t count;
     const int64_t *ids;   /* (count) rows to take; NULL: they are drawn */
     int32_t index_source; /* GPUR_UNIFORM* or GPUR_PRIORITIZED_*: how they are drawn */
-    int64_t
-        length; /* rows of a sequence; count / length sequences are drawn, or found by the ids of their last rows. 0:
-                       single rows */
+    /* Rows of a sequence; count / length sequences are drawn, or found by the ids of their last rows. 0: single rows */
+    int64_t length;
     int64_t min_length;             /* 1 to length */
     int32_t across_episodes;        /* of sequences, as of gpur_sequence_config */
     unsigned char *mask, *is_first; /* (count) of sequences */

@@ -58,6 +58,7 @@ static gpur_status check_field(const gpur_replay *replay, int32_t field, const v
 typedef struct lane_work {
     gpur_replay *replay;
     const void *const *fields;
+    const uint8_t *which;
     gpur_lane_batch batch;
     int64_t count;
     const int64_t *ids;
@@ -131,6 +132,20 @@ gpur_status gpur_replay_add_lanes(gpur_replay *replay, const void *const *fields
     GPUR_TRY(check_finals(replay, fields));
     const lane_work work = {.replay = replay, .fields = fields};
     return enqueue(&work, add, native);
+}
+
+static gpur_status reset(const lane_work *work, gpur_stream *stream)
+{
+    return gpur_lane_store_reset(&work->replay->lanes, stream, work->which);
+}
+
+gpur_status gpur_replay_reset_lanes(gpur_replay *replay, const uint8_t *which, void *native)
+{
+    GPUR_TRY(check(replay));
+    if (which)
+        GPUR_TRY(check_array(replay, which, "which"));
+    const lane_work work = {.replay = replay, .which = which};
+    return enqueue(&work, reset, native);
 }
 
 static gpur_status draw(const lane_work *work, gpur_stream *stream)

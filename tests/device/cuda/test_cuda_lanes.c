@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lanes under the caller's capture: a graph that adds a step, draws and updates priorities, launched a thousand times,
- * gives what the same calls give. It has kernels and nothing else. */
+/* Lanes under the caller's capture: a graph that adds a step, resets lanes, draws and updates priorities, launched a
+ * thousand times, gives what the same calls give. It has kernels and nothing else. */
 #include "gpureplay/lanes.h"
 #include "device/cuda/cuda.h"
 #include "support/file_utils.h"
@@ -19,6 +19,7 @@ static const int64_t sizes[FIELDS] = {20, 20, 4, 4, 1, 1};
 typedef struct side {
     gpur_replay *replay;
     void *from[FIELDS], *to[FIELDS];
+    uint8_t *which; /* lanes that are reset after the step */
     int64_t *id;
     float *weight, *discount;
     int32_t *steps;
@@ -55,6 +56,7 @@ static gpur_status open_side(gpur_device *device, int32_t index_source, side *s)
         GPUR_TRY(gpur_device_alloc(device, LANES * sizes[f], &s->from[f]));
         GPUR_TRY(gpur_device_alloc(device, BATCH * sizes[f], &s->to[f]));
     }
+    GPUR_TRY(gpur_device_alloc(device, LANES, (void **)&s->which));
     GPUR_TRY(gpur_device_alloc(device, BATCH * 8, (void **)&s->id));
     GPUR_TRY(gpur_device_alloc(device, BATCH * 4, (void **)&s->weight));
     GPUR_TRY(gpur_device_alloc(device, BATCH * 4, (void **)&s->discount));
@@ -66,6 +68,7 @@ static void close_side(gpur_device *device, side *s)
     gpur_replay_destroy(s->replay);
     for (int f = 0; f < FIELDS; f++)
         gpur_device_free(device, s->from[f]);
+    gpur_device_free(device, s->which);
     for (int output = 0; output < FIELDS + 4; output++)
         gpur_device_free(device, output_of(s, output));
 }
@@ -79,6 +82,7 @@ static gpur_status enqueue(const side *s, int has_priorities, void *stream)
     draw.steps = s->steps;
     draw.length = s->length, draw.min_length = s->length > 0 ? 2 : 0;
     GPUR_TRY(gpur_replay_add_lanes(s->replay, (const void *const *)s->from, stream));
+    GPUR_TRY(gpur_replay_reset_lanes(s->replay, s->which, stream));
     GPUR_TRY(gpur_replay_draw_lanes(s->replay, &draw, stream));
     return has_priorities ? gpur_replay_update_lanes(s->replay, BATCH, s->id, s->weight, stream) : GPUR_OK;
 }
@@ -122,19 +126,20 @@ static void put_step(gpur_device *device, side *s, int64_t t)
 {
     float obs[LANES][5], final[LANES][5], reward[LANES];
     int32_t action[LANES];
-    uint8_t terminated[LANES], truncated[LANES];
+    uint8_t terminated[LANES], truncated[LANES], which[LANES];
     const void *const from[FIELDS] = {obs, final, action, reward, terminated, truncated};
     for (int lane = 0; lane < LANES; lane++) {
         const int64_t id = t * LANES + lane;
         for (int i = 0; i < 5; i++)
             obs[lane][i] = (float)id, final[lane][i] = -(float)id;
         action[lane] = (int32_t)id, reward[lane] = (float)(id % 7);
-        terminated[lane] = id % 11 == 0, truncated[lane] = id % 13 == 0;
+        terminated[lane] = id % 11 == 0, truncated[lane] = id % 13 == 0, which[lane] = id % 19 == 0;
     }
     if (s->is_stack)
         put_stacks(s, t, obs, final);
     for (int lane = 0; lane < LANES; lane++)
-        s->has_ended[lane] = terminated[lane] || truncated[lane];
+        s->has_ended[lane] = terminated[lane] || truncated[lane] || which[lane];
+    CHECK_OK(gpur_device_copy(device, s->which, which, sizeof which));
     for (int f = 0; f < FIELDS; f++)
         CHECK_OK(gpur_device_copy(device, s->from[f], from[f], LANES * sizes[f]));
 }
@@ -187,6 +192,7 @@ static void check(int32_t index_source, int64_t length, int is_stack)
     const gpur_lane_stats a = stats_of(&called, NULL), b = stats_of(&captured, gpur_stream_native(stream));
     CHECK(memcmp(&a, &b, sizeof a) == 0);
     CHECK(a.steps == LAUNCHES && a.draws == LAUNCHES && a.finals > LAUNCHES && a.transitions > 0);
+    CHECK(a.without_final > LAUNCHES);
     CHECK((a.broken_stacks > 0) == is_stack);
     CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
     close_side(device, &called);

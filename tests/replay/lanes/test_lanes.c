@@ -2,9 +2,9 @@
 /*
  * Lanes beside a model that keeps every step that was ever added, and answers each question from them in the simplest
  * way: which rows are whole, and what transition of n steps begins with each. Episodes end at random offsets by
- * termination, truncation and both, with and without final observations, in both orders of resets; several pairs of
- * observations, of odd types and shapes; stacks of frames, padded in both ways, some of them broken; files in between,
- * from which replays of as many, more and fewer steps go on.
+ * termination, truncation and both, with and without final observations, with each way to reset, and by resets that the
+ * caller makes amid episodes; several pairs of observations, of odd types and shapes; stacks of frames, padded in both
+ * ways, some of them broken; files in between, from which replays of as many, more and fewer steps go on.
  * The distribution of draws must have a chi-square tail of at least 1e-6; the seeds are fixed.
  */
 #include "base/numbers.h"
@@ -46,7 +46,7 @@ typedef struct model {
     int64_t count;                                           /* steps added */
     unsigned char terminated[MAX_ROWS], truncated[MAX_ROWS]; /* (added, lanes) as given */
     float reward[MAX_ROWS];
-    int is_reset[MAX_ROWS];  /* of a row whose action reset its environment */
+    int is_reset[MAX_ROWS];  /* of a row whose action reset its environment, or after which the caller did */
     int64_t final[MAX_ROWS]; /* number of the row's final observation; -1: none */
     int64_t finals;
     float priority[MAX_ROWS]; /* 0: it never was whole */
@@ -57,6 +57,7 @@ typedef struct model {
     int is_bent[MAX_ROWS], final_is_bent[MAX_ROWS];     /* 1: the stack that is given has a wrong frame */
     int is_broken[MAX_ROWS], final_is_broken[MAX_ROWS]; /* 1: and this is seen */
     int64_t compared, broken; /* up to this step all stacks are compared; how many are broken */
+    int64_t cut;              /* rows that were cut by the caller's resets, where environments are reset later */
 } model;
 
 static model m;
@@ -161,7 +162,9 @@ static gpur_replay *open_replay(const setting *s)
     config.fields = fields, config.field_count = FIELDS;
     config.layout = GPUR_LAYOUT_LANES;
     config.lanes = s->lanes, config.lane_steps = s->steps;
-    config.lane_autoreset = s->resets_later ? GPUR_AUTORESET_NEXT_STEP : GPUR_AUTORESET_SAME_STEP;
+    config.lane_autoreset = s->resets_later    ? GPUR_AUTORESET_NEXT_STEP
+                            : s->lanes % 2 > 0 ? GPUR_AUTORESET_DISABLED
+                                               : GPUR_AUTORESET_SAME_STEP;
     config.reward_clip = s->clip;
     config.frame_stack = s->stack > 0 ? s->stack : 1;
     config.stack_axis = s->is_last ? GPUR_STACK_LAST : GPUR_STACK_FIRST;
@@ -291,6 +294,30 @@ static void store_add(void)
         given[f] = is_next(f) && (!m.s.has_finals || m.s.resets_later) ? NULL : w.device_fields[f];
     }
     CHECK_OK(gpur_lane_store_add(&w.store, w.stream, given));
+}
+
+/* The caller has reset a lane after the newest step. */
+static void model_reset(int64_t lane)
+{
+    const int64_t row = row_of(m.count - 1, lane);
+    if (m.s.resets_later && !m.is_reset[row])
+        m.is_reset[row] = 1, m.cut += !m.is_broken[row];
+    else if (!m.s.resets_later && !has_ended(row))
+        m.truncated[row] = 1;
+}
+
+/* Some lanes are reset, or all of them. */
+static void reset(uint64_t *random)
+{
+    unsigned char which[MAX_LANES];
+    const int64_t all = xorshift_below(random, 8) == 0;
+    for (int64_t lane = 0; lane < m.s.lanes; lane++) {
+        which[lane] = (unsigned char)(xorshift_below(random, 3) == 0 ? 1 + xorshift_below(random, 255) : 0);
+        if (m.count > 0 && (all || which[lane] != 0))
+            model_reset(lane);
+    }
+    copy_to_device(w.mask, which, m.s.lanes);
+    CHECK_OK(gpur_lane_store_reset(&w.store, w.stream, all ? NULL : w.mask));
 }
 
 static int64_t first_step(void)
@@ -499,7 +526,7 @@ static void check_all_rows(void)
 static void check_counts(void)
 {
     gpur_lanes_state state;
-    int64_t whole = 0, without = 0;
+    int64_t whole = 0, without = m.cut;
     CHECK_OK(gpur_lane_store_read(&w.store, w.stream, &state));
     for (int64_t step = 0; step < m.count; step++)
         for (int64_t lane = 0; lane < m.s.lanes; lane++) {
@@ -537,7 +564,7 @@ static int64_t sequence_of(int64_t step, int64_t lane, ask a, int64_t *steps)
         steps[found++] = step;
         if (begins(step, lane) && !a.across)
             break;
-        step -= step > 0 && m.is_reset[row_of(step - 1, lane)] ? 2 : 1;
+        step -= step > 1 && m.is_reset[row_of(step - 1, lane)] && has_ended(row_of(step - 2, lane)) ? 2 : 1;
     }
     return found;
 }
@@ -766,6 +793,8 @@ static void run(const setting *s, uint64_t seed)
 {
     uint64_t random = seed;
     begin(s);
+    reset(&random); /* before the first step nothing happens */
+    check_counts();
     for (int64_t i = 0; i < s->added && !atomic_load(&test_state.failures); i++) {
         if (i > 0 && i % (s->added / 3 + 1) == 0)
             load_into(s->loads[i / (s->added / 3 + 1) - 1]);
@@ -773,6 +802,8 @@ static void run(const setting *s, uint64_t seed)
         model_add(&random);
         model_give_priorities(first);
         store_add();
+        while (xorshift_below(&random, 4) == 0)
+            reset(&random);
         if (s->is_prioritized && xorshift_below(&random, 2) == 0)
             update(&random);
         if (i < 3 || i == s->steps || i == s->added - 1 || xorshift_below(&random, 16) == 0) {

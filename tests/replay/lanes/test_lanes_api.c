@@ -85,7 +85,8 @@ static void add(int64_t t)
     }
     terminated[0] = t % 4 == 3;
     for (int32_t f = 0; f < FIELDS; f++)
-        CHECK_OK(gpur_device_copy(w.device, w.arrays[f], from[f], LANES * w.sizes[f]));
+        if (w.arrays[f])
+            CHECK_OK(gpur_device_copy(w.device, w.arrays[f], from[f], LANES * w.sizes[f]));
     CHECK_OK(gpur_replay_add_lanes(w.replay, (const void *const *)w.arrays, NULL));
 }
 
@@ -165,6 +166,52 @@ TEST(a_loop_draws_by_priority_and_updates)
     CHECK_OK(gpur_replay_get_priority_stats(w.replay, &stats));
     CHECK(stats.max_priority == 100.0f && stats.invalid == 0 && stats.stale > 0); /* the first draws found no row */
     close_replay();
+}
+
+/* Of the first `count` ids those of `missing`, bit by bit, cannot be drawn. */
+static void check_missing(int64_t count, uint64_t missing)
+{
+    int64_t ids[BATCH];
+    gpur_lane_draw draw = draw_of(count);
+    for (int64_t i = 0; i < count; i++)
+        ids[i] = i;
+    draw.ids = w.id, draw.fields = NULL, draw.weight = NULL;
+    CHECK_OK(gpur_device_copy(w.device, w.id, ids, count * 8));
+    CHECK_OK(gpur_replay_draw_lanes(w.replay, &draw, NULL));
+    CHECK_OK(gpur_device_copy(w.device, ids, w.id, count * 8));
+    for (int64_t i = 0; i < count; i++)
+        CHECK_EQUAL(ids[i], (missing >> i & 1) != 0 ? -1 : i);
+}
+
+/* Lanes 0, 2 and 4 are reset after step 3, with which the episode of lane 0 has ended. Later all are, and twice. */
+TEST(steps_before_a_reset_by_the_caller_are_left_out)
+{
+    static const uint8_t which[LANES] = {1, 0, 200, 0, 1, 0};
+    for (int32_t mode = GPUR_AUTORESET_DISABLED; mode <= GPUR_AUTORESET_SAME_STEP; mode++) {
+        const int is_later = mode == GPUR_AUTORESET_NEXT_STEP;
+        gpur_replay_config config = config_of();
+        config.lane_autoreset = mode;
+        open_replay(&config);
+        void *const finals = w.arrays[NEXT_OBS];
+        w.arrays[NEXT_OBS] = is_later ? NULL : finals;
+        CHECK_OK(gpur_replay_reset_lanes(w.replay, NULL, NULL)); /* before the first step */
+        CHECK_EQUAL(stats_of().without_final, 0);
+        for (int64_t t = 0; t < 4; t++)
+            add(t);
+        CHECK_OK(gpur_device_copy(w.device, w.weight, which, sizeof which));
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(gpur_replay_reset_lanes(w.replay, (const uint8_t *)w.weight, NULL));
+        add(4), add(5);
+        check_missing(5 * LANES, (uint64_t)(is_later ? 21 : 20) << 3 * LANES);
+        CHECK_EQUAL(stats_of().without_final, is_later ? 3 : 2);
+        CHECK_OK(gpur_replay_reset_lanes(w.replay, NULL, NULL));
+        CHECK_EQUAL(stats_of().transitions, 5 * LANES - (is_later ? 3 : 2));
+        add(6);
+        CHECK_EQUAL(stats_of().without_final, (is_later ? 3 : 2) + LANES);
+        CHECK_EQUAL(stats_of().transitions, 5 * LANES - (is_later ? 3 : 2));
+        w.arrays[NEXT_OBS] = finals;
+        close_replay();
+    }
 }
 
 TEST(what_lanes_cannot_do_is_refused)
@@ -286,6 +333,8 @@ TEST(doors_of_other_layouts_and_ids_of_no_row_are_refused)
     const gpur_lane_draw draw = draw_of(1);
     gpur_lane_stats lane_stats = {.size = sizeof lane_stats};
     CHECK_REFUSED(gpur_replay_add_lanes(rows, (const void *const *)w.arrays, NULL), "layout is 0; it must be GPUR_");
+    CHECK_REFUSED(gpur_replay_reset_lanes(rows, NULL, NULL), "layout is 0; it must be GPUR_LAYOUT_LANES (2)");
+    CHECK_REFUSED(gpur_replay_reset_lanes(NULL, NULL, NULL), "replay is NULL");
     CHECK_REFUSED(gpur_replay_draw_lanes(rows, &draw, NULL), "layout is 0; it must be GPUR_LAYOUT_LANES (2)");
     CHECK_REFUSED(gpur_replay_update_lanes(rows, 1, w.id, w.priorities, NULL), "layout is 0");
     CHECK_REFUSED(gpur_replay_get_lane_stats(rows, &lane_stats, NULL), "layout is 0");
@@ -557,6 +606,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(a_loop_adds_and_draws);
     RUN(a_loop_draws_by_priority_and_updates);
+    RUN(steps_before_a_reset_by_the_caller_are_left_out);
     RUN(what_lanes_cannot_do_is_refused);
     RUN(arrays_of_one_memory_or_misplaced_are_refused);
     RUN(doors_of_other_layouts_and_ids_of_no_row_are_refused);
