@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What XLA calls for gpureplay.jax: adding to a replay of lanes, drawing from it and updating its priorities
+ * What XLA calls for gpureplay.jax: adding to a replay of lanes, resetting lanes, drawing and updating priorities
  * (gpureplay/lanes.h), as handlers of XLA's foreign function interface, for the CPU and for CUDA. It is a library of
  * its own, loaded by ctypes, and is linked with nothing: Python passes the functions of libgpureplay in, and XLA its
  * own with each call.
@@ -18,6 +18,7 @@
 /* Functions of the library that ctypes has loaded. */
 static struct {
     gpur_status (*add)(gpur_replay *, const void *const *, void *);
+    gpur_status (*reset)(gpur_replay *, const uint8_t *, void *);
     gpur_status (*draw)(gpur_replay *, const gpur_lane_draw *, void *);
     gpur_status (*draw_init)(gpur_lane_draw *, uint64_t);
     gpur_status (*update)(gpur_replay *, int64_t, const int64_t *, const float *, void *);
@@ -54,6 +55,8 @@ GPUR_API void gpureplay_jax_close(open_replay *one);
 
 GPUR_API XLA_FFI_Error *gpureplay_jax_add_cpu(XLA_FFI_CallFrame *frame);
 GPUR_API XLA_FFI_Error *gpureplay_jax_add_cuda(XLA_FFI_CallFrame *frame);
+GPUR_API XLA_FFI_Error *gpureplay_jax_reset_cpu(XLA_FFI_CallFrame *frame);
+GPUR_API XLA_FFI_Error *gpureplay_jax_reset_cuda(XLA_FFI_CallFrame *frame);
 GPUR_API XLA_FFI_Error *gpureplay_jax_draw_cpu(XLA_FFI_CallFrame *frame);
 GPUR_API XLA_FFI_Error *gpureplay_jax_draw_cuda(XLA_FFI_CallFrame *frame);
 GPUR_API XLA_FFI_Error *gpureplay_jax_update_cpu(XLA_FFI_CallFrame *frame);
@@ -245,6 +248,16 @@ static XLA_FFI_Error *add(const XLA_FFI_CallFrame *frame, const open_replay *one
     return refuse_status(frame, library.add(one->replay, fields, stream));
 }
 
+/* Argument: which lanes; none: all. */
+static XLA_FFI_Error *reset(const XLA_FFI_CallFrame *frame, const open_replay *one, void *stream)
+{
+    array_list given = arguments_of(frame);
+    const uint8_t *const which = given.count > 1 ? take(&given, one->lanes) : NULL;
+    if (!was_all(&given))
+        return refuse_arrays(frame);
+    return refuse_status(frame, library.reset(one->replay, which, stream));
+}
+
 /* Results: the fields, id, weight if the replay has priorities, discount, steps, and of sequences mask and is_first.
  * Argument: ids, to take these. `count` is of sequences, if `length` is above 0. */
 static XLA_FFI_Error *draw(const XLA_FFI_CallFrame *frame, const open_replay *one, void *stream)
@@ -342,5 +355,6 @@ static XLA_FFI_Error *handle(const XLA_FFI_CallFrame *frame, int is_cuda, call_f
     }
 
 HANDLERS(add)
+HANDLERS(reset)
 HANDLERS(draw)
 HANDLERS(update)

@@ -162,7 +162,7 @@ static gpur_status check_sizes(const gpur_replay_config *c)
     GPUR_REQUIRE(c->layout != GPUR_LAYOUT_LANES || c->index_source != GPUR_UNIFORM_DISTINCT ||
                      c->max_batch < c->capacity,
                  "gpur_replay_config.max_batch is %" PRId64 " and index_source GPUR_UNIFORM_DISTINCT (2); it must be "
-                 "below lanes x lane_steps = %" PRId64,
+                 "below gpur_replay_config.lanes x gpur_replay_config.lane_steps = %" PRId64,
                  c->max_batch, c->capacity);
     GPUR_REQUIRE(c->index_source != GPUR_UNIFORM_DISTINCT || c->max_batch <= c->capacity - c->block_rows,
                  "gpur_replay_config.max_batch is %" PRId64 " and index_source GPUR_UNIFORM_DISTINCT (2); it must be "

@@ -95,18 +95,39 @@ static gpur_status fail_at_min_capacity(const fit_query *f, int64_t min_capacity
                      plan.upload_bytes, c->max_batch, plan.batch_bytes, min_capacity, plan.frames, rings_of(&plan));
 }
 
+/* Of lanes, in the words of their settings. */
+static gpur_status fail_of_lanes(const fit_query *f, const gpur_replay_plan *plan, gpur_device *device,
+                                 int64_t available, int64_t total)
+{
+    const int64_t lanes = f->checked->lanes, least = 2 * lanes;
+    const gpur_replay_plan smallest = plan_with(f, least);
+    if (!fits_in(f, least, available))
+        return gpur_fail(GPUR_OUT_OF_MEMORY,
+                         "gpur_replay_config.lanes is %" PRId64 "; with gpur_replay_config.lane_steps 2, the least, it "
+                         "takes %" PRId64 " bytes of %s, %" PRId64 " more for a batch of max_batch = %" PRId64
+                         "; %" PRId64 " of %" PRId64 " are free: lower one of them",
+                         lanes, rings_of(&smallest), gpur_device_name(device), outside_rings(f, &smallest),
+                         f->checked->max_batch, available, total);
+    return gpur_fail(GPUR_OUT_OF_MEMORY,
+                     "gpur_replay_config.lane_steps is %" PRId64 " and gpur_replay_config.lanes %" PRId64
+                     ", which takes %" PRId64 " bytes of %s, %" PRId64 " more for a batch; %" PRId64 " of %" PRId64
+                     " are free: gpur_replay_config.lane_steps must be at most %" PRId64,
+                     f->checked->lane_steps, lanes, rings_of(plan), gpur_device_name(device), outside_rings(f, plan),
+                     available, total, max_that_fits(f, least, available) / lanes);
+}
+
 gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay_config *checked,
                                  const gpur_schema *schema, gpur_device *device)
 {
     const fit_query f = {checked, schema, !gpur_device_get_traits(device)->has_own_memory};
     const int is_distinct = checked->index_source == GPUR_UNIFORM_DISTINCT;
-    const int64_t min_capacity = checked->layout == GPUR_LAYOUT_LANES
-                                     ? 2 * checked->lanes
-                                     : checked->block_rows + (is_distinct ? checked->max_batch : 1);
+    const int64_t min_capacity = checked->block_rows + (is_distinct ? checked->max_batch : 1);
     int64_t total = 0, available = 0;
     GPUR_TRY(gpur_memory_available(device, &total, &available));
     if (rings_of(plan) <= available - outside_rings(&f, plan))
         return GPUR_OK;
+    if (checked->layout == GPUR_LAYOUT_LANES)
+        return fail_of_lanes(&f, plan, device, available, total);
     if (!fits_in(&f, min_capacity, available))
         return fail_at_min_capacity(&f, min_capacity, device, available);
     return gpur_fail(GPUR_OUT_OF_MEMORY,

@@ -78,6 +78,7 @@ def the_same(batches, expected):
 
 def by_calls(buffer, t):
     buffer.add(**step_of(t, np))
+    buffer.reset(step_of(t, np)["action"] % 19 == 5)
     batch, other = buffer.sample(BATCH), buffer.sample(BATCH, n_step=2, gamma=0.5)
     if buffer._is_prioritized:
         buffer.update_priorities(batch["id"], batch["reward"] + np.float32(1))
@@ -86,6 +87,7 @@ def by_calls(buffer, t):
 
 def in_jax(lanes, token, t):
     token = lanes.add(token, **step_of(t))
+    token = lanes.reset(token, step_of(t)["action"] % 19 == 5)
     token, batch = lanes.sample(token, BATCH)
     token, other = lanes.sample(token, BATCH, n_step=2, gamma=0.5)
     if lanes.buffer._is_prioritized:
@@ -121,6 +123,13 @@ def test_calls_without_jit_do_the_same():
     token, batch = lanes.sample(lanes.init(), 8)
     the_same({name: np.asarray(array)[None] for name, array in batch.items()}, [called.sample(8)])
     assert buffer.stats == called.stats
+
+
+def test_all_lanes_are_reset():
+    (called, _), (buffer, lanes) = filled(), filled()
+    called.reset()
+    jax.block_until_ready(jax.jit(lanes.reset)(lanes.init()))
+    assert buffer.stats == called.stats and buffer.stats.without_final >= LANES - 2
 
 
 def test_large_batches():
@@ -229,6 +238,8 @@ def test_steps_that_do_not_fit_are_refused_while_jax_traces(values, error, words
 
 
 @pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda b, t: b.reset(t, jnp.zeros(LANES)), TypeError, r"lanes is float32; it must be bool: lanes.astype\('bool"),
+    (lambda b, t: b.reset(t, jnp.zeros(3, bool)), ValueError, r"lanes has shape \(3,\); it must be \(6,\)"),
     (lambda b, t: b.sample(t, 0), ValueError, "batch_size is 0; it must be 1 to 65536"),
     (lambda b, t: b.sample(t, jnp.int32(3) + t.astype(int)), TypeError, "batch_size is .*; it must be an integer"),
     (lambda b, t: b.sample(t, 4, n_step=0), ValueError, "n_step is 0; it must be 1 to 64"),
@@ -431,7 +442,7 @@ def test_handlers_of_cuda_want_a_gpus_buffer_and_a_stream():
     buffer, _ = filled(prioritized=True)
     entry, library = ctypes.c_void_p(), gpureplay.jax._jax
     as_of_cuda = library.gpureplay_jax_open(buffer._open_handle(), 1, LANES, 0, None, ctypes.addressof(entry))
-    for name in ("add", "draw", "update"):
+    for name in ("add", "reset", "draw", "update"):
         handler = jax.ffi.pycapsule(getattr(gpureplay.jax._jax, f"gpureplay_jax_{name}_cuda"))
         jax.ffi.register_ffi_target(f"test_{name}_cuda", handler, platform="cpu")
         with pytest.raises(Exception, match="the buffer of lanes is on the CPU, and the function was compiled for a"):

@@ -6,6 +6,8 @@ import contextlib
 import gc
 import importlib
 import re
+import subprocess
+import sys
 import threading
 import types
 import warnings
@@ -317,13 +319,107 @@ def test_arrays_that_do_not_fit_are_refused(values, error, words, prioritized):
         buffer.add(**values)
 
 
-def test_what_the_messages_advise_works():
-    buffer = filled()
-    for values in (changed(obs=np.ascontiguousarray(np.zeros((3, LANES), np.float32).T)),
-                   changed(reward=np.asarray([1.0] * LANES, "float32")),
-                   changed(truncated=(ends := np.zeros(LANES, bool)), terminated=ends)):  # they are only read
+def advised(values, name, buffer):
+    """The array that the message of its refusal advises, by the code in it."""
+    with pytest.raises((TypeError, ValueError)) as raised:
         buffer.add(**values)
-    assert buffer.stats.steps == 43
+    call = re.search(rf"(numpy\.stack|np\.ascontiguousarray|numpy\.asarray|{name}\.\w+)\(.*\)", str(raised.value))
+    return eval(call[0], {"np": np, "numpy": np, "torch": sys.modules.get("torch"), name: values[name]})
+
+
+def test_what_the_messages_advise_works():
+    buffer, count = filled(), 40
+    nothing = np.array([None] * LANES)
+    some = nothing.copy()
+    some[2] = np.ones(3, np.float32)
+    for name, array in (("obs", np.zeros((3, LANES), np.float32).T), ("reward", [1.0] * LANES),
+                        ("reward", np.ones(LANES)), ("action", np.zeros(LANES, np.int64)),
+                        ("truncated", np.zeros(LANES, np.int64)), ("terminated", np.zeros(LANES, np.float32)),
+                        ("reward", np.ones((LANES, 1), np.float32)), ("reward", np.ones((1, LANES), np.float32)),
+                        ("final_obs", some), ("final_obs", nothing)):
+        values = changed(**{name: array})
+        buffer.add(**{**values, name: advised(values, name, buffer)})
+        count += 1
+    buffer.add(**changed(truncated=(ends := np.zeros(LANES, bool)), terminated=ends))  # they are only read
+    assert buffer.stats.steps == count + 1
+    with refused(buffer, ValueError, r"obs has shape \(3, 6\); it must be \(6, 3\)$"):  # reshaping would mix it up
+        buffer.add(**changed(obs=np.zeros((3, LANES), np.float32)))
+
+
+def test_what_the_messages_advise_for_tensors_works():
+    torch = pytest.importorskip("torch")
+    buffer = filled(convert=torch.from_numpy)
+    step = {name: torch.from_numpy(array) for name, array in step_of(0).items()}
+    for name, tensor in (("reward", torch.ones(LANES, dtype=torch.float64)), ("action", torch.zeros(LANES)),
+                         ("reward", torch.ones(LANES, 1)), ("obs", torch.zeros(3, LANES).T),
+                         ("obs", torch.zeros(LANES, 3, requires_grad=True)), ("obs", torch.zeros(LANES, 3).to_sparse()),
+                         ("obs", torch._neg_view(torch.zeros(LANES, 3)))):
+        values = {**step, name: tensor}
+        buffer.add(**{**values, name: advised(values, name, buffer)})
+    assert buffer.stats.steps == 47
+    with refused(buffer, ValueError, r"obs is on meta; it must be on cpu: obs.to\('cpu'\)"):
+        buffer.add(**{**step, "obs": torch.zeros(LANES, 3, device="meta")})
+
+
+def test_spaces_of_all_environments_together_are_told_apart():
+    spaces = gymnasium.spaces.Box(-1, 1, (LANES, 3)), gymnasium.spaces.MultiDiscrete([4] * LANES)
+    buffer = gpureplay.LaneBuffer(LANES, STEPS, *spaces, device="cpu")
+    with pytest.raises(ValueError, match=r"obs has shape \(6, 3\); it must be \(6, 6, 3\). Shapes of fields are those "
+                                         "of one lane, as single_observation_space"):
+        buffer.add(**{**changed(tag=None, final_obs=None), "action": np.zeros(LANES, np.int64)})
+
+
+def test_sizes_that_do_not_fit_are_refused_in_words_of_the_buffer():
+    with pytest.raises(gpureplay.OutOfMemory, match="^steps is 16777216 and num_lanes 65536, which takes .*: steps "
+                                                    "must be at most ([0-9]+)$"):
+        gpureplay.LaneBuffer(65536, 1 << 24, {"obs": ((300,), "float32")}, device="cpu")
+    with pytest.raises(gpureplay.OutOfMemory, match="^num_lanes is 65536; with steps 2, the least, it takes"):
+        gpureplay.LaneBuffer(65536, 1 << 12, {"obs": ((1 << 22,), "float32")}, device="cpu")
+    with pytest.raises(ValueError, match="distinct is True; it must be below num_lanes x steps = 96"):
+        make(distinct=True, max_batch=100)
+
+
+@pytest.mark.parametrize("convert", ["numpy", "torch"])
+def test_a_step_before_a_reset_by_the_caller_is_left_out(convert):
+    convert = np.asarray if convert == "numpy" else pytest.importorskip("torch").from_numpy
+    which = np.arange(LANES) % 2 == 0
+    buffer = make()
+    buffer.reset()
+    for t in range(3):
+        buffer.add(**{name: convert(array) for name, array in step_of(t).items()})
+    buffer.reset(convert(which))
+    buffer.reset(convert(which.view(np.uint8)))
+    assert buffer.stats.without_final == which.sum() and len(buffer) == 2 * LANES
+    buffer.add(**{name: convert(array) for name, array in step_of(3).items()})
+    rows = buffer.gather(convert(2 * LANES + np.arange(LANES)))
+    assert np.asarray(rows["id"]).tolist() == [-1 if cut else 2 * LANES + lane for lane, cut in enumerate(which)]
+    found = buffer.gather(convert(LANES + np.arange(LANES)), n_step=3)
+    assert np.asarray(found["steps"]).tolist() == [1 if cut else 2 for cut in which]
+    assert (np.asarray(found["next_obs"])[which] == (2 * LANES + np.arange(LANES))[which, None]).all()
+    buffer.reset(stream=None)
+    assert buffer.stats.without_final == which.sum() + LANES
+    late = make(autoreset="next_step")
+    for t in range(2):
+        late.add(**changed(final_obs=None, terminated=np.ones(LANES, bool) * (t == 1)))
+    late.reset(which)  # the environments of these lanes do not reset themselves any more
+    late.add(**changed(final_obs=None))
+    late.add(**changed(final_obs=None))
+    assert late.stats.without_final == which.sum() and len(late) == LANES + which.sum() + (~which).sum()
+
+
+@pytest.mark.parametrize(("lanes", "error", "words"), [
+    ([True] * LANES, TypeError, r"lanes is a list; .* numpy.asarray\(lanes, 'bool'\)"),
+    (np.zeros(LANES, np.int64), TypeError, r"lanes is int64; it must be bool: lanes.astype\('bool'\)"),
+    (np.zeros(LANES + 1, bool), ValueError, r"lanes has shape \(7,\); it must be \(6,\)"),
+    (np.zeros(2 * LANES, bool)[::2], ValueError, "lanes has strides"),
+    (3, TypeError, "lanes is a int; it must be an array"),
+    (CudaInterface((LANES,)), TypeError, "lanes is in the memory of a CUDA device"),
+])
+def test_resets_that_do_not_fit_are_refused(lanes, error, words):
+    with refused(buffer := filled(), error, words):
+        buffer.reset(lanes)
+    with refused(buffer, gpureplay.InvalidArgument, "stream is 5; on the CPU it must be None"):
+        buffer.reset(stream=5)
 
 
 @pytest.mark.parametrize(("settings", "error", "words"), [
@@ -490,6 +586,7 @@ def test_a_function_that_pytorch_compiles_does_what_its_calls_do():
 
     def loop(buffer, step, out):
         buffer.add(**step)
+        buffer.reset(step["tag"] % 11 == 0)
         batch = buffer.sample(32)
         buffer.update_priorities(batch["id"], batch["obs"].abs().sum(1) + 1)
         buffer.sample(32, n_step=2, out=out)
@@ -507,11 +604,31 @@ def test_a_function_that_pytorch_compiles_does_what_its_calls_do():
     assert called.stats == compiled.stats and compiled.stats.draws == 3001
 
 
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_buffer_that_was_made_before_pytorch_was_imported_is_compiled(eager):
+    pytest.importorskip("torch")
+    program = f"""
+import numpy as np, gpureplay
+buffer = gpureplay.LaneBuffer(4, 10, {{"obs": ((3,), "float32")}}, device="cpu")
+import torch
+def add(obs):
+    buffer.add(obs=obs, reward=torch.ones(4), terminated=torch.zeros(4, dtype=torch.bool))
+    return buffer.sample(8)["obs"]
+if {eager}:
+    add(torch.ones(4, 3))
+run = torch.compile(add, fullgraph=True, backend="aot_eager")
+for t in range(3):
+    obs = run(torch.ones(4, 3))
+assert isinstance(obs, torch.Tensor) and (obs == 1).all() and buffer.stats.steps == 3 + {eager}, buffer.stats
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_what_a_function_that_pytorch_compiles_is_refused():
     """While it is traced, in PyTorch's words with the buffer's among them; or when it runs, by the buffer itself."""
     torch = pytest.importorskip("torch")
     buffer, step = filled(), {name: torch.from_numpy(array) for name, array in step_of(0).items()}
-    many, four = torch.zeros(8), torch.zeros(4)
+    many, four, leaf = torch.zeros(8), torch.zeros(4), torch.zeros(8, 4, requires_grad=True)
     for call, words in (
             (lambda: buffer.sample(0)["id"], "batch_size is 0; it must be 1 to 65536"),
             (lambda: buffer.sample(4, stream=5)["id"], "stream is 5 in a function that torch.compile takes"),
@@ -520,6 +637,12 @@ def test_what_a_function_that_pytorch_compiles_is_refused():
             (lambda: buffer.add(colour=four), "colour is given, and the buffer has no such field"),
             (lambda: buffer.sample(4, out={"reward": many})["reward"], r'out\["reward"\] has shape \(8,\); it must be'),
             (lambda: buffer.sample(4, out={"reward": four, "discount": four}), "reward and discount of out are one"),
+            (lambda: buffer.add(**{**step, "obs": leaf[:LANES, :3] + 1}), r"obs is a tensor that "
+             r"needs a gradient; .* obs.detach\(\)"),
+            (lambda: buffer.sample(4, out={"reward": leaf[0, :4] * 2})["reward"],
+             r'out\["reward"\] is a tensor that needs a gradient'),
+            (lambda: buffer.reset(four), "lanes is torch.float32; it must be torch.bool"),
+            (lambda: buffer.reset(stream=5), "stream is 5 in a function that torch.compile takes"),
             (lambda: buffer.add(**{**step, "obs": torch.zeros(3, LANES).T}), r"obs has strides .*obs.contiguous\(\)"),
             (lambda: buffer.add(**{**step, "final_obs": step["obs"]}), "obs and final_obs are the same memory")):
         torch._dynamo.reset()
@@ -723,8 +846,12 @@ def test_stacks_of_frames_that_are_stored_once(tmp_path, autoreset, count, axis,
             assert row < 0 or (1 <= steps <= n_step and (obs == envs.rows[at][lane][0]).all() and
                                (next_obs == envs.rows[at + steps - 1][lane][1]).all())
     assert buffer.stats.broken_stacks == 0 and len(buffer) > STEPS * LANES // 2
-    with pytest.raises(gpureplay.InvalidArgument, match="^frame_stack is .* in the file; this buffer has nothing$"):
-        gpureplay.LaneBuffer(LANES, STEPS, fields, autoreset=autoreset, device="cpu").load(tmp_path / "stacks")
+    plain = gpureplay.LaneBuffer(LANES, STEPS, fields, autoreset=autoreset, device="cpu")
+    plain.save(tmp_path / "plain")
+    for reader, name, words in ((plain, "stacks", "^frame_stack is . in the file; this buffer has no frame_stack$"),
+                                (buffer, "plain", "^frame_stack is not in the file; this buffer has .$")):
+        with pytest.raises(gpureplay.InvalidArgument, match=words):
+            reader.load(tmp_path / name)
 
 
 def test_stacks_that_are_none_are_counted_and_left_out():

@@ -29,15 +29,33 @@ def _refuse(field: Field, what: str, wanted: str) -> NoReturn:
     raise ValueError(f"{field.name} {what}; it must be {wanted}")
 
 
+def _advice(field: Field, call: str) -> str:
+    """The call that makes an array that fits. Of `out` there is none: what it made would be filled, and lost."""
+    return "" if field.name.startswith("out[") else f": {field.name}.{call}"
+
+
 def _check_shape(field: Field, shape: tuple[int, ...], count: int) -> None:
-    if shape != (count, *field.shape):
-        _refuse(field, f"has shape {shape}", str((count, *field.shape)))
+    wanted = (count, *field.shape)
+    if shape == wanted:
+        return
+    advice = ""
+    if [n for n in shape if n != 1] == [n for n in wanted if n != 1]:
+        advice = _advice(field, f"reshape({', '.join(map(str, wanted))})")
+    elif shape == field.shape and shape[0] == count:
+        advice = (". Shapes of fields are those of one lane, as single_observation_space and single_action_space of "
+                  "vector environments")
+    _refuse(field, f"has shape {shape}", f"{wanted}{advice}")
 
 
 def check_array(field: Field, dtype: np.dtype, shape: tuple[int, ...], count: int) -> None:
     """Refuses an array of NumPy's types that is not (count, ...) of the field's."""
     if not _is_dtype(field, dtype, _DTYPES):
-        raise TypeError(f"{field.name} is {dtype}; it must be {field.dtype}")
+        advice = _advice(field, f"astype({field.dtype.name!r})")
+        if dtype == np.object_:
+            none = f"numpy.zeros({field.shape}, {field.dtype.name!r})"
+            advice = (". Arrays and None, as Gymnasium's final_obs, are stacked by "
+                      f"numpy.stack([{none} if one is None else one for one in {field.name}])")
+        raise TypeError(f"{field.name} is {dtype}; it must be {field.dtype}{advice}")
     _check_shape(field, shape, count)
 
 
@@ -128,9 +146,10 @@ class TorchArrays(Kind):
         if not isinstance(array, self._torch.Tensor):
             return self._address_of_other(field, array, count)
         if not _is_dtype(field, array.dtype, self._dtypes):
-            raise TypeError(f"{field.name} is {array.dtype}; it must be {self._dtypes[field.dtype]}")
+            wanted = self._dtypes[field.dtype]
+            raise TypeError(f"{field.name} is {array.dtype}; it must be {wanted}{_advice(field, f'to({wanted})')}")
         if array.device != self._device:
-            _refuse(field, f"is on {array.device}", f"on {self._device}")
+            _refuse(field, f"is on {array.device}", f"on {self._device}{_advice(field, f'to({str(self._device)!r})')}")
         _check_shape(field, tuple(array.shape), count)
         if array.layout is not self._torch.strided:
             _refuse(field, f"is {array.layout}", f"dense: {field.name}.to_dense()")

@@ -19,7 +19,7 @@ from ._buffer import PriorityStats
 from ._config import Spec, index_source_of, lane_config, max_batch_of
 from ._device import Device, TorchDevice, as_device, caller_depth
 from ._handle import Handle, Progress, WeakItems, call_with_file, note_library_threads
-from ._inputs import flag, integer, real
+from ._inputs import flag, integer, real, stream_of
 from ._lane_arrays import Kind, Kinds
 from ._library import InvalidArgument, lib
 from ._schema import Field, fields_of
@@ -30,6 +30,7 @@ _ENDS = tuple(Field(name, (), np.dtype(np.bool_)) for name in ("terminated", "tr
 _REWARD = Field("reward", (), np.dtype(np.float32))
 _ROLES = {field.name for field in (_REWARD, *_ENDS)}
 _IDS, _PRIORITIES = Field("ids", (), np.dtype(np.int64)), Field("priorities", (), np.dtype(np.float32))
+_WHICH = Field("lanes", (), np.dtype(np.bool_))
 _OF_DRAW = tuple(Field(name, (), np.dtype(dtype)) for name, dtype in (
     ("id", np.int64), ("weight", np.float32), ("discount", np.float32), ("steps", np.int32)))
 _OF_SEQUENCES = tuple(Field(name, (), np.dtype(np.bool_)) for name in ("mask", "is_first"))
@@ -132,8 +133,8 @@ class LaneBuffer(Handle):
     Arrays are PyTorch's, CuPy's, JAX's or NumPy's (on the CPU), of the field's dtype, contiguous, and in the device's
     memory. They are not searched for NaN. On CUDA a call enqueues kernels on PyTorch's current stream, or on `stream`,
     and nothing else: it may be captured into a CUDA graph, which goes on with each launch as the same calls would. On
-    the CPU a call is done when it returns. In a function that torch.compile takes, `add`, `sample`, `gather` and
-    `update_priorities` are operators, which need PyTorch's arrays.
+    the CPU a call is done when it returns. In a function that torch.compile takes, `add`, `reset`, `sample`, `gather`
+    and `update_priorities` are operators, which need PyTorch's arrays.
 
     Any thread may call. Calls of several threads come one after the other, on CUDA if they are on one stream.
     """
@@ -190,8 +191,24 @@ class LaneBuffer(Handle):
         self._torch: Any = None
         self._jax: Any = None  # its entry in the table of gpureplay.jax
         if "torch" in sys.modules:
+            self._make_operators()
+
+    def _make_operators(self) -> None:
+        if self._torch is None:
             from . import _torch_lanes
-            self._torch, self._is_compiling = _torch_lanes.Operators(self), _torch_lanes.is_compiling
+            self._torch = _torch_lanes.Operators(self)
+
+    # torch.compile then calls it while it traces, in place of tracing it: PyTorch may be imported after the buffer was
+    # made.
+    _make_operators._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+    def _operators(self) -> Any:
+        """PyTorch's operators of the buffer, in a function that torch.compile takes. None: it is called as it is."""
+        torch: Any = sys.modules.get("torch")
+        if torch is None or not torch.compiler.is_compiling():
+            return None
+        self._make_operators()
+        return self._torch
 
     def _wait_for_jax(self) -> None:
         """Waits for compiled functions, which JAX runs in threads of its own."""
@@ -230,9 +247,9 @@ class LaneBuffer(Handle):
             call, give the same one to all.
 
         ValueError, TypeError: an array is missing or is not as the field needs it. Nothing was added."""
-        arrays = self._in_order(values)
-        if self._torch is not None and self._is_compiling():
-            self._torch.add(arrays, stream)
+        arrays, operators = self._in_order(values), self._operators()
+        if operators is not None:
+            operators.add(arrays, stream)
         else:
             self._add_now(arrays, stream)
 
@@ -301,6 +318,28 @@ class LaneBuffer(Handle):
             if addresses[at] is not None and addresses[at] == addresses[self._order[x]]:
                 raise ValueError(f"{x} and {final} are the same memory, so that one has overwritten the other; they "
                                  "must be arrays of their own")
+
+    def reset(self, lanes: Any = None, *, stream: Any = None) -> None:
+        """Says that environments were reset amid their episodes since the newest step, as after an evaluation: the next
+        `add` does not follow that step, and begins an episode. The step, whose next observation will not come, is left
+        out and counted in `stats.without_final`, unless it has ended its episode itself. With autoreset="next_step" it
+        is left out then, too, and the next step resets nothing. Before the first step, and called again, it changes
+        nothing.
+
+        lanes: bool (num_lanes,) on the device: which ones; other arrays are refused as by `add`. None: all.
+        stream: CUDA: see `add`."""
+        operators = self._operators()
+        if operators is not None:
+            operators.reset(lanes, stream)
+        else:
+            self._reset_now(lanes, stream)
+
+    def _reset_now(self, lanes: Any, stream: Any) -> None:
+        kind = self._like if lanes is None else self._kinds.of(lanes)
+        if kind is None and not self.device.is_cuda:
+            kind = self._kinds.default()
+        which = None if lanes is None or kind is None else kind.address(_WHICH, lanes, self.num_lanes)
+        self._call(lib.gpur_replay_reset_lanes, which, stream_of(stream) if kind is None else kind.stream(stream))
 
     def sample(self, batch_size: int, *, n_step: int | None = None, gamma: float | None = None, per_lane: bool = False,
                out: Mapping[str, Any] | None = None, stream: Any = None) -> dict[str, Any]:
@@ -384,8 +423,9 @@ class LaneBuffer(Handle):
         if out is not None and (not isinstance(out, Mapping) or not out):
             what = "{}" if isinstance(out, Mapping) else f"a {type(out).__name__}"
             raise TypeError(f"out is {what}; it must be a dict of arrays by name, or None")
-        if self._torch is not None and self._is_compiling():
-            batch: dict[str, Any] = self._torch.draw(count, ids, ask, out, stream)
+        operators = self._operators()
+        if operators is not None:
+            batch: dict[str, Any] = operators.draw(count, ids, ask, out, stream)
             return batch
         return self._draw_now(count, ids, ask, out, stream)
 
@@ -434,8 +474,9 @@ class LaneBuffer(Handle):
         Absolute values count; what is NaN or infinite is skipped and counted in `priority_stats`, as are transitions
         that cannot be drawn any more and the id -1."""
         self._refuse_if_uniform()
-        if self._torch is not None and self._is_compiling():
-            self._torch.update(ids, priorities, stream)
+        operators = self._operators()
+        if operators is not None:
+            operators.update(ids, priorities, stream)
         else:
             self._update_now(ids, priorities, stream)
 

@@ -32,7 +32,7 @@ _SWITCHES = ("prioritized", "concurrent", "synchronized", "burst", "whole_episod
 
 # Members whose names differ.
 _MEMBERS = {"check_finite": "check_nan", "lambda": "lambda_", "index_source": "the way of drawing", "field_count":
-            "the number of fields"}
+            "the number of fields", "lanes": "num_lanes", "lane_steps": "steps"}
 
 # Settings of a file whose names differ.
 _OF_FILES = {"lanes": "num_lanes", "lane_autoreset": "autoreset"}
@@ -53,6 +53,7 @@ _PREFIXES = re.compile(r"^(?:ACT|AUTORESET|CACHE|ESTIMATOR|EXECUTOR|FIRST_PRIORI
 _FUNCTIONS = {"gpur_policy_create": "Policy", "gpur_policy_load": "`Policy.load`", "gpur_device_open": "Device",
               "gpur_writer_step": "`add`", "gpur_writer_step_ex": "`add`", "gpur_writer_reset": "`reset`",
               "gpur_writer_append_fields": "`extend`", "gpur_replay_add_lanes": "`add`",
+              "gpur_replay_reset_lanes": "`reset`",
               "gpur_replay_draw_lanes": "`sample`", "gpur_replay_update_lanes": "`update_priorities`",
               "gpur_replay_get_lane_stats": "`stats`"}
 _OBJECTS = {"replay": "ReplayBuffer", "writer": "Writer", "learner": "DQN", "dpg": "DDPG", "policy": "Policy",
@@ -117,6 +118,10 @@ def _of_file(found: re.Match[str]) -> str:
     name = re.sub(r"(^|\.)layer\.(\d+)$", r"\1trunk[\2]", name)
     name = re.sub(r"^field\.(\d+)$", lambda m: f"field number {int(m[1]) + 1}", _OF_FILES.get(name, name))
     what = found["what"].replace("replay", "buffer")
+    if name.isidentifier() and found["ours"] == "nothing":
+        return f"{name} is {values[0]} in the file; {what} has no {name}"
+    if name.isidentifier() and found["theirs"] == "nothing":
+        return f"{name} is not in the file; {what} has {values[1]}"
     return f"{name} is {values[0]} in the file; {what} has {values[1]}"
 
 

@@ -37,7 +37,7 @@ import numpy as np
 from . import _library
 from ._handle import Handle
 from ._lane_arrays import check_array
-from ._lanes import _PRIORITIES, Ask, LaneBuffer
+from ._lanes import _PRIORITIES, _WHICH, Ask, LaneBuffer
 from ._library import REBUILD, OutOfMemory, lib
 from ._schema import Field
 
@@ -53,8 +53,8 @@ __all__ = ["Lanes"]
 
 _FILE = "libgpureplay_jax.so"
 # The library's functions that are called, in the order of src/python/jax.c.
-_FUNCTIONS = ("gpur_replay_add_lanes", "gpur_replay_draw_lanes", "gpur_lane_draw_init", "gpur_replay_update_lanes",
-              "gpur_last_error")
+_FUNCTIONS = ("gpur_replay_add_lanes", "gpur_replay_reset_lanes", "gpur_replay_draw_lanes", "gpur_lane_draw_init",
+              "gpur_replay_update_lanes", "gpur_last_error")
 _TOKEN = jax.ShapeDtypeStruct((), np.uint32)
 _PAIR = np.dtype(np.int32)  # an id is two of them where JAX has no int64
 
@@ -76,7 +76,7 @@ def _load() -> ctypes.CDLL:
     found.gpureplay_jax_close.argtypes, found.gpureplay_jax_close.restype = [ctypes.c_void_p], None
     addresses = [ctypes.cast(getattr(lib, name), ctypes.c_void_p).value for name in _FUNCTIONS]
     found.gpureplay_jax_use((ctypes.c_void_p * len(addresses))(*addresses))
-    for name in ("add", "draw", "update"):
+    for name in ("add", "reset", "draw", "update"):
         for platform in ("cpu", "cuda"):
             handler = jax.ffi.pycapsule(getattr(found, f"gpureplay_jax_{name}_{platform}"))
             jax.ffi.register_ffi_target(f"gpureplay_{name}", handler, platform="CUDA" if platform == "cuda" else "cpu")
@@ -207,6 +207,13 @@ class Lanes:
         mask = sum(1 << at for at, array in enumerate(arrays) if array is not None)
         token, = self._call("add", token, given, [], given=np.uint64(mask).astype(np.int64))
         buffer._tell_of_finals(arrays, can_look=False)
+        return token
+
+    def reset(self, token: Any, lanes: Any = None) -> Any:
+        """Says that environments were reset amid their episodes since the newest step, as LaneBuffer.reset. lanes: bool
+        (num_lanes,): which ones; None: all. Returns the token."""
+        arrays = [] if lanes is None else [_checked(_WHICH, lanes, self.buffer.num_lanes)]
+        token, = self._call("reset", token, arrays, [])
         return token
 
     def sample(self, token: Any, batch_size: int, *, n_step: int | None = None, gamma: float | None = None,
