@@ -52,7 +52,7 @@ Modules that `import gpureplay` leaves out, since they need other packages:
 
     gpureplay.plot, gpureplay.tensorboard  learning curves of runs: python -m gpureplay.plot RUN
     gpureplay.ray   Ape-X on the machines of a Ray cluster: import gpureplay.ray
-    gpureplay.fast_td3  a replay buffer for FastTD3 and FastSAC: from gpureplay.fast_td3 import SimpleReplayBuffer
+    gpureplay.fast_td3  a replay buffer for FastTD3: from gpureplay.fast_td3 import SimpleReplayBuffer
     gpureplay.jax   lanes inside jax.jit and jax.lax.scan: import gpureplay.jax
     gpureplay.sb3   replay buffers for Stable-Baselines3 and CleanRL: import gpureplay.sb3
 
