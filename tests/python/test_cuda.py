@@ -144,6 +144,7 @@ class Torch(Cupy):
         self.Tensor = self.ndarray = Tensor
         for name in ("float32", "float16", "uint8", "int32", "int64", "bool"):
             setattr(self, name, np.dtype(name))
+        self.compiler = types.SimpleNamespace(is_compiling=lambda: False)
         self.cuda = types.SimpleNamespace(current_stream=lambda _: types.SimpleNamespace(cuda_stream=torch.current),
                                           CUDAGraph=types.SimpleNamespace, graph=self._graph,
                                           is_initialized=lambda: True)
@@ -168,7 +169,7 @@ class Torch(Cupy):
 @pytest.fixture
 def torch(monkeypatch):
     module = Torch()
-    operators = types.SimpleNamespace(Operators=lambda _: None, is_compiling=lambda: False)
+    operators = types.SimpleNamespace(Operators=lambda _: None)
     monkeypatch.setitem(sys.modules, "torch", module)
     monkeypatch.setitem(sys.modules, "gpureplay._torch_lanes", operators)
     monkeypatch.setattr(gpureplay, "_torch_lanes", operators, raising=False)
@@ -205,6 +206,12 @@ def test_arrays_of_cupy_go_in_and_out(cupy, prioritized):
     for t in range(40):
         there.add(**given(cupy, t))
         here.add(**step_of(t))
+        if t % 7 == 3:
+            there.reset(cupy.asarray(which := np.arange(LANES) % 2 == t % 3))
+            here.reset(which)
+        elif t % 7 == 6:
+            there.reset()
+            here.reset()
         assert there.sample(8, out=out) is out and the_same(out, wanted := here.sample(8))
         if prioritized:
             priorities = (wanted["id"] % 5).astype(np.float32)
@@ -343,8 +350,10 @@ def test_a_captured_loop_goes_on_and_what_waits_is_refused(cupy, tmp_path, own):
     cupy.current, values = stream.ptr, given(cupy, 0)
     out = buffer.sample(8)
     other.sample(8)
+    which = cupy.asarray(np.zeros(LANES, bool))
     with stream.capture() as launch:
         buffer.add(**values)
+        buffer.reset(which)
         for call in (lambda: buffer.stats, lambda: len(buffer), lambda: buffer.priority_stats,
                      lambda: buffer.save(tmp_path / "lanes"), lambda: buffer.load(tmp_path / "empty"),
                      *([lambda: agent.train(1)] if own else [])):
@@ -358,12 +367,14 @@ def test_a_captured_loop_goes_on_and_what_waits_is_refused(cupy, tmp_path, own):
     for t in range(30):
         for name, array in step_of(t).items():
             values[name].host[...] = array
+        which.host[...] = np.arange(LANES) % 5 == t % 7
         launch[0]()
         other.add(**step_of(t))
+        other.reset(which.host.copy())
         wanted = other.sample(8)
         assert the_same(out, wanted)
         other.update_priorities(wanted["id"], wanted["weight"])
-    assert buffer.stats == other.stats and buffer.stats.steps == 30
+    assert buffer.stats == other.stats and buffer.stats.steps == 30 and buffer.stats.without_final > 10
     agent.train(2)
 
 
@@ -393,9 +404,13 @@ def test_streams_by_all_their_names(cupy):
 def test_tensors_go_in_and_out_on_the_current_stream(torch):
     buffer, other = make(), make("cpu")
     torch.current = Stream().ptr
+    buffer.reset()
     for t in range(20):
         buffer.add(**given(torch, t))
         other.add(**step_of(t))
+        if t % 5 == 2:
+            buffer.reset()
+            other.reset()
         assert the_same(buffer.sample(8), other.sample(8))
     assert buffer.stats == other.stats
     on_host, turned = torch.zeros((LANES, 3), np.float32, None), torch.zeros((LANES, 3), np.float32, None)
@@ -407,6 +422,11 @@ def test_tensors_go_in_and_out_on_the_current_stream(torch):
             ({"reward": torch.zeros((LANES,), np.float16, None)}, TypeError, "reward is float16; it must be float32")):
         with pytest.raises(error, match=words):
             buffer.add(**given(torch, 20, **change))
+    for lanes, error, words in (
+            (torch.zeros((LANES,), np.float32, None), TypeError, "lanes is float32; it must be bool"),
+            (np.zeros(LANES, bool), ValueError, "lanes is in host memory; it must be in the memory of cuda:0")):
+        with pytest.raises(error, match=words):
+            buffer.reset(lanes)
     assert buffer.stats == other.stats
 
 

@@ -336,7 +336,7 @@ class LaneBuffer(Handle):
 
     def _reset_now(self, lanes: Any, stream: Any) -> None:
         kind = self._like if lanes is None else self._kinds.of(lanes)
-        if kind is None and not self.device.is_cuda:
+        if kind is None and ("torch" in sys.modules or not self.device.is_cuda):
             kind = self._kinds.default()
         which = None if lanes is None or kind is None else kind.address(_WHICH, lanes, self.num_lanes)
         self._call(lib.gpur_replay_reset_lanes, which, stream_of(stream) if kind is None else kind.stream(stream))
