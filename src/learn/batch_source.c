@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Plans and enqueues the gather of a train step's rows, from wherever they come. */
 #include "learn/batch_source.h"
 
 #include "learn/returns/return_cache.h"

@@ -14,21 +14,21 @@ struct gpur_train_step;
 /* The gather of rows to a batch. It stays where it was planned, since it points at members of its own. */
 typedef struct gpur_rows_plan {
     gpur_gather_plan ring;
-    gpur_lane_batch lanes;              /* of a replay of lanes, in place of `ring`; count 0: it is of another layout */
-    void *fields[GPUR_MAX_LANE_FIELDS]; /* of `lanes`, as the next */
+    gpur_lane_batch lanes;              /* in place of `ring` if the replay is of lanes; else its count is 0 */
+    void *fields[GPUR_MAX_LANE_FIELDS]; /* where `lanes` points, like the next array */
     int64_t pitches[GPUR_MAX_LANE_FIELDS];
 } gpur_rows_plan;
 
 typedef struct gpur_batch_source {
-    const struct gpur_train_step *step; /* that trains on the rows */
-    gpur_rows_plan plan;                /* of the gather */
-    const int64_t *drawable;            /* (1) device: rows to draw; if it is 0, the step changes nothing */
-    int32_t is_raw;                     /* 1: the gather leaves observations that must be preprocessed */
-    int32_t has_feedback;               /* 1: TD errors become new priorities of the rows */
-    const gpur_sampler *sampler;        /* NULL: the rows are given */
+    const struct gpur_train_step *step; /* the step that trains on the rows */
+    gpur_rows_plan plan;
+    const int64_t *drawable;     /* (1) device: rows to draw; if it is 0, the step changes nothing */
+    int32_t is_raw;              /* 1: the gather leaves observations that must be preprocessed */
+    int32_t has_feedback;        /* 1: TD errors become new priorities of the rows */
+    const gpur_sampler *sampler; /* NULL: the rows are given */
     gpur_sample_args sample;
-    const struct gpur_return_cache *cache; /* the rows are entries drawn from it; NULL: they are not */
-    gpur_graph *train;                     /* the graph of a step on this source; NULL: not recorded */
+    const struct gpur_return_cache *cache; /* from which entries are drawn; NULL: the rows come from elsewhere */
+    gpur_graph *train;                     /* a train step on these rows; NULL: not recorded */
 } gpur_batch_source;
 
 /* Each plans a gather to the step's batch, whose arrays must have been assigned. `sample` must write ids and weights to
@@ -41,7 +41,7 @@ gpur_status gpur_batch_source_of_cache(gpur_batch_source *source, const struct g
 /* Plans a gather of the replay's rows with these ids, (rows) in device memory, to a batch. */
 gpur_status gpur_train_batch_plan_ids(const gpur_train_batch *batch, const int64_t *ids, gpur_rows_plan *plan);
 
-/* Enqueues it, as gpur_gather_plan_launch does. */
+/* Enqueues a planned gather, as gpur_gather_plan_launch does. */
 gpur_status gpur_rows_plan_launch(gpur_replay *replay, gpur_stream *stream, const gpur_rows_plan *plan);
 
 /* Packed rows in device memory. */

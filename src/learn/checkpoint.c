@@ -16,7 +16,7 @@ static void add(gpur_saved_arrays *arrays, const char *before, const char *name,
     array->memory = memory;
 }
 
-/* Of the acting copies only the older one is saved: the latest equals the weights for acting. */
+/* Lists the arrays of a network in a file. The older acting copy is saved; the latest equals the weights for acting. */
 static gpur_saved_arrays arrays_of(const gpur_learner *learner, int i)
 {
     const gpur_trained *const n = &learner->networks[i];

@@ -9,8 +9,7 @@
 
 enum { GPUR_MAX_ACT_BATCH = 1 << 20 }; /* observations that are acted on at a time */
 
-/* What a train step on a replay needs to know, whatever the algorithm. Each algorithm fills it in from the settings of
- * its own. */
+/* The settings of a train step on a replay, whatever the algorithm. Each algorithm fills them in from its own. */
 typedef struct gpur_step_config {
     int32_t wants; /* GPUR_WANTS_* of train_batch.h */
     int64_t batch_size;
@@ -33,7 +32,7 @@ gpur_status gpur_step_config_check(gpur_step_config *config, const gpur_replay_c
 /* Refuses a value that is no GPUR_MATH_*. */
 gpur_status gpur_math_check(int32_t math);
 
-/* What GPUR_MATH_AUTO is on this device: TF32 on a GPU, else FP32. Other values are what they are. */
+/* Replaces GPUR_MATH_AUTO by TF32 on a GPU, else by FP32. Returns other values unchanged. */
 int32_t gpur_math_decide(gpur_device *device, int32_t math);
 
 /* The fields of a replay's schema that a learner reads. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The message of a learner that has diverged. */
 #include "learn/diverged.h"
 
 #include <inttypes.h>

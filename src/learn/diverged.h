@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* What is known of a learner that has diverged, and the settings that most often are why. */
+/* The numbers of a learner that has diverged, and the settings that are the most frequent cause. */
 typedef struct gpur_divergence {
     int64_t step;         /* the train step that spoiled the network, as far as known */
     double loss;          /* of that step, as the next three */

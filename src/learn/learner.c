@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What learners of all algorithms do alike: create, destroy, train, statistics. */
+/* Creates, destroys and trains learners of any algorithm, and reads their statistics. */
 #include "learn/learner.h"
 
 #include "base/sized.h"
@@ -209,7 +209,7 @@ static const float *reward_clip_of(const gpur_learner *learner)
     return learner->replay ? &gpur_replay_settings(learner->replay)->reward_clip : NULL;
 }
 
-/* What is known of a divergence of this network, by its state. */
+/* Describes a divergence of this network by its state. */
 static gpur_divergence divergence_of(const gpur_learner *learner, int i, const gpur_train_state *state)
 {
     const gpur_trained *const n = &learner->networks[i];

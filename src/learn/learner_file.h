@@ -19,7 +19,7 @@ typedef struct gpur_saved_arrays {
     int32_t count;
 } gpur_saved_arrays;
 
-/* What a learner's file has. */
+/* Describes a learner's file. */
 typedef struct gpur_learner_file {
     gpur_device *device;
     const char *kind;           /* "learner", "actor-critic", "dpg" */

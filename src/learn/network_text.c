@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Writes a network and its observations to a file's metadata, and reads them back. */
 #include "learn/network_text.h"
 
 #include "replay/schema.h"
@@ -124,12 +125,8 @@ static gpur_status read_layer(const gpur_checkpoint *file, int32_t index, gpur_l
     if (sscanf(text, DENSE_TEXT, &n[0], &n[1]) == 2)
         *layer = (gpur_layer){.kind = GPUR_DENSE, .units = n[0], .activation = n[1]};
     else if (sscanf(text, CONV_TEXT, &n[0], &n[1], &n[2], &n[3], &n[4]) == 5)
-        *layer = (gpur_layer){.kind = GPUR_CONV,
-                              .units = n[0],
-                              .kernel = n[1],
-                              .stride = n[2],
-                              .padding = n[3],
-                              .activation = n[4]};
+        *layer = (gpur_layer){
+            .kind = GPUR_CONV, .units = n[0], .kernel = n[1], .stride = n[2], .padding = n[3], .activation = n[4]};
     else
         return refuse(file, key, text);
     return GPUR_OK;

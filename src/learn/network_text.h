@@ -6,7 +6,7 @@
 #include "file/checkpoint_file.h"
 #include "gpureplay/policy.h"
 
-/* What a policy's network needs beside the weights. */
+/* A policy's settings that its file needs beside the weights. */
 typedef struct gpur_network_text {
     const gpur_network_config *network;
     gpur_field obs; /* its name is not used */

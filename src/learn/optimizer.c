@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The kinds of optimizers as numbers, their arrays, and the three kernels of a step. */
 #include "learn/optimizer.h"
 
 #include "base/sized.h"

@@ -27,15 +27,15 @@ typedef struct gpur_optimizer {
 
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config);
 
-/* Opens one without a target network. */
+/* Opens an optimizer without a target network. */
 void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const gpur_optimizer_config *config,
                          const gpur_params *params);
 
-/* Gives it a target network, which is copied after steps period, 2 period, ..., or with `first` 1 after steps 1,
- * period + 1, ... Before gpur_optimizer_assign. */
+/* Adds a target network, which is copied after steps period, 2 period, ..., or with `first` 1 after steps 1,
+ * period + 1, ... Must come before gpur_optimizer_assign. */
 void gpur_optimizer_set_target(gpur_optimizer *optimizer, int64_t period, int32_t first);
 
-/* Places all arrays. `weights` NULL: the weights, too; else it changes those of another optimizer. */
+/* Places all arrays. `weights`: the weights of another optimizer, which this one changes, too; NULL: places its own. */
 void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena, float *weights);
 
 /* Copies `weights`, (P) in host memory, to the weights and the target network, and resets moments, gradient and
@@ -53,7 +53,7 @@ typedef struct gpur_train_step_results {
     int64_t batch;
 } gpur_train_step_results;
 
-/* The arguments of its three kernels, in launch order. */
+/* Return the arguments of the three kernels of a step, in launch order. */
 gpur_gradient_norm_args gpur_optimizer_norm(const gpur_optimizer *optimizer);
 gpur_weight_update_args gpur_optimizer_update(const gpur_optimizer *optimizer);
 gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, const gpur_train_step_results *results);

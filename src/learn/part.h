@@ -14,11 +14,11 @@ struct gpur_return_cache;
 struct gpur_step_algorithm;
 struct gpur_train_step;
 
-/* What parts are opened with, as the algorithm's settings say. */
+/* The context in which parts are opened, as the algorithm's settings say. */
 typedef struct gpur_part_context {
     gpur_device *device;
     gpur_replay *replay;
-    const gpur_network *network; /* that reads the batch; must not move */
+    const gpur_network *network; /* the one that reads the batch; must not move */
     const gpur_network_config *network_config;
     gpur_step_config step_config; /* checked */
     gpur_learn_fields fields;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The public function that evaluates a schedule. */
 #include "gpureplay/schedule.h"
 #include "kernels/lib/schedule.h" /* the formula, shared with the kernels */
 

@@ -91,7 +91,7 @@ void gpur_train_stats_restore(gpur_train_stats *stats, const gpur_train_state *s
     pthread_mutex_unlock(&stats->mutex);
 }
 
-/* Of the steps from `before` to `now`. */
+/* Returns the mean loss of the steps from `before` to `now`. */
 static double mean_loss(const gpur_train_state *before, const gpur_train_state *now, double steps)
 {
     if (now->diverged_at > 0)

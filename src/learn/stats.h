@@ -19,10 +19,10 @@ typedef struct gpur_train_stats {
     int64_t steps_enqueued;
     gpur_train_state seen; /* the state at the previous read */
     double seen_at;        /* time of the previous read, in seconds */
-    double mean_loss;      /* that the previous read gave */
+    double mean_loss;      /* the mean that the previous read returned */
 } gpur_train_stats;
 
-/* Host memory of one, pinned on CUDA. */
+/* Bytes of host memory of one gpur_train_stats, pinned on CUDA. */
 enum { GPUR_TRAIN_STATS_BYTES = GPUR_TRAIN_STATS_SLOTS * (int)sizeof(gpur_train_state) };
 
 /* After a failure call gpur_train_stats_close. */
@@ -41,17 +41,17 @@ typedef struct gpur_train_stats_snapshot {
     double mean_loss, steps_per_second;
 } gpur_train_stats_snapshot;
 
-/* The newest state that has reached the host. Begins no mean. */
+/* Returns the newest state that has reached the host. Does not count as a read. */
 gpur_train_state gpur_train_stats_newest(gpur_train_stats *stats);
 
 /* Takes a state that is on the host, after a train step that is done. No launch may be in flight. */
 void gpur_train_stats_put(gpur_train_stats *stats, const gpur_train_state *state);
 
-/* The train steps enqueued so far. */
+/* Returns the number of train steps enqueued so far. */
 int64_t gpur_train_stats_steps_enqueued(gpur_train_stats *stats);
 
 /* Sets the statistics as if one launch had ended with this state. No launch may be in flight. */
 void gpur_train_stats_restore(gpur_train_stats *stats, const gpur_train_state *state, int64_t steps_enqueued);
 
-/* Begins the next mean_loss and steps_per_second. */
+/* Reads the statistics; mean_loss and steps_per_second begin anew. */
 void gpur_train_stats_read(gpur_train_stats *stats, gpur_train_stats_snapshot *view);

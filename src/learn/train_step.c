@@ -64,6 +64,32 @@ static void assign(void *part, gpur_arena *arena)
         step->side.workspace = gpur_arena_alloc(arena, step->algorithm->workspace(step));
 }
 
+/* The last activations of both passes have the same pitch, because they have the same width. */
+void gpur_step_assign_td_error(const gpur_train_step *step, gpur_arena *arena, const gpur_pass *online,
+                               const gpur_pass *target, const gpur_backward *backward, gpur_td_error_args *td)
+{
+    const gpur_train_batch *const batch = &step->batch;
+    const gpur_network *const network = step->network;
+    const int32_t last = network->activation_count - 1;
+    const int64_t rows = batch->rows, actions = network->num_actions;
+    td->z = online->activations[last], td->z_target = target ? target->activations[last] : NULL;
+    td->weight = batch->weight, td->reward = batch->reward, td->discount = batch->discount;
+    td->q = gpur_arena_floats(arena, online->rows * actions);
+    td->q_target = target ? gpur_arena_floats(arena, rows * actions) : NULL;
+    td->dq = gpur_arena_floats(arena, rows * actions);
+    td->dz = backward->gradients[last];
+    td->td = gpur_arena_floats(arena, rows);
+    td->loss = gpur_arena_floats(arena, rows);
+    td->q_taken = gpur_arena_floats(arena, rows);
+    td->invalid = gpur_arena_floats(arena, rows);
+    td->batch = rows, td->z_pitch = online->pitch[last];
+    td->head = network->head, td->num_actions = network->num_actions;
+    if (!arena->base)
+        return;
+    td->bias = step->optimizer.weights + network->head_bias;
+    td->bias_target = target ? step->optimizer.target + network->head_bias : NULL;
+}
+
 static gpur_status connect_cache(gpur_train_step *step)
 {
     GPUR_TRY(gpur_batch_source_of_cache(&step->sampled, step));

@@ -21,7 +21,7 @@ enum { GPUR_GRAPH_STEPS = 8 };
 
 struct gpur_train_step;
 
-/* What an algorithm does with the batch of a train step. Sampling, gathering, converting observations and writing new
+/* The work of an algorithm on the batch of a train step. Sampling, gathering, converting observations and writing new
  * priorities back are the same for all. */
 typedef struct gpur_step_algorithm {
     gpur_status (*open)(struct gpur_train_step *step); /* plans of passes; after a failure `close` is called */
@@ -61,6 +61,11 @@ static inline gpur_grid gpur_td_error_grid(const gpur_device *device, int64_t ro
 {
     return gpur_grid_rows(device, (rows + 31) / 32, 1, 32 * 8);
 }
+
+/* Places the arrays of the TD error of the step's network, and sets its arguments, except those of the algorithm's own
+ * choice: kind of loss, actions, double DQN. `target` NULL: the returns are given, and the caller sets `reward`. */
+void gpur_step_assign_td_error(const gpur_train_step *step, gpur_arena *arena, const gpur_pass *online,
+                               const gpur_pass *target, const gpur_backward *backward, gpur_td_error_args *td);
 
 /* The part that is a gpur_train_step. `connect` plans the gathers, and `start` records the graphs of both sources; the
  * fused step needs none of samples. */

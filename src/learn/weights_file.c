@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Weights files: safetensors with a checksum of the whole file. */
 #include "learn/weights_file.h"
 
 #include "base/numbers.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Keeps reads and writes of the acting copies apart, on the host and on the device. */
 #include "learn/acting/acting_copies.h"
 
 gpur_status gpur_acting_copies_open(gpur_acting_copies *copies, gpur_device *device, const gpur_params *params,
@@ -87,11 +88,11 @@ static int reserve_write(gpur_acting_copies *copies, int age)
     return copy;
 }
 
-static void release_write(gpur_acting_copies *copies, int copy, int publishes)
+static void release_write(gpur_acting_copies *copies, int copy, int makes_latest)
 {
     gpur_mutex_lock(&copies->lock);
     copies->writing = -1;
-    if (publishes)
+    if (makes_latest)
         copies->latest = copy;
     gpur_mutex_notify_all(&copies->lock);
     gpur_mutex_unlock(&copies->lock);
@@ -108,12 +109,12 @@ gpur_status gpur_acting_copies_begin_write(gpur_acting_copies *copies, int age, 
     return status;
 }
 
-gpur_status gpur_acting_copies_end_write(gpur_acting_copies *copies, int copy, int publishes, gpur_stream *stream,
+gpur_status gpur_acting_copies_end_write(gpur_acting_copies *copies, int copy, int makes_latest, gpur_stream *stream,
                                          gpur_status status)
 {
     const gpur_status recorded = gpur_event_record(copies->written[copy], stream);
     const gpur_status first = status != GPUR_OK ? status : recorded;
-    release_write(copies, copy, publishes && first == GPUR_OK);
+    release_write(copies, copy, makes_latest && first == GPUR_OK);
     return first;
 }
 

@@ -15,7 +15,7 @@
 
 enum { GPUR_MAX_COPY_READERS = 64 };
 
-/* Which of the two copies. */
+/* Names one of the two copies. */
 enum { GPUR_COPY_LATEST = 0, GPUR_COPY_OLDER = 1 };
 
 typedef struct gpur_acting_copies {
@@ -46,11 +46,12 @@ gpur_status gpur_acting_copies_begin_read(gpur_acting_copies *copies, int age, g
 gpur_status gpur_acting_copies_end_read(gpur_acting_copies *copies, int copy, int reader, gpur_stream *stream,
                                         gpur_status status);
 
-/* The same for a write. It waits for reads in progress of this copy, and for a write in progress of either. */
+/* Begins a write as gpur_acting_copies_begin_read begins a read. Waits for reads in progress of this copy, and for a
+ * write in progress of either. */
 gpur_status gpur_acting_copies_begin_write(gpur_acting_copies *copies, int age, gpur_stream *stream, int *copy);
 
-/* With `publishes` 1 the copy becomes the latest if the write succeeded. */
-gpur_status gpur_acting_copies_end_write(gpur_acting_copies *copies, int copy, int publishes, gpur_stream *stream,
+/* Ends a write. With `makes_latest` 1 the copy becomes the latest if the write succeeded. */
+gpur_status gpur_acting_copies_end_write(gpur_acting_copies *copies, int copy, int makes_latest, gpur_stream *stream,
                                          gpur_status status);
 
 /* The index of the latest copy. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The buffers of acting, and its steps: upload, forward pass, choice, download. */
 #include "learn/acting/inference.h"
 
 #include "learn/config.h"
@@ -279,7 +280,7 @@ gpur_status gpur_inference_upload(gpur_inference *inference, const gpur_inferenc
                           inference->input.row_bytes, b->pass.activations[0]);
 }
 
-/* What run() does. */
+/* The arguments of run(). */
 typedef struct forward_request {
     const gpur_inference *inference;
     const gpur_inference_call *call;

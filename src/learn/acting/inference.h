@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-/* What acting by a head gives: the entries of one table in inference.c. */
+/* The results of acting by a head; inference.c has the table of heads. */
 typedef enum gpur_acted {
     GPUR_ACTED_BY_Q,             /* an action, and the value of each action */
     GPUR_ACTED_BY_PROBABILITIES, /* an action, the probability of each, and the value of the observation */
@@ -50,7 +50,7 @@ typedef struct gpur_inference {
     _Atomic int64_t grown_bytes;  /* device memory of the buffers, outside the owner's */
 } gpur_inference;
 
-/* What the inferences of one network share. */
+/* Settings that all inferences of one network share. */
 typedef struct gpur_inference_spec {
     gpur_device *device;
     const gpur_network *network; /* must not move */

@@ -17,7 +17,7 @@ typedef struct gpur_actor_critic {
 
 extern const gpur_algorithm gpur_algorithm_actor_critic;
 
-/* Of a learner that is known to be an actor-critic. */
+/* Returns the struct of a learner that is known to be an actor-critic. */
 static inline gpur_actor_critic *gpur_actor_critic_of(const gpur_learner *learner)
 {
     return (gpur_actor_critic *)(uintptr_t)learner;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The gradient of an actor-critic's loss for a batch of any number of rows. Plans of passes are for a fixed number of
- * rows, so there is one size of batch for each power of two, and a batch takes the smallest that holds it; the rows
- * that are too many have a gradient of 0.
+ * rows, so there are plans for each power of two, and a batch takes the smallest that holds it; the rows that it leaves
+ * empty have a gradient of 0.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ enum { GPUR_SMALLEST_BATCH = 8, GPUR_MAX_BATCH_SIZES = 14 };
 
 struct gpur_gradient;
 
-/* What runs a batch of up to `rows` rows. */
+/* The plans and the graph for batches of up to `rows` rows. */
 typedef struct gpur_batch_size {
     const struct gpur_gradient *gradient;
     int64_t rows;
@@ -33,11 +33,11 @@ typedef struct gpur_gradient {
     gpur_stream *stream;
     gpur_batch_size sizes[GPUR_MAX_BATCH_SIZES];
     int32_t size_count;
-    const float *weights;          /* (P) by which it is computed; set by the owner */
-    float *to[2];                  /* (P) where it goes: with dual_optimizer that of the policy, and that of the value;
-                                     set by the owner */
+    const float *weights;          /* (P) the weights by which the gradient is computed; set by the owner */
+    float *to[2];                  /* (P) receive the gradient, with dual_optimizer the policy's and the value's; set by
+                                     the owner */
     gpur_optimizer *optimizer[2];  /* NULL: the gradient is computed and not applied */
-    const gpur_train_state *state; /* of the entropy's schedule; set by the owner */
+    const gpur_train_state *state; /* has the step at which the entropy's schedule is read; set by the owner */
     float *x;                      /* (max_batch, features) the network's input, if it is converted */
     unsigned char *upload, *host_upload; /* device and pinned: count, actions, returns, observations */
     float *results, *host_results;       /* device and pinned: (GPUR_ROW_RESULTS, size) */
@@ -53,8 +53,8 @@ gpur_status gpur_gradient_open(gpur_gradient *gradient, gpur_device *device, con
 void gpur_gradient_close(gpur_gradient *gradient);
 void gpur_gradient_assign(gpur_gradient *gradient, gpur_arena *arena);
 
-/* Runs a batch without rows of each size, and records it. The owner has set all members that it is to set, and resets
- * the optimizers after it. */
+/* Runs a batch without rows of each size, and records it. All members that the owner sets must be set. The owner
+ * resets the optimizers afterwards, as these steps change them. */
 gpur_status gpur_gradient_start(gpur_gradient *gradient);
 
 /* Refuses rows that cannot be trained on. */

@@ -18,7 +18,7 @@ enum { GPUR_DPG_ACTOR = 0, GPUR_DPG_CRITIC = 1 }; /* of the learner's networks *
 
 extern const gpur_algorithm gpur_algorithm_dpg;
 
-/* Of a learner that is known to be one of DPG. */
+/* Returns the struct of a learner that is known to be one of DPG. */
 static inline gpur_dpg *gpur_dpg_of(const gpur_learner *learner)
 {
     return (gpur_dpg *)(uintptr_t)learner;

@@ -2,7 +2,7 @@
 /* The passes, losses and backward passes of an actor and a critic over a batch. */
 #include "learn/dpg/dpg_step.h"
 
-#include "gpureplay/network.h"
+#include "base/numbers.h"
 
 static gpur_status open(gpur_train_step *step)
 {
@@ -35,35 +35,11 @@ static void close(gpur_train_step *step)
 }
 
 /* The critic has one value, which is that of the action in its input. */
-static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
-{
-    gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
-    const gpur_train_batch *const batch = &step->batch;
-    const int32_t last = step->network->activation_count - 1;
-    const int64_t rows = batch->rows;
-    gpur_td_error_args *const td = &dpg->td;
-    td->z = dpg->critic_pass.activations[last], td->z_target = dpg->critic_target_pass.activations[last];
-    td->action = batch->x ? batch->x + dpg->actor->width[0] : NULL; /* NULL while memory is measured */
-    td->vector_pitch = (int32_t)batch->x_pitch;
-    td->vector_size = dpg->actor->num_actions, td->weight = batch->weight;
-    td->reward = batch->reward, td->discount = batch->discount;
-    td->q = gpur_arena_floats(arena, rows);
-    td->q_target = gpur_arena_floats(arena, rows);
-    td->dq = gpur_arena_floats(arena, rows);
-    td->dz = dpg->critic_backward.gradients[last];
-    td->td = gpur_arena_floats(arena, rows);
-    td->loss = gpur_arena_floats(arena, rows);
-    td->q_taken = gpur_arena_floats(arena, rows);
-    td->invalid = gpur_arena_floats(arena, rows);
-    td->batch = rows, td->z_pitch = dpg->critic_pass.pitch[last];
-    td->head = GPUR_HEAD_Q, td->num_actions = 1;
-    td->loss_kind = 1; /* squared */
-}
-
 static void assign(gpur_train_step *step, gpur_arena *arena)
 {
     gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
-    const int64_t rows = step->batch.rows;
+    const gpur_train_batch *const batch = &step->batch;
+    gpur_td_error_args *const td = &dpg->td;
     gpur_optimizer_assign(&dpg->actor_optimizer, arena, NULL);
     gpur_pass_assign(&dpg->critic_pass, arena);
     gpur_pass_assign(&dpg->critic_target_pass, arena);
@@ -72,27 +48,27 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
     gpur_backward_assign(&dpg->critic_backward, arena);
     gpur_backward_assign(&dpg->action_backward, arena);
     gpur_backward_assign(&dpg->actor_backward, arena);
-    dpg->q = gpur_arena_floats(arena, rows);
-    assign_td_error(step, arena);
-    if (!arena->base)
-        return;
-    dpg->critic_pass.activations[0] = dpg->actor_pass.activations[0] = step->batch.x;
-    dpg->critic_target_pass.activations[0] = dpg->actor_target_pass.activations[0] = step->batch.next_x;
-    dpg->td.bias = step->optimizer.weights + step->network->head_bias;
-    dpg->td.bias_target = step->optimizer.target + step->network->head_bias;
+    dpg->q = gpur_arena_floats(arena, batch->rows);
+    gpur_step_assign_td_error(step, arena, &dpg->critic_pass, &dpg->critic_target_pass, &dpg->critic_backward, td);
+    td->action = batch->x ? batch->x + dpg->actor->width[0] : NULL; /* NULL while memory is measured */
+    td->vector_pitch = (int32_t)batch->x_pitch;
+    td->vector_size = dpg->actor->num_actions;
+    td->loss_kind = 1; /* squared */
+    dpg->critic_pass.activations[0] = dpg->actor_pass.activations[0] = batch->x;
+    dpg->critic_target_pass.activations[0] = dpg->actor_target_pass.activations[0] = batch->next_x;
 }
 
 static int64_t workspace(const gpur_train_step *step)
 {
     const gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
-    const int64_t bytes[] = {
-        gpur_pass_workspace(&dpg->critic_pass),         gpur_pass_workspace(&dpg->critic_target_pass),
-        gpur_pass_workspace(&dpg->actor_pass),          gpur_pass_workspace(&dpg->actor_target_pass),
-        gpur_backward_workspace(&dpg->critic_backward), gpur_backward_workspace(&dpg->actor_backward),
-        gpur_backward_workspace(&dpg->action_backward)};
+    const gpur_pass *const passes[] = {&dpg->critic_pass, &dpg->critic_target_pass, &dpg->actor_pass,
+                                       &dpg->actor_target_pass};
+    const gpur_backward *const backwards[] = {&dpg->critic_backward, &dpg->action_backward, &dpg->actor_backward};
     int64_t most = 0;
-    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
-        most = bytes[i] > most ? bytes[i] : most;
+    for (int i = 0; i < 4; i++)
+        most = gpur_max(most, gpur_pass_workspace(passes[i]));
+    for (int i = 0; i < 3; i++)
+        most = gpur_max(most, gpur_backward_workspace(backwards[i]));
     return most;
 }
 

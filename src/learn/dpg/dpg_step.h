@@ -20,7 +20,7 @@ typedef struct gpur_dpg_step {
     gpur_optimizer actor_optimizer;
     gpur_pass critic_pass, critic_target_pass, actor_pass, actor_target_pass;
     gpur_backward critic_backward, actor_backward;
-    gpur_backward action_backward; /* of the critic's value by its input */
+    gpur_backward action_backward; /* from the critic's value to its input */
     gpur_td_error_args td;
     float *q; /* (B) Q(s, mu(s)) */
 } gpur_dpg_step;

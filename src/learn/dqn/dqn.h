@@ -21,7 +21,7 @@ typedef struct gpur_dqn {
 
 extern const gpur_algorithm gpur_algorithm_dqn;
 
-/* Of a learner that is known to be a DQN. */
+/* Returns the struct of a learner that is known to be a DQN. */
 static inline gpur_dqn *gpur_dqn_of(const gpur_learner *learner)
 {
     return (gpur_dqn *)(uintptr_t)learner;

@@ -63,8 +63,8 @@ static const gpur_dqn_config defaults = {
                 .error_bound = 0.025f, .storage = GPUR_CACHE_VIRTUAL, .draw = GPUR_CACHE_PERMUTATION},
 };
 
-/* What the three Melee presets share [Parr 2018, section 4.2, and the public code of its trainer]. The published
- * epsilon falls over the first fifth of training. Only the caller knows its length, so exploration.steps is 0 until the
+/* The settings that the three Melee presets share [Parr 2018, section 4.2, and the public code of its trainer]. Epsilon
+ * falls over the first fifth of training. Only the caller knows its length, so exploration.steps is 0 until the
  * caller sets it. */
 #define MELEE_NETWORK                                                                                                  \
     .hidden_activation = GPUR_RELU, .num_actions = 5, .init = GPUR_INIT_NORMAL, .init_scale = 0.1f,                    \
@@ -88,7 +88,7 @@ static const gpur_dqn_config defaults = {
 #define NATURE                                                                                                         \
     HUBER, .batch_size = 32, .target_period = 2500, .exploration = {.first = 1.0f, .last = 0.1f, .steps = 1000000}
 
-/* Of `config`, a preset sets the members that copy_preset names. */
+/* A preset sets the members of `config` that copy_preset copies. */
 static const struct { const char *name; gpur_dqn_config config; } presets[] = {
     {"melee-gpu", {.network = {.trunk = {RELU(128), RELU(0)}, .trunk_count = 1, DUELING, MELEE_NETWORK}, MELEE}},
     {"melee-dqn", {.network = {.trunk = {RELU(128), RELU(256)}, .trunk_count = 2, MELEE_NETWORK}, MELEE}},

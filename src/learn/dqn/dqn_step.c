@@ -2,6 +2,7 @@
 /* DQN's forward passes, loss and backward pass of a batch. */
 #include "learn/dqn/dqn_step.h"
 
+#include "base/numbers.h"
 #include "learn/returns/return_cache.h"
 
 static gpur_status open(gpur_train_step *step)
@@ -23,61 +24,35 @@ static void close(gpur_train_step *step)
     gpur_pass_close(&gpur_dqn_step_of(step)->online);
 }
 
-/* The last activations of both passes have the same pitch, because they have the same width. */
-static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
-{
-    const gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
-    const gpur_train_batch *const batch = &step->batch;
-    const int32_t last = step->network->activation_count - 1;
-    const int64_t rows = batch->rows, actions = step->network->num_actions;
-    gpur_td_error_args *const td = &gpur_dqn_step_of(step)->td;
-    td->z = dqn->online.activations[last], td->z_target = dqn->target.activations[last];
-    td->action = batch->action, td->weight = batch->weight;
-    td->reward = step->cache ? step->cache->drawn_value : batch->reward;
-    td->discount = batch->discount;
-    td->id = step->cache ? batch->id : NULL;
-    td->q = gpur_arena_floats(arena, dqn->online.rows * actions);
-    td->q_target = step->cache ? NULL : gpur_arena_floats(arena, rows * actions);
-    td->missing = step->cache ? gpur_arena_floats(arena, rows) : NULL;
-    td->dq = gpur_arena_floats(arena, rows * actions);
-    td->dz = dqn->backward.gradients[last];
-    td->td = gpur_arena_floats(arena, rows);
-    td->loss = gpur_arena_floats(arena, rows);
-    td->q_taken = gpur_arena_floats(arena, rows);
-    td->invalid = gpur_arena_floats(arena, rows);
-    td->batch = rows, td->z_pitch = dqn->online.pitch[last];
-    td->head = step->network->head, td->num_actions = step->network->num_actions;
-    td->action_is_int64 = batch->fields.action_is_int64, td->double_dqn = dqn->is_double && !step->cache;
-    td->loss_kind = dqn->loss == GPUR_LOSS_SQUARED, td->huber_delta = dqn->huber_delta;
-}
-
 static void assign(gpur_train_step *step, gpur_arena *arena)
 {
     gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
+    const struct gpur_return_cache *const cache = step->cache;
+    const gpur_train_batch *const batch = &step->batch;
+    gpur_td_error_args *const td = &dqn->td;
     gpur_pass_assign(&dqn->online, arena);
-    if (!step->cache)
+    if (!cache)
         gpur_pass_assign(&dqn->target, arena);
     gpur_backward_assign(&dqn->backward, arena);
-    assign_td_error(step, arena);
-    if (!arena->base)
-        return;
-    dqn->online.activations[0] = step->batch.x;
-    dqn->td.bias = step->optimizer.weights + step->network->head_bias;
-    if (step->cache)
-        return;
-    dqn->target.activations[0] = step->batch.next_x;
-    dqn->td.bias_target = step->optimizer.target + step->network->head_bias;
+    gpur_step_assign_td_error(step, arena, &dqn->online, cache ? NULL : &dqn->target, &dqn->backward, td);
+    if (cache) {
+        td->reward = cache->drawn_value;
+        td->id = batch->id;
+        td->missing = gpur_arena_floats(arena, batch->rows);
+    }
+    td->action = batch->action, td->action_is_int64 = batch->fields.action_is_int64;
+    td->double_dqn = dqn->is_double;
+    td->loss_kind = dqn->loss == GPUR_LOSS_SQUARED, td->huber_delta = dqn->huber_delta;
+    dqn->online.activations[0] = batch->x;
+    dqn->target.activations[0] = batch->next_x;
 }
 
 static int64_t workspace(const gpur_train_step *step)
 {
     const gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
-    const int64_t bytes[] = {gpur_pass_workspace(&dqn->online), gpur_backward_workspace(&dqn->backward),
-                             gpur_pass_workspace(step->cache ? &step->cache->values : &dqn->target)};
-    int64_t most = 0;
-    for (int i = 0; i < 3; i++)
-        most = bytes[i] > most ? bytes[i] : most;
-    return most;
+    const int64_t passes = gpur_max(gpur_pass_workspace(&dqn->online),
+                                    gpur_pass_workspace(step->cache ? &step->cache->values : &dqn->target));
+    return gpur_max(passes, gpur_backward_workspace(&dqn->backward));
 }
 
 /* The target network's pass, if there is one, and beside it the online network's. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What DQN does with a batch [Mnih et al. 2015], and double DQN [van Hasselt et al. 2016]: the online network sees obs
+ * The train step of DQN [Mnih et al. 2015] and of double DQN [van Hasselt et al. 2016]: the online network sees obs
  * and, for double DQN, next_obs; the target network sees next_obs. The loss is that of the TD error of the action taken
  * (kernels/learn/td_error.h). With given returns the online network sees obs, and there is no target network.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Convolutions of a network, forward and backward. */
 #include "gpureplay/math.h"
 #include "learn/network/pass.h"
 

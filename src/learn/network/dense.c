@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Dense layers of a network, forward and backward. */
 #include "learn/network/pass.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Draws the initial weights. */
 #include "learn/network/init.h"
 
 /* The kernels' random numbers (Philox), so that weights depend on the seed only, like everything random. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The format of observations, and their conversion to a network's input. */
 #include "learn/network/input.h"
 
 #include "replay/schema.h"

@@ -17,7 +17,8 @@ typedef struct gpur_obs_format {
 /* Refuses a field of a type that networks do not read. */
 gpur_status gpur_obs_format_of(const gpur_field_info *field, gpur_obs_format *format);
 
-/* The same of a field that is of no schema, whose name is not read; checks it as the replay checks its fields. */
+/* Reads the format of a field that belongs to no schema, whose name is not read, and checks it as a replay checks its
+ * fields. */
 gpur_status gpur_obs_format_read(const gpur_field *given, gpur_obs_format *format);
 
 /* Replaces GPUR_INPUT_AUTO by the order of axes that the shape of obs tells, and refuses a shape that does not, if the

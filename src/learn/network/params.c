@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Names, shapes and orders of a network's tensors. */
 #include "learn/network/params.h"
 
 #include <assert.h>

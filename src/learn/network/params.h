@@ -83,8 +83,8 @@ gpur_status gpur_tensor_check_numbers(const gpur_tensor *tensor, const char *arr
 /* The number of weights, without padding. */
 int64_t gpur_params_weights(const gpur_params *params);
 
-/* The same as for one tensor, for all of them: `weights` is the array of all parameters (count), and `in_order` has the
- * tensors without padding (gpur_params_weights), one after the other. */
+/* Copy and check all tensors, as the functions above do with one: `weights` is the array of all parameters (count), and
+ * `in_order` has the tensors without padding (gpur_params_weights), one after the other. */
 void gpur_params_to_shape_order(const gpur_params *params, const float *weights, void *in_order);
 void gpur_params_to_device_order(const gpur_params *params, const void *in_order, float *weights);
 gpur_status gpur_params_check_numbers(const gpur_params *params, const char *array, const float *weights,

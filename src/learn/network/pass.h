@@ -107,14 +107,14 @@ gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_
 
 gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows);
 
-/* The same for the gradient by the input, gradients[0], in place of those of the parameters. The network must have no
- * convolutions. */
+/* Opens a backward pass that computes the gradient by the input, gradients[0], in place of those of the parameters. The
+ * network must have no convolutions. */
 gpur_status gpur_backward_open_by_input(gpur_backward *backward, const gpur_pass *pass, int64_t rows);
 void gpur_backward_close(gpur_backward *backward);
 void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena);
 int64_t gpur_backward_workspace(const gpur_backward *backward);
 
-/* The launch shape of layer_backward: a block for every 8 columns, whose threads take many rows at a time. */
+/* Returns the launch shape of layer_backward: a block for every 8 columns, whose threads take many rows at a time. */
 gpur_grid gpur_layer_backward_grid(const gpur_device *device, const gpur_layer_backward_args *args);
 
 /* Computes the gradient of every parameter from that of the last activations. Overwrites all activation gradients.

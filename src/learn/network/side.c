@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Opens the second stream of a train step, and orders it with the first. */
 #include "learn/network/side.h"
 
 gpur_status gpur_side_open(gpur_side *side, gpur_device *device)

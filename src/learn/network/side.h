@@ -12,7 +12,7 @@ typedef struct gpur_side {
     void *workspace; /* of the plans that run on it; assigned by the owner */
 } gpur_side;
 
-/* What an operation runs on. */
+/* A stream, and the workspace of operations on it. */
 typedef struct gpur_track {
     gpur_stream *stream;
     void *workspace;
@@ -27,5 +27,5 @@ void gpur_side_close(gpur_side *side);
  * the first track. */
 gpur_status gpur_side_fork(const gpur_side *side, const gpur_track *first, gpur_track *track);
 
-/* What is enqueued on the first stream from now on runs after what has been enqueued on the side. */
+/* Makes later work of the first stream wait for the work that is on the side now. */
 gpur_status gpur_side_join(const gpur_side *side, gpur_stream *first);

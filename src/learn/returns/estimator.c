@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The table of estimators, and what each needs. */
 #include "learn/returns/estimator.h"
 
 #include "kernels/args_returns.h"

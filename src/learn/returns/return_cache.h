@@ -4,8 +4,8 @@
  *
  * A refresh works through the cache chunk by chunk: it draws whole blocks (replay/sampler/sequences.h), gathers the
  * rows, evaluates the network and stores v(s') and the address of each row. Then one kernel replaces the v by returns.
- * Rows that are evicted during the refresh do no harm: what a return depends on are later rows of its block, which are
- * evicted later than the entry's own.
+ * Rows that are evicted during the refresh do no harm: a return depends on later rows of its block, which are evicted
+ * later than the row of the entry.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ typedef struct gpur_return_cache {
     gpur_device *device;
     gpur_replay *replay;
     const gpur_network *network;
-    const struct gpur_train_step *step; /* whose weights it evaluates, and whose batch it fills */
+    const struct gpur_train_step *step; /* has the weights that a refresh evaluates, and the batch that draws fill */
     gpur_returns_config config;
     const gpur_estimator *estimator;
     int64_t size;         /* S entries; 0: there is no cache */
@@ -35,7 +35,7 @@ typedef struct gpur_return_cache {
     gpur_pass values;     /* over the observations of the chunk that are evaluated */
     int64_t *ids;         /* (rows of a chunk) */
     float *q;             /* (rows of a chunk, A) scratch */
-    gpur_graph *of_chunk; /* a chunk of a refresh */
+    gpur_graph *of_chunk; /* refreshes one chunk */
 
     gpur_cache_state *state; /* (1) device */
     gpur_cache_entry *entry; /* (S) */
@@ -43,7 +43,7 @@ typedef struct gpur_return_cache {
     uint8_t *greedy;       /* (S) NULL: not needed */
     unsigned char *obs;    /* (S) obs_pitch bytes apart; NULL, as is the next: the cache is virtual */
     int32_t *action;       /* (S) */
-    int64_t entries_bytes; /* of the last five */
+    int64_t entries_bytes; /* size of the last five arrays */
 
     float *drawn_value; /* (B) returns of the batch */
     int32_t *drawn;     /* (B) entries of the batch; NULL: the cache is virtual */
@@ -63,6 +63,6 @@ static inline int gpur_return_cache_is_physical(const gpur_return_cache *cache)
 /* Requires the consumer lock. Enqueues a refresh. */
 gpur_status gpur_return_cache_refresh(gpur_return_cache *cache, gpur_stream *stream);
 
-/* Enqueues the draw of a batch and the gather of its rows; `source` is of this cache. */
+/* Enqueues the draw of a batch and the gather of its rows; `source` draws from this cache. */
 gpur_status gpur_return_cache_gather(const gpur_return_cache *cache, const gpur_batch_source *source,
                                      gpur_stream *stream);

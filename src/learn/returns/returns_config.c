@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Refuses settings of a cache of returns that do not fit its learner or its replay. */
 #include "learn/returns/returns_config.h"
 
 #include "base/sized.h"
@@ -66,7 +67,7 @@ static gpur_status check_draw(const gpur_returns_config *c)
     return gpur_reserved_check(c->reserved, 4, "gpur_returns_config");
 }
 
-/* What a learner without a target network, whose batches come from a cache, cannot do. */
+/* Refuses what needs a target network, or batches from elsewhere than the cache. */
 static gpur_status check_learner(const gpur_dqn_config *config)
 {
     GPUR_REQUIRE(config->act != GPUR_ACT_TARGET,
