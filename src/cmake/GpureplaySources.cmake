@@ -2,8 +2,7 @@
 # Sets gpureplay_sources, the source files of this build: all files of these folders, except that of two alternatives
 # only one is used. A test includes this file, too, with every combination of switches.
 set(folders base env env/minatar file device device/cpu replay replay/priority replay/storage replay/lanes replay/writer
-    replay/sampler replay/checkpoint replay/block learn learn/network learn/returns learn/acting learn/dqn
-    learn/actor_critic learn/dpg run run/fast_dqn run/ga3c apex)
+    replay/sampler replay/checkpoint replay/block learn "learn/*" run run/fast_dqn run/ga3c apex)
 if(GPUREPLAY_HAS_CUDA)
     list(APPEND folders device/cuda)
 endif()

@@ -276,15 +276,13 @@ static int64_t number_of(const gpur_tensors *tensors, const char *key)
     return gpur_metadata_number(tensors, key, -1);
 }
 
-/* The entry that says how many train steps a file of this kind comes after; "": none does. */
-static const char *steps_key(const char *kind)
+/* The train steps that a file comes after. A learner's file has the number of those enqueued, and most also of those
+ * done, which may be fewer. */
+static int64_t steps_of(const gpur_tensors *tensors)
 {
-    static const char *const keys[][2] = {
-        {"learner", "step"}, {"dpg", "step"}, {"actor-critic", "steps_enqueued"}, {"weights", GPUR_WEIGHTS_VERSION}};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(kind, keys[i][0]) == 0)
-            return keys[i][1];
-    return "";
+    const int64_t enqueued = number_of(tensors, GPUR_STEPS_ENQUEUED);
+    const int64_t done = enqueued >= 0 ? number_of(tensors, "step") : -1;
+    return done >= 0 ? done : enqueued >= 0 ? enqueued : number_of(tensors, GPUR_WEIGHTS_VERSION);
 }
 
 /* Each writer of a replay's file has a tensor of its episodes, one for each environment. */
@@ -316,7 +314,7 @@ static void describe(const gpur_checkpoint *file, gpur_checkpoint_info *info)
     info->first_id = is_replay ? number_of(tensors, "first_id") : -1;
     info->writers = is_replay ? number_of(tensors, "writers") : -1;
     info->envs = is_replay ? gpur_metadata_number(tensors, "lanes", count_envs(tensors)) : -1;
-    info->steps = number_of(tensors, steps_key(info->kind));
+    info->steps = version && !is_replay ? steps_of(tensors) : -1;
     info->weights = version && !is_replay ? number_of(tensors, "weights") : -1;
 }
 

@@ -62,6 +62,9 @@ int64_t gpur_metadata_number(const gpur_tensors *tensors, const char *key, int64
 /* The metadata entry of a weights file with the version of the weights. */
 #define GPUR_WEIGHTS_VERSION "weights_version"
 
+/* The entry that learners' files have, and no others: the number of train steps enqueued. */
+#define GPUR_STEPS_ENQUEUED "steps_enqueued"
+
 /* Settings are metadata entries, too. */
 gpur_status gpur_settings_add_real(gpur_tensors *settings, const char *key, double value);
 

@@ -193,7 +193,7 @@ gpur_status gpur_learner_file_load_weights(gpur_checkpoint *file, const char *ki
                                            const gpur_params *params, const gpur_checkpoint_options *options,
                                            float *weights, int64_t *steps)
 {
-    const gpur_scalar scalar = {"steps_enqueued", GPUR_SCALAR_I64, steps};
+    const gpur_scalar scalar = {GPUR_STEPS_ENQUEUED, GPUR_SCALAR_I64, steps};
     gpur_tensors settings = {0};
     gpur_status status = gpur_network_text_add_settings(config, "", &settings);
     gpur_network_text_renew(&file->tensors);

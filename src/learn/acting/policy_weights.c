@@ -82,13 +82,12 @@ static gpur_status download(gpur_policy *policy, float *weights, int64_t *versio
 
 /* Files. */
 
-/* The kind of the file, if it is a learner's; else NULL. */
+/* Returns the kind of the file if it is a learner's, else NULL. */
 static const char *learner_kind(const gpur_checkpoint *file)
 {
-    const char *const kind = gpur_tensors_find_metadata(&file->tensors, "gpureplay.kind");
-    const int is_learners =
-        kind && (strcmp(kind, "learner") == 0 || strcmp(kind, "actor-critic") == 0 || strcmp(kind, "dpg") == 0);
-    return is_learners && gpur_checkpoint_is_ours(file) ? kind : NULL;
+    if (!gpur_checkpoint_is_ours(file) || !gpur_tensors_find_metadata(&file->tensors, GPUR_STEPS_ENQUEUED))
+        return NULL;
+    return gpur_tensors_find_metadata(&file->tensors, "gpureplay.kind");
 }
 
 /* Reads the file on the stream of an inference, which a learner's file needs. */

@@ -300,7 +300,7 @@ static int32_t list_scalars(gpur_learner_state *state, gpur_scalar *list)
 {
     gpur_train_state *const t = &state->train[0];
     const gpur_scalar scalars[] = {
-        {"steps_enqueued", GPUR_SCALAR_I64, &state->steps_enqueued},
+        {GPUR_STEPS_ENQUEUED, GPUR_SCALAR_I64, &state->steps_enqueued},
         {"beta1_power", GPUR_SCALAR_F64, &t->beta1_power},
         {"beta2_power", GPUR_SCALAR_F64, &t->beta2_power},
         {"next_learning_rate", GPUR_SCALAR_F32, &t->next_learning_rate},

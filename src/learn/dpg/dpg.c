@@ -191,7 +191,7 @@ static int32_t list_scalars(gpur_learner_state *state, gpur_scalar *list)
 {
     gpur_train_state *const a = &state->train[GPUR_DPG_ACTOR], *const c = &state->train[GPUR_DPG_CRITIC];
     const gpur_scalar scalars[] = {
-        {"steps_enqueued", GPUR_SCALAR_I64, &state->steps_enqueued},
+        {GPUR_STEPS_ENQUEUED, GPUR_SCALAR_I64, &state->steps_enqueued},
         {"step", GPUR_SCALAR_U64, &c->step},
         {"skipped", GPUR_SCALAR_I64, &c->skipped},
         {"target_copies", GPUR_SCALAR_I64, &c->target_copies},

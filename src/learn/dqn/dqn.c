@@ -368,7 +368,7 @@ static int32_t list_scalars(gpur_learner_state *state, gpur_scalar *list)
         {"learning_rate", GPUR_SCALAR_F32, &t->learning_rate},
         {"act_counter", GPUR_SCALAR_U64, &state->act_counter},
         {"acts", GPUR_SCALAR_I64, &state->acts},
-        {"steps_enqueued", GPUR_SCALAR_I64, &state->steps_enqueued},
+        {GPUR_STEPS_ENQUEUED, GPUR_SCALAR_I64, &state->steps_enqueued},
     };
     memcpy(list, scalars, sizeof scalars);
     return sizeof scalars / sizeof *scalars;
