@@ -52,6 +52,8 @@ static gpur_status create_cache(family *f, gpur_learner **learner)
 static gpur_status create_dpg(family *f, gpur_learner **learner)
 {
     gpur_dpg_config c = dpg_fixture_config();
+    c.actor_optimizer.kind = GPUR_RMSPROP_TF, c.critic_optimizer.kind = GPUR_RMSPROP_DEEPMIND;
+    c.actor_optimizer.momentum = c.critic_optimizer.momentum = 0.5f;
     f->policy.network = c.actor;
     f->policy.obs = (gpur_field){"obs", GPUR_FLOAT32, {DPG_FEATURES}};
     return gpur_dpg_create(f->vectors.replay, &c, learner);
@@ -64,6 +66,7 @@ static gpur_status create_actor_critic(family *f, gpur_learner **learner)
     c.network.num_actions = ACTIONS, c.network.trunk[0].units = 7, c.max_batch = ROWS;
     c.obs = (gpur_field){"obs", GPUR_FLOAT32, {OBS}};
     c.dual_optimizer = f->kind == DUAL;
+    c.optimizer.kind = f->kind == DUAL ? GPUR_RMSPROP_TF : GPUR_ADAM;
     f->policy.network = c.network, f->policy.obs = c.obs;
     return gpur_actor_critic_create(device, &c, learner);
 }
@@ -205,6 +208,12 @@ static void check_stats(const gpur_learner_stats *saved, const gpur_learner_stat
     CHECK(kind == DPG ? isfinite(saved->policy_loss) && saved->policy_learning_rate > 0
                       : isnan(saved->policy_loss) && isnan(saved->policy_gradient_norm));
     CHECK(saved->device_bytes > 0 && saved->pinned_bytes > 0);
+    if (!kinds[kind].has_replay)
+        return;
+    CHECK(memcmp(&saved->loss, &loaded->loss, sizeof saved->loss) == 0);
+    CHECK(memcmp(&saved->mean_q, &loaded->mean_q, 3 * sizeof saved->mean_q) == 0); /* to learning_rate */
+    if (kind == DPG)
+        CHECK(memcmp(&saved->policy_loss, &loaded->policy_loss, 3 * sizeof saved->policy_loss) == 0);
 }
 
 /* A cache is not in the file, so both learners fill theirs anew. */
@@ -284,6 +293,10 @@ TEST(policies_get_the_weights_of_the_first_network)
         CHECK_EQUAL(bytes_of(other, loaded), count);
         CHECK(memcmp(pulled, loaded, (size_t)count) == 0);
         CHECK_OK(gpur_learner_load_weights(f.other, path, NULL));
+        CHECK_OK(gpur_learner_save(f.learner, path, NULL));
+        CHECK_OK(gpur_policy_load(other, path, NULL));
+        CHECK_EQUAL(bytes_of(other, loaded), count);
+        CHECK(memcmp(pulled, loaded, (size_t)count) == 0);
         CHECK_OK(gpur_policy_pull(policy, f.other, GPUR_WEIGHTS_ONLINE));
         CHECK_EQUAL(bytes_of(policy, loaded), count);
         CHECK(memcmp(pulled + 64, loaded + 64, (size_t)count - 64) == 0); /* but for the version */
