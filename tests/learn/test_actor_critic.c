@@ -67,20 +67,6 @@ static gpur_learner *learner_of(const gpur_actor_critic_config *config)
     return learner;
 }
 
-/* All weights, in the order of gpur_learner_get_weight_info. Returns their number. */
-static int64_t weights_of(gpur_learner *learner, int32_t which, float *values)
-{
-    int64_t used = 0;
-    for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
-        gpur_weight_info info = {.size = sizeof info};
-        if (gpur_learner_get_weight_info(learner, i, &info) != GPUR_OK || used + info.count > MAX_WEIGHTS ||
-            gpur_learner_read_weights(learner, which, info.name, values + used, info.count) != GPUR_OK)
-            return -1;
-        used += info.count;
-    }
-    return used;
-}
-
 /* The reference. */
 
 /* Its networks have the same weights; the second one, with dual_optimizer, has the gradient and the slots of the value.
@@ -121,7 +107,7 @@ static void open_reference(reference *r, gpur_learner *learner, const gpur_actor
     memset(r, 0, sizeof *r);
     CHECK_OK(gpur_dqn_config_init(&r->step, sizeof r->step));
     r->step.optimizer = c->optimizer, r->step.target_period = INT64_MAX;
-    CHECK(weights_of(learner, GPUR_WEIGHTS_ONLINE, values) > 0);
+    CHECK(learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, values, MAX_WEIGHTS) > 0);
     for (int n = 0; n < 2; n++) {
         r->nets[n] = is_image ? ref_net_create_image(&c->network, IMAGE_HEIGHT, IMAGE_WIDTH, IMAGE_CHANNELS)
                               : ref_net_create(&c->network, FEATURES);
@@ -196,7 +182,7 @@ static void check_weights(gpur_learner *learner, const reference *r)
 {
     static float values[MAX_WEIGHTS];
     int64_t at = 0;
-    CHECK(weights_of(learner, GPUR_WEIGHTS_ONLINE, values) > 0);
+    CHECK(learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, values, MAX_WEIGHTS) > 0);
     for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
         const ref_tensor *const t = tensor_of(r, learner, i);
         for (int j = 0; j < t->count; j++, at++)
@@ -499,7 +485,7 @@ TEST(bad_batches_are_refused_and_train_nothing)
     gpur_learner *const learner = learner_of(&c);
     make_batch(&b, 2, FEATURES);
     CHECK(learner);
-    const int64_t count = weights_of(learner, GPUR_WEIGHTS_ONLINE, before);
+    const int64_t count = learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, before, MAX_WEIGHTS);
     REFUSED(input.count = 0, "count is 0; it must be 1 to max_batch, 40");
     REFUSED(input.count = 41, "count is 41; it must be 1 to max_batch, 40");
     REFUSED(input.obs = NULL, "obs, actions and returns must not be NULL");
@@ -507,7 +493,7 @@ TEST(bad_batches_are_refused_and_train_nothing)
     REFUSED((void)input, "actions[1] is 3; it must be 0 to num_actions - 1, 2");
     b.actions[1] = 0, b.returns[3] = INFINITY;
     REFUSED((void)input, "\"returns\" is infinite in row 3 of 27; its numbers must be finite");
-    CHECK_EQUAL(weights_of(learner, GPUR_WEIGHTS_ONLINE, after), count);
+    CHECK_EQUAL(learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, after, MAX_WEIGHTS), count);
     CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
     CHECK_EQUAL(learner_fixture_stats(learner).steps, 0);
     c.network.trunk[0].units = 10;

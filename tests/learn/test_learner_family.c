@@ -119,25 +119,11 @@ static gpur_status train(const family *f, gpur_learner *learner, int t)
     return gpur_actor_critic_train(learner, &batch, NULL);
 }
 
-/* All weights of one array, by name. Returns their number; -1: it has none. */
-static int64_t weights_of(gpur_learner *learner, int32_t which, float *values)
-{
-    int64_t used = 0;
-    for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
-        gpur_weight_info info = {.size = sizeof info};
-        if (gpur_learner_get_weight_info(learner, i, &info) != GPUR_OK || used + info.count > ROOM ||
-            gpur_learner_read_weights(learner, which, info.name, values + used, info.count) != GPUR_OK)
-            return -1;
-        used += info.count;
-    }
-    return used;
-}
-
 static int are_equal(gpur_learner *a, gpur_learner *b, int32_t which)
 {
     static float ours[ROOM], theirs[ROOM];
-    const int64_t count = weights_of(a, which, ours);
-    return count == weights_of(b, which, theirs) &&
+    const int64_t count = learner_fixture_weights(a, which, ours, ROOM);
+    return count == learner_fixture_weights(b, which, theirs, ROOM) &&
            (count < 0 || memcmp(ours, theirs, (size_t)count * sizeof *ours) == 0);
 }
 
@@ -153,11 +139,11 @@ static void check_tensor(const family *f, int32_t i)
         if (!kinds[f->kind].has_target && which == GPUR_WEIGHTS_TARGET)
             return;
         random_floats((uint64_t)(i * 2 + which + 7), values, info.count);
-        const int64_t count = weights_of(f->learner, beside, others[0]);
+        const int64_t count = learner_fixture_weights(f->learner, beside, others[0], ROOM);
         CHECK_OK(gpur_learner_write_weights(f->learner, which, info.name, values, info.count));
         CHECK_OK(gpur_learner_read_weights(f->learner, which, info.name, back, info.count));
         CHECK(memcmp(values, back, (size_t)info.count * sizeof *back) == 0);
-        CHECK_EQUAL(weights_of(f->learner, beside, others[1]), count); /* the other array stays */
+        CHECK_EQUAL(learner_fixture_weights(f->learner, beside, others[1], ROOM), count); /* the other array stays */
         CHECK(count < 0 || memcmp(others[0], others[1], (size_t)count * sizeof *values) == 0);
     }
 }
@@ -173,7 +159,7 @@ TEST(weights_are_read_and_written_by_name)
             check_tensor(&f, i);
         CHECK_OK(gpur_learner_get_weight_info(f.learner, 1, &info));
         CHECK(info.count <= 32);
-        const int64_t count = weights_of(f.learner, GPUR_WEIGHTS_ONLINE, before);
+        const int64_t count = learner_fixture_weights(f.learner, GPUR_WEIGHTS_ONLINE, before, ROOM);
         float bad[32] = {0, NAN};
         CHECK(info.count > 1 && count > 0);
         CHECK_FAILS(gpur_learner_write_weights(f.learner, 0, info.name, bad, info.count), GPUR_INVALID_ARGUMENT, "NaN");
@@ -194,7 +180,7 @@ TEST(weights_are_read_and_written_by_name)
         if (!kinds[kind].has_target)
             CHECK_FAILS(gpur_learner_read_weights(f.learner, 1, info.name, bad, info.count), GPUR_INVALID_ARGUMENT,
                         "has no target network");
-        CHECK_EQUAL(weights_of(f.learner, GPUR_WEIGHTS_ONLINE, after), count);
+        CHECK_EQUAL(learner_fixture_weights(f.learner, GPUR_WEIGHTS_ONLINE, after, ROOM), count);
         CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
         close_family(&f);
     }
