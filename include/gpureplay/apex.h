@@ -295,7 +295,7 @@ typedef struct gpur_apex_stats {
     /* Of actors; deaths: ends that nobody asked for. A remote actor whose blocks the caller brings counts as started
      * with gpur_apex_receive_start, or with the first block of an incarnation; the one before it has then died. */
     int64_t starts, deaths;
-    int64_t actors;       /* running actors, and remote actors heard from in the last minute */
+    int64_t actors;       /* running actors, and those of remote_actors heard from in the last minute */
     int64_t broadcasts;   /* versions of the weights that actors were given */
     int64_t pulled;       /* copies of them that actors took; not of remote actors */
     int64_t trims;        /* calls of gpur_replay_trim */

@@ -250,7 +250,7 @@ static line look_at_line(void)
     for (const gpur_waiting_block *at = fixture.apex->waiting; at; at = at->next)
         found.actors[found.count++] = at->slot->actor;
     for (int32_t i = 0; i < ACTORS; i++)
-        found.inserted[i] = fixture.apex->slots[i].blocks;
+        found.inserted[i] = fixture.apex->tables[GPUR_SLOT_OWN].slots[i]->blocks;
     gpur_mutex_unlock(&fixture.apex->lock);
     return found;
 }
@@ -354,15 +354,15 @@ TEST(actors_can_be_more_and_fewer_while_it_runs)
     while (fixture.most_actor < 5)
         CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
     CHECK_EQUAL(apex_fixture_stats(&fixture).actors, 6);
-    CHECK_NEAR(fixture.apex->slots[2].epsilon, 6.5536e-4, 1e-8); /* the last of three */
-    CHECK_NEAR(fixture.apex->slots[4].epsilon, pow(0.4, 1.0 + 7.0 * 4.0 / 5.0), 1e-7);
+    CHECK_NEAR(fixture.apex->tables[GPUR_SLOT_OWN].slots[2]->epsilon, 6.5536e-4, 1e-8); /* the last of three */
+    CHECK_NEAR(fixture.apex->tables[GPUR_SLOT_OWN].slots[4]->epsilon, pow(0.4, 1.0 + 7.0 * 4.0 / 5.0), 1e-7);
     CHECK_OK(gpur_apex_set_actors(fixture.apex, 1));
     while (apex_fixture_stats(&fixture).actors > 1)
         CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
     CHECK_OK(gpur_apex_set_actors(fixture.apex, 2));
     while (apex_fixture_stats(&fixture).actors < 2)
         CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
-    CHECK_EQUAL(fixture.apex->slots[1].incarnation, 1);
+    CHECK_EQUAL(fixture.apex->tables[GPUR_SLOT_OWN].slots[1]->incarnation, 1);
     check_all_arrived();
     CHECK_FAILS(gpur_apex_set_actors(fixture.apex, 1025), GPUR_INVALID_ARGUMENT,
                 "actors is 1025; it must be 0 to 1024");

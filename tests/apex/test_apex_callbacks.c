@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Ape-X with remote actors whose blocks the caller brings: here from threads of this program, and blocks that are made
  * by hand: good, damaged, of others, and repeated. */
-#include "apex/apex.h"
 #include "base/clock.h"
 #include "support/apex_fixture.h"
 #include "support/block_damage.h"
@@ -10,23 +9,29 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <time.h>
 
 enum { ROWS = 10, REMOTE_ACTORS = 3 };
 
 static apex_fixture fixture;
 static apex_settings settings;
 
-static void open_run(const char *name)
+static void choose_settings(const char *name)
 {
-    const gpur_device_config device = test_device_config();
     CHECK_OK(apex_fixture_settings(name, &settings));
     settings.replay.min_size = ROWS;
     settings.apex.actors = 0;
     settings.apex.remote_actors = REMOTE_ACTORS;
+}
+
+static void open_run(const char *name)
+{
+    const gpur_device_config device = test_device_config();
+    choose_settings(name);
     CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
 }
 
-/* Workers. */
+/* Remote actors. */
 
 typedef struct remote {
     pthread_t thread;
@@ -246,6 +251,45 @@ static gpur_status deliver(int64_t bytes)
     return advanced == GPUR_OK ? e.status : advanced;
 }
 
+static void *advance(void *user)
+{
+    (void)user;
+    (void)gpur_apex_advance(fixture.apex, 0, INT64_MAX);
+    return NULL;
+}
+
+/* The learner must do hundreds of thousands of train steps before the limiter lets in this block. */
+TEST(a_start_is_counted_while_the_block_before_it_waits_for_the_limiter)
+{
+    pthread_t learner, other;
+    errand e = {0};
+    const gpur_device_config device = test_device_config();
+    choose_settings("cartpole");
+    settings.apex.samples_per_insert = 1e6;
+    settings.apex.rows_under_way = ROWS * REMOTE_ACTORS;
+    settings.apex.limiter_timeout = 1e6;
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
+    CHECK_EQUAL(pthread_create(&learner, NULL, advance, NULL), 0);
+    for (int64_t sequence = 0; sequence < 11; sequence++)
+        CHECK_OK(bring(block, make(0, 1, sequence)));
+    e.bytes = make(0, 1, 11);
+    CHECK_EQUAL(pthread_create(&other, NULL, run_errand, &e), 0);
+    nanosleep(&(struct timespec){.tv_nsec = 300 * 1000 * 1000}, NULL);
+    CHECK_EQUAL(atomic_load(&e.is_done), 0);
+    const double begin = gpur_clock_seconds();
+    CHECK_OK(gpur_apex_receive_start(fixture.apex, 1, 5));
+    CHECK_EQUAL(atomic_load(&e.is_done), 0);
+    CHECK_OK(gpur_apex_receive_start(fixture.apex, 0, 2));
+    CHECK(gpur_clock_seconds() - begin < 5.0);
+    pthread_join(other, NULL);
+    CHECK_OK(e.status);
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.starts == 3 && stats.deaths == 1 && stats.limiter_timeouts == 0);
+    gpur_apex_stop(fixture.apex);
+    pthread_join(learner, NULL);
+    apex_fixture_close(&fixture);
+}
+
 /* Refused, counted, and nothing else changed: not even with the run closed does the caller wait. */
 static void check_refused(int64_t bytes, gpur_status wanted, const char *text)
 {
@@ -439,6 +483,7 @@ int main(int argc, char **argv)
     RUN(bad_blocks_are_refused_and_counted);
     RUN(lost_blocks_are_the_gaps_and_a_new_incarnation_is_a_start);
     RUN(starts_that_are_told_are_counted_and_so_are_the_deaths_before);
+    RUN(a_start_is_counted_while_the_block_before_it_waits_for_the_limiter);
     RUN(the_return_is_that_of_the_greediest_remote_actor_that_came);
 #ifdef GPUR_HAS_FILES
     RUN(a_block_that_a_saved_run_has_is_refused_after_a_load);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ape-X with a folder: remote actors in processes, which are this program itself, and files that are written here:
  * good, damaged, of others, and unfinished. */
-#include "apex/folder.h"
+#include "run/apex/transport/folder.h"
 #include "base/clock.h"
 #include "replay/block/block.h"
 #include "support/apex_fixture.h"

@@ -22,12 +22,18 @@ enum { KILLS = 20 };
 static apex_fixture fixture;
 static apex_settings settings;
 
-static gpur_status open_run(const char *kind, const char *name)
+static gpur_status choose_settings(const char *kind, const char *name)
 {
-    const gpur_device_config device = test_device_config();
     GPUR_TRY(apex_fixture_settings(name, &settings));
     settings.apex.processes = 1;
     settings.apex.command = apex_fixture_command("test_apex_processes", kind, name);
+    return GPUR_OK;
+}
+
+static gpur_status open_run(const char *kind, const char *name)
+{
+    const gpur_device_config device = test_device_config();
+    GPUR_TRY(choose_settings(kind, name));
     return apex_fixture_open(&fixture, test_device_name(), &device, &settings);
 }
 
@@ -186,7 +192,7 @@ static _Atomic int has_killed_all;
 static int is_ready(int32_t actor, int64_t killed, int must_have_sent)
 {
     gpur_mutex_lock(&fixture.apex->lock);
-    const gpur_slot *const slot = &fixture.apex->slots[actor];
+    const gpur_slot *const slot = fixture.apex->tables[GPUR_SLOT_OWN].slots[actor];
     const int is = slot->process > 0 && slot->incarnation > killed && (slot->has_sent || !must_have_sent);
     gpur_mutex_unlock(&fixture.apex->lock);
     return is;
@@ -205,7 +211,7 @@ static void *kill_actors(void *context)
             sleep_for(0.001);
         sleep_for((double)(random >> 24) * 5e-5);
         gpur_mutex_lock(&fixture.apex->lock);
-        killed[actor] = fixture.apex->slots[actor].incarnation;
+        killed[actor] = fixture.apex->tables[GPUR_SLOT_OWN].slots[actor]->incarnation;
         gpur_mutex_unlock(&fixture.apex->lock);
         const int64_t process = gpur_apex_actor_process(fixture.apex, actor);
         if (process > 0)
@@ -313,7 +319,7 @@ TEST(with_a_limiter_an_actor_has_one_block_on_its_way)
     for (int32_t i = 0; i < 3; i++) {
         const int64_t made = atomic_load(&gpur_shared_counts(&fixture.apex->shared, i)->blocks);
         gpur_mutex_lock(&fixture.apex->lock);
-        const int64_t taken = fixture.apex->slots[i].blocks;
+        const int64_t taken = fixture.apex->tables[GPUR_SLOT_OWN].slots[i]->blocks;
         gpur_mutex_unlock(&fixture.apex->lock);
         TEST_REQUIRE(made <= taken + 1, "actor %d has made %d blocks, and %d were taken", (int)i, (int)made,
                      (int)taken);
@@ -322,6 +328,60 @@ TEST(with_a_limiter_an_actor_has_one_block_on_its_way)
     check_counts();
     CHECK_EQUAL(fixture.lost_rows, 0);
     apex_fixture_close(&fixture);
+}
+
+static gpur_status advanced;
+
+static void *advance(void *user)
+{
+    (void)user;
+    advanced = gpur_apex_advance(fixture.apex, 0, INT64_MAX);
+    return NULL;
+}
+
+/* The process that follows this one, within 20 s; else 0. */
+static int64_t await_next_process(int32_t actor, int64_t process)
+{
+    int64_t next = process;
+    for (int i = 0; i < 400 && (next == process || next < 0); i++) {
+        sleep_for(0.05);
+        next = gpur_apex_actor_process(fixture.apex, actor);
+    }
+    return next != process && next > 0 ? next : 0;
+}
+
+/* The learner must do hundreds of thousands of train steps before the limiter lets in another block, and the block of
+ * each actor waits for that. The blocks of those that die wait no longer. */
+TEST(deaths_are_noticed_while_the_limiter_waits)
+{
+    const belongings before = take_stock();
+    const gpur_device_config device = test_device_config();
+    pthread_t learner;
+    CHECK_OK(choose_settings("serve", "cartpole"));
+    settings.apex.samples_per_insert = 1e6;
+    settings.apex.rows_under_way = 30;
+    settings.apex.limiter_timeout = 1e6;
+    CHECK_OK(apex_fixture_open(&fixture, test_device_name(), &device, &settings));
+    CHECK_EQUAL(pthread_create(&learner, NULL, advance, NULL), 0);
+    for (int64_t steps = -1; steps < 300 || steps != count_steps() || !all_are_asleep();) {
+        steps = count_steps();
+        sleep_for(0.2);
+    }
+    const gpur_apex_stats held = apex_fixture_stats(&fixture);
+    for (int32_t i = 0; i < 3; i++) {
+        const int64_t process = gpur_apex_actor_process(fixture.apex, i);
+        CHECK_EQUAL(kill((pid_t)process, SIGKILL), 0);
+        TEST_REQUIRE(await_next_process(i, process), "nobody noticed that actor %d has died", (int)i);
+        CHECK_EQUAL(apex_fixture_stats(&fixture).deaths, i + 1);
+    }
+    const gpur_apex_stats stats = apex_fixture_stats(&fixture);
+    CHECK(stats.blocks >= held.blocks + 3 && stats.blocks <= held.blocks + 4 && stats.limiter_timeouts == 0);
+    gpur_apex_stop(fixture.apex);
+    pthread_join(learner, NULL);
+    CHECK_EQUAL(advanced, GPUR_INTERRUPTED);
+    CHECK_EQUAL(fixture.kinds[GPUR_APEX_ENDED], 3);
+    apex_fixture_close(&fixture);
+    check_nothing_left(before);
 }
 
 TEST(a_process_that_does_not_end_is_killed)
@@ -513,6 +573,7 @@ int main(int argc, char **argv)
     RUN(a_run_goes_on_when_actors_are_killed_at_random_moments);
     RUN(an_actor_that_is_killed_amid_a_send_loses_what_it_had_made);
     RUN(with_a_limiter_an_actor_has_one_block_on_its_way);
+    RUN(deaths_are_noticed_while_the_limiter_waits);
     RUN(a_process_that_does_not_end_is_killed);
     RUN(blocks_that_come_again_are_refused_and_counted);
     RUN(gaps_in_the_sequence_are_lost_blocks);

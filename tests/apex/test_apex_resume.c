@@ -85,8 +85,8 @@ TEST(a_run_is_resumed_with_its_replay)
     check_loaded(&loaded);
     CHECK_EQUAL(gpur_replay_size(fixture.replay), saved.rows < 4000 ? saved.rows : 4000);
     check_learner();
-    CHECK_EQUAL(fixture.apex->slots[2].incarnation, 1);
-    CHECK_EQUAL(fixture.apex->slots[3].incarnation, 0);
+    CHECK_EQUAL(fixture.apex->tables[GPUR_SLOT_OWN].slots[2]->incarnation, 1);
+    CHECK_EQUAL(fixture.apex->tables[GPUR_SLOT_OWN].slots[3]->incarnation, 0);
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
     CHECK_OK(gpur_apex_advance(fixture.apex, 300, 0));
     CHECK_OK(gpur_learner_get_stats(fixture.learner, &learner));

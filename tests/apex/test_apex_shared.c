@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What actors and their learner share: weights in memory that are never seen half written, messages over a connection,
  * and the arithmetic of the limiter. */
-#include "apex/apex.h"
+#include "run/apex/limiter.h"
+#include "run/apex/shared.h"
+#include "run/apex/transport/connection.h"
 #include "test.h"
 
 #include <fcntl.h>

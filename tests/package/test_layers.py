@@ -18,7 +18,6 @@ BELOW = {
     "src/replay": ["src/replay", "src/file", "src/device", "src/base", "include", "kernels"],
     "src/learn": ["src/learn", "src/replay", "src/file", "src/device", "src/base", "include", "kernels"],
     "src/run": [*SRC, "include", "kernels"],
-    "src/apex": [*SRC, "src/apex", "include", "kernels"],
     "src/python": ["src/python", "include"],
     "src/plugins": ["src/plugins", "include"],
     "include": ["include"],
@@ -27,9 +26,9 @@ BELOW = {
     "bench/replay": ["bench/replay", "bench/lib", "include"],
     "bench/compare": ["bench/compare", "bench/lib", "include"],
     "bench/train": ["bench/train", "bench/compare", "bench/lib", "examples", "include"],
-    "bench/run": ["bench/run", "bench/lib", *SRC, "src/apex", "include", "kernels"],
+    "bench/run": ["bench/run", "bench/lib", *SRC, "include", "kernels"],
     "bench/device": ["bench/device", "bench/lib", *SRC, "include", "kernels"],
-    "tests": ["tests", "examples", *SRC, "src/apex", "include", "kernels"],
+    "tests": ["tests", "examples", *SRC, "include", "kernels"],
 }
 CUDA_NAMES = re.compile(r"#include [<\"](cuda|cublas|cudnn|curand)|\b(cuda|cublas|cudnn)[A-Z]\w+\(")
 CUDA_FILES = re.compile(r"^src/device/cuda/|^kernels/(cuda\.cu|target/cuda\.h)$")

@@ -184,7 +184,7 @@ gpur_apex_stats apex_fixture_stats(const apex_fixture *f)
 static int has_sent(apex_fixture *f, int32_t actor)
 {
     gpur_mutex_lock(&f->apex->lock);
-    const int has = f->apex->slots[actor].has_sent;
+    const int has = f->apex->tables[GPUR_SLOT_OWN].slots[actor]->has_sent;
     gpur_mutex_unlock(&f->apex->lock);
     return has;
 }

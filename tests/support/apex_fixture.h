@@ -3,7 +3,9 @@
  * actors' side of it, for the same test program in another process. */
 #pragma once
 
-#include "apex/apex.h"
+#include "run/apex/events.h"
+#include "run/apex/settings.h"
+#include "run/apex/transport/connection.h"
 
 /*
  * The environments, by their name:

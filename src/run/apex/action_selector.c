@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* How an actor selects actions: epsilon-greedily by Q values, or a noisy vector. */
+#include "run/apex/action_selector.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Opening. */
+
+static float low_of(const gpur_space *space, int32_t i)
+{
+    return space->lows ? space->lows[i] : space->low;
+}
+
+static float high_of(const gpur_space *space, int32_t i)
+{
+    return space->highs ? space->highs[i] : space->high;
+}
+
+int64_t gpur_space_numbers(const gpur_space *space)
+{
+    int64_t count = 1;
+    for (int32_t i = 0; i < GPUR_MAX_DIMS && space->shape[i] > 0; i++)
+        count *= space->shape[i];
+    return count;
+}
+
+static gpur_status check_vectors(const gpur_space *actions, int32_t num_actions)
+{
+    GPUR_REQUIRE(actions->num_actions == 0 && actions->dtype == GPUR_FLOAT32,
+                 "the environment's actions are %s; the actors of Ape-X DPG need vectors of float32",
+                 actions->num_actions > 0 ? "discrete" : gpur_dtype_name(actions->dtype));
+    GPUR_REQUIRE(gpur_space_numbers(actions) == num_actions,
+                 "the environment's actions are vectors of %lld numbers, and the actor's network has %d; they must be "
+                 "the same",
+                 (long long)gpur_space_numbers(actions), (int)num_actions);
+    for (int32_t i = 0; i < num_actions; i++)
+        GPUR_REQUIRE(isfinite(low_of(actions, i)) && isfinite(high_of(actions, i)) &&
+                         low_of(actions, i) < high_of(actions, i),
+                     "number %d of the environment's actions is %g to %g; it must have finite bounds, the first below "
+                     "the second",
+                     (int)i, (double)low_of(actions, i), (double)high_of(actions, i));
+    return GPUR_OK;
+}
+
+gpur_status gpur_action_selector_check(const gpur_space *actions, const gpur_network_config *network)
+{
+    return network->head == GPUR_HEAD_TANH_ACTION ? check_vectors(actions, network->num_actions)
+                                                  : gpur_actions_check(actions, network->num_actions);
+}
+
+/* Takes `count` floats of what is left of the memory. */
+static float *take(float **rest, int64_t count)
+{
+    float *const taken = *rest;
+    *rest += count;
+    return taken;
+}
+
+static gpur_status alloc(gpur_action_selector *c)
+{
+    const int64_t actions = c->num_actions, inputs = 2 * (c->features + actions);
+    const int64_t of_vectors = c->features > 0 ? 5 * actions + 2 * c->features + inputs : 0;
+    float *rest = c->memory = calloc((size_t)(2 * (actions + 1) + of_vectors), sizeof *rest);
+    if (!rest)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor's actions");
+    c->q = take(&rest, actions + 1);
+    c->final_q = take(&rest, actions + 1);
+    if (c->features == 0)
+        return GPUR_OK;
+    c->vectors = take(&rest, 2 * actions);
+    c->scaled = take(&rest, actions);
+    c->lows = take(&rest, actions);
+    c->highs = take(&rest, actions);
+    c->pair = take(&rest, 2 * c->features);
+    c->inputs = take(&rest, inputs);
+    return GPUR_OK;
+}
+
+gpur_status gpur_action_selector_open(gpur_action_selector *c, gpur_device *device, const gpur_schema *schema,
+                                      const gpur_learn_fields *fields, const gpur_actor_networks *networks,
+                                      const gpur_space *actions, int has_priorities, uint64_t seed)
+{
+    gpur_policy_config config;
+    const int has_vectors = networks->critic != NULL;
+    GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
+    config.max_batch = has_vectors ? 2 : 1;
+    config.seed = seed;
+    c->num_actions = networks->acting->num_actions;
+    c->features = has_vectors ? (int32_t)fields->obs_format.features : 0;
+    c->action_is_int64 = fields->action_is_int64;
+    GPUR_TRY(gpur_actor_policies_open(&c->policies, device, schema, networks, has_priorities, &config));
+    GPUR_TRY(alloc(c));
+    for (int32_t i = 0; has_vectors && i < c->num_actions; i++)
+        c->lows[i] = low_of(actions, i), c->highs[i] = high_of(actions, i);
+    return GPUR_OK;
+}
+
+void gpur_action_selector_close(gpur_action_selector *selector)
+{
+    gpur_actor_policies_close(&selector->policies);
+    free(selector->memory);
+    selector->memory = NULL;
+}
+
+/* Discrete actions. */
+
+static gpur_status choose_number(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice)
+{
+    const gpur_policy_input input = {.size = sizeof input,
+                                     .count = 1,
+                                     .obs = obs,
+                                     .epsilon = &choice->noise,
+                                     .lane = &choice->lane,
+                                     .step = &choice->step};
+    const gpur_policy_output output = {.size = sizeof output, .actions = &c->number, .q = c->q, .version = &c->version};
+    GPUR_TRY(gpur_policy_act(c->policies.acting, &input, &output));
+    c->wide = c->number;
+    c->action = c->action_is_int64 ? (const void *)&c->wide : (const void *)&c->number;
+    c->env_action = &c->number;
+    return GPUR_OK;
+}
+
+static gpur_status value_numbers(gpur_action_selector *c, const void *obs)
+{
+    const gpur_policy_input input = {.size = sizeof input, .count = 1, .obs = obs};
+    const gpur_policy_output output = {.size = sizeof output, .q = c->final_q};
+    return gpur_policy_act(c->policies.acting, &input, &output);
+}
+
+/* Vectors. */
+
+/* Actions of (rows) observations that are the same one, with a sigma each. */
+static gpur_status compute_vectors(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice,
+                                   const float *sigmas, int64_t rows)
+{
+    const size_t bytes = (size_t)c->features * sizeof(float);
+    const uint32_t lanes[] = {choice->lane, choice->lane};
+    const uint64_t steps[] = {choice->step, choice->step};
+    const gpur_policy_input input = {
+        .size = sizeof input, .count = rows, .obs = c->pair, .sigma = sigmas, .lane = lanes, .step = steps};
+    const gpur_policy_output output = {.size = sizeof output, .action_vectors = c->vectors, .version = &c->version};
+    memcpy(c->pair, obs, bytes);
+    memcpy(c->pair + c->features, obs, bytes);
+    return gpur_policy_act(c->policies.acting, &input, &output);
+}
+
+/* Q of the observation with each of (rows) vectors. */
+static gpur_status compute_q(gpur_action_selector *c, int64_t rows, float *q)
+{
+    const size_t of_obs = (size_t)c->features, of_action = (size_t)c->num_actions;
+    const gpur_policy_input input = {.size = sizeof input, .count = rows, .obs = c->inputs};
+    const gpur_policy_output output = {.size = sizeof output, .q = q};
+    for (int64_t i = 0; i < rows; i++) {
+        float *const row = c->inputs + (size_t)i * (of_obs + of_action);
+        memcpy(row, c->pair, of_obs * sizeof *row);
+        memcpy(row + of_obs, c->vectors + (size_t)i * of_action, of_action * sizeof *row);
+    }
+    return gpur_policy_act(c->policies.critic, &input, &output);
+}
+
+static gpur_status choose_vector(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice)
+{
+    const float sigmas[] = {0.0f, choice->noise};
+    const float *const action = c->vectors + c->num_actions;
+    GPUR_TRY(compute_vectors(c, obs, choice, sigmas, 2));
+    if (c->policies.critic)
+        GPUR_TRY(compute_q(c, 2, c->q));
+    for (int32_t i = 0; i < c->num_actions; i++) {
+        const double low = (double)c->lows[i], high = (double)c->highs[i];
+        c->scaled[i] = (float)(low + 0.5 * ((double)action[i] + 1.0) * (high - low));
+    }
+    c->action = action;
+    c->env_action = c->scaled;
+    return GPUR_OK;
+}
+
+static gpur_status value_vector(gpur_action_selector *c, const void *obs)
+{
+    const gpur_action_noise none = {0};
+    const int64_t version = c->version;
+    const float no_noise = 0.0f;
+    GPUR_TRY(compute_vectors(c, obs, &none, &no_noise, 1));
+    c->version = version;
+    return compute_q(c, 1, c->final_q);
+}
+
+gpur_status gpur_action_selector_select(gpur_action_selector *c, const void *obs, const gpur_action_noise *choice)
+{
+    return c->features > 0 ? choose_vector(c, obs, choice) : choose_number(c, obs, choice);
+}
+
+gpur_status gpur_action_selector_value(gpur_action_selector *c, const void *obs)
+{
+    return c->features > 0 ? value_vector(c, obs) : value_numbers(c, obs);
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/* An actor of Ape-X: acts in an environment, and hands over packed blocks of what it did. */
+#include "run/apex/actor.h"
+
+#include "run/apex/action_selector.h"
+#include "base/clock.h"
+#include "base/sized.h"
+#include "env/type.h"
+#include "kernels/lib/random.h"
+#include "replay/config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+typedef struct actor {
+    const gpur_actor_context *context;
+    const gpur_actor_settings *settings;
+    const gpur_actor_transport *transport;
+    gpur_actor_counts *counts;
+    gpur_obs_shape obs_shape;
+    gpur_env_runner runner;
+    gpur_action_selector selector;
+    gpur_packer *packer;        /* NULL: it evaluates */
+    unsigned char *obs;         /* what the network sees */
+    const void **extras;        /* (fields of the schema) */
+    int64_t steps;              /* of the environment */
+    gpur_actor_episode episode; /* the game so far */
+    int64_t evaluation;         /* that is played; 0: none */
+    int is_at_block;            /* 1: a block was handed over, and the next step is the first one after it */
+    double clock;               /* seconds: until then its time is counted */
+} actor;
+
+/* Between two looks whether there is something to evaluate. */
+static const struct timespec POLL_INTERVAL = {.tv_nsec = 20 * 1000 * 1000};
+enum { LOOKS = 50 }; /* between two pulls meanwhile */
+
+/* A priority that is none: the replay gives the transition its first one. */
+static const float no_priority = NAN;
+
+static int is_asked(const actor *a)
+{
+    return atomic_load_explicit(&a->counts->is_asked, memory_order_relaxed);
+}
+
+/* Counts the time since the last call as the part's, or with NULL as that of none. */
+static void lap(actor *a, _Atomic int64_t *part)
+{
+    const double now = gpur_clock_seconds();
+    const int64_t spent = (int64_t)((now - a->clock) * 1e9);
+    a->clock = now;
+    atomic_fetch_add(&a->counts->nanoseconds, spent);
+    if (part)
+        atomic_fetch_add(part, spent);
+}
+
+static int64_t int64_of(uint32_t low, uint32_t high)
+{
+    return (int64_t)((uint64_t)high << 32 | low);
+}
+
+/* Opening. */
+
+static gpur_status open_env(actor *a, uint64_t seed, gpur_space *actions)
+{
+    const gpur_actor_context *const p = a->context;
+    gpur_env_info info = {.size = sizeof info};
+    void *env = NULL;
+    GPUR_TRY(gpur_env_type_check(p->type));
+    a->runner.type = p->type;
+    GPUR_TRY(gpur_env_error(p->type->init(p->env_options, seed, &info, &env)));
+    GPUR_TRY(gpur_env_runner_take_env(&a->runner, env, &info));
+    *actions = info.action;
+    GPUR_TRY(gpur_action_selector_check(&info.action, p->networks.acting));
+    return gpur_obs_shape_find(&info.obs, p->schema, p->replay, &a->obs_shape);
+}
+
+static gpur_status open_packer(actor *a)
+{
+    const gpur_actor_settings *const s = a->settings;
+    gpur_packer_config config;
+    if (s->actor == GPUR_APEX_EVALUATOR)
+        return GPUR_OK;
+    GPUR_TRY(gpur_packer_config_init(&config, sizeof config));
+    config.actor = s->actor;
+    config.incarnation = s->incarnation;
+    config.rows = s->block_rows;
+    config.num_actions = !s->initial_priorities        ? 0
+                         : a->context->networks.critic ? 1 /* a value, as the packer has it for vectors */
+                                                       : a->context->networks.acting->num_actions;
+    config.observations =
+        a->context->replay->layout == GPUR_LAYOUT_FRAMES ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
+    config.compression = s->compression;
+    return gpur_packer_create(a->context->format, &config, &a->packer);
+}
+
+static gpur_status alloc_arrays(actor *a)
+{
+    a->obs = calloc(1, (size_t)gpur_obs_bytes(&a->obs_shape));
+    a->extras = calloc((size_t)a->context->schema->count, sizeof *a->extras);
+    if (!a->obs || !a->extras)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor's observation");
+    return GPUR_OK;
+}
+
+static gpur_status pull(actor *a)
+{
+    int is_newer = 0;
+    GPUR_TRY(a->transport->pull(a->transport->context, &a->selector.policies, &is_newer));
+    atomic_fetch_add_explicit(&a->counts->pulls, is_newer, memory_order_relaxed);
+    return GPUR_OK;
+}
+
+/* Refuses a schema that a learner of these networks would refuse. */
+static gpur_status find_fields(const gpur_actor_context *context, gpur_learn_fields *fields)
+{
+    const gpur_actor_networks *const n = &context->networks;
+    GPUR_TRY(gpur_learn_fields_find(fields, context->schema, n->critic ? n->acting->num_actions : 0));
+    GPUR_REQUIRE(!n->critic || fields->obs_format.is_float, "field \"obs\" is uint8; it must be float32");
+    return GPUR_OK;
+}
+
+/* Environment and exploration of each incarnation have seeds of their own. */
+static gpur_status open_actor(actor *a)
+{
+    const gpur_actor_settings *const s = a->settings;
+    const gpur_schema *const schema = a->context->schema;
+    const gpur_u32x4 bits =
+        gpur_random_bits(s->seed, GPUR_RANDOM_APEX_ACTOR, (uint64_t)s->incarnation, (uint32_t)s->actor);
+    gpur_learn_fields fields;
+    gpur_space actions;
+    GPUR_TRY(find_fields(a->context, &fields));
+    GPUR_TRY(open_env(a, (uint64_t)int64_of(bits.v[0], bits.v[1]), &actions));
+    GPUR_TRY(gpur_action_selector_open(&a->selector, a->context->device, schema, &fields, &a->context->networks,
+                                       &actions, s->initial_priorities, (uint64_t)int64_of(bits.v[2], bits.v[3])));
+    GPUR_TRY(open_packer(a));
+    GPUR_TRY(alloc_arrays(a));
+    const int32_t priority = gpur_schema_find(schema, "priority");
+    if (priority >= 0)
+        a->extras[priority] = &no_priority;
+    GPUR_TRY(gpur_env_runner_open(&a->runner, &a->obs_shape, a->obs, a->context->replay->check_finite));
+    return pull(a);
+}
+
+static void close_actor(actor *a)
+{
+    gpur_packer_destroy(a->packer);
+    gpur_action_selector_close(&a->selector);
+    gpur_env_runner_close(&a->runner);
+    free(a->obs);
+    free(a->extras);
+}
+
+/* Acting. */
+
+static gpur_status send_blocks(actor *a, int32_t all)
+{
+    const void *block;
+    int64_t bytes;
+    while (a->packer) {
+        GPUR_TRY(gpur_packer_take(a->packer, all, &block, &bytes));
+        if (!block)
+            break;
+        atomic_fetch_add_explicit(&a->counts->blocks, 1, memory_order_relaxed);
+        lap(a, NULL);
+        GPUR_TRY(a->transport->take_block(a->transport->context, block, bytes, a->steps));
+        lap(a, &a->counts->wait_nanoseconds);
+        a->is_at_block = 1;
+    }
+    return GPUR_OK;
+}
+
+static gpur_status choose(actor *a)
+{
+    const gpur_action_noise choice = {
+        .lane = (uint32_t)a->settings->actor, .step = (uint64_t)a->steps, .noise = a->settings->epsilon};
+    lap(a, NULL);
+    GPUR_TRY(gpur_action_selector_select(&a->selector, a->obs, &choice));
+    lap(a, &a->counts->infer_nanoseconds);
+    return GPUR_OK;
+}
+
+static gpur_status value_end(actor *a)
+{
+    lap(a, NULL);
+    GPUR_TRY(gpur_action_selector_value(&a->selector, a->obs));
+    lap(a, &a->counts->infer_nanoseconds);
+    return GPUR_OK;
+}
+
+static gpur_status record(actor *a, const gpur_env_result *result)
+{
+    const gpur_action_selector *const c = &a->selector;
+    const int has_priorities = a->settings->initial_priorities, cut = result->truncated && !result->terminated;
+    if (!a->packer)
+        return GPUR_OK;
+    if (has_priorities && cut)
+        GPUR_TRY(value_end(a));
+    const gpur_packer_step_input input = {
+        .size = sizeof input,
+        .action = c->action,
+        .reward = result->reward,
+        .terminated = result->terminated != 0,
+        .truncated = result->truncated != 0,
+        .next_obs = a->runner.frame,
+        .q = has_priorities ? c->q : NULL,
+        .final_q = has_priorities && cut ? c->final_q : NULL,
+        .extras = a->extras,
+        .version = c->version,
+    };
+    return gpur_packer_step(a->packer, &input);
+}
+
+static gpur_status begin_episode(actor *a)
+{
+    lap(a, NULL);
+    GPUR_TRY(gpur_env_runner_reset(&a->runner));
+    lap(a, &a->counts->env_nanoseconds);
+    return a->packer ? gpur_packer_reset(a->packer, a->runner.frame) : GPUR_OK;
+}
+
+/* Cuts off a game that is too long; where a life was lost just now, at the next step. */
+static void limit_episode(const actor *a, gpur_env_result *result)
+{
+    const int64_t most = a->settings->max_episode_steps;
+    if (most == 0 || a->episode.length < most || result->terminated)
+        return;
+    result->truncated = 1;
+    result->continues = 0;
+}
+
+static gpur_status end_episode(actor *a, const gpur_env_result *result)
+{
+    if (!result->continues) {
+        gpur_actor_episode episode = a->episode;
+        episode.evaluation = a->evaluation;
+        a->episode = (gpur_actor_episode){0};
+        lap(a, NULL);
+        GPUR_TRY(a->transport->take_episode(a->transport->context, &episode, a->steps));
+        lap(a, &a->counts->wait_nanoseconds);
+    }
+    return begin_episode(a);
+}
+
+static gpur_status take_step(actor *a)
+{
+    gpur_env_result result;
+    GPUR_TRY(choose(a));
+    GPUR_TRY(gpur_env_runner_step(&a->runner, a->selector.env_action, &result));
+    lap(a, &a->counts->env_nanoseconds);
+    a->episode.length++;
+    a->episode.episode_return += (double)result.reward;
+    limit_episode(a, &result);
+    GPUR_TRY(record(a, &result));
+    atomic_store_explicit(&a->counts->steps, ++a->steps, memory_order_relaxed);
+    GPUR_TRY(send_blocks(a, 0));
+    return result.terminated || result.truncated ? end_episode(a, &result) : GPUR_OK;
+}
+
+/* The open episode is closed as if cut off, so that nothing of it is lost. */
+static gpur_status finish(actor *a)
+{
+    if (!a->packer)
+        return GPUR_OK;
+    GPUR_TRY(gpur_packer_reset(a->packer, a->runner.frame));
+    return send_blocks(a, 1);
+}
+
+/* An evaluation begins with a new episode and the newest weights, and keeps them. Where there is none to play, this
+ * waits; it pulls now and then, since a transport notices so that the learner is gone. */
+static gpur_status await_evaluation(actor *a)
+{
+    int64_t wanted = atomic_load(&a->counts->evaluation);
+    for (int i = 1; wanted == 0 && !is_asked(a); i++) {
+        if (i % LOOKS == 0)
+            GPUR_TRY(pull(a));
+        nanosleep(&POLL_INTERVAL, NULL);
+        wanted = atomic_load(&a->counts->evaluation);
+    }
+    if (wanted == a->evaluation)
+        return GPUR_OK;
+    a->evaluation = wanted;
+    a->episode = (gpur_actor_episode){0};
+    GPUR_TRY(pull(a));
+    return begin_episode(a);
+}
+
+/* Whether it takes weights before its next step. After a wait there may be much newer ones. */
+static int is_to_pull(const actor *a)
+{
+    return a->steps % a->settings->pull_period == 0 || (a->settings->waits && a->is_at_block);
+}
+
+static gpur_status act(actor *a)
+{
+    const int evaluates = a->settings->actor == GPUR_APEX_EVALUATOR;
+    GPUR_TRY(open_actor(a));
+    GPUR_TRY(begin_episode(a));
+    while (!is_asked(a)) {
+        if (evaluates)
+            GPUR_TRY(await_evaluation(a));
+        else if (is_to_pull(a))
+            GPUR_TRY(pull(a));
+        a->is_at_block = 0;
+        GPUR_TRY(gpur_prefix_error(take_step(a), "step %" PRId64, a->steps));
+    }
+    return finish(a);
+}
+
+gpur_status gpur_actor_run(const gpur_actor_context *context, const gpur_actor_settings *settings,
+                           const gpur_actor_transport *transport)
+{
+    actor a = {.context = context,
+               .settings = settings,
+               .transport = transport,
+               .counts = context->counts,
+               .clock = gpur_clock_seconds()};
+    const gpur_status status = act(&a);
+    atomic_store(&context->counts->has_refused, status != GPUR_OK && a.runner.has_refused);
+    close_actor(&a);
+    return status;
+}
+
+/* Outside of the learner's threads. */
+
+static gpur_status open_device(gpur_actor_resources *resources, int32_t threads)
+{
+    gpur_device_config config;
+    GPUR_TRY(gpur_device_config_init(&config, sizeof config));
+    config.threads = threads > 0 ? threads : 1;
+    return gpur_device_open("cpu", &config, &resources->device);
+}
+
+gpur_status gpur_actor_check(const gpur_actor_context *context, const gpur_replay_config *replay, int32_t threads)
+{
+    GPUR_REQUIRE(context->type && replay && context->networks.acting, "type, replay and network must not be NULL");
+    GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
+    return GPUR_OK;
+}
+
+gpur_status gpur_actor_resources_open(gpur_actor_resources *resources, gpur_actor_context *context,
+                                      const gpur_replay_config *replay, int32_t threads)
+{
+    GPUR_TRY(gpur_replay_config_init(&resources->replay, sizeof resources->replay));
+    GPUR_TRY(gpur_sized_read(&resources->replay, sizeof resources->replay, replay, "gpur_replay_config"));
+    GPUR_TRY(gpur_schema_build(&resources->schema, resources->replay.fields, resources->replay.field_count));
+    GPUR_TRY(gpur_block_format_create(&resources->replay, &resources->format));
+    GPUR_TRY(open_device(resources, threads));
+    context->device = resources->device, context->schema = &resources->schema;
+    context->replay = &resources->replay, context->format = resources->format;
+    return GPUR_OK;
+}
+
+void gpur_actor_resources_close(gpur_actor_resources *resources)
+{
+    gpur_block_format_destroy(resources->format);
+    gpur_device_close(resources->device);
+}

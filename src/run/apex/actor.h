@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* An actor [Horgan et al. 2018, algorithm 1]: an environment, a selector with a copy of the weights of its own, and a
+ * packer of blocks. It is the same in a thread and in a process; a transport takes away what it makes. */
+#pragma once
+
+#include "run/apex/policies.h"
+#include "run/apex/shared.h"
+#include "gpureplay/block.h"
+#include "replay/schema.h"
+
+/* Who it is and how it acts. Travels to processes as it is. */
+typedef struct gpur_actor_settings {
+    int32_t actor; /* its number, or GPUR_APEX_EVALUATOR */
+    float epsilon; /* of action vectors: sigma */
+    int64_t incarnation;
+    uint64_t seed; /* of the run */
+    int64_t pull_period, max_episode_steps;
+    int32_t block_rows, compression, initial_priorities;
+    int32_t waits; /* 1: a block that was handed over has been appended, or the transport waits until it is. Then the
+                      actor takes the newest weights for the next one */
+} gpur_actor_settings;
+
+typedef struct gpur_actor_episode {
+    double episode_return;
+    int64_t length;
+    int64_t evaluation; /* the number of the evaluation that it belongs to; 0: none */
+} gpur_actor_episode;
+
+/* Takes away what an actor has made, with the number of its steps so far, and brings it weights. May wait.
+ * GPUR_INTERRUPTED ends the actor. */
+typedef struct gpur_actor_transport {
+    void *context;
+    gpur_status (*take_block)(void *context, const void *block, int64_t bytes, int64_t steps);
+    gpur_status (*take_episode)(void *context, const gpur_actor_episode *episode, int64_t steps);
+    /* Gives the policies the newest weights if they have older ones: *is_newer becomes 1. Comes before the first step,
+     * too, and then there must be some. */
+    gpur_status (*pull)(void *context, const gpur_actor_policies *policies, int *is_newer);
+} gpur_actor_transport;
+
+/* What it acts with. */
+typedef struct gpur_actor_context {
+    const gpur_env_type *type;
+    const char *env_options;
+    gpur_device *device;
+    const gpur_schema *schema;        /* of the replay */
+    const gpur_replay_config *replay; /* as checked */
+    const gpur_block_format *format;
+    gpur_actor_networks networks;
+    gpur_actor_counts *counts;
+} gpur_actor_context;
+
+/* What an actor outside of the learner's threads opens for itself. */
+typedef struct gpur_actor_resources {
+    gpur_device *device; /* the CPU */
+    gpur_block_format *format;
+    gpur_schema schema;
+    gpur_replay_config replay;
+} gpur_actor_resources;
+
+/* Refuses what a caller must not leave out, and threads out of range, before anything is opened. */
+gpur_status gpur_actor_check(const gpur_actor_context *context, const gpur_replay_config *replay, int32_t threads);
+
+/* Sets device, schema, replay and format of `parts`. `resources` is zeroed before, and to be closed whatever this
+ * returns. `threads` 0: 1. */
+gpur_status gpur_actor_resources_open(gpur_actor_resources *resources, gpur_actor_context *context,
+                                      const gpur_replay_config *replay, int32_t threads);
+void gpur_actor_resources_close(gpur_actor_resources *resources);
+
+/* Acts until its counts say that it is asked to end; what it has packed is then taken away, too. The actor that
+ * evaluates plays by one set of weights for as long as its counts have the number of an evaluation, and else waits. An
+ * error of the environment has the step. */
+gpur_status gpur_actor_run(const gpur_actor_context *context, const gpur_actor_settings *settings,
+                           const gpur_actor_transport *transport);

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* The public run: create, destroy, stop, statistics. */
+#include "base/clock.h"
+#include "base/sized.h"
+#include "learn/dpg/dpg.h"
+#include "learn/dqn/dqn.h"
+#include "replay/view.h"
+#include "run/apex/events.h"
+#include "run/apex/settings.h"
+#include "run/apex/supervisor.h"
+#include "run/apex/transport/connection.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The replay's settings with its fields, as gpur_replay_create had them. */
+static gpur_replay_config settings_of(gpur_apex *apex)
+{
+    const gpur_schema *const schema = gpur_replay_schema(apex->replay);
+    gpur_replay_config config = *gpur_replay_settings(apex->replay);
+    for (int32_t i = 0; i < schema->count; i++) {
+        const gpur_field_info *const field = &schema->fields[i];
+        apex->fields[i] = (gpur_field){.name = field->name, .dtype = field->dtype};
+        memcpy(apex->fields[i].shape, field->shape, sizeof field->shape);
+    }
+    config.size = sizeof config;
+    config.fields = apex->fields;
+    config.field_count = schema->count;
+    return config;
+}
+
+/* A row links to at most so many frames that no other row of its block does. */
+static int64_t max_frames(const gpur_apex *apex)
+{
+    enum { MOST = 1048576 };
+    const gpur_replay_config *const c = gpur_replay_settings(apex->replay);
+    const int64_t of_row = gpur_min(c->frame_stack + c->n_step, 2 * c->frame_stack);
+    return c->layout == GPUR_LAYOUT_FRAMES ? gpur_min(apex->config.block_rows * of_row, MOST) : 0;
+}
+
+static gpur_status open_format(gpur_apex *apex)
+{
+    const gpur_replay_config config = settings_of(apex);
+    GPUR_TRY(gpur_block_format_create(&config, &apex->format));
+    const int64_t block = gpur_block_max_bytes(apex->format, apex->config.block_rows, max_frames(apex));
+    apex->max_message = gpur_max(block, GPUR_MESSAGE_TEXT);
+    return GPUR_OK;
+}
+
+static gpur_status open_weights(gpur_apex *apex)
+{
+    GPUR_TRY(gpur_apex_learner_open_policies(&apex->learner, apex->config.initial_priorities, &apex->policies));
+    const int64_t bytes = gpur_actor_policies_bytes(&apex->policies);
+    apex->weights = malloc((size_t)bytes);
+    if (!apex->weights)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of weights", bytes);
+    return gpur_shared_create(&apex->shared, bytes);
+}
+
+static gpur_status build(gpur_apex *apex, const gpur_apex_config *config)
+{
+    GPUR_TRY(gpur_mutex_open(&apex->lock, "a run of Ape-X"));
+    GPUR_TRY(gpur_mutex_open(&apex->set_lock, "a run of Ape-X"));
+    GPUR_TRY(gpur_apex_configure(apex, config));
+    GPUR_TRY(open_format(apex));
+    GPUR_TRY(open_weights(apex));
+    apex->base_steps = gpur_apex_learner_steps(&apex->learner);
+    return gpur_supervisor_open(apex);
+}
+
+static gpur_status check_handles(const void *learner, const gpur_env_type *type, gpur_apex **out)
+{
+    GPUR_REQUIRE(out, "apex, which gets the handle, is NULL");
+    *out = NULL;
+    GPUR_REQUIRE(learner && type, "learner and type must not be NULL");
+    return GPUR_OK;
+}
+
+static gpur_status create(const gpur_apex_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
+                          gpur_apex **out)
+{
+    gpur_apex *const apex = calloc(1, sizeof *apex);
+    if (!apex)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *apex);
+    apex->learner = *learner;
+    apex->replay = learner->replay;
+    apex->type = type;
+    apex->wake = apex->shared.fd = -1;
+    const gpur_status status = build(apex, config);
+    if (status != GPUR_OK) {
+        gpur_apex_destroy(apex);
+        return status;
+    }
+    *out = apex;
+    return GPUR_OK;
+}
+
+gpur_status gpur_apex_create(gpur_learner *dqn, const gpur_env_type *type, const gpur_apex_config *config,
+                             gpur_apex **out)
+{
+    GPUR_TRY(check_handles(dqn, type, out));
+    GPUR_TRY(gpur_learner_require(dqn, &gpur_algorithm_dqn, "gpur_apex_create"));
+    const gpur_apex_learner learner = gpur_apex_learner_of(dqn);
+    return create(&learner, type, config, out);
+}
+
+gpur_status gpur_apex_create_dpg(gpur_learner *dpg, const gpur_env_type *type, const gpur_apex_config *config,
+                                 gpur_apex **out)
+{
+    GPUR_TRY(check_handles(dpg, type, out));
+    GPUR_TRY(gpur_learner_require(dpg, &gpur_algorithm_dpg, "gpur_apex_create_dpg"));
+    const gpur_apex_learner learner = gpur_apex_learner_of(dpg);
+    return create(&learner, type, config, out);
+}
+
+void gpur_apex_destroy(gpur_apex *apex)
+{
+    if (!apex)
+        return;
+    gpur_supervisor_close(apex);
+    gpur_shared_close(&apex->shared);
+    gpur_actor_policies_close(&apex->policies);
+    gpur_block_format_destroy(apex->format);
+    gpur_apex_free_config(apex);
+    gpur_mutex_close(&apex->set_lock);
+    gpur_mutex_close(&apex->lock);
+    free(apex->queue.entries);
+    free(apex->weights);
+    free(apex);
+}
+
+void gpur_apex_stop(gpur_apex *apex)
+{
+    if (apex)
+        atomic_store(&apex->stopping, 1);
+}
+
+gpur_status gpur_apex_set_actors(gpur_apex *apex, int32_t actors)
+{
+    GPUR_REQUIRE(apex, "apex is NULL");
+    GPUR_REQUIRE(actors >= 0 && actors <= GPUR_APEX_MAX_ACTORS, "actors is %d; it must be 0 to %d", (int)actors,
+                 GPUR_APEX_MAX_ACTORS);
+    gpur_mutex_lock(&apex->set_lock);
+    const gpur_status status = gpur_supervisor_set_actors(apex, actors);
+    gpur_mutex_unlock(&apex->set_lock);
+    return status;
+}
+
+/* An own actor's slot, or NULL. Under the lock. */
+static const gpur_slot *own_slot(const gpur_apex *apex, int32_t actor)
+{
+    const gpur_slot_table *const table = &apex->tables[GPUR_SLOT_OWN];
+    if (actor == GPUR_APEX_EVALUATOR)
+        return apex->evaluator;
+    return actor >= 0 && actor < table->count ? table->slots[actor] : NULL;
+}
+
+int64_t gpur_apex_actor_process(gpur_apex *apex, int32_t actor)
+{
+    if (!apex)
+        return -1;
+    gpur_mutex_lock(&apex->lock);
+    const gpur_slot *const slot = own_slot(apex, actor);
+    const int64_t process = slot ? slot->process : -1;
+    gpur_mutex_unlock(&apex->lock);
+    return process;
+}
+
+static double seconds_of(const _Atomic int64_t *nanoseconds)
+{
+    return 1e-9 * (double)atomic_load(nanoseconds);
+}
+
+/* Adds the counters that actors keep in shared memory: copies of weights of all actors, times of all but the
+ * evaluator. Under the lock. */
+static void add_counts(const gpur_apex *apex, gpur_apex_stats *stats)
+{
+    stats->pulled += atomic_load(&gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR)->pulls);
+    for (int32_t i = 0; i < apex->tables[GPUR_SLOT_OWN].count; i++) {
+        const gpur_actor_counts *const c = gpur_shared_counts(&apex->shared, i);
+        stats->pulled += atomic_load(&c->pulls);
+        stats->actor_env_seconds += seconds_of(&c->env_nanoseconds);
+        stats->actor_infer_seconds += seconds_of(&c->infer_nanoseconds);
+        stats->actor_wait_seconds += seconds_of(&c->wait_nanoseconds);
+        stats->actor_seconds += seconds_of(&c->nanoseconds); /* last, so that it is no less than the parts */
+    }
+}
+
+/* Remote actors whose blocks the caller brings, heard from in the last minute. */
+static int64_t count_heard(const gpur_apex *apex)
+{
+    const gpur_slot_table *const table = &apex->tables[GPUR_SLOT_CALLER];
+    const double since = gpur_clock_seconds() - 60.0;
+    int64_t heard = 0;
+    for (int32_t i = 0; i < table->count; i++)
+        heard += table->slots[i]->heard > 0.0 && table->slots[i]->heard > since;
+    return heard;
+}
+
+static gpur_apex_stats read_stats(const gpur_apex *apex)
+{
+    const gpur_apex_counts *const c = &apex->counts;
+    return (gpur_apex_stats){
+        .env_steps = c->env_steps,
+        .episodes = c->episodes,
+        .train_steps = c->train_steps,
+        .learned = c->train_steps * apex->limiter.batch,
+        .blocks = c->blocks,
+        .rows = c->rows,
+        .inserted = apex->limiter.inserted,
+        .bytes = c->bytes,
+        .refused_blocks = c->refused_blocks,
+        .lost_blocks = c->lost_blocks,
+        .lost_rows = c->lost_rows,
+        .starts = c->starts,
+        .deaths = c->deaths,
+        .actors = apex->running + count_heard(apex),
+        .broadcasts = c->broadcasts,
+        .pulled = c->pulled,
+        .trims = c->trims,
+        .eval_episode = apex->evaluation.is_played ? apex->evaluation.episodes + 1 : 0,
+        .limiter_timeouts = c->limiter_timeouts,
+        .recent_return = gpur_recent_mean(&apex->returns, GPUR_APEX_RECENT),
+        .evaluated_return = gpur_recent_mean(&apex->evaluated, 1),
+        .seconds = apex->seconds,
+        .train_seconds = apex->train_seconds,
+        .broadcast_seconds = apex->broadcast_seconds,
+        .receive_seconds = apex->receive_seconds,
+        .learner_wait_seconds = apex->learner_wait_seconds,
+        .weights_age = gpur_recent_median(&apex->ages),
+    };
+}
+
+gpur_status gpur_apex_get_stats(gpur_apex *apex, gpur_apex_stats *stats)
+{
+    GPUR_REQUIRE(apex && stats, "apex and stats must not be NULL");
+    gpur_mutex_lock(&apex->lock);
+    gpur_apex_stats known = read_stats(apex);
+    add_counts(apex, &known);
+    gpur_mutex_unlock(&apex->lock);
+    return gpur_sized_write(stats, &known, sizeof known, "gpur_apex_stats");
+}

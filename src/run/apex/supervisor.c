@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+/* The supervisor of Ape-X: a thread that starts actors, takes what processes and files bring, and sees to those that
+ * end. Each round it looks at all slots under one lock, and then does what is to be done. */
+#include "run/apex/supervisor.h"
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "run/apex/events.h"
+#include "run/apex/settings.h"
+#include "run/apex/transport/callbacks.h"
+#include "run/apex/transport/folder.h"
+#include "run/apex/transport/process.h"
+#include "run/apex/transport/thread.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    POLL_MS = 50,          /* between two rounds */
+    BUSY_POLL_MS = 5,      /* the same while a transport takes blocks that it has to look for */
+    MOST_EARLY_DEATHS = 5, /* in a row; then an actor is given up */
+};
+
+/* An actor that dies within this time without having sent anything counts as a failed start. Programs begin slowly. */
+static const double EARLY_DEATH_SECONDS = 60.0;
+static const double LONGEST_WAIT_SECONDS = 60.0; /* before an actor is started again */
+
+static const gpur_transport *const transports[] = {&gpur_thread_transport, &gpur_process_transport,
+                                                   &gpur_folder_transport, &gpur_callbacks_transport};
+enum { TRANSPORTS = sizeof transports / sizeof *transports };
+
+/* What a round has to do with a slot. */
+typedef struct order {
+    gpur_slot *slot;
+    int looks, asks, starts; /* 1: the actor runs; is to end; may begin */
+} order;
+
+struct gpur_supervisor {
+    const gpur_transport *own; /* of the run's own actors */
+    pthread_t thread;
+    int has_thread;
+    int32_t room;        /* of these arrays */
+    order *orders;       /* (room) */
+    struct pollfd *ends; /* (room + 1) first the one by which the supervisor is woken */
+    gpur_slot **senders; /* (room + 1) */
+};
+
+static gpur_actor_counts *counts_of(const gpur_slot *slot)
+{
+    return gpur_shared_counts(&slot->apex->shared, slot->actor);
+}
+
+static int was_asked(const gpur_slot *slot)
+{
+    return atomic_load(&counts_of(slot)->is_asked);
+}
+
+/* Endings. */
+
+/* Seconds before the next start of an actor that died early: longer and longer ones. */
+static double wait_of(const gpur_slot *slot)
+{
+    return fmin(0.025 * exp2((double)slot->early_deaths), LONGEST_WAIT_SECONDS);
+}
+
+/* 1 if this actor was to play the last evaluation, and is not started again. Under the lock. */
+static int has_given_up_last_evaluation(const gpur_slot *slot)
+{
+    const gpur_apex *const apex = slot->apex;
+    return gpur_slot_evaluates(slot) && apex->is_finishing && apex->evaluation.is_played && !slot->is_wanted;
+}
+
+/* How the actor ended, for the event; of one that waits for its next start, or will have none, also that. */
+static void describe_end(const gpur_slot *slot, char text[GPUR_APEX_ERROR])
+{
+    const gpur_apex *const apex = slot->apex;
+    const int waits = !was_asked(slot) && slot->early_deaths > 0 && apex->config.restarts && apex->status == GPUR_OK;
+    if (has_given_up_last_evaluation(slot))
+        snprintf(text, GPUR_APEX_ERROR, "%.400s; it is not started again, and the last evaluation is missing",
+                 gpur_slot_error(slot));
+    else if (waits)
+        snprintf(text, GPUR_APEX_ERROR, "%.350s (early death number %d in a row; the next start is in %.2g s)",
+                 gpur_slot_error(slot), (int)slot->early_deaths, wait_of(slot));
+    else
+        snprintf(text, GPUR_APEX_ERROR, "%s", gpur_slot_error(slot));
+}
+
+/* Counts what the actor made, by its own count, and what of it has arrived. Under the lock. */
+static void count_losses(gpur_slot *slot)
+{
+    char text[GPUR_APEX_ERROR];
+    gpur_apex *const apex = slot->apex;
+    const int64_t steps = atomic_load(&counts_of(slot)->steps), blocks = atomic_load(&counts_of(slot)->blocks);
+    const int64_t lost_blocks = blocks - slot->blocks;
+    const int64_t lost_rows = gpur_slot_evaluates(slot) ? 0 : steps - slot->rows;
+    apex->counts.lost_blocks += lost_blocks - slot->gaps;
+    apex->counts.lost_rows += lost_rows;
+    describe_end(slot, text);
+    gpur_apex_add_ended(slot, steps, lost_blocks, lost_rows, was_asked(slot), text);
+}
+
+static void plan_restart(gpur_slot *slot, int was_killed)
+{
+    const double now = gpur_clock_seconds();
+    const int is_early = now - slot->started < EARLY_DEATH_SECONDS && !slot->has_sent;
+    slot->early_deaths = is_early ? slot->early_deaths + 1 : 0;
+    slot->early_failures = is_early ? slot->early_failures + !was_killed : 0;
+    slot->next_start = is_early ? now + wait_of(slot) : now;
+}
+
+/* 1 if all actors have died again and again, and nothing of one that runs has come. Then none is alive, or will be, as
+ * far as one can tell. Under the lock. */
+static int are_all_given_up(const gpur_apex *apex)
+{
+    const gpur_slot_table *const table = &apex->tables[GPUR_SLOT_OWN];
+    int wanted = 0, given_up = 0;
+    for (int32_t i = 0; i < table->count; i++) {
+        const gpur_slot *const s = table->slots[i];
+        wanted += s->is_wanted;
+        given_up += s->is_wanted && s->early_deaths >= MOST_EARLY_DEATHS && !(s->is_running && s->has_sent);
+    }
+    return wanted > 0 && given_up == wanted && !apex->has_remote_actors;
+}
+
+static void end_run(gpur_slot *slot, const char *why)
+{
+    char error[2 * GPUR_APEX_ERROR];
+    const gpur_status status = slot->status == GPUR_OK ? GPUR_INVALID_ARGUMENT : slot->status;
+    if (gpur_slot_evaluates(slot))
+        snprintf(error, sizeof error, "the actor that evaluates: %s%s", gpur_slot_error(slot), why);
+    else
+        snprintf(error, sizeof error, "actor %d: %s%s", (int)slot->actor, gpur_slot_error(slot), why);
+    gpur_apex_end(slot->apex, status, error);
+}
+
+/* What the death of an actor means to the run. Under the lock. `was_killed`: by a signal, which may come from anyone at
+ * any time; so as long as another actor lives the run goes on [Horgan et al. 2018, appendix F], and a run that has
+ * trained ends without its last evaluation. An environment whose numbers are not finite would show them again, so there
+ * is no next start. */
+static void judge_death(gpur_slot *slot, int was_killed)
+{
+    gpur_apex *const apex = slot->apex;
+    const int has_refused = atomic_load(&counts_of(slot)->has_refused);
+    if (!was_killed && (has_refused || !apex->config.restarts))
+        end_run(slot, "");
+    else if (!apex->config.restarts)
+        slot->is_wanted = 0;
+    else if (slot->early_failures >= MOST_EARLY_DEATHS)
+        end_run(slot, " (for the 5th time in a row it died within a minute after its start)");
+    else if (gpur_slot_evaluates(slot) && apex->is_finishing)
+        slot->is_wanted &= slot->early_deaths < MOST_EARLY_DEATHS;
+    else if (slot->early_deaths >= MOST_EARLY_DEATHS && are_all_given_up(apex))
+        end_run(slot,
+                "; all actors died at least 5 times in a row within a minute after their start, and none is left");
+    if (!apex->config.restarts && apex->running == 0 && !apex->has_remote_actors && !apex->is_finishing)
+        end_run(slot, "; no actor is left, and restarts is 0");
+}
+
+static void finish(gpur_slot *slot, int was_killed)
+{
+    gpur_apex *const apex = slot->apex;
+    gpur_mutex_lock(&apex->lock);
+    slot->is_running = 0;
+    slot->process = -1;
+    apex->running -= !gpur_slot_evaluates(slot);
+    if (was_asked(slot)) {
+        slot->early_deaths = slot->early_failures = 0;
+        count_losses(slot);
+    } else {
+        apex->counts.deaths++;
+        plan_restart(slot, was_killed);
+        judge_death(slot, was_killed);
+        count_losses(slot);
+    }
+    slot->incarnation++;
+    gpur_mutex_notify_all(&apex->lock);
+    gpur_mutex_unlock(&apex->lock);
+}
+
+/* Starts. */
+
+/* Under the lock. */
+static void reset_slot(gpur_slot *slot)
+{
+    const gpur_apex *const apex = slot->apex;
+    gpur_actor_counts *const counts = counts_of(slot);
+    slot->blocks = slot->rows = slot->next_sequence = slot->gaps = slot->steps = 0;
+    slot->block_rows = gpur_apex_block_rows(&apex->config, apex->actors + apex->config.remote_actors);
+    slot->has_sent = slot->has_ended = 0;
+    slot->status = GPUR_OK;
+    gpur_slot_forget_error(slot);
+    slot->started = gpur_clock_seconds();
+    slot->deadline = (double)INFINITY;
+    atomic_store(&counts->steps, 0);
+    atomic_store(&counts->blocks, 0);
+    atomic_store(&counts->is_asked, 0);
+    atomic_store(&counts->has_refused, 0);
+}
+
+static void start(gpur_slot *slot)
+{
+    gpur_apex *const apex = slot->apex;
+    gpur_mutex_lock(&apex->lock);
+    reset_slot(slot);
+    slot->is_running = 1;
+    apex->running += !gpur_slot_evaluates(slot);
+    apex->counts.starts++;
+    gpur_apex_add_started(slot);
+    gpur_mutex_unlock(&apex->lock);
+    const gpur_status status = apex->supervisor->own->start(slot);
+    if (status == GPUR_OK)
+        return;
+    gpur_slot_note_error(slot, gpur_last_error());
+    slot->status = status;
+    finish(slot, 0);
+}
+
+/* Rounds. */
+
+static void ask_to_end(gpur_slot *slot)
+{
+    slot->deadline = fmin(slot->deadline, gpur_clock_seconds() + GPUR_APEX_KILL_AFTER_SECONDS);
+    atomic_store(&counts_of(slot)->is_asked, 1);
+}
+
+/* Makes room for the slots of all own actors. Under the lock. */
+static int make_room(gpur_supervisor *s, int32_t count)
+{
+    if (count <= s->room)
+        return 1;
+    order *const orders = realloc(s->orders, (size_t)count * sizeof *orders);
+    s->orders = orders ? orders : s->orders;
+    struct pollfd *const ends = realloc(s->ends, (size_t)(count + 1) * sizeof *ends);
+    s->ends = ends ? ends : s->ends;
+    gpur_slot **const senders = realloc(s->senders, (size_t)(count + 1) * sizeof *senders);
+    s->senders = senders ? senders : s->senders;
+    s->room = orders && ends && senders ? count : s->room;
+    return s->room == count;
+}
+
+/* Under the lock. */
+static order order_of(gpur_slot *slot, double now)
+{
+    const gpur_apex *const apex = slot->apex;
+    const int is_wanted = slot->is_wanted && !apex->is_quitting && apex->status == GPUR_OK;
+    return (order){.slot = slot,
+                   .looks = slot->is_running,
+                   .asks = slot->is_running && !is_wanted,
+                   .starts = !slot->is_running && is_wanted && apex->has_begun && now >= slot->next_start};
+}
+
+/* Lists what is to be done; returns how many slots there are. *is_over: the run is being destroyed, and none runs. */
+static int32_t list_orders(gpur_apex *apex, int *is_over)
+{
+    gpur_supervisor *const s = apex->supervisor;
+    const double now = gpur_clock_seconds();
+    int32_t count = 0, running = 0;
+    gpur_mutex_lock(&apex->lock);
+    const gpur_slot_table *const own = &apex->tables[GPUR_SLOT_OWN];
+    if (!make_room(s, own->count + 1))
+        gpur_apex_end(apex, GPUR_OUT_OF_MEMORY, "no memory for more actors");
+    for (int32_t i = 0; i < own->count && count + 1 < s->room; i++)
+        s->orders[count++] = order_of(own->slots[i], now);
+    s->orders[count++] = order_of(apex->evaluator, now);
+    for (int32_t i = 0; i < count; i++)
+        running += s->orders[i].looks;
+    *is_over = apex->is_quitting && running == 0;
+    gpur_mutex_unlock(&apex->lock);
+    return count;
+}
+
+/* Threads are asked to end, processes are asked and at last killed, and either is waited for without standing still.
+ * Returns 1 if the actor has ended: that may end the run, so other orders may be out of date. */
+static int carry_out(const gpur_apex *apex, const order *o)
+{
+    int was_killed = 0;
+    if (o->asks)
+        ask_to_end(o->slot);
+    if (o->starts)
+        start(o->slot);
+    if (!o->looks || !apex->supervisor->own->has_ended(o->slot, &was_killed))
+        return 0;
+    finish(o->slot, was_killed);
+    return 1;
+}
+
+static int carry_out_all(const gpur_apex *apex, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (carry_out(apex, &apex->supervisor->orders[i]))
+            return 1;
+    return 0;
+}
+
+static int poll_transports(gpur_apex *apex)
+{
+    int have_taken = 0;
+    for (int i = 0; i < TRANSPORTS; i++)
+        if (transports[i]->poll && transports[i]->is_used(apex))
+            have_taken |= transports[i]->poll(apex);
+    return have_taken;
+}
+
+/* Waits for something to happen, and takes what has been sent. */
+static void wait_and_receive(gpur_apex *apex, int32_t count, int milliseconds)
+{
+    const gpur_supervisor *const s = apex->supervisor;
+    uint64_t wakes;
+    nfds_t ends = 1;
+    s->ends[0] = (struct pollfd){.fd = apex->wake, .events = POLLIN};
+    for (int32_t i = 0; i < count && s->own->descriptor; i++) {
+        const int descriptor = s->own->descriptor(s->orders[i].slot);
+        if (descriptor < 0)
+            continue;
+        s->senders[ends] = s->orders[i].slot;
+        s->ends[ends++] = (struct pollfd){.fd = descriptor, .events = POLLIN};
+    }
+    if (poll(s->ends, ends, milliseconds) <= 0)
+        return;
+    if (s->ends[0].revents)
+        (void)!read(apex->wake, &wakes, sizeof wakes);
+    for (nfds_t i = 1; i < ends; i++)
+        if (s->ends[i].revents)
+            s->own->receive(s->senders[i]);
+}
+
+/* The thread ends when the run is destroyed and no actor is left. */
+static void *supervise(void *context)
+{
+    gpur_apex *const apex = context;
+    for (int is_over = 0;;) {
+        const int32_t count = list_orders(apex, &is_over);
+        if (is_over)
+            return NULL;
+        if (carry_out_all(apex, count))
+            continue;
+        const int have_taken = poll_transports(apex);
+        wait_and_receive(apex, count, have_taken ? BUSY_POLL_MS : POLL_MS);
+    }
+}
+
+/* From outside of the supervisor's thread. */
+
+static gpur_status open_own_slots(gpur_apex *apex, int32_t actors)
+{
+    gpur_slot *slot;
+    for (int32_t i = 0; i < actors; i++) {
+        GPUR_TRY(gpur_slot_table_find(&apex->tables[GPUR_SLOT_OWN], &apex->lock, apex, GPUR_SLOT_OWN, i, &slot));
+        GPUR_TRY(gpur_slot_open_writer(slot, apex->replay));
+    }
+    return GPUR_OK;
+}
+
+gpur_status gpur_supervisor_set_actors(gpur_apex *apex, int32_t actors)
+{
+    const gpur_slot_table *const own = &apex->tables[GPUR_SLOT_OWN];
+    GPUR_TRY(open_own_slots(apex, actors));
+    gpur_mutex_lock(&apex->lock);
+    for (int32_t i = 0; i < own->count; i++) {
+        gpur_slot *const slot = own->slots[i];
+        if (i < actors && !slot->is_wanted)
+            slot->epsilon = gpur_apex_exploration_of(&apex->config, apex->learner.networks.critic != NULL, i, actors);
+        slot->is_wanted = i < actors;
+    }
+    apex->actors = actors;
+    gpur_mutex_unlock(&apex->lock);
+    gpur_apex_wake(apex);
+    return GPUR_OK;
+}
+
+static gpur_status open_evaluator(gpur_apex *apex)
+{
+    GPUR_TRY(gpur_slot_create(apex, GPUR_SLOT_OWN, GPUR_APEX_EVALUATOR, &apex->evaluator));
+    apex->evaluator->is_wanted = apex->config.eval_episodes > 0;
+    apex->evaluator->epsilon = apex->learner.networks.critic ? 0.0f : apex->config.eval_epsilon;
+    return GPUR_OK;
+}
+
+static gpur_status open_transports(gpur_apex *apex)
+{
+    for (int i = 0; i < TRANSPORTS; i++) {
+        const gpur_transport *const t = transports[i];
+        if (!t->is_used(apex))
+            continue;
+        if (t->start)
+            apex->supervisor->own = t;
+        else
+            apex->has_remote_actors = 1;
+        if (t->open)
+            GPUR_TRY(t->open(apex));
+    }
+    return GPUR_OK;
+}
+
+gpur_status gpur_supervisor_open(gpur_apex *apex)
+{
+    apex->supervisor = calloc(1, sizeof *apex->supervisor);
+    if (!apex->supervisor || !make_room(apex->supervisor, apex->config.actors + 1))
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %d actors", (int)apex->config.actors);
+    GPUR_TRY(open_evaluator(apex));
+    GPUR_TRY(open_transports(apex));
+    apex->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (apex->wake < 0)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no descriptor for the threads of Ape-X: %s", strerror(errno));
+    GPUR_TRY(gpur_supervisor_set_actors(apex, apex->config.actors));
+    GPUR_TRY(gpur_thread_start(&apex->supervisor->thread, supervise, apex, "the supervisor of Ape-X"));
+    apex->supervisor->has_thread = 1;
+    return GPUR_OK;
+}
+
+static void end_thread(gpur_apex *apex)
+{
+    gpur_mutex_lock(&apex->lock);
+    apex->is_quitting = 1;
+    gpur_mutex_notify_all(&apex->lock);
+    gpur_mutex_unlock(&apex->lock);
+    gpur_apex_wake(apex);
+    pthread_join(apex->supervisor->thread, NULL);
+}
+
+void gpur_supervisor_close(gpur_apex *apex)
+{
+    gpur_supervisor *const s = apex->supervisor;
+    if (!s)
+        return;
+    if (s->has_thread)
+        end_thread(apex);
+    for (int i = 0; i < TRANSPORTS; i++)
+        if (transports[i]->close)
+            transports[i]->close(apex);
+    for (int i = 0; i < GPUR_SLOT_ORIGINS; i++)
+        gpur_slot_table_close(&apex->tables[i]);
+    gpur_slot_destroy(apex->evaluator);
+    if (apex->wake >= 0)
+        close(apex->wake);
+    free(s->orders);
+    free(s->ends);
+    free(s->senders);
+    free(s);
+}

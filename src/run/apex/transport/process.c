@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: MIT */
+/* The transport of actors in processes: messages over a pair of sockets, and weights in shared memory. */
+#include "run/apex/transport/process.h"
+
+#include "base/clock.h"
+#include "run/apex/intake.h"
+#include "run/apex/settings.h"
+#include "run/apex/transport/connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { READS = 4 }; /* messages of one actor in a row, so that all get their turn */
+
+/* The learner's side of an actor's process. */
+typedef struct actor_process {
+    pid_t process;
+    gpur_inbox inbox;        /* fd -1: the process has closed its end, or is not listened to any more */
+    int has_message;         /* 1: the inbox has a message that could not be taken yet */
+    gpur_intake_block block; /* of this message, once it was checked */
+    int has_block;
+    int has_exited; /* 1: with `exit`, or if `is_lost` with nobody knows what */
+    int is_lost;
+    int exit;
+} actor_process;
+
+/* Starting. */
+
+/* The child inherits its end of the socket as descriptor 3, the environment, and what the caller's program leaves open
+ * for its children. Signals that threads of the library block are unblocked in it. */
+static gpur_status set_attributes(posix_spawnattr_t *attributes, posix_spawn_file_actions_t *actions, int end)
+{
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    int error = posix_spawnattr_setsigmask(attributes, &none);
+    error = error ? error : posix_spawnattr_setsigdefault(attributes, &all);
+    error = error ? error : posix_spawnattr_setpgroup(attributes, 0);
+    error = error ? error
+                  : posix_spawnattr_setflags(attributes,
+                                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    error = error ? error : posix_spawn_file_actions_adddup2(actions, end, 3);
+    return error ? gpur_fail(GPUR_OUT_OF_MEMORY, "an actor's process cannot be prepared: %s", strerror(error))
+                 : GPUR_OK;
+}
+
+/* Starts the command. A program that starts itself by /proc/self/exe is shown in lists of processes by what it does. */
+static int start_command(const gpur_slot *slot, const posix_spawnattr_t *attributes,
+                         const posix_spawn_file_actions_t *actions, pid_t *process)
+{
+    char **const command = slot->apex->command, *const program = command[0];
+    char name[32] = "gpureplay evaluator";
+    if (!gpur_slot_evaluates(slot))
+        snprintf(name, sizeof name, "gpureplay actor %d", (int)slot->actor);
+    command[0] = strcmp(program, "/proc/self/exe") == 0 ? name : program;
+    const int error = posix_spawnp(process, program, actions, attributes, command, environ);
+    command[0] = program;
+    return error;
+}
+
+static gpur_status spawn(const gpur_slot *slot, int end, pid_t *process)
+{
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    if (posix_spawnattr_init(&attributes) != 0)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory to start an actor's process");
+    if (posix_spawn_file_actions_init(&actions) != 0) {
+        posix_spawnattr_destroy(&attributes);
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory to start an actor's process");
+    }
+    gpur_status status = set_attributes(&attributes, &actions, end);
+    const int error = status == GPUR_OK ? start_command(slot, &attributes, &actions, process) : 0;
+    if (error)
+        status = gpur_fail(GPUR_INVALID_ARGUMENT, "\"%.200s\" could not be started: %s", slot->apex->command[0],
+                           strerror(error));
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return status;
+}
+
+static gpur_hello hello_of(const gpur_slot *slot)
+{
+    gpur_hello hello;
+    memset(&hello, 0, sizeof hello);
+    hello.size = sizeof hello;
+    hello.format = gpur_block_format_hash(slot->apex->format);
+    hello.weights_bytes = slot->apex->shared.weights_bytes;
+    hello.settings = gpur_apex_slot_settings(slot);
+    return hello;
+}
+
+static gpur_status connect_and_spawn(const gpur_slot *slot, const int ends[2], pid_t *process)
+{
+    const gpur_hello hello = hello_of(slot);
+    GPUR_TRY(gpur_connection_send_hello(ends[0], &hello, slot->apex->shared.fd));
+    return spawn(slot, ends[1], process);
+}
+
+static gpur_status open_process(const gpur_slot *slot, actor_process *p)
+{
+    int ends[2];
+    GPUR_TRY(gpur_connection_make(ends, slot->apex->max_message));
+    const gpur_status status = connect_and_spawn(slot, ends, &p->process);
+    close(ends[1]);
+    p->inbox.fd = ends[0];
+    return status;
+}
+
+static void close_process(gpur_slot *slot, actor_process *p)
+{
+    gpur_inbox_close(&p->inbox);
+    gpur_intake_close(&p->block);
+    free(p);
+    slot->transport = NULL;
+}
+
+static gpur_status start(gpur_slot *slot)
+{
+    actor_process *const p = calloc(1, sizeof *p);
+    if (!p)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor");
+    p->inbox.fd = -1;
+    const gpur_status status = open_process(slot, p);
+    if (status != GPUR_OK) {
+        close_process(slot, p);
+        return status;
+    }
+    slot->transport = p;
+    gpur_mutex_lock(&slot->apex->lock);
+    slot->process = p->process;
+    gpur_mutex_unlock(&slot->apex->lock);
+    return GPUR_OK;
+}
+
+/* Messages. */
+
+static void kill_process(const actor_process *p)
+{
+    if (!p->has_exited)
+        kill(p->process, SIGKILL);
+}
+
+/* An actor that sends what cannot be is not listened to any more; it is started again, unless restarts is 0. */
+static void drop(gpur_slot *slot, actor_process *p, gpur_status status)
+{
+    gpur_slot_note_error(slot, gpur_last_error());
+    slot->status = status;
+    kill_process(p);
+    gpur_inbox_close(&p->inbox);
+}
+
+/* If the run has a limiter, the actor waits for the answer, whatever became of the block. */
+static gpur_status take_block(gpur_slot *slot, actor_process *p)
+{
+    const gpur_message *const head = &p->inbox.head;
+    gpur_status status = GPUR_OK;
+    if (!p->has_block)
+        status = gpur_intake_open(slot, p->inbox.data, head->bytes, head->steps, &p->block);
+    p->has_block = 1;
+    if (status == GPUR_OK)
+        status = gpur_intake_try_insert(&p->block);
+    if (status == GPUR_WOULD_BLOCK)
+        return status;
+    gpur_intake_close(&p->block);
+    p->has_block = 0;
+    if (slot->apex->config.samples_per_insert > 0.0)
+        gpur_connection_answer(p->inbox.fd);
+    return status;
+}
+
+static gpur_status take_episode(gpur_slot *slot, const actor_process *p)
+{
+    gpur_actor_episode episode;
+    GPUR_REQUIRE(p->inbox.head.bytes == (int64_t)sizeof episode, "an episode has %" PRId64 " bytes; it must have %zu",
+                 p->inbox.head.bytes, sizeof episode);
+    memcpy(&episode, p->inbox.data, sizeof episode);
+    return gpur_intake_try_episode(slot, &episode, p->inbox.head.steps);
+}
+
+static gpur_status take_error(gpur_slot *slot, const actor_process *p)
+{
+    char error[GPUR_MESSAGE_TEXT];
+    const int64_t bytes = gpur_min(p->inbox.head.bytes, GPUR_MESSAGE_TEXT - 1);
+    if (bytes > 0)
+        memcpy(error, p->inbox.data, (size_t)bytes);
+    error[bytes] = 0;
+    gpur_slot_note_error(slot, error);
+    slot->status = GPUR_INVALID_ARGUMENT;
+    return GPUR_OK;
+}
+
+static gpur_status take_message(gpur_slot *slot, actor_process *p)
+{
+    switch (p->inbox.head.kind) {
+    case GPUR_MESSAGE_BLOCK:
+        return take_block(slot, p);
+    case GPUR_MESSAGE_EPISODE:
+        return take_episode(slot, p);
+    case GPUR_MESSAGE_ERROR:
+        return take_error(slot, p);
+    default:
+        gpur_intake_take_end(slot, p->inbox.head.steps);
+        return GPUR_OK;
+    }
+}
+
+/* An error of the replay or the device ends the run, and one of the actor's ends the actor. When the run is destroyed,
+ * what still comes is read and passed over, so that actors can end. */
+static void judge_message(gpur_slot *slot, actor_process *p, gpur_status status)
+{
+    if (gpur_intake_is_refusal(status))
+        drop(slot, p, status);
+    else if (status != GPUR_OK && status != GPUR_INTERRUPTED)
+        gpur_apex_fail(slot->apex, status);
+}
+
+static void set_deadline(gpur_slot *slot)
+{
+    slot->deadline = fmin(slot->deadline, gpur_clock_seconds() + GPUR_APEX_KILL_AFTER_SECONDS);
+}
+
+/* Reads the next message; returns 1 if it is there. */
+static int read_message(gpur_slot *slot, actor_process *p)
+{
+    const gpur_inbox_state state =
+        p->has_message ? GPUR_INBOX_MESSAGE : gpur_inbox_read(&p->inbox, slot->apex->max_message);
+    if (state == GPUR_INBOX_CLOSED) {
+        gpur_inbox_close(&p->inbox);
+        set_deadline(slot);
+    } else if (state == GPUR_INBOX_DAMAGED) {
+        drop(slot, p, GPUR_FILE_ERROR);
+    }
+    return p->has_message = state == GPUR_INBOX_MESSAGE;
+}
+
+/* Takes up to so many messages, until there is none, or one that the run does not let in now. */
+static void take_messages(gpur_slot *slot, actor_process *p, int most)
+{
+    for (int i = 0; i < most && p->inbox.fd >= 0 && read_message(slot, p); i++) {
+        const gpur_status status = take_message(slot, p);
+        if (status == GPUR_WOULD_BLOCK)
+            return;
+        p->has_message = 0;
+        gpur_inbox_next(&p->inbox);
+        judge_message(slot, p, status);
+    }
+}
+
+static void receive(gpur_slot *slot)
+{
+    take_messages(slot, slot->transport, READS);
+}
+
+/* While a message waits for the run no other one is read. */
+static int descriptor(const gpur_slot *slot)
+{
+    const actor_process *const p = slot->transport;
+    return p && !p->has_message ? p->inbox.fd : -1;
+}
+
+/* Ends. */
+
+/* The time of an actor that is asked to end does not run while its message waits for the run. */
+static void kill_late(gpur_slot *slot, const actor_process *p)
+{
+    const double now = gpur_clock_seconds();
+    if (p->has_message && slot->deadline < (double)INFINITY)
+        slot->deadline = now + GPUR_APEX_KILL_AFTER_SECONDS;
+    if (now > slot->deadline)
+        kill_process(p);
+}
+
+/* Returns 1 if the process has exited, which is then forgotten. Its last block does not wait for the limiter. */
+static int reap(gpur_slot *slot, actor_process *p)
+{
+    const pid_t found = waitpid(p->process, &p->exit, WNOHANG);
+    if (found == 0)
+        kill_late(slot, p);
+    if (found == 0 || (found < 0 && errno == EINTR))
+        return 0;
+    p->has_exited = 1;
+    p->is_lost = found < 0;
+    gpur_mutex_lock(&slot->apex->lock);
+    slot->process = -1;
+    slot->has_ended = 1;
+    gpur_mutex_unlock(&slot->apex->lock);
+    return 1;
+}
+
+static void note_exit(gpur_slot *slot, const actor_process *p)
+{
+    char error[GPUR_APEX_ERROR];
+    const int was_asked = atomic_load(&gpur_shared_counts(&slot->apex->shared, slot->actor)->is_asked);
+    if (p->is_lost)
+        snprintf(error, sizeof error, "its process is gone");
+    else if (WIFSIGNALED(p->exit))
+        snprintf(error, sizeof error, "its process was killed by signal %d (%s)", WTERMSIG(p->exit),
+                 strsignal(WTERMSIG(p->exit)));
+    else
+        snprintf(error, sizeof error, "its process ended with status %d", WEXITSTATUS(p->exit));
+    if (!was_asked || p->is_lost || WIFSIGNALED(p->exit))
+        gpur_slot_note_error(slot, error);
+}
+
+/* A process that has exited has sent all that it will, so the rest is read first; while the run is not open, that
+ * waits. One that has closed its end and goes on is killed after a while. */
+static int has_ended(gpur_slot *slot, int *was_killed)
+{
+    actor_process *const p = slot->transport;
+    if (p->has_message)
+        receive(slot);
+    if (!p->has_exited && !reap(slot, p))
+        return 0;
+    take_messages(slot, p, INT32_MAX);
+    if (p->has_message)
+        return 0;
+    note_exit(slot, p);
+    *was_killed = !p->is_lost && WIFSIGNALED(p->exit);
+    close_process(slot, p);
+    return 1;
+}
+
+static int is_used(const gpur_apex *apex)
+{
+    return apex->command != NULL;
+}
+
+const gpur_transport gpur_process_transport = {
+    .is_used = is_used, .start = start, .has_ended = has_ended, .descriptor = descriptor, .receive = receive};
+
+/* The actor's side. */
+
+/* What the actor acts with, as far as it is this function's to free. */
+typedef struct served_actor {
+    int connection;
+    int waits;     /* 1: for the answer to each block */
+    int32_t actor; /* -1: not known yet */
+    gpur_shared shared;
+    gpur_shared_reader reader;
+    gpur_actor_resources resources;
+} served_actor;
+
+static gpur_status send_block(void *context, const void *block, int64_t bytes, int64_t steps)
+{
+    const served_actor *const s = context;
+    GPUR_TRY(gpur_connection_send(s->connection, GPUR_MESSAGE_BLOCK, steps, block, bytes));
+    return s->waits ? gpur_connection_await_answer(s->connection) : GPUR_OK;
+}
+
+static gpur_status send_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
+{
+    const served_actor *const s = context;
+    return gpur_connection_send(s->connection, GPUR_MESSAGE_EPISODE, steps, episode, sizeof *episode);
+}
+
+static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
+{
+    served_actor *const s = context;
+    if (gpur_connection_is_gone(s->connection))
+        return gpur_fail(GPUR_INTERRUPTED, "the learner is gone");
+    return gpur_shared_pull(&s->reader, policies, is_newer);
+}
+
+static gpur_status open_resources(served_actor *s, gpur_actor_context *context, const gpur_replay_config *replay,
+                                  int32_t threads, uint64_t format)
+{
+    GPUR_TRY(gpur_actor_resources_open(&s->resources, context, replay, threads));
+    const uint64_t ours = gpur_block_format_hash(s->resources.format);
+    GPUR_REQUIRE(ours == format,
+                 "the format of this actor's blocks has the hash %016" PRIx64 ", and the learner's %016" PRIx64
+                 "; the settings of the replay must be the same",
+                 ours, format);
+    return GPUR_OK;
+}
+
+static gpur_status act(served_actor *s, const gpur_hello *hello, gpur_actor_context *context)
+{
+    const gpur_actor_transport transport = {s, send_block, send_episode, pull};
+    s->reader.shared = &s->shared;
+    s->waits = hello->settings.waits;
+    context->counts = gpur_shared_counts(&s->shared, hello->settings.actor);
+    GPUR_TRY(gpur_actor_run(context, &hello->settings, &transport));
+    return gpur_connection_send(s->connection, GPUR_MESSAGE_END, atomic_load(&context->counts->steps), NULL, 0);
+}
+
+static gpur_status check_hello(const gpur_hello *hello)
+{
+    const gpur_actor_settings *const a = &hello->settings;
+    GPUR_REQUIRE(a->actor >= 0 && a->actor < GPUR_APEX_SLOTS && a->pull_period > 0 && hello->weights_bytes > 0 &&
+                     hello->weights_bytes < INT64_MAX / 4,
+                 "the learner gives the actor the number %d, a pull_period of %" PRId64 " and weights of %" PRId64
+                 " bytes; they must be 0 to %d, above 0, and from 1 to below 2^61",
+                 (int)a->actor, a->pull_period, hello->weights_bytes, GPUR_APEX_SLOTS - 1);
+    return GPUR_OK;
+}
+
+static gpur_status serve(served_actor *s, gpur_actor_context *context, const gpur_replay_config *replay,
+                         int32_t threads)
+{
+    gpur_hello hello;
+    int shared = -1;
+    const gpur_status received = gpur_connection_receive_hello(s->connection, &hello, &shared);
+    s->shared.fd = shared;
+    GPUR_TRY(received);
+    GPUR_TRY(check_hello(&hello));
+    s->shared.fd = -1;
+    s->actor = hello.settings.actor;
+    GPUR_TRY(gpur_shared_map(&s->shared, shared, hello.weights_bytes));
+    GPUR_TRY(open_resources(s, context, replay, threads, hello.format));
+    return act(s, &hello, context);
+}
+
+/* The learner reports why an actor ends, too, and which one. The caller's message has its number, if it is known. */
+static void send_error(const served_actor *s, gpur_status status)
+{
+    char error[GPUR_MESSAGE_TEXT];
+    strncpy(error, gpur_last_error(), sizeof error - 1);
+    error[sizeof error - 1] = 0;
+    (void)gpur_connection_send(s->connection, GPUR_MESSAGE_ERROR, 0, error, (int64_t)strlen(error));
+    if (s->actor == GPUR_APEX_EVALUATOR)
+        (void)gpur_fail(status, "the actor that evaluates: %s", error);
+    else if (s->actor >= 0)
+        (void)gpur_fail(status, "actor %d: %s", (int)s->actor, error);
+    else
+        (void)gpur_fail(status, "%s", error);
+}
+
+static gpur_status check(int32_t connection, const gpur_actor_context *context, const gpur_replay_config *replay,
+                         int32_t threads)
+{
+    GPUR_TRY(gpur_actor_check(context, replay, threads));
+    GPUR_REQUIRE(fcntl(connection, F_SETFD, FD_CLOEXEC) == 0, "descriptor %d is no connection to a learner: %s",
+                 (int)connection, strerror(errno));
+    return GPUR_OK;
+}
+
+static gpur_status serve_and_close(int32_t connection, gpur_actor_context *context, const gpur_replay_config *replay,
+                                   int32_t threads)
+{
+    served_actor s = {.connection = connection, .actor = -1, .shared.fd = -1};
+    gpur_status status = check(connection, context, replay, threads);
+    if (status == GPUR_OK)
+        status = serve(&s, context, replay, threads);
+    if (status != GPUR_OK && status != GPUR_INTERRUPTED)
+        send_error(&s, status);
+    gpur_actor_resources_close(&s.resources);
+    gpur_shared_reader_close(&s.reader);
+    gpur_shared_close(&s.shared);
+    close(connection);
+    return status;
+}
+
+gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const char *env_options,
+                            const gpur_replay_config *replay, const gpur_network_config *network, int32_t threads)
+{
+    gpur_actor_context context = {
+        .type = type, .env_options = env_options ? env_options : "", .networks = {.acting = network}};
+    return serve_and_close(connection, &context, replay, threads);
+}
+
+gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type *type, const char *env_options,
+                                const gpur_replay_config *replay, const gpur_network_config *actor,
+                                const gpur_network_config *critic, int32_t threads)
+{
+    gpur_actor_context context = {
+        .type = type, .env_options = env_options ? env_options : "", .networks = {critic ? actor : NULL, critic}};
+    return serve_and_close(connection, &context, replay, threads);
+}

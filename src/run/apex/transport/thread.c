@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* The transport of actors in threads: a block is a call of the intake, and weights are in memory of the run. */
+#include "run/apex/transport/thread.h"
+
+#include "base/thread.h"
+#include "replay/view.h"
+#include "run/apex/intake.h"
+#include "run/apex/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct actor_thread {
+    gpur_slot *slot;
+    gpur_actor_settings settings;
+    gpur_shared_reader reader;
+    pthread_t thread;
+    gpur_status status; /* of the actor, with its error; NULL: none */
+    char *error;
+    _Atomic int has_returned; /* 1: the thread can be joined */
+} actor_thread;
+
+static gpur_status take_block(void *context, const void *bytes, int64_t count, int64_t steps)
+{
+    gpur_intake_block block;
+    gpur_status status = gpur_intake_open(((const actor_thread *)context)->slot, bytes, count, steps, &block);
+    if (status == GPUR_OK)
+        status = gpur_intake_insert(&block);
+    gpur_intake_close(&block);
+    return status;
+}
+
+static gpur_status take_episode(void *context, const gpur_actor_episode *episode, int64_t steps)
+{
+    return gpur_intake_take_episode(((const actor_thread *)context)->slot, episode, steps);
+}
+
+static gpur_status pull(void *context, const gpur_actor_policies *policies, int *is_newer)
+{
+    return gpur_shared_pull(&((actor_thread *)context)->reader, policies, is_newer);
+}
+
+static gpur_status act(actor_thread *t, gpur_actor_counts *counts)
+{
+    const gpur_apex *const apex = t->slot->apex;
+    const gpur_actor_transport transport = {t, take_block, take_episode, pull};
+    const gpur_actor_context context = {.type = apex->type,
+                                        .env_options = apex->env_options,
+                                        .device = apex->device,
+                                        .schema = gpur_replay_schema(apex->replay),
+                                        .replay = gpur_replay_settings(apex->replay),
+                                        .format = apex->format,
+                                        .networks = apex->learner.networks,
+                                        .counts = counts};
+    return gpur_actor_run(&context, &t->settings, &transport);
+}
+
+static void *run(void *context)
+{
+    actor_thread *const t = context;
+    gpur_apex *const apex = t->slot->apex;
+    gpur_actor_counts *const counts = gpur_shared_counts(&apex->shared, t->slot->actor);
+    t->status = act(t, counts);
+    gpur_shared_reader_close(&t->reader);
+    if (t->status != GPUR_OK && t->status != GPUR_INTERRUPTED)
+        t->error = strdup(gpur_last_error());
+    gpur_intake_take_end(t->slot, atomic_load(&counts->steps));
+    atomic_store(&t->has_returned, 1);
+    gpur_apex_wake(apex);
+    return NULL;
+}
+
+static gpur_status start(gpur_slot *slot)
+{
+    actor_thread *const t = calloc(1, sizeof *t);
+    if (!t)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an actor");
+    t->slot = slot;
+    t->settings = gpur_apex_slot_settings(slot);
+    t->reader.shared = &slot->apex->shared;
+    const gpur_status status = gpur_thread_start(&t->thread, run, t, "an actor");
+    if (status == GPUR_OK)
+        slot->transport = t;
+    else
+        free(t);
+    return status;
+}
+
+static int has_ended(gpur_slot *slot, int *was_killed)
+{
+    actor_thread *const t = slot->transport;
+    if (!atomic_load(&t->has_returned))
+        return 0;
+    pthread_join(t->thread, NULL);
+    slot->status = t->status;
+    gpur_slot_note_error(slot, t->error ? t->error : "");
+    *was_killed = 0;
+    free(t->error);
+    free(t);
+    slot->transport = NULL;
+    return 1;
+}
+
+static int is_used(const gpur_apex *apex)
+{
+    return !apex->command;
+}
+
+/* Actors in threads share a device whose calls are the work of the calling thread alone. */
+static gpur_status open_device(gpur_apex *apex)
+{
+    gpur_device_config config;
+    GPUR_TRY(gpur_device_config_init(&config, sizeof config));
+    config.threads = 1;
+    return gpur_device_open("cpu", &config, &apex->device);
+}
+
+static void close_device(gpur_apex *apex)
+{
+    gpur_device_close(apex->device);
+}
+
+const gpur_transport gpur_thread_transport = {
+    .is_used = is_used, .open = open_device, .close = close_device, .start = start, .has_ended = has_ended};
