@@ -178,51 +178,26 @@ typedef struct gpur_explore_row {
     float epsilon; /* probability of a random action; of noisy actions: the standard deviation of the noise */
 } gpur_explore_row;
 
-/* Chooses epsilon-greedy actions from the action values of a Q or dueling head. The random numbers of a row are a pure
- * function of the seed, its step and its lane. */
-typedef struct gpur_epsilon_greedy_args {
+/* The arguments of all kernels that act by a head: epsilon_greedy by action values, softmax_choice by probabilities,
+ * noisy_action by vectors. The random numbers of a row are a pure function of the seed, its step and its lane. */
+typedef struct gpur_choice_args {
     const float *z;    /* (B, Z), rows `z_pitch` floats apart, without bias */
     const float *bias; /* (Z) */
-    float *q;          /* (B, A) out */
-    int32_t *action;   /* (B) out */
+    float *per_action; /* (B, A) out: of each action its value or its probability; or an action vector */
+    float *value;      /* (B) out of softmax_choice */
+    int32_t *action;   /* (B) out; not of noisy_action */
     int64_t batch, z_pitch;
     int32_t head, num_actions;
+    int32_t greedy; /* softmax_choice. 1: the most probable action; 0: one drawn from the probabilities */
+    float floor;    /* softmax_choice, f: p = (softmax + f) / (1 + f A) */
     uint64_t seed;
     const gpur_explore_row *rows; /* (B); NULL: all rows have `step` and `epsilon`, and the lane of row b is b */
     uint64_t step;
-    float epsilon;
-} gpur_epsilon_greedy_args;
-
-/* Chooses actions from the outputs of a SOFTMAX_VALUE head, by random numbers that are a pure function as above. */
-typedef struct gpur_softmax_choice_args {
-    const float *z;       /* (B, A + 1), rows `z_pitch` floats apart, without bias */
-    const float *bias;    /* (A + 1) */
-    float *probabilities; /* (B, A) out */
-    float *value;         /* (B) out */
-    int32_t *action;      /* (B) out */
-    int64_t batch, z_pitch;
-    int32_t num_actions;
-    int32_t greedy; /* 1: the most probable action; 0: one drawn from the probabilities */
-    float floor;    /* f: p = (softmax + f) / (1 + f A) */
-    uint64_t seed;
-    const gpur_explore_row *rows; /* as in gpur_epsilon_greedy_args */
-    uint64_t step;
-    float epsilon;
-} gpur_softmax_choice_args;
-
-/* Actions of a TANH_ACTION head with Gaussian noise, whose numbers are a pure function as above, and of the
- * component. */
-typedef struct gpur_noisy_action_args {
-    const float *z;    /* (B, A), rows `z_pitch` floats apart, without bias */
-    const float *bias; /* (A) */
-    float *action;     /* (B, A) out */
-    int64_t batch, z_pitch;
-    int32_t num_actions;
-    uint64_t seed;
-    const gpur_explore_row *rows; /* as in gpur_epsilon_greedy_args */
-    uint64_t step;
-    float sigma;
-} gpur_noisy_action_args;
+    float epsilon; /* as in gpur_explore_row */
+} gpur_choice_args;
+typedef gpur_choice_args gpur_epsilon_greedy_args;
+typedef gpur_choice_args gpur_softmax_choice_args;
+typedef gpur_choice_args gpur_noisy_action_args;
 
 /* The gradient of a deterministic policy's loss, the mean of -Q(s, mu(s)), by the actor's outputs before the head. */
 typedef struct gpur_action_gradient_args {

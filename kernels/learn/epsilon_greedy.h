@@ -25,7 +25,7 @@ GPUR_KERNEL(epsilon_greedy)
     const gpur_span s = gpur_grid_span(at, a->batch);
     for (int64_t b = s.first; b < s.last; b += s.step) {
         const gpur_explore_row row = gpur_explore_row_of(a->rows, a->step, a->epsilon, b);
-        float *const q = a->q + b * a->num_actions;
+        float *const q = a->per_action + b * a->num_actions;
         const gpur_u32x4 bits = gpur_random_bits(a->seed, GPUR_RANDOM_EXPLORE, row.step, row.lane);
         gpur_values_forward_row(a->head, a->num_actions, a->z + b * a->z_pitch, a->bias, q);
         a->action[b] = gpur_random_uniform(bits.v[2]) < row.epsilon

@@ -37,6 +37,6 @@ GPUR_KERNEL(noisy_action)
 {
     const gpur_span s = gpur_grid_span(at, a->batch);
     for (int64_t b = s.first; b < s.last; b += s.step)
-        gpur_noisy_action_row(a, a->z + b * a->z_pitch, gpur_explore_row_of(a->rows, a->step, a->sigma, b),
-                              a->action + b * a->num_actions);
+        gpur_noisy_action_row(a, a->z + b * a->z_pitch, gpur_explore_row_of(a->rows, a->step, a->epsilon, b),
+                              a->per_action + b * a->num_actions);
 }

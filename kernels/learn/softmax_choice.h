@@ -38,7 +38,7 @@ GPUR_KERNEL(softmax_choice)
     const gpur_span s = gpur_grid_span(at, a->batch);
     for (int64_t b = s.first; b < s.last; b += s.step) {
         const float *const z = a->z + b * a->z_pitch;
-        float *const p = a->probabilities + b * a->num_actions;
+        float *const p = a->per_action + b * a->num_actions;
         gpur_floored_softmax(a->num_actions, z, a->bias, a->floor, p);
         a->value[b] = z[a->num_actions] + a->bias[a->num_actions];
         a->action[b] = gpur_softmax_action(a, p, gpur_explore_row_of(a->rows, a->step, a->epsilon, b));

@@ -232,7 +232,7 @@ static gpur_status run_choice(choice *c, gpur_softmax_choice_args args, int by_r
     choice *const there = upload_to_device(device, c, sizeof *c);
     if (!there)
         return GPUR_OUT_OF_MEMORY;
-    args.z = there->z, args.bias = there->bias, args.probabilities = there->probabilities;
+    args.z = there->z, args.bias = there->bias, args.per_action = there->probabilities;
     args.value = there->value, args.action = there->action, args.rows = by_row ? there->rows : NULL;
     args.batch = B, args.z_pitch = Z_PITCH;
     gpur_status status = gpur_launch_softmax_choice(stream, gpur_grid_elements(device, B), &args);

@@ -35,7 +35,7 @@ static gpur_status run_choice(choice *c, gpur_epsilon_greedy_args args, int by_r
     choice *const there = upload_to_device(device, c, sizeof *c);
     if (!there)
         return GPUR_OUT_OF_MEMORY;
-    args.z = there->z, args.bias = there->bias, args.q = there->q, args.action = there->action;
+    args.z = there->z, args.bias = there->bias, args.per_action = there->q, args.action = there->action;
     args.rows = by_row ? there->rows : NULL;
     args.batch = B, args.z_pitch = Z_PITCH;
     gpur_status status = gpur_launch_epsilon_greedy(stream, grid, &args);

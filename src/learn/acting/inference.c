@@ -8,88 +8,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Launches the kernel that chooses actions from the last activations. */
-typedef gpur_status (*choose_fn)(const gpur_inference *inference, const gpur_inference_call *call,
-                                 const float *weights);
-
-/* The rows on the device, if the call has numbers of each row; else NULL. */
-static const gpur_explore_row *rows_of(const gpur_inference *inference, const gpur_exploration *exploration)
-{
-    const int is_by_row = exploration->steps || exploration->lanes || exploration->epsilons;
-    return is_by_row ? inference->buffers.rows : NULL;
-}
-
-static gpur_status choose_by_values(const gpur_inference *inference, const gpur_inference_call *call,
-                                    const float *weights)
-{
-    const gpur_network *const network = inference->network;
-    const gpur_inference_buffers *const b = &inference->buffers;
-    const gpur_exploration *const exploration = &call->exploration;
-    const int32_t last = network->activation_count - 1;
-    gpur_epsilon_greedy_args args;
-    args.z = b->pass.activations[last], args.z_pitch = b->pass.pitch[last];
-    args.bias = weights + network->head_bias;
-    args.q = b->q, args.action = b->action, args.batch = call->count;
-    args.head = network->head, args.num_actions = network->num_actions;
-    args.seed = exploration->seed, args.rows = rows_of(inference, exploration);
-    args.step = exploration->step, args.epsilon = exploration->epsilon;
-    return gpur_launch_epsilon_greedy(inference->stream, gpur_grid_elements(inference->device, call->count), &args);
-}
-
-static gpur_status choose_by_probabilities(const gpur_inference *inference, const gpur_inference_call *call,
-                                           const float *weights)
-{
-    const gpur_network *const network = inference->network;
-    const gpur_inference_buffers *const b = &inference->buffers;
-    const int32_t last = network->activation_count - 1;
-    const gpur_softmax_choice_args args = {
-        .z = b->pass.activations[last],
-        .z_pitch = b->pass.pitch[last],
-        .bias = weights + network->head_bias,
-        .probabilities = b->q,
-        .value = b->value,
-        .action = b->action,
-        .batch = call->count,
-        .num_actions = network->num_actions,
-        .greedy = call->greedy,
-        .floor = inference->policy_floor,
-        .seed = call->exploration.seed,
-        .rows = rows_of(inference, &call->exploration),
-        .step = call->exploration.step,
-        .epsilon = call->exploration.epsilon,
-    };
-    return gpur_launch_softmax_choice(inference->stream, gpur_grid_elements(inference->device, call->count), &args);
-}
-
-static gpur_status choose_vectors(const gpur_inference *inference, const gpur_inference_call *call,
-                                  const float *weights)
-{
-    const gpur_network *const network = inference->network;
-    const gpur_inference_buffers *const b = &inference->buffers;
-    const int32_t last = network->activation_count - 1;
-    const gpur_noisy_action_args args = {
-        .z = b->pass.activations[last],
-        .z_pitch = b->pass.pitch[last],
-        .bias = weights + network->head_bias,
-        .action = b->q,
-        .batch = call->count,
-        .num_actions = network->num_actions,
-        .seed = call->exploration.seed,
-        .rows = rows_of(inference, &call->exploration),
-        .step = call->exploration.step,
-        .sigma = call->exploration.epsilon,
-    };
-    return gpur_launch_noisy_action(inference->stream, gpur_grid_elements(inference->device, call->count), &args);
-}
-
 static const struct {
-    choose_fn choose;
+    gpur_status (*launch)(gpur_stream *stream, gpur_grid grid, const gpur_choice_args *args);
     gpur_acted acted;
 } heads[] = {
-    [GPUR_HEAD_Q] = {choose_by_values, GPUR_ACTED_BY_Q},
-    [GPUR_HEAD_DUELING] = {choose_by_values, GPUR_ACTED_BY_Q},
-    [GPUR_HEAD_SOFTMAX_VALUE] = {choose_by_probabilities, GPUR_ACTED_BY_PROBABILITIES},
-    [GPUR_HEAD_TANH_ACTION] = {choose_vectors, GPUR_ACTED_VECTORS},
+    [GPUR_HEAD_Q] = {gpur_launch_epsilon_greedy, GPUR_ACTED_BY_Q},
+    [GPUR_HEAD_DUELING] = {gpur_launch_epsilon_greedy, GPUR_ACTED_BY_Q},
+    [GPUR_HEAD_SOFTMAX_VALUE] = {gpur_launch_softmax_choice, GPUR_ACTED_BY_PROBABILITIES},
+    [GPUR_HEAD_TANH_ACTION] = {gpur_launch_noisy_action, GPUR_ACTED_VECTORS},
 };
 
 gpur_acted gpur_acted_by(int32_t head)
@@ -280,6 +206,33 @@ gpur_status gpur_inference_upload(gpur_inference *inference, const gpur_inferenc
                           inference->input.row_bytes, b->pass.activations[0]);
 }
 
+/* Enqueues the kernel that acts by the last activations. */
+static gpur_status choose(const gpur_inference *inference, const gpur_inference_call *call, const float *weights)
+{
+    const gpur_network *const network = inference->network;
+    const gpur_inference_buffers *const b = &inference->buffers;
+    const gpur_exploration *const e = &call->exploration;
+    const int32_t last = network->activation_count - 1;
+    const gpur_choice_args args = {
+        .z = b->pass.activations[last],
+        .z_pitch = b->pass.pitch[last],
+        .bias = weights + network->head_bias,
+        .per_action = b->q,
+        .value = b->value,
+        .action = b->action,
+        .batch = call->count,
+        .head = network->head,
+        .num_actions = network->num_actions,
+        .greedy = call->greedy,
+        .floor = inference->policy_floor,
+        .seed = e->seed,
+        .rows = e->steps || e->lanes || e->epsilons ? b->rows : NULL,
+        .step = e->step,
+        .epsilon = e->epsilon,
+    };
+    return heads[network->head].launch(inference->stream, gpur_grid_elements(inference->device, args.batch), &args);
+}
+
 /* The arguments of run(). */
 typedef struct forward_request {
     const gpur_inference *inference;
@@ -292,7 +245,7 @@ static gpur_status run(void *context, gpur_stream *stream)
     const forward_request *const r = context;
     const gpur_inference_buffers *const b = &r->inference->buffers;
     GPUR_TRY(gpur_pass_forward(&b->pass, stream, r->call->count, r->weights, b->workspace));
-    return heads[r->inference->network->head].choose(r->inference, r->call, r->weights);
+    return choose(r->inference, r->call, r->weights);
 }
 
 /* Each call may be the first of its size. */
