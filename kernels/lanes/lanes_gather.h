@@ -15,11 +15,19 @@
 /* How often a draw is repeated until it finds a whole row, before whole rows are counted. */
 enum { GPUR_LANES_TRIES = 256 };
 
+/* Whole rows of the window by parts of it, which a serial body counts once, when it first needs them. */
+enum { GPUR_LANES_PARTS = 512 };
+typedef struct gpur_lanes_parts {
+    int64_t rows; /* of a part; 0: nothing was counted */
+    int64_t whole[GPUR_LANES_PARTS];
+} gpur_lanes_parts;
+
 /* What all rows of a gather share. */
 typedef struct gpur_lanes_draw {
     gpur_window window; /* of all rows that are kept, whole or not */
     int64_t draw;
-    int has_whole;
+    int64_t whole;
+    gpur_lanes_parts *parts; /* of a serial body; NULL: of another one */
 } gpur_lanes_draw;
 
 /* A transition: its first row, and what follows it. */
@@ -40,7 +48,8 @@ GPUR_FN gpur_lanes_draw gpur_lanes_draw_of(const gpur_lanes_gather_args *a)
     gpur_lanes_draw d;
     d.window = *a->lanes.window;
     d.draw = (int64_t)*a->draw;
-    d.has_whole = a->lanes.state->whole > 0;
+    d.whole = a->lanes.state->whole;
+    d.parts = (gpur_lanes_parts *)0;
     return d;
 }
 
@@ -83,15 +92,41 @@ GPUR_FN gpur_u32x4 gpur_lanes_bits(const gpur_lanes_gather_args *a, const gpur_l
     return gpur_random_bits(a->seed, a->purpose | i << 16, (uint64_t)d->draw, (uint32_t)b);
 }
 
+GPUR_FN void gpur_lanes_count_parts(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d)
+{
+    gpur_lanes_parts *const parts = d->parts;
+    parts->rows = (d->window.count - 1) / GPUR_LANES_PARTS + 1;
+    memset(parts->whole, 0, sizeof parts->whole);
+    for (int part = 0; part < GPUR_LANES_PARTS; part++)
+        for (int64_t i = 0, row = part * parts->rows; i < parts->rows && row < d->window.count; i++, row++)
+            parts->whole[part] += gpur_lanes_is_whole(a, d, row);
+}
+
+/* The first row of the part that has whole row number `*number`, which becomes its number there. */
+GPUR_FN int64_t gpur_lanes_find_part(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t *number)
+{
+    int part = 0;
+    if (d->parts->rows == 0)
+        gpur_lanes_count_parts(a, d);
+    for (; part < GPUR_LANES_PARTS - 1 && *number >= d->parts->whole[part]; part++)
+        *number -= d->parts->whole[part];
+    return part * d->parts->rows;
+}
+
 /* Row b where whole rows are rare: they are counted, and one of them is drawn; -1: there is none. */
 GPUR_FN int64_t gpur_lanes_draw_counted(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b)
 {
     const gpur_lanes_choice choice = gpur_lanes_choice_of(a, b);
-    uint64_t whole = 0;
-    for (int64_t row = choice.first; row < d->window.count; row += choice.stride)
-        whole += (uint64_t)gpur_lanes_is_whole(a, d, row);
-    uint64_t before = whole == 0 ? 0 : gpur_random_below(gpur_lanes_bits(a, d, b, GPUR_LANES_TRIES), whole);
-    for (int64_t row = choice.first; whole > 0 && row < d->window.count; row += choice.stride)
+    const int is_of_all = choice.stride == 1;
+    int64_t whole = is_of_all ? d->whole : 0, first = choice.first;
+    for (int64_t row = first; !is_of_all && row < d->window.count; row += choice.stride)
+        whole += gpur_lanes_is_whole(a, d, row);
+    if (whole == 0)
+        return -1;
+    int64_t before = (int64_t)gpur_random_below(gpur_lanes_bits(a, d, b, GPUR_LANES_TRIES), (uint64_t)whole);
+    if (is_of_all && d->parts)
+        first = gpur_lanes_find_part(a, d, &before);
+    for (int64_t row = first; row < d->window.count; row += choice.stride)
         if (gpur_lanes_is_whole(a, d, row) && before-- == 0)
             return row;
     return -1;
@@ -113,7 +148,7 @@ GPUR_FN int64_t gpur_lanes_draw_row(const gpur_lanes_gather_args *a, const gpur_
 /* The id of row b, or -1. */
 GPUR_FN int64_t gpur_lanes_draw_id(const gpur_lanes_gather_args *a, const gpur_lanes_draw *d, int64_t b)
 {
-    if (!d->has_whole)
+    if (d->whole <= 0)
         return -1;
     const int64_t row =
         a->way == GPUR_LANES_DISTINCT ? gpur_lanes_draw_distinct(a, d, b) : gpur_lanes_draw_row(a, d, b);
@@ -403,11 +438,14 @@ GPUR_FN void gpur_lanes_tile_copy(const gpur_lanes_gather_args *a, const gpur_la
     }
 }
 
-GPUR_FN void gpur_lanes_gather_serial(gpur_thread at, const gpur_lanes_gather_args *a, const gpur_lanes_draw *d,
+GPUR_FN void gpur_lanes_gather_serial(gpur_thread at, const gpur_lanes_gather_args *a, gpur_lanes_draw *d,
                                       int has_stacks)
 {
     const gpur_span rows = gpur_block_rows(at, a->batch);
     gpur_lanes_tile tiles[GPUR_LANES_STAGES];
+    gpur_lanes_parts parts;
+    parts.rows = 0;
+    d->parts = &parts;
     for (int i = 0; i < GPUR_LANES_STAGES; i++)
         tiles[i].count = 0;
     for (int64_t i = 0, left = rows.last - rows.first; left > -(GPUR_LANES_STAGES - 1) * GPUR_LANES_TILE; i++) {
@@ -425,7 +463,7 @@ GPUR_FN void gpur_lanes_gather_serial(gpur_thread at, const gpur_lanes_gather_ar
 /* has_stacks: some copies are of stacks. It is a constant, so that code for these costs the others no registers. */
 GPUR_FN void gpur_lanes_gather_rows(gpur_thread at, const gpur_lanes_gather_args *a, int has_stacks)
 {
-    const gpur_lanes_draw d = gpur_lanes_draw_of(a);
+    gpur_lanes_draw d = gpur_lanes_draw_of(a);
     const gpur_span rows = gpur_warp_rows(at, a->batch);
     if (!gpur_is_parallel()) {
         gpur_lanes_gather_serial(at, a, &d, has_stacks);

@@ -52,6 +52,8 @@ static gpur_status create_cache(family *f, gpur_learner **learner)
 static gpur_status create_dpg(family *f, gpur_learner **learner)
 {
     gpur_dpg_config c = dpg_fixture_config();
+    c.actor_optimizer.kind = GPUR_RMSPROP_TF, c.critic_optimizer.kind = GPUR_RMSPROP_DEEPMIND;
+    c.actor_optimizer.momentum = c.critic_optimizer.momentum = 0.5f;
     f->policy.network = c.actor;
     f->policy.obs = (gpur_field){"obs", GPUR_FLOAT32, {DPG_FEATURES}};
     return gpur_dpg_create(f->vectors.replay, &c, learner);
@@ -64,6 +66,7 @@ static gpur_status create_actor_critic(family *f, gpur_learner **learner)
     c.network.num_actions = ACTIONS, c.network.trunk[0].units = 7, c.max_batch = ROWS;
     c.obs = (gpur_field){"obs", GPUR_FLOAT32, {OBS}};
     c.dual_optimizer = f->kind == DUAL;
+    c.optimizer.kind = f->kind == DUAL ? GPUR_RMSPROP_TF : GPUR_ADAM;
     f->policy.network = c.network, f->policy.obs = c.obs;
     return gpur_actor_critic_create(device, &c, learner);
 }
@@ -116,25 +119,11 @@ static gpur_status train(const family *f, gpur_learner *learner, int t)
     return gpur_actor_critic_train(learner, &batch, NULL);
 }
 
-/* All weights of one array, by name. Returns their number; -1: it has none. */
-static int64_t weights_of(gpur_learner *learner, int32_t which, float *values)
-{
-    int64_t used = 0;
-    for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
-        gpur_weight_info info = {.size = sizeof info};
-        if (gpur_learner_get_weight_info(learner, i, &info) != GPUR_OK || used + info.count > ROOM ||
-            gpur_learner_read_weights(learner, which, info.name, values + used, info.count) != GPUR_OK)
-            return -1;
-        used += info.count;
-    }
-    return used;
-}
-
 static int are_equal(gpur_learner *a, gpur_learner *b, int32_t which)
 {
     static float ours[ROOM], theirs[ROOM];
-    const int64_t count = weights_of(a, which, ours);
-    return count == weights_of(b, which, theirs) &&
+    const int64_t count = learner_fixture_weights(a, which, ours, ROOM);
+    return count == learner_fixture_weights(b, which, theirs, ROOM) &&
            (count < 0 || memcmp(ours, theirs, (size_t)count * sizeof *ours) == 0);
 }
 
@@ -150,11 +139,11 @@ static void check_tensor(const family *f, int32_t i)
         if (!kinds[f->kind].has_target && which == GPUR_WEIGHTS_TARGET)
             return;
         random_floats((uint64_t)(i * 2 + which + 7), values, info.count);
-        const int64_t count = weights_of(f->learner, beside, others[0]);
+        const int64_t count = learner_fixture_weights(f->learner, beside, others[0], ROOM);
         CHECK_OK(gpur_learner_write_weights(f->learner, which, info.name, values, info.count));
         CHECK_OK(gpur_learner_read_weights(f->learner, which, info.name, back, info.count));
         CHECK(memcmp(values, back, (size_t)info.count * sizeof *back) == 0);
-        CHECK_EQUAL(weights_of(f->learner, beside, others[1]), count); /* the other array stays */
+        CHECK_EQUAL(learner_fixture_weights(f->learner, beside, others[1], ROOM), count); /* the other array stays */
         CHECK(count < 0 || memcmp(others[0], others[1], (size_t)count * sizeof *values) == 0);
     }
 }
@@ -170,7 +159,7 @@ TEST(weights_are_read_and_written_by_name)
             check_tensor(&f, i);
         CHECK_OK(gpur_learner_get_weight_info(f.learner, 1, &info));
         CHECK(info.count <= 32);
-        const int64_t count = weights_of(f.learner, GPUR_WEIGHTS_ONLINE, before);
+        const int64_t count = learner_fixture_weights(f.learner, GPUR_WEIGHTS_ONLINE, before, ROOM);
         float bad[32] = {0, NAN};
         CHECK(info.count > 1 && count > 0);
         CHECK_FAILS(gpur_learner_write_weights(f.learner, 0, info.name, bad, info.count), GPUR_INVALID_ARGUMENT, "NaN");
@@ -191,7 +180,7 @@ TEST(weights_are_read_and_written_by_name)
         if (!kinds[kind].has_target)
             CHECK_FAILS(gpur_learner_read_weights(f.learner, 1, info.name, bad, info.count), GPUR_INVALID_ARGUMENT,
                         "has no target network");
-        CHECK_EQUAL(weights_of(f.learner, GPUR_WEIGHTS_ONLINE, after), count);
+        CHECK_EQUAL(learner_fixture_weights(f.learner, GPUR_WEIGHTS_ONLINE, after, ROOM), count);
         CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
         close_family(&f);
     }
@@ -205,6 +194,12 @@ static void check_stats(const gpur_learner_stats *saved, const gpur_learner_stat
     CHECK(kind == DPG ? isfinite(saved->policy_loss) && saved->policy_learning_rate > 0
                       : isnan(saved->policy_loss) && isnan(saved->policy_gradient_norm));
     CHECK(saved->device_bytes > 0 && saved->pinned_bytes > 0);
+    if (!kinds[kind].has_replay)
+        return;
+    CHECK(memcmp(&saved->loss, &loaded->loss, sizeof saved->loss) == 0);
+    CHECK(memcmp(&saved->mean_q, &loaded->mean_q, 3 * sizeof saved->mean_q) == 0); /* to learning_rate */
+    if (kind == DPG)
+        CHECK(memcmp(&saved->policy_loss, &loaded->policy_loss, 3 * sizeof saved->policy_loss) == 0);
 }
 
 /* A cache is not in the file, so both learners fill theirs anew. */
@@ -284,6 +279,10 @@ TEST(policies_get_the_weights_of_the_first_network)
         CHECK_EQUAL(bytes_of(other, loaded), count);
         CHECK(memcmp(pulled, loaded, (size_t)count) == 0);
         CHECK_OK(gpur_learner_load_weights(f.other, path, NULL));
+        CHECK_OK(gpur_learner_save(f.learner, path, NULL));
+        CHECK_OK(gpur_policy_load(other, path, NULL));
+        CHECK_EQUAL(bytes_of(other, loaded), count);
+        CHECK(memcmp(pulled, loaded, (size_t)count) == 0);
         CHECK_OK(gpur_policy_pull(policy, f.other, GPUR_WEIGHTS_ONLINE));
         CHECK_EQUAL(bytes_of(policy, loaded), count);
         CHECK(memcmp(pulled + 64, loaded + 64, (size_t)count - 64) == 0); /* but for the version */

@@ -141,7 +141,7 @@ static gpur_status add_learner(picture *p, gpur_learner *learner)
 
 static gpur_status add_dpg(picture *p, gpur_learner *dpg)
 {
-    gpur_learner_stats stats = dpg_fixture_stats(dpg);
+    gpur_learner_stats stats = learner_fixture_stats(dpg);
     const char *const path = test_file_path("picture");
     GPUR_TRY(gpur_learner_save(dpg, path, NULL));
     add_file(p, path);

@@ -90,24 +90,3 @@ gpur_policy *dpg_fixture_policy(gpur_device *device, const gpur_dpg_config *conf
         fprintf(stderr, "gpur_policy_create: %s\n", gpur_last_error());
     return policy;
 }
-
-int64_t dpg_fixture_weights(gpur_learner *dpg, int32_t which, float *values, int64_t room)
-{
-    int64_t used = 0;
-    for (int32_t i = 0; i < gpur_learner_weight_count(dpg); i++) {
-        gpur_weight_info info = {.size = sizeof info};
-        if (gpur_learner_get_weight_info(dpg, i, &info) != GPUR_OK || used + info.count > room ||
-            gpur_learner_read_weights(dpg, which, info.name, values + used, info.count) != GPUR_OK)
-            return -1;
-        used += info.count;
-    }
-    return used;
-}
-
-gpur_learner_stats dpg_fixture_stats(gpur_learner *dpg)
-{
-    gpur_learner_stats stats = {.size = sizeof stats};
-    if (gpur_learner_sync(dpg) != GPUR_OK || gpur_learner_get_stats(dpg, &stats) != GPUR_OK)
-        stats.steps = -1;
-    return stats;
-}

@@ -36,10 +36,3 @@ gpur_learner *dpg_fixture_learner(const dpg_fixture *f, const gpur_dpg_config *c
 
 /* A policy with the learner's actor; NULL on an error. */
 gpur_policy *dpg_fixture_policy(gpur_device *device, const gpur_dpg_config *config, int32_t streams);
-
-/* All weights of both networks, at most `room` numbers, in the order of gpur_learner_get_weight_info. Returns their
- * number, or -1 on an error. */
-int64_t dpg_fixture_weights(gpur_learner *dpg, int32_t which, float *values, int64_t room);
-
-/* Waits for all train steps and reads the statistics. `steps` is -1 on an error. */
-gpur_learner_stats dpg_fixture_stats(gpur_learner *dpg);

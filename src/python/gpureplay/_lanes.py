@@ -204,8 +204,8 @@ class LaneBuffer(Handle):
 
     def _operators(self) -> Any:
         """PyTorch's operators of the buffer, in a function that torch.compile takes. None: it is called as it is."""
-        torch: Any = sys.modules.get("torch")
-        if torch is None or not torch.compiler.is_compiling():
+        compiler = getattr(sys.modules.get("torch"), "compiler", None)  # None also while another thread imports PyTorch
+        if compiler is None or not compiler.is_compiling():
             return None
         self._make_operators()
         return self._torch

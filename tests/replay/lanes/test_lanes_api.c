@@ -519,10 +519,28 @@ TEST(a_row_takes_little_more_than_an_observation_and_an_action)
     gpur_device_close(device);
 }
 
-/* Of 4,096 lanes all but one lose their steps, which are truncated and come without their final observations. */
-TEST(a_transition_among_many_that_cannot_be_drawn_is_found)
+/* What docs/simulators.md says of 64 lanes of 1,000 steps, stacks of four frames of 84 x 84 bytes. */
+TEST(the_bytes_of_a_transition_are_those_of_the_page)
 {
-    enum { MANY = 4096, ONE = 77 };
+    static const gpur_field stacks[] = {
+        {"obs", GPUR_UINT8, {4, 84, 84}}, {"next_obs", GPUR_UINT8, {4, 84, 84}}, {"action", GPUR_INT32, {0}},
+        {"reward", GPUR_FLOAT32, {0}},    {"terminated", GPUR_BOOL, {0}},        {"truncated", GPUR_BOOL, {0}},
+    };
+    for (int32_t stack = 1; stack <= 4; stack += 3) {
+        gpur_replay_config config = config_of();
+        gpur_replay_plan plan = {.size = sizeof plan};
+        config.fields = stacks, config.field_count = 6;
+        config.lanes = 64, config.lane_steps = 1000, config.frame_stack = stack, config.max_batch = 65536;
+        config.lane_autoreset = GPUR_AUTORESET_DISABLED;
+        CHECK_OK(gpur_replay_plan_bytes(&config, &plan));
+        CHECK_EQUAL((plan.device_bytes + 32000) / 64000, stack == 1 ? 29431 : 7396);
+    }
+}
+
+/* Of 4,096 lanes all but two lose their steps, which are truncated and come without their final observations. */
+TEST(transitions_among_many_that_cannot_be_drawn_are_found)
+{
+    enum { MANY = 4096, ONE = 77, OTHER = 4000, ADDED = 30, KEPT = 20 };
     static float zeros[MANY * 3];
     static uint8_t truncated[MANY];
     static int64_t id[MANY];
@@ -531,11 +549,11 @@ TEST(a_transition_among_many_that_cannot_be_drawn_is_found)
     int64_t *ids = NULL;
     gpur_lane_draw draw = draw_of(MANY);
     w.device = test_device();
-    config.lanes = config.max_batch = MANY, config.lane_steps = 20;
+    config.lanes = config.max_batch = MANY, config.lane_steps = KEPT;
     CHECK_OK(gpur_replay_create(w.device, &config, &w.replay));
     CHECK_OK(gpur_device_alloc(w.device, sizeof id, (void **)&ids));
     memset(truncated, 1, sizeof truncated);
-    truncated[ONE] = 0;
+    truncated[ONE] = truncated[OTHER] = 0;
     for (int32_t f = 0; f < FIELDS; f++) {
         CHECK_OK(gpur_device_alloc(w.device, sizeof zeros, &arrays[f]));
         CHECK_OK(gpur_device_copy(w.device, arrays[f], zeros, sizeof zeros));
@@ -543,14 +561,22 @@ TEST(a_transition_among_many_that_cannot_be_drawn_is_found)
     CHECK_OK(gpur_device_copy(w.device, arrays[TRUNCATED], truncated, sizeof truncated));
     gpur_device_free(w.device, arrays[NEXT_OBS]);
     arrays[NEXT_OBS] = NULL;
-    for (int t = 0; t < 2; t++)
-        CHECK_OK(gpur_replay_add_lanes(w.replay, (const void *const *)arrays, NULL));
     draw.fields = NULL, draw.weight = NULL, draw.id = ids;
-    for (draw.of_each_lane = 0; draw.of_each_lane < 2; draw.of_each_lane++) {
-        CHECK_OK(gpur_replay_draw_lanes(w.replay, &draw, NULL));
-        CHECK_OK(gpur_device_copy(w.device, id, ids, sizeof id));
-        for (int b = 0; b < MANY; b++)
-            CHECK_EQUAL(id[b], draw.of_each_lane && b != ONE ? -1 : ONE);
+    for (int64_t t = 0; t < ADDED; t++) { /* also around the ring's end */
+        CHECK_OK(gpur_replay_add_lanes(w.replay, (const void *const *)arrays, NULL));
+        const int64_t first = t < KEPT ? 0 : t + 1 - KEPT;
+        for (draw.of_each_lane = 0; t % 7 == 1 && draw.of_each_lane < 2; draw.of_each_lane++) {
+            int64_t of_one = 0;
+            CHECK_OK(gpur_replay_draw_lanes(w.replay, &draw, NULL));
+            CHECK_OK(gpur_device_copy(w.device, id, ids, sizeof id));
+            for (int64_t b = 0; b < MANY; b++) {
+                const int64_t lane = id[b] % MANY, is_there = b == ONE || b == OTHER || !draw.of_each_lane;
+                CHECK(is_there ? id[b] >= first * MANY && id[b] < t * MANY && (lane == ONE || lane == OTHER)
+                               : id[b] == -1);
+                of_one += lane == ONE;
+            }
+            CHECK(draw.of_each_lane ? of_one == 1 : of_one > MANY / 2 - 200 && of_one < MANY / 2 + 200);
+        }
     }
     for (int32_t f = 0; f < FIELDS; f++)
         gpur_device_free(w.device, arrays[f]);
@@ -614,8 +640,9 @@ int main(int argc, char **argv)
     RUN(nan_stays_where_it_was_given);
     RUN(final_observations_of_some_pairs_alone_are_refused);
     RUN(settings_that_do_not_go_together_are_refused);
-    RUN(a_transition_among_many_that_cannot_be_drawn_is_found);
+    RUN(transitions_among_many_that_cannot_be_drawn_are_found);
     RUN(fields_named_next_beside_those_without_a_ring_are_stored);
+    RUN(the_bytes_of_a_transition_are_those_of_the_page);
     RUN(a_row_takes_little_more_than_an_observation_and_an_action);
     return test_main_end();
 }

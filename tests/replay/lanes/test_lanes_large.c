@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Lanes in large: a million rows of 16 to 65,536 lanes, and thousands of one lane, each read back and compared with
  * what a pass over all steps says, for n from 1 to 10 and each convention of resets; some by priority, and some with a
- * file in between. Then draws and sequences of 65,536 rows. */
+ * file in between. Then draws and sequences of 65,536 rows, and a draw of as many of 4 kB each. */
 #include "gpureplay/checkpoint.h"
 #include "gpureplay/lanes.h"
 #include "support/file_utils.h"
@@ -324,9 +324,94 @@ TEST(a_million_rows_are_those_of_a_pass_over_all_steps)
             run(settings[i]);
 }
 
+enum { WIDE_LANES = 256, WIDE_STEPS = 20, WIDTH = 500, CHUNK = BATCH / 16 };
+
+/* Number i of the observation of step t of a lane. */
+static float wide_number(int64_t id, int i)
+{
+    return (float)(id * 8 + i % 8);
+}
+
+/* Steps of which none ends. */
+static void add_wide(gpur_replay *replay, gpur_device *device, void *const *arrays, float *host)
+{
+    for (int64_t t = 0; t < WIDE_STEPS + 7; t++) {
+        for (int64_t lane = 0; lane < WIDE_LANES; lane++)
+            for (int i = 0; i < WIDTH; i++)
+                host[lane * WIDTH + i] = wide_number(t * WIDE_LANES + lane, i);
+        CHECK_OK(gpur_device_copy(device, arrays[0], host, WIDE_LANES * WIDTH * 4));
+        CHECK_OK(gpur_replay_add_lanes(replay, (const void *const *)arrays, NULL));
+    }
+}
+
+/* Numbers of `count` observations that are wrong; `after`: those that follow the rows with these ids. */
+static int64_t wrong_wide(const float *host, const int64_t *id, const int32_t *after, int64_t count)
+{
+    int64_t wrong = 0;
+    for (int64_t b = 0; b < count; b++)
+        for (int i = 0; i < WIDTH; i++)
+            wrong += host[b * WIDTH + i] != wide_number(id[b] + (after ? after[b] : 0) * WIDE_LANES, i);
+    return wrong;
+}
+
+/* Observations of 2,000 bytes, and as many that follow them. */
+TEST(a_draw_of_65536_rows_of_4_kilobytes)
+{
+    static const gpur_field wide[] = {
+        {"obs", GPUR_FLOAT32, {WIDTH}}, {"next_obs", GPUR_FLOAT32, {WIDTH}}, {"reward", GPUR_FLOAT32, {0}},
+        {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}},       {"action", GPUR_FLOAT32, {24}},
+    };
+    static const int64_t bytes[] = {WIDTH * 4, WIDTH * 4, 4, 1, 1, 96};
+    static float host[(CHUNK > WIDE_LANES ? CHUNK : WIDE_LANES) * WIDTH];
+    static int64_t id[BATCH];
+    static int32_t count[BATCH];
+    gpur_device *const device = test_device();
+    gpur_replay_config config;
+    gpur_replay *replay = NULL;
+    gpur_lane_draw draw;
+    void *arrays[6] = {NULL}, *batch[6] = {NULL};
+    int64_t wrong = 0;
+    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
+    config.fields = wide, config.field_count = 6, config.layout = GPUR_LAYOUT_LANES;
+    config.lanes = WIDE_LANES, config.lane_steps = WIDE_STEPS, config.n_step = 3, config.max_batch = BATCH;
+    CHECK_OK(gpur_replay_create(device, &config, &replay));
+    memset(host, 0, sizeof host);
+    for (int f = 0; f < 6; f++) {
+        CHECK_OK(gpur_device_alloc(device, WIDE_LANES * bytes[f], &arrays[f]));
+        CHECK_OK(gpur_device_copy(device, arrays[f], host, WIDE_LANES * bytes[f]));
+        CHECK_OK(gpur_device_alloc(device, BATCH * bytes[f], &batch[f]));
+    }
+    add_wide(replay, device, arrays, host);
+    CHECK_OK(gpur_lane_draw_init(&draw, sizeof draw));
+    draw.count = BATCH, draw.fields = batch;
+    CHECK_OK(gpur_device_alloc(device, sizeof id, (void **)&draw.id));
+    CHECK_OK(gpur_device_alloc(device, sizeof count, (void **)&draw.steps));
+    CHECK_OK(gpur_replay_draw_lanes(replay, &draw, NULL));
+    CHECK_OK(gpur_device_copy(device, id, draw.id, sizeof id));
+    CHECK_OK(gpur_device_copy(device, count, draw.steps, sizeof count));
+    for (int64_t b = 0; b < BATCH; b++) {
+        const int64_t left = WIDE_STEPS + 6 - id[b] / WIDE_LANES;
+        wrong += id[b] < 7 * WIDE_LANES || left < 1 || count[b] != (left < 3 ? left : 3);
+    }
+    for (int64_t first = 0; first < BATCH; first += CHUNK)
+        for (int next = 0; next < 2; next++) {
+            const char *const from = (const char *)batch[next] + first * bytes[0];
+            CHECK_OK(gpur_device_copy(device, host, from, CHUNK * bytes[0]));
+            wrong += wrong_wide(host, id + first, next ? count + first : NULL, CHUNK);
+        }
+    CHECK_EQUAL(wrong, 0);
+    for (int f = 0; f < 6; f++)
+        gpur_device_free(device, arrays[f]), gpur_device_free(device, batch[f]);
+    gpur_device_free(device, draw.id);
+    gpur_device_free(device, draw.steps);
+    gpur_replay_destroy(replay);
+    gpur_device_close(device);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(a_million_rows_are_those_of_a_pass_over_all_steps);
+    RUN(a_draw_of_65536_rows_of_4_kilobytes);
     return test_main_end();
 }
