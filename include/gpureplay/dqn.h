@@ -3,6 +3,12 @@
  * DQN: learners of action values, which train on a replay [Mnih et al. 2015, algorithm 1]. learner.h has the functions
  * that take any learner; those here take no other. With a cache of returns (returns.h) such a learner trains on returns
  * of several steps, without a target network.
+ *
+ *     gpur_dqn_config_init(&config, sizeof config);
+ *     config.network.num_actions = 6;
+ *     gpur_dqn_create(replay, &config, &learner);
+ *     gpur_learner_act(learner, 1, obs, gpur_learner_epsilon(learner, step), &action, NULL);
+ *     gpur_learner_train(learner, 1);
  */
 #ifndef GPUREPLAY_DQN_H
 #define GPUREPLAY_DQN_H

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache of returns of a learner (learner.h), from which it trains instead of computing one-step targets with a
+ * The cache of returns of a DQN learner (dqn.h), from which it trains instead of computing one-step targets with a
  * target network: DQN(lambda) [Daley & Amato 2019, algorithm 1] with the virtual replay cache [Daley & Amato 2021b].
+ *
+ *     config.returns.cache_size = 80000;
+ *     config.returns.block_length = 100;
+ *     config.returns.lambda = 0.8f;
+ *     gpur_dqn_create(replay, &config, &learner);
+ *     gpur_learner_refresh(learner);
+ *     gpur_learner_train(learner, 2500);
  *
  * gpur_learner_refresh fills the cache: it draws S / B blocks of B successive transitions of an environment, evaluates
  * the network on them, and computes the return of each transition backward through its block. Train steps then draw
