@@ -25,6 +25,7 @@
  *   gpureplay/dpg.h         a learner of continuous actions: deterministic policy gradients
  *   gpureplay/env.h         environments, and plug-ins with more of them
  *   gpureplay/run.h         whole trainings: environments, acting, replay and learner, in threads of their own
+ *   gpureplay/fast_dqn.h    runs of fast DQN, standard DQN and DQN(lambda)
  *   gpureplay/block.h       finished transitions as bytes, which travel between threads, processes and machines
  *   gpureplay/apex.h        Ape-X: actors in threads or processes, and a learner that draws by priority
  *   gpureplay/ga3c.h        GA3C, A3C and A2C: agents that share an actor-critic, predictors and trainers
@@ -80,6 +81,7 @@
 #include "gpureplay/dpg.h"
 #include "gpureplay/env.h"
 #include "gpureplay/run.h"
+#include "gpureplay/fast_dqn.h"
 #include "gpureplay/block.h"
 #include "gpureplay/apex.h"
 #include "gpureplay/ga3c.h"

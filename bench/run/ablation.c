@@ -117,16 +117,17 @@ static int64_t math = GPUR_MATH_FP32; /* of all learners */
 static trial open_trial(const bench_options *options, const group *g, const variant *v, uint64_t seed)
 {
     trial t = {.device = bench_open(options->device, 1)};
-    gpur_field fields[GPUR_RUN_FIELDS];
+    gpur_field fields[GPUR_FAST_DQN_FIELDS];
+    const gpur_run_envs envs = {.size = sizeof envs, .type = g->type, .options = g->options};
     gpur_replay_config replay;
     gpur_dqn_config learner;
-    gpur_run_config run;
+    gpur_fast_dqn_config run;
     bench_must(gpur_replay_config_init(&replay, sizeof replay), "replay");
     bench_must(gpur_dqn_config_init(&learner, sizeof learner), "learner");
-    bench_must(gpur_run_config_init(&run, sizeof run), "run");
+    bench_must(gpur_fast_dqn_config_init(&run, sizeof run), "run");
     if (g->timed)
         timed_env_use(g->timed); /* counts its lanes from 0 */
-    bench_must(gpur_run_preset(g->preset, g->type, g->options, fields, &replay, &learner, &run), "preset");
+    bench_must(gpur_fast_dqn_preset(g->preset, &envs, fields, &replay, &learner, &run), "preset");
     learner.math = (int32_t)math;
     if (g->timed)
         timed_env_use(g->timed);
@@ -144,10 +145,8 @@ static trial open_trial(const bench_options *options, const group *g, const vari
     run.eval_period = run.eval_episodes = 0;
     t.replay = bench_create(t.device, &replay);
     bench_must(gpur_dqn_create(t.replay, &learner, &t.learner), "learner");
-    bench_must(
-        gpur_run_create_with(t.learner, (gpur_run_types){g->type, NULL}, &run, g->sleeps ? &sleeping : NULL, &t.run),
-        "run");
-    bench_must(gpur_run_advance(t.run, 0), "prepopulation");
+    bench_must(gpur_fast_dqn_create_with(t.learner, &envs, &run, g->sleeps ? &sleeping : NULL, &t.run), "run");
+    bench_must(gpur_run_advance(t.run, 0, 0), "prepopulation");
     return t;
 }
 
@@ -172,23 +171,23 @@ enum { PART_REPEATS = 200, PART_TRIALS = 5 };
 static double time_inference(const trial *t, int64_t count, int repeats)
 {
     static int32_t actions[MAX_LANES];
-    const gpur_fast_dqn_work *const work = &t->run->work;
+    const gpur_fast_dqn_work *const work = &gpur_fast_dqn_of(t->run)->work;
     const double begin = bench_now();
     for (int i = 0; i < repeats; i++)
-        bench_must(work->infer(work->context, count, t->run->obs, actions), "inference");
+        bench_must(work->infer(work->context, count, gpur_fast_dqn_of(t->run)->obs, actions), "inference");
     return (bench_now() - begin) / repeats;
 }
 
 static double time_train(const trial *t, int repeats)
 {
     const double begin = bench_now();
-    bench_must(t->run->work.train(t->run->work.context, repeats), "training");
+    bench_must(gpur_fast_dqn_of(t->run)->work.train(gpur_fast_dqn_of(t->run)->work.context, repeats), "training");
     return (bench_now() - begin) / repeats;
 }
 
 static double time_copy(const trial *t, int repeats)
 {
-    const gpur_fast_dqn_work *const work = &t->run->work;
+    const gpur_fast_dqn_work *const work = &gpur_fast_dqn_of(t->run)->work;
     const double begin = bench_now();
     for (int i = 0; i < repeats; i++) {
         bench_must(work->copy(work->context, 0), "copy");
@@ -267,7 +266,8 @@ static void infer_one(void *context)
 
 static void infer_all(void *context)
 {
-    (void)time_inference(context, ((const trial *)context)->run->shape.envs, 1);
+    const trial *const t = context;
+    (void)time_inference(t, gpur_fast_dqn_of(t->run)->shape.envs, 1);
 }
 
 static void train_once(void *context)
@@ -342,9 +342,9 @@ static shared_times measure_shared(trial *t, const group *g, const variant *v, i
 }
 
 /* Waking so many threads that have nothing to do, and waiting for all of them: a thread's share. */
-static gpur_status do_nothing(void *context, int64_t first, int64_t last)
+static gpur_status do_nothing(void *context, int64_t first, int64_t last, int64_t *done)
 {
-    (void)context, (void)first, (void)last;
+    (void)context, (void)first, (void)last, (void)done;
     return GPUR_OK;
 }
 
@@ -359,7 +359,7 @@ static double time_hand_over(int32_t threads, int repeats)
         for (int32_t i = 0; i < threads; i++)
             gpur_job_thread_want(&workers[i], job);
         for (int32_t i = 0; i < threads; i++)
-            bench_must(gpur_job_thread_join(&workers[i]), "join");
+            (void)gpur_job_thread_wait(&workers[i]);
     }
     const double seconds = (bench_now() - begin) / repeats / threads;
     for (int32_t i = 0; i < threads; i++)
@@ -400,7 +400,7 @@ static void predict(const bench_options *options, const group *g, const variant 
     trial t = open_trial(options, g, v, 1);
     const gpur_run_stats stats = stats_of(&t); /* of the prepopulation */
     const int repeats = (g->sleeps ? PART_REPEATS / 4 : PART_REPEATS) / PART_TRIALS;
-    part_times parts = {g, v, stats.prepopulated, 0.0};
+    part_times parts = {g, v, stats.fast_dqn.prepopulated, 0.0};
     played_game game = open_game(g);
     for (int i = 0; i < PART_TRIALS; i++) {
         parts.env = time_env(&game, 20 * repeats);
@@ -410,7 +410,7 @@ static void predict(const bench_options *options, const group *g, const variant 
                                .infer_all = v->synchronized ? time_inference(&t, v->num_envs, repeats) : 0.0,
                                .train = time_train(&t, repeats),
                                .copy = g->sleeps ? 0.0 : time_copy(&t, repeats),
-                               .publish = stats.publish_seconds / (double)stats.prepopulated,
+                               .publish = stats.fast_dqn.flush_seconds / (double)stats.fast_dqn.prepopulated,
                                .wake = {.ask = time_hand_over(v->num_envs, repeats)},
                                .explored = (double)epsilon,
                                .cores = g->sleeps ? 0 : (int)sysconf(_SC_NPROCESSORS_ONLN),
@@ -423,7 +423,7 @@ static void predict(const bench_options *options, const group *g, const variant 
         p->shared[i] = g->sleeps ? (shared_times){0} : measure_shared(&t, g, v, repeats);
         for (int k = 0; k < (g->sleeps ? 1 : KNOWLEDGE); k++) {
             add_knowledge(&times, &p->shared[i], v, (knowledge)k);
-            p->seconds[k][i] = predict_seconds(&t.run->shape, &times, g->steps) / (double)g->steps;
+            p->seconds[k][i] = predict_seconds(&gpur_fast_dqn_of(t.run)->shape, &times, g->steps) / (double)g->steps;
         }
     }
     close_game(&game);
@@ -444,13 +444,13 @@ static void measure(const bench_options *options, const group *g, const variant 
         trial t = open_trial(options, g, v, (uint64_t)i + 1);
         const gpur_run_stats before = stats_of(&t);
         const double begin = bench_now();
-        bench_must(gpur_run_advance(t.run, g->steps), "run");
+        bench_must(gpur_run_advance(t.run, g->steps, 0), "run");
         m->seconds[i] = (bench_now() - begin) / (double)g->steps;
         const gpur_run_stats after = stats_of(&t);
         env += after.env_seconds - before.env_seconds;
-        infer += after.infer_seconds - before.infer_seconds;
+        infer += after.fast_dqn.infer_seconds - before.fast_dqn.infer_seconds;
         train += after.train_seconds - before.train_seconds;
-        inferences += (double)(after.inferences - before.inferences);
+        inferences += (double)(after.fast_dqn.inferences - before.fast_dqn.inferences);
         train_steps += (double)(after.train_steps - before.train_steps);
         close_trial(&t);
     }

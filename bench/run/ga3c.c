@@ -70,6 +70,7 @@ static const gpur_env_type frames_type = {.size = sizeof frames_type,
                                           .reset = reset_frames,
                                           .step = step_frames,
                                           .close = free};
+static const gpur_run_envs frames_envs = {.size = sizeof frames_envs, .type = &frames_type};
 
 static void make_frames(void)
 {
@@ -83,7 +84,7 @@ static void make_frames(void)
 
 typedef struct opened {
     gpur_learner *learner;
-    gpur_ga3c *run;
+    gpur_run *run;
 } opened;
 
 static int64_t math = GPUR_MATH_FP32; /* of all learners and policies */
@@ -96,20 +97,20 @@ static opened open_system(gpur_device *device, const char *name, const gpur_ga3c
     gpur_ga3c_config run;
     bench_must(gpur_actor_critic_config_init(&learner, sizeof learner), "learner config");
     bench_must(gpur_ga3c_config_init(&run, sizeof run), "config");
-    bench_must(gpur_ga3c_preset(name, &frames_type, "", &learner, &run), "preset");
+    bench_must(gpur_ga3c_preset(name, &frames_envs, &learner, &run), "preset");
     learner.math = (int32_t)math;
     run.agents = config->agents, run.predictors = config->predictors, run.trainers = config->trainers;
     run.max_prediction_batch = config->max_prediction_batch;
     run.min_train_batch = config->min_train_batch;
     run.system = config->system;
     bench_must(gpur_actor_critic_create(device, &learner, &s.learner), "learner");
-    bench_must(gpur_ga3c_create(s.learner, &frames_type, &run, &s.run), "run");
+    bench_must(gpur_ga3c_create(s.learner, &frames_envs, &run, &s.run), "run");
     return s;
 }
 
 static void close_system(opened *s)
 {
-    gpur_ga3c_destroy(s->run);
+    gpur_run_destroy(s->run);
     gpur_learner_destroy(s->learner);
 }
 
@@ -121,10 +122,10 @@ static gpur_ga3c_config numbers(int32_t agents, int32_t predictors, int32_t trai
     return c;
 }
 
-static gpur_ga3c_stats stats_of(gpur_ga3c *run)
+static gpur_run_stats stats_of(gpur_run *run)
 {
-    gpur_ga3c_stats stats = {.size = sizeof stats};
-    bench_must(gpur_ga3c_get_stats(run, &stats), "stats");
+    gpur_run_stats stats = {.size = sizeof stats};
+    bench_must(gpur_run_get_stats(run, &stats), "stats");
     return stats;
 }
 
@@ -135,40 +136,40 @@ typedef struct rates {
     double request_queue, rollout_queue, lag, largest_lag, outside, reply;
 } rates;
 
-static rates measure(gpur_ga3c *run, double seconds)
+static rates measure(gpur_run *run, double seconds)
 {
     int64_t steps = 64;
-    gpur_ga3c_stats from, to;
+    gpur_run_stats from, to;
     do { /* of which one call takes a tenth of the time */
         const double begin = bench_now();
         steps *= 2;
-        bench_must(gpur_ga3c_advance(run, steps), "advance");
+        bench_must(gpur_run_advance(run, steps, 0), "advance");
         if (bench_now() - begin > seconds / 10)
             break;
     } while (1);
     from = stats_of(run);
     do { /* again if the first call, with which the agents begin, was slow */
-        bench_must(gpur_ga3c_advance(run, 10 * steps), "advance");
+        bench_must(gpur_run_advance(run, 10 * steps, 0), "advance");
         to = stats_of(run);
     } while (to.seconds - from.seconds < seconds);
     const double took = to.seconds - from.seconds;
-    const double predictions = (double)(to.predictions - from.predictions);
-    const double batches = (double)(to.prediction_batches - from.prediction_batches); /* A3C has none */
-    const double inside = to.predict_seconds - from.predict_seconds;
-    const double outside = to.predictor_seconds - from.predictor_seconds;
+    const double predictions = (double)(to.ga3c.predictions - from.ga3c.predictions);
+    const double batches = (double)(to.ga3c.prediction_batches - from.ga3c.prediction_batches); /* A3C has none */
+    const double inside = to.ga3c.predict_seconds - from.ga3c.predict_seconds;
+    const double outside = to.ga3c.predictor_seconds - from.ga3c.predictor_seconds;
     return (rates){
         .seconds = took,
-        .steps = (double)(to.steps - from.steps) / took,
+        .steps = (double)(to.env_steps - from.env_steps) / took,
         .predictions = predictions / took,
-        .rollouts = (double)(to.training_batches - from.training_batches) / took,
+        .rollouts = (double)(to.ga3c.training_batches - from.ga3c.training_batches) / took,
         .updates = (double)(to.train_steps - from.train_steps) / took,
         .batch = batches > 0 ? predictions / batches : 1,
-        .request_queue = to.prediction_queue,
-        .rollout_queue = to.training_queue,
-        .lag = to.mean_lag,
-        .largest_lag = (double)to.largest_lag,
+        .request_queue = to.ga3c.prediction_queue,
+        .rollout_queue = to.ga3c.training_queue,
+        .lag = to.ga3c.mean_lag,
+        .largest_lag = (double)to.ga3c.largest_lag,
         .outside = outside / (inside + outside),
-        .reply = (to.wait_seconds - from.wait_seconds) / predictions,
+        .reply = (to.ga3c.wait_seconds - from.ga3c.wait_seconds) / predictions,
     };
 }
 
@@ -239,7 +240,7 @@ static double bare_predictions(gpur_learner *learner, gpur_device *device, int64
     int64_t calls = 0;
     bench_must(gpur_actor_critic_config_init(&learner_config, sizeof learner_config), "learner config");
     bench_must(gpur_ga3c_config_init(&run, sizeof run), "config");
-    bench_must(gpur_ga3c_preset("ga3c", &frames_type, "", &learner_config, &run), "preset");
+    bench_must(gpur_ga3c_preset("ga3c", &frames_envs, &learner_config, &run), "preset");
     bench_must(gpur_policy_config_init(&config, sizeof config), "policy config");
     config.network = learner_config.network, config.obs = learner_config.obs, config.max_batch = (int32_t)count;
     config.math = (int32_t)math;
@@ -270,7 +271,7 @@ static void measure_cycle(bench_report *report, gpur_device *device, int32_t cou
         return;
     bench_show(report, name, 0);
     opened s = open_system(device, "ga3c", &config);
-    s.run->model.train = train_nothing;
+    gpur_ga3c_of(s.run)->model.train = train_nothing;
     const double before = bare_predictions(s.learner, device, count, seconds / 2);
     const rates r = measure(s.run, seconds);
     const double bare = (before + bare_predictions(s.learner, device, count, seconds / 2)) / 2;
@@ -421,6 +422,7 @@ static const gpur_env_type shared_type = {.size = sizeof shared_type,
                                           .reset = reset_shared,
                                           .step = step_shared,
                                           .close = close_shared};
+static const gpur_run_envs shared_envs = {.size = sizeof shared_envs, .type = &shared_type};
 
 static void use_device(double host, double device)
 {
@@ -452,7 +454,7 @@ static gpur_status train_asleep(void *context, const gpur_actor_critic_batch *ba
     return GPUR_OK;
 }
 
-static gpur_status publish_nothing(void *context)
+static gpur_status broadcast_nothing(void *context)
 {
     (void)context;
     return GPUR_OK;
@@ -469,7 +471,7 @@ static void close_nothing(void *context)
     (void)context;
 }
 
-static gpur_ga3c *open_asleep(gpur_device *device, const gpur_ga3c_config *config)
+static gpur_run *open_asleep(gpur_device *device, const gpur_ga3c_config *config)
 {
     const gpur_ga3c_model model = {.obs = {"obs", GPUR_FLOAT32, {1}},
                                    .num_actions = 2,
@@ -477,14 +479,14 @@ static gpur_ga3c *open_asleep(gpur_device *device, const gpur_ga3c_config *confi
                                    .device = device,
                                    .predict = predict_asleep,
                                    .train = train_asleep,
-                                   .check = publish_nothing,
-                                   .publish = publish_nothing,
+                                   .check = broadcast_nothing,
+                                   .broadcast = broadcast_nothing,
                                    .steps = updates_asleep,
                                    .close = close_nothing};
     gpur_ga3c_config with_queue = *config;
-    gpur_ga3c *run = NULL;
+    gpur_run *run = NULL;
     with_queue.queue_room = 16; /* what one window leaves in the queue must not count much in the next one */
-    bench_must(gpur_ga3c_create_with(&model, &shared_type, &with_queue, &run), "run");
+    bench_must(gpur_ga3c_create_with(&model, &shared_envs, &with_queue, &run), "run");
     return run;
 }
 
@@ -494,43 +496,43 @@ static double grid[MOST_AGENTS + 1][MOST_OTHERS + 1][MOST_OTHERS + 1]; /* rollou
 static double measure_grid(gpur_device *device, double window)
 {
     const gpur_ga3c_config config = numbers(1, 1, 1);
-    gpur_ga3c *const run = open_asleep(device, &config);
+    gpur_run *const run = open_asleep(device, &config);
     double best = 0;
     for (int i = 0; i < MOST_AGENTS * MOST_OTHERS * MOST_OTHERS; i++) {
         const int32_t a = i / (MOST_OTHERS * MOST_OTHERS) + 1, p = i / MOST_OTHERS % MOST_OTHERS + 1;
         const int32_t t = i % MOST_OTHERS + 1;
         bench_must(gpur_ga3c_set_counts(run, a, p, t), "numbers");
-        const gpur_ga3c_stats from = stats_of(run);
+        const gpur_run_stats from = stats_of(run);
         /* an agent takes a step in about the time of an environment's and of an inference */
         const double step = current->env + current->predict_host + current->predict_device;
-        bench_must(gpur_ga3c_advance(run, (int64_t)(window * a / step / 2) + 10 * a), "advance");
-        const gpur_ga3c_stats to = stats_of(run);
-        grid[a][p][t] = (double)(to.training_batches - from.training_batches) / (to.seconds - from.seconds);
+        bench_must(gpur_run_advance(run, (int64_t)(window * a / step / 2) + 10 * a, 0), "advance");
+        const gpur_run_stats to = stats_of(run);
+        grid[a][p][t] = (double)(to.ga3c.training_batches - from.ga3c.training_batches) / (to.seconds - from.seconds);
         best = grid[a][p][t] > best ? grid[a][p][t] : best;
     }
-    gpur_ga3c_destroy(run);
+    gpur_run_destroy(run);
     return best;
 }
 
 /* That of the grid; outside of it, what the tuner measured in its window. */
-static double rate_of(const gpur_ga3c_event *tuned)
+static double rate_of(const gpur_run_event *tuned)
 {
     const int is_in = tuned->predictors <= MOST_OTHERS && tuned->trainers <= MOST_OTHERS;
     return is_in ? grid[tuned->agents][tuned->predictors][tuned->trainers] : tuned->rate;
 }
 
 typedef struct tuning {
-    gpur_ga3c *run;
+    gpur_run *run;
     double wanted;      /* rollouts a second */
     int windows, first; /* so far; when the rate was as wanted for the first time, or 0 */
     gpur_ga3c_numbers found;
     double rate; /* of these */
 } tuning;
 
-static void on_window(void *user, const gpur_ga3c_event *event)
+static void on_window(void *user, const gpur_run_event *event)
 {
     tuning *const t = user;
-    if (event->kind != GPUR_GA3C_TUNED)
+    if (event->kind != GPUR_RUN_TUNED)
         return;
     t->windows++;
     if (event->accepted) {
@@ -540,7 +542,7 @@ static void on_window(void *user, const gpur_ga3c_event *event)
     if (t->first == 0 && t->rate >= t->wanted)
         t->first = t->windows;
     if (t->windows >= MOST_WINDOWS)
-        gpur_ga3c_stop(t->run);
+        gpur_run_stop(t->run);
 }
 
 static tuning tune_once(bench_report *report, gpur_device *device, int32_t tuner, uint64_t seed, double window,
@@ -553,9 +555,9 @@ static tuning tune_once(bench_report *report, gpur_device *device, int32_t tuner
     config.seed = seed, config.on_event = on_window, config.user = &t;
     bench_show(report, current->name, (double)seed / TUNER_RUNS);
     t.run = open_asleep(device, &config);
-    if (gpur_ga3c_advance(t.run, INT64_MAX / 4) != GPUR_INTERRUPTED)
+    if (gpur_run_advance(t.run, INT64_MAX / 4, 0) != GPUR_INTERRUPTED)
         bench_must(GPUR_DEVICE_ERROR, "tuner");
-    gpur_ga3c_destroy(t.run);
+    gpur_run_destroy(t.run);
     bench_hide();
     printf(
         "%-20s %-6s run %2d: 90%% after %3d windows; at the end %2d agents, %2d predictors, %2d trainers, %3.0f%% of "

@@ -21,10 +21,10 @@ typedef struct caller {
     double begin, end; /* of the last call */
 } caller;
 
-static gpur_status call_part(void *context, int64_t first, int64_t last)
+static gpur_status call_part(void *context, int64_t first, int64_t last, int64_t *done)
 {
     caller *const c = context;
-    (void)first, (void)last;
+    (void)first, (void)last, (void)done;
     atomic_store(&c->has_begun, 1);
     do {
         c->begin = bench_now();
@@ -32,6 +32,12 @@ static gpur_status call_part(void *context, int64_t first, int64_t last)
         c->end = bench_now();
     } while (c->goes_on && !atomic_load(&c->stops));
     return GPUR_OK;
+}
+
+static gpur_status join_jobs(gpur_job_thread *thread)
+{
+    (void)gpur_job_thread_wait(thread);
+    return gpur_job_thread_check(thread);
 }
 
 static void open_caller(caller *c, threads_part part, int goes_on)
@@ -59,7 +65,7 @@ static void close_busy(caller *busy, int32_t count)
     for (int32_t i = 0; i < count; i++)
         atomic_store(&busy[i].stops, 1);
     for (int32_t i = 0; i < count; i++) {
-        bench_must(gpur_job_thread_join(&busy[i].worker), "part");
+        bench_must(join_jobs(&busy[i].worker), "part");
         gpur_job_thread_close(&busy[i].worker);
     }
     free(busy);
@@ -84,7 +90,7 @@ threads_wake threads_time_wake(int32_t threads, const threads_part *busy, int32_
             const double begin = bench_now();
             gpur_job_thread_want(&woken[i].worker, job);
             const double asked = bench_now();
-            bench_must(gpur_job_thread_join(&woken[i].worker), "join");
+            bench_must(join_jobs(&woken[i].worker), "join");
             const double joined = bench_now();
             sum.ask += asked - begin;
             sum.begin += woken[i].begin > asked ? woken[i].begin - asked : 0.0;
@@ -118,11 +124,11 @@ double threads_time_woken(threads_part part, threads_part between, int repeats)
         open_caller(&other, between, 0);
     for (int64_t job = 1; job <= repeats; job++) {
         gpur_job_thread_want(&measured.worker, job);
-        bench_must(gpur_job_thread_join(&measured.worker), "part");
+        bench_must(join_jobs(&measured.worker), "part");
         sum += measured.end - measured.begin;
         if (between.call) {
             gpur_job_thread_want(&other.worker, job);
-            bench_must(gpur_job_thread_join(&other.worker), "part");
+            bench_must(join_jobs(&other.worker), "part");
         }
     }
     gpur_job_thread_close(&measured.worker);

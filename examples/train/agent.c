@@ -33,8 +33,7 @@ static gpur_status open_run(agent *a, const settings *s)
 {
     if (s->system == SYSTEM_APEX)
         return gpur_apex_create(a->learner, s->type.single, &s->apex, &a->apex);
-    return s->type.single ? gpur_run_create(a->learner, s->type.single, &s->run, &a->run)
-                          : gpur_run_create_vector(a->learner, s->type.vector, NULL, &s->run, &a->run);
+    return gpur_fast_dqn_create(a->learner, &s->envs, &s->run, &a->run);
 }
 
 static gpur_status open_dpg(agent *a, const settings *s)
@@ -57,7 +56,7 @@ static gpur_status open_replay(agent *a, const settings *s)
 static gpur_status open_ga3c(agent *a, const settings *s)
 {
     const gpur_status status = gpur_actor_critic_create(a->device, &s->actor_critic, &a->actor_critic);
-    return status == GPUR_OK ? gpur_ga3c_create(a->actor_critic, s->type.single, &s->ga3c, &a->ga3c) : status;
+    return status == GPUR_OK ? gpur_ga3c_create(a->actor_critic, &s->envs, &s->ga3c, &a->run) : status;
 }
 
 static gpur_status open_all(agent *a, const char *device_name, const options *o, const settings *s)
@@ -87,7 +86,6 @@ int agent_open(agent *a, const options *o, const settings *s)
 
 void agent_close(agent *a)
 {
-    gpur_ga3c_destroy(a->ga3c);
     gpur_apex_destroy(a->apex);
     gpur_run_destroy(a->run);
     gpur_learner_destroy(a->actor_critic);
@@ -100,42 +98,35 @@ void agent_close(agent *a)
 
 int32_t agent_math(const agent *a)
 {
-    return a->ga3c  ? gpur_learner_math(a->actor_critic)
-           : a->dpg ? gpur_learner_math(a->dpg)
-                    : gpur_learner_math(a->learner);
+    return a->actor_critic ? gpur_learner_math(a->actor_critic)
+           : a->dpg        ? gpur_learner_math(a->dpg)
+                           : gpur_learner_math(a->learner);
 }
 
 gpur_status agent_advance(agent *a, int64_t steps)
 {
-    return a->ga3c   ? gpur_ga3c_advance(a->ga3c, steps)
-           : a->apex ? gpur_apex_advance(a->apex, steps, 0)
-                     : gpur_run_advance(a->run, steps);
+    return a->apex ? gpur_apex_advance(a->apex, steps, 0) : gpur_run_advance(a->run, steps, 0);
 }
 
 void agent_stop(const agent *a)
 {
-    gpur_ga3c_stop(a->ga3c);
     gpur_apex_stop(a->apex);
     gpur_run_stop(a->run);
 }
 
 gpur_status agent_save(agent *a, const char *folder)
 {
-    return a->ga3c   ? gpur_ga3c_save(a->ga3c, folder)
-           : a->apex ? gpur_apex_save(a->apex, folder)
-                     : gpur_run_save(a->run, folder);
+    return a->apex ? gpur_apex_save(a->apex, folder) : gpur_run_save(a->run, folder);
 }
 
 gpur_status agent_save_learner(agent *a, const char *path)
 {
-    return a->ga3c  ? gpur_learner_save(a->actor_critic, path, NULL)
-           : a->dpg ? gpur_learner_save(a->dpg, path, NULL)
-                    : gpur_learner_save(a->learner, path, NULL);
+    return a->actor_critic ? gpur_learner_save(a->actor_critic, path, NULL)
+           : a->dpg        ? gpur_learner_save(a->dpg, path, NULL)
+                           : gpur_learner_save(a->learner, path, NULL);
 }
 
 gpur_status agent_load(agent *a, const char *folder, int refill)
 {
-    return a->ga3c   ? gpur_ga3c_load(a->ga3c, folder)
-           : a->apex ? gpur_apex_load(a->apex, folder, refill)
-                     : gpur_run_load(a->run, folder);
+    return a->apex ? gpur_apex_load(a->apex, folder, refill) : gpur_run_load(a->run, folder);
 }

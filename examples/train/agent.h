@@ -5,18 +5,14 @@
 
 #include "settings.h"
 
-#include <stdatomic.h>
-
 typedef struct agent {
     gpur_device *device;
     gpur_replay *replay;
     gpur_learner *learner;
     gpur_learner *dpg;
     gpur_learner *actor_critic;
-    gpur_run *run; /* of these three one is there */
+    gpur_run *run; /* of these two one is there */
     gpur_apex *apex;
-    gpur_ga3c *ga3c;
-    _Atomic int64_t eval_episode; /* of `ga3c`: the one that is played, from 1 on; 0: none */
 } agent;
 
 /* Opens all of them. If the device is to be "auto", and the GPU has what a replay needs but not what a learner needs,

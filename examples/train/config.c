@@ -126,7 +126,7 @@ static void add_environment(json *j, const options *o, const settings *s)
 }
 
 /* `act` is that by which the run acts: with `concurrent` the target network, if there is one. */
-static void add_run(json *j, const gpur_run_config *run, int has_target)
+static void add_run(json *j, const gpur_fast_dqn_config *run, int has_target)
 {
     json_begin(j, "run", '{');
     json_integer(j, "num_envs", run->num_envs);

@@ -8,98 +8,59 @@
 #include <stdio.h>
 #include <string.h>
 
-int ga3c_record(record *r, const gpur_ga3c_event *event)
-{
-    const double step = (double)event->step;
-    const double episode[] = {step, event->agent, (double)event->length, event->episode_return};
-    const double tuned[] = {step, event->agents, event->predictors, event->trainers, event->accepted, event->rate};
-    return event->kind == GPUR_GA3C_EPISODE ? record_add(r, RECORD_EPISODE, episode)
-                                            : record_add(r, RECORD_TUNER, tuned);
-}
-
-/* One after another, so that their deviation is known. */
-static gpur_status play(agent *a, int64_t episodes, double *mean, double *deviation)
-{
-    double sum = 0.0, squares = 0.0;
-    for (int64_t i = 0; i < episodes; i++) {
-        double value;
-        atomic_store(&a->eval_episode, i + 1);
-        const gpur_status status = gpur_ga3c_evaluate(a->ga3c, 1, 0, &value);
-        if (status != GPUR_OK)
-            return status;
-        const double from_mean = value - (i > 0 ? sum / (double)i : value);
-        squares += from_mean * from_mean * (double)i / (double)(i + 1);
-        sum += value;
-    }
-    *mean = sum / (double)episodes;
-    *deviation = sqrt(squares / (double)episodes);
-    return GPUR_OK;
-}
-
-gpur_status ga3c_evaluate(agent *a, record *r, int64_t step, int64_t episodes)
-{
-    double row[] = {(double)step, (double)episodes, 0.0, 0.0};
-    if (episodes == 0)
-        return GPUR_OK;
-    const gpur_status status = play(a, episodes, &row[2], &row[3]);
-    atomic_store(&a->eval_episode, 0);
-    if (status == GPUR_OK)
-        (void)record_add(r, RECORD_EVALUATION, row); /* its failure is the program's */
-    return status;
-}
-
 static double ratio(double a, double b)
 {
     return b > 0.0 ? a / b : NAN;
 }
 
-static void find_learning(const gpur_ga3c_stats *from, const gpur_ga3c_stats *to, double *rates)
+static void find_learning(const gpur_run_stats *from, const gpur_run_stats *to, double *rates)
 {
     const int has_trained = to->train_steps > from->train_steps;
-    rates[GA3C_ENTROPY] = has_trained ? to->entropy : NAN;
-    rates[GA3C_VALUE_LOSS] = has_trained ? to->value_loss : NAN;
-    rates[GA3C_LEARNING_RATE] = has_trained ? to->learning_rate : NAN;
-    rates[GA3C_GRADIENT_NORM] = has_trained ? to->gradient_norm : NAN;
+    rates[GA3C_ENTROPY] = has_trained ? to->ga3c.entropy : NAN;
+    rates[GA3C_VALUE_LOSS] = has_trained ? to->ga3c.value_loss : NAN;
+    rates[GA3C_LEARNING_RATE] = has_trained ? to->ga3c.learning_rate : NAN;
+    rates[GA3C_GRADIENT_NORM] = has_trained ? to->ga3c.gradient_norm : NAN;
 }
 
 /* Of the time that agents spend in environments, and wait for replies and for room. */
-static void find_shares(const gpur_ga3c_stats *from, const gpur_ga3c_stats *to, double seconds, double *rates)
+static void find_shares(const gpur_run_stats *from, const gpur_run_stats *to, double seconds, double *rates)
 {
-    const double env = to->environment_seconds - from->environment_seconds,
-                 wait = to->wait_seconds - from->wait_seconds;
-    const double lived = env + wait + to->queue_seconds - from->queue_seconds;
+    const double env = to->env_seconds - from->env_seconds, wait = to->ga3c.wait_seconds - from->ga3c.wait_seconds;
+    const double lived = env + wait + to->ga3c.queue_seconds - from->ga3c.queue_seconds;
     rates[GA3C_ENV_SHARE] = ratio(env, lived);
     rates[GA3C_WAIT_SHARE] = ratio(wait, lived);
-    rates[GA3C_PREDICT_SHARE] = ratio(to->predict_seconds - from->predict_seconds, seconds);
+    rates[GA3C_PREDICT_SHARE] = ratio(to->ga3c.predict_seconds - from->ga3c.predict_seconds, seconds);
     rates[GA3C_TRAIN_SHARE] = ratio(to->train_seconds - from->train_seconds, seconds);
 }
 
-static double lag_sum(const gpur_ga3c_stats *stats)
+static double lag_sum(const gpur_run_stats *stats)
 {
-    return stats->mean_lag * (double)stats->trained_rows;
+    return stats->ga3c.mean_lag * (double)stats->ga3c.trained_rows;
 }
 
-void ga3c_find_rates(const gpur_ga3c_stats *from, const gpur_ga3c_stats *to, double seconds, double *rates)
+void ga3c_find_rates(const gpur_run_stats *from, const gpur_run_stats *to, double seconds, double *rates)
 {
-    const double predictions = (double)(to->predictions - from->predictions);
-    const double rollouts = (double)(to->training_batches - from->training_batches);
+    const double predictions = (double)(to->ga3c.predictions - from->ga3c.predictions);
+    const double rollouts = (double)(to->ga3c.training_batches - from->ga3c.training_batches);
     rates[GA3C_TRAIN_STEPS] = (double)to->train_steps;
     rates[GA3C_EPISODES] = (double)to->episodes;
-    rates[GA3C_ENV_STEPS_PER_SECOND] = ratio((double)(to->steps - from->steps), seconds);
+    rates[GA3C_ENV_STEPS_PER_SECOND] = ratio((double)(to->env_steps - from->env_steps), seconds);
     rates[GA3C_PREDICTIONS_PER_SECOND] = ratio(predictions, seconds);
     rates[GA3C_ROLLOUTS_PER_SECOND] = ratio(rollouts, seconds);
     rates[GA3C_PREDICTIONS_PER_ROLLOUT] = ratio(predictions, rollouts);
     rates[GA3C_TRAIN_STEPS_PER_SECOND] = ratio((double)(to->train_steps - from->train_steps), seconds);
-    rates[GA3C_PREDICTION_BATCH] = ratio(predictions, (double)(to->prediction_batches - from->prediction_batches));
-    rates[GA3C_PREDICTION_QUEUE] = to->prediction_queue;
-    rates[GA3C_TRAINING_QUEUE] = to->training_queue;
-    rates[GA3C_MEAN_LAG] = ratio(lag_sum(to) - lag_sum(from), (double)(to->trained_rows - from->trained_rows));
-    rates[GA3C_LARGEST_LAG] = (double)to->largest_lag;
-    rates[GA3C_QUEUE_LAG] = (double)to->queue_lag;
-    rates[GA3C_QUEUE_LAG_BOUND] = (double)to->queue_lag_bound;
-    rates[GA3C_AGENTS] = (double)to->agents;
-    rates[GA3C_PREDICTORS] = (double)to->predictors;
-    rates[GA3C_TRAINERS] = (double)to->trainers;
+    rates[GA3C_PREDICTION_BATCH] =
+        ratio(predictions, (double)(to->ga3c.prediction_batches - from->ga3c.prediction_batches));
+    rates[GA3C_PREDICTION_QUEUE] = to->ga3c.prediction_queue;
+    rates[GA3C_TRAINING_QUEUE] = to->ga3c.training_queue;
+    rates[GA3C_MEAN_LAG] =
+        ratio(lag_sum(to) - lag_sum(from), (double)(to->ga3c.trained_rows - from->ga3c.trained_rows));
+    rates[GA3C_LARGEST_LAG] = (double)to->ga3c.largest_lag;
+    rates[GA3C_QUEUE_LAG] = (double)to->ga3c.queue_lag;
+    rates[GA3C_QUEUE_LAG_BOUND] = (double)to->ga3c.queue_lag_bound;
+    rates[GA3C_AGENTS] = (double)to->ga3c.agents;
+    rates[GA3C_PREDICTORS] = (double)to->ga3c.predictors;
+    rates[GA3C_TRAINERS] = (double)to->ga3c.trainers;
     find_shares(from, to, seconds, rates);
     rates[GA3C_RECENT_RETURN] = to->recent_return;
     find_learning(from, to, rates);
@@ -126,30 +87,30 @@ static void print_rate(const char *name, double value, const char *unit, const c
 }
 
 /* The share of trained steps in a few bins. */
-static void print_lags(const gpur_ga3c_stats *from, const gpur_ga3c_stats *to)
+static void print_lags(const gpur_run_stats *from, const gpur_run_stats *to)
 {
     static const int ends[] = {1, 2, 4, 8, 16, 32, GPUR_GA3C_LAGS - 1, GPUR_GA3C_LAGS};
-    const double rows = (double)(to->trained_rows - from->trained_rows);
+    const double rows = (double)(to->ga3c.trained_rows - from->ga3c.trained_rows);
     int lag = 0;
-    if (to->trained_rows == from->trained_rows)
+    if (to->ga3c.trained_rows == from->ga3c.trained_rows)
         return;
     printf("policy lag, of trained steps");
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const int first = lag;
         int64_t count = 0;
         for (; lag < ends[i]; lag++)
-            count += to->lags[lag] - from->lags[lag];
+            count += to->ga3c.lags[lag] - from->ga3c.lags[lag];
         printf(i ? ", " : ": ");
         printf(ends[i] == GPUR_GA3C_LAGS ? "%d or more" : lag - first > 1 ? "%d-%d" : "%d", first, lag - 1);
         printf(" %.3g%%", 100.0 * ratio((double)count, rows));
     }
     printf("\n");
-    if (to->queue_lag_bound > 0)
+    if (to->ga3c.queue_lag_bound > 0)
         printf("longest in the training queue: %" PRId64 " updates, of at most %" PRId64 " if agents wait\n",
-               to->queue_lag, to->queue_lag_bound);
+               to->ga3c.queue_lag, to->ga3c.queue_lag_bound);
 }
 
-void ga3c_print_rates(const gpur_ga3c_stats *from, const gpur_ga3c_stats *to, const char *preset, const double *rates)
+void ga3c_print_rates(const gpur_run_stats *from, const gpur_run_stats *to, const char *preset, const double *rates)
 {
     static const char agents[] = "% of agents' time";
     printf("%-28s%12s  %-20s%10s\n", "", "this run", "", "the paper");
@@ -164,10 +125,10 @@ void ga3c_print_rates(const gpur_ga3c_stats *from, const gpur_ga3c_stats *to, co
     print_rate("agents wait, or act alone", 100.0 * rates[GA3C_WAIT_SHARE], agents, "");
     print_rate("predictors predict", 100.0 * rates[GA3C_PREDICT_SHARE], "% of the time", "");
     print_rate("trainers train", 100.0 * rates[GA3C_TRAIN_SHARE], "% of the time", "");
-    print_rate(
-        "rollouts refused, replaced",
-        (double)(to->refused_rollouts - from->refused_rollouts + to->overwritten_rollouts - from->overwritten_rollouts),
-        "", "");
+    print_rate("rollouts refused, replaced",
+               (double)(to->ga3c.refused_rollouts - from->ga3c.refused_rollouts + to->ga3c.overwritten_rollouts -
+                        from->ga3c.overwritten_rollouts),
+               "", "");
     print_rate("mean policy lag", rates[GA3C_MEAN_LAG], "updates", "");
     print_lags(from, to);
 }

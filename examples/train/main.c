@@ -7,7 +7,6 @@
 #include "apex.h"
 #include "checkpoint.h"
 #include "failure.h"
-#include "ga3c.h"
 #include "progress.h"
 
 #include <fcntl.h>
@@ -74,16 +73,26 @@ static void open_missing_streams(void)
             (void)!open("/dev/null", O_RDWR);
 }
 
+static int record_event(const training *t, record *r, const gpur_run_event *event)
+{
+    const double step = (double)event->env_steps, length = (double)event->length;
+    const double episodes = (double)event->episodes, deviation = event->return_deviation;
+    const double episode[] = {step, event->env_index, length, event->mean_return};
+    const double evaluation[] = {step, episodes, length, event->mean_return, deviation};
+    const double ga3c_evaluation[] = {step, episodes, event->mean_return, deviation};
+    const double tuned[] = {step, event->agents, event->predictors, event->trainers, event->accepted, event->rate};
+    if (event->kind == GPUR_RUN_EPISODE)
+        return record_add(r, RECORD_EPISODE, episode);
+    if (event->kind == GPUR_RUN_TUNED)
+        return record_add(r, RECORD_TUNER, tuned);
+    return record_add(r, RECORD_EVALUATION, is_actor_critic(&t->settings) ? ga3c_evaluation : evaluation);
+}
+
 /* Rows that cannot be written stop the run. */
 static void on_event(void *user, const gpur_run_event *event)
 {
     training *const t = user;
-    const double step = (double)event->step, length = (double)event->length;
-    const double episode[] = {step, event->env_index, length, event->mean_return};
-    const double evaluation[] = {step, (double)event->episodes, length, event->mean_return, event->return_deviation};
-    const int result = event->kind == GPUR_RUN_EPISODE ? record_add(&t->record, RECORD_EPISODE, episode)
-                                                       : record_add(&t->record, RECORD_EVALUATION, evaluation);
-    if (result)
+    if (record_event(t, &t->record, event))
         agent_stop(&t->agent);
 }
 
@@ -91,13 +100,6 @@ static void on_apex_event(void *user, const gpur_apex_event *event)
 {
     training *const t = user;
     if (apex_record(&t->record, event))
-        agent_stop(&t->agent);
-}
-
-static void on_ga3c_event(void *user, const gpur_ga3c_event *event)
-{
-    training *const t = user;
-    if (ga3c_record(&t->record, event))
         agent_stop(&t->agent);
 }
 
@@ -216,7 +218,7 @@ static int begin(training *t)
         return fail("--resume is \"%s\", and that run saves no checkpoints: it has --checkpoint 0", resumed);
     t->settings.run.on_event = on_event;
     t->settings.apex.on_event = on_apex_event;
-    t->settings.ga3c.on_event = on_ga3c_event;
+    t->settings.ga3c.on_event = on_event;
     t->settings.run.user = t->settings.apex.user = t->settings.ga3c.user = t;
     apex_find_command(&t->options, t->command);
     t->settings.apex.command = t->settings.apex.processes ? t->command : NULL;
@@ -268,7 +270,7 @@ static int save_checkpoint(training *t)
 /* A checkpoint of a run of DQN is between two target periods. */
 static int64_t checkpoints_at(const training *t)
 {
-    return t->agent.run ? t->settings.run.target_period : 1;
+    return t->settings.system == SYSTEM_RUN ? t->settings.run.target_period : 1;
 }
 
 /* Where the next checkpoint is due, and then the end. The last checkpoint is at the last step where there can be one,
@@ -313,6 +315,16 @@ static int take_steps(training *t)
     return 0;
 }
 
+/* The last evaluation, unless there was one after the last step. */
+static int evaluate(training *t)
+{
+    gpur_run_stats stats = {.size = sizeof stats};
+    TRY_LIBRARY(gpur_run_get_stats(t->agent.run, &stats));
+    if (t->settings.eval_episodes == 0 || (stats.evaluations > 0 && stats.evaluated_steps == t->step))
+        return 0;
+    return outcome(t, gpur_run_evaluate(t->agent.run, t->settings.eval_episodes, 0, NULL));
+}
+
 /* The last checkpoint is saved before the last evaluation, so that a run that is made longer has not made it yet. The
  * run is stopped at the end, to get the episodes of a target period that has not ended. */
 static int train(training *t)
@@ -321,12 +333,9 @@ static int train(training *t)
     TRY(outcome(t, GPUR_OK));
     if (t->agent.apex)
         return outcome(t, gpur_apex_finish(t->agent.apex, t->settings.eval_episodes > 0));
-    if (t->agent.ga3c)
-        return outcome(t, ga3c_evaluate(&t->agent, &t->record, t->step, t->settings.eval_episodes));
-    if (t->settings.eval_episodes > 0)
-        TRY(outcome(t, gpur_run_evaluate(t->agent.run)));
+    TRY(evaluate(t));
     gpur_run_stop(t->agent.run);
-    const gpur_status status = gpur_run_advance(t->agent.run, 0);
+    const gpur_status status = gpur_run_advance(t->agent.run, 0, 0);
     return status == GPUR_INTERRUPTED ? 0 : outcome(t, status);
 }
 

@@ -60,18 +60,13 @@ static int read_sample(const progress *p, int with_learner, progress_sample *sam
     *sample = (progress_sample){.seconds = progress_seconds(p)};
     sample->run.size = sizeof sample->run;
     sample->apex.size = sizeof sample->apex;
-    sample->ga3c.size = sizeof sample->ga3c;
     sample->learner.size = sizeof sample->learner;
-    TRY_LIBRARY(a->ga3c   ? gpur_ga3c_get_stats(a->ga3c, &sample->ga3c)
-                : a->apex ? gpur_apex_get_stats(a->apex, &sample->apex)
-                          : gpur_run_get_stats(a->run, &sample->run));
+    TRY_LIBRARY(a->apex ? gpur_apex_get_stats(a->apex, &sample->apex) : gpur_run_get_stats(a->run, &sample->run));
     if (with_learner && a->learner)
         TRY_LIBRARY(gpur_learner_get_stats(a->learner, &sample->learner));
     if (with_learner && a->dpg)
         TRY_LIBRARY(read_dpg(a->dpg, &sample->learner));
-    sample->step = a->ga3c   ? sample->ga3c.steps
-                   : a->apex ? sample->apex.env_steps
-                             : p->first_step + sample->run.steps - p->counted;
+    sample->step = a->apex ? sample->apex.env_steps : p->first_step + sample->run.env_steps - p->counted;
     return 0;
 }
 
@@ -84,13 +79,13 @@ static double ratio(double a, double b)
 static void find_shares(const gpur_run_stats *from, const gpur_run_stats *to, double seconds, double *rates)
 {
     rates[RATES_ENV_SHARE] = ratio(to->env_seconds - from->env_seconds, seconds);
-    rates[RATES_INFER_SHARE] = ratio(to->infer_seconds - from->infer_seconds, seconds);
+    rates[RATES_INFER_SHARE] = ratio(to->fast_dqn.infer_seconds - from->fast_dqn.infer_seconds, seconds);
     rates[RATES_TRAIN_SHARE] = ratio(to->train_seconds - from->train_seconds, seconds);
-    rates[RATES_PUBLISH_SHARE] = ratio(to->publish_seconds - from->publish_seconds, seconds);
-    rates[RATES_COPY_SHARE] = ratio(to->copy_seconds - from->copy_seconds, seconds);
+    rates[RATES_PUBLISH_SHARE] = ratio(to->fast_dqn.flush_seconds - from->fast_dqn.flush_seconds, seconds);
+    rates[RATES_COPY_SHARE] = ratio(to->fast_dqn.copy_seconds - from->fast_dqn.copy_seconds, seconds);
     rates[RATES_EVAL_SHARE] = ratio(to->eval_seconds - from->eval_seconds, seconds);
-    rates[RATES_PUBLISH_SECONDS] = to->publish_seconds - from->publish_seconds;
-    rates[RATES_COPY_SECONDS] = to->copy_seconds - from->copy_seconds;
+    rates[RATES_PUBLISH_SECONDS] = to->fast_dqn.flush_seconds - from->fast_dqn.flush_seconds;
+    rates[RATES_COPY_SECONDS] = to->fast_dqn.copy_seconds - from->fast_dqn.copy_seconds;
 }
 
 static void find_learning(const progress_sample *from, const progress_sample *to, double *rates)
@@ -105,13 +100,14 @@ static void find_learning(const progress_sample *from, const progress_sample *to
 static void find_run_rates(const progress *p, const progress_sample *from, const progress_sample *to, double *rates)
 {
     const double seconds = to->seconds - from->seconds;
-    const double inferences = (double)(to->run.inferences - from->run.inferences);
+    const double inferences = (double)(to->run.fast_dqn.inferences - from->run.fast_dqn.inferences);
     const double trained = (double)(to->run.train_steps - from->run.train_steps);
     rates[RATES_TRAIN_STEPS] = (double)to->learner.steps;
     rates[RATES_EPISODES] = (double)to->run.episodes;
     rates[RATES_ENV_STEPS_PER_SECOND] = ratio((double)(to->step - from->step), seconds);
     rates[RATES_INFERENCES_PER_SECOND] = ratio(inferences, seconds);
-    rates[RATES_OBSERVATIONS_PER_INFERENCE] = ratio((double)(to->run.inferred - from->run.inferred), inferences);
+    rates[RATES_OBSERVATIONS_PER_INFERENCE] =
+        ratio((double)(to->run.fast_dqn.inferred - from->run.fast_dqn.inferred), inferences);
     rates[RATES_TRAIN_STEPS_PER_SECOND] = ratio(trained, seconds);
     find_shares(&from->run, &to->run, seconds, rates);
     rates[RATES_RECENT_RETURN] = to->run.recent_return;
@@ -127,8 +123,8 @@ static void find_rates(const progress *p, const progress_sample *from, const pro
     const double seconds = to->seconds - from->seconds;
     rates[RATES_SECONDS] = to->seconds; /* these two columns come first in all systems */
     rates[RATES_STEP] = (double)to->step;
-    if (p->agent->ga3c) {
-        ga3c_find_rates(&from->ga3c, &to->ga3c, seconds, rates);
+    if (p->agent->actor_critic) {
+        ga3c_find_rates(&from->run, &to->run, seconds, rates);
     } else if (p->agent->apex) {
         apex_find_rates(&from->apex, &to->apex, seconds, rates);
         find_learning(from, to, rates + APEX_LEARNING_RATE);
@@ -161,8 +157,9 @@ static void add_position(const progress *p, const progress_sample *sample, text 
         text_add(line, "transitions before training: %" PRId64 " of %" PRId64, sample->apex.rows, p->prepopulation);
         return;
     }
-    if (p->agent->run && sample->run.prepopulated < p->prepopulation && sample->step == 0) {
-        text_add(line, "random steps before training: %" PRId64 " of %" PRId64, sample->run.prepopulated,
+    if (p->agent->learner && p->agent->run && sample->run.fast_dqn.prepopulated < p->prepopulation &&
+        sample->step == 0) {
+        text_add(line, "random steps before training: %" PRId64 " of %" PRId64, sample->run.fast_dqn.prepopulated,
                  p->prepopulation);
         return;
     }
@@ -173,9 +170,7 @@ static void add_position(const progress *p, const progress_sample *sample, text 
         print_time(left, sizeof left, (double)(p->steps - sample->step) / speed);
         text_add(line, ", %s left", left);
     }
-    const int64_t episode = p->agent->ga3c   ? atomic_load(&p->agent->eval_episode)
-                            : p->agent->apex ? sample->apex.eval_episode
-                                             : sample->run.eval_episode;
+    const int64_t episode = p->agent->apex ? sample->apex.eval_episode : sample->run.eval_episode;
     if (episode > 0)
         text_add(line, ", evaluating: episode %" PRId64 " of %" PRId64, episode, p->eval_episodes);
 }
@@ -203,21 +198,21 @@ static void add_apex_values(const progress *p, const gpur_apex_stats *apex, text
     add_value(line, "actors", (double)apex->actors);
 }
 
-static void add_ga3c_values(const progress *p, const gpur_ga3c_stats *ga3c, text *line)
+static void add_ga3c_values(const progress *p, const gpur_run_stats *run, text *line)
 {
     add_value(line, "steps/s", p->rates[GA3C_ENV_STEPS_PER_SECOND]);
     add_value(line, "rollouts/s", p->rates[GA3C_ROLLOUTS_PER_SECOND]);
-    add_value(line, "return", ga3c->recent_return);
+    add_value(line, "return", run->recent_return);
     add_value(line, "entropy", p->rates[GA3C_ENTROPY]);
     add_value(line, "lag", p->rates[GA3C_MEAN_LAG]);
-    add_value(line, "agents", (double)ga3c->agents);
+    add_value(line, "agents", (double)run->ga3c.agents);
 }
 
 static void build_line(const progress *p, const progress_sample *sample, text *line)
 {
     add_position(p, sample, line);
-    if (p->agent->ga3c)
-        add_ga3c_values(p, &sample->ga3c, line);
+    if (p->agent->actor_critic)
+        add_ga3c_values(p, &sample->run, line);
     else if (p->agent->apex)
         add_apex_values(p, &sample->apex, line);
     else
@@ -270,7 +265,7 @@ static void warn_of_old_weights(progress *p)
 /* Once, when a game of an evaluation was cut off. */
 static void warn_of_cut_games(progress *p)
 {
-    const int64_t cut = p->agent->ga3c ? p->last.ga3c.eval_cut : p->agent->run ? p->last.run.eval_cut : 0;
+    const int64_t cut = p->agent->run ? p->last.run.eval_cut : 0;
     if (p->has_warned || cut == 0)
         return;
     p->has_warned = 1;
@@ -290,8 +285,8 @@ static int look(progress *p, int is_last)
     if (is_last)
         find_rates(p, &p->first, &p->last, p->rates);
     TRY(show(p, is_last));
-    if (is_last && p->agent->ga3c && !p->is_quiet)
-        ga3c_print_rates(&p->first.ga3c, &p->last.ga3c, p->preset, p->rates);
+    if (is_last && p->agent->actor_critic && !p->is_quiet)
+        ga3c_print_rates(&p->first.run, &p->last.run, p->preset, p->rates);
     if (is_last && p->agent->apex && !p->is_quiet)
         apex_print_rates(&p->first.apex, &p->last.apex, p->last.seconds - p->first.seconds, p->rates,
                          p->agent->dpg != NULL);
@@ -333,7 +328,7 @@ int progress_start(progress *p)
     for (int i = 0; i < MAX_COLUMNS; i++)
         p->rates[i] = NAN;
     TRY(read_sample(p, 1, &p->last));
-    p->counted = p->last.run.steps;
+    p->counted = p->last.run.env_steps;
     p->last.step = p->first_step;
     p->first = p->last;
     pthread_mutex_init(&p->lock, NULL);

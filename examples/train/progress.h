@@ -12,7 +12,6 @@ typedef struct progress_sample {
     int64_t step;
     gpur_run_stats run;
     gpur_apex_stats apex; /* of Ape-X, in the place of `run` */
-    gpur_ga3c_stats ga3c; /* of GA3C, A3C and A2C, in the place of `run` and `learner` */
     gpur_learner_stats learner;
 } progress_sample;
 

@@ -55,9 +55,9 @@ static int find_info(const env_type *type, const char *env_options, gpur_env_inf
 static gpur_status find_preset(const options *o, settings *s)
 {
     const char *const name = o->value[OPTION_PRESET], *const env_options = o->value[OPTION_ENV_OPTIONS];
-    return s->type.single
-               ? gpur_run_preset(name, s->type.single, env_options, s->fields, &s->replay, &s->learner, &s->run)
-               : gpur_run_preset_vector(name, s->type.vector, env_options, s->fields, &s->replay, &s->learner, &s->run);
+    s->envs = (gpur_run_envs){
+        .size = sizeof s->envs, .type = s->type.single, .vector = s->type.vector, .options = env_options};
+    return gpur_fast_dqn_preset(name, &s->envs, s->fields, &s->replay, &s->learner, &s->run);
 }
 
 static void print_bound(float bound, FILE *file)
@@ -160,7 +160,7 @@ static int use_act(options *o, int32_t *act)
 }
 
 /* Of two switches that exclude each other the one that is given decides, and not the preset. */
-static int use_order(options *o, int is_vector, gpur_run_config *run)
+static int use_order(options *o, int is_vector, gpur_fast_dqn_config *run)
 {
     if (run->num_envs == 1 && !is_vector)
         run->synchronized = 0; /* unless it is given */
@@ -173,7 +173,7 @@ static int use_order(options *o, int is_vector, gpur_run_config *run)
     return use_int32(o, OPTION_BURST, &run->burst);
 }
 
-static int use_run(options *o, int is_vector, gpur_run_config *run)
+static int use_run(options *o, int is_vector, gpur_fast_dqn_config *run)
 {
     TRY(use_int32(o, OPTION_NUM_ENVS, &run->num_envs));
     TRY(use_int32(o, OPTION_ENV_THREADS, &run->threads));
@@ -280,7 +280,7 @@ static int use_batch(int64_t capacity, int64_t batch_size, gpur_replay_config *r
     return 0;
 }
 
-static int use_replay(options *o, const gpur_run_config *run, int64_t batch_size, gpur_replay_config *replay)
+static int use_replay(options *o, const gpur_fast_dqn_config *run, int64_t batch_size, gpur_replay_config *replay)
 {
     TRY(use_integer(o, OPTION_CAPACITY, &replay->capacity));
     TRY(use_batch(replay->capacity, batch_size, replay));
@@ -294,7 +294,7 @@ static int use_replay(options *o, const gpur_run_config *run, int64_t batch_size
 
 /* The random steps that count as steps of exploration: with vrc-2021 and its small relative epsilon falls from the
  * first of them on. */
-static int64_t explored_at_random(const options *o, const gpur_run_config *run)
+static int64_t explored_at_random(const options *o, const gpur_fast_dqn_config *run)
 {
     return strncmp(o->value[OPTION_PRESET], "vrc-2021", 8) == 0 ? run->prepopulation : 0;
 }
@@ -310,7 +310,7 @@ static int use_exploration(options *o, int64_t random, gpur_schedule *epsilon)
     return 0;
 }
 
-static int use_learner(options *o, const gpur_run_config *run, gpur_dqn_config *learner)
+static int use_learner(options *o, const gpur_fast_dqn_config *run, gpur_dqn_config *learner)
 {
     TRY(use_integer(o, OPTION_BATCH, &learner->batch_size));
     TRY(use_exploration(o, explored_at_random(o, run), &learner->exploration));
@@ -384,7 +384,7 @@ static int64_t steps_of(const settings *s, const char *preset, int is_small)
 
 static int find_run(settings *s, options *o, int is_small)
 {
-    TRY_LIBRARY(gpur_run_config_init(&s->run, sizeof s->run));
+    TRY_LIBRARY(gpur_fast_dqn_config_init(&s->run, sizeof s->run));
     TRY_LIBRARY(find_preset(o, s));
     s->learner.exploration.steps += explored_at_random(o, &s->run); /* of the whole line, as the option */
     s->steps = steps_of(s, o->value[OPTION_PRESET], is_small);
@@ -658,8 +658,8 @@ static int find_ga3c(settings *s, options *o, int is_small)
     TRY(check_single(s, o));
     TRY_LIBRARY(gpur_actor_critic_config_init(&s->actor_critic, sizeof s->actor_critic));
     TRY_LIBRARY(gpur_ga3c_config_init(run, sizeof *run));
-    TRY_LIBRARY(
-        gpur_ga3c_preset(o->value[OPTION_PRESET], s->type.single, o->value[OPTION_ENV_OPTIONS], &s->actor_critic, run));
+    s->envs = (gpur_run_envs){.size = sizeof s->envs, .type = s->type.single, .options = o->value[OPTION_ENV_OPTIONS]};
+    TRY_LIBRARY(gpur_ga3c_preset(o->value[OPTION_PRESET], &s->envs, &s->actor_critic, run));
     if (run->system == GPUR_A3C || (run->system == GPUR_GA3C && is_small))
         run->agents = 16;
     s->steps = is_small ? 1000000 : 50000000;

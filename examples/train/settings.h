@@ -22,7 +22,8 @@ typedef struct settings {
     gpur_dqn_config learner;
     gpur_dpg_config dpg; /* of Ape-X DPG, in the place of `learner` */
     system_id system;
-    gpur_run_config run;
+    gpur_run_envs envs; /* of fast DQN and GA3C */
+    gpur_fast_dqn_config run;
     gpur_apex_config apex; /* of Ape-X, in the place of `run` */
     gpur_actor_critic_config actor_critic;
     gpur_ga3c_config ga3c;                /* of an actor-critic, which has no replay, and no other learner */

@@ -20,15 +20,11 @@
 #define GPUREPLAY_GA3C_H
 
 #include "gpureplay/actor_critic.h"
-#include "gpureplay/env.h"
+#include "gpureplay/run.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* A run. One thread at a time advances, evaluates, saves and loads it; any thread may read statistics, set the numbers
- * of threads and stop it meanwhile. */
-typedef struct gpur_ga3c gpur_ga3c;
 
 /* The most agents, predictors and trainers of a run, and the most steps of a rollout. */
 enum {
@@ -64,25 +60,6 @@ enum {
     GPUR_TUNER_CODE = 2,  /* each of the three by -1, 0 or +1, as in the authors' code */
 };
 
-/* What happened in a run. */
-enum {
-    GPUR_GA3C_EPISODE = 0, /* an episode has ended: a whole game, also where each life ends a rollout */
-    GPUR_GA3C_TUNED = 1,   /* the tuner has measured its numbers */
-};
-
-typedef struct gpur_ga3c_event {
-    uint64_t size;                        /* sizeof(gpur_ga3c_event) of the library */
-    int32_t kind;                         /* GPUR_GA3C_EPISODE or TUNED */
-    int32_t agent;                        /* EPISODE: 0 to agents - 1 */
-    int64_t step;                         /* environment steps of all agents so far */
-    int64_t train_steps;                  /* train steps so far */
-    int64_t length;                       /* EPISODE: its steps */
-    double episode_return;                /* EPISODE: the sum of its rewards, unclipped and not discounted */
-    int32_t agents, predictors, trainers; /* TUNED: the numbers that were measured */
-    int32_t accepted;                     /* TUNED: 1: they stay; 0: those before come back */
-    double rate;                          /* TUNED: rollouts trained on a second */
-} gpur_ga3c_event;
-
 /* Settings of gpur_ga3c_create. gpur_ga3c_config_init sets the defaults, which are those of the authors' code, except
  * that terminal steps are trained on. */
 typedef struct gpur_ga3c_config {
@@ -111,10 +88,8 @@ typedef struct gpur_ga3c_config {
     int32_t max_agents;           /* the most that the tuner sets, at least `agents`; default GPUR_GA3C_MAX_AGENTS */
     int32_t reserved;             /* 0 */
     uint64_t seed;                /* of environments and tuner, and of the actions; default 0 */
-    const char *env_options;      /* given to each environment's init; NULL, the default: "" */
-    void (*on_event)(void *user, const gpur_ga3c_event *event); /* called in the thread that advances; NULL: not
-                                                                   called */
-    void *user;                                                 /* given to on_event */
+    gpur_run_callback on_event;   /* NULL, the default: not called */
+    void *user;                   /* given to on_event */
 } gpur_ga3c_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_ga3c_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -137,45 +112,27 @@ GPUR_API gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t si
  *                     this library's own, for games like CartPole and MinAtar on a few cores: the network of
  *                     "fast-dqn-small", trained on rollouts of more than 40 steps together
  *
- *   type, options  the environment; run->env_options becomes `options`, which must exist until gpur_ga3c_create
- *
  *   GPUR_INVALID_ARGUMENT  no such name, an environment that the preset cannot take, or NULL
  */
-GPUR_API gpur_status gpur_ga3c_preset(const char *name, const gpur_env_type *type, const char *options,
-                                      gpur_actor_critic_config *learner, gpur_ga3c_config *run);
+GPUR_API gpur_status gpur_ga3c_preset(const char *name, const gpur_run_envs *envs, gpur_actor_critic_config *learner,
+                                      gpur_ga3c_config *run);
 
 /*
- * Creates a run, and starts its threads at the first gpur_ga3c_advance. The learner and the type of environment must
- * outlive the run. Where the learner's observation has one axis more than the environment's, it is a stack of the last
- * frames on the axis of channels (network.input_layout), filled with zeros at an episode's beginning.
+ * Creates a run, which starts its threads at the first gpur_run_advance. The learner must outlive the run; between two
+ * calls of gpur_run_advance others may use, train, save and load it. Where the learner's observation has one axis more
+ * than the environment's, it is a stack of the last frames on the axis of channels (network.input_layout), filled with
+ * zeros at an episode's beginning.
+ *
+ * gpur_run_advance trains at its end on the rollouts that are complete, also where they are fewer than min_train_batch.
+ * Rollouts that are not complete go on in the next call; with GPUR_A2C also complete ones, if other agents have not
+ * taken that step yet. A run needs `type` of the environments, and takes no vector.
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, settings that do not go together (the message has both), an
  *                          environment whose observations or actions are not the learner's, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory
  */
-GPUR_API gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_env_type *type, const gpur_ga3c_config *config,
-                                      gpur_ga3c **run);
-
-/* Ends all threads, each after its step of the environment or its batch, and frees the run. Rollouts that are not
- * complete are lost. Not to be called by on_event. NULL does nothing. */
-GPUR_API void gpur_ga3c_destroy(gpur_ga3c *run);
-
-/*
- * Takes exactly so many more environment steps, of all agents together; then trains on the rollouts that are complete,
- * also where they are fewer than min_train_batch, and returns when no thread does anything. Rollouts that are not
- * complete go on in the next call; with GPUR_A2C also complete ones, if other agents have not taken that step yet.
- *
- *   GPUR_INVALID_ARGUMENT  steps below 1, NULL, a run that has ended by an error, what an environment refused, an
- *                          observation or a reward that is not finite (the message names the agent and its step), or a
- *                          learner that has diverged (the message is as learner.h says)
- *   GPUR_INTERRUPTED       gpur_ga3c_stop was called; the run can be advanced again
- *   GPUR_OUT_OF_MEMORY, GPUR_DEVICE_ERROR, ...  the first error of any thread
- */
-GPUR_API gpur_status gpur_ga3c_advance(gpur_ga3c *run, int64_t steps);
-
-/* Makes gpur_ga3c_advance and gpur_ga3c_evaluate return soon: no further step begins. Outside of such a call it ends
- * the next one. Any thread; also safe in a signal handler. NULL does nothing. */
-GPUR_API void gpur_ga3c_stop(gpur_ga3c *run);
+GPUR_API gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_run_envs *envs,
+                                      const gpur_ga3c_config *config, gpur_run **run);
 
 /*
  * Changes the numbers of threads while the run goes on: those of higher numbers end, or new ones start. The call waits
@@ -184,84 +141,10 @@ GPUR_API void gpur_ga3c_stop(gpur_ga3c *run);
  * A tuner goes on from its own numbers. Any thread, also in on_event.
  *
  *   GPUR_INVALID_ARGUMENT  a number out of its range, for GPUR_A2C too many agents for the learner's max_batch, with a
- *                          tuner more agents than max_agents, or NULL
+ *                          tuner more agents than max_agents, a run of another system, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory or no more threads; there are then as many as could be started
  */
-GPUR_API gpur_status gpur_ga3c_set_counts(gpur_ga3c *run, int32_t agents, int32_t predictors, int32_t trainers);
-
-/*
- * Plays whole games in an environment of its own, with the learner's present weights. Only between two calls of
- * gpur_ga3c_advance; steps and rollouts of the run do not change. A game has at most the max_steps of its environment,
- * or if that is 0 GPUR_EVALUATION_STEPS.
- *
- *   episodes     1 or more
- *   greedy       1: the most probable action; 0: drawn, as agents do
- *   mean_return  receives the mean return, unclipped and not discounted
- *
- *   errors  those of gpur_ga3c_advance; GPUR_INTERRUPTED: gpur_ga3c_stop was called
- */
-GPUR_API gpur_status gpur_ga3c_evaluate(gpur_ga3c *run, int64_t episodes, int32_t greedy, double *mean_return);
-
-/* Bins of the histogram of the policy lag: 0, 1, ... 62 updates, and 63 or more. */
-enum { GPUR_GA3C_LAGS = 64 };
-
-/*
- * What gpur_ga3c_get_stats reports. Counts go on from a loaded file; seconds and the queue's do not. Seconds of agents,
- * predictors and trainers are sums over the threads.
- */
-typedef struct gpur_ga3c_stats {
-    uint64_t size;                        /* sizeof(gpur_ga3c_stats), as the caller was compiled: set it before the
-                                             call */
-    int64_t steps;                        /* environment steps of agents */
-    int64_t episodes;                     /* games that have ended */
-    int64_t predictions;                  /* requests answered */
-    int64_t prediction_batches;           /* forward passes for them */
-    int64_t train_steps;                  /* updates of the weights */
-    int64_t trained_rows;                 /* steps in them */
-    int64_t training_batches;             /* rollouts in them, which is what the paper counts as TPS */
-    int64_t refused_rollouts;             /* dropped since the queue was full */
-    int64_t overwritten_rollouts;         /* dropped from the queue for newer ones */
-    int64_t left_rollouts;                /* open or waiting ones of agents that were asked to end */
-    int64_t dropped_rows;                 /* steps of all of these, and with drop_terminal terminal steps */
-    int32_t agents, predictors, trainers; /* now */
-    double prediction_queue;              /* mean number of requests that a predictor found */
-    double training_queue;                /* mean length before a rollout was removed, at most queue_room */
-    int64_t lags[GPUR_GA3C_LAGS];         /* trained steps by policy lag: updates between the weights that chose the
-                                             action and those that the update began with */
-    double mean_lag;
-    int64_t largest_lag;
-    int64_t queue_lag;          /* the largest number of updates while a rollout was in the training queue */
-    int64_t queue_lag_bound;    /* with GPUR_QUEUE_WAIT it is never above this [section 4.4]: queue_room, agents that
-                                    wait, and batches of trainers. 0 without a queue */
-    double seconds;             /* in gpur_ga3c_advance */
-    double environment_seconds; /* of agents in their environments */
-    double wait_seconds;        /* of agents waiting for replies, or acting with their own model */
-    double queue_seconds;       /* of agents waiting for room in the training queue */
-    double predict_seconds;     /* of predictors in forward passes */
-    double predictor_seconds;   /* of predictors with requests at hand, outside of forward passes */
-    double train_seconds;       /* in train steps, and of trainers that wait for another's step to end */
-    double recent_return;       /* mean return of the last 100 games; NaN before the first */
-    double policy_loss, value_loss, entropy, mean_value, gradient_norm, learning_rate; /* of the last train step, as in
-                                                                                          gpur_actor_critic_losses */
-    int64_t eval_cut; /* games of evaluations that were truncated after GPUR_EVALUATION_STEPS, since the run was made */
-} gpur_ga3c_stats;
-
-/* Reads the statistics. Any thread. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not set. */
-GPUR_API gpur_status gpur_ga3c_get_stats(gpur_ga3c *run, gpur_ga3c_stats *stats);
-
-/*
- * Saves the run to a folder, which is created if it is not there: the learner ("learner.safetensors"), and counters
- * with the numbers of threads ("ga3c.safetensors", written last). Only between two calls of gpur_ga3c_advance. With a
- * tuner the numbers are those that it has accepted; its rate is not saved, and measured again after loading.
- *
- * gpur_ga3c_load restores it into a run of the same environment, system, seed, t_max, discount, reward_clip and
- * drop_terminal, before its first gpur_ga3c_advance. Agents begin new episodes, with seeds that were not used before.
- *
- *   errors  those of gpur_learner_save and gpur_learner_load; GPUR_FILE_ERROR also: files of different saves.
- *           The run is as it was when gpur_ga3c_load refuses a file
- */
-GPUR_API gpur_status gpur_ga3c_save(gpur_ga3c *run, const char *folder);
-GPUR_API gpur_status gpur_ga3c_load(gpur_ga3c *run, const char *folder);
+GPUR_API gpur_status gpur_ga3c_set_counts(gpur_run *run, int32_t agents, int32_t predictors, int32_t trainers);
 
 #ifdef __cplusplus
 }

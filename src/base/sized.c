@@ -129,9 +129,11 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_policy_input),
         STRUCT(gpur_policy_output),
         STRUCT(gpur_policy_stats),
-        STRUCT(gpur_run_config),
+        STRUCT(gpur_run_envs),
         STRUCT(gpur_run_event),
         STRUCT(gpur_run_stats),
+        STRUCT(gpur_fast_dqn_config),
+        STRUCT(gpur_fast_dqn_stats),
         STRUCT(gpur_block_info),
         STRUCT(gpur_block_input),
         STRUCT(gpur_packer_config),
@@ -141,7 +143,6 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_apex_event),
         STRUCT(gpur_apex_stats),
         STRUCT(gpur_ga3c_config),
-        STRUCT(gpur_ga3c_event),
         STRUCT(gpur_ga3c_stats),
     };
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)

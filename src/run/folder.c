@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The folder of a saved run, and how far the files in it have come. */
 #include "run/folder.h"
 
 #include "file/checkpoint_file.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* A vector environment of one as an environment that steps alone. */
 #include "run/single_env.h"
 
 #include "replay/schema.h"

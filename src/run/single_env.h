@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A vector environment of one lane as an environment that steps alone, as evaluations need it. */
+/* A vector environment of one as an environment that steps alone, as evaluations need it. */
 #pragma once
 
 #include "gpureplay/env.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the presets of runs and of Ape-X share: what an environment's observations are to a network and a replay. */
+/* What an environment's observations are to a network and a replay: for the presets of all systems. */
 #pragma once
 
 #include "base/status.h"
 #include "gpureplay/env.h"
 #include "gpureplay/network.h"
+#include "gpureplay/run.h"
 
 /* The fields that every system has: obs, action, reward, next_obs, terminated, truncated. */
 enum { GPUR_PRESET_FIELDS = 6 };
@@ -17,6 +18,9 @@ typedef struct gpur_obs_kind {
 
 /* How many axes a shape has; 0 stands after the last one. */
 int32_t gpur_shape_dims(const int32_t *shape);
+
+/* Asks an environment of these for its spaces. *env_name: the type's. */
+gpur_status gpur_preset_ask_env(const gpur_run_envs *envs, gpur_env_info *info, const char **env_name);
 
 gpur_obs_kind gpur_obs_kind_of(const gpur_space *obs);
 

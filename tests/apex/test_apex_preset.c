@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of the whole systems: each constant beside its published value, and runs of all presets. */
 #include "gpureplay/apex.h"
+#include "support/run_envs.h"
 #include "test.h"
 
 #include <math.h>
@@ -166,16 +167,16 @@ TEST(apex_dqn_has_the_published_constants)
 TEST(apex_dqn_small_is_like_fast_dqn_small_but_for_its_system)
 {
     const gpur_env_type *cartpole = NULL;
-    gpur_field fields[GPUR_RUN_FIELDS];
+    gpur_field fields[GPUR_FAST_DQN_FIELDS];
     gpur_replay_config replay;
     gpur_dqn_config learner;
-    gpur_run_config run;
+    gpur_fast_dqn_config run;
     system_config c;
     CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
     CHECK_OK(gpur_replay_config_init(&replay, sizeof replay));
     CHECK_OK(gpur_dqn_config_init(&learner, sizeof learner));
-    CHECK_OK(gpur_run_config_init(&run, sizeof run));
-    CHECK_OK(gpur_run_preset("fast-dqn-small", cartpole, "", fields, &replay, &learner, &run));
+    CHECK_OK(gpur_fast_dqn_config_init(&run, sizeof run));
+    CHECK_OK(gpur_fast_dqn_preset("fast-dqn-small", ENVS_WITH(cartpole, ""), fields, &replay, &learner, &run));
     CHECK_OK(read_preset("apex-dqn-small", cartpole, &c));
     const constant constants[] = {
         {"units", c.learner.network.trunk[0].units, learner.network.trunk[0].units},

@@ -2,14 +2,16 @@
 /* Runs with an actor-critic on the device under test: the three systems train it, evaluate it, and save it. */
 #include "run/ga3c/ga3c.h"
 #include "support/file_utils.h"
+#include "run/ga3c/ga3c.h"
 #include "support/learner_fixture.h"
+#include "support/run_envs.h"
 #include "test.h"
 
 #include <stdlib.h>
 
 static gpur_device *device;
 static gpur_learner *learner;
-static gpur_ga3c *run;
+static gpur_run *run;
 
 /* Preset "NAME-small" for CartPole. */
 static gpur_status open_run(const char *name, uint64_t seed)
@@ -26,23 +28,23 @@ static gpur_status open_run(const char *name, uint64_t seed)
     learner_config.seed = config.seed = seed;
     learner_config.deterministic = 1;
     config.agents = 8;
-    GPUR_TRY(gpur_ga3c_preset(name, type, "", &learner_config, &config));
+    GPUR_TRY(gpur_ga3c_preset(name, ENVS_WITH(type, ""), &learner_config, &config));
     GPUR_TRY(gpur_actor_critic_create(device, &learner_config, &learner));
-    return gpur_ga3c_create(learner, type, &config, &run);
+    return gpur_ga3c_create(learner, ENVS(type), &config, &run);
 }
 
 static void close_run(void)
 {
-    gpur_ga3c_destroy(run);
+    gpur_run_destroy(run);
     gpur_learner_destroy(learner);
     gpur_device_close(device);
     run = NULL, learner = NULL, device = NULL;
 }
 
-static gpur_ga3c_stats stats_of_run(void)
+static gpur_run_stats stats_of_run(void)
 {
-    gpur_ga3c_stats stats = {.size = sizeof stats};
-    (void)gpur_ga3c_get_stats(run, &stats);
+    gpur_run_stats stats = {.size = sizeof stats};
+    (void)gpur_run_get_stats(run, &stats);
     return stats;
 }
 
@@ -51,17 +53,18 @@ static const char *const names[] = {"ga3c-small", "a3c-small", "a2c-small"};
 TEST(each_system_trains_the_learner)
 {
     for (int i = 0; i < 3; i++) {
-        double mean = 0.0;
+        gpur_run_event event = {0};
         CHECK_OK(open_run(names[i], 1));
-        CHECK_OK(gpur_ga3c_advance(run, 1500));
-        const gpur_ga3c_stats s = stats_of_run();
-        CHECK_EQUAL(s.steps, 1500);
+        CHECK_OK(gpur_run_advance(run, 1500, 0));
+        const gpur_run_stats s = stats_of_run();
+        CHECK_EQUAL(s.env_steps, 1500);
         CHECK(s.train_steps > 25 && s.train_steps == learner_fixture_stats(learner).steps);
-        CHECK(s.trained_rows <= 1500 && s.trained_rows >= 1500 - 8 * (i == GPUR_A3C ? 39 : 4));
-        CHECK(isfinite(s.policy_loss) && s.value_loss > 0.0 && s.entropy > 0.0 && s.entropy < 0.6932);
-        CHECK(s.gradient_norm > 0.0 && s.learning_rate > 0.0);
-        CHECK_OK(gpur_ga3c_evaluate(run, 3, 1, &mean));
-        CHECK(mean >= 8.0);
+        CHECK(s.ga3c.trained_rows <= 1500 && s.ga3c.trained_rows >= 1500 - 8 * (i == GPUR_A3C ? 39 : 4));
+        CHECK(isfinite(s.ga3c.policy_loss) && s.ga3c.value_loss > 0.0 && s.ga3c.entropy > 0.0 &&
+              s.ga3c.entropy < 0.6932);
+        CHECK(s.ga3c.gradient_norm > 0.0 && s.ga3c.learning_rate > 0.0);
+        CHECK_OK(gpur_run_evaluate(run, 3, 1, &event));
+        CHECK(event.mean_return >= 8.0);
         close_run();
     }
 }
@@ -70,8 +73,8 @@ TEST(each_system_trains_the_learner)
 static void train_a2c(float *weights, int64_t count)
 {
     CHECK_OK(open_run("a2c-small", 5));
-    CHECK_OK(gpur_ga3c_advance(run, 700));
-    CHECK_OK(gpur_ga3c_advance(run, 101));
+    CHECK_OK(gpur_run_advance(run, 700, 0));
+    CHECK_OK(gpur_run_advance(run, 101, 0));
     gpur_weight_info info = {.size = sizeof info};
     CHECK_OK(gpur_learner_get_weight_info(learner, 0, &info));
     memset(weights, 0, (size_t)count * sizeof *weights);
@@ -92,9 +95,9 @@ TEST(a3c_and_a2c_learn_cartpole)
 {
     for (int i = 1; i < 3; i++) {
         CHECK_OK(open_run(names[i], 3));
-        CHECK_OK(gpur_ga3c_advance(run, 2000));
+        CHECK_OK(gpur_run_advance(run, 2000, 0));
         const double before = stats_of_run().recent_return;
-        CHECK_OK(gpur_ga3c_advance(run, test_is_long() ? 100000 : 16000));
+        CHECK_OK(gpur_run_advance(run, test_is_long() ? 100000 : 16000, 0));
         const double after = stats_of_run().recent_return;
         CHECK(after > 2.0 * before);
         close_run();
@@ -170,10 +173,10 @@ static void open_writers(int32_t system, gpur_policy **expected)
     device = test_device();
     CHECK_OK(gpur_actor_critic_create(device, &learner_config, &learner));
     CHECK_OK(gpur_policy_create(device, &acting, expected));
-    CHECK_OK(gpur_ga3c_create(learner, &writer, &c, &run));
+    CHECK_OK(gpur_ga3c_create(learner, ENVS(&writer), &c, &run));
     memset(notebooks, 0, sizeof notebooks);
     for (int i = 0; i <= AGENTS; i++)
-        notebooks[i].seed = gpur_ga3c_env_seed(run, 0, i < AGENTS ? i : GPUR_GA3C_MAX_AGENTS);
+        notebooks[i].seed = gpur_run_env_seed(gpur_ga3c_of(run)->config.seed, i < AGENTS ? i : GPUR_GA3C_MAX_AGENTS, 0);
 }
 
 /* The weights prefer an action by far. */
@@ -205,16 +208,17 @@ static void check_draws(gpur_policy *expected, const notebook *n, uint32_t lane,
 
 static void evaluate(int64_t episodes, int32_t greedy)
 {
-    double mean;
-    notebooks[AGENTS].seed = gpur_ga3c_env_seed(run, run->eval_games, GPUR_GA3C_MAX_AGENTS);
+    gpur_run_event event = {0};
+    notebooks[AGENTS].seed =
+        gpur_run_env_seed(gpur_ga3c_of(run)->config.seed, GPUR_GA3C_MAX_AGENTS, gpur_ga3c_of(run)->eval_games);
     notebooks[AGENTS].count = 0;
-    CHECK_OK(gpur_ga3c_evaluate(run, episodes, greedy, &mean));
+    CHECK_OK(gpur_run_evaluate(run, episodes, greedy, &event));
     CHECK_EQUAL(notebooks[AGENTS].count, episodes * LENGTH);
 }
 
 static void check_evaluations(gpur_policy *expected, int32_t preferred)
 {
-    const uint64_t steps = run->eval_steps;
+    const uint64_t steps = gpur_ga3c_of(run)->eval_steps;
     evaluate(1, 1);
     for (int i = 0; i < LENGTH; i++)
         CHECK_EQUAL(notebooks[AGENTS].actions[i], preferred);
@@ -235,7 +239,7 @@ TEST(agents_and_evaluations_act_by_the_learner_s_weights)
             prefer(preferred, expected);
             if (preferred == 1)
                 check_evaluations(expected, preferred);
-            CHECK_OK(gpur_ga3c_advance(run, 60));
+            CHECK_OK(gpur_run_advance(run, 60, 0));
             check_evaluations(expected, preferred);
             for (int i = 0; i < AGENTS; i++) {
                 check_draws(expected, &notebooks[i], (uint32_t)i, first[i], (uint64_t)first[i]);
@@ -259,10 +263,10 @@ TEST(as_many_predictions_as_there_are_predictors_are_made_at_the_same_time)
         CHECK_OK(open_run("ga3c-small", 1));
         CHECK_OK(gpur_env_find("CartPole-v1", &type));
         CHECK_OK(gpur_ga3c_config_init(&c, sizeof c));
-        gpur_ga3c_destroy(run);
+        gpur_run_destroy(run);
         const int64_t before = test_memory_used(device);
         c.predictors = 1 + i;
-        CHECK_OK(gpur_ga3c_create(learner, type, &c, &run));
+        CHECK_OK(gpur_ga3c_create(learner, ENVS(type), &c, &run));
         used[i] = test_memory_used(device) - before;
         close_run();
     }
@@ -273,20 +277,22 @@ TEST(environments_that_do_not_fit_are_refused)
 {
     const gpur_env_type *cartpole, *breakout;
     gpur_ga3c_config config;
-    gpur_ga3c *other;
+    gpur_run *other;
     CHECK_OK(open_run("ga3c-small", 1));
     CHECK_OK(gpur_ga3c_config_init(&config, sizeof config));
     CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
     CHECK_OK(gpur_env_find("MinAtar/Breakout", &breakout));
-    CHECK_FAILS(gpur_ga3c_create(learner, breakout, &config, &other), GPUR_INVALID_ARGUMENT, "discrete actions and");
+    CHECK_FAILS(gpur_ga3c_create(learner, ENVS(breakout), &config, &other), GPUR_INVALID_ARGUMENT,
+                "discrete actions and");
     CHECK(other == NULL);
-    CHECK_FAILS(gpur_ga3c_create(learner, NULL, &config, &other), GPUR_INVALID_ARGUMENT, "must not be NULL");
-    CHECK_FAILS(gpur_ga3c_create(learner, cartpole, &config, NULL), GPUR_INVALID_ARGUMENT, "is NULL");
+    CHECK_FAILS(gpur_ga3c_create(learner, ENVS(NULL), &config, &other), GPUR_INVALID_ARGUMENT,
+                "type of environment is NULL");
+    CHECK_FAILS(gpur_ga3c_create(learner, ENVS(cartpole), &config, NULL), GPUR_INVALID_ARGUMENT, "is NULL");
     config.predictors = 65;
-    CHECK_FAILS(gpur_ga3c_create(learner, cartpole, &config, &other), GPUR_INVALID_ARGUMENT, "predictors is 65");
+    CHECK_FAILS(gpur_ga3c_create(learner, ENVS(cartpole), &config, &other), GPUR_INVALID_ARGUMENT, "predictors is 65");
     config.predictors = 1;
-    config.env_options = "nothing=1";
-    CHECK_FAILS(gpur_ga3c_create(learner, cartpole, &config, &other), GPUR_INVALID_ARGUMENT, "nothing");
+    CHECK_FAILS(gpur_ga3c_create(learner, ENVS_WITH(cartpole, "nothing=1"), &config, &other), GPUR_INVALID_ARGUMENT,
+                "nothing");
     close_run();
 }
 
@@ -294,21 +300,21 @@ TEST(environments_that_do_not_fit_are_refused)
 TEST(a_saved_learner_goes_on_in_another_run)
 {
     char folder[512];
-    snprintf(folder, sizeof folder, "%s", test_file_path("ga3c.safetensors"));
+    snprintf(folder, sizeof folder, "%s", test_file_path("run.safetensors"));
     *strrchr(folder, '/') = 0;
     (void)test_file_path("learner.safetensors");
     CHECK_OK(open_run("ga3c-small", 1));
-    CHECK_OK(gpur_ga3c_advance(run, 500));
-    const gpur_ga3c_stats saved = stats_of_run();
-    CHECK_OK(gpur_ga3c_save(run, folder));
+    CHECK_OK(gpur_run_advance(run, 500, 0));
+    const gpur_run_stats saved = stats_of_run();
+    CHECK_OK(gpur_run_save(run, folder));
     close_run();
     CHECK_OK(open_run("ga3c-small", 1));
-    CHECK_OK(gpur_ga3c_load(run, folder));
+    CHECK_OK(gpur_run_load(run, folder));
     CHECK_EQUAL(learner_fixture_stats(learner).steps, saved.train_steps);
-    CHECK_OK(gpur_ga3c_advance(run, 500));
-    const gpur_ga3c_stats s = stats_of_run();
-    CHECK_EQUAL(s.steps, 1000);
-    CHECK(s.train_steps > saved.train_steps && s.largest_lag < 1000);
+    CHECK_OK(gpur_run_advance(run, 500, 0));
+    const gpur_run_stats s = stats_of_run();
+    CHECK_EQUAL(s.env_steps, 1000);
+    CHECK(s.train_steps > saved.train_steps && s.ga3c.largest_lag < 1000);
     close_run();
     test_remove_folder();
 }
@@ -317,20 +323,20 @@ TEST(a_saved_learner_goes_on_in_another_run)
 TEST(a_folder_of_two_saves_is_refused)
 {
     char folder[512];
-    snprintf(folder, sizeof folder, "%s", test_file_path("ga3c.safetensors"));
+    snprintf(folder, sizeof folder, "%s", test_file_path("run.safetensors"));
     *strrchr(folder, '/') = 0;
     const char *const file = test_file_path("learner.safetensors");
     CHECK_OK(open_run("ga3c-small", 1));
-    CHECK_OK(gpur_ga3c_advance(run, 500));
-    CHECK_OK(gpur_ga3c_save(run, folder));
+    CHECK_OK(gpur_run_advance(run, 500, 0));
+    CHECK_OK(gpur_run_save(run, folder));
     close_run();
     CHECK_OK(open_run("ga3c-small", 1));
     CHECK_OK(gpur_learner_save(learner, file, NULL));
-    CHECK_FAILS(gpur_ga3c_load(run, folder), GPUR_FILE_ERROR, "saved after 0 train steps");
+    CHECK_FAILS(gpur_run_load(run, folder), GPUR_FILE_ERROR, "saved after 0 train steps");
     CHECK_EQUAL(remove(file), 0);
-    CHECK_FAILS(gpur_ga3c_load(run, folder), GPUR_FILE_ERROR, "learner.safetensors");
-    CHECK_EQUAL(stats_of_run().steps, 0);
-    CHECK_OK(gpur_ga3c_advance(run, 100));
+    CHECK_FAILS(gpur_run_load(run, folder), GPUR_FILE_ERROR, "learner.safetensors");
+    CHECK_EQUAL(stats_of_run().env_steps, 0);
+    CHECK_OK(gpur_run_advance(run, 100, 0));
     close_run();
     test_remove_folder();
 }

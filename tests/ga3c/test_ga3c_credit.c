@@ -2,6 +2,7 @@
 /* Credit over long episodes: the first action decides about a single reward in the last step, a hundred steps later,
  * which 20 and more rollouts lie between. It is learnt where the episode's length is a multiple of t_max and where the
  * last rollout has a single step; and not where terminal steps are dropped, as in the authors' code. */
+#include "support/run_envs.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -57,16 +58,16 @@ static const gpur_env_type type = {
 static gpur_status train(gpur_learner *learner, int32_t system, int drops_terminal)
 {
     gpur_ga3c_config config;
-    gpur_ga3c *run = NULL;
+    gpur_run *run = NULL;
     gpur_status status = gpur_ga3c_config_init(&config, sizeof config);
     config.system = system;
     config.agents = 8, config.min_train_batch = 20, config.queue_room = 8;
     config.drop_terminal = drops_terminal;
     if (status == GPUR_OK)
-        status = gpur_ga3c_create(learner, &type, &config, &run);
+        status = gpur_ga3c_create(learner, ENVS(&type), &config, &run);
     if (status == GPUR_OK)
-        status = gpur_ga3c_advance(run, STEPS);
-    gpur_ga3c_destroy(run);
+        status = gpur_run_advance(run, STEPS, 0);
+    gpur_run_destroy(run);
     return status;
 }
 

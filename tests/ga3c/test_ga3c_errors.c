@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 static ga3c_fixture fixture;
-static gpur_ga3c_config config;
+static ga3c_settings config;
 
 static void open_run(void)
 {
@@ -24,17 +24,17 @@ static void close_run(void)
 TEST(a_tuner_begins_with_no_more_agents_than_it_may_have)
 {
     config = ga3c_fixture_config("");
-    config.tuner = GPUR_TUNER_PAPER;
-    config.max_agents = 3;
+    config.run.tuner = GPUR_TUNER_PAPER;
+    config.run.max_agents = 3;
     CHECK_FAILS(ga3c_fixture_open(&fixture, &config), GPUR_INVALID_ARGUMENT, "agents is 4 and max_agents 3");
     close_run();
-    config.agents = 3;
+    config.run.agents = 3;
     open_run();
     CHECK_FAILS(gpur_ga3c_set_counts(fixture.run, 4, 1, 1), GPUR_INVALID_ARGUMENT, "agents is 4 and max_agents 3");
-    CHECK_EQUAL(ga3c_fixture_stats(&fixture).agents, 3);
+    CHECK_EQUAL(ga3c_fixture_stats(&fixture).ga3c.agents, 3);
     close_run();
-    config.tuner = GPUR_TUNER_NONE;
-    config.agents = 4;
+    config.run.tuner = GPUR_TUNER_NONE;
+    config.run.agents = 4;
     open_run();
     close_run();
 }
@@ -43,9 +43,9 @@ TEST(the_period_of_a_tuner_is_that_of_its_rule)
 {
     static const double periods[] = {60.0, 60.0, 20.0};
     config = ga3c_fixture_config("");
-    for (config.tuner = GPUR_TUNER_NONE; config.tuner <= GPUR_TUNER_CODE; config.tuner++) {
+    for (config.run.tuner = GPUR_TUNER_NONE; config.run.tuner <= GPUR_TUNER_CODE; config.run.tuner++) {
         open_run();
-        CHECK_NEAR(fixture.run->config.tuner_period, periods[config.tuner], 0.0);
+        CHECK_NEAR(gpur_ga3c_of(fixture.run)->config.tuner_period, periods[config.run.tuner], 0.0);
         close_run();
     }
 }
@@ -67,17 +67,17 @@ TEST(statistics_have_the_threads_that_there_are)
     CHECK(pthread_getattr_default_np(&attributes) == 0 && pthread_attr_getstacksize(&attributes, &before) == 0);
     pthread_attr_destroy(&attributes);
     config = ga3c_fixture_config("");
-    config.trainers = 3;
+    config.run.trainers = 3;
     open_run();
-    CHECK_OK(gpur_ga3c_advance(fixture.run, 50));
+    CHECK_OK(gpur_run_advance(fixture.run, 50, 0));
     CHECK(set_default_stack((size_t)1 << 56) == 0);
     const gpur_status status = gpur_ga3c_set_counts(fixture.run, 9, 1, 2);
     CHECK(set_default_stack(before) == 0);
     CHECK_EQUAL(status, GPUR_OUT_OF_MEMORY);
     CHECK_MESSAGE("a thread for an agent could not be started");
-    const gpur_ga3c_stats s = ga3c_fixture_stats(&fixture);
-    CHECK(s.agents == 4 && s.predictors == 1 && s.trainers == 2);
-    CHECK_OK(gpur_ga3c_advance(fixture.run, 50));
+    const gpur_run_stats s = ga3c_fixture_stats(&fixture);
+    CHECK(s.ga3c.agents == 4 && s.ga3c.predictors == 1 && s.ga3c.trainers == 2);
+    CHECK_OK(gpur_run_advance(fixture.run, 50, 0));
     close_run();
 }
 
@@ -86,11 +86,11 @@ TEST(statistics_have_the_threads_that_there_are)
 static void try_numbers(int32_t system, const char *options, int64_t diverges_at, const char *message)
 {
     config = ga3c_fixture_config(options);
-    config.system = system;
-    config.agents = 1;
+    config.run.system = system;
+    config.run.agents = 1;
     fixture.fake.diverges_at = diverges_at;
     open_run();
-    CHECK_FAILS(gpur_ga3c_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT, message);
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1000, 0), GPUR_INVALID_ARGUMENT, message);
     close_run();
 }
 
@@ -109,29 +109,29 @@ TEST(numbers_that_are_not_finite_end_the_run_where_they_come_from)
 TEST(a_file_of_other_returns_is_refused)
 {
     char folder[512];
-    snprintf(folder, sizeof folder, "%s", test_file_path("ga3c.safetensors"));
+    snprintf(folder, sizeof folder, "%s", test_file_path("run.safetensors"));
     *strrchr(folder, '/') = 0;
     (void)test_file_path("learner.safetensors");
     config = ga3c_fixture_config("");
     open_run();
-    CHECK_OK(gpur_ga3c_advance(fixture.run, 50));
-    CHECK_OK(gpur_ga3c_save(fixture.run, folder));
+    CHECK_OK(gpur_run_advance(fixture.run, 50, 0));
+    CHECK_OK(gpur_run_save(fixture.run, folder));
     close_run();
 #define REFUSES(setting, name)                                                                                         \
     config = ga3c_fixture_config("");                                                                                  \
-    config.setting;                                                                                                    \
+    config.run.setting;                                                                                                \
     open_run();                                                                                                        \
-    CHECK_FAILS(gpur_ga3c_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, name);                                     \
+    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, name);                                      \
     close_run()
     REFUSES(t_max = 4, "t_max");
     REFUSES(discount = 0.9f, "discount");
     REFUSES(reward_clip = 0.0f, "reward_clip");
     REFUSES(drop_terminal = 1, "drop_terminal");
     config = ga3c_fixture_config("");
-    config.trainers = 2;
-    config.min_train_batch = 20;
+    config.run.trainers = 2;
+    config.run.min_train_batch = 20;
     open_run();
-    CHECK_OK(gpur_ga3c_load(fixture.run, folder));
+    CHECK_OK(gpur_run_load(fixture.run, folder));
     close_run();
     test_remove_folder();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Presets of GA3C: the constants of the paper and of its code, what a preset leaves alone, and what is refused. */
+#include "support/run_envs.h"
 #include "test.h"
 
 typedef struct constant {
@@ -60,14 +61,13 @@ static gpur_status read_preset(const char *name, const gpur_env_type *type, syst
     c->learner.seed = 7, c->learner.max_batch = 99;
     c->run.agents = 5, c->run.predictors = 3, c->run.trainers = 4, c->run.seed = 8, c->run.tuner_period = 6;
     c->learner.entropy.first = 3, c->run.t_max = 11, c->learner.network.hidden = 17; /* which it sets */
-    return status == GPUR_OK ? gpur_ga3c_preset(name, type, "", &c->learner, &c->run) : status;
+    return status == GPUR_OK ? gpur_ga3c_preset(name, ENVS_WITH(type, ""), &c->learner, &c->run) : status;
 }
 
 static void check_kept(const system_config *c)
 {
     CHECK(c->learner.seed == 7 && c->learner.max_batch == 99 && c->run.agents == 5 && c->run.predictors == 3);
     CHECK(c->run.trainers == 4 && c->run.seed == 8 && c->run.tuner_period == 6.0);
-    CHECK(strcmp(c->run.env_options, "") == 0);
 }
 
 TEST(ga3c_has_the_published_constants)
@@ -174,11 +174,11 @@ TEST(what_does_not_fit_is_refused_and_changes_nothing)
     CHECK_OK(gpur_env_find("CartPole-v1", &pole));
     CHECK_OK(read_preset("ga3c-small", pole, &c));
     before = c;
-    CHECK_FAILS(gpur_ga3c_preset("ga3c", pole, "", &c.learner, &c.run), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_ga3c_preset("ga3c", ENVS_WITH(pole, ""), &c.learner, &c.run), GPUR_INVALID_ARGUMENT,
                 "needs frames of 84 x 84 bytes; \"ga3c-small\" takes other observations");
-    CHECK_FAILS(gpur_ga3c_preset("ga3c-large-5", &frames, "", &c.learner, &c.run), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_ga3c_preset("ga3c-large-5", ENVS_WITH(&frames, ""), &c.learner, &c.run), GPUR_INVALID_ARGUMENT,
                 "preset is \"ga3c-large-5\"; it must be \"ga3c\"");
-    CHECK_FAILS(gpur_ga3c_preset("ga3c", &frames, NULL, &c.learner, &c.run), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(gpur_ga3c_preset("ga3c", NULL, &c.learner, &c.run), GPUR_INVALID_ARGUMENT, "NULL");
     CHECK(memcmp(&c, &before, sizeof c) == 0);
 }
 

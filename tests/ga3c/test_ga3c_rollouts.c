@@ -4,7 +4,7 @@
 #include "test.h"
 
 static ga3c_fixture fixture;
-static gpur_ga3c_config config;
+static ga3c_settings config;
 
 static int compare(const void *a, const void *b)
 {
@@ -22,12 +22,13 @@ static double return_of(const ga3c_row *row, int32_t length)
     int32_t t = row->t, total = row->total;
     do {
         const int is_last = t + 1 == length;
-        const double clip = (double)config.reward_clip, r = (double)ga3c_env_reward(options, row->id, total, is_last);
-        if (!(is_last && !is_cut_off && config.drop_terminal))
+        const double clip = (double)config.run.reward_clip,
+                     r = (double)ga3c_env_reward(options, row->id, total, is_last);
+        if (!(is_last && !is_cut_off && config.run.drop_terminal))
             sum += factor * (clip > 0.0 ? fmax(-clip, fmin(clip, r)) : r);
-        factor *= (double)config.discount;
+        factor *= (double)config.run.discount;
         t++, total++;
-    } while (t < length && (config.system == GPUR_A2C ? total : t) % config.t_max != 0);
+    } while (t < length && (config.run.system == GPUR_A2C ? total : t) % config.run.t_max != 0);
     return t == length && !is_cut_off ? sum : sum + factor * (double)ga3c_fake_value(row->id, row->episode, t);
 }
 
@@ -40,7 +41,7 @@ static int64_t check_agent(int32_t agent, const ga3c_row *rows, int64_t count)
     int64_t at = 0, dropped = 0;
     for (; at < count && rows[at].id == id; total++) {
         const int32_t length = ga3c_env_length(options, id, episode);
-        const int is_dropped = config.drop_terminal && t + 1 == length && !ga3c_env_is_cut_off(options, episode);
+        const int is_dropped = config.run.drop_terminal && t + 1 == length && !ga3c_env_is_cut_off(options, episode);
         const ga3c_row *const row = &rows[at];
         if (is_dropped) {
             dropped++;
@@ -62,33 +63,33 @@ static int64_t check_agent(int32_t agent, const ga3c_row *rows, int64_t count)
 
 static int32_t id_of(int32_t agent)
 {
-    return (int32_t)(gpur_ga3c_env_seed(fixture.run, 0, agent) & 0xfffff);
+    return (int32_t)(gpur_run_env_seed(gpur_ga3c_of(fixture.run)->config.seed, agent, 0) & 0xfffff);
 }
 
 static void check_rows(int64_t steps)
 {
-    const gpur_ga3c_stats stats = ga3c_fixture_stats(&fixture);
+    const gpur_run_stats stats = ga3c_fixture_stats(&fixture);
     ga3c_row *const rows = fixture.fake.rows;
     const int64_t count = fixture.fake.count;
-    CHECK_EQUAL(stats.steps, steps);
-    CHECK_EQUAL(stats.trained_rows, count);
-    const int64_t open = steps - count - stats.dropped_rows;
-    CHECK(open >= 0 && open <= config.agents * (config.t_max - 1));
+    CHECK_EQUAL(stats.env_steps, steps);
+    CHECK_EQUAL(stats.ga3c.trained_rows, count);
+    const int64_t open = steps - count - stats.ga3c.dropped_rows;
+    CHECK(open >= 0 && open <= config.run.agents * (config.run.t_max - 1));
     qsort(rows, (size_t)count, sizeof *rows, compare);
     int64_t at = 0;
     int32_t seen = 0;
     while (at < count) {
         int32_t agent = 0;
-        while (agent < config.agents && id_of(agent) != rows[at].id)
+        while (agent < config.run.agents && id_of(agent) != rows[at].id)
             agent++;
-        CHECK(agent < config.agents);
+        CHECK(agent < config.run.agents);
         const int64_t of_agent = check_agent(agent, rows + at, count - at);
         CHECK(of_agent > 0);
         at += of_agent;
         seen++;
     }
-    if (config.system == GPUR_A2C)
-        CHECK_EQUAL(seen, config.agents);
+    if (config.run.system == GPUR_A2C)
+        CHECK_EQUAL(seen, config.run.agents);
 }
 
 static void open_run(void)
@@ -107,14 +108,14 @@ static void close_run(void)
 static void try_system(int32_t system, const char *options, int32_t drop_terminal)
 {
     config = ga3c_fixture_config(options);
-    config.system = system;
-    config.drop_terminal = drop_terminal;
-    config.min_train_batch = system == GPUR_GA3C ? 7 : 0;
-    config.predictors = config.trainers = 2;
+    config.run.system = system;
+    config.run.drop_terminal = drop_terminal;
+    config.run.min_train_batch = system == GPUR_GA3C ? 7 : 0;
+    config.run.predictors = config.run.trainers = 2;
     open_run();
-    CHECK_OK(gpur_ga3c_advance(fixture.run, 133));
-    CHECK_OK(gpur_ga3c_advance(fixture.run, 1));
-    CHECK_OK(gpur_ga3c_advance(fixture.run, 266));
+    CHECK_OK(gpur_run_advance(fixture.run, 133, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 1, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 266, 0));
     check_rows(400);
     close_run();
 }
@@ -145,11 +146,11 @@ TEST(a_single_reward_at_the_end_is_credited_to_all_steps_of_its_rollout)
 {
     config = ga3c_fixture_config("sparse,length=8");
     open_run();
-    CHECK_OK(gpur_ga3c_advance(fixture.run, 400));
+    CHECK_OK(gpur_run_advance(fixture.run, 400, 0));
     for (int64_t i = 0; i < fixture.fake.count; i++) {
         const ga3c_row *const row = &fixture.fake.rows[i];
         if (row->t >= 5)
-            CHECK_NEAR(row->returned, pow((double)config.discount, 7 - row->t), 1e-6);
+            CHECK_NEAR(row->returned, pow((double)config.run.discount, 7 - row->t), 1e-6);
     }
     check_rows(400);
     close_run();
@@ -160,10 +161,10 @@ TEST(rewards_are_clipped_as_set)
     static const float clips[] = {0.0f, 0.25f, 1.0f};
     for (int i = 0; i < 3; i++) {
         config = ga3c_fixture_config("");
-        config.reward_clip = clips[i];
-        config.t_max = 3;
+        config.run.reward_clip = clips[i];
+        config.run.t_max = 3;
         open_run();
-        CHECK_OK(gpur_ga3c_advance(fixture.run, 300));
+        CHECK_OK(gpur_run_advance(fixture.run, 300, 0));
         check_rows(300);
         close_run();
     }
@@ -187,9 +188,9 @@ static void check_stack(const ga3c_row *row)
 TEST(frames_are_stacked)
 {
     config = ga3c_fixture_config("frames");
-    config.agents = 3;
+    config.run.agents = 3;
     open_run();
-    CHECK_OK(gpur_ga3c_advance(fixture.run, 240));
+    CHECK_OK(gpur_run_advance(fixture.run, 240, 0));
     CHECK(fixture.fake.count >= 240 - 3 * 4);
     for (int64_t i = 0; i < fixture.fake.count; i++)
         check_stack(&fixture.fake.rows[i]);
@@ -202,11 +203,11 @@ static uint64_t a2c_hash(int64_t first, int64_t second, int32_t most)
 {
     uint64_t hash = 0;
     config = ga3c_fixture_config("delay,truncate");
-    config.system = GPUR_A2C;
-    config.agents = 6;
-    config.max_prediction_batch = most;
-    if (ga3c_fixture_open(&fixture, &config) == GPUR_OK && gpur_ga3c_advance(fixture.run, first) == GPUR_OK &&
-        gpur_ga3c_advance(fixture.run, second) == GPUR_OK)
+    config.run.system = GPUR_A2C;
+    config.run.agents = 6;
+    config.run.max_prediction_batch = most;
+    if (ga3c_fixture_open(&fixture, &config) == GPUR_OK && gpur_run_advance(fixture.run, first, 0) == GPUR_OK &&
+        gpur_run_advance(fixture.run, second, 0) == GPUR_OK)
         hash = ga3c_fixture_hash(&fixture);
     close_run();
     return hash;
@@ -226,16 +227,16 @@ TEST(a2c_trains_on_the_same_batches_whatever_the_delays_and_wherever_it_pauses)
 TEST(a2c_trains_on_all_rollouts_of_a_tick_in_the_order_of_the_agents)
 {
     config = ga3c_fixture_config("delay");
-    config.system = GPUR_A2C;
-    config.agents = 6;
+    config.run.system = GPUR_A2C;
+    config.run.agents = 6;
     open_run();
-    CHECK_OK(gpur_ga3c_advance(fixture.run, 660));
-    const gpur_ga3c_stats stats = ga3c_fixture_stats(&fixture);
+    CHECK_OK(gpur_run_advance(fixture.run, 660, 0));
+    const gpur_run_stats stats = ga3c_fixture_stats(&fixture);
     CHECK_EQUAL(stats.train_steps, 22);
-    CHECK_EQUAL(stats.training_batches, 6 * 22);
+    CHECK_EQUAL(stats.ga3c.training_batches, 6 * 22);
     CHECK_EQUAL(fixture.fake.count, 660);
-    CHECK_EQUAL(stats.lags[0], 660);
-    CHECK_EQUAL(stats.largest_lag, 0);
+    CHECK_EQUAL(stats.ga3c.lags[0], 660);
+    CHECK_EQUAL(stats.ga3c.largest_lag, 0);
     for (int64_t i = 0; i < 660; i++) {
         const ga3c_row *const row = &fixture.fake.rows[i];
         CHECK_EQUAL(row->batch, 1 + i / 30);
@@ -251,15 +252,16 @@ TEST(a2c_trains_on_all_rollouts_of_a_tick_in_the_order_of_the_agents)
 TEST(a3c_agents_copy_the_weights_for_each_rollout_and_have_no_queues)
 {
     config = ga3c_fixture_config("length=10");
-    config.system = GPUR_A3C;
+    config.run.system = GPUR_A3C;
     open_run();
-    CHECK_OK(gpur_ga3c_advance(fixture.run, 1000));
-    const gpur_ga3c_stats stats = ga3c_fixture_stats(&fixture);
+    CHECK_OK(gpur_run_advance(fixture.run, 1000, 0));
+    const gpur_run_stats stats = ga3c_fixture_stats(&fixture);
     CHECK_EQUAL(atomic_load(&fixture.fake.locals), 4);
-    CHECK(atomic_load(&fixture.fake.pulls) >= stats.training_batches);
-    CHECK(atomic_load(&fixture.fake.pulls) <= stats.training_batches + 4);
-    CHECK(stats.train_steps == stats.training_batches && stats.predictions == 0 && stats.queue_lag_bound == 0);
-    CHECK(stats.mean_lag <= 3.0 * 4);
+    CHECK(atomic_load(&fixture.fake.pulls) >= stats.ga3c.training_batches);
+    CHECK(atomic_load(&fixture.fake.pulls) <= stats.ga3c.training_batches + 4);
+    CHECK(stats.train_steps == stats.ga3c.training_batches && stats.ga3c.predictions == 0 &&
+          stats.ga3c.queue_lag_bound == 0);
+    CHECK(stats.ga3c.mean_lag <= 3.0 * 4);
     close_run();
 }
 

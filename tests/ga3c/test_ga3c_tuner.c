@@ -2,6 +2,7 @@
 /* The tuner's decisions, on rates that are computed by a formula; and how a run measures, and does what was decided. */
 #include "kernels/lib/random.h"
 #include "support/file_utils.h"
+#include "run/ga3c/advance.h"
 #include "support/ga3c_fixture.h"
 #include "test.h"
 
@@ -176,18 +177,18 @@ TEST(accepted_numbers_are_measured_again)
 /* In a run. */
 
 static ga3c_fixture fixture;
-static gpur_ga3c_event last;
+static gpur_run_event last;
 static gpur_ga3c_numbers set; /* after the last event */
 static double measured_batches;
 
 static void open_run(int32_t kind, double period, double settling)
 {
-    gpur_ga3c_config config = ga3c_fixture_config("");
-    config.tuner = kind;
-    config.tuner_period = period;
-    config.tuner_settling = settling;
-    config.max_agents = 5;
-    set = (gpur_ga3c_numbers){config.agents, config.predictors, config.trainers};
+    ga3c_settings config = ga3c_fixture_config("");
+    config.run.tuner = kind;
+    config.run.tuner_period = period;
+    config.run.tuner_settling = settling;
+    config.run.max_agents = 5;
+    set = (gpur_ga3c_numbers){config.run.agents, config.run.predictors, config.run.trainers};
     measured_batches = 0.0;
     CHECK_OK(ga3c_fixture_open(&fixture, &config));
 }
@@ -198,7 +199,7 @@ static void close_run(void)
     ga3c_fixture_free(&fixture);
 }
 
-static void keep_event(const gpur_ga3c_event *event)
+static void keep_event(const gpur_run_event *event)
 {
     last = *event;
 }
@@ -207,13 +208,13 @@ static void keep_event(const gpur_ga3c_event *event)
  * is that of the window; more is trained on before. */
 static void pass_window(double *now, double rate)
 {
-    gpur_ga3c *const run = fixture.run;
+    gpur_ga3c *const run = gpur_ga3c_of(fixture.run);
     const int64_t tuned = fixture.tuned;
     for (int tenth = 1; tenth <= 120; tenth++) {
         CHECK_EQUAL(fixture.tuned, tuned);
-        run->counts.training_batches += tenth <= 20 ? 1000 : llround(rate / 10.0);
+        run->core.stats.ga3c.training_batches += tenth <= 20 ? 1000 : llround(rate / 10.0);
         CHECK_OK(gpur_ga3c_tune(run, *now + (double)tenth / 10.0));
-        gpur_ga3c_deliver_events(run);
+        gpur_run_deliver_events(&run->core);
     }
     *now += 12.0;
     CHECK_EQUAL(fixture.tuned, tuned + 1);
@@ -230,7 +231,7 @@ static void check_windows(int32_t kind)
     fixture.on_tuned = keep_event;
     gpur_tuner_begin(&tuner, kind, 7, (gpur_ga3c_numbers){5, GPUR_GA3C_MAX_PREDICTORS, GPUR_GA3C_MAX_TRAINERS});
     for (int i = 0; i < 100; i++) {
-        const gpur_ga3c_numbers measured = fixture.run->numbers;
+        const gpur_ga3c_numbers measured = gpur_ga3c_of(fixture.run)->numbers;
         const double rate = 10.0 * (double)llround(10.0 * stages(measured));
         pass_window(&now, rate);
         const int stays = gpur_tuner_judge(&tuner, measured, rate);
@@ -238,7 +239,7 @@ static void check_windows(int32_t kind)
         CHECK(last.trainers == measured.trainers && last.agents <= 5);
         CHECK_NEAR(last.rate, rate, 1e-9 * rate);
         CHECK_EQUAL(last.accepted, stays);
-        CHECK_EQUAL(distance(fixture.run->numbers, gpur_tuner_propose(&tuner)), 0);
+        CHECK_EQUAL(distance(gpur_ga3c_of(fixture.run)->numbers, gpur_tuner_propose(&tuner)), 0);
         accepted += stays;
         largest = last.agents > largest ? last.agents : largest;
     }
@@ -254,14 +255,14 @@ TEST(a_run_does_what_its_tuner_decides)
 
 /* Numbers that were set are those that the next window measures; and windows have no more batches together than there
  * were. */
-static void check_event(const gpur_ga3c_event *event)
+static void check_event(const gpur_run_event *event)
 {
-    const gpur_ga3c_stats s = ga3c_fixture_stats(&fixture);
+    const gpur_run_stats s = ga3c_fixture_stats(&fixture);
     CHECK_EQUAL(distance(set, (gpur_ga3c_numbers){event->agents, event->predictors, event->trainers}), 0);
     CHECK(event->agents >= 1 && event->agents <= 5);
     measured_batches += event->rate * 0.02;
-    CHECK(measured_batches <= (double)s.training_batches + 1e-6);
-    set = (gpur_ga3c_numbers){s.agents, s.predictors, s.trainers};
+    CHECK(measured_batches <= (double)s.ga3c.training_batches + 1e-6);
+    set = (gpur_ga3c_numbers){s.ga3c.agents, s.ga3c.predictors, s.ga3c.trainers};
 }
 
 TEST(the_tuner_changes_the_numbers_while_the_run_goes_on)
@@ -269,7 +270,7 @@ TEST(the_tuner_changes_the_numbers_while_the_run_goes_on)
     open_run(GPUR_TUNER_CODE, 0.02, 0.005);
     fixture.on_tuned = check_event;
     for (int i = 0; fixture.tuned < 5 && i < 1000; i++)
-        CHECK_OK(gpur_ga3c_advance(fixture.run, 500));
+        CHECK_OK(gpur_run_advance(fixture.run, 500, 0));
     CHECK(fixture.tuned >= 5);
     close_run();
 }
@@ -280,19 +281,19 @@ TEST(the_accepted_numbers_are_saved)
 {
     char folder[512];
     double now = 0.0;
-    snprintf(folder, sizeof folder, "%s", test_file_path("ga3c.safetensors"));
+    snprintf(folder, sizeof folder, "%s", test_file_path("run.safetensors"));
     *strrchr(folder, '/') = 0;
     (void)test_file_path("learner.safetensors");
     open_run(GPUR_TUNER_PAPER, 9.95, 1.95);
     pass_window(&now, 1000.0);
     pass_window(&now, 500.0);
-    CHECK_EQUAL(distance(fixture.run->numbers, set), 1);
-    CHECK_OK(gpur_ga3c_save(fixture.run, folder));
+    CHECK_EQUAL(distance(gpur_ga3c_of(fixture.run)->numbers, set), 1);
+    CHECK_OK(gpur_run_save(fixture.run, folder));
     close_run();
     open_run(GPUR_TUNER_PAPER, 9.95, 1.95);
-    fixture.run->numbers = (gpur_ga3c_numbers){1, 1, 1};
-    CHECK_OK(gpur_ga3c_load(fixture.run, folder));
-    CHECK_EQUAL(distance(fixture.run->numbers, set), 0);
+    gpur_ga3c_of(fixture.run)->numbers = (gpur_ga3c_numbers){1, 1, 1};
+    CHECK_OK(gpur_run_load(fixture.run, folder));
+    CHECK_EQUAL(distance(gpur_ga3c_of(fixture.run)->numbers, set), 0);
     close_run();
     test_remove_folder();
 }

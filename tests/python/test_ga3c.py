@@ -12,7 +12,7 @@ import gpureplay
 import gymnasium
 import numpy as np
 import pytest
-from gpureplay._config import ga3c_preset
+from gpureplay._config import ga3c_preset, run_envs
 from gpureplay._envs import open_envs
 from support import needs_files
 
@@ -36,19 +36,19 @@ def weights_of(learner):
 
 
 def test_cartpole_is_learned_by_a_preset():
-    found = ga3c_preset("ga3c-small", open_envs("CartPole-v1").type, b"")
+    found = ga3c_preset("ga3c-small", run_envs(open_envs("CartPole-v1").type, None, b""))
     learner = gpureplay.ActorCritic(device="cpu", **{**found.learner, "seed": 2})
     with gpureplay.GA3C(learner, "CartPole-v1", **{**found.run, "agents": 8, "predictors": 1, "trainers": 1}) as run:
         assert run.evaluate(100) < 60  # a random policy's is about 22
         while run.evaluate(30) <= 100:
-            assert run.stats.steps < 200_000, run.stats
+            assert run.stats.env_steps < 200_000, run.stats
             run.advance(20_000)
 
 
 @pytest.mark.parametrize("preset", ["ga3c-small", "a3c-small", "a2c-small"])
 def test_presets_are_settings_of_a_learner_and_a_run(preset):
     envs = open_envs("MinAtar/Breakout")
-    found = ga3c_preset(preset, envs.type, envs.options)
+    found = ga3c_preset(preset, run_envs(envs.type, None, envs.options))
     assert found.run["system"] == preset.partition("-")[0] and found.learner["head"] == "softmax_value"
     learner = gpureplay.ActorCritic(device="cpu", **{**found.learner, "max_batch": 64})
     with gpureplay.GA3C(learner, "MinAtar/Breakout", **{**found.run, "agents": 4}) as run:
@@ -56,7 +56,7 @@ def test_presets_are_settings_of_a_learner_and_a_run(preset):
         wanted = {name: value for name, value in found.learner.items() if name not in ("obs", "max_batch")}
         assert {name: learner.config[name] for name in wanted} == {**wanted, "math": "fp32"}
         run.advance(100)
-        assert run.stats.steps == 100 and learner.steps == run.stats.train_steps > 0
+        assert run.stats.env_steps == 100 and learner.steps == run.stats.train_steps > 0
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "gymnasium:CartPole-v1"])
@@ -82,11 +82,11 @@ def test_what_it_counts_adds_up(system):
         run.advance(700)
         run.advance(301)
         stats, config = run.stats, run.config
-        assert stats.steps == 1001 and f"1001 steps; system='{system}', agents=4" in repr(run)
+        assert stats.env_steps == 1001 and f"1001 steps; system='{system}', agents=4" in repr(run)
     assert config["system"] == system and config["drop_terminal"] is True and config["when_full"] == "wait"
     wanted = 2 if system == "ga3c" else 1
     assert (stats.agents, stats.predictors, stats.trainers) == (4, wanted, 1)
-    assert 0 <= stats.steps - stats.trained_rows - stats.dropped_rows <= 4 * config["t_max"]
+    assert 0 <= stats.env_steps - stats.trained_rows - stats.dropped_rows <= 4 * config["t_max"]
     assert stats.dropped_rows == stats.episodes == len(events) > 0  # the terminal ones, and there are no others
     assert len(stats.lags) == 64 and sum(stats.lags) == stats.trained_rows
     assert stats.train_steps == learner.steps <= stats.training_batches
@@ -95,9 +95,9 @@ def test_what_it_counts_adds_up(system):
     assert stats.seconds > 0 and stats.train_seconds > 0 and stats.learning_rate == pytest.approx(3e-4)
     if system == "a2c":
         assert stats.largest_lag == 0
-    assert all(event.kind == "episode" and event.episode_return == event.length for event in events)
-    assert {event.agent for event in events} <= set(range(4)) and sum(event.length for event in events) <= 1001
-    assert stats.recent_return == pytest.approx(np.mean([event.episode_return for event in events[-100:]]))
+    assert all(event.kind == "episode" and event.mean_return == event.length for event in events)
+    assert {event.env_index for event in events} <= set(range(4)) and sum(event.length for event in events) <= 1001
+    assert stats.recent_return == pytest.approx(np.mean([event.mean_return for event in events[-100:]]))
 
 
 def test_a_tuner_measures_its_numbers():
@@ -138,9 +138,9 @@ def test_a_run_is_stopped_and_goes_on():
         run.stop()
         with pytest.raises(gpureplay.Interrupted):
             run.advance(10**9)
-        before = run.stats.steps
+        before = run.stats.env_steps
         run.advance(100)
-        assert run.stats.steps == before + 100
+        assert run.stats.env_steps == before + 100
     assert run.closed and "closed" in repr(run)
     with pytest.raises(gpureplay.Closed):
         run.advance(1)
@@ -151,9 +151,9 @@ def test_what_on_event_raises_stops_the_run():
     with start(on_event=lambda event: acts.pop()() if acts else None) as run:
         with pytest.raises(ZeroDivisionError):
             run.advance(10**9)
-        before = run.stats.steps
+        before = run.stats.env_steps
         run.advance(100)
-        assert run.stats.steps == before + 100
+        assert run.stats.env_steps == before + 100
 
 
 @pytest.fixture
@@ -170,9 +170,9 @@ def test_ctrl_c_stops_the_run():
     with start(on_event=lambda event: os.kill(os.getpid(), signals.pop()) if signals else None) as run:
         with pytest.raises(KeyboardInterrupt):
             run.advance(10**9)
-        before = run.stats.steps
+        before = run.stats.env_steps
         run.advance(100)
-        assert run.stats.steps == before + 100
+        assert run.stats.env_steps == before + 100
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -199,8 +199,8 @@ def test_numbers_of_threads_change_while_it_runs(system):
         other.join()
         run.advance(200)
         stats = run.stats
-    assert (stats.agents, stats.predictors, stats.trainers) == (5, 1, 1) and stats.steps % 50 == 0
-    assert 0 <= stats.steps - stats.trained_rows - stats.dropped_rows <= 5 * 5
+    assert (stats.agents, stats.predictors, stats.trainers) == (5, 1, 1) and stats.env_steps % 50 == 0
+    assert 0 <= stats.env_steps - stats.trained_rows - stats.dropped_rows <= 5 * 5
 
 
 def test_a_learner_closes_its_runs():
@@ -266,7 +266,7 @@ def test_each_agent_has_its_environment_in_python(system):
 def test_a_policy_learns_the_corridor():
     with start(make((6,), optimizer="adam", learning_rate=1e-2), lambda number: Corridor()) as run:
         while run.evaluate(10, greedy=True) < 1:
-            assert run.stats.steps < 100_000, run.stats
+            assert run.stats.env_steps < 100_000, run.stats
             run.advance(1000)
 
 
@@ -280,7 +280,8 @@ def test_ids_and_modules_name_environments(tmp_path, monkeypatch):
         with start(env=env, env_options=options, on_event=events.append) as run:
             run.advance(200)
             assert 5 < run.evaluate(3) <= 9
-        assert max(event.length for event in events) == 9 and sum(event.length for event in events) >= 200 - 4 * 8
+        lengths = [event.length for event in events if event.kind == "episode"]
+        assert max(lengths) == 9 and sum(lengths) >= 200 - 4 * 8
 
 
 class Wide(Corridor):
@@ -314,7 +315,7 @@ def test_an_evaluation_that_fails_leaves_the_run():
             run.evaluate(100)
         assert type(caught.value.__cause__) is OSError
         run.advance(40)
-        assert run.stats.steps == 80
+        assert run.stats.env_steps == 80
 
 
 def test_an_exit_in_an_environment_is_raised_as_it_is():
@@ -342,11 +343,11 @@ def test_a_run_is_saved_and_loaded(tmp_path, system):
         assert math.isnan(run.stats.recent_return)
         run.load(tmp_path / "run")
         assert weights_of(other) == weights_of(learner) and other.steps == learner.steps
-        counts = ("steps", "episodes", "predictions", "train_steps", "trained_rows", "lags", "mean_lag", "agents",
+        counts = ("env_steps", "episodes", "predictions", "train_steps", "trained_rows", "lags", "mean_lag", "agents",
                   "predictors", "trainers", "recent_return")
         assert all(getattr(run.stats, name) == getattr(saved, name) for name in counts)
         run.advance(100)
-        assert run.stats.steps == 600 and other.steps > learner.steps
+        assert run.stats.env_steps == 600 and other.steps > learner.steps
     with start(system=system, seed=4) as run:
         with pytest.raises(gpureplay.InvalidArgument, match="seed"):
             run.load(tmp_path / "run")
@@ -392,9 +393,9 @@ def test_a_vector_environment_is_refused():
 def test_arguments_that_are_refused():
     with start() as run:
         for call, error, text in (
-                (lambda: run.advance(0), gpureplay.InvalidArgument, "steps is 0; it must be 1 or more"),
-                (lambda: run.advance(1.5), TypeError, "steps is 1.5; it must be an integer"),
-                (lambda: run.evaluate(0), gpureplay.InvalidArgument, "episodes is 0; it must be 1 or more"),
+                (lambda: run.advance(-1), ValueError, "env_steps is -1; it must be 0"),
+                (lambda: run.advance(1.5), TypeError, "env_steps is 1.5; it must be an integer"),
+                (lambda: run.evaluate(0), ValueError, "episodes is 0; it must be 1"),
                 (lambda: run.evaluate(1, greedy=1), TypeError, "greedy is 1; it must be True or False"),
                 (lambda: run.set_counts(0, 1, 1), gpureplay.InvalidArgument, "agents is 0; it must be 1 to 1024"),
                 (lambda: run.set_counts(2**40, 1, 1), gpureplay.InvalidArgument, "agents is 1099511627776; it must"),
@@ -402,7 +403,7 @@ def test_arguments_that_are_refused():
             with pytest.raises(error, match=text):
                 call()
         run.advance(10)
-        assert run.stats.steps == 10 and run.stats.agents == 4
+        assert run.stats.env_steps == 10 and run.stats.agents == 4
     for name, text in (("ga3c-huge", "preset is \"ga3c-huge\"; it must be"), ("ga3c", "84"), ("a\0b", "no NUL")):
         with pytest.raises(ValueError, match=text):
-            ga3c_preset(name, open_envs("CartPole-v1").type, b"")
+            ga3c_preset(name, run_envs(open_envs("CartPole-v1").type, None, b""))

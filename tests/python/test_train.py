@@ -182,7 +182,7 @@ def test_an_environment_in_python_gives_the_bits_of_the_same_in_c(plugin, concur
     in_c, in_python = small(plugin, **options), small(lambda lane: Corridor(), **options)
     assert outcome(in_c) == outcome(in_python)
     assert len(in_c.episodes) > 10 and in_c.evaluations["step"].tolist() == [160, 320, 400]
-    assert in_c.stats.steps == 400 and in_c.stats.train_steps == 100 and in_c.stats.prepopulated >= 50
+    assert in_c.stats.env_steps == 400 and in_c.stats.train_steps == 100 and in_c.stats.prepopulated >= 50
 
 
 @pytest.mark.parametrize("concurrent, synchronized, env_threads", [(False, False, 0), (True, True, 2),
@@ -333,7 +333,7 @@ def test_a_vector_environment_that_fails_is_the_cause():
 def test_events_can_end_a_training():
     seen = []
     result = small(lambda lane: Corridor(), on_event=lambda event: seen.append(event) or len(seen) < 5)
-    assert len(result.episodes) >= 5 and result.stats.steps < 400 and seen[0].kind == "episode"
+    assert len(result.episodes) >= 5 and result.stats.env_steps < 400 and seen[0].kind == "episode"
     assert [event.mean_return for event in seen] == result.episodes["return"][:len(seen)].tolist()
 
     def fail(event):
@@ -464,7 +464,7 @@ def test_a_run_over_a_buffer_and_a_learner_of_ones_own():
         assert run.config["target_period"] == 80 and "2" in repr(run)
         run.advance(160)
         run.evaluate()
-        assert run.stats.steps == 160 and events[-1].kind == "evaluation" and events[-1].episodes == 3
+        assert run.stats.env_steps == 160 and events[-1].kind == "evaluation" and events[-1].episodes == 3
         with pytest.raises(gpureplay.Closed, match="gave way to those of a gpureplay.Run"):
             agent._buffer.add(obs=np.zeros(6), action=0, reward=0.0, next_obs=np.zeros(6), terminated=False)
         run.stop()
@@ -523,7 +523,7 @@ def test_the_end_may_be_asked_for_at_any_event(tmp_path):
                                                            "eval_episodes": 1, "out": tmp_path / str(at)},
                                  on_event=lambda event: events.append(event) or len(events) <= at * 3)
         assert len(events) > at * 3 and (tmp_path / str(at) / "learner.safetensors").exists()
-        assert result.stats.steps <= 240 and (at > 0 or result.stats.steps < 240)
+        assert result.stats.env_steps <= 240 and (at > 0 or result.stats.env_steps < 240)
 
 
 @needs_files
@@ -533,7 +533,7 @@ def test_a_run_of_an_object_is_resumed_with_one(tmp_path):
     with pytest.raises(gpureplay.InvalidArgument, match="had an environment without a name"):
         gpureplay.train(resume=tmp_path / "run", steps=240, progress=False)
     result = gpureplay.train(lambda lane: Random(), resume=tmp_path / "run", steps=240, progress=False)
-    assert result.stats.steps == 240 and result.config["environment"]["name"] == "Random"
+    assert result.stats.env_steps == 240 and result.config["environment"]["name"] == "Random"
 
 
 def test_one_environment_for_all_lanes_is_refused():
@@ -585,7 +585,7 @@ agent = gpureplay.DQN(buffer, num_actions=2, trunk=[8], target_period=20)
 run = gpureplay.Run(agent, lambda lane: Env(), num_envs=2, prepopulation=20, eval_period=0, eval_episodes=0)
 threading.Thread(target=run.advance, args=(10**9,), daemon=True).start()
 time.sleep(0.2)
-print(run.stats.steps > 0)
+print(run.stats.env_steps > 0)
 """)
     assert out == "True\n" and err == ""
 
@@ -773,9 +773,10 @@ def test_an_actor_critic_trains_in_environments_that_a_function_makes():
     result = gpureplay.train(lambda number: Corridor(), preset="a2c-small", agents=3, steps=300, seed=5, threads=1,
                              device="cpu", progress=False, eval_episodes=2, on_event=events.append)
     assert isinstance(result.agent, gpureplay.ActorCritic) and result.buffer is None and result.folder is None
-    assert result.stats.steps == result.rates["step"][-1] == 300 and result.config["ga3c"]["system"] == "a2c"
-    assert {event.kind for event in events} == {"episode"}
-    assert [event.agent for event in events] == result.episodes["agent"].tolist() and len(events) > 5
+    assert result.stats.env_steps == result.rates["step"][-1] == 300 and result.config["ga3c"]["system"] == "a2c"
+    assert {event.kind for event in events} == {"episode", "evaluation"}
+    episodes = [event.env_index for event in events if event.kind == "episode"]
+    assert episodes == result.episodes["agent"].tolist() and len(episodes) > 5
     (evaluation,) = result.evaluations
     assert evaluation["episodes"] == 2 and evaluation["mean_return"] > 0
     assert result.agent.policy().act(np.eye(6, dtype=np.float32)).shape == (6,)

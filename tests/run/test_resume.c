@@ -12,7 +12,7 @@ enum { STEPS = 240, SAVED_AT = 96, FOLDER_ROOM = 4096 };
 static run_fixture fixture;
 static char folder[FOLDER_ROOM];
 
-static gpur_status open_run(const gpur_run_config *config, const gpur_vector_env_type *vector)
+static gpur_status open_run(const run_settings *config, const gpur_vector_env_type *vector)
 {
     const gpur_device_config device = test_device_config();
     return run_fixture_open(&fixture, &device, test_device_name(), config, vector);
@@ -25,16 +25,16 @@ static void begin_folder(void)
 }
 
 /* A run of two periods, saved. It goes on. */
-static void open_and_save(const gpur_run_config *config, const gpur_vector_env_type *vector)
+static void open_and_save(const run_settings *config, const gpur_vector_env_type *vector)
 {
     begin_folder();
     CHECK_OK(open_run(config, vector));
-    CHECK_OK(gpur_run_advance(fixture.run, SAVED_AT));
-    CHECK_OK(gpur_run_evaluate(fixture.run));
+    CHECK_OK(gpur_run_advance(fixture.run, SAVED_AT, 0));
+    CHECK_OK(gpur_run_evaluate(fixture.run, 0, 0, NULL));
     CHECK_OK(gpur_run_save(fixture.run, folder));
 }
 
-static void open_and_load(const gpur_run_config *config, const gpur_vector_env_type *vector)
+static void open_and_load(const run_settings *config, const gpur_vector_env_type *vector)
 {
     CHECK_OK(open_run(config, vector));
     CHECK_OK(gpur_run_load(fixture.run, folder));
@@ -45,7 +45,8 @@ static run_hashes hashes_at_end(void)
 {
     fixture.events = 0, fixture.episodes = fixture.evaluations = 0;
     const run_hashes failed = {0};
-    return gpur_run_advance(fixture.run, STEPS - SAVED_AT) == GPUR_OK && gpur_run_evaluate(fixture.run) == GPUR_OK
+    return gpur_run_advance(fixture.run, STEPS - SAVED_AT, 0) == GPUR_OK &&
+                   gpur_run_evaluate(fixture.run, 0, 0, NULL) == GPUR_OK
                ? run_fixture_hashes(&fixture)
                : failed;
 }
@@ -56,7 +57,7 @@ static void close_and_remove(void)
     test_remove_folder();
 }
 
-static void check_resume(const gpur_run_config *config)
+static void check_resume(const run_settings *config)
 {
     gpur_run_stats saved = {.size = sizeof saved}, loaded = saved;
     open_and_save(config, NULL);
@@ -73,56 +74,56 @@ static void check_resume(const gpur_run_config *config)
 
 TEST(a_resumed_run_goes_on_with_the_same_bits)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
+    run_settings config = run_fixture_config(4, 1, 1);
     check_resume(&config);
-    config.env_options = "frames,lives", config.whole_episodes = 1;
+    config.env_options = "frames,lives", config.run.whole_episodes = 1;
     check_resume(&config);
-    config.env_options = "lives,limit=7", config.whole_episodes = 0; /* games that the library ends */
+    config.env_options = "lives,limit=7", config.run.whole_episodes = 0; /* games that the library ends */
     check_resume(&config);
     config = run_fixture_config(3, 0, 0);
     check_resume(&config);
     config = run_fixture_config(4, 0, 1);
-    config.burst = 1;
+    config.run.burst = 1;
     check_resume(&config);
     config.env_options = "cache";
     check_resume(&config);
-    config.burst = 0, config.concurrent = 1, config.env_options = "cache,frames,lives";
+    config.run.burst = 0, config.run.concurrent = 1, config.env_options = "cache,frames,lives";
     check_resume(&config);
 }
 
 /* Environments that cannot be saved, one of which, that of lane 1, only begins before step 1. Each load makes them
  * again, with the same seeds as each other load and with others than the run that was saved. */
-static void check_new_episodes(const gpur_run_config *config, const gpur_vector_env_type *vector)
+static void check_new_episodes(const run_settings *config, const gpur_vector_env_type *vector)
 {
     gpur_run_stats stats = {.size = sizeof stats};
     float first[RUN_FEATURES], again[RUN_FEATURES];
     CHECK_OK(open_run(config, vector));
-    CHECK_OK(gpur_run_advance(fixture.run, 0));
-    memcpy(first, fixture.run->slots[1].runner.obs, sizeof first);
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 0));
+    memcpy(first, gpur_fast_dqn_of(fixture.run)->slots[1].runner.obs, sizeof first);
     run_fixture_close(&fixture);
     open_and_save(config, vector);
     run_fixture_close(&fixture);
     open_and_load(config, vector);
-    memcpy(again, fixture.run->slots[1].runner.obs, sizeof again);
+    memcpy(again, gpur_fast_dqn_of(fixture.run)->slots[1].runner.obs, sizeof again);
     const run_hashes want = hashes_at_end();
     CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
-    CHECK(stats.steps == STEPS && stats.train_steps == STEPS / 4);
+    CHECK(stats.env_steps == STEPS && stats.train_steps == STEPS / 4);
     run_fixture_close(&fixture);
     open_and_load(config, vector);
     CHECK(memcmp(again, first, sizeof again) != 0);
-    CHECK(memcmp(again, fixture.run->slots[1].runner.obs, sizeof again) == 0);
+    CHECK(memcmp(again, gpur_fast_dqn_of(fixture.run)->slots[1].runner.obs, sizeof again) == 0);
     CHECK(run_hashes_agree(hashes_at_end(), want));
     close_and_remove();
 }
 
 TEST(environments_that_cannot_be_saved_begin_new_episodes_with_new_seeds)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
+    run_settings config = run_fixture_config(4, 1, 1);
     check_new_episodes(&config, &run_fixture_same_step);
     check_new_episodes(&config, &run_fixture_next_step);
     config.env_options = "unsaved";
     check_new_episodes(&config, NULL);
-    config.whole_episodes = 1;
+    config.run.whole_episodes = 1;
     check_new_episodes(&config, NULL);
 }
 
@@ -135,24 +136,24 @@ static void count_steps(void *user, const gpur_run_event *event)
     if (event->kind != GPUR_RUN_EPISODE)
         return;
     counted[event->env_index] += event->length;
-    steps_taken[event->env_index] = (event->step - SAVED_AT - 1 - event->env_index) / 4 + 1;
+    steps_taken[event->env_index] = (event->env_steps - SAVED_AT - 1 - event->env_index) / 4 + 1;
 }
 
 /* Steps of the episodes that were open when the run was saved are not counted in those that begin after the load. */
 TEST(a_resumed_run_with_whole_episodes_has_none_made_of_two)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
-    config.env_options = "unsaved", config.whole_episodes = 1;
+    run_settings config = run_fixture_config(4, 1, 1);
+    config.env_options = "unsaved", config.run.whole_episodes = 1;
     open_and_save(&config, NULL);
     int64_t logged = 0;
     for (int i = 0; i < 4; i++)
-        logged += fixture.run->slots[i].log.count;
+        logged += gpur_fast_dqn_of(fixture.run)->slots[i].log.count;
     CHECK(logged > 4); /* more than the beginnings of their episodes */
     run_fixture_close(&fixture);
     open_and_load(&config, NULL);
     memset(counted, 0, sizeof counted);
-    fixture.run->config.on_event = count_steps;
-    CHECK_OK(gpur_run_advance(fixture.run, STEPS - SAVED_AT));
+    gpur_fast_dqn_of(fixture.run)->core.on_event = count_steps;
+    CHECK_OK(gpur_run_advance(fixture.run, STEPS - SAVED_AT, 0));
     for (int i = 0; i < 4; i++)
         CHECK(counted[i] > 0 && counted[i] == steps_taken[i]);
     close_and_remove();
@@ -161,14 +162,14 @@ TEST(a_resumed_run_with_whole_episodes_has_none_made_of_two)
 /* Each lane has a writer, of which the replay's file has a note and some tensors. */
 TEST(a_run_with_the_most_environments_is_saved_and_loaded)
 {
-    gpur_run_config config = run_fixture_config(4096, 1, 0);
+    run_settings config = run_fixture_config(4096, 1, 0);
     gpur_run_stats stats = {.size = sizeof stats};
-    config.threads = 1, config.env_options = "frames";
+    config.run.threads = 1, config.env_options = "frames";
     open_and_save(&config, NULL);
     run_fixture_close(&fixture);
     open_and_load(&config, NULL);
     CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
-    CHECK_EQUAL(stats.steps, SAVED_AT);
+    CHECK_EQUAL(stats.env_steps, SAVED_AT);
     close_and_remove();
 }
 
@@ -183,19 +184,19 @@ static void check_nothing_loaded(void)
     gpur_replay_stats replay = {.size = sizeof replay};
     CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
     CHECK_OK(gpur_replay_get_stats(fixture.replay, &replay));
-    CHECK(stats.steps == 0 && stats.train_steps == 0 && replay.appended == 0);
+    CHECK(stats.env_steps == 0 && stats.train_steps == 0 && replay.appended == 0);
 }
 
 TEST(files_of_different_saves_are_refused)
 {
-    const gpur_run_config config = run_fixture_config(4, 1, 1);
+    const run_settings config = run_fixture_config(4, 1, 1);
     char path[FOLDER_ROOM + 32];
     int64_t bytes;
     open_and_save(&config, NULL);
     path_of("run.safetensors", path);
     unsigned char *const first = read_file(path, &bytes);
     CHECK(first != NULL);
-    CHECK_OK(gpur_run_advance(fixture.run, 48));
+    CHECK_OK(gpur_run_advance(fixture.run, 48, 0));
     CHECK_OK(gpur_run_save(fixture.run, folder));
     CHECK(write_file(path, first, bytes) == 0); /* as if the second save had been stopped before its last file */
     free(first);
@@ -204,7 +205,7 @@ TEST(files_of_different_saves_are_refused)
     CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_FILE_ERROR, "run.safetensors was saved after 24 train steps");
     CHECK_MESSAGE("the files beside it after 36");
     check_nothing_loaded();
-    CHECK_OK(gpur_run_advance(fixture.run, 48));
+    CHECK_OK(gpur_run_advance(fixture.run, 48, 0));
     close_and_remove();
 }
 
@@ -217,7 +218,7 @@ static const char *refuse_to_load(void *env, const void *state)
 /* What is refused before anything is replaced changes nothing; after that the run has ended. */
 TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
+    run_settings config = run_fixture_config(4, 1, 1);
     gpur_env_type type = run_fixture_env;
     char path[FOLDER_ROOM + 32];
     int64_t bytes;
@@ -227,25 +228,25 @@ TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
     CHECK_OK(open_run(&config, NULL));
     CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "other options than this run's, \"lives\"");
     check_nothing_loaded();
-    CHECK_OK(gpur_run_advance(fixture.run, 48));
+    CHECK_OK(gpur_run_advance(fixture.run, 48, 0));
     run_fixture_close(&fixture);
 
-    config.env_options = NULL, config.eval_epsilon = 0.5f;
+    config.env_options = NULL, config.run.eval_epsilon = 0.5f;
     CHECK_OK(open_run(&config, NULL));
     CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "eval_epsilon");
     check_nothing_loaded();
     run_fixture_close(&fixture);
 
-    config = run_fixture_config(4, 1, 1), config.concurrent = 0;
-    for (config.burst = 0; config.burst <= 1; config.burst++) { /* a file of one is not one of the other */
+    config = run_fixture_config(4, 1, 1), config.run.concurrent = 0;
+    for (config.run.burst = 0; config.run.burst <= 1; config.run.burst++) { /* a file of one is not one of the other */
         open_and_save(&config, NULL);
         run_fixture_close(&fixture);
-        config.burst ^= 1;
+        config.run.burst ^= 1;
         CHECK_OK(open_run(&config, NULL));
         CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "burst");
         check_nothing_loaded();
         close_and_remove();
-        config.burst ^= 1;
+        config.run.burst ^= 1;
     }
     config = run_fixture_config(4, 1, 1);
     open_and_save(&config, NULL);
@@ -253,13 +254,13 @@ TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
     type.load = refuse_to_load;
     CHECK_OK(open_run(&config, NULL));
     gpur_run_destroy(fixture.run);
-    CHECK_OK(gpur_run_create(fixture.learner, &type, &config, &fixture.run));
+    CHECK_OK(run_fixture_create(fixture.learner, &type, NULL, &config, &fixture.run));
     CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT,
                 "the environment could not be loaded: the level is gone; the run is loaded in part, and has ended");
-    CHECK_FAILS(gpur_run_advance(fixture.run, 48), GPUR_INVALID_ARGUMENT, "the run has ended");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 48, 0), GPUR_INVALID_ARGUMENT, "the run has ended");
     CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_INVALID_ARGUMENT, "the run has ended");
     gpur_run_destroy(fixture.run);
-    CHECK_OK(gpur_run_create(fixture.learner, &run_fixture_env, &config, &fixture.run));
+    CHECK_OK(run_fixture_create(fixture.learner, &run_fixture_env, NULL, &config, &fixture.run));
     check_nothing_loaded(); /* the replay and the learner can be used for another run */
     CHECK_OK(gpur_run_load(fixture.run, folder));
     run_fixture_close(&fixture);
@@ -272,7 +273,7 @@ TEST(a_load_that_fails_changes_nothing_or_ends_the_run)
     free(file);
     CHECK_OK(open_run(&config, NULL));
     CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_FILE_ERROR, "the run is loaded in part, and has ended");
-    CHECK_FAILS(gpur_run_advance(fixture.run, 48), GPUR_INVALID_ARGUMENT, "the run has ended");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 48, 0), GPUR_INVALID_ARGUMENT, "the run has ended");
     close_and_remove();
 }
 

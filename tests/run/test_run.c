@@ -5,8 +5,10 @@
 
 #include "kernels/lib/random.h"
 #include "learn/dqn/dqn.h"
+#include "run/fast_dqn/advance.h"
 #include "run/single_env.h"
 #include "support/learner_fixture.h"
+#include "support/run_envs.h"
 #include "test.h"
 
 #include <math.h>
@@ -28,7 +30,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 static const gpur_vector_env_type *vector; /* of the runs that are opened; NULL: environments of their own */
 
-static gpur_status open_run(const gpur_run_config *config)
+static gpur_status open_run(const run_settings *config)
 {
     const gpur_device_config device = test_device_config();
     return run_fixture_open(&fixture, &device, test_device_name(), config, vector);
@@ -43,16 +45,16 @@ static void check_hashes(const char *what, run_hashes got, run_hashes want)
 }
 
 /* A run of STEPS steps in calls of these sizes, under a schedule of delays. */
-static run_hashes hashes_of(const gpur_run_config *config, uint64_t schedule, int64_t slice)
+static run_hashes hashes_of(const run_settings *config, uint64_t schedule, int64_t slice)
 {
     run_hashes hashes = {0};
     gpur_status status = open_run(config);
     if (status == GPUR_OK)
         run_fixture_delay(&fixture, schedule);
     for (int64_t done = 0; status == GPUR_OK && done < STEPS; done += slice)
-        status = gpur_run_advance(fixture.run, slice);
+        status = gpur_run_advance(fixture.run, slice, 0);
     if (status == GPUR_OK)
-        status = gpur_run_evaluate(fixture.run);
+        status = gpur_run_evaluate(fixture.run, 0, 0, NULL);
     if (status == GPUR_OK && fixture.episodes > 5 && fixture.evaluations == 3)
         hashes = run_fixture_hashes(&fixture);
     else
@@ -63,7 +65,7 @@ static run_hashes hashes_of(const gpur_run_config *config, uint64_t schedule, in
 }
 
 /* Where the device's work has a thread of its own, each variant has one of the three schedules, by turns. */
-static void check_variant(const gpur_run_config *config)
+static void check_variant(const run_settings *config)
 {
     static uint64_t variants_so_far;
     char what[96];
@@ -73,8 +75,8 @@ static void check_variant(const gpur_run_config *config)
     for (uint64_t schedule = 1; schedule <= 3; schedule++) {
         if (test_executor() == GPUR_EXECUTOR_THREAD && !test_is_long() && schedule != turn)
             continue;
-        snprintf(what, sizeof what, "W %d, concurrent %d, synchronized %d, schedule %d", (int)config->num_envs,
-                 (int)config->concurrent, (int)config->synchronized, (int)schedule);
+        snprintf(what, sizeof what, "W %d, concurrent %d, synchronized %d, schedule %d", (int)config->run.num_envs,
+                 (int)config->run.concurrent, (int)config->run.synchronized, (int)schedule);
         check_hashes(what, hashes_of(config, schedule, schedule > 1 ? STEPS : vector ? 40 : 30), want);
     }
 }
@@ -82,7 +84,7 @@ static void check_variant(const gpur_run_config *config)
 TEST(every_variant_gives_the_same_bits_under_delays)
 {
     for (int v = 0; v < VARIANTS; v++) {
-        const gpur_run_config config =
+        const run_settings config =
             run_fixture_config(variants[v].num_envs, variants[v].concurrent, variants[v].synchronized);
         check_variant(&config);
     }
@@ -90,25 +92,25 @@ TEST(every_variant_gives_the_same_bits_under_delays)
 
 TEST(frames_lives_whole_episodes_and_fewer_threads_give_the_same_bits)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
+    run_settings config = run_fixture_config(4, 1, 1);
     config.env_options = "frames,lives";
     check_variant(&config);
     config = run_fixture_config(8, 1, 0);
-    config.whole_episodes = 1;
-    config.threads = 3;
+    config.run.whole_episodes = 1;
+    config.run.threads = 3;
     check_variant(&config);
     config = run_fixture_config(4, 0, 1);
-    config.act = GPUR_ACT_TARGET;
+    config.run.act = GPUR_ACT_TARGET;
     check_variant(&config);
 }
 
 /* A burst, and each order of work with a cache of returns. */
 static const variant with_cache[] = {{1, 0, 0}, {4, 0, 1}, {3, 1, 0}, {4, 1, 1}};
 
-static gpur_run_config config_with_cache(const variant *v, int burst)
+static run_settings config_with_cache(const variant *v, int burst)
 {
-    gpur_run_config config = run_fixture_config(v->num_envs, v->concurrent, v->synchronized);
-    config.burst = burst;
+    run_settings config = run_fixture_config(v->num_envs, v->concurrent, v->synchronized);
+    config.run.burst = burst;
     config.env_options = "cache";
     return config;
 }
@@ -116,13 +118,13 @@ static gpur_run_config config_with_cache(const variant *v, int burst)
 TEST(bursts_and_caches_give_the_same_bits_under_delays)
 {
     for (size_t v = 0; v < sizeof with_cache / sizeof *with_cache; v++) {
-        gpur_run_config config = config_with_cache(&with_cache[v], !with_cache[v].concurrent);
+        run_settings config = config_with_cache(&with_cache[v], !with_cache[v].concurrent);
         check_variant(&config);
-        config.env_options = config.burst ? NULL : config.env_options, config.concurrent = 0;
+        config.env_options = config.run.burst ? NULL : config.env_options, config.run.concurrent = 0;
         if (v % 3 == 0)
             check_variant(&config); /* a burst without a cache; a cache without bursts */
     }
-    gpur_run_config config = config_with_cache(&with_cache[1], 1);
+    run_settings config = config_with_cache(&with_cache[1], 1);
     config.env_options = "frames,lives,cache";
     check_variant(&config);
 }
@@ -132,7 +134,7 @@ TEST(bursts_and_caches_give_the_same_bits_under_delays)
  * its runs: what a run of the fixture's environment must leave behind.
  */
 typedef struct oracle {
-    gpur_run_config config;
+    run_settings config;
     void *env[8];
     float obs[8][RUN_FEATURES];
     uint64_t steps[8];
@@ -151,7 +153,7 @@ typedef struct oracle {
 
 static int32_t random_action(const oracle *o, int lane, uint64_t step, float epsilon)
 {
-    const gpur_u32x4 bits = gpur_random_bits(o->config.seed, GPUR_RANDOM_RUN_EXPLORE, step, (uint32_t)lane);
+    const gpur_u32x4 bits = gpur_random_bits(o->config.run.seed, GPUR_RANDOM_RUN_EXPLORE, step, (uint32_t)lane);
     return gpur_random_uniform(bits.v[2]) < epsilon ? (int32_t)gpur_random_below(bits, RUN_ACTIONS) : -1;
 }
 
@@ -190,9 +192,9 @@ static void oracle_step(oracle *o, int lane, int32_t action)
 
 static void oracle_prepopulate(oracle *o)
 {
-    const int32_t lanes = vector ? o->config.num_envs : 1;
+    const int32_t lanes = vector ? o->config.run.num_envs : 1;
     int ended = 0;
-    for (int64_t i = 0; i < o->config.prepopulation || !ended;) {
+    for (int64_t i = 0; i < o->config.run.prepopulation || !ended;) {
         ended = 0;
         for (int lane = 0; lane < lanes; lane++) {
             i += !o->awaits_reset[lane];
@@ -206,7 +208,7 @@ static void oracle_prepopulate(oracle *o)
 static int32_t count_ready(const oracle *o, int lane)
 {
     int32_t ready = o->logged[lane];
-    if (o->config.whole_episodes)
+    if (o->config.run.whole_episodes)
         while (ready > 0 && !o->log[lane][--ready].is_reset)
             ;
     return ready;
@@ -214,7 +216,7 @@ static int32_t count_ready(const oracle *o, int lane)
 
 static gpur_status oracle_publish(oracle *o)
 {
-    for (int lane = 0; lane < o->config.num_envs; lane++) {
+    for (int lane = 0; lane < o->config.run.num_envs; lane++) {
         const int32_t ready = count_ready(o, lane);
         for (int i = 0; i < ready; i++) {
             const struct logged *const e = &o->log[lane][i];
@@ -241,36 +243,36 @@ static gpur_status oracle_act(oracle *o, int64_t count, const float *obs, int32_
 
 static gpur_status oracle_run(oracle *o, gpur_learner *learner)
 {
-    const gpur_run_config *const c = &o->config;
+    const run_settings *const c = &o->config;
     const int has_cache = gpur_dqn_of(learner)->config.returns.cache_size > 0;
-    const int is_target = (c->concurrent && !has_cache) || c->act == GPUR_ACT_TARGET;
+    const int is_target = (c->run.concurrent && !has_cache) || c->run.act == GPUR_ACT_TARGET;
     int32_t greedy[8];
     gpur_status status = GPUR_OK;
-    for (int lane = 0; lane < c->num_envs; lane++)
+    for (int lane = 0; lane < c->run.num_envs; lane++)
         oracle_reset(o, lane);
     oracle_prepopulate(o);
     status = oracle_publish(o);
     for (int64_t t = 1; t <= STEPS && status == GPUR_OK; t++) {
-        const int lane = (int)((t - 1) % c->num_envs);
-        const int begins = (t - 1) % c->target_period == 0;
-        const int trains = c->burst ? begins : !c->concurrent && (t - 1) % c->train_period == 0;
-        const int64_t steps = c->burst ? c->target_period / c->train_period : 1;
+        const int lane = (int)((t - 1) % c->run.num_envs);
+        const int begins = (t - 1) % c->run.target_period == 0;
+        const int trains = c->run.burst ? begins : !c->run.concurrent && (t - 1) % c->run.train_period == 0;
+        const int64_t steps = c->run.burst ? c->run.target_period / c->run.train_period : 1;
         if (begins || trains)
             status = oracle_publish(o);
-        if (begins && (is_target || c->concurrent) && status == GPUR_OK)
+        if (begins && (is_target || c->run.concurrent) && status == GPUR_OK)
             status = gpur_policy_pull(o->policy, learner, is_target ? GPUR_WEIGHTS_TARGET : GPUR_WEIGHTS_ONLINE);
         if (begins && has_cache && status == GPUR_OK)
             status = gpur_learner_refresh(learner);
-        if (begins && c->concurrent && status == GPUR_OK)
-            status = gpur_learner_train(learner, c->target_period / c->train_period);
+        if (begins && c->run.concurrent && status == GPUR_OK)
+            status = gpur_learner_train(learner, c->run.target_period / c->run.train_period);
         if (trains && status == GPUR_OK)
             status = gpur_learner_train(learner, steps);
         if (trains && !is_target && status == GPUR_OK)
             status = gpur_policy_pull(o->policy, learner, GPUR_WEIGHTS_ONLINE);
-        if (c->synchronized && lane == 0 && status == GPUR_OK)
-            status = oracle_act(o, c->num_envs, o->obs[0], greedy);
+        if (c->run.synchronized && lane == 0 && status == GPUR_OK)
+            status = oracle_act(o, c->run.num_envs, o->obs[0], greedy);
         int32_t action = random_action(o, lane, o->steps[lane], gpur_learner_epsilon(learner, t));
-        if (action < 0 && c->synchronized)
+        if (action < 0 && c->run.synchronized)
             action = greedy[lane];
         else if (action < 0 && status == GPUR_OK)
             status = oracle_act(o, 1, o->obs[lane], &action);
@@ -280,14 +282,14 @@ static gpur_status oracle_run(oracle *o, gpur_learner *learner)
     return status == GPUR_OK ? oracle_publish(o) : status;
 }
 
-static gpur_status oracle_open(oracle *o, const gpur_run_config *config, run_fixture *f)
+static gpur_status oracle_open(oracle *o, const run_settings *config, run_fixture *f)
 {
     gpur_env_info info = {.size = sizeof info};
     gpur_policy_config policy;
     memset(o, 0, sizeof *o);
     o->config = *config;
-    for (int lane = 0; lane < config->num_envs; lane++) {
-        run_fixture_env.init("", gpur_run_env_seed(config->seed, lane, 0), &info, &o->env[lane]);
+    for (int lane = 0; lane < config->run.num_envs; lane++) {
+        run_fixture_env.init("", gpur_run_env_seed(config->run.seed, lane, 0), &info, &o->env[lane]);
         const gpur_status status = gpur_writer_create(f->replay, 1, &o->writer[lane]);
         if (status != GPUR_OK)
             return status;
@@ -300,7 +302,7 @@ static gpur_status oracle_open(oracle *o, const gpur_run_config *config, run_fix
 
 static void oracle_close(oracle *o)
 {
-    for (int lane = 0; lane < o->config.num_envs; lane++) {
+    for (int lane = 0; lane < o->config.run.num_envs; lane++) {
         gpur_writer_destroy(o->writer[lane]);
         run_fixture_env.close(o->env[lane]);
     }
@@ -308,7 +310,7 @@ static void oracle_close(oracle *o)
 }
 
 /* The hashes of replay and weights after the oracle's run. */
-static run_hashes oracle_hashes(const gpur_run_config *config)
+static run_hashes oracle_hashes(const run_settings *config)
 {
     static oracle o;
     run_hashes hashes = {0};
@@ -329,37 +331,37 @@ static run_hashes oracle_hashes(const gpur_run_config *config)
 }
 
 /* The hashes after a run, with all of its steps published. */
-static run_hashes run_to_end(const gpur_run_config *config)
+static run_hashes run_to_end(const run_settings *config)
 {
     run_hashes hashes = {0};
-    if (open_run(config) == GPUR_OK && gpur_run_advance(fixture.run, STEPS) == GPUR_OK &&
-        gpur_fast_dqn_flush(fixture.run) == GPUR_OK)
+    if (open_run(config) == GPUR_OK && gpur_run_advance(fixture.run, STEPS, 0) == GPUR_OK &&
+        gpur_fast_dqn_flush(gpur_fast_dqn_of(fixture.run)) == GPUR_OK)
         hashes = run_fixture_hashes(&fixture);
     run_fixture_close(&fixture);
     return hashes;
 }
 
-static void check_against_algorithm(const gpur_run_config *config)
+static void check_against_algorithm(const run_settings *config)
 {
     const run_hashes want = oracle_hashes(config), got = run_to_end(config);
     CHECK(want.replay != 0);
     TEST_REQUIRE(got.replay == want.replay && got.weights == want.weights,
                  "W %d, concurrent %d, synchronized %d, burst %d, act %d, whole_episodes %d, autoreset %d, options "
                  "\"%s\": replay and weights differ from those of the algorithm",
-                 (int)config->num_envs, (int)config->concurrent, (int)config->synchronized, (int)config->burst,
-                 (int)config->act, (int)config->whole_episodes, vector ? (int)vector->autoreset : -1,
-                 config->env_options ? config->env_options : "");
+                 (int)config->run.num_envs, (int)config->run.concurrent, (int)config->run.synchronized,
+                 (int)config->run.burst, (int)config->run.act, (int)config->run.whole_episodes,
+                 vector ? (int)vector->autoreset : -1, config->env_options ? config->env_options : "");
 }
 
 TEST(runs_do_what_the_algorithm_written_out_does)
 {
     for (int v = 0; v < VARIANTS; v++)
         for (int32_t act = GPUR_ACT_LATEST; act <= GPUR_ACT_TARGET; act += 2) {
-            gpur_run_config config =
+            run_settings config =
                 run_fixture_config(variants[v].num_envs, variants[v].concurrent, variants[v].synchronized);
-            config.act = act;
+            config.run.act = act;
             check_against_algorithm(&config);
-            config.whole_episodes = 1;
+            config.run.whole_episodes = 1;
             check_against_algorithm(&config);
         }
 }
@@ -368,9 +370,9 @@ TEST(bursts_and_caches_do_what_the_algorithm_written_out_does)
 {
     for (size_t v = 0; v < sizeof with_cache / sizeof *with_cache; v++)
         for (int burst = 0; burst <= !with_cache[v].concurrent; burst++) {
-            gpur_run_config config = config_with_cache(&with_cache[v], burst);
+            run_settings config = config_with_cache(&with_cache[v], burst);
             check_against_algorithm(&config);
-            config.whole_episodes = 1;
+            config.run.whole_episodes = 1;
             check_against_algorithm(&config);
             config.env_options = NULL;
             check_against_algorithm(&config);
@@ -386,12 +388,13 @@ TEST(a_vector_environment_does_what_its_environments_do)
     static const gpur_vector_env_type *const types[] = {&run_fixture_same_step, &run_fixture_next_step};
     for (int i = 0; i < 2; i++)
         for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
-            gpur_run_config config = run_fixture_config(orders[k].num_envs, orders[k].concurrent, 1);
-            config.burst = orders[k].burst;
+            run_settings config = run_fixture_config(orders[k].num_envs, orders[k].concurrent, 1);
+            config.run.burst = orders[k].burst;
             vector = types[i];
             check_variant(&config);
             check_against_algorithm(&config);
-            config.whole_episodes = 1, config.prepopulation = 200; /* of all lanes: most are in the middle of one */
+            config.run.whole_episodes = 1,
+            config.run.prepopulation = 200; /* of all lanes: most are in the middle of one */
             check_against_algorithm(&config);
             vector = NULL;
         }
@@ -444,17 +447,17 @@ static void note_evaluation(void *user, const gpur_run_event *event)
 
 static void evaluate_in(const gpur_vector_env_type *lanes, const gpur_env_type *eval_type, evaluations *found)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
+    run_settings config = run_fixture_config(4, 1, 1);
     *found = (evaluations){0};
     config.env_options = "frames,lives";
     CHECK_OK(open_run(&config));
     gpur_run_destroy(fixture.run);
-    config.on_event = note_evaluation;
-    config.user = found;
-    config.eval_episodes = 10;
-    CHECK_OK(gpur_run_create_vector(fixture.learner, lanes, eval_type, &config, &fixture.run));
-    CHECK_OK(gpur_run_advance(fixture.run, STEPS));
-    CHECK_OK(gpur_run_evaluate(fixture.run));
+    config.run.on_event = note_evaluation;
+    config.run.user = found;
+    config.run.eval_episodes = 10;
+    CHECK_OK(run_fixture_create(fixture.learner, eval_type, lanes, &config, &fixture.run));
+    CHECK_OK(gpur_run_advance(fixture.run, STEPS, 0));
+    CHECK_OK(gpur_run_evaluate(fixture.run, 0, 0, NULL));
     run_fixture_close(&fixture);
 }
 
@@ -502,23 +505,28 @@ static gpur_status no_training(void *context, int64_t steps)
     return GPUR_OK;
 }
 
-/* Without concurrent training and with F = W, the steps are published in their order. */
+static gpur_status create_with(const run_settings *config, const gpur_fast_dqn_work *work)
+{
+    return gpur_fast_dqn_create_with(fixture.learner, ENVS_WITH(&run_fixture_env, config->env_options), &config->run,
+                                     work, &fixture.run);
+}
+
+/* Without concurrent training and with F = W, the steps are flushed in their order. */
 static void check_stacks(const char *options)
 {
     static const gpur_fast_dqn_work work = {.infer = record, .copy = no_copy, .train = no_training};
-    gpur_run_config config = run_fixture_config(4, 0, 1);
+    run_settings config = run_fixture_config(4, 0, 1);
     gpur_replay_stats before = {.size = sizeof before};
     unsigned char obs[STACK_BYTES];
     config.env_options = options;
-    config.eval_period = 0, config.eval_episodes = 0;
+    config.run.eval_period = 0, config.run.eval_episodes = 0;
     CHECK_OK(open_run(&config));
     gpur_run_destroy(fixture.run);
-    CHECK_OK(
-        gpur_run_create_with(fixture.learner, (gpur_run_types){&run_fixture_env, NULL}, &config, &work, &fixture.run));
-    CHECK_OK(gpur_run_advance(fixture.run, 0));
+    CHECK_OK(create_with(&config, &work));
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 0));
     CHECK_OK(gpur_replay_get_stats(fixture.replay, &before));
     seen_count = 0;
-    CHECK_OK(gpur_run_advance(fixture.run, 144));
+    CHECK_OK(gpur_run_advance(fixture.run, 144, 0));
     CHECK_EQUAL(seen_count, 144);
     for (int64_t i = 0; i < seen_count; i++) {
         const int64_t id = before.appended + i;
@@ -544,32 +552,32 @@ TEST(stacks_are_acted_on_as_the_replay_rebuilds_them)
 
 /* An environment fails in its step 66, which is one of the run. Returns the number of the run's step, if each of its
  * steps is one of all lanes, or one of lane 0. */
-static int64_t failing_step(gpur_run_config *config)
+static int64_t failing_step(run_settings *config)
 {
     config->env_options = "fail=65";
-    config->eval_period = 0, config->eval_episodes = 0;
-    config->prepopulation = 50;
-    return open_run(config) == GPUR_OK && gpur_run_advance(fixture.run, 0) == GPUR_OK
-               ? 1 + (65 - (int64_t)fixture.run->slots[0].steps) * config->num_envs
+    config->run.eval_period = 0, config->run.eval_episodes = 0;
+    config->run.prepopulation = 50;
+    return open_run(config) == GPUR_OK && gpur_run_advance(fixture.run, 0, 0) == GPUR_OK
+               ? 1 + (65 - (int64_t)gpur_fast_dqn_of(fixture.run)->slots[0].steps) * config->run.num_envs
                : -1;
 }
 
 TEST(an_error_of_an_environment_ends_the_run_and_names_the_lane)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
+    run_settings config = run_fixture_config(4, 1, 1);
     char message[96];
     config.env_options = "fail=20";
-    config.eval_period = 0, config.eval_episodes = 0;
-    config.prepopulation = 50;
+    config.run.eval_period = 0, config.run.eval_episodes = 0;
+    config.run.prepopulation = 50;
     CHECK_OK(open_run(&config));
-    CHECK_FAILS(gpur_run_advance(fixture.run, STEPS), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_run_advance(fixture.run, STEPS, 0), GPUR_INVALID_ARGUMENT,
                 "a random step before training: environment 0, step -29: the motor is broken");
-    CHECK_FAILS(gpur_run_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, "the run has ended");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1, 0), GPUR_INVALID_ARGUMENT, "the run has ended");
     run_fixture_close(&fixture);
     int64_t step = failing_step(&config);
     CHECK(step > 0);
     snprintf(message, sizeof message, "environment 0, step %d: the motor is broken", (int)step);
-    CHECK_FAILS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT, message);
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1000, 0), GPUR_INVALID_ARGUMENT, message);
     CHECK_OK(gpur_learner_train(fixture.learner, 1)); /* the learner stays usable */
     run_fixture_close(&fixture);
     vector = &run_fixture_same_step;
@@ -578,7 +586,7 @@ TEST(an_error_of_an_environment_ends_the_run_and_names_the_lane)
     CHECK(step > 0);
     snprintf(message, sizeof message, "vector of hashes, steps %d to %d: the motor is broken", (int)step,
              (int)step + 3);
-    CHECK_FAILS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT, message);
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1000, 0), GPUR_INVALID_ARGUMENT, message);
     run_fixture_close(&fixture);
 }
 
@@ -592,13 +600,12 @@ static gpur_status no_inference(void *context, int64_t count, const unsigned cha
 TEST(an_error_of_an_inference_in_a_lanes_thread_names_the_lane)
 {
     static const gpur_fast_dqn_work work = {.infer = no_inference, .copy = no_copy, .train = no_training};
-    gpur_run_config config = run_fixture_config(4, 1, 0);
-    config.eval_period = 0, config.eval_episodes = 0;
+    run_settings config = run_fixture_config(4, 1, 0);
+    config.run.eval_period = 0, config.run.eval_episodes = 0;
     CHECK_OK(open_run(&config));
     gpur_run_destroy(fixture.run);
-    CHECK_OK(
-        gpur_run_create_with(fixture.learner, (gpur_run_types){&run_fixture_env, NULL}, &config, &work, &fixture.run));
-    CHECK_FAILS(gpur_run_advance(fixture.run, STEPS), GPUR_OUT_OF_MEMORY, ": no memory for the layers");
+    CHECK_OK(create_with(&config, &work));
+    CHECK_FAILS(gpur_run_advance(fixture.run, STEPS, 0), GPUR_OUT_OF_MEMORY, ": no memory for the layers");
     CHECK(strncmp(gpur_last_error(), "environment ", 12) == 0 && strstr(gpur_last_error(), ", step "));
     run_fixture_close(&fixture);
 }
@@ -607,14 +614,13 @@ TEST(an_error_of_a_refresh_ends_the_run)
 {
     static const gpur_fast_dqn_work work = {
         .infer = record, .copy = no_copy, .train = no_training, .refresh = no_refresh};
-    gpur_run_config config = config_with_cache(&with_cache[1], 1);
-    config.eval_period = 0, config.eval_episodes = 0;
+    run_settings config = config_with_cache(&with_cache[1], 1);
+    config.run.eval_period = 0, config.run.eval_episodes = 0;
     CHECK_OK(open_run(&config));
     gpur_run_destroy(fixture.run);
-    CHECK_OK(
-        gpur_run_create_with(fixture.learner, (gpur_run_types){&run_fixture_env, NULL}, &config, &work, &fixture.run));
-    CHECK_FAILS(gpur_run_advance(fixture.run, STEPS), GPUR_DEVICE_ERROR, "the refresh failed");
-    CHECK_FAILS(gpur_run_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, "the run has ended");
+    CHECK_OK(create_with(&config, &work));
+    CHECK_FAILS(gpur_run_advance(fixture.run, STEPS, 0), GPUR_DEVICE_ERROR, "the refresh failed");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1, 0), GPUR_INVALID_ARGUMENT, "the run has ended");
     run_fixture_close(&fixture);
 }
 
@@ -634,10 +640,10 @@ static int64_t count_train_steps(void)
 
 TEST(after_an_error_no_thread_of_the_run_works)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
+    run_settings config = run_fixture_config(4, 1, 1);
     CHECK(failing_step(&config) > 0);
-    fixture.run->delay = sleep_in_training;
-    CHECK_FAILS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT, ": the motor is broken");
+    gpur_fast_dqn_of(fixture.run)->delay = sleep_in_training;
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1000, 0), GPUR_INVALID_ARGUMENT, ": the motor is broken");
     const int64_t trained = count_train_steps();
     sleep_in_training(NULL, GPUR_PHASE_TRAIN, 0);
     sleep_in_training(NULL, GPUR_PHASE_TRAIN, 0);
@@ -649,12 +655,12 @@ TEST(after_an_error_no_thread_of_the_run_works)
 TEST(only_threads_that_have_a_step_are_woken)
 {
     static const int64_t done[][2] = {{4, 0}, {4, 8}, {12, 8}}; /* as the first and the last four threads know */
-    const gpur_run_config config = run_fixture_config(8, 0, 0);
+    const run_settings config = run_fixture_config(8, 0, 0);
     CHECK_OK(open_run(&config));
     for (int time = 0; time < 3; time++) {
-        CHECK_OK(gpur_run_advance(fixture.run, 4));
+        CHECK_OK(gpur_run_advance(fixture.run, 4, 0));
         for (int i = 0; i < 8; i++)
-            CHECK_EQUAL(fixture.run->env_threads[i].worker.done, done[time][i / 4]);
+            CHECK_EQUAL(gpur_fast_dqn_of(fixture.run)->env_threads[i].jobs.done, done[time][i / 4]);
     }
     run_fixture_close(&fixture);
 }
@@ -670,16 +676,16 @@ static void *stop(void *context)
 TEST(a_run_can_be_stopped_from_any_thread)
 {
     pthread_t thread;
-    const gpur_run_config config = run_fixture_config(4, 1, 0);
+    const run_settings config = run_fixture_config(4, 1, 0);
     CHECK_OK(open_run(&config));
     CHECK(pthread_create(&thread, NULL, stop, fixture.run) == 0);
-    CHECK_FAILS(gpur_run_advance(fixture.run, INT64_C(1) << 40), GPUR_INTERRUPTED, "the run was stopped after");
+    CHECK_FAILS(gpur_run_advance(fixture.run, INT64_C(1) << 40, 0), GPUR_INTERRUPTED, "the run was stopped after");
     pthread_join(thread, NULL);
-    CHECK_FAILS(gpur_run_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, "the run has ended");
     run_fixture_close(&fixture);
     CHECK_OK(open_run(&config));
     gpur_run_stop(fixture.run);
-    CHECK_FAILS(gpur_run_evaluate(fixture.run), GPUR_INTERRUPTED, "the run was stopped after 0 steps");
+    CHECK_FAILS(gpur_run_evaluate(fixture.run, 0, 0, NULL), GPUR_INTERRUPTED,
+                "the run was stopped after 0 environment steps");
     gpur_run_stats stats = {.size = sizeof stats};
     CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
     CHECK(fixture.evaluations == 0 && stats.evaluations == 0 && isnan(stats.evaluated_return));
@@ -701,13 +707,14 @@ static void *stop_in_evaluation(void *context)
 
 TEST(an_evaluation_without_end_shows_its_episode_and_can_be_stopped)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
+    run_settings config = run_fixture_config(4, 1, 1);
     gpur_run_stats stats = {.size = sizeof stats};
     pthread_t thread;
-    config.eval_period = 0, config.eval_episodes = 100, config.env_options = "endless=100";
+    config.run.eval_period = 0, config.run.eval_episodes = 100, config.env_options = "endless=100";
     CHECK_OK(open_run(&config));
     CHECK(pthread_create(&thread, NULL, stop_in_evaluation, &stats) == 0);
-    CHECK_FAILS(gpur_run_evaluate(fixture.run), GPUR_INTERRUPTED, "the run was stopped after 0 steps");
+    CHECK_FAILS(gpur_run_evaluate(fixture.run, 0, 0, NULL), GPUR_INTERRUPTED,
+                "the run was stopped after 0 environment steps");
     pthread_join(thread, NULL);
     CHECK(stats.eval_episode > 1 && stats.eval_episode < 100 && stats.eval_seconds > 0.0);
     CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
@@ -725,15 +732,165 @@ static void stop_at_step_5(void *context, gpur_run_phase part, int64_t step)
 
 TEST(a_stopped_run_says_how_many_steps_it_took)
 {
-    gpur_run_config config = run_fixture_config(8, 1, 1);
-    config.threads = 1;
+    run_settings config = run_fixture_config(8, 1, 1);
+    config.run.threads = 1;
     CHECK_OK(open_run(&config));
-    fixture.run->delay = stop_at_step_5;
-    CHECK_FAILS(gpur_run_advance(fixture.run, 100), GPUR_INTERRUPTED, "the run was stopped after 5 steps");
+    gpur_fast_dqn_of(fixture.run)->delay = stop_at_step_5;
+    CHECK_FAILS(gpur_run_advance(fixture.run, 100, 0), GPUR_INTERRUPTED,
+                "the run was stopped after 5 environment steps");
     run_fixture_close(&fixture);
 }
 
-static void check_refused(gpur_run_config config, const char *message)
+/* Stops the run again and again while a task of it is carried out, as a hash of part and step says. */
+static void stop_often(void *context, gpur_run_phase part, int64_t step)
+{
+    static _Atomic uint64_t calls;
+    const uint64_t hash =
+        (atomic_fetch_add(&calls, 1) * 31 + (uint64_t)part * 7 + (uint64_t)step) * 0x9e3779b97f4a7c15u;
+    (void)context;
+    if (hash >> 60 == 0)
+        gpur_run_stop(fixture.run);
+}
+
+/* As hashes_of, with stops; each is followed by a call for the steps that are left. Evaluations that were paused go on,
+ * and each episode is told once. */
+static run_hashes hashes_with_stops(const run_settings *config, int *stops)
+{
+    run_hashes hashes = {0};
+    gpur_run_stats stats = {.size = sizeof stats};
+    gpur_status status = open_run(config);
+    if (status == GPUR_OK)
+        gpur_fast_dqn_of(fixture.run)->delay = stop_often;
+    do {
+        if (status == GPUR_OK)
+            status = gpur_run_get_stats(fixture.run, &stats);
+        if (status == GPUR_OK)
+            status = gpur_run_advance(fixture.run, STEPS - stats.env_steps, 0);
+        *stops += status == GPUR_INTERRUPTED;
+        status = status == GPUR_INTERRUPTED ? GPUR_OK : status == GPUR_OK ? GPUR_TOO_FEW : status;
+    } while (status == GPUR_OK);
+    gpur_fast_dqn_of(fixture.run)->delay = NULL;
+    while ((status = gpur_run_evaluate(fixture.run, 0, 0, NULL)) == GPUR_INTERRUPTED)
+        ;
+    (void)gpur_run_get_stats(fixture.run, &stats);
+    if (status == GPUR_OK && stats.env_steps == STEPS && stats.episodes == fixture.episodes)
+        hashes = run_fixture_hashes(&fixture);
+    else
+        fprintf(stderr, "%s; %d steps\n", gpur_last_error(), (int)stats.env_steps);
+    run_fixture_close(&fixture);
+    return hashes;
+}
+
+/* The same transitions in the same order, weights, and evaluations; episodes of a period that was stopped are told
+ * earlier, so that the order of their events is another. */
+static void check_stops(const run_settings *config)
+{
+    int stops = 0;
+    const int64_t slice = STEPS;
+    const run_hashes want = hashes_of(config, 0, slice);
+    for (int i = 0; i < 3; i++) {
+        const run_hashes got = hashes_with_stops(config, &stops);
+        TEST_REQUIRE(got.replay == want.replay && got.weights == want.weights && got.replay,
+                     "W %d, concurrent %d, synchronized %d: a run that was stopped leaves other bits",
+                     (int)config->run.num_envs, (int)config->run.concurrent, (int)config->run.synchronized);
+    }
+    CHECK(stops > 3);
+}
+
+TEST(a_run_goes_on_after_stops_with_the_same_bits)
+{
+    for (int v = 0; v < VARIANTS; v++) {
+        run_settings config =
+            run_fixture_config(variants[v].num_envs, variants[v].concurrent, variants[v].synchronized);
+        config.run.whole_episodes = v % 2;
+        check_stops(&config);
+    }
+    for (size_t v = 0; v < sizeof with_cache / sizeof *with_cache; v++) {
+        const run_settings config = config_with_cache(&with_cache[v], !with_cache[v].concurrent);
+        check_stops(&config);
+    }
+    vector = &run_fixture_next_step;
+    run_settings config = run_fixture_config(8, 1, 1);
+    check_stops(&config);
+    vector = NULL;
+}
+
+/* Three evaluations are due, the last one after the last step. */
+TEST(each_evaluation_is_delivered_by_the_end_of_the_call_in_which_it_was_due)
+{
+    run_settings config = run_fixture_config(4, 1, 1);
+    gpur_run_stats stats = {.size = sizeof stats};
+    for (int32_t count = 1; count <= 8; count *= 2) {
+        config.eval_count = count;
+        config.run.eval_episodes = 11;
+        CHECK_OK(open_run(&config));
+        CHECK_OK(gpur_run_advance(fixture.run, 192, 0));
+        CHECK_EQUAL(fixture.evaluations, 2);
+        CHECK_OK(gpur_run_advance(fixture.run, 0, 0));
+        CHECK_EQUAL(fixture.evaluations, 2);
+        CHECK_OK(gpur_run_advance(fixture.run, 96, 0));
+        CHECK_EQUAL(fixture.evaluations, 3);
+        CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
+        CHECK(stats.evaluations == 3 && stats.evaluated_steps == 288 && stats.eval_episode == 0);
+        run_fixture_close(&fixture);
+    }
+}
+
+/* Keeps the weights of the first evaluation, and says what they were. */
+static struct {
+    int64_t version, train_steps, env_steps, bytes;
+    unsigned char weights[400000];
+} kept;
+
+static void keep_weights(void *user, const gpur_run_event *event)
+{
+    (void)user;
+    if (event->kind != GPUR_RUN_EVALUATION || kept.bytes > 0)
+        return;
+    kept.version = event->version, kept.train_steps = event->train_steps, kept.env_steps = event->env_steps;
+    kept.bytes = gpur_policy_weights_bytes(event->policy);
+    CHECK(kept.bytes <= (int64_t)sizeof kept.weights && event->run == fixture.run);
+    CHECK_OK(gpur_policy_get_weights(event->policy, kept.weights, kept.bytes));
+}
+
+/* The evaluation after 96 steps has the weights of a run that was advanced as far, whatever was trained meanwhile. */
+TEST(an_evaluation_names_its_weights_and_they_can_be_kept)
+{
+    run_settings config = run_fixture_config(4, 1, 1);
+    static unsigned char weights[sizeof kept.weights];
+    kept.bytes = 0;
+    CHECK_OK(open_run(&config));
+    gpur_fast_dqn_of(fixture.run)->core.on_event = keep_weights;
+    CHECK_OK(gpur_run_advance(fixture.run, STEPS, 0));
+    CHECK(kept.env_steps == 96 && kept.train_steps == 24 && kept.version == 24 && kept.bytes > 0);
+    run_fixture_close(&fixture);
+    config.run.eval_period = 0;
+    CHECK_OK(open_run(&config));
+    CHECK_OK(gpur_run_advance(fixture.run, 96, 0));
+    CHECK_OK(gpur_run_evaluate(fixture.run, 1, 1, NULL));
+    gpur_policy *const policy = gpur_fast_dqn_of(fixture.run)->learner_work.evaluating;
+    CHECK_OK(gpur_policy_get_weights(policy, weights, kept.bytes));
+    CHECK(memcmp(weights, kept.weights, (size_t)kept.bytes) == 0);
+    run_fixture_close(&fixture);
+}
+
+/* Games of 10 steps in several environments: each is played to its end, and counted once. */
+TEST(an_evaluation_in_several_environments_plays_whole_games)
+{
+    for (int32_t count = 1; count <= 5; count++) {
+        run_settings config = run_fixture_config(2, 1, 1);
+        gpur_run_event result = {0};
+        config.env_options = "endless=0,limit=10", config.eval_count = count, config.run.eval_period = 0;
+        CHECK_OK(open_run(&config));
+        CHECK_OK(gpur_run_evaluate(fixture.run, 7, 0, &result));
+        CHECK(result.episodes == 7 && result.length == 70 && result.kind == GPUR_RUN_EVALUATION && !result.policy);
+        CHECK_OK(gpur_run_evaluate(fixture.run, 3, 1, &result));
+        CHECK(result.episodes == 3 && result.length == 30 && result.env_steps == 0);
+        run_fixture_close(&fixture);
+    }
+}
+
+static void check_refused(run_settings config, const char *message)
 {
     CHECK_FAILS(open_run(&config), GPUR_INVALID_ARGUMENT, message);
     run_fixture_close(&fixture);
@@ -741,26 +898,28 @@ static void check_refused(gpur_run_config config, const char *message)
 
 TEST(settings_that_do_not_go_together_are_refused)
 {
-    gpur_run_config c = run_fixture_config(4, 1, 1);
-    c.num_envs = 1, check_refused(c, "synchronized is 1 and num_envs is 1");
+    run_settings c = run_fixture_config(4, 1, 1);
+    c.run.num_envs = 1, check_refused(c, "synchronized is 1 and num_envs is 1");
     c = run_fixture_config(5, 1, 1), check_refused(c, "target_period is 48 and num_envs is 5");
-    c = run_fixture_config(4, 1, 1), c.train_period = 5, check_refused(c, "target_period is 48 and train_period is 5");
-    c = run_fixture_config(4, 1, 1), c.train_period = 6,
+    c = run_fixture_config(4, 1, 1), c.run.train_period = 5,
+    check_refused(c, "target_period is 48 and train_period is 5");
+    c = run_fixture_config(4, 1, 1), c.run.train_period = 6,
     check_refused(c, "the learner's target_period is 12 train steps; it must be target_period / train_period = 48 / 6");
-    c = run_fixture_config(4, 1, 1), c.threads = 5, check_refused(c, "threads is 5 and num_envs is 4");
-    c = run_fixture_config(4, 1, 1), c.act = 1, check_refused(c, "act is 1");
-    c = run_fixture_config(4, 1, 1), c.prepopulation = 40, check_refused(c, "prepopulation is 40");
-    c = run_fixture_config(4, 1, 1), c.eval_period = 50, check_refused(c, "eval_period is 50");
-    c = run_fixture_config(4, 1, 1), c.eval_episodes = 0, check_refused(c, "eval_episodes is 0");
-    c = run_fixture_config(4, 1, 1), c.eval_epsilon = 2, check_refused(c, "eval_epsilon is 2");
-    c = run_fixture_config(4, 1, 1), c.concurrent = 7, check_refused(c, "concurrent is 7; it must be 0 or 1");
-    c = run_fixture_config(4, 1, 1), c.synchronized = 7, check_refused(c, "synchronized is 7; it must be 0 or 1");
-    c = run_fixture_config(4, 1, 1), c.whole_episodes = 7, check_refused(c, "whole_episodes is 7; it must be 0 or 1");
-    c = run_fixture_config(4, 1, 1), c.burst = 7, check_refused(c, "burst is 7; it must be 0 or 1");
-    c = run_fixture_config(4, 1, 1), c.burst = 1, check_refused(c, "burst is 1 and concurrent is 1");
-    c = config_with_cache(&with_cache[1], 1), c.env_options = NULL, c.act = GPUR_ACT_TARGET;
+    c = run_fixture_config(4, 1, 1), c.run.threads = 5, check_refused(c, "threads is 5 and num_envs is 4");
+    c = run_fixture_config(4, 1, 1), c.run.act = 1, check_refused(c, "act is 1");
+    c = run_fixture_config(4, 1, 1), c.run.prepopulation = 40, check_refused(c, "prepopulation is 40");
+    c = run_fixture_config(4, 1, 1), c.run.eval_period = 50, check_refused(c, "eval_period is 50");
+    c = run_fixture_config(4, 1, 1), c.run.eval_episodes = 0, check_refused(c, "eval_episodes is 0");
+    c = run_fixture_config(4, 1, 1), c.run.eval_epsilon = 2, check_refused(c, "eval_epsilon is 2");
+    c = run_fixture_config(4, 1, 1), c.run.concurrent = 7, check_refused(c, "concurrent is 7; it must be 0 or 1");
+    c = run_fixture_config(4, 1, 1), c.run.synchronized = 7, check_refused(c, "synchronized is 7; it must be 0 or 1");
+    c = run_fixture_config(4, 1, 1), c.run.whole_episodes = 7,
+    check_refused(c, "whole_episodes is 7; it must be 0 or 1");
+    c = run_fixture_config(4, 1, 1), c.run.burst = 7, check_refused(c, "burst is 7; it must be 0 or 1");
+    c = run_fixture_config(4, 1, 1), c.run.burst = 1, check_refused(c, "burst is 1 and concurrent is 1");
+    c = config_with_cache(&with_cache[1], 1), c.env_options = NULL, c.run.act = GPUR_ACT_TARGET;
     check_refused(c, "burst is 1 and the environments act by the target network (act 2)");
-    c = config_with_cache(&with_cache[1], 0), c.act = GPUR_ACT_TARGET;
+    c = config_with_cache(&with_cache[1], 0), c.run.act = GPUR_ACT_TARGET;
     check_refused(c, "the learner has a cache of returns and the environments act by the target network (act 2)");
     c = config_with_cache(&with_cache[1], 1), c.env_options = "cache=60";
     check_refused(c, "prepopulation is 60, the steps of 1 environment, and the learner's returns.block_length is 60");
@@ -768,7 +927,7 @@ TEST(settings_that_do_not_go_together_are_refused)
     check_refused(c,
                   "the replay's capacity is 250 and num_envs is 4, which is 62 transitions of each environment; with "
                   "a cache of returns it must be at least 2 x block_length = 64 of each");
-    c = run_fixture_config(80, 1, 0), c.threads = 70,
+    c = run_fixture_config(80, 1, 0), c.run.threads = 70,
     check_refused(c, "threads is 70 and synchronized is 0; without `synchronized` the first must be at most 64");
     vector = &run_fixture_same_step;
     c = run_fixture_config(4, 1, 0), check_refused(c, "synchronized is 0; a vector environment");
@@ -779,31 +938,31 @@ TEST(settings_that_do_not_go_together_are_refused)
 /* Training begins right after the prepopulation, and would find no transitions. */
 TEST(a_prepopulation_that_leaves_too_few_transitions_is_an_error)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
-    config.whole_episodes = 1, config.env_options = "endless=0";
-    config.eval_period = config.eval_episodes = 0;
+    run_settings config = run_fixture_config(4, 1, 1);
+    config.run.whole_episodes = 1, config.env_options = "endless=0";
+    config.run.eval_period = config.run.eval_episodes = 0;
     CHECK_OK(open_run(&config));
     CHECK_FAILS(
-        gpur_run_advance(fixture.run, STEPS), GPUR_TOO_FEW,
+        gpur_run_advance(fixture.run, STEPS, 0), GPUR_TOO_FEW,
         "after 120 steps at random (prepopulation is 60) the replay has 0 transitions; training needs min_size, "
         "50");
     CHECK_MESSAGE("whole_episodes is 1");
-    CHECK_FAILS(gpur_run_advance(fixture.run, 1), GPUR_INVALID_ARGUMENT, "the run has ended");
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1, 0), GPUR_INVALID_ARGUMENT, "the run has ended");
     run_fixture_close(&fixture);
-    config.whole_episodes = 0;
+    config.run.whole_episodes = 0;
     CHECK_OK(open_run(&config));
-    CHECK_OK(gpur_run_advance(fixture.run, STEPS));
+    CHECK_OK(gpur_run_advance(fixture.run, STEPS, 0));
     run_fixture_close(&fixture);
 }
 
 TEST(a_run_that_ends_inside_a_target_period_does_all_its_train_steps)
 {
     for (int burst = 0; burst <= 1; burst++) {
-        gpur_run_config config = run_fixture_config(4, !burst, 1);
-        config.burst = burst;
+        run_settings config = run_fixture_config(4, !burst, 1);
+        config.run.burst = burst;
         CHECK_OK(open_run(&config));
-        CHECK_OK(gpur_run_advance(fixture.run, config.target_period + 4));
-        CHECK_EQUAL(count_train_steps(), 2 * config.target_period / config.train_period);
+        CHECK_OK(gpur_run_advance(fixture.run, config.run.target_period + 4, 0));
+        CHECK_EQUAL(count_train_steps(), 2 * config.run.target_period / config.run.train_period);
         run_fixture_close(&fixture);
     }
 }
@@ -813,7 +972,7 @@ static void *stop_soon(void *context)
 {
     const struct timespec time = {0, 1000000};
     gpur_run_stats stats = {.size = sizeof stats};
-    for (int looks = 0; looks < 10000 && (stats.steps == 0 || stats.train_steps == 0); looks++) {
+    for (int looks = 0; looks < 10000 && (stats.env_steps == 0 || stats.train_steps == 0); looks++) {
         nanosleep(&time, NULL);
         (void)gpur_run_get_stats(context, &stats);
     }
@@ -823,29 +982,29 @@ static void *stop_soon(void *context)
 
 TEST(a_burst_can_be_stopped)
 {
-    gpur_run_config config = config_with_cache(&with_cache[0], 1);
+    run_settings config = config_with_cache(&with_cache[0], 1);
     gpur_run_stats stats = {.size = sizeof stats};
     pthread_t thread;
     CHECK_OK(open_run(&config));
     CHECK(pthread_create(&thread, NULL, stop_soon, fixture.run) == 0);
-    CHECK_FAILS(gpur_run_advance(fixture.run, INT64_C(1) << 40), GPUR_INTERRUPTED, "the run was stopped after");
+    CHECK_FAILS(gpur_run_advance(fixture.run, INT64_C(1) << 40, 0), GPUR_INTERRUPTED, "the run was stopped after");
     pthread_join(thread, NULL);
     CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
-    CHECK(stats.steps > 0 && stats.train_steps > 0);
+    CHECK(stats.env_steps > 0 && stats.train_steps > 0);
     run_fixture_close(&fixture);
 }
 
 TEST(a_learner_in_the_middle_of_a_target_period_is_refused)
 {
-    const gpur_run_config config = run_fixture_config(4, 1, 1);
+    const run_settings config = run_fixture_config(4, 1, 1);
     gpur_run *run = NULL;
     CHECK_OK(open_run(&config));
-    CHECK_OK(gpur_run_advance(fixture.run, 0));
+    CHECK_OK(gpur_run_advance(fixture.run, 0, 0));
     CHECK_OK(gpur_learner_train(fixture.learner, 5));
-    CHECK_FAILS(gpur_run_create(fixture.learner, &run_fixture_env, &config, &run), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(run_fixture_create(fixture.learner, &run_fixture_env, NULL, &config, &run), GPUR_INVALID_ARGUMENT,
                 "the learner has done 5 train steps and its target_period is 12");
     CHECK_OK(gpur_learner_train(fixture.learner, 7));
-    CHECK_OK(gpur_run_create(fixture.learner, &run_fixture_env, &config, &run));
+    CHECK_OK(run_fixture_create(fixture.learner, &run_fixture_env, NULL, &config, &run));
     gpur_run_destroy(run);
     run_fixture_close(&fixture);
 }
@@ -868,15 +1027,15 @@ static const char *init_nothing(const char *options, uint64_t seed, gpur_env_inf
 
 static void check_type_refused(const gpur_env_type *type, const char *message)
 {
-    const gpur_run_config config = run_fixture_config(4, 1, 1);
+    const run_settings config = run_fixture_config(4, 1, 1);
     gpur_run *run = NULL;
-    CHECK_FAILS(gpur_run_create(fixture.learner, type, &config, &run), GPUR_INVALID_ARGUMENT, message);
+    CHECK_FAILS(run_fixture_create(fixture.learner, type, NULL, &config, &run), GPUR_INVALID_ARGUMENT, message);
     CHECK(!run);
 }
 
 TEST(a_callers_type_without_what_it_must_have_is_refused)
 {
-    const gpur_run_config config = run_fixture_config(4, 1, 1);
+    const run_settings config = run_fixture_config(4, 1, 1);
     gpur_vector_env_type steps_many = run_fixture_same_step;
     gpur_env_type type = run_fixture_env;
     gpur_run *run = NULL;
@@ -892,7 +1051,7 @@ TEST(a_callers_type_without_what_it_must_have_is_refused)
     type.init = init_nothing;
     check_type_refused(&type, "environment 0: init of hashes returned no environment");
     steps_many.reset = NULL;
-    CHECK_FAILS(gpur_run_create_vector(fixture.learner, &steps_many, &run_fixture_env, &config, &run),
+    CHECK_FAILS(run_fixture_create(fixture.learner, &run_fixture_env, &steps_many, &config, &run),
                 GPUR_INVALID_ARGUMENT, "the type has no function reset");
     run_fixture_close(&fixture);
 }
@@ -917,36 +1076,37 @@ static void sleep_in_steps(void *context, gpur_run_phase part, int64_t step)
 /* The evaluation begins at step 97, and its first step is refused. The next evaluation would be at step 193. */
 TEST(an_error_of_the_evaluation_ends_the_run_at_once)
 {
-    const gpur_run_config config = run_fixture_config(4, 1, 1);
+    const run_settings config = run_fixture_config(4, 1, 1);
     gpur_run_stats stats = {.size = sizeof stats};
     gpur_env_type unlike = run_fixture_env;
     unlike.init = init_unlike;
     fifth_options = "fail=0";
     CHECK_OK(open_run(&config));
     gpur_run_destroy(fixture.run);
-    CHECK_OK(gpur_run_create(fixture.learner, &unlike, &config, &fixture.run));
-    fixture.run->delay = sleep_in_steps;
-    CHECK_FAILS(gpur_run_advance(fixture.run, 1000), GPUR_INVALID_ARGUMENT, "the evaluation: the motor is broken");
+    CHECK_OK(run_fixture_create(fixture.learner, &unlike, NULL, &config, &fixture.run));
+    gpur_fast_dqn_of(fixture.run)->delay = sleep_in_steps;
+    CHECK_FAILS(gpur_run_advance(fixture.run, 1000, 0), GPUR_INVALID_ARGUMENT, "the evaluation: the motor is broken");
     CHECK_OK(gpur_run_get_stats(fixture.run, &stats));
-    CHECK(stats.steps >= 96 && stats.steps < 192);
+    CHECK(stats.env_steps >= 96 && stats.env_steps < 192);
     run_fixture_close(&fixture);
 }
 
 TEST(environments_that_differ_are_refused)
 {
-    gpur_run_config config = run_fixture_config(4, 1, 1);
+    run_settings config = run_fixture_config(4, 1, 1);
     gpur_env_type unlike = run_fixture_env;
     gpur_run *run = NULL;
     unlike.init = init_unlike;
     fifth_options = "frames";
     CHECK_OK(open_run(&config));
-    CHECK_FAILS(gpur_run_create(fixture.learner, &unlike, &config, &run), GPUR_INVALID_ARGUMENT,
-                "environment 4 (4: the evaluation's) has other observations or actions than environment 0");
+    CHECK_FAILS(
+        run_fixture_create(fixture.learner, &unlike, NULL, &config, &run), GPUR_INVALID_ARGUMENT,
+        "environment 4 (4 and above are the evaluation's) has other observations or actions than environment 0");
     CHECK(!run);
-    config.eval_period = config.eval_episodes = 0;
-    CHECK_OK(gpur_run_create(fixture.learner, &unlike, &config, &run)); /* environments 6 to 9 */
+    config.run.eval_period = config.run.eval_episodes = 0;
+    CHECK_OK(run_fixture_create(fixture.learner, &unlike, NULL, &config, &run)); /* environments 6 to 9 */
     gpur_run_destroy(run);
-    CHECK_FAILS(gpur_run_create(fixture.learner, &unlike, &config, &run), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(run_fixture_create(fixture.learner, &unlike, NULL, &config, &run), GPUR_INVALID_ARGUMENT,
                 "has other observations or actions than environment 0");
     run_fixture_close(&fixture);
 }
@@ -954,15 +1114,14 @@ TEST(environments_that_differ_are_refused)
 /* The environment never ends an episode, and tells that one has 10 steps. */
 TEST(the_library_truncates_where_an_environment_tells_its_steps)
 {
-    gpur_run_config config = run_fixture_config(2, 1, 1);
+    run_settings config = run_fixture_config(2, 1, 1);
     gpur_run_event last;
     config.env_options = "endless=0,limit=10";
     CHECK_OK(open_run(&config));
-    CHECK_OK(gpur_run_advance(fixture.run, STEPS));
-    CHECK_OK(gpur_run_evaluate(fixture.run));
-    last = fixture.run->evaluator.result;
-    CHECK_EQUAL(last.length, 10 * config.eval_episodes);
-    CHECK_EQUAL(fixture.episodes, STEPS / 10 + config.prepopulation / 10);
+    CHECK_OK(gpur_run_advance(fixture.run, STEPS, 0));
+    CHECK_OK(gpur_run_evaluate(fixture.run, 0, 0, &last));
+    CHECK_EQUAL(last.length, 10 * config.run.eval_episodes);
+    CHECK_EQUAL(fixture.episodes, STEPS / 10 + config.run.prepopulation / 10);
     run_fixture_close(&fixture);
     config.env_options = "limit=-1";
     CHECK_FAILS(open_run(&config), GPUR_INVALID_ARGUMENT, "max_steps of hashes is -1; it must be 0 or more");
@@ -989,6 +1148,10 @@ int main(int argc, char **argv)
     RUN(only_threads_that_have_a_step_are_woken);
     RUN(a_run_can_be_stopped_from_any_thread);
     RUN(a_stopped_run_says_how_many_steps_it_took);
+    RUN(a_run_goes_on_after_stops_with_the_same_bits);
+    RUN(each_evaluation_is_delivered_by_the_end_of_the_call_in_which_it_was_due);
+    RUN(an_evaluation_names_its_weights_and_they_can_be_kept);
+    RUN(an_evaluation_in_several_environments_plays_whole_games);
     RUN(a_prepopulation_that_leaves_too_few_transitions_is_an_error);
     RUN(a_run_that_ends_inside_a_target_period_does_all_its_train_steps);
     RUN(a_burst_can_be_stopped);

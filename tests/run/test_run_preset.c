@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of whole systems: each constant beside its published value, and runs of all presets. */
 #include "gpureplay/run.h"
+#include "support/run_envs.h"
 #include "test.h"
 
 #include <math.h>
@@ -39,10 +40,10 @@ static const gpur_env_type frames = {
     .size = sizeof frames, .name = "counted frames", .init = init, .reset = reset, .step = step, .close = free};
 
 typedef struct system_config {
-    gpur_field fields[GPUR_RUN_FIELDS];
+    gpur_field fields[GPUR_FAST_DQN_FIELDS];
     gpur_replay_config replay;
     gpur_dqn_config learner;
-    gpur_run_config run;
+    gpur_fast_dqn_config run;
 } system_config;
 
 /* The members of the run's config that a preset does not set get other values than the defaults, and so do some that
@@ -51,12 +52,12 @@ static gpur_status read_preset(const char *name, const gpur_env_type *type, syst
 {
     (void)gpur_replay_config_init(&c->replay, sizeof c->replay);
     (void)gpur_dqn_config_init(&c->learner, sizeof c->learner);
-    (void)gpur_run_config_init(&c->run, sizeof c->run);
+    (void)gpur_fast_dqn_config_init(&c->run, sizeof c->run);
     c->run.seed = 7, c->run.threads = 2;
     c->run.num_envs = 3, c->run.concurrent = c->run.synchronized = 0, c->run.act = GPUR_ACT_TARGET;
     c->run.whole_episodes = 1, c->run.target_period = 12, c->run.train_period = 3, c->run.prepopulation = 5;
     c->run.eval_period = 24, c->run.eval_episodes = 1, c->run.eval_epsilon = 0.5f, c->run.burst = 2;
-    return gpur_run_preset(name, type, "", c->fields, &c->replay, &c->learner, &c->run);
+    return gpur_fast_dqn_preset(name, ENVS_WITH(type, ""), c->fields, &c->replay, &c->learner, &c->run);
 }
 
 typedef struct constant {
@@ -336,17 +337,18 @@ TEST(an_older_programs_configs_are_not_written_beyond_their_end)
     gpur_returns_config marked;
     CHECK_OK(gpur_env_find("CartPole-v1", &cartpole));
     (void)gpur_replay_config_init(&c.replay, sizeof c.replay);
-    (void)gpur_run_config_init(&c.run, sizeof c.run);
+    (void)gpur_fast_dqn_config_init(&c.run, sizeof c.run);
     memset(&c.learner, 0xab, sizeof c.learner);
     marked = c.learner.returns;
     (void)gpur_dqn_config_init(&c.learner, size);
     c.fields[6] = untouched;
-    CHECK_OK(gpur_run_preset("fast-dqn-small", cartpole, "", c.fields, &c.replay, &c.learner, &c.run));
+    CHECK_OK(gpur_fast_dqn_preset("fast-dqn-small", ENVS_WITH(cartpole, ""), c.fields, &c.replay, &c.learner, &c.run));
     CHECK(c.learner.size == size && c.replay.field_count == 6 && c.learner.target_period == 250);
     CHECK(memcmp(&c.learner.returns, &marked, sizeof marked) == 0);
     CHECK(memcmp(&c.fields[6], &untouched, sizeof untouched) == 0);
-    CHECK_FAILS(gpur_run_preset("vrc-2021-small", cartpole, "", c.fields, &c.replay, &c.learner, &c.run),
-                GPUR_INVALID_ARGUMENT, "needs");
+    CHECK_FAILS(
+        gpur_fast_dqn_preset("vrc-2021-small", ENVS_WITH(cartpole, ""), c.fields, &c.replay, &c.learner, &c.run),
+        GPUR_INVALID_ARGUMENT, "needs");
     CHECK(memcmp(&c.fields[6], &untouched, sizeof untouched) == 0 && c.run.burst == 0);
 }
 
@@ -405,7 +407,8 @@ TEST(an_image_has_its_channels_last_unless_its_shape_says_otherwise)
     type.init = init_image;
     CHECK_OK(read_preset("fast-dqn-small", &type, &c));
     CHECK_EQUAL(c.learner.network.input_layout, GPUR_CHW);
-    CHECK_OK(gpur_run_preset("fast-dqn-small", &type, "narrow", c.fields, &c.replay, &c.learner, &c.run));
+    CHECK_OK(
+        gpur_fast_dqn_preset("fast-dqn-small", ENVS_WITH(&type, "narrow"), c.fields, &c.replay, &c.learner, &c.run));
     CHECK_EQUAL(c.learner.network.input_layout, GPUR_HWC);
 }
 
@@ -433,11 +436,12 @@ TEST(a_type_that_makes_no_environment_is_refused)
     const gpur_env_type nothing = {
         .size = sizeof nothing, .name = "Nothing", .init = init_nothing, .close = close_nothing};
     gpur_vector_env_type vector = {.size = sizeof vector, .name = "None", .close = close_nothing};
+    const gpur_run_envs *const vectors = &(gpur_run_envs){.size = sizeof *vectors, .vector = &vector};
     gpur_env_info info = {.size = sizeof info, .max_steps = 7};
     system_config c;
     CHECK_FAILS(read_preset("fast-dqn-small", &none, &c), GPUR_INVALID_ARGUMENT, "no name, init or close");
     CHECK_FAILS(read_preset("fast-dqn-small", &nothing, &c), GPUR_INVALID_ARGUMENT, "init of Nothing returned no env");
-    CHECK_FAILS(gpur_run_preset_vector("fast-dqn-small", &vector, "", c.fields, &c.replay, &c.learner, &c.run),
+    CHECK_FAILS(gpur_fast_dqn_preset("fast-dqn-small", vectors, c.fields, &c.replay, &c.learner, &c.run),
                 GPUR_INVALID_ARGUMENT, "no name, init or close");
     vector.init = init_no_vector;
     CHECK_FAILS(gpur_env_get_info(&nothing, "", &info), GPUR_INVALID_ARGUMENT, "init of Nothing returned no env");
@@ -473,10 +477,10 @@ static void check_runs(const char *name, const gpur_env_type *type, int32_t stac
         c.run.target_period = 4, c.run.train_period = 4;
     }
     CHECK_OK(gpur_dqn_create(replay, &c.learner, &learner));
-    CHECK_OK(gpur_run_create(learner, type, &c.run, &run));
-    CHECK_OK(gpur_run_advance(run, c.learner.returns.cache_size > 0 ? 5 : 0));
+    CHECK_OK(gpur_fast_dqn_create(learner, ENVS(type), &c.run, &run));
+    CHECK_OK(gpur_run_advance(run, c.learner.returns.cache_size > 0 ? 5 : 0, 0));
     CHECK_OK(gpur_run_get_stats(run, &stats));
-    CHECK(stats.prepopulated >= 300);
+    CHECK(stats.fast_dqn.prepopulated >= 300);
     CHECK(stats.train_steps == (c.learner.returns.cache_size > 0 ? 2 : 0));
     gpur_run_destroy(run);
     gpur_learner_destroy(learner);

@@ -172,9 +172,9 @@ int64_t ga3c_count_entries(gpur_queue *queue)
 
 static int64_t count_rollouts(gpur_ga3c *run)
 {
-    gpur_mutex_lock(&run->lock);
-    const int64_t dropped = run->counts.refused_rollouts + run->counts.overwritten_rollouts;
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
+    const int64_t dropped = run->core.stats.ga3c.refused_rollouts + run->core.stats.ga3c.overwritten_rollouts;
+    gpur_mutex_unlock(&run->core.lock);
     return dropped + ga3c_count_entries(&run->rollouts);
 }
 
@@ -185,18 +185,18 @@ static int64_t count_requests(gpur_ga3c *run)
 
 static int64_t count_left(gpur_ga3c *run)
 {
-    gpur_mutex_lock(&run->lock);
-    const int64_t left = run->counts.left_rollouts;
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
+    const int64_t left = run->core.stats.ga3c.left_rollouts;
+    gpur_mutex_unlock(&run->core.lock);
     return left;
 }
 
 /* Once, until there are so many; for 20 s at most. */
 static void await(ga3c_fake *fake, int64_t (*count)(gpur_ga3c *), _Atomic int64_t *awaited)
 {
-    for (int i = 0; i < 20000 && count(*fake->run) < *awaited; i++)
+    for (int i = 0; i < 20000 && count(gpur_ga3c_of(*fake->run)) < *awaited; i++)
         sleep_for(1000);
-    fake->waited_in_vain |= count(*fake->run) < *awaited;
+    fake->waited_in_vain |= count(gpur_ga3c_of(*fake->run)) < *awaited;
     *awaited = 0;
 }
 
@@ -272,7 +272,7 @@ static gpur_status check(void *context)
     return GPUR_OK;
 }
 
-static gpur_status publish(void *context)
+static gpur_status broadcast(void *context)
 {
     ga3c_fake *const fake = context;
     atomic_fetch_add(&fake->published, 1);
@@ -367,13 +367,13 @@ static void close_model(void *context)
 
 /* The run. */
 
-static void note(void *user, const gpur_ga3c_event *event)
+static void note(void *user, const gpur_run_event *event)
 {
     ga3c_fixture *const f = user;
-    if (event->kind == GPUR_GA3C_EPISODE) {
+    if (event->kind == GPUR_RUN_EPISODE) {
         f->episodes++;
         f->lengths += event->length;
-        f->returns += event->episode_return;
+        f->returns += event->mean_return;
         if (f->changes_numbers && f->changed == GPUR_OK)
             f->changed =
                 gpur_ga3c_set_counts(f->run, 1 + (int32_t)(f->episodes % 6), 1 + (int32_t)(f->episodes % 2), 1);
@@ -384,23 +384,23 @@ static void note(void *user, const gpur_ga3c_event *event)
     }
 }
 
-gpur_ga3c_config ga3c_fixture_config(const char *env_options)
+ga3c_settings ga3c_fixture_config(const char *env_options)
 {
-    gpur_ga3c_config config = {0};
-    (void)gpur_ga3c_config_init(&config, sizeof config);
-    config.agents = 4;
-    config.predictors = config.trainers = 1;
+    ga3c_settings config = {0};
+    (void)gpur_ga3c_config_init(&config.run, sizeof config.run);
+    config.run.agents = 4;
+    config.run.predictors = config.run.trainers = 1;
     config.env_options = env_options;
-    config.seed = 7;
+    config.run.seed = 7;
     return config;
 }
 
-gpur_status ga3c_fixture_open(ga3c_fixture *f, const gpur_ga3c_config *config)
+gpur_status ga3c_fixture_open(ga3c_fixture *f, const ga3c_settings *config)
 {
     ga3c_fake *const fake = &f->fake;
-    gpur_ga3c_config known = *config;
-    known.on_event = note;
-    known.user = f;
+    ga3c_settings known = *config;
+    known.run.on_event = note;
+    known.run.user = f;
     f->run = NULL;
     if (!f->device)
         GPUR_TRY(gpur_device_open("cpu", NULL, &f->device));
@@ -420,7 +420,7 @@ gpur_status ga3c_fixture_open(ga3c_fixture *f, const gpur_ga3c_config *config)
                              .train = train,
                              .diverged = diverged,
                              .check = check,
-                             .publish = publish,
+                             .broadcast = broadcast,
                              .local_open = local_open,
                              .local_close = local_close,
                              .local_pull = local_pull,
@@ -432,12 +432,14 @@ gpur_status ga3c_fixture_open(ga3c_fixture *f, const gpur_ga3c_config *config)
                              .close = close_model};
     if (fake->has_frames)
         model.obs = (gpur_field){"obs", GPUR_UINT8, {GA3C_STACK, 2, 3}};
-    return gpur_ga3c_create_with(&model, &ga3c_fixture_env, &known, &f->run);
+    const gpur_run_envs envs = {
+        .size = sizeof envs, .type = &ga3c_fixture_env, .options = config->env_options, .eval_count = 1};
+    return gpur_ga3c_create_with(&model, &envs, &known.run, &f->run);
 }
 
 void ga3c_fixture_close(ga3c_fixture *f)
 {
-    gpur_ga3c_destroy(f->run);
+    gpur_run_destroy(f->run);
     gpur_device_close(f->device);
     f->run = NULL;
     f->device = NULL;
@@ -449,10 +451,10 @@ void ga3c_fixture_free(ga3c_fixture *f)
     *f = (ga3c_fixture){0};
 }
 
-gpur_ga3c_stats ga3c_fixture_stats(const ga3c_fixture *f)
+gpur_run_stats ga3c_fixture_stats(const ga3c_fixture *f)
 {
-    gpur_ga3c_stats stats = {.size = sizeof stats};
-    (void)gpur_ga3c_get_stats(f->run, &stats);
+    gpur_run_stats stats = {.size = sizeof stats};
+    (void)gpur_run_get_stats(f->run, &stats);
     return stats;
 }
 

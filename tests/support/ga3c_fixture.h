@@ -57,34 +57,40 @@ typedef struct ga3c_fake {
      * rollouts were put into theirs or dropped, and so many were left; for 20 s at most. */
     _Atomic int64_t awaited_requests, awaited_rollouts, awaited_left;
     _Atomic int waited_in_vain;
-    gpur_ga3c **run;
+    gpur_run **run;
     int64_t max_batch;
     gpur_device *device;
     _Atomic int is_closed;
 } ga3c_fake;
 
+/* Settings of a run, and of its environments. */
+typedef struct ga3c_settings {
+    gpur_ga3c_config run;
+    const char *env_options;
+} ga3c_settings;
+
 typedef struct ga3c_fixture {
     gpur_device *device;
     ga3c_fake fake;
-    gpur_ga3c *run;
-    int64_t episodes, tuned;                        /* events */
-    int64_t lengths;                                /* sum of the episodes' */
-    double returns;                                 /* likewise */
-    int changes_numbers;                            /* 1: each episode's event sets other numbers of threads */
-    gpur_status changed;                            /* the first error of that */
-    void (*on_tuned)(const gpur_ga3c_event *event); /* called if it is not NULL */
+    gpur_run *run;
+    int64_t episodes, tuned;                       /* events */
+    int64_t lengths;                               /* sum of the episodes' */
+    double returns;                                /* likewise */
+    int changes_numbers;                           /* 1: each episode's event sets other numbers of threads */
+    gpur_status changed;                           /* the first error of that */
+    void (*on_tuned)(const gpur_run_event *event); /* called if it is not NULL */
 } ga3c_fixture;
 
 /* Defaults: 4 agents, one predictor, one trainer. */
-gpur_ga3c_config ga3c_fixture_config(const char *env_options);
+ga3c_settings ga3c_fixture_config(const char *env_options);
 
 /* Opens all of it, on the CPU, with on_event set. Returns the first error; the caller always calls ga3c_fixture_close,
  * after which the rows are still there. ga3c_fixture_free frees them. */
-gpur_status ga3c_fixture_open(ga3c_fixture *f, const gpur_ga3c_config *config);
+gpur_status ga3c_fixture_open(ga3c_fixture *f, const ga3c_settings *config);
 void ga3c_fixture_close(ga3c_fixture *f);
 void ga3c_fixture_free(ga3c_fixture *f);
 
-gpur_ga3c_stats ga3c_fixture_stats(const ga3c_fixture *f);
+gpur_run_stats ga3c_fixture_stats(const ga3c_fixture *f);
 
 /* A hash of all rows in their order. */
 uint64_t ga3c_fixture_hash(const ga3c_fixture *f);

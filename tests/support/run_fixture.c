@@ -122,7 +122,7 @@ typedef struct hash_vector {
 static const char *vector_init(const char *options, uint64_t seed, int32_t num_envs, gpur_env_info *info, void **env)
 {
     hash_vector *const v = calloc(1, sizeof *v);
-    const uint64_t of_run = run_fixture_config(2, 1, 1).seed, first = gpur_run_env_seed(of_run, 0, 0);
+    const uint64_t of_run = run_fixture_config(2, 1, 1).run.seed, first = gpur_run_env_seed(of_run, 0, 0);
     v->count = num_envs;
     for (int32_t i = 0; i < num_envs; i++)
         env_init(options, gpur_run_env_seed(of_run, i, 0) ^ seed ^ first, info, &v->env[i]);
@@ -199,28 +199,41 @@ static void vector_close(void *env)
 const gpur_vector_env_type run_fixture_same_step = VECTOR(GPUR_AUTORESET_SAME_STEP, step_same);
 const gpur_vector_env_type run_fixture_next_step = VECTOR(GPUR_AUTORESET_NEXT_STEP, step_next);
 
-gpur_run_config run_fixture_config(int32_t num_envs, int concurrent, int synchronized)
+run_settings run_fixture_config(int32_t num_envs, int concurrent, int synchronized)
 {
-    gpur_run_config config;
-    (void)gpur_run_config_init(&config, sizeof config);
-    config.num_envs = num_envs;
-    config.concurrent = concurrent;
-    config.synchronized = synchronized;
-    config.target_period = 48;
-    config.train_period = 4;
-    config.prepopulation = 60;
-    config.eval_period = 96;
-    config.eval_episodes = 2;
-    config.seed = 5;
+    run_settings config = {.eval_count = 1};
+    (void)gpur_fast_dqn_config_init(&config.run, sizeof config.run);
+    config.run.num_envs = num_envs;
+    config.run.concurrent = concurrent;
+    config.run.synchronized = synchronized;
+    config.run.target_period = 48;
+    config.run.train_period = 4;
+    config.run.prepopulation = 60;
+    config.run.eval_period = 96;
+    config.run.eval_episodes = 2;
+    config.run.seed = 5;
     return config;
+}
+
+gpur_status run_fixture_create(gpur_learner *learner, const gpur_env_type *type, const gpur_vector_env_type *vector,
+                               const run_settings *settings, gpur_run **run)
+{
+    const gpur_run_envs envs = {.size = sizeof envs,
+                                .type = type,
+                                .vector = vector,
+                                .options = settings->env_options,
+                                .eval_count = settings->eval_count};
+    return gpur_fast_dqn_create(learner, &envs, &settings->run, run);
 }
 
 static void on_event(void *user, const gpur_run_event *event)
 {
     run_fixture *const f = user;
     *(event->kind == GPUR_RUN_EPISODE ? &f->episodes : &f->evaluations) += 1;
+    gpur_run_event plain = *event;
+    plain.run = NULL, plain.policy = NULL;
     f->events += mix((uint64_t)(event->kind == GPUR_RUN_EPISODE ? f->episodes : f->evaluations),
-                     hash_bytes(0, event, sizeof *event)); /* the order within a kind counts, that between kinds not */
+                     hash_bytes(0, &plain, sizeof plain)); /* the order within a kind counts, that between kinds not */
 }
 
 static int has_cache(const char *options)
@@ -262,11 +275,11 @@ static gpur_status open_replay(run_fixture *f, const char *options)
 }
 
 gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, const char *name,
-                             const gpur_run_config *config, const gpur_vector_env_type *vector)
+                             const run_settings *config, const gpur_vector_env_type *vector)
 {
-    gpur_run_config run = *config;
+    run_settings settings = *config;
     gpur_dqn_config learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
-    const char *const options = run.env_options ? run.env_options : "";
+    const char *const options = settings.env_options ? settings.env_options : "";
     *f = (run_fixture){0};
     learner.network.num_actions = RUN_ACTIONS;
     learner.network.input_scale = strstr(options, "frames") ? 1.0f / 255.0f : 1.0f;
@@ -281,12 +294,12 @@ gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, c
         learner.returns.lambda = 0.75f;
         learner.double_dqn = 0;
     }
-    run.on_event = on_event;
-    run.user = f;
+    settings.run.on_event = on_event;
+    settings.run.user = f;
     GPUR_TRY(gpur_device_open(name, device, &f->device));
     GPUR_TRY(open_replay(f, options));
     GPUR_TRY(gpur_dqn_create(f->replay, &learner, &f->learner));
-    return gpur_run_create_with(f->learner, (gpur_run_types){&run_fixture_env, vector}, &run, NULL, &f->run);
+    return run_fixture_create(f->learner, &run_fixture_env, vector, &settings, &f->run);
 }
 
 void run_fixture_close(run_fixture *f)
@@ -346,6 +359,6 @@ static void delay(void *context, gpur_run_phase part, int64_t step)
 
 void run_fixture_delay(run_fixture *f, uint64_t schedule)
 {
-    f->run->delay = schedule ? delay : NULL;
-    f->run->delay_context = (void *)(uintptr_t)schedule;
+    gpur_fast_dqn_of(f->run)->delay = schedule ? delay : NULL;
+    gpur_fast_dqn_of(f->run)->delay_context = (void *)(uintptr_t)schedule;
 }

@@ -27,6 +27,13 @@ extern const gpur_vector_env_type run_fixture_same_step, run_fixture_next_step;
 
 enum { RUN_ACTIONS = 4, RUN_FEATURES = 6, RUN_FRAME = 15, RUN_STACK = 3 };
 
+/* Settings of a run, and of its environments. */
+typedef struct run_settings {
+    gpur_fast_dqn_config run;
+    const char *env_options;
+    int32_t eval_count;
+} run_settings;
+
 typedef struct run_fixture {
     gpur_device *device;
     gpur_replay *replay;
@@ -38,13 +45,17 @@ typedef struct run_fixture {
 } run_fixture;
 
 /* Settings for a few hundred steps: C 48, F 4, 60 steps of prepopulation, an evaluation of 2 episodes every 96. */
-gpur_run_config run_fixture_config(int32_t num_envs, int concurrent, int synchronized);
+run_settings run_fixture_config(int32_t num_envs, int concurrent, int synchronized);
+
+/* Creates a run in these environments; `vector` may be NULL, and with it `type`. */
+gpur_status run_fixture_create(gpur_learner *learner, const gpur_env_type *type, const gpur_vector_env_type *vector,
+                               const run_settings *settings, gpur_run **run);
 
 /* Opens all of it, with environments of their own or, unless it is NULL, with those of `vector`, and with
  * GPUR_LAYOUT_FRAMES if the options have "frames". Returns the first error; the caller always calls
  * run_fixture_close. */
 gpur_status run_fixture_open(run_fixture *f, const gpur_device_config *device, const char *name,
-                             const gpur_run_config *config, const gpur_vector_env_type *vector);
+                             const run_settings *config, const gpur_vector_env_type *vector);
 void run_fixture_close(run_fixture *f);
 
 /* Hashes of all that a run leaves behind; both 0 on an error. */

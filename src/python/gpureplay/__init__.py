@@ -66,7 +66,7 @@ from ._batch import Array, Batch, SequenceBatch
 from ._buffer import PriorityStats, ReplayBuffer
 from ._ddpg import DDPG, DDPGStats
 from ._device import Device, DeviceInfo
-from ._ga3c import GA3C, GA3CEvent, GA3CStats
+from ._ga3c import GA3C, GA3CStats
 from ._handle import FileInfo, file_info
 from ._lanes import LaneBuffer, LaneStats
 from ._learner import DQN, LearnerStats, Weights
@@ -83,7 +83,7 @@ __version__: str = lib.gpur_version().decode()
 __all__ = [
     "Acted", "ActedByPolicy", "ActorCritic", "ActorCriticLosses", "Apex", "ApexEvent", "ApexStats", "Array", "Batch",
     "Closed", "DDPG", "DDPGStats", "DQN", "Device", "DeviceError", "DeviceInfo", "EnvError", "Evicted", "FileError",
-    "FileInfo", "GA3C", "GA3CEvent", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument", "LaneBuffer",
+    "FileInfo", "GA3C", "GA3CStats", "GpureplayError", "Interrupted", "InvalidArgument", "LaneBuffer",
     "LaneStats", "LearnerStats",
     "OutOfMemory", "Plan", "Policy", "PolicyStats", "Preset", "PriorityStats", "ReplayBuffer", "Run", "RunEvent",
     "RunStats", "SequenceBatch", "Stats", "TooFew", "TrainResult", "Unavailable", "Weights", "WouldBlock", "Writer",

@@ -32,7 +32,7 @@ FIRST_PRIORITY_WINDOW, FIRST_PRIORITY_EVER = 0, 1
 OBSERVATIONS_STACKS, OBSERVATIONS_FRAMES = 0, 1
 AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
 EPISODE_NONE, EPISODE_OPEN, EPISODE_ENDED = 0, 1, 2
-RUN_EPISODE, RUN_EVALUATION, RUN_FIELDS = 0, 1, 7
+RUN_EPISODE, RUN_EVALUATION, RUN_TUNED, FAST_DQN_FIELDS = 0, 1, 2, 7
 APEX_EPISODE, APEX_EVALUATION, APEX_STARTED, APEX_ENDED = 0, 1, 2, 3
 APEX_MAX_ACTORS, APEX_EVALUATOR, APEX_FIELDS = 1024, 1024, 8
 LINEAR, RELU, TANH = 0, 1, 2
@@ -46,7 +46,6 @@ LOSS_HUBER, LOSS_SQUARED = 0, 1
 GA3C, A3C, A2C = 0, 1, 2
 QUEUE_WAIT, QUEUE_REFUSE, QUEUE_DROP_OLDEST = 0, 1, 2
 TUNER_NONE, TUNER_PAPER, TUNER_CODE = 0, 1, 2
-GA3C_EPISODE, GA3C_TUNED = 0, 1
 EVALUATION_STEPS = 27000
 GA3C_MAX_AGENTS, GA3C_MAX_PREDICTORS, GA3C_MAX_TRAINERS, GA3C_MAX_ROLLOUT, GA3C_LAGS = 1024, 64, 64, 256, 64
 ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND, ADAM_TF = 0, 1, 2, 3, 4, 5
@@ -336,27 +335,52 @@ class VectorEnvType(Sized):
                         (CFUNCTYPE(None, c_void_p), "close"))
 
 
+class RunEnvs(Sized):
+    c_name = "gpur_run_envs"
+    _fields_ = _members((c_uint64, "size"), (c_void_p, "type vector"), (c_char_p, "options"),
+                        (c_int32, "eval_count reserved"))
+
+
 class RunEvent(Sized):
     c_name = "gpur_run_event"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "kind env_index"), (c_int64, "step length episodes"),
-                        (c_double, "mean_return return_deviation"))
+    _fields_ = _members((c_uint64, "size"), (c_int32, "kind env_index"),
+                        (c_int64, "env_steps train_steps length episodes"),
+                        (c_double, "mean_return return_deviation"), (c_int64, "version"), (c_void_p, "policy run"),
+                        (c_int32, "agents predictors trainers accepted"), (c_double, "rate loss"))
 
 
-class RunConfig(Sized):
-    c_name = "gpur_run_config"
+class FastDQNConfig(Sized):
+    c_name = "gpur_fast_dqn_config"
     _fields_ = _members((c_uint64, "size"), (c_int32, "num_envs threads concurrent synchronized act whole_episodes"),
                         (c_int64, "target_period train_period prepopulation eval_period eval_episodes"),
-                        (c_float, "eval_epsilon"), (c_int32, "burst"), (c_uint64, "seed"), (c_char_p, "env_options"),
+                        (c_float, "eval_epsilon"), (c_int32, "burst"), (c_uint64, "seed"),
                         (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"), (c_void_p, "user"))
+
+
+class FastDQNStats(Struct):
+    c_name = "gpur_fast_dqn_stats"
+    _fields_ = _members((c_int64, "prepopulated inferences inferred"),
+                        (c_double, "infer_seconds flush_seconds copy_seconds"), (c_int64 * 10, "reserved"))
+
+
+class GA3CStats(Struct):
+    c_name = "gpur_ga3c_stats"
+    _fields_ = _members((c_int64, "predictions prediction_batches trained_rows training_batches refused_rollouts "
+                                  "overwritten_rollouts left_rollouts dropped_rows largest_lag lag_sum"),
+                        (c_int64 * GA3C_LAGS, "lags"), (c_double, "mean_lag"), (c_int64, "queue_lag queue_lag_bound"),
+                        (c_int32, "agents predictors trainers reserved0"),
+                        (c_double, "prediction_queue training_queue wait_seconds queue_seconds predict_seconds "
+                                   "predictor_seconds policy_loss value_loss entropy mean_value gradient_norm "
+                                   "learning_rate"), (c_int64 * 10, "reserved"))
 
 
 class RunStats(Sized):
     c_name = "gpur_run_stats"
     _fields_ = _members((c_uint64, "size"),
-                        (c_int64, "steps prepopulated train_steps episodes inferences inferred evaluations"),
-                        (c_double, "recent_return evaluated_return seconds env_seconds infer_seconds train_seconds "
-                                   "publish_seconds copy_seconds eval_seconds"),
-                        (c_int64, "eval_episode eval_cut"))
+                        (c_int64, "env_steps train_steps episodes evaluations eval_episode eval_cut evaluated_steps"),
+                        (c_double, "evaluated_return recent_return loss seconds env_seconds train_seconds "
+                                   "eval_seconds"), (c_int64 * 17, "reserved"),
+                        (FastDQNStats, "fast_dqn"), (GA3CStats, "ga3c"))
 
 
 class BlockInfo(Sized):
@@ -424,44 +448,23 @@ class ApexStats(Sized):
                                    "actor_infer_seconds actor_wait_seconds weights_age"))
 
 
-class GA3CEvent(Sized):
-    c_name = "gpur_ga3c_event"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "kind agent"), (c_int64, "step train_steps length"),
-                        (c_double, "episode_return"), (c_int32, "agents predictors trainers accepted"),
-                        (c_double, "rate"))
-
-
 class GA3CConfig(Sized):
     c_name = "gpur_ga3c_config"
     _fields_ = _members((c_uint64, "size"), (c_int32, "system agents predictors trainers t_max"),
                         (c_float, "discount reward_clip"),
                         (c_int32, "drop_terminal max_prediction_batch min_train_batch queue_room when_full tuner"),
                         (c_double, "tuner_period tuner_settling"), (c_int32, "max_agents reserved"),
-                        (c_uint64, "seed"), (c_char_p, "env_options"),
-                        (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"), (c_void_p, "user"))
-
-
-class GA3CStats(Sized):
-    c_name = "gpur_ga3c_stats"
-    _fields_ = _members((c_uint64, "size"),
-                        (c_int64, "steps episodes predictions prediction_batches train_steps trained_rows "
-                                  "training_batches refused_rollouts overwritten_rollouts left_rollouts dropped_rows"),
-                        (c_int32, "agents predictors trainers"), (c_double, "prediction_queue training_queue"),
-                        (c_int64 * GA3C_LAGS, "lags"), (c_double, "mean_lag"),
-                        (c_int64, "largest_lag queue_lag queue_lag_bound"),
-                        (c_double, "seconds environment_seconds wait_seconds queue_seconds predict_seconds "
-                                   "predictor_seconds train_seconds recent_return policy_loss value_loss entropy "
-                                   "mean_value gradient_norm learning_rate"), (c_int64, "eval_cut"))
+                        (c_uint64, "seed"), (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"), (c_void_p, "user"))
 
 
 STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, SequenceConfig, LaneDraw, LaneStats, ReplayConfig,
     ReplayPlan, ReplayStats, PriorityStats, WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig,
-    OptimizerConfig, ReturnsConfig, DQNConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput,
-    PolicyOutput, PolicyStats, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses, DPGConfig,
-    CheckpointOptions, CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEvent,
-    RunConfig, RunStats, BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent, ApexConfig, ApexTransport,
-    ApexStats, GA3CEvent, GA3CConfig, GA3CStats,
+    OptimizerConfig, ReturnsConfig, DQNConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput,
+    PolicyStats, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses, DPGConfig, CheckpointOptions,
+    CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEnvs, RunEvent,
+    FastDQNConfig, FastDQNStats, RunStats, BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent,
+    ApexConfig, ApexTransport, ApexStats, GA3CConfig, GA3CStats,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -477,21 +480,21 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_I64, [_TEXT], "gpur_struct_size"),
     (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
         "gpur_sequence_config_init gpur_lane_draw_init "
-        "gpur_dqn_config_init gpur_policy_config_init gpur_run_config_init gpur_checkpoint_options_init "
+        "gpur_dqn_config_init gpur_policy_config_init gpur_fast_dqn_config_init gpur_checkpoint_options_init "
         "gpur_packer_config_init gpur_apex_config_init gpur_actor_critic_config_init gpur_ga3c_config_init "
         "gpur_dpg_config_init"),
     (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
     (None, [_P], "gpur_device_close gpur_replay_destroy gpur_batch_retain gpur_batch_release gpur_writer_destroy "
         "gpur_learner_destroy gpur_policy_destroy gpur_run_destroy gpur_run_stop "
         "gpur_block_format_destroy gpur_packer_destroy gpur_apex_destroy gpur_apex_stop "
-        "gpur_ga3c_destroy gpur_ga3c_stop"),
+        ""),
     (_STATUS, [_P, _P], "gpur_device_get_info gpur_device_wait_stream gpur_replay_plan_bytes gpur_replay_get_stats "
         "gpur_replay_get_priority_stats gpur_replay_check_priorities gpur_batch_get_view gpur_batch_wait "
         "gpur_writer_set_ended gpur_writer_step_ex gpur_learner_train_ids gpur_learner_acquire_host_batch "
         "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats gpur_policy_get_stats "
         "gpur_policy_get_config "
         "gpur_run_get_stats gpur_block_format_create gpur_packer_reset gpur_packer_step gpur_apex_get_stats "
-        "gpur_ga3c_get_stats"),
+        ""),
     (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
     (None, [_P, _P], "gpur_device_free"),
     (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
@@ -500,7 +503,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
         "gpur_writer_end_appended_episode gpur_learner_sync gpur_learner_refresh "
         "gpur_learner_weight_count gpur_run_evaluate"),
     (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_dqn_config_preset gpur_policy_config_preset "
-        "gpur_run_save gpur_run_load gpur_apex_save gpur_ga3c_save gpur_ga3c_load"),
+        "gpur_run_save gpur_run_load gpur_apex_save "),
     (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_add_lanes gpur_replay_reset_lanes gpur_replay_draw_lanes "
         "gpur_replay_get_lane_stats gpur_replay_sample_into gpur_writer_open gpur_dqn_create "
         "gpur_policy_create gpur_policy_act gpur_packer_create gpur_actor_critic_create gpur_actor_critic_train "
@@ -517,7 +520,7 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_I64, [_P, _I64, _I64], "gpur_block_max_bytes"),
     (_STATUS, [_P, _P, _P, _I64, _P], "gpur_block_pack"),
     (_STATUS, [_P, _P, _I64, _P], "gpur_block_check gpur_writer_append_block"),
-    (_STATUS, [_P, _I64, _I64], "gpur_apex_advance"),
+    (_STATUS, [_P, _I64, _I64], "gpur_apex_advance gpur_run_advance"),
     (_I64, [ctypes.c_double, _I64, _I64], "gpur_apex_rows_under_way"),
     (_STATUS, [_P, _I32], "gpur_apex_set_actors gpur_apex_finish"),
     (_I64, [_P, _I32], "gpur_apex_actor_process"),
@@ -543,16 +546,16 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_P, _I32, _P, _P], "gpur_writer_get_episode gpur_packer_take"),
     (_STATUS, [_P, _P, _P, _P, _P, _P], "gpur_writer_step"),
     (_F32, [_P, _I64], "gpur_schedule_at gpur_learner_epsilon"),
-    (_STATUS, [_P, _I64], "gpur_learner_train gpur_run_advance gpur_replay_trim gpur_ga3c_advance"),
-    (_STATUS, [_P, _I64, _I32, _P], "gpur_ga3c_evaluate"),
+    (_STATUS, [_P, _I64], "gpur_learner_train gpur_replay_trim"),
+    (_STATUS, [_P, _I64, _I32, _P], "gpur_run_evaluate"),
     (_STATUS, [_P, _I32, _I32, _I32], "gpur_ga3c_set_counts"),
-    (_STATUS, [_TEXT, _P, _TEXT, _P, _P], "gpur_ga3c_preset"),
+    (_STATUS, [_TEXT, _P, _P, _P], "gpur_ga3c_preset"),
+    (_STATUS, [_TEXT, _P, _P, _P, _P, _P], "gpur_fast_dqn_preset"),
     (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
-    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_run_preset gpur_run_preset_vector gpur_apex_preset "
+    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_apex_preset "
         "gpur_apex_preset_dpg"),
-    (_STATUS, [_P, _P, _P, _P], "gpur_run_create gpur_apex_create gpur_apex_create_dpg gpur_ga3c_create "
+    (_STATUS, [_P, _P, _P, _P], "gpur_fast_dqn_create gpur_apex_create gpur_apex_create_dpg gpur_ga3c_create "
         "gpur_replay_sample_sequences gpur_replay_sample_sequences_into"),
-    (_STATUS, [_P, _P, _P, _P, _P], "gpur_run_create_vector"),
     (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),
     (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info gpur_env_find gpur_vector_env_find"),
     (_STATUS, [_P, _TEXT, _P], "gpur_env_get_info gpur_vector_env_get_info gpur_replay_save gpur_replay_load "

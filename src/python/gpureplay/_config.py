@@ -587,10 +587,10 @@ _RUN_MEMBERS = ("num_envs", "threads", "concurrent", "synchronized", "act", "who
                 "train_period", "prepopulation", "eval_period", "eval_episodes", "eval_epsilon", "burst", "seed")
 
 
-def run_config(settings: Settings) -> _c_api.RunConfig:
+def run_config(settings: Settings) -> _c_api.FastDQNConfig:
     """The defaults, overridden by `settings`."""
-    config = _c_api.RunConfig()
-    check(lib.gpur_run_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
+    config = _c_api.FastDQNConfig()
+    check(lib.gpur_fast_dqn_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
     for name, value in settings.items():
         if name not in _RUN_MEMBERS:
             raise TypeError(f"{name!r} is no setting; they are {', '.join(_RUN_MEMBERS)}")
@@ -758,7 +758,7 @@ def settings_of_ddpg(config: _c_api.DPGConfig) -> Settings:
             "distinct": source == _c_api.UNIFORM_DISTINCT}
 
 
-def settings_of_run(config: _c_api.RunConfig) -> Settings:
+def settings_of_run(config: _c_api.FastDQNConfig) -> Settings:
     return {name: _word(_RUN_CHOICES[name], getattr(config, name)) if name in _RUN_CHOICES else _value_of(config, name)
             for name in _RUN_MEMBERS}
 
@@ -833,20 +833,26 @@ class RunPreset(NamedTuple):
     run: Settings
 
 
-def run_preset(name: str, env_type: int | None, vector_type: int | None, options: bytes) -> RunPreset:
-    """env_type: the address of a gpur_env_type; None: vector_type is that of a gpur_vector_env_type. options: of its
-    init. InvalidArgument: there is no preset of that name, or it cannot take the environment."""
-    run, function = run_config({}), lib.gpur_run_preset_vector if env_type is None else lib.gpur_run_preset
-    learner = _learner_defaults()
-    buffer = _preset_of(function, name, vector_type if env_type is None else env_type, options,
-                        (_c_api.Field * _c_api.RUN_FIELDS)(), learner, run)
+def run_envs(env_type: int | None, vector_type: int | None, options: bytes, eval_count: int = 0) -> _c_api.RunEnvs:
+    """env_type, vector_type: the address of a gpur_env_type and of a gpur_vector_env_type. options: of their init, a
+    copy of which the caller keeps."""
+    envs = _c_api.RunEnvs()
+    envs.type, envs.vector, envs.options, envs.eval_count = env_type, vector_type, options, eval_count
+    return envs
+
+
+def run_preset(name: str, envs: _c_api.RunEnvs) -> RunPreset:
+    """InvalidArgument: there is no preset of that name, or it cannot take the environment."""
+    run, learner = run_config({}), _learner_defaults()
+    buffer = _preset_of(lib.gpur_fast_dqn_preset, name, (ctypes.addressof(envs),),
+                        (_c_api.Field * _c_api.FAST_DQN_FIELDS)(), learner, run)
     return RunPreset(buffer, _without_neutral_draw(settings_of_learner(learner)), settings_of_run(run))
 
 
 def apex_preset(name: str, env_type: int | None, options: bytes) -> RunPreset:
     """The same for Ape-X, whose agent is a `DQN`."""
     apex, learner = apex_config({}), _learner_defaults()
-    buffer = _preset_of(lib.gpur_apex_preset, name, env_type, options, (_c_api.Field * _c_api.APEX_FIELDS)(), learner,
+    buffer = _preset_of(lib.gpur_apex_preset, name, (env_type, options), (_c_api.Field * _c_api.APEX_FIELDS)(), learner,
                         apex)
     return RunPreset(buffer, _without_neutral_draw(settings_of_learner(learner)), settings_of_apex(apex))
 
@@ -854,7 +860,7 @@ def apex_preset(name: str, env_type: int | None, options: bytes) -> RunPreset:
 def apex_preset_ddpg(name: str, env_type: int | None, options: bytes) -> RunPreset:
     """The same for Ape-X, whose agent is a `DDPG`."""
     apex, learner = apex_config({}), ddpg_config({}, 0, _c_api.SOURCE_AUTO)
-    buffer = _preset_of(lib.gpur_apex_preset_dpg, name, env_type, options, (_c_api.Field * _c_api.APEX_FIELDS)(),
+    buffer = _preset_of(lib.gpur_apex_preset_dpg, name, (env_type, options), (_c_api.Field * _c_api.APEX_FIELDS)(),
                         learner, apex)
     return RunPreset(buffer, _without_neutral_draw(settings_of_ddpg(learner)), settings_of_apex(apex))
 
@@ -866,11 +872,10 @@ class GA3CPreset(NamedTuple):
     run: Settings
 
 
-def ga3c_preset(name: str, env_type: int | None, options: bytes) -> GA3CPreset:
+def ga3c_preset(name: str, envs: _c_api.RunEnvs) -> GA3CPreset:
     """As run_preset."""
     learner, run = actor_critic_config({}), ga3c_config({})
-    check(lib.gpur_ga3c_preset(_preset_name(name), env_type, options, ctypes.addressof(learner),
-                               ctypes.addressof(run)))
+    check(lib.gpur_ga3c_preset(_preset_name(name), *map(ctypes.addressof, (envs, learner, run))))
     return GA3CPreset({"obs": _field_of(learner.obs)[1], **settings_of_actor_critic(learner)}, settings_of_ga3c(run))
 
 
@@ -886,12 +891,12 @@ def _learner_defaults() -> _c_api.DQNConfig:
     return learner
 
 
-def _preset_of(function: Any, name: str, env_type: int | None, options: bytes, fields: ctypes.Array[_c_api.Field],
+def _preset_of(function: Any, name: str, envs: tuple[Any, ...], fields: ctypes.Array[_c_api.Field],
                learner: _c_api.Sized, run: _c_api.Sized) -> Settings:
     """Fills in `learner` and `run`. Returns the settings of the buffer."""
     replay = _c_api.ReplayConfig()
     check(lib.gpur_replay_config_init(ctypes.addressof(replay), ctypes.sizeof(replay)))
-    check(function(_preset_name(name), env_type, options, *map(ctypes.addressof, (fields, replay, learner, run))))
+    check(function(_preset_name(name), *envs, *map(ctypes.addressof, (fields, replay, learner, run))))
     buffer = {key: value for key, value in _settings_of_replay(replay).items() if value is not None}
     for key in ("max_batch", "block_rows", "extra_frames"):
         if getattr(replay, key) == 0:

@@ -29,6 +29,8 @@ _WANTED = ("the name of a game (\"CartPole-v1\", \"MinAtar/Breakout\"), a plug-i
 class NativeEnvs(Envs):
     """A game of the library, or a plug-in. If that has a type of each kind, the one that steps one at a time."""
 
+    eval_count = 0
+
     def __init__(self, name: str, options: EnvOptions):
         found, text = ctypes.c_void_p(), _text("env", name)
         status = lib.gpur_env_find(text, ctypes.addressof(found))

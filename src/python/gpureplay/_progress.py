@@ -185,22 +185,22 @@ class RunProgress(Progress):
         self._prepopulation: int = run.config["prepopulation"]
         # The entries of the cache of returns that a train step draws; 0: there is no cache.
         self._drawn: int = agent.config["batch_size"] if "cache_size" in agent.config else 0
-        self._counted = run.stats.steps  # when it was resumed
+        self._counted = run.stats.env_steps  # when it was resumed
         super().__init__(run, agent, record, steps, first_step, first_seconds, prints)
 
     def _step_of(self, stats: Any) -> int:
-        return int(self._first_step + stats.steps - self._counted)
+        return int(self._first_step + stats.env_steps - self._counted)
 
     def _rates_between(self, before: Sample, now: Sample) -> list[Number]:
         seconds, inferences = now.seconds - before.seconds, now.run.inferences - before.run.inferences
         parts = {name: getattr(now.run, f"{name}_seconds") - getattr(before.run, f"{name}_seconds")
-                 for name in ("env", "infer", "train", "publish", "copy", "eval")}
+                 for name in ("env", "infer", "train", "flush", "copy", "eval")}
         missing = ratio(now.learner.missing_rows - before.learner.missing_rows,
                         (now.learner.steps - before.learner.steps) * self._drawn)
         return [now.seconds, now.step, now.learner.steps, now.run.episodes, ratio(now.step - before.step, seconds),
                 ratio(inferences, seconds), ratio(now.run.inferred - before.run.inferred, inferences),
                 ratio(now.run.train_steps - before.run.train_steps, seconds),
-                *(ratio(part, seconds) for part in parts.values()), parts["publish"], parts["copy"],
+                *(ratio(part, seconds) for part in parts.values()), parts["flush"], parts["copy"],
                 now.run.recent_return, self._agent.epsilon(now.step), *learning(before, now), missing]
 
     def _shown(self, stats: Any, step: int) -> dict[str, float]:

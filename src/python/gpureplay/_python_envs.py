@@ -35,6 +35,7 @@ class Envs:
     translation = Translation()  # between an environment and the network
     count: int | None = None  # how many lanes there can be; None: any number
     can_evaluate = True  # whether there is an environment for evaluations
+    eval_count = 1  # environments in which an evaluation plays at the same time; 0: as the library chooses
 
     def open(self) -> None:
         """From now on `init` makes environments of a run, and no longer only tells the spaces."""

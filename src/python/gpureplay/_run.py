@@ -11,19 +11,19 @@ import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from . import _c_api
-from ._config import Settings, run_config, settings_of_run, settings_text
+from ._config import Settings, run_config, run_envs, settings_of_run, settings_text
 from ._device import caller_depth
 from ._envs import EnvOptions, open_envs
 from ._handle import DeferredSignals, Handle, encoded_path, note_library_threads, refuse_after_fork, says_stop
-from ._inputs import integer
+from ._inputs import flag, integer
 from ._learner import DQN, Learner
-from ._library import GpureplayError, InvalidArgument, failed, lib
+from ._library import GpureplayError, InvalidArgument, check, failed, lib
 from ._python_envs import Envs
 
-_KINDS = {_c_api.RUN_EPISODE: "episode", _c_api.RUN_EVALUATION: "evaluation"}
+_KINDS = {_c_api.RUN_EPISODE: "episode", _c_api.RUN_EVALUATION: "evaluation", _c_api.RUN_TUNED: "tuned"}
 _WAIT = 0.1  # seconds between two looks at signals
 
 
@@ -32,48 +32,76 @@ class EnvError(GpureplayError, RuntimeError):
     agent."""
 
 
-class RunEvent(NamedTuple):
-    """An episode that has ended, or an evaluation. include/gpureplay/run.h describes each member."""
+class EvaluatedWeights:
+    """The weights that an evaluation has played. They can be saved until on_event returns."""
 
-    kind: str  # "episode" or "evaluation"
+    def __init__(self, policy: int):
+        self._policy: int | None = policy
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes them to a file, as `Policy.save` does: `Policy.open` makes a policy of it."""
+        if self._policy is None:
+            raise InvalidArgument("the weights of an evaluation can be saved until on_event returns, and it has "
+                                  "returned")
+        check(lib.gpur_policy_save(self._policy, encoded_path(path), None))
+
+
+class RunEvent(NamedTuple):
+    """An episode that has ended, an evaluation, or numbers of threads that the tuner of GA3C has measured.
+    include/gpureplay/run.h describes each member."""
+
+    kind: str  # "episode", "evaluation" or "tuned"
     env_index: int
-    step: int
+    env_steps: int
+    train_steps: int
     length: int
     episodes: int
     mean_return: float
     return_deviation: float
+    version: int
+    loss: float
+    agents: int
+    predictors: int
+    trainers: int
+    accepted: bool
+    rate: float
+    weights: EvaluatedWeights | None  # of an evaluation
+    agent: Learner  # that the run trains
 
 
 class RunStats(NamedTuple):
     """Counts, and seconds where the name says so. include/gpureplay/run.h describes each."""
 
-    steps: int
-    prepopulated: int
+    env_steps: int
     train_steps: int
     episodes: int
-    inferences: int
-    inferred: int
     evaluations: int
-    recent_return: float
-    evaluated_return: float
-    seconds: float
-    env_seconds: float
-    infer_seconds: float
-    train_seconds: float
-    publish_seconds: float
-    copy_seconds: float
-    eval_seconds: float
     eval_episode: int
     eval_cut: int
+    evaluated_steps: int
+    evaluated_return: float
+    recent_return: float
+    loss: float
+    seconds: float
+    env_seconds: float
+    train_seconds: float
+    eval_seconds: float
+    prepopulated: int
+    inferences: int
+    inferred: int
+    infer_seconds: float
+    flush_seconds: float
+    copy_seconds: float
 
 
 OnEvent = Callable[[RunEvent], Any]
 
 
-def _event_at(address: int) -> RunEvent:
+def _event_at(agent: Learner, address: int) -> RunEvent:
     given = _c_api.RunEvent.from_address(address)
-    kind, *others = (getattr(given, name) for name in RunEvent._fields)
-    return RunEvent(_KINDS[kind], *others)
+    values = {name: getattr(given, name) for name in RunEvent._fields if name not in ("weights", "agent")}
+    values.update(kind=_KINDS[given.kind], accepted=bool(given.accepted))
+    return RunEvent(**values, weights=EvaluatedWeights(given.policy) if given.policy else None, agent=agent)
 
 
 def cut_text(count: int) -> str:
@@ -96,7 +124,7 @@ class Reporter:
         self.stop: Callable[[], None] = lambda: None  # stops the run
         self.calls_user: Callable[[], AbstractContextManager[None]] = nullcontext  # the run's
         self._on_event, self._event_at = on_event, event_at
-        self.function = dict(_c_api.RunConfig._fields_)["on_event"](self._report)
+        self.function = dict(_c_api.FastDQNConfig._fields_)["on_event"](self._report)
 
     def begin(self) -> None:
         """A call begins. What stopped one before does not stop it."""
@@ -107,8 +135,12 @@ class Reporter:
         if self._on_event is None or self.raised:
             return
         try:
+            event = self._event_at(address)
             with self.calls_user():
-                self.says_stop |= says_stop(self._on_event(self._event_at(address)))
+                self.says_stop |= says_stop(self._on_event(event))
+            weights = getattr(event, "weights", None)
+            if weights is not None:
+                weights._policy = None
         except BaseException as error:
             self.raised.append(error)
         if self.raised or self.says_stop:
@@ -200,9 +232,108 @@ class Advanced(Handle):
         self._envs.close()
 
 
-class Run(Advanced):
-    """Environments that act by a learner's network, each in a lane of its own, with the learner's training, in threads
-    of the library. `train` makes buffer, learner and run in one call.
+class LibraryRun(Advanced):
+    """What `Run` and `GA3C` share: the functions of a gpur_run."""
+
+    _kind = "run"
+    _stop, _save = lib.gpur_run_stop, lib.gpur_run_save
+    _stats: Any  # the NamedTuple of `stats`, and the member of gpur_run_stats that has the system's own
+    _own_stats: str
+    _config: _c_api.Sized
+    config: Any
+
+    def _make(self, create: Any, agent: Learner, envs: Envs, config: Any, on_event: OnEvent | None) -> None:
+        self._agent, self._envs, self._config = agent, envs, config
+        self._reporter = Reporter(on_event, functools.partial(_event_at, agent))
+        config.on_event = self._reporter.function
+        note_library_threads()
+        self._library_envs = run_envs(envs.type if envs.can_evaluate or envs.vector_type is None else None,
+                                      envs.vector_type, envs.options, envs.eval_count)
+        self._own(functools.partial(self._create_run, create), lib.gpur_run_destroy)
+
+    def _create_run(self, create: Any, address: int) -> None:
+        places = map(ctypes.addressof, (self._library_envs, self._config))
+        with DeferredSignals() as signals:  # nothing can be raised through C, from make_env
+            status = self._agent._invoke(create, *places, address)
+            failure = None if status == 0 else self._failure(self._agent._explain(failed(status)))
+        for error in (*signals.raised, *([] if failure is None else [failure])):
+            raise error
+
+    # Taking steps.
+
+    def advance(self, env_steps: int) -> None:
+        """Takes exactly `env_steps` more environment steps, of all environments together, and does the train steps that
+        belong to them. Evaluations that became due have been delivered when it returns. The split into calls changes
+        nothing in the results.
+
+        Ctrl-C stops the run, as `stop` does, and is raised then. Interrupted: `stop` was called, or on_event said so.
+        After both the run can be advanced again. EnvError: an environment in Python raised an exception.
+        InvalidArgument: an environment of the library or of a plug-in refused something. After these two the run has
+        ended, and InvalidArgument is raised again; the learner stays usable."""
+        self._call_watched(lib.gpur_run_advance, integer("env_steps", env_steps, 0), 0)
+        self._warn_of_cut_games()
+
+    def evaluate(self, episodes: int | None = None, greedy: bool = False) -> float:
+        """Plays whole games with the learner's present weights, and returns their mean return, unclipped and not
+        discounted; on_event gets the evaluation. Between two calls of `advance`, which it does not change. Errors are
+        those of `advance`, but the run can then be advanced.
+
+        episodes: None: eval_episodes of `Run`, and 30 of `GA3C`. greedy: the best action always; else `Run` explores
+        with eval_epsilon, and `GA3C` draws actions as agents do.
+
+        A game ends after 27,000 steps where the environment tells no limit. RuntimeWarning: one did."""
+        result = _c_api.RunEvent()
+        self._call_watched(lib.gpur_run_evaluate, 0 if episodes is None else integer("episodes", episodes, 1),
+                           int(flag("greedy", greedy)), ctypes.addressof(result))
+        self._warn_of_cut_games()
+        return float(result.mean_return)
+
+    def stop(self) -> None:
+        """Stops the present `advance` or `evaluate`, which then raises Interrupted soon: after the steps that
+        environments are taking, and 32 train steps at most. The run can be advanced again, and goes on as if it had not
+        been stopped. Any thread."""
+        self._invoke(self._stop)
+
+    # Files.
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the run to a folder, which is made if it is not there: learner.safetensors, run.safetensors and, of
+        `Run`, replay.safetensors. Between two calls of `advance`; a `Run` after a multiple of target_period steps.
+        FileError: a file cannot be written. Unavailable: the library was built without cJSON or xxHash.
+
+        Ctrl-C while the files are written is raised when they are complete."""
+        self._call_watched(self._save, encoded_path(folder))
+
+    def load(self, folder: str | os.PathLike[str]) -> None:
+        """Restores such a folder, with the learner and the buffer, before the first `advance`, into a run with the same
+        settings; numbers of threads may differ. Environments of the library in a `Run` go on with the same bits; others
+        begin new episodes, and open ones end in the buffer as if truncated."""
+        name = encoded_path(folder)
+        with DeferredSignals() as signals:  # environments are reset
+            status = self._invoke(lib.gpur_run_load, name)
+            failure = None if status == 0 else self._failure(self._explain(failed(status)))
+        for error in (*signals.raised, *([] if failure is None else [failure])):
+            raise error
+
+    # State.
+
+    def _read_stats(self) -> Any:
+        stats = _c_api.RunStats()
+        self._call(lib.gpur_run_get_stats, ctypes.addressof(stats))
+        own = getattr(stats, self._own_stats)
+        values = (getattr(stats if hasattr(stats, name) else own, name) for name in self._stats._fields)
+        return self._stats(*(tuple(value) if isinstance(value, ctypes.Array) else value for value in values))
+
+    def _described(self, names: str) -> str:
+        if self.closed:
+            return f"<gpureplay.{type(self).__name__}, {self._envs.name}, closed>"
+        return (f"<gpureplay.{type(self).__name__}, {self._envs.name}, {self.stats.env_steps} steps; "
+                f"{settings_text(self.config, names)}>")
+
+
+class Run(LibraryRun):
+    """Environments that act by a learner's network, with the learner's training, in threads of the library. `train`
+    makes buffer, learner and run in one call.
 
     agent: the learner. Its buffer must have the fields obs, action, reward, next_obs, terminated and truncated, and
         with layout "frames" takes one frame of the environment for a stack. Nobody else adds to it or trains the
@@ -219,7 +350,7 @@ class Run(Advanced):
     eval_env: beside a list or a vector environment: the environment of evaluations. None: there are none.
     on_event: is called with each RunEvent, in the thread that advances the run. False stops the run, an exception does,
         too, and is raised by `advance`.
-    settings: the members of gpur_run_config by name (include/gpureplay/run.h): num_envs, threads, concurrent,
+    settings: the members of gpur_fast_dqn_config by name (include/gpureplay/fast_dqn.h): num_envs, threads, concurrent,
         synchronized, burst, act "latest" or "target", whole_episodes, target_period, train_period, prepopulation,
         eval_period, eval_episodes, eval_epsilon, seed. None is the library's default. target_period, in environment
         steps, is that of the learner, in train steps, times train_period. A learner with a cache of returns is
@@ -231,8 +362,7 @@ class Run(Advanced):
     One thread at a time advances a run. Any thread may read `stats` and call `stop`.
     """
 
-    _kind = "run"
-    _stop, _save = lib.gpur_run_stop, lib.gpur_run_save
+    _stats, _own_stats = RunStats, "fast_dqn"
 
     def __init__(self, agent: DQN, env: Any, *, env_options: EnvOptions = None, eval_env: Any = None,
                  on_event: OnEvent | None = None, **settings: Any):
@@ -255,92 +385,21 @@ class Run(Advanced):
 
     def _create(self, agent: DQN, envs: Envs, on_event: OnEvent | None, settings: Settings) -> None:
         config = _config_of(agent, envs, settings)
-        self._agent, self._envs, self._config = agent, envs, config
-        self._reporter = Reporter(on_event, _event_at)
-        config.env_options, config.on_event = envs.options, self._reporter.function
-        note_library_threads()
         envs.open()
-        self._own(self._create_run, lib.gpur_run_destroy)
-
-    def _create_run(self, address: int) -> None:
-        agent, envs, places = self._agent, self._envs, (ctypes.addressof(self._config), address)
-        with DeferredSignals() as signals:  # nothing can be raised through C, from make_env
-            if envs.vector_type is None:
-                status = agent._invoke(lib.gpur_run_create, envs.type, *places)
-            else:
-                status = agent._invoke(lib.gpur_run_create_vector, envs.vector_type,
-                                       envs.type if envs.can_evaluate else None, *places)
-            failure = None if status == 0 else self._failure(agent._explain(failed(status)))
-        for error in (*signals.raised, *([] if failure is None else [failure])):
-            raise error
-
-    # Taking steps.
-
-    def advance(self, steps: int) -> None:
-        """Takes `steps` more environment steps, after the prepopulation if this is the first call, and returns when
-        they are taken and no train step runs. The split into calls changes nothing in the results.
-
-        Ctrl-C stops the run, as `stop` does, and is raised then. EnvError: an environment in Python raised an
-        exception. Interrupted: `stop` was called, or on_event said so. InvalidArgument: an environment of the library
-        or of a plug-in refused something. After any of these the run has ended, and InvalidArgument is raised again;
-        the learner stays usable."""
-        self._call_watched(lib.gpur_run_advance, integer("steps", steps, 0))
-        self._warn_of_cut_games()
-
-    def evaluate(self) -> None:
-        """Evaluates the network as it is now, and waits for it; on_event gets the result. Errors are those of
-        `advance`.
-
-        An episode ends after 27,000 steps where the environment tells no limit of its own. RuntimeWarning: one did."""
-        self._call_watched(lib.gpur_run_evaluate)
-        self._warn_of_cut_games()
-
-    def stop(self) -> None:
-        """Makes `advance` return after the steps that the environments are taking now. The run has then ended, and
-        on_event has got all episodes, those of a target period that has not ended, too. Any thread."""
-        self._invoke(self._stop)
-
-    # Files.
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the run to a folder, which is made if it is not there: replay.safetensors, learner.safetensors and
-        run.safetensors. Only between two calls of `advance`, after a multiple of target_period steps. FileError: a file
-        cannot be written. Unavailable: the library was built without cJSON or xxHash.
-
-        It waits for an evaluation that runs. Ctrl-C cuts that off, and nothing is written; while the files are written,
-        it is raised when they are complete."""
-        self._call_watched(self._save, encoded_path(folder))
-
-    def load(self, folder: str | os.PathLike[str]) -> None:
-        """Restores such a folder, before the first `advance`, into a run with the same settings on a buffer and a
-        learner with the same settings. Environments of the library go on with the same bits; those in Python begin new
-        episodes, and open ones end in the buffer as if truncated."""
-        name = encoded_path(folder)
-        with DeferredSignals() as signals:  # environments are reset
-            status = self._invoke(lib.gpur_run_load, name)
-            failure = None if status == 0 else self._failure(self._explain(failed(status)))
-        for error in (*signals.raised, *([] if failure is None else [failure])):
-            raise error
-
-    # State.
+        self._make(lib.gpur_fast_dqn_create, agent, envs, config, on_event)
 
     @property
     def stats(self) -> RunStats:
         """Counts and times. Does not wait for steps."""
-        stats = _c_api.RunStats()
-        self._call(lib.gpur_run_get_stats, ctypes.addressof(stats))
-        return RunStats(*(getattr(stats, name) for name in RunStats._fields))
+        return cast(RunStats, self._read_stats())
 
     @property
     def config(self) -> Settings:
         """The settings by name, including the defaults. A copy."""
-        return settings_of_run(self._config)
+        return settings_of_run(cast(_c_api.FastDQNConfig, self._config))
 
     def __repr__(self) -> str:
-        if self.closed:
-            return f"<gpureplay.Run, {self._envs.name}, closed>"
-        names = "num_envs concurrent synchronized target_period train_period seed"
-        return f"<gpureplay.Run, {self._envs.name}, {self.stats.steps} steps; {settings_text(self.config, names)}>"
+        return self._described("num_envs concurrent synchronized target_period train_period seed")
 
 
 class _Call(threading.Thread):
@@ -363,7 +422,7 @@ class _Call(threading.Thread):
             self.ended.set()
 
 
-def _config_of(agent: DQN, envs: Envs, settings: Settings) -> _c_api.RunConfig:
+def _config_of(agent: DQN, envs: Envs, settings: Settings) -> _c_api.FastDQNConfig:
     """None is the default."""
     given = {name: value for name, value in settings.items() if value is not None}
     if envs.count is not None:

@@ -63,7 +63,7 @@ def _environment(envs: Envs) -> dict[str, Any]:
             **envs.translation.described()}
 
 
-def _run(run: _c_api.RunConfig | _c_api.ApexConfig, has_target: bool) -> dict[str, Any]:
+def _run(run: _c_api.FastDQNConfig | _c_api.ApexConfig, has_target: bool) -> dict[str, Any]:
     """`act` is that by which a run acts: with `concurrent` the target network, if there is one."""
     if isinstance(run, _c_api.ApexConfig):
         return {"apex": _members(run)}
@@ -77,7 +77,7 @@ def _device(device: Device) -> dict[str, Any]:
 
 def config_document(options: Mapping[str, Any], overrides: Mapping[str, Any], device: Device, envs: Envs,
                     replay: _c_api.ReplayConfig, learner: _c_api.DQNConfig | _c_api.DPGConfig,
-                    run: _c_api.RunConfig | _c_api.ApexConfig) -> dict[str, Any]:
+                    run: _c_api.FastDQNConfig | _c_api.ApexConfig) -> dict[str, Any]:
     """options: by the names of `train`. overrides: settings of the buffer and the agent that were given beside them."""
     is_dpg = isinstance(learner, _c_api.DPGConfig)
     return {

@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _c_api
 from ._buffer import ReplayBuffer
-from ._config import RunPreset, Settings, leaves_doubt, run_config, run_preset
+from ._config import RunPreset, Settings, leaves_doubt, run_config, run_envs, run_preset
 from ._device import Device, TorchDevice
 from ._door import buffer_words, own_words
 from ._envs import EnvOptions, NativeEnvs, absolute, check_text, env_info, open_envs, options_text
@@ -375,7 +375,7 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
     name = use("preset", options["preset"] or _chosen_preset(envs, env_info(envs)))
     refuse_others(options, name)
-    found, is_small = run_preset(name, envs.type, envs.vector_type, envs.options), "-small" in name
+    found, is_small = run_preset(name, run_envs(envs.type, None if envs.type is not None else envs.vector_type, envs.options)), "-small" in name
     steps = use("steps", _steps_of(name, found))
     buffer, agent, run = found
     _, last, left, *begin = agent["exploration"]  # of epsilon's line from 1 to 0.1 what is left after random steps
@@ -666,20 +666,25 @@ class Training:
 
     def _note_event(self, event: Any) -> Any:
         if event.kind == "episode":
-            self._record.add("episode", (event.step, event.env_index, event.length, event.mean_return))
+            self._record.add("episode", (event.env_steps, event.env_index, event.length, event.mean_return))
         else:
-            self._record.add("evaluation", (event.step, event.episodes, event.length, event.mean_return,
+            self._record.add("evaluation", (event.env_steps, event.episodes, event.length, event.mean_return,
                                             event.return_deviation))
         return None if self._on_event is None else self._on_event(event)
 
     def _train(self) -> None:
         self._take_steps()
         # The checkpoint comes before: a run of more steps makes this evaluation, too.
-        if self._options["eval_episodes"]:
-            self._run._call_watched(lib.gpur_run_evaluate, tick=self._progress.look)
+        self._evaluate()
         self._run.stop()  # for the episodes of a target period that has not ended
         with contextlib.suppress(Interrupted):
             self._run.advance(0)
+
+    def _evaluate(self) -> None:
+        """The last evaluation, unless there was one after the last step."""
+        episodes, stats = self._number("eval_episodes"), self._run.stats
+        if episodes and not (stats.evaluations and stats.evaluated_steps == self._step):
+            self._run._call_watched(lib.gpur_run_evaluate, episodes, 0, None, tick=self._progress.look)
 
     def _end_early(self) -> None:
         """When the training was stopped."""
@@ -728,7 +733,7 @@ class Training:
     def _take_steps(self) -> None:
         while self._step < self._number("steps"):
             end = self._next_stop()
-            self._run._call_watched(lib.gpur_run_advance, end - self._step, tick=self._progress.look)
+            self._run._call_watched(lib.gpur_run_advance, end - self._step, 0, tick=self._progress.look)
             self._step = end
             self._end_if_asked()
             if self._folder is not None and self._options["checkpoint"] and end % self._number("target_period") == 0:

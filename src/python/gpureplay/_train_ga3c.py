@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from pathlib import Path
 from typing import Any, cast
@@ -12,12 +11,13 @@ import numpy as np
 
 from . import _c_api
 from ._actor_critic import ActorCritic
-from ._config import GA3CPreset, ga3c_config, ga3c_preset
+from ._config import GA3CPreset, ga3c_config, ga3c_preset, run_envs
 from ._device import Device
-from ._ga3c import GA3C, GA3CEvent, refuse_other_envs
+from ._ga3c import GA3C, refuse_other_envs
 from ._library import Advice, InvalidArgument, lib
 from ._options import System, Value, flag_of, refuse_others, system_of, use_math
 from ._progress import Progress, Sample, ratio, short
+from ._run import RunEvent
 from ._run_config import ga3c_document, plain
 from ._run_folder import A3C_COLUMNS, GA3C_COLUMNS, Checkpoint, Number
 from ._train import Training, use_checkpoint
@@ -31,17 +31,17 @@ _WORDS = {"when_full": ("wait", "refuse", "drop-oldest"), "tuner": ("none", "pap
 class GA3CProgress(Progress):
     """Of a `GA3C`."""
 
-    eval_episode = eval_episodes = 0  # the one that is played, and how many there are
+    eval_episodes = 0  # of an evaluation
     preset = ""
 
     def _step_of(self, stats: Any) -> int:
-        return int(stats.steps)
+        return int(stats.env_steps)
 
     def _learned(self) -> Any:
         return None
 
     def _evaluating(self, stats: Any) -> tuple[int, int]:
-        return self.eval_episode, self.eval_episodes
+        return stats.eval_episode, self.eval_episodes
 
     def _rates_between(self, before: Sample, now: Sample) -> list[Number]:
         seconds, old, new = now.seconds - before.seconds, before.run, now.run
@@ -50,14 +50,14 @@ class GA3CProgress(Progress):
             return cast("Number", getattr(new, name) - getattr(old, name))
 
         lags = new.mean_lag * new.trained_rows - old.mean_lag * old.trained_rows
-        lived = more("environment_seconds") + more("wait_seconds") + more("queue_seconds")
+        lived = more("env_seconds") + more("wait_seconds") + more("queue_seconds")
         learning = [new.entropy, new.value_loss, new.learning_rate, new.gradient_norm]
-        return [now.seconds, now.step, new.train_steps, new.episodes, ratio(more("steps"), seconds),
+        return [now.seconds, now.step, new.train_steps, new.episodes, ratio(more("env_steps"), seconds),
                 ratio(more("predictions"), seconds), ratio(more("training_batches"), seconds),
                 ratio(more("predictions"), more("training_batches")), ratio(more("train_steps"), seconds),
                 ratio(more("predictions"), more("prediction_batches")), new.prediction_queue, new.training_queue,
                 ratio(lags, more("trained_rows")), new.largest_lag, new.queue_lag, new.queue_lag_bound, new.agents,
-                new.predictors, new.trainers, ratio(more("environment_seconds"), lived),
+                new.predictors, new.trainers, ratio(more("env_seconds"), lived),
                 ratio(more("wait_seconds"), lived), ratio(more("predict_seconds"), seconds),
                 ratio(more("train_seconds"), seconds), new.recent_return,
                 *(learning if more("train_steps") > 0 else [math.nan] * len(learning))]
@@ -133,7 +133,7 @@ class GA3CTraining(Training):
                 options[option] = otherwise
             return options[option]
 
-        found, is_small = ga3c_preset(name, envs.type, envs.options), "-small" in name
+        found, is_small = ga3c_preset(name, run_envs(envs.type, None, envs.options)), "-small" in name
         learner, run = found
         use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
         use("steps", 10**6 if is_small else 5 * 10**7), use("eval_episodes", 30)
@@ -176,11 +176,13 @@ class GA3CTraining(Training):
 
     # Training.
 
-    def _note_event(self, event: GA3CEvent) -> Any:
+    def _note_event(self, event: RunEvent) -> Any:
         if event.kind == "episode":
-            self._record.add("episode", (event.step, event.agent, event.length, event.episode_return))
+            self._record.add("episode", (event.env_steps, event.env_index, event.length, event.mean_return))
+        elif event.kind == "evaluation":
+            self._record.add("evaluation", (event.env_steps, event.episodes, event.mean_return, event.return_deviation))
         else:
-            self._record.add("tuner", (event.step, event.agents, event.predictors, event.trainers, event.accepted,
+            self._record.add("tuner", (event.env_steps, event.agents, event.predictors, event.trainers, event.accepted,
                                        event.rate))
         return None if self._on_event is None else self._on_event(event)
 
@@ -190,21 +192,11 @@ class GA3CTraining(Training):
         steps, every = self._number("steps"), 0 if self._folder is None else self._number("checkpoint")
         while self._step < steps:
             end = min(steps, (self._step // every + 1) * every) if every else steps
-            self._run._call_watched(lib.gpur_ga3c_advance, end - self._step, tick=progress.look)
+            self._run._call_watched(lib.gpur_run_advance, end - self._step, 0, tick=progress.look)
             self._step = end
             if every:
                 self._save_checkpoint(Checkpoint(cast(Path, self._folder)))
-        if progress.eval_episodes > 0:  # after the checkpoint: a run of more steps makes this evaluation, too
-            self._evaluate(progress)
-
-    def _evaluate(self, progress: GA3CProgress) -> None:
-        """One episode after another, so that their deviation is known."""
-        returns, value = [], ctypes.c_double()
-        for progress.eval_episode in range(1, progress.eval_episodes + 1):
-            self._run._call_watched(lib.gpur_ga3c_evaluate, 1, 0, ctypes.addressof(value), tick=progress.look)
-            returns.append(value.value)
-        progress.eval_episode = 0
-        self._record.add("evaluation", (self._step, len(returns), float(np.mean(returns)), float(np.std(returns))))
+        self._evaluate()  # after the checkpoint: a run of more steps makes this evaluation, too
 
 
 def _largest_batch(run: dict[str, Any]) -> int:

@@ -121,7 +121,7 @@ gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, int32_t a
 int64_t gpur_env_slot_open_steps(const gpur_env_slot *slot)
 {
     int64_t steps = slot->episode_length;
-    for (int64_t i = 0; i < slot->log.count; i++) {
+    for (int64_t i = slot->log.counted; i < slot->log.count; i++) {
         const gpur_log_entry *const e = entry_at(&slot->log, i);
         const int is_end = (e->terminated || e->truncated) && !e->continues;
         steps = e->action < 0 ? steps : is_end ? 0 : steps + 1;
@@ -129,9 +129,9 @@ int64_t gpur_env_slot_open_steps(const gpur_env_slot *slot)
     return steps;
 }
 
-/* Publishing. */
+/* Flushing. */
 
-static gpur_status publish_step(gpur_env_slot *slot, const gpur_log_entry *e, const unsigned char *frame)
+static gpur_status flush_step(gpur_env_slot *slot, const gpur_log_entry *e, const unsigned char *frame)
 {
     const int64_t wide = e->action;
     const gpur_step_input input = {
@@ -155,20 +155,20 @@ void gpur_env_slot_drop_open_game(gpur_env_slot *slot)
     gpur_step_log *const log = &slot->log;
     while (log->count > 0 && !ends_game(entry_at(log, log->count - 1)))
         log->count--;
+    log->counted = gpur_min(log->counted, log->count);
     slot->episode_return = 0.0;
     slot->episode_length = 0;
 }
 
-static void count_episode(gpur_env_slot *slot, const gpur_log_entry *e, gpur_episode_sink sink, void *context)
+static void count_step(gpur_env_slot *slot, const gpur_log_entry *e, gpur_episode_sink sink, void *context)
 {
     slot->episode_return += (double)e->reward;
     slot->episode_length++;
     if (!ends_game(e))
         return;
-    const gpur_run_event event = {.size = sizeof event,
-                                  .kind = GPUR_RUN_EPISODE,
+    const gpur_run_event event = {.kind = GPUR_RUN_EPISODE,
                                   .env_index = slot->index,
-                                  .step = e->step,
+                                  .env_steps = e->step,
                                   .length = slot->episode_length,
                                   .episodes = 1,
                                   .mean_return = slot->episode_return};
@@ -177,7 +177,21 @@ static void count_episode(gpur_env_slot *slot, const gpur_log_entry *e, gpur_epi
     sink(context, &event);
 }
 
-/* Entries that are published now. An episode begins with an entry of its own, so whole episodes end before the last
+/* Counts the entries before `end` that were not counted yet. */
+static void count_until(gpur_env_slot *slot, int64_t end, gpur_episode_sink sink, void *context)
+{
+    gpur_step_log *const log = &slot->log;
+    for (; log->counted < end; log->counted++)
+        if (entry_at(log, log->counted)->action >= 0)
+            count_step(slot, entry_at(log, log->counted), sink, context);
+}
+
+void gpur_env_slot_count_episodes(gpur_env_slot *slot, gpur_episode_sink sink, void *context)
+{
+    count_until(slot, slot->log.count, sink, context);
+}
+
+/* Entries that are flushed now. An episode begins with an entry of its own, so whole episodes end before the last
  * such entry. */
 static int64_t count_ready(const gpur_step_log *log, int whole_episodes)
 {
@@ -196,14 +210,14 @@ gpur_status gpur_env_slot_flush(gpur_env_slot *slot, int whole_episodes, gpur_ep
         if (e->action < 0)
             GPUR_TRY(gpur_writer_reset(slot->writer, 0, frame_at(log, i)));
         else
-            GPUR_TRY(publish_step(slot, e, frame_at(log, i)));
-        if (e->action >= 0)
-            count_episode(slot, e, sink, context);
+            GPUR_TRY(flush_step(slot, e, frame_at(log, i)));
+        count_until(slot, i + 1, sink, context);
     }
     if (ready > 0)
         memmove(log->entries, log->entries + ready * log->entry_bytes,
                 (size_t)((log->count - ready) * log->entry_bytes));
     log->count -= ready;
+    log->counted -= ready;
     return GPUR_OK;
 }
 

@@ -18,6 +18,7 @@ typedef struct gpur_log_entry {
 typedef struct gpur_step_log {
     unsigned char *entries; /* (room, entry_bytes) */
     int64_t entry_bytes, count, room;
+    int64_t counted; /* entries whose rewards and ends were counted; less than `count` as long as the log grows */
 } gpur_step_log;
 
 /* Refuses entries that no slot with such a runner writes: for a log from a file. */
@@ -27,11 +28,12 @@ typedef struct gpur_env_slot {
     int32_t index;
     gpur_env_runner runner;
     uint64_t steps;       /* that the slot has taken: the number of its random numbers */
+    int64_t taken;        /* the last global step of it that was taken; 0: none since the run was made */
     int32_t awaits_reset; /* 1: one of a vector, which begins its next episode in the next step */
     gpur_step_log log;
     gpur_writer *writer;
     int32_t action_is_int64; /* of the replay */
-    double episode_return;   /* of the game so far, as far as it is published */
+    double episode_return;   /* of the game so far, as far as it was counted */
     int64_t episode_length;
 } gpur_env_slot;
 
@@ -55,11 +57,14 @@ gpur_status gpur_env_slot_note_step(gpur_env_slot *slot, int64_t step, int32_t a
 /* Puts the slot and the step in front of an error. */
 gpur_status gpur_env_slot_name_error(const gpur_env_slot *slot, int64_t step, gpur_status status);
 
-/* Steps of the game that has not ended, published or not. */
+/* Steps of the game that has not ended, counted or not. */
 int64_t gpur_env_slot_open_steps(const gpur_env_slot *slot);
 
 /* Takes what belongs to a game that has not ended out of the log. */
 void gpur_env_slot_drop_open_game(gpur_env_slot *slot);
+
+/* Counts the steps in the log: games that have ended go to the sink. Flushing counts them, too, each once. */
+void gpur_env_slot_count_episodes(gpur_env_slot *slot, gpur_episode_sink sink, void *context);
 
 /* Moves the log to the replay. `whole_episodes` 1: what belongs to an episode that has not ended stays. */
 gpur_status gpur_env_slot_flush(gpur_env_slot *slot, int whole_episodes, gpur_episode_sink sink, void *context);

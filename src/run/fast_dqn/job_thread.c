@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Threads with numbered jobs. */
 #include "run/fast_dqn/job_thread.h"
 
 #include "base/thread.h"
@@ -6,91 +7,110 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Requires the lock. Waits for jobs; 0: the worker is to end. */
-static int next_jobs(gpur_job_thread *worker, int64_t *first, int64_t *last)
+/* Requires the lock. Waits for jobs; 0: the thread is to end. */
+static int next_jobs(gpur_job_thread *thread, int64_t *first, int64_t *last)
 {
-    while (worker->done == worker->wanted && !worker->quits)
-        gpur_mutex_wait(&worker->lock);
-    *first = worker->done + 1;
-    *last = worker->wanted;
-    return !worker->quits;
+    while ((thread->done == thread->wanted || thread->is_paused) && !thread->quits)
+        gpur_mutex_wait(&thread->lock);
+    *first = thread->done + 1;
+    *last = thread->wanted;
+    return !thread->quits;
 }
 
 static void *work(void *context)
 {
-    gpur_job_thread *const worker = context;
+    gpur_job_thread *const thread = context;
     int64_t first, last;
-    gpur_mutex_lock(&worker->lock);
-    while (next_jobs(worker, &first, &last)) {
-        gpur_status status = worker->status;
-        gpur_mutex_unlock(&worker->lock);
+    gpur_mutex_lock(&thread->lock);
+    while (next_jobs(thread, &first, &last)) {
+        gpur_status status = thread->status;
+        int64_t done = last;
+        gpur_mutex_unlock(&thread->lock);
         if (status == GPUR_OK)
-            status = worker->jobs(worker->context, first, last);
+            status = thread->jobs(thread->context, first, last, &done);
         if (status != GPUR_OK)
-            atomic_store(worker->stopping, 1);
-        gpur_mutex_lock(&worker->lock);
-        if (worker->status == GPUR_OK && status != GPUR_OK)
-            snprintf(worker->error, sizeof worker->error, "%s", gpur_last_error());
-        worker->status = status;
-        worker->done = last;
-        gpur_mutex_notify_all(&worker->lock);
+            atomic_store(thread->failing, 1);
+        gpur_mutex_lock(&thread->lock);
+        if (thread->status == GPUR_OK && status != GPUR_OK)
+            snprintf(thread->error, sizeof thread->error, "%s", gpur_last_error());
+        thread->status = status;
+        thread->done = status == GPUR_OK ? done : last;
+        thread->is_paused = thread->done < last;
+        gpur_mutex_notify_all(&thread->lock);
     }
-    gpur_mutex_unlock(&worker->lock);
+    gpur_mutex_unlock(&thread->lock);
     return NULL;
 }
 
-gpur_status gpur_job_thread_open(gpur_job_thread *worker, gpur_job_thread_jobs jobs, void *context,
-                                 _Atomic int *stopping, const char *what)
+gpur_status gpur_job_thread_open(gpur_job_thread *thread, gpur_jobs jobs, void *context, _Atomic int *failing,
+                                 const char *what)
 {
-    *worker = (gpur_job_thread){.jobs = jobs, .context = context, .stopping = stopping};
-    GPUR_TRY(gpur_mutex_open(&worker->lock, what));
-    GPUR_TRY(gpur_thread_start(&worker->thread, work, worker, what));
-    worker->is_started = 1;
+    *thread = (gpur_job_thread){.jobs = jobs, .context = context, .failing = failing};
+    GPUR_TRY(gpur_mutex_open(&thread->lock, what));
+    GPUR_TRY(gpur_thread_start(&thread->thread, work, thread, what));
+    thread->is_started = 1;
     return GPUR_OK;
 }
 
-void gpur_job_thread_close(gpur_job_thread *worker)
+void gpur_job_thread_close(gpur_job_thread *thread)
 {
-    if (worker->is_started) {
-        gpur_mutex_lock(&worker->lock);
-        worker->quits = 1;
-        gpur_mutex_notify_all(&worker->lock);
-        gpur_mutex_unlock(&worker->lock);
-        pthread_join(worker->thread, NULL);
+    if (thread->is_started) {
+        gpur_mutex_lock(&thread->lock);
+        thread->quits = 1;
+        gpur_mutex_notify_all(&thread->lock);
+        gpur_mutex_unlock(&thread->lock);
+        pthread_join(thread->thread, NULL);
     }
-    gpur_mutex_close(&worker->lock);
-    *worker = (gpur_job_thread){0};
+    gpur_mutex_close(&thread->lock);
+    *thread = (gpur_job_thread){0};
 }
 
-void gpur_job_thread_restart_at(gpur_job_thread *worker, int64_t done)
+void gpur_job_thread_want(gpur_job_thread *thread, int64_t last)
 {
-    gpur_mutex_lock(&worker->lock);
-    worker->done = worker->wanted = done;
-    gpur_mutex_unlock(&worker->lock);
-}
-
-void gpur_job_thread_want(gpur_job_thread *worker, int64_t last)
-{
-    if (worker->wanted == last) /* which only the owner writes */
+    if (thread->wanted == last) /* which only the owner writes */
         return;
-    gpur_mutex_lock(&worker->lock);
-    worker->wanted = last;
-    gpur_mutex_notify_all(&worker->lock);
-    gpur_mutex_unlock(&worker->lock);
+    gpur_mutex_lock(&thread->lock);
+    thread->wanted = last;
+    gpur_mutex_notify_all(&thread->lock);
+    gpur_mutex_unlock(&thread->lock);
 }
 
-void gpur_job_thread_wait(gpur_job_thread *worker)
+int gpur_job_thread_wait(gpur_job_thread *thread)
 {
-    if (!worker->is_started)
+    if (!thread->is_started)
+        return 1;
+    gpur_mutex_lock(&thread->lock);
+    while (thread->done != thread->wanted && !thread->is_paused)
+        gpur_mutex_wait(&thread->lock);
+    const int are_done = thread->done == thread->wanted;
+    gpur_mutex_unlock(&thread->lock);
+    return are_done;
+}
+
+gpur_status gpur_job_thread_check(const gpur_job_thread *thread)
+{
+    return thread->status == GPUR_OK ? GPUR_OK : gpur_fail(thread->status, "%s", thread->error);
+}
+
+void gpur_job_thread_resume(gpur_job_thread *thread, int64_t last)
+{
+    if (!thread->is_started)
         return;
-    gpur_mutex_lock(&worker->lock);
-    while (worker->done != worker->wanted)
-        gpur_mutex_wait(&worker->lock);
-    gpur_mutex_unlock(&worker->lock);
+    gpur_mutex_lock(&thread->lock);
+    thread->wanted = last;
+    thread->done = thread->done < last ? thread->done : last;
+    thread->is_paused = 0;
+    gpur_mutex_notify_all(&thread->lock);
+    gpur_mutex_unlock(&thread->lock);
 }
 
-gpur_status gpur_job_thread_join(gpur_job_thread *worker)
+void gpur_job_thread_restart_at(gpur_job_thread *thread, int64_t done)
 {
-    gpur_job_thread_wait(worker); /* after that the thread writes nothing until more is wanted */
-    return worker->status == GPUR_OK ? GPUR_OK : gpur_fail(worker->status, "%s", worker->error);
+    if (!thread->is_started)
+        return;
+    gpur_mutex_lock(&thread->lock);
+    thread->done = thread->wanted = done;
+    thread->is_paused = 0;
+    thread->status = GPUR_OK;
+    gpur_mutex_unlock(&thread->lock);
 }

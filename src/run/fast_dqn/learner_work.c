@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The work of a run, done by a learner and by policies that have copies of its weights. */
 #include "run/fast_dqn/learner_work.h"
 
 #include "learn/dqn/dqn.h"
@@ -40,9 +41,9 @@ static gpur_status copy_for_evaluation(void *context)
     return gpur_policy_pull(work->evaluating, work->learner, GPUR_WEIGHTS_ONLINE);
 }
 
-static gpur_status infer_for_evaluation(void *context, const unsigned char *obs, int32_t *action)
+static gpur_status infer_for_evaluation(void *context, int64_t count, const unsigned char *obs, int32_t *actions)
 {
-    return act(((gpur_learner_work *)context)->evaluating, 1, obs, action);
+    return act(((gpur_learner_work *)context)->evaluating, count, obs, actions);
 }
 
 gpur_status gpur_acting_policy_open(gpur_device *device, const gpur_schema *schema, const gpur_policy_config *settings,
@@ -69,13 +70,13 @@ static gpur_status open_policy(const gpur_learner *learner, int32_t streams, int
     return gpur_acting_policy_open(learner->device, gpur_replay_schema(learner->replay), &config, policy);
 }
 
-gpur_status gpur_learner_work_open(gpur_learner_work *work, gpur_learner *learner, int32_t streams, int32_t rows,
-                                   int evaluates, gpur_fast_dqn_work *table)
+gpur_status gpur_learner_work_open(gpur_learner_work *work, gpur_learner *learner, gpur_learner_work_size size,
+                                   gpur_fast_dqn_work *table)
 {
     work->learner = learner;
     *table = (gpur_fast_dqn_work){work, infer, copy, train, refresh, copy_for_evaluation, infer_for_evaluation};
-    GPUR_TRY(open_policy(learner, streams, rows, &work->acting));
-    return evaluates ? open_policy(learner, 1, 1, &work->evaluating) : GPUR_OK;
+    GPUR_TRY(open_policy(learner, size.streams, size.rows, &work->acting));
+    return size.eval_rows > 0 ? open_policy(learner, 1, size.eval_rows, &work->evaluating) : GPUR_OK;
 }
 
 void gpur_learner_work_close(gpur_learner_work *work)

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "gpureplay/policy.h"
-#include "gpureplay/run.h"
+#include "gpureplay/learner.h"
 #include "replay/schema.h"
 
 typedef struct gpur_fast_dqn_work {
@@ -27,7 +27,7 @@ typedef struct gpur_fast_dqn_work {
 
     /* `copy` and `infer` for evaluations, which have weights of their own: a copy of the latest. */
     gpur_status (*copy_for_evaluation)(void *context);
-    gpur_status (*infer_for_evaluation)(void *context, const unsigned char *obs, int32_t *action);
+    gpur_status (*infer_for_evaluation)(void *context, int64_t count, const unsigned char *obs, int32_t *actions);
 } gpur_fast_dqn_work;
 
 /* Opens a policy, with these settings, for observations of a replay with this schema. */
@@ -39,8 +39,13 @@ typedef struct gpur_learner_work {
     gpur_policy *acting, *evaluating; /* `evaluating` is NULL if there are no evaluations */
 } gpur_learner_work;
 
-/* `streams`: threads that infer at the same time; `rows`: observations of one inference. After a failure call
- * gpur_learner_work_close. */
-gpur_status gpur_learner_work_open(gpur_learner_work *work, gpur_learner *learner, int32_t streams, int32_t rows,
-                                   int evaluates, gpur_fast_dqn_work *table);
+typedef struct gpur_learner_work_size {
+    int32_t streams;   /* threads that infer at the same time */
+    int32_t rows;      /* observations of one inference */
+    int32_t eval_rows; /* observations of one inference of evaluations; 0: there are none */
+} gpur_learner_work_size;
+
+/* After a failure call gpur_learner_work_close. */
+gpur_status gpur_learner_work_open(gpur_learner_work *work, gpur_learner *learner, gpur_learner_work_size size,
+                                   gpur_fast_dqn_work *table);
 void gpur_learner_work_close(gpur_learner_work *work);

@@ -8,12 +8,11 @@
 #include <stdint.h>
 
 typedef enum gpur_run_phase {
-    GPUR_PHASE_ENV,      /* items: steps of environments */
-    GPUR_PHASE_INFER,    /* items: observations */
-    GPUR_PHASE_TRAIN,    /* items: train steps */
-    GPUR_PHASE_FLUSH,    /* items: slots */
-    GPUR_PHASE_COPY,     /* items: copies of the weights */
-    GPUR_PHASE_EVALUATE, /* items: evaluations */
+    GPUR_PHASE_ENV,   /* items: steps of environments */
+    GPUR_PHASE_INFER, /* items: observations */
+    GPUR_PHASE_TRAIN, /* items: train steps */
+    GPUR_PHASE_FLUSH, /* items: logs */
+    GPUR_PHASE_COPY,  /* items: copies of the weights */
     GPUR_PHASES
 } gpur_run_phase;
 

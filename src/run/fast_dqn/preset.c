@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of whole systems: replay, learner and run, for an environment. */
-#include "gpureplay/run.h"
+#include "gpureplay/fast_dqn.h"
 
 #include "base/sized.h"
 #include "run/spaces.h"
@@ -11,12 +11,12 @@
 
 /* A system by its name, an environment, and the configs that get its settings. */
 typedef struct preset {
-    const char *name, *env_name, *options;
+    const char *name, *env_name;
     gpur_env_info info;
     gpur_field *fields;
     gpur_replay_config *replay;
     gpur_dqn_config *learner;
-    gpur_run_config *run;
+    gpur_fast_dqn_config *run;
 } preset;
 
 static void set_replay(const preset *p, const gpur_obs_kind *kind)
@@ -28,10 +28,10 @@ static void set_replay(const preset *p, const gpur_obs_kind *kind)
 }
 
 /* A run's defaults are the constants of Daley & Amato 2021. */
-static gpur_status set_run(gpur_run_config *run)
+static gpur_status set_run(gpur_fast_dqn_config *run)
 {
-    gpur_run_config paper;
-    GPUR_TRY(gpur_run_config_init(&paper, sizeof paper));
+    gpur_fast_dqn_config paper;
+    GPUR_TRY(gpur_fast_dqn_config_init(&paper, sizeof paper));
     run->num_envs = paper.num_envs;
     run->concurrent = paper.concurrent;
     run->synchronized = paper.synchronized;
@@ -49,7 +49,7 @@ static gpur_status set_run(gpur_run_config *run)
 
 static void set_small(const preset *p, const gpur_obs_kind *kind)
 {
-    gpur_run_config *const run = p->run;
+    gpur_fast_dqn_config *const run = p->run;
     gpur_replay_config *const replay = p->replay;
     gpur_dqn_config *const learner = p->learner;
     run->target_period = 1000;
@@ -89,7 +89,7 @@ static gpur_status set_fast_dqn_small(const preset *p, const gpur_obs_kind *kind
  * much as ten others. */
 static gpur_status set_fast_dqn_small_vectors(const preset *p, const gpur_obs_kind *kind)
 {
-    gpur_run_config *const run = p->run;
+    gpur_fast_dqn_config *const run = p->run;
     gpur_dqn_config *const learner = p->learner;
     GPUR_REQUIRE(kind->dims < 2,
                  "%s: preset \"%s\" needs observations of one axis; \"fast-dqn-small\" takes images, too", p->env_name,
@@ -114,7 +114,7 @@ static gpur_status set_fast_dqn_small_vectors(const preset *p, const gpur_obs_ki
  * in a row, which draw as many entries as the cache has. Neither paper evaluates while it trains. */
 static void set_bursts(const preset *p)
 {
-    gpur_run_config *const run = p->run;
+    gpur_fast_dqn_config *const run = p->run;
     gpur_dqn_config *const learner = p->learner;
     run->num_envs = 1;
     run->concurrent = run->synchronized = 0;
@@ -272,7 +272,6 @@ static gpur_status set_all(const preset *p, int system)
     GPUR_TRY(systems[system].set(p, &kind));
     p->learner->network.num_actions = p->info.action.num_actions;
     p->learner->math = gpur_preset_math(p->name);
-    p->run->env_options = p->options;
     set_replay(p, &kind);
     return GPUR_OK;
 }
@@ -282,15 +281,15 @@ static gpur_status set_copies(const preset *given, int system)
 {
     gpur_replay_config replay;
     gpur_dqn_config learner;
-    gpur_run_config run;
-    gpur_field fields[GPUR_RUN_FIELDS] = {{0}};
+    gpur_fast_dqn_config run;
+    gpur_field fields[GPUR_FAST_DQN_FIELDS] = {{0}};
     preset copies = *given;
     GPUR_TRY(gpur_replay_config_init(&replay, sizeof replay));
     GPUR_TRY(gpur_dqn_config_init(&learner, sizeof learner));
-    GPUR_TRY(gpur_run_config_init(&run, sizeof run));
+    GPUR_TRY(gpur_fast_dqn_config_init(&run, sizeof run));
     GPUR_TRY(gpur_sized_read(&replay, sizeof replay, given->replay, "gpur_replay_config"));
     GPUR_TRY(gpur_sized_read(&learner, sizeof learner, given->learner, "gpur_dqn_config"));
-    GPUR_TRY(gpur_sized_read(&run, sizeof run, given->run, "gpur_run_config"));
+    GPUR_TRY(gpur_sized_read(&run, sizeof run, given->run, "gpur_fast_dqn_config"));
     replay.size = sizeof replay, learner.size = sizeof learner, run.size = sizeof run;
     copies.replay = &replay, copies.learner = &learner, copies.run = &run, copies.fields = fields;
     GPUR_TRY(set_all(&copies, system));
@@ -298,34 +297,18 @@ static gpur_status set_copies(const preset *given, int system)
     replay.fields = given->fields;
     GPUR_TRY(gpur_sized_write(given->replay, &replay, sizeof replay, "gpur_replay_config"));
     GPUR_TRY(gpur_sized_write(given->learner, &learner, sizeof learner, "gpur_dqn_config"));
-    return gpur_sized_write(given->run, &run, sizeof run, "gpur_run_config");
+    return gpur_sized_write(given->run, &run, sizeof run, "gpur_fast_dqn_config");
 }
 
-static gpur_status set_preset(preset *p, const gpur_env_type *type, const gpur_vector_env_type *vector)
+gpur_status gpur_fast_dqn_preset(const char *name, const gpur_run_envs *envs, gpur_field fields[GPUR_FAST_DQN_FIELDS],
+                                 gpur_replay_config *replay, gpur_dqn_config *learner, gpur_fast_dqn_config *run)
 {
     int system;
-    GPUR_REQUIRE(p->name && (type || vector) && p->options && p->fields && p->replay && p->learner && p->run,
-                 "an argument is NULL; none may be");
-    GPUR_TRY(find_system(p, &system));
+    preset p = {.name = name, .fields = fields, .replay = replay, .learner = learner, .run = run};
+    GPUR_REQUIRE(name && envs && fields && replay && learner && run, "an argument is NULL; none may be");
+    GPUR_TRY(find_system(&p, &system));
     if (systems[system].has_cache)
-        GPUR_TRY(check_room(p));
-    GPUR_TRY(type ? gpur_env_get_info(type, p->options, &p->info)
-                  : gpur_vector_env_get_info(vector, p->options, &p->info));
-    return set_copies(p, system);
-}
-
-gpur_status gpur_run_preset(const char *name, const gpur_env_type *type, const char *options,
-                            gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay, gpur_dqn_config *learner,
-                            gpur_run_config *run)
-{
-    preset p = {name, type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
-    return set_preset(&p, type, NULL);
-}
-
-gpur_status gpur_run_preset_vector(const char *name, const gpur_vector_env_type *type, const char *options,
-                                   gpur_field fields[GPUR_RUN_FIELDS], gpur_replay_config *replay,
-                                   gpur_dqn_config *learner, gpur_run_config *run)
-{
-    preset p = {name, type ? type->name : NULL, options, {.size = sizeof p.info}, fields, replay, learner, run};
-    return set_preset(&p, NULL, type);
+        GPUR_TRY(check_room(&p));
+    GPUR_TRY(gpur_preset_ask_env(envs, &p.info, &p.env_name));
+    return set_copies(&p, system);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Steps all environment slots of a run at once, as one vector environment. */
 #include "run/fast_dqn/vector.h"
 
 #include "base/arena.h"

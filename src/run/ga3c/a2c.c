@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A2C: a scheduler answers all agents together. When all of them wait,
+ * A2C: a scheduler answers all agents together. When all of them wait, it does the first of these that there is to do:
  *
- *     those that ask for a value get it: they bootstrap the returns of rollouts that end or are cut off
- *     all complete rollouts are trained on as one batch
- *     a round begins: all get an action. As far as steps remain they are told so in the order of the agents; the round
- *     goes on in the next gpur_ga3c_advance
+ *     it computes the values that agents ask for to close rollouts
+ *     it trains on all complete rollouts as one batch
+ *     it begins a round: it computes an action for every agent, and wakes the agents in their order, as long as steps
+ *     remain. The round goes on in the next gpur_run_advance
  *
- * So who asks when depends on no timing, and requests are answered and rollouts joined in the order of the agents.
+ * So nothing depends on the timing of threads, and requests are answered and rollouts joined in the order of the agents.
  */
-#include "run/ga3c/ga3c.h"
+#include "run/ga3c/a2c.h"
 
 #include "base/thread.h"
+#include "run/ga3c/predictor.h"
+#include "run/ga3c/trainer.h"
 
 typedef enum job { JOB_NONE, JOB_VALUES, JOB_TRAIN, JOB_ROUND, JOB_RELEASE } job;
 
@@ -20,22 +22,22 @@ typedef enum job { JOB_NONE, JOB_VALUES, JOB_TRAIN, JOB_ROUND, JOB_RELEASE } job
 void gpur_a2c_ask(gpur_agent_slot *slot, int32_t asks)
 {
     gpur_ga3c *const run = slot->run;
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     slot->asks = asks;
     if (++run->waiting == run->running)
-        gpur_mutex_notify_all(&run->lock);
-    gpur_mutex_unlock(&run->lock);
+        gpur_mutex_notify_all(&run->core.lock);
+    gpur_mutex_unlock(&run->core.lock);
     gpur_semaphore_wait(&slot->replied);
 }
 
-/* It is trained on before any agent gets another action, so there is one of each slot. */
+/* The rollout is trained on before any agent gets another action, so a slot has one at most. */
 void gpur_a2c_hand_over(gpur_agent_slot *slot, gpur_rollout *rollout)
 {
     gpur_ga3c *const run = slot->run;
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     slot->rollout = rollout;
     run->untrained++;
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_unlock(&run->core.lock);
 }
 
 /* The scheduler. All under the lock, unless it says otherwise. */
@@ -46,7 +48,7 @@ static void reply(gpur_agent_slot *slot, int is_dismissed)
     slot->run->waiting--;
     slot->asks = GPUR_ASK_NOTHING;
     slot->is_in_round = 0;
-    slot->since = slot->run->started;
+    slot->since = slot->run->core.started;
     slot->is_dismissed = is_dismissed;
     sem_post(&slot->replied);
 }
@@ -54,29 +56,29 @@ static void reply(gpur_agent_slot *slot, int is_dismissed)
 /* Agents that are asked to end, or whose run has failed, get no action. */
 static void dismiss(gpur_ga3c *run)
 {
-    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++) {
-        gpur_agent_slot *const slot = &run->slots[i];
-        if (slot->asks && (atomic_load(&slot->must_end) || run->status != GPUR_OK))
+    for (int32_t i = 0; i < run->slot_count; i++) {
+        gpur_agent_slot *const slot = run->slots[i];
+        if (slot->asks && (atomic_load(&slot->must_end) || run->core.status != GPUR_OK))
             reply(slot, 1);
     }
 }
 
 static int has_steps(const gpur_ga3c *run)
 {
-    return run->remaining > 0 && !atomic_load(&run->stopping);
+    return run->remaining > 0 && !atomic_load(&run->core.stopping);
 }
 
 static int asks_value(const gpur_ga3c *run)
 {
-    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++)
-        if (run->slots[i].asks == GPUR_ASK_VALUE)
+    for (int32_t i = 0; i < run->slot_count; i++)
+        if (run->slots[i]->asks == GPUR_ASK_VALUE)
             return 1;
     return 0;
 }
 
 static job next_job(const gpur_ga3c *run)
 {
-    if (run->status != GPUR_OK || run->waiting < run->running || run->is_performing)
+    if (run->core.status != GPUR_OK || run->waiting < run->running || run->is_performing)
         return JOB_NONE;
     if (run->in_round > 0)
         return has_steps(run) ? JOB_RELEASE : JOB_NONE;
@@ -99,19 +101,19 @@ static gpur_status predict(gpur_ga3c_thread *scheduler, int32_t asks)
     gpur_ga3c *const run = scheduler->run;
     gpur_status status = GPUR_OK;
     int32_t i = 0;
-    while (i < GPUR_GA3C_MAX_AGENTS && status == GPUR_OK) {
+    while (i < run->slot_count && status == GPUR_OK) {
         int64_t count = 0;
-        for (; i < GPUR_GA3C_MAX_AGENTS && count < run->config.max_prediction_batch; i++)
-            if (run->slots[i].asks == asks) {
-                run->slots[i].asks = GPUR_ASK_ANSWERED;
-                scheduler->requests.asked[count++] = &run->slots[i];
+        for (; i < run->slot_count && count < run->config.max_prediction_batch; i++)
+            if (run->slots[i]->asks == asks) {
+                run->slots[i]->asks = GPUR_ASK_ANSWERED;
+                scheduler->requests.asked[count++] = run->slots[i];
             }
-        gpur_mutex_unlock(&run->lock);
+        gpur_mutex_unlock(&run->core.lock);
         if (count > 0)
             status = gpur_ga3c_predict(scheduler, count);
         if (status != GPUR_OK)
-            gpur_ga3c_fail(run, gpur_prefix_error(status, "the predictor"));
-        gpur_mutex_lock(&run->lock);
+            gpur_run_fail(&run->core, gpur_prefix_error(status, "the predictor"));
+        gpur_mutex_lock(&run->core.lock);
     }
     return status;
 }
@@ -121,9 +123,9 @@ static void answer_values(gpur_ga3c_thread *scheduler)
     gpur_ga3c *const run = scheduler->run;
     if (predict(scheduler, GPUR_ASK_VALUE) != GPUR_OK)
         return;
-    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++)
-        if (run->slots[i].asks == GPUR_ASK_ANSWERED)
-            reply(&run->slots[i], 0);
+    for (int32_t i = 0; i < run->slot_count; i++)
+        if (run->slots[i]->asks == GPUR_ASK_ANSWERED)
+            reply(run->slots[i], 0);
 }
 
 static void begin_round(gpur_ga3c_thread *scheduler)
@@ -132,8 +134,8 @@ static void begin_round(gpur_ga3c_thread *scheduler)
     if (predict(scheduler, GPUR_ASK_ACTION) != GPUR_OK)
         return;
     const int cuts = ++run->rounds % run->config.t_max == 0;
-    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++) {
-        gpur_agent_slot *const slot = &run->slots[i];
+    for (int32_t i = 0; i < run->slot_count; i++) {
+        gpur_agent_slot *const slot = run->slots[i];
         if (slot->asks != GPUR_ASK_ANSWERED)
             continue;
         slot->cuts = cuts;
@@ -144,11 +146,11 @@ static void begin_round(gpur_ga3c_thread *scheduler)
 
 static void release(gpur_ga3c *run)
 {
-    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS && has_steps(run); i++) {
-        if (!run->slots[i].is_in_round)
+    for (int32_t i = 0; i < run->slot_count && has_steps(run); i++) {
+        if (!run->slots[i]->is_in_round)
             continue;
         run->remaining--;
-        reply(&run->slots[i], 0);
+        reply(run->slots[i], 0);
     }
 }
 
@@ -157,16 +159,16 @@ static void train(gpur_ga3c_thread *scheduler)
 {
     gpur_ga3c *const run = scheduler->run;
     gpur_training_batch *const batch = &scheduler->batch;
-    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS && batch->count < run->most_rollouts; i++) {
-        gpur_agent_slot *const slot = &run->slots[i];
+    for (int32_t i = 0; i < run->slot_count && batch->count < run->most_rollouts; i++) {
+        gpur_agent_slot *const slot = run->slots[i];
         if (!slot->rollout)
             continue;
         batch->rollouts[batch->count++] = slot->rollout;
         slot->rollout = NULL;
     }
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_unlock(&run->core.lock);
     gpur_ga3c_train(run, batch, NULL);
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
 }
 
 static void perform(gpur_ga3c_thread *scheduler, job what)
@@ -188,7 +190,7 @@ void *gpur_ga3c_scheduler(void *context)
 {
     gpur_ga3c_thread *const scheduler = context;
     gpur_ga3c *const run = scheduler->run;
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     while (!atomic_load(&scheduler->must_end)) {
         dismiss(run);
         const job what = next_job(run);
@@ -197,9 +199,9 @@ void *gpur_ga3c_scheduler(void *context)
             continue;
         }
         if (gpur_a2c_is_parked(run))
-            gpur_mutex_notify_all(&run->lock);
-        gpur_mutex_wait(&run->lock);
+            gpur_mutex_notify_all(&run->core.lock);
+        gpur_mutex_wait(&run->core.lock);
     }
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_unlock(&run->core.lock);
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The model of a run: an actor-critic, and a policy through which predictors see its weights. */
+/* The usual model of a run: an actor-critic, and a policy that acts by its weights. Creates runs with it. */
 #include "run/ga3c/ga3c.h"
+#include "run/ga3c/config.h"
 #include "learn/actor_critic/actor_critic.h"
 #include "learn/actor_critic/local.h"
 
@@ -24,7 +25,7 @@ static gpur_status predict(void *context, int64_t count, const void *obs, const 
     return gpur_policy_act(model->policy, &input, &output);
 }
 
-static gpur_status publish(void *context)
+static gpur_status broadcast(void *context)
 {
     const actor_critic_model *const model = context;
     return gpur_policy_pull(model->policy, model->learner, GPUR_WEIGHTS_ONLINE);
@@ -34,7 +35,7 @@ static gpur_status train(void *context, const gpur_actor_critic_batch *batch, gp
 {
     const actor_critic_model *const model = context;
     GPUR_TRY(gpur_actor_critic_train(model->learner, batch, losses));
-    return publish(context);
+    return broadcast(context);
 }
 
 static gpur_status diverged(void *context, int64_t step)
@@ -141,11 +142,12 @@ static gpur_ga3c_model table_of(actor_critic_model *model)
         .num_actions = learner->network.num_actions,
         .max_batch = learner->max_batch,
         .device = model->learner->device,
+        .policy = model->policy,
         .predict = predict,
         .train = train,
         .diverged = diverged,
         .check = check,
-        .publish = publish,
+        .broadcast = broadcast,
         .local_open = local_open,
         .local_close = local_close,
         .local_pull = local_pull,
@@ -158,13 +160,12 @@ static gpur_ga3c_model table_of(actor_critic_model *model)
     };
 }
 
-gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_env_type *type, const gpur_ga3c_config *config,
-                             gpur_ga3c **run)
+gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_run_envs *envs, const gpur_ga3c_config *config,
+                             gpur_run **run)
 {
     gpur_ga3c_config known;
     GPUR_REQUIRE(run, "run, which gets the handle, is NULL");
     *run = NULL;
-    GPUR_REQUIRE(learner && type, "learner and type must not be NULL");
     GPUR_TRY(gpur_learner_require(learner, &gpur_algorithm_actor_critic, "gpur_ga3c_create"));
     GPUR_TRY(gpur_ga3c_read_config(config, &known));
     actor_critic_model *const model = calloc(1, sizeof *model);
@@ -177,5 +178,5 @@ gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_env_type *type, c
         return status;
     }
     const gpur_ga3c_model table = table_of(model);
-    return gpur_ga3c_create_with(&table, type, config, run);
+    return gpur_ga3c_create_with(&table, envs, config, run);
 }

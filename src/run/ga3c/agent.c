@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* An agent: an environment, and the rollout that it is filling. */
-#include "run/ga3c/ga3c.h"
+/* An agent: steps an environment by the actions that it asks for, and fills rollouts with what happens. */
+#include "run/ga3c/agent.h"
 
 #include "base/thread.h"
+#include "run/ga3c/a2c.h"
+#include "run/ga3c/report.h"
+#include "run/ga3c/trainer.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -13,7 +16,7 @@ typedef struct agent {
     gpur_agent_slot *slot;
     gpur_env_runner runner;
     gpur_rollout *rollout;     /* open; NULL: none */
-    int32_t has_action;        /* 1: the slot has the action of the next step */
+    int32_t has_action;        /* 1: the action of the next step is there already */
     void *local;               /* A3C: its copy of the model */
     int64_t pulled;            /* A3C: updates that the copy has */
     gpur_training_batch batch; /* A3C */
@@ -21,6 +24,24 @@ typedef struct agent {
     double episode_return;
     gpur_agent_report report;
 } agent;
+
+gpur_status gpur_ga3c_open_runner(const gpur_ga3c *run, uint64_t seed, gpur_env_runner *runner)
+{
+    gpur_env_info info;
+    runner->type = run->core.type;
+    GPUR_TRY(gpur_run_make_env(&run->core, seed, runner, &info));
+    unsigned char *const obs = calloc(1, (size_t)run->obs_bytes);
+    if (!obs)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an observation");
+    return gpur_env_runner_open(runner, &run->shape, obs, run->model.check_finite);
+}
+
+void gpur_ga3c_close_runner(gpur_env_runner *runner)
+{
+    gpur_env_runner_close(runner);
+    free(runner->obs);
+    runner->obs = NULL;
+}
 
 static int is_system(const agent *a, int32_t system)
 {
@@ -31,7 +52,7 @@ static gpur_status open_agent(agent *a, int64_t incarnation)
 {
     gpur_ga3c *const run = a->run;
     const gpur_ga3c_model *const model = &run->model;
-    GPUR_TRY(gpur_ga3c_open_runner(run, gpur_ga3c_env_seed(run, incarnation, a->slot->number), &a->runner));
+    GPUR_TRY(gpur_ga3c_open_runner(run, gpur_run_env_seed(run->config.seed, a->slot->number, incarnation), &a->runner));
     if (is_system(a, GPUR_A3C)) {
         GPUR_TRY(gpur_training_batch_open(run, &a->batch));
         GPUR_TRY(model->local_open(model->context, &a->local));
@@ -42,10 +63,10 @@ static gpur_status open_agent(agent *a, int64_t incarnation)
 static void close_agent(agent *a)
 {
     if (a->rollout && a->rollout->count > 0) {
-        gpur_mutex_lock(&a->run->lock);
-        a->run->counts.left_rollouts++;
-        a->run->counts.dropped_rows += a->rollout->count;
-        gpur_mutex_unlock(&a->run->lock);
+        gpur_mutex_lock(&a->run->core.lock);
+        a->run->core.stats.ga3c.left_rollouts++;
+        a->run->core.stats.ga3c.dropped_rows += a->rollout->count;
+        gpur_mutex_unlock(&a->run->core.lock);
     }
     gpur_rollout_give_back(&a->run->pool, a->rollout);
     if (a->local)
@@ -56,11 +77,11 @@ static void close_agent(agent *a)
 
 /* The gate. */
 
-/* Without A2C, whose scheduler deals out steps. */
+/* A2C has no gate: its scheduler says who takes a step. */
 static int may_step(gpur_ga3c *run)
 {
     return run->config.system == GPUR_A2C ||
-           (run->remaining > 0 && run->status == GPUR_OK && !atomic_load(&run->stopping));
+           (run->remaining > 0 && run->core.status == GPUR_OK && !atomic_load(&run->core.stopping));
 }
 
 /* Waits until the agent may take a step; 0: it is asked to end. */
@@ -68,19 +89,19 @@ static int pass_gate(agent *a)
 {
     gpur_ga3c *const run = a->run;
     const _Atomic int *const must_end = &a->slot->must_end;
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     gpur_ga3c_take_report(a->slot, &a->report);
     if (!may_step(run) && !atomic_load(must_end)) {
         if (--run->active == 0)
-            gpur_mutex_notify_all(&run->lock);
+            gpur_mutex_notify_all(&run->core.lock);
         while (!may_step(run) && !atomic_load(must_end))
-            gpur_mutex_wait(&run->lock);
+            gpur_mutex_wait(&run->core.lock);
         run->active++;
     }
     const int passes = !atomic_load(must_end);
     if (passes && run->config.system != GPUR_A2C)
         run->remaining--;
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_unlock(&run->core.lock);
     return passes;
 }
 
@@ -94,12 +115,12 @@ static gpur_status ask_local(agent *a)
                                        &slot->value);
 }
 
-/* A scheduler's agents wait for their next step here, so what they have done is reported before. */
+/* Agents of A2C wait for their next step here, so they report what they have done before. */
 static void ask_scheduler(agent *a, int32_t asks)
 {
-    gpur_mutex_lock(&a->run->lock);
+    gpur_mutex_lock(&a->run->core.lock);
     gpur_ga3c_take_report(a->slot, &a->report);
-    gpur_mutex_unlock(&a->run->lock);
+    gpur_mutex_unlock(&a->run->core.lock);
     gpur_a2c_ask(a->slot, asks);
 }
 
@@ -109,7 +130,8 @@ static void ask_predictor(agent *a)
     gpur_semaphore_wait(&a->slot->replied);
 }
 
-/* Fills in the slot's action, value and version for the present observation. GPUR_INTERRUPTED: the agent ends. */
+/* Gets the action, the value and the version of the weights for the present observation. GPUR_INTERRUPTED: the agent
+ * must end. */
 static gpur_status ask(agent *a, int32_t asks)
 {
     gpur_status status = GPUR_OK;
@@ -148,11 +170,11 @@ static gpur_status begin_rollout(agent *a)
 static void count_dropped(agent *a, gpur_rollout *dropped, int64_t *rollouts)
 {
     gpur_ga3c *const run = a->run;
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     ++*rollouts;
-    run->counts.dropped_rows += dropped->count;
+    run->core.stats.ga3c.dropped_rows += dropped->count;
     run->untrained--;
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_unlock(&run->core.lock);
     gpur_rollout_give_back(&run->pool, dropped);
 }
 
@@ -160,30 +182,31 @@ static void put_in_queue(agent *a, gpur_rollout *rollout)
 {
     gpur_ga3c *const run = a->run;
     const double begin = gpur_clock_seconds();
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     run->untrained++;
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_unlock(&run->core.lock);
     gpur_rollout *const dropped = gpur_queue_put(&run->rollouts, rollout, &a->slot->waiter);
     if (dropped)
         count_dropped(a, dropped,
-                      dropped == rollout ? &run->counts.refused_rollouts : &run->counts.overwritten_rollouts);
+                      dropped == rollout ? &run->core.stats.ga3c.refused_rollouts
+                                         : &run->core.stats.ga3c.overwritten_rollouts);
     gpur_rollout *const left = gpur_queue_wait(&run->rollouts, &a->slot->waiter, &a->slot->must_end);
     if (left)
-        count_dropped(a, left, &run->counts.left_rollouts);
+        count_dropped(a, left, &run->core.stats.ga3c.left_rollouts);
     a->report.queue_seconds += gpur_clock_seconds() - begin;
 }
 
 static void train_local(agent *a, gpur_rollout *rollout)
 {
-    gpur_mutex_lock(&a->run->lock);
+    gpur_mutex_lock(&a->run->core.lock);
     a->run->untrained++;
-    gpur_mutex_unlock(&a->run->lock);
+    gpur_mutex_unlock(&a->run->core.lock);
     a->batch.rollouts[0] = rollout;
     a->batch.count = 1;
     gpur_ga3c_train(a->run, &a->batch, a->local);
 }
 
-/* Gives the rollout away. One of which the only step was dropped goes back. */
+/* Hands over the rollout; returns it to the pool if it has become empty. */
 static void hand_over(agent *a)
 {
     gpur_rollout *const rollout = a->rollout;
@@ -208,7 +231,7 @@ static void close_terminal(agent *a)
     gpur_rollout_close(a->rollout, a->run->config.discount, 0.0f);
 }
 
-/* The return goes on from V of the present observation. With GA3C, unless the episode is cut off, the same reply has
+/* Closes the rollout with V of the present observation. In GA3C, unless the episode is cut off, the same reply also has
  * the action of the next rollout's first step. */
 static gpur_status close_with_value(agent *a, int is_cut_off)
 {
@@ -271,9 +294,9 @@ static gpur_status take_step(agent *a)
 
 static gpur_status act(agent *a)
 {
-    gpur_mutex_lock(&a->run->lock);
+    gpur_mutex_lock(&a->run->core.lock);
     const int64_t incarnation = a->slot->incarnation++;
-    gpur_mutex_unlock(&a->run->lock);
+    gpur_mutex_unlock(&a->run->core.lock);
     GPUR_TRY(gpur_prefix_error(open_agent(a, incarnation), "agent %d", (int)a->slot->number));
     while (pass_gate(a)) {
         const uint64_t step = a->slot->steps;
@@ -293,13 +316,13 @@ void *gpur_ga3c_agent(void *context)
     slot->is_dismissed = 0;
     const gpur_status status = act(&a);
     if (status != GPUR_OK)
-        gpur_ga3c_fail(run, status);
+        gpur_run_fail(&run->core, status);
     close_agent(&a);
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     gpur_ga3c_take_report(slot, &a.report);
     run->running--;
     run->active--;
-    gpur_mutex_notify_all(&run->lock);
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_notify_all(&run->core.lock);
+    gpur_mutex_unlock(&run->core.lock);
     return NULL;
 }

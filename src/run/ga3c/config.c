@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of a run: defaults and checks. */
-#include "run/ga3c/ga3c.h"
+#include "run/ga3c/config.h"
 
 #include "base/sized.h"
-#include "env/type.h"
 #include "replay/config.h"
 #include "run/spaces.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 enum { MAX_BATCH = 65536, MAX_ROOM = 65536 };
 
@@ -118,8 +116,7 @@ static gpur_status find_shape(gpur_ga3c *run, const gpur_env_info *info)
 static gpur_status check_env(gpur_ga3c *run)
 {
     gpur_env_info info = {.size = sizeof info};
-    GPUR_TRY(gpur_env_type_check(run->type));
-    GPUR_TRY(gpur_env_get_info(run->type, run->env_options, &info));
+    GPUR_TRY(gpur_env_get_info(run->core.type, run->core.env_options, &info));
     return find_shape(run, &info);
 }
 
@@ -138,13 +135,12 @@ gpur_status gpur_ga3c_configure(gpur_ga3c *run, const gpur_ga3c_config *given)
 {
     gpur_ga3c_config *const c = &run->config;
     GPUR_TRY(gpur_ga3c_read_config(given, c));
+    GPUR_REQUIRE(run->core.type && !run->core.vector,
+                 "the environments are a vector; GA3C needs a type that steps one");
+    run->core.seed = c->seed, run->core.on_event = c->on_event, run->core.user = c->user;
     run->numbers = gpur_ga3c_numbers_of(run, c->agents, c->predictors, c->trainers);
     run->largest = run->numbers;
     GPUR_TRY(gpur_ga3c_check_numbers(run, run->numbers));
     GPUR_TRY(set_batch(run));
-    run->env_options = strdup(c->env_options ? c->env_options : "");
-    c->env_options = NULL;
-    if (!run->env_options)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the environments' options");
     return check_env(run);
 }

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "device/device.h"
 #include "gpureplay/actor_critic.h"
+#include "gpureplay/policy.h"
 
 typedef struct gpur_ga3c_model {
     void *context; /* given to all functions that have no `local` */
@@ -17,13 +18,14 @@ typedef struct gpur_ga3c_model {
     int32_t num_actions;
     int64_t max_batch;   /* rows of a train step */
     gpur_device *device; /* through which files are written */
+    gpur_policy *policy; /* has the weights that `predict` uses; NULL: there is none */
 
-    /* Computes the actions and values of observations, with the newest weights that were published. Up to
+    /* Computes the actions and values of observations, with the newest weights that were broadcast. Up to
      * GPUR_GA3C_MAX_PREDICTORS threads at the same time. *version: train steps that the weights had. */
     gpur_status (*predict)(void *context, int64_t count, const void *obs, const uint32_t *lanes, const uint64_t *steps,
                            int32_t greedy, int32_t *actions, float *values, int64_t *version);
 
-    /* Trains, and publishes the new weights. Any number of threads. losses->step is the number of the train step. */
+    /* Trains, and broadcasts the new weights. Any number of threads. losses->step is the number of the train step. */
     gpur_status (*train)(void *context, const gpur_actor_critic_batch *batch, gpur_actor_critic_losses *losses);
 
     /* Fails: a value by the weights after train step `step` was not finite. */
@@ -32,8 +34,8 @@ typedef struct gpur_ga3c_model {
     /* Refuses a model of which a weight is not finite. */
     gpur_status (*check)(void *context);
 
-    /* Publishes the present weights: train steps may have been done by others. */
-    gpur_status (*publish)(void *context);
+    /* Lets `predict` have the present weights: train steps may have been done by others. */
+    gpur_status (*broadcast)(void *context);
 
     /* An agent's own copy of the model, for A3C; used by one thread. Its gradients are applied to the shared weights.
      * NULL where there is no A3C. */

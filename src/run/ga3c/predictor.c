@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A predictor: takes the first request, and all that are there at once, and answers them with one forward pass. */
-#include "run/ga3c/ga3c.h"
+#include "run/ga3c/predictor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,12 +50,12 @@ gpur_status gpur_ga3c_predict(gpur_ga3c_thread *thread, int64_t count)
         batch->asked[i]->value = batch->values[i];
         batch->asked[i]->version = version;
     }
-    gpur_mutex_lock(&run->lock);
-    run->counts.predictions += count;
-    run->counts.prediction_batches++;
-    run->predict_seconds += spent;
-    run->predictor_seconds += gpur_clock_seconds() - began - spent;
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
+    run->core.stats.ga3c.predictions += count;
+    run->core.stats.ga3c.prediction_batches++;
+    run->core.stats.ga3c.predict_seconds += spent;
+    run->core.stats.ga3c.predictor_seconds += gpur_clock_seconds() - began - spent;
+    gpur_mutex_unlock(&run->core.lock);
     return GPUR_OK;
 }
 
@@ -63,11 +63,11 @@ gpur_status gpur_ga3c_predict(gpur_ga3c_thread *thread, int64_t count)
 static void answer(gpur_ga3c_thread *thread, int64_t count)
 {
     gpur_ga3c *const run = thread->run;
-    int has_failed = gpur_ga3c_has_failed(run);
+    int has_failed = gpur_run_has_failed(&run->core);
     if (!has_failed) {
         const gpur_status status = gpur_ga3c_predict(thread, count);
         if (status != GPUR_OK)
-            gpur_ga3c_fail(run, gpur_prefix_error(status, "predictor %d", (int)thread->number));
+            gpur_run_fail(&run->core, gpur_prefix_error(status, "predictor %d", (int)thread->number));
         has_failed = status != GPUR_OK;
     }
     const double begin = gpur_clock_seconds();
@@ -75,9 +75,9 @@ static void answer(gpur_ga3c_thread *thread, int64_t count)
         thread->requests.asked[i]->is_dismissed = has_failed;
         sem_post(&thread->requests.asked[i]->replied);
     }
-    gpur_mutex_lock(&run->lock);
-    run->predictor_seconds += gpur_clock_seconds() - begin;
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
+    run->core.stats.ga3c.predictor_seconds += gpur_clock_seconds() - begin;
+    gpur_mutex_unlock(&run->core.lock);
 }
 
 void *gpur_ga3c_predictor(void *context)

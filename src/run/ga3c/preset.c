@@ -115,26 +115,26 @@ static const system_entry *find(const char *name)
     return NULL;
 }
 
-gpur_status gpur_ga3c_preset(const char *name, const gpur_env_type *type, const char *options,
-                             gpur_actor_critic_config *learner, gpur_ga3c_config *run)
+gpur_status gpur_ga3c_preset(const char *name, const gpur_run_envs *envs, gpur_actor_critic_config *learner,
+                             gpur_ga3c_config *run)
 {
     gpur_actor_critic_config set_learner_to;
     gpur_ga3c_config set_run_to;
-    gpur_env_info info = {.size = sizeof info};
-    GPUR_REQUIRE(name && type && options && learner && run, "an argument is NULL; none may be");
+    gpur_env_info info;
+    const char *env_name;
+    GPUR_REQUIRE(name && envs && learner && run, "an argument is NULL; none may be");
     const system_entry *const entry = find(name);
     GPUR_REQUIRE(entry,
                  "preset is \"%s\"; it must be \"ga3c\", \"ga3c-large-4\" to \"ga3c-large-1\", \"a3c-cpu\", \"a2c\", "
                  "\"ga3c-small\", \"a3c-small\" or \"a2c-small\"",
                  name);
-    GPUR_TRY(gpur_env_get_info(type, options, &info));
+    GPUR_TRY(gpur_preset_ask_env(envs, &info, &env_name));
     GPUR_TRY(gpur_actor_critic_config_init(&set_learner_to, sizeof set_learner_to));
     GPUR_TRY(gpur_ga3c_config_init(&set_run_to, sizeof set_run_to));
     GPUR_TRY(gpur_sized_read(&set_learner_to, sizeof set_learner_to, learner, "gpur_actor_critic_config"));
     GPUR_TRY(gpur_sized_read(&set_run_to, sizeof set_run_to, run, "gpur_ga3c_config"));
-    GPUR_TRY(set_learner(entry, type->name, &info, &set_learner_to));
+    GPUR_TRY(set_learner(entry, env_name, &info, &set_learner_to));
     GPUR_TRY(set_run(entry, &set_run_to));
-    set_run_to.env_options = options;
     GPUR_TRY(gpur_sized_write(learner, &set_learner_to, sizeof set_learner_to, "gpur_actor_critic_config"));
     return gpur_sized_write(run, &set_run_to, sizeof set_run_to, "gpur_ga3c_config");
 }

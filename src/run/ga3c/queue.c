@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* A bounded queue of pointers between threads. */
 #include "run/ga3c/queue.h"
 
 #include "base/numbers.h"
@@ -92,7 +93,7 @@ void *gpur_queue_put(gpur_queue *queue, void *item, gpur_queue_waiter *waiter)
     return dropped;
 }
 
-/* Those behind it move up by one; they stay outside of the room. */
+/* Removes a waiting item; items behind it move up, but still wait. */
 static void *take_back(gpur_queue *queue, const gpur_queue_waiter *waiter)
 {
     for (int64_t i = queue->room; i < queue->count; i++) {

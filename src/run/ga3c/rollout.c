@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Rollouts, their returns, and the pool of those that nobody uses. */
 #include "run/ga3c/rollout.h"
 
 #include <inttypes.h>

@@ -1,46 +1,81 @@
 /* SPDX-License-Identifier: MIT */
-/* Starts and ends the threads of a run. All under set_lock. */
-#include "run/ga3c/ga3c.h"
+/* Starts and ends the threads of a run, and makes the slots of agents. All under set_lock. */
+#include "run/ga3c/threads.h"
 
 #include "base/thread.h"
+#include "run/ga3c/a2c.h"
+#include "run/ga3c/agent.h"
+#include "run/ga3c/config.h"
+#include "run/ga3c/predictor.h"
+#include "run/ga3c/trainer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Agents. */
+
+static gpur_status make_slot(gpur_ga3c *run, int32_t number, gpur_agent_slot **out)
+{
+    gpur_agent_slot *const slot = calloc(1, sizeof *slot);
+    if (!slot)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an agent's slot of %zu bytes", sizeof *slot);
+    slot->run = run;
+    slot->number = number;
+    if (sem_init(&slot->replied, 0, 0) != 0 || sem_init(&slot->waiter.admitted, 0, 0) != 0) {
+        free(slot);
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no semaphores for an agent: %s", strerror(errno));
+    }
+    *out = slot;
+    return GPUR_OK;
+}
+
+gpur_status gpur_ga3c_make_slots(gpur_ga3c *run, int32_t count)
+{
+    while (run->slot_count < count) {
+        gpur_agent_slot *slot = NULL;
+        GPUR_TRY(make_slot(run, run->slot_count, &slot));
+        gpur_mutex_lock(&run->core.lock);
+        run->slots[run->slot_count++] = slot;
+        gpur_mutex_unlock(&run->core.lock);
+    }
+    return GPUR_OK;
+}
 
 static gpur_status start_agent(gpur_agent_slot *slot)
 {
     gpur_ga3c *const run = slot->run;
     atomic_store(&slot->must_end, 0);
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     run->running++;
     run->active++;
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_unlock(&run->core.lock);
     const gpur_status status = gpur_thread_start(&slot->thread, gpur_ga3c_agent, slot, "an agent");
     slot->has_thread = status == GPUR_OK;
     if (status == GPUR_OK)
         return GPUR_OK;
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     run->running--;
     run->active--;
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_unlock(&run->core.lock);
     return status;
 }
 
-/* Agents that are asked wake up at the gate, before a full queue, and before the scheduler; all others end by
- * themselves. */
+/* Wakes agents that wait at the gate, at a full queue, or for the scheduler. All others see `must_end` by themselves. */
 static void end_agents(gpur_ga3c *run, int32_t from)
 {
-    gpur_mutex_lock(&run->lock);
-    for (int32_t i = from; i < GPUR_GA3C_MAX_AGENTS; i++) {
-        atomic_store(&run->slots[i].must_end, 1);
-        if (run->slots[i].has_thread)
-            sem_post(&run->slots[i].waiter.admitted);
+    gpur_mutex_lock(&run->core.lock);
+    for (int32_t i = from; i < run->slot_count; i++) {
+        atomic_store(&run->slots[i]->must_end, 1);
+        if (run->slots[i]->has_thread)
+            sem_post(&run->slots[i]->waiter.admitted);
     }
-    gpur_mutex_notify_all(&run->lock);
-    gpur_mutex_unlock(&run->lock);
-    for (int32_t i = from; i < GPUR_GA3C_MAX_AGENTS; i++) {
-        if (run->slots[i].has_thread)
-            pthread_join(run->slots[i].thread, NULL);
-        run->slots[i].has_thread = 0;
+    gpur_mutex_notify_all(&run->core.lock);
+    gpur_mutex_unlock(&run->core.lock);
+    for (int32_t i = from; i < run->slot_count; i++) {
+        if (run->slots[i]->has_thread)
+            pthread_join(run->slots[i]->thread, NULL);
+        run->slots[i]->has_thread = 0;
     }
 }
 
@@ -65,9 +100,9 @@ static void end_threads(gpur_ga3c *run, gpur_ga3c_thread *threads, int32_t from,
     for (int32_t i = from; i < most; i++)
         atomic_store(&threads[i].must_end, 1);
     gpur_queue_wake(queue);
-    gpur_mutex_lock(&run->lock);
-    gpur_mutex_notify_all(&run->lock);
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
+    gpur_mutex_notify_all(&run->core.lock);
+    gpur_mutex_unlock(&run->core.lock);
     for (int32_t i = from; i < most; i++) {
         if (threads[i].has_thread)
             pthread_join(threads[i].handle, NULL);
@@ -96,9 +131,10 @@ static gpur_status start_missing(gpur_ga3c *run, gpur_ga3c_numbers threads)
     for (int32_t i = 0; i < threads.trainers; i++)
         if (!run->trainers[i].has_thread)
             GPUR_TRY(start_thread(&run->trainers[i], gpur_ga3c_trainer, 1));
+    GPUR_TRY(gpur_ga3c_make_slots(run, threads.agents));
     for (int32_t i = 0; i < threads.agents; i++)
-        if (!run->slots[i].has_thread)
-            GPUR_TRY(start_agent(&run->slots[i]));
+        if (!run->slots[i]->has_thread)
+            GPUR_TRY(start_agent(run->slots[i]));
     return GPUR_OK;
 }
 
@@ -118,19 +154,19 @@ static int32_t larger(int32_t a, int32_t b)
 static void set_numbers(gpur_ga3c *run, gpur_ga3c_numbers numbers)
 {
     gpur_ga3c_numbers *const largest = &run->largest;
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     run->numbers = numbers;
     largest->agents = larger(largest->agents, numbers.agents);
     largest->trainers = larger(largest->trainers, numbers.trainers);
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_unlock(&run->core.lock);
 }
 
 /* How many threads there are. */
 static gpur_ga3c_numbers count_threads(const gpur_ga3c *run)
 {
     int32_t agents = 0, predictors = 0, trainers = 0;
-    for (int32_t i = 0; i < GPUR_GA3C_MAX_AGENTS; i++)
-        agents += run->slots[i].has_thread;
+    for (int32_t i = 0; i < run->slot_count; i++)
+        agents += run->slots[i]->has_thread;
     for (int32_t i = 0; i < GPUR_GA3C_MAX_PREDICTORS; i++)
         predictors += run->predictors[i].has_thread;
     for (int32_t i = 0; i < GPUR_GA3C_MAX_TRAINERS; i++)
@@ -164,6 +200,6 @@ gpur_status gpur_ga3c_begin(gpur_ga3c *run)
 
 void gpur_ga3c_end_threads(gpur_ga3c *run)
 {
-    if (run->slots && run->predictors && run->trainers && run->has_begun)
+    if (run->predictors && run->trainers && run->has_begun)
         end_surplus(run, (gpur_ga3c_numbers){0});
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A trainer: joins rollouts until they have more than the least number of steps, and trains on them. */
-#include "run/ga3c/ga3c.h"
+#include "run/ga3c/trainer.h"
 
 #include "base/numbers.h"
 
@@ -51,8 +51,9 @@ static gpur_actor_critic_batch join(const gpur_ga3c *run, gpur_training_batch *b
     return rows;
 }
 
-/* Updates between the weights that chose the actions and those that the train step began with [section 4.4: k]. */
-static void count_lags(gpur_ga3c_counts *counts, const gpur_rollout *rollout, int64_t step)
+/* Counts the policy lag of each step: updates between the weights that chose its action and those that the train step
+ * began with [section 4.4: k]. */
+static void count_lags(gpur_ga3c_stats *counts, const gpur_rollout *rollout, int64_t step)
 {
     for (int32_t i = 0; i < rollout->count; i++) {
         const int64_t lag = gpur_max(step - 1 - rollout->versions[i], 0);
@@ -62,19 +63,32 @@ static void count_lags(gpur_ga3c_counts *counts, const gpur_rollout *rollout, in
     }
 }
 
+static void set_losses(gpur_ga3c *run, const gpur_actor_critic_losses *losses)
+{
+    gpur_ga3c_stats *const s = &run->core.stats.ga3c;
+    if (losses->step <= run->last_update) /* train steps of several threads may be counted in another order */
+        return;
+    run->last_update = losses->step;
+    s->policy_loss = losses->policy;
+    s->value_loss = losses->value;
+    s->entropy = losses->entropy;
+    s->mean_value = losses->mean_value;
+    s->gradient_norm = losses->gradient_norm;
+    s->learning_rate = losses->learning_rate;
+}
+
 static void count(gpur_ga3c *run, const gpur_training_batch *batch, const gpur_actor_critic_losses *losses,
                   double seconds)
 {
-    gpur_ga3c_counts *const c = &run->counts;
-    c->train_steps++;
-    c->training_batches += batch->count;
+    gpur_ga3c_stats *const s = &run->core.stats.ga3c;
+    run->core.stats.train_steps++;
+    run->core.stats.train_seconds += seconds;
+    s->training_batches += batch->count;
     for (int64_t i = 0; i < batch->count; i++) {
-        c->trained_rows += batch->rollouts[i]->count;
-        count_lags(c, batch->rollouts[i], losses->step);
+        s->trained_rows += batch->rollouts[i]->count;
+        count_lags(s, batch->rollouts[i], losses->step);
     }
-    run->train_seconds += seconds;
-    if (losses->step > run->losses.step)
-        run->losses = *losses;
+    set_losses(run, losses);
 }
 
 static gpur_status train(gpur_ga3c *run, gpur_training_batch *batch, void *local)
@@ -85,26 +99,26 @@ static gpur_status train(gpur_ga3c *run, gpur_training_batch *batch, void *local
     const double begin = gpur_clock_seconds();
     GPUR_TRY(local ? model->local_train(local, &rows, &losses) : model->train(model->context, &rows, &losses));
     atomic_fetch_add(&run->updates, 1);
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     count(run, batch, &losses, gpur_clock_seconds() - begin);
-    gpur_mutex_unlock(&run->lock);
+    gpur_mutex_unlock(&run->core.lock);
     return GPUR_OK;
 }
 
 void gpur_ga3c_train(gpur_ga3c *run, gpur_training_batch *batch, void *local)
 {
-    if (!gpur_ga3c_has_failed(run)) {
+    if (!gpur_run_has_failed(&run->core)) {
         const gpur_status status = train(run, batch, local);
         if (status != GPUR_OK)
-            gpur_ga3c_fail(run, gpur_prefix_error(status, "a train step"));
+            gpur_run_fail(&run->core, gpur_prefix_error(status, "a train step"));
     }
     for (int64_t i = 0; i < batch->count; i++)
         gpur_rollout_give_back(&run->pool, batch->rollouts[i]);
-    gpur_mutex_lock(&run->lock);
+    gpur_mutex_lock(&run->core.lock);
     run->untrained -= batch->count;
     if (run->untrained == 0)
-        gpur_mutex_notify_all(&run->lock);
-    gpur_mutex_unlock(&run->lock);
+        gpur_mutex_notify_all(&run->core.lock);
+    gpur_mutex_unlock(&run->core.lock);
     batch->count = 0;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* The random walk on the numbers of threads. */
 #include "run/ga3c/tuner.h"
 
 #include "gpureplay/ga3c.h"
 #include "kernels/lib/random.h"
 
-/* What a change may cost and still not be a fall. Rates of equal numbers differ from window to window; and one more
+/* The largest relative drop of the rate at which a change is still accepted. Rates of equal numbers differ from window to window; and one more
  * trainer, say, costs a little as long as there are no more agents for it. With 0 the rule of one change at a time
  * stays there (test_ga3c_tuner.c has such rates). */
 static const double allowance = 0.05;

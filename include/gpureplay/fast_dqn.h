@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fast DQN and its relatives: W environments that act by a learner's network, a replay that they fill, and the learner's
+ * training, in threads of their own. Both switches of fast DQN [Daley & Amato 2021, algorithm 1] are settings, so that a
+ * run (run.h) is any of these systems:
+ *
+ *   concurrent  synchronized
+ *       0            0        standard DQN [Mnih et al. 2015]
+ *       1            0        concurrent training [Daley & Amato 2021, section 3]: for each period of C environment
+ *                             steps the environments act by the target network, while C / F train steps run
+ *                             beside them
+ *       0            1        synchronized execution [section 4]: the W observations are one inference
+ *       1            1        both: fast DQN
+ *
+ * A third setting, `burst`, does all C / F train steps of a period at its beginning. The environments wait for them,
+ * and then act by the latest weights. So DQN(lambda) works [Daley & Amato 2021b, Virtual Replay Cache, algorithm 1].
+ *
+ * A learner with a cache of returns (returns.h) has no target network. Its cache is refreshed once in each period of C
+ * steps:
+ *
+ *   with burst       right before the burst
+ *   with concurrent  by the trainer's thread, before the train steps that run beside the environments, which act by
+ *                    the weights of the period's beginning
+ *   with neither     before the first train step of the period. Transitions that are flushed later in the period may
+ *                    overwrite some that the cache has; gpur_learner_stats counts these as missing_rows
+ *
+ * What a run does is a pure function of its settings and seed, whatever the timing of threads: the transitions, their
+ * order in the replay, the weights and the events are the same bits each time. (On the CPU with the device's number of
+ * threads unchanged; on CUDA if the learner is `deterministic`.) For that, transitions go to the replay only while no
+ * train step runs: each environment keeps its steps in a log. Logs are flushed, that is appended to the replay, one
+ * environment after another, when all threads have finished the steps and train steps given to them.
+ *
+ * Environment i, counted from 0, takes the global steps i + 1, i + 1 + W, i + 1 + 2 W, ... The paper calls the thread
+ * that steps it a sampler.
+ */
+#ifndef GPUREPLAY_FAST_DQN_H
+#define GPUREPLAY_FAST_DQN_H
+
+#include "gpureplay/dqn.h"
+#include "gpureplay/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Settings of gpur_fast_dqn_create. gpur_fast_dqn_config_init sets the defaults, which are those of Daley & Amato 2021, table 5
+ * and section 5. Steps are environment steps of all environments together, unless a comment says otherwise. */
+typedef struct gpur_fast_dqn_config {
+    uint64_t size;          /* sizeof(gpur_fast_dqn_config), as the caller was compiled */
+    int32_t num_envs;       /* W: environments, 1 to 4,096; with a cache of returns the replay's capacity / W must be
+                                 at least twice its block_length; default 8 */
+    int32_t threads;        /* threads that step them, each some of them; 1 to W, and without `synchronized` at most 64;
+                                 0, the default: W, and at most 64 */
+    int32_t concurrent;     /* 1, the default: concurrent training. 0: a train step every F steps, for which the
+                                 environments wait, unless `burst` is 1 */
+    int32_t synchronized;   /* 1, the default: synchronized execution, which needs 2 environments or more, or a
+                                vector environment */
+    int32_t act;            /* without `concurrent`: GPUR_ACT_LATEST, the default (the network that is trained, as in
+                                 the paper), or GPUR_ACT_TARGET (as in the authors' code). With `concurrent` always the
+                                 target network, if there is one. With `burst` or a cache of returns: LATEST */
+    int32_t whole_episodes; /* 1: only the steps of finished episodes go to the replay, as in the authors' code; 0, the
+                                 default: all steps */
+    int64_t target_period;  /* C: steps between two copies to the target network, or between two refreshes of a cache
+                                 of returns; a multiple of F, and of W if `synchronized`; default 10,000. Without a
+                                 cache the learner's own target_period, which counts train steps, must be C / F */
+    int64_t train_period;   /* F: steps for each train step; default 4 */
+    int64_t prepopulation;  /* steps at random before step 1, at least the replay's min_size; default 50,000. Lane 0
+                                 takes them, and then goes on at random until its episode ends, but takes no more than
+                                 twice as many in all. With a cache of returns they must be more than its block_length;
+                                 of a vector, in each environment */
+    int64_t eval_period;    /* steps between evaluations, a multiple of C; 0: no evaluations; default 250,000 */
+    int64_t eval_episodes;  /* episodes of an evaluation; default 30. Each has at most the max_steps of its
+                                environment, or if that is 0 GPUR_EVALUATION_STEPS */
+    float eval_epsilon;     /* epsilon in evaluations; default 0.05 */
+    int32_t burst;          /* 1: before the first of every C steps C / F train steps, for which all wait;
+                                 `concurrent` must be 0. Default 0 */
+    uint64_t seed;          /* of environments and exploration; default 0 */
+    gpur_run_callback on_event; /* NULL, the default: not called */
+    void *user;                 /* given to on_event */
+} gpur_fast_dqn_config;
+
+/* Sets every member to its default. `size` is sizeof(gpur_fast_dqn_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
+ * size below 8 or above 65,536. */
+GPUR_API gpur_status gpur_fast_dqn_config_init(gpur_fast_dqn_config *config, uint64_t size);
+
+/* The most fields of a replay that a preset specifies: obs, action, reward, next_obs, terminated, truncated; and
+ * previous, where the learner has a cache of returns. */
+enum { GPUR_FAST_DQN_FIELDS = 7 };
+
+/*
+ * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
+ * to ask for its spaces. Of `run` these are all but threads, seed, on_event and user. Other members keep their values.
+ * The learner's math becomes FP32, as in the papers, and with "-small" AUTO: another one is set afterwards. Any thread.
+ *
+ *   "fast-dqn"         all constants of Daley & Amato 2021, table 5 and section 5, with the network of Mnih et al.
+ *                      2015, for frames of 84 x 84 bytes
+ *   "dqn-lambda-2019"  DQN(lambda) [Daley & Amato 2019] by the authors' code: 80,000 returns, drawn with replacement;
+ *                      the network of Mnih et al. 2015 for frames of 84 x 84 bytes. For observations with one axis the
+ *                      setting of their CartPole: two layers of 512 with tanh, and 5-step returns
+ *   "vrc-2021"         the virtual replay cache [Daley & Amato 2021b] by the authors' code, for frames of 84 x 84 bytes
+ *   "fast-dqn-small"   this library's own, for games like CartPole and MinAtar on a few cores: for images a convolution
+ *                      of 16 filters of 3 x 3 and 128 units [Young & Tian 2019, section 4], for other observations two
+ *                      layers of 128; Adam; C = 1,000; 5,000 steps of prepopulation; epsilon to 0.1 over 100,000 steps;
+ *                      a replay of 100,000
+ *   "dqn-lambda-2019-small", "vrc-2021-small"
+ *                      these two systems with the sizes and the learning rate of "fast-dqn-small", and 8,000 returns
+ *
+ * Except for their CartPole, the papers on DQN(lambda) state no lambda: set learner->returns.lambda, or another
+ * estimator, after the call; gpur_dqn_create refuses the -1 that is there. Epsilon of "vrc-2021" and its small
+ * relative falls from 1 at the first step of the prepopulation on: learner->exploration has what is left of that line
+ * after it.
+ *
+ * An environment that shows one image without channels gets stacks of 4 (GPUR_LAYOUT_FRAMES). The axes of an image with
+ * channels are (height, width, channels), unless gpur_image_layout tells that they are (channels, height, width).
+ *
+ *   envs    the environments; of a vector, one of one is made
+ *   fields  (GPUR_FAST_DQN_FIELDS) receives the schema, of replay->field_count fields; replay->fields points to it until
+ *           gpur_replay_create
+ *
+ *   GPUR_INVALID_ARGUMENT  no such name, an environment that the preset cannot take, or NULL
+ */
+GPUR_API gpur_status gpur_fast_dqn_preset(const char *name, const gpur_run_envs *envs,
+                                          gpur_field fields[GPUR_FAST_DQN_FIELDS], gpur_replay_config *replay,
+                                          gpur_dqn_config *learner, gpur_fast_dqn_config *run);
+
+/*
+ * Creates a run: W environments and those of evaluations, a writer into the replay for each of the W, and the threads.
+ * The environments are made in their order, those of evaluations last; each has a seed drawn from the run's seed.
+ * Epsilon follows the learner's `exploration`, by the global step. The learner and its replay must outlive the run.
+ * While the run exists, no other code may write to the replay or train the learner.
+ *
+ * A vector environment needs `synchronized`, and without `concurrent` and `burst` a train_period that is a multiple of
+ * num_envs. The prepopulation then takes random steps of all environments.
+ *
+ *   learner  its network must have the environment's number of actions; its replay must store the environment's
+ *            observations, with GPUR_LAYOUT_FRAMES as stacks. If it has trained before, its train steps so far must be
+ *            a multiple of its target_period, because it counts them on; not so with a cache of returns
+ *   envs     the environments; read before the call returns
+ *   config   settings; read before the call returns
+ *   run      receives the handle, or NULL if the call fails; destroy it with gpur_run_destroy
+ *
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, settings that do not go together (the message has both), an
+ *                          environment without discrete actions or with other observations, an environment's refusal
+ *                          (the message names the environment), a type without a function that it must have, or NULL
+ *   GPUR_OUT_OF_MEMORY     not enough memory, or no more threads
+ */
+GPUR_API gpur_status gpur_fast_dqn_create(gpur_learner *learner, const gpur_run_envs *envs,
+                                          const gpur_fast_dqn_config *config, gpur_run **run);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* The public functions of all runs, and what they share. */
+#include "run/core.h"
+
+#include "base/numbers.h"
+#include "base/sized.h"
+#include "env/type.h"
+#include "file/safetensors.h"
+#include "kernels/lib/random.h"
+#include "replay/config.h"
+#include "run/single_env.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_EVAL_ENVS = 1024 };
+
+/* The error that ends a run. */
+
+/* Under the lock. */
+static void end(gpur_run *run, gpur_status status, const char *error)
+{
+    if (run->status == GPUR_OK)
+        snprintf(run->error, sizeof run->error, "%s", error);
+    if (run->status == GPUR_OK)
+        run->status = status;
+    gpur_mutex_notify_all(&run->lock);
+}
+
+void gpur_run_fail(gpur_run *run, gpur_status status)
+{
+    gpur_mutex_lock(&run->lock);
+    end(run, status, gpur_last_error());
+    gpur_mutex_unlock(&run->lock);
+}
+
+int gpur_run_has_failed(gpur_run *run)
+{
+    gpur_mutex_lock(&run->lock);
+    const int has = run->status != GPUR_OK;
+    gpur_mutex_unlock(&run->lock);
+    return has;
+}
+
+static gpur_status check_open(gpur_run *run)
+{
+    GPUR_REQUIRE(run, "run is NULL");
+    GPUR_REQUIRE(!gpur_run_has_failed(run), "the run has ended by an error, and can only be destroyed: %s", run->error);
+    return GPUR_OK;
+}
+
+/* Events. */
+
+void gpur_run_count_episode(gpur_run *run, double episode_return)
+{
+    run->stats.episodes++;
+    run->returns.values[run->returns.count++ % GPUR_RUN_RECENT] = episode_return;
+}
+
+void gpur_run_add_event(gpur_run *run, gpur_run_event event)
+{
+    gpur_run_events *const events = &run->events;
+    if (!run->on_event)
+        return;
+    if (events->count == events->room) {
+        const int64_t room = events->room ? 2 * events->room : 16;
+        gpur_run_event *const list = realloc(events->list, (size_t)room * sizeof *list);
+        if (!list) {
+            end(run, GPUR_OUT_OF_MEMORY, "no memory for more events");
+            return;
+        }
+        events->list = list;
+        events->room = room;
+    }
+    event.size = sizeof event;
+    event.run = run;
+    if (event.kind != GPUR_RUN_EVALUATION) /* whose loss is that of its weights */
+        event.loss = run->system->loss(run);
+    if (events->count == 0)
+        gpur_mutex_notify_all(&run->lock);
+    events->list[events->count++] = event;
+}
+
+/* The list is taken as a whole, so that the caller's function may take its time. */
+void gpur_run_deliver_events(gpur_run *run)
+{
+    gpur_mutex_lock(&run->lock);
+    const gpur_run_events taken = run->events;
+    run->events = (gpur_run_events){0};
+    gpur_mutex_unlock(&run->lock);
+    for (int64_t i = 0; i < taken.count; i++)
+        run->on_event(run->user, &taken.list[i]);
+    free(taken.list);
+}
+
+void gpur_run_report_evaluation(gpur_run *run, const gpur_run_event *event)
+{
+    gpur_mutex_lock(&run->lock);
+    run->stats.evaluations++;
+    run->stats.evaluated_steps = event->env_steps;
+    run->stats.evaluated_return = event->mean_return;
+    gpur_run_add_event(run, *event);
+    gpur_mutex_unlock(&run->lock);
+    gpur_run_deliver_events(run);
+}
+
+/* Environments. */
+
+uint64_t gpur_run_env_seed(uint64_t seed, int32_t index, int64_t made)
+{
+    const gpur_u32x4 bits = gpur_random_bits(seed, GPUR_RANDOM_ENVIRONMENT, (uint64_t)made, (uint32_t)index);
+    return (uint64_t)bits.v[1] << 32 | bits.v[0];
+}
+
+const gpur_env_type *gpur_run_eval_type(const gpur_run *run)
+{
+    return run->type ? run->type : &gpur_single_env;
+}
+
+gpur_status gpur_run_make_env(const gpur_run *run, uint64_t seed, gpur_env_runner *runner, gpur_env_info *info)
+{
+    const gpur_env_type *const type = runner->type;
+    void *env = NULL;
+    *info = (gpur_env_info){.size = sizeof *info};
+    GPUR_TRY(gpur_env_error(type == &gpur_single_env
+                                ? gpur_single_env_init(run->vector, run->env_options, seed, info, &env)
+                                : type->init(run->env_options, seed, info, &env)));
+    return gpur_env_runner_take_env(runner, env, info);
+}
+
+gpur_status gpur_run_open(gpur_run *run, const gpur_run_system *system, const gpur_run_envs *given)
+{
+    gpur_run_envs envs = {.size = sizeof envs};
+    GPUR_TRY(gpur_sized_read(&envs, sizeof envs, given, "gpur_run_envs"));
+    GPUR_REQUIRE(envs.type || envs.vector, "the type of environment is NULL");
+    if (envs.type)
+        GPUR_TRY(gpur_env_type_check(envs.type));
+    if (envs.vector)
+        GPUR_TRY(gpur_vector_env_type_check(envs.vector));
+    GPUR_TRY(gpur_range_check(envs.eval_count, 0, MAX_EVAL_ENVS, "eval_count"));
+    GPUR_TRY(gpur_reserved_check(&(const int64_t){envs.reserved}, 1, "gpur_run_envs"));
+    run->system = system;
+    run->type = envs.type;
+    run->vector = envs.vector;
+    run->eval_count = envs.eval_count;
+    run->stats.evaluated_return = NAN;
+    run->env_options = strdup(envs.options ? envs.options : "");
+    if (!run->env_options)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the environments' options");
+    return gpur_mutex_open(&run->lock, "a run");
+}
+
+void gpur_run_close(gpur_run *run)
+{
+    gpur_mutex_close(&run->lock);
+    free(run->events.list);
+    free(run->env_options);
+}
+
+void gpur_run_destroy(gpur_run *run)
+{
+    if (run)
+        run->system->destroy(run);
+}
+
+/* Calls. */
+
+/* What a call returns: the error that has ended the run, or that it was stopped, or its own error. */
+static gpur_status end_call(gpur_run *run, gpur_status status)
+{
+    char error[GPUR_RUN_ERROR];
+    snprintf(error, sizeof error, "%s", status == GPUR_OK ? "" : gpur_last_error());
+    gpur_run_deliver_events(run);
+    gpur_mutex_lock(&run->lock);
+    const gpur_status ended = run->status;
+    gpur_mutex_unlock(&run->lock);
+    if (ended != GPUR_OK)
+        return gpur_fail(ended, "%s", run->error);
+    if (status != GPUR_OK && status != GPUR_INTERRUPTED)
+        return gpur_fail(status, "%s", error);
+    if (!atomic_exchange(&run->stopping, 0))
+        return status;
+    gpur_run_stats stats = {.size = sizeof stats};
+    GPUR_TRY(gpur_run_get_stats(run, &stats));
+    return gpur_fail(GPUR_INTERRUPTED,
+                     "the run was stopped after %" PRId64 " environment steps and %" PRId64 " train steps",
+                     stats.env_steps, stats.train_steps);
+}
+
+gpur_status gpur_run_advance(gpur_run *run, int64_t env_steps, int64_t train_steps)
+{
+    GPUR_TRY(check_open(run));
+    GPUR_REQUIRE(env_steps >= 0 && env_steps <= INT64_MAX / 4, "env_steps is %" PRId64 "; it must be 0 to %" PRId64,
+                 env_steps, INT64_MAX / 4);
+    GPUR_REQUIRE(train_steps == 0,
+                 "train_steps is %" PRId64 "; it must be 0: this run trains as its environment steps say", train_steps);
+    if (run->system->check_advance)
+        GPUR_TRY(run->system->check_advance(run, env_steps));
+    gpur_mutex_lock(&run->lock);
+    run->started = gpur_clock_seconds();
+    gpur_mutex_unlock(&run->lock);
+    const gpur_status status = run->system->advance(run, env_steps);
+    gpur_mutex_lock(&run->lock);
+    run->stats.seconds += gpur_clock_seconds() - run->started;
+    gpur_mutex_unlock(&run->lock);
+    if (status != GPUR_OK && status != GPUR_INTERRUPTED)
+        gpur_run_fail(run, status);
+    return end_call(run, status);
+}
+
+gpur_status gpur_run_evaluate(gpur_run *run, int64_t episodes, int32_t greedy, gpur_run_event *result)
+{
+    GPUR_TRY(check_open(run));
+    GPUR_REQUIRE(episodes >= 0 && episodes <= INT64_MAX / 4, "episodes is %" PRId64 "; it must be 0 or more", episodes);
+    GPUR_REQUIRE(greedy == 0 || greedy == 1, "greedy is %d; it must be 0 or 1", (int)greedy);
+    if (run->system->check_evaluate)
+        GPUR_TRY(run->system->check_evaluate(run));
+    gpur_run_event event = {.kind = GPUR_RUN_EVALUATION, .env_index = -1};
+    gpur_status status = run->system->evaluate(run, episodes, greedy, &event);
+    if (status == GPUR_OK && !gpur_run_is_stopping(run))
+        gpur_run_report_evaluation(run, &event);
+    status = end_call(run, status);
+    if (status == GPUR_OK && result) {
+        event.size = sizeof event, event.run = run, event.policy = NULL;
+        *result = event;
+    }
+    return status;
+}
+
+void gpur_run_stop(gpur_run *run)
+{
+    if (run)
+        atomic_store(&run->stopping, 1);
+}
+
+gpur_status gpur_run_save(gpur_run *run, const char *folder)
+{
+    GPUR_REQUIRE(run && folder, "run and folder must not be NULL");
+    GPUR_TRY(check_open(run));
+    GPUR_TRY(gpur_tensors_available());
+    return run->system->save(run, folder);
+}
+
+gpur_status gpur_run_load(gpur_run *run, const char *folder)
+{
+    GPUR_REQUIRE(run && folder, "run and folder must not be NULL");
+    GPUR_TRY(check_open(run));
+    GPUR_TRY(gpur_tensors_available());
+    return run->system->load(run, folder);
+}
+
+/* Statistics. */
+
+static double mean_of(const gpur_run_returns *returns)
+{
+    const int64_t count = gpur_min(returns->count, GPUR_RUN_RECENT);
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        sum += returns->values[i];
+    return count > 0 ? sum / (double)count : (double)NAN;
+}
+
+gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats)
+{
+    GPUR_REQUIRE(run && stats, "run and stats must not be NULL");
+    gpur_mutex_lock(&run->lock);
+    gpur_run_stats known = run->stats;
+    known.recent_return = mean_of(&run->returns);
+    known.loss = run->system->loss(run);
+    run->system->fill_stats(run, &known);
+    gpur_mutex_unlock(&run->lock);
+    return gpur_sized_write(stats, &known, sizeof known, "gpur_run_stats");
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What every run has, whatever its system: environments, the flag of gpur_run_stop, the error that ends it, events,
+ * returns and statistics. A system's handle begins with a gpur_run, and has a gpur_run_system: the functions behind the
+ * public ones.
+ */
+#pragma once
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "gpureplay/run.h"
+#include "run/env_runner.h"
+
+#include <stdatomic.h>
+
+enum { GPUR_RUN_ERROR = 1024, GPUR_RUN_RECENT = 100 };
+
+/* All are called by the thread that advances, with arguments that were checked, and on a run that has not ended. */
+typedef struct gpur_run_system {
+    /* Refuse arguments. NULL: nothing is to be refused. */
+    gpur_status (*check_advance)(gpur_run *run, int64_t env_steps);
+    gpur_status (*check_evaluate)(gpur_run *run);
+
+    /* Takes the steps. When it returns, also with an error, no thread of the run does anything. An error other than
+     * GPUR_INTERRUPTED ends the run. */
+    gpur_status (*advance)(gpur_run *run, int64_t env_steps);
+
+    /* Evaluates, and fills in *event: the return and its deviation, episodes, length, steps and version. An error does
+     * not end the run. */
+    gpur_status (*evaluate)(gpur_run *run, int64_t episodes, int32_t greedy, gpur_run_event *event);
+
+    /* Write and read the folder. Errors do not end the run. */
+    gpur_status (*save)(gpur_run *run, const char *folder);
+    gpur_status (*load)(gpur_run *run, const char *folder);
+
+    /* Fills in what is not counted in run->stats. Under the lock. */
+    void (*fill_stats)(gpur_run *run, gpur_run_stats *stats);
+
+    /* The loss of the last train step that the host knows of. Under the lock. */
+    double (*loss)(gpur_run *run);
+
+    /* Ends all threads and frees the handle. Of a handle that was opened in part, too. */
+    void (*destroy)(gpur_run *run);
+} gpur_run_system;
+
+typedef struct gpur_run_events {
+    gpur_run_event *list; /* (count) */
+    int64_t count, room;
+} gpur_run_events;
+
+/* The returns of the last episodes, in a ring. */
+typedef struct gpur_run_returns {
+    double values[GPUR_RUN_RECENT];
+    int64_t count; /* ever added */
+} gpur_run_returns;
+
+struct gpur_run {
+    const gpur_run_system *system;
+    const gpur_env_type *type;
+    const gpur_vector_env_type *vector; /* NULL: none */
+    char *env_options;
+    int32_t eval_count;
+    uint64_t seed;
+    gpur_run_callback on_event;
+    void *user;
+    _Atomic int stopping; /* gpur_run_stop was called, and the call that it ends has not returned yet */
+
+    gpur_mutex lock;      /* protects what follows */
+    gpur_run_stats stats; /* what is counted as it happens */
+    gpur_run_returns returns;
+    gpur_run_events events;
+    double started;     /* when the present or the last advance began */
+    gpur_status status; /* other than GPUR_OK: the run has ended, with this message */
+    char error[GPUR_RUN_ERROR];
+};
+
+/* Opens the core of a zeroed handle. After a failure call gpur_run_close. */
+gpur_status gpur_run_open(gpur_run *run, const gpur_run_system *system, const gpur_run_envs *envs);
+void gpur_run_close(gpur_run *run); /* without freeing the handle */
+
+static inline int gpur_run_is_stopping(gpur_run *run)
+{
+    return atomic_load_explicit(&run->stopping, memory_order_relaxed);
+}
+
+/* Ends the run with the message of this thread's error, if it has not ended before. Without the lock. */
+void gpur_run_fail(gpur_run *run, gpur_status status);
+int gpur_run_has_failed(gpur_run *run);
+
+/* Counts an episode that has ended, and its return. Under the lock. */
+void gpur_run_count_episode(gpur_run *run, double episode_return);
+
+/* Adds an event, whose `size`, `run` and, except for an evaluation, `loss` it sets. Under the lock. */
+void gpur_run_add_event(gpur_run *run, gpur_run_event event);
+
+/* Calls on_event for all events that were added. In the thread that advances, without the lock. */
+void gpur_run_deliver_events(gpur_run *run);
+
+/* Counts an evaluation that has ended, and adds its event. Without the lock. */
+void gpur_run_report_evaluation(gpur_run *run, const gpur_run_event *event);
+
+/* The seed of an environment: `index` counts the environments of a run, `made` says what distinguishes it from those
+ * that had the same index before, such as the steps that were taken by then. */
+uint64_t gpur_run_env_seed(uint64_t seed, int32_t index, int64_t made);
+
+/* The type of the environments of evaluations. */
+const gpur_env_type *gpur_run_eval_type(const gpur_run *run);
+
+/* Makes an environment for a runner whose type is set, and lets the runner take it. */
+gpur_status gpur_run_make_env(const gpur_run *run, uint64_t seed, gpur_env_runner *runner, gpur_env_info *info);

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Carries out the order of work (sequence.h), one operation after another. gpur_run_stop interrupts it between two
+ * operations, or while an operation waits for threads, which pause between two jobs. What was begun and not finished is
+ * kept: `next_op` is the operation to go on with, and threads keep the jobs that they have not done. So the run goes on
+ * as if it had not been stopped.
+ */
+#include "run/fast_dqn/advance.h"
+
+#include "base/numbers.h"
+#include "learn/dqn/dqn.h"
+#include "replay/view.h"
+#include "run/fast_dqn/envs.h"
+#include "run/fast_dqn/jobs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* The environment threads. */
+
+/* Lets the threads take the steps that were dispatched. Steps in a row are passed on together. A thread that has none of
+ * them sleeps on: waking it costs more than a short step. */
+static void release_envs(gpur_fast_dqn *run)
+{
+    const int64_t last_round = run->step - run->shape.envs; /* in which each environment has a step */
+    for (int64_t step = gpur_max(run->released, last_round) + 1; step <= run->step; step++) {
+        const int32_t slot = gpur_sequence_env_of(&run->shape, step);
+        gpur_job_thread_want(&run->env_threads[slot % run->threads].jobs, run->step);
+    }
+    run->released = run->step;
+}
+
+static int wait_for_envs(gpur_fast_dqn *run)
+{
+    int are_done = 1;
+    for (int32_t i = 0; i < run->threads; i++)
+        are_done &= gpur_job_thread_wait(&run->env_threads[i].jobs);
+    return are_done;
+}
+
+static gpur_status check_envs(const gpur_fast_dqn *run)
+{
+    for (int32_t i = 0; i < run->threads; i++)
+        GPUR_TRY(gpur_job_thread_check(&run->env_threads[i].jobs));
+    return GPUR_OK;
+}
+
+/* *is_done 0: threads have paused before the last step. */
+static gpur_status join_envs(gpur_fast_dqn *run, int *is_done)
+{
+    release_envs(run);
+    *is_done = wait_for_envs(run);
+    GPUR_TRY(check_envs(run));
+    run->joined = *is_done ? run->step : run->joined;
+    return GPUR_OK;
+}
+
+static gpur_status join_trainer(gpur_fast_dqn *run, int *is_done)
+{
+    *is_done = gpur_job_thread_wait(&run->trainer);
+    return gpur_job_thread_check(&run->trainer);
+}
+
+void gpur_fast_dqn_wait(gpur_fast_dqn *run)
+{
+    (void)wait_for_envs(run);
+    (void)gpur_job_thread_wait(&run->trainer);
+    (void)gpur_job_thread_wait(&run->evaluation);
+}
+
+/* Of several errors one is reported: that of an environment, before the trainer's and the evaluation's. */
+static gpur_status check_threads(const gpur_fast_dqn *run)
+{
+    GPUR_TRY(check_envs(run));
+    GPUR_TRY(gpur_job_thread_check(&run->trainer));
+    return gpur_job_thread_check(&run->evaluation);
+}
+
+/* Logs. */
+
+static void count_episode(void *context, const gpur_run_event *episode)
+{
+    gpur_fast_dqn *const run = context;
+    gpur_run_event event = *episode;
+    event.train_steps = atomic_load(&run->meter.items[GPUR_PHASE_TRAIN]);
+    gpur_mutex_lock(&run->core.lock);
+    gpur_run_count_episode(&run->core, event.mean_return);
+    gpur_run_add_event(&run->core, event);
+    gpur_mutex_unlock(&run->core.lock);
+}
+
+gpur_status gpur_fast_dqn_flush(gpur_fast_dqn *run)
+{
+    const double begin = gpur_clock_seconds();
+    gpur_fast_dqn_call_delay(run, GPUR_PHASE_FLUSH, run->step);
+    for (int32_t i = 0; i < run->shape.envs; i++)
+        GPUR_TRY(gpur_env_slot_flush(&run->slots[i], run->config.whole_episodes, count_episode, run));
+    gpur_meter_add(&run->meter, GPUR_PHASE_FLUSH, run->shape.envs, begin);
+    gpur_run_deliver_events(&run->core);
+    return GPUR_OK;
+}
+
+/* Evaluations. */
+
+/* Waits for the evaluation that is played, if there is one, and reports it. */
+static gpur_status finish_evaluation(gpur_fast_dqn *run, int *is_done)
+{
+    *is_done = gpur_job_thread_wait(&run->evaluation);
+    GPUR_TRY(gpur_job_thread_check(&run->evaluation));
+    if (!*is_done || run->reported == run->begun)
+        return GPUR_OK;
+    run->reported = run->begun;
+    gpur_evaluator_fill_event(&run->evaluator, &run->evaluated);
+    gpur_run_report_evaluation(&run->core, &run->evaluated);
+    return GPUR_OK;
+}
+
+/* Only when the one before has been finished. */
+static gpur_status begin_evaluation(gpur_fast_dqn *run, int64_t episodes, int32_t greedy)
+{
+    GPUR_TRY(run->work.copy_for_evaluation(run->work.context));
+    run->evaluated = (gpur_run_event){.kind = GPUR_RUN_EVALUATION,
+                                      .env_index = -1,
+                                      .env_steps = run->step,
+                                      .train_steps = atomic_load(&run->meter.items[GPUR_PHASE_TRAIN]),
+                                      .loss = run->core.system->loss(&run->core),
+                                      .policy = run->learner_work.evaluating};
+    if (run->evaluated.policy)
+        run->evaluated.version = gpur_policy_version(run->evaluated.policy);
+    gpur_evaluator_begin(&run->evaluator, episodes, greedy);
+    gpur_job_thread_want(&run->evaluation, ++run->begun);
+    return GPUR_OK;
+}
+
+/* The evaluation after run->step steps, unless it was begun at the end of an earlier call. */
+static gpur_status begin_periodic_evaluation(gpur_fast_dqn *run, int *is_done)
+{
+    GPUR_TRY(finish_evaluation(run, is_done));
+    if (!*is_done || run->evaluated_at == run->step)
+        return GPUR_OK;
+    run->evaluated_at = run->step;
+    return begin_evaluation(run, run->config.eval_episodes, 0);
+}
+
+/* The order of work. */
+
+static gpur_status copy(gpur_fast_dqn *run)
+{
+    const double begin = gpur_clock_seconds();
+    gpur_fast_dqn_call_delay(run, GPUR_PHASE_COPY, run->step);
+    GPUR_TRY(run->work.copy(run->work.context, run->shape.acts_by_target));
+    gpur_meter_add(&run->meter, GPUR_PHASE_COPY, 1, begin);
+    return GPUR_OK;
+}
+
+/* *is_done becomes 0 if the operation waits for threads that have paused: it is carried out again later. */
+static gpur_status perform(gpur_fast_dqn *run, const gpur_sequence_op *op, int *is_done)
+{
+    if (op->task == GPUR_TASK_DISPATCH) {
+        run->step++;
+        return GPUR_OK;
+    }
+    release_envs(run);
+    switch (op->task) {
+    case GPUR_TASK_JOIN_TRAINER:
+        return join_trainer(run, is_done);
+    case GPUR_TASK_JOIN_ENVS:
+        return join_envs(run, is_done);
+    case GPUR_TASK_FLUSH:
+        return gpur_fast_dqn_flush(run);
+    case GPUR_TASK_COPY:
+        return copy(run);
+    case GPUR_TASK_EVALUATE:
+        return begin_periodic_evaluation(run, is_done);
+    case GPUR_TASK_REFRESH:
+        run->refresh_at = run->train_steps + 1;
+        return GPUR_OK;
+    case GPUR_TASK_TRAIN:
+        run->train_steps += op->count;
+        gpur_job_thread_want(&run->trainer, run->train_steps);
+        return GPUR_OK;
+    case GPUR_TASK_INFER:
+        return gpur_fast_dqn_infer(run, run->shape.envs, run->obs, run->greedy);
+    default:
+        return GPUR_OK;
+    }
+}
+
+static gpur_status take_step(gpur_fast_dqn *run)
+{
+    gpur_sequence_op ops[GPUR_SEQUENCE_MAX_OPS];
+    const int32_t count = gpur_sequence_ops(&run->shape, run->step + 1, ops);
+    int is_done = 1;
+    while (run->next_op < count && is_done && !gpur_fast_dqn_pauses(run)) {
+        GPUR_TRY(perform(run, &ops[run->next_op], &is_done));
+        run->next_op += is_done;
+    }
+    run->next_op %= count; /* the last operation is the dispatch, which goes on to the next step */
+    return GPUR_OK;
+}
+
+/* The prepopulation. */
+
+/* Random steps, and on to the end of a game, but no more than as many again, in case it has no end. They are flushed now
+ * and then, so that the logs stay small. */
+static gpur_status prepopulate(gpur_fast_dqn *run)
+{
+    const int64_t wanted = run->config.prepopulation, every = 1000;
+    int64_t at = run->core.stats.fast_dqn.prepopulated, taken = 0;
+    int ended = run->prepopulation_ends;
+    for (; (at < wanted || (!ended && at < 2 * wanted)) && !gpur_fast_dqn_pauses(run); at += taken) {
+        GPUR_TRY(gpur_fast_dqn_random_step(run, gpur_min(at + 1 - wanted, 0), &taken, &ended));
+        if (at / every != (at + taken) / every)
+            GPUR_TRY(gpur_fast_dqn_flush(run));
+        run->prepopulation_ends = ended;
+        gpur_mutex_lock(&run->core.lock);
+        run->core.stats.fast_dqn.prepopulated += taken;
+        gpur_mutex_unlock(&run->core.lock);
+    }
+    return gpur_fast_dqn_pauses(run) ? GPUR_OK : gpur_fast_dqn_flush(run);
+}
+
+/* Training begins right after the prepopulation. */
+static gpur_status check_prepopulated(const gpur_fast_dqn *run)
+{
+    gpur_replay_stats stats = {.size = sizeof stats};
+    GPUR_TRY(gpur_replay_get_stats(run->learner->replay, &stats));
+    if (gpur_replay_can_sample(run->learner->replay))
+        return GPUR_OK;
+    return gpur_fail(GPUR_TOO_FEW,
+                     "after %" PRId64 " steps at random (prepopulation is %" PRId64 ") the replay has %" PRId64
+                     " transitions; training needs min_size, %" PRId64 ", and at least 1%s",
+                     run->core.stats.fast_dqn.prepopulated, run->config.prepopulation, stats.appended,
+                     gpur_replay_settings(run->learner->replay)->min_size,
+                     run->config.whole_episodes
+                         ? ": whole_episodes is 1, so that it gets only those of episodes that have ended"
+                         : "");
+}
+
+static gpur_status begin(gpur_fast_dqn *run)
+{
+    if (!run->have_envs_begun)
+        GPUR_TRY(gpur_fast_dqn_begin_envs(run));
+    run->have_envs_begun = 1;
+    GPUR_TRY(prepopulate(run));
+    if (gpur_fast_dqn_pauses(run))
+        return GPUR_OK;
+    GPUR_TRY(check_prepopulated(run));
+    run->has_begun = 1;
+    return GPUR_OK;
+}
+
+/* Stopping. */
+
+/* The last global step that any environment has taken. */
+static int64_t find_last_taken(const gpur_fast_dqn *run)
+{
+    int64_t last = run->joined;
+    for (int32_t i = 0; i < run->shape.envs; i++)
+        last = gpur_max(last, run->slots[i].taken);
+    return last;
+}
+
+static void resume_envs(gpur_fast_dqn *run, int64_t last)
+{
+    for (int32_t i = 0; i < run->threads; i++)
+        gpur_job_thread_resume(&run->env_threads[i].jobs, last);
+}
+
+/* Steps that were dispatched and that no environment has taken are taken back. Between the last join and the last
+ * dispatch there are only dispatches, so of the step that is then the next one all other operations were carried out. */
+static gpur_status take_steps_back(gpur_fast_dqn *run)
+{
+    gpur_sequence_op ops[GPUR_SEQUENCE_MAX_OPS];
+    const int64_t last = find_last_taken(run);
+    atomic_store(&run->is_catching_up, 1);
+    resume_envs(run, last);
+    (void)wait_for_envs(run);
+    atomic_store(&run->is_catching_up, 0);
+    GPUR_TRY(check_envs(run));
+    if (run->step > last)
+        run->next_op = gpur_sequence_ops(&run->shape, last + 1, ops) - 1;
+    run->step = run->released = run->joined = last;
+    return GPUR_OK;
+}
+
+/* The run was stopped, or a thread has failed. */
+static gpur_status pause_all(gpur_fast_dqn *run)
+{
+    gpur_fast_dqn_wait(run);
+    GPUR_TRY(check_threads(run));
+    if (run->has_begun)
+        GPUR_TRY(take_steps_back(run));
+    for (int32_t i = 0; i < run->shape.envs; i++)
+        gpur_env_slot_count_episodes(&run->slots[i], count_episode, run);
+    return GPUR_INTERRUPTED;
+}
+
+int gpur_fast_dqn_has_unfinished(const gpur_fast_dqn *run)
+{
+    return run->next_op != 0 || run->trainer.done != run->trainer.wanted || run->reported != run->begun;
+}
+
+/* The end of a call: what was begun is finished, and what is due after its last step is done. */
+static gpur_status finish(gpur_fast_dqn *run)
+{
+    const gpur_sequence_shape *const shape = &run->shape;
+    int is_done;
+    GPUR_TRY(join_envs(run, &is_done));
+    GPUR_TRY(join_trainer(run, &is_done));
+    if (gpur_fast_dqn_pauses(run))
+        return GPUR_OK;
+    GPUR_TRY(gpur_learner_check_weights(run->learner, NULL));
+    if (run->step % shape->target_period == 0) /* as the next period would first of all */
+        GPUR_TRY(gpur_fast_dqn_flush(run));
+    if (shape->eval_period > 0 && run->step > 0 && run->step % shape->eval_period == 0)
+        GPUR_TRY(begin_periodic_evaluation(run, &is_done));
+    return finish_evaluation(run, &is_done);
+}
+
+static gpur_status take_steps(gpur_fast_dqn *run, int64_t last)
+{
+    if (!run->has_begun)
+        GPUR_TRY(begin(run));
+    while (run->has_begun && run->step < last && !gpur_fast_dqn_pauses(run))
+        GPUR_TRY(take_step(run));
+    if (!gpur_fast_dqn_pauses(run))
+        GPUR_TRY(finish(run));
+    return gpur_fast_dqn_pauses(run) ? pause_all(run) : GPUR_OK;
+}
+
+/* After an error every thread is stopped and waited for. */
+static gpur_status end(gpur_fast_dqn *run, gpur_status status)
+{
+    char error[GPUR_JOB_ERROR];
+    if (status == GPUR_OK || status == GPUR_INTERRUPTED)
+        return status;
+    snprintf(error, sizeof error, "%s", gpur_last_error());
+    atomic_store(&run->failing, 1);
+    gpur_fast_dqn_wait(run);
+    return gpur_fail(status, "%s", error);
+}
+
+gpur_status gpur_fast_dqn_check_advance(gpur_run *core, int64_t steps)
+{
+    const gpur_fast_dqn *const run = gpur_fast_dqn_of(core);
+    GPUR_REQUIRE(steps <= INT64_MAX / 4 - run->step,
+                 "env_steps is %" PRId64 "; it must be 0 to %" PRId64 ", after the %" PRId64 " steps that were taken",
+                 steps, INT64_MAX / 4 - run->step, run->step);
+    GPUR_REQUIRE(!run->vector.type || steps % run->shape.envs == 0,
+                 "env_steps is %" PRId64
+                 " and num_envs is %d; a vector environment steps all at once, so the first must be "
+                 "a multiple of the second",
+                 steps, (int)run->shape.envs);
+    return GPUR_OK;
+}
+
+gpur_status gpur_fast_dqn_advance(gpur_run *core, int64_t steps)
+{
+    gpur_fast_dqn *const run = gpur_fast_dqn_of(core);
+    gpur_job_thread_resume(&run->trainer, run->train_steps);
+    gpur_job_thread_resume(&run->evaluation, run->begun);
+    return end(run, take_steps(run, run->step + steps));
+}
+
+gpur_status gpur_fast_dqn_check_evaluate(gpur_run *core)
+{
+    GPUR_REQUIRE(gpur_fast_dqn_of(core)->evaluator.count > 0, "the run was made with eval_episodes 0");
+    return GPUR_OK;
+}
+
+/* Forgets an evaluation that was stopped or has failed: its games, and the error. */
+static void abandon_evaluation(gpur_fast_dqn *run)
+{
+    gpur_job_thread_restart_at(&run->evaluation, run->begun);
+    gpur_evaluator_abandon(&run->evaluator);
+    atomic_store(&run->failing, 0);
+}
+
+static gpur_status evaluate(gpur_fast_dqn *run, int64_t episodes, int32_t greedy)
+{
+    GPUR_TRY(begin_evaluation(run, episodes ? episodes : run->config.eval_episodes, greedy));
+    const int is_done = gpur_job_thread_wait(&run->evaluation);
+    const gpur_status status = gpur_job_thread_check(&run->evaluation);
+    run->reported = run->begun;
+    if (!is_done || status != GPUR_OK)
+        abandon_evaluation(run);
+    return status != GPUR_OK ? status : is_done ? GPUR_OK : GPUR_INTERRUPTED;
+}
+
+/* An evaluation beside the training that was paused comes first. Its error ends the run, as in an advance. */
+gpur_status gpur_fast_dqn_evaluate(gpur_run *core, int64_t episodes, int32_t greedy, gpur_run_event *event)
+{
+    gpur_fast_dqn *const run = gpur_fast_dqn_of(core);
+    int is_done;
+    gpur_job_thread_resume(&run->evaluation, run->begun);
+    const gpur_status status = end(run, finish_evaluation(run, &is_done));
+    if (status != GPUR_OK)
+        gpur_run_fail(core, status);
+    if (status != GPUR_OK || !is_done)
+        return status != GPUR_OK ? status : GPUR_INTERRUPTED;
+    GPUR_TRY(evaluate(run, episodes, greedy));
+    gpur_evaluator_fill_event(&run->evaluator, &run->evaluated);
+    *event = run->evaluated;
+    return GPUR_OK;
+}

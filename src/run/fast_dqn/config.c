@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* The settings of a run: defaults, and checks with the learner, its replay and the environments. */
+#include "run/fast_dqn/config.h"
+
+#include "base/numbers.h"
+#include "base/sized.h"
+#include "gpureplay/policy.h"
+#include "learn/dqn/dqn.h"
+#include "replay/config.h"
+#include "replay/view.h"
+
+#include <inttypes.h>
+
+enum { MAX_THREADS = GPUR_MAX_POLICY_STREAMS }; /* that step environments by default, and that infer at all */
+
+static const gpur_fast_dqn_config defaults = {
+    .size = sizeof(gpur_fast_dqn_config),
+    .num_envs = 8,
+    .concurrent = 1,
+    .synchronized = 1,
+    .act = GPUR_ACT_LATEST,
+    .target_period = 10000,
+    .train_period = 4,
+    .prepopulation = 50000,
+    .eval_period = 250000,
+    .eval_episodes = 30,
+    .eval_epsilon = 0.05f,
+};
+
+gpur_status gpur_fast_dqn_config_init(gpur_fast_dqn_config *config, uint64_t size)
+{
+    return gpur_sized_init(config, size, &defaults, sizeof defaults, "gpur_fast_dqn_config");
+}
+
+static gpur_status check_values(const gpur_fast_dqn *run)
+{
+    const gpur_fast_dqn_config *const c = &run->config;
+    const gpur_dqn_config *const learner = &gpur_dqn_of(run->learner)->config;
+    const int64_t min_size = gpur_replay_settings(run->learner->replay)->min_size;
+    const int64_t trained = gpur_learner_steps_enqueued(run->learner);
+    GPUR_TRY(gpur_choice_check(c->concurrent, 1, "concurrent", "0 or 1"));
+    GPUR_TRY(gpur_choice_check(c->synchronized, 1, "synchronized", "0 or 1"));
+    GPUR_TRY(gpur_choice_check(c->whole_episodes, 1, "whole_episodes", "0 or 1"));
+    GPUR_TRY(gpur_choice_check(c->burst, 1, "burst", "0 or 1"));
+    GPUR_TRY(gpur_sequence_check(&run->shape));
+    GPUR_REQUIRE(c->threads >= 0 && c->threads <= c->num_envs,
+                 "threads is %d and num_envs is %d; the first must be 0 (as many) or 1 to the second", (int)c->threads,
+                 (int)c->num_envs);
+    GPUR_REQUIRE(c->synchronized || c->threads <= MAX_THREADS,
+                 "threads is %d and synchronized is 0; without `synchronized` the first must be at most %d",
+                 (int)c->threads, MAX_THREADS);
+    GPUR_REQUIRE(c->act == GPUR_ACT_LATEST || c->act == GPUR_ACT_TARGET,
+                 "act is %d; it must be GPUR_ACT_LATEST (0) or GPUR_ACT_TARGET (2)", (int)c->act);
+    GPUR_REQUIRE(run->shape.has_cache || learner->target_period == c->target_period / c->train_period,
+                 "the learner's target_period is %" PRId64 " train steps; it must be target_period / train_period = "
+                 "%" PRId64 " / %" PRId64,
+                 learner->target_period, c->target_period, c->train_period);
+    GPUR_REQUIRE(run->shape.has_cache || trained % learner->target_period == 0,
+                 "the learner has done %" PRId64 " train steps and its target_period is %" PRId64
+                 "; the first must be a multiple of the second, so that the target network is copied between periods",
+                 trained, learner->target_period);
+    GPUR_REQUIRE(!learner->target_copy_first, "the learner's target_copy_first is 1; it must be 0 in a run");
+    GPUR_REQUIRE(c->prepopulation >= gpur_max(min_size, 1),
+                 "prepopulation is %" PRId64 "; it must be at least 1 and the replay's min_size, %" PRId64
+                 ", because training begins right after it",
+                 c->prepopulation, min_size);
+    GPUR_REQUIRE(c->eval_episodes >= 0 && (c->eval_episodes > 0 || c->eval_period == 0),
+                 "eval_episodes is %" PRId64 "; it must be 1 or more, or 0 if eval_period is 0", c->eval_episodes);
+    GPUR_REQUIRE(c->eval_epsilon >= 0.0f && c->eval_epsilon <= 1.0f, "eval_epsilon is %g; it must be 0 to 1",
+                 (double)c->eval_epsilon);
+    return GPUR_OK;
+}
+
+/* Blocks have successive transitions of one environment. The first refresh comes right after the prepopulation, and
+ * needs an environment with as many steps as a block; in later ones the environments share the replay. */
+static gpur_status check_cache(const gpur_fast_dqn *run)
+{
+    const gpur_fast_dqn_config *const c = &run->config;
+    const int32_t envs = run->core.vector ? c->num_envs : 1;
+    const int64_t block = gpur_dqn_of(run->learner)->config.returns.block_length;
+    const int64_t capacity = gpur_replay_settings(run->learner->replay)->capacity;
+    if (!run->shape.has_cache)
+        return GPUR_OK;
+    GPUR_REQUIRE(c->prepopulation / envs > block,
+                 "prepopulation is %" PRId64 ", the steps of %d environment%s, and the learner's returns.block_length "
+                 "is %" PRId64 "; each of them must take more steps than a block has",
+                 c->prepopulation, (int)envs, envs == 1 ? "" : "s", block);
+    GPUR_REQUIRE(capacity / c->num_envs >= 2 * block,
+                 "the replay's capacity is %" PRId64 " and num_envs is %d, which is %" PRId64
+                 " transitions of each environment; with a cache of returns it must be at least 2 x block_length = "
+                 "%" PRId64 " of each",
+                 capacity, (int)c->num_envs, capacity / c->num_envs, 2 * block);
+    return GPUR_OK;
+}
+
+static gpur_status check_envs(const gpur_fast_dqn *run)
+{
+    const gpur_fast_dqn_config *const c = &run->config;
+    GPUR_REQUIRE(!run->core.vector || c->synchronized,
+                 "synchronized is 0; a vector environment, which steps all at once, needs synchronized 1");
+    GPUR_REQUIRE(run->core.vector || !c->synchronized || c->num_envs >= 2,
+                 "synchronized is 1 and num_envs is %d; it needs 2 or more, or a vector environment", (int)c->num_envs);
+    GPUR_REQUIRE(!run->core.vector || c->concurrent || c->burst || c->train_period % c->num_envs == 0,
+                 "train_period is %" PRId64 " and num_envs is %d; for a vector environment without `concurrent` and "
+                 "`burst` the first must be a multiple of the second",
+                 c->train_period, (int)c->num_envs);
+    return GPUR_OK;
+}
+
+static int32_t threads_of(const gpur_fast_dqn *run)
+{
+    const gpur_fast_dqn_config *const c = &run->config;
+    return run->core.vector ? 1 : c->threads > 0 ? c->threads : (int32_t)gpur_min(c->num_envs, MAX_THREADS);
+}
+
+gpur_status gpur_fast_dqn_configure(gpur_fast_dqn *run, const gpur_fast_dqn_config *given)
+{
+    gpur_fast_dqn_config *const c = &run->config;
+    *c = defaults;
+    GPUR_TRY(gpur_sized_read(c, sizeof *c, given, "gpur_fast_dqn_config"));
+    const int has_cache = gpur_dqn_of(run->learner)->config.returns.cache_size > 0;
+    run->core.seed = c->seed, run->core.on_event = c->on_event, run->core.user = c->user;
+    run->shape = (gpur_sequence_shape){.target_period = c->target_period,
+                                       .train_period = c->train_period,
+                                       .eval_period = c->eval_period,
+                                       .envs = c->num_envs,
+                                       .concurrent = c->concurrent,
+                                       .synchronized = c->synchronized,
+                                       .burst = c->burst,
+                                       .has_cache = has_cache,
+                                       .acts_by_target = (c->concurrent && !has_cache) || c->act == GPUR_ACT_TARGET};
+    GPUR_TRY(check_values(run));
+    GPUR_TRY(check_envs(run));
+    GPUR_TRY(check_cache(run));
+    run->threads = threads_of(run);
+    return GPUR_OK;
+}

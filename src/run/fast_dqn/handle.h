@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The handle of a run of fast DQN. Its work is ordered by sequence.h. The thread that advances it carries that order out
+ * (advance.c), the environment threads step the slots, the trainer's thread trains, and that of the evaluation evaluates
+ * (jobs.c).
+ */
+#pragma once
+
+#include "gpureplay/fast_dqn.h"
+#include "run/core.h"
+#include "run/evaluate.h"
+#include "run/fast_dqn/env_slot.h"
+#include "run/fast_dqn/job_thread.h"
+#include "run/fast_dqn/learner_work.h"
+#include "run/fast_dqn/meter.h"
+#include "run/fast_dqn/sequence.h"
+#include "run/fast_dqn/vector.h"
+
+/* A thread that steps the slots `index`, index + threads, ... Its jobs are the global steps; it is woken for those of
+ * its slots, and passes over the others. */
+typedef struct gpur_env_thread {
+    struct gpur_fast_dqn *run;
+    int32_t index;
+    gpur_job_thread jobs;
+} gpur_env_thread;
+
+/* Called at the beginning of a task, in the thread that carries it out: tests delay threads with it. */
+typedef void (*gpur_fast_dqn_delay)(void *context, gpur_run_phase phase, int64_t step);
+
+typedef struct gpur_fast_dqn {
+    gpur_run core;
+    gpur_fast_dqn_config config;
+    gpur_sequence_shape shape;
+    gpur_learner *learner;
+    gpur_obs_shape obs_shape;
+    gpur_env_info info;
+    int32_t threads;
+    gpur_learner_work learner_work;
+    gpur_fast_dqn_work work;
+    gpur_fast_dqn_delay delay; /* NULL: none */
+    void *delay_context;
+
+    unsigned char *obs;           /* (W, obs) what the network sees of each environment */
+    int32_t *greedy;              /* (W) actions of the last inference, with `synchronized` */
+    gpur_env_slot *slots;         /* (W) */
+    gpur_vector vector;           /* their environments, if they are one vector */
+    gpur_env_thread *env_threads; /* (threads) */
+    gpur_job_thread trainer;      /* its jobs are train steps */
+    gpur_job_thread evaluation;   /* its jobs are evaluations, each of the weights that were copied for it */
+    gpur_evaluator evaluator;
+    gpur_run_event evaluated;   /* the event of the evaluation that is played, or was the last */
+    _Atomic int failing;        /* 1: a job of a thread has failed */
+    _Atomic int is_catching_up; /* 1: gpur_run_stop does not pause threads, which take the last steps that remain */
+    gpur_meter meter;
+
+    /* Used only by the thread that advances. */
+    int32_t have_envs_begun;    /* 1: each environment has begun its first episode */
+    int32_t has_begun;          /* 1: the prepopulation is over */
+    int32_t prepopulation_ends; /* 1: its last step ended a game */
+    int64_t step;               /* the last global step that was dispatched */
+    int64_t released;           /* the last one that the environment threads know of */
+    int64_t joined;             /* the last one that all of them are known to have taken */
+    int32_t next_op;            /* of the operations of step + 1, the first that was not carried out */
+    int64_t train_steps;        /* begun */
+    int64_t refresh_at;      /* the last train step that a refresh comes before; the trainer reads it while it trains */
+    int64_t begun, reported; /* evaluations */
+    int64_t evaluated_at;    /* the step after which the last periodic evaluation was begun */
+} gpur_fast_dqn;
+
+static inline gpur_fast_dqn *gpur_fast_dqn_of(gpur_run *run)
+{
+    return (gpur_fast_dqn *)(void *)run;
+}
+
+/* 1: threads pause, since the run was stopped or a thread has failed. */
+static inline int gpur_fast_dqn_pauses(gpur_fast_dqn *run)
+{
+    return atomic_load_explicit(&run->failing, memory_order_relaxed) ||
+           (gpur_run_is_stopping(&run->core) && !atomic_load_explicit(&run->is_catching_up, memory_order_relaxed));
+}
+
+static inline void gpur_fast_dqn_call_delay(const gpur_fast_dqn *run, gpur_run_phase phase, int64_t step)
+{
+    if (run->delay)
+        run->delay(run->delay_context, phase, step);
+}
+
+/* Environment steps that were taken. */
+static inline int64_t gpur_fast_dqn_steps_taken(const gpur_fast_dqn *run)
+{
+    return atomic_load(&run->meter.items[GPUR_PHASE_ENV]);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* Plays whole games with the present weights, between two advances, when predictors do nothing. */
+#include "run/ga3c/evaluation.h"
+
+#include "base/numbers.h"
+#include "run/evaluate.h"
+
+/* Random numbers and seeds of evaluations are those of agents that no run has. */
+enum { FIRST_STREAM = GPUR_GA3C_MAX_AGENTS, DEFAULT_EPISODES = 30, DEFAULT_ENVS = 8 };
+
+static gpur_status choose(void *context, int64_t count, const unsigned char *obs, const uint32_t *streams,
+                          const uint64_t *steps, int32_t greedy, int32_t *actions)
+{
+    const gpur_ga3c *const run = context;
+    float values[GPUR_GA3C_MAX_AGENTS];
+    int64_t version;
+    return run->model.predict(run->model.context, count, obs, streams, steps, greedy, actions, values, &version);
+}
+
+static int is_stopping(void *context)
+{
+    gpur_ga3c *const run = context;
+    return gpur_run_is_stopping(&run->core);
+}
+
+static int32_t count_envs(const gpur_ga3c *run, int64_t episodes)
+{
+    const int64_t wanted = run->core.eval_count ? run->core.eval_count : DEFAULT_ENVS;
+    return (int32_t)gpur_min(gpur_min(wanted, episodes), run->config.max_prediction_batch);
+}
+
+static gpur_status make_envs(gpur_ga3c *run, gpur_evaluator *e)
+{
+    gpur_env_info info;
+    const int64_t made = run->eval_games++;
+    for (int32_t i = 0; i < e->count; i++) {
+        const uint64_t seed = gpur_run_env_seed(run->config.seed, FIRST_STREAM + i, made);
+        e->taken[i] = run->eval_steps;
+        GPUR_TRY(gpur_prefix_error(gpur_run_make_env(&run->core, seed, &e->runners[i], &info), "the evaluation"));
+    }
+    return GPUR_OK;
+}
+
+static gpur_status play(gpur_ga3c *run, gpur_evaluator *e, int64_t episodes, int32_t greedy)
+{
+    GPUR_TRY(gpur_evaluator_alloc(e, count_envs(run, episodes), run->core.type, FIRST_STREAM));
+    GPUR_TRY(make_envs(run, e));
+    GPUR_TRY(gpur_evaluator_open(e, &run->shape, run->model.check_finite));
+    gpur_evaluator_begin(e, episodes, greedy);
+    return gpur_evaluator_play(e, choose, run, is_stopping);
+}
+
+/* Statistics show the evaluation while it is played. */
+static void set_evaluator(gpur_ga3c *run, const gpur_evaluator *e)
+{
+    gpur_mutex_lock(&run->core.lock);
+    run->evaluator = e;
+    gpur_mutex_unlock(&run->core.lock);
+}
+
+static void count(gpur_ga3c *run, const gpur_evaluator *e)
+{
+    gpur_mutex_lock(&run->core.lock);
+    gpur_evaluator_fill_stats(e, &run->core.stats);
+    run->core.stats.eval_episode = 0;
+    run->evaluator = NULL;
+    gpur_mutex_unlock(&run->core.lock);
+    for (int32_t i = 0; i < e->count; i++)
+        run->eval_steps = e->taken[i] > run->eval_steps ? e->taken[i] : run->eval_steps;
+}
+
+gpur_status gpur_ga3c_evaluate(gpur_run *core, int64_t episodes, int32_t greedy, gpur_run_event *event)
+{
+    gpur_ga3c *const run = gpur_ga3c_of(core);
+    gpur_evaluator e = {0};
+    GPUR_TRY(run->model.broadcast(run->model.context));
+    set_evaluator(run, &e);
+    const gpur_status status = play(run, &e, episodes ? episodes : DEFAULT_EPISODES, greedy);
+    count(run, &e);
+    event->env_steps = core->stats.env_steps;
+    event->train_steps = core->stats.train_steps;
+    event->loss = core->system->loss(core);
+    event->version = run->model.steps(run->model.context);
+    event->policy = run->model.policy;
+    gpur_evaluator_fill_event(&e, event);
+    gpur_evaluator_close(&e);
+    return status;
+}

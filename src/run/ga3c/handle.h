@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The handle of a run of GA3C, A3C or A2C, and what its threads share: agents (agent.c), predictors (predictor.c) and
+ * trainers (trainer.c), or for A2C a scheduler (a2c.c). The thread that advances (advance.c) opens the gate for a number
+ * of steps, and waits until all agents are back at the gate and all rollouts are trained on.
+ */
+#pragma once
+
+#include "gpureplay/ga3c.h"
+#include "run/core.h"
+#include "run/ga3c/model.h"
+#include "run/ga3c/queue.h"
+#include "run/ga3c/rollout.h"
+#include "run/ga3c/tuner.h"
+
+/* What an agent requests of A2C's scheduler. ANSWERED: the result is ready, but the agent has not been woken. */
+enum { GPUR_ASK_NOTHING = 0, GPUR_ASK_ACTION = 1, GPUR_ASK_VALUE = 2, GPUR_ASK_ANSWERED = 3 };
+
+/* The counts of an agent since it last passed the gate, which the run has not got yet. */
+typedef struct gpur_agent_report {
+    int64_t steps, dropped_rows;
+    double environment_seconds, wait_seconds, queue_seconds;
+    int32_t has_ended; /* 1: an episode has ended, with this length and return */
+    int64_t length;
+    double episode_return;
+} gpur_agent_report;
+
+/* The slot of an agent. When the number of agents falls and rises again, a slot gets another agent, an incarnation. An
+ * agent's thread waits for its reply before it ends, so a reply always finds the agent that has asked. */
+typedef struct gpur_agent_slot {
+    struct gpur_ga3c *run;
+    int32_t number;
+    pthread_t thread;
+    int32_t has_thread;   /* under set_lock */
+    _Atomic int must_end; /* 1: the agent ends at the next point where it can */
+
+    /* The request and the reply. They belong to the agent; from asking until `replied` is posted, to the thread that
+     * answers. */
+    const void *obs;
+    uint64_t steps;       /* taken by agents of this slot: the number of the action's random numbers */
+    int32_t action, cuts; /* cuts 1: A2C's rollouts end with this step */
+    int32_t is_dismissed; /* 1: the agent gets no reply and must end */
+    float value;
+    int64_t version;
+    double since; /* A2C: when the advance began in which the reply comes */
+    sem_t replied;
+    gpur_queue_waiter waiter; /* for room in the training queue */
+
+    /* Under the lock. */
+    int64_t incarnation; /* agents that have begun here before */
+
+    /* A2C, under the lock. */
+    int32_t asks;          /* GPUR_ASK_* */
+    int32_t is_in_round;   /* 1: its action is ready, and it has not been woken */
+    gpur_rollout *rollout; /* complete, and not trained on yet */
+} gpur_agent_slot;
+
+/* Rollouts that are joined to a batch, and room for their rows. */
+typedef struct gpur_training_batch {
+    gpur_rollout **rollouts; /* (most_rollouts) */
+    int64_t count;
+    unsigned char *obs; /* (rows, obs_bytes) */
+    int32_t *actions;   /* (rows) */
+    float *returns;     /* (rows) */
+} gpur_training_batch;
+
+/* Requests that one forward pass answers. */
+typedef struct gpur_prediction_batch {
+    unsigned char *obs;      /* (most, obs_bytes) */
+    gpur_agent_slot **asked; /* (most) */
+    uint32_t *lanes;         /* (most), and so on */
+    uint64_t *steps;
+    int32_t *actions;
+    float *values;
+} gpur_prediction_batch;
+
+/* The thread of a predictor, of a trainer, or of the scheduler. */
+typedef struct gpur_ga3c_thread {
+    struct gpur_ga3c *run;
+    int32_t number;
+    pthread_t handle;
+    int32_t has_thread; /* under set_lock */
+    _Atomic int must_end;
+    gpur_prediction_batch requests;
+    gpur_training_batch batch;
+} gpur_ga3c_thread;
+
+/* A run. What threads share is under the core's lock, and so is what slots say. */
+typedef struct gpur_ga3c {
+    gpur_run core;
+    gpur_ga3c_config config;
+    gpur_ga3c_model model;
+    gpur_obs_shape shape;
+    int64_t obs_bytes, most_rollouts, most_rows; /* of a batch */
+    gpur_rollout_pool pool;
+    gpur_queue requests;          /* of gpur_agent_slot */
+    gpur_queue rollouts;          /* of gpur_rollout */
+    gpur_ga3c_thread *predictors; /* (GPUR_GA3C_MAX_PREDICTORS); A2C: the first is the scheduler */
+    gpur_ga3c_thread *trainers;   /* (GPUR_GA3C_MAX_TRAINERS) */
+    _Atomic int64_t updates;      /* train steps done, for the lag in the queue */
+
+    gpur_mutex set_lock; /* one change of the numbers at a time */
+    int32_t has_begun;   /* under set_lock: threads have been started */
+
+    /* Under the core's lock. */
+    gpur_agent_slot **slots;   /* (GPUR_GA3C_MAX_AGENTS), the first slot_count are there; made under set_lock */
+    int32_t slot_count;        /* as many as there were agents at most */
+    gpur_ga3c_numbers numbers; /* wanted */
+    gpur_ga3c_numbers largest; /* that there were at the same time */
+    int64_t remaining;         /* steps that may still begin */
+    int32_t running, active;   /* agents that have a thread; of these, not waiting at the gate */
+    int64_t untrained;         /* rollouts that were handed over, and not trained on yet */
+    int32_t waiting, in_round; /* A2C: agents that have asked; of these, those in the open round */
+    int32_t is_performing;     /* A2C: a forward pass or a train step runs */
+    int64_t rounds;            /* A2C: steps of all agents so far */
+    int64_t last_update;       /* the train step whose losses the statistics have */
+    const struct gpur_evaluator *evaluator; /* of the evaluation that is played; NULL: none is */
+
+    /* Used only by the thread that advances. */
+    gpur_tuner tuner;
+    double window, mark; /* seconds of advancing, at which a window ends, or its measurement begins */
+    int32_t is_measuring;
+    int64_t marked_batches;
+    uint64_t eval_steps; /* steps of evaluations: the number of their random numbers */
+    int64_t eval_games;  /* evaluations for which environments were made */
+} gpur_ga3c;
+
+static inline gpur_ga3c *gpur_ga3c_of(gpur_run *run)
+{
+    return (gpur_ga3c *)(void *)run;
+}
