@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fast DQN and its relatives: W environments that act by a learner's network, a replay that they fill, and the learner's
- * training, in threads of their own. Both switches of fast DQN [Daley & Amato 2021, algorithm 1] are settings, so that a
- * run (run.h) is any of these systems:
+ * Fast DQN and its relatives: W environments that act by a learner's network, a replay that they fill, and the
+ * learner's training, in threads of their own. Both switches of fast DQN [Daley & Amato 2021, algorithm 1] are
+ * settings, so that a run (run.h) is any of these systems:
  *
  *   concurrent  synchronized
  *       0            0        standard DQN [Mnih et al. 2015]
@@ -43,8 +43,8 @@
 extern "C" {
 #endif
 
-/* Settings of gpur_fast_dqn_create. gpur_fast_dqn_config_init sets the defaults, which are those of Daley & Amato 2021, table 5
- * and section 5. Steps are environment steps of all environments together, unless a comment says otherwise. */
+/* Settings of gpur_fast_dqn_create. gpur_fast_dqn_config_init sets the defaults, which are those of Daley & Amato 2021,
+ * table 5 and section 5. Steps are environment steps of all environments together, unless a comment says otherwise. */
 typedef struct gpur_fast_dqn_config {
     uint64_t size;          /* sizeof(gpur_fast_dqn_config), as the caller was compiled */
     int32_t num_envs;       /* W: environments, 1 to 4,096; with a cache of returns the replay's capacity / W must be
@@ -75,12 +75,12 @@ typedef struct gpur_fast_dqn_config {
     int32_t burst;          /* 1: before the first of every C steps C / F train steps, for which all wait;
                                  `concurrent` must be 0. Default 0 */
     uint64_t seed;          /* of environments and exploration; default 0 */
-    gpur_run_callback on_event; /* NULL, the default: not called */
-    void *user;                 /* given to on_event */
+    void (*on_event)(void *user, const gpur_run_event *event); /* NULL, the default: not called */
+    void *user;                                                /* given to on_event */
 } gpur_fast_dqn_config;
 
-/* Sets every member to its default. `size` is sizeof(gpur_fast_dqn_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
- * size below 8 or above 65,536. */
+/* Sets every member to its default. `size` is sizeof(gpur_fast_dqn_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or
+ * a size below 8 or above 65,536. */
 GPUR_API gpur_status gpur_fast_dqn_config_init(gpur_fast_dqn_config *config, uint64_t size);
 
 /* The most fields of a replay that a preset specifies: obs, action, reward, next_obs, terminated, truncated; and
@@ -106,16 +106,15 @@ enum { GPUR_FAST_DQN_FIELDS = 7 };
  *                      these two systems with the sizes and the learning rate of "fast-dqn-small", and 8,000 returns
  *
  * Except for their CartPole, the papers on DQN(lambda) state no lambda: set learner->returns.lambda, or another
- * estimator, after the call; gpur_dqn_create refuses the -1 that is there. Epsilon of "vrc-2021" and its small
- * relative falls from 1 at the first step of the prepopulation on: learner->exploration has what is left of that line
- * after it.
+ * estimator, after the call; gpur_dqn_create refuses the -1 that is there. Epsilon of "vrc-2021" and its small relative
+ * falls from 1 at the first step of the prepopulation on: learner->exploration has what is left of that line after it.
  *
  * An environment that shows one image without channels gets stacks of 4 (GPUR_LAYOUT_FRAMES). The axes of an image with
  * channels are (height, width, channels), unless gpur_image_layout tells that they are (channels, height, width).
  *
  *   envs    the environments; of a vector, one of one is made
- *   fields  (GPUR_FAST_DQN_FIELDS) receives the schema, of replay->field_count fields; replay->fields points to it until
- *           gpur_replay_create
+ *   fields  (GPUR_FAST_DQN_FIELDS) receives the schema, of replay->field_count fields; replay->fields points to it
+ *           until gpur_replay_create
  *
  *   GPUR_INVALID_ARGUMENT  no such name, an environment that the preset cannot take, or NULL
  */

@@ -88,8 +88,8 @@ typedef struct gpur_ga3c_config {
     int32_t max_agents;           /* the most that the tuner sets, at least `agents`; default GPUR_GA3C_MAX_AGENTS */
     int32_t reserved;             /* 0 */
     uint64_t seed;                /* of environments and tuner, and of the actions; default 0 */
-    gpur_run_callback on_event;   /* NULL, the default: not called */
-    void *user;                   /* given to on_event */
+    void (*on_event)(void *user, const gpur_run_event *event); /* NULL, the default: not called */
+    void *user;                                                /* given to on_event */
 } gpur_ga3c_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_ga3c_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -131,8 +131,8 @@ GPUR_API gpur_status gpur_ga3c_preset(const char *name, const gpur_run_envs *env
  *                          environment whose observations or actions are not the learner's, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory
  */
-GPUR_API gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_run_envs *envs,
-                                      const gpur_ga3c_config *config, gpur_run **run);
+GPUR_API gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_run_envs *envs, const gpur_ga3c_config *config,
+                                      gpur_run **run);
 
 /*
  * Changes the numbers of threads while the run goes on: those of higher numbers end, or new ones start. The call waits

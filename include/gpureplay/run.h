@@ -51,6 +51,9 @@ enum {
     GPUR_RUN_TUNED = 2,      /* the tuner of GA3C has measured its numbers of threads */
 };
 
+/* What on_event of a run's settings gets. It is called in the thread that advances or evaluates, at the latest when
+ * that call returns. Events of fast DQN and of A2C come in the same order each time, each kind by itself. on_event may
+ * call gpur_run_get_stats, gpur_run_stop and gpur_ga3c_set_counts, and read the learner. */
 typedef struct gpur_run_event {
     uint64_t size;           /* sizeof(gpur_run_event) of the library */
     int32_t kind;            /* GPUR_RUN_* */
@@ -69,20 +72,16 @@ typedef struct gpur_run_event {
     gpur_policy *policy;     /* EVALUATION: has the weights that were evaluated until the callback returns. To keep
                                  them, call gpur_policy_save or gpur_policy_get_weights there. Else NULL */
     gpur_run *run;           /* whose event it is */
+    gpur_learner *learner;   /* of the run: statistics and weights of it can be read in the callback */
     int32_t agents, predictors, trainers; /* TUNED: the numbers that were measured */
     int32_t accepted;                     /* TUNED: 1: they stay; 0: those before come back */
     double rate;                          /* TUNED: rollouts trained on a second */
     double loss;                          /* of the last train step that the host knows of, as in gpur_run_stats */
 } gpur_run_event;
 
-/* Called in the thread that advances or evaluates, at the latest when that call returns. Events of fast DQN and of A2C
- * come in the same order each time, each kind by itself. It may call gpur_run_get_stats, gpur_run_stop and
- * gpur_ga3c_set_counts, and read the learner. */
-typedef void (*gpur_run_callback)(void *user, const gpur_run_event *event);
-
 /* Destroys the run: ends all threads, each after its step of the environment or after at most 32 train steps. Steps
- * that are not in the replay yet, and rollouts that are not complete, are lost. Not to be called by a callback. NULL does
- * nothing. */
+ * that are not in the replay yet, and rollouts that are not complete, are lost. Not to be called by a callback. NULL
+ * does nothing. */
 GPUR_API void gpur_run_destroy(gpur_run *run);
 
 /*

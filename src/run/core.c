@@ -60,6 +60,16 @@ void gpur_run_count_episode(gpur_run *run, double episode_return)
     run->returns.values[run->returns.count++ % GPUR_RUN_RECENT] = episode_return;
 }
 
+/* Sets what all events have. Under the lock. */
+static void complete(gpur_run *run, gpur_run_event *event)
+{
+    event->size = sizeof *event;
+    event->run = run;
+    event->learner = run->learner;
+    if (event->kind != GPUR_RUN_EVALUATION) /* whose loss is that of its weights */
+        event->loss = run->system->loss(run);
+}
+
 void gpur_run_add_event(gpur_run *run, gpur_run_event event)
 {
     gpur_run_events *const events = &run->events;
@@ -75,10 +85,7 @@ void gpur_run_add_event(gpur_run *run, gpur_run_event event)
         events->list = list;
         events->room = room;
     }
-    event.size = sizeof event;
-    event.run = run;
-    if (event.kind != GPUR_RUN_EVALUATION) /* whose loss is that of its weights */
-        event.loss = run->system->loss(run);
+    complete(run, &event);
     if (events->count == 0)
         gpur_mutex_notify_all(&run->lock);
     events->list[events->count++] = event;
@@ -98,12 +105,15 @@ void gpur_run_deliver_events(gpur_run *run)
 
 void gpur_run_report_evaluation(gpur_run *run, const gpur_run_event *event)
 {
+    gpur_run_event full = *event;
     gpur_mutex_lock(&run->lock);
     run->stats.evaluations++;
     run->stats.evaluated_steps = event->env_steps;
     run->stats.evaluated_return = event->mean_return;
-    gpur_run_add_event(run, *event);
+    complete(run, &full);
     gpur_mutex_unlock(&run->lock);
+    if (run->on_event)
+        run->on_event(run->user, &full);
     gpur_run_deliver_events(run);
 }
 
@@ -224,7 +234,7 @@ gpur_status gpur_run_evaluate(gpur_run *run, int64_t episodes, int32_t greedy, g
         gpur_run_report_evaluation(run, &event);
     status = end_call(run, status);
     if (status == GPUR_OK && result) {
-        event.size = sizeof event, event.run = run, event.policy = NULL;
+        event.size = sizeof event, event.run = run, event.learner = run->learner, event.policy = NULL;
         *result = event;
     }
     return status;

@@ -56,12 +56,13 @@ typedef struct gpur_run_returns {
 
 struct gpur_run {
     const gpur_run_system *system;
+    gpur_learner *learner; /* of events; NULL where a test has none */
     const gpur_env_type *type;
     const gpur_vector_env_type *vector; /* NULL: none */
     char *env_options;
     int32_t eval_count;
     uint64_t seed;
-    gpur_run_callback on_event;
+    void (*on_event)(void *user, const gpur_run_event *event);
     void *user;
     _Atomic int stopping; /* gpur_run_stop was called, and the call that it ends has not returned yet */
 
@@ -90,13 +91,14 @@ int gpur_run_has_failed(gpur_run *run);
 /* Counts an episode that has ended, and its return. Under the lock. */
 void gpur_run_count_episode(gpur_run *run, double episode_return);
 
-/* Adds an event, whose `size`, `run` and, except for an evaluation, `loss` it sets. Under the lock. */
+/* Adds an event that is not an evaluation. Sets its `size`, `run`, `learner` and `loss`. Under the lock. */
 void gpur_run_add_event(gpur_run *run, gpur_run_event event);
 
 /* Calls on_event for all events that were added. In the thread that advances, without the lock. */
 void gpur_run_deliver_events(gpur_run *run);
 
-/* Counts an evaluation that has ended, and adds its event. Without the lock. */
+/* Counts an evaluation that has ended, and calls on_event for it, and then for the events that were added. In the
+ * thread that advances, without the lock. */
 void gpur_run_report_evaluation(gpur_run *run, const gpur_run_event *event);
 
 /* The seed of an environment: `index` counts the environments of a run, `made` says what distinguishes it from those

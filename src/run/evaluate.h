@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The evaluator: plays whole games in several environments at once, with one inference for all of them. Which
- * environment plays which game follows from the games alone: an environment whose game has ended begins the next one, as
- * long as there are any, and every game that was begun is played to its end. So short games are not preferred.
+ * environment plays which game follows from the games alone: an environment whose game has ended begins the next one,
+ * as long as there are any, and every game that was begun is played to its end. So short games are not preferred.
  */
 #pragma once
 

@@ -47,7 +47,7 @@ def a_run_has_all_its_files(folder):
     names = {"config.json", "options.txt", "episodes.csv", "evaluations.csv", "rates.csv", "tuner.csv", "log.jsonl",
              "checkpoint", "learner.safetensors"}
     assert {path.name for path in folder.iterdir()} == names
-    saved = {"learner.safetensors", "ga3c.safetensors", "position.txt"}
+    saved = {"learner.safetensors", "run.safetensors", "position.txt"}
     assert {path.name for path in (folder / "checkpoint").iterdir()} == saved and saved_step(folder) == 6000
     config = json.loads((folder / "config.json").read_text())
     assert (config["ga3c"]["system"], config["ga3c"]["agents"], config["options"]["agents"]) == ("ga3c", 6, 6)

@@ -231,7 +231,7 @@ static void on_event(void *user, const gpur_run_event *event)
     run_fixture *const f = user;
     *(event->kind == GPUR_RUN_EPISODE ? &f->episodes : &f->evaluations) += 1;
     gpur_run_event plain = *event;
-    plain.run = NULL, plain.policy = NULL;
+    plain.run = NULL, plain.policy = NULL, plain.learner = NULL;
     f->events += mix((uint64_t)(event->kind == GPUR_RUN_EPISODE ? f->episodes : f->evaluations),
                      hash_bytes(0, &plain, sizeof plain)); /* the order within a kind counts, that between kinds not */
 }

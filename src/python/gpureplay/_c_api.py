@@ -345,7 +345,8 @@ class RunEvent(Sized):
     c_name = "gpur_run_event"
     _fields_ = _members((c_uint64, "size"), (c_int32, "kind env_index"),
                         (c_int64, "env_steps train_steps length episodes"),
-                        (c_double, "mean_return return_deviation"), (c_int64, "version"), (c_void_p, "policy run"),
+                        (c_double, "mean_return return_deviation"), (c_int64, "version"),
+                        (c_void_p, "policy run learner"),
                         (c_int32, "agents predictors trainers accepted"), (c_double, "rate loss"))
 
 
@@ -501,9 +502,9 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_I32, [_P], "gpur_learner_math"),
     (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush "
         "gpur_writer_end_appended_episode gpur_learner_sync gpur_learner_refresh "
-        "gpur_learner_weight_count gpur_run_evaluate"),
+        "gpur_learner_weight_count"),
     (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_dqn_config_preset gpur_policy_config_preset "
-        "gpur_run_save gpur_run_load gpur_apex_save "),
+        "gpur_run_save gpur_run_load gpur_apex_save"),
     (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_add_lanes gpur_replay_reset_lanes gpur_replay_draw_lanes "
         "gpur_replay_get_lane_stats gpur_replay_sample_into gpur_writer_open gpur_dqn_create "
         "gpur_policy_create gpur_policy_act gpur_packer_create gpur_actor_critic_create gpur_actor_critic_train "

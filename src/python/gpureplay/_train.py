@@ -375,7 +375,8 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
     use("env", envs.name), use("env_options", ""), use("device", "auto"), use("threads", 0)
     name = use("preset", options["preset"] or _chosen_preset(envs, env_info(envs)))
     refuse_others(options, name)
-    found, is_small = run_preset(name, run_envs(envs.type, None if envs.type is not None else envs.vector_type, envs.options)), "-small" in name
+    vector = None if envs.type is not None else envs.vector_type
+    found, is_small = run_preset(name, run_envs(envs.type, vector, envs.options)), "-small" in name
     steps = use("steps", _steps_of(name, found))
     buffer, agent, run = found
     _, last, left, *begin = agent["exploration"]  # of epsilon's line from 1 to 0.1 what is left after random steps

@@ -18,8 +18,8 @@
 
 /* The environment threads. */
 
-/* Lets the threads take the steps that were dispatched. Steps in a row are passed on together. A thread that has none of
- * them sleeps on: waking it costs more than a short step. */
+/* Lets the threads take the steps that were dispatched. Steps in a row are passed on together. A thread that has none
+ * of them sleeps on: waking it costs more than a short step. */
 static void release_envs(gpur_fast_dqn *run)
 {
     const int64_t last_round = run->step - run->shape.envs; /* in which each environment has a step */
@@ -76,7 +76,35 @@ static gpur_status check_threads(const gpur_fast_dqn *run)
     return gpur_job_thread_check(&run->evaluation);
 }
 
+/* Evaluations. */
+
+/* Waits for the evaluation that is played, if there is one, and reports it. */
+static gpur_status finish_evaluation(gpur_fast_dqn *run, int *is_done)
+{
+    *is_done = gpur_job_thread_wait(&run->evaluation);
+    GPUR_TRY(gpur_job_thread_check(&run->evaluation));
+    if (!*is_done || run->reported == run->begun)
+        return GPUR_OK;
+    run->reported = run->begun;
+    gpur_evaluator_fill_event(&run->evaluator, &run->evaluated);
+    gpur_run_report_evaluation(&run->core, &run->evaluated);
+    return GPUR_OK;
+}
+
 /* Logs. */
+
+/* Episodes that were flushed while an evaluation is played are delivered after it, so that the order of events does not
+ * depend on how long it takes. */
+static gpur_status deliver_episodes(gpur_fast_dqn *run)
+{
+    int is_done;
+    if (run->reported != run->begun && gpur_job_thread_is_busy(&run->evaluation))
+        return GPUR_OK;
+    if (run->reported != run->begun)
+        return finish_evaluation(run, &is_done);
+    gpur_run_deliver_events(&run->core);
+    return GPUR_OK;
+}
 
 static void count_episode(void *context, const gpur_run_event *episode)
 {
@@ -96,23 +124,7 @@ gpur_status gpur_fast_dqn_flush(gpur_fast_dqn *run)
     for (int32_t i = 0; i < run->shape.envs; i++)
         GPUR_TRY(gpur_env_slot_flush(&run->slots[i], run->config.whole_episodes, count_episode, run));
     gpur_meter_add(&run->meter, GPUR_PHASE_FLUSH, run->shape.envs, begin);
-    gpur_run_deliver_events(&run->core);
-    return GPUR_OK;
-}
-
-/* Evaluations. */
-
-/* Waits for the evaluation that is played, if there is one, and reports it. */
-static gpur_status finish_evaluation(gpur_fast_dqn *run, int *is_done)
-{
-    *is_done = gpur_job_thread_wait(&run->evaluation);
-    GPUR_TRY(gpur_job_thread_check(&run->evaluation));
-    if (!*is_done || run->reported == run->begun)
-        return GPUR_OK;
-    run->reported = run->begun;
-    gpur_evaluator_fill_event(&run->evaluator, &run->evaluated);
-    gpur_run_report_evaluation(&run->core, &run->evaluated);
-    return GPUR_OK;
+    return deliver_episodes(run);
 }
 
 /* Only when the one before has been finished. */
@@ -201,8 +213,8 @@ static gpur_status take_step(gpur_fast_dqn *run)
 
 /* The prepopulation. */
 
-/* Random steps, and on to the end of a game, but no more than as many again, in case it has no end. They are flushed now
- * and then, so that the logs stay small. */
+/* Random steps, and on to the end of a game, but no more than as many again, in case it has no end. They are flushed
+ * now and then, so that the logs stay small. */
 static gpur_status prepopulate(gpur_fast_dqn *run)
 {
     const int64_t wanted = run->config.prepopulation, every = 1000;
@@ -268,7 +280,8 @@ static void resume_envs(gpur_fast_dqn *run, int64_t last)
 }
 
 /* Steps that were dispatched and that no environment has taken are taken back. Between the last join and the last
- * dispatch there are only dispatches, so of the step that is then the next one all other operations were carried out. */
+ * dispatch there are only dispatches, so of the step that is then the next one all other operations were carried
+ * out. */
 static gpur_status take_steps_back(gpur_fast_dqn *run)
 {
     gpur_sequence_op ops[GPUR_SEQUENCE_MAX_OPS];

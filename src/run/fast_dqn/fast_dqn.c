@@ -29,7 +29,8 @@ static void fill_stats(gpur_run *core, gpur_run_stats *stats)
 
 static double loss(gpur_run *core)
 {
-    return (double)gpur_train_stats_newest(&gpur_fast_dqn_of(core)->learner->train_stats).loss;
+    gpur_learner *const learner = gpur_fast_dqn_of(core)->learner;
+    return (double)gpur_train_stats_newest(&learner->stats[learner->main]).loss;
 }
 
 static void destroy(gpur_run *core)
@@ -121,7 +122,7 @@ gpur_status gpur_fast_dqn_create_with(gpur_learner *learner, const gpur_run_envs
     gpur_fast_dqn *const run = calloc(1, sizeof *run);
     if (!run)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *run);
-    run->learner = learner;
+    run->learner = run->core.learner = learner;
     const gpur_status status = build(run, envs, config, work);
     if (status != GPUR_OK) {
         destroy(&run->core);

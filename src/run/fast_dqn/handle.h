@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The handle of a run of fast DQN. Its work is ordered by sequence.h. The thread that advances it carries that order out
- * (advance.c), the environment threads step the slots, the trainer's thread trains, and that of the evaluation evaluates
- * (jobs.c).
+ * The handle of a run of fast DQN. Its work is ordered by sequence.h. The thread that advances it carries that order
+ * out (advance.c), the environment threads step the slots, the trainer's thread trains, and that of the evaluation
+ * evaluates (jobs.c).
  */
 #pragma once
 

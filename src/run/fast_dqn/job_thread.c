@@ -87,6 +87,14 @@ int gpur_job_thread_wait(gpur_job_thread *thread)
     return are_done;
 }
 
+int gpur_job_thread_is_busy(gpur_job_thread *thread)
+{
+    gpur_mutex_lock(&thread->lock);
+    const int is_busy = thread->done != thread->wanted && !thread->is_paused;
+    gpur_mutex_unlock(&thread->lock);
+    return is_busy;
+}
+
 gpur_status gpur_job_thread_check(const gpur_job_thread *thread)
 {
     return thread->status == GPUR_OK ? GPUR_OK : gpur_fail(thread->status, "%s", thread->error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that carries out numbered jobs 1, 2, ... in their order. Its owner says how far it may go, and waits for it. A
- * thread that is told to pause stops between two jobs, and goes on when it is resumed. An error ends it: jobs that were
- * wanted afterwards are passed over, and a flag that threads share tells the others.
+ * A thread that carries out numbered jobs 1, 2, ... in their order. Its owner says how far it may go, and waits for it.
+ * A thread that is told to pause stops between two jobs, and goes on when it is resumed. An error ends it: jobs that
+ * were wanted afterwards are passed over, and a flag that threads share tells the others.
  */
 #pragma once
 
@@ -41,6 +41,9 @@ void gpur_job_thread_want(gpur_job_thread *thread, int64_t last);
 /* Waits until all wanted jobs are done, or the thread has paused: 1 if they are done. Accepts a zeroed thread. */
 int gpur_job_thread_wait(gpur_job_thread *thread);
 
+/* 1: wanted jobs are not done, and the thread has not paused. */
+int gpur_job_thread_is_busy(gpur_job_thread *thread);
+
 /* Returns the status of the first job that failed, with its message. Only after gpur_job_thread_wait. */
 gpur_status gpur_job_thread_check(const gpur_job_thread *thread);
 
@@ -48,6 +51,6 @@ gpur_status gpur_job_thread_check(const gpur_job_thread *thread);
  * while the thread does nothing. */
 void gpur_job_thread_resume(gpur_job_thread *thread, int64_t last);
 
-/* Sets the number of the last job that was done, which the next one follows, and forgets an error. Only while the thread
- * does nothing. */
+/* Sets the number of the last job that was done, which the next one follows, and forgets an error. Only while the
+ * thread does nothing. */
 void gpur_job_thread_restart_at(gpur_job_thread *thread, int64_t done);

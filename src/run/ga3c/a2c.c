@@ -7,7 +7,8 @@
  *     it begins a round: it computes an action for every agent, and wakes the agents in their order, as long as steps
  *     remain. The round goes on in the next gpur_run_advance
  *
- * So nothing depends on the timing of threads, and requests are answered and rollouts joined in the order of the agents.
+ * So nothing depends on the timing of threads, and requests are answered and rollouts joined in the order of the
+ * agents.
  */
 #include "run/ga3c/a2c.h"
 

@@ -178,5 +178,7 @@ gpur_status gpur_ga3c_create(gpur_learner *learner, const gpur_run_envs *envs, c
         return status;
     }
     const gpur_ga3c_model table = table_of(model);
-    return gpur_ga3c_create_with(&table, envs, config, run);
+    GPUR_TRY(gpur_ga3c_create_with(&table, envs, config, run));
+    (*run)->learner = learner;
+    return GPUR_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Advancing: opens the gate, delivers events and lets the tuner work meanwhile, and returns when nobody does anything. */
+/* Advancing: opens the gate, delivers events and lets the tuner work meanwhile, and returns when nobody does
+ * anything. */
 #include "run/ga3c/advance.h"
 #include "run/ga3c/a2c.h"
 #include "run/ga3c/threads.h"

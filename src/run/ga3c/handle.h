@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The handle of a run of GA3C, A3C or A2C, and what its threads share: agents (agent.c), predictors (predictor.c) and
- * trainers (trainer.c), or for A2C a scheduler (a2c.c). The thread that advances (advance.c) opens the gate for a number
- * of steps, and waits until all agents are back at the gate and all rollouts are trained on.
+ * trainers (trainer.c), or for A2C a scheduler (a2c.c). The thread that advances (advance.c) opens the gate for a
+ * number of steps, and waits until all agents are back at the gate and all rollouts are trained on.
  */
 #pragma once
 

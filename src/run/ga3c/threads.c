@@ -61,7 +61,8 @@ static gpur_status start_agent(gpur_agent_slot *slot)
     return status;
 }
 
-/* Wakes agents that wait at the gate, at a full queue, or for the scheduler. All others see `must_end` by themselves. */
+/* Wakes agents that wait at the gate, at a full queue, or for the scheduler. All others see `must_end` by
+ * themselves. */
 static void end_agents(gpur_ga3c *run, int32_t from)
 {
     gpur_mutex_lock(&run->core.lock);

@@ -5,9 +5,9 @@
 #include "gpureplay/ga3c.h"
 #include "kernels/lib/random.h"
 
-/* The largest relative drop of the rate at which a change is still accepted. Rates of equal numbers differ from window to window; and one more
- * trainer, say, costs a little as long as there are no more agents for it. With 0 the rule of one change at a time
- * stays there (test_ga3c_tuner.c has such rates). */
+/* The largest relative drop of the rate at which a change is still accepted. Rates of equal numbers differ from window
+ * to window; and one more trainer, say, costs a little as long as there are no more agents for it. With 0 the rule of
+ * one change at a time stays there (test_ga3c_tuner.c has such rates). */
 static const double allowance = 0.05;
 
 /* After so many rejected changes in a row the accepted numbers are measured again: the load may have changed, or their
