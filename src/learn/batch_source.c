@@ -74,6 +74,16 @@ gpur_status gpur_rows_plan_launch(gpur_replay *replay, gpur_stream *stream, cons
     return gpur_gather_plan_launch(replay, stream, &plan->ring);
 }
 
+/* Zeroes a source of this step, and returns the request of its gather. `fields` must outlive the request. */
+static gpur_gather_request begin(gpur_batch_source *source, const gpur_train_step *step, int is_raw, const int64_t *ids,
+                                 gpur_train_fields *fields)
+{
+    memset(source, 0, sizeof *source);
+    source->step = step;
+    *fields = gpur_train_batch_fields(&step->batch, is_raw);
+    return request_of(&step->batch, fields, ids);
+}
+
 /* Plans the gather of a source from the replay. */
 static gpur_status plan_source(gpur_batch_source *source, gpur_gather_request *request)
 {
@@ -101,10 +111,8 @@ static void draw_lanes(gpur_batch_source *source)
 gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_train_step *step,
                                          const gpur_sampler *sampler, const gpur_sample_args *sample)
 {
-    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, !step->batch.is_preprocessed);
-    gpur_gather_request request = request_of(&step->batch, &fields, step->batch.id);
-    memset(source, 0, sizeof *source);
-    source->step = step;
+    gpur_train_fields fields;
+    gpur_gather_request request = begin(source, step, !step->batch.is_preprocessed, step->batch.id, &fields);
     source->sampler = sampler;
     source->sample = *sample;
     source->has_feedback = sampler->is_by_priority;
@@ -120,20 +128,16 @@ gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct
 
 gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step, const int64_t *ids)
 {
-    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, !step->batch.is_preprocessed);
-    gpur_gather_request request = request_of(&step->batch, &fields, ids);
-    memset(source, 0, sizeof *source);
-    source->step = step;
+    gpur_train_fields fields;
+    gpur_gather_request request = begin(source, step, !step->batch.is_preprocessed, ids, &fields);
     source->has_feedback = gpur_replay_priorities(step->batch.replay)->device != NULL;
     return plan_source(source, &request);
 }
 
 gpur_status gpur_batch_source_of_cache(gpur_batch_source *source, const struct gpur_train_step *step)
 {
-    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, !step->batch.is_preprocessed);
-    gpur_gather_request request = request_of(&step->batch, &fields, step->batch.id);
-    memset(source, 0, sizeof *source);
-    source->step = step;
+    gpur_train_fields fields;
+    gpur_gather_request request = begin(source, step, !step->batch.is_preprocessed, step->batch.id, &fields);
     source->cache = step->cache;
     return plan_source(source, &request);
 }
@@ -156,11 +160,9 @@ static void fit_units(gpur_gather_args *gather)
 gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gpur_train_step *step,
                                       const gpur_packed_rows *packed)
 {
-    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, 1);
-    const gpur_gather_request request = request_of(&step->batch, &fields, packed->ids);
+    gpur_train_fields fields;
+    const gpur_gather_request request = begin(source, step, 1, packed->ids, &fields);
     gpur_gather_args *const gather = &source->plan.ring.rows;
-    memset(source, 0, sizeof *source);
-    source->step = step;
     source->is_raw = 1;
     GPUR_TRY(gpur_gather_prepare_packed(step->batch.replay, &request, gather));
     gather->window = packed->window;

@@ -50,10 +50,7 @@ static gpur_status build_network(gpur_policy *policy, gpur_inference_spec *spec)
     gpur_policy_config *const config = &policy->config;
     gpur_obs_format obs;
     GPUR_TRY(gpur_obs_format_read(&config->obs, &obs));
-    GPUR_TRY(gpur_input_layout_resolve(&obs, &config->network));
-    const gpur_input_shape input_shape = gpur_input_shape_find(&obs, &config->network);
-    GPUR_TRY(gpur_network_build(&policy->network, &config->network, &input_shape));
-    gpur_network_choose_bf16(&policy->network, policy->device, config->math);
+    GPUR_TRY(gpur_network_open(&policy->network, &config->network, &obs, policy->device, config->math));
     spec->device = policy->device;
     spec->network = &policy->network;
     spec->input = gpur_input_of(&policy->network, &obs, &config->network);

@@ -117,18 +117,6 @@ static gpur_status start(void *part, gpur_stream *stream)
 static const gpur_part whole = {.open = open, .assign = assign, .connect = connect, .start = start, .close = close};
 static const gpur_learner_part parts[] = {{&whole, 0}};
 
-static gpur_status build_network(gpur_actor_critic *ac)
-{
-    gpur_actor_critic_config *const config = &ac->config;
-    GPUR_TRY(gpur_obs_format_read(&config->obs, &ac->obs));
-    GPUR_TRY(gpur_input_layout_resolve(&ac->obs, &config->network));
-    const gpur_input_shape input_shape = gpur_input_shape_find(&ac->obs, &config->network);
-    GPUR_TRY(gpur_network_build(&ac->network, &config->network, &input_shape));
-    gpur_network_choose_bf16(&ac->network, ac->learner.device, config->math);
-    config->obs.name = NULL;
-    return GPUR_OK;
-}
-
 static void list_networks(gpur_actor_critic *ac)
 {
     static const char *const moments[] = {"optimizer.", "optimizer.value."};
@@ -159,7 +147,9 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_actor_critic_config"));
     GPUR_TRY(check_config(config));
     config->math = gpur_math_decide(learner->device, config->math);
-    GPUR_TRY(build_network(ac));
+    GPUR_TRY(gpur_obs_format_read(&config->obs, &ac->obs));
+    config->obs.name = NULL;
+    GPUR_TRY(gpur_network_open(&ac->network, &config->network, &ac->obs, learner->device, config->math));
     list_networks(ac);
     return GPUR_OK;
 }

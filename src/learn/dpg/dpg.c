@@ -152,9 +152,7 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
     context->step_algorithm = &gpur_dpg_step_algorithm;
     context->step_state = &dpg->dpg_step;
     dpg->dpg_step.actor = &dpg->actor;
-    dpg->dpg_step.actor_config = config->actor_optimizer;
-    dpg->dpg_step.action_gradient_clip = config->action_gradient_clip;
-    dpg->dpg_step.preactivation_penalty = config->preactivation_penalty;
+    dpg->dpg_step.config = config;
     list_networks(dpg);
     return GPUR_OK;
 }

@@ -11,7 +11,7 @@ static gpur_status open(gpur_train_step *step)
     gpur_device *const device = step->device;
     const int64_t rows = step->batch.rows, pitch = step->batch.x_pitch;
     const gpur_pass_options options = gpur_pass_options_of(config->math, config->deterministic);
-    gpur_optimizer_open(&dpg->actor_optimizer, device, &dpg->actor_config, &dpg->actor->params);
+    gpur_optimizer_open(&dpg->actor_optimizer, device, &dpg->config->actor_optimizer, &dpg->actor->params);
     gpur_optimizer_set_target(&dpg->actor_optimizer, config->target_period, config->target_copy_first);
     GPUR_TRY(gpur_pass_open(&dpg->critic_pass, device, step->network, rows, pitch, &options));
     GPUR_TRY(gpur_pass_open(&dpg->critic_target_pass, device, step->network, rows, pitch, &options));
@@ -140,8 +140,8 @@ static gpur_status action_gradient(const gpur_train_step *step, gpur_stream *str
         .action_pitch = critic->pitch[0],
         .actor_pitch = dpg->actor_pass.pitch[actor_last],
         .num_actions = dpg->actor->num_actions,
-        .clip = dpg->action_gradient_clip,
-        .penalty = dpg->preactivation_penalty,
+        .clip = dpg->config->action_gradient_clip,
+        .penalty = dpg->config->preactivation_penalty,
     };
     return gpur_launch_action_gradient(stream, gpur_grid_elements(step->device, args.batch), &args);
 }

@@ -9,14 +9,12 @@
  */
 #pragma once
 
+#include "gpureplay/dpg.h"
 #include "learn/train_step.h"
 
 typedef struct gpur_dpg_step {
-    /* Set by the owner before the step is opened. */
-    const gpur_network *actor; /* must not move */
-    gpur_optimizer_config actor_config;
-    float action_gradient_clip, preactivation_penalty;
-
+    const gpur_dpg_config *config; /* checked; set by the owner before the step is opened, as is the next */
+    const gpur_network *actor;     /* must not move */
     gpur_optimizer actor_optimizer;
     gpur_pass critic_pass, critic_target_pass, actor_pass, actor_target_pass;
     gpur_backward critic_backward, actor_backward;

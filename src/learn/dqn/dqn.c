@@ -127,9 +127,7 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
     context->step_state = &dqn->dqn_step;
     GPUR_TRY(build_network(dqn, context));
     GPUR_TRY(choose_kernel(dqn, context));
-    dqn->dqn_step.is_double = config->double_dqn && !context->cache;
-    dqn->dqn_step.loss = config->loss;
-    dqn->dqn_step.huber_delta = config->huber_delta;
+    dqn->dqn_step.config = config;
     list_network(dqn);
     return open_acting(dqn);
 }

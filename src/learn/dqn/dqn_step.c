@@ -5,11 +5,17 @@
 #include "base/numbers.h"
 #include "learn/returns/return_cache.h"
 
+/* Given returns need no target, and so no action for it. */
+static int is_double(const gpur_train_step *step)
+{
+    return gpur_dqn_step_of(step)->config->double_dqn && !step->cache;
+}
+
 static gpur_status open(gpur_train_step *step)
 {
     gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
     const gpur_train_batch *const batch = &step->batch;
-    const int64_t online_rows = dqn->is_double && !step->cache ? 2 * batch->rows : batch->rows;
+    const int64_t online_rows = is_double(step) ? 2 * batch->rows : batch->rows;
     const gpur_pass_options options = gpur_pass_options_of(step->config.math, step->config.deterministic);
     GPUR_TRY(gpur_pass_open(&dqn->online, step->device, step->network, online_rows, batch->x_pitch, &options));
     if (!step->cache)
@@ -41,8 +47,8 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
         td->missing = gpur_arena_floats(arena, batch->rows);
     }
     td->action = batch->action, td->action_is_int64 = batch->fields.action_is_int64;
-    td->double_dqn = dqn->is_double;
-    td->loss_kind = dqn->loss == GPUR_LOSS_SQUARED, td->huber_delta = dqn->huber_delta;
+    td->double_dqn = is_double(step);
+    td->loss_kind = dqn->config->loss == GPUR_LOSS_SQUARED, td->huber_delta = dqn->config->huber_delta;
     dqn->online.activations[0] = batch->x;
     dqn->target.activations[0] = batch->next_x;
 }

@@ -9,10 +9,7 @@
 #include "learn/train_step.h"
 
 typedef struct gpur_dqn_step {
-    /* Set by the owner before the step is opened. */
-    int32_t is_double, loss; /* GPUR_LOSS_* */
-    float huber_delta;
-
+    const gpur_dqn_config *config; /* checked; set by the owner before the step is opened */
     gpur_pass online, target;
     gpur_backward backward; /* through the online network, over the rows of obs */
     gpur_td_error_args td;

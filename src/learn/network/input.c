@@ -104,6 +104,16 @@ static gpur_preprocess_args args_of(const gpur_input *input, const gpur_network 
     return args;
 }
 
+gpur_status gpur_network_open(gpur_network *network, gpur_network_config *config, const gpur_obs_format *obs,
+                              gpur_device *device, int32_t math)
+{
+    GPUR_TRY(gpur_input_layout_resolve(obs, config));
+    const gpur_input_shape input_shape = gpur_input_shape_find(obs, config);
+    GPUR_TRY(gpur_network_build(network, config, &input_shape));
+    gpur_network_choose_bf16(network, device, math);
+    return GPUR_OK;
+}
+
 gpur_input gpur_input_of(const gpur_network *network, const gpur_obs_format *obs, const gpur_network_config *config)
 {
     const int is_image = network->conv_count > 0;
