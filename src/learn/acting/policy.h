@@ -16,7 +16,7 @@ struct gpur_policy {
     gpur_device *device;
     gpur_policy_config config; /* as checked; obs.name is NULL */
     int32_t grows;             /* 1: a call of more than max_batch observations gets larger buffers; for one stream */
-    int32_t age;               /* GPUR_COPY_*, with which it acts; LATEST unless its owner sets it */
+    int32_t age;               /* the acting copy that it acts with: GPUR_COPY_LATEST, unless its owner sets OLDER */
     gpur_network network;
     gpur_acting_copies copies;                         /* reader i is inference i */
     _Atomic int64_t version[2];                        /* of the weights in each copy; set by the write of the copy */
@@ -24,9 +24,9 @@ struct gpur_policy {
     gpur_mutex lock;                                   /* protects all members from here to `observations` */
     int32_t free[GPUR_MAX_POLICY_STREAMS], free_count; /* the inferences that no call uses */
     int64_t asked, released;                           /* calls that have asked for an inference, and released one */
-    int64_t calls, observations;                       /* that were acted on, without failures */
+    int64_t calls, observations;                       /* calls that succeeded, and their observations */
     _Atomic uint64_t draws;                            /* calls that chose actions without steps of the caller */
-    _Atomic int64_t actions;                           /* that such calls have chosen */
+    _Atomic int64_t actions;                           /* actions that these calls have chosen */
     void *memory;                                      /* device: both copies, and the buffers of the inferences */
     int64_t memory_bytes, pinned_bytes;
 };
@@ -35,14 +35,14 @@ struct gpur_policy {
  * threads that act in a loop. Returns its index. */
 int32_t gpur_policy_acquire(gpur_policy *policy);
 
-/* Counts a call with so many observations; 0: another call, or one that failed. */
+/* Gives it back. `observations`: those of a call that succeeded, which is counted; 0: nothing is. */
 void gpur_policy_release(gpur_policy *policy, int32_t index, int64_t observations);
 
 /* Runs a checked call on a free inference. `draws` 1: it chooses actions by a new number, in place of steps.
  * GPUR_OUT_OF_MEMORY, of a policy that grows: the buffers could not, and are unchanged. */
 gpur_status gpur_policy_run(gpur_policy *policy, gpur_inference_call *call, int draws, int64_t *version);
 
-/* The two counters of calls without steps. With one stream those are read that belong to the same calls. */
+/* Read and set the two counters of calls without steps. With one stream both are of the same calls. */
 void gpur_policy_get_counters(gpur_policy *policy, uint64_t *draws, int64_t *actions);
 void gpur_policy_set_counters(gpur_policy *policy, uint64_t draws, int64_t actions);
 
