@@ -31,25 +31,18 @@ static gpur_status print_system(gpur_device *device, const options *o, const set
 
 static gpur_status open_run(agent *a, const settings *s)
 {
-    if (s->system == SYSTEM_APEX)
+    if (is_apex(s))
         return gpur_apex_create(a->learner, s->type.single, &s->apex, &a->apex);
     return gpur_fast_dqn_create(a->learner, &s->envs, &s->run, &a->run);
-}
-
-static gpur_status open_dpg(agent *a, const settings *s)
-{
-    const gpur_status status = gpur_dpg_create(a->replay, &s->dpg, &a->dpg);
-    return status == GPUR_OK ? gpur_apex_create_dpg(a->dpg, s->type.single, &s->apex, &a->apex) : status;
 }
 
 /* With the learner, and its replay. */
 static gpur_status open_replay(agent *a, const settings *s)
 {
     gpur_status status = gpur_replay_create(a->device, &s->replay, &a->replay);
-    if (status == GPUR_OK && s->system == SYSTEM_APEX_DPG)
-        return open_dpg(a, s);
     if (status == GPUR_OK)
-        status = gpur_dqn_create(a->replay, &s->learner, &a->learner);
+        status = s->system == SYSTEM_APEX_DPG ? gpur_dpg_create(a->replay, &s->dpg, &a->learner)
+                                              : gpur_dqn_create(a->replay, &s->learner, &a->learner);
     return status == GPUR_OK ? open_run(a, s) : status;
 }
 
@@ -90,7 +83,6 @@ void agent_close(agent *a)
     gpur_run_destroy(a->run);
     gpur_learner_destroy(a->actor_critic);
     gpur_learner_destroy(a->learner);
-    gpur_learner_destroy(a->dpg);
     gpur_replay_destroy(a->replay);
     gpur_device_close(a->device);
     *a = (agent){0};
@@ -98,9 +90,7 @@ void agent_close(agent *a)
 
 int32_t agent_math(const agent *a)
 {
-    return a->actor_critic ? gpur_learner_math(a->actor_critic)
-           : a->dpg        ? gpur_learner_math(a->dpg)
-                           : gpur_learner_math(a->learner);
+    return gpur_learner_math(a->actor_critic ? a->actor_critic : a->learner);
 }
 
 gpur_status agent_advance(agent *a, int64_t steps)
@@ -121,9 +111,7 @@ gpur_status agent_save(agent *a, const char *folder)
 
 gpur_status agent_save_learner(agent *a, const char *path)
 {
-    return a->actor_critic ? gpur_learner_save(a->actor_critic, path, NULL)
-           : a->dpg        ? gpur_learner_save(a->dpg, path, NULL)
-                           : gpur_learner_save(a->learner, path, NULL);
+    return gpur_learner_save(a->actor_critic ? a->actor_critic : a->learner, path, NULL);
 }
 
 gpur_status agent_load(agent *a, const char *folder, int refill)

@@ -9,7 +9,6 @@ typedef struct agent {
     gpur_device *device;
     gpur_replay *replay;
     gpur_learner *learner;
-    gpur_learner *dpg;
     gpur_learner *actor_critic;
     gpur_run *run; /* of these two one is there */
     gpur_apex *apex;

@@ -65,16 +65,20 @@ void apex_find_command(const options *o, const char *words[APEX_MAX_WORDS])
     words[count] = NULL;
 }
 
+static gpur_apex_networks networks_of(const settings *s)
+{
+    const int has_dpg = s->system == SYSTEM_APEX_DPG;
+    return (gpur_apex_networks){.size = sizeof(gpur_apex_networks),
+                                .acting = has_dpg ? &s->dpg.actor : &s->learner.network,
+                                .critic = has_dpg ? &s->dpg.critic : NULL};
+}
+
 int apex_serve(options *o)
 {
     static settings s;
     TRY(settings_find(&s, o));
-    const gpur_env_type *const type = s.type.single;
-    const char *const env_options = s.apex.env_options;
-    const gpur_status status =
-        s.system == SYSTEM_APEX
-            ? gpur_apex_serve(CONNECTION, type, env_options, &s.replay, &s.learner.network, 1)
-            : gpur_apex_serve_dpg(CONNECTION, type, env_options, &s.replay, &s.dpg.actor, &s.dpg.critic, 1);
+    const gpur_apex_networks networks = networks_of(&s);
+    const gpur_status status = gpur_apex_serve(CONNECTION, s.type.single, s.apex.env_options, &s.replay, &networks, 1);
     return status == GPUR_OK || status == GPUR_INTERRUPTED ? 0 : fail("%s", gpur_last_error());
 }
 
@@ -87,10 +91,8 @@ int apex_work(options *o, int (*stop)(void *))
                     is_apex(&s) ? "--folder is missing" : "--preset is not one of Ape-X");
     const int32_t actor = (int32_t)options_integer(o, OPTION_WORK);
     const int32_t threads = (int32_t)options_integer(o, OPTION_THREADS);
-    TRY_LIBRARY(s.system == SYSTEM_APEX
-                    ? gpur_apex_work(&s.apex, actor, s.type.single, &s.replay, &s.learner.network, threads, stop, NULL)
-                    : gpur_apex_work_dpg(&s.apex, actor, s.type.single, &s.replay, &s.dpg.actor, &s.dpg.critic, threads,
-                                         stop, NULL));
+    const gpur_apex_networks networks = networks_of(&s);
+    TRY_LIBRARY(gpur_apex_work(&s.apex, actor, s.type.single, &s.replay, &networks, threads, stop, NULL));
     return 0;
 }
 

@@ -198,6 +198,7 @@ static int begin_progress(training *t, double seconds)
         .drawn_entries = learner->returns.cache_size > 0 ? learner->batch_size : 0,
         .first_step = t->step,
         .first_seconds = seconds,
+        .has_dpg = t->settings.system == SYSTEM_APEX_DPG,
         .is_quiet = t->options.value[OPTION_QUIET] != NULL};
     return progress_start(&t->progress);
 }

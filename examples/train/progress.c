@@ -40,19 +40,6 @@ static void print_time(char *words, size_t bytes, double seconds)
         snprintf(words, bytes, "%d:%02d", minutes, rest);
 }
 
-/* Of an actor and a critic those of the critic. */
-static gpur_status read_dpg(gpur_learner *dpg, gpur_learner_stats *learner)
-{
-    gpur_learner_stats stats = {.size = sizeof stats};
-    const gpur_status status = gpur_learner_get_stats(dpg, &stats);
-    learner->steps = stats.steps;
-    learner->learning_rate = stats.learning_rate;
-    learner->mean_loss = stats.mean_loss;
-    learner->mean_q = stats.mean_q;
-    learner->gradient_norm = stats.gradient_norm;
-    return status;
-}
-
 /* The learner's mean loss is over the time since the last call: `with_learner` 1 only for rows. */
 static int read_sample(const progress *p, int with_learner, progress_sample *sample)
 {
@@ -64,8 +51,6 @@ static int read_sample(const progress *p, int with_learner, progress_sample *sam
     TRY_LIBRARY(a->apex ? gpur_apex_get_stats(a->apex, &sample->apex) : gpur_run_get_stats(a->run, &sample->run));
     if (with_learner && a->learner)
         TRY_LIBRARY(gpur_learner_get_stats(a->learner, &sample->learner));
-    if (with_learner && a->dpg)
-        TRY_LIBRARY(read_dpg(a->dpg, &sample->learner));
     sample->step = a->apex ? sample->apex.env_steps : p->first_step + sample->run.env_steps - p->counted;
     return 0;
 }
@@ -288,8 +273,7 @@ static int look(progress *p, int is_last)
     if (is_last && p->agent->actor_critic && !p->is_quiet)
         ga3c_print_rates(&p->first.run, &p->last.run, p->preset, p->rates);
     if (is_last && p->agent->apex && !p->is_quiet)
-        apex_print_rates(&p->first.apex, &p->last.apex, p->last.seconds - p->first.seconds, p->rates,
-                         p->agent->dpg != NULL);
+        apex_print_rates(&p->first.apex, &p->last.apex, p->last.seconds - p->first.seconds, p->rates, p->has_dpg);
     return 0;
 }
 

@@ -26,6 +26,7 @@ typedef struct progress {
     int64_t drawn_entries;        /* of the cache of returns, by a train step; 0: there is no cache */
     int64_t first_step;           /* where this program began or resumed it */
     double first_seconds;
+    int has_dpg; /* 1: the learner is of DPG */
     int is_quiet;
 
     /* Of the thread. */

@@ -572,9 +572,7 @@ static int check_single(const settings *s, const options *o)
 static gpur_status find_apex_preset(const options *o, settings *s)
 {
     const char *const name = o->value[OPTION_PRESET], *const env_options = o->value[OPTION_ENV_OPTIONS];
-    return s->system == SYSTEM_APEX
-               ? gpur_apex_preset(name, s->type.single, env_options, s->fields, &s->replay, &s->learner, &s->apex)
-               : gpur_apex_preset_dpg(name, s->type.single, env_options, s->fields, &s->replay, &s->dpg, &s->apex);
+    return gpur_apex_preset(name, s->type.single, env_options, s->fields, &s->replay, &s->learner, &s->dpg, &s->apex);
 }
 
 static int find_apex(settings *s, options *o, int is_small)

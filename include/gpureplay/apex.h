@@ -176,32 +176,31 @@ enum { GPUR_APEX_FIELDS = 8 };
  *                     scale extra_frames, too: room for the frames that each block repeats
  *   "apex-dqn-small"  this library's own, for games like CartPole and MinAtar on a few cores: the same system with the
  *                     network and the sizes of "fast-dqn-small"
+ *   "apex-dpg"        all constants of Horgan et al. 2018, appendix D, and where it has none those of "apex-dqn", for
+ *                     continuous actions and observations of float32. The soft capacity is 1,000,000, and transitions
+ *                     are evicted by priority. Of `dpg` deterministic and seed keep their values
+ *   "apex-dpg-small"  this library's own, for tasks like Pendulum and cartpole swing-up on a few cores; the oldest
+ *                     transitions are evicted
  *
  *   type, options  the environment; apex->env_options becomes `options`, which must exist until gpur_apex_create
  *   fields         (GPUR_APEX_FIELDS) receives the schema; replay->fields points to it until gpur_replay_create
+ *   dqn, dpg       the settings of the learner, of which the preset's name says the kind; the other one may be NULL
  *
  *   GPUR_INVALID_ARGUMENT  no such name, an environment that the preset cannot take, or NULL
  */
 GPUR_API gpur_status gpur_apex_preset(const char *name, const gpur_env_type *type, const char *options,
                                       gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay,
-                                      gpur_dqn_config *learner, gpur_apex_config *apex);
+                                      gpur_dqn_config *dqn, gpur_dpg_config *dpg, gpur_apex_config *apex);
 
 /*
- * The same for Ape-X DPG, in environments of continuous actions whose observations are float32. Of `dpg` deterministic
- * and seed keep their values.
+ * Creates a run of a learner of DQN or of DPG, and starts its actors at the first gpur_apex_advance. The learner, its
+ * replay and the type of environment must outlive the run. While the run exists, no other code may write to the replay
+ * or train the learner.
  *
- *   "apex-dpg"        all constants of Horgan et al. 2018, appendix D, and where it has none those of "apex-dqn". The
- *                     soft capacity is 1,000,000, and transitions are evicted by priority
- *   "apex-dpg-small"  this library's own, for tasks like Pendulum and cartpole swing-up on a few cores; the oldest
- *                     transitions are evicted
- */
-GPUR_API gpur_status gpur_apex_preset_dpg(const char *name, const gpur_env_type *type, const char *options,
-                                          gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay,
-                                          gpur_dpg_config *dpg, gpur_apex_config *apex);
-
-/*
- * Creates a run, and starts its actors at the first gpur_apex_advance. The learner, its replay and the type of
- * environment must outlive the run. While the run exists, no other code may write to the replay or train the learner.
+ * With DPG [ibid., section 3.2 and appendix D] actors act by mu(s) + N(0, sigma^2) in continuous actions, and
+ * evaluations by mu(s). With initial_priorities actors have the critic's weights, too, and priorities are |R + gamma^m
+ * Q(s', mu(s')) - Q(s, a)|. Environments take vectors of float32 with finite bounds, to which the policy network's
+ * range of -1 to 1 is scaled; the replay has them unscaled, as gpur_dpg_create wants them.
  *
  *   type  with `processes` used for its spaces alone; each process finds its own
  *
@@ -212,16 +211,6 @@ GPUR_API gpur_status gpur_apex_preset_dpg(const char *name, const gpur_env_type 
  */
 GPUR_API gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
                                       gpur_apex **apex);
-
-/*
- * The same for Ape-X DPG [ibid., section 3.2 and appendix D]: actors act by mu(s) + N(0, sigma^2) in continuous
- * actions, and evaluations by mu(s). With initial_priorities actors have the critic's weights, too, and priorities are
- * |R + gamma^m Q(s', mu(s')) - Q(s, a)|. Environments take vectors of float32 with finite bounds, to which the actor's
- * range of -1 to 1 is scaled; the replay has them unscaled, as gpur_dpg_create wants them. All other functions are as
- * for a DQN.
- */
-GPUR_API gpur_status gpur_apex_create_dpg(gpur_learner *dpg, const gpur_env_type *type, const gpur_apex_config *config,
-                                          gpur_apex **apex);
 
 /* Asks all actors to end, kills processes that have not ended after 5 seconds, waits for all of them, and frees the
  * run. A thread ends after its step of the environment. Not to be called by on_event. NULL does nothing. */
@@ -337,13 +326,20 @@ GPUR_API gpur_status gpur_apex_get_stats(gpur_apex *apex, gpur_apex_stats *stats
 GPUR_API gpur_status gpur_apex_save(gpur_apex *apex, const char *folder);
 GPUR_API gpur_status gpur_apex_load(gpur_apex *apex, const char *folder, int32_t refill);
 
+/* The networks of a learner, for its actors. */
+typedef struct gpur_apex_networks {
+    uint64_t size;                     /* sizeof(gpur_apex_networks), as the caller was compiled */
+    const gpur_network_config *acting; /* chooses the actions: the network of DQN, or the policy network of DPG */
+    const gpur_network_config *critic; /* of DPG; NULL: the learner is of DQN */
+} gpur_apex_networks;
+
 /*
  * What an actor's process does: reads its number, epsilon and seed from the connection, and acts until it is asked to
  * end, or until the learner's process is gone.
  *
  *   connection  file descriptor of the connection: 3 in processes that `command` starts. Closed on return
  *   replay      settings of the learner's replay: the format of its blocks
- *   network     of the learner
+ *   networks    of the learner
  *   threads     of the CPU device that the actor opens; 0: 1
  *
  *   GPUR_INVALID_ARGUMENT  another format or network than the learner's, an environment that does not fit or that
@@ -351,13 +347,8 @@ GPUR_API gpur_status gpur_apex_load(gpur_apex *apex, const char *folder, int32_t
  *   GPUR_INTERRUPTED       the learner's process is gone
  */
 GPUR_API gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const char *env_options,
-                                     const gpur_replay_config *replay, const gpur_network_config *network,
+                                     const gpur_replay_config *replay, const gpur_apex_networks *networks,
                                      int32_t threads);
-
-/* The same for a learner of gpur_apex_create_dpg, with its networks. */
-GPUR_API gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type *type, const char *env_options,
-                                         const gpur_replay_config *replay, const gpur_network_config *actor,
-                                         const gpur_network_config *critic, int32_t threads);
 
 /*
  * Acts as one remote actor, which leaves its blocks as files in config->folder, for a learner whose config has the same
@@ -382,7 +373,7 @@ GPUR_API gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type
  *   config   folder, actors, the epsilons, block_rows, rows_under_way, samples_per_insert, compression,
  *            initial_priorities, pull_period, max_episode_steps, seed and env_options; other members are only checked
  *   actor    0 to config->actors - 1. No two remote actors of a folder may have the same number at once
- *   replay, network, threads  as in gpur_apex_serve
+ *   replay, networks, threads  as in gpur_apex_serve
  *   stop     called with `user`: 1 to end. Asked with each block, each look at the weights, and while waiting. The
  *            remote actor then closes its episode and writes what is left, if it need not wait. NULL: it does not end
  *
@@ -392,14 +383,8 @@ GPUR_API gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type
  *   GPUR_FILE_ERROR        the folder cannot be made, read or written
  */
 GPUR_API gpur_status gpur_apex_work(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
-                                    const gpur_replay_config *replay, const gpur_network_config *network,
+                                    const gpur_replay_config *replay, const gpur_apex_networks *networks,
                                     int32_t threads, int (*stop)(void *user), void *user);
-
-/* The same for a learner of gpur_apex_create_dpg, with its networks. */
-GPUR_API gpur_status gpur_apex_work_dpg(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
-                                        const gpur_replay_config *replay, const gpur_network_config *actor_network,
-                                        const gpur_network_config *critic_network, int32_t threads,
-                                        int (*stop)(void *user), void *user);
 
 /*
  * The caller's functions that bring blocks and weights from an actor to a learner that is elsewhere, and back. They are
@@ -431,7 +416,7 @@ typedef struct gpur_apex_transport {
  *   actor        0 to config->actors - 1. No two of a run may be the same actor at the same time
  *   incarnation  0 or more, and more than in earlier calls for this actor: the time, say. Environment and exploration
  *                of each have seeds of their own
- *   replay, network, threads  as in gpur_apex_serve
+ *   replay, networks, threads  as in gpur_apex_serve
  *
  *   GPUR_INTERRUPTED       a function of the transport has ended it. What was not taken is lost
  *   GPUR_INVALID_ARGUMENT  a value out of its range, weights of another network, an environment that does not fit or
@@ -439,15 +424,8 @@ typedef struct gpur_apex_transport {
  */
 GPUR_API gpur_status gpur_apex_act(const gpur_apex_config *config, int32_t actor, int64_t incarnation,
                                    const gpur_env_type *type, const gpur_replay_config *replay,
-                                   const gpur_network_config *network, int32_t threads,
+                                   const gpur_apex_networks *networks, int32_t threads,
                                    const gpur_apex_transport *transport);
-
-/* The same for a learner of gpur_apex_create_dpg, with its networks. */
-GPUR_API gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t actor, int64_t incarnation,
-                                       const gpur_env_type *type, const gpur_replay_config *replay,
-                                       const gpur_network_config *actor_network,
-                                       const gpur_network_config *critic_network, int32_t threads,
-                                       const gpur_apex_transport *transport);
 
 /*
  * Takes a block of a remote actor into a run: checks it and its number in the sequence, waits for the limiter, and

@@ -141,6 +141,7 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_apex_transport),
         STRUCT(gpur_apex_config),
         STRUCT(gpur_apex_event),
+        STRUCT(gpur_apex_networks),
         STRUCT(gpur_apex_stats),
         STRUCT(gpur_ga3c_config),
         STRUCT(gpur_ga3c_stats),

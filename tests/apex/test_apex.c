@@ -569,9 +569,9 @@ TEST(calls_with_wrong_arguments_are_refused)
     CHECK_EQUAL(gpur_apex_actor_process(fixture.apex, 5000), -1);
     gpur_apex_stop(NULL);
     apex_fixture_close(&fixture);
-    CHECK_FAILS(gpur_apex_serve(-1, settings.type, "", &settings.replay, &settings.learner.network, 0),
+    CHECK_FAILS(gpur_apex_serve(-1, settings.type, "", &settings.replay, APEX_NETWORKS(&settings), 0),
                 GPUR_INVALID_ARGUMENT, "descriptor -1 is no connection to a learner");
-    CHECK_FAILS(gpur_apex_serve(0, NULL, "", &settings.replay, &settings.learner.network, 0), GPUR_INVALID_ARGUMENT,
+    CHECK_FAILS(gpur_apex_serve(0, NULL, "", &settings.replay, APEX_NETWORKS(&settings), 0), GPUR_INVALID_ARGUMENT,
                 "must not be NULL");
 }
 

@@ -226,7 +226,7 @@ static gpur_status act(gpur_actor_settings *s)
                                         &schema,
                                         &settings.replay,
                                         format,
-                                        {&settings.learner.network, NULL},
+                                        {sizeof(gpur_apex_networks), &settings.learner.network, NULL},
                                         gpur_shared_counts(&shared, s->actor)};
     reader = (gpur_shared_reader){.shared = &shared};
     const gpur_status status = gpur_actor_run(&context, s, &transport);

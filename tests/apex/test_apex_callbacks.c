@@ -78,7 +78,7 @@ static gpur_status act(remote *w)
     gpur_apex_config config = settings.apex;
     const gpur_apex_transport transport = {sizeof transport, take_block, take_episode, copy_weights, w};
     config.actors = REMOTE_ACTORS;
-    return gpur_apex_act(&config, w->actor, 7, settings.type, &settings.replay, &settings.learner.network, 0,
+    return gpur_apex_act(&config, w->actor, 7, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0,
                          &transport);
 }
 
@@ -163,7 +163,7 @@ TEST(a_remote_actor_has_its_share_of_the_rows_under_way)
     for (int is_limited = 1; is_limited >= 0; is_limited--) {
         settings.apex.samples_per_insert = is_limited ? 8.0 : 0.0;
         most_rows = w.blocks = w.pulled = 0;
-        CHECK_EQUAL(gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0,
+        CHECK_EQUAL(gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0,
                                   &transport),
                     GPUR_INTERRUPTED);
         CHECK_EQUAL(most_rows, is_limited ? 3 : ROWS);
@@ -184,7 +184,7 @@ TEST(a_remote_actor_takes_what_is_not_finite_as_its_replay_says)
         settings.replay.check_finite = checks;
         w.blocks = w.pulled = 0;
         const gpur_status status = gpur_apex_act(&settings.apex, 0, checks, settings.type, &settings.replay,
-                                                 &settings.learner.network, 0, &transport);
+                                                 APEX_NETWORKS(&settings), 0, &transport);
         TEST_REQUIRE(status == (checks ? GPUR_INVALID_ARGUMENT : GPUR_INTERRUPTED), "%s", gpur_last_error());
         CHECK(checks ? w.blocks < w.most : w.blocks == w.most);
     }
@@ -445,20 +445,20 @@ TEST(bad_settings_of_remote_actors_are_refused)
     CHECK_FAILS(act(&w), GPUR_INVALID_ARGUMENT, "actor is 3 and actors, of all remote actors, 3");
     settings.apex.actors = 1;
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &transport),
+        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
         GPUR_INVALID_ARGUMENT, "must have all three");
     transport.take_episode = take_episode;
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, -1, settings.type, &settings.replay, &settings.learner.network, 0, &transport),
+        gpur_apex_act(&settings.apex, 0, -1, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
         GPUR_INVALID_ARGUMENT, "incarnation is -1");
-    CHECK_FAILS(gpur_apex_act(&settings.apex, 0, 0, settings.type, NULL, &settings.learner.network, 0, &transport),
+    CHECK_FAILS(gpur_apex_act(&settings.apex, 0, 0, settings.type, NULL, APEX_NETWORKS(&settings), 0, &transport),
                 GPUR_INVALID_ARGUMENT, "must not be NULL");
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &transport),
+        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
         GPUR_INVALID_ARGUMENT, "copy_weights gave no weights before the first step");
     settings.fields[0].name = "observation";
     CHECK_FAILS(
-        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, &settings.learner.network, 0, &transport),
+        gpur_apex_act(&settings.apex, 0, 0, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, &transport),
         GPUR_INVALID_ARGUMENT, "\"obs\"");
     settings.fields[0].name = "obs";
     CHECK_FAILS(gpur_apex_receive_episode(fixture.apex, REMOTE_ACTORS, 1, 1.0), GPUR_INVALID_ARGUMENT, "actor is 3");

@@ -74,7 +74,7 @@ static uint64_t joined(uint32_t low, uint32_t high)
 static void open_alone(const gpur_actor_settings *s)
 {
     static unsigned char weights[1 << 20];
-    const gpur_actor_networks networks = {&settings.dpg.actor, &settings.dpg.critic};
+    const gpur_apex_networks networks = {sizeof(gpur_apex_networks), &settings.dpg.actor, &settings.dpg.critic};
     const gpur_u32x4 bits = seeds_of(s);
     gpur_policy_config config;
     CHECK_OK(gpur_device_open("cpu", NULL, &device));
@@ -108,14 +108,15 @@ static void close_alone(void)
 static void act_alone(gpur_actor_settings *s)
 {
     const gpur_actor_transport transport = {s, take_block, take_episode, pull};
-    const gpur_actor_context context = {.type = settings.type,
-                                        .env_options = "",
-                                        .device = device,
-                                        .schema = &schema,
-                                        .replay = &settings.replay,
-                                        .format = format,
-                                        .networks = {&settings.dpg.actor, &settings.dpg.critic},
-                                        .counts = gpur_shared_counts(&shared, s->actor)};
+    const gpur_actor_context context = {
+        .type = settings.type,
+        .env_options = "",
+        .device = device,
+        .schema = &schema,
+        .replay = &settings.replay,
+        .format = format,
+        .networks = {sizeof(gpur_apex_networks), &settings.dpg.actor, &settings.dpg.critic},
+        .counts = gpur_shared_counts(&shared, s->actor)};
     CHECK_OK(gpur_actor_run(&context, s, &transport));
 }
 
@@ -247,7 +248,7 @@ TEST(actors_in_threads_fill_the_replay_while_both_networks_are_trained)
     CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 120));
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
-    CHECK_OK(gpur_learner_get_stats(fixture.dpg, &learned));
+    CHECK_OK(gpur_learner_get_stats(fixture.learner, &learned));
     CHECK(stats.train_steps >= 120 && learned.steps == stats.train_steps && learned.target_copies >= 1);
     CHECK_EQUAL(stats.broadcasts, 1 + stats.train_steps / 10);
     CHECK(isfinite(learned.loss) && learned.policy_gradient_norm > 0.0f);
@@ -302,8 +303,7 @@ static void *work(void *context)
 {
     gpur_apex_config apex = settings.apex;
     apex.actors = 1;
-    worked = gpur_apex_work_dpg(&apex, 0, settings.type, &settings.replay, &settings.dpg.actor, &settings.dpg.critic, 0,
-                                stop, NULL);
+    worked = gpur_apex_work(&apex, 0, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, stop, NULL);
     snprintf(remote_error, sizeof remote_error, "%s", gpur_last_error());
     return context;
 }
@@ -350,7 +350,7 @@ TEST(a_run_is_resumed_with_its_learner)
     apex_fixture_close(&fixture);
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_load(fixture.apex, folder, 0));
-    CHECK_OK(gpur_learner_save(fixture.dpg, test_file_path("again.safetensors"), NULL));
+    CHECK_OK(gpur_learner_save(fixture.learner, test_file_path("again.safetensors"), NULL));
     CHECK(files_are_same(test_file_path("again.safetensors"), test_file_path("learner.safetensors")));
     CHECK_OK(gpur_apex_advance(fixture.apex, 0, 5));
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
@@ -397,7 +397,7 @@ static const gpur_env_type odd = {
 static gpur_status create(const gpur_env_type *type)
 {
     gpur_apex *apex = NULL;
-    const gpur_status status = gpur_apex_create_dpg(fixture.dpg, type, &settings.apex, &apex);
+    const gpur_status status = gpur_apex_create(fixture.learner, type, &settings.apex, &apex);
     gpur_apex_destroy(apex);
     return status;
 }
@@ -424,7 +424,7 @@ TEST(environments_with_other_actions_are_refused)
     settings.apex.sigma = -0.5f;
     CHECK_FAILS(create(settings.type), GPUR_INVALID_ARGUMENT, "sigma is -0.5; it must be 0 or more, and finite");
     gpur_apex *apex = NULL;
-    CHECK_FAILS(gpur_apex_create_dpg(NULL, settings.type, &settings.apex, &apex), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(gpur_apex_create(NULL, settings.type, &settings.apex, &apex), GPUR_INVALID_ARGUMENT, "NULL");
     apex_fixture_close(&fixture);
     CHECK_OK(apex_fixture_settings("cartpole", &settings));
     CHECK_OK(open_run());
@@ -438,11 +438,14 @@ TEST(calls_without_both_networks_are_refused)
 {
     begin();
     settings.apex.folder = "/nowhere";
-    CHECK_FAILS(gpur_apex_serve_dpg(-1, settings.type, "", &settings.replay, &settings.dpg.actor, NULL, 0),
-                GPUR_INVALID_ARGUMENT, "network must not be NULL");
-    CHECK_FAILS(gpur_apex_work_dpg(&settings.apex, 0, settings.type, &settings.replay, NULL, &settings.dpg.critic, 0,
-                                   NULL, NULL),
-                GPUR_INVALID_ARGUMENT, "network must not be NULL");
+    gpur_apex_networks networks = {sizeof networks, &settings.dpg.actor, NULL};
+    CHECK_FAILS(gpur_apex_serve(-1, settings.type, "", &settings.replay, &networks, 0), GPUR_INVALID_ARGUMENT,
+                "networks.critic is NULL, and networks.acting is a policy network of DPG");
+    networks = (gpur_apex_networks){sizeof networks, NULL, &settings.dpg.critic};
+    CHECK_FAILS(gpur_apex_work(&settings.apex, 0, settings.type, &settings.replay, &networks, 0, NULL, NULL),
+                GPUR_INVALID_ARGUMENT, "networks.acting is NULL");
+    CHECK_FAILS(gpur_apex_work(&settings.apex, 0, settings.type, &settings.replay, NULL, 0, NULL, NULL),
+                GPUR_INVALID_ARGUMENT, "networks must not be NULL");
 }
 
 int main(int argc, char **argv)

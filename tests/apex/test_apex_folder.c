@@ -108,7 +108,7 @@ static int run_remote_actor(const char *where, const char *actor, const char *na
     gpur_status status = read_settings(name, where);
     if (status == GPUR_OK)
         status = gpur_apex_work(&settings.apex, (int32_t)strtol(actor, NULL, 10), settings.type, &settings.replay,
-                                &settings.learner.network, 0, stop, NULL);
+                                APEX_NETWORKS(&settings), 0, stop, NULL);
     if (status != GPUR_OK)
         fprintf(stderr, "remote actor %s: %s\n", actor, gpur_last_error());
     return status != GPUR_OK;
@@ -491,7 +491,7 @@ TEST(a_remote_actor_that_is_killed_amid_a_write_leaves_nothing_that_counts)
 
 static gpur_status work(int32_t actor)
 {
-    return gpur_apex_work(&settings.apex, actor, settings.type, &settings.replay, &settings.learner.network, 0, stop,
+    return gpur_apex_work(&settings.apex, actor, settings.type, &settings.replay, APEX_NETWORKS(&settings), 0, stop,
                           NULL);
 }
 

@@ -68,7 +68,7 @@ static void set_others(system_config *c)
 static gpur_status read_preset(const char *name, const gpur_env_type *type, system_config *c)
 {
     set_others(c);
-    return gpur_apex_preset(name, type, "", c->fields, &c->replay, &c->learner, &c->apex);
+    return gpur_apex_preset(name, type, "", c->fields, &c->replay, &c->learner, NULL, &c->apex);
 }
 
 typedef struct constant {
@@ -211,7 +211,7 @@ static const gpur_env_type *pendulum(void)
 static gpur_status read_dpg(const char *name, const gpur_env_type *type, system_config *c)
 {
     set_others(c);
-    return gpur_apex_preset_dpg(name, type, "", c->fields, &c->replay, &c->dpg, &c->apex);
+    return gpur_apex_preset(name, type, "", c->fields, &c->replay, NULL, &c->dpg, &c->apex);
 }
 
 /* Horgan et al. 2018, appendix D: "otherwise as per DQN". Frames are steps, as actions are not repeated. */
@@ -293,14 +293,14 @@ TEST(apex_dpg_takes_arrays_and_refuses_what_is_not_continuous)
     CHECK(c.dpg.actor.num_actions == 6 && c.fields[1].shape[0] == 6 && c.fields[1].shape[1] == 0);
     CHECK(c.fields[0].shape[0] == 4 && c.fields[0].shape[1] == 5 && c.replay.layout == GPUR_LAYOUT_ROWS);
     before = c;
-    CHECK_FAILS(gpur_apex_preset_dpg("apex-dpg", cartpole, "", c.fields, &c.replay, &c.dpg, &c.apex),
+    CHECK_FAILS(gpur_apex_preset("apex-dpg", cartpole, "", c.fields, &c.replay, NULL, &c.dpg, &c.apex),
                 GPUR_INVALID_ARGUMENT, "CartPole-v1: the environment's actions are discrete");
-    CHECK_FAILS(gpur_apex_preset_dpg("apex-dpg", &frames, "", c.fields, &c.replay, &c.dpg, &c.apex),
+    CHECK_FAILS(gpur_apex_preset("apex-dpg", &frames, "", c.fields, &c.replay, NULL, &c.dpg, &c.apex),
                 GPUR_INVALID_ARGUMENT, "the dtype of its observations");
-    CHECK_FAILS(gpur_apex_preset_dpg("apex-dqn", &table, "", c.fields, &c.replay, &c.dpg, &c.apex),
-                GPUR_INVALID_ARGUMENT, "preset is \"apex-dqn\"; it must be \"apex-dpg\" or \"apex-dpg-small\"");
-    CHECK_FAILS(gpur_apex_preset_dpg("apex-dpg", &table, "", c.fields, &c.replay, NULL, &c.apex), GPUR_INVALID_ARGUMENT,
-                "an argument is NULL");
+    CHECK_FAILS(gpur_apex_preset("apex-dqn", &table, "", c.fields, &c.replay, NULL, &c.dpg, &c.apex),
+                GPUR_INVALID_ARGUMENT, "dqn is NULL; preset \"apex-dqn\" sets it");
+    CHECK_FAILS(gpur_apex_preset("apex-dpg", &table, "", c.fields, &c.replay, &c.learner, NULL, &c.apex),
+                GPUR_INVALID_ARGUMENT, "dpg is NULL; preset \"apex-dpg\" sets it");
     CHECK(memcmp(&before, &c, sizeof c) == 0);
 }
 
@@ -312,13 +312,14 @@ TEST(a_refused_preset_changes_nothing)
     memset(&c, 0, sizeof c);
     CHECK_OK(read_preset("apex-dqn-small", cartpole, &c));
     before = c;
-    CHECK_FAILS(gpur_apex_preset("apex-dqn", cartpole, "", c.fields, &c.replay, &c.learner, &c.apex),
+    CHECK_FAILS(gpur_apex_preset("apex-dqn", cartpole, "", c.fields, &c.replay, &c.learner, NULL, &c.apex),
                 GPUR_INVALID_ARGUMENT, "\"apex-dqn\" needs frames of 84 x 84 bytes; \"apex-dqn-small\" takes");
-    CHECK_FAILS(gpur_apex_preset("apex", cartpole, "", c.fields, &c.replay, &c.learner, &c.apex), GPUR_INVALID_ARGUMENT,
-                "preset is \"apex\"; it must be \"apex-dqn\" or \"apex-dqn-small\"");
-    CHECK_FAILS(gpur_apex_preset("apex-dqn", NULL, "", c.fields, &c.replay, &c.learner, &c.apex), GPUR_INVALID_ARGUMENT,
-                "an argument is NULL");
-    CHECK_FAILS(gpur_apex_preset("apex-dqn-small", cartpole, "speed=3", c.fields, &c.replay, &c.learner, &c.apex),
+    CHECK_FAILS(gpur_apex_preset("apex", cartpole, "", c.fields, &c.replay, &c.learner, NULL, &c.apex),
+                GPUR_INVALID_ARGUMENT,
+                "preset is \"apex\"; it must be \"apex-dqn\", \"apex-dqn-small\", \"apex-dpg\" or \"apex-dpg-small\"");
+    CHECK_FAILS(gpur_apex_preset("apex-dqn", NULL, "", c.fields, &c.replay, &c.learner, NULL, &c.apex),
+                GPUR_INVALID_ARGUMENT, "an argument is NULL");
+    CHECK_FAILS(gpur_apex_preset("apex-dqn-small", cartpole, "speed=3", c.fields, &c.replay, &c.learner, NULL, &c.apex),
                 GPUR_INVALID_ARGUMENT, "speed");
     CHECK(memcmp(&before, &c, sizeof c) == 0);
 }
@@ -328,7 +329,6 @@ static void check_runs(const char *name, const gpur_env_type *type)
     gpur_device *const device = test_device();
     gpur_replay *replay = NULL;
     gpur_learner *learner = NULL;
-    gpur_learner *dpg = NULL;
     gpur_apex *apex = NULL;
     system_config c;
     const int has_dpg = strstr(name, "dpg") != NULL;
@@ -339,13 +339,11 @@ static void check_runs(const char *name, const gpur_env_type *type)
     c.apex.soft_capacity = 1000, c.apex.actors = 2;
     c.learner.batch_size = c.dpg.batch_size = 8;
     CHECK_OK(gpur_replay_create(device, &c.replay, &replay));
-    CHECK_OK(has_dpg ? gpur_dpg_create(replay, &c.dpg, &dpg) : gpur_dqn_create(replay, &c.learner, &learner));
-    CHECK_OK(has_dpg ? gpur_apex_create_dpg(dpg, type, &c.apex, &apex)
-                     : gpur_apex_create(learner, type, &c.apex, &apex));
+    CHECK_OK(has_dpg ? gpur_dpg_create(replay, &c.dpg, &learner) : gpur_dqn_create(replay, &c.learner, &learner));
+    CHECK_OK(gpur_apex_create(learner, type, &c.apex, &apex));
     CHECK_OK(gpur_apex_advance(apex, 0, 2));
     gpur_apex_destroy(apex);
     gpur_learner_destroy(learner);
-    gpur_learner_destroy(dpg);
     gpur_replay_destroy(replay);
     gpur_device_close(device);
 }

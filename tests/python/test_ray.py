@@ -378,9 +378,10 @@ def blocks_of(learner, settings, actor, incarnation, count):
     fields = _schema.fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
     spec = _config.make_spec(fields, buffer.pop("capacity"), None, buffer)
     network = _config.policy_config(None, settings["networks"][0]).network
+    networks = _config.apex_networks([network])
     config, envs = _config.apex_config(settings["apex"]), _envs.open_envs(settings["env"])
     assert gpureplay.lib.gpur_apex_act(ctypes.addressof(config), actor, incarnation, envs.type,
-                                       ctypes.addressof(spec.config), ctypes.addressof(network), 0,
+                                       ctypes.addressof(spec.config), ctypes.addressof(networks), 0,
                                        ctypes.addressof(transport)) == _c_api.INTERRUPTED
     return blocks
 

@@ -79,9 +79,8 @@ static gpur_status find_type(const char *name, apex_settings *s)
 
 static gpur_status read_preset(apex_settings *s)
 {
-    return s->has_dpg
-               ? gpur_apex_preset_dpg("apex-dpg-small", s->type, s->options, s->fields, &s->replay, &s->dpg, &s->apex)
-               : gpur_apex_preset("apex-dqn-small", s->type, s->options, s->fields, &s->replay, &s->learner, &s->apex);
+    return gpur_apex_preset(s->has_dpg ? "apex-dpg-small" : "apex-dqn-small", s->type, s->options, s->fields,
+                            &s->replay, &s->learner, &s->dpg, &s->apex);
 }
 
 /* A small convolution, so that a step takes little longer than sending its frame. */
@@ -157,21 +156,19 @@ gpur_status apex_fixture_open(apex_fixture *f, const char *device_name, const gp
     GPUR_TRY(gpur_device_open(device_name, device, &f->device));
     GPUR_TRY(gpur_replay_create(f->device, &s->replay, &f->replay));
     if (s->has_dpg)
-        GPUR_TRY(gpur_dpg_create(f->replay, &s->dpg, &f->dpg));
+        GPUR_TRY(gpur_dpg_create(f->replay, &s->dpg, &f->learner));
     else
         GPUR_TRY(gpur_dqn_create(f->replay, &s->learner, &f->learner));
-    return s->has_dpg ? gpur_apex_create_dpg(f->dpg, s->type, &apex, &f->apex)
-                      : gpur_apex_create(f->learner, s->type, &apex, &f->apex);
+    return gpur_apex_create(f->learner, s->type, &apex, &f->apex);
 }
 
 void apex_fixture_close(apex_fixture *f)
 {
     gpur_apex_destroy(f->apex);
     gpur_learner_destroy(f->learner);
-    gpur_learner_destroy(f->dpg);
     gpur_replay_destroy(f->replay);
     gpur_device_close(f->device);
-    f->apex = NULL, f->learner = NULL, f->dpg = NULL, f->replay = NULL, f->device = NULL;
+    f->apex = NULL, f->learner = NULL, f->replay = NULL, f->device = NULL;
 }
 
 gpur_apex_stats apex_fixture_stats(const apex_fixture *f)
@@ -302,7 +299,7 @@ static gpur_status lie(liar *l, const apex_settings *s)
                                         &schema,
                                         &s->replay,
                                         format,
-                                        {&s->learner.network, NULL},
+                                        {sizeof(gpur_apex_networks), &s->learner.network, NULL},
                                         gpur_shared_counts(&shared, hello.settings.actor)};
     if (strcmp(l->kind, "foreign") == 0)
         hello.settings.actor++;
@@ -327,8 +324,7 @@ int apex_fixture_serve(const char *kind, const char *name)
     if (is_narrow && setsockopt(3, SOL_SOCKET, SO_SNDBUF, &narrow, sizeof narrow) != 0)
         return 1;
     if (status == GPUR_OK && (is_narrow || strcmp(kind, "serve") == 0))
-        status = s.has_dpg ? gpur_apex_serve_dpg(3, s.type, s.options, &s.replay, &s.dpg.actor, &s.dpg.critic, 0)
-                           : gpur_apex_serve(3, s.type, s.options, &s.replay, &s.learner.network, 0);
+        status = gpur_apex_serve(3, s.type, s.options, &s.replay, APEX_NETWORKS(&s), 0);
     else if (status == GPUR_OK)
         status = lie(&l, &s);
     return status == GPUR_OK || status == GPUR_INTERRUPTED ? 0 : 1;

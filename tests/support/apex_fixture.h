@@ -30,11 +30,15 @@ typedef struct apex_settings {
  * transitions on, no limiter. */
 gpur_status apex_fixture_settings(const char *name, apex_settings *s);
 
+/* The networks of its learner, in memory of the block that has the expression. */
+#define APEX_NETWORKS(s)                                                                                               \
+    (&(gpur_apex_networks){sizeof(gpur_apex_networks), (s)->has_dpg ? &(s)->dpg.actor : &(s)->learner.network,         \
+                           (s)->has_dpg ? &(s)->dpg.critic : NULL})
+
 typedef struct apex_fixture {
     gpur_device *device;
     gpur_replay *replay;
     gpur_learner *learner;
-    gpur_learner *dpg; /* of these two one is there */
     gpur_apex *apex;
     /* Of the events so far. */
     int64_t kinds[4];

@@ -9,7 +9,7 @@ import json
 import sys
 
 from . import _c_api
-from ._config import make_spec, policy_config
+from ._config import apex_networks, make_spec, policy_config
 from ._envs import open_envs
 from ._library import lib
 from ._python_envs import PythonEnvs
@@ -28,8 +28,8 @@ def main() -> int:
     if isinstance(envs, PythonEnvs):
         envs.tells_place = True
     envs.open()
-    serve = lib.gpur_apex_serve if len(networks) == 1 else lib.gpur_apex_serve_dpg
-    status = serve(_CONNECTION, envs.type, envs.options, ctypes.addressof(spec.config),
-                   *map(ctypes.addressof, networks), 0)
+    both = apex_networks(networks)
+    status = lib.gpur_apex_serve(_CONNECTION, envs.type, envs.options, ctypes.addressof(spec.config),
+                                 ctypes.addressof(both), 0)
     envs.close()
     return 0 if status in (_c_api.OK, _c_api.INTERRUPTED) else 1  # the learner has got the message

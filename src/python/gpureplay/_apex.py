@@ -154,8 +154,8 @@ class Apex(Advanced):
         config.command, config.env_options = ctypes.addressof(words), envs.options
         config.on_event = self._reporter.function
         note_library_threads()
-        create = lib.gpur_apex_create_dpg if isinstance(agent, DDPG) else lib.gpur_apex_create
-        self._own(functools.partial(agent._call, create, envs.type, ctypes.addressof(config)), lib.gpur_apex_destroy)
+        self._own(functools.partial(agent._call, lib.gpur_apex_create, envs.type, ctypes.addressof(config)),
+                  lib.gpur_apex_destroy)
 
     # Taking steps.
 

@@ -431,6 +431,11 @@ class ApexConfig(Sized):
                         (c_int64, "rows_under_way"))
 
 
+class ApexNetworks(Sized):
+    c_name = "gpur_apex_networks"
+    _fields_ = _members((c_uint64, "size"), (c_void_p, "acting critic"))
+
+
 class ApexTransport(Sized):
     c_name = "gpur_apex_transport"
     _fields_ = _members((c_uint64, "size"), (CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64), "take_block"),
@@ -465,7 +470,7 @@ STRUCTS: list[type[Struct]] = [
     PolicyStats, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses, DPGConfig, CheckpointOptions,
     CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEnvs, RunEvent,
     FastDQNConfig, FastDQNStats, RunStats, BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent,
-    ApexConfig, ApexTransport, ApexStats, GA3CConfig, GA3CStats,
+    ApexConfig, ApexNetworks, ApexTransport, ApexStats, GA3CConfig, GA3CStats,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -527,11 +532,8 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_I64, [_P, _I32], "gpur_apex_actor_process"),
     (_STATUS, [_P, _TEXT, _I32], "gpur_apex_load"),
     (_STATUS, [_I32, _P, _TEXT, _P, _P, _I32], "gpur_apex_serve"),
-    (_STATUS, [_I32, _P, _TEXT, _P, _P, _P, _I32], "gpur_apex_serve_dpg"),
     (_STATUS, [_P, _I32, _P, _P, _P, _I32, _P, _P], "gpur_apex_work"),
-    (_STATUS, [_P, _I32, _P, _P, _P, _P, _I32, _P, _P], "gpur_apex_work_dpg"),
     (_STATUS, [_P, _I32, _I64, _P, _P, _P, _I32, _P], "gpur_apex_act"),
-    (_STATUS, [_P, _I32, _I64, _P, _P, _P, _P, _I32, _P], "gpur_apex_act_dpg"),
     (_STATUS, [_P, _P, _I64], "gpur_apex_receive_block"),
     (_STATUS, [_P, _I32, _I64, ctypes.c_double], "gpur_apex_receive_episode"),
     (_STATUS, [_P, _I32, _I64], "gpur_apex_receive_start"),
@@ -553,9 +555,8 @@ FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_STATUS, [_TEXT, _P, _P, _P], "gpur_ga3c_preset"),
     (_STATUS, [_TEXT, _P, _P, _P, _P, _P], "gpur_fast_dqn_preset"),
     (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
-    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P], "gpur_apex_preset "
-        "gpur_apex_preset_dpg"),
-    (_STATUS, [_P, _P, _P, _P], "gpur_fast_dqn_create gpur_apex_create gpur_apex_create_dpg gpur_ga3c_create "
+    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P, _P], "gpur_apex_preset"),
+    (_STATUS, [_P, _P, _P, _P], "gpur_fast_dqn_create gpur_apex_create gpur_ga3c_create "
         "gpur_replay_sample_sequences gpur_replay_sample_sequences_into"),
     (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),
     (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info gpur_env_find gpur_vector_env_find"),

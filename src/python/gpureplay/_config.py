@@ -763,6 +763,14 @@ def settings_of_run(config: _c_api.FastDQNConfig) -> Settings:
             for name in _RUN_MEMBERS}
 
 
+def apex_networks(networks: list[_c_api.NetworkConfig]) -> _c_api.ApexNetworks:
+    """Of a `DQN` one network, of a `DDPG` the policy network and the critic, which must outlive what is returned."""
+    both = _c_api.ApexNetworks()
+    both.acting = ctypes.addressof(networks[0])
+    both.critic = ctypes.addressof(networks[1]) if len(networks) > 1 else None
+    return both
+
+
 def settings_of_apex(config: _c_api.ApexConfig) -> Settings:
     epsilons = (ctypes.c_float * config.epsilon_count).from_address(config.epsilons) if config.epsilons else None
     return {**{name: _word(_APEX_CHOICES[name], getattr(config, name)) if name in _APEX_CHOICES else
@@ -850,19 +858,12 @@ def run_preset(name: str, envs: _c_api.RunEnvs) -> RunPreset:
 
 
 def apex_preset(name: str, env_type: int | None, options: bytes) -> RunPreset:
-    """The same for Ape-X, whose agent is a `DQN`."""
-    apex, learner = apex_config({}), _learner_defaults()
-    buffer = _preset_of(lib.gpur_apex_preset, name, (env_type, options), (_c_api.Field * _c_api.APEX_FIELDS)(), learner,
+    """The same for Ape-X, whose agent is a `DQN`, or by "apex-dpg" and "apex-dpg-small" a `DDPG`."""
+    apex, dqn, dpg = apex_config({}), _learner_defaults(), ddpg_config({}, 0, _c_api.SOURCE_AUTO)
+    buffer = _preset_of(lib.gpur_apex_preset, name, (env_type, options), (_c_api.Field * _c_api.APEX_FIELDS)(), dqn, dpg,
                         apex)
-    return RunPreset(buffer, _without_neutral_draw(settings_of_learner(learner)), settings_of_apex(apex))
-
-
-def apex_preset_ddpg(name: str, env_type: int | None, options: bytes) -> RunPreset:
-    """The same for Ape-X, whose agent is a `DDPG`."""
-    apex, learner = apex_config({}), ddpg_config({}, 0, _c_api.SOURCE_AUTO)
-    buffer = _preset_of(lib.gpur_apex_preset_dpg, name, (env_type, options), (_c_api.Field * _c_api.APEX_FIELDS)(),
-                        learner, apex)
-    return RunPreset(buffer, _without_neutral_draw(settings_of_ddpg(learner)), settings_of_apex(apex))
+    agent = settings_of_ddpg(dpg) if name.startswith("apex-dpg") else settings_of_learner(dqn)
+    return RunPreset(buffer, _without_neutral_draw(agent), settings_of_apex(apex))
 
 
 class GA3CPreset(NamedTuple):
@@ -892,11 +893,11 @@ def _learner_defaults() -> _c_api.DQNConfig:
 
 
 def _preset_of(function: Any, name: str, envs: tuple[Any, ...], fields: ctypes.Array[_c_api.Field],
-               learner: _c_api.Sized, run: _c_api.Sized) -> Settings:
-    """Fills in `learner` and `run`. Returns the settings of the buffer."""
+               *configs: _c_api.Sized) -> Settings:
+    """Fills in the configs of learners and of the run. Returns the settings of the buffer."""
     replay = _c_api.ReplayConfig()
     check(lib.gpur_replay_config_init(ctypes.addressof(replay), ctypes.sizeof(replay)))
-    check(function(_preset_name(name), *envs, *map(ctypes.addressof, (fields, replay, learner, run))))
+    check(function(_preset_name(name), *envs, *map(ctypes.addressof, (fields, replay, *configs))))
     buffer = {key: value for key, value in _settings_of_replay(replay).items() if value is not None}
     for key in ("max_batch", "block_rows", "extra_frames"):
         if getattr(replay, key) == 0:

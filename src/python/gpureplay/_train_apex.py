@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from . import _c_api
 from ._apex import Apex, ApexEvent, actor_command, processes_of, refuse_other_envs
-from ._config import RunPreset, Settings, apex_config, apex_preset, apex_preset_ddpg, shortest
+from ._config import RunPreset, Settings, apex_config, apex_preset, shortest
 from ._ddpg import DDPG
 from ._device import Device
 from ._inputs import flag
@@ -126,7 +126,6 @@ class ApexTraining(Training):
               "buffer": {"min_size": "prepopulation", "frame_stack": "frame_stack", "eviction": "eviction"}}
     _make_config = staticmethod(apex_config)
     _make_progress = ApexProgress
-    _find_preset: Any = staticmethod(apex_preset)
 
     def __init__(self, given: Any, folder: Path | None, is_resumed: bool):
         self._refills = flag("refill", given["refill"])
@@ -141,7 +140,7 @@ class ApexTraining(Training):
         options, envs = self._options, self._envs
         name = cast(str, options["preset"])
         refuse_others(options, name)
-        found: RunPreset = self._find_preset(name, envs.type, envs.options)
+        found = apex_preset(name, envs.type, envs.options)
         is_small = "-small" in name
         buffer, agent, apex = found
 
@@ -263,7 +262,6 @@ class ApexDPGTraining(ApexTraining):
     _advice = Advice(clip_norm='agent={"{network}": {"clip_norm": ...}}', reward_clip='buffer={"reward_clip": ...}')
     _reads_images = False
     _make_progress = ApexDPGProgress
-    _find_preset = staticmethod(apex_preset_ddpg)
 
     def _use_exploration(self, apex: Settings) -> None:
         if self._options["sigma"] is None:

@@ -34,7 +34,8 @@ except ModuleNotFoundError as error:
 
 from . import _c_api
 from ._apex import ApexStats, networks_of, refuse_other_envs
-from ._config import Settings, apex_config, make_spec, network_settings, policy_config, settings_of_buffer
+from ._config import (Settings, apex_config, apex_networks, make_spec, network_settings, policy_config,
+                      settings_of_buffer)
 from ._device import Device
 from ._door import own_words
 from ._envs import absolute, open_envs
@@ -447,6 +448,7 @@ class Actor:
         fields = fields_of({name: tuple(field) for name, field in buffer.pop("fields").items()})
         spec = make_spec(fields, buffer.pop("capacity"), None, buffer)
         networks = [policy_config(None, settings).network for settings in given["networks"]]
+        both = apex_networks(networks)
         envs = open_envs(given["env"], options=given["env_options"] or None)
         if isinstance(envs, PythonEnvs):
             envs.tells_place = True
@@ -455,10 +457,9 @@ class Actor:
         config.env_options = envs.options
         link.waits = config.samples_per_insert > 0
         try:
-            act = lib.gpur_apex_act if len(networks) == 1 else lib.gpur_apex_act_dpg
-            status = act(ctypes.addressof(config), actor, given["incarnation"], envs.type,
-                         ctypes.addressof(spec.config), *map(ctypes.addressof, networks), 0,
-                         ctypes.addressof(link.transport))
+            status = lib.gpur_apex_act(ctypes.addressof(config), actor, given["incarnation"], envs.type,
+                                       ctypes.addressof(spec.config), ctypes.addressof(both), 0,
+                                       ctypes.addressof(link.transport))
             for error in link.raised:
                 raise error
             check(status)

@@ -79,7 +79,7 @@ static gpur_status alloc(gpur_action_selector *c)
 }
 
 gpur_status gpur_action_selector_open(gpur_action_selector *c, gpur_device *device, const gpur_schema *schema,
-                                      const gpur_learn_fields *fields, const gpur_actor_networks *networks,
+                                      const gpur_learn_fields *fields, const gpur_apex_networks *networks,
                                       const gpur_space *actions, int has_priorities, uint64_t seed)
 {
     gpur_policy_config config;

@@ -52,7 +52,7 @@ gpur_status gpur_action_selector_check(const gpur_space *actions, const gpur_net
 /* `fields`: of the schema. `has_priorities` 0: of a DPG there are no q and final_q. After a failure call
  * gpur_action_selector_close, which accepts a zeroed one. */
 gpur_status gpur_action_selector_open(gpur_action_selector *selector, gpur_device *device, const gpur_schema *schema,
-                                      const gpur_learn_fields *fields, const gpur_actor_networks *networks,
+                                      const gpur_learn_fields *fields, const gpur_apex_networks *networks,
                                       const gpur_space *actions, int has_priorities, uint64_t seed);
 void gpur_action_selector_close(gpur_action_selector *selector);
 

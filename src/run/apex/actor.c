@@ -114,7 +114,7 @@ static gpur_status pull(actor *a)
 /* Refuses a schema that a learner of these networks would refuse. */
 static gpur_status find_fields(const gpur_actor_context *context, gpur_learn_fields *fields)
 {
-    const gpur_actor_networks *const n = &context->networks;
+    const gpur_apex_networks *const n = &context->networks;
     GPUR_TRY(gpur_learn_fields_find(fields, context->schema, n->critic ? n->acting->num_actions : 0));
     GPUR_REQUIRE(!n->critic || fields->obs_format.is_float, "field \"obs\" is uint8; it must be float32");
     return GPUR_OK;
@@ -331,9 +331,15 @@ static gpur_status open_device(gpur_actor_resources *resources, int32_t threads)
     return gpur_device_open("cpu", &config, &resources->device);
 }
 
-gpur_status gpur_actor_check(const gpur_actor_context *context, const gpur_replay_config *replay, int32_t threads)
+gpur_status gpur_actor_check(gpur_actor_context *context, const gpur_apex_networks *networks,
+                             const gpur_replay_config *replay, int32_t threads)
 {
-    GPUR_REQUIRE(context->type && replay && context->networks.acting, "type, replay and network must not be NULL");
+    gpur_apex_networks *const n = &context->networks;
+    GPUR_REQUIRE(context->type && replay && networks, "type, replay and networks must not be NULL");
+    GPUR_TRY(gpur_sized_read(n, sizeof *n, networks, "gpur_apex_networks"));
+    GPUR_REQUIRE(n->acting, "networks.acting is NULL; an actor needs the network that chooses actions");
+    GPUR_REQUIRE(n->critic || n->acting->head != GPUR_HEAD_TANH_ACTION,
+                 "networks.critic is NULL, and networks.acting is a policy network of DPG; then both must be there");
     GPUR_REQUIRE(threads >= 0 && threads <= 1024, "threads is %d; it must be 0 (1) to 1024", (int)threads);
     return GPUR_OK;
 }

@@ -45,7 +45,7 @@ typedef struct gpur_actor_context {
     const gpur_schema *schema;        /* of the replay */
     const gpur_replay_config *replay; /* as checked */
     const gpur_block_format *format;
-    gpur_actor_networks networks;
+    gpur_apex_networks networks;
     gpur_actor_counts *counts;
 } gpur_actor_context;
 
@@ -57,10 +57,12 @@ typedef struct gpur_actor_resources {
     gpur_replay_config replay;
 } gpur_actor_resources;
 
-/* Refuses what a caller must not leave out, and threads out of range, before anything is opened. */
-gpur_status gpur_actor_check(const gpur_actor_context *context, const gpur_replay_config *replay, int32_t threads);
+/* Reads the networks into `context`, and refuses what a caller must not leave out, and threads out of range, before
+ * anything is opened. */
+gpur_status gpur_actor_check(gpur_actor_context *context, const gpur_apex_networks *networks,
+                             const gpur_replay_config *replay, int32_t threads);
 
-/* Sets device, schema, replay and format of `parts`. `resources` is zeroed before, and to be closed whatever this
+/* Sets device, schema, replay and format of `context`. `resources` is zeroed before, and to be closed whatever this
  * returns. `threads` 0: 1. */
 gpur_status gpur_actor_resources_open(gpur_actor_resources *resources, gpur_actor_context *context,
                                       const gpur_replay_config *replay, int32_t threads);

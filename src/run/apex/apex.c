@@ -2,8 +2,7 @@
 /* The public run: create, destroy, stop, statistics. */
 #include "base/clock.h"
 #include "base/sized.h"
-#include "learn/dpg/dpg.h"
-#include "learn/dqn/dqn.h"
+#include "learn/learner.h"
 #include "replay/view.h"
 #include "run/apex/events.h"
 #include "run/apex/settings.h"
@@ -69,21 +68,24 @@ static gpur_status build(gpur_apex *apex, const gpur_apex_config *config)
     return gpur_supervisor_open(apex);
 }
 
-static gpur_status check_handles(const void *learner, const gpur_env_type *type, gpur_apex **out)
+static gpur_status check_handles(const gpur_learner *learner, const gpur_env_type *type, gpur_apex **out)
 {
     GPUR_REQUIRE(out, "apex, which gets the handle, is NULL");
     *out = NULL;
     GPUR_REQUIRE(learner && type, "learner and type must not be NULL");
+    GPUR_REQUIRE(learner->step, "gpur_apex_create needs a learner of a replay, of DQN or of DPG; this is %s",
+                 learner->algorithm->name);
     return GPUR_OK;
 }
 
-static gpur_status create(const gpur_apex_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
-                          gpur_apex **out)
+gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, const gpur_apex_config *config,
+                             gpur_apex **out)
 {
+    GPUR_TRY(check_handles(learner, type, out));
     gpur_apex *const apex = calloc(1, sizeof *apex);
     if (!apex)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *apex);
-    apex->learner = *learner;
+    apex->learner = gpur_apex_learner_of(learner);
     apex->replay = learner->replay;
     apex->type = type;
     apex->wake = apex->shared.fd = -1;
@@ -94,24 +96,6 @@ static gpur_status create(const gpur_apex_learner *learner, const gpur_env_type 
     }
     *out = apex;
     return GPUR_OK;
-}
-
-gpur_status gpur_apex_create(gpur_learner *dqn, const gpur_env_type *type, const gpur_apex_config *config,
-                             gpur_apex **out)
-{
-    GPUR_TRY(check_handles(dqn, type, out));
-    GPUR_TRY(gpur_learner_require(dqn, &gpur_algorithm_dqn, "gpur_apex_create"));
-    const gpur_apex_learner learner = gpur_apex_learner_of(dqn);
-    return create(&learner, type, config, out);
-}
-
-gpur_status gpur_apex_create_dpg(gpur_learner *dpg, const gpur_env_type *type, const gpur_apex_config *config,
-                                 gpur_apex **out)
-{
-    GPUR_TRY(check_handles(dpg, type, out));
-    GPUR_TRY(gpur_learner_require(dpg, &gpur_algorithm_dpg, "gpur_apex_create_dpg"));
-    const gpur_apex_learner learner = gpur_apex_learner_of(dpg);
-    return create(&learner, type, config, out);
 }
 
 void gpur_apex_destroy(gpur_apex *apex)

@@ -7,14 +7,14 @@
 gpur_apex_learner gpur_apex_learner_of(gpur_learner *learner)
 {
     const gpur_trained *const networks = learner->networks;
-    return (gpur_apex_learner){
-        .learner = learner,
-        .device = learner->device,
-        .replay = learner->replay,
-        .stream = learner->stream,
-        .batch_size = learner->step->config.batch_size,
-        .target_period = learner->step->config.target_period,
-        .networks = {networks[0].config, learner->network_count > 1 ? networks[1].config : NULL}};
+    return (gpur_apex_learner){.learner = learner,
+                               .device = learner->device,
+                               .replay = learner->replay,
+                               .stream = learner->stream,
+                               .batch_size = learner->step->config.batch_size,
+                               .target_period = learner->step->config.target_period,
+                               .networks = {sizeof(gpur_apex_networks), networks[0].config,
+                                            learner->network_count > 1 ? networks[1].config : NULL}};
 }
 
 gpur_status gpur_apex_learner_open_policies(const gpur_apex_learner *l, int has_critic, gpur_actor_policies *policies)

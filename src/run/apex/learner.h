@@ -11,7 +11,7 @@ typedef struct gpur_apex_learner {
     gpur_replay *replay;
     gpur_stream *stream;
     int64_t batch_size, target_period;
-    gpur_actor_networks networks;
+    gpur_apex_networks networks;
 } gpur_apex_learner;
 
 /* Of a learner that trains on a replay. */

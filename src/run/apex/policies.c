@@ -5,7 +5,7 @@
 #include "run/fast_dqn/learner_work.h"
 
 static gpur_status open_critic(gpur_actor_policies *policies, gpur_device *device, const gpur_schema *schema,
-                               const gpur_actor_networks *networks, const gpur_policy_config *settings)
+                               const gpur_apex_networks *networks, const gpur_policy_config *settings)
 {
     const gpur_field_info *const obs = &schema->fields[gpur_schema_find(schema, "obs")];
     const int64_t numbers = obs->bytes / (int64_t)sizeof(float);
@@ -16,7 +16,7 @@ static gpur_status open_critic(gpur_actor_policies *policies, gpur_device *devic
 }
 
 gpur_status gpur_actor_policies_open(gpur_actor_policies *policies, gpur_device *device, const gpur_schema *schema,
-                                     const gpur_actor_networks *networks, int has_critic,
+                                     const gpur_apex_networks *networks, int has_critic,
                                      const gpur_policy_config *settings)
 {
     gpur_policy_config config = *settings;

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The networks of a run, and the policies that actors, and the learner for them, have of them. */
+/* The policies that actors, and the learner for them, have of the networks of a run. */
 #pragma once
 
-#include "gpureplay/dpg.h"
+#include "gpureplay/apex.h"
 #include "gpureplay/policy.h"
 #include "replay/schema.h"
-
-/* Those that actors act by. A DQN has one. */
-typedef struct gpur_actor_networks {
-    const gpur_network_config *acting;
-    const gpur_network_config *critic; /* of a DPG; NULL: actions are chosen by Q values */
-} gpur_actor_networks;
 
 /* One acts. Of a DPG the other computes Q(s, a), from obs and action side by side, for initial priorities. */
 typedef struct gpur_actor_policies {
@@ -21,7 +15,7 @@ typedef struct gpur_actor_policies {
 /* Opens them on a device, for the observations of a schema. `settings`: all but network and obs. `has_critic` 0: none
  * is wanted. After a failure call gpur_actor_policies_close, which accepts zeroed ones. */
 gpur_status gpur_actor_policies_open(gpur_actor_policies *policies, gpur_device *device, const gpur_schema *schema,
-                                     const gpur_actor_networks *networks, int has_critic,
+                                     const gpur_apex_networks *networks, int has_critic,
                                      const gpur_policy_config *settings);
 void gpur_actor_policies_close(gpur_actor_policies *policies);
 

@@ -238,38 +238,40 @@ static gpur_status find_env(preset *p, const char *name, const gpur_env_type *ty
     return gpur_env_get_info(type, options, &p->info);
 }
 
-gpur_status gpur_apex_preset(const char *name, const gpur_env_type *type, const char *options,
-                             gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay, gpur_dqn_config *learner,
-                             gpur_apex_config *apex)
+static gpur_status set_dqn_config(preset *p, gpur_dqn_config *dqn)
 {
-    preset p = {0};
-    GPUR_REQUIRE(name && type && options && fields && replay && learner && apex, "an argument is NULL; none may be");
-    GPUR_REQUIRE(strcmp(name, "apex-dqn") == 0 || strcmp(name, "apex-dqn-small") == 0,
-                 "preset is \"%s\"; it must be \"apex-dqn\" or \"apex-dqn-small\"", name);
-    GPUR_TRY(find_env(&p, name, type, options));
-    GPUR_TRY(read_configs(&p, replay, apex));
-    GPUR_TRY(gpur_dqn_config_init(&p.learner, sizeof p.learner));
-    GPUR_TRY(gpur_sized_read(&p.learner, sizeof p.learner, learner, "gpur_dqn_config"));
-    p.learner.size = sizeof p.learner;
-    GPUR_TRY(set_dqn_system(&p));
-    GPUR_TRY(write_configs(&p, options, fields, replay, apex));
-    return gpur_sized_write(learner, &p.learner, sizeof p.learner, "gpur_dqn_config");
+    GPUR_REQUIRE(dqn, "dqn is NULL; preset \"%s\" sets it", p->name);
+    GPUR_TRY(gpur_dqn_config_init(&p->learner, sizeof p->learner));
+    GPUR_TRY(gpur_sized_read(&p->learner, sizeof p->learner, dqn, "gpur_dqn_config"));
+    p->learner.size = sizeof p->learner;
+    GPUR_TRY(set_dqn_system(p));
+    return gpur_sized_write(dqn, &p->learner, sizeof p->learner, "gpur_dqn_config");
 }
 
-gpur_status gpur_apex_preset_dpg(const char *name, const gpur_env_type *type, const char *options,
-                                 gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay, gpur_dpg_config *dpg,
-                                 gpur_apex_config *apex)
+static gpur_status set_dpg_config(preset *p, gpur_dpg_config *dpg)
+{
+    GPUR_REQUIRE(dpg, "dpg is NULL; preset \"%s\" sets it", p->name);
+    GPUR_TRY(gpur_dpg_config_init(&p->dpg, sizeof p->dpg));
+    GPUR_TRY(gpur_sized_read(&p->dpg, sizeof p->dpg, dpg, "gpur_dpg_config"));
+    p->dpg.size = sizeof p->dpg;
+    GPUR_TRY(set_dpg_system(p));
+    return gpur_sized_write(dpg, &p->dpg, sizeof p->dpg, "gpur_dpg_config");
+}
+
+gpur_status gpur_apex_preset(const char *name, const gpur_env_type *type, const char *options,
+                             gpur_field fields[GPUR_APEX_FIELDS], gpur_replay_config *replay, gpur_dqn_config *dqn,
+                             gpur_dpg_config *dpg, gpur_apex_config *apex)
 {
     preset p = {0};
-    GPUR_REQUIRE(name && type && options && fields && replay && dpg && apex, "an argument is NULL; none may be");
-    GPUR_REQUIRE(strcmp(name, "apex-dpg") == 0 || strcmp(name, "apex-dpg-small") == 0,
-                 "preset is \"%s\"; it must be \"apex-dpg\" or \"apex-dpg-small\"", name);
+    GPUR_REQUIRE(name && type && options && fields && replay && apex,
+                 "an argument is NULL; none but dqn or dpg may be");
+    const int is_dqn = strcmp(name, "apex-dqn") == 0 || strcmp(name, "apex-dqn-small") == 0;
+    const int is_dpg = strcmp(name, "apex-dpg") == 0 || strcmp(name, "apex-dpg-small") == 0;
+    GPUR_REQUIRE(is_dqn || is_dpg,
+                 "preset is \"%s\"; it must be \"apex-dqn\", \"apex-dqn-small\", \"apex-dpg\" or \"apex-dpg-small\"",
+                 name);
     GPUR_TRY(find_env(&p, name, type, options));
     GPUR_TRY(read_configs(&p, replay, apex));
-    GPUR_TRY(gpur_dpg_config_init(&p.dpg, sizeof p.dpg));
-    GPUR_TRY(gpur_sized_read(&p.dpg, sizeof p.dpg, dpg, "gpur_dpg_config"));
-    p.dpg.size = sizeof p.dpg;
-    GPUR_TRY(set_dpg_system(&p));
-    GPUR_TRY(write_configs(&p, options, fields, replay, apex));
-    return gpur_sized_write(dpg, &p.dpg, sizeof p.dpg, "gpur_dpg_config");
+    GPUR_TRY(is_dqn ? set_dqn_config(&p, dqn) : set_dpg_config(&p, dpg));
+    return write_configs(&p, options, fields, replay, apex);
 }

@@ -268,38 +268,29 @@ static gpur_status act(callback_actor *b, gpur_actor_context *context, const gpu
     return gpur_actor_run(context, &b->settings, &transport);
 }
 
-static gpur_status check_and_act(const gpur_apex_config *config, int32_t actor, int64_t incarnation,
-                                 gpur_actor_context *context, const gpur_replay_config *replay, int32_t threads,
-                                 const gpur_apex_transport *transport)
+static gpur_status check_and_act(const gpur_apex_config *config, int32_t actor, int64_t incarnation, callback_actor *b,
+                                 gpur_actor_context *context, const gpur_apex_networks *networks,
+                                 const gpur_replay_config *replay, int32_t threads)
 {
     gpur_apex_config c;
-    callback_actor b = {.given = {0}};
-    GPUR_TRY(gpur_actor_check(context, replay, threads));
+    GPUR_TRY(gpur_actor_check(context, networks, replay, threads));
     GPUR_TRY(gpur_apex_read_config(config, &c));
-    GPUR_TRY(read_transport(transport, &b));
     GPUR_TRY(gpur_apex_check_actor(&c, actor));
     GPUR_REQUIRE(incarnation >= 0, "incarnation is %" PRId64 "; it must be 0 or more", incarnation);
-    b.settings = gpur_apex_actor_settings(&c, context->networks.critic != NULL, actor, incarnation);
+    b->settings = gpur_apex_actor_settings(&c, context->networks.critic != NULL, actor, incarnation);
     context->env_options = c.env_options ? c.env_options : "";
-    const gpur_status status = act(&b, context, replay, threads);
-    gpur_actor_resources_close(&b.resources);
-    free(b.weights);
-    return status;
+    return act(b, context, replay, threads);
 }
 
 gpur_status gpur_apex_act(const gpur_apex_config *config, int32_t actor, int64_t incarnation, const gpur_env_type *type,
-                          const gpur_replay_config *replay, const gpur_network_config *network, int32_t threads,
+                          const gpur_replay_config *replay, const gpur_apex_networks *networks, int32_t threads,
                           const gpur_apex_transport *transport)
 {
-    gpur_actor_context context = {.type = type, .networks = {.acting = network}};
-    return check_and_act(config, actor, incarnation, &context, replay, threads, transport);
-}
-
-gpur_status gpur_apex_act_dpg(const gpur_apex_config *config, int32_t actor, int64_t incarnation,
-                              const gpur_env_type *type, const gpur_replay_config *replay,
-                              const gpur_network_config *actor_network, const gpur_network_config *critic_network,
-                              int32_t threads, const gpur_apex_transport *transport)
-{
-    gpur_actor_context context = {.type = type, .networks = {critic_network ? actor_network : NULL, critic_network}};
-    return check_and_act(config, actor, incarnation, &context, replay, threads, transport);
+    callback_actor b = {.has_weights = 0};
+    gpur_actor_context context = {.type = type};
+    GPUR_TRY(read_transport(transport, &b));
+    const gpur_status status = check_and_act(config, actor, incarnation, &b, &context, networks, replay, threads);
+    gpur_actor_resources_close(&b.resources);
+    free(b.weights);
+    return status;
 }

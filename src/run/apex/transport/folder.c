@@ -448,30 +448,21 @@ static gpur_status work(folder_actor *w, gpur_actor_context *context, const gpur
 }
 
 static gpur_status check_and_work(const gpur_apex_config *config, int32_t actor, folder_actor *w,
-                                  gpur_actor_context *context, const gpur_replay_config *replay, int32_t threads)
+                                  gpur_actor_context *context, const gpur_apex_networks *networks,
+                                  const gpur_replay_config *replay, int32_t threads)
 {
-    GPUR_TRY(gpur_actor_check(context, replay, threads));
+    GPUR_TRY(gpur_actor_check(context, networks, replay, threads));
     GPUR_TRY(read_settings(config, actor, w, context));
-    const gpur_status status = work(w, context, replay, threads);
-    gpur_actor_resources_close(&w->resources);
-    return status == GPUR_INTERRUPTED ? GPUR_OK : status;
+    return work(w, context, replay, threads);
 }
 
 gpur_status gpur_apex_work(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
-                           const gpur_replay_config *replay, const gpur_network_config *network, int32_t threads,
+                           const gpur_replay_config *replay, const gpur_apex_networks *networks, int32_t threads,
                            int (*stop)(void *user), void *user)
 {
     folder_actor w = {.stop = stop, .user = user};
-    gpur_actor_context context = {.type = type, .networks = {.acting = network}};
-    return check_and_work(config, actor, &w, &context, replay, threads);
-}
-
-gpur_status gpur_apex_work_dpg(const gpur_apex_config *config, int32_t actor, const gpur_env_type *type,
-                               const gpur_replay_config *replay, const gpur_network_config *actor_network,
-                               const gpur_network_config *critic_network, int32_t threads, int (*stop)(void *user),
-                               void *user)
-{
-    folder_actor w = {.stop = stop, .user = user};
-    gpur_actor_context context = {.type = type, .networks = {critic_network ? actor_network : NULL, critic_network}};
-    return check_and_work(config, actor, &w, &context, replay, threads);
+    gpur_actor_context context = {.type = type};
+    const gpur_status status = check_and_work(config, actor, &w, &context, networks, replay, threads);
+    gpur_actor_resources_close(&w.resources);
+    return status == GPUR_INTERRUPTED ? GPUR_OK : status;
 }

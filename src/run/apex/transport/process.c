@@ -434,22 +434,23 @@ static void send_error(const served_actor *s, gpur_status status)
         (void)gpur_fail(status, "%s", error);
 }
 
-static gpur_status check(int32_t connection, const gpur_actor_context *context, const gpur_replay_config *replay,
-                         int32_t threads)
+static gpur_status check(int32_t connection, gpur_actor_context *context, const gpur_apex_networks *networks,
+                         const gpur_replay_config *replay, int32_t threads)
 {
-    GPUR_TRY(gpur_actor_check(context, replay, threads));
+    GPUR_TRY(gpur_actor_check(context, networks, replay, threads));
     GPUR_REQUIRE(fcntl(connection, F_SETFD, FD_CLOEXEC) == 0, "descriptor %d is no connection to a learner: %s",
                  (int)connection, strerror(errno));
     return GPUR_OK;
 }
 
-static gpur_status serve_and_close(int32_t connection, gpur_actor_context *context, const gpur_replay_config *replay,
-                                   int32_t threads)
+gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const char *env_options,
+                            const gpur_replay_config *replay, const gpur_apex_networks *networks, int32_t threads)
 {
+    gpur_actor_context context = {.type = type, .env_options = env_options ? env_options : ""};
     served_actor s = {.connection = connection, .actor = -1, .shared.fd = -1};
-    gpur_status status = check(connection, context, replay, threads);
+    gpur_status status = check(connection, &context, networks, replay, threads);
     if (status == GPUR_OK)
-        status = serve(&s, context, replay, threads);
+        status = serve(&s, &context, replay, threads);
     if (status != GPUR_OK && status != GPUR_INTERRUPTED)
         send_error(&s, status);
     gpur_actor_resources_close(&s.resources);
@@ -457,21 +458,4 @@ static gpur_status serve_and_close(int32_t connection, gpur_actor_context *conte
     gpur_shared_close(&s.shared);
     close(connection);
     return status;
-}
-
-gpur_status gpur_apex_serve(int32_t connection, const gpur_env_type *type, const char *env_options,
-                            const gpur_replay_config *replay, const gpur_network_config *network, int32_t threads)
-{
-    gpur_actor_context context = {
-        .type = type, .env_options = env_options ? env_options : "", .networks = {.acting = network}};
-    return serve_and_close(connection, &context, replay, threads);
-}
-
-gpur_status gpur_apex_serve_dpg(int32_t connection, const gpur_env_type *type, const char *env_options,
-                                const gpur_replay_config *replay, const gpur_network_config *actor,
-                                const gpur_network_config *critic, int32_t threads)
-{
-    gpur_actor_context context = {
-        .type = type, .env_options = env_options ? env_options : "", .networks = {critic ? actor : NULL, critic}};
-    return serve_and_close(connection, &context, replay, threads);
 }
