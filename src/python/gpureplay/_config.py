@@ -860,8 +860,8 @@ def run_preset(name: str, envs: _c_api.RunEnvs) -> RunPreset:
 def apex_preset(name: str, env_type: int | None, options: bytes) -> RunPreset:
     """The same for Ape-X, whose agent is a `DQN`, or by "apex-dpg" and "apex-dpg-small" a `DDPG`."""
     apex, dqn, dpg = apex_config({}), _learner_defaults(), ddpg_config({}, 0, _c_api.SOURCE_AUTO)
-    buffer = _preset_of(lib.gpur_apex_preset, name, (env_type, options), (_c_api.Field * _c_api.APEX_FIELDS)(), dqn, dpg,
-                        apex)
+    fields = (_c_api.Field * _c_api.APEX_FIELDS)()
+    buffer = _preset_of(lib.gpur_apex_preset, name, (env_type, options), fields, dqn, dpg, apex)
     agent = settings_of_ddpg(dpg) if name.startswith("apex-dpg") else settings_of_learner(dqn)
     return RunPreset(buffer, _without_neutral_draw(agent), settings_of_apex(apex))
 

@@ -2,9 +2,9 @@
 /*
  * How an actor chooses actions. The Q values that initial priorities need are computed with the choice.
  *
- *   of a DQN  epsilon-greedily by Q(s, .), which is also what the priorities need
- *   of a DPG  the vector mu(s) + N(0, sigma^2), within -1 to 1, which the replay gets; the environment gets it scaled
- *             to its bounds. The critic computes Q(s, mu(s)) and Q(s, a) [Horgan et al. 2018, section 3.2, appendix D]
+ *   DQN  epsilon-greedily by Q(s, .), which is also what the priorities need
+ *   DPG  the vector mu(s) + N(0, sigma^2), within -1 to 1, which the replay gets; the environment gets it scaled
+ *        to its bounds. The critic computes Q(s, mu(s)) and Q(s, a) [Horgan et al. 2018, section 3.2, appendix D]
  */
 #pragma once
 
@@ -16,18 +16,18 @@
 typedef struct gpur_action_selector {
     gpur_actor_policies policies;
     int32_t num_actions, action_is_int64;
-    int32_t features; /* of a DPG: numbers of an observation; 0: a DQN */
+    int32_t features; /* DPG: numbers of an observation; 0: DQN */
 
-    /* Of the last choice. */
+    /* The last choice. */
     const void *action;     /* as the replay has it */
     const void *env_action; /* as the environment takes it */
-    float *q;               /* as gpur_packer_step takes it, as far as there are priorities */
+    float *q;               /* as gpur_packer_step takes it, if there are priorities */
     float *final_q;         /* of gpur_action_selector_value */
     int64_t version;        /* of the weights */
 
-    int32_t number; /* of a DQN: the action */
+    int32_t number; /* DQN: the action */
     int64_t wide;
-    float *vectors; /* of a DPG: (2, num_actions) mu(s), and the action */
+    float *vectors; /* DPG: (2, num_actions) mu(s), and the action */
     float *scaled;  /* (num_actions) the action within the environment's bounds */
     float *lows, *highs;
     float *pair;   /* (2, features) the observation twice */
@@ -35,7 +35,7 @@ typedef struct gpur_action_selector {
     float *memory; /* all of these arrays */
 } gpur_action_selector;
 
-/* Who chooses: its noise's numbers follow from the seed of the policy's settings, its lane and its step. */
+/* The exploration of a choice. Its random numbers follow from the seed of the policy's settings, `lane` and `step`. */
 typedef struct gpur_action_noise {
     uint32_t lane;
     uint64_t step;
@@ -49,14 +49,14 @@ int64_t gpur_space_numbers(const gpur_space *space);
  * bounds. */
 gpur_status gpur_action_selector_check(const gpur_space *actions, const gpur_network_config *network);
 
-/* `fields`: of the schema. `has_priorities` 0: of a DPG there are no q and final_q. After a failure call
+/* `fields`: of the schema. `has_priorities` 0: with DPG there are no q and final_q. After a failure call
  * gpur_action_selector_close, which accepts a zeroed one. */
 gpur_status gpur_action_selector_open(gpur_action_selector *selector, gpur_device *device, const gpur_schema *schema,
                                       const gpur_learn_fields *fields, const gpur_apex_networks *networks,
                                       const gpur_space *actions, int has_priorities, uint64_t seed);
 void gpur_action_selector_close(gpur_action_selector *selector);
 
-/* Chooses by an observation. */
+/* Chooses an action for an observation. */
 gpur_status gpur_action_selector_select(gpur_action_selector *selector, const void *obs,
                                         const gpur_action_noise *choice);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An actor [Horgan et al. 2018, algorithm 1]: an environment, a selector with a copy of the weights of its own, and a
- * packer of blocks. It is the same in a thread and in a process; a transport takes away what it makes. */
+/* An actor [Horgan et al. 2018, algorithm 1]: an environment, an action selector with a copy of the weights of its own,
+ * and a packer of blocks. It is the same in a thread and in a process; a transport brings its blocks to the learner. */
 #pragma once
 
 #include "run/apex/policies.h"
@@ -8,10 +8,10 @@
 #include "gpureplay/block.h"
 #include "replay/schema.h"
 
-/* Who it is and how it acts. Travels to processes as it is. */
+/* The actor's number, and how it acts. Sent to processes as it is. */
 typedef struct gpur_actor_settings {
     int32_t actor; /* its number, or GPUR_APEX_EVALUATOR */
-    float epsilon; /* of action vectors: sigma */
+    float epsilon; /* for action vectors: sigma */
     int64_t incarnation;
     uint64_t seed; /* of the run */
     int64_t pull_period, max_episode_steps;
@@ -26,8 +26,8 @@ typedef struct gpur_actor_episode {
     int64_t evaluation; /* the number of the evaluation that it belongs to; 0: none */
 } gpur_actor_episode;
 
-/* Takes away what an actor has made, with the number of its steps so far, and brings it weights. May wait.
- * GPUR_INTERRUPTED ends the actor. */
+/* The actor's side of a transport: brings what the actor has made to the learner, with the number of its steps so far,
+ * and weights to the actor. May wait. GPUR_INTERRUPTED ends the actor. */
 typedef struct gpur_actor_transport {
     void *context;
     gpur_status (*take_block)(void *context, const void *block, int64_t bytes, int64_t steps);
@@ -37,7 +37,7 @@ typedef struct gpur_actor_transport {
     gpur_status (*pull)(void *context, const gpur_actor_policies *policies, int *is_newer);
 } gpur_actor_transport;
 
-/* What it acts with. */
+/* What an actor acts with. */
 typedef struct gpur_actor_context {
     const gpur_env_type *type;
     const char *env_options;

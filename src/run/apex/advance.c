@@ -34,8 +34,8 @@ static void add_seconds(gpur_apex *apex, double *to, double begin)
 static gpur_status broadcast(gpur_apex *apex)
 {
     const double begin = gpur_clock_seconds();
-    GPUR_TRY(gpur_apex_learner_check(&apex->learner));
-    GPUR_TRY(gpur_apex_learner_give_weights(&apex->learner, &apex->policies));
+    GPUR_TRY(gpur_learner_check_weights(apex->learner, NULL));
+    GPUR_TRY(gpur_actor_policies_pull(&apex->policies, apex->learner));
     GPUR_TRY(gpur_actor_policies_get_weights(&apex->policies, apex->weights));
     gpur_shared_broadcast(&apex->shared, apex->weights);
     gpur_mutex_lock(&apex->lock);
@@ -85,7 +85,9 @@ static gpur_status follow(gpur_apex *apex, int64_t done)
 static gpur_status train(gpur_apex *apex, int64_t steps, int *trained)
 {
     const double begin = gpur_clock_seconds();
-    const gpur_status status = gpur_apex_learner_train(&apex->learner, steps);
+    gpur_status status = gpur_learner_train(apex->learner, steps);
+    if (status == GPUR_OK)
+        status = gpur_learner_sync(apex->learner);
     *trained = status == GPUR_OK;
     if (status == GPUR_TOO_FEW)
         return GPUR_OK;
@@ -261,7 +263,7 @@ gpur_status gpur_apex_advance(gpur_apex *apex, int64_t env_steps, int64_t train_
         status = work(apex, &to);
         close_gate(apex);
         if (status == GPUR_OK)
-            status = gpur_apex_learner_check(&apex->learner);
+            status = gpur_learner_check_weights(apex->learner, NULL);
     }
     add_seconds(apex, &apex->seconds, started);
     return end(apex, status);

@@ -47,9 +47,29 @@ static gpur_status open_format(gpur_apex *apex)
     return GPUR_OK;
 }
 
+static gpur_apex_networks networks_of(const gpur_learner *learner)
+{
+    const gpur_trained *const networks = learner->networks;
+    return (gpur_apex_networks){.size = sizeof(gpur_apex_networks),
+                                .acting = networks[0].config,
+                                .critic = learner->network_count > 1 ? networks[1].config : NULL};
+}
+
+/* Policies on the learner's device, to which its weights are copied. */
+static gpur_status open_policies(gpur_apex *apex)
+{
+    gpur_policy_config config;
+    GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
+    config.max_batch = 1;
+    config.math = apex->learner->math;
+    config.deterministic = apex->learner->deterministic;
+    return gpur_actor_policies_open(&apex->policies, apex->learner->device, gpur_replay_schema(apex->replay),
+                                    &apex->networks, apex->config.initial_priorities, &config);
+}
+
 static gpur_status open_weights(gpur_apex *apex)
 {
-    GPUR_TRY(gpur_apex_learner_open_policies(&apex->learner, apex->config.initial_priorities, &apex->policies));
+    GPUR_TRY(open_policies(apex));
     const int64_t bytes = gpur_actor_policies_bytes(&apex->policies);
     apex->weights = malloc((size_t)bytes);
     if (!apex->weights)
@@ -64,7 +84,7 @@ static gpur_status build(gpur_apex *apex, const gpur_apex_config *config)
     GPUR_TRY(gpur_apex_configure(apex, config));
     GPUR_TRY(open_format(apex));
     GPUR_TRY(open_weights(apex));
-    apex->base_steps = gpur_apex_learner_steps(&apex->learner);
+    apex->base_steps = gpur_learner_steps_enqueued(apex->learner);
     return gpur_supervisor_open(apex);
 }
 
@@ -85,7 +105,8 @@ gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, c
     gpur_apex *const apex = calloc(1, sizeof *apex);
     if (!apex)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a run of %zu bytes", sizeof *apex);
-    apex->learner = gpur_apex_learner_of(learner);
+    apex->learner = learner;
+    apex->networks = networks_of(learner);
     apex->replay = learner->replay;
     apex->type = type;
     apex->wake = apex->shared.fd = -1;

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "base/mutex.h"
+#include "learn/learner.h"
 #include "replay/block/block.h"
-#include "run/apex/learner.h"
 #include "run/apex/limiter.h"
 #include "run/apex/shared.h"
 #include "run/apex/slot.h"
@@ -62,7 +62,8 @@ typedef struct gpur_folder_side gpur_folder_side; /* transport/folder.c */
 
 struct gpur_apex {
     gpur_apex_config config; /* pointers are to memory of the run */
-    gpur_apex_learner learner;
+    gpur_learner *learner;   /* of DQN or of DPG */
+    gpur_apex_networks networks;
     gpur_replay *replay;
     const gpur_env_type *type;
     char *env_options;

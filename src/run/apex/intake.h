@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What comes from actors, on its way into the replay. A packed block is checked once, when it is opened here; it then
- * waits until the run is open and the limiter lets it in, behind the blocks that came before it, and is appended.
- * Actors in threads and callers wait with their block. The supervisor's thread, which must see to actors meanwhile,
- * tries instead, and is woken when its block may go in.
+ * The way of packed blocks and episodes from actors into the run. A packed block is checked once, when it is opened
+ * here; it then waits until the run is open and the limiter lets it in, behind the blocks that came before it, and is
+ * appended. Actors in threads and callers wait with their block. The supervisor's thread, which must see to actors
+ * meanwhile, tries instead, and is woken when its block may go in.
  */
 #pragma once
 

@@ -32,6 +32,13 @@ void gpur_actor_policies_close(gpur_actor_policies *policies)
     *policies = (gpur_actor_policies){NULL, NULL};
 }
 
+gpur_status gpur_actor_policies_pull(const gpur_actor_policies *policies, gpur_learner *learner)
+{
+    if (policies->critic)
+        GPUR_TRY(gpur_policy_pull(policies->critic, learner, GPUR_WEIGHTS_ONLINE));
+    return gpur_policy_pull(policies->acting, learner, GPUR_WEIGHTS_ONLINE);
+}
+
 int64_t gpur_actor_policies_bytes(const gpur_actor_policies *policies)
 {
     return gpur_policy_weights_bytes(policies->acting) + gpur_policy_weights_bytes(policies->critic);

@@ -75,9 +75,9 @@ static void set_small_learner(preset *p, const gpur_obs_kind *kind)
     learner->exploration = (gpur_schedule){.first = 0.4f, .last = 0.4f};
 }
 
-/* What is not Ape-X's is that of "fast-dqn-small": its optimizer and loss, too, and a train step every 4 environment
- * steps, so that the two systems can be compared after equal steps. The learning rate was chosen by runs with and
- * without priorities, those with them by beta 1 (docs/ape-x.md). */
+/* All settings that are not those of Ape-X are of "fast-dqn-small", with its optimizer and loss, and a train step every
+ * 4 environment steps, so that the two systems can be compared after equal steps. The learning rate was chosen by runs
+ * with and without priorities, those with them by beta 1 (docs/ape-x.md). */
 static gpur_status set_apex_dqn_small(preset *p, const gpur_obs_kind *kind)
 {
     set_replay(p, 100000, 5000);

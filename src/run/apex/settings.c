@@ -162,7 +162,7 @@ static gpur_status check_periods(const gpur_apex_config *c)
 static gpur_status set_limiter(gpur_apex *apex)
 {
     gpur_apex_config *const c = &apex->config;
-    const int64_t batch = apex->learner.batch_size;
+    const int64_t batch = apex->learner->step->config.batch_size;
     const double least = fmax((double)batch, c->samples_per_insert * (double)c->block_rows);
     GPUR_REQUIRE(c->samples_per_insert >= 0.0 && c->samples_per_insert < HUGE_VAL,
                  "samples_per_insert is %g; it must be 0 (nobody waits) or more, and finite", c->samples_per_insert);
@@ -175,7 +175,8 @@ static gpur_status set_limiter(gpur_apex *apex)
                  ", and samples_per_insert x block_rows, %g x %d",
                  c->limiter_band, batch, c->samples_per_insert, (int)c->block_rows);
     if (c->rows_under_way == 0)
-        c->rows_under_way = gpur_apex_rows_under_way(c->samples_per_insert, batch, apex->learner.target_period);
+        c->rows_under_way =
+            gpur_apex_rows_under_way(c->samples_per_insert, batch, apex->learner->step->config.target_period);
     apex->limiter =
         (gpur_limiter){.samples_per_insert = c->samples_per_insert, .band = c->limiter_band, .batch = batch};
     return GPUR_OK;
@@ -220,7 +221,7 @@ static gpur_status check_replay(const gpur_apex *apex)
 
 static gpur_status check_learner(const gpur_apex *apex)
 {
-    const gpur_return_cache *const cache = apex->learner.learner->step->cache;
+    const gpur_return_cache *const cache = apex->learner->step->cache;
     GPUR_REQUIRE(!cache,
                  "the learner's returns.cache_size is %" PRId64 "; it must be 0: actors give their transitions n-step "
                  "returns",
@@ -234,7 +235,7 @@ static gpur_status check_env(const gpur_apex *apex)
     gpur_obs_shape shape;
     GPUR_TRY(gpur_env_type_check(apex->type));
     GPUR_TRY(gpur_env_get_info(apex->type, apex->env_options, &info));
-    GPUR_TRY(gpur_action_selector_check(&info.action, apex->learner.networks.acting));
+    GPUR_TRY(gpur_action_selector_check(&info.action, apex->networks.acting));
     return gpur_obs_shape_find(&info.obs, gpur_replay_schema(apex->replay), gpur_replay_settings(apex->replay), &shape);
 }
 

@@ -56,7 +56,7 @@ int64_t gpur_shared_broadcasts(const gpur_shared *shared);
 /* Copies the newest weights, of which there must be some, and returns the number of their broadcast: 1, 2, ... */
 int64_t gpur_shared_read(const gpur_shared *shared, void *weights);
 
-/* Whoever takes the weights again and again. Zeroed but for `shared` it has taken none. */
+/* Takes the newest weights again and again. A zeroed one, with `shared` set, has taken none. */
 typedef struct gpur_shared_reader {
     const gpur_shared *shared;
     unsigned char *weights; /* (weights_bytes) */

@@ -156,7 +156,8 @@ static gpur_status write_file(gpur_apex *apex, apex_state *state, const char *fo
     if (status == GPUR_OK)
         status = add_state(state, &sections);
     if (status == GPUR_OK)
-        status = gpur_checkpoint_write(apex->learner.device, apex->learner.stream, &sections, &tensors, path, &options);
+        status =
+            gpur_checkpoint_write(apex->learner->device, apex->learner->stream, &sections, &tensors, path, &options);
     gpur_sections_free(&sections);
     gpur_tensors_free(&tensors);
     return status;
@@ -169,7 +170,7 @@ static gpur_status save(gpur_apex *apex, apex_state *state, const char *folder)
     GPUR_TRY(gpur_folder_path(folder, "replay.safetensors", path));
     GPUR_TRY(gpur_replay_save(apex->replay, path, NULL));
     GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
-    GPUR_TRY(gpur_apex_learner_save(&apex->learner, path));
+    GPUR_TRY(gpur_learner_save(apex->learner, path, NULL));
     GPUR_TRY(gpur_folder_read_trained(folder, &state->trained));
     GPUR_TRY(gpur_folder_read_rows(folder, &state->rows));
     return write_file(apex, state, folder);
@@ -238,7 +239,7 @@ static gpur_status read_arrays(gpur_apex *apex, apex_state *state, gpur_checkpoi
     GPUR_TRY(alloc_arrays(state));
     GPUR_TRY(add_state(state, sections));
     GPUR_TRY(gpur_checkpoint_match(file, sections, "this run", 1));
-    return gpur_checkpoint_fill(file, apex->learner.device, apex->learner.stream, sections, &options, &touched);
+    return gpur_checkpoint_fill(file, apex->learner->device, apex->learner->stream, sections, &options, &touched);
 }
 
 static gpur_status read_file(gpur_apex *apex, apex_state *state, gpur_checkpoint *file, gpur_sections *sections,
@@ -291,7 +292,7 @@ static gpur_status load_files(gpur_apex *apex, const char *folder, int32_t refil
     if (!refill)
         GPUR_TRY(gpur_replay_load(apex->replay, path, NULL));
     GPUR_TRY(gpur_folder_path(folder, "learner.safetensors", path));
-    return gpur_apex_learner_load(&apex->learner, path);
+    return gpur_learner_load(apex->learner, path, NULL);
 }
 
 /* Of each own actor, also of those that the run has no longer. Under set_lock. */

@@ -63,7 +63,7 @@ static int was_asked(const gpur_slot *slot)
 
 /* Endings. */
 
-/* Seconds before the next start of an actor that died early: longer and longer ones. */
+/* Seconds before the next start of an actor that died early, twice as long each time. */
 static double wait_of(const gpur_slot *slot)
 {
     return fmin(0.025 * exp2((double)slot->early_deaths), LONGEST_WAIT_SECONDS);
@@ -76,7 +76,7 @@ static int has_given_up_last_evaluation(const gpur_slot *slot)
     return gpur_slot_evaluates(slot) && apex->is_finishing && apex->evaluation.is_played && !slot->is_wanted;
 }
 
-/* How the actor ended, for the event; of one that waits for its next start, or will have none, also that. */
+/* The text of the event: how the actor ended, and whether it waits for its next start, or will have none. */
 static void describe_end(const gpur_slot *slot, char text[GPUR_APEX_ERROR])
 {
     const gpur_apex *const apex = slot->apex;
@@ -91,7 +91,7 @@ static void describe_end(const gpur_slot *slot, char text[GPUR_APEX_ERROR])
         snprintf(text, GPUR_APEX_ERROR, "%s", gpur_slot_error(slot));
 }
 
-/* Counts what the actor made, by its own count, and what of it has arrived. Under the lock. */
+/* Compares what the actor made, by its own count, with what was appended. Under the lock. */
 static void count_losses(gpur_slot *slot)
 {
     char text[GPUR_APEX_ERROR];
@@ -365,7 +365,7 @@ gpur_status gpur_supervisor_set_actors(gpur_apex *apex, int32_t actors)
     for (int32_t i = 0; i < own->count; i++) {
         gpur_slot *const slot = own->slots[i];
         if (i < actors && !slot->is_wanted)
-            slot->epsilon = gpur_apex_exploration_of(&apex->config, apex->learner.networks.critic != NULL, i, actors);
+            slot->epsilon = gpur_apex_exploration_of(&apex->config, apex->networks.critic != NULL, i, actors);
         slot->is_wanted = i < actors;
     }
     apex->actors = actors;
@@ -378,7 +378,7 @@ static gpur_status open_evaluator(gpur_apex *apex)
 {
     GPUR_TRY(gpur_slot_create(apex, GPUR_SLOT_OWN, GPUR_APEX_EVALUATOR, &apex->evaluator));
     apex->evaluator->is_wanted = apex->config.eval_episodes > 0;
-    apex->evaluator->epsilon = apex->learner.networks.critic ? 0.0f : apex->config.eval_epsilon;
+    apex->evaluator->epsilon = apex->networks.critic ? 0.0f : apex->config.eval_epsilon;
     return GPUR_OK;
 }
 

@@ -26,7 +26,7 @@ static gpur_status open_slots(gpur_apex *apex)
     gpur_slot *slot = NULL;
     for (int32_t i = 0; i < count; i++) {
         GPUR_TRY(gpur_slot_table_find(&apex->tables[GPUR_SLOT_CALLER], &apex->lock, apex, GPUR_SLOT_CALLER, i, &slot));
-        slot->epsilon = gpur_apex_exploration_of(&apex->config, apex->learner.networks.critic != NULL, i, count);
+        slot->epsilon = gpur_apex_exploration_of(&apex->config, apex->networks.critic != NULL, i, count);
     }
     return GPUR_OK;
 }

@@ -49,7 +49,7 @@ gpur_status gpur_connection_receive_hello(int fd, gpur_hello *hello, int *shared
 /* 1 if the other side is gone. Does not wait. */
 int gpur_connection_is_gone(int fd);
 
-/* What has arrived of the next message. A zeroed one with its descriptor is empty. */
+/* The part of the next message that has arrived. A zeroed one, with its descriptor set, is empty. */
 typedef struct gpur_inbox {
     int fd;
     int64_t got; /* bytes of the message, its head included */

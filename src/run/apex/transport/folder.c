@@ -67,7 +67,7 @@ static gpur_status broadcast_when_due(gpur_apex *apex)
     if (f->taken < f->next_model)
         return GPUR_OK;
     f->next_model = f->taken + FILES_A_MODEL;
-    GPUR_TRY(gpur_apex_learner_give_weights(&apex->learner, &apex->policies));
+    GPUR_TRY(gpur_actor_policies_pull(&apex->policies, apex->learner));
     if (apex->policies.critic)
         GPUR_TRY(gpur_policy_save(apex->policies.critic, f->paths.critic, NULL));
     return gpur_policy_save(apex->policies.acting, f->paths.model, NULL);
@@ -112,7 +112,7 @@ static gpur_status delete_file(const char *path)
 static gpur_status set_aside(gpur_apex *apex, const char *path)
 {
     char bad[GPUR_FOLDER_PATH];
-    gpur_log(apex->learner.device, "%s is not taken: %s", path, gpur_last_error());
+    gpur_log(apex->learner->device, "%s is not taken: %s", path, gpur_last_error());
     if (apex->folder->set_aside++ >= MOST_SET_ASIDE)
         return delete_file(path);
     snprintf(bad, sizeof bad, "%.*s.bad", (int)(strlen(path) - strlen(".block")), path);

@@ -339,7 +339,7 @@ const gpur_transport gpur_process_transport = {
 
 /* The actor's side. */
 
-/* What the actor acts with, as far as it is this function's to free. */
+/* What gpur_apex_serve opens for its actor. */
 typedef struct served_actor {
     int connection;
     int waits;     /* 1: for the answer to each block */

@@ -50,7 +50,7 @@ static gpur_status act(actor_thread *t, gpur_actor_counts *counts)
                                         .schema = gpur_replay_schema(apex->replay),
                                         .replay = gpur_replay_settings(apex->replay),
                                         .format = apex->format,
-                                        .networks = apex->learner.networks,
+                                        .networks = apex->networks,
                                         .counts = counts};
     return gpur_actor_run(&context, &t->settings, &transport);
 }
