@@ -24,7 +24,7 @@
  *   gpureplay/actor_critic.h  an actor-critic learner, which trains on batches in host memory
  *   gpureplay/dpg.h         a learner of continuous actions: deterministic policy gradients
  *   gpureplay/env.h         environments, and plug-ins with more of them
- *   gpureplay/run.h         whole trainings: environments, acting, replay and learner, in threads of their own
+ *   gpureplay/run_handle.h  whole trainings: environments, acting, replay and learner, in threads of their own
  *   gpureplay/fast_dqn.h    runs of fast DQN, standard DQN and DQN(lambda)
  *   gpureplay/block.h       finished transitions as bytes, which travel between threads, processes and machines
  *   gpureplay/apex.h        Ape-X: actors in threads or processes, and a learner that draws by priority
@@ -80,7 +80,7 @@
 #include "gpureplay/actor_critic.h"
 #include "gpureplay/dpg.h"
 #include "gpureplay/env.h"
-#include "gpureplay/run.h"
+#include "gpureplay/run_handle.h"
 #include "gpureplay/fast_dqn.h"
 #include "gpureplay/block.h"
 #include "gpureplay/apex.h"

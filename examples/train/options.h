@@ -74,7 +74,7 @@ typedef enum option_id {
     OPTIONS
 } option_id;
 
-/* The systems, by the preset: the runs of run.h, Ape-X with a learner of DQN or of DPG, and the actor-critics. A2C is
+/* The systems, by the preset: those of fast_dqn.h, Ape-X with a learner of DQN or of DPG, and the actor-critics. A2C is
  * one of SYSTEM_A3C, too: both have no queues. */
 typedef enum system_id { SYSTEM_RUN, SYSTEM_APEX, SYSTEM_APEX_DPG, SYSTEM_GA3C, SYSTEM_A3C } system_id;
 

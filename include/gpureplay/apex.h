@@ -29,7 +29,7 @@
 #include "gpureplay/dqn.h"
 #include "gpureplay/env.h"
 #include "gpureplay/policy.h"
-#include "gpureplay/run.h"
+#include "gpureplay/run_handle.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
 /*
  * Fast DQN and its relatives: W environments that act by a learner's network, a replay that they fill, and the
  * learner's training, in threads of their own. Both switches of fast DQN [Daley & Amato 2021, algorithm 1] are
- * settings, so that a run (run.h) is any of these systems:
+ * settings, so that a run (run_handle.h) is any of these systems:
  *
  *   concurrent  synchronized
  *       0            0        standard DQN [Mnih et al. 2015]
@@ -37,7 +37,7 @@
 #define GPUREPLAY_FAST_DQN_H
 
 #include "gpureplay/dqn.h"
-#include "gpureplay/run.h"
+#include "gpureplay/run_handle.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -20,7 +20,7 @@
 #define GPUREPLAY_GA3C_H
 
 #include "gpureplay/actor_critic.h"
-#include "gpureplay/run.h"
+#include "gpureplay/run_handle.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "gpureplay/run.h"
+#include "gpureplay/run_handle.h"
 #include "run/env_runner.h"
 
 #include <stdatomic.h>

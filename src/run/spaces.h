@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "gpureplay/env.h"
 #include "gpureplay/network.h"
-#include "gpureplay/run.h"
+#include "gpureplay/run_handle.h"
 
 /* The fields that every system has: obs, action, reward, next_obs, terminated, truncated. */
 enum { GPUR_PRESET_FIELDS = 6 };

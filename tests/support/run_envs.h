@@ -2,7 +2,7 @@
 /* Environments of a run, as an argument. Evaluations play in one of them, so that their order is known. */
 #pragma once
 
-#include "gpureplay/run.h"
+#include "gpureplay/run_handle.h"
 
 #define ENVS_WITH(the_type, the_options)                                                                               \
     (&(const gpur_run_envs){                                                                                           \

@@ -19,7 +19,7 @@ _INT32 = -2**31, 2**31 - 1
 
 
 class GA3CStats(NamedTuple):
-    """Counts, and seconds where the name says so. include/gpureplay/run.h describes each."""
+    """Counts, and seconds where the name says so. include/gpureplay/run_handle.h describes each."""
 
     env_steps: int
     train_steps: int

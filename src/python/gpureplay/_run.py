@@ -48,7 +48,7 @@ class EvaluatedWeights:
 
 class RunEvent(NamedTuple):
     """An episode that has ended, an evaluation, or numbers of threads that the tuner of GA3C has measured.
-    include/gpureplay/run.h describes each member."""
+    include/gpureplay/run_handle.h describes each member."""
 
     kind: str  # "episode", "evaluation" or "tuned"
     env_index: int
@@ -70,7 +70,7 @@ class RunEvent(NamedTuple):
 
 
 class RunStats(NamedTuple):
-    """Counts, and seconds where the name says so. include/gpureplay/run.h describes each."""
+    """Counts, and seconds where the name says so. include/gpureplay/run_handle.h describes each."""
 
     env_steps: int
     train_steps: int

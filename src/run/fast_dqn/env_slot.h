@@ -3,7 +3,7 @@
  * replay, and its writer into the replay. */
 #pragma once
 
-#include "gpureplay/run.h"
+#include "gpureplay/run_handle.h"
 #include "gpureplay/writer.h"
 #include "run/env_runner.h"
 

@@ -16,8 +16,8 @@
  * learner and its replay stay usable. An argument that is refused changes nothing, and an error of gpur_run_evaluate
  * ends its evaluation alone.
  */
-#ifndef GPUREPLAY_RUN_H
-#define GPUREPLAY_RUN_H
+#ifndef GPUREPLAY_RUN_HANDLE_H
+#define GPUREPLAY_RUN_HANDLE_H
 
 #include "gpureplay/env.h"
 #include "gpureplay/policy.h"
