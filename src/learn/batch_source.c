@@ -2,8 +2,6 @@
 /* Plans and enqueues the gather of a train step's rows, from wherever they come. */
 #include "learn/batch_source.h"
 
-#include "learn/returns/return_cache.h"
-#include "learn/train_step.h"
 #include "replay/view.h"
 
 #include <string.h>
@@ -74,20 +72,22 @@ gpur_status gpur_rows_plan_launch(gpur_replay *replay, gpur_stream *stream, cons
     return gpur_gather_plan_launch(replay, stream, &plan->ring);
 }
 
-/* Zeroes a source of this step, and returns the request of its gather. `fields` must outlive the request. */
-static gpur_gather_request begin(gpur_batch_source *source, const gpur_train_step *step, int is_raw, const int64_t *ids,
+/* Zeroes a source, and returns the request of its gather. `fields` must outlive the request. */
+static gpur_gather_request begin(gpur_batch_source *source, const struct gpur_train_step *step,
+                                 const gpur_train_batch *batch, int is_raw, const int64_t *ids,
                                  gpur_train_fields *fields)
 {
     memset(source, 0, sizeof *source);
     source->step = step;
-    *fields = gpur_train_batch_fields(&step->batch, is_raw);
-    return request_of(&step->batch, fields, ids);
+    source->batch = batch;
+    *fields = gpur_train_batch_fields(batch, is_raw);
+    return request_of(batch, fields, ids);
 }
 
 /* Plans the gather of a source from the replay. */
 static gpur_status plan_source(gpur_batch_source *source, gpur_gather_request *request)
 {
-    const gpur_train_batch *const batch = &source->step->batch;
+    const gpur_train_batch *const batch = source->batch;
     const gpur_lane_store *const lanes = gpur_replay_lanes(batch->replay);
     GPUR_TRY(plan_rows(batch, request, &source->plan));
     source->is_raw = !batch->is_preprocessed;
@@ -96,11 +96,11 @@ static gpur_status plan_source(gpur_batch_source *source, gpur_gather_request *r
 }
 
 /* The rows of lanes are drawn, too. */
-static void draw_lanes(gpur_batch_source *source)
+static void draw_lanes(gpur_batch_source *source, int32_t index_source)
 {
     gpur_lane_batch *const lanes = &source->plan.lanes;
     lanes->ids = NULL;
-    lanes->index_source = source->step->config.index_source;
+    lanes->index_source = index_source;
     lanes->purpose = source->sampler->purpose[source->sample.user];
     lanes->seed = source->sample.seed;
     lanes->step = source->sample.step;
@@ -109,10 +109,12 @@ static void draw_lanes(gpur_batch_source *source)
 }
 
 gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_train_step *step,
-                                         const gpur_sampler *sampler, const gpur_sample_args *sample)
+                                         const gpur_train_batch *batch, int32_t index_source,
+                                         const gpur_sample_args *sample)
 {
+    const gpur_sampler *const sampler = gpur_sampler_of(index_source);
     gpur_train_fields fields;
-    gpur_gather_request request = begin(source, step, !step->batch.is_preprocessed, step->batch.id, &fields);
+    gpur_gather_request request = begin(source, step, batch, !batch->is_preprocessed, batch->id, &fields);
     source->sampler = sampler;
     source->sample = *sample;
     source->has_feedback = sampler->is_by_priority;
@@ -122,23 +124,16 @@ gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct
     request.step = sample->step;
     GPUR_TRY(plan_source(source, &request));
     if (source->plan.lanes.count > 0)
-        draw_lanes(source);
+        draw_lanes(source, index_source);
     return GPUR_OK;
 }
 
-gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step, const int64_t *ids)
+gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step,
+                                     const gpur_train_batch *batch, const int64_t *ids)
 {
     gpur_train_fields fields;
-    gpur_gather_request request = begin(source, step, !step->batch.is_preprocessed, ids, &fields);
-    source->has_feedback = gpur_replay_priorities(step->batch.replay)->device != NULL;
-    return plan_source(source, &request);
-}
-
-gpur_status gpur_batch_source_of_cache(gpur_batch_source *source, const struct gpur_train_step *step)
-{
-    gpur_train_fields fields;
-    gpur_gather_request request = begin(source, step, !step->batch.is_preprocessed, step->batch.id, &fields);
-    source->cache = step->cache;
+    gpur_gather_request request = begin(source, step, batch, !batch->is_preprocessed, ids, &fields);
+    source->has_feedback = gpur_replay_priorities(batch->replay)->device != NULL;
     return plan_source(source, &request);
 }
 
@@ -158,27 +153,27 @@ static void fit_units(gpur_gather_args *gather)
 
 /* The rows serve as a ring of B rows, of which all ids are gathered. */
 gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gpur_train_step *step,
-                                      const gpur_packed_rows *packed)
+                                      const gpur_train_batch *batch, const gpur_packed_rows *packed)
 {
     gpur_train_fields fields;
-    const gpur_gather_request request = begin(source, step, 1, packed->ids, &fields);
+    const gpur_gather_request request = begin(source, step, batch, 1, packed->ids, &fields);
     gpur_gather_args *const gather = &source->plan.ring.rows;
     source->is_raw = 1;
-    GPUR_TRY(gpur_gather_prepare_packed(step->batch.replay, &request, gather));
+    GPUR_TRY(gpur_gather_prepare_packed(batch->replay, &request, gather));
     gather->window = packed->window;
     source->drawable = &packed->window->count;
     gather->ring = packed->rows;
     gather->pitch = packed->row_bytes;
-    gather->capacity = step->batch.rows;
+    gather->capacity = batch->rows;
     fit_units(gather);
     return GPUR_OK;
 }
 
 gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_stream *stream)
 {
-    gpur_replay *const replay = source->step->batch.replay;
-    if (source->cache)
-        return gpur_return_cache_gather(source->cache, source, stream);
+    gpur_replay *const replay = source->batch->replay;
+    if (source->gather)
+        return source->gather(source, stream);
     if (source->sampler && source->plan.lanes.count == 0)
         return gpur_sample_enqueue(replay, source->sampler, &source->sample, &source->plan.ring, stream);
     return gpur_rows_plan_launch(replay, stream, &source->plan);

@@ -8,7 +8,6 @@
 #include "replay/lanes/lanes.h"
 #include "replay/sampler/sampler.h"
 
-struct gpur_return_cache;
 struct gpur_train_step;
 
 /* The gather of rows to a batch. It stays where it was planned, since it points at members of its own. */
@@ -21,22 +20,25 @@ typedef struct gpur_rows_plan {
 
 typedef struct gpur_batch_source {
     const struct gpur_train_step *step; /* the step that trains on the rows */
+    const gpur_train_batch *batch;      /* the batch that they are gathered to */
     gpur_rows_plan plan;
     const int64_t *drawable;     /* (1) device: rows to draw; if it is 0, the step changes nothing */
     int32_t is_raw;              /* 1: the gather leaves observations that must be preprocessed */
     int32_t has_feedback;        /* 1: TD errors become new priorities of the rows */
     const gpur_sampler *sampler; /* NULL: the rows are given */
     gpur_sample_args sample;
-    const struct gpur_return_cache *cache; /* from which entries are drawn; NULL: the rows come from elsewhere */
-    gpur_graph *train;                     /* a train step on these rows; NULL: not recorded */
+    gpur_status (*gather)(const struct gpur_batch_source *source, gpur_stream *stream); /* of rows that are drawn
+                                              elsewhere, such as from a cache of returns; NULL: they are not */
+    gpur_graph *train; /* a train step on these rows; NULL: not recorded */
 } gpur_batch_source;
 
-/* Each plans a gather to the step's batch, whose arrays must have been assigned. `sample` must write ids and weights to
- * that batch. */
+/* Plan a gather to the batch, whose arrays must have been assigned: of rows that are sampled, which `sample` describes,
+ * whose ids and weights go to the batch; and of the replay's rows with these ids, (rows) in device memory. */
 gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_train_step *step,
-                                         const gpur_sampler *sampler, const gpur_sample_args *sample);
-gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step, const int64_t *ids);
-gpur_status gpur_batch_source_of_cache(gpur_batch_source *source, const struct gpur_train_step *step);
+                                         const gpur_train_batch *batch, int32_t index_source,
+                                         const gpur_sample_args *sample);
+gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step,
+                                     const gpur_train_batch *batch, const int64_t *ids);
 
 /* Plans a gather of the replay's rows with these ids, (rows) in device memory, to a batch. */
 gpur_status gpur_train_batch_plan_ids(const gpur_train_batch *batch, const int64_t *ids, gpur_rows_plan *plan);
@@ -52,7 +54,7 @@ typedef struct gpur_packed_rows {
     const gpur_window *window; /* (1) device: ids 0 to B - 1 */
 } gpur_packed_rows;
 gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gpur_train_step *step,
-                                      const gpur_packed_rows *packed);
+                                      const gpur_train_batch *batch, const gpur_packed_rows *packed);
 
 /* Enqueues the sample, if there is one, and the gather. For rows with given ids the caller holds the window lock. */
 gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_stream *stream);

@@ -67,7 +67,7 @@ static void assign(void *part, gpur_arena *arena)
 static gpur_status record_block(const gpur_host_batches *batches, gpur_device_batch *block)
 {
     const gpur_packed_rows packed = {block->rows, batches->row_bytes, batches->ids, batches->window};
-    GPUR_TRY(gpur_batch_source_of_rows(&block->source, batches->step, &packed));
+    GPUR_TRY(gpur_batch_source_of_rows(&block->source, batches->step, &batches->step->batch, &packed));
     return gpur_graph_create(batches->device, gpur_train_step_record, &block->source, 1, &block->source.train);
 }
 

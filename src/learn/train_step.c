@@ -2,7 +2,6 @@
 /* Opens, records and saves the train step on a replay: the frame around an algorithm's own work. */
 #include "learn/train_step.h"
 
-#include "learn/returns/return_cache.h"
 #include "replay/view.h"
 
 #include <string.h>
@@ -23,8 +22,7 @@ static gpur_status open(void *part, const gpur_part_context *context)
     step->algorithm = context->step_algorithm;
     step->state = context->step_state;
     const gpur_step_config *const config = &step->config;
-    gpur_train_batch_open(&step->batch, context, config->batch_size,
-                          config->wants | (gpur_return_cache_is_physical(step->cache) ? GPUR_WANTS_RAW : 0));
+    gpur_train_batch_open(&step->batch, context, config->batch_size, config->wants);
     gpur_optimizer_open(&step->optimizer, step->device, &config->optimizer, &step->network->params);
     if (config->has_target)
         gpur_optimizer_set_target(&step->optimizer, config->target_period, config->target_copy_first);
@@ -90,18 +88,10 @@ void gpur_step_assign_td_error(const gpur_train_step *step, gpur_arena *arena, c
     td->bias_target = target ? step->optimizer.target + network->head_bias : NULL;
 }
 
-static gpur_status connect_cache(gpur_train_step *step)
-{
-    GPUR_TRY(gpur_batch_source_of_cache(&step->sampled, step));
-    step->optimizer.drawable = step->sampled.drawable;
-    return GPUR_OK;
-}
-
+/* A cache of returns, which is connected before, has set the source. */
 static gpur_status connect(void *part)
 {
     gpur_train_step *const step = part;
-    if (step->cache)
-        return connect_cache(step);
     const gpur_sample_args sample = {
         .user = GPUR_USER_LEARNER,
         .seed = step->config.seed,
@@ -111,10 +101,10 @@ static gpur_status connect(void *part)
         .leaf = step->leaf,
         .weight = step->batch.weight,
     };
-    const gpur_sampler *const sampler = gpur_sampler_of(step->config.index_source);
-    GPUR_TRY(gpur_batch_source_of_samples(&step->sampled, step, sampler, &sample));
+    if (!step->cache)
+        GPUR_TRY(gpur_batch_source_of_samples(&step->sampled, step, &step->batch, step->config.index_source, &sample));
     step->optimizer.drawable = step->sampled.drawable;
-    return step->config.takes_ids ? gpur_batch_source_of_ids(&step->by_ids, step, step->ids) : GPUR_OK;
+    return step->config.takes_ids ? gpur_batch_source_of_ids(&step->by_ids, step, &step->batch, step->ids) : GPUR_OK;
 }
 
 /* Trains on the batch, whose rows have been gathered. */

@@ -27,8 +27,9 @@ enum {
 static gpur_step_config step_config_of(const gpur_dqn_config *config, const gpur_part_context *context)
 {
     const int has_cache = config->returns.cache_size > 0;
+    const int32_t raw = config->returns.storage == GPUR_CACHE_PHYSICAL ? GPUR_WANTS_RAW : 0;
     return (gpur_step_config){
-        .wants = has_cache ? GIVEN_RETURNS : ONE_STEP,
+        .wants = has_cache ? GIVEN_RETURNS | raw : ONE_STEP,
         .batch_size = config->batch_size,
         .index_source = config->index_source,
         .beta = config->beta,

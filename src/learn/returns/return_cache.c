@@ -116,12 +116,6 @@ static void assign(void *part, gpur_arena *arena)
             gpur_input_row(&cache->chunk.input, cache->chunk.x, first_evaluated(cache), cache->chunk.x_pitch);
 }
 
-static gpur_status connect(void *part)
-{
-    gpur_return_cache *const cache = part;
-    return cache->size == 0 ? GPUR_OK : gpur_train_batch_plan_ids(&cache->chunk, cache->ids, &cache->gather);
-}
-
 /* A refresh. */
 
 /* `what`: GPUR_REFRESH_* */
@@ -291,25 +285,6 @@ gpur_status gpur_return_cache_refresh(gpur_return_cache *cache, gpur_stream *str
     return GPUR_OK;
 }
 
-/* Runs a chunk once, as graphs require, and records it. */
-static gpur_status start(void *part, gpur_stream *stream)
-{
-    gpur_return_cache *const cache = part;
-    if (cache->size == 0)
-        return GPUR_OK;
-    GPUR_TRY(advance(cache, stream, GPUR_REFRESH_BEGINS));
-    GPUR_TRY(gpur_run_first(stream, record_chunk, cache));
-    return gpur_graph_create(cache->device, record_chunk, cache, 1, &cache->of_chunk);
-}
-
-const gpur_part gpur_return_cache_part = {
-    .open = open,
-    .assign = assign,
-    .connect = connect,
-    .start = start,
-    .close = close,
-};
-
 /* Batches. */
 
 static gpur_status draw(const gpur_return_cache *cache, gpur_stream *stream)
@@ -347,9 +322,10 @@ static gpur_status gather_rows(void *context)
     return gpur_rows_plan_launch(r->cache->replay, r->stream, r->plan);
 }
 
-gpur_status gpur_return_cache_gather(const gpur_return_cache *cache, const gpur_batch_source *source,
-                                     gpur_stream *stream)
+/* Draws a batch, and gathers its rows. */
+static gpur_status gather_batch(const gpur_batch_source *source, gpur_stream *stream)
 {
+    const gpur_return_cache *const cache = source->step->cache;
     rows_request request = {cache, &source->plan, stream};
     GPUR_TRY(draw(cache, stream));
     if (cache->is_physical)
@@ -358,3 +334,36 @@ gpur_status gpur_return_cache_gather(const gpur_return_cache *cache, const gpur_
         return gpur_with_window_locked(cache->replay, gather_rows, &request);
     return gather_rows(&request);
 }
+
+/* The part. */
+
+static gpur_status connect(void *part)
+{
+    gpur_return_cache *const cache = part;
+    if (cache->size == 0)
+        return GPUR_OK;
+    gpur_train_step *const step = cache->step;
+    GPUR_TRY(gpur_batch_source_of_ids(&step->sampled, step, &step->batch, step->batch.id));
+    step->sampled.has_feedback = 0;
+    step->sampled.gather = gather_batch;
+    return gpur_train_batch_plan_ids(&cache->chunk, cache->ids, &cache->gather);
+}
+
+/* Runs a chunk once, as graphs require, and records it. */
+static gpur_status start(void *part, gpur_stream *stream)
+{
+    gpur_return_cache *const cache = part;
+    if (cache->size == 0)
+        return GPUR_OK;
+    GPUR_TRY(advance(cache, stream, GPUR_REFRESH_BEGINS));
+    GPUR_TRY(gpur_run_first(stream, record_chunk, cache));
+    return gpur_graph_create(cache->device, record_chunk, cache, 1, &cache->of_chunk);
+}
+
+const gpur_part gpur_return_cache_part = {
+    .open = open,
+    .assign = assign,
+    .connect = connect,
+    .start = start,
+    .close = close,
+};

@@ -21,7 +21,7 @@ typedef struct gpur_return_cache {
     gpur_device *device;
     gpur_replay *replay;
     const gpur_network *network;
-    const struct gpur_train_step *step; /* has the weights that a refresh evaluates, and the batch that draws fill */
+    struct gpur_train_step *step; /* has the weights that a refresh evaluates, and the batch that draws fill */
     gpur_returns_config config;
     const gpur_estimator *estimator;
     int64_t size;         /* S entries; 0: there is no cache */
@@ -52,17 +52,9 @@ typedef struct gpur_return_cache {
     atomic_llong refreshes;
 } gpur_return_cache;
 
-/* The learner's part that is a gpur_return_cache. Without a cache it has no memory. */
+/* The learner's part that is a gpur_return_cache. Without a cache it has no memory. Its `connect` comes before that of
+ * the step, whose source it sets. */
 extern const gpur_part gpur_return_cache_part;
-
-static inline int gpur_return_cache_is_physical(const gpur_return_cache *cache)
-{
-    return cache && cache->is_physical;
-}
 
 /* Requires the consumer lock. Enqueues a refresh. */
 gpur_status gpur_return_cache_refresh(gpur_return_cache *cache, gpur_stream *stream);
-
-/* Enqueues the draw of a batch and the gather of its rows; `source` draws from this cache. */
-gpur_status gpur_return_cache_gather(const gpur_return_cache *cache, const gpur_batch_source *source,
-                                     gpur_stream *stream);
