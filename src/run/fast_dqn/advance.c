@@ -18,14 +18,37 @@
 
 /* The environment threads. */
 
-/* Lets the threads take the steps that were dispatched. Steps in a row are passed on together. A thread that has none
- * of them sleeps on: waking it costs more than a short step. */
-static void release_envs(gpur_fast_dqn *run)
+/* Waking a thread and waiting for it takes tens of microseconds. Steps of all environments together that take less are
+ * taken by the thread that advances. */
+static const double SHORT_SECONDS = 50e-6;
+
+static double mean_seconds(const gpur_meter *meter, gpur_run_phase phase)
+{
+    const int64_t calls = atomic_load(&meter->calls[phase]);
+    return calls > 0 ? gpur_meter_seconds(meter, phase) / (double)calls : 1.0;
+}
+
+/* 1: the steps that were dispatched and not released are known to be short, and no thread takes a step now. */
+static int are_short(const gpur_fast_dqn *run)
+{
+    const int64_t calls = run->vector.type ? 1 : run->step - run->released;
+    double step = mean_seconds(&run->meter, GPUR_PHASE_ENV);
+    if (!run->shape.synchronized)
+        step += mean_seconds(&run->meter, GPUR_PHASE_INFER);
+    return run->released == run->joined && (double)calls * step < SHORT_SECONDS;
+}
+
+/* Lets the threads take the steps that were dispatched, or takes them `here`. Steps in a row are passed on together. A
+ * thread that has none of them sleeps on: waking it costs more than a short step. */
+static void release_steps(gpur_fast_dqn *run, int here)
 {
     const int64_t last_round = run->step - run->shape.envs; /* in which each environment has a step */
     for (int64_t step = gpur_max(run->released, last_round) + 1; step <= run->step; step++) {
-        const int32_t slot = gpur_sequence_env_of(&run->shape, step);
-        gpur_job_thread_want(&run->env_threads[slot % run->threads].jobs, run->step);
+        gpur_job_thread *const jobs = &run->env_threads[gpur_sequence_env_of(&run->shape, step) % run->threads].jobs;
+        if (!here)
+            gpur_job_thread_want(jobs, run->step);
+        else if (jobs->wanted != run->step)
+            gpur_job_thread_run_here(jobs, run->step);
     }
     run->released = run->step;
 }
@@ -48,7 +71,7 @@ static gpur_status check_envs(const gpur_fast_dqn *run)
 /* *is_done 0: threads have paused before the last step. */
 static gpur_status join_envs(gpur_fast_dqn *run, int *is_done)
 {
-    release_envs(run);
+    release_steps(run, are_short(run));
     *is_done = wait_for_envs(run);
     GPUR_TRY(check_envs(run));
     run->joined = *is_done ? run->step : run->joined;
@@ -165,6 +188,16 @@ static gpur_status copy(gpur_fast_dqn *run)
     return GPUR_OK;
 }
 
+/* Without concurrent training everybody waits for the train steps, so they are done here. */
+static void begin_training(gpur_fast_dqn *run, int64_t steps)
+{
+    run->train_steps += steps;
+    if (run->shape.concurrent)
+        gpur_job_thread_want(&run->trainer, run->train_steps);
+    else
+        gpur_job_thread_run_here(&run->trainer, run->train_steps);
+}
+
 /* *is_done becomes 0 if the operation waits for threads that have paused: it is carried out again later. */
 static gpur_status perform(gpur_fast_dqn *run, const gpur_sequence_op *op, int *is_done)
 {
@@ -172,12 +205,12 @@ static gpur_status perform(gpur_fast_dqn *run, const gpur_sequence_op *op, int *
         run->step++;
         return GPUR_OK;
     }
-    release_envs(run);
+    if (op->task == GPUR_TASK_JOIN_ENVS)
+        return join_envs(run, is_done);
+    release_steps(run, 0);
     switch (op->task) {
     case GPUR_TASK_JOIN_TRAINER:
         return join_trainer(run, is_done);
-    case GPUR_TASK_JOIN_ENVS:
-        return join_envs(run, is_done);
     case GPUR_TASK_FLUSH:
         return gpur_fast_dqn_flush(run);
     case GPUR_TASK_COPY:
@@ -188,8 +221,7 @@ static gpur_status perform(gpur_fast_dqn *run, const gpur_sequence_op *op, int *
         run->refresh_at = run->train_steps + 1;
         return GPUR_OK;
     case GPUR_TASK_TRAIN:
-        run->train_steps += op->count;
-        gpur_job_thread_want(&run->trainer, run->train_steps);
+        begin_training(run, op->count);
         return GPUR_OK;
     case GPUR_TASK_INFER:
         return gpur_fast_dqn_infer(run, run->shape.envs, run->obs, run->greedy);

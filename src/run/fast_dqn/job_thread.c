@@ -17,25 +17,31 @@ static int next_jobs(gpur_job_thread *thread, int64_t *first, int64_t *last)
     return !thread->quits;
 }
 
+/* Requires the lock, and releases it meanwhile. */
+static void carry_out(gpur_job_thread *thread, int64_t first, int64_t last)
+{
+    gpur_status status = thread->status;
+    int64_t done = last;
+    gpur_mutex_unlock(&thread->lock);
+    if (status == GPUR_OK)
+        status = thread->jobs(thread->context, first, last, &done);
+    if (status != GPUR_OK)
+        atomic_store(thread->failing, 1);
+    gpur_mutex_lock(&thread->lock);
+    if (thread->status == GPUR_OK && status != GPUR_OK)
+        snprintf(thread->error, sizeof thread->error, "%s", gpur_last_error());
+    thread->status = status;
+    thread->done = status == GPUR_OK ? done : last;
+    thread->is_paused = thread->done < last;
+}
+
 static void *work(void *context)
 {
     gpur_job_thread *const thread = context;
     int64_t first, last;
     gpur_mutex_lock(&thread->lock);
     while (next_jobs(thread, &first, &last)) {
-        gpur_status status = thread->status;
-        int64_t done = last;
-        gpur_mutex_unlock(&thread->lock);
-        if (status == GPUR_OK)
-            status = thread->jobs(thread->context, first, last, &done);
-        if (status != GPUR_OK)
-            atomic_store(thread->failing, 1);
-        gpur_mutex_lock(&thread->lock);
-        if (thread->status == GPUR_OK && status != GPUR_OK)
-            snprintf(thread->error, sizeof thread->error, "%s", gpur_last_error());
-        thread->status = status;
-        thread->done = status == GPUR_OK ? done : last;
-        thread->is_paused = thread->done < last;
+        carry_out(thread, first, last);
         gpur_mutex_notify_all(&thread->lock);
     }
     gpur_mutex_unlock(&thread->lock);
@@ -72,6 +78,15 @@ void gpur_job_thread_want(gpur_job_thread *thread, int64_t last)
     gpur_mutex_lock(&thread->lock);
     thread->wanted = last;
     gpur_mutex_notify_all(&thread->lock);
+    gpur_mutex_unlock(&thread->lock);
+}
+
+void gpur_job_thread_run_here(gpur_job_thread *thread, int64_t last)
+{
+    gpur_mutex_lock(&thread->lock);
+    thread->wanted = last;
+    thread->is_paused = 1; /* so that the thread sleeps on */
+    carry_out(thread, thread->done + 1, last);
     gpur_mutex_unlock(&thread->lock);
 }
 

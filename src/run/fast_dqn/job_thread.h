@@ -38,6 +38,10 @@ void gpur_job_thread_close(gpur_job_thread *thread);
 /* Lets it go as far as job `last`. Does nothing if it may already. */
 void gpur_job_thread_want(gpur_job_thread *thread, int64_t last);
 
+/* Carries out the jobs up to `last` in the calling thread, of a thread that does nothing: waking it would take longer
+ * than short jobs do. Errors and pauses are the thread's. */
+void gpur_job_thread_run_here(gpur_job_thread *thread, int64_t last);
+
 /* Waits until all wanted jobs are done, or the thread has paused: 1 if they are done. Accepts a zeroed thread. */
 int gpur_job_thread_wait(gpur_job_thread *thread);
 
