@@ -227,55 +227,32 @@ option_kind option_kind_of(option_id id)
     return known[id].kind;
 }
 
-static const struct {
-    const char *name;
-    system_id system;
-} all_presets[] = {
-    {"fast-dqn", SYSTEM_RUN},
-    {"dqn-lambda-2019", SYSTEM_RUN},
-    {"vrc-2021", SYSTEM_RUN},
-    {"fast-dqn-small", SYSTEM_RUN},
-    {"fast-dqn-small-vectors", SYSTEM_RUN},
-    {"dqn-lambda-2019-small", SYSTEM_RUN},
-    {"vrc-2021-small", SYSTEM_RUN},
-    {"apex-dqn", SYSTEM_APEX},
-    {"apex-dqn-small", SYSTEM_APEX},
-    {"apex-dpg", SYSTEM_APEX_DPG},
-    {"apex-dpg-small", SYSTEM_APEX_DPG},
-    {"ga3c", SYSTEM_GA3C},
-    {"ga3c-small", SYSTEM_GA3C},
-    {"ga3c-large-4", SYSTEM_GA3C},
-    {"ga3c-large-3", SYSTEM_GA3C},
-    {"ga3c-large-2", SYSTEM_GA3C},
-    {"ga3c-large-1", SYSTEM_GA3C},
-    {"a3c-cpu", SYSTEM_A3C},
-    {"a3c-small", SYSTEM_A3C},
-    {"a2c", SYSTEM_A3C},
-    {"a2c-small", SYSTEM_A3C},
-};
-enum { PRESETS = sizeof all_presets / sizeof *all_presets };
+/* Systems have the library's numbers. */
+_Static_assert((int)SYSTEM_RUN == GPUR_PRESET_FAST_DQN && (int)SYSTEM_APEX == GPUR_PRESET_APEX_DQN &&
+                   (int)SYSTEM_APEX_DPG == GPUR_PRESET_APEX_DPG && (int)SYSTEM_GA3C == GPUR_PRESET_GA3C &&
+                   (int)SYSTEM_A3C == GPUR_PRESET_A3C,
+               "a system's number is that of its presets");
 
 system_id options_system(const options *o)
 {
-    const char *const preset = o->value[OPTION_PRESET];
-    for (size_t i = 0; preset && i < PRESETS; i++)
-        if (strcmp(preset, all_presets[i].name) == 0)
-            return all_presets[i].system;
+    const char *const preset = o->value[OPTION_PRESET], *name;
+    int32_t system;
+    for (int32_t i = 0; preset && (name = gpur_preset_name(i, &system)); i++)
+        if (strcmp(preset, name) == 0)
+            return (system_id)system;
     return SYSTEM_RUN;
 }
 
 static int check_preset(const char *preset)
 {
+    const char *name;
     char names[512] = "";
-    for (size_t i = 0; i < PRESETS; i++) {
-        if (strcmp(preset, all_presets[i].name) == 0)
+    for (int32_t i = 0; (name = gpur_preset_name(i, NULL)); i++) {
+        if (strcmp(preset, name) == 0)
             return 0;
         const size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s",
-                 i == 0             ? ""
-                 : i + 1 == PRESETS ? " or "
-                                    : ", ",
-                 all_presets[i].name);
+        const int is_last = !gpur_preset_name(i + 1, NULL);
+        snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : is_last ? " or " : ", ", name);
     }
     return fail("--preset is %s; it must be %s", preset, names);
 }

@@ -44,6 +44,20 @@ typedef struct gpur_run_envs {
     int32_t reserved;                   /* 0 */
 } gpur_run_envs;
 
+/* Whose settings a preset has: gpur_fast_dqn_preset, gpur_apex_preset, gpur_apex_preset_dpg or, for the last two,
+ * gpur_ga3c_preset sets them. */
+enum {
+    GPUR_PRESET_FAST_DQN = 0,
+    GPUR_PRESET_APEX_DQN = 1,
+    GPUR_PRESET_APEX_DPG = 2,
+    GPUR_PRESET_GA3C = 3,
+    GPUR_PRESET_A3C = 4, /* A3C and A2C, which have no queues */
+};
+
+/* Returns the name of preset `index`, counted from 0, or NULL if there are not so many. *system: GPUR_PRESET_*; NULL:
+ * it is not wanted. Any thread. */
+GPUR_API const char *gpur_preset_name(int32_t index, int32_t *system);
+
 /* What happened in a run. */
 enum {
     GPUR_RUN_EPISODE = 0,    /* an episode has ended: a whole game, also where each life is an episode of the learner */

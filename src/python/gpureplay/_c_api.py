@@ -33,6 +33,7 @@ OBSERVATIONS_STACKS, OBSERVATIONS_FRAMES = 0, 1
 AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
 EPISODE_NONE, EPISODE_OPEN, EPISODE_ENDED = 0, 1, 2
 RUN_EPISODE, RUN_EVALUATION, RUN_TUNED, FAST_DQN_FIELDS = 0, 1, 2, 7
+PRESET_FAST_DQN, PRESET_APEX_DQN, PRESET_APEX_DPG, PRESET_GA3C, PRESET_A3C = range(5)
 APEX_EPISODE, APEX_EVALUATION, APEX_STARTED, APEX_ENDED = 0, 1, 2, 3
 APEX_MAX_ACTORS, APEX_EVALUATOR, APEX_FIELDS = 1024, 1024, 8
 LINEAR, RELU, TANH = 0, 1, 2
@@ -482,6 +483,7 @@ _P, _I32, _I64, _U64, _F32, _TEXT = c_void_p, c_int32, c_int64, c_uint64, c_floa
 _STATUS = c_int32
 FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
     (_TEXT, [_I32], "gpur_status_name gpur_env_name"),
+    (_TEXT, [_I32, _P], "gpur_preset_name"),
     (_TEXT, [], "gpur_last_error gpur_version gpur_build_info"),
     (_I64, [_TEXT], "gpur_struct_size"),
     (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "

@@ -4,6 +4,7 @@ of the program gpureplay-train, which reads the same file options.txt in the fol
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import functools
 import json
@@ -17,7 +18,7 @@ import numpy as np
 
 from . import _c_api
 from ._inputs import integer, real
-from ._library import InvalidArgument
+from ._library import InvalidArgument, lib
 
 Value = Optional[Union[str, int, float, bool]]
 FILE = "options.txt"
@@ -42,14 +43,16 @@ class System(enum.Flag):
     ALL = REPLAY | ACTOR_CRITIC
 
 
-PRESETS = {
-    **dict.fromkeys(("fast-dqn", "dqn-lambda-2019", "vrc-2021", "fast-dqn-small", "fast-dqn-small-vectors",
-                     "dqn-lambda-2019-small", "vrc-2021-small"), System.RUN),
-    **dict.fromkeys(("apex-dqn", "apex-dqn-small"), System.APEX_DQN),
-    **dict.fromkeys(("apex-dpg", "apex-dpg-small"), System.APEX_DPG),
-    **dict.fromkeys(("ga3c", "ga3c-small", *(f"ga3c-large-{stride}" for stride in (4, 3, 2, 1))), System.GA3C),
-    **dict.fromkeys(("a3c-cpu", "a3c-small", "a2c", "a2c-small"), System.A3C),
-}
+def _presets() -> dict[str, System]:
+    """The library's presets, by name."""
+    found: dict[str, System] = {}
+    system = ctypes.c_int32()
+    while (name := lib.gpur_preset_name(len(found), ctypes.addressof(system))) is not None:
+        found[name.decode()] = System(1 << system.value)
+    return found
+
+
+PRESETS = _presets()
 
 
 def system_of(preset: Value) -> System:

@@ -3,6 +3,7 @@
 #include "gpureplay/fast_dqn.h"
 
 #include "base/sized.h"
+#include "run/presets.h"
 #include "run/spaces.h"
 
 #include <inttypes.h>
@@ -244,11 +245,7 @@ static gpur_status find_system(const preset *p, int *system)
     for (*system = 0; *system < SYSTEMS; ++*system)
         if (strcmp(systems[*system].name, p->name) == 0)
             return GPUR_OK;
-    return gpur_fail(
-        GPUR_INVALID_ARGUMENT,
-        "preset is \"%s\"; it must be \"fast-dqn\", \"dqn-lambda-2019\", \"vrc-2021\", \"fast-dqn-small\", "
-        "\"fast-dqn-small-vectors\", \"dqn-lambda-2019-small\" or \"vrc-2021-small\"",
-        p->name);
+    return gpur_preset_refuse(p->name, GPUR_PRESET_FAST_DQN, GPUR_PRESET_FAST_DQN);
 }
 
 /* A program that was compiled before there were caches has no room for their settings and for the field `previous`. */

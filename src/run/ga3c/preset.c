@@ -3,6 +3,7 @@
 #include "gpureplay/ga3c.h"
 
 #include "base/sized.h"
+#include "run/presets.h"
 #include "run/spaces.h"
 
 #include <string.h>
@@ -124,10 +125,8 @@ gpur_status gpur_ga3c_preset(const char *name, const gpur_run_envs *envs, gpur_a
     const char *env_name;
     GPUR_REQUIRE(name && envs && learner && run, "an argument is NULL; none may be");
     const system_entry *const entry = find(name);
-    GPUR_REQUIRE(entry,
-                 "preset is \"%s\"; it must be \"ga3c\", \"ga3c-large-4\" to \"ga3c-large-1\", \"a3c-cpu\", \"a2c\", "
-                 "\"ga3c-small\", \"a3c-small\" or \"a2c-small\"",
-                 name);
+    if (!entry)
+        return gpur_preset_refuse(name, GPUR_PRESET_GA3C, GPUR_PRESET_A3C);
     GPUR_TRY(gpur_preset_ask_env(envs, &info, &env_name));
     GPUR_TRY(gpur_actor_critic_config_init(&set_learner_to, sizeof set_learner_to));
     GPUR_TRY(gpur_ga3c_config_init(&set_run_to, sizeof set_run_to));
