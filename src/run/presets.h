@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "gpureplay/run.h"
+#include "gpureplay/run_handle.h"
 
 /* Refuses a name, and says which ones a system, or the systems `first` to `last`, have: GPUR_PRESET_*. */
 gpur_status gpur_preset_refuse(const char *name, int32_t first, int32_t last);
