@@ -64,10 +64,10 @@ typedef struct gpur_fast_dqn_config {
                                  of returns; a multiple of F, and of W if `synchronized`; default 10,000. Without a
                                  cache the learner's own target_period, which counts train steps, must be C / F */
     int64_t train_period;   /* F: steps for each train step; default 4 */
-    int64_t prepopulation;  /* steps at random before step 1, at least the replay's min_size; default 50,000. Lane 0
-                                 takes them, and then goes on at random until its episode ends, but takes no more than
-                                 twice as many in all. With a cache of returns they must be more than its block_length;
-                                 of a vector, in each environment */
+    int64_t prepopulation;  /* random steps before step 1, at least the replay's min_size; default 50,000. The first
+                                environment takes them, and goes on until its episode ends, or until it has taken
+                                twice as many. A vector takes them in all its environments. With a cache of returns
+                                each of these takes more of them than block_length */
     int64_t eval_period;    /* steps between evaluations, a multiple of C; 0: no evaluations; default 250,000 */
     int64_t eval_episodes;  /* episodes of an evaluation; default 30. Each has at most the max_steps of its
                                 environment, or if that is 0 GPUR_EVALUATION_STEPS */
@@ -88,7 +88,7 @@ GPUR_API gpur_status gpur_fast_dqn_config_init(gpur_fast_dqn_config *config, uin
 enum { GPUR_FAST_DQN_FIELDS = 7 };
 
 /*
- * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
+ * Sets the members that a system specifies, in configs that were initialized, for an environment. The call makes one
  * to ask for its spaces. Of `run` these are all but threads, seed, on_event and user. Other members keep their values.
  * The learner's math becomes FP32, as in the papers, and with "-small" AUTO: another one is set afterwards. Any thread.
  *

@@ -44,7 +44,7 @@ enum {
                       trains. Equal seeds give equal batches */
 };
 
-/* What becomes of a rollout when the training queue is full. */
+/* The choices for a rollout that finds the training queue full. */
 enum {
     GPUR_QUEUE_WAIT = 0,        /* its agent waits, as in the authors' code */
     GPUR_QUEUE_REFUSE = 1,      /* it is dropped */
@@ -97,7 +97,7 @@ typedef struct gpur_ga3c_config {
 GPUR_API gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t size);
 
 /*
- * Sets the members that a system specifies, in configs that were initialized, for an environment, of which it makes one
+ * Sets the members that a system specifies, in configs that were initialized, for an environment. The call makes one
  * to ask for its spaces. Of `learner` these are all but max_batch, deterministic and seed; of `run` all but agents,
  * predictors, trainers, the tuner's, seed, on_event and user. Other members keep their values. `math` becomes FP32, as
  * in the papers, and with "-small" AUTO: another one is set afterwards. Any thread.

@@ -58,16 +58,16 @@ enum {
  * it is not wanted. Any thread. */
 GPUR_API const char *gpur_preset_name(int32_t index, int32_t *system);
 
-/* What happened in a run. */
+/* Kinds of events. */
 enum {
     GPUR_RUN_EPISODE = 0,    /* an episode has ended: a whole game, also where each life is an episode of the learner */
     GPUR_RUN_EVALUATION = 1, /* an evaluation has ended */
     GPUR_RUN_TUNED = 2,      /* the tuner of GA3C has measured its numbers of threads */
 };
 
-/* What on_event of a run's settings gets. It is called in the thread that advances or evaluates, at the latest when
- * that call returns. Events of fast DQN and of A2C come in the same order each time, each kind by itself. on_event may
- * call gpur_run_get_stats, gpur_run_stop and gpur_ga3c_set_counts, and read the learner. */
+/* The argument of on_event, a member of a run's settings. on_event is called in the thread that advances or evaluates,
+ * at the latest when that call returns. Events of fast DQN come in the same order each time. on_event may call
+ * gpur_run_get_stats, gpur_run_stop and gpur_ga3c_set_counts, and read the learner. */
 typedef struct gpur_run_event {
     uint64_t size;           /* sizeof(gpur_run_event) of the library */
     int32_t kind;            /* GPUR_RUN_* */
@@ -140,7 +140,7 @@ GPUR_API void gpur_run_stop(gpur_run *run);
  */
 GPUR_API gpur_status gpur_run_evaluate(gpur_run *run, int64_t episodes, int32_t greedy, gpur_run_event *result);
 
-/* What only fast DQN counts. */
+/* Counts and times of fast DQN alone. */
 typedef struct gpur_fast_dqn_stats {
     int64_t prepopulated; /* environment steps of the prepopulation */
     int64_t inferences;   /* forward passes for acting */
@@ -154,7 +154,7 @@ typedef struct gpur_fast_dqn_stats {
 /* Bins of the histogram of the policy lag: 0, 1, ... 62 updates, and 63 or more. */
 enum { GPUR_GA3C_LAGS = 64 };
 
-/* What only GA3C, A3C and A2C count. Seconds of agents, predictors and trainers are sums over the threads. */
+/* Counts and times of GA3C, A3C and A2C alone. Seconds of agents, predictors and trainers are sums over the threads. */
 typedef struct gpur_ga3c_stats {
     int64_t predictions;          /* requests answered */
     int64_t prediction_batches;   /* forward passes for them */
@@ -185,7 +185,7 @@ typedef struct gpur_ga3c_stats {
     int64_t reserved[10];
 } gpur_ga3c_stats;
 
-/* What gpur_run_get_stats reports. Counts go on from a loaded folder, unless a comment says otherwise; seconds, and
+/* Counts and times of a run. Counts go on from a loaded folder, unless a comment says otherwise; seconds, and
  * numbers of forward passes and copies for acting in fast DQN, do not. Seconds are sums over the threads that did the
  * work. */
 typedef struct gpur_run_stats {
@@ -233,7 +233,7 @@ GPUR_API gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats);
  *                          earlier version of the library; others as in gpur_learner_save and gpur_learner_load
  *   others                 those of gpur_replay_save and gpur_replay_load, and what an environment refused
  *
- * What gpur_run_load refuses by run.safetensors, or because of different saves, changes nothing. If it fails later, the
+ * If gpur_run_load refuses run.safetensors, or files of different saves, nothing changes. If it fails later, the
  * message says so, and the run has ended; if an environment refused, the replay and the learner have not changed.
  */
 GPUR_API gpur_status gpur_run_save(gpur_run *run, const char *folder);

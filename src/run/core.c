@@ -178,7 +178,7 @@ void gpur_run_destroy(gpur_run *run)
 
 /* Calls. */
 
-/* What a call returns: the error that has ended the run, or that it was stopped, or its own error. */
+/* Returns the error that has ended the run, or the error of the call, or GPUR_INTERRUPTED if the run was stopped. */
 static gpur_status end_call(gpur_run *run, gpur_status status)
 {
     char error[GPUR_RUN_ERROR];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every run has, whatever its system: environments, the flag of gpur_run_stop, the error that ends it, events,
- * returns and statistics. A system's handle begins with a gpur_run, and has a gpur_run_system: the functions behind the
- * public ones.
+ * The part of a handle that every run has, whatever its system: environments, the flag of gpur_run_stop, the error that
+ * ends it, events, returns and statistics. A system's handle begins with a gpur_run, and has a gpur_run_system: the
+ * functions behind the public ones.
  */
 #pragma once
 
@@ -39,7 +39,7 @@ typedef struct gpur_run_system {
     /* The loss of the last train step that the host knows of. Under the lock. */
     double (*loss)(gpur_run *run);
 
-    /* Ends all threads and frees the handle. Of a handle that was opened in part, too. */
+    /* Ends all threads and frees the handle, which may have been opened in part. */
     void (*destroy)(gpur_run *run);
 } gpur_run_system;
 

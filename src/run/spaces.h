@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an environment's observations are to a network and a replay: for the presets of all systems. */
+/* The observations of an environment as a network and a replay see them, for the presets of all systems. */
 #pragma once
 
 #include "base/status.h"
@@ -12,7 +12,7 @@ enum { GPUR_PRESET_FIELDS = 6 };
 
 typedef struct gpur_obs_kind {
     int32_t dims;
-    int32_t is_frame; /* 1: one image without channels, of which the network sees a stack */
+    int32_t is_frame; /* 1: one image without channels; the network sees a stack of them */
     int32_t stack;
 } gpur_obs_kind;
 

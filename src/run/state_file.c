@@ -13,7 +13,7 @@ static const char file_name[] = "run.safetensors";
 /* Entries of the table itself: two settings, which are texts, seven counts and an array. */
 enum { OWN_COUNTS = 7, ALL_COUNTS = GPUR_STATE_COUNTS + OWN_COUNTS };
 
-/* What is written, and what a file is compared with. */
+/* The contents of a file: written, or compared with those of a file. */
 typedef struct contents {
     gpur_sections sections;
     gpur_tensors metadata;

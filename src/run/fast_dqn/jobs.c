@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the threads of a run do. */
+/* The jobs of the threads: steps of environments, train steps, and evaluations. */
 #include "run/fast_dqn/jobs.h"
 
 #include "base/numbers.h"

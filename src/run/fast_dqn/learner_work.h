@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a run wants of a learner, as a table of functions: gpur_learner_work, which uses a learner and policies, is the
- * one that runs have. A benchmark of the order of work alone puts functions that sleep in its place.
+ * The work that a run hands to its learner, as a table of functions. Runs have gpur_learner_work, which uses a learner
+ * and policies. A benchmark of the order of work alone has functions that sleep.
  */
 #pragma once
 

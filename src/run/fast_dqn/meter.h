@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run's parts did, and how long it took: counters that any thread adds to and reads. */
+/* Counts and times of the phases of a run's work. Any thread adds to them and reads them. */
 #pragma once
 
 #include "base/clock.h"

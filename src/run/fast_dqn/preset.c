@@ -111,8 +111,8 @@ static gpur_status set_fast_dqn_small_vectors(const preset *p, const gpur_obs_ki
     return GPUR_OK;
 }
 
-/* What the runs of both papers on DQN(lambda) share: one environment; every C steps a refresh, then C / F train steps
- * in a row, which draw as many entries as the cache has. Neither paper evaluates while it trains. */
+/* The settings that the runs of both papers on DQN(lambda) share: one environment; every C steps a refresh, then C / F
+ * train steps in a row, which draw as many entries as the cache has. Neither paper evaluates while it trains. */
 static void set_bursts(const preset *p)
 {
     gpur_fast_dqn_config *const run = p->run;

@@ -83,10 +83,10 @@ static void begin_period(ops_list *list, const gpur_sequence_shape *shape, int64
         train(list, shape, train_steps);
 }
 
-static void train_one(ops_list *list, const gpur_sequence_shape *shape, int is_published)
+static void train_one(ops_list *list, const gpur_sequence_shape *shape, int is_flushed)
 {
     join_envs(list);
-    if (!is_published)
+    if (!is_flushed)
         add(list, GPUR_TASK_FLUSH, 0);
     train(list, shape, 1);
 }

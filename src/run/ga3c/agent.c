@@ -221,7 +221,7 @@ static void hand_over(agent *a)
         put_in_queue(a, rollout);
 }
 
-/* The episode ends in a terminal state, of which the value is 0. */
+/* The episode ends in a terminal state, whose value is 0. */
 static void close_terminal(agent *a)
 {
     if (a->run->config.drop_terminal) {

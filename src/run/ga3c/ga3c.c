@@ -31,7 +31,7 @@ static void close_slots(gpur_ga3c *run)
     free(run->trainers);
 }
 
-/* What trainers have left in the queue. */
+/* Returns the rollouts that trainers have left in the queue to the pool. */
 static void empty_queue(gpur_ga3c *run)
 {
     const _Atomic int goes_on = 0;

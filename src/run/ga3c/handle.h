@@ -13,7 +13,7 @@
 #include "run/ga3c/rollout.h"
 #include "run/ga3c/tuner.h"
 
-/* What an agent requests of A2C's scheduler. ANSWERED: the result is ready, but the agent has not been woken. */
+/* The request of an agent to A2C's scheduler. ANSWERED: the result is ready, but the agent has not been woken. */
 enum { GPUR_ASK_NOTHING = 0, GPUR_ASK_ACTION = 1, GPUR_ASK_VALUE = 2, GPUR_ASK_ANSWERED = 3 };
 
 /* The counts of an agent since it last passed the gate, which the run has not got yet. */
@@ -85,7 +85,7 @@ typedef struct gpur_ga3c_thread {
     gpur_training_batch batch;
 } gpur_ga3c_thread;
 
-/* A run. What threads share is under the core's lock, and so is what slots say. */
+/* A run. The members that its threads share are under the lock of the core; those of a slot, as its comments say. */
 typedef struct gpur_ga3c {
     gpur_run core;
     gpur_ga3c_config config;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What agents, predictors and trainers need of a model, as a table of functions, so that tests and benchmarks can use
- * one that only takes time. */
+/* A model as a table of the functions that agents, predictors and trainers call. Tests and benchmarks have models that
+ * only take time. */
 #pragma once
 
 #include "base/status.h"
@@ -11,7 +11,7 @@
 typedef struct gpur_ga3c_model {
     void *context; /* given to all functions that have no `local` */
 
-    /* What it takes and gives. */
+    /* Its inputs and outputs. */
     gpur_field obs;        /* an observation */
     int32_t stack_is_last; /* 1: channels are the last axis of an observation */
     int32_t check_finite;  /* 1: observations and rewards must be */
@@ -31,7 +31,7 @@ typedef struct gpur_ga3c_model {
     /* Fails: a value by the weights after train step `step` was not finite. */
     gpur_status (*diverged)(void *context, int64_t step);
 
-    /* Refuses a model of which a weight is not finite. */
+    /* Refuses a model that has a weight that is NaN or infinite. */
     gpur_status (*check)(void *context);
 
     /* Lets `predict` have the present weights: train steps may have been done by others. */

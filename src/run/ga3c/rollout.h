@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rollouts: up to t_max steps of an agent, with the return of each [Babaeizadeh et al. 2017, section 3.2]. A rollout is
- * filled in segments, of which each ends with an episode or with the rollout:
+ * filled in segments. A segment ends with an episode or with the rollout:
  *
  *     R = V of the observation after the last step, or 0 if the episode has terminated there
  *     backwards over the segment's steps:  R = r + gamma R
@@ -37,7 +37,7 @@ void gpur_rollout_pool_close(gpur_rollout_pool *pool); /* when all have been giv
 gpur_status gpur_rollout_take(gpur_rollout_pool *pool, gpur_rollout **rollout);
 void gpur_rollout_give_back(gpur_rollout_pool *pool, gpur_rollout *rollout); /* NULL does nothing */
 
-/* Adds a step, of which the reward comes later. There must be room. */
+/* Adds a step, whose reward is set later. There must be room. */
 void gpur_rollout_add(gpur_rollout *rollout, const void *obs, int64_t obs_bytes, int32_t action, int64_t version);
 
 /* Sets the reward of the last step. clip 0: it is not clipped. */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* What the file has beside the core's. */
+/* The entries of the file that the core does not add. */
 typedef struct run_state {
     gpur_run_stats stats;
     gpur_ga3c_numbers numbers;
@@ -99,7 +99,7 @@ static int32_t count_slots(const run_state *state)
     return count;
 }
 
-/* Only the counts that the file has; the struct that they were read into is zero otherwise. */
+/* Counts that are not in the file are zero in `state`. */
 static void set_state(gpur_ga3c *run, const run_state *state)
 {
     gpur_mutex_lock(&run->core.lock);

@@ -25,7 +25,7 @@ typedef struct gpur_tuner {
 
 void gpur_tuner_begin(gpur_tuner *tuner, int32_t kind, uint64_t seed, gpur_ga3c_numbers most);
 
-/* Judges numbers of which a rate was measured: 1 if they are accepted. Those that are accepted already stay so. */
+/* Judges numbers by their measured rate: 1 if they are accepted. Numbers that were accepted before stay accepted. */
 int gpur_tuner_judge(gpur_tuner *tuner, gpur_ga3c_numbers measured, double rate);
 
 /* The numbers to measure next: the accepted ones, changed or as they are. */
