@@ -314,7 +314,7 @@ GPUR_API gpur_status gpur_apex_get_stats(gpur_apex *apex, gpur_apex_stats *stats
 
 /*
  * Saves the run to a folder, which is created if it is not there: the replay ("replay.safetensors"), the learner
- * ("learner.safetensors"), and counters ("apex.safetensors", written last). Only between two calls of
+ * ("learner.safetensors"), and counters ("run.safetensors", written last). Only between two calls of
  * gpur_apex_advance.
  *
  * gpur_apex_load restores it into a run with the same settings, before its first gpur_apex_advance: with `refill` 0 the

@@ -20,8 +20,7 @@ enum { MAX_EVAL_ENVS = 1024 };
 
 /* The error that ends a run. */
 
-/* Under the lock. */
-static void end(gpur_run *run, gpur_status status, const char *error)
+void gpur_run_end(gpur_run *run, gpur_status status, const char *error)
 {
     if (run->status == GPUR_OK)
         snprintf(run->error, sizeof run->error, "%s", error);
@@ -33,7 +32,7 @@ static void end(gpur_run *run, gpur_status status, const char *error)
 void gpur_run_fail(gpur_run *run, gpur_status status)
 {
     gpur_mutex_lock(&run->lock);
-    end(run, status, gpur_last_error());
+    gpur_run_end(run, status, gpur_last_error());
     gpur_mutex_unlock(&run->lock);
 }
 
@@ -45,7 +44,7 @@ int gpur_run_has_failed(gpur_run *run)
     return has;
 }
 
-static gpur_status check_open(gpur_run *run)
+gpur_status gpur_run_check_open(gpur_run *run)
 {
     GPUR_REQUIRE(run, "run is NULL");
     GPUR_REQUIRE(!gpur_run_has_failed(run), "the run has ended by an error, and can only be destroyed: %s", run->error);
@@ -54,10 +53,15 @@ static gpur_status check_open(gpur_run *run)
 
 /* Events. */
 
+void gpur_run_add_return(gpur_run *run, double episode_return)
+{
+    run->returns.values[run->returns.count++ % GPUR_RUN_RECENT] = episode_return;
+}
+
 void gpur_run_count_episode(gpur_run *run, double episode_return)
 {
     run->stats.episodes++;
-    run->returns.values[run->returns.count++ % GPUR_RUN_RECENT] = episode_return;
+    gpur_run_add_return(run, episode_return);
 }
 
 /* Sets what all events have. Under the lock. */
@@ -79,7 +83,7 @@ void gpur_run_add_event(gpur_run *run, gpur_run_event event)
         const int64_t room = events->room ? 2 * events->room : 16;
         gpur_run_event *const list = realloc(events->list, (size_t)room * sizeof *list);
         if (!list) {
-            end(run, GPUR_OUT_OF_MEMORY, "no memory for more events");
+            gpur_run_end(run, GPUR_OUT_OF_MEMORY, "no memory for more events");
             return;
         }
         events->list = list;
@@ -202,7 +206,7 @@ static gpur_status end_call(gpur_run *run, gpur_status status)
 
 gpur_status gpur_run_advance(gpur_run *run, int64_t env_steps, int64_t train_steps)
 {
-    GPUR_TRY(check_open(run));
+    GPUR_TRY(gpur_run_check_open(run));
     GPUR_REQUIRE(env_steps >= 0 && env_steps <= INT64_MAX / 4, "env_steps is %" PRId64 "; it must be 0 to %" PRId64,
                  env_steps, INT64_MAX / 4);
     GPUR_REQUIRE(train_steps == 0,
@@ -223,7 +227,7 @@ gpur_status gpur_run_advance(gpur_run *run, int64_t env_steps, int64_t train_ste
 
 gpur_status gpur_run_evaluate(gpur_run *run, int64_t episodes, int32_t greedy, gpur_run_event *result)
 {
-    GPUR_TRY(check_open(run));
+    GPUR_TRY(gpur_run_check_open(run));
     GPUR_REQUIRE(episodes >= 0 && episodes <= INT64_MAX / 4, "episodes is %" PRId64 "; it must be 0 or more", episodes);
     GPUR_REQUIRE(greedy == 0 || greedy == 1, "greedy is %d; it must be 0 or 1", (int)greedy);
     if (run->system->check_evaluate)
@@ -249,7 +253,7 @@ void gpur_run_stop(gpur_run *run)
 gpur_status gpur_run_save(gpur_run *run, const char *folder)
 {
     GPUR_REQUIRE(run && folder, "run and folder must not be NULL");
-    GPUR_TRY(check_open(run));
+    GPUR_TRY(gpur_run_check_open(run));
     GPUR_TRY(gpur_tensors_available());
     return run->system->save(run, folder);
 }
@@ -257,15 +261,16 @@ gpur_status gpur_run_save(gpur_run *run, const char *folder)
 gpur_status gpur_run_load(gpur_run *run, const char *folder)
 {
     GPUR_REQUIRE(run && folder, "run and folder must not be NULL");
-    GPUR_TRY(check_open(run));
+    GPUR_TRY(gpur_run_check_open(run));
     GPUR_TRY(gpur_tensors_available());
     return run->system->load(run, folder);
 }
 
 /* Statistics. */
 
-static double mean_of(const gpur_run_returns *returns)
+double gpur_run_recent_return(const gpur_run *run)
 {
+    const gpur_run_returns *const returns = &run->returns;
     const int64_t count = gpur_min(returns->count, GPUR_RUN_RECENT);
     double sum = 0.0;
     for (int64_t i = 0; i < count; i++)
@@ -278,7 +283,7 @@ gpur_status gpur_run_get_stats(gpur_run *run, gpur_run_stats *stats)
     GPUR_REQUIRE(run && stats, "run and stats must not be NULL");
     gpur_mutex_lock(&run->lock);
     gpur_run_stats known = run->stats;
-    known.recent_return = mean_of(&run->returns);
+    known.recent_return = gpur_run_recent_return(run);
     known.loss = run->system->loss(run);
     run->system->fill_stats(run, &known);
     gpur_mutex_unlock(&run->lock);

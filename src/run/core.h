@@ -84,9 +84,19 @@ static inline int gpur_run_is_stopping(gpur_run *run)
     return atomic_load_explicit(&run->stopping, memory_order_relaxed);
 }
 
+/* Ends the run, if it has not ended before. Under the lock. */
+void gpur_run_end(gpur_run *run, gpur_status status, const char *error);
+
 /* Ends the run with the message of this thread's error, if it has not ended before. Without the lock. */
 void gpur_run_fail(gpur_run *run, gpur_status status);
 int gpur_run_has_failed(gpur_run *run);
+
+/* Refuses NULL, and a run that has ended. */
+gpur_status gpur_run_check_open(gpur_run *run);
+
+/* Adds a return to the last ones; their mean. Under the lock. */
+void gpur_run_add_return(gpur_run *run, double episode_return);
+double gpur_run_recent_return(const gpur_run *run);
 
 /* Counts an episode that has ended, and its return. Under the lock. */
 void gpur_run_count_episode(gpur_run *run, double episode_return);

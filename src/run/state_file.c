@@ -218,14 +218,17 @@ static gpur_status read_contents(gpur_state_table *table, gpur_checkpoint *file,
 
 static gpur_status check_folder(const char *folder)
 {
+    static const char *const names[] = {"ga3c.safetensors", "apex.safetensors"};
     char old[GPUR_FOLDER_PATH], path[GPUR_FOLDER_PATH];
-    GPUR_TRY(gpur_folder_path(folder, "ga3c.safetensors", old));
     GPUR_TRY(gpur_folder_path(folder, file_name, path));
-    if (access(path, F_OK) != 0 && access(old, F_OK) == 0)
-        return gpur_fail(GPUR_FILE_ERROR,
-                         "%s: it is of a run of an earlier version of this library, which this one "
-                         "does not read; its learner can be loaded by itself",
-                         old);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        GPUR_TRY(gpur_folder_path(folder, names[i], old));
+        if (access(path, F_OK) != 0 && access(old, F_OK) == 0)
+            return gpur_fail(GPUR_FILE_ERROR,
+                             "%s: it is of a run of an earlier version of this library, which this one "
+                             "does not read; its learner can be loaded by itself",
+                             old);
+    }
     return GPUR_OK;
 }
 

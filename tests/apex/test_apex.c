@@ -171,9 +171,9 @@ TEST(the_limiter_holds_its_band_and_times_out)
     CHECK_OK(open_run());
     for (int i = 0; i < 20; i++) {
         CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
-        gpur_mutex_lock(&fixture.apex->lock);
+        gpur_mutex_lock(&fixture.apex->core.lock);
         const double ahead = gpur_limiter_ahead(&fixture.apex->limiter);
-        gpur_mutex_unlock(&fixture.apex->lock);
+        gpur_mutex_unlock(&fixture.apex->core.lock);
         TEST_REQUIRE(fabs(ahead) <= 200.0, "the learner is ahead by %g transitions", ahead);
     }
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
@@ -246,12 +246,12 @@ typedef struct line {
 static line look_at_line(void)
 {
     line found = {0};
-    gpur_mutex_lock(&fixture.apex->lock);
+    gpur_mutex_lock(&fixture.apex->core.lock);
     for (const gpur_waiting_block *at = fixture.apex->waiting; at; at = at->next)
         found.actors[found.count++] = at->slot->actor;
     for (int32_t i = 0; i < ACTORS; i++)
         found.inserted[i] = fixture.apex->tables[GPUR_SLOT_OWN].slots[i]->blocks;
-    gpur_mutex_unlock(&fixture.apex->lock);
+    gpur_mutex_unlock(&fixture.apex->core.lock);
     return found;
 }
 

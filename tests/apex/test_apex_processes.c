@@ -191,10 +191,10 @@ static _Atomic int has_killed_all;
  * something. */
 static int is_ready(int32_t actor, int64_t killed, int must_have_sent)
 {
-    gpur_mutex_lock(&fixture.apex->lock);
+    gpur_mutex_lock(&fixture.apex->core.lock);
     const gpur_slot *const slot = fixture.apex->tables[GPUR_SLOT_OWN].slots[actor];
     const int is = slot->process > 0 && slot->incarnation > killed && (slot->has_sent || !must_have_sent);
-    gpur_mutex_unlock(&fixture.apex->lock);
+    gpur_mutex_unlock(&fixture.apex->core.lock);
     return is;
 }
 
@@ -210,9 +210,9 @@ static void *kill_actors(void *context)
         for (int i = 0; i < 30000 && !is_ready(actor, killed[actor], k % 3 != 0); i++)
             sleep_for(0.001);
         sleep_for((double)(random >> 24) * 5e-5);
-        gpur_mutex_lock(&fixture.apex->lock);
+        gpur_mutex_lock(&fixture.apex->core.lock);
         killed[actor] = fixture.apex->tables[GPUR_SLOT_OWN].slots[actor]->incarnation;
-        gpur_mutex_unlock(&fixture.apex->lock);
+        gpur_mutex_unlock(&fixture.apex->core.lock);
         const int64_t process = gpur_apex_actor_process(fixture.apex, actor);
         if (process > 0)
             kill((pid_t)process, SIGKILL);
@@ -318,9 +318,9 @@ TEST(with_a_limiter_an_actor_has_one_block_on_its_way)
     }
     for (int32_t i = 0; i < 3; i++) {
         const int64_t made = atomic_load(&gpur_shared_counts(&fixture.apex->shared, i)->blocks);
-        gpur_mutex_lock(&fixture.apex->lock);
+        gpur_mutex_lock(&fixture.apex->core.lock);
         const int64_t taken = fixture.apex->tables[GPUR_SLOT_OWN].slots[i]->blocks;
-        gpur_mutex_unlock(&fixture.apex->lock);
+        gpur_mutex_unlock(&fixture.apex->core.lock);
         TEST_REQUIRE(made <= taken + 1, "actor %d has made %d blocks, and %d were taken", (int)i, (int)made,
                      (int)taken);
     }

@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 static apex_fixture fixture;
 static apex_settings settings;
@@ -125,7 +126,13 @@ TEST(folders_of_other_runs_are_refused)
     CHECK_FAILS(gpur_apex_load(fixture.apex, folder, 0), GPUR_INVALID_ARGUMENT, "seed");
     CHECK_FAILS(gpur_apex_load(fixture.apex, folder, 2), GPUR_INVALID_ARGUMENT, "refill is 2; it must be 0 or 1");
     CHECK_FAILS(gpur_apex_load(fixture.apex, NULL, 0), GPUR_INVALID_ARGUMENT, "NULL");
-    CHECK_FAILS(gpur_apex_load(fixture.apex, "/nowhere", 0), GPUR_FILE_ERROR, "/nowhere/apex.safetensors");
+    CHECK_FAILS(gpur_apex_load(fixture.apex, "/nowhere", 0), GPUR_FILE_ERROR, "/nowhere/run.safetensors");
+    CHECK_EQUAL(mkdir(test_file_path("old"), 0700), 0);
+    FILE *const old = fopen(test_file_path("old/apex.safetensors"), "w");
+    if (old)
+        fclose(old);
+    CHECK_FAILS(gpur_apex_load(fixture.apex, test_file_path("old"), 0), GPUR_FILE_ERROR,
+                "apex.safetensors: it is of a run of an earlier version of this library");
     CHECK_FAILS(gpur_apex_save(NULL, folder), GPUR_INVALID_ARGUMENT, "NULL");
     CHECK_FAILS(gpur_apex_save(fixture.apex, "/nowhere/at/all"), GPUR_FILE_ERROR, "cannot make the folder");
     apex_fixture_close(&fixture);

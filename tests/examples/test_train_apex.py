@@ -60,7 +60,7 @@ def a_run_has_all_its_files(folder):
     names = {"config.json", "options.txt", "episodes.csv", "evaluations.csv", "rates.csv", "actors.csv", "log.jsonl",
              "checkpoint", "learner.safetensors"}
     assert {path.name for path in folder.iterdir()} == names
-    saved = {"replay.safetensors", "learner.safetensors", "apex.safetensors", "position.txt"}
+    saved = {"replay.safetensors", "learner.safetensors", "run.safetensors", "position.txt"}
     assert {path.name for path in (folder / "checkpoint").iterdir()} == saved
     assert re.search(r"  age \d.*  actors \d", done.stdout) and "train steps old" not in done.stdout + done.stderr
     config = json.loads((folder / "config.json").read_text())

@@ -279,7 +279,7 @@ def test_a_training_writes_its_files(trained):
     config = json.loads((folder / "config.json").read_text())
     assert config["replay"]["capacity"] == 2000 + 2000 // 16 and config["apex"]["soft_capacity"] == 2000
     assert config["replay"]["min_size"] == 300 and "run" not in config
-    assert (folder / "learner.safetensors").exists() and (folder / "checkpoint/apex.safetensors").exists()
+    assert (folder / "learner.safetensors").exists() and (folder / "checkpoint/run.safetensors").exists()
 
 
 @pytest.mark.parametrize("refill", [False, True])

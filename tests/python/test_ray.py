@@ -132,7 +132,7 @@ def test_a_training_on_three_nodes(cluster, tmp_path):
     assert np.allclose(result.episodes["epsilon"], np.where(result.episodes["actor"] == 0, 0.4, 0.4**8), rtol=1e-4)
     assert result.evaluations["episodes"].tolist() == [2] and not stats.recent_return <= 1
     assert result.agent.act(np.zeros((3, 4), np.float32)).shape == (3,) and result.agent.version == stats.train_steps
-    assert (tmp_path / "run/learner.safetensors").exists() and (tmp_path / "run/checkpoint/apex.safetensors").exists()
+    assert (tmp_path / "run/learner.safetensors").exists() and (tmp_path / "run/checkpoint/run.safetensors").exists()
     assert {name: seen[-1][name] for name in ("env_steps", "train_steps", "recent_return")} == {
         "env_steps": stats.env_steps, "train_steps": stats.train_steps, "recent_return": stats.recent_return}
     more = on_ray.ApeX(resume=tmp_path / "run", resources=ON_HEAD, progress=False, refill=True).train(4000)

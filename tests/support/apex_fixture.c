@@ -180,9 +180,9 @@ gpur_apex_stats apex_fixture_stats(const apex_fixture *f)
 
 static int has_sent(apex_fixture *f, int32_t actor)
 {
-    gpur_mutex_lock(&f->apex->lock);
+    gpur_mutex_lock(&f->apex->core.lock);
     const int has = f->apex->tables[GPUR_SLOT_OWN].slots[actor]->has_sent;
-    gpur_mutex_unlock(&f->apex->lock);
+    gpur_mutex_unlock(&f->apex->core.lock);
     return has;
 }
 

@@ -198,7 +198,7 @@ class Apex(Advanced):
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Writes the run to a folder, which is made if it is not there: replay.safetensors, learner.safetensors and
-        apex.safetensors. Between two calls of `advance`. FileError: a file cannot be written. Unavailable: the library
+        run.safetensors. Between two calls of `advance`. FileError: a file cannot be written. Unavailable: the library
         was built without cJSON or xxHash."""
         self._call_watched(self._save, encoded_path(folder))
 

@@ -77,11 +77,10 @@ static gpur_status open_weights(gpur_apex *apex)
     return gpur_shared_create(&apex->shared, bytes);
 }
 
-static gpur_status build(gpur_apex *apex, const gpur_apex_config *config)
+static gpur_status build(gpur_apex *apex, const gpur_env_type *type, const gpur_apex_config *config)
 {
-    GPUR_TRY(gpur_mutex_open(&apex->lock, "a run of Ape-X"));
     GPUR_TRY(gpur_mutex_open(&apex->set_lock, "a run of Ape-X"));
-    GPUR_TRY(gpur_apex_configure(apex, config));
+    GPUR_TRY(gpur_apex_configure(apex, type, config));
     GPUR_TRY(open_format(apex));
     GPUR_TRY(open_weights(apex));
     apex->base_steps = gpur_learner_steps_enqueued(apex->learner);
@@ -108,9 +107,8 @@ gpur_status gpur_apex_create(gpur_learner *learner, const gpur_env_type *type, c
     apex->learner = learner;
     apex->networks = networks_of(learner);
     apex->replay = learner->replay;
-    apex->type = type;
     apex->wake = apex->shared.fd = -1;
-    const gpur_status status = build(apex, config);
+    const gpur_status status = build(apex, type, config);
     if (status != GPUR_OK) {
         gpur_apex_destroy(apex);
         return status;
@@ -129,7 +127,7 @@ void gpur_apex_destroy(gpur_apex *apex)
     gpur_block_format_destroy(apex->format);
     gpur_apex_free_config(apex);
     gpur_mutex_close(&apex->set_lock);
-    gpur_mutex_close(&apex->lock);
+    gpur_run_close(&apex->core);
     free(apex->queue.entries);
     free(apex->weights);
     free(apex);
@@ -138,7 +136,7 @@ void gpur_apex_destroy(gpur_apex *apex)
 void gpur_apex_stop(gpur_apex *apex)
 {
     if (apex)
-        atomic_store(&apex->stopping, 1);
+        gpur_run_stop(&apex->core);
 }
 
 gpur_status gpur_apex_set_actors(gpur_apex *apex, int32_t actors)
@@ -165,10 +163,10 @@ int64_t gpur_apex_actor_process(gpur_apex *apex, int32_t actor)
 {
     if (!apex)
         return -1;
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     const gpur_slot *const slot = own_slot(apex, actor);
     const int64_t process = slot ? slot->process : -1;
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     return process;
 }
 
@@ -207,10 +205,10 @@ static gpur_apex_stats read_stats(const gpur_apex *apex)
 {
     const gpur_apex_counts *const c = &apex->counts;
     return (gpur_apex_stats){
-        .env_steps = c->env_steps,
-        .episodes = c->episodes,
-        .train_steps = c->train_steps,
-        .learned = c->train_steps * apex->limiter.batch,
+        .env_steps = apex->core.stats.env_steps,
+        .episodes = apex->core.stats.episodes,
+        .train_steps = apex->core.stats.train_steps,
+        .learned = apex->core.stats.train_steps * apex->limiter.batch,
         .blocks = c->blocks,
         .rows = c->rows,
         .inserted = apex->limiter.inserted,
@@ -226,9 +224,9 @@ static gpur_apex_stats read_stats(const gpur_apex *apex)
         .trims = c->trims,
         .eval_episode = apex->evaluation.is_played ? apex->evaluation.episodes + 1 : 0,
         .limiter_timeouts = c->limiter_timeouts,
-        .recent_return = gpur_recent_mean(&apex->returns, GPUR_APEX_RECENT),
-        .evaluated_return = gpur_recent_mean(&apex->evaluated, 1),
-        .seconds = apex->seconds,
+        .recent_return = gpur_run_recent_return(&apex->core),
+        .evaluated_return = apex->core.stats.evaluated_return,
+        .seconds = apex->core.stats.seconds,
         .train_seconds = apex->train_seconds,
         .broadcast_seconds = apex->broadcast_seconds,
         .receive_seconds = apex->receive_seconds,
@@ -240,9 +238,9 @@ static gpur_apex_stats read_stats(const gpur_apex *apex)
 gpur_status gpur_apex_get_stats(gpur_apex *apex, gpur_apex_stats *stats)
 {
     GPUR_REQUIRE(apex && stats, "apex and stats must not be NULL");
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     gpur_apex_stats known = read_stats(apex);
     add_counts(apex, &known);
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_apex_stats");
 }

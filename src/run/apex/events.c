@@ -12,15 +12,6 @@ void gpur_recent_add(gpur_recent *recent, double value)
     recent->values[recent->count++ % GPUR_APEX_RECENT] = value;
 }
 
-double gpur_recent_mean(const gpur_recent *recent, int64_t most)
-{
-    const int64_t count = gpur_min(recent->count, most);
-    double sum = 0.0;
-    for (int64_t i = 1; i <= count; i++)
-        sum += recent->values[(recent->count - i) % GPUR_APEX_RECENT];
-    return count > 0 ? sum / (double)count : (double)NAN;
-}
-
 static int compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -43,13 +34,13 @@ static gpur_apex_entry *add(gpur_apex *apex)
         const int64_t room = queue->room ? 2 * queue->room : 16;
         gpur_apex_entry *const entries = realloc(queue->entries, (size_t)room * sizeof *entries);
         if (!entries) {
-            gpur_apex_end(apex, GPUR_OUT_OF_MEMORY, "no memory for more events");
+            gpur_run_end(&apex->core, GPUR_OUT_OF_MEMORY, "no memory for more events");
             return NULL;
         }
         queue->entries = entries;
         queue->room = room;
     }
-    gpur_mutex_notify_all(&apex->lock);
+    gpur_mutex_notify_all(&apex->core.lock);
     return &queue->entries[queue->count++];
 }
 
@@ -62,8 +53,9 @@ static void add_event(gpur_slot *slot, gpur_apex_event event, const char *error)
     event.size = sizeof event;
     event.actor = slot->actor;
     event.incarnation = slot->incarnation;
-    event.step = event.kind == GPUR_APEX_EVALUATION ? apex->evaluation.step : apex->counts.env_steps;
-    event.train_steps = event.kind == GPUR_APEX_EVALUATION ? apex->evaluation.train_steps : apex->counts.train_steps;
+    event.step = event.kind == GPUR_APEX_EVALUATION ? apex->evaluation.step : apex->core.stats.env_steps;
+    event.train_steps =
+        event.kind == GPUR_APEX_EVALUATION ? apex->evaluation.train_steps : apex->core.stats.train_steps;
     event.epsilon = slot->epsilon;
     entry->event = event;
     snprintf(entry->error, sizeof entry->error, "%s", error);
@@ -89,8 +81,8 @@ void gpur_apex_ask_to_evaluate(gpur_apex *apex, int is_wanted)
     gpur_apex_evaluation *const e = &apex->evaluation;
     *e = (gpur_apex_evaluation){.is_played = is_wanted,
                                 .number = e->number + is_wanted,
-                                .step = apex->counts.env_steps,
-                                .train_steps = apex->counts.train_steps};
+                                .step = apex->core.stats.env_steps,
+                                .train_steps = apex->core.stats.train_steps};
     atomic_store(&gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR)->evaluation, is_wanted ? e->number : 0);
 }
 
@@ -115,7 +107,9 @@ static void add_evaluated(gpur_slot *slot, const gpur_actor_episode *episode)
                                    .return_deviation = sqrt(fmax(e->squares / count - mean * mean, 0.0))};
     e->is_played = 0;
     atomic_store(&gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR)->evaluation, 0);
-    gpur_recent_add(&apex->evaluated, mean);
+    apex->core.stats.evaluations++;
+    apex->core.stats.evaluated_steps = e->step;
+    apex->core.stats.evaluated_return = mean;
     add_event(slot, event, "");
 }
 
@@ -127,8 +121,8 @@ void gpur_apex_add_episode(gpur_slot *slot, const gpur_actor_episode *episode)
         return;
     }
     if (is_greediest(slot))
-        gpur_recent_add(&apex->returns, episode->episode_return);
-    apex->counts.episodes++;
+        gpur_run_add_return(&apex->core, episode->episode_return);
+    apex->core.stats.episodes++;
     add_event(slot,
               (gpur_apex_event){.kind = GPUR_APEX_EPISODE,
                                 .length = episode->length,
@@ -157,10 +151,10 @@ void gpur_apex_add_ended(gpur_slot *slot, int64_t steps, int64_t lost_blocks, in
 /* The queue is taken as a whole, so that the caller's function may take its time. */
 void gpur_apex_deliver_events(gpur_apex *apex)
 {
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     const gpur_apex_queue taken = apex->queue;
     apex->queue = (gpur_apex_queue){0};
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     for (int64_t i = 0; i < taken.count; i++) {
         taken.entries[i].event.error = taken.entries[i].error;
         apex->config.on_event(apex->config.user, &taken.entries[i].event);

@@ -18,5 +18,4 @@ void gpur_apex_ask_to_evaluate(gpur_apex *apex, int is_wanted);
 void gpur_apex_deliver_events(gpur_apex *apex);
 
 void gpur_recent_add(gpur_recent *recent, double value);
-double gpur_recent_mean(const gpur_recent *recent, int64_t most); /* of at most so many; NaN if there are none */
-double gpur_recent_median(const gpur_recent *recent);
+double gpur_recent_median(const gpur_recent *recent); /* NaN if there are none */

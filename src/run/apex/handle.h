@@ -10,13 +10,14 @@
 #include "base/mutex.h"
 #include "learn/learner.h"
 #include "replay/block/block.h"
+#include "run/core.h"
 #include "run/apex/limiter.h"
 #include "run/apex/shared.h"
 #include "run/apex/slot.h"
 
 enum { GPUR_APEX_RECENT = 100, GPUR_APEX_ERROR = 512 };
 
-/* The last so many values, of which the mean or the median is reported. */
+/* The last so many values, whose median is reported. */
 typedef struct gpur_recent {
     double values[GPUR_APEX_RECENT];
     int64_t count; /* ever added */
@@ -42,9 +43,9 @@ typedef struct gpur_apex_evaluation {
     double sum, squares;       /* of their returns */
 } gpur_apex_evaluation;
 
-/* Counters that a saved run goes on from. */
+/* Counters that a saved run goes on from, beside those of all runs. */
 typedef struct gpur_apex_counts {
-    int64_t env_steps, episodes, train_steps, blocks, rows, bytes, refused_blocks, lost_blocks, lost_rows;
+    int64_t blocks, rows, bytes, refused_blocks, lost_blocks, lost_rows;
     int64_t starts, deaths, broadcasts, pulled, trims, limiter_timeouts;
 } gpur_apex_counts;
 
@@ -61,12 +62,11 @@ typedef struct gpur_supervisor gpur_supervisor;   /* supervisor.c */
 typedef struct gpur_folder_side gpur_folder_side; /* transport/folder.c */
 
 struct gpur_apex {
+    gpur_run core;           /* its lock protects what is said below, and of slots what they say */
     gpur_apex_config config; /* pointers are to memory of the run */
     gpur_learner *learner;   /* of DQN or of DPG */
     gpur_apex_networks networks;
     gpur_replay *replay;
-    const gpur_env_type *type;
-    char *env_options;
     char **command; /* NULL: threads */
     float *epsilons;
     char *folder_name;                  /* NULL: none */
@@ -84,7 +84,7 @@ struct gpur_apex {
     int32_t has_remote_actors; /* 1: blocks may come from others than the run's own actors */
     int wake;                  /* an eventfd on which the supervisor waits */
 
-    gpur_mutex lock; /* protects what follows, and of slots what they say */
+    /* Under the lock. */
     gpur_slot_table tables[GPUR_SLOT_ORIGINS];
     gpur_slot *evaluator;                /* an own actor */
     int32_t actors;                      /* wanted, without the evaluator */
@@ -96,24 +96,15 @@ struct gpur_apex {
     int32_t inserting;                   /* threads that are appending now */
     gpur_limiter limiter;
     gpur_apex_counts counts;
-    gpur_recent returns, evaluated, ages; /* evaluated: the mean of each evaluation */
+    gpur_recent ages; /* of the weights of the last blocks */
     gpur_apex_evaluation evaluation;
     int64_t next_evaluation; /* environment steps of the run when it is due; 0: not known yet */
     int64_t base_steps;      /* train steps of the learner before those that are counted */
-    double seconds, train_seconds, broadcast_seconds, receive_seconds, learner_wait_seconds;
+    double train_seconds, broadcast_seconds, receive_seconds, learner_wait_seconds;
     gpur_apex_queue queue;
-    gpur_status status; /* of the run, with its message */
-    char error[GPUR_APEX_ERROR];
 
     gpur_mutex set_lock; /* one call of gpur_apex_set_actors at a time */
-    _Atomic int stopping;
 };
-
-/* Ends the run, if it has not ended before. Under the lock. */
-void gpur_apex_end(gpur_apex *apex, gpur_status status, const char *error);
-
-/* Ends the run by this thread's error. Without the lock. */
-void gpur_apex_fail(gpur_apex *apex, gpur_status status);
 
 /* Refuses NULL, and a run that has ended. */
 gpur_status gpur_apex_check_open(gpur_apex *apex);

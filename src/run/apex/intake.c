@@ -16,14 +16,14 @@ static const double CALLER_WAIT_SECONDS = 0.1;
 static int is_open(const gpur_slot *slot)
 {
     const gpur_apex *const apex = slot->apex;
-    return apex->is_open && apex->counts.env_steps < apex->most_steps &&
+    return apex->is_open && apex->core.stats.env_steps < apex->most_steps &&
            !(slot->origin != GPUR_SLOT_OWN && apex->is_finishing);
 }
 
 /* Under the lock. */
 static gpur_status check_run(const gpur_apex *apex)
 {
-    if (apex->is_quitting || apex->status != GPUR_OK)
+    if (apex->is_quitting || apex->core.status != GPUR_OK)
         return gpur_fail(GPUR_INTERRUPTED, "the run takes nothing any more");
     return GPUR_OK;
 }
@@ -33,10 +33,10 @@ static gpur_status wait_until_open(const gpur_slot *slot)
 {
     gpur_apex *const apex = slot->apex;
     const double end = slot->origin == GPUR_SLOT_CALLER ? gpur_clock_seconds() + CALLER_WAIT_SECONDS : (double)INFINITY;
-    while (!is_open(slot) && !apex->is_quitting && apex->status == GPUR_OK) {
+    while (!is_open(slot) && !apex->is_quitting && apex->core.status == GPUR_OK) {
         if (gpur_clock_seconds() >= end)
             return gpur_fail(GPUR_WOULD_BLOCK, "nobody advances the run; call again");
-        gpur_mutex_wait_for(&apex->lock, CALLER_WAIT_SECONDS);
+        gpur_mutex_wait_for(&apex->core.lock, CALLER_WAIT_SECONDS);
     }
     return check_run(apex);
 }
@@ -76,7 +76,7 @@ static int may_insert(const gpur_apex *apex, const gpur_waiting_block *block)
 
 void gpur_intake_notify(gpur_apex *apex)
 {
-    gpur_mutex_notify_all(&apex->lock);
+    gpur_mutex_notify_all(&apex->core.lock);
     if (apex->waiting && apex->waiting->is_polled && may_insert(apex, apex->waiting))
         gpur_apex_wake(apex);
 }
@@ -91,7 +91,7 @@ static gpur_status wait_in_line(const gpur_intake_block *block)
     GPUR_TRY(wait_until_open(slot));
     while (!may_insert(apex, &block->waiting) && waited < apex->config.limiter_timeout) {
         const double begin = gpur_clock_seconds();
-        gpur_mutex_wait_for(&apex->lock, apex->config.limiter_timeout - waited);
+        gpur_mutex_wait_for(&apex->core.lock, apex->config.limiter_timeout - waited);
         waited += gpur_clock_seconds() - begin;
         if (!is_open(slot))
             waited = 0.0;
@@ -128,7 +128,7 @@ static void add_steps(gpur_slot *slot, int64_t more)
 {
     slot->steps += more;
     if (!gpur_slot_evaluates(slot))
-        slot->apex->counts.env_steps += more;
+        slot->apex->core.stats.env_steps += more;
 }
 
 /* Environment steps as the actor reports them; returns how many are new. Under the lock. */
@@ -154,7 +154,7 @@ static void count_block(gpur_slot *slot, const gpur_block_header *h)
     apex->counts.blocks++;
     apex->counts.rows += h->rows;
     apex->counts.bytes += GPUR_BLOCK_HEADER + h->payload_bytes;
-    gpur_recent_add(&apex->ages, (double)(apex->base_steps + apex->counts.train_steps - h->weights_version));
+    gpur_recent_add(&apex->ages, (double)(apex->base_steps + apex->core.stats.train_steps - h->weights_version));
 }
 
 void gpur_intake_count_start(gpur_slot *slot)
@@ -169,9 +169,9 @@ void gpur_intake_count_start(gpur_slot *slot)
 
 void gpur_intake_count_refused(gpur_apex *apex)
 {
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     apex->counts.refused_blocks++;
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
 }
 
 /* Counts a block that is refused. */
@@ -223,14 +223,14 @@ static gpur_status register_incarnation(gpur_slot *slot, const gpur_block_header
     if (slot->writer && slot->incarnation == header->incarnation)
         return GPUR_OK;
     GPUR_TRY(gpur_slot_open_writer(slot, apex->replay));
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     const int has_started = slot->is_running && slot->incarnation == header->incarnation;
     slot->incarnation = header->incarnation;
     slot->next_sequence = slot->is_running ? 0 : header->sequence;
     slot->steps = slot->is_running ? 0 : header->first_step;
     if (slot->origin == GPUR_SLOT_CALLER && !has_started)
         gpur_intake_count_start(slot);
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     return GPUR_OK;
 }
 
@@ -251,10 +251,10 @@ void gpur_intake_close(gpur_intake_block *block)
 {
     if (block->is_in_line) {
         gpur_apex *const apex = block->slot->apex;
-        gpur_mutex_lock(&apex->lock);
+        gpur_mutex_lock(&apex->core.lock);
         leave_line(block);
         gpur_intake_notify(apex);
-        gpur_mutex_unlock(&apex->lock);
+        gpur_mutex_unlock(&apex->core.lock);
     }
     gpur_block_close(&block->view);
     *block = (gpur_intake_block){0};
@@ -278,11 +278,11 @@ static gpur_status append_and_count(const gpur_intake_block *block)
     const int64_t rows = block->view.header.rows, more = count_steps(slot, block->steps);
     gpur_limiter_count(&apex->limiter, rows, 0);
     apex->inserting++;
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     const double begin = gpur_clock_seconds();
     const gpur_status status = append(block);
     const int can_sample = gpur_replay_can_sample(apex->replay);
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     apex->inserting--;
     apex->receive_seconds += gpur_clock_seconds() - begin;
     if (status == GPUR_OK) {
@@ -301,7 +301,7 @@ static gpur_status insert(gpur_intake_block *block, int waits)
     gpur_apex *const apex = block->slot->apex;
     if (!block->is_new)
         return GPUR_OK;
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     join_line(block, !waits);
     gpur_status status = waits ? wait_in_line(block) : look_at_line(block);
     if (status != GPUR_WOULD_BLOCK || waits) {
@@ -310,7 +310,7 @@ static gpur_status insert(gpur_intake_block *block, int waits)
             status = append_and_count(block);
         gpur_intake_notify(apex);
     }
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     return judge(apex, status);
 }
 
@@ -336,13 +336,13 @@ static void add_episode(gpur_slot *slot, const gpur_actor_episode *episode, int6
 static gpur_status take_episode(gpur_slot *slot, const gpur_actor_episode *episode, int64_t steps, int waits)
 {
     gpur_apex *const apex = slot->apex;
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     gpur_status status = waits ? wait_until_open(slot) : check_run(apex);
     if (status == GPUR_OK && !is_open(slot))
         status = GPUR_WOULD_BLOCK;
     if (status == GPUR_OK)
         add_episode(slot, episode, steps);
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     return status;
 }
 
@@ -358,7 +358,7 @@ gpur_status gpur_intake_try_episode(gpur_slot *slot, const gpur_actor_episode *e
 
 void gpur_intake_take_end(gpur_slot *slot, int64_t steps)
 {
-    gpur_mutex_lock(&slot->apex->lock);
+    gpur_mutex_lock(&slot->apex->core.lock);
     count_steps(slot, steps);
-    gpur_mutex_unlock(&slot->apex->lock);
+    gpur_mutex_unlock(&slot->apex->core.lock);
 }

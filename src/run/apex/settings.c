@@ -93,10 +93,10 @@ gpur_actor_settings gpur_apex_slot_settings(const gpur_slot *slot)
 {
     gpur_apex *const apex = slot->apex;
     gpur_actor_settings settings = gpur_apex_actor_settings(&apex->config, 0, slot->actor, slot->incarnation);
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     settings.epsilon = slot->epsilon; /* also of one whose number the run has no longer, or of the evaluator */
     settings.block_rows = slot->block_rows;
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     return settings;
 }
 
@@ -233,8 +233,7 @@ static gpur_status check_env(const gpur_apex *apex)
 {
     gpur_env_info info = {.size = sizeof info};
     gpur_obs_shape shape;
-    GPUR_TRY(gpur_env_type_check(apex->type));
-    GPUR_TRY(gpur_env_get_info(apex->type, apex->env_options, &info));
+    GPUR_TRY(gpur_env_get_info(apex->core.type, apex->core.env_options, &info));
     GPUR_TRY(gpur_action_selector_check(&info.action, apex->networks.acting));
     return gpur_obs_shape_find(&info.obs, gpur_replay_schema(apex->replay), gpur_replay_settings(apex->replay), &shape);
 }
@@ -275,7 +274,6 @@ static gpur_status copy_epsilons(gpur_apex *apex)
 static gpur_status copy_pointers(gpur_apex *apex)
 {
     gpur_apex_config *const c = &apex->config;
-    GPUR_TRY(copy_text(c->env_options ? c->env_options : "", &apex->env_options));
     if (c->folder)
         GPUR_TRY(copy_text(c->folder, &apex->folder_name));
     if (c->processes)
@@ -295,9 +293,12 @@ gpur_status gpur_apex_read_config(const gpur_apex_config *given, gpur_apex_confi
     return check_epsilons(config);
 }
 
-gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_apex_config *given)
+gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_env_type *type, const gpur_apex_config *given)
 {
     GPUR_TRY(gpur_apex_read_config(given, &apex->config));
+    GPUR_TRY(gpur_run_open(
+        &apex->core, NULL,
+        &(const gpur_run_envs){.size = sizeof(gpur_run_envs), .type = type, .options = apex->config.env_options}));
     GPUR_TRY(check_learner(apex));
     GPUR_TRY(check_replay(apex));
     GPUR_TRY(set_limiter(apex));
@@ -311,6 +312,5 @@ void gpur_apex_free_config(gpur_apex *apex)
         free(apex->command[i]);
     free(apex->command);
     free(apex->epsilons);
-    free(apex->env_options);
     free(apex->folder_name);
 }

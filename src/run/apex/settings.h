@@ -7,7 +7,7 @@
 
 /* Reads and checks the settings, with the learner, its replay and the type of environment, and copies what they point
  * to. */
-gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_apex_config *given);
+gpur_status gpur_apex_configure(gpur_apex *apex, const gpur_env_type *type, const gpur_apex_config *given);
 void gpur_apex_free_config(gpur_apex *apex);
 
 /* Reads the settings, and checks those that need nothing else. */

@@ -80,7 +80,8 @@ static int has_given_up_last_evaluation(const gpur_slot *slot)
 static void describe_end(const gpur_slot *slot, char text[GPUR_APEX_ERROR])
 {
     const gpur_apex *const apex = slot->apex;
-    const int waits = !was_asked(slot) && slot->early_deaths > 0 && apex->config.restarts && apex->status == GPUR_OK;
+    const int waits =
+        !was_asked(slot) && slot->early_deaths > 0 && apex->config.restarts && apex->core.status == GPUR_OK;
     if (has_given_up_last_evaluation(slot))
         snprintf(text, GPUR_APEX_ERROR, "%.400s; it is not started again, and the last evaluation is missing",
                  gpur_slot_error(slot));
@@ -136,7 +137,7 @@ static void end_run(gpur_slot *slot, const char *why)
         snprintf(error, sizeof error, "the actor that evaluates: %s%s", gpur_slot_error(slot), why);
     else
         snprintf(error, sizeof error, "actor %d: %s%s", (int)slot->actor, gpur_slot_error(slot), why);
-    gpur_apex_end(slot->apex, status, error);
+    gpur_run_end(&slot->apex->core, status, error);
 }
 
 /* What the death of an actor means to the run. Under the lock. `was_killed`: by a signal, which may come from anyone at
@@ -165,7 +166,7 @@ static void judge_death(gpur_slot *slot, int was_killed)
 static void finish(gpur_slot *slot, int was_killed)
 {
     gpur_apex *const apex = slot->apex;
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     slot->is_running = 0;
     slot->process = -1;
     apex->running -= !gpur_slot_evaluates(slot);
@@ -179,8 +180,8 @@ static void finish(gpur_slot *slot, int was_killed)
         count_losses(slot);
     }
     slot->incarnation++;
-    gpur_mutex_notify_all(&apex->lock);
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_notify_all(&apex->core.lock);
+    gpur_mutex_unlock(&apex->core.lock);
 }
 
 /* Starts. */
@@ -206,13 +207,13 @@ static void reset_slot(gpur_slot *slot)
 static void start(gpur_slot *slot)
 {
     gpur_apex *const apex = slot->apex;
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     reset_slot(slot);
     slot->is_running = 1;
     apex->running += !gpur_slot_evaluates(slot);
     apex->counts.starts++;
     gpur_apex_add_started(slot);
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     const gpur_status status = apex->supervisor->own->start(slot);
     if (status == GPUR_OK)
         return;
@@ -248,7 +249,7 @@ static int make_room(gpur_supervisor *s, int32_t count)
 static order order_of(gpur_slot *slot, double now)
 {
     const gpur_apex *const apex = slot->apex;
-    const int is_wanted = slot->is_wanted && !apex->is_quitting && apex->status == GPUR_OK;
+    const int is_wanted = slot->is_wanted && !apex->is_quitting && apex->core.status == GPUR_OK;
     return (order){.slot = slot,
                    .looks = slot->is_running,
                    .asks = slot->is_running && !is_wanted,
@@ -261,17 +262,17 @@ static int32_t list_orders(gpur_apex *apex, int *is_over)
     gpur_supervisor *const s = apex->supervisor;
     const double now = gpur_clock_seconds();
     int32_t count = 0, running = 0;
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     const gpur_slot_table *const own = &apex->tables[GPUR_SLOT_OWN];
     if (!make_room(s, own->count + 1))
-        gpur_apex_end(apex, GPUR_OUT_OF_MEMORY, "no memory for more actors");
+        gpur_run_end(&apex->core, GPUR_OUT_OF_MEMORY, "no memory for more actors");
     for (int32_t i = 0; i < own->count && count + 1 < s->room; i++)
         s->orders[count++] = order_of(own->slots[i], now);
     s->orders[count++] = order_of(apex->evaluator, now);
     for (int32_t i = 0; i < count; i++)
         running += s->orders[i].looks;
     *is_over = apex->is_quitting && running == 0;
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     return count;
 }
 
@@ -351,7 +352,7 @@ static gpur_status open_own_slots(gpur_apex *apex, int32_t actors)
 {
     gpur_slot *slot;
     for (int32_t i = 0; i < actors; i++) {
-        GPUR_TRY(gpur_slot_table_find(&apex->tables[GPUR_SLOT_OWN], &apex->lock, apex, GPUR_SLOT_OWN, i, &slot));
+        GPUR_TRY(gpur_slot_table_find(&apex->tables[GPUR_SLOT_OWN], &apex->core.lock, apex, GPUR_SLOT_OWN, i, &slot));
         GPUR_TRY(gpur_slot_open_writer(slot, apex->replay));
     }
     return GPUR_OK;
@@ -361,7 +362,7 @@ gpur_status gpur_supervisor_set_actors(gpur_apex *apex, int32_t actors)
 {
     const gpur_slot_table *const own = &apex->tables[GPUR_SLOT_OWN];
     GPUR_TRY(open_own_slots(apex, actors));
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     for (int32_t i = 0; i < own->count; i++) {
         gpur_slot *const slot = own->slots[i];
         if (i < actors && !slot->is_wanted)
@@ -369,7 +370,7 @@ gpur_status gpur_supervisor_set_actors(gpur_apex *apex, int32_t actors)
         slot->is_wanted = i < actors;
     }
     apex->actors = actors;
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     gpur_apex_wake(apex);
     return GPUR_OK;
 }
@@ -416,10 +417,10 @@ gpur_status gpur_supervisor_open(gpur_apex *apex)
 
 static void end_thread(gpur_apex *apex)
 {
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     apex->is_quitting = 1;
-    gpur_mutex_notify_all(&apex->lock);
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_notify_all(&apex->core.lock);
+    gpur_mutex_unlock(&apex->core.lock);
     gpur_apex_wake(apex);
     pthread_join(apex->supervisor->thread, NULL);
 }

@@ -25,7 +25,8 @@ static gpur_status open_slots(gpur_apex *apex)
     const int32_t count = apex->config.remote_actors;
     gpur_slot *slot = NULL;
     for (int32_t i = 0; i < count; i++) {
-        GPUR_TRY(gpur_slot_table_find(&apex->tables[GPUR_SLOT_CALLER], &apex->lock, apex, GPUR_SLOT_CALLER, i, &slot));
+        GPUR_TRY(
+            gpur_slot_table_find(&apex->tables[GPUR_SLOT_CALLER], &apex->core.lock, apex, GPUR_SLOT_CALLER, i, &slot));
         slot->epsilon = gpur_apex_exploration_of(&apex->config, apex->networks.critic != NULL, i, count);
     }
     return GPUR_OK;
@@ -46,16 +47,16 @@ static gpur_status find_slot(const gpur_apex *apex, int64_t actor, gpur_slot **s
 static void take_turn(gpur_slot *slot)
 {
     while (slot->is_receiving)
-        gpur_mutex_wait(&slot->apex->lock);
+        gpur_mutex_wait(&slot->apex->core.lock);
     slot->is_receiving = 1;
 }
 
 static void end_turn(gpur_slot *slot)
 {
-    gpur_mutex_lock(&slot->apex->lock);
+    gpur_mutex_lock(&slot->apex->core.lock);
     slot->is_receiving = 0;
-    gpur_mutex_notify_all(&slot->apex->lock);
-    gpur_mutex_unlock(&slot->apex->lock);
+    gpur_mutex_notify_all(&slot->apex->core.lock);
+    gpur_mutex_unlock(&slot->apex->core.lock);
 }
 
 static int is_receiving(const gpur_apex *apex)
@@ -70,7 +71,7 @@ static int is_receiving(const gpur_apex *apex)
 void gpur_callbacks_wait(gpur_apex *apex)
 {
     while (is_receiving(apex))
-        gpur_mutex_wait(&apex->lock);
+        gpur_mutex_wait(&apex->core.lock);
 }
 
 /* Incarnations have rising numbers, so one that is older than the last was replaced by it. */
@@ -122,9 +123,9 @@ static gpur_status receive_block(gpur_apex *apex, const void *block, int64_t byt
         gpur_intake_count_refused(apex);
         return status;
     }
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     take_turn(slot);
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     status = take_block(slot, block, &header);
     end_turn(slot);
     return status;
@@ -137,7 +138,7 @@ gpur_status gpur_apex_receive_block(gpur_apex *apex, const void *block, int64_t 
     const int is_of_the_run = status != GPUR_OK && !gpur_intake_is_refusal(status) && status != GPUR_WOULD_BLOCK &&
                               status != GPUR_INTERRUPTED;
     if (is_of_the_run)
-        gpur_apex_fail(apex, status);
+        gpur_run_fail(&apex->core, status);
     return status;
 }
 
@@ -161,13 +162,13 @@ gpur_status gpur_apex_receive_start(gpur_apex *apex, int32_t actor, int64_t inca
     gpur_slot *slot = NULL;
     GPUR_REQUIRE(apex, "apex is NULL");
     GPUR_TRY(find_slot(apex, actor, &slot));
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     slot->has_ended = incarnation > slot->incarnation;
-    gpur_mutex_notify_all(&apex->lock);
+    gpur_mutex_notify_all(&apex->core.lock);
     take_turn(slot);
     const gpur_status status = begin_incarnation(slot, incarnation);
     slot->has_ended = 0;
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     end_turn(slot);
     return status;
 }
@@ -181,10 +182,10 @@ gpur_status gpur_apex_receive_episode(gpur_apex *apex, int32_t actor, int64_t le
     GPUR_REQUIRE(isfinite(episode_return) || !gpur_replay_settings(apex->replay)->check_finite,
                  "episode_return is %g; it must be a finite number", episode_return);
     const gpur_actor_episode episode = {.episode_return = episode_return, .length = length};
-    gpur_mutex_lock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
     gpur_apex_add_episode(slot, &episode);
     slot->heard = gpur_clock_seconds();
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_unlock(&apex->core.lock);
     return GPUR_OK;
 }
 

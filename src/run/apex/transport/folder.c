@@ -157,7 +157,7 @@ static gpur_status open_file(gpur_apex *apex)
     if (gpur_intake_is_refusal(status))
         gpur_intake_count_refused(apex);
     GPUR_TRY(status);
-    GPUR_TRY(gpur_slot_table_find(&apex->tables[GPUR_SLOT_FOLDER], &apex->lock, apex, GPUR_SLOT_FOLDER,
+    GPUR_TRY(gpur_slot_table_find(&apex->tables[GPUR_SLOT_FOLDER], &apex->core.lock, apex, GPUR_SLOT_FOLDER,
                                   (int32_t)header.actor, &slot));
     f->has_block = 1;
     return gpur_intake_open_remote(slot, f->bytes, &header, &f->block);
@@ -229,9 +229,9 @@ static int poll_folder(gpur_apex *apex)
 {
     gpur_folder_side *const f = apex->folder;
     const int64_t before = f->taken;
-    gpur_mutex_lock(&apex->lock);
-    const int may_look = apex->has_begun && !apex->is_finishing && !apex->is_quitting && apex->status == GPUR_OK;
-    gpur_mutex_unlock(&apex->lock);
+    gpur_mutex_lock(&apex->core.lock);
+    const int may_look = apex->has_begun && !apex->is_finishing && !apex->is_quitting && apex->core.status == GPUR_OK;
+    gpur_mutex_unlock(&apex->core.lock);
     if (!may_look && f->has_block)
         close_block(f);
     if (!may_look || (!f->has_block && gpur_clock_seconds() < f->next))
@@ -240,7 +240,7 @@ static int poll_folder(gpur_apex *apex)
     const int has_taken = f->taken > before;
     f->next = gpur_clock_seconds() + (has_taken ? 0.0 : LOOK_SECONDS);
     if (status != GPUR_OK && status != GPUR_INTERRUPTED && status != GPUR_WOULD_BLOCK)
-        gpur_apex_fail(apex, status);
+        gpur_run_fail(&apex->core, status);
     return has_taken;
 }
 

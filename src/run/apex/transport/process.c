@@ -135,9 +135,9 @@ static gpur_status start(gpur_slot *slot)
         return status;
     }
     slot->transport = p;
-    gpur_mutex_lock(&slot->apex->lock);
+    gpur_mutex_lock(&slot->apex->core.lock);
     slot->process = p->process;
-    gpur_mutex_unlock(&slot->apex->lock);
+    gpur_mutex_unlock(&slot->apex->core.lock);
     return GPUR_OK;
 }
 
@@ -220,7 +220,7 @@ static void judge_message(gpur_slot *slot, actor_process *p, gpur_status status)
     if (gpur_intake_is_refusal(status))
         drop(slot, p, status);
     else if (status != GPUR_OK && status != GPUR_INTERRUPTED)
-        gpur_apex_fail(slot->apex, status);
+        gpur_run_fail(&slot->apex->core, status);
 }
 
 static void set_deadline(gpur_slot *slot)
@@ -289,10 +289,10 @@ static int reap(gpur_slot *slot, actor_process *p)
         return 0;
     p->has_exited = 1;
     p->is_lost = found < 0;
-    gpur_mutex_lock(&slot->apex->lock);
+    gpur_mutex_lock(&slot->apex->core.lock);
     slot->process = -1;
     slot->has_ended = 1;
-    gpur_mutex_unlock(&slot->apex->lock);
+    gpur_mutex_unlock(&slot->apex->core.lock);
     return 1;
 }
 

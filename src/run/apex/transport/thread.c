@@ -44,8 +44,8 @@ static gpur_status act(actor_thread *t, gpur_actor_counts *counts)
 {
     const gpur_apex *const apex = t->slot->apex;
     const gpur_actor_transport transport = {t, take_block, take_episode, pull};
-    const gpur_actor_context context = {.type = apex->type,
-                                        .env_options = apex->env_options,
+    const gpur_actor_context context = {.type = apex->core.type,
+                                        .env_options = apex->core.env_options,
                                         .device = apex->device,
                                         .schema = gpur_replay_schema(apex->replay),
                                         .replay = gpur_replay_settings(apex->replay),
