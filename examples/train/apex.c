@@ -29,9 +29,9 @@ static void print_end(const gpur_apex_event *event)
 
 int apex_record(record *r, const gpur_apex_event *event)
 {
-    const double step = (double)event->step, actor = event->actor;
-    const double episode[] = {step, actor, (double)event->length, event->episode_return, shortest(event->epsilon)};
-    const double evaluation[] = {step, (double)event->episodes, (double)event->length, event->episode_return,
+    const double step = (double)event->env_steps, actor = event->actor;
+    const double episode[] = {step, actor, (double)event->length, event->mean_return, shortest(event->epsilon)};
+    const double evaluation[] = {step, (double)event->episodes, (double)event->length, event->mean_return,
                                  event->return_deviation};
     const double row[] = {step,
                           actor,

@@ -56,12 +56,12 @@ typedef struct gpur_apex_event {
     int32_t kind;            /* GPUR_APEX_* */
     int32_t actor;           /* 0 to actors - 1, or GPUR_APEX_EVALUATOR */
     int64_t incarnation;     /* how often the actor was started before */
-    int64_t step;            /* environment steps of all actors received so far; an evaluation: when it was begun */
+    int64_t env_steps;       /* environment steps of all actors received so far; an evaluation: when it was begun */
     int64_t train_steps;     /* train steps done so far; likewise */
     int64_t length;          /* an episode: its steps. An evaluation: of all its episodes. ENDED: environment steps of
                                 this incarnation */
     int64_t episodes;        /* 1; an evaluation: its episodes */
-    double episode_return;   /* an episode: the sum of its rewards, unclipped and not discounted; an evaluation: mean
+    double mean_return;      /* an episode: the sum of its rewards, unclipped and not discounted; an evaluation: mean
                                 over its episodes */
     double return_deviation; /* an evaluation: standard deviation over its episodes; else 0 */
     float epsilon;           /* the actor's; of action vectors its sigma */

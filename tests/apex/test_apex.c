@@ -93,8 +93,8 @@ TEST(actors_in_threads_fill_the_replay_while_it_is_trained_on)
     CHECK_EQUAL(apex_fixture_stats(&fixture).train_steps, stats.train_steps + 25);
     while (fixture.kinds[GPUR_APEX_EVALUATION] == 0)
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 10));
-    CHECK(apex_fixture_stats(&fixture).evaluated_return == fixture.evaluation.episode_return);
-    CHECK(fixture.evaluation.episodes == 3 && fixture.evaluation.step >= 500 && fixture.evaluation.length >= 3);
+    CHECK(apex_fixture_stats(&fixture).evaluated_return == fixture.evaluation.mean_return);
+    CHECK(fixture.evaluation.episodes == 3 && fixture.evaluation.env_steps >= 500 && fixture.evaluation.length >= 3);
     CHECK(fixture.kinds[GPUR_APEX_STARTED] == 4 && fixture.kinds[GPUR_APEX_ENDED] == 0);
     check_all_arrived();
     CHECK(strcmp(fixture.error, "") == 0 && fixture.lost_rows == 0);
@@ -456,7 +456,7 @@ TEST(a_run_is_finished_by_the_ends_of_its_actors_and_a_whole_evaluation)
     CHECK_OK(gpur_apex_finish(fixture.apex, 1));
     const gpur_apex_stats after = apex_fixture_stats(&fixture);
     CHECK_EQUAL(fixture.kinds[GPUR_APEX_EVALUATION], 1);
-    CHECK(fixture.evaluation.episodes == 3 && fixture.evaluation.step >= before.env_steps);
+    CHECK(fixture.evaluation.episodes == 3 && fixture.evaluation.env_steps >= before.env_steps);
     CHECK_EQUAL(fixture.evaluation.train_steps, before.train_steps);
     CHECK(after.train_steps == before.train_steps && after.broadcasts == before.broadcasts + 1);
     CHECK(fixture.asked == 4 && fixture.kinds[GPUR_APEX_ENDED] == 4 && fixture.kinds[GPUR_APEX_STARTED] == 4);
@@ -482,7 +482,7 @@ TEST(the_last_evaluation_cuts_off_one_that_goes_on)
     CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
     CHECK_OK(gpur_apex_finish(fixture.apex, 1));
     CHECK(fixture.kinds[GPUR_APEX_EVALUATION] >= 1 && fixture.evaluation.episodes == 2000);
-    CHECK(fixture.evaluation.step >= 500);
+    CHECK(fixture.evaluation.env_steps >= 500);
     apex_fixture_close(&fixture);
 }
 

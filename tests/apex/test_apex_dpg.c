@@ -255,7 +255,7 @@ TEST(actors_in_threads_fill_the_replay_while_both_networks_are_trained)
     check_all_arrived();
     CHECK_OK(gpur_apex_finish(fixture.apex, 1));
     CHECK(fixture.evaluation.episodes == 3 && fixture.evaluation.length == 3 * 200);
-    CHECK(fixture.evaluation.epsilon == 0.0f && fixture.evaluation.episode_return < 0.0);
+    CHECK(fixture.evaluation.epsilon == 0.0f && fixture.evaluation.mean_return < 0.0);
     CHECK(fixture.noise == 0.3f);
     apex_fixture_close(&fixture);
 }

@@ -111,10 +111,10 @@ def test_actors_in_threads():
     kinds = {kind: [event for event in events if event.kind == kind]
              for kind in ("episode", "evaluation", "started", "ended")}
     epsilons = {event.actor: event.epsilon for event in kinds["episode"]}
-    assert epsilons == {0: 0.5, 1: 0.25, 2: 0.5} and all(event.episode_return == event.length
+    assert epsilons == {0: 0.5, 1: 0.25, 2: 0.5} and all(event.mean_return == event.length
                                                          for event in kinds["episode"])
     assert len(kinds["started"]) == 4 and {event.actor for event in kinds["ended"]} == {0, 1, 2, 1024}
-    assert [event.episodes for event in kinds["evaluation"]] == [2] and kinds["evaluation"][0].step >= 2000
+    assert [event.episodes for event in kinds["evaluation"]] == [2] and kinds["evaluation"][0].env_steps >= 2000
     assert all(event.asked and event.error == "" for event in kinds["ended"])
     assert run.closed and "closed" in repr(run)
     agent.train(3)

@@ -132,8 +132,8 @@ static void on_event(void *user, const gpur_apex_event *event)
         f->evaluation = *event;
     if (event->kind == GPUR_APEX_EPISODE)
         f->noise = event->epsilon;
-    if (event->kind == GPUR_APEX_EPISODE && event->episode_return > f->best_return)
-        f->best_return = event->episode_return;
+    if (event->kind == GPUR_APEX_EPISODE && event->mean_return > f->best_return)
+        f->best_return = event->mean_return;
     if (event->kind == GPUR_APEX_EPISODE && event->actor > f->most_actor)
         f->most_actor = event->actor;
     if (event->kind != GPUR_APEX_ENDED)

@@ -32,11 +32,11 @@ class ApexEvent(NamedTuple):
     kind: str  # "episode", "evaluation", "started" or "ended"
     actor: int  # 1024: the one that evaluates
     incarnation: int
-    step: int
+    env_steps: int
     train_steps: int
     length: int
     episodes: int
-    episode_return: float
+    mean_return: float
     return_deviation: float
     epsilon: float
     asked: int

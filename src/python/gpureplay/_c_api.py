@@ -413,9 +413,9 @@ class PackerStepInput(Sized):
 
 class ApexEvent(Sized):
     c_name = "gpur_apex_event"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "kind actor"), (c_int64, "incarnation step train_steps length "
-                                                                                        "episodes"),
-                        (c_double, "episode_return return_deviation"), (c_float, "epsilon"), (c_int32, "asked"),
+    _fields_ = _members((c_uint64, "size"), (c_int32, "kind actor"), (c_int64, "incarnation env_steps train_steps "
+                        "length episodes"),
+                        (c_double, "mean_return return_deviation"), (c_float, "epsilon"), (c_int32, "asked"),
                         (c_int64, "lost_blocks lost_rows"), (c_char_p, "error"))
 
 

@@ -223,13 +223,13 @@ class ApexTraining(Training):
 
     def _note_event(self, event: ApexEvent) -> Any:
         if event.kind == "episode":
-            self._record.add("episode", (event.step, event.actor, event.length, event.episode_return,
+            self._record.add("episode", (event.env_steps, event.actor, event.length, event.mean_return,
                                          shortest(event.epsilon)))
         elif event.kind == "evaluation":
-            self._record.add("evaluation", (event.step, event.episodes, event.length, event.episode_return,
+            self._record.add("evaluation", (event.env_steps, event.episodes, event.length, event.mean_return,
                                             event.return_deviation))
         else:
-            self._record.add("actor", (event.step, event.actor, event.incarnation, event.kind, event.asked,
+            self._record.add("actor", (event.env_steps, event.actor, event.incarnation, event.kind, event.asked,
                                        event.lost_blocks, event.lost_rows))
         if event.kind == "ended" and not event.asked:
             who = "the actor that evaluates" if event.actor == _c_api.APEX_EVALUATOR else f"actor {event.actor}"

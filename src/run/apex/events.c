@@ -53,7 +53,7 @@ static void add_event(gpur_slot *slot, gpur_apex_event event, const char *error)
     event.size = sizeof event;
     event.actor = slot->actor;
     event.incarnation = slot->incarnation;
-    event.step = event.kind == GPUR_APEX_EVALUATION ? apex->evaluation.step : apex->core.stats.env_steps;
+    event.env_steps = event.kind == GPUR_APEX_EVALUATION ? apex->evaluation.env_steps : apex->core.stats.env_steps;
     event.train_steps =
         event.kind == GPUR_APEX_EVALUATION ? apex->evaluation.train_steps : apex->core.stats.train_steps;
     event.epsilon = slot->epsilon;
@@ -81,7 +81,7 @@ void gpur_apex_ask_to_evaluate(gpur_apex *apex, int is_wanted)
     gpur_apex_evaluation *const e = &apex->evaluation;
     *e = (gpur_apex_evaluation){.is_played = is_wanted,
                                 .number = e->number + is_wanted,
-                                .step = apex->core.stats.env_steps,
+                                .env_steps = apex->core.stats.env_steps,
                                 .train_steps = apex->core.stats.train_steps};
     atomic_store(&gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR)->evaluation, is_wanted ? e->number : 0);
 }
@@ -103,12 +103,12 @@ static void add_evaluated(gpur_slot *slot, const gpur_actor_episode *episode)
     const gpur_apex_event event = {.kind = GPUR_APEX_EVALUATION,
                                    .length = e->length,
                                    .episodes = e->episodes,
-                                   .episode_return = mean,
+                                   .mean_return = mean,
                                    .return_deviation = sqrt(fmax(e->squares / count - mean * mean, 0.0))};
     e->is_played = 0;
     atomic_store(&gpur_shared_counts(&apex->shared, GPUR_APEX_EVALUATOR)->evaluation, 0);
     apex->core.stats.evaluations++;
-    apex->core.stats.evaluated_steps = e->step;
+    apex->core.stats.evaluated_steps = e->env_steps;
     apex->core.stats.evaluated_return = mean;
     add_event(slot, event, "");
 }
@@ -127,7 +127,7 @@ void gpur_apex_add_episode(gpur_slot *slot, const gpur_actor_episode *episode)
               (gpur_apex_event){.kind = GPUR_APEX_EPISODE,
                                 .length = episode->length,
                                 .episodes = 1,
-                                .episode_return = episode->episode_return},
+                                .mean_return = episode->episode_return},
               "");
 }
 

@@ -36,11 +36,11 @@ typedef struct gpur_apex_queue {
 
 /* The evaluation that was asked for last. */
 typedef struct gpur_apex_evaluation {
-    int32_t is_played;         /* 1: some of its episodes are missing */
-    int64_t number;            /* counts up from 1 */
-    int64_t step, train_steps; /* of the run when it was asked for */
-    int64_t episodes, length;  /* so far, and their steps */
-    double sum, squares;       /* of their returns */
+    int32_t is_played;              /* 1: some of its episodes are missing */
+    int64_t number;                 /* counts up from 1 */
+    int64_t env_steps, train_steps; /* of the run when it was asked for */
+    int64_t episodes, length;       /* so far, and their steps */
+    double sum, squares;            /* of their returns */
 } gpur_apex_evaluation;
 
 /* Counters that a saved run goes on from, beside those of all runs. */
