@@ -41,10 +41,10 @@ if(TARGET gpureplay_examples_env)
         set_property(TEST test_train_in_python.${device} test_train_apex_in_python.${device}
             test_train_ga3c_in_python.${device} APPEND PROPERTY ENVIRONMENT
             PYTHONPATH=${PROJECT_SOURCE_DIR}/src/python GPUREPLAY_LIBRARY=$<TARGET_FILE:gpureplay>)
-        register(test_minimal.${device} "${device}" minimal ${device})
-        set_tests_properties(test_minimal.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
-        register(test_own_learner.${device} "${device}" own_learner ${device} own_learner.${device}.safetensors)
-        set_tests_properties(test_own_learner.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
+        foreach(name IN ITEMS actor_critic actor_learner minimal own_batches own_learner pendulum_dpg sequences)
+            register(example_${name}.${device} "${device}" ${name} ${device} ${name}.${device}.safetensors)
+            set_tests_properties(example_${name}.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
+        endforeach()
         if(device STREQUAL "cpu") # where its games are; a random player's return is 22
             register(test_lanes_cartpole cpu lanes_cartpole 1 600)
             set_tests_properties(test_lanes_cartpole PROPERTIES PASS_REGULAR_EXPRESSION "return [1-9][0-9][0-9]")

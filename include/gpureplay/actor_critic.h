@@ -11,6 +11,8 @@
  *     gpur_actor_critic_train(learner, &batch, &losses);
  *     gpur_policy_pull(policy, learner, GPUR_WEIGHTS_ONLINE);
  *
+ * examples/actor_critic.c is A2C in CartPole.
+ *
  * The loss of a batch is the sum over its rows of three terms [Babaeizadeh et al. 2017, eq. 1, 2 and 5; Mnih et
  * al. 2016], where R is the given return, p = softmax(logits) and V the value that the network computes for the row:
  *

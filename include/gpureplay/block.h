@@ -7,6 +7,15 @@
  * Where steps of an environment are to become blocks, a packer does all of it: n-step returns, initial priorities,
  * frames stored once [Horgan et al. 2018, algorithm 1 and appendix F].
  *
+ *     gpur_block_format_create(&replay_config, &format);
+ *     gpur_packer_create(format, &config, &packer);
+ *     gpur_packer_reset(packer, obs);
+ *     gpur_packer_step(packer, &step);
+ *     gpur_packer_take(packer, 0, &block, &bytes);           // NULL: no block is full yet
+ *     gpur_writer_append_block(writer, block, bytes, NULL);  // wherever the replay is
+ *
+ * examples/actor_learner.c is an actor that packs beside a learner that appends.
+ *
  * A block is a header of 128 bytes and a payload, all little-endian:
  *
  *   the header   magic number and version; a hash of the schema; the actor, its incarnation and the block's sequence

@@ -10,6 +10,8 @@
  *     gpur_learner_train(learner, 100);
  *     gpur_policy_pull(policy, learner, GPUR_WEIGHTS_ONLINE);
  *
+ * examples/pendulum_dpg.c trains one.
+ *
  * A train step samples and gathers a batch, and then does, with the targets mu' and Q', which are copies of both
  * networks:
  *

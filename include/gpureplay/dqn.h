@@ -9,6 +9,8 @@
  *     gpur_dqn_create(replay, &config, &learner);
  *     gpur_learner_act(learner, 1, obs, gpur_learner_epsilon(learner, step), &action, NULL);
  *     gpur_learner_train(learner, 1);
+ *
+ * examples/own_batches.c trains on ids, on batches in host memory and from a cache of returns.
  */
 #ifndef GPUREPLAY_DQN_H
 #define GPUREPLAY_DQN_H

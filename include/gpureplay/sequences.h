@@ -7,6 +7,14 @@
  * sequence is found from its last row: that row is chosen, and `previous` is followed back through the window. So the
  * rows of a sequence are of one environment, whatever others write to the replay, and none has been evicted. A caller
  * can choose last rows but not first ones, because no row has a link to the one after it.
+ *
+ *     gpur_sequence_config_init(&config, sizeof config);
+ *     config.batch = 16, config.length = 32;
+ *     gpur_replay_sample_sequences(replay, &config, NULL, &batch);
+ *     gpur_batch_read(batch, "obs", obs, sizeof obs);   // (16, 32, ...)
+ *     gpur_batch_read(batch, "is_first", is_first, sizeof is_first);
+ *
+ * examples/sequences.c trains a recurrent model with them, by priority.
  */
 #ifndef GPUREPLAY_SEQUENCES_H
 #define GPUREPLAY_SEQUENCES_H
