@@ -6,6 +6,7 @@
 #include "env_random.h"
 
 #include <gpureplay.h>
+#include <gpureplay/env.h>
 
 #include <errno.h>
 #include <inttypes.h>

@@ -31,7 +31,7 @@
  */
 #pragma once
 
-#include <gpureplay.h>
+#include <gpureplay/env.h>
 
 enum { DODGE_OBS = 27, DODGE_ACTIONS = 5, DODGE_BALLS = 3 };
 enum { DODGE_HOLD = 6, DODGE_FRAMES = 600 };                                  /* frames of a step, of an episode */

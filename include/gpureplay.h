@@ -2,33 +2,33 @@
 /*
  * libgpureplay: experience replay in the memory of the device that trains.
  *
- * The whole public API, in the order in which a program needs it:
+ * What a program needs that trains by itself, in this order:
  *
- *   gpureplay/status.h      status codes, error messages, versions
- *   gpureplay/device.h      a device: the CPU or a GPU
- *   gpureplay/schedule.h    settings that change during training
- *   gpureplay/replay.h      a ring of transitions, and sampling from it; defines the terms used here
- *   gpureplay/plan.h        how much memory a replay takes
- *   gpureplay/priority.h    prioritized replay
- *   gpureplay/batch.h       the arrays of a batch, and how other streams and libraries read them
- *   gpureplay/sequences.h   batches of successive transitions
- *   gpureplay/writer.h      how transitions get into a replay
- *   gpureplay/lanes.h       experience that is born on the device, of environments that step together there
- *   gpureplay/math.h        the arithmetic of matrix products
- *   gpureplay/network.h     the layers of a network
- *   gpureplay/optimizer.h   optimizers and their settings
- *   gpureplay/returns.h     a learner's cache of returns: DQN(lambda)
- *   gpureplay/learner.h     a DQN learner, which trains on a replay or on batches in host memory
- *   gpureplay/checkpoint.h  saving and loading of replays, learners and weights
- *   gpureplay/policy.h      acting without a replay and without training
+ *   gpureplay/status.h        status codes, error messages, versions
+ *   gpureplay/device.h        a device: the CPU or a GPU
+ *   gpureplay/schedule.h      settings that change during training
+ *   gpureplay/replay.h        a ring of transitions, and sampling from it; defines the terms used here
+ *   gpureplay/plan.h          how much memory a replay takes
+ *   gpureplay/writer.h        how transitions get into a replay
+ *   gpureplay/batch.h         the arrays of a batch, and how other streams and libraries read them
+ *   gpureplay/priority.h      prioritized replay
+ *   gpureplay/sequences.h     batches of successive transitions
+ *   gpureplay/block.h         finished transitions as bytes, which travel between threads, processes and machines
+ *   gpureplay/lanes.h         experience that is born on the device, of environments that step together there
+ *   gpureplay/math.h          the arithmetic of matrix products
+ *   gpureplay/network.h       the layers of a network
+ *   gpureplay/optimizer.h     optimizers and their settings
+ *   gpureplay/learner.h       learners: what all of them have
+ *   gpureplay/returns.h       a cache of returns for a DQN learner: DQN(lambda)
+ *   gpureplay/dqn.h           a learner of action values, which trains on a replay or on batches in host memory
+ *   gpureplay/dpg.h           a learner of continuous actions: deterministic policy gradients
  *   gpureplay/actor_critic.h  an actor-critic learner, which trains on batches in host memory
- *   gpureplay/dpg.h         a learner of continuous actions: deterministic policy gradients
- *   gpureplay/env.h         environments, and plug-ins with more of them
- *   gpureplay/run_handle.h  whole trainings: environments, acting, replay and learner, in threads of their own
- *   gpureplay/fast_dqn.h    runs of fast DQN, standard DQN and DQN(lambda)
- *   gpureplay/block.h       finished transitions as bytes, which travel between threads, processes and machines
- *   gpureplay/apex.h        Ape-X: actors in threads or processes, and a learner that draws by priority
- *   gpureplay/ga3c.h        GA3C, A3C and A2C: agents that share an actor-critic, predictors and trainers
+ *   gpureplay/checkpoint.h    saving and loading of replays, learners and weights
+ *   gpureplay/policy.h        acting without a replay and without training
+ *
+ * Environments, and whole trainings in them (fast DQN, Ape-X, GA3C), come by another header, with a list of its own:
+ *
+ *   gpureplay/run.h
  *
  * Errors. Every function that can fail returns a gpur_status. After a failure gpur_last_error() gives the reason, with
  * the value that was given and the values that are allowed. A status above 0 is a refusal: nothing has changed, unless
@@ -64,26 +64,21 @@
 #include "gpureplay/schedule.h"
 #include "gpureplay/replay.h"
 #include "gpureplay/plan.h"
-#include "gpureplay/priority.h"
-#include "gpureplay/batch.h"
-#include "gpureplay/sequences.h"
 #include "gpureplay/writer.h"
+#include "gpureplay/batch.h"
+#include "gpureplay/priority.h"
+#include "gpureplay/sequences.h"
+#include "gpureplay/block.h"
 #include "gpureplay/lanes.h"
 #include "gpureplay/math.h"
 #include "gpureplay/network.h"
 #include "gpureplay/optimizer.h"
-#include "gpureplay/returns.h"
 #include "gpureplay/learner.h"
+#include "gpureplay/returns.h"
 #include "gpureplay/dqn.h"
+#include "gpureplay/dpg.h"
+#include "gpureplay/actor_critic.h"
 #include "gpureplay/checkpoint.h"
 #include "gpureplay/policy.h"
-#include "gpureplay/actor_critic.h"
-#include "gpureplay/dpg.h"
-#include "gpureplay/env.h"
-#include "gpureplay/run_handle.h"
-#include "gpureplay/fast_dqn.h"
-#include "gpureplay/block.h"
-#include "gpureplay/apex.h"
-#include "gpureplay/ga3c.h"
 
 #endif

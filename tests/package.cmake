@@ -45,6 +45,12 @@ if(TARGET gpureplay_examples_env)
             register(example_${name}.${device} "${device}" ${name} ${device} ${name}.${device}.safetensors)
             set_tests_properties(example_${name}.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
         endforeach()
+        foreach(command IN ITEMS "fast-dqn-small 15000" "a2c-small 100000") # each begins a run, and goes on with it
+            string(REGEX REPLACE " .*" ".${device}" folder ${command})
+            register(example_runs.${folder} "${device}" sh -c "rm -rf ${folder} && \"$<TARGET_FILE:runs>\" ${device} \
+${command} ${folder} && \"$<TARGET_FILE:runs>\" ${device} ${command} ${folder}")
+            set_tests_properties(example_runs.${folder} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
+        endforeach()
         if(device STREQUAL "cpu") # where its games are; a random player's return is 22
             register(test_lanes_cartpole cpu lanes_cartpole 1 600)
             set_tests_properties(test_lanes_cartpole PROPERTIES PASS_REGULAR_EXPRESSION "return [1-9][0-9][0-9]")

@@ -5,6 +5,7 @@
 #include "files.h"
 
 #include <gpureplay.h>
+#include <gpureplay/run.h>
 
 #include <errno.h>
 #include <inttypes.h>

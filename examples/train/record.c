@@ -3,7 +3,7 @@
 
 #include "failure.h"
 
-#include <gpureplay.h>
+#include <gpureplay/run.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,6 +6,7 @@
 #include "options.h"
 
 #include <gpureplay.h>
+#include <gpureplay/run.h>
 
 /* One of them is NULL: the environments step one at a time, or all at once. */
 typedef struct env_type {

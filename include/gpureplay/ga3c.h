@@ -15,6 +15,11 @@
  *
  * The same agents, environments and rollouts also run as two systems to compare with: A3C [Mnih et al. 2016], where
  * each agent has a copy of the model and trains by itself, and its synchronous form, A2C, which is deterministic.
+ *
+ *     gpur_ga3c_preset("ga3c-small", &envs, &learner_config, &config);
+ *     gpur_actor_critic_create(device, &learner_config, &learner);
+ *     gpur_ga3c_create(learner, &envs, &config, &run);
+ *     gpur_run_advance(run, 200000, 0);
  */
 #ifndef GPUREPLAY_GA3C_H
 #define GPUREPLAY_GA3C_H

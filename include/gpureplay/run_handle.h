@@ -8,6 +8,8 @@
  *     gpur_run_save(run, "folder");
  *     gpur_run_destroy(run);
  *
+ * examples/runs.c is such a program, by the name of a preset.
+ *
  * One thread at a time advances, evaluates, saves and loads a run. Any thread may read statistics and stop it
  * meanwhile.
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of the whole systems: each constant beside its published value, and runs of all presets. */
 #include "gpureplay/apex.h"
+#include "gpureplay/fast_dqn.h"
 #include "support/run_envs.h"
 #include "test.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The library's games from outside: their names, spaces and options, and what is refused. */
+#include "gpureplay/env.h"
 #include "test.h"
 
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The library's games at play: determinism, saving, and what steps refuse. test_cartpole.py, test_minatar.py and
  * test_pendulum.py compare their rules with other programs, step by step. */
+#include "gpureplay/env.h"
 #include "test.h"
 
 #include <pthread.h>

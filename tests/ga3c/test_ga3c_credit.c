@@ -2,6 +2,7 @@
 /* Credit over long episodes: the first action decides about a single reward in the last step, a hundred steps later,
  * which 20 and more rollouts lie between. It is learnt where the episode's length is a multiple of t_max and where the
  * last rollout has a single step; and not where terminal steps are dropped, as in the authors' code. */
+#include "gpureplay/ga3c.h"
 #include "support/run_envs.h"
 #include "test.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Presets of GA3C: the constants of the paper and of its code, what a preset leaves alone, and what is refused. */
+#include "gpureplay/ga3c.h"
 #include "support/run_envs.h"
 #include "test.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A program of somebody else's: it sees an installed library, puts rows in and gets them back. C and C++. */
 #include <gpureplay.h>
+#include <gpureplay/run.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,6 @@ int main(void)
     for (int b = 0; b < BATCH; b++)
         if (sampled[b] < 1000 || sampled[b] >= 1000 + ROWS)
             return fprintf(stderr, "sampled %lld, which nobody appended\n", (long long)sampled[b]), 1;
-    printf("consumer: gpureplay %s works\n", gpur_version());
+    printf("consumer: gpureplay %s works; its first game is %s\n", gpur_version(), gpur_env_name(0));
     return 0;
 }

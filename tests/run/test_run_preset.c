@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of whole systems: each constant beside its published value, and runs of all presets. */
-#include "gpureplay/run_handle.h"
+#include "gpureplay/run.h"
 #include "support/run_envs.h"
 #include "test.h"
 
