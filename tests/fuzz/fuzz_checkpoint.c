@@ -44,8 +44,8 @@ static void run_lanes(int64_t steps)
     float of_obs[8][2], of_next[8][2];
     int64_t id[8];
     void *const fields[LANE_FIELDS] = {of_obs, of_next};
-    gpur_env_slot_draw draw;
-    must(gpur_env_slot_draw_init(&draw, sizeof draw) == GPUR_OK, "a draw");
+    gpur_lane_draw draw;
+    must(gpur_lane_draw_init(&draw, sizeof draw) == GPUR_OK, "a draw");
     draw.count = 8, draw.fields = fields, draw.id = id, draw.n_step = 3;
     for (int64_t t = 0; t < steps; t++) {
         terminated[1] = t % 3 == 0, truncated[2] = t % 4 == 0;
