@@ -17,7 +17,8 @@ extern "C" {
  * may write to one replay at the same time.
  *
  * Except where a comment says otherwise, arrays are in host memory, have the types of the schema, and are read before
- * the call returns. Values are stored as given: a NaN in an observation or a reward is not refused.
+ * the call returns. Values are stored as given, and numbers that are NaN or infinite are refused (check_finite of
+ * gpur_replay_config).
  *
  * Any call that uses the device can also return GPUR_DEVICE_ERROR; the replay can then only be destroyed.
  */
