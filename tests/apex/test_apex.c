@@ -2,11 +2,13 @@
 /* Runs of Ape-X with actors in threads: what is counted and reported, the limiter, the soft capacity, and errors. */
 #include "base/clock.h"
 #include "support/apex_fixture.h"
+#include "support/run_fixture.h"
 #include "test.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static apex_fixture fixture;
@@ -399,6 +401,7 @@ TEST(an_error_of_an_environment_names_the_actor)
     CHECK_OK(gpur_apex_advance(fixture.apex, 1000, 0));
     const gpur_apex_stats stats = apex_fixture_stats(&fixture);
     CHECK(stats.deaths > 3 && stats.starts >= stats.deaths && stats.lost_rows > 0);
+    CHECK_EQUAL(stats.lost_blocks, 0); /* each incarnation counts its blocks from 0 on */
     CHECK(strcmp(fixture.error, "step 100: the motor is broken") == 0);
     check_all_arrived();
     apex_fixture_close(&fixture);
@@ -472,17 +475,96 @@ TEST(a_run_is_finished_by_the_ends_of_its_actors_and_a_whole_evaluation)
     apex_fixture_close(&fixture);
 }
 
-/* The evaluation that goes on is not mixed with the last one, whose weights are others. */
+/* Games of 20 steps by the environment's own count. */
+typedef struct game_of_20 {
+    int32_t steps;
+} game_of_20;
+
+static const char *init_game(const char *options, uint64_t seed, gpur_env_info *info, void **env)
+{
+    (void)options, (void)seed;
+    info->obs = (gpur_space){.dtype = GPUR_FLOAT32, .shape = {RUN_FEATURES}};
+    info->action = (gpur_space){.dtype = GPUR_INT32, .num_actions = RUN_ACTIONS};
+    *env = calloc(1, sizeof(game_of_20));
+    return *env ? NULL : "no memory";
+}
+
+static const char *reset_game(void *env, void *obs)
+{
+    ((game_of_20 *)env)->steps = 0;
+    memset(obs, 0, RUN_FEATURES * sizeof(float));
+    return NULL;
+}
+
+static const char *step_game(void *env, const void *action, void *obs, gpur_env_result *result)
+{
+    (void)action;
+    memset(obs, 0, RUN_FEATURES * sizeof(float));
+    result->terminated = ++((game_of_20 *)env)->steps == 20;
+    return NULL;
+}
+
+static const gpur_env_type games_of_20 = {.size = sizeof games_of_20,
+                                          .name = "games of 20",
+                                          .init = init_game,
+                                          .reset = reset_game,
+                                          .step = step_game,
+                                          .close = free};
+
+/* The evaluation that goes on is not mixed with the last one, whose weights are others: every game of it has 20 steps,
+ * also the first one. An episode of the one before that comes late does not count. */
 TEST(the_last_evaluation_cuts_off_one_that_goes_on)
 {
     begin("numbers");
+    settings.type = &games_of_20;
     settings.apex.eval_episodes = 2000;
     settings.apex.eval_period = 1;
     CHECK_OK(open_run());
     CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
     CHECK_OK(gpur_apex_finish(fixture.apex, 1));
     CHECK(fixture.kinds[GPUR_APEX_EVALUATION] >= 1 && fixture.evaluation.episodes == 2000);
+    CHECK_EQUAL(fixture.evaluation.length, 2000 * 20);
     CHECK(fixture.evaluation.env_steps >= 500);
+
+    const gpur_apex_evaluation *const e = &fixture.apex->evaluation;
+    gpur_actor_episode late = {.length = 20, .evaluation = e->number};
+    gpur_mutex_lock(&fixture.apex->core.lock);
+    gpur_apex_ask_to_evaluate(fixture.apex, 1);
+    gpur_apex_add_episode(fixture.apex->evaluator, &late);
+    CHECK_EQUAL(e->episodes, 0);
+    late.evaluation = e->number;
+    gpur_apex_add_episode(fixture.apex->evaluator, &late);
+    CHECK_EQUAL(e->episodes, 1);
+    gpur_mutex_unlock(&fixture.apex->core.lock);
+    apex_fixture_close(&fixture);
+}
+
+/* It was due in the first call, and is delivered in a later one, after more train steps. */
+TEST(an_evaluation_says_which_steps_its_weights_have_learned)
+{
+    begin("numbers");
+    settings.apex.eval_episodes = 2000;
+    settings.apex.eval_period = 500;
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 600, 0));
+    const gpur_apex_stats due = apex_fixture_stats(&fixture);
+    while (fixture.kinds[GPUR_APEX_EVALUATION] == 0)
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 10));
+    CHECK(fixture.evaluation.env_steps >= 500 && fixture.evaluation.env_steps <= due.env_steps);
+    CHECK(fixture.evaluation.train_steps <= due.train_steps);
+    apex_fixture_close(&fixture);
+}
+
+/* The end of the last actor comes by itself, so that nothing of it is lost. */
+TEST(a_run_that_is_stopped_waits_for_the_ends_of_its_actors)
+{
+    begin("numbers");
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 500, 0));
+    gpur_apex_stop(fixture.apex);
+    CHECK_FAILS(gpur_apex_finish(fixture.apex, 0), GPUR_INTERRUPTED, "");
+    CHECK(fixture.asked == 3 && fixture.kinds[GPUR_APEX_ENDED] == 3);
+    CHECK_EQUAL(apex_fixture_stats(&fixture).rows, fixture.steps);
     apex_fixture_close(&fixture);
 }
 
@@ -597,6 +679,8 @@ int main(int argc, char **argv)
     RUN(an_observation_that_is_not_finite_ends_the_run_or_is_taken);
     RUN(a_run_is_finished_by_the_ends_of_its_actors_and_a_whole_evaluation);
     RUN(the_last_evaluation_cuts_off_one_that_goes_on);
+    RUN(an_evaluation_says_which_steps_its_weights_have_learned);
+    RUN(a_run_that_is_stopped_waits_for_the_ends_of_its_actors);
     RUN(a_run_that_never_advances_can_be_destroyed);
     RUN(settings_that_do_not_go_together_are_refused);
     RUN(calls_with_wrong_arguments_are_refused);

@@ -187,24 +187,33 @@ static void check_nothing_loaded(void)
     CHECK(stats.env_steps == 0 && stats.train_steps == 0 && replay.appended == 0);
 }
 
+/* One file of three is that of the first save, as if the second one had been stopped amid its files. */
 TEST(files_of_different_saves_are_refused)
 {
+    static const char *const names[] = {"run.safetensors", "learner.safetensors", "replay.safetensors"};
     const run_settings config = run_fixture_config(4, 1, 1);
+    unsigned char *first[3], *second[3];
+    int64_t bytes[2][3];
     char path[FOLDER_ROOM + 32];
-    int64_t bytes;
     open_and_save(&config, NULL);
-    path_of("run.safetensors", path);
-    unsigned char *const first = read_file(path, &bytes);
-    CHECK(first != NULL);
+    for (int i = 0; i < 3; i++)
+        path_of(names[i], path), first[i] = read_file(path, &bytes[0][i]);
     CHECK_OK(gpur_run_advance(fixture.run, 48, 0));
     CHECK_OK(gpur_run_save(fixture.run, folder));
-    CHECK(write_file(path, first, bytes) == 0); /* as if the second save had been stopped before its last file */
-    free(first);
     run_fixture_close(&fixture);
     CHECK_OK(open_run(&config, NULL));
-    CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_FILE_ERROR, "run.safetensors was saved after 24 train steps");
-    CHECK_MESSAGE("the files beside it after 36");
-    check_nothing_loaded();
+    for (int i = 0; i < 3; i++) {
+        path_of(names[i], path), second[i] = read_file(path, &bytes[1][i]);
+        CHECK(first[i] != NULL && second[i] != NULL && write_file(path, first[i], bytes[0][i]) == 0);
+        CHECK_FAILS(gpur_run_load(fixture.run, folder), GPUR_FILE_ERROR,
+                    i == 0 ? "run.safetensors was saved after 24 train steps" : "was saved after 36 train steps");
+        CHECK_MESSAGE("they are of different saves");
+        CHECK_MESSAGE(i == 2 ? "the files beside it after 36" : i == 1 ? "the files beside it after 24" : "after 36");
+        check_nothing_loaded();
+        CHECK(write_file(path, second[i], bytes[1][i]) == 0);
+        free(first[i]), free(second[i]);
+    }
+    CHECK_OK(gpur_run_load(fixture.run, folder));
     CHECK_OK(gpur_run_advance(fixture.run, 48, 0));
     close_and_remove();
 }
