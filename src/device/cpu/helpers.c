@@ -12,9 +12,9 @@
 enum { SPIN_NANOSECONDS = 20000, SPINS_PER_CLOCK_READ = 16 };
 
 /* A helper that sleeps on a sleeping core takes some 100 us to start: too late for a short job, but then it is awake
- * for the next one. PATIENCE is how long callers accept useless helpers before they work alone. In nanoseconds, except
+ * for the next one. USELESS_LIMIT is how long helpers may be useless before callers work alone. In nanoseconds, except
  * BACKOFF_FACTOR. */
-enum { PATIENCE = 400000, LONG_WAIT = 500000, MAX_BACKOFF = 500000000, BACKOFF_FACTOR = 10 };
+enum { USELESS_LIMIT = 400000, LONG_WAIT = 500000, MAX_BACKOFF = 500000000, BACKOFF_FACTOR = 10 };
 
 /* An awake helper begins 100 to 200 ns after the job was handed over if the cores share a cache, and 350 to 700 ns
  * after if they do not; one that slept begins after microseconds. While helpers are far, this is measured again now and
@@ -224,8 +224,8 @@ static void update_backoff(gpur_helpers *h, int64_t began, int64_t waited_from, 
         h->useless_since = began;
     if (waited > LONG_WAIT && waited > waited_from - began)
         disable_helpers(h, ended, waited);
-    else if (!is_useful && ended - h->useless_since > PATIENCE)
-        disable_helpers(h, ended, PATIENCE);
+    else if (!is_useful && ended - h->useless_since > USELESS_LIMIT)
+        disable_helpers(h, ended, USELESS_LIMIT);
 }
 
 static void run_on_caller(int64_t pieces, gpur_cpu_entry run, const void *args)
