@@ -390,6 +390,8 @@ TEST(starts_that_are_told_are_counted_and_so_are_the_deaths_before)
     CHECK_FAILS(gpur_apex_receive_start(fixture.apex, 1, -1), GPUR_INVALID_ARGUMENT, "incarnation is -1");
     CHECK_FAILS(gpur_apex_receive_start(fixture.apex, REMOTE_ACTORS, 1), GPUR_INVALID_ARGUMENT, "actor is 3");
     CHECK_FAILS(gpur_apex_receive_start(NULL, 0, 1), GPUR_INVALID_ARGUMENT, "NULL");
+    CHECK_OK(deliver(make(0, 16, 0))); /* its steps are counted from 0 on */
+    CHECK_EQUAL(apex_fixture_stats(&fixture).env_steps, stats.env_steps + ROWS);
     CHECK_OK(gpur_apex_receive_start(fixture.apex, 1, 0));
     CHECK_OK(gpur_apex_receive_episode(fixture.apex, 0, 4, 2.5)); /* the one that has told its start alone has none */
     CHECK_NEAR(apex_fixture_stats(&fixture).recent_return, 2.5, 0.0);
