@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The Python package's ctypes mirror has every constant, struct, member and function of the public headers; and the
-shared library loads with it, which compares the size of each struct with the C compiler's.
+shared library loads with it, which compares the size of each struct with the C compiler's. The stub of the package's
+named tuples, which come from the structs, lists their members.
 
 usage: test_ctypes.py libgpureplay.so
+       test_ctypes.py --write          writes the stub anew
 """
 
 import ctypes
@@ -13,6 +15,8 @@ import types
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src/python/gpureplay"
+COMMAND = "python3 tests/package/test_ctypes.py --write"
 PLAIN = {
     "void": None, "char": ctypes.c_char, "float": ctypes.c_float, "double": ctypes.c_double, "uint8_t": ctypes.c_uint8,
     "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "gpur_status": ctypes.c_int32,
@@ -25,7 +29,7 @@ def load_mirror():
     """The module alone, without the package around it: it needs the standard library only."""
     sys.dont_write_bytecode = True  # beside the sources
     bare = types.ModuleType("gpureplay_bare")
-    bare.__path__ = [str(ROOT / "src/python/gpureplay")]
+    bare.__path__ = [str(PACKAGE)]
     sys.modules[bare.__name__] = bare
     return importlib.import_module("gpureplay_bare._c_api")
 
@@ -111,7 +115,31 @@ def check_equal(what, ours, theirs):
     assert not wrong, "\n".join(wrong)
 
 
+def tuples_text():
+    """The stub of the named tuples, for type checkers and editors."""
+    made = vars(importlib.import_module("gpureplay_bare._tuples"))
+    tuples = [one for one in made.values() if isinstance(one, type) and issubclass(one, tuple)]
+    lines = ["# SPDX-License-Identifier: MIT", f"# Written by {COMMAND}", "from typing import NamedTuple", "",
+             "from . import _learner, _run"]
+    for one in tuples:
+        lines += ["", f"class {one.__name__}(NamedTuple):"]
+        lines += [f"    {name}: {kind}" for name, kind in one.__annotations__.items()]
+    return "\n".join(lines) + "\n"
+
+
+def written():
+    """The files that are made here, with their texts."""
+    return {PACKAGE / "_tuples.pyi": tuples_text()}
+
+
+def write():
+    for path, text in written().items():
+        path.write_text(text, encoding="utf-8")
+
+
 def main():
+    for path, text in written().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is not what the headers say; run {COMMAND}"
     text = header_text()
     constants, functions = header_constants(text), header_functions(text)
     check_equal("constant", {name: value for name, value in vars(mirror).items()
@@ -123,4 +151,4 @@ def main():
     print(f"test_ctypes: {len(constants)} constants, {len(STRUCTS)} structs and {len(functions)} functions agree")
 
 
-main()
+write() if sys.argv[1:] == ["--write"] else main()

@@ -4,6 +4,7 @@
 import ctypes
 import importlib.util
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import gpureplay
 import pytest
-from gpureplay import _c_api, _device, _library, _show
+from gpureplay import _c_api, _device, _library, _show, _struct
 from support import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +25,18 @@ def test_the_mirror_has_the_sizes_of_the_library():
     for struct in _c_api.STRUCTS:
         assert _library.lib.gpur_struct_size(struct.c_name.encode()) == ctypes.sizeof(struct)
     assert _library.lib.gpur_struct_size(b"gpur_abacus") == -1 == _library.lib.gpur_struct_size(None)
+
+
+def test_tuples_of_structs_are_values():
+    device = gpureplay.Device("cpu").info
+    assert isinstance(device.name, str) and device.is_cuda is False and "bytes" in type(device).__doc__
+    lags = _c_api.RunStats()
+    lags.ga3c.lags[3], lags.fast_dqn.inferred = 7, 5
+    stats = _struct.read_tuple(gpureplay.GA3CStats, lags)
+    assert stats.lags[3] == 7 and len(stats.lags) == _c_api.GA3C_LAGS
+    assert _struct.read_tuple(gpureplay.RunStats, lags).inferred == 5
+    for given in (device, stats):
+        assert pickle.loads(pickle.dumps(given)) == given and hash(given) and type(given) is type(given._replace())
 
 
 def build(tmp_path, source):

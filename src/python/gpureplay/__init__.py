@@ -60,23 +60,25 @@ Every exception that the library raises is a GpureplayError, and beside that the
 MemoryError, LookupError, OSError, RuntimeError).
 """
 
-from ._actor_critic import ActorCritic, ActorCriticLosses
-from ._apex import Apex, ApexEvent, ApexStats
+from ._actor_critic import ActorCritic
+from ._apex import Apex
 from ._batch import Array, Batch, SequenceBatch
-from ._buffer import PriorityStats, ReplayBuffer
-from ._ddpg import DDPG, DDPGStats
-from ._device import Device, DeviceInfo
-from ._ga3c import GA3C, GA3CStats
-from ._handle import FileInfo, file_info
-from ._lanes import LaneBuffer, LaneStats
-from ._learner import DQN, LearnerStats, Weights
+from ._buffer import ReplayBuffer
+from ._ddpg import DDPG
+from ._device import Device
+from ._ga3c import GA3C
+from ._handle import file_info
+from ._lanes import LaneBuffer
+from ._learner import DQN, Weights
 from ._library import (Closed, DeviceError, Evicted, FileError, GpureplayError, Interrupted, InvalidArgument,
                        OutOfMemory, TooFew, Unavailable, WouldBlock, lib)
-from ._config import Plan, Preset, Stats, preset
-from ._policy import Acted, ActedByPolicy, Policy, PolicyStats
-from ._run import EnvError, Run, RunEvent, RunStats
+from ._config import Preset, preset
+from ._policy import Acted, ActedByPolicy, Policy
+from ._run import EnvError, Run
 from ._show import show_config
 from ._train import TrainResult, train
+from ._tuples import (ActorCriticLosses, ApexEvent, ApexStats, DDPGStats, DeviceInfo, FileInfo, GA3CStats, LaneStats,
+                      LearnerStats, Plan, PolicyStats, PriorityStats, RunEvent, RunStats, Stats)
 from ._writer import Writer
 
 __version__: str = lib.gpur_version().decode()

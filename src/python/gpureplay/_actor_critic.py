@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import _c_api
 from ._config import actor_critic_config, refuse_doubtful_layout, settings_of_actor_critic, settings_text
@@ -17,18 +17,8 @@ from ._learner import Learner
 from ._library import Advice, lib
 from ._policy import FLOAT32, INT32, Policy
 from ._schema import to_c
-
-
-class ActorCriticLosses(NamedTuple):
-    """What a train step computed. include/gpureplay/actor_critic.h describes each."""
-
-    step: int
-    policy: float
-    value: float
-    entropy: float
-    mean_value: float
-    gradient_norm: float
-    learning_rate: float
+from ._struct import read_tuple
+from ._tuples import ActorCriticLosses
 
 
 class ActorCritic(Learner):
@@ -90,7 +80,7 @@ class ActorCritic(Learner):
         batch.actions, batch.returns = (None if part is None else address_of(part) for part in columns)
         self._call(lib.gpur_actor_critic_train, ctypes.addressof(batch), ctypes.addressof(losses))
         del held
-        return ActorCriticLosses(*(getattr(losses, name) for name in ActorCriticLosses._fields))
+        return read_tuple(ActorCriticLosses, losses)
 
     @property
     def check_nan(self) -> bool:

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple, Union
+from typing import Any, Union
 
 from . import _c_api
 from ._config import Settings, apex_config, network_settings, settings_of_apex, settings_of_buffer, settings_text
@@ -21,64 +21,11 @@ from ._learner import DQN
 from ._library import InvalidArgument, lib, with_advice
 from ._python_envs import Envs, PythonEnvs
 from ._run import Advanced, Reporter
+from ._struct import read_tuple
+from ._tuples import ApexEvent, ApexStats
 
 _KINDS = {_c_api.APEX_EPISODE: "episode", _c_api.APEX_EVALUATION: "evaluation", _c_api.APEX_STARTED: "started",
           _c_api.APEX_ENDED: "ended"}
-
-
-class ApexEvent(NamedTuple):
-    """What happened to an actor. include/gpureplay/apex.h describes each member."""
-
-    kind: str  # "episode", "evaluation", "started" or "ended"
-    actor: int  # 1024: the one that evaluates
-    incarnation: int
-    env_steps: int
-    train_steps: int
-    length: int
-    episodes: int
-    mean_return: float
-    return_deviation: float
-    epsilon: float
-    asked: int
-    lost_blocks: int
-    lost_rows: int
-    error: str
-
-
-class ApexStats(NamedTuple):
-    """Counts, and seconds where the name says so. include/gpureplay/apex.h describes each."""
-
-    env_steps: int
-    episodes: int
-    train_steps: int
-    learned: int
-    blocks: int
-    rows: int
-    inserted: int
-    bytes: int
-    refused_blocks: int
-    lost_blocks: int
-    lost_rows: int
-    starts: int
-    deaths: int
-    actors: int
-    broadcasts: int
-    pulled: int
-    trims: int
-    eval_episode: int
-    limiter_timeouts: int
-    recent_return: float
-    evaluated_return: float
-    seconds: float
-    train_seconds: float
-    broadcast_seconds: float
-    receive_seconds: float
-    learner_wait_seconds: float
-    actor_seconds: float
-    actor_env_seconds: float
-    actor_infer_seconds: float
-    actor_wait_seconds: float
-    weights_age: float
 
 
 OnApexEvent = Callable[[ApexEvent], Any]
@@ -87,9 +34,8 @@ Agent = Union[DQN, DDPG]
 
 def _event_at(address: int) -> ApexEvent:
     given = _c_api.ApexEvent.from_address(address)
-    values = {name: getattr(given, name) for name in ApexEvent._fields}
-    error = with_advice((given.error or b"").decode("utf-8", "replace"))
-    return ApexEvent(**{**values, "kind": _KINDS[given.kind], "error": error})
+    event = read_tuple(ApexEvent, given, kind=_KINDS[given.kind])
+    return event._replace(error=with_advice(event.error))
 
 
 class Apex(Advanced):
@@ -215,7 +161,7 @@ class Apex(Advanced):
         """Counts and times. Does not wait for steps."""
         stats = _c_api.ApexStats()
         self._call(lib.gpur_apex_get_stats, ctypes.addressof(stats))
-        return ApexStats(*(getattr(stats, name) for name in ApexStats._fields))
+        return read_tuple(ApexStats, stats)
 
     @property
     def config(self) -> Settings:

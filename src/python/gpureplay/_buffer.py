@@ -10,22 +10,24 @@ import itertools
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from . import _c_api
 from ._accelerator import accelerated, fast
 from ._batch import Batch, Batches, Reference, SequenceBatch
-from ._config import BUFFER_SETTINGS, Plan, Stats, make_spec, max_batch_of, settings_of_buffer, settings_text
+from ._config import BUFFER_SETTINGS, make_spec, max_batch_of, settings_of_buffer, settings_text
 from ._device import Device, TorchDevice, as_device
 from ._dlpack import DeviceArray
 from ._flatten import Flattener
-from ._handle import FileInfo, Handle, Progress, WeakItems, call_with_file, file_info, note_library_threads
+from ._handle import Handle, Progress, WeakItems, call_with_file, file_info, note_library_threads
 from ._inputs import (address_of, check_device_array, convert, flag, id_array, integer, producer_stream, read_array,
                       real, stream_of)
 from ._library import FileError, GpureplayError, InvalidArgument, TooFew, check, lib
 from ._schema import Field, fields_of
+from ._struct import read_tuple
+from ._tuples import FileInfo, Plan, PriorityStats, Stats
 from ._writer import Writer, environment_of, tracks_episodes
 
 _IDS, _PRIORITIES = Field("ids", (), np.dtype(np.int64)), Field("priorities", (), np.dtype(np.float32))
@@ -40,21 +42,6 @@ def _never(_buffer: Any, _indices: Any, _priorities: Any) -> bool:
 
 
 _update_in_c = _never if fast is None else fast.update_priorities
-
-
-class PriorityStats(NamedTuple):
-    """Statistics of all priorities at one moment. include/gpureplay/priority.h describes each."""
-
-    alpha: float
-    beta: float
-    total: float
-    max_priority: float
-    min_priority: float
-    nonzero: int
-    updates: int
-    stale: int
-    invalid: int
-    raised: int
 
 
 @accelerated("add", "extend", "sample")
@@ -442,7 +429,7 @@ class ReplayBuffer(Handle):
         self._require_priorities()
         stats = _c_api.PriorityStats()
         self._call(lib.gpur_replay_get_priority_stats, ctypes.addressof(stats))
-        return PriorityStats(*(getattr(stats, name) for name in PriorityStats._fields))
+        return read_tuple(PriorityStats, stats)
 
     def check_priorities(self) -> int:
         """The number of wrong nodes in the tree of priorities. It is 0, unless something wrote over the device's
@@ -566,7 +553,7 @@ class ReplayBuffer(Handle):
         """Counts and times since creation."""
         stats = _c_api.ReplayStats()
         self._call(lib.gpur_replay_get_stats, ctypes.addressof(stats))
-        return Stats(*(getattr(stats, name) for name in Stats._fields))
+        return read_tuple(Stats, stats)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -584,7 +571,7 @@ class ReplayBuffer(Handle):
             raise TypeError(f"{sorted(unknown)} are no settings of a buffer; they are {', '.join(BUFFER_SETTINGS)}")
         spec, plan = make_spec(fields_of(fields, action_space), capacity, preset, settings), _c_api.ReplayPlan()
         check(lib.gpur_replay_plan_bytes(ctypes.addressof(spec.config), ctypes.addressof(plan)))
-        return Plan(*(getattr(plan, name) for name in Plan._fields))
+        return read_tuple(Plan, plan)
 
     def close(self) -> None:
         """Closes the buffer's writers and learners and frees its memory. Batches that are still referenced stay

@@ -11,6 +11,8 @@ from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_i
                     c_void_p)
 from typing import Any, Union
 
+from ._struct import Sized, Struct
+
 MAX_FIELDS, MAX_DIMS, MAX_NAME, MAX_LAYERS, MAX_READERS, MAX_HOST_BATCHES = 64, 6, 64, 8, 8, 16
 LAUNCH_STEPS, MAX_N_STEP, MAX_STACK, MAX_POLICY_STREAMS, MAX_ACTOR_CRITIC_BATCH = 256, 64, 16, 64, 65536
 MAX_LANES = 65536
@@ -62,20 +64,6 @@ WEIGHTS_ONLINE, WEIGHTS_TARGET, WEIGHTS_GRADIENT = 0, 1, 2
 def _members(*parts: tuple[Any, str]) -> list[tuple[str, Any]]:
     """From types, each with the names of members that follow each other."""
     return [(name, kind) for kind, names in parts for name in names.split()]
-
-
-class Struct(ctypes.Structure):
-    """A struct of the library's, by its name there."""
-
-    c_name = ""
-
-
-class Sized(Struct):
-    """A config or info struct, which begins with its own size."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.size = ctypes.sizeof(self)
 
 
 class DeviceConfig(Sized):

@@ -14,6 +14,7 @@ from . import _c_api
 from ._inputs import flag, integer, put, put_count, real
 from ._library import InvalidArgument, check, lib
 from ._schema import NUMPY, PREVIOUS, Field, shape_of, to_c
+from ._struct import Sized
 
 Settings = dict[str, Any]
 
@@ -115,47 +116,6 @@ def _begin(config: Any, init: Any, set_preset: Any, preset: Any) -> None:
 
 
 # Buffers.
-
-
-class Stats(NamedTuple):
-    """Counts since creation, and seconds and bytes where the name says so. include/gpureplay/replay.h describes
-    each."""
-
-    first_id: int
-    visible: int
-    appended: int
-    published: int
-    evicted: int
-    blocks: int
-    truncated_on_close: int
-    sampled: int
-    batches_alive: int
-    batches_made: int
-    waits: int
-    wait_seconds: float
-    append_seconds: float
-    bytes_uploaded: int
-    frames_stored: int
-    cut_on_load: int
-
-
-class Plan(NamedTuple):
-    """What a buffer needs. frames (of layout "frames") is a number of frames, frame_reach is in frames, and all others
-    are in bytes. include/gpureplay/plan.h describes each."""
-
-    row_bytes: int
-    row_pitch: int
-    ring_bytes: int
-    upload_bytes: int
-    pinned_bytes: int
-    batch_bytes: int
-    device_bytes: int
-    priority_bytes: int
-    frames: int
-    frame_bytes: int
-    frame_pitch: int
-    frame_ring_bytes: int
-    frame_reach: int
 
 
 class Spec(NamedTuple):
@@ -893,7 +853,7 @@ def _learner_defaults() -> _c_api.DQNConfig:
 
 
 def _preset_of(function: Any, name: str, envs: tuple[Any, ...], fields: ctypes.Array[_c_api.Field],
-               *configs: _c_api.Sized) -> Settings:
+               *configs: Sized) -> Settings:
     """Fills in the configs of learners and of the run. Returns the settings of the buffer."""
     replay = _c_api.ReplayConfig()
     check(lib.gpur_replay_config_init(ctypes.addressof(replay), ctypes.sizeof(replay)))

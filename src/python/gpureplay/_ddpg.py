@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import _c_api
 from ._buffer import ReplayBuffer
@@ -18,34 +18,8 @@ from ._library import Advice, InvalidArgument, lib
 from ._policy import Policy
 from ._schema import Field
 from ._spaces import actions_refusal, bounds_refusal, has_floats
-
-
-class DDPGStats(NamedTuple):
-    """Statistics as of the last finished launch. include/gpureplay/learner.h describes each."""
-
-    steps: int
-    steps_enqueued: int
-    skipped: int
-    target_copies: int
-    critic_loss: float
-    mean_critic_loss: float
-    actor_loss: float
-    mean_q: float
-    critic_gradient_norm: float
-    actor_gradient_norm: float
-    critic_learning_rate: float
-    actor_learning_rate: float
-    steps_per_second: float
-    device_bytes: int
-    pinned_bytes: int
-    diverged_at: int
-    invalid_actions: int
-
-
-# Of gpur_learner_stats, where one name serves all learners.
-_C_NAMES = {"critic_loss": "loss", "mean_critic_loss": "mean_loss", "actor_loss": "policy_loss",
-            "critic_gradient_norm": "gradient_norm", "actor_gradient_norm": "policy_gradient_norm",
-            "critic_learning_rate": "learning_rate", "actor_learning_rate": "policy_learning_rate"}
+from ._struct import read_tuple
+from ._tuples import DDPGStats
 
 
 def _refuse_bounds(space: Any) -> None:
@@ -117,7 +91,7 @@ class DDPG(ReplayLearner):
         stats = _c_api.LearnerStats()
         self._call(lib.gpur_learner_get_stats, ctypes.addressof(stats))
         self._warn_of_invalid_actions(stats.invalid_actions, "-1 to 1")
-        return DDPGStats(*(getattr(stats, _C_NAMES.get(name, name)) for name in DDPGStats._fields))
+        return read_tuple(DDPGStats, stats)
 
     @property
     def config(self) -> dict[str, Any]:

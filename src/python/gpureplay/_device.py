@@ -7,12 +7,14 @@ import ctypes
 import logging
 import sys
 import warnings
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from . import _c_api
 from ._handle import Handle, refuse_after_fork, note_library_threads
 from ._library import check, lib
 from ._inputs import put, stream_of
+from ._struct import read_tuple
+from ._tuples import DeviceInfo
 
 logger = logging.getLogger("gpureplay")
 _EXECUTORS = {"inline": _c_api.EXECUTOR_INLINE, "thread": _c_api.EXECUTOR_THREAD}
@@ -35,18 +37,6 @@ def _config(threads: int, executor: str, stream: Any) -> _c_api.DeviceConfig:
     config.executor, config.stream = _EXECUTORS[executor], stream_of(stream)
     config.log = ctypes.cast(_log, ctypes.c_void_p)
     return config
-
-
-class DeviceInfo(NamedTuple):
-    """A device at this moment. Memory is in bytes."""
-
-    name: str
-    description: str
-    is_cuda: bool
-    threads: int
-    memory_total: int
-    memory_free: int
-    memory_used: int
 
 
 class TorchDevice(Protocol):
@@ -98,8 +88,7 @@ class Device(Handle):
         """Name, model, threads, and memory at this moment."""
         got = _c_api.DeviceInfo()
         self._call(lib.gpur_device_get_info, ctypes.addressof(got))
-        return DeviceInfo(got.name.decode(), got.description.decode("utf-8", "replace"), bool(got.is_cuda), got.threads,
-                          got.memory_total, got.memory_free, got.memory_used)
+        return read_tuple(DeviceInfo, got)
 
     @property
     def _if_cuda(self) -> Device | None:

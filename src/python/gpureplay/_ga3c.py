@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from . import _c_api
 from ._actor_critic import ActorCritic
@@ -14,56 +14,9 @@ from ._inputs import integer
 from ._library import InvalidArgument, lib
 from ._python_envs import Envs
 from ._run import LibraryRun, OnEvent
+from ._tuples import GA3CStats
 
 _INT32 = -2**31, 2**31 - 1
-
-
-class GA3CStats(NamedTuple):
-    """Counts, and seconds where the name says so. include/gpureplay/run_handle.h describes each."""
-
-    env_steps: int
-    train_steps: int
-    episodes: int
-    evaluations: int
-    eval_episode: int
-    eval_cut: int
-    evaluated_steps: int
-    evaluated_return: float
-    recent_return: float
-    loss: float
-    seconds: float
-    env_seconds: float
-    train_seconds: float
-    eval_seconds: float
-    predictions: int
-    prediction_batches: int
-    trained_rows: int
-    training_batches: int
-    refused_rollouts: int
-    overwritten_rollouts: int
-    left_rollouts: int
-    dropped_rows: int
-    largest_lag: int
-    lag_sum: int
-    lags: tuple[int, ...]
-    mean_lag: float
-    queue_lag: int
-    queue_lag_bound: int
-    agents: int
-    predictors: int
-    trainers: int
-    prediction_queue: float
-    training_queue: float
-    wait_seconds: float
-    queue_seconds: float
-    predict_seconds: float
-    predictor_seconds: float
-    policy_loss: float
-    value_loss: float
-    entropy: float
-    mean_value: float
-    gradient_norm: float
-    learning_rate: float
 
 
 def refuse_other_envs(env: Any) -> None:
@@ -103,7 +56,7 @@ class GA3C(LibraryRun):
     `set_counts`.
     """
 
-    _stats, _own_stats = GA3CStats, "ga3c"
+    _stats = GA3CStats
 
     def __init__(self, learner: ActorCritic, env: Any, *, env_options: EnvOptions = None,
                  on_event: OnEvent | None = None, **settings: Any):

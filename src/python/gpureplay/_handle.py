@@ -16,10 +16,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType, TracebackType
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from . import _c_api
 from ._library import Closed, GpureplayError, check, failed, lib
+from ._struct import read_tuple
+from ._tuples import FileInfo
 
 Progress = Callable[[int, int], Any]
 _SignalHandler = Callable[[int, "FrameType | None"], Any]
@@ -338,23 +340,6 @@ def signals_after() -> Iterator[None]:
             raise signals.raised[0]
 
 
-class FileInfo(NamedTuple):
-    """What a file contains. A count that this kind of file does not have is -1. include/gpureplay/checkpoint.h
-    describes each."""
-
-    kind: str
-    version: str
-    bytes: int
-    tensors: int
-    rows: int
-    capacity: int
-    first_id: int
-    writers: int
-    steps: int
-    weights: int
-    envs: int
-
-
 def encoded_path(path: str | os.PathLike[str]) -> bytes:
     """The path in C. ValueError: it contains a NUL, at which C would end it."""
     name = os.fsencode(path)
@@ -367,8 +352,7 @@ def file_info(path: str | os.PathLike[str]) -> FileInfo:
     """Describes a file of `save` or `save_weights`, or any safetensors file. FileError: it is none."""
     info = _c_api.CheckpointInfo()
     check(lib.gpur_checkpoint_get_info(encoded_path(path), ctypes.addressof(info)))
-    kind, version, *numbers = (getattr(info, name) for name in FileInfo._fields)
-    return FileInfo(kind.decode(), version.decode(), *numbers)
+    return read_tuple(FileInfo, info)
 
 
 def call_with_file(handle: Handle, function: Any, path: str | os.PathLike[str], progress: Progress | None,

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _c_api
-from ._buffer import PriorityStats
 from ._config import Spec, index_source_of, lane_config, max_batch_of
 from ._device import Device, TorchDevice, as_device, caller_depth
 from ._handle import Handle, Progress, WeakItems, call_with_file, note_library_threads
@@ -23,6 +22,8 @@ from ._inputs import flag, integer, real, stream_of
 from ._lane_arrays import Kind, Kinds
 from ._library import InvalidArgument, lib
 from ._schema import Field, fields_of
+from ._struct import read_tuple
+from ._tuples import LaneStats, PriorityStats
 from ._writer import AUTORESETS, autoreset_name
 
 _NEXT, _FINAL = "next_", "final_"
@@ -47,18 +48,6 @@ class Ask(NamedTuple):
     length: int = 0
     min_length: int = 0
     across_episodes: bool = True
-
-
-class LaneStats(NamedTuple):
-    """Counts since creation. include/gpureplay/lanes.h describes each."""
-
-    steps: int
-    transitions: int
-    draws: int
-    finals: int
-    without_final: int
-    lost_finals: int
-    broken_stacks: int
 
 
 def _pair_of(field: Field, by_name: Mapping[str, Field]) -> str | None:
@@ -507,7 +496,7 @@ class LaneBuffer(Handle):
         self._wait()
         stats = _c_api.PriorityStats()
         self._call(lib.gpur_replay_get_priority_stats, ctypes.addressof(stats))
-        return PriorityStats(*(getattr(stats, name) for name in PriorityStats._fields))
+        return read_tuple(PriorityStats, stats)
 
     # Files.
 
@@ -552,7 +541,7 @@ class LaneBuffer(Handle):
         """Counts, when the work that was enqueued before is done, for which this waits."""
         stats = _c_api.LaneStats()
         self._call(lib.gpur_replay_get_lane_stats, ctypes.addressof(stats), self._stream_now())
-        return LaneStats(*(getattr(stats, name) for name in LaneStats._fields))
+        return read_tuple(LaneStats, stats)
 
     def _stream_now(self) -> int | None:
         return None if self._like is None else self._like.stream(None)

@@ -8,7 +8,7 @@ import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from ._inputs import convert, id_array, integer, read_array, read_observations, 
 from ._library import Advice, Interrupted, InvalidArgument, check, lib
 from ._schema import Field, num_actions_of
 from ._spaces import actions_refusal, has_choices
+from ._struct import read_tuple
+from ._tuples import LearnerStats
 
 _FLOAT32 = np.dtype(np.float32)
 _Tensors = MutableMapping[str, np.ndarray]
@@ -199,30 +201,6 @@ class ReplayLearner(Learner):
         return Weights(self, _c_api.WEIGHTS_TARGET)
 
 
-class LearnerStats(NamedTuple):
-    """Statistics as of the last finished launch. include/gpureplay/learner.h describes each."""
-
-    steps: int
-    steps_enqueued: int
-    skipped: int
-    target_copies: int
-    loss: float
-    mean_loss: float
-    mean_q: float
-    gradient_norm: float
-    learning_rate: float
-    steps_per_second: float
-    device_bytes: int
-    actions: int
-    invalid_actions: int
-    pinned_bytes: int
-    refreshes: int
-    missing_rows: int
-    cache_bytes: int
-    diverged_at: int
-    empty_refreshes: int
-
-
 class DQN(ReplayLearner):
     """A DQN learner on a buffer. A whole train step (sample, gather, forward, target, loss, backward, update, target
     copy) runs on the device.
@@ -359,7 +337,7 @@ class DQN(ReplayLearner):
         self._call(lib.gpur_learner_get_stats, ctypes.addressof(stats))
         self._warn_of_empty_refreshes(stats.empty_refreshes)
         self._warn_of_invalid_actions(stats.invalid_actions, f"0 to num_actions - 1 = {self._num_actions - 1}")
-        return LearnerStats(*(getattr(stats, name) for name in LearnerStats._fields))
+        return read_tuple(LearnerStats, stats)
 
     def _warn_of_empty_refreshes(self, count: int) -> None:
         empty, self._empty_refreshes = count - self._empty_refreshes, count

@@ -22,6 +22,8 @@ from ._inputs import address_of, column, flag, integer, read_observations
 from ._learner import DQN, Learner
 from ._library import FileError, InvalidArgument, lib
 from ._schema import NUMPY, Field, shape_of, to_c
+from ._struct import read_tuple
+from ._tuples import PolicyStats
 
 if TYPE_CHECKING:
     from ._actor_critic import ActorCritic
@@ -46,16 +48,6 @@ class ActedByPolicy(NamedTuple):
     probabilities: np.ndarray  # (count, num_actions) float32
     values: np.ndarray  # (count,) float32
     version: int  # of the weights that were used for all rows
-
-
-class PolicyStats(NamedTuple):
-    """Statistics. include/gpureplay/policy.h describes each."""
-
-    calls: int
-    observations: int
-    version: int
-    device_bytes: int
-    pinned_bytes: int
 
 
 def _environment_of_run(path: Path) -> dict[str, Any] | None:
@@ -300,7 +292,7 @@ class Policy(Handle):
         """Counts of calls and observations, and memory."""
         stats = _c_api.PolicyStats()
         self._call(lib.gpur_policy_get_stats, ctypes.addressof(stats))
-        return PolicyStats(*(getattr(stats, name) for name in PolicyStats._fields))
+        return read_tuple(PolicyStats, stats)
 
     @property
     def config(self) -> dict[str, Any]:

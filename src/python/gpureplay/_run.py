@@ -11,7 +11,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from . import _c_api
 from ._config import Settings, run_config, run_envs, settings_of_run, settings_text
@@ -22,6 +22,8 @@ from ._inputs import flag, integer
 from ._learner import DQN, Learner
 from ._library import GpureplayError, InvalidArgument, check, failed, lib
 from ._python_envs import Envs
+from ._struct import Sized, read_tuple
+from ._tuples import RunEvent, RunStats
 
 _KINDS = {_c_api.RUN_EPISODE: "episode", _c_api.RUN_EVALUATION: "evaluation", _c_api.RUN_TUNED: "tuned"}
 _WAIT = 0.1  # seconds between two looks at signals
@@ -46,62 +48,13 @@ class EvaluatedWeights:
         check(lib.gpur_policy_save(self._policy, encoded_path(path), None))
 
 
-class RunEvent(NamedTuple):
-    """An episode that has ended, an evaluation, or numbers of threads that the tuner of GA3C has measured.
-    include/gpureplay/run_handle.h describes each member."""
-
-    kind: str  # "episode", "evaluation" or "tuned"
-    env_index: int
-    env_steps: int
-    train_steps: int
-    length: int
-    episodes: int
-    mean_return: float
-    return_deviation: float
-    version: int
-    loss: float
-    agents: int
-    predictors: int
-    trainers: int
-    accepted: bool
-    rate: float
-    weights: EvaluatedWeights | None  # of an evaluation
-    agent: Learner  # that the run trains
-
-
-class RunStats(NamedTuple):
-    """Counts, and seconds where the name says so. include/gpureplay/run_handle.h describes each."""
-
-    env_steps: int
-    train_steps: int
-    episodes: int
-    evaluations: int
-    eval_episode: int
-    eval_cut: int
-    evaluated_steps: int
-    evaluated_return: float
-    recent_return: float
-    loss: float
-    seconds: float
-    env_seconds: float
-    train_seconds: float
-    eval_seconds: float
-    prepopulated: int
-    inferences: int
-    inferred: int
-    infer_seconds: float
-    flush_seconds: float
-    copy_seconds: float
-
-
 OnEvent = Callable[[RunEvent], Any]
 
 
 def _event_at(agent: Learner, address: int) -> RunEvent:
     given = _c_api.RunEvent.from_address(address)
-    values = {name: getattr(given, name) for name in RunEvent._fields if name not in ("weights", "agent")}
-    values.update(kind=_KINDS[given.kind], accepted=bool(given.accepted))
-    return RunEvent(**values, weights=EvaluatedWeights(given.policy) if given.policy else None, agent=agent)
+    return read_tuple(RunEvent, given, kind=_KINDS[given.kind], agent=agent,
+                      weights=EvaluatedWeights(given.policy) if given.policy else None)
 
 
 def cut_text(count: int) -> str:
@@ -237,9 +190,8 @@ class LibraryRun(Advanced):
 
     _kind = "run"
     _stop, _save = lib.gpur_run_stop, lib.gpur_run_save
-    _stats: Any  # the NamedTuple of `stats`, and the member of gpur_run_stats that has the system's own
-    _own_stats: str
-    _config: _c_api.Sized
+    _stats: Any  # the type of `stats`
+    _config: Sized
     config: Any
 
     def _make(self, create: Any, agent: Learner, envs: Envs, config: Any, on_event: OnEvent | None) -> None:
@@ -320,9 +272,7 @@ class LibraryRun(Advanced):
     def _read_stats(self) -> Any:
         stats = _c_api.RunStats()
         self._call(lib.gpur_run_get_stats, ctypes.addressof(stats))
-        own = getattr(stats, self._own_stats)
-        values = (getattr(stats if hasattr(stats, name) else own, name) for name in self._stats._fields)
-        return self._stats(*(tuple(value) if isinstance(value, ctypes.Array) else value for value in values))
+        return read_tuple(self._stats, stats)
 
     def _described(self, names: str) -> str:
         if self.closed:
@@ -362,7 +312,7 @@ class Run(LibraryRun):
     One thread at a time advances a run. Any thread may read `stats` and call `stop`.
     """
 
-    _stats, _own_stats = RunStats, "fast_dqn"
+    _stats = RunStats
 
     def __init__(self, agent: DQN, env: Any, *, env_options: EnvOptions = None, eval_env: Any = None,
                  on_event: OnEvent | None = None, **settings: Any):

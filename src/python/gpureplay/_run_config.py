@@ -18,6 +18,7 @@ from ._library import lib
 from ._options import flag_of
 from ._python_envs import Envs
 from ._schema import NUMPY, shape_of
+from ._struct import Struct
 from ._words import WORDS
 
 _LEFT_OUT = ("size", "reserved", "reserved0", "fields", "field_count", "trunk_count", "env_options", "on_event", "user",
@@ -29,15 +30,15 @@ def _number(value: float) -> float | None:
     return None if not math.isfinite(value) else int(value) if value == math.floor(value) else shortest(value)
 
 
-def _members(struct: _c_api.Struct) -> dict[str, Any]:
+def _members(struct: Struct) -> dict[str, Any]:
     return {member[0]: _value(struct, member[0]) for member in struct._fields_ if member[0] not in _LEFT_OUT}
 
 
-def _value(struct: _c_api.Struct, name: str) -> Any:
+def _value(struct: Struct, name: str) -> Any:
     value = getattr(struct, name)
     if isinstance(value, _c_api.Field):
         return _field(value)
-    if isinstance(value, _c_api.Struct):
+    if isinstance(value, Struct):
         return _members(value)
     if isinstance(struct, _c_api.NetworkConfig) and name == "trunk":
         return [_members(layer) for layer in value[:struct.trunk_count]]

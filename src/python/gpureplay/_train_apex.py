@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from . import _c_api
-from ._apex import Apex, ApexEvent, actor_command, processes_of, refuse_other_envs
+from ._apex import Apex, actor_command, processes_of, refuse_other_envs
 from ._config import RunPreset, Settings, apex_config, apex_preset, shortest
 from ._ddpg import DDPG
 from ._device import Device
@@ -21,6 +21,7 @@ from ._options import Value, read_options, refuse_others, use_math
 from ._progress import Progress, Sample, learning, ratio, short
 from ._run_folder import APEX_COLUMNS, Checkpoint, Number, Position
 from ._train import Training, use_batch, use_checkpoint, use_frame_stack
+from ._tuples import ApexEvent
 
 # Of the paper [Horgan et al. 2018, sections 4.1 and 4.2], and of RLlib's Ape-X with 32 workers of 8 environments.
 _OTHERS = {"transitions received": ("12,500", "5,134"), "transitions learned": ("9,700", "4,081")}

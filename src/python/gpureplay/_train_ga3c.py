@@ -17,10 +17,10 @@ from ._ga3c import GA3C, refuse_other_envs
 from ._library import Advice, InvalidArgument, lib
 from ._options import System, Value, flag_of, refuse_others, system_of, use_math
 from ._progress import Progress, Sample, ratio, short
-from ._run import RunEvent
 from ._run_config import ga3c_document, plain
 from ._run_folder import A3C_COLUMNS, GA3C_COLUMNS, Checkpoint, Number
 from ._train import Training, use_checkpoint
+from ._tuples import RunEvent
 
 # Steps a second on System I, "PPS" [Babaeizadeh et al. 2017, table 2].
 _PAPER = {"ga3c": "1,361", "ga3c-large-4": "1,271", "ga3c-large-3": "1,206", "ga3c-large-2": "874",

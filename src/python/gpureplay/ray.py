@@ -33,7 +33,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}; `pip install \"gpureplay[ray]\"`", name=error.name) from error
 
 from . import _c_api
-from ._apex import ApexStats, networks_of, refuse_other_envs
+from ._apex import networks_of, refuse_other_envs
 from ._config import (Settings, apex_config, apex_networks, make_spec, network_settings, policy_config,
                       settings_of_buffer)
 from ._device import Device
@@ -50,6 +50,7 @@ from ._run_folder import Checkpoint
 from ._schema import fields_of
 from ._train import TrainResult, train
 from ._train_apex import ApexDPGTraining, ApexTraining
+from ._tuples import ApexStats
 
 _WAITING = 4  # blocks of an actor that wait while others are on their way; without a limiter
 _IN_FLIGHT = 8  # calls of one process to the learner that Ray accepts; an actor has one

@@ -40,11 +40,11 @@ import numpy as np
 
 from . import _buffer, _c_api
 from ._batch import Batch
-from ._buffer import PriorityStats
 from ._device import caller_depth
 from ._inputs import convert, integer, refuse_mask, refuse_one_memory
 from ._library import InvalidArgument, Unavailable, lib
 from ._schema import from_spaces
+from ._tuples import PriorityStats
 
 try:
     import torch

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""The named tuples that have the members of the library's structs. `_tuples.pyi`, which
+tests/package/test_ctypes.py writes, lists them."""
+
+from . import _c_api
+from ._struct import tuple_type
+
+DeviceInfo = tuple_type("DeviceInfo", "A device at this moment. Memory is in bytes.", _c_api.DeviceInfo,
+                        types={"is_cuda": "bool"})
+FileInfo = tuple_type("FileInfo", """\
+What a file contains. A count that this kind of file does not have is -1. include/gpureplay/checkpoint.h describes
+each.""", _c_api.CheckpointInfo)
+
+# Buffers.
+Stats = tuple_type("Stats", """\
+Counts since creation, and seconds and bytes where the name says so. include/gpureplay/replay.h describes each.""",
+                   _c_api.ReplayStats)
+Plan = tuple_type("Plan", """\
+What a buffer needs. frames (of layout "frames") is a number of frames, frame_reach is in frames, and all others are in
+bytes. include/gpureplay/plan.h describes each.""", _c_api.ReplayPlan)
+PriorityStats = tuple_type("PriorityStats", """\
+Statistics of all priorities at one moment. include/gpureplay/priority.h describes each.""", _c_api.PriorityStats)
+LaneStats = tuple_type("LaneStats", "Counts since creation. include/gpureplay/lanes.h describes each.",
+                       _c_api.LaneStats)
+
+# Learners and policies.
+LearnerStats = tuple_type("LearnerStats", """\
+Statistics as of the last finished launch. include/gpureplay/learner.h describes each.""", _c_api.LearnerStats,
+                          without="policy_loss policy_gradient_norm policy_learning_rate")
+DDPGStats = tuple_type("DDPGStats", """\
+Statistics as of the last finished launch. include/gpureplay/learner.h describes each.""", _c_api.LearnerStats,
+                       without="actions refreshes missing_rows cache_bytes empty_refreshes",
+                       renamed={"loss": "critic_loss", "mean_loss": "mean_critic_loss",
+                                "gradient_norm": "critic_gradient_norm", "learning_rate": "critic_learning_rate",
+                                "policy_loss": "actor_loss", "policy_gradient_norm": "actor_gradient_norm",
+                                "policy_learning_rate": "actor_learning_rate"})
+ActorCriticLosses = tuple_type("ActorCriticLosses", """\
+What a train step computed. include/gpureplay/actor_critic.h describes each.""", _c_api.ActorCriticLosses)
+PolicyStats = tuple_type("PolicyStats", "Statistics. include/gpureplay/policy.h describes each.", _c_api.PolicyStats)
+
+# Runs.
+RunEvent = tuple_type("RunEvent", """\
+An episode that has ended, an evaluation, or numbers of threads that the tuner of GA3C has measured; kind is "episode",
+"evaluation" or "tuned". weights: of an evaluation. agent: the learner that the run trains.
+include/gpureplay/run_handle.h describes the others.""", _c_api.RunEvent,
+                      types={"kind": "str", "accepted": "bool", "weights": "_run.EvaluatedWeights | None",
+                             "agent": "_learner.Learner"})
+RunStats = tuple_type("RunStats", """\
+Counts, and seconds where the name says so. include/gpureplay/run_handle.h describes each.""", _c_api.RunStats,
+                      "fast_dqn")
+GA3CStats = tuple_type("GA3CStats", """\
+Counts, and seconds where the name says so. include/gpureplay/run_handle.h describes each.""", _c_api.RunStats, "ga3c")
+ApexEvent = tuple_type("ApexEvent", """\
+What happened to an actor; kind is "episode", "evaluation", "started" or "ended". actor 1024 is the one that evaluates.
+include/gpureplay/apex.h describes each member.""", _c_api.ApexEvent, types={"kind": "str"})
+ApexStats = tuple_type("ApexStats", """\
+Counts, and seconds where the name says so. include/gpureplay/apex.h describes each.""", _c_api.ApexStats)

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: MIT
+# Written by python3 tests/package/test_ctypes.py --write
+from typing import NamedTuple
+
+from . import _learner, _run
+
+class DeviceInfo(NamedTuple):
+    name: str
+    description: str
+    is_cuda: bool
+    threads: int
+    memory_total: int
+    memory_free: int
+    memory_used: int
+
+class FileInfo(NamedTuple):
+    kind: str
+    version: str
+    bytes: int
+    tensors: int
+    rows: int
+    capacity: int
+    first_id: int
+    writers: int
+    steps: int
+    weights: int
+    envs: int
+
+class Stats(NamedTuple):
+    first_id: int
+    visible: int
+    appended: int
+    published: int
+    evicted: int
+    blocks: int
+    truncated_on_close: int
+    sampled: int
+    batches_alive: int
+    batches_made: int
+    waits: int
+    wait_seconds: float
+    append_seconds: float
+    bytes_uploaded: int
+    frames_stored: int
+    cut_on_load: int
+
+class Plan(NamedTuple):
+    row_bytes: int
+    row_pitch: int
+    ring_bytes: int
+    upload_bytes: int
+    pinned_bytes: int
+    batch_bytes: int
+    device_bytes: int
+    priority_bytes: int
+    frames: int
+    frame_bytes: int
+    frame_pitch: int
+    frame_ring_bytes: int
+    frame_reach: int
+
+class PriorityStats(NamedTuple):
+    alpha: float
+    beta: float
+    total: float
+    max_priority: float
+    min_priority: float
+    nonzero: int
+    updates: int
+    stale: int
+    invalid: int
+    raised: int
+
+class LaneStats(NamedTuple):
+    steps: int
+    transitions: int
+    draws: int
+    finals: int
+    without_final: int
+    lost_finals: int
+    broken_stacks: int
+
+class LearnerStats(NamedTuple):
+    steps: int
+    steps_enqueued: int
+    skipped: int
+    target_copies: int
+    loss: float
+    mean_loss: float
+    mean_q: float
+    gradient_norm: float
+    learning_rate: float
+    steps_per_second: float
+    device_bytes: int
+    pinned_bytes: int
+    actions: int
+    invalid_actions: int
+    refreshes: int
+    missing_rows: int
+    cache_bytes: int
+    diverged_at: int
+    empty_refreshes: int
+
+class DDPGStats(NamedTuple):
+    steps: int
+    steps_enqueued: int
+    skipped: int
+    target_copies: int
+    critic_loss: float
+    mean_critic_loss: float
+    mean_q: float
+    critic_gradient_norm: float
+    critic_learning_rate: float
+    actor_loss: float
+    actor_gradient_norm: float
+    actor_learning_rate: float
+    steps_per_second: float
+    device_bytes: int
+    pinned_bytes: int
+    invalid_actions: int
+    diverged_at: int
+
+class ActorCriticLosses(NamedTuple):
+    step: int
+    policy: float
+    value: float
+    entropy: float
+    mean_value: float
+    gradient_norm: float
+    learning_rate: float
+
+class PolicyStats(NamedTuple):
+    calls: int
+    observations: int
+    version: int
+    device_bytes: int
+    pinned_bytes: int
+
+class RunEvent(NamedTuple):
+    kind: str
+    env_index: int
+    env_steps: int
+    train_steps: int
+    length: int
+    episodes: int
+    mean_return: float
+    return_deviation: float
+    version: int
+    agents: int
+    predictors: int
+    trainers: int
+    accepted: bool
+    rate: float
+    loss: float
+    weights: _run.EvaluatedWeights | None
+    agent: _learner.Learner
+
+class RunStats(NamedTuple):
+    env_steps: int
+    train_steps: int
+    episodes: int
+    evaluations: int
+    eval_episode: int
+    eval_cut: int
+    evaluated_steps: int
+    evaluated_return: float
+    recent_return: float
+    loss: float
+    seconds: float
+    env_seconds: float
+    train_seconds: float
+    eval_seconds: float
+    prepopulated: int
+    inferences: int
+    inferred: int
+    infer_seconds: float
+    flush_seconds: float
+    copy_seconds: float
+
+class GA3CStats(NamedTuple):
+    env_steps: int
+    train_steps: int
+    episodes: int
+    evaluations: int
+    eval_episode: int
+    eval_cut: int
+    evaluated_steps: int
+    evaluated_return: float
+    recent_return: float
+    loss: float
+    seconds: float
+    env_seconds: float
+    train_seconds: float
+    eval_seconds: float
+    predictions: int
+    prediction_batches: int
+    trained_rows: int
+    training_batches: int
+    refused_rollouts: int
+    overwritten_rollouts: int
+    left_rollouts: int
+    dropped_rows: int
+    largest_lag: int
+    lag_sum: int
+    lags: tuple[int, ...]
+    mean_lag: float
+    queue_lag: int
+    queue_lag_bound: int
+    agents: int
+    predictors: int
+    trainers: int
+    prediction_queue: float
+    training_queue: float
+    wait_seconds: float
+    queue_seconds: float
+    predict_seconds: float
+    predictor_seconds: float
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    mean_value: float
+    gradient_norm: float
+    learning_rate: float
+
+class ApexEvent(NamedTuple):
+    kind: str
+    actor: int
+    incarnation: int
+    env_steps: int
+    train_steps: int
+    length: int
+    episodes: int
+    mean_return: float
+    return_deviation: float
+    epsilon: float
+    asked: int
+    lost_blocks: int
+    lost_rows: int
+    error: str
+
+class ApexStats(NamedTuple):
+    env_steps: int
+    episodes: int
+    train_steps: int
+    learned: int
+    blocks: int
+    rows: int
+    inserted: int
+    bytes: int
+    refused_blocks: int
+    lost_blocks: int
+    lost_rows: int
+    starts: int
+    deaths: int
+    actors: int
+    broadcasts: int
+    pulled: int
+    trims: int
+    eval_episode: int
+    limiter_timeouts: int
+    recent_return: float
+    evaluated_return: float
+    seconds: float
+    train_seconds: float
+    broadcast_seconds: float
+    receive_seconds: float
+    learner_wait_seconds: float
+    actor_seconds: float
+    actor_env_seconds: float
+    actor_infer_seconds: float
+    actor_wait_seconds: float
+    weights_age: float
