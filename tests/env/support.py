@@ -12,16 +12,17 @@ import numpy
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def load_mirror():
-    """The module alone, without the package around it: the build folder has no package."""
+def bare_package():
+    """Modules of the package alone, without the package around them: the build folder has no package."""
     sys.dont_write_bytecode = True  # beside the sources
     bare = types.ModuleType("gpureplay_bare")
     bare.__path__ = [str(ROOT / "src/python/gpureplay")]
     sys.modules[bare.__name__] = bare
-    return importlib.import_module("gpureplay_bare._c_api")
 
 
-c_api = load_mirror()
+bare_package()
+c_api = importlib.import_module("gpureplay_bare._c_api")
+load = importlib.import_module("gpureplay_bare._load").load
 DTYPES = {c_api.FLOAT32: numpy.float32, c_api.UINT8: numpy.uint8, c_api.BOOL: numpy.bool_}
 
 

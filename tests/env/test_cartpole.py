@@ -125,7 +125,7 @@ def main():
     steps = 200_000 if os.environ.get("GPUR_TEST_LONG") == "1" else 20_000
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=0)
-    game = support.find(support.c_api.load(sys.argv[1]), "CartPole-v1")
+    game = support.find(support.load(sys.argv[1]), "CartPole-v1")
     spaces_agree(game, env)
     random_actions_agree_from_start_to_end(game, env, steps)
     balanced_episodes_are_truncated_alike(game, env, steps // 5_000)

@@ -263,7 +263,7 @@ def random_players_do_alike(library, scale):
 
 def main():
     is_long = os.environ.get("GPUR_TEST_LONG") == "1"
-    library = support.c_api.load(sys.argv[1])
+    library = support.load(sys.argv[1])
     spaces_agree(library)
     all_games_agree(library, 500_000 if is_long else 12_000)
     random_players_do_alike(library, 20_000 if is_long else 500)

@@ -102,7 +102,7 @@ def main():
     steps = 200_000 if os.environ.get("GPUR_TEST_LONG") == "1" else 20_000
     env = gymnasium.make("Pendulum-v1", disable_env_checker=True)
     env.reset(seed=0)
-    game = support.find(support.c_api.load(sys.argv[1]), "Pendulum")
+    game = support.find(support.load(sys.argv[1]), "Pendulum")
     spaces_agree(game, env)
     random_actions_agree_from_start_to_end(game, env, steps)
     single_steps_agree_from_anywhere(game, env, steps // 4)

@@ -145,7 +145,7 @@ def a_vector_type_steps(library, folder):
 
 
 def main():
-    library = c_api.load(sys.argv[1])
+    library = support.load(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         for test in (the_documented_plugin_works, what_is_no_plugin_is_refused, spoiled_types_are_refused,
                      older_and_good_types_are_found, a_vector_type_steps):

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The Python package's ctypes mirror has every constant, struct, member and function of the public headers; and the
-shared library loads with it, which compares the size of each struct with the C compiler's. The stub of the package's
-named tuples, which come from the structs, lists their members.
+"""What the Python package repeats of the public headers is made of them: `_c_api.py` with every constant, struct,
+member and function, and the stub of the named tuples, which come from the structs. The shared library loads with them,
+which compares the size of each struct with the C compiler's.
 
 usage: test_ctypes.py libgpureplay.so
-       test_ctypes.py --write          writes the stub anew
+       test_ctypes.py --write          writes the files anew, after a change of a header
 """
 
-import ctypes
 import importlib
 import re
 import sys
+import textwrap
 import types
 from pathlib import Path
 
@@ -18,24 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src/python/gpureplay"
 COMMAND = "python3 tests/package/test_ctypes.py --write"
 PLAIN = {
-    "void": None, "char": ctypes.c_char, "float": ctypes.c_float, "double": ctypes.c_double, "uint8_t": ctypes.c_uint8,
-    "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "gpur_status": ctypes.c_int32,
-    "gpur_log_fn": ctypes.c_void_p, "gpur_alloc_fn": ctypes.c_void_p, "gpur_release_fn": ctypes.c_void_p,
-    "gpur_progress_fn": ctypes.c_void_p,
+    "void": "None", "char": "c_char", "float": "c_float", "double": "c_double", "uint8_t": "c_uint8",
+    "int32_t": "c_int32", "int64_t": "c_int64", "uint64_t": "c_uint64", "size_t": "c_size_t", "gpur_status": "c_int32",
 }
+CAPITALS = {"dqn": "DQN", "dpg": "DPG", "ga3c": "GA3C"}  # of names of classes
 
-
-def load_mirror():
-    """The module alone, without the package around it: it needs the standard library only."""
-    sys.dont_write_bytecode = True  # beside the sources
-    bare = types.ModuleType("gpureplay_bare")
-    bare.__path__ = [str(PACKAGE)]
-    sys.modules[bare.__name__] = bare
-    return importlib.import_module("gpureplay_bare._c_api")
-
-
-mirror = load_mirror()
-STRUCTS = {struct.c_name: struct for struct in mirror.STRUCTS}
+# The headers.
 
 
 def header_text():
@@ -55,43 +43,67 @@ def header_constants(text):
     return found
 
 
+def class_name(struct):
+    """ "ReplayConfig" of "gpur_replay_config"."""
+    return "".join(CAPITALS.get(word, word.capitalize()) for word in struct.removeprefix("gpur_").split("_"))
+
+
 def ctypes_type(declared):
     """The ctypes type of a C type without its array bounds: text, any other pointer, a number, or a struct."""
     words = declared.replace("*", " * ").split()
-    if "*" in words:
-        return ctypes.c_char_p if words == ["const", "char", "*"] else ctypes.c_void_p
+    if "*" in words or words[-1].endswith("_fn"):
+        return "c_char_p" if words == ["const", "char", "*"] else "c_void_p"
     (name,) = [word for word in words if word != "const"]
-    return PLAIN[name] if name in PLAIN else STRUCTS[name]
+    return PLAIN[name] if name in PLAIN else class_name(name)
 
 
 def argument_types(arguments):
     """Of "int32_t a, void *b, int32_t c[4], int (*d)(void *e)", where the last two are pointers, too."""
     arguments = re.sub(r"\w+ \(\*(\w+)\)\([^()]*\)", r"void *\1", arguments)
     parts = [re.sub(r"(\w+)\[\w*\]", r"*\1", part) for part in arguments.split(",") if part.strip() != "void"]
-    return [ctypes_type(re.sub(r"\w+\s*$", "", part)) for part in parts]
+    return ", ".join(ctypes_type(re.sub(r"\w+\s*$", "", part)) for part in parts)
 
 
-def members_of(declaration, constants):
-    """[(name, type, array length or 0)] of "float low, high", "int32_t shape[6]" or "void (*close)(void *env)", where a
-    function's type is its result and its arguments."""
+def function_type(result, arguments):
+    return f"CFUNCTYPE({', '.join(filter(None, (ctypes_type(result), argument_types(arguments))))})"
+
+
+def members_of(declaration):
+    """[(name, type)] of "float low, high", "int32_t shape[6]" or "void (*close)(void *env)"."""
     if function := re.fullmatch(r"([\w ]+[ *]+)\(\*(\w+)\)\(([^()]*)\)", declaration):
         result, name, arguments = function.groups()
-        return [(name, (ctypes_type(result), argument_types(arguments)), 0)]
+        return [(name, function_type(result, arguments))]
     base, names = re.fullmatch(r"((?:const )?\w+) (.*)", declaration).groups()
-    parts = [re.fullmatch(r"(.*?)(\w+)(?:\[(\w+)\])?", part.strip()).groups(default="0") for part in names.split(",")]
-    return [(name, ctypes_type(base + pointer), int(constants.get(bound.removeprefix("GPUR_"), bound)))
-            for pointer, name, bound in parts]
+    found = []
+    for part in names.split(","):
+        pointer, name, bound = re.fullmatch(r"(.*?)(\w+)(?:\[(\w+)\])?", part.strip()).groups()
+        # Python reads the fields of a config as an array; other pointers are numbers.
+        kind = "POINTER(Field)" if (base, pointer) == ("const gpur_field", "*") else ctypes_type(base + pointer)
+        found.append((name, kind if bound is None else f"{kind} * {bound.removeprefix('GPUR_')}"))
+    return found
 
 
-def header_structs(text, constants):
-    """{"gpur_field": [("name", type, array length or 0), ...], ...} of every struct with members, in order."""
-    return {name: [member for declaration in body.split(";")[:-1]
-                   for member in members_of(" ".join(declaration.split()), constants)]
-            for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S)}
+def header_structs(text):
+    """{"gpur_field": [("name", type), ...], ...} of every struct with members, in order, after those that it has."""
+    bodies = re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S)
+    assert len(bodies) == len(re.findall(r"\bstruct \w+ \{", text)), "a struct that this does not read"
+    found = {name: [member for declaration in body.split(";")[:-1]
+                    for member in members_of(" ".join(declaration.split()))] for body, name in bodies}
+    classes, ordered = {class_name(name): name for name in found}, {}
+
+    def add(name):
+        for used in re.findall(r"\w+", " ".join(kind for _, kind in found[name])):
+            if used in classes:
+                add(classes[used])
+        ordered.setdefault(name, found[name])
+
+    for name in found:
+        add(name)
+    return ordered
 
 
 def header_functions(text):
-    """{"gpur_version": (result, [arguments])}."""
+    """{"gpur_version": (result, arguments)}."""
     found = {}
     for result, name, arguments in re.findall(r"GPUR_API ([\w ]+?[ *]+)(gpur_\w+)\(((?:[^()]|\([^()]*\))*)\);", text):
         found[name] = ctypes_type(result), argument_types(arguments)
@@ -99,26 +111,62 @@ def header_functions(text):
     return found
 
 
-def mirror_member(name, declared):
-    """As header_structs has it: pointers to anything but functions are pointers."""
-    if issubclass(declared, ctypes._CFuncPtr):
-        return name, (declared._restype_, list(declared._argtypes_)), 0
-    element = getattr(declared, "_type_", declared) if hasattr(declared, "_length_") else declared
-    is_pointer = issubclass(element, ctypes._Pointer)
-    return name, ctypes.c_void_p if is_pointer else element, getattr(declared, "_length_", 0)
+# The files.
+
+C_API = f'''\
+# SPDX-License-Identifier: MIT
+# Written by {COMMAND}
+"""The C API in ctypes, and nothing else: constants, structs and the signature of every function.
+
+Needs the standard library alone. The headers under include/gpureplay/ are the documentation, and this file is made of
+them. Handles and all other pointers are c_void_p: an int, or None for NULL. A status is an int32.
+"""
+
+from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint8,
+                    c_uint64, c_void_p)
+from typing import Any
+
+from ._struct import Sized, Struct
+'''
 
 
-def check_equal(what, ours, theirs):
-    assert ours.keys() == theirs.keys(), f"{what}s of only one side: {sorted(ours.keys() ^ theirs.keys())}"
-    wrong = [f"{what} {name}: ctypes {ours[name]}, headers {theirs[name]}" for name in ours
-             if ours[name] != theirs[name]]
-    assert not wrong, "\n".join(wrong)
+def filled(line):
+    return textwrap.fill(line, 120, subsequent_indent=" " * (len(line) - len(line.lstrip()) + 4))
+
+
+def struct_lines(name, members):
+    base = "Sized" if members[0][0] == "size" else "Struct"
+    return ["", "", f"class {class_name(name)}({base}):", f'    c_name = "{name}"', "    _fields_ = [",
+            *(filled(f'        ("{member}", {kind}),') for member, kind in members), "    ]"]
+
+
+def c_api_text():
+    text = header_text()
+    structs, functions = header_structs(text), header_functions(text)
+    lines = [C_API, *(f"{name} = {value}" for name, value in header_constants(text).items())]
+    lines += ["", *(f"{name.upper()} = {function_type(result, arguments)}" for result, name, arguments in
+                    re.findall(r"typedef ([\w ]+[ *]*)\(\*gpur_(\w+_fn)\)\(([^()]*)\);", text))]
+    for name, members in structs.items():
+        lines += struct_lines(name, members)
+    lines += ["", "", "STRUCTS: list[type[Struct]] = [", filled(f"    {', '.join(map(class_name, structs))},"), "]"]
+    lines += ["FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments",
+              *(filled(f'    "{name}": ({result}, [{arguments}]),')
+                for name, (result, arguments) in functions.items()), "}"]
+    return "\n".join(lines) + "\n"
+
+
+def bare(name):
+    """A module of the package alone, without the package around it: it needs the standard library only."""
+    sys.dont_write_bytecode = True  # beside the sources
+    if "gpureplay_bare" not in sys.modules:
+        sys.modules["gpureplay_bare"] = package = types.ModuleType("gpureplay_bare")
+        package.__path__ = [str(PACKAGE)]
+    return importlib.import_module(f"gpureplay_bare.{name}")
 
 
 def tuples_text():
     """The stub of the named tuples, for type checkers and editors."""
-    made = vars(importlib.import_module("gpureplay_bare._tuples"))
-    tuples = [one for one in made.values() if isinstance(one, type) and issubclass(one, tuple)]
+    tuples = [one for one in vars(bare("_tuples")).values() if isinstance(one, type) and issubclass(one, tuple)]
     lines = ["# SPDX-License-Identifier: MIT", f"# Written by {COMMAND}", "from typing import NamedTuple", "",
              "from . import _learner, _run"]
     for one in tuples:
@@ -127,28 +175,20 @@ def tuples_text():
     return "\n".join(lines) + "\n"
 
 
-def written():
-    """The files that are made here, with their texts."""
-    return {PACKAGE / "_tuples.pyi": tuples_text()}
+FILES = {"_c_api.py": c_api_text, "_tuples.pyi": tuples_text}  # each is made with those before it
 
 
 def write():
-    for path, text in written().items():
-        path.write_text(text, encoding="utf-8")
+    for name, text in FILES.items():
+        (PACKAGE / name).write_text(text(), encoding="utf-8")
 
 
 def main():
-    for path, text in written().items():
-        assert path.read_text(encoding="utf-8") == text, f"{path.name} is not what the headers say; run {COMMAND}"
-    text = header_text()
-    constants, functions = header_constants(text), header_functions(text)
-    check_equal("constant", {name: value for name, value in vars(mirror).items()
-                             if name.isupper() and isinstance(value, int)}, constants)
-    check_equal("struct", {name: [mirror_member(*member) for member in struct._fields_]
-                           for name, struct in STRUCTS.items()}, header_structs(text, constants))
-    check_equal("function", mirror.FUNCTIONS, functions)
-    mirror.load(sys.argv[1])
-    print(f"test_ctypes: {len(constants)} constants, {len(STRUCTS)} structs and {len(functions)} functions agree")
+    for name, text in FILES.items():
+        found = (PACKAGE / name).read_text(encoding="utf-8")
+        assert found == text(), f"{name} is not what the headers say; run {COMMAND}"
+    bare("_load").load(sys.argv[1])
+    print(f"test_ctypes: {', '.join(FILES)} are those of the headers, and the library loads with them")
 
 
 write() if sys.argv[1:] == ["--write"] else main()

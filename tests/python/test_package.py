@@ -13,7 +13,7 @@ from pathlib import Path
 
 import gpureplay
 import pytest
-from gpureplay import _c_api, _device, _library, _show, _struct
+from gpureplay import _c_api, _device, _library, _load, _show, _struct
 from support import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,13 +63,13 @@ def test_a_library_whose_structs_differ_is_refused(tmp_path):
     size = ctypes.sizeof(_c_api.DQNConfig)
     text = f"gpur_dqn_config has {size + 8} bytes in .*libfake.so and {size} in this package"
     with pytest.raises(RuntimeError, match=text):
-        _c_api.load(library)
+        _load.load(library)
 
 
 def test_a_library_that_lacks_a_function_is_refused(tmp_path):
     library = build(tmp_path, fake(without="gpur_batch_to_dlpack"))
     with pytest.raises(RuntimeError, match="libfake.so has no gpur_batch_to_dlpack; it is of another version"):
-        _c_api.load(library)
+        _load.load(library)
 
 
 def test_the_path_in_the_environment_must_be_a_file(tmp_path):

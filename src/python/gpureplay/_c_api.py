@@ -1,573 +1,1311 @@
 # SPDX-License-Identifier: MIT
+# Written by python3 tests/package/test_ctypes.py --write
 """The C API in ctypes, and nothing else: constants, structs and the signature of every function.
 
-Needs the standard library alone. The headers under include/gpureplay/ are the documentation. A test compares every
-constant, struct, member and function here with them.
+Needs the standard library alone. The headers under include/gpureplay/ are the documentation, and this file is made of
+them. Handles and all other pointers are c_void_p: an int, or None for NULL. A status is an int32.
 """
 
-import ctypes
-import os
-from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_uint8, c_uint64,
-                    c_void_p)
-from typing import Any, Union
+from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint8,
+                    c_uint64, c_void_p)
+from typing import Any
 
 from ._struct import Sized, Struct
 
-MAX_FIELDS, MAX_DIMS, MAX_NAME, MAX_LAYERS, MAX_READERS, MAX_HOST_BATCHES = 64, 6, 64, 8, 8, 16
-LAUNCH_STEPS, MAX_N_STEP, MAX_STACK, MAX_POLICY_STREAMS, MAX_ACTOR_CRITIC_BATCH = 256, 64, 16, 64, 65536
-MAX_LANES = 65536
-
-OK, INVALID_ARGUMENT, OUT_OF_MEMORY, TOO_FEW, WOULD_BLOCK, UNAVAILABLE, DEVICE_ERROR = 0, 1, 2, 3, 4, 5, -1
-FILE_ERROR, INTERRUPTED, EVICTED = 6, 7, 8
-EXECUTOR_INLINE, EXECUTOR_THREAD = 0, 1
-FLOAT32, FLOAT16, UINT8, INT32, INT64, BOOL = 1, 2, 3, 4, 5, 6
-SOURCE_AUTO, UNIFORM, UNIFORM_DISTINCT, PRIORITIZED_STRATIFIED, PRIORITIZED_INDEPENDENT = 0, 1, 2, 3, 4
-WEIGHT_NORM_BATCH, WEIGHT_NORM_MEMORY, WEIGHT_NORM_NONE = 0, 1, 2
-UPLOAD_COPY, UPLOAD_SCATTER = 0, 1
-FLUSH_AUTO, FLUSH_MANUAL = 0, 1
-WHEN_FULL_WAIT, WHEN_FULL_ERROR = 0, 1
-LAYOUT_ROWS, LAYOUT_FRAMES, LAYOUT_LANES = 0, 1, 2
-STACK_FIRST, STACK_LAST = 0, 1
-PAD_ZERO, PAD_REPEAT = 0, 1
-EVICT_OLDEST, EVICT_BY_PRIORITY = 0, 1
-FIRST_PRIORITY_WINDOW, FIRST_PRIORITY_EVER = 0, 1
-OBSERVATIONS_STACKS, OBSERVATIONS_FRAMES = 0, 1
-AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
-EPISODE_NONE, EPISODE_OPEN, EPISODE_ENDED = 0, 1, 2
-RUN_EPISODE, RUN_EVALUATION, RUN_TUNED, FAST_DQN_FIELDS = 0, 1, 2, 7
-PRESET_FAST_DQN, PRESET_APEX_DQN, PRESET_APEX_DPG, PRESET_GA3C, PRESET_A3C = range(5)
-APEX_EPISODE, APEX_EVALUATION, APEX_STARTED, APEX_ENDED = 0, 1, 2, 3
-APEX_MAX_ACTORS, APEX_EVALUATOR, APEX_FIELDS = 1024, 1024, 8
-LINEAR, RELU, TANH = 0, 1, 2
-DENSE, CONV = 0, 1
-SAME = -1
-CHW, HWC, INPUT_AUTO = 0, 1, 2
-HEAD_Q, HEAD_DUELING, HEAD_SOFTMAX_VALUE, HEAD_TANH_ACTION = 0, 1, 2, 3
-INIT_FAN_IN, INIT_GLOROT, INIT_NORMAL = 0, 1, 2
-LOG_ADD, LOG_MAX, LOG_SOFTMAX = 0, 1, 2
-LOSS_HUBER, LOSS_SQUARED = 0, 1
-GA3C, A3C, A2C = 0, 1, 2
-QUEUE_WAIT, QUEUE_REFUSE, QUEUE_DROP_OLDEST = 0, 1, 2
-TUNER_NONE, TUNER_PAPER, TUNER_CODE = 0, 1, 2
+LOG_ADD = 0
+LOG_MAX = 1
+LOG_SOFTMAX = 2
+MAX_ACTOR_CRITIC_BATCH = 65536
+APEX_MAX_ACTORS = 1024
+APEX_EVALUATOR = 1024
+APEX_EPISODE = 0
+APEX_EVALUATION = 1
+APEX_STARTED = 2
+APEX_ENDED = 3
+APEX_FIELDS = 8
+MAX_READERS = 8
+EXECUTOR_INLINE = 0
+EXECUTOR_THREAD = 1
+LOSS_HUBER = 0
+LOSS_SQUARED = 1
+ACT_LATEST = 0
+ACT_PREVIOUS = 1
+ACT_TARGET = 2
+STEP_AUTO = 0
+STEP_LIBRARIES = 1
+STEP_FUSED = 2
+MAX_HOST_BATCHES = 16
 EVALUATION_STEPS = 27000
-GA3C_MAX_AGENTS, GA3C_MAX_PREDICTORS, GA3C_MAX_TRAINERS, GA3C_MAX_ROLLOUT, GA3C_LAGS = 1024, 64, 64, 256, 64
-ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND, ADAM_TF = 0, 1, 2, 3, 4, 5
-ESTIMATOR_PENG, ESTIMATOR_N_STEP, ESTIMATOR_WATKINS, ESTIMATOR_PENG_MEDIAN, ESTIMATOR_WATKINS_MEDIAN = 0, 1, 2, 3, 4
-ESTIMATOR_PENG_ERROR_BOUND, ESTIMATOR_WATKINS_ERROR_BOUND = 5, 6
-CACHE_VIRTUAL, CACHE_PHYSICAL, CACHE_PERMUTATION, CACHE_REPLACEMENT = 0, 1, 0, 1
-MATH_FP32, MATH_TF32, MATH_BF16, MATH_AUTO = 0, 1, 2, 3
-ACT_LATEST, ACT_PREVIOUS, ACT_TARGET = 0, 1, 2
-STEP_AUTO, STEP_LIBRARIES, STEP_FUSED = 0, 1, 2
-WEIGHTS_ONLINE, WEIGHTS_TARGET, WEIGHTS_GRADIENT = 0, 1, 2
+FAST_DQN_FIELDS = 7
+GA3C_MAX_AGENTS = 1024
+GA3C_MAX_PREDICTORS = 64
+GA3C_MAX_TRAINERS = 64
+GA3C_MAX_ROLLOUT = 256
+GA3C = 0
+A3C = 1
+A2C = 2
+QUEUE_WAIT = 0
+QUEUE_REFUSE = 1
+QUEUE_DROP_OLDEST = 2
+TUNER_NONE = 0
+TUNER_PAPER = 1
+TUNER_CODE = 2
+LAUNCH_STEPS = 256
+WEIGHTS_ONLINE = 0
+WEIGHTS_TARGET = 1
+WEIGHTS_GRADIENT = 2
+MATH_FP32 = 0
+MATH_TF32 = 1
+MATH_BF16 = 2
+MATH_AUTO = 3
+LINEAR = 0
+RELU = 1
+TANH = 2
+DENSE = 0
+CONV = 1
+SAME = -1
+CHW = 0
+HWC = 1
+INPUT_AUTO = 2
+HEAD_Q = 0
+HEAD_DUELING = 1
+HEAD_SOFTMAX_VALUE = 2
+HEAD_TANH_ACTION = 3
+MAX_LAYERS = 8
+INIT_FAN_IN = 0
+INIT_GLOROT = 1
+INIT_NORMAL = 2
+ADAM = 0
+RMSPROP_TF = 1
+RMSPROP_KERAS2 = 2
+RMSPROP_TORCH = 3
+RMSPROP_DEEPMIND = 4
+ADAM_TF = 5
+MAX_POLICY_STREAMS = 64
+FLOAT32 = 1
+FLOAT16 = 2
+UINT8 = 3
+INT32 = 4
+INT64 = 5
+BOOL = 6
+MAX_FIELDS = 64
+MAX_DIMS = 6
+MAX_NAME = 64
+SOURCE_AUTO = 0
+UNIFORM = 1
+UNIFORM_DISTINCT = 2
+PRIORITIZED_STRATIFIED = 3
+PRIORITIZED_INDEPENDENT = 4
+WEIGHT_NORM_BATCH = 0
+WEIGHT_NORM_MEMORY = 1
+WEIGHT_NORM_NONE = 2
+UPLOAD_COPY = 0
+UPLOAD_SCATTER = 1
+FLUSH_AUTO = 0
+FLUSH_MANUAL = 1
+WHEN_FULL_WAIT = 0
+WHEN_FULL_ERROR = 1
+MAX_N_STEP = 64
+MAX_STACK = 16
+MAX_LANES = 65536
+LAYOUT_ROWS = 0
+LAYOUT_FRAMES = 1
+LAYOUT_LANES = 2
+STACK_FIRST = 0
+STACK_LAST = 1
+PAD_ZERO = 0
+PAD_REPEAT = 1
+EVICT_OLDEST = 0
+EVICT_BY_PRIORITY = 1
+FIRST_PRIORITY_WINDOW = 0
+FIRST_PRIORITY_EVER = 1
+ESTIMATOR_PENG = 0
+ESTIMATOR_N_STEP = 1
+ESTIMATOR_WATKINS = 2
+ESTIMATOR_PENG_MEDIAN = 3
+ESTIMATOR_WATKINS_MEDIAN = 4
+ESTIMATOR_PENG_ERROR_BOUND = 5
+ESTIMATOR_WATKINS_ERROR_BOUND = 6
+CACHE_VIRTUAL = 0
+CACHE_PHYSICAL = 1
+CACHE_PERMUTATION = 0
+CACHE_REPLACEMENT = 1
+PRESET_FAST_DQN = 0
+PRESET_APEX_DQN = 1
+PRESET_APEX_DPG = 2
+PRESET_GA3C = 3
+PRESET_A3C = 4
+RUN_EPISODE = 0
+RUN_EVALUATION = 1
+RUN_TUNED = 2
+GA3C_LAGS = 64
+OK = 0
+INVALID_ARGUMENT = 1
+OUT_OF_MEMORY = 2
+TOO_FEW = 3
+WOULD_BLOCK = 4
+UNAVAILABLE = 5
+FILE_ERROR = 6
+INTERRUPTED = 7
+EVICTED = 8
+DEVICE_ERROR = -1
+AUTORESET_DISABLED = 0
+AUTORESET_NEXT_STEP = 1
+AUTORESET_SAME_STEP = 2
+OBSERVATIONS_STACKS = 0
+OBSERVATIONS_FRAMES = 1
+EPISODE_NONE = 0
+EPISODE_OPEN = 1
+EPISODE_ENDED = 2
 
-
-def _members(*parts: tuple[Any, str]) -> list[tuple[str, Any]]:
-    """From types, each with the names of members that follow each other."""
-    return [(name, kind) for kind, names in parts for name in names.split()]
-
-
-class DeviceConfig(Sized):
-    c_name = "gpur_device_config"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "threads executor"),
-                        (c_void_p, "stream log log_user alloc release alloc_user"))
-
-
-class DeviceInfo(Sized):
-    c_name = "gpur_device_info"
-    _fields_ = _members((c_uint64, "size"), (c_char * 32, "name"), (c_char * 128, "description"),
-                        (c_int32, "is_cuda threads"), (c_int64, "memory_total memory_free memory_used"))
-
-
-class Field(Struct):
-    c_name = "gpur_field"
-    _fields_ = _members((c_char_p, "name"), (c_int32, "dtype"), (c_int32 * MAX_DIMS, "shape"))
-
-
-class FieldInfo(Sized):
-    c_name = "gpur_field_info"
-    _fields_ = _members((c_uint64, "size"), (c_char * MAX_NAME, "name"), (c_int32, "dtype dims"),
-                        (c_int32 * MAX_DIMS, "shape"), (c_int64, "offset bytes"))
-
-
-class BatchView(Sized):
-    c_name = "gpur_batch_view"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "count"),
-                        (c_void_p, "obs action reward next_obs terminated truncated discount weight id"))
-
-
-class SequenceConfig(Sized):
-    c_name = "gpur_sequence_config"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "batch length min_length"),
-                        (c_int32, "across_episodes index_source"), (c_void_p, "last_ids"))
-
-
-class LaneDraw(Sized):
-    c_name = "gpur_lane_draw"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "count"), (c_void_p, "ids fields id weight discount steps"),
-                        (c_int32, "n_step"), (c_float, "gamma"), (c_int32, "of_each_lane across_episodes"),
-                        (c_int64, "length min_length"), (c_void_p, "mask is_first"))
-
-
-class LaneStats(Sized):
-    c_name = "gpur_lane_stats"
-    _fields_ = _members((c_uint64, "size"),
-                        (c_int64, "steps transitions draws finals without_final lost_finals broken_stacks"))
-
-
-class Schedule(Struct):
-    c_name = "gpur_schedule"
-    _fields_ = _members((c_float, "first last"), (c_int64, "begin steps"), (c_int64 * 2, "reserved"))
-
-
-class ReplayConfig(Sized):
-    c_name = "gpur_replay_config"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "capacity"), (POINTER(Field), "fields"),
-                        (c_int32, "field_count index_source"), (c_int64, "block_rows"),
-                        (c_int32, "staging_blocks upload flush when_full"), (c_int64, "min_size max_batch"),
-                        (c_float, "gamma reward_clip"), (c_uint64, "seed"), (c_int32, "prioritized weight_norm"),
-                        (c_float, "alpha priority_offset"), (Schedule, "beta"),
-                        (c_int32, "n_step layout frame_stack stack_axis stack_pad check_finite"),
-                        (c_int64, "extra_frames"), (c_int32, "eviction"), (c_float, "evict_alpha"),
-                        (c_int32, "first_priority lane_autoreset"), (c_int64, "lanes lane_steps"))
-
-
-class ReplayPlan(Sized):
-    c_name = "gpur_replay_plan"
-    _fields_ = _members((c_uint64, "size"),
-                        (c_int64, "row_bytes row_pitch ring_bytes upload_bytes pinned_bytes batch_bytes device_bytes "
-                                  "priority_bytes frames frame_bytes frame_pitch frame_ring_bytes frame_reach"))
-
-
-class ReplayStats(Sized):
-    c_name = "gpur_replay_stats"
-    _fields_ = _members((c_uint64, "size"),
-                        (c_int64, "first_id visible appended published evicted blocks truncated_on_close sampled "
-                                  "batches_alive batches_made waits"), (c_double, "wait_seconds append_seconds"),
-                        (c_int64, "bytes_uploaded frames_stored cut_on_load"))
-
-
-class PriorityStats(Sized):
-    c_name = "gpur_priority_stats"
-    _fields_ = _members((c_uint64, "size"), (c_float, "alpha beta"), (c_double, "total"),
-                        (c_float, "max_priority min_priority"), (c_int64, "nonzero updates stale invalid raised"))
-
-
-class WriterConfig(Sized):
-    c_name = "gpur_writer_config"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "num_envs autoreset observations link_appends"))
-
-
-class StepInput(Sized):
-    c_name = "gpur_step_input"
-    _fields_ = _members((c_uint64, "size"), (c_void_p, "action reward next_obs terminated truncated final_obs extras"))
-
-
-class EpisodeInfo(Sized):
-    c_name = "gpur_episode_info"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "steps"), (c_int32, "state pending"))
+PROGRESS_FN = CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
+LOG_FN = CFUNCTYPE(None, c_void_p, c_char_p)
+ALLOC_FN = CFUNCTYPE(c_void_p, c_void_p, c_size_t)
+RELEASE_FN = CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 
 
 class Layer(Struct):
     c_name = "gpur_layer"
-    _fields_ = _members((c_int32, "kind units activation kernel stride padding"), (c_int64 * 2, "reserved"))
+    _fields_ = [
+        ("kind", c_int32),
+        ("units", c_int32),
+        ("activation", c_int32),
+        ("kernel", c_int32),
+        ("stride", c_int32),
+        ("padding", c_int32),
+        ("reserved", c_int64 * 2),
+    ]
 
 
 class NetworkConfig(Struct):
     c_name = "gpur_network_config"
-    _fields_ = _members((Layer * MAX_LAYERS, "trunk"),
-                        (c_int32, "trunk_count head hidden hidden_activation num_actions init"),
-                        (c_float, "init_scale input_scale"), (c_int32, "input_layout"), (c_float, "input_shift"),
-                        (c_int64 * 4, "reserved"))
+    _fields_ = [
+        ("trunk", Layer * MAX_LAYERS),
+        ("trunk_count", c_int32),
+        ("head", c_int32),
+        ("hidden", c_int32),
+        ("hidden_activation", c_int32),
+        ("num_actions", c_int32),
+        ("init", c_int32),
+        ("init_scale", c_float),
+        ("input_scale", c_float),
+        ("input_layout", c_int32),
+        ("input_shift", c_float),
+        ("reserved", c_int64 * 4),
+    ]
+
+
+class Field(Struct):
+    c_name = "gpur_field"
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_int32),
+        ("shape", c_int32 * MAX_DIMS),
+    ]
+
+
+class Schedule(Struct):
+    c_name = "gpur_schedule"
+    _fields_ = [
+        ("first", c_float),
+        ("last", c_float),
+        ("begin", c_int64),
+        ("steps", c_int64),
+        ("reserved", c_int64 * 2),
+    ]
 
 
 class OptimizerConfig(Struct):
     c_name = "gpur_optimizer_config"
-    _fields_ = _members((c_int32, "kind centered"), (Schedule, "learning_rate"),
-                        (c_float, "beta1 beta2 decay momentum epsilon clip_norm clip_value"), (c_int64 * 4, "reserved"))
-
-
-class ReturnsConfig(Struct):
-    c_name = "gpur_returns_config"
-    _fields_ = _members((c_int64, "cache_size block_length"), (c_int32, "estimator"), (c_float, "lambda"),
-                        (c_int32, "n_step"), (c_float, "error_bound"), (c_int32, "storage draw"),
-                        (Schedule, "prioritization"), (c_int32, "truncation_terminates reserved0"),
-                        (c_int64 * 4, "reserved"))
-
-
-class DQNConfig(Sized):
-    c_name = "gpur_dqn_config"
-    _fields_ = _members((c_uint64, "size"), (NetworkConfig, "network"), (OptimizerConfig, "optimizer"),
-                        (c_int32, "double_dqn loss"), (c_float, "huber_delta"), (c_int32, "index_source"),
-                        (c_int64, "batch_size target_period"),
-                        (c_int32, "target_copy_first act max_act_batch math step_kernel"),
-                        (Schedule, "exploration"), (c_uint64, "seed"), (c_int32, "host_batches deterministic"),
-                        (Schedule, "beta"), (ReturnsConfig, "returns"))
-
-
-class LearnerStats(Sized):
-    c_name = "gpur_learner_stats"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "steps steps_enqueued skipped target_copies"),
-                        (c_float, "loss mean_loss mean_q gradient_norm learning_rate "
-                                  "policy_loss policy_gradient_norm policy_learning_rate"),
-                        (c_double, "steps_per_second"),
-                        (c_int64, "device_bytes pinned_bytes actions invalid_actions"),
-                        (c_int64, "refreshes missing_rows cache_bytes diverged_at empty_refreshes"))
-
-
-class WeightInfo(Sized):
-    c_name = "gpur_weight_info"
-    _fields_ = _members((c_uint64, "size"), (c_char * 64, "name"), (c_int32, "dims"), (c_int32 * 4, "shape"),
-                        (c_int32, "reserved"), (c_int64, "count"))
-
-
-class PolicyConfig(Sized):
-    c_name = "gpur_policy_config"
-    _fields_ = _members((c_uint64, "size"), (NetworkConfig, "network"), (Field, "obs"),
-                        (c_int32, "max_batch streams math deterministic"), (c_uint64, "seed"),
-                        (c_float, "policy_floor"), (c_int32, "reserved"))
-
-
-class PolicyInput(Sized):
-    c_name = "gpur_policy_input"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "count"), (c_void_p, "obs epsilon lane step stream"),
-                        (c_int32, "greedy reserved"), (c_void_p, "sigma"))
-
-
-class PolicyOutput(Sized):
-    c_name = "gpur_policy_output"
-    _fields_ = _members((c_uint64, "size"), (c_void_p, "actions q version probabilities values action_vectors"))
-
-
-class PolicyStats(Sized):
-    c_name = "gpur_policy_stats"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "calls observations version device_bytes pinned_bytes"))
+    _fields_ = [
+        ("kind", c_int32),
+        ("centered", c_int32),
+        ("learning_rate", Schedule),
+        ("beta1", c_float),
+        ("beta2", c_float),
+        ("decay", c_float),
+        ("momentum", c_float),
+        ("epsilon", c_float),
+        ("clip_norm", c_float),
+        ("clip_value", c_float),
+        ("reserved", c_int64 * 4),
+    ]
 
 
 class ActorCriticConfig(Sized):
     c_name = "gpur_actor_critic_config"
-    _fields_ = _members((c_uint64, "size"), (NetworkConfig, "network"), (Field, "obs"), (OptimizerConfig, "optimizer"),
-                        (c_int32, "dual_optimizer log"), (c_float, "log_epsilon policy_floor value_coefficient"),
-                        (Schedule, "entropy"), (c_int32, "max_batch math deterministic check_finite"),
-                        (c_uint64, "seed"))
+    _fields_ = [
+        ("size", c_uint64),
+        ("network", NetworkConfig),
+        ("obs", Field),
+        ("optimizer", OptimizerConfig),
+        ("dual_optimizer", c_int32),
+        ("log", c_int32),
+        ("log_epsilon", c_float),
+        ("policy_floor", c_float),
+        ("value_coefficient", c_float),
+        ("entropy", Schedule),
+        ("max_batch", c_int32),
+        ("math", c_int32),
+        ("deterministic", c_int32),
+        ("check_finite", c_int32),
+        ("seed", c_uint64),
+    ]
 
 
 class ActorCriticBatch(Sized):
     c_name = "gpur_actor_critic_batch"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "count"), (c_void_p, "obs actions returns"))
+    _fields_ = [
+        ("size", c_uint64),
+        ("count", c_int64),
+        ("obs", c_void_p),
+        ("actions", c_void_p),
+        ("returns", c_void_p),
+    ]
 
 
 class ActorCriticLosses(Sized):
     c_name = "gpur_actor_critic_losses"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "step"),
-                        (c_double, "policy value entropy mean_value gradient_norm learning_rate"))
-
-
-class DPGConfig(Sized):
-    c_name = "gpur_dpg_config"
-    _fields_ = _members((c_uint64, "size"), (NetworkConfig, "actor critic"),
-                        (OptimizerConfig, "actor_optimizer critic_optimizer"), (c_float, "action_gradient_clip"),
-                        (c_int32, "index_source"), (Schedule, "beta"), (c_int64, "batch_size target_period"),
-                        (c_int32, "math deterministic"), (c_float, "preactivation_penalty"),
-                        (c_uint64, "seed"))
-
-
-class CheckpointOptions(Sized):
-    c_name = "gpur_checkpoint_options"
-    _fields_ = _members((c_uint64, "size"), (c_void_p, "progress progress_user"))
-
-
-class CheckpointInfo(Sized):
-    c_name = "gpur_checkpoint_info"
-    _fields_ = _members((c_uint64, "size"), (c_char * 16, "kind version"),
-                        (c_int64, "bytes tensors rows capacity first_id writers steps weights envs"))
-
-
-class Space(Struct):
-    c_name = "gpur_space"
-    _fields_ = _members((c_int32, "dtype"), (c_int32 * MAX_DIMS, "shape"), (c_int32, "num_actions"),
-                        (c_float, "low high"), (c_void_p, "lows highs"))
-
-
-class EnvInfo(Sized):
-    c_name = "gpur_env_info"
-    _fields_ = _members((c_uint64, "size"), (Space, "obs action"), (c_int64, "max_steps save_bytes"))
-
-
-class EnvResult(Struct):
-    c_name = "gpur_env_result"
-    _fields_ = _members((c_float, "reward"), (c_uint8, "terminated truncated continues reserved"))
-
-
-class EnvType(Sized):
-    """Its functions return None, or a sentence that says what went wrong."""
-
-    c_name = "gpur_env_type"
-    _fields_ = _members((c_uint64, "size"), (c_char_p, "name options"),
-                        (CFUNCTYPE(c_char_p, c_char_p, c_uint64, c_void_p, c_void_p), "init"),
-                        (CFUNCTYPE(c_char_p, c_void_p, c_void_p), "reset"),
-                        (CFUNCTYPE(c_char_p, c_void_p, c_void_p, c_void_p, c_void_p), "step"),
-                        (CFUNCTYPE(None, c_void_p), "close"),
-                        (CFUNCTYPE(c_char_p, c_void_p, c_void_p), "save load"))
-
-
-class VectorResult(Struct):
-    c_name = "gpur_vector_result"
-    _fields_ = _members((c_void_p, "next_obs final_obs reward terminated truncated continues"))
-
-
-class VectorEnvType(Sized):
-    c_name = "gpur_vector_env_type"
-    _fields_ = _members((c_uint64, "size"), (c_char_p, "name options"), (c_int32, "autoreset reserved"),
-                        (CFUNCTYPE(c_char_p, c_char_p, c_uint64, c_int32, c_void_p, c_void_p), "init"),
-                        (CFUNCTYPE(c_char_p, c_void_p, c_void_p), "reset"),
-                        (CFUNCTYPE(c_char_p, c_void_p, c_void_p, c_void_p), "step"),
-                        (CFUNCTYPE(None, c_void_p), "close"))
-
-
-class RunEnvs(Sized):
-    c_name = "gpur_run_envs"
-    _fields_ = _members((c_uint64, "size"), (c_void_p, "type vector"), (c_char_p, "options"),
-                        (c_int32, "eval_count reserved"))
-
-
-class RunEvent(Sized):
-    c_name = "gpur_run_event"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "kind env_index"),
-                        (c_int64, "env_steps train_steps length episodes"),
-                        (c_double, "mean_return return_deviation"), (c_int64, "version"),
-                        (c_void_p, "policy run learner"),
-                        (c_int32, "agents predictors trainers accepted"), (c_double, "rate loss"))
-
-
-class FastDQNConfig(Sized):
-    c_name = "gpur_fast_dqn_config"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "num_envs threads concurrent synchronized act whole_episodes"),
-                        (c_int64, "target_period train_period prepopulation eval_period eval_episodes"),
-                        (c_float, "eval_epsilon"), (c_int32, "burst"), (c_uint64, "seed"),
-                        (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"), (c_void_p, "user"))
-
-
-class FastDQNStats(Struct):
-    c_name = "gpur_fast_dqn_stats"
-    _fields_ = _members((c_int64, "prepopulated inferences inferred"),
-                        (c_double, "infer_seconds flush_seconds copy_seconds"), (c_int64 * 10, "reserved"))
-
-
-class GA3CStats(Struct):
-    c_name = "gpur_ga3c_stats"
-    _fields_ = _members((c_int64, "predictions prediction_batches trained_rows training_batches refused_rollouts "
-                                  "overwritten_rollouts left_rollouts dropped_rows largest_lag lag_sum"),
-                        (c_int64 * GA3C_LAGS, "lags"), (c_double, "mean_lag"), (c_int64, "queue_lag queue_lag_bound"),
-                        (c_int32, "agents predictors trainers reserved0"),
-                        (c_double, "prediction_queue training_queue wait_seconds queue_seconds predict_seconds "
-                                   "predictor_seconds policy_loss value_loss entropy mean_value gradient_norm "
-                                   "learning_rate"), (c_int64 * 10, "reserved"))
-
-
-class RunStats(Sized):
-    c_name = "gpur_run_stats"
-    _fields_ = _members((c_uint64, "size"),
-                        (c_int64, "env_steps train_steps episodes evaluations eval_episode eval_cut evaluated_steps"),
-                        (c_double, "evaluated_return recent_return loss seconds env_seconds train_seconds "
-                                   "eval_seconds"), (c_int64 * 17, "reserved"),
-                        (FastDQNStats, "fast_dqn"), (GA3CStats, "ga3c"))
-
-
-class BlockInfo(Sized):
-    c_name = "gpur_block_info"
-    _fields_ = _members((c_uint64, "size format"),
-                        (c_int64, "actor incarnation sequence first_step version rows frames bytes raw_bytes"))
-
-
-class BlockInput(Sized):
-    c_name = "gpur_block_input"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "actor incarnation sequence first_step version rows"),
-                        (c_void_p, "fields"), (c_int64, "frames"), (c_void_p, "frame_data links"),
-                        (c_int32, "compression"))
-
-
-class PackerConfig(Sized):
-    c_name = "gpur_packer_config"
-    _fields_ = _members((c_uint64, "size"), (c_int64, "actor incarnation"),
-                        (c_int32, "rows num_actions observations compression"))
-
-
-class PackerStepInput(Sized):
-    c_name = "gpur_packer_step_input"
-    _fields_ = _members((c_uint64, "size"), (c_void_p, "action"), (c_float, "reward"),
-                        (c_uint8, "terminated truncated"), (c_void_p, "next_obs q final_q extras"),
-                        (c_int64, "version"))
+    _fields_ = [
+        ("size", c_uint64),
+        ("step", c_int64),
+        ("policy", c_double),
+        ("value", c_double),
+        ("entropy", c_double),
+        ("mean_value", c_double),
+        ("gradient_norm", c_double),
+        ("learning_rate", c_double),
+    ]
 
 
 class ApexEvent(Sized):
     c_name = "gpur_apex_event"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "kind actor"), (c_int64, "incarnation env_steps train_steps "
-                        "length episodes"),
-                        (c_double, "mean_return return_deviation"), (c_float, "epsilon"), (c_int32, "asked"),
-                        (c_int64, "lost_blocks lost_rows"), (c_char_p, "error"))
+    _fields_ = [
+        ("size", c_uint64),
+        ("kind", c_int32),
+        ("actor", c_int32),
+        ("incarnation", c_int64),
+        ("env_steps", c_int64),
+        ("train_steps", c_int64),
+        ("length", c_int64),
+        ("episodes", c_int64),
+        ("mean_return", c_double),
+        ("return_deviation", c_double),
+        ("epsilon", c_float),
+        ("asked", c_int32),
+        ("lost_blocks", c_int64),
+        ("lost_rows", c_int64),
+        ("error", c_char_p),
+    ]
 
 
 class ApexConfig(Sized):
     c_name = "gpur_apex_config"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "actors processes"), (c_void_p, "command"),
-                        (c_float, "epsilon_base epsilon_exponent"), (c_void_p, "epsilons"),
-                        (c_int32, "epsilon_count block_rows compression initial_priorities replicate"),
-                        (c_int64, "pull_period max_episode_steps broadcast_period soft_capacity trim_period"),
-                        (c_double, "samples_per_insert limiter_band limiter_timeout"), (c_int64, "eval_episodes "
-                        "eval_period"), (c_float, "eval_epsilon"), (c_int32, "restarts"), (c_uint64, "seed"),
-                        (c_char_p, "env_options"), (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"),
-                        (c_void_p, "user"), (c_char_p, "folder"), (c_float, "sigma"), (c_int32, "remote_actors"),
-                        (c_int64, "rows_under_way"))
-
-
-class ApexNetworks(Sized):
-    c_name = "gpur_apex_networks"
-    _fields_ = _members((c_uint64, "size"), (c_void_p, "acting critic"))
-
-
-class ApexTransport(Sized):
-    c_name = "gpur_apex_transport"
-    _fields_ = _members((c_uint64, "size"), (CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64), "take_block"),
-                        (CFUNCTYPE(c_int32, c_void_p, c_int64, c_double), "take_episode"),
-                        (CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64, c_void_p), "copy_weights"), (c_void_p, "user"))
+    _fields_ = [
+        ("size", c_uint64),
+        ("actors", c_int32),
+        ("processes", c_int32),
+        ("command", c_void_p),
+        ("epsilon_base", c_float),
+        ("epsilon_exponent", c_float),
+        ("epsilons", c_void_p),
+        ("epsilon_count", c_int32),
+        ("block_rows", c_int32),
+        ("compression", c_int32),
+        ("initial_priorities", c_int32),
+        ("replicate", c_int32),
+        ("pull_period", c_int64),
+        ("max_episode_steps", c_int64),
+        ("broadcast_period", c_int64),
+        ("soft_capacity", c_int64),
+        ("trim_period", c_int64),
+        ("samples_per_insert", c_double),
+        ("limiter_band", c_double),
+        ("limiter_timeout", c_double),
+        ("eval_episodes", c_int64),
+        ("eval_period", c_int64),
+        ("eval_epsilon", c_float),
+        ("restarts", c_int32),
+        ("seed", c_uint64),
+        ("env_options", c_char_p),
+        ("on_event", CFUNCTYPE(None, c_void_p, c_void_p)),
+        ("user", c_void_p),
+        ("folder", c_char_p),
+        ("sigma", c_float),
+        ("remote_actors", c_int32),
+        ("rows_under_way", c_int64),
+    ]
 
 
 class ApexStats(Sized):
     c_name = "gpur_apex_stats"
-    _fields_ = _members((c_uint64, "size"),
-                        (c_int64, "env_steps episodes train_steps learned blocks rows inserted bytes refused_blocks "
-                                  "lost_blocks lost_rows starts deaths actors broadcasts pulled trims eval_episode "
-                                  "limiter_timeouts"),
-                        (c_double, "recent_return evaluated_return seconds train_seconds broadcast_seconds "
-                                   "receive_seconds learner_wait_seconds actor_seconds actor_env_seconds "
-                                   "actor_infer_seconds actor_wait_seconds weights_age"))
+    _fields_ = [
+        ("size", c_uint64),
+        ("env_steps", c_int64),
+        ("episodes", c_int64),
+        ("train_steps", c_int64),
+        ("learned", c_int64),
+        ("blocks", c_int64),
+        ("rows", c_int64),
+        ("inserted", c_int64),
+        ("bytes", c_int64),
+        ("refused_blocks", c_int64),
+        ("lost_blocks", c_int64),
+        ("lost_rows", c_int64),
+        ("starts", c_int64),
+        ("deaths", c_int64),
+        ("actors", c_int64),
+        ("broadcasts", c_int64),
+        ("pulled", c_int64),
+        ("trims", c_int64),
+        ("eval_episode", c_int64),
+        ("limiter_timeouts", c_int64),
+        ("recent_return", c_double),
+        ("evaluated_return", c_double),
+        ("seconds", c_double),
+        ("train_seconds", c_double),
+        ("broadcast_seconds", c_double),
+        ("receive_seconds", c_double),
+        ("learner_wait_seconds", c_double),
+        ("actor_seconds", c_double),
+        ("actor_env_seconds", c_double),
+        ("actor_infer_seconds", c_double),
+        ("actor_wait_seconds", c_double),
+        ("weights_age", c_double),
+    ]
+
+
+class ApexNetworks(Sized):
+    c_name = "gpur_apex_networks"
+    _fields_ = [
+        ("size", c_uint64),
+        ("acting", c_void_p),
+        ("critic", c_void_p),
+    ]
+
+
+class ApexTransport(Sized):
+    c_name = "gpur_apex_transport"
+    _fields_ = [
+        ("size", c_uint64),
+        ("take_block", CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64)),
+        ("take_episode", CFUNCTYPE(c_int32, c_void_p, c_int64, c_double)),
+        ("copy_weights", CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64, c_void_p)),
+        ("user", c_void_p),
+    ]
+
+
+class BatchView(Sized):
+    c_name = "gpur_batch_view"
+    _fields_ = [
+        ("size", c_uint64),
+        ("count", c_int64),
+        ("obs", c_void_p),
+        ("action", c_void_p),
+        ("reward", c_void_p),
+        ("next_obs", c_void_p),
+        ("terminated", c_void_p),
+        ("truncated", c_void_p),
+        ("discount", c_void_p),
+        ("weight", c_void_p),
+        ("id", c_void_p),
+    ]
+
+
+class BlockInfo(Sized):
+    c_name = "gpur_block_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("format", c_uint64),
+        ("actor", c_int64),
+        ("incarnation", c_int64),
+        ("sequence", c_int64),
+        ("first_step", c_int64),
+        ("version", c_int64),
+        ("rows", c_int64),
+        ("frames", c_int64),
+        ("bytes", c_int64),
+        ("raw_bytes", c_int64),
+    ]
+
+
+class BlockInput(Sized):
+    c_name = "gpur_block_input"
+    _fields_ = [
+        ("size", c_uint64),
+        ("actor", c_int64),
+        ("incarnation", c_int64),
+        ("sequence", c_int64),
+        ("first_step", c_int64),
+        ("version", c_int64),
+        ("rows", c_int64),
+        ("fields", c_void_p),
+        ("frames", c_int64),
+        ("frame_data", c_void_p),
+        ("links", c_void_p),
+        ("compression", c_int32),
+    ]
+
+
+class PackerConfig(Sized):
+    c_name = "gpur_packer_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("actor", c_int64),
+        ("incarnation", c_int64),
+        ("rows", c_int32),
+        ("num_actions", c_int32),
+        ("observations", c_int32),
+        ("compression", c_int32),
+    ]
+
+
+class PackerStepInput(Sized):
+    c_name = "gpur_packer_step_input"
+    _fields_ = [
+        ("size", c_uint64),
+        ("action", c_void_p),
+        ("reward", c_float),
+        ("terminated", c_uint8),
+        ("truncated", c_uint8),
+        ("next_obs", c_void_p),
+        ("q", c_void_p),
+        ("final_q", c_void_p),
+        ("extras", c_void_p),
+        ("version", c_int64),
+    ]
+
+
+class CheckpointOptions(Sized):
+    c_name = "gpur_checkpoint_options"
+    _fields_ = [
+        ("size", c_uint64),
+        ("progress", c_void_p),
+        ("progress_user", c_void_p),
+    ]
+
+
+class CheckpointInfo(Sized):
+    c_name = "gpur_checkpoint_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("kind", c_char * 16),
+        ("version", c_char * 16),
+        ("bytes", c_int64),
+        ("tensors", c_int64),
+        ("rows", c_int64),
+        ("capacity", c_int64),
+        ("first_id", c_int64),
+        ("writers", c_int64),
+        ("steps", c_int64),
+        ("weights", c_int64),
+        ("envs", c_int64),
+    ]
+
+
+class DeviceConfig(Sized):
+    c_name = "gpur_device_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("threads", c_int32),
+        ("executor", c_int32),
+        ("stream", c_void_p),
+        ("log", c_void_p),
+        ("log_user", c_void_p),
+        ("alloc", c_void_p),
+        ("release", c_void_p),
+        ("alloc_user", c_void_p),
+    ]
+
+
+class DeviceInfo(Sized):
+    c_name = "gpur_device_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("name", c_char * 32),
+        ("description", c_char * 128),
+        ("is_cuda", c_int32),
+        ("threads", c_int32),
+        ("memory_total", c_int64),
+        ("memory_free", c_int64),
+        ("memory_used", c_int64),
+    ]
+
+
+class DPGConfig(Sized):
+    c_name = "gpur_dpg_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("actor", NetworkConfig),
+        ("critic", NetworkConfig),
+        ("actor_optimizer", OptimizerConfig),
+        ("critic_optimizer", OptimizerConfig),
+        ("action_gradient_clip", c_float),
+        ("index_source", c_int32),
+        ("beta", Schedule),
+        ("batch_size", c_int64),
+        ("target_period", c_int64),
+        ("math", c_int32),
+        ("deterministic", c_int32),
+        ("preactivation_penalty", c_float),
+        ("seed", c_uint64),
+    ]
+
+
+class ReturnsConfig(Struct):
+    c_name = "gpur_returns_config"
+    _fields_ = [
+        ("cache_size", c_int64),
+        ("block_length", c_int64),
+        ("estimator", c_int32),
+        ("lambda", c_float),
+        ("n_step", c_int32),
+        ("error_bound", c_float),
+        ("storage", c_int32),
+        ("draw", c_int32),
+        ("prioritization", Schedule),
+        ("truncation_terminates", c_int32),
+        ("reserved0", c_int32),
+        ("reserved", c_int64 * 4),
+    ]
+
+
+class DQNConfig(Sized):
+    c_name = "gpur_dqn_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("network", NetworkConfig),
+        ("optimizer", OptimizerConfig),
+        ("double_dqn", c_int32),
+        ("loss", c_int32),
+        ("huber_delta", c_float),
+        ("index_source", c_int32),
+        ("batch_size", c_int64),
+        ("target_period", c_int64),
+        ("target_copy_first", c_int32),
+        ("act", c_int32),
+        ("max_act_batch", c_int32),
+        ("math", c_int32),
+        ("step_kernel", c_int32),
+        ("exploration", Schedule),
+        ("seed", c_uint64),
+        ("host_batches", c_int32),
+        ("deterministic", c_int32),
+        ("beta", Schedule),
+        ("returns", ReturnsConfig),
+    ]
+
+
+class Space(Struct):
+    c_name = "gpur_space"
+    _fields_ = [
+        ("dtype", c_int32),
+        ("shape", c_int32 * MAX_DIMS),
+        ("num_actions", c_int32),
+        ("low", c_float),
+        ("high", c_float),
+        ("lows", c_void_p),
+        ("highs", c_void_p),
+    ]
+
+
+class EnvInfo(Sized):
+    c_name = "gpur_env_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("obs", Space),
+        ("action", Space),
+        ("max_steps", c_int64),
+        ("save_bytes", c_int64),
+    ]
+
+
+class EnvResult(Struct):
+    c_name = "gpur_env_result"
+    _fields_ = [
+        ("reward", c_float),
+        ("terminated", c_uint8),
+        ("truncated", c_uint8),
+        ("continues", c_uint8),
+        ("reserved", c_uint8),
+    ]
+
+
+class EnvType(Sized):
+    c_name = "gpur_env_type"
+    _fields_ = [
+        ("size", c_uint64),
+        ("name", c_char_p),
+        ("options", c_char_p),
+        ("init", CFUNCTYPE(c_char_p, c_char_p, c_uint64, c_void_p, c_void_p)),
+        ("reset", CFUNCTYPE(c_char_p, c_void_p, c_void_p)),
+        ("step", CFUNCTYPE(c_char_p, c_void_p, c_void_p, c_void_p, c_void_p)),
+        ("close", CFUNCTYPE(None, c_void_p)),
+        ("save", CFUNCTYPE(c_char_p, c_void_p, c_void_p)),
+        ("load", CFUNCTYPE(c_char_p, c_void_p, c_void_p)),
+    ]
+
+
+class VectorResult(Struct):
+    c_name = "gpur_vector_result"
+    _fields_ = [
+        ("next_obs", c_void_p),
+        ("final_obs", c_void_p),
+        ("reward", c_void_p),
+        ("terminated", c_void_p),
+        ("truncated", c_void_p),
+        ("continues", c_void_p),
+    ]
+
+
+class VectorEnvType(Sized):
+    c_name = "gpur_vector_env_type"
+    _fields_ = [
+        ("size", c_uint64),
+        ("name", c_char_p),
+        ("options", c_char_p),
+        ("autoreset", c_int32),
+        ("reserved", c_int32),
+        ("init", CFUNCTYPE(c_char_p, c_char_p, c_uint64, c_int32, c_void_p, c_void_p)),
+        ("reset", CFUNCTYPE(c_char_p, c_void_p, c_void_p)),
+        ("step", CFUNCTYPE(c_char_p, c_void_p, c_void_p, c_void_p)),
+        ("close", CFUNCTYPE(None, c_void_p)),
+    ]
+
+
+class FastDQNConfig(Sized):
+    c_name = "gpur_fast_dqn_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("num_envs", c_int32),
+        ("threads", c_int32),
+        ("concurrent", c_int32),
+        ("synchronized", c_int32),
+        ("act", c_int32),
+        ("whole_episodes", c_int32),
+        ("target_period", c_int64),
+        ("train_period", c_int64),
+        ("prepopulation", c_int64),
+        ("eval_period", c_int64),
+        ("eval_episodes", c_int64),
+        ("eval_epsilon", c_float),
+        ("burst", c_int32),
+        ("seed", c_uint64),
+        ("on_event", CFUNCTYPE(None, c_void_p, c_void_p)),
+        ("user", c_void_p),
+    ]
 
 
 class GA3CConfig(Sized):
     c_name = "gpur_ga3c_config"
-    _fields_ = _members((c_uint64, "size"), (c_int32, "system agents predictors trainers t_max"),
-                        (c_float, "discount reward_clip"),
-                        (c_int32, "drop_terminal max_prediction_batch min_train_batch queue_room when_full tuner"),
-                        (c_double, "tuner_period tuner_settling"), (c_int32, "max_agents reserved"),
-                        (c_uint64, "seed"), (CFUNCTYPE(None, c_void_p, c_void_p), "on_event"), (c_void_p, "user"))
+    _fields_ = [
+        ("size", c_uint64),
+        ("system", c_int32),
+        ("agents", c_int32),
+        ("predictors", c_int32),
+        ("trainers", c_int32),
+        ("t_max", c_int32),
+        ("discount", c_float),
+        ("reward_clip", c_float),
+        ("drop_terminal", c_int32),
+        ("max_prediction_batch", c_int32),
+        ("min_train_batch", c_int32),
+        ("queue_room", c_int32),
+        ("when_full", c_int32),
+        ("tuner", c_int32),
+        ("tuner_period", c_double),
+        ("tuner_settling", c_double),
+        ("max_agents", c_int32),
+        ("reserved", c_int32),
+        ("seed", c_uint64),
+        ("on_event", CFUNCTYPE(None, c_void_p, c_void_p)),
+        ("user", c_void_p),
+    ]
+
+
+class LaneDraw(Sized):
+    c_name = "gpur_lane_draw"
+    _fields_ = [
+        ("size", c_uint64),
+        ("count", c_int64),
+        ("ids", c_void_p),
+        ("fields", c_void_p),
+        ("id", c_void_p),
+        ("weight", c_void_p),
+        ("discount", c_void_p),
+        ("steps", c_void_p),
+        ("n_step", c_int32),
+        ("gamma", c_float),
+        ("of_each_lane", c_int32),
+        ("across_episodes", c_int32),
+        ("length", c_int64),
+        ("min_length", c_int64),
+        ("mask", c_void_p),
+        ("is_first", c_void_p),
+    ]
+
+
+class LaneStats(Sized):
+    c_name = "gpur_lane_stats"
+    _fields_ = [
+        ("size", c_uint64),
+        ("steps", c_int64),
+        ("transitions", c_int64),
+        ("draws", c_int64),
+        ("finals", c_int64),
+        ("without_final", c_int64),
+        ("lost_finals", c_int64),
+        ("broken_stacks", c_int64),
+    ]
+
+
+class LearnerStats(Sized):
+    c_name = "gpur_learner_stats"
+    _fields_ = [
+        ("size", c_uint64),
+        ("steps", c_int64),
+        ("steps_enqueued", c_int64),
+        ("skipped", c_int64),
+        ("target_copies", c_int64),
+        ("loss", c_float),
+        ("mean_loss", c_float),
+        ("mean_q", c_float),
+        ("gradient_norm", c_float),
+        ("learning_rate", c_float),
+        ("policy_loss", c_float),
+        ("policy_gradient_norm", c_float),
+        ("policy_learning_rate", c_float),
+        ("steps_per_second", c_double),
+        ("device_bytes", c_int64),
+        ("pinned_bytes", c_int64),
+        ("actions", c_int64),
+        ("invalid_actions", c_int64),
+        ("refreshes", c_int64),
+        ("missing_rows", c_int64),
+        ("cache_bytes", c_int64),
+        ("diverged_at", c_int64),
+        ("empty_refreshes", c_int64),
+    ]
+
+
+class WeightInfo(Sized):
+    c_name = "gpur_weight_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("name", c_char * 64),
+        ("dims", c_int32),
+        ("shape", c_int32 * 4),
+        ("reserved", c_int32),
+        ("count", c_int64),
+    ]
+
+
+class ReplayPlan(Sized):
+    c_name = "gpur_replay_plan"
+    _fields_ = [
+        ("size", c_uint64),
+        ("row_bytes", c_int64),
+        ("row_pitch", c_int64),
+        ("ring_bytes", c_int64),
+        ("upload_bytes", c_int64),
+        ("pinned_bytes", c_int64),
+        ("batch_bytes", c_int64),
+        ("device_bytes", c_int64),
+        ("priority_bytes", c_int64),
+        ("frames", c_int64),
+        ("frame_bytes", c_int64),
+        ("frame_pitch", c_int64),
+        ("frame_ring_bytes", c_int64),
+        ("frame_reach", c_int64),
+    ]
+
+
+class PolicyConfig(Sized):
+    c_name = "gpur_policy_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("network", NetworkConfig),
+        ("obs", Field),
+        ("max_batch", c_int32),
+        ("streams", c_int32),
+        ("math", c_int32),
+        ("deterministic", c_int32),
+        ("seed", c_uint64),
+        ("policy_floor", c_float),
+        ("reserved", c_int32),
+    ]
+
+
+class PolicyInput(Sized):
+    c_name = "gpur_policy_input"
+    _fields_ = [
+        ("size", c_uint64),
+        ("count", c_int64),
+        ("obs", c_void_p),
+        ("epsilon", c_void_p),
+        ("lane", c_void_p),
+        ("step", c_void_p),
+        ("stream", c_void_p),
+        ("greedy", c_int32),
+        ("reserved", c_int32),
+        ("sigma", c_void_p),
+    ]
+
+
+class PolicyOutput(Sized):
+    c_name = "gpur_policy_output"
+    _fields_ = [
+        ("size", c_uint64),
+        ("actions", c_void_p),
+        ("q", c_void_p),
+        ("version", c_void_p),
+        ("probabilities", c_void_p),
+        ("values", c_void_p),
+        ("action_vectors", c_void_p),
+    ]
+
+
+class PolicyStats(Sized):
+    c_name = "gpur_policy_stats"
+    _fields_ = [
+        ("size", c_uint64),
+        ("calls", c_int64),
+        ("observations", c_int64),
+        ("version", c_int64),
+        ("device_bytes", c_int64),
+        ("pinned_bytes", c_int64),
+    ]
+
+
+class PriorityStats(Sized):
+    c_name = "gpur_priority_stats"
+    _fields_ = [
+        ("size", c_uint64),
+        ("alpha", c_float),
+        ("beta", c_float),
+        ("total", c_double),
+        ("max_priority", c_float),
+        ("min_priority", c_float),
+        ("nonzero", c_int64),
+        ("updates", c_int64),
+        ("stale", c_int64),
+        ("invalid", c_int64),
+        ("raised", c_int64),
+    ]
+
+
+class ReplayConfig(Sized):
+    c_name = "gpur_replay_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("capacity", c_int64),
+        ("fields", POINTER(Field)),
+        ("field_count", c_int32),
+        ("index_source", c_int32),
+        ("block_rows", c_int64),
+        ("staging_blocks", c_int32),
+        ("upload", c_int32),
+        ("flush", c_int32),
+        ("when_full", c_int32),
+        ("min_size", c_int64),
+        ("max_batch", c_int64),
+        ("gamma", c_float),
+        ("reward_clip", c_float),
+        ("seed", c_uint64),
+        ("prioritized", c_int32),
+        ("weight_norm", c_int32),
+        ("alpha", c_float),
+        ("priority_offset", c_float),
+        ("beta", Schedule),
+        ("n_step", c_int32),
+        ("layout", c_int32),
+        ("frame_stack", c_int32),
+        ("stack_axis", c_int32),
+        ("stack_pad", c_int32),
+        ("check_finite", c_int32),
+        ("extra_frames", c_int64),
+        ("eviction", c_int32),
+        ("evict_alpha", c_float),
+        ("first_priority", c_int32),
+        ("lane_autoreset", c_int32),
+        ("lanes", c_int64),
+        ("lane_steps", c_int64),
+    ]
+
+
+class FieldInfo(Sized):
+    c_name = "gpur_field_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("name", c_char * MAX_NAME),
+        ("dtype", c_int32),
+        ("dims", c_int32),
+        ("shape", c_int32 * MAX_DIMS),
+        ("offset", c_int64),
+        ("bytes", c_int64),
+    ]
+
+
+class ReplayStats(Sized):
+    c_name = "gpur_replay_stats"
+    _fields_ = [
+        ("size", c_uint64),
+        ("first_id", c_int64),
+        ("visible", c_int64),
+        ("appended", c_int64),
+        ("published", c_int64),
+        ("evicted", c_int64),
+        ("blocks", c_int64),
+        ("truncated_on_close", c_int64),
+        ("sampled", c_int64),
+        ("batches_alive", c_int64),
+        ("batches_made", c_int64),
+        ("waits", c_int64),
+        ("wait_seconds", c_double),
+        ("append_seconds", c_double),
+        ("bytes_uploaded", c_int64),
+        ("frames_stored", c_int64),
+        ("cut_on_load", c_int64),
+    ]
+
+
+class RunEnvs(Sized):
+    c_name = "gpur_run_envs"
+    _fields_ = [
+        ("size", c_uint64),
+        ("type", c_void_p),
+        ("vector", c_void_p),
+        ("options", c_char_p),
+        ("eval_count", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class RunEvent(Sized):
+    c_name = "gpur_run_event"
+    _fields_ = [
+        ("size", c_uint64),
+        ("kind", c_int32),
+        ("env_index", c_int32),
+        ("env_steps", c_int64),
+        ("train_steps", c_int64),
+        ("length", c_int64),
+        ("episodes", c_int64),
+        ("mean_return", c_double),
+        ("return_deviation", c_double),
+        ("version", c_int64),
+        ("policy", c_void_p),
+        ("run", c_void_p),
+        ("learner", c_void_p),
+        ("agents", c_int32),
+        ("predictors", c_int32),
+        ("trainers", c_int32),
+        ("accepted", c_int32),
+        ("rate", c_double),
+        ("loss", c_double),
+    ]
+
+
+class FastDQNStats(Struct):
+    c_name = "gpur_fast_dqn_stats"
+    _fields_ = [
+        ("prepopulated", c_int64),
+        ("inferences", c_int64),
+        ("inferred", c_int64),
+        ("infer_seconds", c_double),
+        ("flush_seconds", c_double),
+        ("copy_seconds", c_double),
+        ("reserved", c_int64 * 10),
+    ]
+
+
+class GA3CStats(Struct):
+    c_name = "gpur_ga3c_stats"
+    _fields_ = [
+        ("predictions", c_int64),
+        ("prediction_batches", c_int64),
+        ("trained_rows", c_int64),
+        ("training_batches", c_int64),
+        ("refused_rollouts", c_int64),
+        ("overwritten_rollouts", c_int64),
+        ("left_rollouts", c_int64),
+        ("dropped_rows", c_int64),
+        ("largest_lag", c_int64),
+        ("lag_sum", c_int64),
+        ("lags", c_int64 * GA3C_LAGS),
+        ("mean_lag", c_double),
+        ("queue_lag", c_int64),
+        ("queue_lag_bound", c_int64),
+        ("agents", c_int32),
+        ("predictors", c_int32),
+        ("trainers", c_int32),
+        ("reserved0", c_int32),
+        ("prediction_queue", c_double),
+        ("training_queue", c_double),
+        ("wait_seconds", c_double),
+        ("queue_seconds", c_double),
+        ("predict_seconds", c_double),
+        ("predictor_seconds", c_double),
+        ("policy_loss", c_double),
+        ("value_loss", c_double),
+        ("entropy", c_double),
+        ("mean_value", c_double),
+        ("gradient_norm", c_double),
+        ("learning_rate", c_double),
+        ("reserved", c_int64 * 10),
+    ]
+
+
+class RunStats(Sized):
+    c_name = "gpur_run_stats"
+    _fields_ = [
+        ("size", c_uint64),
+        ("env_steps", c_int64),
+        ("train_steps", c_int64),
+        ("episodes", c_int64),
+        ("evaluations", c_int64),
+        ("eval_episode", c_int64),
+        ("eval_cut", c_int64),
+        ("evaluated_steps", c_int64),
+        ("evaluated_return", c_double),
+        ("recent_return", c_double),
+        ("loss", c_double),
+        ("seconds", c_double),
+        ("env_seconds", c_double),
+        ("train_seconds", c_double),
+        ("eval_seconds", c_double),
+        ("reserved", c_int64 * 17),
+        ("fast_dqn", FastDQNStats),
+        ("ga3c", GA3CStats),
+    ]
+
+
+class SequenceConfig(Sized):
+    c_name = "gpur_sequence_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("batch", c_int64),
+        ("length", c_int64),
+        ("min_length", c_int64),
+        ("across_episodes", c_int32),
+        ("index_source", c_int32),
+        ("last_ids", c_void_p),
+    ]
+
+
+class WriterConfig(Sized):
+    c_name = "gpur_writer_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("num_envs", c_int32),
+        ("autoreset", c_int32),
+        ("observations", c_int32),
+        ("link_appends", c_int32),
+    ]
+
+
+class StepInput(Sized):
+    c_name = "gpur_step_input"
+    _fields_ = [
+        ("size", c_uint64),
+        ("action", c_void_p),
+        ("reward", c_void_p),
+        ("next_obs", c_void_p),
+        ("terminated", c_void_p),
+        ("truncated", c_void_p),
+        ("final_obs", c_void_p),
+        ("extras", c_void_p),
+    ]
+
+
+class EpisodeInfo(Sized):
+    c_name = "gpur_episode_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("steps", c_int64),
+        ("state", c_int32),
+        ("pending", c_int32),
+    ]
 
 
 STRUCTS: list[type[Struct]] = [
-    DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, SequenceConfig, LaneDraw, LaneStats, ReplayConfig,
-    ReplayPlan, ReplayStats, PriorityStats, WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig,
-    OptimizerConfig, ReturnsConfig, DQNConfig, LearnerStats, WeightInfo, PolicyConfig, PolicyInput, PolicyOutput,
-    PolicyStats, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses, DPGConfig, CheckpointOptions,
-    CheckpointInfo, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, RunEnvs, RunEvent,
-    FastDQNConfig, FastDQNStats, RunStats, BlockInfo, BlockInput, PackerConfig, PackerStepInput, ApexEvent,
-    ApexConfig, ApexNetworks, ApexTransport, ApexStats, GA3CConfig, GA3CStats,
+    Layer, NetworkConfig, Field, Schedule, OptimizerConfig, ActorCriticConfig, ActorCriticBatch, ActorCriticLosses,
+        ApexEvent, ApexConfig, ApexStats, ApexNetworks, ApexTransport, BatchView, BlockInfo, BlockInput, PackerConfig,
+        PackerStepInput, CheckpointOptions, CheckpointInfo, DeviceConfig, DeviceInfo, DPGConfig, ReturnsConfig,
+        DQNConfig, Space, EnvInfo, EnvResult, EnvType, VectorResult, VectorEnvType, FastDQNConfig, GA3CConfig, LaneDraw,
+        LaneStats, LearnerStats, WeightInfo, ReplayPlan, PolicyConfig, PolicyInput, PolicyOutput, PolicyStats,
+        PriorityStats, ReplayConfig, FieldInfo, ReplayStats, RunEnvs, RunEvent, FastDQNStats, GA3CStats, RunStats,
+        SequenceConfig, WriterConfig, StepInput, EpisodeInfo,
 ]
-
-PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
-LOG_FN = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
-
-# Result, arguments, and the functions that have these. Handles and all other pointers are c_void_p: an int, or None for
-# NULL. A status is an int32, as are some other results.
-_P, _I32, _I64, _U64, _F32, _TEXT = c_void_p, c_int32, c_int64, c_uint64, c_float, c_char_p
-_STATUS = c_int32
-FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
-    (_TEXT, [_I32], "gpur_status_name gpur_env_name"),
-    (_TEXT, [_I32, _P], "gpur_preset_name"),
-    (_TEXT, [], "gpur_last_error gpur_version gpur_build_info"),
-    (_I64, [_TEXT], "gpur_struct_size"),
-    (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
-        "gpur_sequence_config_init gpur_lane_draw_init "
-        "gpur_dqn_config_init gpur_policy_config_init gpur_fast_dqn_config_init gpur_checkpoint_options_init "
-        "gpur_packer_config_init gpur_apex_config_init gpur_actor_critic_config_init gpur_ga3c_config_init "
-        "gpur_dpg_config_init"),
-    (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
-    (None, [_P], "gpur_device_close gpur_replay_destroy gpur_batch_retain gpur_batch_release gpur_writer_destroy "
-        "gpur_learner_destroy gpur_policy_destroy gpur_run_destroy gpur_run_stop "
-        "gpur_block_format_destroy gpur_packer_destroy gpur_apex_destroy gpur_apex_stop "
-        ""),
-    (_STATUS, [_P, _P], "gpur_device_get_info gpur_device_wait_stream gpur_replay_plan_bytes gpur_replay_get_stats "
-        "gpur_replay_get_priority_stats gpur_replay_check_priorities gpur_batch_get_view gpur_batch_wait "
-        "gpur_writer_set_ended gpur_writer_step_ex gpur_learner_train_ids gpur_learner_acquire_host_batch "
-        "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats gpur_policy_get_stats "
-        "gpur_policy_get_config "
-        "gpur_run_get_stats gpur_block_format_create gpur_packer_reset gpur_packer_step gpur_apex_get_stats "
-        ""),
-    (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
-    (None, [_P, _P], "gpur_device_free"),
-    (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
-    (_I32, [_P], "gpur_learner_math"),
-    (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush "
-        "gpur_writer_end_appended_episode gpur_learner_sync gpur_learner_refresh "
-        "gpur_learner_weight_count"),
-    (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_dqn_config_preset gpur_policy_config_preset "
-        "gpur_run_save gpur_run_load gpur_apex_save"),
-    (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_add_lanes gpur_replay_reset_lanes gpur_replay_draw_lanes "
-        "gpur_replay_get_lane_stats gpur_replay_sample_into gpur_writer_open gpur_dqn_create "
-        "gpur_policy_create gpur_policy_act gpur_packer_create gpur_actor_critic_create gpur_actor_critic_train "
-        "gpur_dpg_create"),
-    (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "
-        "gpur_learner_get_weight_info"),
-    (_STATUS, [_P, _TEXT, _P, _P], "gpur_policy_open"),
-    (_I32, [_I32, _I32, _I32], "gpur_image_layout"),
-    (_STATUS, [_P, _P, _I32], "gpur_policy_pull"),
-    (_STATUS, [_P, _P, _I64], "gpur_policy_get_weights gpur_policy_set_weights"),
-    (_I64, [_P], "gpur_replay_size gpur_batch_count gpur_batch_length gpur_policy_version gpur_policy_weights_bytes "
-        "gpur_apex_weights_bytes"),
-    (_U64, [_P], "gpur_block_format_hash"),
-    (_I64, [_P, _I64, _I64], "gpur_block_max_bytes"),
-    (_STATUS, [_P, _P, _P, _I64, _P], "gpur_block_pack"),
-    (_STATUS, [_P, _P, _I64, _P], "gpur_block_check gpur_writer_append_block"),
-    (_STATUS, [_P, _I64, _I64], "gpur_apex_advance gpur_run_advance"),
-    (_I64, [ctypes.c_double, _I64, _I64], "gpur_apex_rows_under_way"),
-    (_STATUS, [_P, _I32], "gpur_apex_set_actors gpur_apex_finish"),
-    (_I64, [_P, _I32], "gpur_apex_actor_process"),
-    (_STATUS, [_P, _TEXT, _I32], "gpur_apex_load"),
-    (_STATUS, [_I32, _P, _TEXT, _P, _P, _I32], "gpur_apex_serve"),
-    (_STATUS, [_P, _I32, _P, _P, _P, _I32, _P, _P], "gpur_apex_work"),
-    (_STATUS, [_P, _I32, _I64, _P, _P, _P, _I32, _P], "gpur_apex_act"),
-    (_STATUS, [_P, _P, _I64], "gpur_apex_receive_block"),
-    (_STATUS, [_P, _I32, _I64, ctypes.c_double], "gpur_apex_receive_episode"),
-    (_STATUS, [_P, _I32, _I64], "gpur_apex_receive_start"),
-    (_STATUS, [_P, _P, _I64, _P], "gpur_apex_get_weights"),
-    (_STATUS, [_P, _I64, _P, _P], "gpur_replay_sample gpur_replay_get_priorities gpur_writer_append"),
-    (_STATUS, [_P, _I64, _P, _P, _P], "gpur_replay_gather gpur_replay_update_priorities gpur_replay_update_lanes "
-        "gpur_writer_append_fields "
-        "gpur_learner_q_values"),
-    (_STATUS, [_P, _F32], "gpur_replay_set_alpha gpur_replay_set_beta"),
-    (_STATUS, [_P, _TEXT, _P, _P], "gpur_batch_get_array"),
-    (_STATUS, [_P, _TEXT, _P, _I64], "gpur_batch_read"),
-    (_STATUS, [_P, _TEXT, _I32, _P], "gpur_batch_to_dlpack"),
-    (_STATUS, [_P, _I32, _P, _P], "gpur_writer_get_episode gpur_packer_take"),
-    (_STATUS, [_P, _P, _P, _P, _P, _P], "gpur_writer_step"),
-    (_F32, [_P, _I64], "gpur_schedule_at gpur_learner_epsilon"),
-    (_STATUS, [_P, _I64], "gpur_learner_train gpur_replay_trim"),
-    (_STATUS, [_P, _I64, _I32, _P], "gpur_run_evaluate"),
-    (_STATUS, [_P, _I32, _I32, _I32], "gpur_ga3c_set_counts"),
-    (_STATUS, [_TEXT, _P, _P, _P], "gpur_ga3c_preset"),
-    (_STATUS, [_TEXT, _P, _P, _P, _P, _P], "gpur_fast_dqn_preset"),
-    (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
-    (_STATUS, [_TEXT, _P, _TEXT, _P, _P, _P, _P, _P], "gpur_apex_preset"),
-    (_STATUS, [_P, _P, _P, _P], "gpur_fast_dqn_create gpur_apex_create gpur_ga3c_create "
-        "gpur_replay_sample_sequences gpur_replay_sample_sequences_into"),
-    (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),
-    (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info gpur_env_find gpur_vector_env_find"),
-    (_STATUS, [_P, _TEXT, _P], "gpur_env_get_info gpur_vector_env_get_info gpur_replay_save gpur_replay_load "
-        "gpur_learner_save gpur_learner_load gpur_learner_save_weights gpur_learner_load_weights gpur_policy_save "
-        "gpur_policy_load"),
-) for name in names.split()}
-
-
-def load(path: Union[str, os.PathLike[str]]) -> ctypes.CDLL:
-    """The shared library, every function with its signature. RuntimeError when it is another version's."""
-    library = ctypes.CDLL(str(path))
-    for name, (result, arguments) in FUNCTIONS.items():
-        try:
-            function = getattr(library, name)
-        except AttributeError:
-            raise RuntimeError(f"{path} has no {name}; it is of another version than this package") from None
-        function.restype, function.argtypes = result, arguments
-    for struct in STRUCTS:
-        theirs, ours = library.gpur_struct_size(struct.c_name.encode()), ctypes.sizeof(struct)
-        if theirs != ours:
-            raise RuntimeError(f"{struct.c_name} has {theirs} bytes in {path} and {ours} in this package; "
-                               "they are of different versions")
-    return library
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # result, arguments
+    "gpur_actor_critic_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_actor_critic_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_actor_critic_train": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_apex_rows_under_way": (c_int64, [c_double, c_int64, c_int64]),
+    "gpur_apex_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_apex_preset": (c_int32, [c_char_p, c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_apex_create": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_apex_destroy": (None, [c_void_p]),
+    "gpur_apex_advance": (c_int32, [c_void_p, c_int64, c_int64]),
+    "gpur_apex_finish": (c_int32, [c_void_p, c_int32]),
+    "gpur_apex_stop": (None, [c_void_p]),
+    "gpur_apex_set_actors": (c_int32, [c_void_p, c_int32]),
+    "gpur_apex_actor_process": (c_int64, [c_void_p, c_int32]),
+    "gpur_apex_get_stats": (c_int32, [c_void_p, c_void_p]),
+    "gpur_apex_save": (c_int32, [c_void_p, c_char_p]),
+    "gpur_apex_load": (c_int32, [c_void_p, c_char_p, c_int32]),
+    "gpur_apex_serve": (c_int32, [c_int32, c_void_p, c_char_p, c_void_p, c_void_p, c_int32]),
+    "gpur_apex_work": (c_int32, [c_void_p, c_int32, c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_void_p]),
+    "gpur_apex_act": (c_int32, [c_void_p, c_int32, c_int64, c_void_p, c_void_p, c_void_p, c_int32, c_void_p]),
+    "gpur_apex_receive_block": (c_int32, [c_void_p, c_void_p, c_int64]),
+    "gpur_apex_receive_start": (c_int32, [c_void_p, c_int32, c_int64]),
+    "gpur_apex_receive_episode": (c_int32, [c_void_p, c_int32, c_int64, c_double]),
+    "gpur_apex_weights_bytes": (c_int64, [c_void_p]),
+    "gpur_apex_get_weights": (c_int32, [c_void_p, c_void_p, c_int64, c_void_p]),
+    "gpur_batch_count": (c_int64, [c_void_p]),
+    "gpur_batch_get_array": (c_int32, [c_void_p, c_char_p, c_void_p, c_void_p]),
+    "gpur_batch_get_view": (c_int32, [c_void_p, c_void_p]),
+    "gpur_batch_sync": (c_int32, [c_void_p]),
+    "gpur_batch_read": (c_int32, [c_void_p, c_char_p, c_void_p, c_int64]),
+    "gpur_batch_retain": (None, [c_void_p]),
+    "gpur_batch_release": (None, [c_void_p]),
+    "gpur_batch_wait": (c_int32, [c_void_p, c_void_p]),
+    "gpur_batch_to_dlpack": (c_int32, [c_void_p, c_char_p, c_int32, c_void_p]),
+    "gpur_replay_sample_into": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_block_format_create": (c_int32, [c_void_p, c_void_p]),
+    "gpur_block_format_destroy": (None, [c_void_p]),
+    "gpur_block_format_hash": (c_uint64, [c_void_p]),
+    "gpur_block_max_bytes": (c_int64, [c_void_p, c_int64, c_int64]),
+    "gpur_block_pack": (c_int32, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p]),
+    "gpur_block_check": (c_int32, [c_void_p, c_void_p, c_int64, c_void_p]),
+    "gpur_writer_append_block": (c_int32, [c_void_p, c_void_p, c_int64, c_void_p]),
+    "gpur_packer_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_packer_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_packer_destroy": (None, [c_void_p]),
+    "gpur_packer_reset": (c_int32, [c_void_p, c_void_p]),
+    "gpur_packer_step": (c_int32, [c_void_p, c_void_p]),
+    "gpur_packer_take": (c_int32, [c_void_p, c_int32, c_void_p, c_void_p]),
+    "gpur_checkpoint_options_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_replay_save": (c_int32, [c_void_p, c_char_p, c_void_p]),
+    "gpur_replay_load": (c_int32, [c_void_p, c_char_p, c_void_p]),
+    "gpur_learner_save": (c_int32, [c_void_p, c_char_p, c_void_p]),
+    "gpur_learner_load": (c_int32, [c_void_p, c_char_p, c_void_p]),
+    "gpur_learner_save_weights": (c_int32, [c_void_p, c_char_p, c_void_p]),
+    "gpur_learner_load_weights": (c_int32, [c_void_p, c_char_p, c_void_p]),
+    "gpur_checkpoint_get_info": (c_int32, [c_char_p, c_void_p]),
+    "gpur_device_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_device_open": (c_int32, [c_char_p, c_void_p, c_void_p]),
+    "gpur_device_close": (None, [c_void_p]),
+    "gpur_device_get_info": (c_int32, [c_void_p, c_void_p]),
+    "gpur_device_alloc": (c_int32, [c_void_p, c_int64, c_void_p]),
+    "gpur_device_free": (None, [c_void_p, c_void_p]),
+    "gpur_device_copy": (c_int32, [c_void_p, c_void_p, c_void_p, c_int64]),
+    "gpur_device_sync": (c_int32, [c_void_p]),
+    "gpur_device_wait_stream": (c_int32, [c_void_p, c_void_p]),
+    "gpur_dpg_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_dpg_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_dqn_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_dqn_config_preset": (c_int32, [c_void_p, c_char_p]),
+    "gpur_dqn_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_learner_refresh": (c_int32, [c_void_p]),
+    "gpur_learner_train_ids": (c_int32, [c_void_p, c_void_p]),
+    "gpur_learner_acquire_host_batch": (c_int32, [c_void_p, c_void_p]),
+    "gpur_learner_release_host_batch": (c_int32, [c_void_p, c_void_p]),
+    "gpur_learner_train_host_batch": (c_int32, [c_void_p, c_void_p]),
+    "gpur_learner_act": (c_int32, [c_void_p, c_int64, c_void_p, c_float, c_void_p, c_void_p]),
+    "gpur_learner_q_values": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
+    "gpur_learner_epsilon": (c_float, [c_void_p, c_int64]),
+    "gpur_env_find": (c_int32, [c_char_p, c_void_p]),
+    "gpur_vector_env_find": (c_int32, [c_char_p, c_void_p]),
+    "gpur_env_get_info": (c_int32, [c_void_p, c_char_p, c_void_p]),
+    "gpur_vector_env_get_info": (c_int32, [c_void_p, c_char_p, c_void_p]),
+    "gpur_env_name": (c_char_p, [c_int32]),
+    "gpur_fast_dqn_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_fast_dqn_preset": (c_int32, [c_char_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_fast_dqn_create": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_ga3c_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_ga3c_preset": (c_int32, [c_char_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_ga3c_create": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_ga3c_set_counts": (c_int32, [c_void_p, c_int32, c_int32, c_int32]),
+    "gpur_replay_add_lanes": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_replay_reset_lanes": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_lane_draw_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_replay_draw_lanes": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_replay_get_lane_stats": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_replay_update_lanes": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
+    "gpur_learner_destroy": (None, [c_void_p]),
+    "gpur_learner_train": (c_int32, [c_void_p, c_int64]),
+    "gpur_learner_sync": (c_int32, [c_void_p]),
+    "gpur_learner_get_stats": (c_int32, [c_void_p, c_void_p]),
+    "gpur_learner_math": (c_int32, [c_void_p]),
+    "gpur_learner_weight_count": (c_int32, [c_void_p]),
+    "gpur_learner_get_weight_info": (c_int32, [c_void_p, c_int32, c_void_p]),
+    "gpur_learner_read_weights": (c_int32, [c_void_p, c_int32, c_char_p, c_void_p, c_int64]),
+    "gpur_learner_write_weights": (c_int32, [c_void_p, c_int32, c_char_p, c_void_p, c_int64]),
+    "gpur_image_layout": (c_int32, [c_int32, c_int32, c_int32]),
+    "gpur_replay_plan_bytes": (c_int32, [c_void_p, c_void_p]),
+    "gpur_policy_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_policy_config_preset": (c_int32, [c_void_p, c_char_p]),
+    "gpur_policy_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_policy_open": (c_int32, [c_void_p, c_char_p, c_void_p, c_void_p]),
+    "gpur_policy_get_config": (c_int32, [c_void_p, c_void_p]),
+    "gpur_policy_destroy": (None, [c_void_p]),
+    "gpur_policy_act": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_policy_version": (c_int64, [c_void_p]),
+    "gpur_policy_pull": (c_int32, [c_void_p, c_void_p, c_int32]),
+    "gpur_policy_load": (c_int32, [c_void_p, c_char_p, c_void_p]),
+    "gpur_policy_save": (c_int32, [c_void_p, c_char_p, c_void_p]),
+    "gpur_policy_weights_bytes": (c_int64, [c_void_p]),
+    "gpur_policy_get_weights": (c_int32, [c_void_p, c_void_p, c_int64]),
+    "gpur_policy_set_weights": (c_int32, [c_void_p, c_void_p, c_int64]),
+    "gpur_policy_get_stats": (c_int32, [c_void_p, c_void_p]),
+    "gpur_replay_update_priorities": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
+    "gpur_replay_get_priorities": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p]),
+    "gpur_replay_set_alpha": (c_int32, [c_void_p, c_float]),
+    "gpur_replay_set_beta": (c_int32, [c_void_p, c_float]),
+    "gpur_replay_get_priority_stats": (c_int32, [c_void_p, c_void_p]),
+    "gpur_replay_check_priorities": (c_int32, [c_void_p, c_void_p]),
+    "gpur_replay_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_replay_config_preset": (c_int32, [c_void_p, c_char_p]),
+    "gpur_replay_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_replay_destroy": (None, [c_void_p]),
+    "gpur_replay_get_field": (c_int32, [c_void_p, c_int32, c_void_p]),
+    "gpur_replay_size": (c_int64, [c_void_p]),
+    "gpur_replay_can_sample": (c_int32, [c_void_p]),
+    "gpur_replay_trim": (c_int32, [c_void_p, c_int64]),
+    "gpur_replay_sample": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p]),
+    "gpur_replay_gather": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
+    "gpur_replay_get_stats": (c_int32, [c_void_p, c_void_p]),
+    "gpur_preset_name": (c_char_p, [c_int32, c_void_p]),
+    "gpur_run_destroy": (None, [c_void_p]),
+    "gpur_run_advance": (c_int32, [c_void_p, c_int64, c_int64]),
+    "gpur_run_stop": (None, [c_void_p]),
+    "gpur_run_evaluate": (c_int32, [c_void_p, c_int64, c_int32, c_void_p]),
+    "gpur_run_get_stats": (c_int32, [c_void_p, c_void_p]),
+    "gpur_run_save": (c_int32, [c_void_p, c_char_p]),
+    "gpur_run_load": (c_int32, [c_void_p, c_char_p]),
+    "gpur_schedule_at": (c_float, [c_void_p, c_int64]),
+    "gpur_sequence_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_replay_sample_sequences": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_replay_sample_sequences_into": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_batch_length": (c_int64, [c_void_p]),
+    "gpur_status_name": (c_char_p, [c_int32]),
+    "gpur_last_error": (c_char_p, []),
+    "gpur_version": (c_char_p, []),
+    "gpur_build_info": (c_char_p, []),
+    "gpur_struct_size": (c_int64, [c_char_p]),
+    "gpur_writer_config_init": (c_int32, [c_void_p, c_uint64]),
+    "gpur_writer_open": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "gpur_writer_create": (c_int32, [c_void_p, c_int32, c_void_p]),
+    "gpur_writer_destroy": (None, [c_void_p]),
+    "gpur_writer_reset": (c_int32, [c_void_p, c_int32, c_void_p]),
+    "gpur_writer_step_ex": (c_int32, [c_void_p, c_void_p]),
+    "gpur_writer_step": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "gpur_writer_get_episode": (c_int32, [c_void_p, c_int32, c_void_p, c_void_p]),
+    "gpur_writer_set_ended": (c_int32, [c_void_p, c_void_p]),
+    "gpur_writer_append": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p]),
+    "gpur_writer_append_fields": (c_int32, [c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
+    "gpur_writer_try_append_fields": (c_int32, [c_void_p, c_int64, c_void_p]),
+    "gpur_writer_end_appended_episode": (c_int32, [c_void_p]),
+    "gpur_writer_flush": (c_int32, [c_void_p]),
+}

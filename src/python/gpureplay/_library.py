@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from . import _c_api
+from ._load import load
 from ._words import in_python
 
 VARIABLE = "GPUREPLAY_LIBRARY"
@@ -89,7 +90,7 @@ def _find() -> str:
 
 
 path = _find()
-lib = _c_api.load(path)
+lib = load(path)
 
 
 def last_error() -> str:

@@ -7,7 +7,7 @@ import collections
 import ctypes
 import operator
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 _Tuple = TypeVar("_Tuple")
 _readers: dict[Any, tuple[Any, list[str], dict[str, Any]]] = {}  # of each tuple: what reads the struct's values, the
@@ -18,6 +18,7 @@ class Struct(ctypes.Structure):
     """A struct of the library's, by its name there."""
 
     c_name = ""
+    _fields_: ClassVar[Any]
 
 
 class Sized(Struct):
