@@ -162,15 +162,26 @@ static inline int64_t test_memory_used(gpur_device *device)
 }
 
 /* The device under test, open. Leaves the program when it cannot be had: 77 when it is not here, else 1. */
-static inline gpur_device *test_device(void)
+static inline gpur_device *test_device_of(gpur_device_config config)
 {
-    const gpur_device_config config = test_device_config();
     gpur_device *device = NULL;
     const gpur_status status = gpur_device_open(test_state.device, &config, &device);
     if (status == GPUR_OK)
         return device;
     printf("%s: no device %s: %s\n", test_state.program, test_state.device, gpur_last_error());
     exit(status == GPUR_UNAVAILABLE ? 77 : 1);
+}
+static inline gpur_device *test_device(void)
+{
+    return test_device_of(test_device_config());
+}
+
+/* The same with convolutions that give the same bits in each run. */
+static inline gpur_device *test_device_deterministic(void)
+{
+    gpur_device_config config = test_device_config();
+    config.deterministic = 1;
+    return test_device_of(config);
 }
 
 static inline int test_main_begin(int argc, char **argv)

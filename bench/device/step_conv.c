@@ -39,7 +39,7 @@ static void assign(bare_convolutions *b, gpur_arena *arena)
 static gpur_status open_bare(bare_convolutions *b, const gpur_dqn_config *config)
 {
     const gpur_input_shape stack = {84 * 84 * 4, 84, 84, 4};
-    const gpur_pass_options options = {.math = config->math, .fuse = 1, .deterministic = config->deterministic};
+    const gpur_pass_options options = gpur_pass_options_of(config->math);
     const int64_t batch = config->batch_size, online = config->double_dqn ? 2 * batch : batch;
     gpur_arena arena = {NULL, 0};
     GPUR_TRY(gpur_stream_create(b->device, &b->stream));

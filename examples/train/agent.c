@@ -57,6 +57,7 @@ static gpur_status open_all(agent *a, const char *device_name, const options *o,
     gpur_device_config device;
     gpur_status status = gpur_device_config_init(&device, sizeof device);
     device.threads = (int32_t)options_integer(o, OPTION_THREADS);
+    device.deterministic = o->value[OPTION_DETERMINISTIC] && options_integer(o, OPTION_DETERMINISTIC);
     device.log = print_line;
     if (status == GPUR_OK)
         status = gpur_device_open(device_name, &device, &a->device);

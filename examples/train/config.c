@@ -332,7 +332,6 @@ static void add_learner(json *j, const gpur_dqn_config *learner, const gpur_repl
     add_schedule(j, "exploration", &learner->exploration);
     json_integer(j, "seed", (int64_t)learner->seed);
     json_integer(j, "host_batches", learner->host_batches);
-    json_integer(j, "deterministic", learner->deterministic);
     add_schedule(j, "beta", &learner->beta);
     add_returns(j, &learner->returns);
     json_end(j, '}');
@@ -352,7 +351,6 @@ static void add_dpg(json *j, const gpur_dpg_config *dpg, const gpur_replay_confi
     json_integer(j, "batch_size", dpg->batch_size);
     json_integer(j, "target_period", dpg->target_period);
     NAMED(j, "math", dpg->math, "fp32", "tf32", "bf16");
-    json_integer(j, "deterministic", dpg->deterministic);
     json_integer(j, "seed", (int64_t)dpg->seed);
     json_end(j, '}');
 }
@@ -407,7 +405,6 @@ static void add_actor_critic(json *j, const gpur_actor_critic_config *learner)
     add_schedule(j, "entropy", &learner->entropy);
     json_integer(j, "max_batch", learner->max_batch);
     NAMED(j, "math", learner->math, "fp32", "tf32", "bf16");
-    json_integer(j, "deterministic", learner->deterministic);
     json_integer(j, "seed", (int64_t)learner->seed);
     json_integer(j, "check_finite", learner->check_finite);
     json_end(j, '}');

@@ -315,7 +315,7 @@ static int use_learner(options *o, const gpur_fast_dqn_config *run, gpur_dqn_con
     TRY(use_integer(o, OPTION_BATCH, &learner->batch_size));
     TRY(use_exploration(o, explored_at_random(o, run), &learner->exploration));
     TRY(use_math(o, &learner->math));
-    TRY(use_int32(o, OPTION_DETERMINISTIC, &learner->deterministic));
+    TRY(use_text(o, OPTION_DETERMINISTIC, "0"));
     TRY(use_float(o, OPTION_LEARNING_RATE, &learner->optimizer.learning_rate.first));
     learner->optimizer.learning_rate.last = learner->optimizer.learning_rate.first;
     /* The run refuses periods of which one is no multiple of the other. */
@@ -645,7 +645,7 @@ static int use_actor_critic(options *o, gpur_actor_critic_config *learner)
     TRY(use_float(o, OPTION_ENTROPY, &learner->entropy.first));
     learner->entropy.last = learner->entropy.first;
     TRY(use_math(o, &learner->math));
-    TRY(use_int32(o, OPTION_DETERMINISTIC, &learner->deterministic));
+    TRY(use_text(o, OPTION_DETERMINISTIC, "0"));
     learner->seed = (uint64_t)options_integer(o, OPTION_SEED);
     return 0;
 }

@@ -66,8 +66,6 @@ typedef struct gpur_actor_critic_config {
     gpur_schedule entropy;           /* by train step, 0 or more; default 0.01 throughout */
     int32_t max_batch;               /* the most rows of a train step, 1 to GPUR_MAX_ACTOR_CRITIC_BATCH; default 128 */
     int32_t math;                    /* GPUR_MATH_*; default FP32 */
-    int32_t deterministic;           /* CUDA. 1: only convolution algorithms that give the same bits in each run. 0, the
-                                        default: as cuDNN's heuristics choose */
     int32_t check_finite;            /* 1, the default: train steps refuse observations and returns that are NaN or
                                         infinite, and so do runs (ga3c.h) what their environments show. 0: they are
                                         taken */

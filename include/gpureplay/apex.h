@@ -178,7 +178,7 @@ enum { GPUR_APEX_FIELDS = 8 };
  *                     network and the sizes of "fast-dqn-small"
  *   "apex-dpg"        all constants of Horgan et al. 2018, appendix D, and where it has none those of "apex-dqn", for
  *                     continuous actions and observations of float32. The soft capacity is 1,000,000, and transitions
- *                     are evicted by priority. Of `dpg` deterministic and seed keep their values
+ *                     are evicted by priority. Of `dpg` seed keeps its value
  *   "apex-dpg-small"  this library's own, for tasks like Pendulum and cartpole swing-up on a few cores; the oldest
  *                     transitions are evicted
  *

@@ -39,6 +39,9 @@ typedef struct gpur_device_config {
                                 must exist as long as the device; not cudaStreamPerThread, not under capture, and of
                                 this GPU. A pointer that never was a stream may crash in the driver. NULL: the library
                                 creates one. On the CPU: NULL */
+    int32_t deterministic;   /* CUDA. 1: learners and policies compute convolutions only by algorithms that give the
+                                same bits in each run, which can be slower. 0, the default: as cuDNN's heuristics
+                                choose */
     gpur_log_fn log;         /* receives messages; NULL: none are made */
     void *log_user;          /* the first argument of `log` */
     gpur_alloc_fn alloc;     /* allocates host memory; NULL: the C library does. Set both or neither */

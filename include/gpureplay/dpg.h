@@ -55,7 +55,6 @@ typedef struct gpur_dpg_config {
     int64_t batch_size;          /* 1 to the replay's max_batch; default 256 */
     int64_t target_period;       /* train steps between copies to the targets, 1 or more; default 100 */
     int32_t math;                /* GPUR_MATH_*; default FP32 */
-    int32_t deterministic;       /* as in gpur_dqn_config; 0 or 1, default 0 */
     float preactivation_penalty; /* c: the actor's loss has c |z|^2 more for a row, where mu(s) = tanh(z)
                                    [Andrychowicz et al. 2017, appendix A]. 0 or more; default 0, as the paper */
     uint64_t seed;               /* of sampling and of the initial weights; the actor's are those of a policy with this

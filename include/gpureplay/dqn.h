@@ -82,8 +82,6 @@ typedef struct gpur_dqn_config {
     uint64_t seed;             /* of initial weights, sampling and exploration; default 0 */
     int32_t host_batches;      /* host batches for gpur_learner_acquire_host_batch, each with room for batch_size packed
                                   rows, pinned on CUDA; 0 to GPUR_MAX_HOST_BATCHES, default 0 */
-    int32_t deterministic;     /* CUDA. 1: only convolution algorithms that give the same bits in each run.
-                                  0, the default: as cuDNN's heuristics choose */
     gpur_schedule beta;        /* exponent of the importance weights by train step; 0 to 10, default 0.4 throughout. The
                                   weights are divided as the replay's weight_norm says */
     gpur_returns_config returns; /* the cache of returns; default: none */

@@ -26,7 +26,7 @@
  *
  * What a run does is a pure function of its settings and seed, whatever the timing of threads: the transitions, their
  * order in the replay, the weights and the events are the same bits each time. (On the CPU with the device's number of
- * threads unchanged; on CUDA if the learner is `deterministic`.) For that, transitions go to the replay only while no
+ * threads unchanged; on CUDA if the device is `deterministic`.) For that, transitions go to the replay only while no
  * train step runs: each environment keeps its steps in a log. Logs are flushed, that is appended to the replay, one
  * environment after another, when all threads have finished the steps and train steps given to them.
  *

@@ -103,7 +103,7 @@ GPUR_API gpur_status gpur_ga3c_config_init(gpur_ga3c_config *config, uint64_t si
 
 /*
  * Sets the members that a system specifies, in configs that were initialized, for an environment. The call makes one
- * to ask for its spaces. Of `learner` these are all but max_batch, deterministic and seed; of `run` all but agents,
+ * to ask for its spaces. Of `learner` these are all but max_batch and seed; of `run` all but agents,
  * predictors, trainers, the tuner's, seed, on_event and user. Other members keep their values. `math` becomes FP32, as
  * in the papers, and with "-small" AUTO: another one is set afterwards. Any thread.
  *

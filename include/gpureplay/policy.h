@@ -61,12 +61,9 @@ typedef struct gpur_policy_config {
                                     buffers of its own, over one set of weights; further calls wait, in the order in
                                     which they were made. 1 to GPUR_MAX_POLICY_STREAMS; default 1 */
     int32_t math;                /* GPUR_MATH_*; default FP32 */
-    int32_t deterministic;       /* CUDA. 1: only convolution algorithms that give the same bits in each run. 0, the
-                                    default: as cuDNN's heuristics choose */
-    uint64_t seed;               /* of exploration and of the initial weights; default 0 */
     float policy_floor;          /* GPUR_HEAD_SOFTMAX_VALUE, f: the probabilities are (softmax(logits) + f) / (1 + f
                                     num_actions); 0 or more, below 1, default 0 */
-    int32_t reserved;            /* 0 */
+    uint64_t seed;               /* of exploration and of the initial weights; default 0 */
 } gpur_policy_config;
 
 /*

@@ -124,6 +124,8 @@ static gpur_status check_config(const gpur_device_config *config)
     GPUR_REQUIRE(config->executor == GPUR_EXECUTOR_INLINE || config->executor == GPUR_EXECUTOR_THREAD,
                  "gpur_device_config.executor is %d; it must be GPUR_EXECUTOR_INLINE (%d) or GPUR_EXECUTOR_THREAD (%d)",
                  (int)config->executor, GPUR_EXECUTOR_INLINE, GPUR_EXECUTOR_THREAD);
+    GPUR_REQUIRE(config->deterministic == 0 || config->deterministic == 1,
+                 "gpur_device_config.deterministic is %d; it must be 0 or 1", (int)config->deterministic);
     GPUR_REQUIRE(!config->alloc == !config->release, "gpur_device_config has %s and no %s; set both or neither",
                  config->alloc ? "alloc" : "release", config->alloc ? "release" : "alloc");
     return GPUR_OK;
@@ -150,6 +152,7 @@ static gpur_status build(gpur_device *device, int ordinal)
 {
     GPUR_TRY(open_table(device));
     GPUR_TRY(device->backend->open(device, ordinal));
+    device->traits.is_deterministic = device->config.deterministic;
     return device->backend->stream_create(device, NULL, &device->copy_stream);
 }
 

@@ -33,6 +33,7 @@ typedef struct gpur_device_traits {
     int32_t uses_host_cores;     /* 1: kernels run on the cores that other threads of the program need */
     int32_t has_warps;           /* 1: kernels run in their parallel bodies, by warps; 0: in their serial ones */
     int32_t has_bf16;            /* 1: GPUR_MATH_BF16 is faster than float32: networks should compute in it */
+    int32_t is_deterministic;    /* 1: convolutions may use only algorithms that give the same bits in each run */
     int32_t dlpack_type;         /* DLPack's number of this type of device */
     int64_t im2col_bytes;        /* limit on the columns of a convolution by im2col that are in memory at a time */
 } gpur_device_traits;

@@ -147,6 +147,5 @@ gpur_status gpur_step_config_check(gpur_step_config *config, const gpur_replay_c
     if (config->index_source == GPUR_SOURCE_AUTO)
         config->index_source = replay->index_source;
     GPUR_TRY(check_batch(config, replay));
-    GPUR_TRY(gpur_math_check(config->math));
-    return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
+    return gpur_math_check(config->math);
 }

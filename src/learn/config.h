@@ -22,7 +22,6 @@ typedef struct gpur_step_config {
     int32_t target_copy_first;
     gpur_optimizer_config optimizer; /* of the network that reads the batch */
     int32_t math;                    /* GPUR_MATH_*, decided */
-    int32_t deterministic;
     uint64_t seed;
 } gpur_step_config;
 

@@ -85,7 +85,7 @@ struct gpur_learner {
     int32_t acts_with;     /* which weights it acts with: GPUR_WEIGHTS_ONLINE or TARGET */
     gpur_field obs;        /* an observation, as files describe it; the name is not used */
     float policy_floor;
-    int32_t math, deterministic;
+    int32_t math;
     int32_t opened, opened_stats; /* how many parts and stats have been opened */
     gpur_ticket_lock lock;        /* without a replay: held while work is enqueued */
     gpur_stream *stream;          /* the replay's consumer stream, or its own */

@@ -50,6 +50,7 @@ typedef struct range {
 static const range ranges[] = {
     {OF(DEVICE, threads), 'i', 0, 1024, 0},
     {OF(DEVICE, executor), 'i', 0, 1, 0},
+    {OF(DEVICE, deterministic), 'i', 0, 1, 0},
     {OF(REPLAY, capacity), 'l', 11, 2147483647.0, 0},
     {OF(REPLAY, index_source), 'i', 0, 4, 0},
     {OF(REPLAY, block_rows), 'l', 0, 99, 0},
@@ -118,7 +119,6 @@ static const range ranges[] = {
     {OF(LEARNER, math), 'i', 0, 3, 0},
     SCHEDULE(LEARNER, "exploration", exploration, 1),
     {OF(LEARNER, host_batches), 'i', 0, 16, 0},
-    {OF(LEARNER, deterministic), 'i', 0, 1, 0},
     SCHEDULE(LEARNER, "beta", beta, 10),
     {OF(LEARNER, step_kernel), 'i', 0, 2, 0},
     {OF(POLICY, network.trunk_count), 'i', 0, 8, 0},
@@ -129,7 +129,6 @@ static const range ranges[] = {
     {OF(POLICY, max_batch), 'i', 1, 1048576, 0},
     {OF(POLICY, streams), 'i', 1, 64, 0},
     {OF(POLICY, math), 'i', 0, 3, 0},
-    {OF(POLICY, deterministic), 'i', 0, 1, 0},
     {OF(POLICY, policy_floor), 'f', 0, 1, 2},
     {OF(ACTOR_CRITIC, network.head), 'i', 2, 2, 0},
     {OF(ACTOR_CRITIC, optimizer.epsilon), 'f', 0, (double)FLT_MAX, 1},
@@ -141,7 +140,6 @@ static const range ranges[] = {
     SCHEDULE(ACTOR_CRITIC, "entropy", entropy, 1e6),
     {OF(ACTOR_CRITIC, max_batch), 'i', 1, 65536, 0},
     {OF(ACTOR_CRITIC, math), 'i', 0, 3, 0},
-    {OF(ACTOR_CRITIC, deterministic), 'i', 0, 1, 0},
     {OF(ACTOR_CRITIC, check_finite), 'i', 0, 1, 0},
     {NAMED(DPG, "actor: network.head", actor.head), 'i', 3, 3, 0},
     {NAMED(DPG, "num_actions", actor.num_actions), 'i', 3, 3, 0},
@@ -163,7 +161,6 @@ static const range ranges[] = {
     {OF(DPG, batch_size), 'l', 1, 200, 0},
     {OF(DPG, target_period), 'l', 1, NO_END, 0},
     {OF(DPG, math), 'i', 0, 3, 0},
-    {OF(DPG, deterministic), 'i', 0, 1, 0},
     {OF(DPG, preactivation_penalty), 'f', 0, (double)FLT_MAX, 0},
 };
 enum { RANGES = sizeof ranges / sizeof *ranges };

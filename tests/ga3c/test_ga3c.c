@@ -21,12 +21,12 @@ static gpur_status open_run(const char *name, uint64_t seed)
     gpur_ga3c_config config;
     gpur_device_config device_config = test_device_config();
     device_config.threads = 1;
+    device_config.deterministic = 1;
     GPUR_TRY(gpur_device_open(test_device_name(), &device_config, &device));
     GPUR_TRY(gpur_env_find("CartPole-v1", &type));
     GPUR_TRY(gpur_actor_critic_config_init(&learner_config, sizeof learner_config));
     GPUR_TRY(gpur_ga3c_config_init(&config, sizeof config));
     learner_config.seed = config.seed = seed;
-    learner_config.deterministic = 1;
     config.agents = 8;
     GPUR_TRY(gpur_ga3c_preset(name, ENVS_WITH(type, ""), &learner_config, &config));
     GPUR_TRY(gpur_actor_critic_create(device, &learner_config, &learner));

@@ -465,7 +465,6 @@ TEST(settings_out_of_range_are_refused_with_the_value)
     c = good, c.max_batch = 0, check_refused(c, "max_batch is 0; it must be 1 to 65536");
     c = good, c.optimizer.epsilon = 0, check_refused(c, "optimizer.epsilon is 0");
     c = good, c.math = 4, check_refused(c, "math is 4");
-    c = good, c.deterministic = -1, check_refused(c, "deterministic is -1");
     CHECK_EQUAL(test_memory_used(device), used);
     gpur_learner_destroy(NULL);
 }

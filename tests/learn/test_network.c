@@ -298,7 +298,7 @@ TEST(networks_agree_with_the_reference_and_no_launch_shape_changes_a_bit)
 {
     for (int options = 0; options < 4; options++)
         for (int i = 0; i < CASES; i++) {
-            const gpur_pass_options pass = {.fuse = options % 2, .by_im2col = options / 2, .deterministic = 1};
+            const gpur_pass_options pass = {.fuse = options % 2, .by_im2col = options / 2};
             const int before = atomic_load(&test_state.failures);
             net_fixture fixture;
             if (cases[i].conv[0][0] ? IS_WATCHED : options / 2)
@@ -388,7 +388,7 @@ TEST(the_gradient_by_the_input_agrees_with_the_reference)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    device = test_device();
+    device = test_device_deterministic();
     RUN(networks_agree_with_the_reference_and_no_launch_shape_changes_a_bit);
     RUN(the_gradient_by_the_input_agrees_with_the_reference);
     gpur_device_close(device);

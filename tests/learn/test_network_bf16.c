@@ -96,7 +96,7 @@ static gpur_status open(fixture *f)
 {
     static const int convs[CONVS][3] = {{8, 8, 4}, {16, 2, 2}, {8, 2, 1}};
     const gpur_input_shape image = {SIDE * SIDE * CHANNELS, SIDE, SIDE, CHANNELS};
-    const gpur_pass_options options = gpur_pass_options_of(GPUR_MATH_BF16, 1);
+    const gpur_pass_options options = gpur_pass_options_of(GPUR_MATH_BF16);
     gpur_network_config config = network_fixture_config(0, 0, GPUR_RELU, GPUR_HEAD_DUELING, BRANCH, ACTIONS);
     gpur_arena arena = {NULL, 0};
     for (int i = 0; i < CONVS; i++)
@@ -293,7 +293,7 @@ TEST(only_networks_whose_layers_suit_compute_in_bfloat16)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    device = test_device();
+    device = test_device_deterministic();
     device->traits.has_bf16 = 1;
     RUN(each_layer_computes_in_float32_from_bfloat16_and_rounds_once);
     RUN(only_networks_whose_layers_suit_compute_in_bfloat16);

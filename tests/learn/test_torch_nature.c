@@ -223,7 +223,6 @@ static gpur_dqn_config config_of(const pinned_run *run, int32_t math)
     config.target_period = TORCH_PERIOD;
     config.max_act_batch = 1;
     config.math = math;
-    config.deterministic = 1;
     config.batch_size = TORCH_BATCH;
     if (run->is_ranked) {
         config.optimizer.kind = GPUR_RMSPROP_TORCH;
@@ -281,7 +280,7 @@ int main(int argc, char **argv)
     return 77;
 #endif
     test_main_begin(argc, argv);
-    device = test_device();
+    device = test_device_deterministic();
     device->traits.has_bf16 = 1;
     if (torch_replay(0, &replay) != GPUR_OK || torch_replay(1, &ranked) != GPUR_OK) {
         fprintf(stderr, "%s\n", gpur_last_error());

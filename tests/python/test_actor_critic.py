@@ -109,6 +109,8 @@ def test_bad_batches_are_refused(case):
 def test_what_does_not_fit_is_refused():
     with pytest.raises(TypeError, match="'replay' is no setting; they are trunk"):
         make(replay=1)
+    with pytest.raises(TypeError, match=r"'deterministic' is no setting of .* but of its device: device=Device\(\."):
+        make(deterministic=True)
     with pytest.raises(gpureplay.InvalidArgument, match='head is "dueling"; an actor-critic needs "softmax_v'):
         make(head="dueling")
     policy = gpureplay.Policy(((4,), "float32"), 3, device="cpu", head="softmax_value", trunk=[8])

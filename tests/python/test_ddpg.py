@@ -146,6 +146,8 @@ def test_what_does_not_fit_is_refused():
     buffer = buffer_of(rows_of())
     with pytest.raises(TypeError, match="'trunk' is no setting; they are actor, critic, action_gradient_clip"):
         gpureplay.DDPG(buffer, trunk=[8])
+    with pytest.raises(TypeError, match=r"'deterministic' is no setting of .* but of its device: device=Device\(\."):
+        gpureplay.DDPG(buffer, deterministic=True)
     with pytest.raises(TypeError, match="'units' is no setting of critic; they are trunk"):
         gpureplay.DDPG(buffer, critic={"units": 8})
     with pytest.raises(TypeError, match="actor is 5; it must be a dict of settings"):

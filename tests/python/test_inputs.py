@@ -425,6 +425,9 @@ def test_a_gpu_that_is_not_here_says_what_is_missing():
                            ({"stream": 5}, "stream")):
         with pytest.raises(ValueError, match=text):
             gpureplay.Device("cpu", **settings)
+    with pytest.raises(TypeError, match="deterministic is 2; it must be True or False"):
+        gpureplay.Device("cpu", deterministic=2)
+    assert gpureplay.Device("cpu", deterministic=True).deterministic
 
 
 @pytest.mark.parametrize("stream", ["x", b"x", 1.5, [1]])

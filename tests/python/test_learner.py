@@ -146,6 +146,7 @@ BAD = {
     "estimator": ({"estimator": "sarsa"}, ValueError, "estimator is 'sarsa'; it must be one of 'peng', 'n-step'"),
     "lambda": ({"lambda_": "half"}, TypeError, "lambda_? is 'half'; it must be a number"),
     "num_actions missing": ({"num_actions": None}, ValueError, "num_actions"),
+    "setting of the device": ({"deterministic": True}, TypeError, r"'deterministic' is no .* its device: device=Dev"),
     "unknown setting": ({"learning_rat": 1}, TypeError, "'learning_rat' is no setting; they are trunk, head"),
     "choice": ({"loss": "mse"}, ValueError, "loss is 'mse'; it must be one of 'huber', 'squared'"),
     "activation": ({"trunk": [(8, "gelu")]}, ValueError, "activation in trunk is 'gelu'; it must be one of 'linear'"),

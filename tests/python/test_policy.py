@@ -158,6 +158,7 @@ def test_weights_travel_as_files(agent, tmp_path):
 BAD = {
     "no actions": ({"num_actions": None}, gpureplay.InvalidArgument, "num_actions is None; it must be the number"),
     "actions": ({"num_actions": 2.5}, TypeError, "num_actions is 2.5; it must be an integer"),
+    "of the device": ({"deterministic": True}, TypeError, r"'deterministic' is no setting .* its device: device=Dev"),
     "unknown": ({"learning_rate": 1}, TypeError, "'learning_rate' is no setting of a policy; they are trunk, head"),
     "streams": ({"streams": 65}, gpureplay.InvalidArgument, "streams is 65; it must be 1 to 64"),
     "batch": ({"max_batch": 0}, gpureplay.InvalidArgument, "max_batch is 0; it must be 1 to 1048576"),

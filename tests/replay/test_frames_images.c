@@ -94,7 +94,6 @@ static gpur_dqn_config config_of(const kind *k)
     config.network.input_scale = k->scale;
     config.network.input_layout = k->input_layout;
     config.batch_size = BATCH;
-    config.deterministic = 1;
     config.host_batches = k->host_batches;
     if (k->prioritized)
         config.index_source = GPUR_PRIORITIZED_STRATIFIED;
@@ -180,7 +179,7 @@ TEST(a_learner_of_images_makes_the_same_weights_of_either_layout)
         {12, 1, GPUR_CHW, 0, 1, 1, 0, 0.01f},      {12, 0, GPUR_CHW, 1, 1, 0, 0, 0.01f},
         {4, 0, GPUR_HWC, 0, 0, 0, 0, 1.0f / 255}, /* as many channels as frames, and no frame is one */
     };
-    gpur_device *const device = test_device();
+    gpur_device *const device = test_device_deterministic();
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         check_kind(device, &kinds[i]);
         TEST_REQUIRE(atomic_load(&test_state.failures) == 0, "kind %d", (int)i);

@@ -40,9 +40,7 @@ static gpur_status check_config(const gpur_policy_config *config)
                  "streams is %" PRId32 "; it must be 1 to %d", config->streams, GPUR_MAX_POLICY_STREAMS);
     GPUR_REQUIRE(config->policy_floor >= 0.0f && config->policy_floor < 1.0f,
                  "policy_floor is %g; it must be at least 0 and below 1", (double)config->policy_floor);
-    GPUR_TRY(gpur_math_check(config->math));
-    GPUR_TRY(gpur_reserved_check(&(const int64_t){config->reserved}, 1, "gpur_policy_config"));
-    return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
+    return gpur_math_check(config->math);
 }
 
 static gpur_status build_network(gpur_policy *policy, gpur_inference_spec *spec)
@@ -54,7 +52,7 @@ static gpur_status build_network(gpur_policy *policy, gpur_inference_spec *spec)
     spec->device = policy->device;
     spec->network = &policy->network;
     spec->input = gpur_input_of(&policy->network, &obs, &config->network);
-    spec->options = gpur_pass_options_of(config->math, config->deterministic);
+    spec->options = gpur_pass_options_of(config->math);
     spec->policy_floor = config->policy_floor;
     return GPUR_OK;
 }

@@ -59,8 +59,7 @@ static gpur_status check_config(const gpur_actor_critic_config *config)
     GPUR_REQUIRE(config->max_batch >= 1 && config->max_batch <= GPUR_MAX_ACTOR_CRITIC_BATCH,
                  "max_batch is %" PRId32 "; it must be 1 to %d", config->max_batch, GPUR_MAX_ACTOR_CRITIC_BATCH);
     GPUR_TRY(gpur_math_check(config->math));
-    GPUR_TRY(gpur_choice_check(config->check_finite, 1, "check_finite", "0 or 1"));
-    return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
+    return gpur_choice_check(config->check_finite, 1, "check_finite", "0 or 1");
 }
 
 /* All that it has is one part. */
@@ -135,7 +134,6 @@ static void list_networks(gpur_actor_critic *ac)
     learner->obs = ac->config.obs;
     learner->policy_floor = ac->config.policy_floor;
     learner->math = ac->config.math;
-    learner->deterministic = ac->config.deterministic;
 }
 
 static gpur_status build(gpur_learner *learner, const void *given, gpur_part_context *context)

@@ -28,7 +28,7 @@ static upload_layout layout_of(const gpur_gradient *g, int64_t rows)
 
 static gpur_status open_size(gpur_gradient *g, gpur_batch_size *size, int64_t rows)
 {
-    const gpur_pass_options options = gpur_pass_options_of(g->config->math, g->config->deterministic);
+    const gpur_pass_options options = gpur_pass_options_of(g->config->math);
     size->gradient = g;
     size->rows = rows;
     GPUR_TRY(gpur_pass_open(&size->pass, g->device, g->network, rows, g->input.args.x_pitch, &options));

@@ -38,7 +38,7 @@ static gpur_status build(gpur_local_model *local)
         .device = learner->learner.device,
         .network = &learner->network,
         .input = gpur_input_of(&learner->network, &learner->obs, &config->network),
-        .options = gpur_pass_options_of(config->math, config->deterministic),
+        .options = gpur_pass_options_of(config->math),
         .policy_floor = config->policy_floor,
     };
     GPUR_TRY(gpur_inference_open(&local->inference, &spec, 1));

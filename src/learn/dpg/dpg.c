@@ -101,7 +101,6 @@ static gpur_step_config step_config_of(const gpur_dpg_config *config)
         .target_period = config->target_period,
         .optimizer = config->critic_optimizer,
         .math = config->math,
-        .deterministic = config->deterministic,
         .seed = config->seed,
     };
 }
@@ -132,7 +131,6 @@ static void list_networks(gpur_dpg *dpg)
     learner->step = &dpg->step;
     learner->obs = gpur_network_text_obs(learner->replay);
     learner->math = dpg->config.math;
-    learner->deterministic = dpg->config.deterministic;
 }
 
 static gpur_status build(gpur_learner *learner, const void *given, gpur_part_context *context)

@@ -10,7 +10,7 @@ static gpur_status open(gpur_train_step *step)
     const gpur_step_config *const config = &step->config;
     gpur_device *const device = step->device;
     const int64_t rows = step->batch.rows, pitch = step->batch.x_pitch;
-    const gpur_pass_options options = gpur_pass_options_of(config->math, config->deterministic);
+    const gpur_pass_options options = gpur_pass_options_of(config->math);
     gpur_optimizer_open(&dpg->actor_optimizer, device, &dpg->config->actor_optimizer, &dpg->actor->params);
     gpur_optimizer_set_target(&dpg->actor_optimizer, config->target_period, config->target_copy_first);
     GPUR_TRY(gpur_pass_open(&dpg->critic_pass, device, step->network, rows, pitch, &options));

@@ -39,7 +39,6 @@ static gpur_step_config step_config_of(const gpur_dqn_config *config, const gpur
         .target_copy_first = config->target_copy_first,
         .optimizer = config->optimizer,
         .math = config->math,
-        .deterministic = config->deterministic,
         .seed = config->seed,
     };
 }
@@ -85,7 +84,6 @@ static gpur_status open_acting(gpur_dqn *dqn)
     policy.obs = dqn->learner.obs;
     policy.max_batch = config->max_act_batch;
     policy.math = config->math;
-    policy.deterministic = config->deterministic;
     policy.seed = config->seed;
     GPUR_TRY(gpur_policy_create(dqn->learner.device, &policy, &dqn->learner.acting));
     dqn->learner.acting->grows = 1;
@@ -109,7 +107,6 @@ static void list_network(gpur_dqn *dqn)
     learner->step = &dqn->step;
     learner->obs = gpur_network_text_obs(learner->replay);
     learner->math = dqn->config.math;
-    learner->deterministic = dqn->config.deterministic;
 }
 
 static gpur_status build(gpur_learner *learner, const void *given, gpur_part_context *context)

@@ -16,7 +16,7 @@ static gpur_status open(gpur_train_step *step)
     gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
     const gpur_train_batch *const batch = &step->batch;
     const int64_t online_rows = is_double(step) ? 2 * batch->rows : batch->rows;
-    const gpur_pass_options options = gpur_pass_options_of(step->config.math, step->config.deterministic);
+    const gpur_pass_options options = gpur_pass_options_of(step->config.math);
     GPUR_TRY(gpur_pass_open(&dqn->online, step->device, step->network, online_rows, batch->x_pitch, &options));
     if (!step->cache)
         GPUR_TRY(gpur_pass_open(&dqn->target, step->device, step->network, batch->rows, batch->x_pitch, &options));

@@ -24,7 +24,7 @@ static gpur_conv_shape conv_shape_of(const gpur_pass *pass, int32_t i, int32_t d
     shape.kernel = c->kernel, shape.stride = c->stride;
     shape.top = c->top, shape.left = c->left, shape.bottom = c->bottom, shape.right = c->right;
     shape.math = math_of(pass);
-    shape.deterministic = pass->options.deterministic;
+    shape.deterministic = gpur_device_get_traits(pass->device)->is_deterministic;
     shape.by_im2col = pass->options.by_im2col;
     return shape;
 }

@@ -17,16 +17,14 @@
 #include "learn/network/side.h"
 
 typedef struct gpur_pass_options {
-    int32_t math;          /* GPUR_MATH_* */
-    int32_t fuse;          /* 1: GEMMs and convolutions add bias and ReLU themselves (epilogue) if the device can */
-    int32_t deterministic; /* 1: only convolution algorithms that give the same bits each time */
-    int32_t by_im2col;     /* 1: convolutions by im2col even if there is a library for them */
+    int32_t math;      /* GPUR_MATH_* */
+    int32_t fuse;      /* 1: GEMMs and convolutions add bias and ReLU themselves (epilogue) if the device can */
+    int32_t by_im2col; /* 1: convolutions by im2col even if there is a library for them */
 } gpur_pass_options;
 
-static inline gpur_pass_options gpur_pass_options_of(int32_t math, int32_t deterministic)
+static inline gpur_pass_options gpur_pass_options_of(int32_t math)
 {
-    const gpur_pass_options options = {.math = math, .fuse = 1, .deterministic = deterministic};
-    return options;
+    return (gpur_pass_options){.math = math, .fuse = 1};
 }
 
 /* Forward pass. Activations are (rows, width), their rows `pitch` floats apart. */

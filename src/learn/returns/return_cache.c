@@ -48,7 +48,7 @@ static gpur_status open_chunk(gpur_return_cache *cache, const gpur_part_context 
     const gpur_step_config *const config = &context->step_config;
     gpur_train_batch *const chunk = &cache->chunk;
     gpur_train_batch_open(chunk, context, cache->chunk_blocks * cache->config.block_length, wants);
-    const gpur_pass_options options = gpur_pass_options_of(config->math, config->deterministic);
+    const gpur_pass_options options = gpur_pass_options_of(config->math);
     cache->obs_pitch = chunk->input.direct ? chunk->x_pitch * (int64_t)sizeof(float) : chunk->input.raw_pitch;
     return gpur_pass_open(&cache->values, cache->device, cache->network, evaluated_rows(cache), chunk->x_pitch,
                           &options);

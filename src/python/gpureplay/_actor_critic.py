@@ -41,7 +41,7 @@ class ActorCritic(Learner):
     settings: the members of gpur_actor_critic_config by name (include/gpureplay/actor_critic.h), written as for `DQN`:
         trunk, hidden, ... of the network; optimizer, learning_rate, decay, epsilon, clip_norm, ...; dual_optimizer, log
         "add", "max" or "softmax", log_epsilon, policy_floor, value_coefficient, entropy (a number or (first, last,
-        steps)), max_batch, math, deterministic, seed.
+        steps)), max_batch, math, seed.
 
     Any number of threads may call; their train steps are done one after another.
     """

@@ -247,7 +247,6 @@ class ActorCriticConfig(Sized):
         ("entropy", Schedule),
         ("max_batch", c_int32),
         ("math", c_int32),
-        ("deterministic", c_int32),
         ("check_finite", c_int32),
         ("seed", c_uint64),
     ]
@@ -510,6 +509,7 @@ class DeviceConfig(Sized):
         ("threads", c_int32),
         ("executor", c_int32),
         ("stream", c_void_p),
+        ("deterministic", c_int32),
         ("log", c_void_p),
         ("log_user", c_void_p),
         ("alloc", c_void_p),
@@ -546,7 +546,6 @@ class DPGConfig(Sized):
         ("batch_size", c_int64),
         ("target_period", c_int64),
         ("math", c_int32),
-        ("deterministic", c_int32),
         ("preactivation_penalty", c_float),
         ("seed", c_uint64),
     ]
@@ -590,7 +589,6 @@ class DQNConfig(Sized):
         ("exploration", Schedule),
         ("seed", c_uint64),
         ("host_batches", c_int32),
-        ("deterministic", c_int32),
         ("beta", Schedule),
         ("returns", ReturnsConfig),
     ]
@@ -829,10 +827,8 @@ class PolicyConfig(Sized):
         ("max_batch", c_int32),
         ("streams", c_int32),
         ("math", c_int32),
-        ("deterministic", c_int32),
-        ("seed", c_uint64),
         ("policy_floor", c_float),
-        ("reserved", c_int32),
+        ("seed", c_uint64),
     ]
 
 

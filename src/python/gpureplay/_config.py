@@ -59,8 +59,8 @@ _LEARNER_CHOICES = {
 # Settings that only a prioritized buffer has.
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset", "first_priority")
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
-_FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic", "concurrent", "synchronized",
-          "whole_episodes", "burst", "truncation_terminates", "processes", "restarts", "dual_optimizer",
+_FLAGS = ("centered", "double_dqn", "target_copy_first", "concurrent", "synchronized", "whole_episodes",
+          "burst", "truncation_terminates", "processes", "restarts", "dual_optimizer",
           "drop_terminal")
 
 
@@ -360,8 +360,7 @@ _NETWORK_MEMBERS = ("trunk", "head", "hidden", "hidden_activation", "num_actions
 _OPTIMIZER_MEMBERS = ("optimizer", "learning_rate", "centered", "beta1", "beta2", "decay", "momentum", "epsilon",
                       "clip_norm", "clip_value")
 _LEARNER_MEMBERS = ("exploration", "beta", "loss", "act", "math", "step_kernel", "double_dqn", "huber_delta",
-                    "batch_size", "target_period", "target_copy_first", "max_act_batch", "seed",
-                    "host_batches", "deterministic")
+                    "batch_size", "target_period", "target_copy_first", "max_act_batch", "seed", "host_batches")
 # Of the cache of returns.
 _RETURNS_MEMBERS = ("cache_size", "block_length", "estimator", "lambda_", "n_step", "error_bound", "storage", "draw",
                     "prioritization", "truncation_terminates")
@@ -377,9 +376,13 @@ def refuse_document(settings: Mapping[str, Any]) -> None:
                             "Policy.open(folder) makes the policy of a run, and agent.config has a learner's settings")
 
 
-def _unknown_setting(name: str, known: Sequence[str]) -> TypeError:
-    """Of a learner on a buffer. That some settings are the buffer's, such as gamma, is easily overlooked."""
-    if name in BUFFER_SETTINGS:
+def _unknown_setting(name: str, known: Sequence[str], on_buffer: bool = True) -> TypeError:
+    """Of a learner, or a policy. That some settings are those of what it is made on, such as gamma, is easily
+    overlooked."""
+    if name == "deterministic":
+        return TypeError(f"{name!r} is no setting of a learner or a policy, but of its device: "
+                         f"device=Device(..., {name}=True)")
+    if on_buffer and name in BUFFER_SETTINGS:
         return TypeError(f"{name!r} is no setting of a learner, but of its buffer: ReplayBuffer(..., {name}=...)")
     return TypeError(f"{name!r} is no setting; they are {', '.join(known)}")
 
@@ -428,7 +431,7 @@ def _learner_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: 
 
 # Policies.
 
-_POLICY_MEMBERS = ("max_batch", "streams", "math", "deterministic", "seed", "policy_floor")
+_POLICY_MEMBERS = ("max_batch", "streams", "math", "seed", "policy_floor")
 
 
 def policy_config(preset: str | None, settings: Settings) -> _c_api.PolicyConfig:
@@ -444,6 +447,8 @@ def policy_config(preset: str | None, settings: Settings) -> _c_api.PolicyConfig
             config.math = choice(name, value, _LEARNER_CHOICES[name])
         elif name in _POLICY_MEMBERS:
             put(config, name, value)
+        elif name == "deterministic":
+            raise _unknown_setting(name, _POLICY_MEMBERS)
         else:
             raise TypeError(f"{name!r} is no setting of a policy; they are "
                             f"{', '.join((*_NETWORK_MEMBERS, *_POLICY_MEMBERS))}. Policy.for_learner(agent) makes a "
@@ -475,7 +480,7 @@ def network_settings(settings: Settings) -> Settings:
 # Actor-critics.
 
 _ACTOR_CRITIC_MEMBERS = ("dual_optimizer", "log", "log_epsilon", "policy_floor", "value_coefficient", "entropy",
-                         "max_batch", "math", "deterministic", "seed")
+                         "max_batch", "math", "seed")
 ACTOR_CRITIC_SETTINGS = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_ACTOR_CRITIC_MEMBERS)
 
 
@@ -494,14 +499,13 @@ def actor_critic_config(settings: Settings) -> _c_api.ActorCriticConfig:
         elif part is not None:
             _put_setting(part, name, value, _LEARNER_CHOICES)
         else:
-            raise TypeError(f"{name!r} is no setting; they are {', '.join(ACTOR_CRITIC_SETTINGS)}")
+            raise _unknown_setting(name, ACTOR_CRITIC_SETTINGS, on_buffer=False)
     return config
 
 
 # Deterministic policy gradients.
 
-_DDPG_MEMBERS = ("action_gradient_clip", "preactivation_penalty", "beta", "batch_size", "target_period", "math",
-                 "deterministic", "seed")
+_DDPG_MEMBERS = ("action_gradient_clip", "preactivation_penalty", "beta", "batch_size", "target_period", "math", "seed")
 _DDPG_NETWORKS = ("actor", "critic")
 
 
@@ -765,8 +769,8 @@ class Preset(NamedTuple):
 
 # The settings that no preset has.
 _NOT_IN_BUFFER_PRESETS = ("max_batch", "flush", "distinct", "seed", "extra_frames")
-_NOT_IN_AGENT_PRESETS = ("seed", "act", "math", "max_act_batch", "host_batches",
-                         "deterministic", "step_kernel", "distinct")
+_NOT_IN_AGENT_PRESETS = ("seed", "act", "math", "max_act_batch", "host_batches", "step_kernel",
+                         "distinct")
 
 
 def preset(name: str) -> Preset:

@@ -51,8 +51,8 @@ class DDPG(ReplayLearner):
     actor, critic: the settings of each network and its optimizer, as for `DQN`: trunk (dense layers), hidden,
         hidden_activation, init, init_scale; optimizer, learning_rate, clip_norm, ...
     settings: the other members of gpur_dpg_config by name (include/gpureplay/dpg.h): action_gradient_clip,
-        preactivation_penalty, batch_size, target_period, beta, math, deterministic, seed; and prioritized and
-        distinct, as for `DQN`.
+        preactivation_penalty, batch_size, target_period, beta, math, seed; and prioritized and distinct,
+        as for `DQN`.
 
     One thread trains. Any number of threads may pull its weights and read `stats` meanwhile.
     """

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from . import _c_api
 from ._handle import Handle, refuse_after_fork, note_library_threads
 from ._library import check, lib
-from ._inputs import put, stream_of
+from ._inputs import flag, put, stream_of
 from ._struct import read_tuple
 from ._tuples import DeviceInfo
 
@@ -28,13 +28,14 @@ def _log_line(_user: Any, line: bytes) -> None:
 _log = _c_api.LOG_FN(_log_line)
 
 
-def _config(threads: int, executor: str, stream: Any) -> _c_api.DeviceConfig:
+def _config(threads: int, executor: str, stream: Any, deterministic: bool) -> _c_api.DeviceConfig:
     if executor not in _EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(map(repr, _EXECUTORS))}")
     config = _c_api.DeviceConfig()
     check(lib.gpur_device_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
     put(config, "threads", threads)
     config.executor, config.stream = _EXECUTORS[executor], stream_of(stream)
+    config.deterministic = flag("deterministic", deterministic)
     config.log = ctypes.cast(_log, ctypes.c_void_p)
     return config
 
@@ -58,6 +59,8 @@ class Device(Handle):
         its own, so that training overlaps with acting.
     stream: the CUDA stream to run on: a cudaStream_t as an int, or a stream of PyTorch or CuPy, which the device then
         keeps alive. None: a private stream.
+    deterministic: CUDA: learners and policies use only algorithms that give the same bits in each run, which can be
+        slower. On the CPU all do.
 
     The library's messages go to the logger "gpureplay". Any number of threads may use a device. `close` releases this
     reference only: buffers and learners on the device keep working.
@@ -66,16 +69,17 @@ class Device(Handle):
     _kind = "device"
 
     def __init__(self, name: str | TorchDevice = "auto", *, threads: int = 0, executor: str = "inline",
-                 stream: Any = None):
+                 stream: Any = None, deterministic: bool = False):
         refuse_after_fork()
         name = _name_of(name)
-        config = _config(threads, executor, stream)
+        config = _config(threads, executor, stream, deterministic)
         super().__init__(lambda address: check(lib.gpur_device_open(name.encode(), ctypes.addressof(config), address)),
                          lib.gpur_device_close)
         info = self.info
         self._stream = stream
         self.name: str = info.name
         self.is_cuda: bool = info.is_cuda
+        self.deterministic = bool(config.deterministic)
         # NumPy reads a batch at once, so on a CPU device with a thread of its own a sample must be waited for.
         self._waits: bool = not info.is_cuda and executor == "thread"
         if info.is_cuda or self._waits:

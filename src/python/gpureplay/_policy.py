@@ -92,7 +92,7 @@ class Policy(Handle):
     max_batch: the most observations of one call; default 64. streams: how many calls run at the same time, in as many
         threads, over one set of weights; default 1.
     seed: the seed of the actions that are drawn and of the initial weights; default 0. math: "fp32", "tf32" or "bf16"
-        (on CUDA). deterministic: CUDA: only algorithms that give the same bits in each run.
+        (on CUDA).
     check_nan: observations in host memory that have NaN or infinity are refused. False: they are taken.
     settings: those of the network, as for `DQN`: trunk, head, hidden, hidden_activation, init, init_scale, input_scale,
         input_shift, input_layout. And policy_floor (include/gpureplay/policy.h).
@@ -135,15 +135,15 @@ class Policy(Handle):
         network reads, which of discrete and composed spaces are flattened observations, and its actions count from 0,
         or are vectors of numbers of -1 to 1.
 
-        options: max_batch, streams, seed, math, deterministic, as for the constructor.
+        options: max_batch, streams, seed, math, as for the constructor.
 
         FileError: there is no such file, or the folder's config.json is not that of a run; or the file does not
         describe its network: it is of another program, or of this one before files did. Then make the policy with the
         settings of its network, and `load` the file."""
-        unknown = options.keys() - {"max_batch", "streams", "seed", "math", "deterministic"}
+        unknown = options.keys() - {"max_batch", "streams", "seed", "math"}
         if unknown:
             raise TypeError(f"{sorted(unknown)[0]!r} is no option of Policy.open, which reads the network from the "
-                            "file; they are max_batch, streams, seed, math and deterministic")
+                            "file; they are max_batch, streams, seed and math")
         policy = cls.__new__(cls)
         policy.check_nan, policy.device = flag("check_nan", check_nan), as_device(device)
         config, encoded = policy_config(None, options), encoded_path(path)
@@ -165,9 +165,9 @@ class Policy(Handle):
         its actor. `options` are other arguments of the constructor."""
         source: Any = getattr(agent, "_buffer", agent)  # that has the device
         config = agent.config
-        shared = {"seed": config["seed"], "math": config["math"], "deterministic": config["deterministic"],
-                  "policy_floor": config.get("policy_floor", 0.0), "device": source.device,
-                  "check_nan": source.check_nan, **network_settings(config.get("actor", config))}
+        shared = {"seed": config["seed"], "math": config["math"], "device": source.device,
+                  "policy_floor": config.get("policy_floor", 0.0), "check_nan": source.check_nan,
+                  **network_settings(config.get("actor", config))}
         policy = cls(agent._obs[1:], **{**shared, **options})
         policy._translation = agent._translation
         policy.pull(agent)

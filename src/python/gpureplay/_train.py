@@ -407,7 +407,7 @@ def _complete(options: Options, envs: Envs) -> RunPreset:
                              if run["eval_episodes"] else 0)
     agent["batch_size"] = use("batch", agent["batch_size"])
     use_math(options, agent)
-    agent["deterministic"] = use("deterministic", agent["deterministic"])
+    use("deterministic", False)
     # The run refuses periods of which one is no multiple of the other.
     agent["target_period"] = max(1, run["target_period"] // run["train_period"])
     random = _explored_at_random(name, found)
@@ -455,7 +455,7 @@ class Training:
     _advice = Advice(clip_norm='agent={"clip_norm": ...}', reward_clip='buffer={"reward_clip": ...}')
     _twice: Mapping[str, Mapping[str, str]] = {  # settings of each dict that are keywords, too
         "agent": {"batch_size": "batch", "exploration": "exploration_steps",
-                  **{name: name for name in ("learning_rate", "math", "deterministic", "estimator", "lambda_", "n_step",
+                  **{name: name for name in ("learning_rate", "math", "estimator", "lambda_", "n_step",
                                              "error_bound")}},
         "buffer": {name: name for name in ("capacity", "frame_stack")}}
     _run: Any  # a Run
@@ -577,10 +577,13 @@ class Training:
     def _open(self, device: Any, preset: Any) -> None:
         threads = self._number("threads")
         if not isinstance(device, Device):
-            device = Device(device, threads=threads)
+            device = Device(device, threads=threads, deterministic=bool(self._options["deterministic"]))
         elif threads:
             raise InvalidArgument(f"threads is {threads} and device is an open Device, which has its own; leave one of "
                                   "them out")
+        elif self._options["deterministic"] and not device.deterministic:
+            raise InvalidArgument("deterministic is True and device is an open Device, which is not; open it with "
+                                  "Device(..., deterministic=True)")
         self._say_what(device)
         self._make_learner(device, preset)
         self._agent._advice = self._advice._replace(own_rates=self._own_rates(self._overrides["agent"]))

@@ -109,7 +109,7 @@ class GA3CTraining(Training):
     _make_progress = GA3CProgress
     _buffer: Any = None
     _advice = Advice(clip_norm='agent={"clip_norm": ...}', reward_clip=None)
-    _twice = {"agent": {name: name for name in ("learning_rate", "entropy", "math", "deterministic")}, "buffer": {}}
+    _twice = {"agent": {name: name for name in ("learning_rate", "entropy", "math")}, "buffer": {}}
 
     def __init__(self, given: Any, folder: Path | None, is_resumed: bool):
         if given["env"] is not None:
@@ -150,8 +150,9 @@ class GA3CTraining(Training):
                 run[member] = str(options[member]).replace("-", "_")
         learner["max_batch"] = _largest_batch(run)
         use_math(options, learner)
-        for member in ("learning_rate", "entropy", "deterministic"):
+        for member in ("learning_rate", "entropy"):
             learner[member] = use(member, learner[member])
+        use("deterministic", False)
         use_checkpoint(options, 50_000 if is_small else 1_000_000)
         return found
 

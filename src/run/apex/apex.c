@@ -62,7 +62,6 @@ static gpur_status open_policies(gpur_apex *apex)
     GPUR_TRY(gpur_policy_config_init(&config, sizeof config));
     config.max_batch = 1;
     config.math = apex->learner->math;
-    config.deterministic = apex->learner->deterministic;
     return gpur_actor_policies_open(&apex->policies, apex->learner->device, gpur_replay_schema(apex->replay),
                                     &apex->networks, apex->config.initial_priorities, &config);
 }

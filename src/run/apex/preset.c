@@ -145,7 +145,6 @@ static gpur_status set_dpg(gpur_dpg_config *dpg)
 {
     gpur_dpg_config paper;
     GPUR_TRY(gpur_dpg_config_init(&paper, sizeof paper));
-    paper.deterministic = dpg->deterministic;
     paper.seed = dpg->seed;
     paper.index_source = GPUR_PRIORITIZED_STRATIFIED;
     *dpg = paper;

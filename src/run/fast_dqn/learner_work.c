@@ -66,7 +66,6 @@ static gpur_status open_policy(const gpur_learner *learner, int32_t streams, int
     config.max_batch = rows;
     config.streams = streams;
     config.math = learner->math;
-    config.deterministic = learner->deterministic;
     return gpur_acting_policy_open(learner->device, gpur_replay_schema(learner->replay), &config, policy);
 }
 

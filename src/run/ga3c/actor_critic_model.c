@@ -125,7 +125,6 @@ static gpur_status open_policy(actor_critic_model *model, const gpur_ga3c_config
     config.max_batch = c->max_prediction_batch;
     config.streams = c->tuner == GPUR_TUNER_NONE ? c->predictors : GPUR_MAX_POLICY_STREAMS;
     config.math = learner->math;
-    config.deterministic = learner->deterministic;
     config.policy_floor = learner->policy_floor;
     config.seed = c->seed;
     return gpur_policy_create(model->learner->device, &config, &model->policy);

@@ -71,7 +71,7 @@ static gpur_status set_learner(const system_entry *entry, const char *env_name, 
     GPUR_TRY(gpur_actor_critic_config_init(&paper, sizeof paper));
     paper.max_batch = learner->max_batch;
     paper.math = gpur_preset_math(entry->name);
-    paper.deterministic = learner->deterministic, paper.seed = learner->seed;
+    paper.seed = learner->seed;
     if (entry->stride > 0) {
         GPUR_TRY(gpur_preset_check_frames(entry->name, env_name, info, &kind));
         set_network(&paper.network, entry->stride, entry->is_large);
