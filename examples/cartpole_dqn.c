@@ -157,7 +157,6 @@ static gpur_status open_agent(agent *a, const char *name, uint64_t seed)
     TRY(gpur_dqn_config_init(&learner, sizeof learner));
     TRY(gpur_dqn_config_preset(&learner, "cartpole"));
     learner.network.num_actions = ACTIONS;
-    learner.max_act_batch = EVALUATIONS;
     learner.seed = seed;
     TRY(gpur_dqn_create(a->replay, &learner, &a->learner));
     return gpur_writer_create(a->replay, ENVS, &a->writer);

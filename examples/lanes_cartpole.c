@@ -100,7 +100,7 @@ static gpur_status open_training(training *t, uint64_t seed)
     TRY(gpur_replay_create(t->device, &replay, &t->replay));
     TRY(gpur_dqn_config_init(&learner, sizeof learner));
     TRY(gpur_dqn_config_preset(&learner, "cartpole"));
-    learner.network.num_actions = ACTIONS, learner.max_act_batch = LANES, learner.seed = seed;
+    learner.network.num_actions = ACTIONS, learner.seed = seed;
     TRY(gpur_dqn_create(t->replay, &learner, &t->learner));
     t->lanes.random = seed;
     for (int lane = 0; lane < LANES; lane++)

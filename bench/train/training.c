@@ -150,7 +150,6 @@ static void open_training(training *t, const settings *s, const backend_kind *ki
 {
     gpur_dqn_config config = backend_learner_config(batch);
     *t = (training){.settings = s};
-    config.max_act_batch = EPISODES;
     config.exploration.steps = s->steps / 5;
     config.seed = SEED;
     games_open(&t->games, ENVS, SEED);

@@ -63,8 +63,7 @@ class Run:
         self.buffer = gpureplay.ReplayBuffer(args.capacity, FIELDS, preset="nature-dueling", observations="frames",
                                              device=args.device, num_envs=args.envs, autoreset="disabled",
                                              seed=args.seed, min_size=args.min_size)
-        self.agent = gpureplay.DQN(self.buffer, self.games.actions, "nature-dueling", seed=args.seed,
-                                   max_act_batch=max(args.envs, args.episodes))
+        self.agent = gpureplay.DQN(self.buffer, self.games.actions, "nature-dueling", seed=args.seed)
         self.step, self.trained, self.curve, self.recent = 0, 0, [], collections.deque(maxlen=100)
         self.began, self.began_at = time.monotonic(), 0
 

@@ -36,7 +36,7 @@ def train(seed, steps, curve):
     envs, judge = (gymnasium.make_vec("CartPole-v1", num_envs=count) for count in (ENVS, EPISODES))
     device = gpureplay.Device("auto", threads=1)  # layers this small gain little from more
     buffer = gpureplay.ReplayBuffer.for_env(100_000, envs, device=device, min_size=1000, seed=seed)
-    agent = gpureplay.DQN(buffer, preset="cartpole", seed=seed, max_act_batch=EPISODES)
+    agent = gpureplay.DQN(buffer, preset="cartpole", seed=seed)
     (obs, _), _ = envs.reset(seed=seed), judge.reset(seed=seed + 1)
     for step in range(ENVS, steps + 1, ENVS):
         action = agent.act(obs, agent.epsilon(step))

@@ -326,7 +326,6 @@ static void add_learner(json *j, const gpur_dqn_config *learner, const gpur_repl
     json_integer(j, "target_period", learner->target_period);
     json_integer(j, "target_copy_first", learner->target_copy_first);
     NAMED(j, "act", learner->act, "latest", "previous", "target");
-    json_integer(j, "max_act_batch", learner->max_act_batch);
     NAMED(j, "math", learner->math, "fp32", "tf32", "bf16");
     NAMED(j, "step_kernel", learner->step_kernel, "auto", "libraries", "fused");
     add_schedule(j, "exploration", &learner->exploration);

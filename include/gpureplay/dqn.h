@@ -74,8 +74,6 @@ typedef struct gpur_dqn_config {
     int32_t target_copy_first; /* 0, the default: copies after steps period, 2 period, ... 1: after steps 1,
                                   period + 1, 2 period + 1, ..., as in the code of Parr 2018 */
     int32_t act;               /* GPUR_ACT_*; default LATEST */
-    int32_t max_act_batch;     /* observations of one gpur_learner_act or gpur_learner_q_values for which memory is
-                                  allocated at creation; a larger call allocates more; 1 to 1,048,576, default 64 */
     int32_t math;              /* GPUR_MATH_*; default FP32 */
     int32_t step_kernel;       /* GPUR_STEP_*; default AUTO */
     gpur_schedule exploration; /* epsilon by environment step, for gpur_learner_epsilon; within 0 to 1 */
@@ -84,7 +82,7 @@ typedef struct gpur_dqn_config {
                                   rows, pinned on CUDA; 0 to GPUR_MAX_HOST_BATCHES, default 0 */
     gpur_schedule beta;        /* exponent of the importance weights by train step; 0 to 10, default 0.4 throughout. The
                                   weights are divided as the replay's weight_norm says */
-    gpur_returns_config returns; /* the cache of returns; default: none */
+    gpur_returns_config returns; /* the cache of returns; default: none. It stays the last member, and so can grow */
 } gpur_dqn_config;
 
 /*
@@ -126,7 +124,7 @@ GPUR_API gpur_status gpur_dqn_config_preset(gpur_dqn_config *config, const char 
 
 /*
  * Creates a learner on `replay`, which must outlive it. All of its memory is allocated here, except for acting on more
- * than max_act_batch observations at once. Any thread, also while others use the replay.
+ * than 64 observations at once. Any thread, also while others use the replay.
  *
  * The schema must have obs and next_obs of the same shape, both float32 or both uint8; action, one int32 or int64;
  * reward, one float32; and terminated, one byte. For a network that begins with a convolution, obs must have three
@@ -227,7 +225,7 @@ GPUR_API gpur_status gpur_learner_train_host_batch(gpur_learner *learner, const 
  * uniformly at random, otherwise argmax_a Q(obs, a), the first if several are equal. The weights are those that `act`
  * of the config selects, the same for all observations of a call.
  *
- *   count    1 to 1,048,576. A call with more than max_act_batch, and more than any call before, allocates memory
+ *   count    1 to 1,048,576. A call with more than 64, and more than any call before, allocates memory
  *   obs      (count, ...) of the schema's obs, in host memory or in device memory. For a replay of GPUR_LAYOUT_FRAMES:
  *            whole stacks, which the caller keeps if the writer receives frames (see GPUR_OBSERVATIONS_FRAMES)
  *   epsilon  0 to 1

@@ -76,25 +76,23 @@ enum { GPUR_CACHE_PERMUTATION = 0, GPUR_CACHE_REPLACEMENT = 1 };
 /* The cache of a learner; member `returns` of gpur_dqn_config. Other members than cache_size are only read and
  * checked if that is above 0. */
 typedef struct gpur_returns_config {
-    int64_t cache_size;           /* S, entries, up to 2^31 - 1; 0, the default: no cache, and one-step targets */
-    int64_t block_length;         /* B, transitions; 1 or more, below the replay's capacity, or lane_steps; S must be a
+    int64_t cache_size;   /* S, entries, up to 2^31 - 1; 0, the default: no cache, and one-step targets */
+    int64_t block_length; /* B, transitions; 1 or more, below the replay's capacity, or lane_steps; S must be a
                                      multiple of it; default 100 */
-    int32_t estimator;            /* GPUR_ESTIMATOR_*; default PENG */
-    float lambda;                 /* PENG and WATKINS: 0 to 1. The default, -1, is refused: the papers state no value */
-    int32_t n_step;               /* N_STEP: 1 to block_length; default 3 */
-    float error_bound;            /* *_ERROR_BOUND: above 0; default 0.025 */
-    int32_t storage;              /* GPUR_CACHE_VIRTUAL, the default, or GPUR_CACHE_PHYSICAL */
-    int32_t draw;                 /* GPUR_CACHE_PERMUTATION, the default, or GPUR_CACHE_REPLACEMENT */
-    gpur_schedule prioritization; /* p by train step, 0 to 1, default 0. Above 0 it needs REPLACEMENT: entries whose
+    int32_t estimator;    /* GPUR_ESTIMATOR_*; default PENG */
+    float lambda;         /* PENG and WATKINS: 0 to 1. The default, -1, is refused: the papers state no value */
+    int32_t n_step;       /* N_STEP: 1 to block_length; default 3 */
+    float error_bound;    /* *_ERROR_BOUND: above 0; default 0.025 */
+    int32_t storage;      /* GPUR_CACHE_VIRTUAL, the default, or GPUR_CACHE_PHYSICAL */
+    int32_t draw;         /* GPUR_CACHE_PERMUTATION, the default, or GPUR_CACHE_REPLACEMENT */
+    int32_t truncation_terminates; /* 1: a truncation counts as terminated, as in the papers' code; 0, the default, and
+                                      where the replay has no field `truncated`: its return bootstraps from
+                                      v(s_{t+1}) */
+    gpur_schedule prioritization;  /* p by train step, 0 to 1, default 0. Above 0 it needs REPLACEMENT: entries whose
                                       |L_t - Q(s_t, a_t)| at the refresh is above the median are drawn with a weight of
                                       1 + p, those below it with 1 - p, those at it with 1 [Daley & Amato 2019,
                                       section 4.3]. Entries for which the refresh found no transition are not drawn and
                                       do not count for the median. The value at a refresh holds until the next one */
-    int32_t truncation_terminates; /* 1: a truncation counts as terminated, as in the papers' code; 0, the default, and
-                                      where the replay has no field `truncated`: its return bootstraps from
-                                      v(s_{t+1}) */
-    int32_t reserved0;             /* 0 */
-    int64_t reserved[4];           /* 0 */
 } gpur_returns_config;
 
 #ifdef __cplusplus

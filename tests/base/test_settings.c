@@ -115,7 +115,6 @@ static const range ranges[] = {
     {OF(LEARNER, target_period), 'l', 1, NO_END, 0},
     {OF(LEARNER, target_copy_first), 'i', 0, 1, 0},
     {OF(LEARNER, act), 'i', 0, 2, 0},
-    {OF(LEARNER, max_act_batch), 'i', 1, 1048576, 0},
     {OF(LEARNER, math), 'i', 0, 3, 0},
     SCHEDULE(LEARNER, "exploration", exploration, 1),
     {OF(LEARNER, host_batches), 'i', 0, 16, 0},

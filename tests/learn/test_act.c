@@ -21,8 +21,9 @@ static int best_of(const float *q)
     return best;
 }
 
-/* Calls of several sizes, some above max_act_batch, with observations in host memory and in device memory: Q values are
- * the reference's whatever the other rows of the call, and the greedy action has the largest. */
+/* Calls of several sizes, some of more observations than there is room for at first, with observations in host memory
+ * and in device memory: Q values are the reference's whatever the other rows of the call, and the greedy action has the
+ * largest. */
 static void check_acting(int kind, const gpur_dqn_config *config)
 {
     static const int64_t counts[] = {1, 6, 11, ACTS, 2, 200, 66, MAX_ACTS};

@@ -82,7 +82,7 @@ static void check_kind(int kind, const gpur_dqn_config *config)
         ref_net *const net = learner_fixture_net(&fixture, learner, config);
         CHECK(net);
         check_values(policy, learner, net, 1, round);
-        check_values(policy, learner, net, config->max_act_batch, round + 1);
+        check_values(policy, learner, net, MAX_COUNT, round + 1);
         check_values(policy, learner, net, 5, round);
         ref_net_destroy(net);
     }

@@ -796,7 +796,6 @@ REFUSED(no_draw, c->returns.draw = -1)
 REFUSED(large_p, c->returns.prioritization.first = 2.0f)
 REFUSED(permuted_p, c->returns.prioritization.first = 0.1f)
 REFUSED(odd_truncation, c->returns.truncation_terminates = 2)
-REFUSED(reserved, c->returns.reserved[2] = 1)
 REFUSED(target_acts, c->act = GPUR_ACT_TARGET)
 REFUSED(fused, c->step_kernel = GPUR_STEP_FUSED)
 REFUSED(host_batches, c->host_batches = 2)
@@ -819,7 +818,6 @@ TEST(settings_that_a_cache_cannot_have_are_refused_with_the_numbers)
         {"returns.prioritization", large_p},
         {"above 0 it needs GPUR_CACHE_REPLACEMENT (1)", permuted_p},
         {"returns.truncation_terminates is 2", odd_truncation},
-        {"gpur_returns_config", reserved},
         {"act is GPUR_ACT_TARGET (2)", target_acts},
         {"step_kernel is GPUR_STEP_FUSED (2)", fused},
         {"host_batches is 2; with a cache of returns it must be 0", host_batches},

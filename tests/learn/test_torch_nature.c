@@ -221,7 +221,6 @@ static gpur_dqn_config config_of(const pinned_run *run, int32_t math)
     (void)gpur_dqn_config_preset(&config, run->preset);
     config.network.num_actions = TORCH_ACTIONS;
     config.target_period = TORCH_PERIOD;
-    config.max_act_batch = 1;
     config.math = math;
     config.batch_size = TORCH_BATCH;
     if (run->is_ranked) {

@@ -32,7 +32,7 @@ BUFFERS = {
 }
 AGENTS = {
     "default": {},
-    "network": {"trunk": [64, (32, "tanh")], "head": "dueling", "hidden": 16, "seed": 3, "max_act_batch": 9},
+    "network": {"trunk": [64, (32, "tanh")], "head": "dueling", "hidden": 16, "seed": 3},
     "optimizer": {"optimizer": "rmsprop_torch", "centered": 1, "learning_rate": (1e-3, 1e-4, 100), "clip_norm": 1},
     "samples": {"distinct": True, "batch_size": 7, "exploration": (1.0, 0.05, 200)},
 }
@@ -158,15 +158,16 @@ def test_actions_that_begin_elsewhere_are_refused_with_what_to_do():
         assert gpureplay.DQN(buffer, 4, trunk=[8]).config["num_actions"] == 4
 
 
-def test_more_observations_than_max_act_batch_are_acted_on():
+def test_any_number_of_observations_is_acted_on():
     with gpureplay.ReplayBuffer(100, NUMBERS, device="cpu") as buffer:
-        small, large = (gpureplay.DQN(buffer, 3, trunk=[16], seed=2, max_act_batch=count) for count in (7, 100))
-        obs = np.random.default_rng(1).normal(size=(100, 4)).astype(np.float32)
-        for count in (1, 6, 7, 8, 14, 100):
+        small, large = (gpureplay.DQN(buffer, 3, trunk=[16], seed=2) for _ in range(2))
+        obs = np.random.default_rng(1).normal(size=(300, 4)).astype(np.float32)
+        large.act(obs)
+        for count in (1, 63, 64, 65, 130, 300):
             assert np.array_equal(small.act(obs[:count]), large.act(obs[:count])), count
             assert np.allclose(small.q_values(obs[:count]), large.q_values(obs[:count]), atol=1e-6), count
         random = small.act(np.zeros((3000, 4)), epsilon=1.0)
-        assert (np.bincount(random, minlength=3) > 800).all() and small.stats.actions == 136 + 3000
+        assert (np.bincount(random, minlength=3) > 800).all() and small.stats.actions == 623 + 3000
 
 
 def test_every_space_fits_or_is_refused_at_once():

@@ -80,7 +80,7 @@ def test_weights_that_do_not_fit_change_nothing(buffer):
 
 
 def test_epsilon_follows_the_schedule_and_acts_at_random(buffer):
-    learner = gpureplay.DQN(buffer, **NETWORK, exploration=(1.0, 0.5, 10, 5), max_act_batch=512)
+    learner = gpureplay.DQN(buffer, **NETWORK, exploration=(1.0, 0.5, 10, 5))
     assert [learner.epsilon(step) for step in (0, 5, 10, 15, 99)] == [1.0, 1.0, 0.75, 0.5, 0.5]
     obs = np.zeros((512, 4), np.float32)
     assert set(learner.act(obs, 1.0).tolist()) == {0, 1, 2} and len(set(learner.act(obs, 0.0).tolist())) == 1

@@ -213,7 +213,6 @@ static gpur_status take_picture(picture *p, fixture *w)
 static gpur_dqn_config small_conv_config(void)
 {
     gpur_dqn_config config = conv_config(GPUR_CHW);
-    config.max_act_batch = 2;
     config.batch_size = 2;
     return config;
 }

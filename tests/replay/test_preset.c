@@ -166,10 +166,10 @@ TEST(a_preset_keeps_what_it_does_not_name)
 {
     gpur_dqn_config c;
     CHECK_OK(gpur_dqn_config_init(&c, sizeof c));
-    c.seed = 99, c.max_act_batch = 7, c.act = GPUR_ACT_TARGET, c.math = GPUR_MATH_TF32;
+    c.seed = 99, c.act = GPUR_ACT_TARGET, c.math = GPUR_MATH_TF32;
     c.index_source = GPUR_UNIFORM_DISTINCT;
     CHECK_OK(gpur_dqn_config_preset(&c, "melee-gpu"));
-    CHECK(c.seed == 99 && c.max_act_batch == 7 && c.act == GPUR_ACT_TARGET && c.math == GPUR_MATH_TF32);
+    CHECK(c.seed == 99 && c.act == GPUR_ACT_TARGET && c.math == GPUR_MATH_TF32);
     CHECK_EQUAL(c.index_source, GPUR_UNIFORM_DISTINCT);
 }
 

@@ -245,7 +245,6 @@ gpur_dqn_config learner_fixture_config(int head, int double_dqn)
     config.double_dqn = double_dqn;
     config.batch_size = 16;
     config.target_period = 20;
-    config.max_act_batch = 64;
     config.seed = 4;
     return config;
 }
@@ -352,7 +351,6 @@ gpur_dqn_config conv_config(int32_t layout)
     config.target_period = 7;
     config.seed = 3;
     config.host_batches = 2;
-    config.max_act_batch = 16;
     return config;
 }
 

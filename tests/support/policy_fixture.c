@@ -17,7 +17,6 @@ gpur_policy_config policy_fixture_config(const gpur_dqn_config *learner, int kin
     (void)gpur_policy_config_init(&config, sizeof config);
     config.network = learner->network;
     config.obs = kind == ROWS_PLAIN ? plain : kind == ROWS_PLANES ? planes : pixels;
-    config.max_batch = learner->max_act_batch;
     config.streams = streams;
     config.seed = learner->seed;
     return config;

@@ -4,7 +4,7 @@
 
 #include "gpureplay.h"
 
-/* The network, seed and max_act_batch of a learner, for observations of its kind of rows. */
+/* The network and seed of a learner, for observations of its kind of rows. */
 gpur_policy_config policy_fixture_config(const gpur_dqn_config *learner, int kind, int32_t streams);
 
 /* A policy of that config; NULL on an error. */

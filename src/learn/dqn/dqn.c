@@ -82,7 +82,6 @@ static gpur_status open_acting(gpur_dqn *dqn)
     GPUR_TRY(gpur_policy_config_init(&policy, sizeof policy));
     policy.network = config->network;
     policy.obs = dqn->learner.obs;
-    policy.max_batch = config->max_act_batch;
     policy.math = config->math;
     policy.seed = config->seed;
     GPUR_TRY(gpur_policy_create(dqn->learner.device, &policy, &dqn->learner.acting));

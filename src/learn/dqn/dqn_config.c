@@ -22,8 +22,6 @@ static gpur_status check_loss(const gpur_dqn_config *config)
 static gpur_status check_acting(const gpur_dqn_config *config)
 {
     GPUR_TRY(gpur_choice_check(config->act, GPUR_ACT_TARGET, "act", "GPUR_ACT_LATEST, PREVIOUS or TARGET (0 to 2)"));
-    GPUR_REQUIRE(config->max_act_batch >= 1 && config->max_act_batch <= GPUR_MAX_ACT_BATCH,
-                 "max_act_batch is %" PRId32 "; it must be 1 to %d", config->max_act_batch, GPUR_MAX_ACT_BATCH);
     return gpur_schedule_check(&config->exploration, 1.0f, "exploration");
 }
 
@@ -57,7 +55,7 @@ static const gpur_dqn_config defaults = {
     .network = {.trunk = {RELU(128), RELU(128)}, .trunk_count = 2, DENSE_NETWORK},
     .optimizer = {.kind = GPUR_ADAM, ADAM(1e-3f), .epsilon = 1e-8f},
     .double_dqn = 1, HUBER, .index_source = GPUR_SOURCE_AUTO, .batch_size = 32, .target_period = 10000,
-    .act = GPUR_ACT_LATEST, .max_act_batch = 64, .math = GPUR_MATH_FP32, .beta = CONSTANT(0.4f),
+    .act = GPUR_ACT_LATEST, .math = GPUR_MATH_FP32, .beta = CONSTANT(0.4f),
     .exploration = {.first = 1.0f, .last = 0.1f},
     .returns = {.block_length = 100, .estimator = GPUR_ESTIMATOR_PENG, .lambda = -1.0f, .n_step = 3,
                 .error_bound = 0.025f, .storage = GPUR_CACHE_VIRTUAL, .draw = GPUR_CACHE_PERMUTATION},

@@ -52,7 +52,6 @@ static gpur_status check_estimator(const gpur_returns_config *c)
 
 static gpur_status check_draw(const gpur_returns_config *c)
 {
-    const int64_t reserved0 = c->reserved0;
     GPUR_TRY(
         gpur_choice_check(c->storage, GPUR_CACHE_PHYSICAL, "returns.storage", "GPUR_CACHE_VIRTUAL or PHYSICAL (0, 1)"));
     GPUR_TRY(gpur_choice_check(c->draw, GPUR_CACHE_REPLACEMENT, "returns.draw",
@@ -62,9 +61,7 @@ static gpur_status check_draw(const gpur_returns_config *c)
                  "returns.prioritization is %g to %g and returns.draw GPUR_CACHE_PERMUTATION (0); above 0 it needs "
                  "GPUR_CACHE_REPLACEMENT (1)",
                  (double)c->prioritization.first, (double)c->prioritization.last);
-    GPUR_TRY(gpur_choice_check(c->truncation_terminates, 1, "returns.truncation_terminates", "0 or 1"));
-    GPUR_TRY(gpur_reserved_check(&reserved0, 1, "gpur_returns_config"));
-    return gpur_reserved_check(c->reserved, 4, "gpur_returns_config");
+    return gpur_choice_check(c->truncation_terminates, 1, "returns.truncation_terminates", "0 or 1");
 }
 
 /* Refuses what needs a target network, or batches from elsewhere than the cache. */

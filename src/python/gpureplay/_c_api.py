@@ -562,10 +562,8 @@ class ReturnsConfig(Struct):
         ("error_bound", c_float),
         ("storage", c_int32),
         ("draw", c_int32),
-        ("prioritization", Schedule),
         ("truncation_terminates", c_int32),
-        ("reserved0", c_int32),
-        ("reserved", c_int64 * 4),
+        ("prioritization", Schedule),
     ]
 
 
@@ -583,7 +581,6 @@ class DQNConfig(Sized):
         ("target_period", c_int64),
         ("target_copy_first", c_int32),
         ("act", c_int32),
-        ("max_act_batch", c_int32),
         ("math", c_int32),
         ("step_kernel", c_int32),
         ("exploration", Schedule),

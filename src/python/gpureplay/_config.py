@@ -360,7 +360,7 @@ _NETWORK_MEMBERS = ("trunk", "head", "hidden", "hidden_activation", "num_actions
 _OPTIMIZER_MEMBERS = ("optimizer", "learning_rate", "centered", "beta1", "beta2", "decay", "momentum", "epsilon",
                       "clip_norm", "clip_value")
 _LEARNER_MEMBERS = ("exploration", "beta", "loss", "act", "math", "step_kernel", "double_dqn", "huber_delta",
-                    "batch_size", "target_period", "target_copy_first", "max_act_batch", "seed", "host_batches")
+                    "batch_size", "target_period", "target_copy_first", "seed", "host_batches")
 # Of the cache of returns.
 _RETURNS_MEMBERS = ("cache_size", "block_length", "estimator", "lambda_", "n_step", "error_bound", "storage", "draw",
                     "prioritization", "truncation_terminates")
@@ -769,8 +769,7 @@ class Preset(NamedTuple):
 
 # The settings that no preset has.
 _NOT_IN_BUFFER_PRESETS = ("max_batch", "flush", "distinct", "seed", "extra_frames")
-_NOT_IN_AGENT_PRESETS = ("seed", "act", "math", "max_act_batch", "host_batches", "step_kernel",
-                         "distinct")
+_NOT_IN_AGENT_PRESETS = ("seed", "act", "math", "host_batches", "step_kernel", "distinct")
 
 
 def preset(name: str) -> Preset:

@@ -271,8 +271,8 @@ class DQN(ReplayLearner):
     def act(self, obs: Any, epsilon: float = 0.0, *, stream: Any = None) -> np.ndarray:
         """Actions, (count,) int32, for observations (count, ...) of the buffer's dtype and shape, in host or device
         memory: with probability epsilon a random action, else argmax Q. One observation without the first axis is
-        accepted, too. All are computed with the same weights. Memory is allocated for max_act_batch observations at
-        first, and again when more come.
+        accepted, too. All are computed with the same weights. Memory is allocated for 64 observations at first,
+        and again when more come.
 
         stream: for observations in device memory, the stream that made them, as for `ReplayBuffer.extend`.
 

@@ -21,7 +21,7 @@ from ._schema import NUMPY, shape_of
 from ._struct import Struct
 from ._words import WORDS
 
-_LEFT_OUT = ("size", "reserved", "reserved0", "fields", "field_count", "trunk_count", "env_options", "on_event", "user",
+_LEFT_OUT = ("size", "reserved", "fields", "field_count", "trunk_count", "env_options", "on_event", "user",
              "command", "epsilons", "folder", "lane_autoreset", "lanes", "lane_steps")  # a run's replay has no lanes
 
 
