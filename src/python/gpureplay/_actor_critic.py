@@ -8,7 +8,7 @@ import functools
 from typing import Any
 
 from . import _c_api
-from ._config import actor_critic_config, refuse_doubtful_layout, settings_of_actor_critic, settings_text
+from ._config import actor_critic_config, refuse_doubtful_layout, settings_of, settings_text
 from ._device import Device, TorchDevice, as_device
 from ._flatten import Translation, reading_of
 from ._handle import note_library_threads
@@ -102,7 +102,7 @@ class ActorCritic(Learner):
     @property
     def config(self) -> dict[str, Any]:
         """The settings by name, including the defaults. A copy."""
-        return settings_of_actor_critic(self._config)
+        return settings_of(self._config)
 
     def __repr__(self) -> str:
         if self.closed:

@@ -5,63 +5,23 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _c_api
+from ._choices import (ACTIVATIONS, CHOICES, FLAGS, SOURCES, choices_of, member_of, parts_in, settings_in)
 from ._inputs import flag, integer, put, put_count, real
 from ._library import InvalidArgument, check, lib
 from ._schema import NUMPY, PREVIOUS, Field, shape_of, to_c
-from ._struct import Sized
+from ._struct import Sized, Struct
 
 Settings = dict[str, Any]
-
-SOURCES = {False: _c_api.UNIFORM, True: _c_api.PRIORITIZED_STRATIFIED, "independent": _c_api.PRIORITIZED_INDEPENDENT}
-ACTIVATIONS = {"linear": _c_api.LINEAR, "relu": _c_api.RELU, "tanh": _c_api.TANH}
-_OBSERVATIONS = {"stacks": _c_api.OBSERVATIONS_STACKS, "frames": _c_api.OBSERVATIONS_FRAMES}
-_BUFFER_CHOICES = {
-    "flush": {"auto": _c_api.FLUSH_AUTO, "manual": _c_api.FLUSH_MANUAL},
-    "weight_norm": {"batch": _c_api.WEIGHT_NORM_BATCH, "memory": _c_api.WEIGHT_NORM_MEMORY,
-                    "none": _c_api.WEIGHT_NORM_NONE},
-    "layout": {"rows": _c_api.LAYOUT_ROWS, "frames": _c_api.LAYOUT_FRAMES},
-    "stack_axis": {"first": _c_api.STACK_FIRST, "last": _c_api.STACK_LAST},
-    "stack_pad": {"zero": _c_api.PAD_ZERO, "repeat": _c_api.PAD_REPEAT},
-    "eviction": {"oldest": _c_api.EVICT_OLDEST, "priority": _c_api.EVICT_BY_PRIORITY},
-    "first_priority": {"window": _c_api.FIRST_PRIORITY_WINDOW, "ever": _c_api.FIRST_PRIORITY_EVER},
-}
-_OPTIMIZERS = {"adam": _c_api.ADAM, "rmsprop_tf": _c_api.RMSPROP_TF, "rmsprop_keras2": _c_api.RMSPROP_KERAS2,
-               "rmsprop_torch": _c_api.RMSPROP_TORCH, "rmsprop_deepmind": _c_api.RMSPROP_DEEPMIND,
-               "adam_tf": _c_api.ADAM_TF}
-_LEARNER_CHOICES = {
-    "estimator": {"peng": _c_api.ESTIMATOR_PENG, "n-step": _c_api.ESTIMATOR_N_STEP,
-                  "watkins": _c_api.ESTIMATOR_WATKINS, "peng-median": _c_api.ESTIMATOR_PENG_MEDIAN,
-                  "watkins-median": _c_api.ESTIMATOR_WATKINS_MEDIAN,
-                  "peng-error-bound": _c_api.ESTIMATOR_PENG_ERROR_BOUND,
-                  "watkins-error-bound": _c_api.ESTIMATOR_WATKINS_ERROR_BOUND},
-    "storage": {"virtual": _c_api.CACHE_VIRTUAL, "physical": _c_api.CACHE_PHYSICAL},
-    "draw": {"permutation": _c_api.CACHE_PERMUTATION, "replacement": _c_api.CACHE_REPLACEMENT},
-    "head": {"q": _c_api.HEAD_Q, "dueling": _c_api.HEAD_DUELING, "softmax_value": _c_api.HEAD_SOFTMAX_VALUE,
-             "tanh_action": _c_api.HEAD_TANH_ACTION},
-    "hidden_activation": ACTIVATIONS,
-    "init": {"fan_in": _c_api.INIT_FAN_IN, "glorot": _c_api.INIT_GLOROT, "normal": _c_api.INIT_NORMAL},
-    "input_layout": {"auto": _c_api.INPUT_AUTO, "chw": _c_api.CHW, "hwc": _c_api.HWC},
-    "optimizer": _OPTIMIZERS,
-    "log": {"add": _c_api.LOG_ADD, "max": _c_api.LOG_MAX, "softmax": _c_api.LOG_SOFTMAX},
-    "loss": {"huber": _c_api.LOSS_HUBER, "squared": _c_api.LOSS_SQUARED},
-    "act": {"latest": _c_api.ACT_LATEST, "previous": _c_api.ACT_PREVIOUS, "target": _c_api.ACT_TARGET},
-    "math": {"fp32": _c_api.MATH_FP32, "tf32": _c_api.MATH_TF32, "bf16": _c_api.MATH_BF16,
-             "auto": _c_api.MATH_AUTO},
-    "step_kernel": {"auto": _c_api.STEP_AUTO, "libraries": _c_api.STEP_LIBRARIES, "fused": _c_api.STEP_FUSED},
-}
 
 # Settings that only a prioritized buffer has.
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset", "first_priority")
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
-_FLAGS = ("centered", "double_dqn", "target_copy_first", "concurrent", "synchronized", "whole_episodes",
-          "burst", "truncation_terminates", "processes", "restarts", "dual_optimizer",
-          "drop_terminal")
 
 
 # Setting members of structs.
@@ -85,22 +45,49 @@ def schedule(name: str, value: Any) -> _c_api.Schedule:
     return made
 
 
-def _member(name: str) -> str:
-    """The member of a struct that a setting is. "lambda_" ends in an underscore because "lambda" is Python's."""
-    return "kind" if name == "optimizer" else name.rstrip("_")
-
-
-def _put_setting(struct: ctypes.Structure, name: str, value: Any, choices: dict[str, dict[str, int]]) -> None:
-    """Sets a struct's member by the setting's name: one of its choices, a schedule, or a number."""
-    member = _member(name)
-    if name in choices:
-        setattr(struct, member, choice(name, value, choices[name]))
+def _put_setting(struct: Struct, name: str, value: Any) -> None:
+    """Sets a struct's member by the setting's name: one of its choices, a trunk, a schedule, or a number."""
+    member, choices = member_of(name), choices_of(type(struct), name)
+    if choices is not None:
+        setattr(struct, member, choice(name, value, choices))
+    elif name == "trunk":
+        _set_trunk(struct, value)
     elif isinstance(getattr(struct, member), _c_api.Schedule):
         setattr(struct, member, schedule(name, value))
-    elif name in ("block_rows", "max_batch", "frame_stack"):
+    elif name in ("block_rows", "max_batch", "frame_stack") and isinstance(struct, (_c_api.ReplayConfig,
+                                                                                     _c_api.ApexConfig)):
         put_count(struct, name, value)
     else:
         put(struct, member, bool(value) if isinstance(value, np.bool_) else value, called=name)
+
+
+_Parts = list[tuple[Struct, tuple[str, ...]]]  # structs, and the settings that are theirs
+
+
+def _parts_of(config: Struct) -> _Parts:
+    """The config's parts, and the config itself."""
+    parts = [(getattr(config, member), settings_in(kind)) for member, kind in parts_in(type(config)).items()]
+    return [*parts, (config, settings_in(type(config)))]
+
+
+def names_in(struct: type[Struct]) -> tuple[str, ...]:
+    """All settings of a config, its parts included."""
+    return sum(map(settings_in, (*parts_in(struct).values(), struct)), ())
+
+
+def _put_settings(parts: _Parts, settings: Mapping[str, Any], unknown: Callable[[str], Exception],
+                  others: Sequence[str] = ()) -> None:
+    """others: settings that are not put here. unknown: the exception for a name that is none."""
+    for name, value in settings.items():
+        struct = next((struct for struct, names in parts if name in names), None)
+        if struct is not None:
+            _put_setting(struct, name, value)
+        elif name not in others:
+            raise unknown(name)
+
+
+def _unknown(names: Sequence[str], of: str = "", advice: str = "") -> Callable[[str], Exception]:
+    return lambda name: TypeError(f"{name!r} is no setting{of}; they are {', '.join(names)}{advice}")
 
 
 def _begin(config: Any, init: Any, set_preset: Any, preset: Any) -> None:
@@ -128,16 +115,16 @@ class Spec(NamedTuple):
     sequences: bool  # whether there is a field "previous" that writers fill in, also of finished transitions
 
 
-_BUFFER_MEMBERS = (*_BUFFER_CHOICES, "beta", "block_rows", "max_batch", "frame_stack", "min_size", "gamma",
-                   "reward_clip", "seed", "alpha", "priority_offset", "n_step", "extra_frames",
-                   "evict_alpha")
+_BUFFER_MEMBERS = ("flush", "weight_norm", "layout", "stack_axis", "stack_pad", "eviction", "first_priority", "beta",
+                   "block_rows", "max_batch", "frame_stack", "min_size", "gamma", "reward_clip", "seed", "alpha",
+                   "priority_offset", "n_step", "extra_frames", "evict_alpha")
 BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", "sequences", "check_nan", *_BUFFER_MEMBERS)
 
 
 def make_spec(given: list[Field], capacity: Any, preset: Any, settings: Settings) -> Spec:
     """What the library needs for a buffer whose `add` takes the fields `given`."""
     config, fields = _replay_config(preset, capacity, settings), list(given)
-    taken = choice("observations", settings.get("observations", "stacks"), _OBSERVATIONS)
+    taken = choice("observations", settings.get("observations", "stacks"), CHOICES["observations"])
     if taken == _c_api.OBSERVATIONS_STACKS:
         _check_stack(fields, config)
     else:
@@ -188,7 +175,7 @@ def _replay_config(preset: Any, capacity: Any, settings: Settings) -> _c_api.Rep
     _set_index_source(config, settings.get("distinct"), settings.get("prioritized"))
     for name, value in settings.items():
         if value is not None and name in _BUFFER_MEMBERS:
-            _put_setting(config, name, value, _BUFFER_CHOICES)
+            _put_setting(config, name, value)
     for name in _BY_PRIORITY:
         if settings.get(name) is not None and not config.prioritized:
             raise ValueError(f"{name} is {settings[name]!r} and the buffer is not prioritized; it needs "
@@ -330,7 +317,7 @@ def _set_layer(struct: _c_api.Layer, layer: Any) -> None:
     struct.activation = choice("activation in trunk", values["activation"], ACTIVATIONS)
 
 
-def _set_trunk(network: _c_api.NetworkConfig, layers: Sequence[Any]) -> None:
+def _set_trunk(network: Struct, layers: Sequence[Any]) -> None:
     """Each layer is units, (units, activation), ("conv", filters, kernel[, stride[, padding]][, activation]), or a
     dict. The default activation is relu."""
     if not isinstance(layers, (tuple, list)):
@@ -342,7 +329,7 @@ def _set_trunk(network: _c_api.NetworkConfig, layers: Sequence[Any]) -> None:
     network.trunk_count = len(layers)
 
 
-def _trunk_of(network: _c_api.NetworkConfig) -> list[Any]:
+def _trunk_of(network: Struct) -> list[Any]:
     """The layers as `_set_trunk` takes them: (units, activation), and ("conv", filters, kernel, stride, padding,
     activation)."""
     layers = network.trunk[:network.trunk_count]
@@ -354,18 +341,9 @@ def _trunk_of(network: _c_api.NetworkConfig) -> list[Any]:
 
 # Learners.
 
-# The settings in each part of the struct: the network, the optimizer, and the struct itself.
-_NETWORK_MEMBERS = ("trunk", "head", "hidden", "hidden_activation", "num_actions", "init", "init_scale", "input_scale",
-                    "input_shift", "input_layout")
-_OPTIMIZER_MEMBERS = ("optimizer", "learning_rate", "centered", "beta1", "beta2", "decay", "momentum", "epsilon",
-                      "clip_norm", "clip_value")
-_LEARNER_MEMBERS = ("exploration", "beta", "loss", "act", "math", "step_kernel", "double_dqn", "huber_delta",
-                    "batch_size", "target_period", "target_copy_first", "seed", "host_batches")
-# Of the cache of returns.
-_RETURNS_MEMBERS = ("cache_size", "block_length", "estimator", "lambda_", "n_step", "error_bound", "storage", "draw",
-                    "prioritization", "truncation_terminates")
 _DRAW_SETTINGS = ("distinct", "prioritized")
-LEARNER_SETTINGS = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_LEARNER_MEMBERS, *_RETURNS_MEMBERS, *_DRAW_SETTINGS)
+_OF_RETURNS = settings_in(_c_api.ReturnsConfig)  # of the cache of returns
+LEARNER_SETTINGS = (*names_in(_c_api.DQNConfig), *_DRAW_SETTINGS)
 
 
 def refuse_document(settings: Mapping[str, Any]) -> None:
@@ -376,35 +354,27 @@ def refuse_document(settings: Mapping[str, Any]) -> None:
                             "Policy.open(folder) makes the policy of a run, and agent.config has a learner's settings")
 
 
-def _unknown_setting(name: str, known: Sequence[str], on_buffer: bool = True) -> TypeError:
+def _unknown_of_learner(unknown: Callable[[str], Exception], on_buffer: bool = True) -> Callable[[str], Exception]:
     """Of a learner, or a policy. That some settings are those of what it is made on, such as gamma, is easily
     overlooked."""
-    if name == "deterministic":
-        return TypeError(f"{name!r} is no setting of a learner or a policy, but of its device: "
-                         f"device=Device(..., {name}=True)")
-    if on_buffer and name in BUFFER_SETTINGS:
-        return TypeError(f"{name!r} is no setting of a learner, but of its buffer: ReplayBuffer(..., {name}=...)")
-    return TypeError(f"{name!r} is no setting; they are {', '.join(known)}")
+    def made(name: str) -> Exception:
+        if name == "deterministic":
+            return TypeError(f"{name!r} is no setting of a learner or a policy, but of its device: "
+                             f"device=Device(..., {name}=True)")
+        if on_buffer and name in BUFFER_SETTINGS:
+            return TypeError(f"{name!r} is no setting of a learner, but of its buffer: ReplayBuffer(..., {name}=...)")
+        return unknown(name)
 
-
-def _parts_of(config: _c_api.DQNConfig) -> tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]:
-    return ((config.network, _NETWORK_MEMBERS), (config.optimizer, _OPTIMIZER_MEMBERS),
-            (config.returns, _RETURNS_MEMBERS), (config, _LEARNER_MEMBERS))
+    return made
 
 
 def learner_config(preset: str | None, settings: Settings, index_source: int) -> _c_api.DQNConfig:
     """The preset's settings, or the defaults, overridden by `settings`. index_source is the buffer's."""
     config = _c_api.DQNConfig()
     _begin(config, lib.gpur_dqn_config_init, lib.gpur_dqn_config_preset, preset)
-    for name, value in settings.items():
-        part = next((part for part, members in _parts_of(config) if name in members), None)
-        if name == "trunk":
-            _set_trunk(config.network, value)
-        elif part is not None:
-            _put_setting(part, name, value, _LEARNER_CHOICES)
-        elif name not in _DRAW_SETTINGS:
-            raise _unknown_setting(name, LEARNER_SETTINGS)
-    unused = [name for name in _RETURNS_MEMBERS if name in settings and name != "cache_size"]
+    unknown = _unknown_of_learner(_unknown(LEARNER_SETTINGS))
+    _put_settings(_parts_of(config), settings, unknown, _DRAW_SETTINGS)
+    unused = [name for name in _OF_RETURNS if name in settings and name != "cache_size"]
     if unused and config.returns.cache_size == 0:
         raise InvalidArgument(f"{unused[0]} is {settings[unused[0]]!r} and cache_size 0, so that there is no cache of "
                               "returns to use it; cache_size must be above 0")
@@ -431,29 +401,16 @@ def _learner_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: 
 
 # Policies.
 
-_POLICY_MEMBERS = ("max_batch", "streams", "math", "seed", "policy_floor")
-
 
 def policy_config(preset: str | None, settings: Settings) -> _c_api.PolicyConfig:
     """The network of the preset, or the defaults, overridden by `settings`. `obs` remains to be set."""
     config = _c_api.PolicyConfig()
     _begin(config, lib.gpur_policy_config_init, lib.gpur_policy_config_preset, preset)
-    for name, value in settings.items():
-        if name == "trunk":
-            _set_trunk(config.network, value)
-        elif name in _NETWORK_MEMBERS:
-            _put_setting(config.network, name, value, _LEARNER_CHOICES)
-        elif name == "math":
-            config.math = choice(name, value, _LEARNER_CHOICES[name])
-        elif name in _POLICY_MEMBERS:
-            put(config, name, value)
-        elif name == "deterministic":
-            raise _unknown_setting(name, _POLICY_MEMBERS)
-        else:
-            raise TypeError(f"{name!r} is no setting of a policy; they are "
-                            f"{', '.join((*_NETWORK_MEMBERS, *_POLICY_MEMBERS))}. Policy.for_learner(agent) makes a "
-                            "policy for a learner, and Policy.open(path) for its file or the folder of a run, without "
-                            "settings")
+    names = names_in(_c_api.PolicyConfig)
+    advice = (". Policy.for_learner(agent) makes a policy for a learner, and Policy.open(path) for its file or the "
+              "folder of a run, without settings")
+    unknown = _unknown_of_learner(_unknown(names, " of a policy", advice), on_buffer=False)
+    _put_settings(_parts_of(config), settings, unknown)
     return config
 
 
@@ -474,57 +431,39 @@ def leaves_doubt(shape: Sequence[int]) -> bool:
 
 def network_settings(settings: Settings) -> Settings:
     """Those of a learner's settings that are its network's."""
-    return {name: settings[name] for name in _NETWORK_MEMBERS}
+    return {name: settings[name] for name in settings_in(_c_api.NetworkConfig)}
 
 
 # Actor-critics.
 
-_ACTOR_CRITIC_MEMBERS = ("dual_optimizer", "log", "log_epsilon", "policy_floor", "value_coefficient", "entropy",
-                         "max_batch", "math", "seed")
-ACTOR_CRITIC_SETTINGS = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_ACTOR_CRITIC_MEMBERS)
-
-
-def _actor_critic_parts(config: _c_api.ActorCriticConfig) -> tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]:
-    return ((config.network, _NETWORK_MEMBERS), (config.optimizer, _OPTIMIZER_MEMBERS), (config, _ACTOR_CRITIC_MEMBERS))
+ACTOR_CRITIC_SETTINGS = names_in(_c_api.ActorCriticConfig)
 
 
 def actor_critic_config(settings: Settings) -> _c_api.ActorCriticConfig:
     """The defaults, overridden by `settings`. `obs` remains to be set."""
     config = _c_api.ActorCriticConfig()
     check(lib.gpur_actor_critic_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
-    for name, value in settings.items():
-        part = next((part for part, members in _actor_critic_parts(config) if name in members), None)
-        if name == "trunk":
-            _set_trunk(config.network, value)
-        elif part is not None:
-            _put_setting(part, name, value, _LEARNER_CHOICES)
-        else:
-            raise _unknown_setting(name, ACTOR_CRITIC_SETTINGS, on_buffer=False)
+    unknown = _unknown_of_learner(_unknown(ACTOR_CRITIC_SETTINGS), on_buffer=False)
+    _put_settings(_parts_of(config), settings, unknown)
     return config
 
 
 # Deterministic policy gradients.
 
-_DDPG_MEMBERS = ("action_gradient_clip", "preactivation_penalty", "beta", "batch_size", "target_period", "math", "seed")
 _DDPG_NETWORKS = ("actor", "critic")
 
 
-def _ddpg_parts(config: _c_api.DPGConfig, owner: str) -> tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]:
-    return ((getattr(config, owner), _NETWORK_MEMBERS), (getattr(config, f"{owner}_optimizer"), _OPTIMIZER_MEMBERS))
+def _ddpg_parts(config: _c_api.DPGConfig, owner: str) -> _Parts:
+    """The network and the optimizer of the actor or the critic."""
+    return [(part, settings_in(type(part))) for part in (getattr(config, owner), getattr(config, f"{owner}_optimizer"))]
 
 
 def _put_network(config: _c_api.DPGConfig, owner: str, settings: Settings) -> None:
     if not isinstance(settings, Mapping):
         raise TypeError(f"{owner} is {settings!r}; it must be a dict of settings, as {{\"trunk\": [128]}}")
-    for name, value in settings.items():
-        part = next((part for part, members in _ddpg_parts(config, owner) if name in members), None)
-        if name == "trunk":
-            _set_trunk(getattr(config, owner), value)
-        elif part is not None:
-            _put_setting(part, name, value, _LEARNER_CHOICES)
-        else:
-            names = ", ".join((*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS))
-            raise TypeError(f"{name!r} is no setting of {owner}; they are {names}")
+    parts = _ddpg_parts(config, owner)
+    names = [name for _, members in parts for name in members]
+    _put_settings(parts, settings, _unknown(names, f" of {owner}"))
 
 
 def ddpg_config(settings: Settings, num_actions: int, index_source: int) -> _c_api.DPGConfig:
@@ -532,13 +471,12 @@ def ddpg_config(settings: Settings, num_actions: int, index_source: int) -> _c_a
     config = _c_api.DPGConfig()
     check(lib.gpur_dpg_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
     config.actor.num_actions = num_actions
-    for name, value in settings.items():
-        if name in _DDPG_NETWORKS:
-            _put_network(config, name, value)
-        elif name in _DDPG_MEMBERS:
-            _put_setting(config, name, value, _LEARNER_CHOICES)
-        elif name not in _DRAW_SETTINGS:
-            raise _unknown_setting(name, (*_DDPG_NETWORKS, *_DDPG_MEMBERS, *_DRAW_SETTINGS))
+    for owner in _DDPG_NETWORKS:
+        if owner in settings:
+            _put_network(config, owner, settings[owner])
+    own = settings_in(_c_api.DPGConfig)
+    unknown = _unknown_of_learner(_unknown((*_DDPG_NETWORKS, *own, *_DRAW_SETTINGS)))
+    _put_settings([(config, own)], settings, unknown, (*_DDPG_NETWORKS, *_DRAW_SETTINGS))
     config.index_source = _learner_source(settings.get("distinct"), settings.get("prioritized"), index_source,
                                           config.index_source)
     return config
@@ -546,45 +484,28 @@ def ddpg_config(settings: Settings, num_actions: int, index_source: int) -> _c_a
 
 # Runs.
 
-_RUN_CHOICES = {"act": {"latest": _c_api.ACT_LATEST, "target": _c_api.ACT_TARGET}}
-_RUN_MEMBERS = ("num_envs", "threads", "concurrent", "synchronized", "act", "whole_episodes", "target_period",
-                "train_period", "prepopulation", "eval_period", "eval_episodes", "eval_epsilon", "burst", "seed")
-
-
 def run_config(settings: Settings) -> _c_api.FastDQNConfig:
     """The defaults, overridden by `settings`."""
     config = _c_api.FastDQNConfig()
     check(lib.gpur_fast_dqn_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
-    for name, value in settings.items():
-        if name not in _RUN_MEMBERS:
-            raise TypeError(f"{name!r} is no setting; they are {', '.join(_RUN_MEMBERS)}")
-        _put_setting(config, name, value, _RUN_CHOICES)
+    _put_settings(_parts_of(config), settings, _unknown(names_in(type(config))))
     return config
 
 
 # Ape-X.
 
-_APEX_CHOICES = {"initial_priorities": {"td": 1, "max": 0}}
-_APEX_MEMBERS = ("actors", "processes", "epsilon_base", "epsilon_exponent", "block_rows", "compression",
-                 "initial_priorities", "replicate", "pull_period", "max_episode_steps", "broadcast_period",
-                 "soft_capacity", "trim_period", "samples_per_insert", "limiter_band", "limiter_timeout",
-                 "eval_episodes", "eval_period", "eval_epsilon", "restarts", "seed", "sigma",
-                 "remote_actors", "rows_under_way")
+_APEX_OTHERS = ("epsilons", "folder")
 
 
 def apex_config(settings: Settings) -> _c_api.ApexConfig:
     """The defaults, overridden by `settings`."""
     config = _c_api.ApexConfig()
     check(lib.gpur_apex_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
-    for name, value in settings.items():
-        if name == "epsilons":
-            _set_epsilons(config, value)
-        elif name == "folder":
-            config.folder = None if value is None else os.fsencode(value)
-        elif name in _APEX_MEMBERS:
-            _put_setting(config, name, value, _APEX_CHOICES)
-        else:
-            raise TypeError(f"{name!r} is no setting; they are {', '.join((*_APEX_MEMBERS, 'epsilons', 'folder'))}")
+    _put_settings(_parts_of(config), settings, _unknown((*names_in(type(config)), *_APEX_OTHERS)), _APEX_OTHERS)
+    if "epsilons" in settings:
+        _set_epsilons(config, settings["epsilons"])
+    folder = settings.get("folder")
+    config.folder = None if folder is None else os.fsencode(folder)
     return config
 
 
@@ -597,24 +518,11 @@ def _set_epsilons(config: _c_api.ApexConfig, values: Sequence[float] | None) -> 
 
 # GA3C.
 
-_GA3C_CHOICES = {
-    "system": {"ga3c": _c_api.GA3C, "a3c": _c_api.A3C, "a2c": _c_api.A2C},
-    "when_full": {"wait": _c_api.QUEUE_WAIT, "refuse": _c_api.QUEUE_REFUSE, "drop_oldest": _c_api.QUEUE_DROP_OLDEST},
-    "tuner": {"none": _c_api.TUNER_NONE, "paper": _c_api.TUNER_PAPER, "code": _c_api.TUNER_CODE},
-}
-_GA3C_MEMBERS = ("system", "agents", "predictors", "trainers", "t_max", "discount", "reward_clip", "drop_terminal",
-                 "max_prediction_batch", "min_train_batch", "queue_room", "when_full", "tuner", "tuner_period",
-                 "tuner_settling", "max_agents", "seed")
-
-
 def ga3c_config(settings: Settings) -> _c_api.GA3CConfig:
     """The defaults, overridden by `settings`."""
     config = _c_api.GA3CConfig()
     check(lib.gpur_ga3c_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
-    for name, value in settings.items():
-        if name not in _GA3C_MEMBERS:
-            raise TypeError(f"{name!r} is no setting; they are {', '.join(_GA3C_MEMBERS)}")
-        _put_setting(config, name, value, _GA3C_CHOICES)
+    _put_settings(_parts_of(config), settings, _unknown(names_in(type(config))))
     return config
 
 
@@ -638,36 +546,46 @@ def _schedule_of(given: _c_api.Schedule) -> Any:
     return (first, last, given.steps, given.begin) if given.begin else (first, last, given.steps)
 
 
-def _value_of(struct: ctypes.Structure, name: str) -> Any:
-    value = getattr(struct, _member(name))
+def _value_of(struct: Struct, name: str) -> Any:
+    choices = choices_of(type(struct), name)
+    if name == "trunk":
+        return _trunk_of(struct)
+    value = getattr(struct, member_of(name))
+    if choices is not None:
+        return _word(choices, value)
     if isinstance(value, _c_api.Schedule):
         return _schedule_of(value)
-    return bool(value) if name in _FLAGS else shortest(value) if isinstance(value, float) else value
+    return bool(value) if name in FLAGS else shortest(value) if isinstance(value, float) else value
 
 
-def _values_of(struct: ctypes.Structure, names: str) -> Settings:
-    return {name: _value_of(struct, name) for name in names.split()}
+def _values_of(struct: Struct, names: Sequence[str]) -> Settings:
+    return {name: _value_of(struct, name) for name in names}
+
+
+def _settings_of(parts: _Parts) -> Settings:
+    return {name: value for struct, names in parts for name, value in _values_of(struct, names).items()}
+
+
+def _draw_of(source: int) -> Settings:
+    """How a learner with this index source samples."""
+    return {"prioritized": _word(SOURCES, source) if source in SOURCES.values() else False,
+            "distinct": source == _c_api.UNIFORM_DISTINCT}
 
 
 def _settings_of_replay(config: _c_api.ReplayConfig) -> Settings:
     """The settings in a buffer's struct. A setting without a meaning for this buffer is None."""
-    words = {name: _word(choices, getattr(config, name)) for name, choices in _BUFFER_CHOICES.items()}
     found = {
-        **_values_of(config, "capacity min_size gamma reward_clip"),
-        "max_batch": max_batch_of(config), "block_rows": _block_rows_of(config), "flush": words["flush"],
-        "distinct": config.index_source == _c_api.UNIFORM_DISTINCT, "seed": config.seed,
+        "capacity": config.capacity, **_values_of(config, _BUFFER_MEMBERS), "max_batch": max_batch_of(config),
+        "block_rows": _block_rows_of(config), "distinct": config.index_source == _c_api.UNIFORM_DISTINCT,
         "prioritized": _word(SOURCES, index_source_of(config)) if config.prioritized else False,
-        **_values_of(config, "alpha beta"), "weight_norm": words["weight_norm"],
-        **_values_of(config, "priority_offset n_step"), "first_priority": words["first_priority"],
-        "layout": words["layout"], "frame_stack": config.frame_stack, "stack_axis": words["stack_axis"],
-        "stack_pad": words["stack_pad"], "extra_frames": _extra_frames_of(config),
-        "eviction": words["eviction"], "check_nan": bool(config.check_finite),
-        "evict_alpha": _value_of(config, "evict_alpha") if config.eviction == _c_api.EVICT_BY_PRIORITY else None,
+        "extra_frames": _extra_frames_of(config), "check_nan": bool(config.check_finite),
     }
     for name in () if config.prioritized else _BY_PRIORITY:
         found[name] = None
     for name in () if config.layout == _c_api.LAYOUT_FRAMES else _OF_FRAMES:
         found[name] = None
+    if config.eviction != _c_api.EVICT_BY_PRIORITY:
+        found["evict_alpha"] = None
     return found
 
 
@@ -683,48 +601,22 @@ def settings_of_buffer(spec: Spec) -> Settings:
             "sequences": spec.sequences}
 
 
-def _settings_in(network: _c_api.NetworkConfig,
-                 parts: tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]) -> Settings:
-    """The settings in a learner's or a policy's struct, whose parts have these members."""
-    found = Settings(trunk=_trunk_of(network))
-    for part, members in parts:
-        for name in members:
-            if name in _LEARNER_CHOICES:
-                found[name] = _word(_LEARNER_CHOICES[name], getattr(part, _member(name)))
-            elif name != "trunk":
-                found[name] = _value_of(part, name)
-    return found
-
-
 def settings_of_learner(config: _c_api.DQNConfig) -> Settings:
     """Without a cache of returns those of its settings are left out."""
-    source, found = config.index_source, _settings_in(config.network, _parts_of(config))
-    for name in () if config.returns.cache_size > 0 else _RETURNS_MEMBERS:
+    found = _settings_of(_parts_of(config))
+    for name in () if config.returns.cache_size > 0 else _OF_RETURNS:
         del found[name]
-    return {**found, "prioritized": _word(SOURCES, source) if source in SOURCES.values() else False,
-            "distinct": source == _c_api.UNIFORM_DISTINCT}
+    return {**found, **_draw_of(config.index_source)}
 
 
-def settings_of_policy(config: _c_api.PolicyConfig) -> Settings:
-    return _settings_in(config.network, ((config.network, _NETWORK_MEMBERS), (config, _POLICY_MEMBERS)))
-
-
-def settings_of_actor_critic(config: _c_api.ActorCriticConfig) -> Settings:
-    return _settings_in(config.network, _actor_critic_parts(config))
+def settings_of(config: Struct) -> Settings:
+    """Of a policy, an actor-critic, or a run that is not Ape-X."""
+    return _settings_of(_parts_of(config))
 
 
 def settings_of_ddpg(config: _c_api.DPGConfig) -> Settings:
-    networks = {owner: _settings_in(getattr(config, owner), _ddpg_parts(config, owner)) for owner in _DDPG_NETWORKS}
-    found = {name: _word(_LEARNER_CHOICES[name], getattr(config, name)) if name in _LEARNER_CHOICES else
-             _value_of(config, name) for name in _DDPG_MEMBERS}
-    source = config.index_source
-    return {**networks, **found, "prioritized": _word(SOURCES, source) if source in SOURCES.values() else False,
-            "distinct": source == _c_api.UNIFORM_DISTINCT}
-
-
-def settings_of_run(config: _c_api.FastDQNConfig) -> Settings:
-    return {name: _word(_RUN_CHOICES[name], getattr(config, name)) if name in _RUN_CHOICES else _value_of(config, name)
-            for name in _RUN_MEMBERS}
+    networks = {owner: _settings_of(_ddpg_parts(config, owner)) for owner in _DDPG_NETWORKS}
+    return {**networks, **_values_of(config, settings_in(_c_api.DPGConfig)), **_draw_of(config.index_source)}
 
 
 def apex_networks(networks: list[_c_api.NetworkConfig]) -> _c_api.ApexNetworks:
@@ -737,15 +629,9 @@ def apex_networks(networks: list[_c_api.NetworkConfig]) -> _c_api.ApexNetworks:
 
 def settings_of_apex(config: _c_api.ApexConfig) -> Settings:
     epsilons = (ctypes.c_float * config.epsilon_count).from_address(config.epsilons) if config.epsilons else None
-    return {**{name: _word(_APEX_CHOICES[name], getattr(config, name)) if name in _APEX_CHOICES else
-               _value_of(config, name) for name in _APEX_MEMBERS},
+    return {**settings_of(config),
             "epsilons": None if epsilons is None else [shortest(value) for value in epsilons],
             "folder": None if config.folder is None else os.fsdecode(config.folder)}
-
-
-def settings_of_ga3c(config: _c_api.GA3CConfig) -> Settings:
-    return {name: _word(_GA3C_CHOICES[name], getattr(config, name)) if name in _GA3C_CHOICES else
-            _value_of(config, name) for name in _GA3C_MEMBERS}
 
 
 def settings_text(settings: Settings, names: str) -> str:
@@ -817,7 +703,7 @@ def run_preset(name: str, envs: _c_api.RunEnvs) -> RunPreset:
     run, learner = run_config({}), _learner_defaults()
     buffer = _preset_of(lib.gpur_fast_dqn_preset, name, (ctypes.addressof(envs),),
                         (_c_api.Field * _c_api.FAST_DQN_FIELDS)(), learner, run)
-    return RunPreset(buffer, _without_neutral_draw(settings_of_learner(learner)), settings_of_run(run))
+    return RunPreset(buffer, _without_neutral_draw(settings_of_learner(learner)), settings_of(run))
 
 
 def apex_preset(name: str, env_type: int | None, options: bytes) -> RunPreset:
@@ -840,7 +726,7 @@ def ga3c_preset(name: str, envs: _c_api.RunEnvs) -> GA3CPreset:
     """As run_preset."""
     learner, run = actor_critic_config({}), ga3c_config({})
     check(lib.gpur_ga3c_preset(_preset_name(name), *map(ctypes.addressof, (envs, learner, run))))
-    return GA3CPreset({"obs": _field_of(learner.obs)[1], **settings_of_actor_critic(learner)}, settings_of_ga3c(run))
+    return GA3CPreset({"obs": _field_of(learner.obs)[1], **settings_of(learner)}, settings_of(run))
 
 
 def _preset_name(name: str) -> bytes:

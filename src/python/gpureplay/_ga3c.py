@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from . import _c_api
 from ._actor_critic import ActorCritic
-from ._config import Settings, ga3c_config, settings_of_ga3c
+from ._config import Settings, ga3c_config, settings_of
 from ._envs import EnvOptions, open_envs
 from ._handle import refuse_after_fork
 from ._inputs import integer
@@ -103,7 +103,7 @@ class GA3C(LibraryRun):
     @property
     def config(self) -> Settings:
         """The settings by name, including the defaults. A copy. `stats` has the present numbers of threads."""
-        return settings_of_ga3c(cast(_c_api.GA3CConfig, self._config))
+        return settings_of(self._config)
 
     def __repr__(self) -> str:
         return self._described("system agents predictors trainers t_max seed")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 import numpy as np
 
 from . import _c_api
-from ._config import (network_settings, policy_config, refuse_document, refuse_doubtful_layout, settings_of_policy,
+from ._config import (network_settings, policy_config, refuse_document, refuse_doubtful_layout, settings_of,
                       settings_text)
 from ._device import Device, TorchDevice, as_device
 from ._flatten import Translation, reading_of, translation_of
@@ -297,7 +297,7 @@ class Policy(Handle):
     @property
     def config(self) -> dict[str, Any]:
         """The settings by name, including those of the preset and the defaults. A copy."""
-        return settings_of_policy(self._config)
+        return settings_of(self._config)
 
     def close(self) -> None:
         """Waits for the policy's work and frees its memory."""

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 from . import _c_api
-from ._config import Settings, run_config, run_envs, settings_of_run, settings_text
+from ._config import Settings, run_config, run_envs, settings_of, settings_text
 from ._device import caller_depth
 from ._envs import EnvOptions, open_envs
 from ._handle import DeferredSignals, Handle, encoded_path, note_library_threads, refuse_after_fork, says_stop
@@ -346,7 +346,7 @@ class Run(LibraryRun):
     @property
     def config(self) -> Settings:
         """The settings by name, including the defaults. A copy."""
-        return settings_of_run(cast(_c_api.FastDQNConfig, self._config))
+        return settings_of(self._config)
 
     def __repr__(self) -> str:
         return self._described("num_envs concurrent synchronized target_period train_period seed")

@@ -44,8 +44,8 @@ def _value(struct: Struct, name: str) -> Any:
         return [_members(layer) for layer in value[:struct.trunk_count]]
     if name == "padding" and value == _c_api.SAME:
         return "same"
-    words = WORDS.get(f"{struct.c_name}.{name}") or WORDS.get(name)
-    if words is not None and 0 <= value < len(words):
+    words = WORDS.get(f"{struct.c_name}.{name}") or WORDS.get(name, {})
+    if value in words:
         return words[value]
     return _number(value) if isinstance(value, float) else value
 

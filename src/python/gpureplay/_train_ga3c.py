@@ -21,11 +21,12 @@ from ._run_config import ga3c_document, plain
 from ._run_folder import A3C_COLUMNS, GA3C_COLUMNS, Checkpoint, Number
 from ._train import Training, use_checkpoint
 from ._tuples import RunEvent
+from ._words import WORDS
 
 # Steps a second on System I, "PPS" [Babaeizadeh et al. 2017, table 2].
 _PAPER = {"ga3c": "1,361", "ga3c-large-4": "1,271", "ga3c-large-3": "1,206", "ga3c-large-2": "874",
           "ga3c-large-1": "490", "a3c-cpu": "352"}
-_WORDS = {"when_full": ("wait", "refuse", "drop-oldest"), "tuner": ("none", "paper", "code")}
+_WORDS = {"when_full": tuple(WORDS["gpur_ga3c_config.when_full"].values()), "tuner": tuple(WORDS["tuner"].values())}
 
 
 class GA3CProgress(Progress):

@@ -5,30 +5,27 @@ from __future__ import annotations
 
 import re
 
-_ACTIVATIONS = ("linear", "relu", "tanh")
+from . import _c_api
+from ._choices import ACTIVATIONS, CHOICES, FLAGS
 
 # The words of settings that are numbers in C, by the member's name, or by the struct's and the member's.
-WORDS: dict[str, tuple[str, ...]] = {
-    "system": ("ga3c", "a3c", "a2c"), "gpur_ga3c_config.when_full": ("wait", "refuse", "drop-oldest"),
-    "tuner": ("none", "paper", "code"), "log": ("add", "max", "softmax"),
-    "act": ("latest", "previous", "target"), "upload": ("copy", "scatter"), "flush": ("auto", "manual"),
-    "when_full": ("wait", "error"), "weight_norm": ("batch", "memory", "none"),
-    "step_kernel": ("auto", "libraries", "fused"), "layout": ("rows", "frames", "lanes"),
-    "stack_axis": ("first", "last"), "stack_pad": ("zero", "repeat"), "eviction": ("oldest", "priority"),
-    "first_priority": ("window", "ever"),
-    "head": ("q", "dueling", "softmax_value", "tanh_action"),
-    "activation": _ACTIVATIONS, "hidden_activation": _ACTIVATIONS, "init": ("fan_in", "glorot", "normal"),
-    "input_layout": ("chw", "hwc", "auto"), "loss": ("huber", "squared"), "math": ("fp32", "tf32", "bf16", "auto"),
-    "index_source": ("auto", "uniform", "uniform_distinct", "prioritized_stratified", "prioritized_independent"),
-    "estimator": ("peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
-                  "watkins-error-bound"),
-    "storage": ("virtual", "physical"), "draw": ("permutation", "replacement"),
-    "gpur_layer.kind": ("dense", "conv"),
-    "gpur_optimizer_config.kind": ("adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind",
-                                   "adam_tf"),
+WORDS: dict[str, dict[int, str]] = {
+    **{name: {code: word for word, code in choices.items()} for name, choices in CHOICES.items()
+       if name not in ("initial_priorities", "observations")},  # which config.json has as numbers, and not at all
+    "gpur_ga3c_config.when_full": {_c_api.QUEUE_WAIT: "wait", _c_api.QUEUE_REFUSE: "refuse",
+                                   _c_api.QUEUE_DROP_OLDEST: "drop-oldest"},
+    "gpur_optimizer_config.kind": {code: word for word, code in CHOICES["optimizer"].items()},
+    "gpur_layer.kind": {_c_api.DENSE: "dense", _c_api.CONV: "conv"},
+    "activation": {code: word for word, code in ACTIVATIONS.items()},
+    "layout": {_c_api.LAYOUT_ROWS: "rows", _c_api.LAYOUT_FRAMES: "frames", _c_api.LAYOUT_LANES: "lanes"},
+    "upload": {_c_api.UPLOAD_COPY: "copy", _c_api.UPLOAD_SCATTER: "scatter"},
+    "when_full": {_c_api.WHEN_FULL_WAIT: "wait", _c_api.WHEN_FULL_ERROR: "error"},
+    "index_source": {_c_api.SOURCE_AUTO: "auto", _c_api.UNIFORM: "uniform",
+                     _c_api.UNIFORM_DISTINCT: "uniform_distinct",
+                     _c_api.PRIORITIZED_STRATIFIED: "prioritized_stratified",
+                     _c_api.PRIORITIZED_INDEPENDENT: "prioritized_independent"},
 }
-_SWITCHES = ("prioritized", "concurrent", "synchronized", "burst", "whole_episodes", "dual_optimizer", "drop_terminal",
-             "processes", "restarts", "deterministic", "centered", "double_dqn", "truncation_terminates")
+_SWITCHES = ("prioritized", *FLAGS)
 
 # Members whose names differ.
 _MEMBERS = {"check_finite": "check_nan", "lambda": "lambda_", "index_source": "the way of drawing", "field_count":
@@ -85,9 +82,9 @@ _CONV = re.compile(r"^convolution (\d+) of (\d+), stride (\d+), padding (-?\d+),
 
 def _word(key: str, number: str) -> str | None:
     """The word for a number of this setting; None: it has none."""
-    words = WORDS.get(key)
-    if words is not None and int(number) < len(words):
-        return f'"{words[int(number)]}"'
+    word = WORDS.get(key, {}).get(int(number))
+    if word is not None:
+        return f'"{word}"'
     return str(number == "1") if key in _SWITCHES and number in "01" else None
 
 
