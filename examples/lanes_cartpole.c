@@ -94,7 +94,7 @@ static gpur_status open_training(training *t, uint64_t seed)
     TRY(gpur_device_open("cpu", NULL, &t->device));
     TRY(gpur_replay_config_init(&replay, sizeof replay));
     replay.fields = fields, replay.field_count = FIELDS, replay.seed = seed;
-    replay.layout = GPUR_LAYOUT_LANES, replay.lanes = LANES, replay.lane_steps = KEPT;
+    replay.layout = GPUR_LAYOUT_LANES, replay.lanes = LANES, replay.capacity = LANES * KEPT;
     replay.lane_autoreset = GPUR_AUTORESET_SAME_STEP;
     replay.n_step = 3, replay.gamma = 0.99f; /* three steps are joined when a batch is drawn */
     TRY(gpur_replay_create(t->device, &replay, &t->replay));

@@ -94,9 +94,9 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
  * of the file. Ids continue from the file's. To continue with the same bits, seed, index_source, weight_norm, capacity,
  * block_rows, flush and max_batch must be the same as well; the call does not compare them. The device and the kind of
  * upload may differ. With GPUR_LAYOUT_LANES lanes, lane_autoreset, frame_stack and (if that is above 1) stack_axis must
- * be the same, and n_step and gamma may differ, as may lane_steps: the newest steps that there is room for are loaded,
- * and transitions whose final observation finds no room cannot be drawn, and are counted (lost_finals of
- * gpur_lane_stats). To continue with the same bits, lane_steps, seed, index_source, weight_norm and first_priority must
+ * be the same, and n_step and gamma may differ, as may the capacity: the newest steps that there is room for are
+ * loaded, and transitions whose final observation finds no room cannot be drawn, and are counted (lost_finals of
+ * gpur_lane_stats). To continue with the same bits, capacity, seed, index_source, weight_norm and first_priority must
  * be the same there.
  *
  * Passes. If the replay holds transitions, the file is read twice: first to check all of it, by several threads if

@@ -259,10 +259,9 @@ typedef struct gpur_replay_config {
                                  must be in range */
     int32_t first_priority;   /* GPUR_FIRST_PRIORITY_*; default WINDOW. No effect without priorities */
     int32_t lane_autoreset;   /* GPUR_LAYOUT_LANES: GPUR_AUTORESET_* (writer.h); default DISABLED. 0 with other layouts,
-                                 as the next two */
-    int64_t lanes;            /* GPUR_LAYOUT_LANES: environments, 1 to GPUR_MAX_LANES */
-    int64_t lane_steps;       /* and the steps of each that are kept, 2 or more. The capacity is lanes x lane_steps, and
-                                 must be given as that or left at its default */
+                                 as the next */
+    int64_t lanes;            /* GPUR_LAYOUT_LANES: environments, 1 to GPUR_MAX_LANES. The capacity is a multiple of it,
+                                 lanes x the steps of each that are kept, 2 or more */
 } gpur_replay_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_replay_config). The fields have no default and must be set.

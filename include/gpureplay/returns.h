@@ -77,7 +77,7 @@ enum { GPUR_CACHE_PERMUTATION = 0, GPUR_CACHE_REPLACEMENT = 1 };
  * checked if that is above 0. */
 typedef struct gpur_returns_config {
     int64_t cache_size;   /* S, entries, up to 2^31 - 1; 0, the default: no cache, and one-step targets */
-    int64_t block_length; /* B, transitions; 1 or more, below the replay's capacity, or lane_steps; S must be a
+    int64_t block_length; /* B, transitions; 1 or more, below the replay's capacity, or capacity / lanes; S must be a
                                      multiple of it; default 100 */
     int32_t estimator;    /* GPUR_ESTIMATOR_*; default PENG */
     float lambda;         /* PENG and WATKINS: 0 to 1. The default, -1, is refused: the papers state no value */

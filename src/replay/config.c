@@ -106,29 +106,24 @@ static gpur_status check_unused_by_lanes(const gpur_replay_config *c)
     return GPUR_OK;
 }
 
-/* Sets the capacity. */
-static gpur_status check_lanes(gpur_replay_config *c, const gpur_schema *schema)
+static gpur_status check_lanes(const gpur_replay_config *c, const gpur_schema *schema)
 {
-    const int64_t most = INT64_MAX / 256 / schema->pitch / GPUR_MAX_LANES;
     GPUR_TRY(gpur_range_check(c->lanes, 1, GPUR_MAX_LANES, "gpur_replay_config.lanes"));
-    GPUR_TRY(gpur_range_check(c->lane_steps, 2, most, "gpur_replay_config.lane_steps"));
+    GPUR_REQUIRE(c->capacity % c->lanes == 0 && c->capacity / c->lanes >= 2,
+                 WITH_LANES "capacity is %" PRId64 "; it must be a multiple of lanes, %" PRId64 ", by 2 or more",
+                 c->capacity, c->lanes);
     GPUR_TRY(gpur_choice_check(c->lane_autoreset, GPUR_AUTORESET_SAME_STEP, "gpur_replay_config.lane_autoreset",
                                "GPUR_AUTORESET_DISABLED (0), NEXT_STEP (1) or SAME_STEP (2)"));
-    const int64_t rows = c->lanes * c->lane_steps;
-    GPUR_REQUIRE(c->capacity == defaults.capacity || c->capacity == rows,
-                 WITH_LANES "capacity is %" PRId64 "; it must be lanes x lane_steps = %" PRId64 ", or its default",
-                 c->capacity, rows);
-    c->capacity = rows;
     GPUR_TRY(check_unused_by_lanes(c));
     return gpur_lane_schema_check(schema);
 }
 
 static gpur_status check_no_lanes(const gpur_replay_config *c)
 {
-    GPUR_REQUIRE(c->lanes == 0 && c->lane_steps == 0 && c->lane_autoreset == 0,
-                 "gpur_replay_config.lanes is %" PRId64 ", lane_steps %" PRId64 " and lane_autoreset %d; they are for "
-                 "the layout GPUR_LAYOUT_LANES, and must be 0 with layout %d",
-                 c->lanes, c->lane_steps, (int)c->lane_autoreset, (int)c->layout);
+    GPUR_REQUIRE(c->lanes == 0 && c->lane_autoreset == 0,
+                 "gpur_replay_config.lanes is %" PRId64 " and lane_autoreset %d; they are for the layout "
+                 "GPUR_LAYOUT_LANES, and must be 0 with layout %d",
+                 c->lanes, (int)c->lane_autoreset, (int)c->layout);
     return GPUR_OK;
 }
 
@@ -162,7 +157,7 @@ static gpur_status check_sizes(const gpur_replay_config *c)
     GPUR_REQUIRE(c->layout != GPUR_LAYOUT_LANES || c->index_source != GPUR_UNIFORM_DISTINCT ||
                      c->max_batch < c->capacity,
                  "gpur_replay_config.max_batch is %" PRId64 " and index_source GPUR_UNIFORM_DISTINCT (2); it must be "
-                 "below gpur_replay_config.lanes x gpur_replay_config.lane_steps = %" PRId64,
+                 "below gpur_replay_config.capacity = %" PRId64,
                  c->max_batch, c->capacity);
     GPUR_REQUIRE(c->index_source != GPUR_UNIFORM_DISTINCT || c->max_batch <= c->capacity - c->block_rows,
                  "gpur_replay_config.max_batch is %" PRId64 " and index_source GPUR_UNIFORM_DISTINCT (2); it must be "

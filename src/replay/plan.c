@@ -103,17 +103,18 @@ static gpur_status fail_of_lanes(const fit_query *f, const gpur_replay_plan *pla
     const gpur_replay_plan smallest = plan_with(f, least);
     if (!fits_in(f, least, available))
         return gpur_fail(GPUR_OUT_OF_MEMORY,
-                         "gpur_replay_config.lanes is %" PRId64 "; with gpur_replay_config.lane_steps 2, the least, it "
-                         "takes %" PRId64 " bytes of %s, %" PRId64 " more for a batch of max_batch = %" PRId64
-                         "; %" PRId64 " of %" PRId64 " are free: lower one of them",
+                         "gpur_replay_config.lanes is %" PRId64 "; with 2 steps of each, the least, it takes "
+                         " %" PRId64 " bytes of %s, %" PRId64 " more for a batch of max_batch = %" PRId64 "; %" PRId64
+                         " of %" PRId64 " are free: lower one of them",
                          lanes, rings_of(&smallest), gpur_device_name(device), outside_rings(f, &smallest),
                          f->checked->max_batch, available, total);
+    const int64_t most = max_that_fits(f, least, available) / lanes;
     return gpur_fail(GPUR_OUT_OF_MEMORY,
-                     "gpur_replay_config.lane_steps is %" PRId64 " and gpur_replay_config.lanes %" PRId64
-                     ", which takes %" PRId64 " bytes of %s, %" PRId64 " more for a batch; %" PRId64 " of %" PRId64
-                     " are free: gpur_replay_config.lane_steps must be at most %" PRId64,
-                     f->checked->lane_steps, lanes, rings_of(plan), gpur_device_name(device), outside_rings(f, plan),
-                     available, total, max_that_fits(f, least, available) / lanes);
+                     "gpur_replay_config.capacity is %" PRId64 ", %" PRId64 " steps of %" PRId64
+                     " lanes, which takes %" PRId64 " bytes of %s, %" PRId64 " more for a batch; %" PRId64
+                     " of %" PRId64 " are free: it must be at most %" PRId64 ", %" PRId64 " steps",
+                     f->checked->capacity, f->checked->capacity / lanes, lanes, rings_of(plan),
+                     gpur_device_name(device), outside_rings(f, plan), available, total, most * lanes, most);
 }
 
 gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay_config *checked,

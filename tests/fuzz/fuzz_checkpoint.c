@@ -60,7 +60,7 @@ static void open_lanes(gpur_device *device)
     must(gpur_replay_config_init(&config, sizeof config) == GPUR_OK, "a config");
     config.fields = lane_fields, config.field_count = LANE_FIELDS;
     config.layout = GPUR_LAYOUT_LANES, config.lane_autoreset = GPUR_AUTORESET_SAME_STEP;
-    config.lanes = LANES, config.lane_steps = LANE_STEPS, config.max_batch = 8, config.prioritized = 1;
+    config.lanes = LANES, config.capacity = LANES * LANE_STEPS, config.max_batch = 8, config.prioritized = 1;
     must(gpur_replay_create(device, &config, &lanes) == GPUR_OK, "layout lanes");
     run_lanes(LANE_STEPS + 5);
 }

@@ -49,7 +49,7 @@ static void open_replay(int32_t layout, int32_t prioritized, gpur_replay **repla
     config.layout = layout, config.n_step = layout == GPUR_LAYOUT_LANES ? 3 : 1, config.gamma = 0.9f;
     config.max_batch = BATCH, config.prioritized = prioritized;
     if (layout == GPUR_LAYOUT_LANES)
-        config.lanes = LANES, config.lane_steps = KEPT, config.lane_autoreset = GPUR_AUTORESET_SAME_STEP,
+        config.lanes = LANES, config.capacity = LANES * KEPT, config.lane_autoreset = GPUR_AUTORESET_SAME_STEP,
         config.frame_stack = has_images ? STACK : 1;
     else
         config.capacity = TRAINED * BATCH, config.block_rows = BATCH;

@@ -94,7 +94,7 @@ static void open_replays(void)
     config.fields = fields, config.gamma = 0.9f, config.max_batch = 64, config.reward_clip = 0.7f;
     gpur_replay_config rows = config;
     config.field_count = PREVIOUS, config.layout = GPUR_LAYOUT_LANES;
-    config.lanes = LANES, config.lane_steps = KEPT, config.lane_autoreset = w.autoreset;
+    config.lanes = LANES, config.capacity = LANES * KEPT, config.lane_autoreset = w.autoreset;
     config.frame_stack = w.has_images ? STACK : 1;
     CHECK_OK(gpur_replay_create(w.device, &config, &w.lanes));
     rows.field_count = FIELDS, rows.capacity = LANES * KEPT, rows.block_rows = LANES;

@@ -370,12 +370,12 @@ def test_spaces_of_all_environments_together_are_told_apart():
 
 
 def test_sizes_that_do_not_fit_are_refused_in_words_of_the_buffer():
-    with pytest.raises(gpureplay.OutOfMemory, match="^steps is 16777216 and num_lanes 65536, which takes .*: steps "
-                                                    "must be at most ([0-9]+)$"):
+    with pytest.raises(gpureplay.OutOfMemory, match="^capacity is 1099511627776, 16777216 steps of 65536 lanes, "
+                                                    "which takes .*: it must be at most [0-9]+, [0-9]+ steps$"):
         gpureplay.LaneBuffer(65536, 1 << 24, {"obs": ((300,), "float32")}, device="cpu")
-    with pytest.raises(gpureplay.OutOfMemory, match="^num_lanes is 65536; with steps 2, the least, it takes"):
+    with pytest.raises(gpureplay.OutOfMemory, match="^num_lanes is 65536; with 2 steps of each, the least, it takes"):
         gpureplay.LaneBuffer(65536, 1 << 12, {"obs": ((1 << 22,), "float32")}, device="cpu")
-    with pytest.raises(ValueError, match="distinct is True; it must be below num_lanes x steps = 96"):
+    with pytest.raises(ValueError, match="distinct is True; it must be below capacity = 96"):
         make(distinct=True, max_batch=100)
 
 

@@ -282,7 +282,7 @@ static gpur_status create_lanes(fixture *w, gpur_replay **replay)
     GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
     config.fields = fields, config.field_count = LANE_FIELDS;
     config.layout = GPUR_LAYOUT_LANES, config.lane_autoreset = GPUR_AUTORESET_SAME_STEP;
-    config.lanes = LANES, config.lane_steps = LANE_STEPS, config.prioritized = 1, config.max_batch = 8;
+    config.lanes = LANES, config.capacity = LANES * LANE_STEPS, config.prioritized = 1, config.max_batch = 8;
     return gpur_replay_create(w->device, &config, replay);
 }
 

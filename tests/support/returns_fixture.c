@@ -57,7 +57,8 @@ static gpur_status open_lanes(returns_fixture *f)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the model of lanes");
     GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
     config.fields = fields, config.field_count = LANE_FIELDS, config.layout = GPUR_LAYOUT_LANES;
-    config.lanes = f->setting.envs, config.lane_steps = f->setting.capacity / f->setting.envs;
+    config.lanes = f->setting.envs;
+    config.capacity = f->setting.capacity / f->setting.envs * f->setting.envs;
     config.lane_autoreset = f->setting.autoreset, config.gamma = RETURNS_GAMMA, config.max_batch = 64;
     for (int i = 0; i < LANE_FIELDS; i++)
         GPUR_TRY(gpur_device_alloc(f->device, RETURNS_MAX_ENVS * bytes[i], &f->lane_arrays[i]));

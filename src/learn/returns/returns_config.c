@@ -2,6 +2,7 @@
 /* Refuses settings of a cache of returns that do not fit its learner or its replay. */
 #include "learn/returns/returns_config.h"
 
+#include "base/numbers.h"
 #include "base/sized.h"
 #include "kernels/args_returns.h"
 #include "learn/returns/estimator.h"
@@ -15,7 +16,7 @@
 
 static gpur_status check_sizes(const gpur_returns_config *c, const gpur_replay_config *replay)
 {
-    const int64_t capacity = replay->capacity, most = (replay->lanes > 0 ? replay->lane_steps : capacity) - 1;
+    const int64_t capacity = replay->capacity, most = capacity / gpur_max(replay->lanes, 1) - 1;
     GPUR_REQUIRE(c->cache_size >= 0 && c->cache_size <= INT32_MAX,
                  "returns.cache_size is %" PRId64 "; it must be 1 to %d, or 0 for no cache", c->cache_size, INT32_MAX);
     GPUR_REQUIRE(capacity < (int64_t)GPUR_CACHE_MISSING,

@@ -922,7 +922,6 @@ class ReplayConfig(Sized):
         ("first_priority", c_int32),
         ("lane_autoreset", c_int32),
         ("lanes", c_int64),
-        ("lane_steps", c_int64),
     ]
 
 

@@ -148,7 +148,7 @@ def lane_config(fields: list[Field], num_lanes: Any, steps: Any, autoreset: int,
     lanes = integer("num_lanes", num_lanes, 1, _c_api.MAX_LANES)
     kept = integer("steps", steps, 2, 2**40 // lanes)
     config = _replay_config(None, lanes * kept, settings)
-    config.layout, config.lane_autoreset, config.lanes, config.lane_steps = _c_api.LAYOUT_LANES, autoreset, lanes, kept
+    config.layout, config.lane_autoreset, config.lanes = _c_api.LAYOUT_LANES, autoreset, lanes
     config.fields, config.field_count = to_c(fields), len(fields)
     return config
 

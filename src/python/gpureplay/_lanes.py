@@ -146,8 +146,8 @@ class LaneBuffer(Handle):
         settings["seed"] = next(_seeds) if seed is None else seed
         mode = AUTORESETS.index(autoreset_name(autoreset))
         config = lane_config(self.fields, num_lanes, steps, mode, settings)
-        self.num_lanes, self.steps = int(config.lanes), int(config.lane_steps)
-        self.capacity, self.n_step, self.gamma = self.num_lanes * self.steps, int(config.n_step), float(config.gamma)
+        self.num_lanes, self.steps = int(config.lanes), int(config.capacity // config.lanes)
+        self.capacity, self.n_step, self.gamma = int(config.capacity), int(config.n_step), float(config.gamma)
         self.max_batch = max_batch_of(config)
         self.device, self._is_prioritized = as_device(device), bool(config.prioritized)
         # What a learner reads of a buffer.

@@ -22,7 +22,7 @@ from ._struct import Struct
 from ._words import WORDS
 
 _LEFT_OUT = ("size", "reserved", "fields", "field_count", "trunk_count", "env_options", "on_event", "user",
-             "command", "epsilons", "folder", "lane_autoreset", "lanes", "lane_steps")  # a run's replay has no lanes
+             "command", "epsilons", "folder", "lane_autoreset", "lanes")  # a run's replay has no lanes
 
 
 def _number(value: float) -> float | None:

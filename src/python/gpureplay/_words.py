@@ -29,7 +29,7 @@ _SWITCHES = ("prioritized", *FLAGS)
 
 # Members whose names differ.
 _MEMBERS = {"check_finite": "check_nan", "lambda": "lambda_", "index_source": "the way of drawing", "field_count":
-            "the number of fields", "lanes": "num_lanes", "lane_steps": "steps"}
+            "the number of fields", "lanes": "num_lanes"}
 
 # Settings of a file whose names differ.
 _OF_FILES = {"lanes": "num_lanes", "lane_autoreset": "autoreset"}

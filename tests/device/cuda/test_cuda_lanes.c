@@ -47,7 +47,7 @@ static gpur_status open_side(gpur_device *device, int32_t index_source, side *s)
     GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
     config.fields = fields, config.field_count = FIELDS;
     config.layout = GPUR_LAYOUT_LANES;
-    config.lanes = LANES, config.lane_steps = STEPS, config.lane_autoreset = GPUR_AUTORESET_SAME_STEP;
+    config.lanes = LANES, config.capacity = LANES * STEPS, config.lane_autoreset = GPUR_AUTORESET_SAME_STEP;
     config.max_batch = BATCH, config.n_step = 3, config.gamma = 0.9f;
     config.frame_stack = s->is_stack ? STACK : 1;
     config.index_source = index_source, config.prioritized = index_source >= GPUR_PRIORITIZED_STRATIFIED;

@@ -41,7 +41,7 @@ static gpur_replay_config config_of(int32_t autoreset, int is_prioritized)
     gpur_replay_config_init(&config, sizeof config);
     config.fields = fields, config.field_count = FIELDS;
     config.layout = GPUR_LAYOUT_LANES;
-    config.lanes = LANES, config.lane_steps = STEPS, config.lane_autoreset = autoreset;
+    config.lanes = LANES, config.capacity = LANES * STEPS, config.lane_autoreset = autoreset;
     config.prioritized = is_prioritized;
     config.max_batch = BATCH, config.n_step = 3, config.reward_clip = 2.0f;
     config.frame_stack = has_stacks ? STACK : 1;
@@ -295,7 +295,7 @@ TEST(draws_in_a_larger_ring_are_of_the_steps_that_are_there)
     int64_t id[BATCH], missing[2] = {0, 0};
     config.index_source = GPUR_UNIFORM_DISTINCT;
     for (int i = 0; i < 2; i++) {
-        config.lane_steps = i == 0 ? STEPS : 100 * STEPS;
+        config.capacity = (i == 0 ? 1 : 100) * LANES * STEPS;
         open_side(&s[i], &config);
     }
     run(&s[0], 2 * STEPS, 0);
@@ -407,7 +407,7 @@ TEST(other_settings_are_refused_or_do_not_matter)
         CHECK(replay_is_as(replay, test_file_path("before")));                                                         \
         gpur_replay_destroy(replay);                                                                                   \
     } while (0)
-    OTHER("lanes is \"5\" in the file; this replay has \"7\"", c.lanes = 7);
+    OTHER("lanes is \"5\" in the file; this replay has \"7\"", c.lanes = 7, c.capacity = 210);
     OTHER("lane_autoreset is \"same_step\" in the file; this replay has \"next_step\"",
           c.lane_autoreset = GPUR_AUTORESET_NEXT_STEP);
     OTHER("field.5 is \"action int64\" in the file; this replay has \"action int32\"", c.fields = other_fields);
@@ -417,11 +417,11 @@ TEST(other_settings_are_refused_or_do_not_matter)
     OTHER("reward_clip is \"2\" in the file; this replay has \"0\"", c.reward_clip = 0.0f);
     OTHER("frame_stack is nothing in the file; this replay has \"3\"", c.frame_stack = 3);
     OTHER("layout is \"lanes\" in the file; this replay has \"rows\"", c.layout = GPUR_LAYOUT_ROWS, c.lanes = 0,
-          c.lane_steps = 0, c.lane_autoreset = 0, c.n_step = 1);
+          c.lane_autoreset = 0, c.n_step = 1);
 #undef OTHER
     gpur_replay *rows = NULL;
     gpur_replay_config of_rows = config;
-    of_rows.layout = GPUR_LAYOUT_ROWS, of_rows.lanes = of_rows.lane_steps = 0, of_rows.lane_autoreset = 0;
+    of_rows.layout = GPUR_LAYOUT_ROWS, of_rows.lanes = 0, of_rows.lane_autoreset = 0;
     of_rows.n_step = 1;
     CHECK_OK(gpur_replay_create(device, &of_rows, &rows));
     CHECK_OK(gpur_replay_save(rows, test_file_path("rows"), NULL));
@@ -742,7 +742,7 @@ TEST(a_file_that_changes_between_the_passes_leaves_the_replay_empty)
     int64_t wrong = -1, id[BATCH];
     CHECK_OK(gpur_checkpoint_options_init(&options, sizeof options));
     options.progress = note_progress, options.progress_user = &seen;
-    config.lane_steps = LONG;
+    config.capacity = LANES * LONG;
     open_side(&holds, &config);
     open_side(&empty, &config);
     while (holds.added < LONG + 9 && !atomic_load(&test_state.failures))

@@ -161,7 +161,7 @@ static gpur_replay *open_replay(const setting *s)
     gpur_replay_config_init(&config, sizeof config);
     config.fields = fields, config.field_count = FIELDS;
     config.layout = GPUR_LAYOUT_LANES;
-    config.lanes = s->lanes, config.lane_steps = s->steps;
+    config.lanes = s->lanes, config.capacity = s->lanes * s->steps;
     config.lane_autoreset = s->resets_later    ? GPUR_AUTORESET_NEXT_STEP
                             : s->lanes % 2 > 0 ? GPUR_AUTORESET_DISABLED
                                                : GPUR_AUTORESET_SAME_STEP;

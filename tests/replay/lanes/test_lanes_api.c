@@ -32,7 +32,7 @@ static gpur_replay_config config_of(void)
     gpur_replay_config_init(&config, sizeof config);
     config.fields = fields, config.field_count = FIELDS;
     config.layout = GPUR_LAYOUT_LANES;
-    config.lanes = LANES, config.lane_steps = STEPS;
+    config.lanes = LANES, config.capacity = LANES * STEPS;
     config.max_batch = BATCH;
     return config;
 }
@@ -327,7 +327,7 @@ TEST(doors_of_other_layouts_and_ids_of_no_row_are_refused)
             CHECK_EQUAL(found[i], -1);
         CHECK_OK(gpur_device_copy(w.device, w.id, never, sizeof never));
     }
-    config = config_of(), config.layout = GPUR_LAYOUT_ROWS, config.lanes = config.lane_steps = 0;
+    config = config_of(), config.layout = GPUR_LAYOUT_ROWS, config.lanes = 0;
     config.capacity = 100;
     CHECK_OK(gpur_replay_create(w.device, &config, &rows));
     const gpur_lane_draw draw = draw_of(1);
@@ -458,9 +458,9 @@ TEST(settings_that_do_not_go_together_are_refused)
         CHECK_REFUSED(gpur_replay_create(device, &c, &replay), text);                                                  \
     } while (0)
     REFUSED("lanes is 0; it must be 1 to 65536", c.lanes = 0);
-    REFUSED("lane_steps is 1; it must be 2", c.lane_steps = 1);
+    REFUSED("capacity is 6; it must be a multiple of lanes, 6, by 2 or more", c.capacity = LANES);
     REFUSED("lane_autoreset is 3", c.lane_autoreset = 3);
-    REFUSED("capacity is 100; it must be lanes x lane_steps = 120", c.capacity = 100);
+    REFUSED("capacity is 100; it must be a multiple of lanes, 6, by 2 or more", c.capacity = 100);
     REFUSED("block_rows is 5; it must be 0", c.block_rows = 5);
     REFUSED("lanes is 6", c.layout = GPUR_LAYOUT_ROWS);
     REFUSED("layout is 3", c.layout = 3);
@@ -505,11 +505,11 @@ TEST(a_row_takes_little_more_than_an_observation_and_an_action)
         memcpy(all, sizes[i], sizeof all);
         memcpy(all + 3, fields + REWARD, 3 * sizeof *all);
         config.fields = all, config.field_count = 6;
-        config.lanes = 256, config.lane_steps = 128, config.max_batch = 256;
+        config.lanes = 256, config.capacity = 256 * 128, config.max_batch = 256;
         if (i == 2) /* stacks, whose older frames take K - 1 steps more */
-            config.frame_stack = 4, config.lanes = 16, config.lane_steps = 2000;
+            config.frame_stack = 4, config.lanes = 16, config.capacity = 16 * 2000;
         CHECK_OK(gpur_replay_plan_bytes(&config, &plan));
-        const int64_t before = test_memory_used(device), rows = config.lanes * config.lane_steps;
+        const int64_t before = test_memory_used(device), rows = config.capacity;
         CHECK_OK(gpur_replay_create(device, &config, &replay));
         const int64_t held = test_memory_used(device) - before;
         CHECK((double)plan.device_bytes <= 1.05 * (double)(rows * wanted[i]));
@@ -530,7 +530,7 @@ TEST(the_bytes_of_a_transition_are_those_of_the_page)
         gpur_replay_config config = config_of();
         gpur_replay_plan plan = {.size = sizeof plan};
         config.fields = stacks, config.field_count = 6;
-        config.lanes = 64, config.lane_steps = 1000, config.frame_stack = stack, config.max_batch = 65536;
+        config.lanes = 64, config.capacity = 64 * 1000, config.frame_stack = stack, config.max_batch = 65536;
         config.lane_autoreset = GPUR_AUTORESET_DISABLED;
         CHECK_OK(gpur_replay_plan_bytes(&config, &plan));
         CHECK_EQUAL((plan.device_bytes + 32000) / 64000, stack == 1 ? 29431 : 7396);
@@ -549,7 +549,7 @@ TEST(transitions_among_many_that_cannot_be_drawn_are_found)
     int64_t *ids = NULL;
     gpur_lane_draw draw = draw_of(MANY);
     w.device = test_device();
-    config.lanes = config.max_batch = MANY, config.lane_steps = KEPT;
+    config.lanes = config.max_batch = MANY, config.capacity = MANY * KEPT;
     CHECK_OK(gpur_replay_create(w.device, &config, &w.replay));
     CHECK_OK(gpur_device_alloc(w.device, sizeof id, (void **)&ids));
     memset(truncated, 1, sizeof truncated);

@@ -267,7 +267,7 @@ static void run(setting s)
     w.device = test_device();
     CHECK_OK(gpur_replay_config_init(&config, sizeof config));
     config.fields = fields, config.field_count = FIELDS, config.layout = GPUR_LAYOUT_LANES;
-    config.lanes = s.lanes, config.lane_steps = w.steps, config.lane_autoreset = s.autoreset;
+    config.lanes = s.lanes, config.capacity = s.lanes * w.steps, config.lane_autoreset = s.autoreset;
     config.n_step = s.n_step, config.gamma = 0.9f;
     config.prioritized = s.is_prioritized;
     config.alpha = s.is_prioritized ? 1.0f : config.alpha;
@@ -373,7 +373,7 @@ TEST(a_draw_of_65536_rows_of_4_kilobytes)
     int64_t wrong = 0;
     CHECK_OK(gpur_replay_config_init(&config, sizeof config));
     config.fields = wide, config.field_count = 6, config.layout = GPUR_LAYOUT_LANES;
-    config.lanes = WIDE_LANES, config.lane_steps = WIDE_STEPS, config.n_step = 3, config.max_batch = BATCH;
+    config.lanes = WIDE_LANES, config.capacity = WIDE_LANES * WIDE_STEPS, config.n_step = 3, config.max_batch = BATCH;
     CHECK_OK(gpur_replay_create(device, &config, &replay));
     memset(host, 0, sizeof host);
     for (int f = 0; f < 6; f++) {
