@@ -234,7 +234,7 @@ gpur_status gpur_learner_check_states(const gpur_learner *learner, const gpur_tr
 
 gpur_status gpur_learner_check_finite(gpur_learner *learner)
 {
-    gpur_train_state states[GPUR_MAX_FILE_NETWORKS];
+    gpur_train_state states[GPUR_MAX_NETWORKS];
     for (int i = 0; i < learner->network_count; i++)
         if (!learner->networks[i].shares_weights)
             states[i] = gpur_train_stats_newest(&learner->stats[i]);
@@ -354,8 +354,8 @@ static int64_t device_bytes(gpur_learner *learner)
 
 gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats)
 {
-    gpur_train_stats_snapshot networks[GPUR_MAX_FILE_NETWORKS];
-    gpur_train_state states[GPUR_MAX_FILE_NETWORKS];
+    gpur_train_stats_snapshot networks[GPUR_MAX_NETWORKS];
+    gpur_train_state states[GPUR_MAX_NETWORKS];
     gpur_learner_stats known;
     GPUR_REQUIRE(learner && stats, "learner and stats must not be NULL");
     GPUR_TRY(gpur_sized_check(stats, "gpur_learner_stats")); /* first, because reading them begins the next mean */

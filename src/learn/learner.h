@@ -10,10 +10,12 @@
 #include "base/ticket_lock.h"
 #include "learn/acting/policy.h"
 #include "learn/diverged.h"
-#include "learn/learner_file.h"
+#include "learn/network_text.h"
 #include "learn/stats.h"
 #include "learn/train_step.h"
 #include "replay/view.h"
+
+enum { GPUR_MAX_NETWORKS = 2 };
 
 /* A network that a learner trains, with one optimizer. */
 typedef struct gpur_trained {
@@ -30,7 +32,7 @@ typedef struct gpur_trained {
 
 /* The numbers of a learner's file, beside the arrays. */
 typedef struct gpur_learner_state {
-    gpur_train_state train[GPUR_MAX_FILE_NETWORKS]; /* one for each trained network */
+    gpur_train_state train[GPUR_MAX_NETWORKS]; /* one for each trained network */
     uint64_t act_counter;
     int64_t acts, steps_enqueued;
 } gpur_learner_state;
@@ -76,8 +78,8 @@ struct gpur_learner {
     gpur_device *device;
     gpur_replay *replay;            /* NULL: it trains on batches that are given */
     gpur_action_limit action_limit; /* in the replay's list */
-    gpur_trained networks[GPUR_MAX_FILE_NETWORKS];
-    gpur_train_stats stats[GPUR_MAX_FILE_NETWORKS]; /* one for each network that does not share its weights */
+    gpur_trained networks[GPUR_MAX_NETWORKS];
+    gpur_train_stats stats[GPUR_MAX_NETWORKS]; /* one for each network that does not share its weights */
     int32_t network_count;
     int32_t main;          /* index of the network whose steps, losses and values gpur_learner_get_stats reports */
     gpur_train_step *step; /* NULL without a replay */
