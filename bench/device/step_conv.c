@@ -25,7 +25,7 @@ static int64_t larger(int64_t a, int64_t b)
 
 static void assign(bare_convolutions *b, gpur_arena *arena)
 {
-    const int64_t passes = larger(gpur_pass_workspace(&b->online), gpur_pass_workspace(&b->target));
+    const int64_t passes = larger(b->online.workspace, b->target.workspace);
     b->weights = gpur_arena_floats(arena, b->network.params.count);
     b->gradient = gpur_arena_floats(arena, b->network.params.count);
     b->online.activations[0] = gpur_arena_floats(arena, b->online.rows * b->online.pitch[0]);
@@ -33,7 +33,7 @@ static void assign(bare_convolutions *b, gpur_arena *arena)
     gpur_pass_assign(&b->online, arena);
     gpur_pass_assign(&b->target, arena);
     gpur_backward_assign(&b->backward, arena);
-    b->workspace = gpur_arena_alloc(arena, larger(passes, gpur_backward_workspace(&b->backward)));
+    b->workspace = gpur_arena_alloc(arena, larger(passes, b->backward.workspace));
 }
 
 static gpur_status open_bare(bare_convolutions *b, const gpur_dqn_config *config)
@@ -47,7 +47,7 @@ static gpur_status open_bare(bare_convolutions *b, const gpur_dqn_config *config
     const int64_t pitch = gpur_input_pitch(&b->network);
     GPUR_TRY(gpur_pass_open(&b->online, b->device, &b->network, online, pitch, &options));
     GPUR_TRY(gpur_pass_open(&b->target, b->device, &b->network, batch, pitch, &options));
-    GPUR_TRY(gpur_backward_open(&b->backward, &b->online, batch));
+    GPUR_TRY(gpur_backward_open(&b->backward, &b->online, batch, 0));
     assign(b, &arena);
     GPUR_TRY(gpur_memory_alloc(b->device, arena.used, "bare convolutions", &b->memory));
     arena.base = b->memory, arena.used = 0;

@@ -2,6 +2,7 @@
 /* Opens, records and saves the train step on a replay: the frame around an algorithm's own work. */
 #include "learn/train_step.h"
 
+#include "base/numbers.h"
 #include "replay/view.h"
 
 #include <string.h>
@@ -36,12 +37,33 @@ static gpur_status open(void *part, const gpur_part_context *context)
     return GPUR_OK;
 }
 
+gpur_status gpur_step_open_pass(gpur_train_step *step, gpur_pass *pass, const gpur_network *network, int64_t rows)
+{
+    const gpur_pass_options options = gpur_pass_options_of(step->config.math);
+    step->passes[step->pass_count++] = pass;
+    GPUR_TRY(gpur_pass_open(pass, step->device, network, rows, step->batch.x_pitch, &options));
+    step->workspace_bytes = gpur_max(step->workspace_bytes, pass->workspace);
+    return GPUR_OK;
+}
+
+gpur_status gpur_step_open_backward(gpur_train_step *step, gpur_backward *backward, const gpur_pass *pass,
+                                    int32_t by_input)
+{
+    step->backwards[step->backward_count++] = backward;
+    GPUR_TRY(gpur_backward_open(backward, pass, step->batch.rows, by_input));
+    step->workspace_bytes = gpur_max(step->workspace_bytes, backward->workspace);
+    return GPUR_OK;
+}
+
 static void close(void *part)
 {
     gpur_train_step *const step = part;
     gpur_graph_destroy(step->sampled.train);
     gpur_graph_destroy(step->by_ids.train);
-    step->algorithm->close(step);
+    for (int32_t i = 0; i < step->backward_count; i++)
+        gpur_backward_close(step->backwards[i]);
+    for (int32_t i = 0; i < step->pass_count; i++)
+        gpur_pass_close(step->passes[i]);
     gpur_side_close(&step->side);
     gpur_event_destroy(step->ids_copied);
     gpur_pinned_free(step->device, step->host_ids);
@@ -56,10 +78,14 @@ static void assign(void *part, gpur_arena *arena)
         step->ids = gpur_arena_alloc(arena, ids_bytes(step));
     if (gpur_sampler_of(step->config.index_source)->is_by_priority)
         step->leaf = gpur_arena_alloc(arena, step->batch.rows * (int64_t)sizeof *step->leaf);
+    for (int32_t i = 0; i < step->pass_count; i++)
+        gpur_pass_assign(step->passes[i], arena);
+    for (int32_t i = 0; i < step->backward_count; i++)
+        gpur_backward_assign(step->backwards[i], arena);
     step->algorithm->assign(step, arena);
-    step->workspace = gpur_arena_alloc(arena, step->algorithm->workspace(step));
+    step->workspace = gpur_arena_alloc(arena, step->workspace_bytes);
     if (step->side.stream)
-        step->side.workspace = gpur_arena_alloc(arena, step->algorithm->workspace(step));
+        step->side.workspace = gpur_arena_alloc(arena, step->workspace_bytes);
 }
 
 /* The last activations of both passes have the same pitch, because they have the same width. */

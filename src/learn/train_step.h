@@ -19,15 +19,16 @@
  * takes 97.4 us alone, 96.1 in graphs of 8, 95.7 in graphs of 32. */
 enum { GPUR_GRAPH_STEPS = 8 };
 
+enum { GPUR_MAX_STEP_PASSES = 4 };
+
 struct gpur_train_step;
 
 /* The work of an algorithm on the batch of a train step. Sampling, gathering, converting observations and writing new
  * priorities back are the same for all. */
 typedef struct gpur_step_algorithm {
-    gpur_status (*open)(struct gpur_train_step *step); /* plans of passes; after a failure `close` is called */
-    void (*close)(struct gpur_train_step *step);
-    void (*assign)(struct gpur_train_step *step, gpur_arena *arena);
-    int64_t (*workspace)(const struct gpur_train_step *step);                      /* bytes that its passes share */
+    gpur_status (*open)(struct gpur_train_step *step); /* opens passes by the two functions below */
+    void (*assign)(struct gpur_train_step *step,
+                   gpur_arena *arena); /* what the passes do not have; comes after theirs */
     gpur_status (*start)(const struct gpur_train_step *step, gpur_stream *stream); /* constants; NULL: there are none */
 
     /* Enqueues the training on the step's batch. Changes nothing if `drawable` (1), in device memory, is 0. */
@@ -45,8 +46,12 @@ typedef struct gpur_train_step {
     void *state;                           /* the algorithm's own */
     const struct gpur_return_cache *cache; /* from which rows are drawn; NULL: from the replay */
     gpur_train_batch batch;
-    gpur_optimizer optimizer; /* of the network's weights */
-    void *workspace;
+    gpur_optimizer optimizer;                /* of the network's weights */
+    gpur_pass *passes[GPUR_MAX_STEP_PASSES]; /* (pass_count) the algorithm's */
+    gpur_backward *backwards[GPUR_MAX_STEP_PASSES];
+    int32_t pass_count, backward_count;
+    void *workspace;                   /* that passes share, one after the other */
+    int64_t workspace_bytes;           /* the largest that one of them needs */
     gpur_side side;                    /* with a workspace as large */
     gpur_batch_source sampled, by_ids; /* with a cache: `sampled` is drawn from it */
     uint32_t *leaf;                    /* (B) of rows sampled by priority; NULL: they are not */
@@ -54,6 +59,12 @@ typedef struct gpur_train_step {
     int64_t *host_ids;                 /* (B) pinned: ids on their way there */
     gpur_event *ids_copied;
 } gpur_train_step;
+
+/* Open the passes of an algorithm over `rows` rows of the batch's input, and back through one over the rows of the
+ * batch: by the parameters, or with `by_input` by the input. The step assigns their memory, and closes them. */
+gpur_status gpur_step_open_pass(gpur_train_step *step, gpur_pass *pass, const gpur_network *network, int64_t rows);
+gpur_status gpur_step_open_backward(gpur_train_step *step, gpur_backward *backward, const gpur_pass *pass,
+                                    int32_t by_input);
 
 /* The launch shape of td_error: blocks of one warp, since a warp's loads are of many rows and keep a multiprocessor
  * busy. */

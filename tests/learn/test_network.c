@@ -89,7 +89,7 @@ static void place(net_fixture *fixture, gpur_arena *arena)
     fixture->pass.activations[0] = gpur_arena_floats(arena, fixture->rows * fixture->pass.pitch[0]);
     gpur_pass_assign(&fixture->pass, arena);
     gpur_backward_assign(&fixture->backward, arena);
-    const int64_t forward = gpur_pass_workspace(&fixture->pass), backward = gpur_backward_workspace(&fixture->backward);
+    const int64_t forward = fixture->pass.workspace, backward = fixture->backward.workspace;
     fixture->workspace = gpur_arena_alloc(arena, forward > backward ? forward : backward);
 }
 
@@ -153,7 +153,7 @@ static gpur_status net_open(net_fixture *fixture, const net_case *n, const gpur_
     random_floats(5, fixture->x, n->rows * features);
     GPUR_TRY(gpur_pass_open(&fixture->pass, device, &fixture->network, n->rows, gpur_input_pitch(&fixture->network),
                             options));
-    GPUR_TRY(gpur_backward_open(&fixture->backward, &fixture->pass, n->rows));
+    GPUR_TRY(gpur_backward_open(&fixture->backward, &fixture->pass, n->rows, 0));
     place(fixture, &arena);
     GPUR_TRY(gpur_device_alloc(device, arena.used, &fixture->memory));
     arena.base = fixture->memory;
@@ -347,10 +347,10 @@ static void check_by_input(net_fixture *fixture, gpur_backward *by_input)
     gpur_arena arena = {NULL, 0};
     void *memory = NULL;
     random_floats(97, dz, MAX_OUTPUTS);
-    CHECK_OK(gpur_backward_open_by_input(by_input, &fixture->pass, fixture->rows));
+    CHECK_OK(gpur_backward_open(by_input, &fixture->pass, fixture->rows, 1));
     for (int placing = 0; placing < 2; placing++) {
         gpur_backward_assign(by_input, &arena);
-        void *const workspace = gpur_arena_alloc(&arena, gpur_backward_workspace(by_input));
+        void *const workspace = gpur_arena_alloc(&arena, by_input->workspace);
         if (!placing) {
             CHECK_OK(gpur_device_alloc(device, arena.used, &memory));
             arena = (gpur_arena){memory, 0};

@@ -65,7 +65,7 @@ static double *magnitudes(const double *x, int64_t count)
 
 static void place(fixture *f, gpur_arena *arena)
 {
-    const int64_t forward = gpur_pass_workspace(&f->pass), backward = gpur_backward_workspace(&f->backward);
+    const int64_t forward = f->pass.workspace, backward = f->backward.workspace;
     f->weights = gpur_arena_alloc(arena, gpur_params_bytes(&f->network.params));
     f->gradient = gpur_arena_floats(arena, f->network.params.count);
     f->pass.activations[0] = gpur_arena_floats(arena, MOST);
@@ -106,7 +106,7 @@ static gpur_status open(fixture *f)
     GPUR_TRY(gpur_network_build(&f->network, &config, &image));
     gpur_network_choose_bf16(&f->network, device, GPUR_MATH_BF16);
     GPUR_TRY(gpur_pass_open(&f->pass, device, &f->network, ROWS, gpur_input_pitch(&f->network), &options));
-    GPUR_TRY(gpur_backward_open(&f->backward, &f->pass, ROWS));
+    GPUR_TRY(gpur_backward_open(&f->backward, &f->pass, ROWS, 0));
     place(f, &arena);
     GPUR_TRY(gpur_device_alloc(device, arena.used, &f->memory));
     arena = (gpur_arena){f->memory, 0};

@@ -71,7 +71,7 @@ static void assign_buffers(const gpur_inference *inference, gpur_inference_buffe
     b->q = gpur_arena_floats(arena, b->capacity * inference->network->num_actions);
     b->value = gpur_arena_floats(arena, values_of(inference, b->capacity));
     b->action = gpur_arena_alloc(arena, b->capacity * (int64_t)sizeof *b->action);
-    b->workspace = gpur_arena_alloc(arena, gpur_pass_workspace(&b->pass));
+    b->workspace = gpur_arena_alloc(arena, b->pass.workspace);
 }
 
 gpur_status gpur_inference_open(gpur_inference *inference, const gpur_inference_spec *spec, int64_t capacity)

@@ -2,6 +2,7 @@
 /* Computes the gradient of a batch: upload, passes, loss. */
 #include "learn/actor_critic/gradient.h"
 
+#include "base/numbers.h"
 #include "replay/finite.h"
 
 #include <inttypes.h>
@@ -32,7 +33,7 @@ static gpur_status open_size(gpur_gradient *g, gpur_batch_size *size, int64_t ro
     size->gradient = g;
     size->rows = rows;
     GPUR_TRY(gpur_pass_open(&size->pass, g->device, g->network, rows, g->input.args.x_pitch, &options));
-    return gpur_backward_open(&size->backward, &size->pass, rows);
+    return gpur_backward_open(&size->backward, &size->pass, rows, 0);
 }
 
 static int64_t results_bytes(const gpur_gradient *g)
@@ -105,7 +106,6 @@ static void set_loss_args(const gpur_gradient *g, gpur_batch_size *size)
 /* Returns the bytes of the workspace that the size needs. Observations that are the input stay where they arrive. */
 static int64_t assign_size(gpur_gradient *g, gpur_batch_size *size, gpur_arena *arena)
 {
-    const int64_t forward = gpur_pass_workspace(&size->pass), backward = gpur_backward_workspace(&size->backward);
     const int64_t probabilities = size->rows * g->network->num_actions;
     gpur_pass_assign(&size->pass, arena);
     gpur_backward_assign(&size->backward, arena);
@@ -116,7 +116,7 @@ static int64_t assign_size(gpur_gradient *g, gpur_batch_size *size, gpur_arena *
         size->pass.activations[0] = g->input.direct ? (float *)(void *)size->raw : g->x;
         set_loss_args(g, size);
     }
-    return forward > backward ? forward : backward;
+    return gpur_max(size->pass.workspace, size->backward.workspace);
 }
 
 void gpur_gradient_assign(gpur_gradient *gradient, gpur_arena *arena)
@@ -127,8 +127,7 @@ void gpur_gradient_assign(gpur_gradient *gradient, gpur_arena *arena)
     gradient->x = gpur_arena_floats(arena, gradient->input.direct ? 0 : rows * gradient->network->width[0]);
     gradient->results = gpur_arena_alloc(arena, results_bytes(gradient));
     for (int32_t i = 0; i < gradient->size_count; i++) {
-        const int64_t wanted = assign_size(gradient, &gradient->sizes[i], arena);
-        workspace = wanted > workspace ? wanted : workspace;
+        workspace = gpur_max(workspace, assign_size(gradient, &gradient->sizes[i], arena));
     }
     gradient->workspace = gpur_arena_alloc(arena, workspace);
 }

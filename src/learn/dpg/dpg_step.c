@@ -2,36 +2,20 @@
 /* The passes, losses and backward passes of an actor and a critic over a batch. */
 #include "learn/dpg/dpg_step.h"
 
-#include "base/numbers.h"
-
 static gpur_status open(gpur_train_step *step)
 {
     gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
     const gpur_step_config *const config = &step->config;
-    gpur_device *const device = step->device;
-    const int64_t rows = step->batch.rows, pitch = step->batch.x_pitch;
-    const gpur_pass_options options = gpur_pass_options_of(config->math);
-    gpur_optimizer_open(&dpg->actor_optimizer, device, &dpg->config->actor_optimizer, &dpg->actor->params);
+    const int64_t rows = step->batch.rows;
+    gpur_optimizer_open(&dpg->actor_optimizer, step->device, &dpg->config->actor_optimizer, &dpg->actor->params);
     gpur_optimizer_set_target(&dpg->actor_optimizer, config->target_period, config->target_copy_first);
-    GPUR_TRY(gpur_pass_open(&dpg->critic_pass, device, step->network, rows, pitch, &options));
-    GPUR_TRY(gpur_pass_open(&dpg->critic_target_pass, device, step->network, rows, pitch, &options));
-    GPUR_TRY(gpur_pass_open(&dpg->actor_pass, device, dpg->actor, rows, pitch, &options));
-    GPUR_TRY(gpur_pass_open(&dpg->actor_target_pass, device, dpg->actor, rows, pitch, &options));
-    GPUR_TRY(gpur_backward_open(&dpg->critic_backward, &dpg->critic_pass, rows));
-    GPUR_TRY(gpur_backward_open_by_input(&dpg->action_backward, &dpg->critic_pass, rows));
-    return gpur_backward_open(&dpg->actor_backward, &dpg->actor_pass, rows);
-}
-
-static void close(gpur_train_step *step)
-{
-    gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
-    gpur_backward_close(&dpg->actor_backward);
-    gpur_backward_close(&dpg->action_backward);
-    gpur_backward_close(&dpg->critic_backward);
-    gpur_pass_close(&dpg->actor_target_pass);
-    gpur_pass_close(&dpg->actor_pass);
-    gpur_pass_close(&dpg->critic_target_pass);
-    gpur_pass_close(&dpg->critic_pass);
+    GPUR_TRY(gpur_step_open_pass(step, &dpg->critic_pass, step->network, rows));
+    GPUR_TRY(gpur_step_open_pass(step, &dpg->critic_target_pass, step->network, rows));
+    GPUR_TRY(gpur_step_open_pass(step, &dpg->actor_pass, dpg->actor, rows));
+    GPUR_TRY(gpur_step_open_pass(step, &dpg->actor_target_pass, dpg->actor, rows));
+    GPUR_TRY(gpur_step_open_backward(step, &dpg->critic_backward, &dpg->critic_pass, 0));
+    GPUR_TRY(gpur_step_open_backward(step, &dpg->action_backward, &dpg->critic_pass, 1));
+    return gpur_step_open_backward(step, &dpg->actor_backward, &dpg->actor_pass, 0);
 }
 
 /* The critic has one value, which is that of the action in its input. */
@@ -41,13 +25,6 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
     const gpur_train_batch *const batch = &step->batch;
     gpur_td_error_args *const td = &dpg->td;
     gpur_optimizer_assign(&dpg->actor_optimizer, arena, NULL);
-    gpur_pass_assign(&dpg->critic_pass, arena);
-    gpur_pass_assign(&dpg->critic_target_pass, arena);
-    gpur_pass_assign(&dpg->actor_pass, arena);
-    gpur_pass_assign(&dpg->actor_target_pass, arena);
-    gpur_backward_assign(&dpg->critic_backward, arena);
-    gpur_backward_assign(&dpg->action_backward, arena);
-    gpur_backward_assign(&dpg->actor_backward, arena);
     dpg->q = gpur_arena_floats(arena, batch->rows);
     gpur_step_assign_td_error(step, arena, &dpg->critic_pass, &dpg->critic_target_pass, &dpg->critic_backward, td);
     td->action = batch->x ? batch->x + dpg->actor->width[0] : NULL; /* NULL while memory is measured */
@@ -56,20 +33,6 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
     td->loss_kind = 1; /* squared */
     dpg->critic_pass.activations[0] = dpg->actor_pass.activations[0] = batch->x;
     dpg->critic_target_pass.activations[0] = dpg->actor_target_pass.activations[0] = batch->next_x;
-}
-
-static int64_t workspace(const gpur_train_step *step)
-{
-    const gpur_dpg_step *const dpg = gpur_dpg_step_of(step);
-    const gpur_pass *const passes[] = {&dpg->critic_pass, &dpg->critic_target_pass, &dpg->actor_pass,
-                                       &dpg->actor_target_pass};
-    const gpur_backward *const backwards[] = {&dpg->critic_backward, &dpg->action_backward, &dpg->actor_backward};
-    int64_t most = 0;
-    for (int i = 0; i < 4; i++)
-        most = gpur_max(most, gpur_pass_workspace(passes[i]));
-    for (int i = 0; i < 3; i++)
-        most = gpur_max(most, gpur_backward_workspace(backwards[i]));
-    return most;
 }
 
 /* The actor's pass, and its actions into the critic's input. */
@@ -194,9 +157,7 @@ static gpur_status start(const gpur_train_step *step, gpur_stream *stream)
 
 const gpur_step_algorithm gpur_dpg_step_algorithm = {
     .open = open,
-    .close = close,
     .assign = assign,
-    .workspace = workspace,
     .start = start,
     .train = train,
     .errors = errors,

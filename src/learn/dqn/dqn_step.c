@@ -14,20 +14,13 @@ static int is_double(const gpur_train_step *step)
 static gpur_status open(gpur_train_step *step)
 {
     gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
-    const gpur_train_batch *const batch = &step->batch;
-    const int64_t online_rows = is_double(step) ? 2 * batch->rows : batch->rows;
-    const gpur_pass_options options = gpur_pass_options_of(step->config.math);
-    GPUR_TRY(gpur_pass_open(&dqn->online, step->device, step->network, online_rows, batch->x_pitch, &options));
-    if (!step->cache)
-        GPUR_TRY(gpur_pass_open(&dqn->target, step->device, step->network, batch->rows, batch->x_pitch, &options));
-    return gpur_backward_open(&dqn->backward, &dqn->online, batch->rows);
-}
-
-static void close(gpur_train_step *step)
-{
-    gpur_backward_close(&gpur_dqn_step_of(step)->backward);
-    gpur_pass_close(&gpur_dqn_step_of(step)->target);
-    gpur_pass_close(&gpur_dqn_step_of(step)->online);
+    const int64_t rows = step->batch.rows;
+    GPUR_TRY(gpur_step_open_pass(step, &dqn->online, step->network, is_double(step) ? 2 * rows : rows));
+    if (step->cache) /* refreshes have the workspace, too */
+        step->workspace_bytes = gpur_max(step->workspace_bytes, step->cache->values.workspace);
+    else
+        GPUR_TRY(gpur_step_open_pass(step, &dqn->target, step->network, rows));
+    return gpur_step_open_backward(step, &dqn->backward, &dqn->online, 0);
 }
 
 static void assign(gpur_train_step *step, gpur_arena *arena)
@@ -36,10 +29,6 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
     const struct gpur_return_cache *const cache = step->cache;
     const gpur_train_batch *const batch = &step->batch;
     gpur_td_error_args *const td = &dqn->td;
-    gpur_pass_assign(&dqn->online, arena);
-    if (!cache)
-        gpur_pass_assign(&dqn->target, arena);
-    gpur_backward_assign(&dqn->backward, arena);
     gpur_step_assign_td_error(step, arena, &dqn->online, cache ? NULL : &dqn->target, &dqn->backward, td);
     if (cache) {
         td->reward = cache->drawn_value;
@@ -51,14 +40,6 @@ static void assign(gpur_train_step *step, gpur_arena *arena)
     td->loss_kind = dqn->config->loss == GPUR_LOSS_SQUARED, td->huber_delta = dqn->config->huber_delta;
     dqn->online.activations[0] = batch->x;
     dqn->target.activations[0] = batch->next_x;
-}
-
-static int64_t workspace(const gpur_train_step *step)
-{
-    const gpur_dqn_step *const dqn = gpur_dqn_step_of(step);
-    const int64_t passes = gpur_max(gpur_pass_workspace(&dqn->online),
-                                    gpur_pass_workspace(step->cache ? &step->cache->values : &dqn->target));
-    return gpur_max(passes, gpur_backward_workspace(&dqn->backward));
 }
 
 /* The target network's pass, if there is one, and beside it the online network's. */
@@ -95,9 +76,7 @@ static const float *errors(const gpur_train_step *step)
 
 const gpur_step_algorithm gpur_dqn_step_algorithm = {
     .open = open,
-    .close = close,
     .assign = assign,
-    .workspace = workspace,
     .train = train,
     .errors = errors,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolutions of a network, forward and backward. */
+#include "base/numbers.h"
 #include "gpureplay/math.h"
 #include "learn/network/pass.h"
 
@@ -47,8 +48,10 @@ static gpur_status open_conv(gpur_pass *pass, int32_t i)
         shape.epilogue = GPUR_EPILOGUE_NONE;
         status = gpur_conv_create(pass->device, &shape, &pass->conv[i]);
     }
+    GPUR_TRY(status);
     pass->conv_epilogue[i] = shape.epilogue;
-    return status;
+    pass->workspace = gpur_max(pass->workspace, gpur_conv_workspace_bytes(pass->conv[i]));
+    return GPUR_OK;
 }
 
 gpur_status gpur_conv_pass_open(gpur_pass *pass)
@@ -62,16 +65,6 @@ void gpur_conv_pass_close(gpur_pass *pass)
 {
     for (int32_t i = 0; i < GPUR_MAX_LAYERS; i++)
         gpur_conv_destroy(pass->conv[i]);
-}
-
-int64_t gpur_conv_pass_workspace(const gpur_pass *pass)
-{
-    int64_t largest = 0;
-    for (int32_t i = 0; i < pass->network->conv_count; i++) {
-        const int64_t bytes = gpur_conv_workspace_bytes(pass->conv[i]);
-        largest = bytes > largest ? bytes : largest;
-    }
-    return largest;
 }
 
 /* Adds the bias and applies the activation; to the kernel, pixels are rows and filters are columns. */
@@ -104,15 +97,20 @@ gpur_status gpur_conv_pass_forward(const gpur_pass *pass, gpur_stream *stream, i
     return GPUR_OK;
 }
 
+static gpur_status open_backward(gpur_backward *backward, int32_t i, int32_t direction, gpur_conv **conv)
+{
+    const gpur_conv_shape shape = conv_shape_of(backward->pass, i, direction, backward->rows);
+    GPUR_TRY(gpur_conv_create(backward->pass->device, &shape, conv));
+    backward->workspace = gpur_max(backward->workspace, gpur_conv_workspace_bytes(*conv));
+    return GPUR_OK;
+}
+
 gpur_status gpur_conv_backward_open(gpur_backward *backward)
 {
-    const gpur_pass *const pass = backward->pass;
-    for (int32_t i = 0; i < pass->network->conv_count; i++) {
-        const gpur_conv_shape to_weight = conv_shape_of(pass, i, GPUR_CONV_TO_WEIGHT, backward->rows);
-        const gpur_conv_shape to_input = conv_shape_of(pass, i, GPUR_CONV_TO_INPUT, backward->rows);
-        GPUR_TRY(gpur_conv_create(pass->device, &to_weight, &backward->conv_to_weight[i]));
+    for (int32_t i = 0; i < backward->pass->network->conv_count; i++) {
+        GPUR_TRY(open_backward(backward, i, GPUR_CONV_TO_WEIGHT, &backward->conv_to_weight[i]));
         if (i > 0)
-            GPUR_TRY(gpur_conv_create(pass->device, &to_input, &backward->conv_to_input[i]));
+            GPUR_TRY(open_backward(backward, i, GPUR_CONV_TO_INPUT, &backward->conv_to_input[i]));
     }
     return GPUR_OK;
 }
@@ -144,18 +142,6 @@ void gpur_conv_backward_assign(gpur_backward *backward, gpur_arena *arena)
         largest = count > largest ? count : largest;
     }
     backward->partial = gpur_arena_floats(arena, largest);
-}
-
-int64_t gpur_conv_backward_workspace(const gpur_backward *backward)
-{
-    int64_t largest = 0;
-    for (int32_t i = 0; i < backward->pass->network->conv_count; i++) {
-        const int64_t weight = gpur_conv_workspace_bytes(backward->conv_to_weight[i]);
-        const int64_t input = backward->conv_to_input[i] ? gpur_conv_workspace_bytes(backward->conv_to_input[i]) : 0;
-        largest = weight > largest ? weight : largest;
-        largest = input > largest ? input : largest;
-    }
-    return largest;
 }
 
 /* Adds up the partial sums of all runs of pixels, by the kernel for dense layers: each run is a row of a batch, and the

@@ -2,6 +2,8 @@
 /* Dense layers of a network, forward and backward. */
 #include "learn/network/pass.h"
 
+#include "base/numbers.h"
+
 #include <string.h>
 
 /* 1: the products of this layer read bfloat16: it follows the convolutions. */
@@ -51,8 +53,10 @@ static gpur_status open_product(gpur_pass *pass, int32_t i)
         shape.epilogue = GPUR_EPILOGUE_NONE;
         status = gpur_gemm_create(pass->device, &shape, &pass->product[i]);
     }
+    GPUR_TRY(status);
     pass->epilogue[i] = shape.epilogue;
-    return status;
+    pass->workspace = gpur_max(pass->workspace, gpur_gemm_workspace_bytes(pass->product[i]));
+    return GPUR_OK;
 }
 
 gpur_status gpur_pass_open(gpur_pass *pass, gpur_device *device, const gpur_network *network, int64_t rows,
@@ -84,16 +88,6 @@ void gpur_pass_assign(gpur_pass *pass, gpur_arena *arena)
     for (int32_t s = 1; s < pass->network->activation_count; s++)
         pass->activations[s] =
             gpur_arena_alloc(arena, pass->rows * pass->pitch[s] * (gpur_pass_is_bf16(pass, s) ? 2 : 4));
-}
-
-int64_t gpur_pass_workspace(const gpur_pass *pass)
-{
-    int64_t largest = gpur_conv_pass_workspace(pass);
-    for (int32_t i = 0; i < pass->network->dense_count; i++) {
-        const int64_t bytes = gpur_gemm_workspace_bytes(pass->product[i]);
-        largest = bytes > largest ? bytes : largest;
-    }
-    return largest;
 }
 
 static gpur_status add_bias(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const gpur_dense *d, float *y,
@@ -152,7 +146,14 @@ static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_den
     return shape;
 }
 
-static gpur_status open_backward(gpur_backward *backward, const gpur_pass *pass, int64_t rows, int32_t by_input)
+static gpur_status create(gpur_backward *backward, const gpur_gemm_shape *shape, gpur_gemm **gemm)
+{
+    GPUR_TRY(gpur_gemm_create(backward->pass->device, shape, gemm));
+    backward->workspace = gpur_max(backward->workspace, gpur_gemm_workspace_bytes(*gemm));
+    return GPUR_OK;
+}
+
+gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows, int32_t by_input)
 {
     memset(backward, 0, sizeof *backward);
     backward->pass = pass;
@@ -162,21 +163,11 @@ static gpur_status open_backward(gpur_backward *backward, const gpur_pass *pass,
         const gpur_dense *const d = &pass->network->dense[i];
         const gpur_gemm_shape to_weight = weight_shape(backward, d), to_input = input_shape(backward, d);
         if (!by_input)
-            GPUR_TRY(gpur_gemm_create(pass->device, &to_weight, &backward->to_weight[i]));
+            GPUR_TRY(create(backward, &to_weight, &backward->to_weight[i]));
         if (d->from > 0 || by_input)
-            GPUR_TRY(gpur_gemm_create(pass->device, &to_input, &backward->to_input[i]));
+            GPUR_TRY(create(backward, &to_input, &backward->to_input[i]));
     }
     return gpur_conv_backward_open(backward);
-}
-
-gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows)
-{
-    return open_backward(backward, pass, rows, 0);
-}
-
-gpur_status gpur_backward_open_by_input(gpur_backward *backward, const gpur_pass *pass, int64_t rows)
-{
-    return open_backward(backward, pass, rows, 1);
 }
 
 void gpur_backward_close(gpur_backward *backward)
@@ -206,18 +197,6 @@ void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena)
         else
             backward->gradients[s] = gpur_arena_floats(arena, backward->rows * pass->pitch[s]);
     gpur_conv_backward_assign(backward, arena);
-}
-
-int64_t gpur_backward_workspace(const gpur_backward *backward)
-{
-    int64_t largest = gpur_conv_backward_workspace(backward);
-    for (int32_t i = 0; i < backward->pass->network->dense_count; i++) {
-        const int64_t weight = backward->to_weight[i] ? gpur_gemm_workspace_bytes(backward->to_weight[i]) : 0;
-        const int64_t input = backward->to_input[i] ? gpur_gemm_workspace_bytes(backward->to_input[i]) : 0;
-        largest = weight > largest ? weight : largest;
-        largest = input > largest ? input : largest;
-    }
-    return largest;
 }
 
 gpur_grid gpur_layer_backward_grid(const gpur_device *device, const gpur_layer_backward_args *args)

@@ -39,6 +39,7 @@ typedef struct gpur_pass {
     int32_t epilogue[GPUR_MAX_DENSE]; /* GPUR_EPILOGUE_* of the GEMM */
     gpur_conv *conv[GPUR_MAX_LAYERS];
     int32_t conv_epilogue[GPUR_MAX_LAYERS];
+    int64_t workspace; /* bytes that the plans need, one after the other */
 } gpur_pass;
 
 /* Backward pass, over the first `rows` rows of a forward pass. */
@@ -57,6 +58,7 @@ typedef struct gpur_backward {
     gpur_conv *conv_to_weight[GPUR_MAX_LAYERS];
     gpur_conv *conv_to_input[GPUR_MAX_LAYERS]; /* NULL if the layer reads the observations */
     float *partial;                            /* partial sums of a bias gradient: see gpur_conv_bias_backward_args */
+    int64_t workspace;                         /* bytes, as of a pass */
 } gpur_backward;
 
 /* Floats from row to row of activations: rows are padded to 16 bytes, so that loads of 16 bytes are aligned. */
@@ -96,21 +98,17 @@ gpur_status gpur_pass_open(gpur_pass *pass, gpur_device *device, const gpur_netw
                            int64_t input_pitch, const gpur_pass_options *options);
 void gpur_pass_close(gpur_pass *pass);
 void gpur_pass_assign(gpur_pass *pass, gpur_arena *arena); /* all activations except [0] */
-int64_t gpur_pass_workspace(const gpur_pass *pass);
 
 /* Computes all activations from [0], for the first `rows` rows. The last ones lack the bias, which the head adds.
  * `weights` are laid out as in network->params. */
 gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const float *weights,
                               void *workspace);
 
-gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows);
-
-/* Opens a backward pass that computes the gradient by the input, gradients[0], in place of those of the parameters. The
+/* With `by_input` it computes the gradient by the input, gradients[0], in place of those of the parameters, and the
  * network must have no convolutions. */
-gpur_status gpur_backward_open_by_input(gpur_backward *backward, const gpur_pass *pass, int64_t rows);
+gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows, int32_t by_input);
 void gpur_backward_close(gpur_backward *backward);
 void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena);
-int64_t gpur_backward_workspace(const gpur_backward *backward);
 
 /* Returns the launch shape of layer_backward: a block for every 8 columns, whose threads take many rows at a time. */
 gpur_grid gpur_layer_backward_grid(const gpur_device *device, const gpur_layer_backward_args *args);
@@ -125,13 +123,11 @@ gpur_status gpur_backward_run(const gpur_backward *backward, const gpur_track *t
  * name without `conv_`, which calls it. All do nothing for a network without convolutions. */
 gpur_status gpur_conv_pass_open(gpur_pass *pass);
 void gpur_conv_pass_close(gpur_pass *pass);
-int64_t gpur_conv_pass_workspace(const gpur_pass *pass);
 gpur_status gpur_conv_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const float *weights,
                                    void *workspace);
 
 gpur_status gpur_conv_backward_open(gpur_backward *backward);
 void gpur_conv_backward_close(gpur_backward *backward);
 void gpur_conv_backward_assign(gpur_backward *backward, gpur_arena *arena);
-int64_t gpur_conv_backward_workspace(const gpur_backward *backward);
 gpur_status gpur_conv_backward_run(const gpur_backward *backward, const gpur_track *track, const gpur_side *side,
                                    const float *weights, float *gradient);
