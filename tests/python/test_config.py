@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gpureplay import _c_api
+from gpureplay._choices import CHOICES
 from gpureplay._config import learner_config, settings_of_learner
 from support import TRANSITION, block
 
@@ -327,6 +328,14 @@ def test_settings_reach_the_library(case):
     with make(**settings) as buffer:
         config = buffer._spec.config
         assert {name: functools.reduce(getattr, name.split("."), config) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("setting", sorted(CHOICES.keys() - {"initial_priorities"}))  # which is 0 or 1 in C
+def test_a_word_stands_for_the_constant_whose_name_ends_in_it(setting):
+    for word, code in CHOICES[setting].items():
+        end = word.upper().replace("-", "_")
+        named = {name: value for name, value in vars(_c_api).items() if name.endswith(end)}
+        assert code in named.values(), f"{setting}={word!r} is {code}, and the header has {named}"
 
 
 def test_buffers_without_a_seed_draw_other_positions_in_the_same_order_each_time(monkeypatch):
