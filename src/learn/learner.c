@@ -2,8 +2,8 @@
 /* Creates, destroys and trains learners of any algorithm, and reads their statistics. */
 #include "learn/learner.h"
 
+#include "base/numbers.h"
 #include "base/sized.h"
-#include "learn/network/init.h"
 #include "learn/weights_file.h"
 #include "replay/sampler/consumer.h"
 
@@ -118,6 +118,11 @@ static gpur_status build(gpur_learner *learner, const void *config)
 gpur_status gpur_learner_create_of(const gpur_algorithm *algorithm, gpur_device *device, gpur_replay *replay,
                                    const void *config, gpur_learner **out)
 {
+    GPUR_REQUIRE(out, "learner, which gets the handle, is NULL");
+    *out = NULL;
+    GPUR_REQUIRE(replay || !algorithm->train, "replay is NULL");
+    GPUR_REQUIRE(replay || device, "device is NULL");
+    device = replay ? gpur_replay_device(replay) : device;
     gpur_learner *const learner = gpur_host_alloc(device, algorithm->bytes);
     if (!learner)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a learner of %zu bytes", algorithm->bytes);
@@ -253,6 +258,17 @@ gpur_status gpur_learner_download(gpur_learner *learner, int i, float *weights, 
     return gpur_learner_end(learner, status == GPUR_OK ? done : status);
 }
 
+gpur_status gpur_learner_weights_diverged(gpur_learner *learner, int i, int64_t step, const float *reward_clip)
+{
+    const gpur_train_state state = gpur_train_stats_newest(&learner->stats[i]);
+    gpur_divergence divergence = divergence_of(learner, i, &state);
+    divergence.step = step;
+    divergence.loss = divergence.mean_value = divergence.gradient_norm = 0.0; /* finite */
+    divergence.learning_rate = (double)gpur_schedule_at(&divergence.optimizer->learning_rate, gpur_max(step - 1, 0));
+    divergence.reward_clip = reward_clip ? reward_clip : divergence.reward_clip;
+    return gpur_diverged(&divergence);
+}
+
 /* A weight that is not finite is of the last step: an earlier one would have spoiled a loss. */
 static gpur_status check_weights(gpur_learner *learner, int i, const float *reward_clip)
 {
@@ -265,12 +281,8 @@ static gpur_status check_weights(gpur_learner *learner, int i, const float *rewa
         status != GPUR_OK || gpur_params_check_numbers(params, "", weights, GPUR_INVALID_ARGUMENT) == GPUR_OK;
     gpur_weights_free(learner->device, params, weights);
     GPUR_TRY(status);
-    const gpur_train_state state = gpur_train_stats_newest(&learner->stats[i]);
-    gpur_divergence divergence = divergence_of(learner, i, &state);
-    divergence.step = (int64_t)state.step;
-    divergence.loss = divergence.mean_value = divergence.gradient_norm = 0.0;
-    divergence.reward_clip = reward_clip ? reward_clip : divergence.reward_clip;
-    return are_finite ? GPUR_OK : gpur_diverged(&divergence);
+    const int64_t last = (int64_t)gpur_train_stats_newest(&learner->stats[i]).step;
+    return are_finite ? GPUR_OK : gpur_learner_weights_diverged(learner, i, last, reward_clip);
 }
 
 gpur_status gpur_learner_check_weights(gpur_learner *learner, const float *reward_clip)

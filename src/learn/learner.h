@@ -95,7 +95,7 @@ struct gpur_learner {
     int64_t memory_bytes;
 };
 
-/* Creates a learner of this algorithm. `replay` NULL: it trains without one. */
+/* Creates a learner of this algorithm, one with `train` on a replay and its device, else on `device`. Refuses NULL. */
 gpur_status gpur_learner_create_of(const gpur_algorithm *algorithm, gpur_device *device, gpur_replay *replay,
                                    const void *config, gpur_learner **learner);
 
@@ -124,6 +124,9 @@ gpur_status gpur_learner_check_finite(gpur_learner *learner);
 /* Waits for all train steps, and refuses a learner that has diverged: by their losses, or by a weight. `reward_clip`
  * NULL: that of the replay, if there is one. */
 gpur_status gpur_learner_check_weights(gpur_learner *learner, const float *reward_clip);
+
+/* Fails: the weights of a network are not finite after train step `step`. `reward_clip`: as in the function above. */
+gpur_status gpur_learner_weights_diverged(gpur_learner *learner, int network, int64_t step, const float *reward_clip);
 
 /* Copies the weights of a network to (P) in host memory, as they are after the train steps enqueued so far. Waits. */
 gpur_status gpur_learner_download(gpur_learner *learner, int network, float *weights, int64_t *steps);

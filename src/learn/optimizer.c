@@ -50,17 +50,15 @@ static gpur_status check_constants(const gpur_optimizer_config *config)
 {
     GPUR_TRY(check_decay(config->beta1, "beta1"));
     GPUR_TRY(check_decay(config->beta2, "beta2"));
-    GPUR_REQUIRE(config->centered == 0 || config->centered == 1, "optimizer.centered is %" PRId32 "; it must be 0 or 1",
-                 config->centered);
+    GPUR_TRY(gpur_choice_check(config->centered, 1, "optimizer.centered", "0 or 1"));
     GPUR_TRY(check_decay(config->decay, "decay"));
     return check_decay(config->momentum, "momentum");
 }
 
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config)
 {
-    GPUR_REQUIRE(config->kind >= GPUR_ADAM && config->kind <= GPUR_ADAM_TF,
-                 "optimizer.kind is %" PRId32 "; it must be 0 to 5 (GPUR_ADAM, GPUR_RMSPROP_*, GPUR_ADAM_TF)",
-                 config->kind);
+    GPUR_TRY(gpur_choice_check(config->kind, GPUR_ADAM_TF, "optimizer.kind",
+                               "0 to 5 (GPUR_ADAM, GPUR_RMSPROP_*, GPUR_ADAM_TF)"));
     GPUR_TRY(gpur_schedule_check(&config->learning_rate, FLT_MAX, "optimizer.learning_rate"));
     GPUR_TRY(check_constants(config));
     GPUR_REQUIRE(config->epsilon > 0.0f && config->epsilon < INFINITY,

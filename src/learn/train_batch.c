@@ -67,9 +67,3 @@ gpur_train_fields gpur_train_batch_fields(const gpur_train_batch *batch, int is_
         add_field(&fields, batch->fields.reward, batch->reward, sizeof *batch->reward);
     return fields;
 }
-
-gpur_status gpur_train_batch_preprocess(const gpur_train_batch *batch, gpur_stream *stream)
-{
-    return gpur_input_run(&batch->input, batch->device, stream, batch->observations * batch->rows, batch->raw,
-                          batch->input.raw_pitch, batch->x);
-}

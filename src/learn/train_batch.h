@@ -53,6 +53,3 @@ typedef struct gpur_train_fields {
 
 /* `is_raw`: observations are among them, as the replay stores them. */
 gpur_train_fields gpur_train_batch_fields(const gpur_train_batch *batch, int is_raw);
-
-/* Converts the raw observations to x. Does nothing if x is what the replay stores. */
-gpur_status gpur_train_batch_preprocess(const gpur_train_batch *batch, gpur_stream *stream);

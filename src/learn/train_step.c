@@ -137,8 +137,10 @@ static gpur_status connect(void *part)
 static gpur_status train(const gpur_batch_source *source, gpur_stream *stream)
 {
     const gpur_train_step *const step = source->step;
+    const gpur_train_batch *const batch = &step->batch;
     if (source->is_raw)
-        GPUR_TRY(gpur_train_batch_preprocess(&step->batch, stream));
+        GPUR_TRY(gpur_input_run(&batch->input, step->device, stream, batch->observations * batch->rows, batch->raw,
+                                batch->input.raw_pitch, batch->x));
     return step->algorithm->train(step, stream, source->drawable);
 }
 

@@ -2,7 +2,7 @@
 /* Networks as data: where the weights lie, their names, the sizes of layers, their initial values; and bad networks,
  * which are refused. */
 #include "test.h"
-#include "learn/network/init.h"
+#include "learn/network/network.h"
 
 static const gpur_input_shape vector = {27, 0, 0, 0}, screen = {84 * 84 * 4, 84, 84, 4};
 

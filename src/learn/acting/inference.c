@@ -74,14 +74,16 @@ static void assign_buffers(const gpur_inference *inference, gpur_inference_buffe
     b->workspace = gpur_arena_alloc(arena, b->pass.workspace);
 }
 
-gpur_status gpur_inference_open(gpur_inference *inference, const gpur_inference_spec *spec, int64_t capacity)
+gpur_status gpur_inference_open(gpur_inference *inference, gpur_device *device, const gpur_network *network,
+                                const gpur_network_config *config, const gpur_obs_format *obs, int32_t math,
+                                float policy_floor, int64_t capacity)
 {
-    inference->device = spec->device;
-    inference->network = spec->network;
-    inference->input = spec->input;
-    inference->input.args.x_pitch = spec->network->width[0];
-    inference->options = spec->options;
-    inference->policy_floor = spec->policy_floor;
+    inference->device = device;
+    inference->network = network;
+    inference->input = gpur_input_of(network, obs, config);
+    inference->input.args.x_pitch = network->width[0];
+    inference->options = gpur_pass_options_of(math);
+    inference->policy_floor = policy_floor;
     GPUR_TRY(gpur_stream_create(inference->device, &inference->stream));
     GPUR_TRY(open_buffers(inference, capacity, &inference->buffers));
     atomic_init(&inference->pinned_bytes, inference->buffers.pinned_bytes);

@@ -50,18 +50,12 @@ typedef struct gpur_inference {
     _Atomic int64_t grown_bytes;  /* device memory of the buffers, outside the owner's */
 } gpur_inference;
 
-/* Settings that all inferences of one network share. */
-typedef struct gpur_inference_spec {
-    gpur_device *device;
-    const gpur_network *network; /* must not move */
-    gpur_input input;
-    gpur_pass_options options;
-    float policy_floor;
-} gpur_inference_spec;
-
-/* Creates the stream and the buffers, except their device memory, which `assign` places. After a failure call
- * gpur_inference_close, which also accepts a zeroed inference. */
-gpur_status gpur_inference_open(gpur_inference *inference, const gpur_inference_spec *spec, int64_t capacity);
+/* Creates the stream and the buffers, except their device memory, which `assign` places. The network must not move, and
+ * is one of `config`, which reads `obs`. After a failure call gpur_inference_close, which also accepts a zeroed
+ * inference. */
+gpur_status gpur_inference_open(gpur_inference *inference, gpur_device *device, const gpur_network *network,
+                                const gpur_network_config *config, const gpur_obs_format *obs, int32_t math,
+                                float policy_floor, int64_t capacity);
 void gpur_inference_close(gpur_inference *inference);
 void gpur_inference_assign(gpur_inference *inference, gpur_arena *arena);
 

@@ -4,7 +4,6 @@
 
 #include "base/sized.h"
 #include "learn/config.h"
-#include "learn/network/init.h"
 #include "learn/weights_file.h"
 #include "replay/config.h"
 
@@ -34,39 +33,25 @@ gpur_status gpur_policy_config_preset(gpur_policy_config *config, const char *na
 
 static gpur_status check_config(const gpur_policy_config *config)
 {
-    GPUR_REQUIRE(config->max_batch >= 1 && config->max_batch <= GPUR_MAX_ACT_BATCH,
-                 "max_batch is %" PRId32 "; it must be 1 to %d", config->max_batch, GPUR_MAX_ACT_BATCH);
-    GPUR_REQUIRE(config->streams >= 1 && config->streams <= GPUR_MAX_POLICY_STREAMS,
-                 "streams is %" PRId32 "; it must be 1 to %d", config->streams, GPUR_MAX_POLICY_STREAMS);
+    GPUR_TRY(gpur_range_check(config->max_batch, 1, GPUR_MAX_ACT_BATCH, "max_batch"));
+    GPUR_TRY(gpur_range_check(config->streams, 1, GPUR_MAX_POLICY_STREAMS, "streams"));
     GPUR_REQUIRE(config->policy_floor >= 0.0f && config->policy_floor < 1.0f,
                  "policy_floor is %g; it must be at least 0 and below 1", (double)config->policy_floor);
     return gpur_math_check(config->math);
 }
 
-static gpur_status build_network(gpur_policy *policy, gpur_inference_spec *spec)
+static gpur_status open_inferences(gpur_policy *policy, const gpur_obs_format *obs)
 {
-    gpur_policy_config *const config = &policy->config;
-    gpur_obs_format obs;
-    GPUR_TRY(gpur_obs_format_read(&config->obs, &obs));
-    GPUR_TRY(gpur_network_open(&policy->network, &config->network, &obs, policy->device, config->math));
-    spec->device = policy->device;
-    spec->network = &policy->network;
-    spec->input = gpur_input_of(&policy->network, &obs, &config->network);
-    spec->options = gpur_pass_options_of(config->math);
-    spec->policy_floor = config->policy_floor;
-    return GPUR_OK;
-}
-
-static gpur_status open_inferences(gpur_policy *policy, const gpur_inference_spec *spec)
-{
-    const int32_t count = policy->config.streams;
+    const gpur_policy_config *const config = &policy->config;
+    const int32_t count = config->streams;
     GPUR_TRY(gpur_mutex_open(&policy->lock, "a policy"));
     GPUR_TRY(gpur_acting_copies_open(&policy->copies, policy->device, &policy->network.params, count));
     policy->inferences = gpur_host_alloc(policy->device, (size_t)count * sizeof *policy->inferences);
     if (!policy->inferences)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the %" PRId32 " streams of a policy", count);
     for (int32_t i = 0; i < count; i++) {
-        GPUR_TRY(gpur_inference_open(&policy->inferences[i], spec, policy->config.max_batch));
+        GPUR_TRY(gpur_inference_open(&policy->inferences[i], policy->device, &policy->network, &config->network, obs,
+                                     config->math, config->policy_floor, config->max_batch));
         policy->pinned_bytes += atomic_load(&policy->inferences[i].pinned_bytes);
         policy->free[policy->free_count++] = count - 1 - i; /* the first to be taken is 0 */
     }
@@ -97,15 +82,16 @@ static gpur_status set_first_weights(gpur_policy *policy)
 
 static gpur_status build(gpur_policy *policy, const gpur_policy_config *given)
 {
-    gpur_inference_spec spec;
+    gpur_obs_format obs;
     gpur_policy_config *const config = &policy->config;
     GPUR_TRY(gpur_policy_config_init(config, sizeof *config));
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_policy_config"));
     GPUR_TRY(check_config(config));
     config->math = gpur_math_decide(policy->device, config->math);
-    GPUR_TRY(build_network(policy, &spec));
+    GPUR_TRY(gpur_obs_format_read(&config->obs, &obs));
+    GPUR_TRY(gpur_network_open(&policy->network, &config->network, &obs, policy->device, config->math));
     config->obs.name = NULL;
-    GPUR_TRY(open_inferences(policy, &spec));
+    GPUR_TRY(open_inferences(policy, &obs));
     policy->memory_bytes = assign(policy, NULL);
     GPUR_TRY(
         gpur_memory_alloc(policy->device, policy->memory_bytes, "a policy's weights and activations", &policy->memory));

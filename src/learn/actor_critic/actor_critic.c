@@ -56,8 +56,7 @@ static gpur_status check_config(const gpur_actor_critic_config *config)
     GPUR_TRY(gpur_optimizer_check(&config->optimizer));
     GPUR_TRY(gpur_choice_check(config->dual_optimizer, 1, "dual_optimizer", "0 or 1"));
     GPUR_TRY(check_loss(config));
-    GPUR_REQUIRE(config->max_batch >= 1 && config->max_batch <= GPUR_MAX_ACTOR_CRITIC_BATCH,
-                 "max_batch is %" PRId32 "; it must be 1 to %d", config->max_batch, GPUR_MAX_ACTOR_CRITIC_BATCH);
+    GPUR_TRY(gpur_range_check(config->max_batch, 1, GPUR_MAX_ACTOR_CRITIC_BATCH, "max_batch"));
     GPUR_TRY(gpur_math_check(config->math));
     return gpur_choice_check(config->check_finite, 1, "check_finite", "0 or 1");
 }
@@ -155,28 +154,10 @@ static gpur_status build(gpur_learner *learner, const void *given, gpur_part_con
 gpur_status gpur_actor_critic_create(gpur_device *device, const gpur_actor_critic_config *config,
                                      gpur_learner **learner)
 {
-    GPUR_REQUIRE(learner, "learner, which gets the handle, is NULL");
-    *learner = NULL;
-    GPUR_REQUIRE(device, "device is NULL");
     return gpur_learner_create_of(&gpur_algorithm_actor_critic, device, NULL, config, learner);
 }
 
 /* Train steps. */
-
-gpur_status gpur_actor_critic_diverged(gpur_actor_critic *ac, int64_t step, const float *reward_clip)
-{
-    const gpur_optimizer_config *const optimizer = &ac->config.optimizer;
-    const gpur_train_state state = gpur_train_stats_newest(&ac->learner.stats[0]);
-    const gpur_divergence divergence = {
-        .step = step,
-        .learning_rate = (double)gpur_schedule_at(&optimizer->learning_rate, step > 0 ? step - 1 : 0),
-        .loss_before = (double)state.finite_loss,
-        .optimizer = optimizer,
-        .reward_clip = reward_clip,
-        .network = "",
-        .value_name = "mean value"};
-    return gpur_diverged(&divergence);
-}
 
 /* The state of the first optimizer whose gradient has spoiled the weights; NULL: of none. */
 static const gpur_train_state *spoiled_state(const gpur_actor_critic *ac)
@@ -268,11 +249,6 @@ gpur_status gpur_actor_critic_apply(gpur_actor_critic *ac, float *const gradient
     GPUR_TRY(status);
     GPUR_TRY(done);
     return end_step(ac, losses);
-}
-
-gpur_status gpur_actor_critic_copy_weights(const gpur_actor_critic *ac, float *to)
-{
-    return gpur_copy(ac->gradient.stream, to, ac->optimizers[0].weights, gpur_params_bytes(&ac->network.params));
 }
 
 /* Statistics and files. */

@@ -28,13 +28,6 @@ static inline int gpur_actor_critic_optimizers(const gpur_actor_critic *ac)
     return ac->config.dual_optimizer ? 2 : 1;
 }
 
-/* Fails: the weights after train step `step` are not finite. `reward_clip` NULL: not known. */
-gpur_status gpur_actor_critic_diverged(gpur_actor_critic *ac, int64_t step, const float *reward_clip);
-
-/* Requires the lock. Enqueues on the learner's stream the copy of the weights to the device memory of another object,
- * (P) behind which lies their copy in bfloat16. */
-gpur_status gpur_actor_critic_copy_weights(const gpur_actor_critic *ac, float *to);
-
 /* Requires the lock. Takes a step of the optimizers on these gradients, (P) device each, whose computation is done, in
  * place of the learner's own. Waits, fills in the losses' step, gradient_norm and learning_rate, and refuses a learner
  * whose weights the step has spoiled. One that has diverged before takes no step, and the losses' step is unchanged. */

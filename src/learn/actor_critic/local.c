@@ -34,14 +34,8 @@ static gpur_status build(gpur_local_model *local)
 {
     gpur_actor_critic *const learner = local->learner;
     const gpur_actor_critic_config *const config = &learner->config;
-    const gpur_inference_spec spec = {
-        .device = learner->learner.device,
-        .network = &learner->network,
-        .input = gpur_input_of(&learner->network, &learner->obs, &config->network),
-        .options = gpur_pass_options_of(config->math),
-        .policy_floor = config->policy_floor,
-    };
-    GPUR_TRY(gpur_inference_open(&local->inference, &spec, 1));
+    GPUR_TRY(gpur_inference_open(&local->inference, learner->learner.device, &learner->network, &config->network,
+                                 &learner->obs, config->math, config->policy_floor, 1));
     GPUR_TRY(gpur_gradient_open(&local->gradient, learner->learner.device, &learner->network, &learner->obs, config));
     GPUR_TRY(gpur_memory_alloc(learner->learner.device, assign(local, NULL), "an agent's copy of a network",
                                &local->memory));
@@ -88,7 +82,8 @@ gpur_status gpur_local_model_pull(gpur_local_model *local)
     gpur_actor_critic *const learner = local->learner;
     gpur_stream *const stream = learner->gradient.stream;
     gpur_ticket_lock_lock(&learner->learner.lock);
-    gpur_status status = gpur_actor_critic_copy_weights(learner, local->weights);
+    gpur_status status =
+        gpur_copy(stream, local->weights, learner->optimizers[0].weights, gpur_params_bytes(&learner->network.params));
     if (status == GPUR_OK)
         status = gpur_copy(stream, local->state, learner->optimizers[0].state, sizeof *local->state);
     const gpur_status done = gpur_stream_sync(stream);

@@ -162,10 +162,7 @@ static gpur_status finish(gpur_learner *learner)
 
 gpur_status gpur_dpg_create(gpur_replay *replay, const gpur_dpg_config *config, gpur_learner **learner)
 {
-    GPUR_REQUIRE(learner, "learner, which gets the handle, is NULL");
-    *learner = NULL;
-    GPUR_REQUIRE(replay, "replay is NULL");
-    return gpur_learner_create_of(&gpur_algorithm_dpg, gpur_replay_device(replay), replay, config, learner);
+    return gpur_learner_create_of(&gpur_algorithm_dpg, NULL, replay, config, learner);
 }
 
 static gpur_status train(gpur_learner *learner, gpur_stream *stream, int64_t steps)

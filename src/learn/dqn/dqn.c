@@ -3,7 +3,6 @@
 #include "learn/dqn/dqn.h"
 
 #include "base/sized.h"
-#include "learn/returns/returns_config.h"
 #include "replay/finite.h"
 #include "replay/sampler/consumer.h"
 
@@ -137,10 +136,7 @@ static gpur_status finish(gpur_learner *learner)
 
 gpur_status gpur_dqn_create(gpur_replay *replay, const gpur_dqn_config *config, gpur_learner **learner)
 {
-    GPUR_REQUIRE(learner, "learner, which gets the handle, is NULL");
-    *learner = NULL;
-    GPUR_REQUIRE(replay, "replay is NULL");
-    return gpur_learner_create_of(&gpur_algorithm_dqn, gpur_replay_device(replay), replay, config, learner);
+    return gpur_learner_create_of(&gpur_algorithm_dqn, NULL, replay, config, learner);
 }
 
 /* Training. */

@@ -12,8 +12,7 @@
 static gpur_status check_loss(const gpur_dqn_config *config)
 {
     GPUR_TRY(gpur_choice_check(config->double_dqn, 1, "double_dqn", "0 or 1"));
-    GPUR_REQUIRE(config->loss == GPUR_LOSS_HUBER || config->loss == GPUR_LOSS_SQUARED,
-                 "loss is %" PRId32 "; it must be GPUR_LOSS_HUBER or GPUR_LOSS_SQUARED (0, 1)", config->loss);
+    GPUR_TRY(gpur_choice_check(config->loss, GPUR_LOSS_SQUARED, "loss", "GPUR_LOSS_HUBER or GPUR_LOSS_SQUARED (0, 1)"));
     GPUR_REQUIRE(config->huber_delta > 0.0f && config->huber_delta < INFINITY,
                  "huber_delta is %g; it must be above 0, and finite", (double)config->huber_delta);
     return gpur_choice_check(config->target_copy_first, 1, "target_copy_first", "0 or 1");
@@ -35,9 +34,7 @@ gpur_status gpur_dqn_config_check(const gpur_dqn_config *config)
     GPUR_TRY(check_acting(config));
     GPUR_TRY(gpur_choice_check(config->step_kernel, GPUR_STEP_FUSED, "step_kernel",
                                "GPUR_STEP_AUTO, LIBRARIES or FUSED (0 to 2)"));
-    GPUR_REQUIRE(config->host_batches >= 0 && config->host_batches <= GPUR_MAX_HOST_BATCHES,
-                 "host_batches is %" PRId32 "; it must be 0 to %d", config->host_batches, GPUR_MAX_HOST_BATCHES);
-    return GPUR_OK;
+    return gpur_range_check(config->host_batches, 0, GPUR_MAX_HOST_BATCHES, "host_batches");
 }
 
 /* clang-format off */

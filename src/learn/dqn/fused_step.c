@@ -53,15 +53,6 @@ static gpur_status check(const gpur_part_context *context)
     return GPUR_OK;
 }
 
-/* Whether the kernel can run this learner's steps. */
-static int is_possible(const gpur_part_context *context)
-{
-    return !context->cache && !gpur_replay_lanes(context->replay) && context->network->conv_count == 0 &&
-           context->network->activation_count == ACTIVATIONS && context->step_config.math == GPUR_MATH_FP32 &&
-           gpur_replay_links(context->replay) == 0 &&
-           gpur_input_of(context->network, &context->fields.obs_format, context->network_config).direct;
-}
-
 /* Measured on an H200 with the preset melee-gpu, which has 139 thousand weights: a step of the kernel took 50, 66 and
  * 94 us with batches of 32, 128 and 256, and one by the libraries 74, 82 and 95 us. */
 static int is_faster(const gpur_part_context *context)
@@ -74,7 +65,8 @@ static int is_faster(const gpur_part_context *context)
 gpur_status gpur_fused_step_choose(const gpur_part_context *context, int32_t *step_kernel)
 {
     if (*step_kernel == GPUR_STEP_AUTO)
-        *step_kernel = is_possible(context) && is_faster(context) ? GPUR_STEP_FUSED : GPUR_STEP_LIBRARIES;
+        *step_kernel =
+            !context->cache && is_faster(context) && check(context) == GPUR_OK ? GPUR_STEP_FUSED : GPUR_STEP_LIBRARIES;
     return *step_kernel == GPUR_STEP_FUSED ? check(context) : GPUR_OK;
 }
 

@@ -31,18 +31,11 @@ static gpur_conv_shape conv_shape_of(const gpur_pass *pass, int32_t i, int32_t d
 }
 
 /* In bfloat16 every device has the epilogues, and the kernel for those without is of float32. */
-static int32_t wanted_epilogue(const gpur_pass *pass, int32_t i)
-{
-    const int32_t activation = pass->network->conv[i].activation;
-    if (activation == GPUR_TANH || !(pass->options.fuse || pass->network->params.bf16))
-        return GPUR_EPILOGUE_NONE;
-    return activation == GPUR_RELU ? GPUR_EPILOGUE_BIAS_RELU : GPUR_EPILOGUE_BIAS;
-}
-
 static gpur_status open_conv(gpur_pass *pass, int32_t i)
 {
     gpur_conv_shape shape = conv_shape_of(pass, i, GPUR_CONV_FORWARD, pass->rows);
-    shape.epilogue = wanted_epilogue(pass, i);
+    shape.epilogue =
+        gpur_pass_epilogue(pass->options.fuse || pass->network->params.bf16, pass->network->conv[i].activation);
     gpur_status status = gpur_conv_create(pass->device, &shape, &pass->conv[i]);
     if (status == GPUR_UNAVAILABLE && shape.epilogue != GPUR_EPILOGUE_NONE) {
         shape.epilogue = GPUR_EPILOGUE_NONE;
@@ -67,20 +60,6 @@ void gpur_conv_pass_close(gpur_pass *pass)
         gpur_conv_destroy(pass->conv[i]);
 }
 
-/* Adds the bias and applies the activation; to the kernel, pixels are rows and filters are columns. */
-static gpur_status add_bias(const gpur_pass *pass, gpur_stream *stream, int64_t rows, int32_t i, const float *bias)
-{
-    const gpur_convolution *const c = &pass->network->conv[i];
-    gpur_bias_activation_args args;
-    args.y = pass->activations[i + 1];
-    args.bias = bias;
-    args.batch = rows * c->out_height * c->out_width;
-    args.features = args.pitch = c->filters;
-    args.activation = c->activation;
-    const gpur_grid grid = gpur_grid_rows(pass->device, args.batch, 1, args.features * (int64_t)sizeof(float));
-    return gpur_launch_bias_activation(stream, grid, &args);
-}
-
 gpur_status gpur_conv_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const float *weights,
                                    void *workspace)
 {
@@ -91,8 +70,15 @@ gpur_status gpur_conv_pass_forward(const gpur_pass *pass, gpur_stream *stream, i
                                          pass->activations[i + 1],
                                          fused ? gpur_pass_parameter(pass, weights, c->bias) : NULL};
         GPUR_TRY(gpur_conv_run(pass->conv[i], stream, rows, &arrays, workspace));
+        const gpur_bias_activation_args then = {
+            pass->activations[i + 1],
+            weights + c->bias,
+            rows * c->out_height * c->out_width,
+            c->filters,
+            c->filters,
+            c->activation}; /* to the kernel, pixels are rows and filters are columns */
         if (!fused)
-            GPUR_TRY(add_bias(pass, stream, rows, i, weights + c->bias));
+            GPUR_TRY(gpur_pass_add_bias(pass, stream, &then));
     }
     return GPUR_OK;
 }

@@ -37,17 +37,11 @@ static gpur_gemm_shape forward_shape(const gpur_pass *pass, const gpur_dense *d)
     return shape;
 }
 
-static int32_t wanted_epilogue(const gpur_dense *d, int32_t fuse)
-{
-    if (!fuse || d->bias < 0 || d->activation == GPUR_TANH)
-        return GPUR_EPILOGUE_NONE;
-    return d->activation == GPUR_RELU ? GPUR_EPILOGUE_BIAS_RELU : GPUR_EPILOGUE_BIAS;
-}
-
 static gpur_status open_product(gpur_pass *pass, int32_t i)
 {
-    gpur_gemm_shape shape = forward_shape(pass, &pass->network->dense[i]);
-    shape.epilogue = wanted_epilogue(&pass->network->dense[i], pass->options.fuse);
+    const gpur_dense *const d = &pass->network->dense[i];
+    gpur_gemm_shape shape = forward_shape(pass, d);
+    shape.epilogue = gpur_pass_epilogue(pass->options.fuse && d->bias >= 0, d->activation);
     gpur_status status = gpur_gemm_create(pass->device, &shape, &pass->product[i]);
     if (status == GPUR_UNAVAILABLE && shape.epilogue != GPUR_EPILOGUE_NONE) {
         shape.epilogue = GPUR_EPILOGUE_NONE;
@@ -90,18 +84,10 @@ void gpur_pass_assign(gpur_pass *pass, gpur_arena *arena)
             gpur_arena_alloc(arena, pass->rows * pass->pitch[s] * (gpur_pass_is_bf16(pass, s) ? 2 : 4));
 }
 
-static gpur_status add_bias(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const gpur_dense *d, float *y,
-                            const float *bias)
+gpur_status gpur_pass_add_bias(const gpur_pass *pass, gpur_stream *stream, const gpur_bias_activation_args *args)
 {
-    gpur_bias_activation_args args;
-    args.y = y;
-    args.bias = bias;
-    args.batch = rows;
-    args.features = d->units;
-    args.pitch = pass->pitch[d->to];
-    args.activation = d->activation;
-    const gpur_grid grid = gpur_grid_rows(pass->device, rows, 1, (int64_t)d->units * (int64_t)sizeof(float));
-    return gpur_launch_bias_activation(stream, grid, &args);
+    const gpur_grid grid = gpur_grid_rows(pass->device, args->batch, 1, args->features * (int64_t)sizeof(float));
+    return gpur_launch_bias_activation(stream, grid, args);
 }
 
 gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const float *weights,
@@ -115,8 +101,10 @@ gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_
         const float *const bias = fused ? weights + d->bias : NULL;
         GPUR_TRY(gpur_gemm_run(pass->product[i], stream, rows, pass->activations[d->from] + d->from_column,
                                weight_of(pass, d, weights), y, bias, workspace));
+        const gpur_bias_activation_args then = {y,        weights + d->bias,  rows,
+                                                d->units, pass->pitch[d->to], d->activation};
         if (!fused && d->bias >= 0)
-            GPUR_TRY(add_bias(pass, stream, rows, d, y, weights + d->bias));
+            GPUR_TRY(gpur_pass_add_bias(pass, stream, &then));
     }
     return GPUR_OK;
 }

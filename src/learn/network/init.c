@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Draws the initial weights. */
-#include "learn/network/init.h"
+#include "learn/network/network.h"
 
 /* The kernels' random numbers (Philox), so that weights depend on the seed only, like everything random. */
 #include "kernels/lib/random.h"

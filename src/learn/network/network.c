@@ -34,12 +34,9 @@ static const head_entry heads[] = {
     [GPUR_HEAD_TANH_ACTION] = {{{"action", 1, 0}}, 1},
 };
 
-static gpur_status check_activation(int32_t activation, const char *where)
+static gpur_status check_activation(int32_t activation, const char *name)
 {
-    GPUR_REQUIRE(activation >= GPUR_LINEAR && activation <= GPUR_TANH,
-                 "network.%s is %" PRId32 "; it must be GPUR_LINEAR, GPUR_RELU or GPUR_TANH (0 to 2)", where,
-                 activation);
-    return GPUR_OK;
+    return gpur_choice_check(activation, GPUR_TANH, name, "GPUR_LINEAR, GPUR_RELU or GPUR_TANH (0 to 2)");
 }
 
 static gpur_status check_dense(const gpur_layer *layer, int32_t i)
@@ -74,15 +71,14 @@ static gpur_status check_layer(const gpur_network_config *config, int32_t i)
                  "network.trunk[%" PRId32 "] is a convolution behind a dense layer; convolutions come first", i);
     GPUR_REQUIRE(layer->units >= 1 && layer->units <= MAX_UNITS,
                  "network.trunk[%" PRId32 "].units is %" PRId32 "; it must be 1 to %d", i, layer->units, MAX_UNITS);
-    GPUR_TRY(check_activation(layer->activation, "trunk[].activation"));
+    GPUR_TRY(check_activation(layer->activation, "network.trunk[].activation"));
     GPUR_TRY(gpur_reserved_check(layer->reserved, 2, "network.trunk[]"));
     return layer->kind == GPUR_DENSE ? check_dense(layer, i) : check_conv(layer, i);
 }
 
 static gpur_status check_trunk(const gpur_network_config *config)
 {
-    GPUR_REQUIRE(config->trunk_count >= 0 && config->trunk_count <= GPUR_MAX_LAYERS,
-                 "network.trunk_count is %" PRId32 "; it must be 0 to %d", config->trunk_count, GPUR_MAX_LAYERS);
+    GPUR_TRY(gpur_range_check(config->trunk_count, 0, GPUR_MAX_LAYERS, "network.trunk_count"));
     for (int32_t i = 0; i < config->trunk_count; i++)
         GPUR_TRY(check_layer(config, i));
     return GPUR_OK;
@@ -95,7 +91,7 @@ static gpur_status check_head(const gpur_network_config *config)
                  "network.head is %" PRId32 "; it must be 0 to %" PRId32 " (GPUR_HEAD_*)", config->head, last);
     GPUR_REQUIRE(config->hidden >= 0 && config->hidden <= MAX_UNITS,
                  "network.hidden is %" PRId32 "; it must be 0 (none) to %d", config->hidden, MAX_UNITS);
-    GPUR_TRY(check_activation(config->hidden_activation, "hidden_activation"));
+    GPUR_TRY(check_activation(config->hidden_activation, "network.hidden_activation"));
     GPUR_REQUIRE(config->num_actions >= 1 && config->num_actions <= MAX_UNITS,
                  "network.num_actions is %" PRId32 "; it must be the number of actions, 1 to %d", config->num_actions,
                  MAX_UNITS);
@@ -121,8 +117,8 @@ gpur_status gpur_network_check(const gpur_network_config *config, const gpur_inp
     GPUR_TRY(check_input(config, input_shape));
     GPUR_TRY(check_trunk(config));
     GPUR_TRY(check_head(config));
-    GPUR_REQUIRE(config->init >= GPUR_INIT_FAN_IN && config->init <= GPUR_INIT_NORMAL,
-                 "network.init is %" PRId32 "; it must be GPUR_INIT_FAN_IN, GLOROT or NORMAL (0 to 2)", config->init);
+    GPUR_TRY(gpur_choice_check(config->init, GPUR_INIT_NORMAL, "network.init",
+                               "GPUR_INIT_FAN_IN, GLOROT or NORMAL (0 to 2)"));
     GPUR_REQUIRE(config->init_scale >= 0.0f && config->init_scale <= MAX_INIT_SCALE,
                  "network.init_scale is %g; it must be 0 to %g", (double)config->init_scale, (double)MAX_INIT_SCALE);
     return gpur_reserved_check(config->reserved, 4, "network");

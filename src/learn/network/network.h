@@ -72,6 +72,10 @@ gpur_status gpur_network_build(gpur_network *network, const gpur_network_config 
  */
 void gpur_network_choose_bf16(gpur_network *network, gpur_device *device, int32_t math);
 
+/* Fills in `weights` (params.count) with the initial weights, computed on the host, so that every device gets the same
+ * bits. It must be all zero, because the padding is not written. */
+void gpur_init_weights(const gpur_params *params, const gpur_network_config *config, uint64_t seed, float *weights);
+
 /* Refuses to copy a learner's weights to a policy if the tensors of their networks differ, or the images, strides and
  * paddings of convolutions, or activations. */
 gpur_status gpur_network_check_equal(const gpur_network *policy, const gpur_network *learner);

@@ -92,6 +92,14 @@ static inline int gpur_pass_is_bf16(const gpur_pass *pass, int32_t s)
     return pass->network->params.bf16 && s <= pass->network->conv_count;
 }
 
+/* The epilogue of a layer's product, which adds the bias and applies the activation, if it may have one. */
+static inline int32_t gpur_pass_epilogue(int may_have_one, int32_t activation)
+{
+    return !may_have_one || activation == GPUR_TANH ? GPUR_EPILOGUE_NONE
+           : activation == GPUR_RELU                ? GPUR_EPILOGUE_BIAS_RELU
+                                                    : GPUR_EPILOGUE_BIAS;
+}
+
 /* Creates the plans of GEMMs and convolutions. `input_pitch` is that of the input; it must be the input's width if the
  * first layer is a convolution. After a failure call gpur_pass_close. */
 gpur_status gpur_pass_open(gpur_pass *pass, gpur_device *device, const gpur_network *network, int64_t rows,
@@ -103,6 +111,9 @@ void gpur_pass_assign(gpur_pass *pass, gpur_arena *arena); /* all activations ex
  * `weights` are laid out as in network->params. */
 gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const float *weights,
                               void *workspace);
+
+/* Adds the bias and applies the activation to what a product without an epilogue has computed. */
+gpur_status gpur_pass_add_bias(const gpur_pass *pass, gpur_stream *stream, const gpur_bias_activation_args *args);
 
 /* With `by_input` it computes the gradient by the input, gradients[0], in place of those of the parameters, and the
  * network must have no convolutions. */

@@ -56,5 +56,9 @@ typedef struct gpur_return_cache {
  * the step, whose source it sets. */
 extern const gpur_part gpur_return_cache_part;
 
+/* Refuses settings of a cache of returns that do not fit its learner or its replay, and does nothing without a cache.
+ * Sets the index source to GPUR_UNIFORM, which a cache does not use. */
+gpur_status gpur_returns_config_check(gpur_dqn_config *config, gpur_replay *replay);
+
 /* Requires the consumer lock. Enqueues a refresh. */
 gpur_status gpur_return_cache_refresh(gpur_return_cache *cache, gpur_stream *stream);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Refuses settings of a cache of returns that do not fit its learner or its replay. */
-#include "learn/returns/returns_config.h"
+#include "learn/returns/return_cache.h"
 
 #include "base/numbers.h"
 #include "base/sized.h"
 #include "kernels/args_returns.h"
-#include "learn/returns/estimator.h"
 #include "replay/config.h"
 #include "replay/sampler/sampler.h"
-#include "replay/sampler/sequences.h"
 #include "replay/view.h"
 
 #include <inttypes.h>

@@ -41,7 +41,7 @@ static gpur_status train(void *context, const gpur_actor_critic_batch *batch, gp
 static gpur_status diverged(void *context, int64_t step)
 {
     const actor_critic_model *const model = context;
-    return gpur_actor_critic_diverged(gpur_actor_critic_of(model->learner), step, &model->reward_clip);
+    return gpur_learner_weights_diverged(model->learner, 0, step, &model->reward_clip);
 }
 
 static gpur_status check(void *context)
