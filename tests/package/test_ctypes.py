@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
 """What the Python package repeats of the public headers is made of them: `_c_api.py` with every constant, struct,
-member and function, and the stub of the named tuples, which come from the structs. The shared library loads with them,
-which compares the size of each struct with the C compiler's.
+member and function, and for type checkers and editors a stub of the named tuples and one of the settings, which come
+from the structs. The shared library loads with them, which compares the size of each struct with the C compiler's.
 
 usage: test_ctypes.py libgpureplay.so
        test_ctypes.py --write          writes the files anew, after a change of a header
 """
 
+import ast
 import importlib
+import json
 import re
 import sys
 import textwrap
@@ -131,7 +133,8 @@ from ._struct import Sized, Struct
 
 
 def filled(line):
-    return textwrap.fill(line, 120, subsequent_indent=" " * (len(line) - len(line.lstrip()) + 4))
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.fill(line, 120, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def struct_lines(name, members):
@@ -175,7 +178,89 @@ def tuples_text():
     return "\n".join(lines) + "\n"
 
 
-FILES = {"_c_api.py": c_api_text, "_tuples.pyi": tuples_text}  # each is made with those before it
+SETTINGS_STUB = f'''\
+# SPDX-License-Identifier: MIT
+# Written by {COMMAND}
+"""The settings of constructors, for type checkers and editors. There is no such module when a program runs."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict, Union
+
+from ._device import Device, TorchDevice
+
+Layer = Union[int, Sequence[Any], Mapping[str, Any]]
+Schedule = Union[float, Sequence[float]]
+Prioritized = Union[bool, Literal["independent"]]
+'''
+DRAW = {"prioritized": "Prioritized | None", "distinct": "bool"}
+# Of each class the config, what it derives from, what it has beside the config's settings, and what follows each type.
+SETTINGS = {
+    "NetworkSettings": ("NetworkConfig", "", {}, ""),
+    "OptimizerSettings": ("OptimizerConfig", "", {}, ""),
+    "NetworkAndOptimizer": (None, "NetworkSettings, OptimizerSettings, ", {}, ""),
+    "ReturnsSettings": ("ReturnsConfig", "", {}, ""),
+    "DQNSettings": ("DQNConfig", "NetworkAndOptimizer, ReturnsSettings, ", DRAW, ""),
+    "DDPGSettings": ("DPGConfig", "", {"actor": "NetworkAndOptimizer", "critic": "NetworkAndOptimizer", **DRAW}, ""),
+    "ActorCriticSettings": ("ActorCriticConfig", "NetworkAndOptimizer, ", {}, ""),
+    "PolicySettings": ("PolicyConfig", "NetworkSettings, ", {}, ""),
+    "PolicyArguments": (None, "PolicySettings, ", {"device": "str | TorchDevice | Device", "check_nan": "bool"}, ""),
+    "RunSettings": ("FastDQNConfig", "", {}, " | None"),
+    "ApexSettings": ("ApexConfig", "", {"epsilons": "Sequence[float] | None",
+                                        "folder": "str | os.PathLike[str] | None"}, " | None"),
+    "GA3CSettings": ("GA3CConfig", "", {}, " | None"),
+}
+
+
+def alias(choice):
+    """ "WeightNorm" of "weight_norm", and "FastDQNConfigAct" of "gpur_fast_dqn_config.act"."""
+    return class_name(choice.replace(".", "_"))
+
+
+def setting_type(struct, name):
+    """The type that Python takes for a setting which is the member of a struct."""
+    choices = bare("_choices")
+    for choice in (f"{struct.c_name}.{name}", name):
+        if choice in choices.CHOICES:
+            return alias(choice)
+    if name == "trunk":
+        return "Sequence[Layer]"
+    kind = dict(struct._fields_)[choices.member_of(name)]
+    if not hasattr(kind, "_type_"):
+        return "Schedule"
+    return "bool" if name in choices.FLAGS else "float" if kind._type_ in "fd" else "int"
+
+
+def arguments_of_buffers():
+    """The keywords of ReplayBuffer with their types: the settings of a buffer are written there."""
+    tree = ast.parse((PACKAGE / "_buffer.py").read_text(encoding="utf-8"))
+    (buffer,) = [one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "ReplayBuffer"]
+    (init,) = [one for one in buffer.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+    return {one.arg: ast.unparse(one.annotation) for one in init.args.kwonlyargs}
+
+
+def class_lines(name, bases, members):
+    members = [f"    {member}: {kind}" for member, kind in members.items()]
+    return ["", f"class {name}({bases or 'TypedDict, '}total=False):", *(members or ["    pass"])]
+
+
+def settings_text():
+    """The stub of the settings that constructors take by name."""
+    choices = bare("_choices")
+    lines = [SETTINGS_STUB, *(filled(f"{alias(name)} = Literal[{', '.join(map(json.dumps, words))}]")
+                              for name, words in choices.CHOICES.items())]
+    for name, (config, bases, members, after) in SETTINGS.items():
+        struct = config and getattr(bare("_c_api"), config)
+        own = {one: setting_type(struct, one) + after for one in choices.settings_in(struct)} if struct else {}
+        own.pop("num_actions", None)  # an argument
+        lines += class_lines(name, bases, {**own, **members})
+    for name, others in (("BufferOptions", ("num_envs", "autoreset")), ("PlanSettings", ("preset",))):
+        lines += class_lines(name, "", {one: kind for one, kind in arguments_of_buffers().items() if one not in others})
+    return "\n".join(lines) + "\n"
+
+
+FILES = {"_c_api.py": c_api_text, "_tuples.pyi": tuples_text,
+         "_settings.pyi": settings_text}  # each is made with those before it
 
 
 def write():

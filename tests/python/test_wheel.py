@@ -72,7 +72,7 @@ def test_the_wheel_of_the_source_archive_has_what_it_needs_and_nothing_else(sour
     site = unpacked(build_wheel_of("build_wheel", source, tmp_path), tmp_path / "site")
     found = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
     ours = {name for name in found if ".dist-info/" not in name}
-    python = {f"gpureplay/{path.name}" for path in (ROOT / "src/python/gpureplay").glob("*.py")}
+    python = {f"gpureplay/{path.name}" for path in (ROOT / "src/python/gpureplay").glob("*.py*")}
     fast = {f"gpureplay/_fast{sysconfig.get_config_var('EXT_SUFFIX')}"} if has_headers() else set()
     jax = {"gpureplay/libgpureplay_jax.so"} if importlib.util.find_spec("jaxlib") else set()
     assert ours == python | fast | jax | {"gpureplay/py.typed", "gpureplay/libgpureplay.so"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _c_api
 from ._config import actor_critic_config, refuse_doubtful_layout, settings_of, settings_text
@@ -19,6 +19,11 @@ from ._policy import FLOAT32, INT32, Policy
 from ._schema import to_c
 from ._struct import read_tuple
 from ._tuples import ActorCriticLosses
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._settings import ActorCriticSettings, PolicyArguments
 
 
 class ActorCritic(Learner):
@@ -49,9 +54,9 @@ class ActorCritic(Learner):
     _advice = Advice(reward_clip=None)
 
     def __init__(self, obs: Any, num_actions: int, *, device: str | TorchDevice | Device = "auto",
-                 check_nan: bool = True, **settings: Any):
-        settings["num_actions"] = integer("num_actions", num_actions)
-        self._config, (self._obs, flattener) = actor_critic_config(settings), reading_of(obs)
+                 check_nan: bool = True, **settings: Unpack[ActorCriticSettings]):
+        given = {**settings, "num_actions": integer("num_actions", num_actions)}
+        self._config, (self._obs, flattener) = actor_critic_config(given), reading_of(obs)
         self._translation = Translation(flattener)
         refuse_doubtful_layout(self._config.network, self._obs)
         self._config.obs = to_c([self._obs])[0]
@@ -87,7 +92,7 @@ class ActorCritic(Learner):
         """Whether numbers that are NaN or infinite are refused."""
         return bool(self._config.check_finite)
 
-    def policy(self, **options: Any) -> Policy:
+    def policy(self, **options: Unpack[PolicyArguments]) -> Policy:
         """A policy with the network, the seed, the device and the present weights. `options` are other arguments of
         `Policy`."""
         return Policy.for_learner(self, **options)

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _c_api
 from ._config import Settings, apex_config, network_settings, settings_of_apex, settings_of_buffer, settings_text
@@ -23,6 +23,11 @@ from ._python_envs import Envs, PythonEnvs
 from ._run import Advanced, Reporter
 from ._struct import read_tuple
 from ._tuples import ApexEvent, ApexStats
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._settings import ApexSettings
 
 _KINDS = {_c_api.APEX_EPISODE: "episode", _c_api.APEX_EVALUATION: "evaluation", _c_api.APEX_STARTED: "started",
           _c_api.APEX_ENDED: "ended"}
@@ -70,14 +75,14 @@ class Apex(Advanced):
     _stop, _save = lib.gpur_apex_stop, lib.gpur_apex_save
 
     def __init__(self, agent: Agent, env: str, *, env_options: EnvOptions = None, on_event: OnApexEvent | None = None,
-                 **settings: Any):
+                 **settings: Unpack[ApexSettings]):
         if not isinstance(agent, (DQN, DDPG)):
             raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN or a gpureplay.DDPG")
         refuse_other_envs(env)
         refuse_after_fork()
         envs = open_envs(env, options=env_options)
         try:
-            self._create(agent, envs, actor_command(agent, env, env_options), on_event, settings)
+            self._create(agent, envs, actor_command(agent, env, env_options), on_event, dict(settings))
         except BaseException:
             envs.close()
             raise

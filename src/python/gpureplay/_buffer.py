@@ -10,7 +10,7 @@ import itertools
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,12 @@ from ._schema import Field, fields_of
 from ._struct import read_tuple
 from ._tuples import FileInfo, Plan, PriorityStats, Stats
 from ._writer import Writer, environment_of, tracks_episodes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._settings import (BufferOptions, Eviction, FirstPriority, Flush, Layout, Observations, PlanSettings,
+                            Prioritized, Schedule, StackAxis, StackPad, WeightNorm)
 
 _IDS, _PRIORITIES = Field("ids", (), np.dtype(np.int64)), Field("priorities", (), np.dtype(np.float32))
 
@@ -131,14 +137,14 @@ class ReplayBuffer(Handle):
                  device: str | TorchDevice | Device = "auto", num_envs: int = 1, autoreset: Any = None,
                  min_size: int | None = None, max_batch: int | None = None, gamma: float | None = None,
                  reward_clip: float | None = None, distinct: bool = False, seed: int | None = None,
-                 block_rows: int | None = None, flush: str | None = None, check_nan: bool = True,
-                 prioritized: bool | str | None = None, alpha: float | None = None,
-                 beta: float | Sequence[float] | None = None, weight_norm: str | None = None,
+                 block_rows: int | None = None, flush: Flush | None = None, check_nan: bool = True,
+                 prioritized: Prioritized | None = None, alpha: float | None = None,
+                 beta: Schedule | None = None, weight_norm: WeightNorm | None = None,
                  priority_offset: float | None = None, n_step: int | None = None, frame_stack: int | None = None,
-                 layout: str | None = None, stack_axis: str | None = None, stack_pad: str | None = None,
-                 extra_frames: int | None = None, observations: str = "stacks", sequences: bool = False,
-                 eviction: str | None = None, evict_alpha: float | None = None, first_priority: str | None = None,
-                 flatten: bool = False):
+                 layout: Layout | None = None, stack_axis: StackAxis | None = None, stack_pad: StackPad | None = None,
+                 extra_frames: int | None = None, observations: Observations = "stacks", sequences: bool = False,
+                 eviction: Eviction | None = None, evict_alpha: float | None = None,
+                 first_priority: FirstPriority | None = None, flatten: bool = False):
         given = locals()
         settings = {name: given[name] for name in BUFFER_SETTINGS}
         self._flattener = Flattener(fields) if flag("flatten", flatten) else None
@@ -166,7 +172,8 @@ class ReplayBuffer(Handle):
         self.num_envs = self._writer.num_envs
 
     @classmethod
-    def for_env(cls, capacity: int | None, env: Any, *, autoreset: Any = None, **options: Any) -> ReplayBuffer:
+    def for_env(cls, capacity: int | None, env: Any, *, autoreset: Any = None,
+                **options: Unpack[BufferOptions]) -> ReplayBuffer:
         """A buffer for the steps of a Gymnasium Env or VectorEnv. Its spaces, num_envs and autoreset mode
         (metadata["autoreset_mode"]) are read; nothing else is done with it. `autoreset` overrides its mode; `options`
         are the constructor's other arguments.
@@ -564,12 +571,12 @@ class ReplayBuffer(Handle):
 
     @staticmethod
     def plan(capacity: int | None, fields: Any, action_space: Any = None, *, preset: str | None = None,
-             **settings: Any) -> Plan:
+             **settings: Unpack[PlanSettings]) -> Plan:
         """The memory that such a buffer would need. Nothing is allocated. `settings` are the constructor's."""
         unknown = settings.keys() - (ReplayBuffer.__init__.__kwdefaults__ or {}).keys()
         if unknown:
             raise TypeError(f"{sorted(unknown)} are no settings of a buffer; they are {', '.join(BUFFER_SETTINGS)}")
-        spec, plan = make_spec(fields_of(fields, action_space), capacity, preset, settings), _c_api.ReplayPlan()
+        spec, plan = make_spec(fields_of(fields, action_space), capacity, preset, {**settings}), _c_api.ReplayPlan()
         check(lib.gpur_replay_plan_bytes(ctypes.addressof(spec.config), ctypes.addressof(plan)))
         return read_tuple(Plan, plan)
 

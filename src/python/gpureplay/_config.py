@@ -368,7 +368,7 @@ def _unknown_of_learner(unknown: Callable[[str], Exception], on_buffer: bool = T
     return made
 
 
-def learner_config(preset: str | None, settings: Settings, index_source: int) -> _c_api.DQNConfig:
+def learner_config(preset: str | None, settings: Mapping[str, Any], index_source: int) -> _c_api.DQNConfig:
     """The preset's settings, or the defaults, overridden by `settings`. index_source is the buffer's."""
     config = _c_api.DQNConfig()
     _begin(config, lib.gpur_dqn_config_init, lib.gpur_dqn_config_preset, preset)
@@ -402,7 +402,7 @@ def _learner_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: 
 # Policies.
 
 
-def policy_config(preset: str | None, settings: Settings) -> _c_api.PolicyConfig:
+def policy_config(preset: str | None, settings: Mapping[str, Any]) -> _c_api.PolicyConfig:
     """The network of the preset, or the defaults, overridden by `settings`. `obs` remains to be set."""
     config = _c_api.PolicyConfig()
     _begin(config, lib.gpur_policy_config_init, lib.gpur_policy_config_preset, preset)
@@ -439,7 +439,7 @@ def network_settings(settings: Settings) -> Settings:
 ACTOR_CRITIC_SETTINGS = names_in(_c_api.ActorCriticConfig)
 
 
-def actor_critic_config(settings: Settings) -> _c_api.ActorCriticConfig:
+def actor_critic_config(settings: Mapping[str, Any]) -> _c_api.ActorCriticConfig:
     """The defaults, overridden by `settings`. `obs` remains to be set."""
     config = _c_api.ActorCriticConfig()
     check(lib.gpur_actor_critic_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
@@ -466,7 +466,7 @@ def _put_network(config: _c_api.DPGConfig, owner: str, settings: Settings) -> No
     _put_settings(parts, settings, _unknown(names, f" of {owner}"))
 
 
-def ddpg_config(settings: Settings, num_actions: int, index_source: int) -> _c_api.DPGConfig:
+def ddpg_config(settings: Mapping[str, Any], num_actions: int, index_source: int) -> _c_api.DPGConfig:
     """The defaults, overridden by `settings`. index_source is the buffer's."""
     config = _c_api.DPGConfig()
     check(lib.gpur_dpg_config_init(ctypes.addressof(config), ctypes.sizeof(config)))

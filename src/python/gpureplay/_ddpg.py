@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _c_api
 from ._buffer import ReplayBuffer
@@ -20,6 +20,11 @@ from ._schema import Field
 from ._spaces import actions_refusal, bounds_refusal, has_floats
 from ._struct import read_tuple
 from ._tuples import DDPGStats
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._settings import DDPGSettings, PolicyArguments
 
 
 def _refuse_bounds(space: Any) -> None:
@@ -59,7 +64,7 @@ class DDPG(ReplayLearner):
 
     _advice = Advice('{network}={"learning_rate": ...}', '{network}={"clip_norm": ...}')
 
-    def __init__(self, buffer: ReplayBuffer | LaneBuffer, **settings: Any):
+    def __init__(self, buffer: ReplayBuffer | LaneBuffer, **settings: Unpack[DDPGSettings]):
         refuse_other_buffers(buffer)
         refuse_unread(buffer, "float32")
         _refuse_bounds(buffer._action_space)
@@ -79,7 +84,7 @@ class DDPG(ReplayLearner):
         self._num_actions: int = shape[0]
         self._obs = Field("obs", fields["obs"].shape, fields["obs"].dtype)
 
-    def policy(self, **options: Any) -> Policy:
+    def policy(self, **options: Unpack[PolicyArguments]) -> Policy:
         """A policy with the actor's network, the seed, the device and the present weights. `options` are other
         arguments of `Policy`."""
         return Policy.for_learner(self, **options)

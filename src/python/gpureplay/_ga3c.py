@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _c_api
 from ._actor_critic import ActorCritic
@@ -15,6 +15,11 @@ from ._library import InvalidArgument, lib
 from ._python_envs import Envs
 from ._run import LibraryRun, OnEvent
 from ._tuples import GA3CStats
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._settings import GA3CSettings
 
 _INT32 = -2**31, 2**31 - 1
 
@@ -59,7 +64,7 @@ class GA3C(LibraryRun):
     _stats = GA3CStats
 
     def __init__(self, learner: ActorCritic, env: Any, *, env_options: EnvOptions = None,
-                 on_event: OnEvent | None = None, **settings: Any):
+                 on_event: OnEvent | None = None, **settings: Unpack[GA3CSettings]):
         if not isinstance(learner, ActorCritic):
             raise TypeError(f"learner is {learner!r}; it must be a gpureplay.ActorCritic")
         refuse_after_fork()

@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from ._schema import Field, fields_of
 from ._struct import read_tuple
 from ._tuples import LaneStats, PriorityStats
 from ._writer import AUTORESETS, autoreset_name
+
+if TYPE_CHECKING:
+    from ._settings import FirstPriority, Prioritized, Schedule, StackAxis, WeightNorm
 
 _NEXT, _FINAL = "next_", "final_"
 _ENDS = tuple(Field(name, (), np.dtype(np.bool_)) for name in ("terminated", "truncated"))
@@ -132,11 +135,11 @@ class LaneBuffer(Handle):
 
     def __init__(self, num_lanes: int, steps: int, fields: Any, action_space: Any = None, *, n_step: int = 1,
                  gamma: float = 0.99, autoreset: Any = "same_step", frame_stack: int | None = None,
-                 stack_axis: str | None = None, distinct: bool = False,
-                 prioritized: bool | str = False, alpha: float | None = None,
-                 beta: float | Sequence[float] | None = None, weight_norm: str | None = None,
+                 stack_axis: StackAxis | None = None, distinct: bool = False,
+                 prioritized: Prioritized = False, alpha: float | None = None,
+                 beta: Schedule | None = None, weight_norm: WeightNorm | None = None,
                  priority_offset: float | None = None,
-                 first_priority: str | None = None, reward_clip: float | None = None, seed: int | None = None,
+                 first_priority: FirstPriority | None = None, reward_clip: float | None = None, seed: int | None = None,
                  max_batch: int | None = None, device: str | TorchDevice | Device = "auto"):
         given = locals()
         self.fields = _with_pairs(fields_of(fields, action_space))

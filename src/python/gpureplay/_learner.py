@@ -8,7 +8,7 @@ import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,11 @@ from ._schema import Field, num_actions_of
 from ._spaces import actions_refusal, has_choices
 from ._struct import read_tuple
 from ._tuples import LearnerStats
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._settings import DQNSettings
 
 _FLOAT32 = np.dtype(np.float32)
 _Tensors = MutableMapping[str, np.ndarray]
@@ -235,19 +240,20 @@ class DQN(ReplayLearner):
     """
 
     def __init__(self, buffer: ReplayBuffer | LaneBuffer, num_actions: int | None = None, preset: str | None = None,
-                 **settings: Any):
+                 **settings: Unpack[DQNSettings]):
         refuse_other_buffers(buffer)
         refuse_document(settings)
         refuse_unread(buffer, "float32", "uint8")
         _refuse_actions(buffer, num_actions is not None or preset is not None)
         num_actions = num_actions_of(buffer._action_space, None if num_actions is None
                                      else integer("num_actions", num_actions))
+        given: dict[str, Any] = {**settings}
         if num_actions is not None:
-            settings["num_actions"] = num_actions
+            given["num_actions"] = num_actions
         elif preset is None:
             raise InvalidArgument("num_actions is None, and the buffer has no Discrete action space; it must be the "
                                   "number of actions")
-        config = learner_config(preset, settings, index_source_of(buffer._spec.config))
+        config = learner_config(preset, given, index_source_of(buffer._spec.config))
         is_linked = isinstance(buffer, LaneBuffer) or any(field.name == "previous" for field in buffer.fields)
         if config.returns.cache_size > 0 and not is_linked:
             raise InvalidArgument(f"cache_size is {config.returns.cache_size} and the buffer has no field \"previous\" "

@@ -26,8 +26,11 @@ from ._struct import read_tuple
 from ._tuples import PolicyStats
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ._actor_critic import ActorCritic
     from ._ddpg import DDPG
+    from ._settings import PolicyArguments, PolicySettings
 
 FLOAT32, INT32, _UINT32, _UINT64 = (np.dtype(kind) for kind in (np.float32, np.int32, np.uint32, np.uint64))
 BytesLike = Union[bytes, bytearray, memoryview]
@@ -104,14 +107,16 @@ class Policy(Handle):
     _translation = Translation()  # of the environment that it acts in
 
     def __init__(self, obs: Any, num_actions: int | None = None, preset: str | None = None, *,
-                 device: str | TorchDevice | Device = "auto", check_nan: bool = True, **settings: Any):
+                 device: str | TorchDevice | Device = "auto", check_nan: bool = True,
+                 **settings: Unpack[PolicySettings]):
         refuse_document(settings)
+        given: dict[str, Any] = {**settings}
         if num_actions is not None:
-            settings["num_actions"] = integer("num_actions", num_actions)
+            given["num_actions"] = integer("num_actions", num_actions)
         elif preset is None:
             raise InvalidArgument("num_actions is None; it must be the number of actions, or there must be a preset "
                                   "that has it")
-        self._config, (self._obs, flattener) = policy_config(preset, settings), reading_of(obs)
+        self._config, (self._obs, flattener) = policy_config(preset, given), reading_of(obs)
         self._translation = Translation(flattener)
         refuse_doubtful_layout(self._config.network, self._obs)
         self._config.obs = to_c([self._obs])[0]
@@ -160,7 +165,7 @@ class Policy(Handle):
         return policy
 
     @classmethod
-    def for_learner(cls, agent: DQN | DDPG | ActorCritic, **options: Any) -> Policy:
+    def for_learner(cls, agent: DQN | DDPG | ActorCritic, **options: Unpack[PolicyArguments]) -> Policy:
         """A policy with the network, the seed, the device and the online weights of a learner; of a `DDPG` those of
         its actor. `options` are other arguments of the constructor."""
         source: Any = getattr(agent, "_buffer", agent)  # that has the device

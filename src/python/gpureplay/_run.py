@@ -11,7 +11,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _c_api
 from ._config import Settings, run_config, run_envs, settings_of, settings_text
@@ -24,6 +24,11 @@ from ._library import GpureplayError, InvalidArgument, check, failed, lib
 from ._python_envs import Envs
 from ._struct import Sized, read_tuple
 from ._tuples import RunEvent, RunStats
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._settings import RunSettings
 
 _KINDS = {_c_api.RUN_EPISODE: "episode", _c_api.RUN_EVALUATION: "evaluation", _c_api.RUN_TUNED: "tuned"}
 _WAIT = 0.1  # seconds between two looks at signals
@@ -315,13 +320,13 @@ class Run(LibraryRun):
     _stats = RunStats
 
     def __init__(self, agent: DQN, env: Any, *, env_options: EnvOptions = None, eval_env: Any = None,
-                 on_event: OnEvent | None = None, **settings: Any):
+                 on_event: OnEvent | None = None, **settings: Unpack[RunSettings]):
         if not isinstance(agent, DQN):
             raise TypeError(f"agent is {agent!r}; it must be a gpureplay.DQN")
         refuse_after_fork()
         envs = open_envs(env, num_envs=settings.get("num_envs"), eval_env=eval_env, options=env_options)
         try:
-            self._create(agent, envs, on_event, settings)
+            self._create(agent, envs, on_event, dict(settings))
         except BaseException:
             envs.close()
             raise

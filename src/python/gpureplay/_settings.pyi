@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: MIT
+# Written by python3 tests/package/test_ctypes.py --write
+"""The settings of constructors, for type checkers and editors. There is no such module when a program runs."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict, Union
+
+from ._device import Device, TorchDevice
+
+Layer = Union[int, Sequence[Any], Mapping[str, Any]]
+Schedule = Union[float, Sequence[float]]
+Prioritized = Union[bool, Literal["independent"]]
+
+Flush = Literal["auto", "manual"]
+WeightNorm = Literal["batch", "memory", "none"]
+Layout = Literal["rows", "frames"]
+StackAxis = Literal["first", "last"]
+StackPad = Literal["zero", "repeat"]
+Eviction = Literal["oldest", "priority"]
+FirstPriority = Literal["window", "ever"]
+Observations = Literal["stacks", "frames"]
+Estimator = Literal["peng", "n-step", "watkins", "peng-median", "watkins-median", "peng-error-bound",
+    "watkins-error-bound"]
+Storage = Literal["virtual", "physical"]
+Draw = Literal["permutation", "replacement"]
+Head = Literal["q", "dueling", "softmax_value", "tanh_action"]
+HiddenActivation = Literal["linear", "relu", "tanh"]
+Init = Literal["fan_in", "glorot", "normal"]
+InputLayout = Literal["auto", "chw", "hwc"]
+Optimizer = Literal["adam", "rmsprop_tf", "rmsprop_keras2", "rmsprop_torch", "rmsprop_deepmind", "adam_tf"]
+Log = Literal["add", "max", "softmax"]
+Loss = Literal["huber", "squared"]
+Act = Literal["latest", "previous", "target"]
+Math = Literal["fp32", "tf32", "bf16", "auto"]
+StepKernel = Literal["auto", "libraries", "fused"]
+FastDQNConfigAct = Literal["latest", "target"]
+InitialPriorities = Literal["td", "max"]
+System = Literal["ga3c", "a3c", "a2c"]
+GA3CConfigWhenFull = Literal["wait", "refuse", "drop_oldest"]
+Tuner = Literal["none", "paper", "code"]
+
+class NetworkSettings(TypedDict, total=False):
+    trunk: Sequence[Layer]
+    head: Head
+    hidden: int
+    hidden_activation: HiddenActivation
+    init: Init
+    init_scale: float
+    input_scale: float
+    input_layout: InputLayout
+    input_shift: float
+
+class OptimizerSettings(TypedDict, total=False):
+    optimizer: Optimizer
+    centered: bool
+    learning_rate: Schedule
+    beta1: float
+    beta2: float
+    decay: float
+    momentum: float
+    epsilon: float
+    clip_norm: float
+    clip_value: float
+
+class NetworkAndOptimizer(NetworkSettings, OptimizerSettings, total=False):
+    pass
+
+class ReturnsSettings(TypedDict, total=False):
+    cache_size: int
+    block_length: int
+    estimator: Estimator
+    lambda_: float
+    n_step: int
+    error_bound: float
+    storage: Storage
+    draw: Draw
+    truncation_terminates: bool
+    prioritization: Schedule
+
+class DQNSettings(NetworkAndOptimizer, ReturnsSettings, total=False):
+    double_dqn: bool
+    loss: Loss
+    huber_delta: float
+    batch_size: int
+    target_period: int
+    target_copy_first: bool
+    act: Act
+    math: Math
+    step_kernel: StepKernel
+    exploration: Schedule
+    seed: int
+    host_batches: int
+    beta: Schedule
+    prioritized: Prioritized | None
+    distinct: bool
+
+class DDPGSettings(TypedDict, total=False):
+    action_gradient_clip: float
+    beta: Schedule
+    batch_size: int
+    target_period: int
+    math: Math
+    preactivation_penalty: float
+    seed: int
+    actor: NetworkAndOptimizer
+    critic: NetworkAndOptimizer
+    prioritized: Prioritized | None
+    distinct: bool
+
+class ActorCriticSettings(NetworkAndOptimizer, total=False):
+    dual_optimizer: bool
+    log: Log
+    log_epsilon: float
+    policy_floor: float
+    value_coefficient: float
+    entropy: Schedule
+    max_batch: int
+    math: Math
+    seed: int
+
+class PolicySettings(NetworkSettings, total=False):
+    max_batch: int
+    streams: int
+    math: Math
+    policy_floor: float
+    seed: int
+
+class PolicyArguments(PolicySettings, total=False):
+    device: str | TorchDevice | Device
+    check_nan: bool
+
+class RunSettings(TypedDict, total=False):
+    num_envs: int | None
+    threads: int | None
+    concurrent: bool | None
+    synchronized: bool | None
+    act: FastDQNConfigAct | None
+    whole_episodes: bool | None
+    target_period: int | None
+    train_period: int | None
+    prepopulation: int | None
+    eval_period: int | None
+    eval_episodes: int | None
+    eval_epsilon: float | None
+    burst: bool | None
+    seed: int | None
+
+class ApexSettings(TypedDict, total=False):
+    actors: int | None
+    processes: bool | None
+    epsilon_base: float | None
+    epsilon_exponent: float | None
+    block_rows: int | None
+    compression: int | None
+    initial_priorities: InitialPriorities | None
+    replicate: int | None
+    pull_period: int | None
+    max_episode_steps: int | None
+    broadcast_period: int | None
+    soft_capacity: int | None
+    trim_period: int | None
+    samples_per_insert: float | None
+    limiter_band: float | None
+    limiter_timeout: float | None
+    eval_episodes: int | None
+    eval_period: int | None
+    eval_epsilon: float | None
+    restarts: bool | None
+    seed: int | None
+    sigma: float | None
+    remote_actors: int | None
+    rows_under_way: int | None
+    epsilons: Sequence[float] | None
+    folder: str | os.PathLike[str] | None
+
+class GA3CSettings(TypedDict, total=False):
+    system: System | None
+    agents: int | None
+    predictors: int | None
+    trainers: int | None
+    t_max: int | None
+    discount: float | None
+    reward_clip: float | None
+    drop_terminal: bool | None
+    max_prediction_batch: int | None
+    min_train_batch: int | None
+    queue_room: int | None
+    when_full: GA3CConfigWhenFull | None
+    tuner: Tuner | None
+    tuner_period: float | None
+    tuner_settling: float | None
+    max_agents: int | None
+    seed: int | None
+
+class BufferOptions(TypedDict, total=False):
+    preset: str | None
+    device: str | TorchDevice | Device
+    min_size: int | None
+    max_batch: int | None
+    gamma: float | None
+    reward_clip: float | None
+    distinct: bool
+    seed: int | None
+    block_rows: int | None
+    flush: Flush | None
+    check_nan: bool
+    prioritized: Prioritized | None
+    alpha: float | None
+    beta: Schedule | None
+    weight_norm: WeightNorm | None
+    priority_offset: float | None
+    n_step: int | None
+    frame_stack: int | None
+    layout: Layout | None
+    stack_axis: StackAxis | None
+    stack_pad: StackPad | None
+    extra_frames: int | None
+    observations: Observations
+    sequences: bool
+    eviction: Eviction | None
+    evict_alpha: float | None
+    first_priority: FirstPriority | None
+    flatten: bool
+
+class PlanSettings(TypedDict, total=False):
+    device: str | TorchDevice | Device
+    num_envs: int
+    autoreset: Any
+    min_size: int | None
+    max_batch: int | None
+    gamma: float | None
+    reward_clip: float | None
+    distinct: bool
+    seed: int | None
+    block_rows: int | None
+    flush: Flush | None
+    check_nan: bool
+    prioritized: Prioritized | None
+    alpha: float | None
+    beta: Schedule | None
+    weight_norm: WeightNorm | None
+    priority_offset: float | None
+    n_step: int | None
+    frame_stack: int | None
+    layout: Layout | None
+    stack_axis: StackAxis | None
+    stack_pad: StackPad | None
+    extra_frames: int | None
+    observations: Observations
+    sequences: bool
+    eviction: Eviction | None
+    evict_alpha: float | None
+    first_priority: FirstPriority | None
+    flatten: bool
