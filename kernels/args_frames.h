@@ -3,15 +3,15 @@
  * ring of frames. */
 #pragma once
 
+#include "gpureplay/replay.h"
 #include "kernels/args_conv.h"
-
-#include <stdint.h>
 
 #define GPUR_FRAMES_KERNEL_LIST(X)                                                                                     \
     X(gather_frames)                                                                                                   \
     X(gather_preprocessed)
 
-enum { GPUR_MAX_FRAME_LINKS = 32 }; /* links of a row, at most: 2 K; a kernel has a bit of a 32-bit word for each */
+/* Links of a row, at most: 2 K. A kernel has a bit of a 32-bit word for each. */
+enum { GPUR_MAX_FRAME_LINKS = 2 * GPUR_MAX_STACK };
 
 /*
  * Rebuilds the stacks of B rows from their frames. A row has K links for obs, then K for next_obs, the oldest frame

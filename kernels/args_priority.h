@@ -96,9 +96,6 @@ typedef struct gpur_priority_sample_args {
     int32_t stratified;
 } gpur_priority_sample_args;
 
-/* Norm by which importance weights are divided; the values are those of GPUR_WEIGHT_NORM_* in the public header. */
-enum { GPUR_NORM_BATCH = 0, GPUR_NORM_MEMORY = 1, GPUR_NORM_NONE = 2 };
-
 /* w = (N P)^-beta with P = leaf / total, divided by the largest w of the batch or of the memory, or not at all
  * [Schaul et al. 2016, section 3.4]. w is 1 where the leaf is 0, and 0 where there is no row. */
 typedef struct gpur_priority_weights_args {
@@ -112,7 +109,7 @@ typedef struct gpur_priority_weights_args {
     uint64_t step_value;
     float beta_first, beta_last;
     int64_t beta_begin, beta_steps;
-    int32_t norm;
+    int32_t norm; /* GPUR_WEIGHT_NORM_* */
 } gpur_priority_weights_args;
 
 /* When a draw and gather by priority in one kernel computes the weights. */

@@ -2,7 +2,7 @@
 /* Argument structs of the replay's kernels. Axes: B batch, C capacity, N rows to be written. */
 #pragma once
 
-#include <stdint.h>
+#include "gpureplay/replay.h"
 
 #define GPUR_REPLAY_KERNEL_LIST(X)                                                                                     \
     X(window_set)                                                                                                      \
@@ -55,7 +55,7 @@ enum { GPUR_DRAWS_ARE_SEPARATE = 0 };
 #endif
 
 /* Where a gather gets its rows from: it samples them, uniformly or without replacement, or takes given ids. */
-enum { GPUR_GATHER_UNIFORM = 1, GPUR_GATHER_DISTINCT = 2, GPUR_GATHER_IDS = 3 };
+enum { GPUR_GATHER_UNIFORM = GPUR_UNIFORM, GPUR_GATHER_DISTINCT = GPUR_UNIFORM_DISTINCT, GPUR_GATHER_IDS };
 
 /*
  * Samples B rows of the window, or takes B rows given by id, and copies the wanted fields of each to arrays of their

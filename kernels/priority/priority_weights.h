@@ -23,9 +23,9 @@ GPUR_FN uint32_t gpur_batch_min_leaf(gpur_thread at, const gpur_priority_weights
  * largest w is 1; without normalization total / N. */
 GPUR_FN double gpur_weight_numerator(gpur_thread at, const gpur_priority_weights_args *a)
 {
-    if (a->norm == GPUR_NORM_BATCH)
+    if (a->norm == GPUR_WEIGHT_NORM_BATCH)
         return (double)gpur_batch_min_leaf(at, a) + 1.0;
-    if (a->norm == GPUR_NORM_MEMORY)
+    if (a->norm == GPUR_WEIGHT_NORM_MEMORY)
         return (double)a->tree.min_leaf[a->tree.levels - 1][0] + 1.0;
     return *a->rows > 0 ? (double)gpur_tree_total(&a->tree) / (double)*a->rows : 0.0;
 }

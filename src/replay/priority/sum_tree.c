@@ -10,9 +10,6 @@
 
 enum { RESULTS = 256 }; /* bytes for state, report and total on the host */
 _Static_assert(2 * sizeof(gpur_priority_state) + 2 * sizeof(gpur_tree_report) + sizeof(uint64_t) <= RESULTS, "room");
-_Static_assert((int)GPUR_NORM_BATCH == (int)GPUR_WEIGHT_NORM_BATCH, "the kernels' norms are the public ones");
-_Static_assert((int)GPUR_NORM_MEMORY == (int)GPUR_WEIGHT_NORM_MEMORY, "the kernels' norms are the public ones");
-_Static_assert((int)GPUR_NORM_NONE == (int)GPUR_WEIGHT_NORM_NONE, "the kernels' norms are the public ones");
 
 static int64_t whole_nodes(int64_t count)
 {

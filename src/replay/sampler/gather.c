@@ -9,9 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-_Static_assert((int)GPUR_GATHER_UNIFORM == (int)GPUR_UNIFORM, "the kernels' sources are the public ones");
-_Static_assert((int)GPUR_GATHER_DISTINCT == (int)GPUR_UNIFORM_DISTINCT, "the kernels' sources are the public ones");
-
 static gpur_status check(const gpur_replay *replay, const gpur_gather_request *r)
 {
     GPUR_REQUIRE(r->rows >= 1, "a gather of %" PRId64 " transitions; it must be at least 1", r->rows);
@@ -153,9 +150,6 @@ gpur_grid gpur_gather_grid(const gpur_replay *replay, const gpur_gather_args *ar
     const gpur_grid grid = gpur_grid_rows(replay->device, rows * parts, gpur_tile_rows(pitch), pitch / parts);
     return gpur_grid_of_threads(grid, GATHER_THREADS);
 }
-
-_Static_assert((int)GPUR_MAX_LINKS == (int)GPUR_MAX_FRAME_LINKS,
-               "the kernels' most links are those of the largest stack");
 
 enum {
     WIDEST_SHIFT = 4,

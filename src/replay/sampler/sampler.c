@@ -32,7 +32,7 @@ enum { ROWS_OF_LAST_BLOCK = 512 };
 
 static int32_t when_to_weigh(const gpur_priority_gather_args *a)
 {
-    if (a->weights.norm != GPUR_NORM_BATCH)
+    if (a->weights.norm != GPUR_WEIGHT_NORM_BATCH)
         return GPUR_WEIGH_EACH;
     return a->weights.batch <= ROWS_OF_LAST_BLOCK ? GPUR_WEIGH_LAST : GPUR_WEIGH_NOT;
 }

@@ -110,8 +110,8 @@ static void check_draw(gpur_stream *stream, const draw *d)
     CHECK_OK(gpur_launch_gather(stream, d->grid, &a.gather));
     run_weights(stream, d, &a);
     read_output(stream, &s.by_three);
-    for (int last = 0; last <= (d->norm == GPUR_NORM_BATCH); last++) {
-        const int is_later = d->norm == GPUR_NORM_BATCH && !last;
+    for (int last = 0; last <= (d->norm == GPUR_WEIGHT_NORM_BATCH); last++) {
+        const int is_later = d->norm == GPUR_WEIGHT_NORM_BATCH && !last;
         a.weigh = last ? GPUR_WEIGH_LAST : is_later ? GPUR_WEIGH_NOT : GPUR_WEIGH_EACH;
         CHECK_OK(gpur_launch_priority_gather(stream, d->grid, &a));
         if (is_later)
