@@ -45,9 +45,9 @@ def header_constants(text):
     return found
 
 
-def class_name(struct):
-    """ "ReplayConfig" of "gpur_replay_config"."""
-    return "".join(CAPITALS.get(word, word.capitalize()) for word in struct.removeprefix("gpur_").split("_"))
+def class_name(name):
+    """ "ReplayConfig" of "gpur_replay_config", and "GA3CConfigWhenFull" of "gpur_ga3c_config.when_full"."""
+    return "".join(CAPITALS.get(word, word.capitalize()) for word in re.split("[._]", name.removeprefix("gpur_")))
 
 
 def ctypes_type(declared):
@@ -167,14 +167,17 @@ def bare(name):
     return importlib.import_module(f"gpureplay_bare.{name}")
 
 
+def class_lines(title, members):
+    return ["", f"class {title}:", *([f"    {member}: {kind}" for member, kind in members.items()] or ["    pass"])]
+
+
 def tuples_text():
     """The stub of the named tuples, for type checkers and editors."""
     tuples = [one for one in vars(bare("_tuples")).values() if isinstance(one, type) and issubclass(one, tuple)]
     lines = ["# SPDX-License-Identifier: MIT", f"# Written by {COMMAND}", "from typing import NamedTuple", "",
              "from . import _learner, _run"]
     for one in tuples:
-        lines += ["", f"class {one.__name__}(NamedTuple):"]
-        lines += [f"    {name}: {kind}" for name, kind in one.__annotations__.items()]
+        lines += class_lines(f"{one.__name__}(NamedTuple)", one.__annotations__)
     return "\n".join(lines) + "\n"
 
 
@@ -196,25 +199,21 @@ Prioritized = Union[bool, Literal["independent"]]
 DRAW = {"prioritized": "Prioritized | None", "distinct": "bool"}
 # Of each class the config, what it derives from, what it has beside the config's settings, and what follows each type.
 SETTINGS = {
-    "NetworkSettings": ("NetworkConfig", "", {}, ""),
-    "OptimizerSettings": ("OptimizerConfig", "", {}, ""),
+    "NetworkSettings": ("NetworkConfig", "TypedDict, ", {}, ""),
+    "OptimizerSettings": ("OptimizerConfig", "TypedDict, ", {}, ""),
     "NetworkAndOptimizer": (None, "NetworkSettings, OptimizerSettings, ", {}, ""),
-    "ReturnsSettings": ("ReturnsConfig", "", {}, ""),
+    "ReturnsSettings": ("ReturnsConfig", "TypedDict, ", {}, ""),
     "DQNSettings": ("DQNConfig", "NetworkAndOptimizer, ReturnsSettings, ", DRAW, ""),
-    "DDPGSettings": ("DPGConfig", "", {"actor": "NetworkAndOptimizer", "critic": "NetworkAndOptimizer", **DRAW}, ""),
+    "DDPGSettings": ("DPGConfig", "TypedDict, ", {**dict.fromkeys(("actor", "critic"), "NetworkAndOptimizer"), **DRAW},
+                     ""),
     "ActorCriticSettings": ("ActorCriticConfig", "NetworkAndOptimizer, ", {}, ""),
     "PolicySettings": ("PolicyConfig", "NetworkSettings, ", {}, ""),
     "PolicyArguments": (None, "PolicySettings, ", {"device": "str | TorchDevice | Device", "check_nan": "bool"}, ""),
-    "RunSettings": ("FastDQNConfig", "", {}, " | None"),
-    "ApexSettings": ("ApexConfig", "", {"epsilons": "Sequence[float] | None",
-                                        "folder": "str | os.PathLike[str] | None"}, " | None"),
-    "GA3CSettings": ("GA3CConfig", "", {}, " | None"),
+    "RunSettings": ("FastDQNConfig", "TypedDict, ", {}, " | None"),
+    "ApexSettings": ("ApexConfig", "TypedDict, ", {"epsilons": "Sequence[float] | None",
+                                                   "folder": "str | os.PathLike[str] | None"}, " | None"),
+    "GA3CSettings": ("GA3CConfig", "TypedDict, ", {}, " | None"),
 }
-
-
-def alias(choice):
-    """ "WeightNorm" of "weight_norm", and "FastDQNConfigAct" of "gpur_fast_dqn_config.act"."""
-    return class_name(choice.replace(".", "_"))
 
 
 def setting_type(struct, name):
@@ -222,7 +221,7 @@ def setting_type(struct, name):
     choices = bare("_choices")
     for choice in (f"{struct.c_name}.{name}", name):
         if choice in choices.CHOICES:
-            return alias(choice)
+            return class_name(choice)
     if name == "trunk":
         return "Sequence[Layer]"
     kind = dict(struct._fields_)[choices.member_of(name)]
@@ -239,23 +238,19 @@ def arguments_of_buffers():
     return {one.arg: ast.unparse(one.annotation) for one in init.args.kwonlyargs}
 
 
-def class_lines(name, bases, members):
-    members = [f"    {member}: {kind}" for member, kind in members.items()]
-    return ["", f"class {name}({bases or 'TypedDict, '}total=False):", *(members or ["    pass"])]
-
-
 def settings_text():
     """The stub of the settings that constructors take by name."""
     choices = bare("_choices")
-    lines = [SETTINGS_STUB, *(filled(f"{alias(name)} = Literal[{', '.join(map(json.dumps, words))}]")
+    lines = [SETTINGS_STUB, *(filled(f"{class_name(name)} = Literal[{', '.join(map(json.dumps, words))}]")
                               for name, words in choices.CHOICES.items())]
     for name, (config, bases, members, after) in SETTINGS.items():
         struct = config and getattr(bare("_c_api"), config)
         own = {one: setting_type(struct, one) + after for one in choices.settings_in(struct)} if struct else {}
         own.pop("num_actions", None)  # an argument
-        lines += class_lines(name, bases, {**own, **members})
+        lines += class_lines(f"{name}({bases}total=False)", {**own, **members})
     for name, others in (("BufferOptions", ("num_envs", "autoreset")), ("PlanSettings", ("preset",))):
-        lines += class_lines(name, "", {one: kind for one, kind in arguments_of_buffers().items() if one not in others})
+        members = {one: kind for one, kind in arguments_of_buffers().items() if one not in others}
+        lines += class_lines(f"{name}(TypedDict, total=False)", members)
     return "\n".join(lines) + "\n"
 
 
