@@ -255,9 +255,9 @@ typedef struct gpur_gemm_operand {
     const float *y; /* NULL, or activations, in the shape of one split, by which x is the gradient: each element is
                        multiplied by activation'(y) */
     int64_t row, step, k_split_step;
-    int32_t k_splits; /* splits of x, 1 or more */
-    int32_t activation;
-    int32_t in_quads; /* 1: row or step is 1, and along it numbers are loaded four at a time, each four at a multiple of
+    int32_t k_splits;   /* splits of x, 1 or more */
+    int16_t activation; /* this one and the next are short, since all arguments of the fused step hardly fit */
+    int16_t in_quads; /* 1: row or step is 1, and along it numbers are loaded four at a time, each four at a multiple of
                          16 bytes; there is memory for the last four. Needed if y is given */
 } gpur_gemm_operand;
 

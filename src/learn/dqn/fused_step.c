@@ -175,7 +175,7 @@ static gpur_gemm_operand first_gradient(const gpur_fused_step *fused, const gpur
     operand.k_splits = fused->first_splits;
     operand.k_split_step = fused->step->config.batch_size * operand.step;
     operand.y = gpur_dqn_step_of(fused->step)->online.activations[d->to];
-    operand.activation = d->activation;
+    operand.activation = (int16_t)d->activation;
     return operand;
 }
 
@@ -198,7 +198,7 @@ static void add_gemms(gpur_fused_step *fused)
 
 /* Whether numbers can be loaded in quads. Rows of activations and of their gradients are always padded to quads, and
  * other rows have no padding. */
-static int is_in_quads(const gpur_gemm_operand *f)
+static int16_t is_in_quads(const gpur_gemm_operand *f)
 {
     const int64_t pitch = f->step == 1 ? f->row : f->step, parts = f->k_splits > 1 ? f->k_split_step : 0;
     return pitch % QUAD == 0 && parts % QUAD == 0 && ((uintptr_t)f->x | (uintptr_t)f->y) % (QUAD * sizeof(float)) == 0;
