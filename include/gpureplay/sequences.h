@@ -34,11 +34,9 @@ typedef struct gpur_sequence_config {
     int64_t min_length;      /* a sequence of fewer rows is drawn again; 1 to length. 0, the default: length */
     int32_t across_episodes; /* 1, the default: sequences go on from one episode of the environment to the next. 0: they
                                 begin at the first row of an episode at the earliest */
-    int32_t index_source;    /* how the last rows are chosen: GPUR_SOURCE_AUTO, the default, as gpur_replay_sample
-                                chooses rows (GPUR_UNIFORM_DISTINCT counts as GPUR_UNIFORM); GPUR_UNIFORM; or, if the
-                                replay is prioritized, GPUR_PRIORITIZED_* */
     const int64_t *last_ids; /* (batch) host memory, read before the call returns: the ids of the last rows. NULL, the
-                                default: they are drawn by index_source */
+                                default: they are drawn as gpur_replay_sample draws rows, by the replay's index_source
+                                (GPUR_UNIFORM_DISTINCT counts as GPUR_UNIFORM) */
 } gpur_sequence_config;
 
 /* Sets every member to its default; batch and length must then be set. `size` is sizeof(gpur_sequence_config). Any
@@ -74,8 +72,8 @@ GPUR_API gpur_status gpur_sequence_config_init(gpur_sequence_config *config, uin
  * of beta, and in what it waits for. The same seed, contents and order of calls give the same ids on the CPU and on a
  * GPU. Any thread.
  *
- *   GPUR_INVALID_ARGUMENT  a value out of its range, a schema without `previous`, by priority without priorities, a
- *                          last id that is not visible yet, a stream that gpur_replay_sample refuses, or NULL
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, a schema without `previous`, a last id that is not visible yet, a
+ *                          stream that gpur_replay_sample refuses, or NULL
  *   GPUR_EVICTED           one of last_ids was overwritten
  *   GPUR_TOO_FEW           the replay is empty; or, without last_ids, fewer than min_size transitions have become
  *                          visible so far

@@ -1080,7 +1080,6 @@ class SequenceConfig(Sized):
         ("length", c_int64),
         ("min_length", c_int64),
         ("across_episodes", c_int32),
-        ("index_source", c_int32),
         ("last_ids", c_void_p),
     ]
 

@@ -96,22 +96,11 @@ static gpur_status check_shape(const gpur_replay *replay, const gpur_sequence_co
     return gpur_choice_check(c->across_episodes, 1, "gpur_sequence_config.across_episodes", "0 or 1");
 }
 
-/* Replaces GPUR_SOURCE_AUTO. */
-static gpur_status resolve_source(const gpur_replay *replay, gpur_sequence_config *c)
+/* How last rows are drawn: a sequence may be drawn twice. */
+static int32_t source_of(const gpur_replay *replay)
 {
-    if (c->index_source == GPUR_SOURCE_AUTO)
-        c->index_source =
-            replay->config.index_source == GPUR_UNIFORM_DISTINCT ? GPUR_UNIFORM : replay->config.index_source;
-    GPUR_REQUIRE(c->index_source == GPUR_UNIFORM || c->index_source == GPUR_PRIORITIZED_STRATIFIED ||
-                     c->index_source == GPUR_PRIORITIZED_INDEPENDENT,
-                 "gpur_sequence_config.index_source is %d; it must be GPUR_SOURCE_AUTO (0), GPUR_UNIFORM (1) or "
-                 "GPUR_PRIORITIZED_* (3, 4)",
-                 (int)c->index_source);
-    GPUR_REQUIRE(replay->config.prioritized || c->index_source == GPUR_UNIFORM,
-                 "gpur_sequence_config.index_source is %d, which is by priority, and the replay has no priorities; "
-                 "gpur_replay_config.prioritized must be 1",
-                 (int)c->index_source);
-    return GPUR_OK;
+    const int32_t source = replay->config.index_source;
+    return source == GPUR_UNIFORM_DISTINCT ? GPUR_UNIFORM : source;
 }
 
 static gpur_status read_config(gpur_replay *replay, const gpur_sequence_config *given, gpur_sequence_config *c)
@@ -122,7 +111,6 @@ static gpur_status read_config(gpur_replay *replay, const gpur_sequence_config *
     GPUR_TRY(gpur_sized_read(c, sizeof *c, given, "gpur_sequence_config"));
     GPUR_TRY(gpur_sequences_check(replay));
     GPUR_TRY(check_shape(replay, c));
-    GPUR_TRY(resolve_source(replay, c));
     return c->last_ids ? gpur_consumer_check_ids(replay, c->batch, c->last_ids) : GPUR_OK;
 }
 
@@ -156,7 +144,7 @@ static gpur_status find_sequences(const sequences_work *w, int is_by_priority)
         .length = c->length,
         .min_length = c->min_length > 0 ? c->min_length : c->length,
         .across_episodes = c->across_episodes,
-        .source = c->index_source,
+        .source = source_of(w->replay),
         .purpose = GPUR_RANDOM_SEQUENCES,
         .seed = w->replay->config.seed,
         .step_value = (uint64_t)w->replay->consumer.samples,
@@ -176,7 +164,7 @@ static gpur_status fill_locked(void *context)
 {
     const sequences_work *const w = context;
     gpur_batch *const batch = w->batch;
-    const gpur_sampler *const sampler = gpur_sampler_of(w->config->index_source);
+    const gpur_sampler *const sampler = gpur_sampler_of(source_of(w->replay));
     const int is_by_priority = sampler->is_by_priority && !w->config->last_ids;
     const gpur_sample_args weighted = {
         .step_value = (uint64_t)w->replay->consumer.samples,
