@@ -193,7 +193,7 @@ static gpur_status parse(const gpur_scalar *scalar, const char *text, uint64_t *
 }
 
 /* Fills in all of them or none. GPUR_FILE_ERROR: one is missing, or is not a number of its type. */
-static gpur_status read_scalars(const gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count)
+gpur_status gpur_scalars_read(const gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count)
 {
     uint64_t bits[GPUR_MAX_SCALARS];
     assert(count <= GPUR_MAX_SCALARS);
@@ -208,7 +208,8 @@ int64_t gpur_metadata_number(const gpur_tensors *tensors, const char *key, int64
 {
     int64_t value = otherwise;
     const gpur_scalar scalar = {key, GPUR_SCALAR_I64, &value};
-    return gpur_tensors_find_metadata(tensors, key) && read_scalars(tensors, &scalar, 1) == GPUR_OK ? value : otherwise;
+    return gpur_tensors_find_metadata(tensors, key) && gpur_scalars_read(tensors, &scalar, 1) == GPUR_OK ? value
+                                                                                                         : otherwise;
 }
 
 gpur_status gpur_settings_add_real(gpur_tensors *settings, const char *key, double value)
@@ -562,7 +563,7 @@ gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kin
     GPUR_TRY(gpur_checkpoint_check_kind(checkpoint, kind));
     GPUR_TRY(gpur_checkpoint_add_path_to_error(checkpoint, read_checksums(checkpoint)));
     GPUR_TRY(compare_settings(&checkpoint->tensors, settings, what));
-    return gpur_checkpoint_add_path_to_error(checkpoint, read_scalars(&checkpoint->tensors, scalars, count));
+    return gpur_checkpoint_add_path_to_error(checkpoint, gpur_scalars_read(&checkpoint->tensors, scalars, count));
 }
 
 static int are_alike(const gpur_tensor_entry *a, const gpur_tensor_entry *b)

@@ -56,6 +56,9 @@ typedef struct gpur_scalar {
 
 gpur_status gpur_scalars_write(gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count);
 
+/* Sets all values, or refuses with GPUR_FILE_ERROR a number that is missing or is none. */
+gpur_status gpur_scalars_read(const gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count);
+
 /* The integer that a metadata entry has; `otherwise` if there is no such entry, or it is no integer. */
 int64_t gpur_metadata_number(const gpur_tensors *tensors, const char *key, int64_t otherwise);
 

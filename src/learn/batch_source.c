@@ -58,18 +58,14 @@ static gpur_status plan_rows(const gpur_train_batch *batch, gpur_gather_request 
     return gpur_gather_plan_prepare(batch->replay, request, &plan->ring);
 }
 
-gpur_status gpur_train_batch_plan_ids(const gpur_train_batch *batch, const int64_t *ids, gpur_rows_plan *plan)
+gpur_status gpur_gather_locked(void *context)
 {
-    const gpur_train_fields fields = gpur_train_batch_fields(batch, !batch->is_preprocessed);
-    gpur_gather_request request = request_of(batch, &fields, ids);
-    return plan_rows(batch, &request, plan);
-}
-
-gpur_status gpur_rows_plan_launch(gpur_replay *replay, gpur_stream *stream, const gpur_rows_plan *plan)
-{
+    const gpur_gather_work *const work = context;
+    const gpur_rows_plan *const plan = &work->source->plan;
+    gpur_replay *const replay = work->source->batch->replay;
     if (plan->lanes.count > 0)
-        return gpur_lane_store_draw(gpur_replay_lanes(replay), stream, &plan->lanes);
-    return gpur_gather_plan_launch(replay, stream, &plan->ring);
+        return gpur_lane_store_draw(gpur_replay_lanes(replay), work->stream, &plan->lanes);
+    return gpur_gather_plan_launch(replay, work->stream, &plan->ring);
 }
 
 /* Zeroes a source, and returns the request of its gather. `fields` must outlive the request. */
@@ -171,10 +167,10 @@ gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gp
 
 gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_stream *stream)
 {
-    gpur_replay *const replay = source->batch->replay;
+    gpur_gather_work work = {source, stream};
     if (source->gather)
         return source->gather(source, stream);
     if (source->sampler && source->plan.lanes.count == 0)
-        return gpur_sample_enqueue(replay, source->sampler, &source->sample, &source->plan.ring, stream);
-    return gpur_rows_plan_launch(replay, stream, &source->plan);
+        return gpur_sample_enqueue(source->batch->replay, source->sampler, &source->sample, &source->plan.ring, stream);
+    return gpur_gather_locked(&work);
 }

@@ -40,12 +40,6 @@ gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct
 gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step,
                                      const gpur_train_batch *batch, const int64_t *ids);
 
-/* Plans a gather of the replay's rows with these ids, (rows) in device memory, to a batch. */
-gpur_status gpur_train_batch_plan_ids(const gpur_train_batch *batch, const int64_t *ids, gpur_rows_plan *plan);
-
-/* Enqueues a planned gather, as gpur_gather_plan_launch does. */
-gpur_status gpur_rows_plan_launch(gpur_replay *replay, gpur_stream *stream, const gpur_rows_plan *plan);
-
 /* Packed rows in device memory. */
 typedef struct gpur_packed_rows {
     const unsigned char *rows; /* (B, row_bytes) */
@@ -55,6 +49,14 @@ typedef struct gpur_packed_rows {
 } gpur_packed_rows;
 gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gpur_train_step *step,
                                       const gpur_train_batch *batch, const gpur_packed_rows *packed);
+
+/* Enqueues the gather as it is planned, of rows whose ids are there. It is a function to be called under a lock
+ * (gpur_with_window_locked, gpur_with_ids_locked); `context` is a gpur_gather_work. */
+typedef struct gpur_gather_work {
+    const gpur_batch_source *source;
+    gpur_stream *stream;
+} gpur_gather_work;
+gpur_status gpur_gather_locked(void *context);
 
 /* Enqueues the sample, if there is one, and the gather. For rows with given ids the caller holds the window lock. */
 gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_stream *stream);

@@ -93,26 +93,13 @@ static gpur_status refuse(const gpur_checkpoint *file, const char *key, const ch
                      text);
 }
 
-static gpur_status read_number(const gpur_checkpoint *file, const char *key, int32_t *value)
+/* `type`: GPUR_SCALAR_* */
+static gpur_status read_number(const gpur_checkpoint *file, const char *key, int32_t type, void *value)
 {
     const char *text = NULL;
-    char *end = NULL;
+    const gpur_scalar scalar = {key, type, value};
     GPUR_TRY(find(file, key, &text));
-    const long long number = strtoll(text, &end, 10);
-    *value = (int32_t)number;
-    return *end == '\0' && *value == number ? GPUR_OK : refuse(file, key, text);
-}
-
-/* The bits of a float32, as gpur_scalars_write has them. */
-static gpur_status read_real(const gpur_checkpoint *file, const char *key, float *value)
-{
-    const char *text = NULL;
-    char *end = NULL;
-    GPUR_TRY(find(file, key, &text));
-    const unsigned long long bits = strtoull(text, &end, 16);
-    const uint32_t low = (uint32_t)bits;
-    memcpy(value, &low, sizeof low);
-    return *end == '\0' && low == bits ? GPUR_OK : refuse(file, key, text);
+    return gpur_checkpoint_add_path_to_error(file, gpur_scalars_read(&file->tensors, &scalar, 1));
 }
 
 static gpur_status read_layer(const gpur_checkpoint *file, int32_t index, gpur_layer *layer)
@@ -142,18 +129,18 @@ static gpur_status read_layout(const gpur_checkpoint *file, int32_t *layout)
 
 static gpur_status read_network(const gpur_checkpoint *file, gpur_network_config *network)
 {
-    GPUR_TRY(read_number(file, "layers", &network->trunk_count));
+    GPUR_TRY(read_number(file, "layers", GPUR_SCALAR_I32, &network->trunk_count));
     if (network->trunk_count < 0 || network->trunk_count > GPUR_MAX_LAYERS)
         return refuse(file, "layers", gpur_tensors_find_metadata(&file->tensors, "layers"));
     for (int32_t i = 0; i < network->trunk_count; i++)
         GPUR_TRY(read_layer(file, i, &network->trunk[i]));
-    GPUR_TRY(read_number(file, "head", &network->head));
-    GPUR_TRY(read_number(file, "num_actions", &network->num_actions));
-    GPUR_TRY(read_number(file, "hidden", &network->hidden));
+    GPUR_TRY(read_number(file, "head", GPUR_SCALAR_I32, &network->head));
+    GPUR_TRY(read_number(file, "num_actions", GPUR_SCALAR_I32, &network->num_actions));
+    GPUR_TRY(read_number(file, "hidden", GPUR_SCALAR_I32, &network->hidden));
     if (network->hidden > 0)
-        GPUR_TRY(read_number(file, "hidden_activation", &network->hidden_activation));
-    GPUR_TRY(read_real(file, "input_scale", &network->input_scale));
-    GPUR_TRY(read_real(file, "input_shift", &network->input_shift));
+        GPUR_TRY(read_number(file, "hidden_activation", GPUR_SCALAR_I32, &network->hidden_activation));
+    GPUR_TRY(read_number(file, "input_scale", GPUR_SCALAR_F32, &network->input_scale));
+    GPUR_TRY(read_number(file, "input_shift", GPUR_SCALAR_F32, &network->input_shift));
     if (network->trunk_count > 0 && network->trunk[0].kind == GPUR_CONV)
         GPUR_TRY(read_layout(file, &network->input_layout));
     return GPUR_OK;
@@ -179,7 +166,7 @@ gpur_status gpur_network_text_read(const gpur_checkpoint *file, gpur_policy_conf
 {
     GPUR_TRY(read_network(file, &config->network));
     GPUR_TRY(read_obs(file, &config->obs));
-    return read_real(file, "policy_floor", &config->policy_floor);
+    return read_number(file, "policy_floor", GPUR_SCALAR_F32, &config->policy_floor);
 }
 
 void gpur_network_text_renew(gpur_tensors *file)

@@ -124,15 +124,21 @@ gpur_status gpur_optimizer_round(const gpur_optimizer *optimizer, gpur_stream *s
     return gpur_params_round(optimizer->params, optimizer->device, stream, optimizer->target);
 }
 
+gpur_status gpur_optimizer_write(const gpur_optimizer *optimizer, gpur_stream *stream, const float *weights)
+{
+    const int64_t bytes = optimizer->count * (int64_t)sizeof *weights;
+    GPUR_TRY(gpur_copy(stream, optimizer->weights, weights, bytes));
+    if (optimizer->target)
+        GPUR_TRY(gpur_copy(stream, optimizer->target, weights, bytes));
+    return gpur_optimizer_round(optimizer, stream);
+}
+
 /* Enqueues the first values of all arrays. `weights`, `square` and `state` are in host memory. */
 static gpur_status enqueue_first(const gpur_optimizer *optimizer, gpur_stream *stream, const float *weights,
                                  const float *square, const gpur_train_state *state)
 {
     const int64_t bytes = optimizer->count * (int64_t)sizeof(float);
-    GPUR_TRY(gpur_copy(stream, optimizer->weights, weights, bytes));
-    if (optimizer->target)
-        GPUR_TRY(gpur_copy(stream, optimizer->target, weights, bytes));
-    GPUR_TRY(gpur_optimizer_round(optimizer, stream));
+    GPUR_TRY(gpur_optimizer_write(optimizer, stream, weights));
     GPUR_TRY(gpur_fill(stream, optimizer->gradient, 0, bytes));
     if (optimizer->mean)
         GPUR_TRY(gpur_fill(stream, optimizer->mean, 0, bytes));

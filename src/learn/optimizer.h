@@ -42,6 +42,9 @@ void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena, float *
  * counters to what they are before the first step. Waits. */
 gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights);
 
+/* Enqueues the copy of `weights`, (P) in host memory, to the weights and the target network. */
+gpur_status gpur_optimizer_write(const gpur_optimizer *optimizer, gpur_stream *stream, const float *weights);
+
 /* Enqueues what must follow any write of the weights or the target other than a train step's: gpur_params_round. */
 gpur_status gpur_optimizer_round(const gpur_optimizer *optimizer, gpur_stream *stream);
 

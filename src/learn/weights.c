@@ -195,11 +195,7 @@ gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, c
 static gpur_status enqueue_upload(gpur_learner *learner, gpur_stream *stream, const float *weights)
 {
     const gpur_optimizer *const optimizer = learner->networks[0].optimizer;
-    const int64_t bytes = optimizer->count * (int64_t)sizeof *weights;
-    GPUR_TRY(gpur_copy(stream, optimizer->weights, weights, bytes));
-    if (optimizer->target)
-        GPUR_TRY(gpur_copy(stream, optimizer->target, weights, bytes));
-    GPUR_TRY(gpur_optimizer_round(optimizer, stream));
+    GPUR_TRY(gpur_optimizer_write(optimizer, stream, weights));
     return learner->acting ? gpur_policy_enqueue_patch(learner->acting, stream, weights, 0, optimizer->count) : GPUR_OK;
 }
 

@@ -67,7 +67,7 @@ static gpur_status open(void *part, const gpur_part_context *context)
 {
     gpur_actor_critic *const ac = part;
     const gpur_params *const params = &ac->network.params;
-    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++)
+    for (int i = 0; i < ac->learner.network_count; i++)
         gpur_optimizer_open(&ac->optimizers[i], context->device, &ac->config.optimizer, params);
     GPUR_TRY(gpur_gradient_open(&ac->gradient, context->device, &ac->network, &ac->obs, &ac->config));
     ac->learner.stream = ac->gradient.stream;
@@ -82,7 +82,7 @@ static void close(void *part)
 static void assign(void *part, gpur_arena *arena)
 {
     gpur_actor_critic *const ac = part;
-    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++)
+    for (int i = 0; i < ac->learner.network_count; i++)
         gpur_optimizer_assign(&ac->optimizers[i], arena, i > 0 ? ac->optimizers[0].weights : NULL);
     ac->drawable = gpur_arena_alloc(arena, sizeof *ac->drawable);
     gpur_gradient_assign(&ac->gradient, arena);
@@ -95,7 +95,7 @@ static gpur_status connect(void *part)
     gpur_gradient *const gradient = &ac->gradient;
     gradient->weights = ac->optimizers[0].weights;
     gradient->state = ac->optimizers[0].state;
-    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++) {
+    for (int i = 0; i < ac->learner.network_count; i++) {
         ac->optimizers[i].drawable = ac->drawable;
         gradient->optimizer[i] = &ac->optimizers[i];
         gradient->to[i] = ac->optimizers[i].gradient;
@@ -119,7 +119,7 @@ static void list_networks(gpur_actor_critic *ac)
 {
     static const char *const moments[] = {"optimizer.", "optimizer.value."};
     gpur_learner *const learner = &ac->learner;
-    learner->network_count = gpur_actor_critic_optimizers(ac);
+    learner->network_count = ac->config.dual_optimizer ? 2 : 1;
     for (int i = 0; i < learner->network_count; i++)
         learner->networks[i] = (gpur_trained){.name = "",
                                               .file_name = "",
@@ -162,7 +162,7 @@ gpur_status gpur_actor_critic_create(gpur_device *device, const gpur_actor_criti
 /* The state of the first optimizer whose gradient has spoiled the weights; NULL: of none. */
 static const gpur_train_state *spoiled_state(const gpur_actor_critic *ac)
 {
-    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++)
+    for (int i = 0; i < ac->learner.network_count; i++)
         if (ac->gradient.host_state[i].diverged_at > 0)
             return &ac->gradient.host_state[i];
     return NULL;
@@ -232,12 +232,12 @@ static gpur_status enqueue_apply(gpur_actor_critic *ac, float *const gradients[2
     const gpur_train_step_results results = {.batch = 1};
     GPUR_TRY(gpur_learner_check_finite(&ac->learner));
     gpur_gradient *const g = &ac->gradient;
-    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++) {
+    for (int i = 0; i < ac->learner.network_count; i++) {
         gpur_optimizer optimizer = ac->optimizers[i];
         optimizer.gradient = gradients[i];
         GPUR_TRY(gpur_optimizer_step(&optimizer, g->stream, &results));
     }
-    for (int i = 0; i < gpur_actor_critic_optimizers(ac); i++)
+    for (int i = 0; i < ac->learner.network_count; i++)
         GPUR_TRY(gpur_copy(g->stream, g->host_state + i, ac->optimizers[i].state, sizeof *g->host_state));
     return GPUR_OK;
 }

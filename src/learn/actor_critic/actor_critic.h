@@ -23,11 +23,6 @@ static inline gpur_actor_critic *gpur_actor_critic_of(const gpur_learner *learne
     return (gpur_actor_critic *)(uintptr_t)learner;
 }
 
-static inline int gpur_actor_critic_optimizers(const gpur_actor_critic *ac)
-{
-    return ac->config.dual_optimizer ? 2 : 1;
-}
-
 /* Requires the lock. Takes a step of the optimizers on these gradients, (P) device each, whose computation is done, in
  * place of the learner's own. Waits, fills in the losses' step, gradient_norm and learning_rate, and refuses a learner
  * whose weights the step has spoiled. One that has diverged before takes no step, and the losses' step is unchanged. */

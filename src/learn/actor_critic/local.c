@@ -22,7 +22,7 @@ static int64_t assign(gpur_local_model *local, void *base)
     const gpur_params *const params = &local->learner->network.params;
     gpur_arena arena = {base, 0};
     local->weights = gpur_arena_alloc(&arena, gpur_params_bytes(params));
-    for (int i = 0; i < gpur_actor_critic_optimizers(local->learner); i++)
+    for (int i = 0; i < local->learner->learner.network_count; i++)
         local->to[i] = gpur_arena_floats(&arena, params->count);
     local->state = gpur_arena_alloc(&arena, sizeof *local->state);
     gpur_inference_assign(&local->inference, &arena);

@@ -179,25 +179,13 @@ gpur_status gpur_learner_refresh(gpur_learner *learner)
     return gpur_consumer_end(learner->replay, enqueue_refresh(learner, stream));
 }
 
-/* Training on the rows with given ids. */
-typedef struct ids_request {
-    gpur_learner *learner;
-    gpur_stream *stream;
-} ids_request;
-
-static gpur_status gather_locked(void *context)
-{
-    const ids_request *const r = context;
-    return gpur_batch_source_gather(&r->learner->step->by_ids, r->stream);
-}
-
-/* Holds the window lock while the rows are gathered, and no longer: on the CPU the step may be carried out before this
- * returns, and writers would wait for it. */
+/* Trains on the rows with given ids. Holds the window lock while they are gathered, and no longer: on the CPU the step
+ * may be carried out before this returns, and writers would wait for it. */
 static gpur_status train_ids(gpur_learner *learner, gpur_stream *stream, const int64_t *ids)
 {
-    ids_request request = {learner, stream};
+    gpur_gather_work work = {&learner->step->by_ids, stream};
     GPUR_TRY(gpur_step_upload_ids(learner->step, stream, ids));
-    GPUR_TRY(gpur_with_ids_locked(learner->replay, learner->step->config.batch_size, ids, gather_locked, &request));
+    GPUR_TRY(gpur_with_ids_locked(learner->replay, learner->step->config.batch_size, ids, gpur_gather_locked, &work));
     GPUR_TRY(gpur_graph_launch(learner->step->by_ids.train, stream, 1));
     return gpur_learner_end_launch(learner, stream, 1);
 }

@@ -161,7 +161,7 @@ static gpur_status gather_chunk(void *context)
         .ids = cache->ids,
     };
     GPUR_TRY(gpur_sequences_enqueue(cache->replay, &blocks, r->stream));
-    return gpur_rows_plan_launch(cache->replay, r->stream, &cache->gather);
+    return gpur_batch_source_gather(&cache->rows, r->stream);
 }
 
 /* Converts the observations that are evaluated, unless the gather has done that or they need no conversion. */
@@ -310,29 +310,17 @@ static gpur_status draw(const gpur_return_cache *cache, gpur_stream *stream)
     return gpur_launch_cache_draw(stream, gpur_grid_elements(cache->device, batch->rows), &args);
 }
 
-typedef struct rows_request {
-    const gpur_return_cache *cache;
-    const gpur_rows_plan *plan;
-    gpur_stream *stream;
-} rows_request;
-
-static gpur_status gather_rows(void *context)
-{
-    const rows_request *const r = context;
-    return gpur_rows_plan_launch(r->cache->replay, r->stream, r->plan);
-}
-
 /* Draws a batch, and gathers its rows. */
 static gpur_status gather_batch(const gpur_batch_source *source, gpur_stream *stream)
 {
     const gpur_return_cache *const cache = source->step->cache;
-    rows_request request = {cache, &source->plan, stream};
+    gpur_gather_work work = {source, stream};
     GPUR_TRY(draw(cache, stream));
     if (cache->is_physical)
         return copy_obs(cache, stream, &cache->step->batch, cache->drawn);
     if (gpur_gather_takes_several_launches(&source->plan.ring))
-        return gpur_with_window_locked(cache->replay, gather_rows, &request);
-    return gather_rows(&request);
+        return gpur_with_window_locked(cache->replay, gpur_gather_locked, &work);
+    return gpur_gather_locked(&work);
 }
 
 /* The part. */
@@ -346,7 +334,7 @@ static gpur_status connect(void *part)
     GPUR_TRY(gpur_batch_source_of_ids(&step->sampled, step, &step->batch, step->batch.id));
     step->sampled.has_feedback = 0;
     step->sampled.gather = gather_batch;
-    return gpur_train_batch_plan_ids(&cache->chunk, cache->ids, &cache->gather);
+    return gpur_batch_source_of_ids(&cache->rows, step, &cache->chunk, cache->ids);
 }
 
 /* Runs a chunk once, as graphs require, and records it. */

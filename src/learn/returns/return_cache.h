@@ -31,11 +31,11 @@ typedef struct gpur_return_cache {
     int64_t obs_pitch; /* bytes from one stored observation to the next */
 
     gpur_train_batch chunk; /* rows of a chunk: next_obs and, where needed, obs and action */
-    gpur_rows_plan gather;
-    gpur_pass values;     /* over the observations of the chunk that are evaluated */
-    int64_t *ids;         /* (rows of a chunk) */
-    float *q;             /* (rows of a chunk, A) scratch */
-    gpur_graph *of_chunk; /* refreshes one chunk */
+    gpur_batch_source rows; /* of a chunk, by `ids` */
+    gpur_pass values;       /* over the observations of the chunk that are evaluated */
+    int64_t *ids;           /* (rows of a chunk) */
+    float *q;               /* (rows of a chunk, A) scratch */
+    gpur_graph *of_chunk;   /* refreshes one chunk */
 
     gpur_cache_state *state; /* (1) device */
     gpur_cache_entry *entry; /* (S) */
