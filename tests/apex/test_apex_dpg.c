@@ -260,6 +260,24 @@ TEST(actors_in_threads_fill_the_replay_while_both_networks_are_trained)
     apex_fixture_close(&fixture);
 }
 
+/* The train steps are a multiple of broadcast_period. */
+TEST(actors_get_the_newest_weights_of_both_networks)
+{
+    static unsigned char sent[1 << 20], wanted[1 << 20];
+    begin();
+    CHECK_OK(open_run());
+    CHECK_OK(gpur_apex_advance(fixture.apex, 0, 50));
+    const gpur_actor_policies *const p = &fixture.apex->policies;
+    const int64_t bytes = gpur_actor_policies_bytes(p);
+    CHECK(bytes == fixture.apex->shared.weights_bytes && bytes <= (int64_t)sizeof sent);
+    CHECK_EQUAL(gpur_shared_read(&fixture.apex->shared, sent), 1 + 50 / 10);
+    CHECK_OK(gpur_policy_pull(p->acting, fixture.learner, GPUR_WEIGHTS_ONLINE));
+    CHECK_OK(gpur_policy_pull(p->critic, fixture.learner, GPUR_WEIGHTS_ONLINE));
+    CHECK_OK(gpur_actor_policies_get_weights(p, wanted));
+    CHECK(memcmp(sent, wanted, (size_t)bytes) == 0);
+    apex_fixture_close(&fixture);
+}
+
 TEST(without_initial_priorities_actors_have_no_critic)
 {
     begin();
@@ -455,6 +473,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(an_actors_vectors_and_priorities_are_those_of_their_definition);
     RUN(actors_in_threads_fill_the_replay_while_both_networks_are_trained);
+    RUN(actors_get_the_newest_weights_of_both_networks);
     RUN(without_initial_priorities_actors_have_no_critic);
     RUN(actors_in_processes_act_by_both_networks);
     RUN(a_remote_actor_finds_both_networks_in_the_folder);
