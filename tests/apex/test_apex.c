@@ -193,6 +193,47 @@ TEST(the_limiter_holds_its_band_and_times_out)
     apex_fixture_close(&fixture);
 }
 
+static int has_waiting_block(void)
+{
+    gpur_mutex_lock(&fixture.apex->core.lock);
+    const int has = fixture.apex->waiting != NULL;
+    gpur_mutex_unlock(&fixture.apex->core.lock);
+    return has;
+}
+
+static void *stop_soon(void *context)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    gpur_apex_stop(context);
+    return NULL;
+}
+
+static void advance_for_a_while(void)
+{
+    pthread_t thread;
+    CHECK_EQUAL(pthread_create(&thread, NULL, stop_soon, fixture.apex), 0);
+    CHECK_FAILS(gpur_apex_advance(fixture.apex, 0, INT64_MAX), GPUR_INTERRUPTED, "the run was stopped");
+    pthread_join(thread, NULL);
+}
+
+/* The limiter holds up all blocks after the first ones for good. */
+TEST(the_time_between_two_calls_is_no_wait_for_the_limiter)
+{
+    begin("numbers");
+    settings.apex.samples_per_insert = 1e6;
+    settings.apex.limiter_timeout = 1.0;
+    CHECK_OK(open_run());
+    while (!has_waiting_block())
+        CHECK_OK(gpur_apex_advance(fixture.apex, 0, 50));
+    for (int i = 0; i < 3; i++)
+        advance_for_a_while();
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 100000000}, NULL);
+    for (int i = 0; i < 3; i++)
+        advance_for_a_while();
+    CHECK_EQUAL(apex_fixture_stats(&fixture).limiter_timeouts, 0);
+    apex_fixture_close(&fixture);
+}
+
 static int compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -371,13 +412,6 @@ TEST(actors_can_be_more_and_fewer_while_it_runs)
     apex_fixture_close(&fixture);
 }
 
-static void *stop_soon(void *context)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    gpur_apex_stop(context);
-    return NULL;
-}
-
 TEST(a_run_can_be_stopped_and_goes_on)
 {
     pthread_t thread;
@@ -546,7 +580,9 @@ TEST(an_evaluation_says_which_steps_its_weights_have_learned)
     settings.apex.eval_episodes = 2000;
     settings.apex.eval_period = 500;
     CHECK_OK(open_run());
-    CHECK_OK(gpur_apex_advance(fixture.apex, 600, 0));
+    do
+        CHECK_OK(gpur_apex_advance(fixture.apex, 100, 0));
+    while (fixture.apex->evaluation.number == 0);
     const gpur_apex_stats due = apex_fixture_stats(&fixture);
     while (fixture.kinds[GPUR_APEX_EVALUATION] == 0)
         CHECK_OK(gpur_apex_advance(fixture.apex, 0, 10));
@@ -668,6 +704,7 @@ int main(int argc, char **argv)
     RUN(cartpole_is_played_and_trained_on);
     RUN(actors_wait_while_nobody_advances);
     RUN(the_limiter_holds_its_band_and_times_out);
+    RUN(the_time_between_two_calls_is_no_wait_for_the_limiter);
     RUN(with_a_limiter_weights_do_not_get_older_with_more_actors);
     RUN(blocks_that_wait_are_inserted_in_their_order);
     RUN(inserts_that_wait_too_long_go_on);
